@@ -1,0 +1,36 @@
+// Bit counting and rounding. Host and device; no state.
+#pragma once
+
+#include <gpuheap/simt/types.hpp>
+
+#include <cuda/std/bit>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
+
+[[nodiscard]] GPUHEAP_HD constexpr unsigned popcount(uint32_t x) { return static_cast<unsigned>(::cuda::std::popcount(x)); }
+[[nodiscard]] GPUHEAP_HD constexpr unsigned popcount(uint64_t x) { return static_cast<unsigned>(::cuda::std::popcount(x)); }
+
+// Position of the lowest set bit. The argument must not be 0.
+[[nodiscard]] GPUHEAP_HD constexpr unsigned lowest_bit(uint32_t x) { return static_cast<unsigned>(::cuda::std::countr_zero(x)); }
+[[nodiscard]] GPUHEAP_HD constexpr unsigned lowest_bit(uint64_t x) { return static_cast<unsigned>(::cuda::std::countr_zero(x)); }
+
+// Position of the highest set bit, i.e. floor(log2 x). The argument must not be 0.
+[[nodiscard]] GPUHEAP_HD constexpr unsigned highest_bit(uint32_t x) { return 31u - static_cast<unsigned>(::cuda::std::countl_zero(x)); }
+[[nodiscard]] GPUHEAP_HD constexpr unsigned highest_bit(uint64_t x) { return 63u - static_cast<unsigned>(::cuda::std::countl_zero(x)); }
+
+// ceil(log2 x); 0 for x <= 1.
+[[nodiscard]] GPUHEAP_HD constexpr unsigned ceil_log2(uint64_t x) { return x <= 1 ? 0u : highest_bit(x - 1) + 1; }
+static_assert(ceil_log2(0) == 0 && ceil_log2(1) == 0 && ceil_log2(2) == 1 && ceil_log2(3) == 2 && ceil_log2(4) == 2 && ceil_log2(5) == 3);
+
+// The n lowest bits set, n in 0..64.
+[[nodiscard]] GPUHEAP_HD constexpr uint64_t low_bits(unsigned n) { return n >= 64 ? ~uint64_t{0} : (uint64_t{1} << n) - 1; }
+static_assert(low_bits(0) == 0 && low_bits(1) == 1 && low_bits(63) == ~uint64_t{0} >> 1 && low_bits(64) == ~uint64_t{0});
+
+// `x` rounded up to a multiple of `unit`. `unit` must be a power of two for round_up_pow2. No overflow check.
+[[nodiscard]] GPUHEAP_HD constexpr uint64_t round_up_pow2(uint64_t x, uint64_t unit) { return (x + unit - 1) & ~(unit - 1); }
+static_assert(round_up_pow2(0, 16) == 0 && round_up_pow2(1, 16) == 16 && round_up_pow2(15, 16) == 16 && round_up_pow2(16, 16) == 16 &&
+              round_up_pow2(17, 16) == 32);
+[[nodiscard]] GPUHEAP_HD constexpr uint64_t ceil_div(uint64_t x, uint64_t unit) { return (x + unit - 1) / unit; }
+static_assert(ceil_div(0, 8) == 0 && ceil_div(1, 8) == 1 && ceil_div(8, 8) == 1 && ceil_div(9, 8) == 2);
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt

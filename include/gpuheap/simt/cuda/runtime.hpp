@@ -1,0 +1,150 @@
+// The CUDA backend of runtime.hpp: the CUDA runtime's calls, with exceptions for error codes.
+#pragma once
+
+#include <gpuheap/simt/error.hpp>
+#include <gpuheap/simt/types.hpp>
+
+#if GPUHEAP_HAS_HOST
+#include <cuda_runtime_api.h>
+
+#include <string>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
+
+namespace detail {
+inline void check(cudaError_t code, char const* doing) {
+  if (code == cudaSuccess) return;
+  std::string const said = std::string(cudaGetErrorName(code)) + ": " + cudaGetErrorString(code);
+  if (code == cudaErrorMemoryAllocation) throw out_of_memory(std::string("gpuheap: ") + doing + " failed: " + said);
+  throw error(std::string("gpuheap: ") + doing + " failed: " + said);
+}
+}  // namespace detail
+
+// Allocates `bytes` (> 0), aligned to at least 256. Throws out_of_memory.
+[[nodiscard]] inline void* allocate(memory_kind kind, size_t bytes) {
+  void* p = nullptr;
+  switch (kind) {
+    case memory_kind::device: detail::check(cudaMalloc(&p, bytes), "allocating device memory"); break;
+    case memory_kind::managed: detail::check(cudaMallocManaged(&p, bytes), "allocating managed memory"); break;
+    case memory_kind::pinned: detail::check(cudaHostAlloc(&p, bytes, cudaHostAllocMapped), "allocating pinned host memory"); break;
+    case memory_kind::host: p = ::operator new(bytes, std::align_val_t{4096}); break;
+  }
+  return p;
+}
+// Gives back what allocate() returned. Waits for the device. Never throws: an error of an earlier kernel stays for the next check.
+inline void deallocate(memory_kind kind, void* p) noexcept {
+  switch (kind) {
+    case memory_kind::device:
+    case memory_kind::managed: (void)cudaFree(p); break;
+    case memory_kind::pinned: (void)cudaFreeHost(p); break;
+    case memory_kind::host: ::operator delete(p, std::align_val_t{4096}); break;
+  }
+}
+// Copies or fills bytes anywhere (device, managed, host), in stream order; complete for the host after synchronize().
+inline void copy(void* to, void const* from, size_t bytes, stream_ref stream = {}) {
+  detail::check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, static_cast<cudaStream_t>(stream.native)), "copying memory");
+}
+inline void fill(void* to, unsigned char value, size_t bytes, stream_ref stream = {}) {
+  detail::check(cudaMemsetAsync(to, value, bytes, static_cast<cudaStream_t>(stream.native)), "filling memory");
+}
+// Waits until all work of the stream (or of the device) is done. Throws what a kernel did wrong.
+inline void synchronize(stream_ref stream) { detail::check(cudaStreamSynchronize(static_cast<cudaStream_t>(stream.native)), "running kernels"); }
+inline void synchronize_device() { detail::check(cudaDeviceSynchronize(), "running kernels"); }
+
+// A stream of its own, not synchronised with the default stream.
+[[nodiscard]] inline stream_ref make_stream() {
+  cudaStream_t s = nullptr;
+  detail::check(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), "creating a stream");
+  return {s};
+}
+inline void destroy_stream(stream_ref stream) noexcept { (void)cudaStreamDestroy(static_cast<cudaStream_t>(stream.native)); }
+
+// Device time between two points of a stream.
+class stopwatch {
+ public:
+  stopwatch() {
+    detail::check(cudaEventCreate(&start_), "creating an event");
+    detail::check(cudaEventCreate(&stop_), "creating an event");
+  }
+  ~stopwatch() {
+    (void)cudaEventDestroy(start_);
+    (void)cudaEventDestroy(stop_);
+  }
+  stopwatch(stopwatch const&) = delete;
+  stopwatch& operator=(stopwatch const&) = delete;
+
+  void start(stream_ref stream = {}) { detail::check(cudaEventRecord(start_, static_cast<cudaStream_t>(stream.native)), "recording an event"); }
+  void stop(stream_ref stream = {}) { detail::check(cudaEventRecord(stop_, static_cast<cudaStream_t>(stream.native)), "recording an event"); }
+  // Microseconds between the last start() and stop(). Waits for the stop.
+  [[nodiscard]] double elapsed_us() {
+    detail::check(cudaEventSynchronize(stop_), "running kernels");
+    float ms = 0;
+    detail::check(cudaEventElapsedTime(&ms, start_, stop_), "reading an event");
+    return 1000.0 * ms;
+  }
+
+ private:
+  cudaEvent_t start_{}, stop_{};
+};
+
+// What the current device is.
+struct device_info {
+  std::string backend;      // "cuda" or "host"
+  std::string name;         // as the driver calls it
+  int driver_version = 0;   // e.g. 13000; 0 in the simulator
+  int runtime_version = 0;  // of the toolkit's runtime linked
+  int compute_major = 0, compute_minor = 0;
+  unsigned num_sms = 0;
+  size_t total_bytes = 0, free_bytes = 0;
+};
+[[nodiscard]] inline device_info query_device() {
+  device_info info;
+  info.backend = "cuda";
+  int device = 0;
+  detail::check(cudaGetDevice(&device), "looking for a GPU");
+  cudaDeviceProp p{};
+  detail::check(cudaGetDeviceProperties(&p, device), "asking what the GPU is");
+  info.name = p.name;
+  info.compute_major = p.major;
+  info.compute_minor = p.minor;
+  info.num_sms = static_cast<unsigned>(p.multiProcessorCount);
+  detail::check(cudaDriverGetVersion(&info.driver_version), "asking for the driver's version");
+  detail::check(cudaRuntimeGetVersion(&info.runtime_version), "asking for the runtime's version");
+  detail::check(cudaMemGetInfo(&info.free_bytes, &info.total_bytes), "asking for free memory");
+  return info;
+}
+
+// Size of the toolkit's own in-kernel heap, one per context. Setting it fails once a kernel that uses it has run.
+[[nodiscard]] inline size_t builtin_heap_limit() {
+  size_t bytes = 0;
+  detail::check(cudaDeviceGetLimit(&bytes, cudaLimitMallocHeapSize), "reading the size of the toolkit's device heap");
+  return bytes;
+}
+inline void set_builtin_heap_limit(size_t bytes) {
+  detail::check(cudaDeviceSetLimit(cudaLimitMallocHeapSize, bytes), "setting the size of the toolkit's device heap");
+}
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt
+#endif
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
+
+// The toolkit's own in-kernel heap. Whether this machine has one.
+inline constexpr bool has_builtin_heap = true;
+[[nodiscard]] GPUHEAP_FN inline void* builtin_malloc(size_t bytes) {
+#if defined(__CUDA_ARCH__)
+  return ::malloc(bytes);
+#else
+  (void)bytes;
+  return nullptr;
+#endif
+}
+GPUHEAP_FN inline void builtin_free(void* p) {
+#if defined(__CUDA_ARCH__)
+  ::free(p);
+#else
+  (void)p;
+#endif
+}
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt

@@ -1,0 +1,10 @@
+// Running a functor over N threads.
+#pragma once
+
+#include <gpuheap/simt/config.hpp>
+
+#if defined(GPUHEAP_BACKEND_CUDA)
+#include <gpuheap/simt/cuda/launch.hpp>
+#else
+#include <gpuheap/simt/host/launch.hpp>
+#endif
