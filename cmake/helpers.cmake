@@ -1,0 +1,84 @@
+# Helpers for the folders' CMakeLists.txt: one for each kind of thing they make.
+
+include(GoogleTest)
+
+# Warnings are errors in everything this project compiles for itself.
+function(gpuheap_warnings target)
+  target_compile_options(
+    ${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Werror>
+                      $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra -Werror=all-warnings -diag-suppress=20012>)
+endfunction()
+
+# gpuheap_backend_target(out host|cuda): the library that a program of that backend links.
+function(gpuheap_backend_target out backend)
+  if(backend STREQUAL "host")
+    set(${out} gpuheap::simulated PARENT_SCOPE)
+  elseif(backend STREQUAL "cuda")
+    set(${out} gpuheap::gpuheap PARENT_SCOPE)
+  else()
+    message(FATAL_ERROR "gpuheap: unknown backend '${backend}': host or cuda")
+  endif()
+endfunction()
+
+# gpuheap_source_language(backend sources...): what nvcc compiles in a CUDA program, g++ compiles in a simulated one: marks .cu and .cpp alike.
+function(gpuheap_source_language backend)
+  if(backend STREQUAL "cuda")
+    set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CUDA)
+  endif()
+endfunction()
+
+# gpuheap_allocator(NAME name TYPE class HEADER header): one line for each allocator in allocators.cmake.
+macro(gpuheap_allocator)
+  cmake_parse_arguments(allocator "" "NAME;TYPE;HEADER" "" ${ARGN})
+  if(EXISTS ${PROJECT_SOURCE_DIR}/include/${allocator_HEADER})
+  list(APPEND GPUHEAP_ALLOCATORS ${allocator_NAME})
+  set(GPUHEAP_ALLOCATOR_${allocator_NAME}_TYPE ${allocator_TYPE})
+  set(GPUHEAP_ALLOCATOR_${allocator_NAME}_HEADER ${allocator_HEADER})
+  endif()
+endmacro()
+
+# gpuheap_per_allocator_sources(out TEMPLATE file.in BACKEND host|cuda): configures the template once for each allocator, with @NAME@, @TYPE@ and @HEADER@
+# replaced, into a .cpp (host) or a .cu (cuda) of the current binary folder. Sets `out` to the list of files.
+function(gpuheap_per_allocator_sources out)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TEMPLATE;BACKEND" "")
+  string(REGEX REPLACE "^.*/|(\\.(cpp|cu))?\\.in$" "" stem ${arg_TEMPLATE})
+  set(sources "")
+  foreach(NAME IN LISTS GPUHEAP_ALLOCATORS)
+    set(TYPE ${GPUHEAP_ALLOCATOR_${NAME}_TYPE})
+    set(HEADER ${GPUHEAP_ALLOCATOR_${NAME}_HEADER})
+    set(extension cpp)
+    if(arg_BACKEND STREQUAL "cuda")
+      set(extension cu)
+    endif()
+    set(source ${CMAKE_CURRENT_BINARY_DIR}/${stem}_${NAME}.${extension})
+    configure_file(${arg_TEMPLATE} ${source} @ONLY)
+    list(APPEND sources ${source})
+  endforeach()
+  set(${out} ${sources} PARENT_SCOPE)
+endfunction()
+
+# gpuheap_add_test(NAME name BACKEND host|cuda SOURCES files... [LIBRARIES targets...] [LABELS labels...] [TIMEOUT seconds] [ONE_PROCESS])
+# A GoogleTest program of one backend, named <backend>_<name>; every test of it is a ctest test <backend>.<name>.<Suite>.<Case>, or the whole program is one with
+# ONE_PROCESS. CUDA tests carry the label `gpu`: they need a device to run, not to compile. TIMEOUT (default 120) is for one ctest test.
+function(gpuheap_add_test)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "ONE_PROCESS" "NAME;BACKEND;TIMEOUT" "SOURCES;LIBRARIES;LABELS")
+  set(target ${arg_BACKEND}_${arg_NAME})
+  gpuheap_backend_target(backend_library ${arg_BACKEND})
+  gpuheap_source_language(${arg_BACKEND} ${arg_SOURCES})
+  add_executable(${target} ${arg_SOURCES})
+  target_link_libraries(${target} PRIVATE ${backend_library} ${arg_LIBRARIES} GTest::gtest GTest::gtest_main)
+  gpuheap_warnings(${target})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  list(APPEND arg_LABELS ${arg_BACKEND})
+  if(arg_BACKEND STREQUAL "cuda")
+    list(APPEND arg_LABELS gpu)
+  endif()
+  if(arg_ONE_PROCESS)
+    add_test(NAME ${arg_BACKEND}.${arg_NAME} COMMAND ${target})
+    set_tests_properties(${arg_BACKEND}.${arg_NAME} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
+  else()
+    gtest_discover_tests(${target} TEST_PREFIX ${arg_BACKEND}.${arg_NAME}. DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
+  endif()
+endfunction()
