@@ -20,7 +20,7 @@
 #if defined(__CUDACC__)
 #define GPUHEAP_FN __device__
 #define GPUHEAP_HD __host__ __device__
-#define GPUHEAP_COLD __device__ __noinline__
+#define GPUHEAP_COLD __device__ __attribute__((noinline))
 #else
 #define GPUHEAP_FN
 #define GPUHEAP_HD
