@@ -1,0 +1,179 @@
+"""The rules of the house, as functions from a file's path and text to the lines that break them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+CPP = {".hpp", ".cpp", ".cu", ".cuh", ".h", ".in"}
+MAX_LINES = 600
+
+# Where each folder or file lives: a floor, and the room on it. A file may include what lies on lower floors or in its own room. The longest prefix counts.
+FLOORS: dict[str, tuple[int, str]] = {
+    "simulator/": (1, "simulator"),
+    "include/gpuheap/version.hpp": (0, "version"),
+    "include/gpuheap/simt/": (2, "simt"),
+    "include/gpuheap/structures/": (3, "structures"),
+    "include/gpuheap/memory/": (3, "memory"),
+    "include/gpuheap/allocator.hpp": (4, "allocator"),
+    "include/gpuheap/allocator_members.hpp": (4, "allocator"),
+    "include/gpuheap/allocators/": (4, "allocator"),
+    "include/gpuheap/": (5, "heap"),
+    "include/gpuheap/containers/": (6, "containers"),
+    "include/gpuheap/mpi/": (6, "mpi"),
+    "src/": (6, "src"),
+    "benchmarks/": (7, "benchmarks"),
+    "examples/": (8, "examples"),
+    "tests/": (8, "tests"),
+}
+
+
+@dataclass(frozen=True)
+class Breach:
+    path: str
+    line: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.text}"
+
+
+def place_of(path: str) -> tuple[int, str] | None:
+    """The floor and room of a repository path, or None for a path that has none."""
+    found = max((prefix for prefix in FLOORS if path.startswith(prefix)), key=len, default=None)
+    return None if found is None else FLOORS[found]
+
+
+def included_path(path: str, target: str, quoted: bool) -> str | None:
+    """The repository path that `#include` of `target` in the file `path` means, or None for headers of others."""
+    if target.startswith("gpuheap/"):
+        return f"include/{target}"
+    if target.startswith(("gpuheap_simulator/", "simulator/")):
+        return f"simulator/{target.split('/', 1)[1]}"
+    if quoted:  # relative to the file's own folder, or to the top-level folder that the file is in
+        top = PurePosixPath(path).parts[0]
+        return target if target.startswith(f"{top}/") else str(PurePosixPath(path).parent / target)
+    return None
+
+
+def includes_going_up(path: str, text: str) -> list[Breach]:
+    here = place_of(path)
+    if here is None:
+        return []
+    breaches = []
+    for number, line in enumerate(text.splitlines(), 1):
+        match = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', line)
+        if not match:
+            continue
+        target = included_path(path, match[2], match[1] == '"')
+        there = place_of(target) if target else None
+        if there is None:
+            continue
+        if there[0] > here[0] or (there[0] == here[0] and there[1] != here[1]):
+            breaches.append(Breach(path, number, f"floor {here[0]} ({here[1]}) includes {match[2]} of floor {there[0]} ({there[1]})"))
+        knows_simulator = path.startswith(("simulator/", "include/gpuheap/simt/host/", "tests/simulator/"))
+        if there[1] == "simulator" and not knows_simulator:
+            breaches.append(Breach(path, number, f"{match[2]}: only include/gpuheap/simt/host/ knows the simulator"))
+    return breaches
+
+
+def backend_tests(path: str, text: str) -> list[Breach]:
+    """Preprocessor lines that ask which backend or compiler pass this is: allowed in simt/ alone."""
+    if path.startswith("include/gpuheap/simt/"):
+        return []
+    joined = re.sub(r"\\\n", " ", text)  # a condition may go on over lines; numbers are those of its last line at most
+    asks = re.compile(r"^\s*#\s*(if|ifdef|ifndef|elif|elifdef|elifndef)\b.*\b(__CUDA\w*|__NVCC__|__NVCOMPILER\w*|GPUHEAP_BACKEND_\w+)")
+    return [Breach(path, n, f"backend #if outside simt/: {line.strip()}") for n, line in enumerate(joined.splitlines(), 1) if asks.match(line)]
+
+
+def without_comments_and_strings(text: str) -> str:
+    """The text with comments, strings and character literals blanked; line breaks stay."""
+    pattern = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])\'(?:\\.|[^\'\\\n])+\'', re.DOTALL)
+    return pattern.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
+
+
+def loops_without_end(path: str, text: str) -> list[Breach]:
+    """Loops with no `// Ends:` on their line or in the comment directly above."""
+    lines = text.splitlines()
+    code = without_comments_and_strings(text)
+    tails = {m.start(1) for m in re.finditer(r"\}\s*(while)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)\s*;", code) if closes_do(code, m.start())}
+    breaches = []
+    for match in re.finditer(r"\b(for|while|do)\b", code):
+        if match.start() in tails:
+            continue
+        index = code.count("\n", 0, match.start())
+        if code.splitlines()[index].lstrip().startswith("#"):
+            continue
+        comment = lines[index]
+        above = index - 1
+        while above >= 0 and (lines[above].lstrip().startswith("//") or lines[above].strip() == "GPUHEAP_NO_UNROLL"):
+            comment += lines[above]
+            above -= 1
+        if "// Ends:" not in comment:
+            breaches.append(Breach(path, index + 1, f"loop without an `// Ends:` line: {lines[index].strip()}"))
+    return breaches
+
+
+def closes_do(code: str, brace: int) -> bool:
+    """Whether the closing brace at `brace` ends the body of a do loop."""
+    depth = 0
+    for position in range(brace, -1, -1):
+        if code[position] == "}":
+            depth += 1
+        elif code[position] == "{":
+            depth -= 1
+            if depth == 0:
+                return re.search(r"\bdo\s*$", code[:position]) is not None
+    return False
+
+
+def undocumented(path: str, text: str) -> list[Breach]:
+    """A public header says first what it is, and each type and function of a namespace, but for `detail`, stands in a paragraph with a comment.
+
+    The class that a file is named after may leave that to the file's head, and the members of a small inline namespace to the comment above it."""
+    breaches = []
+    lines = text.splitlines()
+    if not lines or not lines[0].startswith("// "):
+        breaches.append(Breach(path, 1, "a header begins with a comment that says what it is"))
+    if "#pragma once" not in lines:
+        breaches.append(Breach(path, 1, "no #pragma once"))
+    hidden = False
+    documented = False
+    in_body = False
+    shared = False
+    named_after = PurePosixPath(path).stem
+    starts = re.compile(
+        r"(template\b|class |struct |enum class |concept |inline |constexpr |\[\[nodiscard\]\]|GPUHEAP_FN|GPUHEAP_HD|GPUHEAP_COLD|GPUHEAP_PRIMITIVE )")
+    for number, line in enumerate(lines, 1):
+        if re.match(r"namespace (\w+::)*detail\b", line):
+            hidden = True
+        if line.startswith("}") and line.rstrip().endswith("detail"):
+            hidden = False
+        if line.startswith("//"):
+            documented = True
+        elif line.startswith("inline namespace"):
+            shared = documented
+        elif not line.strip():
+            documented = documented and in_body or shared
+        elif starts.match(line) and not hidden and not documented and not in_body:
+            forward = re.fullmatch(r"(template <.*>|(class|struct) \w+;)", line) or re.match(r"(class|struct) \w+<", line)
+            if not forward and not re.match(rf"(class|struct) {named_after}\b", line):
+                breaches.append(Breach(path, number, f"no comment above: {line.strip()[:100]}"))
+        # Column 0 is where a definition's body closes; what is between belongs to it.
+        if re.match(r"\S.*\{$", line) and not line.startswith(("namespace", "inline namespace")):
+            in_body = True
+        if line.startswith("}"):
+            in_body = False
+            shared = shared and not line.startswith("}  // namespace")
+    return breaches
+
+
+def too_long(path: str, text: str) -> list[Breach]:
+    count = len(text.splitlines())
+    return [Breach(path, count, f"{count} lines; a file is one idea in at most {MAX_LINES}")] if count > MAX_LINES else []
+
+
+def unfinished(path: str, text: str) -> list[Breach]:
+    mark = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
+    return [Breach(path, n, line.strip()) for n, line in enumerate(text.splitlines(), 1) if mark.search(line)]

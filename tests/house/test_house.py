@@ -1,0 +1,85 @@
+"""The repository keeps the rules of docs/architecture.md. Needs no build."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import rules
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def repository_files() -> list[str]:
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode == 0:
+        names = sorted(set(listed.stdout.split("\n")) - {""})
+    else:  # a source archive
+        names = [str(p.relative_to(ROOT)) for p in sorted(ROOT.rglob("*")) if p.is_file() and "build" not in p.relative_to(ROOT).parts[:1]]
+    return [name for name in names if (ROOT / name).is_file()]
+
+
+FILES = repository_files()
+CPP_FILES = [name for name in FILES if Path(name).suffix in rules.CPP]
+HEADERS = [name for name in CPP_FILES if name.startswith("include/")]
+
+
+def breaches(rule, names: list[str]) -> str:
+    return "\n".join(str(b) for name in names for b in rule(name, (ROOT / name).read_text()))
+
+
+def test_no_include_goes_up_a_floor():
+    assert breaches(rules.includes_going_up, CPP_FILES) == ""
+
+
+def test_no_backend_if_outside_simt():
+    assert breaches(rules.backend_tests, CPP_FILES) == ""
+
+
+def test_every_loop_of_a_header_says_why_it_ends():
+    assert breaches(rules.loops_without_end, HEADERS) == ""
+
+
+def test_every_public_header_is_documented():
+    public = [name for name in HEADERS if "/simt/cuda/" not in name and "/simt/host/" not in name]
+    assert breaches(rules.undocumented, public) == ""
+
+
+def test_no_file_is_over_600_lines():
+    assert breaches(rules.too_long, CPP_FILES + [n for n in FILES if n.endswith((".py", ".cmake", "CMakeLists.txt"))]) == ""
+
+
+def test_nothing_is_left_unfinished():
+    text_files = [name for name in FILES if Path(name).suffix in {*rules.CPP, ".py", ".cmake", ".toml", ".sh"} or Path(name).name == "CMakeLists.txt"]
+    assert breaches(rules.unfinished, text_files) == ""
+
+
+def test_every_header_has_a_floor():
+    assert [name for name in CPP_FILES if rules.place_of(name) is None] == []
+
+
+def test_architecture_fits_a_screen_and_names_every_folder():
+    text = (ROOT / "docs/architecture.md").read_text()
+    assert len(text.splitlines()) <= 80
+    folders = {name.split("/")[0] for name in FILES if "/" in name and not name.startswith(".")}
+    assert [folder for folder in sorted(folders) if f"`{folder}/" not in text] == []
+
+
+def test_architecture_names_only_what_exists():
+    text = (ROOT / "docs/architecture.md").read_text()
+    named = [path for path in re.findall(r"`([\w.*/-]+/[\w.*/-]*)`", text) if "<" not in path]
+    assert named
+    assert [path for path in named if not path.startswith("build/") and not list(ROOT.glob(path.rstrip("/")))] == []
+
+
+@pytest.mark.parametrize("example", ["examples/readme.cpp", "examples/plain_cuda.cu"])
+def test_readme_shows_the_examples_as_they_are(example):
+    blocks = re.findall(r"```cpp\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert (ROOT / example).read_text() in blocks
+
+
+def test_readme_links_lead_somewhere():
+    links = re.findall(r"\]\(([^)#:]+)\)", (ROOT / "README.md").read_text())
+    assert [link for link in links if not (ROOT / link).exists()] == []

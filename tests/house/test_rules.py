@@ -1,0 +1,65 @@
+"""Each rule finds what it is for, and leaves alone what it is not for."""
+
+import rules
+
+
+def lines(found):
+    return [b.line for b in found]
+
+
+def test_includes():
+    up = '#include <gpuheap/heap.hpp>\n#include <gpuheap/simt/warp.hpp>\n#include <cuda/std/atomic>\n'
+    assert lines(rules.includes_going_up("include/gpuheap/structures/x.hpp", up)) == [1]
+    assert lines(rules.includes_going_up("include/gpuheap/heap.hpp", up)) == []
+    sideways = "#include <gpuheap/memory/region.hpp>\n"
+    assert lines(rules.includes_going_up("include/gpuheap/structures/x.hpp", sideways)) == [1]
+    assert lines(rules.includes_going_up("include/gpuheap/allocator.hpp", sideways)) == []
+    relative = '#include "../benchmarks/harness/case.hpp"\n'
+    assert lines(rules.includes_going_up("src/x.cu", '#include "y.hpp"\n')) == []
+    assert lines(rules.includes_going_up("tests/x.cpp", relative)) == []
+
+
+def test_only_the_host_backend_knows_the_simulator():
+    text = "#include <gpuheap_simulator/lane.hpp>\n"
+    assert lines(rules.includes_going_up("include/gpuheap/heap.hpp", text)) == [1]
+    assert lines(rules.includes_going_up("benchmarks/cases/x.hpp", text)) == [1]
+    assert lines(rules.includes_going_up("include/gpuheap/simt/host/warp.hpp", text)) == []
+
+
+def test_backend_ifs():
+    text = "#if defined(__CUDACC__)\n#ifdef GPUHEAP_BACKEND_HOST\n#if GPUHEAP_HAS_HOST\n// #if __CUDA_ARCH__\nint x; // __CUDACC__\n"
+    assert lines(rules.backend_tests("include/gpuheap/heap.hpp", text)) == [1, 2]
+    assert lines(rules.backend_tests("include/gpuheap/simt/config.hpp", text)) == []
+    assert len(rules.backend_tests("src/x.cu", "#if defined(A) || \\\n  defined(__CUDA_ARCH__)\n")) == 1
+
+
+def test_loops():
+    text = """// Ends: n passes.
+for (;;) {}
+while (x) {}
+do { y(); } while (z());  // Ends: once.
+do {
+  y();
+} while (z(a, f(b)));
+while (u) {  // Ends: at once.
+}
+// for the record: while "do"
+auto s = "for while do";
+// Ends: at once.
+// A second line.
+GPUHEAP_NO_UNROLL
+for (auto x : y) z();
+"""
+    assert lines(rules.loops_without_end("include/gpuheap/x.hpp", text)) == [3, 5]
+
+
+def test_documentation():
+    good = "// What it is.\n#pragma once\n\nnamespace a {\n\n// A thing.\nstruct x {\n  int y;\n\n  int z;\n};\n\n// Two of a kind.\ninline void f() {}\ninline void g() {}\n}\n"
+    assert rules.undocumented("include/gpuheap/x.hpp", good) == []
+    bad = "#pragma once\nstruct x {};\n\n// A comment.\n\ninline void f() {}\n"
+    assert lines(rules.undocumented("include/gpuheap/x.hpp", bad)) == [1, 2, 6]
+
+
+def test_length_and_marks():
+    assert rules.too_long("x.py", "\n" * 600) == [] and len(rules.too_long("x.py", "\n" * 601)) == 1
+    assert lines(rules.unfinished("x.py", "fine\n# TO" "DO: later\n")) == [2]
