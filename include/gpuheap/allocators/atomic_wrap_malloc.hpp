@@ -1,0 +1,92 @@
+// `atomic_wrap`: a counter that starts again at 0 when the pool's end is reached, whatever still lives there. The "AWMalloc" of
+//   M. Vinkler, V. Havran, "Register Efficient Memory Allocator for GPUs", HPG 2014 (extended in Computer Graphics Forum 34(8), 2015), section 4, algorithm 2.
+//
+// Layout:    +0  top, the offset of the next block (8 bytes, alone in 256)      +256  the pool, units of 16 bytes
+// malloc:    start = top + n <= pool ? top : 0; top becomes start + n by one compare-and-swap. One per thread, as in the paper: no aggregation in the warp.
+// free:      does nothing. Reuse: every byte, a lap later, without asking whether it is still in use (trait `overwrites`): for memory that is short-lived by construction.
+// Progress:  lock-free: a pass that loses the exchange lost it to a request that was served.
+//
+// Different from the paper: there the wrap is tried after a fetch_add, and a loser of that race may leave with bytes that another thread was just given, within one lap; a
+// request larger than the pool is accepted and overruns it; and the 32-bit counter overflows near 4 GiB. One exchange that moves the counter from block to block has none of these.
+#pragma once
+
+#include <gpuheap/allocator.hpp>
+#include <gpuheap/simt/atomic.hpp>
+#include <gpuheap/simt/bits.hpp>
+#include <gpuheap/simt/runtime.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
+
+class atomic_wrap_malloc {
+ public:
+  static constexpr allocator_traits traits{
+      .name = "atomic_wrap",
+      .title = "AWMalloc",
+      .paper = "Vinkler, Havran: Register Efficient Memory Allocator for GPUs, HPG 2014",
+      .year = 2014,
+      .variant = "one bump counter that wraps around",
+      .reuse = "all of it after one lap, live or not",
+      .free = frees::never,
+      .overwrites = true,
+  };
+
+  // `bytes` > 0. nullptr only if `bytes` exceeds the pool.
+  [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const { return take(bytes, 16); }
+  GPUHEAP_FN void free(void*) const {}
+
+  // `alignment`: a power of two. nullptr also if no aligned block of that size fits into the pool.
+  [[nodiscard]] GPUHEAP_FN void* aligned_malloc(simt::size_t bytes, simt::size_t alignment) const { return take(bytes, alignment < 16 ? 16 : alignment); }
+
+  [[nodiscard]] GPUHEAP_FN bool owns(void const* p) const {
+    auto const* const byte = static_cast<char const*>(p);
+    return byte >= pool_ && byte < pool_ + pool_bytes_;
+  }
+
+#if GPUHEAP_HAS_HOST
+  [[nodiscard]] static simt::size_t min_region_bytes() { return pool_offset + 16; }
+
+  [[nodiscard]] static atomic_wrap_malloc create(memory::region region, stream_ref stream) {
+    atomic_wrap_malloc a;
+    a.top_ = static_cast<simt::uint64_t*>(region.base);
+    a.pool_ = static_cast<char*>(region.base) + pool_offset;
+    a.pool_bytes_ = (region.bytes - pool_offset) & ~simt::size_t{15};
+    simt::fill(region.base, 0, pool_offset, stream);
+    return a;
+  }
+#endif
+
+ private:
+  static constexpr simt::size_t pool_offset = 256;
+
+  GPUHEAP_FN void* take(simt::size_t bytes, simt::size_t alignment) const {
+    // Before any arithmetic: the sums below stay under 2^64.
+    if (bytes > pool_bytes_) return nullptr;
+    simt::uint64_t const need = simt::round_up_pow2(bytes, 16);
+    simt::atomic_ref<simt::uint64_t> const top{*top_};
+    // relaxed, here and below: the counter alone decides who owns which bytes, and nothing is read from them before their owner writes.
+    simt::uint64_t seen = top.load(simt::relaxed);
+    // Ends: a failed exchange means that another request was served meanwhile. Lock-free.
+    GPUHEAP_NO_UNROLL
+    while (true) {
+      simt::uint64_t start = aligned(seen, alignment);
+      if (start + need > pool_bytes_) start = aligned(0, alignment);
+      if (start + need > pool_bytes_) return nullptr;
+      if (top.compare_exchange(seen, start + need, simt::relaxed, simt::relaxed)) return pool_ + start;
+    }
+  }
+
+  // The first offset at or after `offset` whose address is aligned.
+  [[nodiscard]] GPUHEAP_FN simt::uint64_t aligned(simt::uint64_t offset, simt::size_t alignment) const {
+    if (alignment <= 16) return offset;  // every offset is a multiple of 16
+    auto const base = reinterpret_cast<simt::uintptr_t>(pool_);
+    return simt::round_up_pow2(base + offset, alignment) - base;
+  }
+
+  simt::uint64_t* top_ = nullptr;
+  char* pool_ = nullptr;
+  simt::size_t pool_bytes_ = 0;  // a multiple of 16
+};
+
+static_assert(device_allocator<atomic_wrap_malloc>);
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE

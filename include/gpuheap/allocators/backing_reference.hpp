@@ -1,0 +1,299 @@
+// `backing_reference`: a plain first-fit heap behind one lock. The simulator's stand-in for the toolkit's heap under allocators that need a second one, and the reference
+// that others are compared with: simple enough to be read and believed. Not for speed.
+//
+// Layout of a region:
+//   +0                  state {lock, first free block, held bytes, most held}
+//   +256                one bit per 32 bytes of the blocks: 1 = a live block's payload begins here
+//   origin              blocks, end to end up to `end`; origin and every block's address are 16 modulo 32
+//
+//   block    +0   bytes of the whole block, a multiple of 32; lowest bit: live       (8 bytes)
+//            +8   bytes of the block before it, 0 for the first                      (8 bytes)
+//            +16  payload, a multiple of 32; of a free block: next and previous free block as offsets from origin, `none` at the ends
+//
+// Invariants, whenever the lock is free: the blocks' sizes sum up to end - origin; no two neighbours are both free; the free list holds exactly the free blocks; the bits set
+// are exactly those of live payloads.
+//
+// malloc: the first block of the free list that holds the request; what is left over stays in the list. free: joins the block with free neighbours and puts it first in the list.
+// Reuse: freed bytes serve any request that fits.
+// Progress: blocking. A call waits for the lock, whose holder never waits for anything. Under independent thread scheduling the holder runs on while lanes of its own warp wait.
+#pragma once
+
+#include <gpuheap/allocator.hpp>
+#include <gpuheap/simt/atomic.hpp>
+#include <gpuheap/simt/bits.hpp>
+#include <gpuheap/simt/launch.hpp>
+#include <gpuheap/simt/runtime.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
+
+namespace detail {
+struct init_backing_reference;
+}
+
+class backing_reference {
+ public:
+  static constexpr allocator_traits traits{
+      .name = "backing_reference",
+      .title = "Locked first fit",
+      .variant = "one lock",
+      .reuse = "any request that fits",
+      .min_alignment = 32,
+      .detects_double_free = true,
+      .detects_foreign_free = true,
+  };
+
+  // `bytes` > 0.
+  [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const { return aligned_malloc(bytes, 32); }
+
+  // `alignment`: a power of two.
+  [[nodiscard]] GPUHEAP_FN void* aligned_malloc(simt::size_t bytes, simt::size_t alignment) const {
+    if (bytes > blocks_bytes_) return nullptr;
+    simt::uint64_t const need = rounded_size(bytes) + header_bytes;
+    void* p = nullptr;
+    locked([&] { p = take_first_fit(need, alignment < 32 ? 32 : alignment); });
+    return p;
+  }
+
+  // A pointer into free memory is reported as a double free, any other that is not a live block's as foreign.
+  GPUHEAP_FN free_status free(void* p) const {
+    if (p == nullptr) return free_status::null;
+    if (!owns(p)) return free_status::foreign;
+    free_status status = free_status::foreign;
+    locked([&] {
+      if (is_live(p)) {
+        give_back(offset_of(p) - header_bytes);
+        status = free_status::done;
+      } else if (lies_in_free_block(offset_of(p))) {
+        status = free_status::double_free;
+      }
+    });
+    return status;
+  }
+
+  // 0 for a pointer that is not a live block's. Needs no lock: the size of a live block does not change.
+  [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void* p) const {
+    if (!owns(p) || !is_live(p)) return 0;
+    return (bytes_word(offset_of(p) - header_bytes) & ~live_bit) - header_bytes;
+  }
+  [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t rounded_size(simt::size_t bytes) {
+    return simt::round_up_pow2(bytes + header_bytes, 32) - header_bytes;
+  }
+
+  [[nodiscard]] GPUHEAP_FN bool owns(void const* p) const {
+    auto const* const byte = static_cast<char const*>(p);
+    return byte >= origin_ && byte < origin_ + blocks_bytes_;
+  }
+
+#if GPUHEAP_HAS_HOST
+  [[nodiscard]] static simt::size_t min_region_bytes() { return 1024; }
+
+  [[nodiscard]] static backing_reference create(memory::region region, stream_ref stream);
+
+  // Headers count as held.
+  [[nodiscard]] allocator_footprint footprint(stream_ref stream) const {
+    state now;
+    simt::copy(&now, state_, sizeof now, stream);
+    simt::synchronize(stream);
+    return {.held_bytes = now.held_bytes, .metadata_bytes = region_bytes_ - blocks_bytes_, .peak_held_bytes = now.peak_held_bytes};
+  }
+#endif
+
+ private:
+  static constexpr simt::uint64_t header_bytes = 16;
+  static constexpr simt::uint64_t live_bit = 1;
+  static constexpr simt::uint64_t none = ~simt::uint64_t{0};
+  static constexpr simt::size_t state_bytes = 256;
+  static constexpr simt::size_t bytes_per_word = 64 * 32;
+  static_assert(header_bytes == 16, "payloads are aligned to 32 because blocks lie at 16 modulo 32");
+
+  struct state {
+    simt::uint32_t lock = 0;        // 1: held
+    simt::uint64_t first_free = 0;  // this and the rest: under the lock
+    simt::uint64_t held_bytes = 0;
+    simt::uint64_t peak_held_bytes = 0;
+  };
+
+  // By create()'s kernel: the whole of the blocks becomes one free block.
+  friend struct detail::init_backing_reference;
+  GPUHEAP_FN void make_first_block() const {
+    simt::plain_write(word(0, 0), blocks_bytes_);
+    simt::plain_write(word(0, 8), simt::uint64_t{0});
+    simt::plain_write(state_->first_free, none);
+    push_free(0);
+  }
+
+  // Runs f alone among all threads.
+  template <class F>
+  GPUHEAP_FN void locked(F f) const {
+    simt::atomic_ref<simt::uint32_t> const lock{state_->lock};
+    simt::back_off pause;
+    // Ends: the holder's work is bounded by the number of free blocks and needs nothing from a waiting thread, and threads are scheduled independently, lanes of one warp
+    // included. The work lies inside the loop, so that no lane that is done waits at the loop's end for those that are not. Blocking.
+    GPUHEAP_NO_UNROLL
+    for (bool done = false; !done;) {
+      // acquire: pairs with the release below; the last holder's accesses happen before ours.
+      if (lock.exchange(1, simt::acquire) == 0) {
+        f();
+        // release: pairs with the acquire above.
+        lock.store(0, simt::release);
+        done = true;
+      } else {
+        pause.wait();
+      }
+    }
+  }
+
+  // ---- the parts of a block; `block` is an offset from origin
+
+  [[nodiscard]] GPUHEAP_FN simt::uint64_t& word(simt::uint64_t block, unsigned at) const {
+    return *reinterpret_cast<simt::uint64_t*>(origin_ + block + at);
+  }
+  [[nodiscard]] GPUHEAP_FN simt::uint64_t bytes_word(simt::uint64_t block) const { return simt::plain_read(word(block, 0)); }
+  [[nodiscard]] GPUHEAP_FN simt::uint64_t bytes_of(simt::uint64_t block) const { return bytes_word(block) & ~live_bit; }
+  [[nodiscard]] GPUHEAP_FN bool is_free(simt::uint64_t block) const { return (bytes_word(block) & live_bit) == 0; }
+  // Sets a block's size and tells the block after it.
+  GPUHEAP_FN void set_bytes(simt::uint64_t block, simt::uint64_t bytes, simt::uint64_t live) const {
+    simt::plain_write(word(block, 0), bytes | live);
+    if (block + bytes < blocks_bytes_) simt::plain_write(word(block + bytes, 8), bytes);
+  }
+
+  [[nodiscard]] GPUHEAP_FN simt::uint64_t offset_of(void const* p) const {
+    return static_cast<simt::uint64_t>(static_cast<char const*>(p) - origin_);
+  }
+  // Payload offsets are 16 modulo 32 from origin: bit number = offset / 32.
+  [[nodiscard]] GPUHEAP_FN bool is_live(void const* p) const {
+    simt::uint64_t const payload = offset_of(p);
+    if (payload % 32 != header_bytes) return false;
+    // relaxed: whoever asks about a live block got its pointer after its malloc; the other bits of the word do not matter.
+    simt::uint64_t const bits = simt::atomic_ref<simt::uint64_t>{live_[payload / bytes_per_word]}.load(simt::relaxed);
+    return (bits >> (payload / 32 % 64) & 1) != 0;
+  }
+  GPUHEAP_FN void set_live(simt::uint64_t payload, bool live) const {
+    simt::atomic_ref<simt::uint64_t> const bits{live_[payload / bytes_per_word]};
+    simt::uint64_t const bit = simt::uint64_t{1} << (payload / 32 % 64);
+    // relaxed: under the lock; atomic because usable_size() reads without it.
+    if (live) {
+      bits.fetch_or(bit, simt::relaxed);
+    } else {
+      bits.fetch_and(~bit, simt::relaxed);
+    }
+  }
+
+  // ---- the free list (under the lock)
+
+  GPUHEAP_FN void push_free(simt::uint64_t block) const {
+    simt::uint64_t const next = simt::plain_read(state_->first_free);
+    simt::plain_write(word(block, 16), next);
+    simt::plain_write(word(block, 24), none);
+    if (next != none) simt::plain_write(word(next, 24), block);
+    simt::plain_write(state_->first_free, block);
+  }
+  GPUHEAP_FN void unlink_free(simt::uint64_t block) const {
+    simt::uint64_t const next = simt::plain_read(word(block, 16));
+    simt::uint64_t const previous = simt::plain_read(word(block, 24));
+    if (next != none) simt::plain_write(word(next, 24), previous);
+    if (previous != none) {
+      simt::plain_write(word(previous, 16), next);
+    } else {
+      simt::plain_write(state_->first_free, next);
+    }
+  }
+  GPUHEAP_FN void add_held(simt::uint64_t change) const {
+    simt::uint64_t const now = simt::plain_read(state_->held_bytes) + change;
+    simt::plain_write(state_->held_bytes, now);
+    if (now > simt::plain_read(state_->peak_held_bytes)) simt::plain_write(state_->peak_held_bytes, now);
+  }
+
+  // ---- malloc and free (under the lock)
+
+  // `need`: header included, a multiple of 32.
+  [[nodiscard]] GPUHEAP_FN void* take_first_fit(simt::uint64_t need, simt::uint64_t alignment) const {
+    simt::uint64_t block = simt::plain_read(state_->first_free);
+    // Ends: the list is acyclic and does not change meanwhile.
+    GPUHEAP_NO_UNROLL
+    for (; block != none; block = simt::plain_read(word(block, 16))) {
+      // What lies before the first aligned payload: a multiple of 32, so 0 or a block of its own.
+      auto const payload = reinterpret_cast<simt::uintptr_t>(origin_ + block + header_bytes);
+      simt::uint64_t const gap = simt::round_up_pow2(payload, alignment) - payload;
+      simt::uint64_t const there = bytes_of(block);
+      if (gap + need > there) continue;
+      simt::uint64_t const taken = block + gap;
+      if (gap == 0) {
+        unlink_free(block);
+      } else {
+        set_bytes(block, gap, 0);
+      }
+      set_bytes(taken, need, live_bit);
+      if (simt::uint64_t const rest = there - gap - need; rest != 0) {
+        set_bytes(taken + need, rest, 0);
+        push_free(taken + need);
+      }
+      set_live(taken + header_bytes, true);
+      add_held(need);
+      return origin_ + taken + header_bytes;
+    }
+    return nullptr;
+  }
+
+  GPUHEAP_FN void give_back(simt::uint64_t block) const {
+    simt::uint64_t bytes = bytes_of(block);
+    set_live(block + header_bytes, false);
+    add_held(0 - bytes);
+    if (simt::uint64_t const next = block + bytes; next < blocks_bytes_ && is_free(next)) {
+      unlink_free(next);
+      bytes += bytes_of(next);
+    }
+    if (simt::uint64_t const before = simt::plain_read(word(block, 8)); before != 0 && is_free(block - before)) {
+      block -= before;
+      bytes += before;
+      unlink_free(block);
+    }
+    set_bytes(block, bytes, 0);
+    push_free(block);
+  }
+
+  // For a refused free only: walks all blocks.
+  [[nodiscard]] GPUHEAP_FN bool lies_in_free_block(simt::uint64_t offset) const {
+    // Ends: every block has at least 32 bytes, so at most blocks_bytes_ / 32 passes.
+    simt::uint64_t block = 0;
+    GPUHEAP_NO_UNROLL
+    while (block + bytes_of(block) <= offset) block += bytes_of(block);
+    return is_free(block);
+  }
+
+  state* state_ = nullptr;
+  simt::uint64_t* live_ = nullptr;
+  char* origin_ = nullptr;
+  simt::uint64_t blocks_bytes_ = 0;  // a multiple of 32
+  simt::uint64_t region_bytes_ = 0;
+};
+
+static_assert(device_allocator<backing_reference>);
+
+#if GPUHEAP_HAS_HOST
+namespace detail {
+// Kernel, one thread.
+struct init_backing_reference {
+  backing_reference heap;
+  GPUHEAP_FN void operator()(unsigned) const { heap.make_first_block(); }
+};
+}  // namespace detail
+
+inline backing_reference backing_reference::create(memory::region region, stream_ref stream) {
+  // One word of bits for each 2 KiB of blocks; rounding up wastes less than 2 KiB.
+  simt::size_t const bits_bytes = simt::ceil_div(region.bytes, bytes_per_word) * 8;
+  simt::size_t const origin = simt::round_up_pow2(state_bytes + bits_bytes, 32) + 16;
+  auto* const base = static_cast<char*>(region.base);
+  backing_reference a;
+  a.state_ = reinterpret_cast<state*>(base);
+  a.live_ = reinterpret_cast<simt::uint64_t*>(base + state_bytes);
+  a.origin_ = base + origin;
+  a.blocks_bytes_ = (region.bytes - origin) & ~simt::size_t{31};
+  a.region_bytes_ = region.bytes;
+  simt::fill(base, 0, state_bytes + bits_bytes, stream);
+  simt::launch(1, detail::init_backing_reference{a}, {.block_threads = 32, .stream = stream});
+  return a;
+}
+#endif
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE

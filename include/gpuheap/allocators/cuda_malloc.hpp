@@ -1,0 +1,85 @@
+// `cuda`: the toolkit's own in-kernel malloc and free (CUDA C++ Programming Guide, "Dynamic Global Memory Allocation and Operations"). Closed source: used, not re-implemented.
+//
+// Reuse and progress: undocumented. Time grows with the heap's size and the number of live blocks, and contended calls can take seconds.
+// One heap per context (trait `process_wide`): its size is a limit that must be set before the first kernel that uses it, so the first heap<cuda_malloc> sets it and a later one that
+// asks for another size throws. It has no address range to ask about and cannot be emptied: no owns, no reset. The host must not copy to or from its blocks except through a
+// kernel (heap::copy_to_host does). The simulator has no such heap: making one there throws.
+#pragma once
+
+#include <gpuheap/allocator.hpp>
+#include <gpuheap/simt/error.hpp>
+#include <gpuheap/simt/runtime.hpp>
+
+#if GPUHEAP_HAS_HOST
+#include <mutex>
+#include <string>
+#endif
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
+
+class cuda_malloc {
+ public:
+  static constexpr allocator_traits traits{
+      .name = "cuda",
+      .title = "CUDA's device malloc",
+      .paper = "NVIDIA: CUDA C++ Programming Guide",
+      .year = 2010,
+      .variant = "",
+      .reuse = "undocumented",
+      .process_wide = true,
+  };
+
+  [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const { return simt::builtin_malloc(bytes); }
+  GPUHEAP_FN void free(void* p) const { simt::builtin_free(p); }
+
+#if GPUHEAP_HAS_HOST
+  [[nodiscard]] static simt::size_t min_region_bytes() { return 1; }
+
+  // `limit.bytes` is the heap's size; `limit.base` is not used. Sets the limit on the first call of the process; later calls must ask for the same. One device per process.
+  [[nodiscard]] static cuda_malloc create(memory::region limit, stream_ref) {
+    if constexpr (!simt::has_builtin_heap) {
+      throw error("gpuheap: the allocator 'cuda' is the CUDA toolkit's own device heap, and the simulator has none: use another allocator, or the CUDA backend");
+    } else {
+      // The one piece of state outside a heap, because the limit is the context's.
+      static std::mutex mutex;
+      static simt::size_t asked_before = 0;
+      std::lock_guard const lock{mutex};
+      if (asked_before == 0) {
+        set_limit(limit.bytes);
+        asked_before = limit.bytes;
+      } else if (asked_before != limit.bytes) {
+        throw error("gpuheap: the size of CUDA's device heap was set to " + std::to_string(asked_before) + " bytes by the first heap of this process, and " +
+                    std::to_string(limit.bytes) + " bytes are asked for now: CUDA allows one size per process. Ask for the same, or use a process of its own");
+      }
+      return {};
+    }
+  }
+
+  // What the driver granted: at least what was asked.
+  [[nodiscard]] static simt::size_t granted_bytes() {
+    if constexpr (simt::has_builtin_heap) {
+      return simt::builtin_heap_limit();
+    } else {
+      return 0;
+    }
+  }
+
+ private:
+  static void set_limit(simt::size_t bytes) {
+    try {
+      simt::set_builtin_heap_limit(bytes);
+    } catch (error const& refused) {
+      throw error("gpuheap: the size of CUDA's device heap could not be set to " + std::to_string(bytes) +
+                  " bytes: a kernel that uses it has run before, or the device has less. Make the heap before any such kernel, or ask for less. (" + refused.what() + ")");
+    }
+    if (simt::size_t const granted = simt::builtin_heap_limit(); granted < bytes) {
+      throw error("gpuheap: CUDA's device heap has " + std::to_string(granted) + " bytes and cannot be set to " + std::to_string(bytes) +
+                  " any more: make the heap before the first kernel that uses device malloc");
+    }
+  }
+#endif
+};
+
+static_assert(device_allocator<cuda_malloc>);
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE

@@ -1,0 +1,82 @@
+// What a heap remembers of requests that it could not serve and of frees that it refused: a record in the heap's memory, written by kernels, read by the host.
+#pragma once
+
+#include <gpuheap/allocator.hpp>
+#include <gpuheap/simt/atomic.hpp>
+#include <gpuheap/simt/bits.hpp>
+#include <gpuheap/simt/types.hpp>
+#include <gpuheap/simt/warp.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
+
+// What a kernel's request meets when nothing fits.
+enum class when_exhausted {
+  null,  // nullptr, and an entry in the record
+  trap,  // the kernel stops with an error, and the host learns the request's size, block and thread
+};
+
+// One request, as the host reports it. `block` and `thread` are linear indices in the grid and in the block.
+struct failed_request {
+  simt::uint64_t bytes = 0;
+  simt::uint32_t block = 0;
+  simt::uint32_t thread = 0;
+};
+
+// Under when_exhausted::trap, written before the kernel stops. Lies in pinned host memory: device memory cannot be read after a trap.
+struct last_words {
+  failed_request request{};
+  simt::uint32_t written = 0;  // release store by the one thread that claims it, after `request`
+  simt::uint32_t claimed = 0;
+};
+
+// All zero in a new heap. Every counter is 64 bits wide and cannot wrap in practice (at 10^9 failures a second, after 584 years).
+struct failure_record {
+  simt::uint64_t failed_requests = 0;  // nullptr answers, those for 0 bytes not counted
+  simt::uint64_t double_frees = 0;
+  simt::uint64_t foreign_frees = 0;
+  // Each "first" is written by the one thread whose increment of the counter beside it found 0.
+  failed_request first_failed{};
+  void* first_double_free = nullptr;
+  void* first_foreign_free = nullptr;
+  last_words* final = nullptr;  // under when_exhausted::trap, else null. Written by the host in stream order
+};
+
+namespace detail {
+
+// Stops the kernel after telling the host why.
+GPUHEAP_COLD inline void stop_exhausted(last_words* final, simt::uint64_t bytes) {
+  using words = simt::atomic_ref<simt::uint32_t, simt::scope::system>;
+  // relaxed: the claim only decides who writes; what is written is published by the release below.
+  if (words{final->claimed}.exchange(1, simt::relaxed) == 0) {
+    final->request = {bytes, simt::block_id(), simt::thread_in_block()};
+    // release: the host that reads 1 (heap::check) then reads this request.
+    words{final->written}.store(1, simt::release);
+    simt::fence<simt::scope::system>(simt::seq_cst);  // performed at the host before the trap ends this context
+  }
+  simt::trap();
+}
+
+// Called by the lanes whose request of `bytes` (> 0) was answered nullptr.
+GPUHEAP_COLD inline void record_exhaustion(failure_record* record, simt::uint64_t bytes) {
+  simt::lane_mask const here = simt::active_mask();
+  if (simt::lane_id() == simt::lowest_bit(here)) {
+    // relaxed: a count, and a claim that only this thread acts on. The host reads after the kernel.
+    simt::uint64_t const before = simt::atomic_ref<simt::uint64_t>{record->failed_requests}.fetch_add(simt::popcount(here), simt::relaxed);
+    if (before == 0) record->first_failed = {bytes, simt::block_id(), simt::thread_in_block()};
+  }
+  // relaxed: the host wrote the pointer, and what it points to, before this kernel began.
+  if (last_words* const final = simt::atomic_ref<last_words*>{record->final}.load(simt::relaxed)) stop_exhausted(final, bytes);
+}
+
+// Called by a lane whose free of `p` was refused as `status` (foreign or double_free).
+GPUHEAP_COLD inline void record_refused_free(failure_record* record, void* p, free_status status) {
+  bool const twice = status == free_status::double_free;
+  // relaxed: as above.
+  simt::uint64_t const before =
+      simt::atomic_ref<simt::uint64_t>{twice ? record->double_frees : record->foreign_frees}.fetch_add(1, simt::relaxed);
+  if (before == 0) (twice ? record->first_double_free : record->first_foreign_free) = p;
+}
+
+}  // namespace detail
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE

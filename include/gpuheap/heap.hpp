@@ -1,0 +1,350 @@
+// A heap that the host owns and kernels allocate from: gpuheap::heap<Allocator>. Host code; the device's side is heap_ref.hpp.
+#pragma once
+
+#include <gpuheap/allocator.hpp>
+#include <gpuheap/allocator_members.hpp>
+#include <gpuheap/failure_record.hpp>
+#include <gpuheap/heap_ref.hpp>
+#include <gpuheap/heap_report.hpp>
+#include <gpuheap/memory/allocation.hpp>
+#include <gpuheap/memory/device_span.hpp>
+#include <gpuheap/memory/literals.hpp>
+#include <gpuheap/memory/region.hpp>
+#include <gpuheap/memory/resource.hpp>
+#include <gpuheap/memory/size.hpp>
+#include <gpuheap/simt/error.hpp>
+#include <gpuheap/simt/launch.hpp>
+#include <gpuheap/simt/runtime.hpp>
+#include <gpuheap/statistics.hpp>
+
+#if GPUHEAP_HAS_HOST
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <ranges>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
+
+namespace detail {
+
+// Kernel: frees pointers[i].
+template <class Ref>
+struct free_each {
+  Ref heap;
+  void* const* pointers;
+  GPUHEAP_FN void operator()(unsigned i) const { heap.free(simt::plain_read(pointers[i])); }
+};
+
+// Kernel: copies bytes that the host must not touch. Thread i copies bytes i, i + stride, ...
+struct copy_bytes {
+  char* to;
+  char const* from;
+  simt::size_t bytes;
+  unsigned stride;
+  GPUHEAP_FN void operator()(unsigned i) const {
+    // Ends: bytes / stride passes.
+    for (simt::size_t at = i; at < bytes; at += stride) simt::plain_write(to[at], simt::plain_read(from[at]));
+  }
+};
+
+}  // namespace detail
+
+// Owns memory and the allocator in it. Move-only; several live side by side. `ref()` goes to kernels by value. Kernels of any number of streams and replayed graphs may use one
+// heap at once; what the host does to it is ordered on the stream that the call names. A member function is called by one host thread at a time.
+//
+// Moved from, a heap may only be assigned to or destroyed. Destroying it while kernels use it is undefined.
+template <device_allocator Allocator = sharded_runs, class Statistics = counted>
+class heap {
+ public:
+  using allocator_type = Allocator;
+  using ref_type = heap_ref<Allocator, Statistics>;
+  // Called by check() with what has failed since the last check.
+  using exhaustion_callback = std::function<void(exhaustion const&)>;
+
+  // A heap of `size` bytes in all, bookkeeping included, taken from `from`:
+  //   heap{8_GiB}   heap{fraction_of_free(0.5)}   heap{} (GPUHEAP_BYTES, or a default: heap_size::from_environment)   heap{1_GiB, memory::managed}
+  // Ready for kernels that run on `stream` after it, or on any stream once that has been waited for. Throws out_of_memory if the memory cannot be had, gpuheap::error if the size
+  // is too small for the allocator. For a process_wide allocator the size is a limit and `from` is not asked.
+  explicit heap(heap_size size = heap_size::from_environment(), memory::resource from = memory::device, stream_ref stream = {}) {
+    simt::size_t const bytes = size.resolve(from);
+    require_at_least(min_bytes(), bytes, "a heap");
+    if constexpr (Allocator::traits.process_wide) {
+      records_ = memory::allocation{memory::device, records_bytes};
+      arena_ = {nullptr, bytes};
+    } else {
+      memory_ = take(std::move(from), bytes);
+      lay_out();
+    }
+    initialise(stream);
+  }
+  heap(heap_size size, stream_ref stream) : heap(size, memory::device, stream) {}
+
+  // A heap in memory that the caller keeps and outlives it with. Device code must reach it; base aligned to at least 256 bytes. Throws gpuheap::error if it is too small.
+  explicit heap(memory::region callers, stream_ref stream = {}) : memory_{callers} {
+    if constexpr (Allocator::traits.process_wide) {
+      throw error("gpuheap: the allocator '" + name() + "' lives in the one heap of the process and cannot be put into a given region: make it from a size");
+    } else {
+      if (reinterpret_cast<std::uintptr_t>(callers.base) % 256 != 0) throw error("gpuheap: a heap's region must be aligned to 256 bytes");
+      require_at_least(min_bytes(), callers.bytes, "a region");
+      lay_out();
+      initialise(stream);
+    }
+  }
+
+  heap(heap&&) noexcept = default;
+  heap& operator=(heap&&) noexcept = default;
+  heap(heap const&) = delete;
+  heap& operator=(heap const&) = delete;
+  ~heap() = default;
+
+  // The least size that a heap of this allocator can have.
+  [[nodiscard]] static simt::size_t min_bytes() {
+    return Allocator::traits.process_wide ? Allocator::min_region_bytes() : Allocator::min_region_bytes() + records_bytes + 256;
+  }
+
+  // The device's view. Stays valid as long as the heap lives, across reset() and moves.
+  [[nodiscard]] ref_type ref() const { return {allocator_, record(), statistics_}; }
+
+  // Forgets every block at once, in stream order; counts and records start again. No kernel of another stream may be using the heap. Policies and callbacks stay.
+  void reset(stream_ref stream = {}) {
+    if constexpr (Allocator::traits.process_wide) {
+      throw error("gpuheap: the allocator '" + name() + "' cannot be reset: its heap is the process's and has no reset. Free the blocks");
+    } else {
+      initialise(stream);
+    }
+  }
+
+  // What lives in the heap and what went wrong. Waits for the stream; exact if no other stream uses the heap meanwhile.
+  [[nodiscard]] statistics stats(stream_ref stream = {}) const {
+    std::vector<std::uint64_t> const copy = read_records(stream);
+    statistics s;
+    detail::read_failures(s, *reinterpret_cast<failure_record const*>(copy.data()));
+    s.counts_allocations = Statistics::counts;
+    s.counts_bytes = Statistics::counts && has_usable_size<Allocator>;
+    live_counts const live = statistics_.read(reinterpret_cast<char const*>(copy.data()) + record_bytes);
+    s.live_allocations = live.allocations;
+    if (s.counts_bytes) {
+      s.live_bytes = live.bytes;
+      s.peak_live_bytes = live.peak_bytes;
+      s.peak_error_bytes = live.peak_error_bytes;
+    }
+    s.heap_bytes = bytes();
+    s.usable_bytes = arena_.bytes;
+    if constexpr (has_footprint<Allocator>) {
+      allocator_footprint const held = allocator_.footprint(stream);
+      s.knows_footprint = true;
+      s.held_bytes = held.held_bytes;
+      s.metadata_bytes = held.metadata_bytes;
+      s.peak_held_bytes = held.peak_held_bytes;
+      s.usable_bytes = arena_.bytes - held.metadata_bytes;
+    }
+    return s;
+  }
+
+  // All bytes taken for this heap, bookkeeping included. For a process_wide allocator: what was granted.
+  [[nodiscard]] simt::size_t bytes() const {
+    if constexpr (!Allocator::traits.process_wide) {
+      return memory_.bytes();
+    } else if constexpr (requires { Allocator::granted_bytes(); }) {
+      return Allocator::granted_bytes();
+    } else {
+      return arena_.bytes;
+    }
+  }
+
+  // ---- exhaustion
+
+  // What a request that nothing fits meets in kernels that are launched later on `stream`, or on any stream once this call returns. The default is `null`. Waits for the stream.
+  void set_policy(when_exhausted policy, stream_ref stream = {}) {
+    if (policy == when_exhausted::trap && final_.base() == nullptr) {
+      final_ = memory::allocation{memory::pinned, sizeof(last_words)};
+      *static_cast<last_words*>(final_.base()) = {};
+    }
+    policy_ = policy;
+    write_policy(stream);
+    simt::synchronize(stream);
+  }
+
+  // `callback` is called by check(), on the thread that calls it, instead of the exception; empty: the exception again.
+  void on_exhausted(exhaustion_callback callback) { callback_ = std::move(callback); }
+
+  // After a launch: waits for the stream and says what went wrong in this heap since the last check().
+  //   requests failed:   calls the callback; without one, throws out_of_memory
+  //   frees refused:     throws gpuheap::error
+  //   a kernel stopped under when_exhausted::trap:   throws out_of_memory, naming the request. The CUDA context is lost then, as after any trap.
+  // Each failure is reported once.
+  void check(stream_ref stream = {}) {
+    try {
+      simt::synchronize(stream);
+    } catch (error const& stopped) {
+      throw_last_words(stopped);
+      throw;
+    }
+    statistics const now = stats(stream);
+    exhaustion what{.failed_requests = now.failed_requests - seen_.failed_requests, .first = now.first_failure, .stats = now};
+    std::uint64_t const refused = now.double_frees - seen_.double_frees + now.foreign_frees - seen_.foreign_frees;
+    seen_ = now;
+    if (what.failed_requests != 0) {
+      if (!callback_) throw out_of_memory(what.text());
+      callback_(what);
+    }
+    if (refused != 0) throw error(detail::refused_frees_text(name(), now));
+  }
+
+  // ---- from the host
+
+  // Frees blocks of this heap whose addresses lie in host memory: a vector<void*>, span<node*>, ... Waits for the stream. nullptrs are skipped.
+  template <std::ranges::contiguous_range Pointers>
+    requires std::is_pointer_v<std::ranges::range_value_t<Pointers>>
+  void free(Pointers const& pointers, stream_ref stream = {}) {
+    free_listed_on_host(std::ranges::data(pointers), std::ranges::size(pointers), stream);
+  }
+  // Likewise for an array in memory that device code reaches. In stream order: the array must stay until then.
+  template <class Pointer>
+    requires std::is_pointer_v<Pointer>
+  void free(device_span<Pointer> pointers, stream_ref stream = {}) {
+    free_listed_on_device(const_cast<void* const*>(reinterpret_cast<void const* const*>(pointers.data)), pointers.size, stream);
+  }
+
+  // Copies `bytes` from heap memory at `from` to host memory, or the other way. Wait for the stream. Throw gpuheap::error if the range does not lie in this heap (unchecked for
+  // process_wide allocators, whose memory is copied by a kernel).
+  void copy_to_host(void* to, void const* from, simt::size_t bytes, stream_ref stream = {}) const {
+    if (bytes == 0) return;
+    if constexpr (Allocator::traits.process_wide) {
+      memory::allocation const staging{memory::device, bytes};
+      launch_copy(staging.base(), from, bytes, stream);
+      simt::copy(to, staging.base(), bytes, stream);
+      simt::synchronize(stream);
+    } else {
+      require_inside(from, bytes);
+      simt::copy(to, from, bytes, stream);
+      simt::synchronize(stream);
+    }
+  }
+  void copy_from_host(void* to, void const* from, simt::size_t bytes, stream_ref stream = {}) {
+    if (bytes == 0) return;
+    if constexpr (Allocator::traits.process_wide) {
+      memory::allocation const staging{memory::device, bytes};
+      simt::copy(staging.base(), from, bytes, stream);
+      launch_copy(to, staging.base(), bytes, stream);
+      simt::synchronize(stream);
+    } else {
+      require_inside(to, bytes);
+      simt::copy(to, from, bytes, stream);
+      simt::synchronize(stream);
+    }
+  }
+
+ private:
+  // The records: the failure record, then the policy's counters. They lie behind the arena, so that the arena keeps the alignment of the heap's memory.
+  static constexpr simt::size_t record_bytes = 1024;
+  static constexpr simt::size_t records_bytes = record_bytes + Statistics::counter_bytes;
+  static_assert(sizeof(failure_record) <= record_bytes && std::is_trivially_copyable_v<failure_record>);
+  static_assert(std::is_trivially_copyable_v<ref_type>, "kernels get the view by value");
+
+  [[nodiscard]] static std::string name() { return Allocator::traits.name; }
+
+  static void require_at_least(simt::size_t least, simt::size_t bytes, char const* what) {
+    if (bytes >= least) return;
+    throw error("gpuheap: " + std::string(what) + " of " + memory::in_words(bytes) + " is too small for the allocator '" + name() + "': it needs at least " +
+                std::to_string(least) + " bytes (" + memory::in_words(least) + ")");
+  }
+
+  // Takes the heap's memory; a refusal becomes an error that says what there is.
+  [[nodiscard]] static memory::allocation take(memory::resource from, simt::size_t bytes) {
+    try {
+      return {from, bytes};
+    } catch (out_of_memory const& refused) {
+      throw out_of_memory(detail::no_memory_text(from, bytes, refused.what()));
+    }
+  }
+
+  void lay_out() {
+    auto* const base = static_cast<char*>(memory_.base());
+    simt::size_t const arena_bytes = (memory_.bytes() - records_bytes) & ~simt::size_t{255};
+    arena_ = {base, arena_bytes};
+    records_ = memory::allocation{memory::region{base + arena_bytes, records_bytes}};
+  }
+
+  void initialise(stream_ref stream) {
+    simt::fill(records_.base(), 0, records_bytes, stream);
+    if (policy_ != when_exhausted::null) write_policy(stream);
+    statistics_ = Statistics{static_cast<char*>(records_.base()) + record_bytes, arena_.bytes};
+    allocator_ = Allocator::create(arena_, stream);
+    seen_ = {};
+  }
+
+  [[nodiscard]] failure_record* record() const { return static_cast<failure_record*>(records_.base()); }
+
+  void write_policy(stream_ref stream) {
+    last_words* const final = policy_ == when_exhausted::trap ? static_cast<last_words*>(final_.base()) : nullptr;
+    simt::copy(&record()->final, &final, sizeof final, stream);
+  }
+
+  [[nodiscard]] std::vector<std::uint64_t> read_records(stream_ref stream) const {
+    std::vector<std::uint64_t> copy(records_bytes / sizeof(std::uint64_t));
+    simt::copy(copy.data(), records_.base(), records_bytes, stream);
+    simt::synchronize(stream);
+    return copy;
+  }
+
+  void throw_last_words(error const& stopped) const {
+    if (final_.base() == nullptr) return;
+    auto& final = *static_cast<last_words*>(final_.base());
+    // acquire: pairs with the release in stop_exhausted(); the request is read after it.
+    if (simt::atomic_ref<simt::uint32_t, simt::scope::system>{final.written}.load(simt::acquire) == 0) return;
+    throw out_of_memory(detail::stopped_text(name(), final.request, stopped.what()));
+  }
+
+  void require_inside(void const* p, simt::size_t bytes) const {
+    auto const* const byte = static_cast<char const*>(p);
+    auto const* const base = static_cast<char const*>(arena_.base);
+    if (std::less<>{}(byte, base) || std::less<>{}(base + arena_.bytes, byte) || static_cast<simt::size_t>(base + arena_.bytes - byte) < bytes) {
+      throw error("gpuheap: " + memory::in_words(bytes) + " at the given address do not lie in this heap");
+    }
+  }
+
+  static void launch_copy(void* to, void const* from, simt::size_t bytes, stream_ref stream) {
+    auto const threads = static_cast<unsigned>(std::min<simt::size_t>(bytes, 1u << 16));
+    simt::launch(threads, detail::copy_bytes{static_cast<char*>(to), static_cast<char const*>(from), bytes, threads}, {.stream = stream});
+  }
+
+  void free_listed_on_device(void* const* pointers, simt::size_t count, stream_ref stream) {
+    constexpr simt::size_t at_once = simt::size_t{1} << 30;
+    // Ends: each launch takes up to 2^30 pointers off the rest.
+    for (simt::size_t at = 0; at < count; at += at_once) {
+      simt::launch(static_cast<unsigned>(std::min(at_once, count - at)), detail::free_each<ref_type>{ref(), pointers + at}, {.stream = stream});
+    }
+  }
+
+  void free_listed_on_host(void const* pointers, simt::size_t count, stream_ref stream) {
+    if (count == 0) return;
+    memory::allocation const staging{memory::device, count * sizeof(void*)};
+    simt::copy(staging.base(), pointers, count * sizeof(void*), stream);
+    free_listed_on_device(static_cast<void* const*>(staging.base()), count, stream);
+    simt::synchronize(stream);
+  }
+
+  memory::allocation memory_;   // all of it; none for a process_wide allocator
+  memory::allocation records_;  // within memory_, or of their own
+  memory::allocation final_;    // last_words, once the policy has been `trap`
+  memory::region arena_{};      // what the allocator got
+  Allocator allocator_{};
+  Statistics statistics_{};
+  when_exhausted policy_ = when_exhausted::null;
+  exhaustion_callback callback_;
+  statistics seen_{};  // at the last check()
+};
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE
+
+// For an allocator that is not the library's own, in a CUDA program whose .cpp files use heap<Allocator>: one line, at global scope, in one .cu file. Compiles the kernels
+// that the heap's host functions launch.
+#define GPUHEAP_INSTANTIATE(...)                                    \
+  template class ::gpuheap::heap<__VA_ARGS__, ::gpuheap::counted>; \
+  template class ::gpuheap::heap<__VA_ARGS__, ::gpuheap::uncounted>
+#endif

@@ -1,0 +1,212 @@
+// The device's view of a heap: what kernels get by value and call. Compiles under NVRTC.
+#pragma once
+
+#include <gpuheap/allocator.hpp>
+#include <gpuheap/allocator_members.hpp>
+#include <gpuheap/allocators/sharded_runs.hpp>
+#include <gpuheap/failure_record.hpp>
+#include <gpuheap/simt/atomic.hpp>
+#include <gpuheap/simt/types.hpp>
+#include <gpuheap/statistics.hpp>
+
+#include <cuda/std/memory>
+#include <cuda/std/type_traits>
+#include <cuda/std/utility>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
+
+template <device_allocator Allocator, class Statistics>
+class heap;
+
+// The largest alignment that aligned_malloc takes, in bytes.
+inline constexpr simt::size_t largest_alignment = simt::size_t{2} << 20;
+
+// Trivially copyable; made by heap::ref(). Valid as long as the heap lives. Every member may be called by any thread in any state of divergence, from any number of kernels
+// at once. A block that one thread hands to another needs the program's own release and acquire; a block that malloc returns again is ordered after its free.
+//
+// Exhaustion: nullptr, and an entry in the heap's record (heap::stats, heap::check). Requests for 0 bytes are answered nullptr and are no failure. Memory is not initialised.
+template <device_allocator Allocator = sharded_runs, class Statistics = counted>
+class heap_ref {
+  static constexpr bool knows_bytes = Statistics::counts && has_usable_size<Allocator>;
+
+ public:
+  using allocator_type = Allocator;
+  using statistics_type = Statistics;
+
+  heap_ref() = default;
+
+  // `bytes` of memory aligned to traits.min_alignment, or nullptr.
+  [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
+    void* const p = bytes == 0 ? nullptr : allocator_.malloc(bytes);
+    finish_malloc(p, bytes);
+    return p;
+  }
+
+  // Gives back what any member of this heap returned. nullptr does nothing. Where the traits promise it, a second free of a block and a pointer that is not the heap's are
+  // refused, counted in the record and answered so; elsewhere they are undefined.
+  GPUHEAP_FN free_status free(void* p) const {
+    if (p == nullptr) return free_status::null;
+    simt::size_t const bytes = block_bytes(p);
+    free_status const status = free_block(p);
+    if (status == free_status::done) {
+      statistics_.freed(bytes);
+    } else if (status != free_status::null) {
+      detail::record_refused_free(record_, p, status);
+    }
+    return status;
+  }
+
+  // `count` objects of `bytes` each, all zero. nullptr if the product exceeds 2^64 - 1.
+  [[nodiscard]] GPUHEAP_FN void* calloc(simt::size_t count, simt::size_t bytes) const {
+    if (bytes != 0 && count > ~simt::size_t{0} / bytes) {
+      detail::record_exhaustion(record_, ~simt::size_t{0});
+      return nullptr;
+    }
+    void* const p = malloc(count * bytes);
+    if (p != nullptr) zero(p, count * bytes);
+    return p;
+  }
+
+  // A block of `bytes` with the contents of `p` up to the smaller size; `p` itself where it is large enough and at most half empty. nullptr as `p`: malloc. 0 bytes: free, and nullptr.
+  // When nothing fits: nullptr, and `p` stays as it is.
+  [[nodiscard]] GPUHEAP_FN void* realloc(void* p, simt::size_t bytes) const {
+    static_assert(has_realloc<Allocator> || has_usable_size<Allocator>,
+                  "gpuheap: this Allocator cannot realloc: it has neither realloc(p, bytes) nor usable_size(p)");
+    if (p == nullptr) return malloc(bytes);
+    if (bytes == 0) {
+      free(p);
+      return nullptr;
+    }
+    if constexpr (has_realloc<Allocator>) {
+      simt::size_t const before = block_bytes(p);
+      void* const moved = allocator_.realloc(p, bytes);
+      if (moved == nullptr) {
+        detail::record_exhaustion(record_, bytes);
+      } else if constexpr (knows_bytes) {
+        statistics_.freed(before);
+        statistics_.allocated(block_bytes(moved));
+      }
+      return moved;
+    } else {
+      simt::size_t const usable = usable_size(p);
+      if (bytes <= usable && bytes >= usable / 2) return p;
+      void* const moved = malloc(bytes);
+      if (moved == nullptr) return nullptr;
+      copy(moved, p, bytes < usable ? bytes : usable);
+      free(p);
+      return moved;
+    }
+  }
+
+  // Likewise aligned to `alignment`, a power of two up to 2 MiB. Any other alignment is answered nullptr, and recorded.
+  [[nodiscard]] GPUHEAP_FN void* aligned_malloc(simt::size_t bytes, simt::size_t alignment) const {
+    static_assert(has_aligned_malloc<Allocator>, "gpuheap: this Allocator has no aligned_malloc(bytes, alignment)");
+    bool const valid = alignment != 0 && (alignment & (alignment - 1)) == 0 && alignment <= largest_alignment;
+    void* const p = bytes == 0 || !valid ? nullptr : allocator_.aligned_malloc(bytes, alignment);
+    if constexpr (knows_bytes) {
+      if (p != nullptr) statistics_.allocated(block_bytes(p));
+    } else {
+      if (p != nullptr) statistics_.allocated(0);
+    }
+    if (p == nullptr && bytes != 0) detail::record_exhaustion(record_, bytes);
+    return p;
+  }
+
+  // How many bytes may be used at `p`, which a member of this heap returned: at least as many as were asked. 0 for nullptr.
+  [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void* p) const {
+    static_assert(has_usable_size<Allocator>, "gpuheap: this Allocator has no usable_size(p)");
+    return p == nullptr ? 0 : allocator_.usable_size(p);
+  }
+
+  // Whether `p` lies in the memory that this heap hands out. Any pointer may be asked about.
+  [[nodiscard]] GPUHEAP_FN bool owns(void const* p) const {
+    static_assert(has_owns<Allocator>, "gpuheap: this Allocator has no owns(p); process_wide allocators cannot have one");
+    return p != nullptr && allocator_.owns(p);
+  }
+
+  // A T made from the arguments (braces for an aggregate), or nullptr when exhausted; then no constructor runs.
+  template <class T, class... Args>
+  [[nodiscard]] GPUHEAP_FN T* create(Args&&... args) const {
+    void* p;
+    if constexpr (alignof(T) <= Allocator::traits.min_alignment) {
+      p = malloc(sizeof(T));
+    } else {
+      p = aligned_malloc(sizeof(T), alignof(T));
+    }
+    if (p == nullptr) return nullptr;
+    if constexpr (::cuda::std::is_constructible_v<T, Args...>) {
+      return ::new (p) T(::cuda::std::forward<Args>(args)...);
+    } else {
+      return ::new (p) T{::cuda::std::forward<Args>(args)...};
+    }
+  }
+  // Ends the object's life and frees it. nullptr does nothing. `p` is what create<T>() returned, not a base of it.
+  template <class T>
+  GPUHEAP_FN free_status destroy(T* p) const {
+    if (p == nullptr) return free_status::null;
+    p->~T();
+    return free(p);
+  }
+
+  // The allocator itself: for its own further members. What is taken from it directly is not counted.
+  [[nodiscard]] GPUHEAP_HD Allocator const& allocator() const { return allocator_; }
+
+ private:
+  friend class heap<Allocator, Statistics>;
+  GPUHEAP_HD heap_ref(Allocator const& allocator, failure_record* record, Statistics const& statistics)
+      : allocator_{allocator}, record_{record}, statistics_{statistics} {}
+
+  GPUHEAP_FN void finish_malloc(void* p, simt::size_t bytes) const {
+    if (p != nullptr) {
+      if constexpr (knows_bytes && has_rounded_size<Allocator>) {
+        statistics_.allocated(Allocator::rounded_size(bytes));
+      } else {
+        statistics_.allocated(block_bytes(p));
+      }
+    } else if (bytes != 0) {
+      detail::record_exhaustion(record_, bytes);
+    }
+  }
+
+  // What the statistics count for a live block.
+  [[nodiscard]] GPUHEAP_FN simt::size_t block_bytes([[maybe_unused]] void* p) const {
+    if constexpr (knows_bytes) {
+      return allocator_.usable_size(p);
+    } else {
+      return 0;
+    }
+  }
+
+  GPUHEAP_FN free_status free_block(void* p) const {
+    if constexpr (answers_free<Allocator>) {
+      return allocator_.free(p);
+    } else {
+      allocator_.free(p);
+      return free_status::done;
+    }
+  }
+
+  // Blocks are aligned to at least 16 bytes: whole words first, then the bytes left over.
+  GPUHEAP_FN static void zero(void* p, simt::size_t bytes) {
+    auto* const words = static_cast<simt::uint64_t*>(p);
+    // Ends: bytes/8 passes, then at most 7.
+    for (simt::size_t i = 0; i < bytes / 8; ++i) simt::plain_write(words[i], simt::uint64_t{0});
+    auto* const rest = static_cast<unsigned char*>(p);
+    for (simt::size_t i = bytes & ~simt::size_t{7}; i < bytes; ++i) simt::plain_write(rest[i], static_cast<unsigned char>(0));
+  }
+  GPUHEAP_FN static void copy(void* to, void const* from, simt::size_t bytes) {
+    auto* const to_words = static_cast<simt::uint64_t*>(to);
+    auto const* const from_words = static_cast<simt::uint64_t const*>(from);
+    // Ends: bytes/8 passes, then at most 7.
+    for (simt::size_t i = 0; i < bytes / 8; ++i) simt::plain_write(to_words[i], simt::plain_read(from_words[i]));
+    auto* const to_rest = static_cast<unsigned char*>(to);
+    auto const* const from_rest = static_cast<unsigned char const*>(from);
+    for (simt::size_t i = bytes & ~simt::size_t{7}; i < bytes; ++i) simt::plain_write(to_rest[i], simt::plain_read(from_rest[i]));
+  }
+
+  Allocator allocator_{};
+  failure_record* record_ = nullptr;
+  Statistics statistics_{};
+};
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE

@@ -1,0 +1,79 @@
+// Memory from any resource of CUDA's `cuda::mr` (those of RMM and CCCL among them). Host code of the CUDA backend only; empty where no CUDA toolkit is.
+#pragma once
+
+#include <gpuheap/memory/resource.hpp>
+
+#if __has_include(<cuda_runtime_api.h>)
+// Toolkits up to 13.0 show cuda::mr only where this is defined before the first include of <cuda/memory_resource>. Newer ones ignore it.
+#if !defined(LIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE)
+#define LIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE
+#endif
+#include <cuda/memory_resource>
+
+#include <new>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::memory {
+
+namespace detail {
+inline constexpr simt::size_t cuda_mr_alignment = 256;
+
+// CCCL 3.0 calls the synchronous pair allocate and deallocate; later versions give these names to the stream-ordered pair and call the synchronous one allocate_sync and
+// deallocate_sync. The shape of the resource tells which it was written for, so no version number is asked.
+template <class R>
+concept renamed_cuda_resource = requires(R& r, void* p, simt::size_t n) {
+  { r.allocate_sync(n, n) } -> std::same_as<void*>;
+  r.deallocate_sync(p, n, n);
+};
+template <class R>
+concept original_cuda_resource = !renamed_cuda_resource<R> && requires(R& r, void* p, simt::size_t n) {
+  { r.allocate(n, n) } -> std::same_as<void*>;
+  r.deallocate(p, n, n);
+};
+}  // namespace detail
+
+// A cuda::mr resource (synchronous interface) whose memory kernels reach.
+template <class R>
+concept cuda_resource = (detail::renamed_cuda_resource<R> || detail::original_cuda_resource<R>) &&
+                        ::cuda::has_property<R, ::cuda::mr::device_accessible> && std::copy_constructible<R>;
+
+// The adaptor: a source for memory::resource. Holds the resource by value: pass a cuda::mr::resource_ref for one that must not be copied, and keep its target alive.
+template <cuda_resource R>
+class cuda_mr {
+ public:
+  explicit cuda_mr(R r) : held_{std::move(r)} {}
+
+  // A std::bad_alloc of the resource becomes out_of_memory; its other exceptions pass through.
+  [[nodiscard]] void* allocate(simt::size_t bytes) const try {
+    if constexpr (detail::renamed_cuda_resource<R>) {
+      return held_.allocate_sync(bytes, detail::cuda_mr_alignment);
+    } else {
+      return held_.allocate(bytes, detail::cuda_mr_alignment);
+    }
+  } catch (std::bad_alloc const& refused) {
+    throw simt::out_of_memory("gpuheap: " + name() + " refused " + std::to_string(bytes) + " bytes: " + refused.what());
+  }
+  // Waits for the device first: a pool may hand the memory out again at once.
+  void deallocate(void* p, simt::size_t bytes) const noexcept {
+    try {
+      simt::synchronize_device();
+    } catch (simt::error const&) {  // an error of an earlier kernel, reported where that kernel is waited for
+    }
+    if constexpr (detail::renamed_cuda_resource<R>) {
+      held_.deallocate_sync(p, bytes, detail::cuda_mr_alignment);
+    } else {
+      held_.deallocate(p, bytes, detail::cuda_mr_alignment);
+    }
+  }
+  // The interface has no such question.
+  [[nodiscard]] std::optional<capacity> how_much() const { return std::nullopt; }
+  [[nodiscard]] std::string name() const { return "the cuda::mr resource"; }
+
+ private:
+  mutable R held_;  // cuda::mr declares allocate() non-const
+};
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::memory
+#endif

@@ -1,0 +1,124 @@
+// Where a heap's bytes come from: `memory::resource` holds any source of memory, and the kinds that the machine itself offers. Host code only.
+#pragma once
+
+#include <gpuheap/memory/region.hpp>
+#include <gpuheap/simt/error.hpp>
+#include <gpuheap/simt/runtime.hpp>
+#include <gpuheap/simt/types.hpp>
+
+#if GPUHEAP_HAS_HOST
+#include <unistd.h>
+
+#include <concepts>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::memory {
+
+// How much a source could give.
+struct capacity {
+  simt::size_t total_bytes = 0;
+  simt::size_t free_bytes = 0;  // now; others may take it before the caller does
+};
+
+// What a resource is made from. `allocate` returns memory that device code reaches, aligned to at least 256 bytes, or throws out_of_memory. `deallocate` takes back what
+// it returned, with the same count, once no kernel uses it any more. `how_much` answers nothing where the source does not say.
+template <class S>
+concept source = std::copy_constructible<S> && requires(S const& s, void* p, simt::size_t bytes) {
+  { s.allocate(bytes) } -> std::same_as<void*>;
+  { s.deallocate(p, bytes) } noexcept;
+  { s.how_much() } -> std::same_as<std::optional<capacity>>;
+  { s.name() } -> std::convertible_to<std::string>;
+};
+
+// Any source of memory, held by value. Copies share it.
+class resource {
+ public:
+  template <source S>
+    requires(!std::same_as<S, resource>)
+  resource(S s) : held_{std::make_shared<model<S>>(std::move(s))} {}  // NOLINT(google-explicit-constructor): a source is a resource
+
+  // `bytes` > 0. Throws out_of_memory.
+  [[nodiscard]] region allocate(simt::size_t bytes) const { return {held_->allocate(bytes), bytes}; }
+  void deallocate(region r) const noexcept { held_->deallocate(r.base, r.bytes); }
+  [[nodiscard]] std::optional<capacity> how_much() const { return held_->how_much(); }
+  // For messages, e.g. "device memory".
+  [[nodiscard]] std::string name() const { return held_->name(); }
+
+ private:
+  struct interface {
+    virtual ~interface() = default;
+    virtual void* allocate(simt::size_t bytes) const = 0;
+    virtual void deallocate(void* p, simt::size_t bytes) const noexcept = 0;
+    virtual std::optional<capacity> how_much() const = 0;
+    virtual std::string name() const = 0;
+  };
+  template <class S>
+  struct model final : interface {
+    explicit model(S s) : s_{std::move(s)} {}
+    void* allocate(simt::size_t bytes) const override { return s_.allocate(bytes); }
+    void deallocate(void* p, simt::size_t bytes) const noexcept override { s_.deallocate(p, bytes); }
+    std::optional<capacity> how_much() const override { return s_.how_much(); }
+    std::string name() const override { return s_.name(); }
+    S s_;
+  };
+  std::shared_ptr<interface const> held_;
+};
+
+// The host's memory: all of it, and what programs could still take.
+[[nodiscard]] inline capacity host_capacity() {
+  auto const page = static_cast<simt::size_t>(::sysconf(_SC_PAGESIZE));
+  capacity c{static_cast<simt::size_t>(::sysconf(_SC_PHYS_PAGES)) * page, static_cast<simt::size_t>(::sysconf(_SC_AVPHYS_PAGES)) * page};
+  // The kernel's own estimate counts what it would drop from its caches, too.
+  std::ifstream meminfo("/proc/meminfo");
+  std::string line;
+  // Ends: at the end of the file, some fifty lines.
+  while (std::getline(meminfo, line)) {
+    unsigned long long kib = 0;
+    if (std::sscanf(line.c_str(), "MemAvailable: %llu kB", &kib) == 1) c.free_bytes = static_cast<simt::size_t>(kib) << 10;
+  }
+  return c;
+}
+
+// One of the machine's own kinds of memory.
+class machine_memory {
+ public:
+  constexpr explicit machine_memory(simt::memory_kind kind) : kind_{kind} {}
+
+  [[nodiscard]] void* allocate(simt::size_t bytes) const { return simt::allocate(kind_, bytes); }
+  void deallocate(void* p, simt::size_t) const noexcept { simt::deallocate(kind_, p); }
+  // Managed memory may exceed the device's, at the price of migration; what stays resident is what is asked about.
+  [[nodiscard]] std::optional<capacity> how_much() const {
+    if (kind_ == simt::memory_kind::pinned || kind_ == simt::memory_kind::host) return host_capacity();
+    simt::device_info const device = simt::query_device();
+    return capacity{device.total_bytes, device.free_bytes};
+  }
+  [[nodiscard]] std::string name() const {
+    switch (kind_) {
+      case simt::memory_kind::device: return "device memory";
+      case simt::memory_kind::managed: return "managed memory";
+      case simt::memory_kind::pinned: return "pinned host memory";
+      case simt::memory_kind::host: return "host memory";
+    }
+    return "memory";
+  }
+
+ private:
+  simt::memory_kind kind_;
+};
+
+// The GPU's own memory.
+inline constexpr machine_memory device{simt::memory_kind::device};
+// Memory that migrates between host and GPU on demand.
+inline constexpr machine_memory managed{simt::memory_kind::managed};
+// The host's memory, fixed in place; kernels reach it over the bus.
+inline constexpr machine_memory pinned{simt::memory_kind::pinned};
+// Plain host memory. Kernels reach it in the simulator, and on machines whose GPU shares the host's page tables.
+inline constexpr machine_memory host{simt::memory_kind::host};
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::memory
+#endif

@@ -1,0 +1,105 @@
+// How large a heap is to be: in bytes, as a part of what is free, or as the environment says. Host code only.
+#pragma once
+
+#include <gpuheap/memory/literals.hpp>
+#include <gpuheap/memory/resource.hpp>
+#include <gpuheap/simt/error.hpp>
+
+#if GPUHEAP_HAS_HOST
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
+
+namespace memory {
+// "200.0 GiB", "512 B": for messages.
+[[nodiscard]] inline std::string in_words(simt::size_t bytes) {
+  static constexpr char const* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  if (bytes < 1024) return std::to_string(bytes) + " B";
+  double value = static_cast<double>(bytes);
+  unsigned unit = 0;
+  // Ends: each pass divides by 1024, and 2^64 bytes are 16 EiB.
+  for (; value >= 1024 && unit < 6; ++unit) value /= 1024;
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f %s", value, units[unit]);
+  return text;
+}
+}  // namespace memory
+
+// A size for a heap. Resolved against the memory that it will come from when the heap is made.
+class heap_size {
+ public:
+  // Exactly so many bytes, bookkeeping included.
+  constexpr heap_size(simt::size_t bytes) : bytes_{bytes} {}  // NOLINT(google-explicit-constructor): heap{8_GiB}
+
+  // `fraction` (above 0, at most 1) of what the source of memory has free then.
+  [[nodiscard]] static heap_size fraction_of_free(double fraction) {
+    if (!(fraction > 0 && fraction <= 1)) {
+      throw error("gpuheap: fraction_of_free takes a number above 0 and at most 1, not " + std::to_string(fraction));
+    }
+    heap_size size{0};
+    size.fraction_ = fraction;
+    return size;
+  }
+
+  // GPUHEAP_BYTES if it is set: "8589934592", "8GiB", "1.5 GiB", "512M", or "40%" of what is free. Otherwise default_bytes, or half of what is free if that is less.
+  // Throws gpuheap::error for a text that is none of these.
+  [[nodiscard]] static heap_size from_environment() {
+    if (char const* text = std::getenv("GPUHEAP_BYTES"); text != nullptr && *text != '\0') return parse(text);
+    heap_size size{default_bytes};
+    size.at_most_half_ = true;
+    return size;
+  }
+  static constexpr simt::size_t default_bytes = 1_GiB;
+
+  // The count for a heap in `from`.
+  [[nodiscard]] simt::size_t resolve(memory::resource const& from) const {
+    if (fraction_ == 0 && !at_most_half_) return bytes_;
+    auto const there = from.how_much();
+    if (at_most_half_) return there ? std::min(bytes_, there->free_bytes / 2) : bytes_;
+    if (!there) throw error("gpuheap: " + from.name() + " does not say how much of it is free: give the heap's size in bytes, not as a fraction");
+    return static_cast<simt::size_t>(fraction_ * static_cast<double>(there->free_bytes));
+  }
+
+ private:
+  [[nodiscard]] static heap_size parse(std::string_view text) {
+    auto const refuse = [&] {
+      return error("gpuheap: GPUHEAP_BYTES is \"" + std::string(text) +
+                   "\": a size such as 8589934592, 512MiB, 1.5GiB or 40% (of the free memory) is expected");
+    };
+    double value = 0;
+    auto const [rest, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (code != std::errc{} || !(value > 0)) throw refuse();
+    std::string_view unit{rest, static_cast<std::size_t>(text.data() + text.size() - rest)};
+    // Ends: each pass shortens the text.
+    while (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);
+    if (unit == "%") {
+      if (value > 100) throw refuse();
+      return fraction_of_free(value / 100);
+    }
+    int shift = -1;
+    if (unit.empty() || unit == "B") shift = 0;
+    if (unit == "KiB" || unit == "K") shift = 10;
+    if (unit == "MiB" || unit == "M") shift = 20;
+    if (unit == "GiB" || unit == "G") shift = 30;
+    if (unit == "TiB" || unit == "T") shift = 40;
+    double const bytes = std::ldexp(value, shift);
+    if (shift < 0 || bytes < 1 || bytes >= std::ldexp(1.0, 63)) throw refuse();
+    return heap_size{static_cast<simt::size_t>(bytes)};
+  }
+
+  simt::size_t bytes_;
+  double fraction_ = 0;  // 0: bytes_ counts
+  bool at_most_half_ = false;
+};
+
+// heap{fraction_of_free(0.5)}
+[[nodiscard]] inline heap_size fraction_of_free(double fraction) { return heap_size::fraction_of_free(fraction); }
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE
+#endif

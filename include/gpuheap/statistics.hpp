@@ -1,0 +1,135 @@
+// Whether a heap counts what lives in it: the policies `counted` and `uncounted` of heap_ref and heap. Device parts, and the host's reading of them.
+#pragma once
+
+#include <gpuheap/simt/atomic.hpp>
+#include <gpuheap/simt/bits.hpp>
+#include <gpuheap/simt/types.hpp>
+#include <gpuheap/simt/warp.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
+
+// What a policy knows when nothing runs. Zero where it does not count.
+struct live_counts {
+  simt::uint64_t allocations = 0;
+  simt::uint64_t bytes = 0;
+  simt::uint64_t peak_bytes = 0;
+  simt::uint64_t peak_error_bytes = 0;
+};
+
+// Counts nothing: malloc and free are the allocator's own.
+class uncounted {
+ public:
+  static constexpr bool counts = false;
+  static constexpr simt::size_t counter_bytes = 0;
+
+  uncounted() = default;
+  GPUHEAP_HD uncounted(void*, simt::size_t) {}
+
+  GPUHEAP_FN void allocated(simt::size_t) const {}
+  GPUHEAP_FN void freed(simt::size_t) const {}
+  [[nodiscard]] live_counts read(void const*) const { return {}; }
+};
+
+// Counts live allocations, live bytes and the most bytes that ever lived.
+//
+//   counter memory   +0     forwarded, peak (in quanta)
+//                    +1 KiB stripe 0 {bytes, allocations}
+//                    +2 KiB stripe 1 ...                      16 stripes
+//
+// The lanes of a warp that allocate together add once, to the stripe of their warp. The stripes lie 1 KiB apart because the unit that serialises atomics is a slice of
+// the L2 cache, and addresses that far apart fall into different slices. A stripe's words are modulo 2^64: a block may be freed by a warp of another stripe, and only the sum
+// over the stripes means anything.
+//
+// Peak. A stripe whose bytes cross a multiple of the quantum Q forwards the difference to one common word, and whoever raises that word raises the peak. At any time
+//   live = Q * forwarded + sum over the 16 stripes of (bytes mod Q),
+// so the peak read is at most 16 Q below the true one (and above or below it by what is being allocated or freed at that instant, as concurrent adds may arrive in either order).
+// Q is the power of two at or below heap/2^14, at least 16: an error of at most heap/1024.
+class counted {
+ public:
+  static constexpr bool counts = true;
+  static constexpr unsigned num_stripes = 16;
+  static constexpr simt::size_t stride_bytes = 1024;
+  static constexpr simt::size_t counter_bytes = (1 + num_stripes) * stride_bytes;
+
+  struct totals {
+    simt::uint64_t forwarded;
+    simt::uint64_t peak;
+  };
+  struct stripe {
+    simt::uint64_t bytes;
+    simt::uint64_t allocations;
+  };
+
+  counted() = default;
+  // `counters`: counter_bytes of zeroed device memory, aligned to 16. `heap_bytes` sets the quantum.
+  GPUHEAP_HD counted(void* counters, simt::size_t heap_bytes)
+      : counters_{static_cast<char*>(counters)}, quantum_log2_{simt::highest_bit(heap_bytes >> 14 | 16)} {}
+
+  // Called by each lane once its allocation of `bytes` has succeeded, or its free. `bytes` is 0 for allocators that do not know.
+  GPUHEAP_FN void allocated(simt::size_t bytes) const { add<true>(bytes); }
+  GPUHEAP_FN void freed(simt::size_t bytes) const { add<false>(bytes); }
+
+  // From a copy of the counters in host memory. Exact when no kernel runs; otherwise each word is of its own time.
+  [[nodiscard]] live_counts read(void const* copy) const {
+    auto const* const bytes = static_cast<char const*>(copy);
+    live_counts live;
+    for (unsigned i = 0; i < num_stripes; ++i) {
+      auto const& s = *reinterpret_cast<stripe const*>(bytes + (1 + i) * stride_bytes);
+      live.allocations += s.allocations;
+      live.bytes += s.bytes;
+    }
+    // Negative for an instant, when a free is counted before its malloc.
+    if (static_cast<::cuda::std::int64_t>(live.allocations) < 0) live.allocations = 0;
+    if (static_cast<::cuda::std::int64_t>(live.bytes) < 0) live.bytes = 0;
+    live.peak_bytes = reinterpret_cast<totals const*>(bytes)->peak << quantum_log2_;
+    if (live.peak_bytes < live.bytes) live.peak_bytes = live.bytes;
+    live.peak_error_bytes = simt::uint64_t{num_stripes} << quantum_log2_;
+    return live;
+  }
+
+ private:
+  template <bool Up>
+  GPUHEAP_FN void add(simt::size_t bytes) const {
+    using word = simt::atomic_ref<simt::uint64_t>;
+    simt::uint64_t sum = bytes;
+    unsigned lanes = 1;
+    // 32 lanes of less than 2^27 bytes sum up within the 32 bits of a warp reduction; a larger block is added by its own lane.
+    if (bytes < simt::size_t{1} << 27) {
+      simt::lane_mask const here = simt::active_mask();
+      sum = simt::reduce_add(here, static_cast<simt::uint32_t>(bytes));
+      if (simt::lane_id() != simt::lowest_bit(here)) return;
+      lanes = simt::popcount(here);
+    }
+    auto& s = *reinterpret_cast<stripe*>(counters_ + (1 + simt::global_warp() % num_stripes) * stride_bytes);
+    // relaxed, both: counts that publish nothing; the host reads them after the kernel.
+    if constexpr (Up) {
+      word{s.allocations}.fetch_add(lanes, simt::relaxed);
+    } else {
+      word{s.allocations}.fetch_sub(lanes, simt::relaxed);
+    }
+    if (sum == 0) return;
+    simt::uint64_t const change = Up ? sum : 0 - sum;
+    simt::uint64_t const before = word{s.bytes}.fetch_add(change, simt::relaxed);
+    simt::uint64_t const quanta = floor_quanta(before + change) - floor_quanta(before);
+    if (quanta != 0) forward(counters_, quanta);
+  }
+
+  // Rounds a two's complement number down, so that the remainder is in [0, Q) for negative ones as well.
+  [[nodiscard]] GPUHEAP_FN simt::uint64_t floor_quanta(simt::uint64_t bytes) const {
+    return static_cast<simt::uint64_t>(static_cast<::cuda::std::int64_t>(bytes) >> quantum_log2_);
+  }
+
+  GPUHEAP_COLD static void forward(char* counters, simt::uint64_t quanta) {
+    using word = simt::atomic_ref<simt::uint64_t>;
+    auto& t = *reinterpret_cast<totals*>(counters);
+    // relaxed, both: as in add(). The words are two's complement: only a rise to a positive sum can be a peak.
+    simt::uint64_t const now = word{t.forwarded}.fetch_add(quanta, simt::relaxed) + quanta;
+    bool const rose = static_cast<::cuda::std::int64_t>(quanta) > 0;
+    if (rose && static_cast<::cuda::std::int64_t>(now) > 0) word{t.peak}.fetch_max(now, simt::relaxed);
+  }
+
+  char* counters_ = nullptr;
+  unsigned quantum_log2_ = 4;
+};
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE
