@@ -1,0 +1,123 @@
+// The host backend of atomic.hpp: forwards to the simulator. Each operation of a lane is a scheduling point; in the weak mode a load may
+// return any value that the C++ model still allows. Scopes are not told apart: all are as wide as the machine. The last parameter of each
+// operation is the caller's place in the source, for reports; nobody passes it.
+#pragma once
+
+#include <gpuheap/simt/host/warp.hpp>
+#include <gpuheap/simt/types.hpp>
+
+#include <cuda/std/bit>
+
+#include <gpuheap_simulator/atomic.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
+
+namespace detail {
+[[nodiscard]] constexpr ::gpuheap::simulator::order to_order(memory_order order) { return static_cast<::gpuheap::simulator::order>(order); }
+static_assert(to_order(relaxed) == ::gpuheap::simulator::order::relaxed && to_order(acquire) == ::gpuheap::simulator::order::acquire &&
+              to_order(release) == ::gpuheap::simulator::order::release && to_order(acq_rel) == ::gpuheap::simulator::order::acq_rel &&
+              to_order(seq_cst) == ::gpuheap::simulator::order::seq_cst);
+
+// The operand of a fetch_add on T: T itself, or a number of elements for a pointer.
+template <class T>
+struct difference {
+  using type = T;
+};
+template <class T>
+struct difference<T*> {
+  using type = ::cuda::std::ptrdiff_t;
+};
+template <class T>
+using difference_t = typename difference<T>::type;
+}  // namespace detail
+
+// Atomic access to an object that outlives the reference. T: an integer or pointer of 1, 2, 4 or 8 bytes, naturally aligned. Callable by
+// any thread, and by the host.
+template <class T, scope S = scope::device>
+class atomic_ref {
+ public:
+  using difference_type = detail::difference_t<T>;
+
+  explicit atomic_ref(T& object) : object_{&object} {}
+
+  [[nodiscard]] T load(memory_order order, detail::site where = detail::site::here()) const {
+    return ::gpuheap::simulator::load(*object_, detail::to_order(order), where);
+  }
+  void store(T value, memory_order order, detail::site where = detail::site::here()) const {
+    ::gpuheap::simulator::store(*object_, value, detail::to_order(order), where);
+  }
+  T exchange(T value, memory_order order, detail::site where = detail::site::here()) const {
+    return ::gpuheap::simulator::exchange(*object_, value, detail::to_order(order), where);
+  }
+  // On failure `expected` receives the current value. Never fails spuriously.
+  bool compare_exchange(T& expected, T desired, memory_order success, memory_order failure,
+                        detail::site where = detail::site::here()) const {
+    return ::gpuheap::simulator::compare_exchange(*object_, expected, desired, detail::to_order(success), detail::to_order(failure), where);
+  }
+  T fetch_add(difference_type value, memory_order order, detail::site where = detail::site::here()) const {
+    return ::gpuheap::simulator::fetch_add(*object_, value, detail::to_order(order), where);
+  }
+  T fetch_sub(difference_type value, memory_order order, detail::site where = detail::site::here()) const {
+    return ::gpuheap::simulator::fetch_add(*object_, static_cast<difference_type>(difference_type{} - value), detail::to_order(order),
+                                           where);
+  }
+  T fetch_and(T value, memory_order order, detail::site where = detail::site::here()) const {
+    return ::gpuheap::simulator::fetch_and(*object_, value, detail::to_order(order), where);
+  }
+  T fetch_or(T value, memory_order order, detail::site where = detail::site::here()) const {
+    return ::gpuheap::simulator::fetch_or(*object_, value, detail::to_order(order), where);
+  }
+  T fetch_xor(T value, memory_order order, detail::site where = detail::site::here()) const {
+    return ::gpuheap::simulator::fetch_xor(*object_, value, detail::to_order(order), where);
+  }
+  T fetch_min(T value, memory_order order, detail::site where = detail::site::here()) const {
+    return ::gpuheap::simulator::fetch_min(*object_, value, detail::to_order(order), where);
+  }
+  T fetch_max(T value, memory_order order, detail::site where = detail::site::here()) const {
+    return ::gpuheap::simulator::fetch_max(*object_, value, detail::to_order(order), where);
+  }
+
+ private:
+  T* object_;
+};
+
+// 16 bytes that change together, on hardware that can (has_atomic_16()). Elsewhere the call traps: no allocator may require it.
+struct alignas(16) pair64 {
+  uint64_t low, high;
+};
+[[nodiscard]] inline bool has_atomic_16() { return ::gpuheap::simulator::has_atomic_16(); }
+// acquire on success and failure, release on success; device scope.
+inline bool compare_exchange_16(pair64& object, pair64& expected, pair64 desired, detail::site where = detail::site::here()) {
+  return ::gpuheap::simulator::compare_exchange_16(&object, &expected, &desired, where);
+}
+
+// Orders this thread's accesses before it with those after it, as `order` says, among the threads of scope S.
+template <scope S = scope::device>
+inline void fence(memory_order order, detail::site where = detail::site::here()) {
+  ::gpuheap::simulator::fence(detail::to_order(order), where);
+}
+
+// A load that may be served by this SM's L1: possibly stale until an acquire. For words that carry their own validation. T: 4 or 8 bytes.
+template <class T>
+[[nodiscard]] inline T load_cached(T const& object, detail::site where = detail::site::here()) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8);
+  return ::gpuheap::simulator::load_cached(object, where);
+}
+
+// Plain accesses. The weak mode checks them for data races.
+template <class T>
+[[nodiscard]] inline T plain_read(T const& object, detail::site where = detail::site::here()) {
+  return ::gpuheap::simulator::plain_read(object, where);
+}
+template <class T>
+inline void plain_write(T& object, ::cuda::std::type_identity_t<T> value, detail::site where = detail::site::here()) {
+  ::gpuheap::simulator::plain_write(object, value, where);
+}
+
+// Waiting politely for another warp. Here: lets another lane run.
+class back_off {
+ public:
+  void wait(detail::site where = detail::site::here()) { ::gpuheap::simulator::back_off(where); }
+};
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt

@@ -1,0 +1,48 @@
+// The host backend of launch.hpp.
+#pragma once
+
+#include <gpuheap/simt/host/runtime.hpp>
+#include <gpuheap/simt/host/warp.hpp>
+
+#include <gpuheap_simulator/launch.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
+
+namespace simt {
+
+// A simulated kernel that went wrong: deadlock, livelock, misuse, data race, trap. The text says which lanes were where and how to replay
+// the run.
+class kernel_failure : public error {
+ public:
+  explicit kernel_failure(::gpuheap::simulator::failure const& f) : error(f.what()), kind_{f.kind()} {}
+  [[nodiscard]] ::gpuheap::simulator::failure_kind kind() const { return kind_; }
+
+ private:
+  ::gpuheap::simulator::failure_kind kind_;
+};
+
+// Runs f(i) for every i < num_threads as simulated threads, and returns when all have ended. The last warp may be partial. Host; throws
+// simt::error if the launch is refused, kernel_failure (an error) if the kernel goes wrong: its threads then stop where they are.
+// num_threads == 0 does nothing.
+template <class Functor>
+void launch(unsigned num_threads, Functor f, launch_config config = {}) {
+  static_assert(::cuda::std::is_trivially_copyable_v<Functor>, "kernels get their functor by value, byte by byte");
+  ::gpuheap::simulator::kernel k;
+  k.body = [](void const* functor, unsigned index) { (*static_cast<Functor const*>(functor))(index); };
+  k.functor = &f;
+  k.num_threads = num_threads;
+  k.block_threads = config.block_threads;
+  try {
+    ::gpuheap::simulator::launch(k);
+  } catch (::gpuheap::simulator::failure const& failed) {
+    throw kernel_failure(failed);
+  } catch (::std::invalid_argument const& refused) {
+    throw error(refused.what());
+  }
+}
+
+}  // namespace simt
+
+using simt::launch;
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE

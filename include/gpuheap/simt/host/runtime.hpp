@@ -1,0 +1,88 @@
+// The host backend of runtime.hpp: the process's own memory, one stream that is always done, the steady clock.
+#pragma once
+
+#include <gpuheap/simt/error.hpp>
+#include <gpuheap/simt/types.hpp>
+
+#include <chrono>
+#include <cstring>
+#include <string>
+
+#include <gpuheap_simulator/memory.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
+
+// Allocates `bytes` (> 0), aligned to 4096. Throws out_of_memory. All kinds are the same here.
+[[nodiscard]] inline void* allocate(memory_kind, size_t bytes) {
+  void* const p = ::gpuheap::simulator::allocate(bytes);
+  if (p == nullptr) {
+    throw out_of_memory("gpuheap: allocating " + ::std::to_string(bytes) + " bytes of simulated device memory failed: the system has " +
+                        ::std::to_string(::gpuheap::simulator::describe_device().free_bytes) + " bytes available");
+  }
+  return p;
+}
+// Gives back what allocate() returned.
+inline void deallocate(memory_kind, void* p) noexcept { ::gpuheap::simulator::deallocate(p); }
+// Copies or fills bytes anywhere; complete on return.
+inline void copy(void* to, void const* from, size_t bytes, stream_ref = {}) {
+  if (bytes != 0) ::std::memmove(to, from, bytes);
+}
+inline void fill(void* to, unsigned char value, size_t bytes, stream_ref = {}) {
+  if (bytes != 0) ::std::memset(to, value, bytes);
+}
+// Kernels have ended when launch() returns, so there is nothing to wait for.
+inline void synchronize(stream_ref) {}
+inline void synchronize_device() {}
+
+// A stream of its own, by name only: all work is done in the order of the calls.
+[[nodiscard]] inline stream_ref make_stream() { return {new char{}}; }
+inline void destroy_stream(stream_ref stream) noexcept { delete static_cast<char*>(stream.native); }
+
+// Time between two calls, on the host's steady clock.
+class stopwatch {
+ public:
+  stopwatch() = default;
+  stopwatch(stopwatch const&) = delete;
+  stopwatch& operator=(stopwatch const&) = delete;
+
+  void start(stream_ref = {}) { start_ = clock::now(); }
+  void stop(stream_ref = {}) { stop_ = clock::now(); }
+  // Microseconds between the last start() and stop().
+  [[nodiscard]] double elapsed_us() { return ::std::chrono::duration<double, ::std::micro>(stop_ - start_).count(); }
+
+ private:
+  using clock = ::std::chrono::steady_clock;
+  clock::time_point start_{}, stop_{};
+};
+
+// What the current device is.
+struct device_info {
+  ::std::string backend;    // "cuda" or "host"
+  ::std::string name;       // "simulated GPU (8 SMs)"
+  int driver_version = 0;   // 0 in the simulator
+  int runtime_version = 0;  // likewise
+  int compute_major = 0, compute_minor = 0;
+  unsigned num_sms = 0;
+  size_t total_bytes = 0, free_bytes = 0;
+};
+[[nodiscard]] inline device_info query_device() {
+  ::gpuheap::simulator::device_facts const facts = ::gpuheap::simulator::describe_device();
+  device_info info;
+  info.backend = "host";
+  info.name = facts.name;
+  info.num_sms = facts.num_sms;
+  info.total_bytes = facts.total_bytes;
+  info.free_bytes = facts.free_bytes;
+  return info;
+}
+
+// The toolkit's own in-kernel heap. Whether this machine has one.
+inline constexpr bool has_builtin_heap = false;
+[[nodiscard]] inline size_t builtin_heap_limit() { return 0; }
+inline void set_builtin_heap_limit(size_t) {
+  throw error("gpuheap: the simulator has no device heap of a toolkit: choose another allocator");
+}
+[[nodiscard]] inline void* builtin_malloc(size_t) { return nullptr; }
+inline void builtin_free(void*) {}
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt

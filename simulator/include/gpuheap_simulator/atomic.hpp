@@ -1,0 +1,240 @@
+// Atomic operations of lanes: a scheduling point, then the operation on the real memory, then, in the weak mode, what the model makes of
+// it.
+//
+// On the host side (no current lane) they are the plain atomic operations. T: trivially copyable, 1, 2, 4 or 8 bytes, naturally aligned.
+#pragma once
+
+#include <gpuheap_simulator/lane.hpp>
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+namespace gpuheap::simulator {
+
+// The weak mode's part of each operation, told after the real memory was read or changed. Values are zero-extended bit patterns.
+namespace weak {
+// `latest` is what memory holds; returns what the load sees. `cached`: coherence with the lane's earlier reads is not kept (an L1 line).
+[[nodiscard]] std::uint64_t load(lane* me, void const* p, unsigned size, std::uint64_t latest, order o, bool cached);
+void store(lane* me, void const* p, unsigned size, std::uint64_t before, std::uint64_t after, order o);
+void read_modify_write(lane* me, void const* p, unsigned size, std::uint64_t before, std::uint64_t after, order o);
+// A compare-exchange that failed: a load that saw the latest value.
+void observe(lane* me, void const* p, unsigned size, std::uint64_t latest, order o);
+void fence(lane* me, order o);
+// Checks a plain access for data races; called before a read, after a write. Any size.
+void plain_read(lane* me, void const* p, std::size_t bytes);
+void plain_write(lane* me, void const* p, std::size_t bytes);
+}  // namespace weak
+
+namespace detail {
+template <std::size_t Bytes>
+struct bits_of;
+template <>
+struct bits_of<1> {
+  using type = std::uint8_t;
+};
+template <>
+struct bits_of<2> {
+  using type = std::uint16_t;
+};
+template <>
+struct bits_of<4> {
+  using type = std::uint32_t;
+};
+template <>
+struct bits_of<8> {
+  using type = std::uint64_t;
+};
+template <class T>
+using bits_t = typename bits_of<sizeof(T)>::type;
+
+template <class T>
+[[nodiscard]] inline std::uint64_t to_bits(T value) {
+  return std::bit_cast<bits_t<T>>(value);
+}
+template <class T>
+[[nodiscard]] inline T from_bits(std::uint64_t bits) {
+  return std::bit_cast<T>(static_cast<bits_t<T>>(bits));
+}
+
+// ThreadSanitizer does not model fences. Under it, a release fence makes the lane's later stores release stores, every release store also
+// releases one common object, and an acquire fence acquires that object: more synchronisation than the program asked for, never less.
+[[nodiscard]] order order_under_tsan(lane* me, order o);
+
+template <class T>
+[[nodiscard]] [[gnu::always_inline]] inline order store_order(lane* me, order o) {
+  if constexpr (GPUHEAP_SIMULATOR_TSAN_CALLER) return order_under_tsan(me, o);
+  (void)me;
+  return o;
+}
+
+// Applies `change` (old value to new value) as one atomic step; returns the old value.
+template <class T, class Change>
+[[gnu::always_inline]] inline T change_atomically(T& object, order o, Change change) {
+  T before;
+  __atomic_load(&object, &before, __ATOMIC_RELAXED);
+  // Ends: lock-free; a pass fails only if another thread's change succeeded.
+  for (;;) {
+    T after = change(before);
+    if (__atomic_compare_exchange(&object, &before, &after, false, static_cast<int>(o), __ATOMIC_RELAXED)) return before;
+  }
+}
+
+// The frame of every read-modify-write: `act` performs it with the given order and returns the old value; `change` computes the new from
+// the old.
+template <class T, class Act, class Change>
+[[gnu::always_inline]] inline T read_modify_write(T& object, operation what, order o, site where, Act act, Change change) {
+  lane* const me = current();
+  if (me == nullptr) return act(o);
+  scheduling_point(me, what, where);
+  T const before = act(store_order<T>(me, o));
+  if (me->home->weak) [[unlikely]]
+    weak::read_modify_write(me, &object, sizeof(T), to_bits(before), to_bits(change(before)), o);
+  return before;
+}
+}  // namespace detail
+
+template <class T>
+[[nodiscard]] [[gnu::always_inline]] inline T load(T const& object, order o, site where) {
+  lane* const me = current();
+  if (me != nullptr) scheduling_point(me, operation::load, where);
+  T value;
+  __atomic_load(&object, &value, static_cast<int>(o));
+  if (me != nullptr && me->home->weak) [[unlikely]] {
+    return detail::from_bits<T>(weak::load(me, &object, sizeof(T), detail::to_bits(value), o, false));
+  }
+  return value;
+}
+
+template <class T>
+[[nodiscard]] [[gnu::always_inline]] inline T load_cached(T const& object, site where) {
+  lane* const me = current();
+  if (me != nullptr) scheduling_point(me, operation::load_cached, where);
+  T value;
+  __atomic_load(&object, &value, __ATOMIC_RELAXED);
+  if (me != nullptr && me->home->weak) [[unlikely]] {
+    return detail::from_bits<T>(weak::load(me, &object, sizeof(T), detail::to_bits(value), order::relaxed, true));
+  }
+  return value;
+}
+
+template <class T>
+[[gnu::always_inline]] inline void store(T& object, T value, order o, site where) {
+  lane* const me = current();
+  if (me == nullptr) return __atomic_store(&object, &value, static_cast<int>(o));
+  scheduling_point(me, operation::store, where);
+  if (me->home->weak) [[unlikely]] {
+    T before;
+    __atomic_exchange(&object, &value, &before, static_cast<int>(order::relaxed));
+    return weak::store(me, &object, sizeof(T), detail::to_bits(before), detail::to_bits(value), o);
+  }
+  __atomic_store(&object, &value, static_cast<int>(detail::store_order<T>(me, o)));
+}
+
+template <class T>
+[[gnu::always_inline]] inline T exchange(T& object, T value, order o, site where) {
+  return detail::read_modify_write(
+      object, operation::exchange, o, where,
+      [&](order with) {
+        T before;
+        __atomic_exchange(&object, &value, &before, static_cast<int>(with));
+        return before;
+      },
+      [&](T) { return value; });
+}
+
+template <class T>
+[[gnu::always_inline]] inline bool compare_exchange(T& object, T& expected, T desired, order success, order failure, site where) {
+  lane* const me = current();
+  order with = success;
+  if (me != nullptr) {
+    scheduling_point(me, operation::compare_exchange, where);
+    with = detail::store_order<T>(me, success);
+  }
+  T const wanted = expected;
+  bool const won = __atomic_compare_exchange(&object, &expected, &desired, false, static_cast<int>(with), static_cast<int>(failure));
+  if (me != nullptr && me->home->weak) [[unlikely]] {
+    if (won) {
+      weak::read_modify_write(me, &object, sizeof(T), detail::to_bits(wanted), detail::to_bits(desired), success);
+    } else {
+      weak::observe(me, &object, sizeof(T), detail::to_bits(expected), failure);
+    }
+  }
+  return won;
+}
+
+// Integers, and pointers (in elements).
+template <class T, class Difference>
+[[gnu::always_inline]] inline T fetch_add(T& object, Difference amount, order o, site where) {
+  return detail::read_modify_write(
+      object, operation::fetch_add, o, where,
+      [&](order with) {
+        if constexpr (std::is_pointer_v<T>) {
+          return __atomic_fetch_add(&object, amount * static_cast<Difference>(sizeof(std::remove_pointer_t<T>)), static_cast<int>(with));
+        } else {
+          return __atomic_fetch_add(&object, amount, static_cast<int>(with));
+        }
+      },
+      [&](T before) { return static_cast<T>(before + amount); });
+}
+template <class T>
+[[gnu::always_inline]] inline T fetch_and(T& object, T value, order o, site where) {
+  return detail::read_modify_write(
+      object, operation::fetch_and, o, where, [&](order with) { return __atomic_fetch_and(&object, value, static_cast<int>(with)); },
+      [&](T before) { return static_cast<T>(before & value); });
+}
+template <class T>
+[[gnu::always_inline]] inline T fetch_or(T& object, T value, order o, site where) {
+  return detail::read_modify_write(
+      object, operation::fetch_or, o, where, [&](order with) { return __atomic_fetch_or(&object, value, static_cast<int>(with)); },
+      [&](T before) { return static_cast<T>(before | value); });
+}
+template <class T>
+[[gnu::always_inline]] inline T fetch_xor(T& object, T value, order o, site where) {
+  return detail::read_modify_write(
+      object, operation::fetch_xor, o, where, [&](order with) { return __atomic_fetch_xor(&object, value, static_cast<int>(with)); },
+      [&](T before) { return static_cast<T>(before ^ value); });
+}
+template <class T>
+[[gnu::always_inline]] inline T fetch_min(T& object, T value, order o, site where) {
+  auto const change = [&](T before) { return before < value ? before : value; };
+  return detail::read_modify_write(
+      object, operation::fetch_min, o, where, [&](order with) { return detail::change_atomically(object, with, change); }, change);
+}
+template <class T>
+[[gnu::always_inline]] inline T fetch_max(T& object, T value, order o, site where) {
+  auto const change = [&](T before) { return before < value ? value : before; };
+  return detail::read_modify_write(
+      object, operation::fetch_max, o, where, [&](order with) { return detail::change_atomically(object, with, change); }, change);
+}
+
+void fence(order o, site where);
+
+// Whether 16 bytes can change in one step on this processor.
+[[nodiscard]] bool has_atomic_16();
+// acquire on success and failure, release on success. The weak mode gives it the strong value always. Both pointers to 16 bytes, `object`
+// aligned to 16.
+bool compare_exchange_16(void* object, void* expected, void const* desired, site where);
+
+// Plain accesses that the weak mode checks for data races. No scheduling points.
+template <class T>
+[[nodiscard]] inline T plain_read(T const& object, site where) {
+  if (lane* const me = current(); me != nullptr && me->home->weak) [[unlikely]] {
+    me->doing = operation::plain_read;
+    me->at = where;
+    weak::plain_read(me, &object, sizeof(T));
+  }
+  return object;
+}
+template <class T>
+inline void plain_write(T& object, T value, site where) {
+  object = value;
+  if (lane* const me = current(); me != nullptr && me->home->weak) [[unlikely]] {
+    me->doing = operation::plain_write;
+    me->at = where;
+    weak::plain_write(me, &object, sizeof(T));
+  }
+}
+
+}  // namespace gpuheap::simulator

@@ -1,0 +1,173 @@
+// One OS thread's part of the simulated GPU: its resident blocks, their warps and lanes, and the fibers that run them.
+//
+// A machine runs on one host thread. Its fibers jump to one another directly: whoever reaches a scheduling point chooses the next lane and
+// jumps there. The host's own stack is jumped to only when all blocks have ended or one lane has failed.
+#pragma once
+
+#include <gpuheap_simulator/failure.hpp>
+#include <gpuheap_simulator/lane.hpp>
+#include <gpuheap_simulator/launch.hpp>
+#include <gpuheap_simulator/settings.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "random.hpp"
+#include "run_queue.hpp"
+#include "sanitizer_hooks.hpp"
+#include "stack_pool.hpp"
+
+namespace gpuheap::simulator {
+
+using lane_bits = std::uint32_t;
+
+// All masks have bit i for lane i. A lane of `existing` is in at most one of `exited`, `waiting`, `gathered`, `at_barrier`; in none: it can
+// run.
+struct warp {
+  block* in = nullptr;
+  lane* lanes = nullptr;
+  std::uint32_t index = 0;  // in the block
+  lane_bits existing = 0;
+  lane_bits exited = 0;
+  lane_bits waiting = 0;     // in a warp operation, for the other lanes of its mask
+  lane_bits gathered = 0;    // in active_mask()
+  lane_bits at_barrier = 0;  // in sync_block()
+  std::uint32_t num_runnable = 0;
+  std::uint64_t gather_deadline = 0;  // in points; meaningful while `gathered` is not 0
+};
+
+struct block {
+  std::uint32_t index = 0;  // in the grid
+  std::uint32_t sm = 0;
+  std::uint32_t num_threads = 0;
+  std::uint32_t num_exited = 0;
+  std::uint32_t num_at_barrier = 0;
+  site barrier{};  // of the first that arrived
+  lane* lanes = nullptr;
+  warp* warps = nullptr;
+  std::uint32_t num_warps = 0;
+};
+
+// One launch, shared by the machines that run it.
+struct grid {
+  kernel what;
+  std::uint32_t num_blocks = 0;
+  std::atomic<std::uint32_t> next_block{0};
+  std::atomic<std::uint64_t> blocks_done{0};
+  std::atomic<bool> abandoned{false};  // a machine has failed: the others stop
+};
+
+// Which part of the grid's multiprocessors a machine has, and from which number it draws.
+struct share {
+  unsigned machine_index = 0, num_machines = 1;
+  std::uint64_t seed = 0;
+};
+
+class machine : public core {
+ public:
+  machine();
+  ~machine();
+  machine(machine const&) = delete;
+  machine& operator=(machine const&) = delete;
+
+  // Runs blocks of the grid until none is left. Throws failure.
+  void run(grid& g, settings const& s, share const& mine);
+
+  [[nodiscard]] run_statistics const& statistics() const { return statistics_; }
+
+  // ---- for lanes (they run on fibers)
+
+  void reschedule(lane* me);
+  // `me` gives way although its turn is not over.
+  void back_off(lane* me);
+  // Returns when another lane has woken `me`. Its warp's masks already say what it waits in.
+  void park(lane* me);
+  // The lanes of `who`, already out of their warp's masks, can run again.
+  void wake(warp& w, lane_bits who);
+  // Lets all lanes go that wait in active_mask().
+  void release_gathers(warp& w);
+  // `me`, about to wait in active_mask(), opens a gather or joins one.
+  void note_gather(warp& w);
+  [[nodiscard]] bool releases_early() { return early_release_one_in_ != 0 && random_.one_in(early_release_one_in_); }
+  // A failure in two steps, so that no temporary string is alive when the lane's frames are abandoned.
+  void note_failure(failure_kind kind, std::string text);
+  [[noreturn]] void stop();
+
+  [[nodiscard]] std::uint64_t points() const { return points_ + static_cast<std::uint64_t>(turn_ - points_left); }
+  [[nodiscard]] grid const& running() const { return *grid_; }
+
+  // The body of every fiber. Never returns.
+  void fiber_main();
+  static machine& of(lane const* l) { return *static_cast<machine*>(l->home); }
+  // After a jump: `from` is who jumped, `context` where it can be resumed.
+  void landed(void* context, resumable* from, resumable const& me);
+
+ private:
+  friend class report;
+
+  void prepare(settings const& s, share const& mine);
+  bool start_block(block& slot);
+  // Marks `me` as exited; returns who runs next on, or null when all is done.
+  lane* finish(lane* me);
+  void begin(lane* l);
+  void jump(resumable* from, resumable& to);
+  void switch_to(lane* from, lane* to);
+  [[noreturn]] void leave_to_host();
+  [[noreturn]] void fail_deadlocked();
+  void end_turn();
+  void start_turn();
+  void events();
+  void abandon_lanes();
+  void retire_fiber(void* fiber);
+
+  settings settings_;
+  share share_;
+  grid* grid_ = nullptr;
+  random_source random_;
+  run_queue queue_;
+  stack_pool stacks_;
+
+  // Slots for resident blocks; slot i has lanes [i * lanes_per_slot_, ...).
+  std::unique_ptr<lane[]> lanes_;
+  std::unique_ptr<warp[]> warps_;
+  std::vector<block> slots_;
+  std::size_t lanes_made_ = 0, warps_made_ = 0;
+  std::uint64_t live_lanes_ = 0;
+
+  std::uint64_t points_ = 0;  // passed up to the start of the running turn
+  std::int64_t turn_ = 0;     // length of the running turn
+  std::uint64_t next_event_ = 0;
+  std::uint64_t last_progress_ = 0;  // point at which the last lane finished
+  std::uint64_t seen_blocks_done_ = 0;
+  unsigned early_release_one_in_ = 0;
+
+  resumable host_;
+  resumable grave_;         // where a fiber that never runs again leaves its context
+  stack* dying_ = nullptr;  // of the lane that is finishing
+  hooks::host_stack host_stack_;
+  std::vector<void*> retired_fibers_;
+
+  bool failed_ = false;
+  bool stopped_ = false;  // another machine failed
+  failure_kind failure_kind_ = failure_kind::misuse;
+  std::string failure_text_;
+  std::exception_ptr thrown_;
+
+  run_statistics statistics_;
+};
+
+// Lanes in words: "block 0 warp 1 lanes 0-3,7 wait in ballot(mask 0x0000008f) at f.hpp:12", one line per group of lanes alike.
+class report {
+ public:
+  [[nodiscard]] static std::string lanes_of(machine const& m);
+  [[nodiscard]] static std::string name_of(lane const& l);
+  [[nodiscard]] static std::string lane_list(lane_bits lanes);
+  [[nodiscard]] static std::string place(site where);
+  [[nodiscard]] static std::string hex(lane_bits mask);
+};
+
+}  // namespace gpuheap::simulator

@@ -1,0 +1,114 @@
+// What AddressSanitizer and ThreadSanitizer must be told about fibers. Empty functions in other builds.
+//
+// The library itself is never built with -fsanitize=thread, so the build says by macro which sanitizer the program has:
+// GPUHEAP_SIMULATOR_TSAN, GPUHEAP_SIMULATOR_ASAN (0 or 1).
+#pragma once
+
+#include <gpuheap_simulator/lane.hpp>
+
+#include "stack_pool.hpp"
+
+#ifndef GPUHEAP_SIMULATOR_TSAN
+#define GPUHEAP_SIMULATOR_TSAN 0
+#endif
+#ifndef GPUHEAP_SIMULATOR_ASAN
+#define GPUHEAP_SIMULATOR_ASAN 0
+#endif
+
+#if GPUHEAP_SIMULATOR_ASAN
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#endif
+#if GPUHEAP_SIMULATOR_TSAN
+#include <sanitizer/tsan_interface.h>
+#endif
+
+namespace gpuheap::simulator::hooks {
+
+inline constexpr bool under_tsan = GPUHEAP_SIMULATOR_TSAN != 0;
+inline constexpr bool under_asan = GPUHEAP_SIMULATOR_ASAN != 0;
+
+// The host thread's own stack, learned at the first switch away from it.
+struct host_stack {
+  void const* bottom = nullptr;
+  std::size_t bytes = 0;
+};
+
+// Before a jump from `from` (null: it never runs again) to `to`.
+inline void leaving([[maybe_unused]] resumable* from, [[maybe_unused]] resumable const& to, [[maybe_unused]] host_stack const& host) {
+#if GPUHEAP_SIMULATOR_ASAN
+  void** const save = from != nullptr ? &from->sanitizer_stack : nullptr;
+  if (to.on != nullptr) {
+    __sanitizer_start_switch_fiber(save, to.on->bottom, static_cast<std::size_t>(to.on->top - to.on->bottom));
+  } else {
+    __sanitizer_start_switch_fiber(save, host.bottom, host.bytes);
+  }
+#endif
+#if GPUHEAP_SIMULATOR_TSAN
+  __tsan_switch_to_fiber(to.sanitizer_fiber, __tsan_switch_to_fiber_no_sync);
+#endif
+}
+
+// After a jump, on the stack of `me`. `left_host`: where to note the host's stack when the jump came from there, else null.
+inline void arrived([[maybe_unused]] resumable const& me, [[maybe_unused]] host_stack* left_host) {
+#if GPUHEAP_SIMULATOR_ASAN
+  if (left_host != nullptr) {
+    __sanitizer_finish_switch_fiber(me.sanitizer_stack, &left_host->bottom, &left_host->bytes);
+  } else {
+    __sanitizer_finish_switch_fiber(me.sanitizer_stack, nullptr, nullptr);
+  }
+#endif
+}
+
+// The running stack goes on as another lane.
+inline void continue_as([[maybe_unused]] resumable const& next) {
+#if GPUHEAP_SIMULATOR_TSAN
+  __tsan_switch_to_fiber(next.sanitizer_fiber, __tsan_switch_to_fiber_no_sync);
+#endif
+}
+
+// A stack is about to serve a new lane after an abandoned one.
+inline void renew([[maybe_unused]] stack const& s) {
+#if GPUHEAP_SIMULATOR_ASAN
+  __asan_unpoison_memory_region(s.bottom, static_cast<std::size_t>(s.top - s.bottom));
+#endif
+}
+
+[[nodiscard]] inline void* host_fiber() {
+#if GPUHEAP_SIMULATOR_TSAN
+  return __tsan_get_current_fiber();
+#else
+  return nullptr;
+#endif
+}
+// A fiber that has seen what the host thread had done when the kernel was launched, and nothing that a lane did. `host` is the host's
+// fiber.
+[[nodiscard]] inline void* make_fiber([[maybe_unused]] void* host) {
+#if GPUHEAP_SIMULATOR_TSAN
+  void* const self = __tsan_get_current_fiber();
+  __tsan_switch_to_fiber(host, __tsan_switch_to_fiber_no_sync);
+  void* const fiber = __tsan_create_fiber(0);
+  __tsan_switch_to_fiber(self, __tsan_switch_to_fiber_no_sync);
+  return fiber;
+#else
+  return nullptr;
+#endif
+}
+inline void destroy_fiber([[maybe_unused]] void* fiber) {
+#if GPUHEAP_SIMULATOR_TSAN
+  __tsan_destroy_fiber(fiber);
+#endif
+}
+// What the running fiber did before release(p) happens before what a fiber does after a later acquire(p).
+inline void release([[maybe_unused]] void* p) {
+#if GPUHEAP_SIMULATOR_TSAN
+  __tsan_release(p);
+#endif
+}
+inline void acquire([[maybe_unused]] void* p) {
+#if GPUHEAP_SIMULATOR_TSAN
+  __tsan_acquire(p);
+#endif
+}
+
+}  // namespace gpuheap::simulator::hooks

@@ -1,0 +1,17 @@
+// Where a host thread's settings are kept.
+#pragma once
+
+#include <gpuheap_simulator/settings.hpp>
+
+#include <cstdint>
+
+namespace gpuheap::simulator {
+
+struct settings_state {
+  settings now;
+  std::uint64_t launches = 0;  // since the innermost scope began
+};
+
+[[nodiscard]] settings_state& thread_settings();
+
+}  // namespace gpuheap::simulator

@@ -1,0 +1,55 @@
+// Maps stacks in groups, each with a guard page below it, so that a lane that overflows its stack ends in a fault and not in another lane's
+// frames.
+#include "stack_pool.hpp"
+
+#include "sanitizer_hooks.hpp"
+
+#include <sys/mman.h>
+
+#include <new>
+
+namespace gpuheap::simulator {
+
+namespace {
+constexpr std::size_t page_bytes = 4096;
+constexpr std::size_t stacks_per_mapping = 64;
+// Tops are staggered within their page: at equal offsets all lanes' hot frames would share a few sets of the first-level cache.
+constexpr std::size_t stagger_bytes = 192;
+constexpr std::size_t stagger_steps = 16;
+}  // namespace
+
+stack_pool::~stack_pool() { release_all(); }
+
+void stack_pool::release_all() {
+  for (void* p : mappings_) munmap(p, mapping_bytes_);
+  mappings_.clear();
+  free_ = nullptr;
+  made_ = 0;
+}
+
+void stack_pool::set_stack_bytes(std::size_t bytes) {
+  bytes = (bytes + page_bytes - 1) / page_bytes * page_bytes;
+  if (bytes == stack_bytes_) return;
+  release_all();
+  stack_bytes_ = bytes;
+}
+
+void stack_pool::grow() {
+  std::size_t const stride = stack_bytes_ + page_bytes;
+  mapping_bytes_ = stride * stacks_per_mapping;
+  void* const base = mmap(nullptr, mapping_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (base == MAP_FAILED) throw std::bad_alloc();
+  mappings_.push_back(base);
+  for (std::size_t i = stacks_per_mapping; i-- > 0;) {
+    std::byte* const low = static_cast<std::byte*>(base) + i * stride;
+    (void)mprotect(low, page_bytes, PROT_NONE);  // refused when the process has too many mappings: then there is no guard
+    std::byte* const high = low + stride - (i % stagger_steps) * stagger_bytes;
+    auto* const s = reinterpret_cast<stack*>(high - 64);
+    s->bottom = low + page_bytes;
+    s->top = high - 64;
+    give_back(s);
+  }
+  made_ += stacks_per_mapping;
+}
+
+}  // namespace gpuheap::simulator

@@ -1,0 +1,226 @@
+// Rendezvous of lanes: warp operations, the active mask and the block barrier.
+#include <gpuheap_simulator/warp.hpp>
+
+#include <string>
+
+#include "machine.hpp"
+
+namespace gpuheap::simulator {
+
+namespace {
+
+constexpr std::uint64_t poison = 0xdeadbeefdeadbeef;  // what shuffle_up, _down, _xor give where the source lane takes no part
+
+[[noreturn]] void misuse(machine& m, std::string text) {
+  m.note_failure(failure_kind::misuse, std::move(text));
+  m.stop();
+}
+
+std::string call(lane const& l) { return std::string(name_of(l.doing)) + "(mask " + report::hex(l.mask) + ")" + report::place(l.at); }
+
+[[gnu::cold, gnu::noinline]] void refuse_mask(machine& m, lane const& me, lane_bits exited, lane_bits missing) {
+  std::string const caller = report::name_of(me) + " calls " + call(me);
+  if ((me.mask >> me.index & 1) == 0) misuse(m, caller + ", a mask without the caller");
+  if (missing != 0) misuse(m, caller + ", which names lanes " + report::lane_list(missing) + ": they do not exist in this warp");
+  misuse(m, caller + ", which names lanes " + report::lane_list(exited) + ": they have exited");
+}
+
+[[gnu::cold, gnu::noinline]] void refuse_peer(machine& m, lane const& me, lane const& peer) {
+  misuse(m, report::name_of(me) + " calls " + call(me) + ", but lane " + std::to_string(peer.index) + ", which the mask names, waits in " +
+                call(peer));
+}
+
+[[gnu::cold, gnu::noinline]] void refuse_source(machine& m, lane const& l) {
+  misuse(m, report::name_of(l) + " calls " + call(l) + " with source lane " + std::to_string(l.argument) + ", which is not in the mask");
+}
+
+template <class Op>
+void reduce(warp& w, lane_bits mask, Op op) {
+  std::uint32_t total = static_cast<std::uint32_t>(w.lanes[__builtin_ctz(mask)].value);
+  for (lane_bits rest = mask & (mask - 1); rest != 0; rest &= rest - 1)
+    total = op(total, static_cast<std::uint32_t>(w.lanes[__builtin_ctz(rest)].value));
+  for (lane_bits rest = mask; rest != 0; rest &= rest - 1) w.lanes[__builtin_ctz(rest)].result = total;
+}
+
+// Calls f(lane) for each lane of the mask.
+template <class F>
+void each(warp& w, lane_bits mask, F f) {
+  for (; mask != 0; mask &= mask - 1) f(w.lanes[__builtin_ctz(mask)]);
+}
+
+// `source(lane)` is the lane read from; outside 0..31 the lane gets its own value.
+template <class Source>
+void shuffle(warp& w, lane_bits mask, Source source) {
+  each(w, mask, [&](lane& l) {
+    unsigned const from = source(l);
+    if (from >= warp_lanes) {
+      l.result = l.value;
+    } else {
+      l.result = (mask >> from & 1) != 0 ? w.lanes[from].value : poison;
+    }
+  });
+}
+
+// All lanes of the mask are here: computes what each takes away.
+void complete(machine& m, warp& w, operation what, lane_bits mask) {
+  switch (what) {
+    case operation::ballot:
+    case operation::all_of:
+    case operation::any_of: {
+      lane_bits votes = 0;
+      each(w, mask, [&](lane const& l) { votes |= static_cast<lane_bits>(l.value != 0) << l.index; });
+      std::uint64_t const result = what == operation::ballot ? votes : what == operation::all_of ? votes == mask : votes != 0;
+      each(w, mask, [&](lane& l) { l.result = result; });
+      return;
+    }
+    case operation::shuffle:
+      each(w, mask, [&](lane const& l) {
+        if (l.argument >= warp_lanes || (mask >> l.argument & 1) == 0) refuse_source(m, l);
+      });
+      return shuffle(w, mask, [](lane const& l) { return l.argument; });
+    case operation::shuffle_up:
+      return shuffle(w, mask, [](lane const& l) { return l.index - l.argument; });
+    case operation::shuffle_down:
+      return shuffle(w, mask, [](lane const& l) { return l.argument >= warp_lanes ? warp_lanes : l.index + l.argument; });
+    case operation::shuffle_xor:
+      return shuffle(w, mask, [](lane const& l) { return l.index ^ l.argument; });
+    case operation::match_any:
+      each(w, mask, [&](lane& l) {
+        lane_bits same = 0;
+        each(w, mask, [&](lane const& other) { same |= static_cast<lane_bits>(other.value == l.value) << other.index; });
+        l.result = same;
+      });
+      return;
+    case operation::reduce_or:
+      return reduce(w, mask, [](std::uint32_t a, std::uint32_t b) { return a | b; });
+    case operation::reduce_and:
+      return reduce(w, mask, [](std::uint32_t a, std::uint32_t b) { return a & b; });
+    case operation::reduce_add:
+      return reduce(w, mask, [](std::uint32_t a, std::uint32_t b) { return a + b; });
+    case operation::reduce_min:
+      return reduce(w, mask, [](std::uint32_t a, std::uint32_t b) { return a < b ? a : b; });
+    case operation::reduce_max:
+      return reduce(w, mask, [](std::uint32_t a, std::uint32_t b) { return a < b ? b : a; });
+    default:
+      return;
+  }
+}
+
+lane* caller(char const* what) {
+  lane* const me = current();
+  if (me == nullptr) detail::called_from_host(what);
+  return me;
+}
+
+// Waits for all lanes of me->mask to make the call that `me` describes, and computes the results.
+void rendezvous(lane* me) {
+  machine& m = machine::of(me);
+  warp& w = *me->in;
+  lane_bits const mask = me->mask;
+  lane_bits const self = lane_bits{1} << me->index;
+  if ((mask & self) == 0 || (mask & ~w.existing) != 0 || (mask & w.exited) != 0) [[unlikely]]
+    refuse_mask(m, *me, mask & w.exited, mask & ~w.existing);
+  if (lane_bits const peers = mask & w.waiting; peers != 0) {
+    lane const& peer = w.lanes[__builtin_ctz(peers)];
+    if (peer.mask != mask || peer.doing != me->doing) [[unlikely]]
+      refuse_peer(m, *me, peer);
+  }
+  w.waiting |= self;
+  if ((w.waiting & mask) != mask) return m.park(me);
+  each(w, mask, [&](lane const& peer) {
+    if (peer.mask != mask || peer.doing != me->doing) [[unlikely]]
+      refuse_peer(m, *me, peer);
+  });
+  complete(m, w, me->doing, mask);
+  w.waiting &= ~mask;
+  m.wake(w, mask & ~self);
+  if (--m.points_left <= 0) m.reschedule(me);
+}
+
+}  // namespace
+
+std::uint32_t active_mask(site where) {
+  lane* const me = caller("active_mask");
+  machine& m = machine::of(me);
+  warp& w = *me->in;
+  me->doing = operation::active_mask;
+  me->at = where;
+  m.note_gather(w);
+  w.gathered |= lane_bits{1} << me->index;
+  if (m.releases_early()) {
+    // Those that wait at this line go now; the caller has not stopped.
+    lane_bits group = 0;
+    each(w, w.gathered, [&](lane const& l) { group |= static_cast<lane_bits>(l.at == where) << l.index; });
+    each(w, group, [&](lane& l) { l.result = group; });
+    w.gathered &= ~group;
+    m.wake(w, group & ~(lane_bits{1} << me->index));
+    std::uint32_t const answer = group;
+    if (--m.points_left <= 0) m.reschedule(me);
+    return answer;
+  }
+  if (w.num_runnable == 1) {
+    m.release_gathers(w);
+    std::uint32_t const answer = static_cast<std::uint32_t>(me->result);
+    if (--m.points_left <= 0) m.reschedule(me);
+    return answer;
+  }
+  m.park(me);
+  return static_cast<std::uint32_t>(me->result);
+}
+
+void sync_warp(std::uint32_t mask, site where) {
+  lane* const me = caller("sync_warp");
+  me->doing = operation::sync_warp;
+  me->at = where;
+  me->mask = mask;
+  hooks::release(me->in);
+  rendezvous(me);
+  hooks::acquire(me->in);
+}
+
+std::uint64_t exchange_in_warp(operation what, std::uint32_t mask, std::uint64_t value, std::uint32_t argument, site where) {
+  lane* const me = caller(name_of(what));
+  me->doing = what;
+  me->at = where;
+  me->mask = mask;
+  me->value = value;
+  me->argument = argument;
+  rendezvous(me);
+  return me->result;
+}
+
+void sync_block(site where) {
+  lane* const me = caller("sync_block");
+  machine& m = machine::of(me);
+  warp& w = *me->in;
+  block& b = *w.in;
+  me->doing = operation::sync_block;
+  me->at = where;
+  if (b.num_exited != 0) {
+    misuse(m, report::name_of(*me) + " calls sync_block()" + report::place(where) + ", but " + std::to_string(b.num_exited) + " of the " +
+                  std::to_string(b.num_threads) + " threads of the block have exited");
+  }
+  if (b.num_at_barrier == 0) {
+    b.barrier = where;
+  } else if (!(b.barrier == where)) {
+    misuse(m, report::name_of(*me) + " calls sync_block()" + report::place(where) + " while " + std::to_string(b.num_at_barrier) +
+                  " threads of its block wait in sync_block()" + report::place(b.barrier));
+  }
+  ++b.num_at_barrier;
+  w.at_barrier |= lane_bits{1} << me->index;
+  hooks::release(&b);
+  if (b.num_at_barrier != b.num_threads) {
+    m.park(me);
+  } else {
+    b.num_at_barrier = 0;
+    for (std::uint32_t i = 0; i < b.num_warps; ++i) {
+      warp& each_warp = b.warps[i];
+      lane_bits const all = std::exchange(each_warp.at_barrier, 0);
+      m.wake(each_warp, &each_warp == &w ? all & ~(lane_bits{1} << me->index) : all);
+    }
+    if (--m.points_left <= 0) m.reschedule(me);
+  }
+  hooks::acquire(&b);
+}
+
+}  // namespace gpuheap::simulator
