@@ -1,0 +1,587 @@
+// The slow paths of sharded runs: fetching the next run, reusing freed slots, taking back what other classes hold, refusing.
+//
+// One control block per heap, in device memory: out-of-line functions get its address, never the view by reference, so no kernel pays a stack frame for them.
+//
+// A run's life, and who may find its free slots at each stage:
+//
+//   free segments --claim--> bound (fresh) --all drawn--> listed <--> bound (sweep) --> ... --all slots freed--> free segments
+//      segment map           shard word                   class list   shard word
+//
+// Between two stages a run is in nobody's sight; those moves are bracketed in `transit`, and a request is refused only after a search that no move crossed.
+// Locks: none. Waits: only for a shard whose run another thread is replacing; that thread does not wait for anyone (see malloc_slow).
+#pragma once
+
+#include <gpuheap/allocators/sharded_runs/layout.hpp>
+#include <gpuheap/structures/segment_map.hpp>
+#include <gpuheap/structures/transit_count.hpp>
+#include <gpuheap/structures/warp_group.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
+
+using simt::lane_mask;
+using structures::segment_map;
+using structures::transit_count;
+using structures::warp_group;
+
+// What may be tuned. The defaults are measured ones: docs/measurements.md.
+struct tuning {
+  unsigned lg_run_slots = 17;        // a run has at most 2^this slots
+  unsigned lg_first_run_slots = 12;  // a shard's first run aims at this, each next one is twice as long
+  unsigned guide = 64;               // a fresh run takes at most 1/guide of the free segments
+  unsigned pressure = 4;             // with less than 1/pressure of the segments free, freed slots are reused before fresh segments are bound
+  unsigned rich = 4;                 // a listed run is swept if 1/rich of its sampled slots are free
+  unsigned adoption_tries = 6;       // listed runs sampled before a fresh one is taken
+  unsigned near_classes = 4;         // a request is served from up to so many classes above its own before other classes' runs are taken back
+};
+
+// Classes that may have something, a bit each. Exact in the sense of bitmap_tree's summary: a cleared bit is restored if the second look finds something.
+struct class_set {
+  uint64_t* word = nullptr;
+
+  // acq_rel: pairs with drop(): either the drop's second look sees what was added, or this bit comes after the drop.
+  GPUHEAP_FN void add(unsigned c) const { simt::atomic_ref<uint64_t>{*word}.fetch_or(uint64_t{1} << c, simt::acq_rel); }
+  GPUHEAP_FN void drop(unsigned c) const { simt::atomic_ref<uint64_t>{*word}.fetch_and(~(uint64_t{1} << c), simt::acq_rel); }
+  [[nodiscard]] GPUHEAP_FN uint64_t load() const { return simt::atomic_ref<uint64_t>{*word}.load(simt::acquire); }
+  [[nodiscard]] GPUHEAP_FN bool has(unsigned c) const { return (load() >> c & 1) != 0; }
+};
+
+template <tuning Tuning>
+struct alignas(128) control {
+  layout at;
+  alignas(128) unsigned num_free = 0;
+  alignas(128) unsigned least_free = 0;
+  alignas(128) uint64_t transit_word = 0;
+  alignas(128) uint64_t bound_word = 0;   // bit c: a shard of class c may have a run
+  alignas(128) uint64_t listed_word = 0;  // bit c: a run of class c may be listed
+
+  [[nodiscard]] GPUHEAP_FN segment_map segments() { return {at.tree(0), at.num_segments, &num_free, &least_free}; }
+  [[nodiscard]] GPUHEAP_FN transit_count moves() { return {&transit_word}; }
+  [[nodiscard]] GPUHEAP_FN class_set bound_classes() { return {&bound_word}; }
+  [[nodiscard]] GPUHEAP_FN class_set listed_classes() { return {&listed_word}; }
+  [[nodiscard]] GPUHEAP_FN bitmap_tree list_of(unsigned c) { return at.tree(1 + c); }
+
+  // ---- the end of a run's use
+
+  // Puts a run where adopters look. The run may have been released meanwhile: a stale bit is dropped by whoever looks.
+  GPUHEAP_COLD void list(unsigned c, unsigned segment) {
+    list_of(c).set(segment);
+    listed_classes().add(c);
+  }
+
+  // Whether `h` says that every slot is free and nobody hands any out; if so, tries to end the run. True: the caller owns the segments and must release them.
+  GPUHEAP_FN bool end_if_empty(unsigned segment, run_header h) {
+    if (h.is_bound() || (h.bits & run_header::slots) == 0) return false;
+    if (h.full_groups() != at.slots_of(segment, h.size_class(), h.order()).num_groups()) return false;
+    // acq_rel: acquires every free of the run (they all counted on this word or on one that was released into it). If it fails, the header has a new adopter,
+    // who makes the same test when done.
+    uint64_t expected = h.bits;
+    return at.header(segment).compare_exchange(expected, run_header::unused(h.generation()).bits, simt::acq_rel, simt::relaxed);
+  }
+
+  // A group of the run became entirely free. True: the run did too, and is the caller's to release. Any thread.
+  GPUHEAP_COLD bool count_full_group(unsigned segment) {
+    // acq_rel: carries the frees of the group to whoever ends the run.
+    return end_if_empty(segment, {at.header(segment).fetch_add(run_header::full_one, simt::acq_rel) + run_header::full_one});
+  }
+
+  // Makes an ended run's segments free again. All lanes of `mask` call with the same run.
+  GPUHEAP_FN void release(lane_mask mask, unsigned segment, unsigned c, unsigned order) {
+    warp_group const g{mask};
+    unsigned const rank = g.rank(), lanes = g.size();
+    at.slots_of(segment, c, order).clear(rank, lanes);
+    // Ends: one pass per segment. relaxed: ordered by the barrier and the release below.
+    GPUHEAP_NO_UNROLL
+    for (unsigned i = rank; i < 1u << order; i += lanes) at.tag(segment + i).store(0, simt::relaxed);
+    // The barrier orders the other lanes' stores before the leader's release in release_span.
+    simt::sync_warp(mask);
+    if (g.leads()) segments().release_span(segment, 1u << order);
+  }
+  GPUHEAP_FN void release_alone(unsigned segment, run_header h) { release(lane_mask{1} << simt::lane_id(), segment, h.size_class(), h.order()); }
+
+  // Runs ended by some lanes of a warp, `ended` a subset of `here`: the whole warp releases them one by one. All lanes of `here` call.
+  GPUHEAP_COLD void release_ended(lane_mask here, lane_mask ended, unsigned segment, unsigned class_and_order) {
+    // Ends: one pass per lane of `ended`.
+    GPUHEAP_NO_UNROLL
+    for (; ended != 0; ended &= ended - 1) {
+      unsigned const lane = simt::lowest_bit(ended);
+      unsigned const s = simt::shuffle(here, segment, lane), co = simt::shuffle(here, class_and_order, lane);
+      release(here, s, co & 63, co >> 6);
+      simt::sync_warp(here);
+    }
+  }
+
+  // Ends one handing-out of a run: takes `bound` (and what was accounted) off its header, then releases or lists it. One thread, in a transit.
+  GPUHEAP_FN void unbind(unsigned segment, uint64_t subtract) {
+    // acq_rel: every take of this binding has been counted before (this thread's, or those that it acquired with the last account).
+    run_header const h{at.header(segment).fetch_sub(subtract, simt::acq_rel) - subtract};
+    if (end_if_empty(segment, h)) {
+      release_alone(segment, h);
+    } else {
+      list(h.size_class(), segment);
+    }
+  }
+
+  // All slots of a fresh run have been handed out or given back.
+  GPUHEAP_FN void retire_fresh(unsigned segment) {
+    run_header const h{at.header(segment).load(simt::relaxed)};
+    // The tags need no longer send frees to the shard word. While bound, the run keeps its tags. relaxed: a free that still sees the old tag only looks in vain.
+    segment_tag::word const tag = segment_tag::of_slots(h.size_class(), h.order(), 0, false).bits;
+    // Ends: one pass per segment.
+    GPUHEAP_NO_UNROLL
+    for (unsigned i = 0; i < 1u << h.order(); ++i) at.tag(segment + i).store(tag, simt::relaxed);
+    unbind(segment, run_header::bound);
+  }
+
+  // Accounts for `count` slots of a sweep of a run with `num_slots`. The thread that accounts for the last ends the sweep, and the transit that began when the
+  // sweep left its shard.
+  GPUHEAP_FN void account(unsigned segment, unsigned count, unsigned num_slots) {
+    // acq_rel: releases this group's takes and counts to the one that ends the sweep.
+    uint64_t const add = count * run_header::accounted_one;
+    run_header const h{at.header(segment).fetch_add(add, simt::acq_rel) + add};
+    if (h.accounted() != num_slots) return;
+    unbind(segment, num_slots * run_header::accounted_one + run_header::bound);
+    moves().end();
+  }
+
+  // ---- reusing freed slots
+
+  // Binds a listed run of class c to the caller. In a transit.
+  GPUHEAP_FN bool adopt(bitmap_tree const& listed, unsigned c, unsigned segment) {
+    if (!listed.take(segment)) return false;
+    // The take acquired the listing: what is seen now is the run as listed, or later. A run that is bound or serves another class will be listed by whoever ends that.
+    uint64_t seen = at.header(segment).load(simt::acquire);
+    // Ends: an exchange fails only because a free counted a group or another adopter won; the first is bounded by the run's groups, the second leaves the loop.
+    GPUHEAP_NO_UNROLL
+    while (run_header{seen}.serves(c) && !run_header{seen}.is_bound()) {
+      if (at.header(segment).compare_exchange(seen, seen | run_header::bound, simt::acq_rel, simt::acquire)) return true;
+    }
+    return false;
+  }
+
+  // Calls visit(segment) for each listed run of class c, from a leaf chosen by `seed` on, until it returns true. Returns that.
+  template <class Visit>
+  GPUHEAP_FN bool for_each_listed(bitmap_tree const& listed, unsigned seed, Visit visit) {
+    unsigned const start = seed % listed.num_leaves;
+    // Ends: one pass per leaf.
+    GPUHEAP_NO_UNROLL
+    for (unsigned step = 0; step < listed.num_leaves; ++step) {
+      unsigned i = start + step;
+      if (i >= listed.num_leaves) i -= listed.num_leaves;
+      if ((listed.summary_word(i / 64).load(simt::relaxed) >> (i % 64) & 1) == 0) continue;
+      uint64_t bits = listed.leaf(i).load(simt::relaxed);
+      if (bits == 0) listed.tidy(i);
+      // Ends: one pass per bit.
+      GPUHEAP_NO_UNROLL
+      for (; bits != 0; bits &= bits - 1) {
+        if (visit(i * 64 + simt::lowest_bit(bits))) return true;
+      }
+    }
+    return false;
+  }
+
+  // Binds a listed run with many free slots, for a sweep. In a transit.
+  GPUHEAP_FN shard_word adopt_rich(unsigned c, unsigned seed) {
+    shard_word found{};
+    if (!listed_classes().has(c)) return found;
+    unsigned tries = Tuning.adoption_tries;
+    bitmap_tree const listed = list_of(c);
+    for_each_listed(listed, seed, [&](unsigned s) {
+      run_header const h{at.header(s).load(simt::relaxed)};
+      if (h.serves(c) && !h.is_bound()) {
+        if (tries == 0) return true;
+        --tries;
+        unsigned sampled = 1;
+        unsigned const free = at.slots_of(s, c, h.order()).sample(seed >> 8, sampled);
+        if (free * Tuning.rich < sampled) return false;
+      }
+      if (!adopt(listed, c, s)) return false;
+      unsigned const order = run_header{at.header(s).load(simt::relaxed)}.order();
+      found = shard_word::of_run(s, at.run_slots(c, order), order, true);
+      return true;
+    });
+    return found;
+  }
+
+  // Group `g` drew slots of a sweep: takes what is free in their words. Each lane gets a pointer or nullptr.
+  GPUHEAP_FN void* sweep(warp_group g, shard_word drawn, unsigned c) {
+    unsigned const n = g.size(), rank = g.rank(), begin = drawn.next(), num_slots = drawn.num_slots(), segment = drawn.segment();
+    unsigned const end = begin + n < num_slots ? begin + n : num_slots;
+    slot_map const map = at.slots_of(segment, c, drawn.order());
+    void* result = nullptr;
+    unsigned served = 0;
+    // Ends: two words at most, since n <= 32.
+    GPUHEAP_NO_UNROLL
+    for (unsigned w = begin / slot_map::slots_per_word; w <= (end - 1) / slot_map::slots_per_word && served < n; ++w) {
+      uint64_t got = 0;
+      if (g.leads()) take_slots(map, segment, w, n - served, got);
+      got = g.from_leader(got);
+      result = share_out(result, got, segment, w, c, rank, served);
+    }
+    if (g.leads()) account(segment, end - begin, num_slots);
+    return result;
+  }
+
+  // Takes up to `wanted` slots of word w of a bound run and keeps the counts.
+  GPUHEAP_FN void take_slots(slot_map const& map, unsigned segment, unsigned w, unsigned wanted, uint64_t& got) {
+    // acq_rel: before the account or unbind that lets anyone believe the count.
+    if (map.take(w, wanted, got).group_crossed) at.header(segment).fetch_sub(run_header::full_one, simt::acq_rel);
+  }
+  // The slot in `got` that falls to this lane, if any; lanes 0..served-1 by rank have theirs already.
+  GPUHEAP_FN void* share_out(void* mine, uint64_t got, unsigned segment, unsigned w, unsigned c, unsigned rank, unsigned& served) {
+    unsigned const fresh = simt::popcount(got);
+    if (rank >= served && rank - served < fresh) {
+      mine = at.address(segment, w * slot_map::slots_per_word + structures::nth_set_bit(got, rank - served), c);
+    }
+    served += fresh;
+    return mine;
+  }
+
+  // Goes through the listed runs of class c, one at a time and whole, until every lane of the group has a slot or none is left. A run found without a free slot
+  // leaves the list; the next free in it brings it back. Each lane gets a pointer or nullptr.
+  GPUHEAP_FN void* harvest(warp_group g, unsigned c, unsigned seed) {
+    unsigned const n = g.size(), rank = g.rank();
+    void* result = nullptr;
+    unsigned served = 0;
+    bitmap_tree const listed = list_of(c);
+    // Ends: every pass takes a run off the list. It comes back only if it had a free slot, which this group took or saw another free.
+    GPUHEAP_NO_UNROLL
+    while (served < n) {
+      unsigned segment = segment_map::none;
+      if (g.leads()) {
+        moves().begin();
+        for_each_listed(listed, seed, [&](unsigned s) {
+          bool const adopted = adopt(listed, c, s);
+          if (adopted) segment = s;
+          return adopted;
+        });
+        if (segment == segment_map::none) {
+          listed_classes().drop(c);
+          if (listed.maybe_any()) listed_classes().add(c);
+          moves().end();
+        }
+      }
+      segment = g.from_leader(segment);
+      if (segment == segment_map::none) return result;
+      run_header const h{g.from_leader(at.header(segment).load(simt::relaxed))};
+      slot_map const map = at.slots_of(segment, c, h.order());
+      unsigned const num_words = map.num_words();
+      bool found = false;
+      // Ends: one pass per `n` words.
+      GPUHEAP_NO_UNROLL
+      for (unsigned first = 0; first < num_words && served < n; first += n) {
+        unsigned const w = first + rank;
+        lane_mask with = simt::ballot(g.mask, w < num_words && map.mark_unlisted(w) != 0);
+        found |= with != 0;
+        // Ends: one pass per lane of `with`.
+        GPUHEAP_NO_UNROLL
+        for (; with != 0 && served < n; with &= with - 1) {
+          unsigned const lane = simt::lowest_bit(with);
+          uint64_t got = 0;
+          if (simt::lane_id() == lane) take_slots(map, segment, w, n - served, got);
+          got = simt::shuffle(g.mask, got, lane);
+          result = share_out(result, got, segment, simt::shuffle(g.mask, w, lane), c, rank, served);
+        }
+      }
+      if (g.leads()) {
+        if (found) {
+          unbind(segment, run_header::bound);
+        } else {
+          end_unlisted(segment);
+        }
+        moves().end();
+      }
+    }
+    return result;
+  }
+
+  // Unbinds a run all of whose words are marked unlisted: it stays off the list.
+  GPUHEAP_FN void end_unlisted(unsigned segment) {
+    run_header const h{at.header(segment).fetch_sub(run_header::bound, simt::acq_rel) - run_header::bound};
+    if (end_if_empty(segment, h)) release_alone(segment, h);
+  }
+
+  // ---- fetching the next run
+
+  // The largest order whose run of class c has at most 2^lg slots.
+  [[nodiscard]] GPUHEAP_FN unsigned order_for(unsigned c, unsigned lg) {
+    unsigned order = 0;
+    // Ends: at most max_order steps.
+    GPUHEAP_NO_UNROLL
+    while (order < layout::max_order && at.run_slots(c, order + 1) <= 1u << lg) ++order;
+    return order;
+  }
+
+  // Claims and prepares a fresh run for shard k of class c. In a transit. Empty if no segment is free.
+  GPUHEAP_FN shard_word fresh(unsigned c, unsigned k, shard_word old, unsigned num_free_now, unsigned seed) {
+    unsigned order = order_for(c, Tuning.lg_run_slots);
+    unsigned const grown = old.has_run() ? old.order() + 1 : order_for(c, Tuning.lg_first_run_slots);
+    if (grown < order) order = grown;
+    unsigned const guided = num_free_now / Tuning.guide;
+    unsigned const most = guided != 0 ? simt::highest_bit(guided) : 0;
+    if (most < order) order = most;
+    segment_map::claim const got = segments().claim_block(order, seed);
+    if (got.first == segment_map::none) return {};
+    // relaxed stores: published by the exchange of the shard word.
+    uint64_t const generation = run_header{at.header(got.first).load(simt::relaxed)}.generation() + 1;
+    at.header(got.first).store(run_header::fresh_slots(c, got.order, generation).bits, simt::relaxed);
+    segment_tag::word const tag = segment_tag::of_slots(c, got.order, k, true).bits;
+    // Ends: one pass per segment.
+    GPUHEAP_NO_UNROLL
+    for (unsigned i = 0; i < 1u << got.order; ++i) at.tag(got.first + i).store(tag, simt::relaxed);
+    return shard_word::of_run(got.first, at.run_slots(c, got.order), got.order, false);
+  }
+
+  // The duty of the draw that found shard k of class c idle or reached its end: puts the next run there, or none. One thread; waits for nobody.
+  GPUHEAP_COLD void replace(unsigned c, unsigned k, shard_word old) {
+    unsigned const seed = (simt::global_warp() + k) * 0x9e3779b9u >> 7;
+    moves().begin();
+    if (old.has_run() && old.is_sweep()) moves().begin();  // ended by account()
+    unsigned const free = segments().free_hint();
+    bool const pressed = free < at.num_segments / Tuning.pressure;
+    shard_word next{};
+    if (pressed) next = adopt_rich(c, seed);
+    if (!next.has_run()) next = fresh(c, k, old, free, seed);
+    if (!next.has_run() && !pressed) next = adopt_rich(c, seed);
+    // acq_rel: publishes the run's header and tags to those who draw; acquires the draws for retire_fresh.
+    at.shard(c, k).exchange(next.bits, simt::acq_rel);
+    if (next.has_run()) bound_classes().add(c);
+    if (old.has_run() && !old.is_sweep()) retire_fresh(old.segment());
+    moves().end();
+  }
+
+  // ---- taking back what a class holds
+
+  // Empties shard k of class c: its run's unused slots become free ones. One thread. True if there was something.
+  GPUHEAP_FN bool close(unsigned c, unsigned k) {
+    uint64_t seen = at.shard(c, k).load(simt::acquire);
+    // Ends: a failed exchange means that others drew, and a run has a bounded number of slots; or the run was replaced, which is their progress.
+    GPUHEAP_NO_UNROLL
+    while (shard_word{seen}.has_room()) {
+      moves().begin();
+      // Only a shard with room may be emptied: past its end it belongs to the thread that replaces it. acq_rel: as in replace().
+      if (at.shard(c, k).compare_exchange(seen, 0, simt::acq_rel, simt::acquire)) {
+        shard_word const w{seen};
+        if (w.is_sweep()) {
+          account(w.segment(), w.num_slots() - w.next(), w.num_slots());  // ends the transit, now or when the last group has accounted
+        } else {
+          give_back(w, c);
+          retire_fresh(w.segment());
+          moves().end();
+        }
+        return true;
+      }
+      moves().end();
+    }
+    return false;
+  }
+
+  // Marks the slots of a closed fresh run that were never handed out as free.
+  GPUHEAP_FN void give_back(shard_word w, unsigned c) {
+    slot_map const map = at.slots_of(w.segment(), c, w.order());
+    // Ends: `slot` moves on to the next word.
+    GPUHEAP_NO_UNROLL
+    for (unsigned slot = w.next(); slot < w.num_slots();) {
+      unsigned const i = slot / slot_map::slots_per_word;
+      uint64_t const rest = map.full(i) & ~simt::low_bits(slot % slot_map::slots_per_word);
+      if (map.give(i, rest).group_crossed) at.header(w.segment()).fetch_add(run_header::full_one, simt::acq_rel);
+      slot = (i + 1) * slot_map::slots_per_word;
+    }
+  }
+
+  // Empties the shards of every class but `c`, lane by lane. All lanes of the group call. True if anything was taken back.
+  GPUHEAP_FN bool reclaim(warp_group g, unsigned c) {
+    bool any = false;
+    // Ends: one pass per class.
+    GPUHEAP_NO_UNROLL
+    for (uint64_t classes = g.from_leader(bound_classes().load()) & ~(uint64_t{1} << c); classes != 0; classes &= classes - 1) {
+      unsigned const other = simt::lowest_bit(classes);
+      // Ends: one pass per shard.
+      GPUHEAP_NO_UNROLL
+      for (unsigned k = g.rank(); k < at.num_shards(); k += g.size()) any |= close(other, k);
+      simt::sync_warp(g.mask);
+      if (g.leads()) {
+        moves().begin();
+        bound_classes().drop(other);
+        bool has_run = false;
+        // Ends: one pass per shard.
+        GPUHEAP_NO_UNROLL
+        for (unsigned k = 0; k < at.num_shards(); ++k) has_run |= shard_word{at.shard(other, k).load(simt::acquire)}.has_run();
+        if (has_run) bound_classes().add(other);
+        moves().end();
+      }
+    }
+    return simt::any_of(g.mask, any);
+  }
+
+  // ---- malloc, out of line
+
+  enum class look { draw, wait, dry };
+
+  // Looks for a shard of class c with room, from k on; k receives it.
+  GPUHEAP_FN look look_for_room(unsigned c, unsigned& k) {
+    bool being_replaced = false;
+    unsigned const mask = at.num_shards() - 1;
+    // Ends: one pass per shard.
+    GPUHEAP_NO_UNROLL
+    for (unsigned i = 0; i <= mask; ++i) {
+      // relaxed: the draw acquires.
+      shard_word const w{at.shard(c, (k + i) & mask).load(simt::relaxed)};
+      if (w.has_room()) {
+        k = (k + i) & mask;
+        return look::draw;
+      }
+      being_replaced |= !w.is_idle();
+    }
+    return being_replaced ? look::wait : look::dry;
+  }
+
+  // How far a group's search for memory has come. The same in all its lanes.
+  struct search {
+    bool tried_bind = false, harvested = false, reclaimed = false;
+    bool counted = false;         // `moves_seen` is set
+    uint64_t moves_seen = 0;
+  };
+
+  // The lanes of `here`, in groups `g` of equal class c0, of which lane leaders drew `drawn` from shard k. Serves or refuses them all.
+  //
+  // The warp goes through the loop together: each pass first does every duty that its draws brought, then serves, then takes ONE look per group. So no lane waits
+  // while another lane of its warp has a duty, and a lane of the same warp that is elsewhere is not waited for.
+  //
+  // Ends: a pass serves a lane, or moves a group's search one stage on, or waits for a replacement by another warp (which waits for nobody), or starts the search
+  // again because another warp moved something meanwhile: that warp made progress. Lock-free.
+  GPUHEAP_COLD void* malloc_slow(lane_mask here, lane_mask group, unsigned c0, unsigned k, uint64_t drawn_bits) {
+    warp_group g{group};
+    shard_word drawn{drawn_bits};
+    bool has_draw = true;
+    void* result = nullptr;
+    unsigned c = c0;
+    search s;
+    simt::back_off pause;
+    GPUHEAP_NO_UNROLL
+    for (;;) {
+      if (g.mask != 0 && has_draw) {
+        if (g.leads() && drawn.duty_of(g.size())) replace(c, k, drawn);
+        if (drawn.has_room()) {
+          if (drawn.is_sweep()) {
+            result = sweep(g, drawn, c);
+          } else if (drawn.next() + g.rank() < drawn.num_slots()) {
+            result = at.address(drawn.segment(), drawn.next() + g.rank(), c);
+          }
+        }
+      }
+      lane_mask const left = simt::ballot(here, g.mask != 0 && result == nullptr);
+      if (left == 0) return result;
+      g.mask = result == nullptr ? g.mask & left : 0;
+      has_draw = false;
+      if (g.mask != 0) {
+        look seen = look::dry;
+        if (g.leads()) seen = look_for_room(c, k);
+        seen = static_cast<look>(g.from_leader(static_cast<unsigned>(seen)));
+        k = g.from_leader(k);
+        if (seen == look::wait) pause.wait();
+        if (seen == look::dry) {
+          if (search_on(g, s, c0, c, result, has_draw)) g.mask = 0;  // refused
+        }
+        if (seen == look::draw || has_draw) {
+          has_draw = true;
+          uint64_t bits = 0;
+          // acquire: pairs with the exchange in replace().
+          if (g.leads()) bits = at.shard(c, k).fetch_add(g.size(), simt::acquire);
+          drawn.bits = g.from_leader(bits);
+        }
+      }
+      simt::sync_warp(here);
+    }
+  }
+
+  // One stage of the search of a group that found every shard of class c idle. True: nothing fits, refuse. `draw`: draw from an idle shard, which fetches a run.
+  GPUHEAP_FN bool search_on(warp_group g, search& s, unsigned c0, unsigned& c, void*& result, bool& draw) {
+    if (!s.counted) {
+      s.counted = true;
+      s.moves_seen = g.from_leader(g.leads() ? moves().look() : 0);
+    }
+    bool const listed = g.from_leader(static_cast<unsigned>(listed_classes().has(c))) != 0;
+    if (!s.tried_bind) {
+      s.tried_bind = true;
+      draw = listed || g.from_leader(static_cast<unsigned>(segments().tree.maybe_any())) != 0;
+      if (draw) return false;
+    }
+    if (!s.harvested) {
+      s.harvested = true;
+      if (listed) {
+        result = harvest(g, c, simt::global_warp() * 0x9e3779b9u >> 7);
+        return false;
+      }
+    }
+    // The next larger class that may have something; near ones before other classes' runs are taken back, all of them after.
+    uint64_t const above = c + 1 < at.num_classes ? ~simt::low_bits(c + 1) : 0;
+    uint64_t const near = s.reclaimed ? ~uint64_t{0} : simt::low_bits(c0 + 1 + Tuning.near_classes);
+    uint64_t const may = g.from_leader(bound_classes().load() | listed_classes().load()) & above & near;
+    if (may != 0) {
+      c = simt::lowest_bit(may);
+      s.tried_bind = s.harvested = false;
+      return false;
+    }
+    c = c0;
+    s.tried_bind = s.harvested = false;
+    if (!s.reclaimed) {
+      s.reclaimed = true;
+      reclaim(g, c0);
+      return false;
+    }
+    uint64_t const now = g.from_leader(g.leads() ? moves().look() : 0);
+    if (now == s.moves_seen && transit_count::quiet(now)) return true;
+    s = search{};
+    return false;
+  }
+
+  // ---- whole segments
+
+  // One allocation of `n` segments, the first of which is aligned to `alignment` segments. One thread; nullptr if nothing fits.
+  GPUHEAP_COLD void* malloc_large(uint64_t n, unsigned alignment) {
+    if (n > at.num_segments) return nullptr;
+    unsigned const phase = static_cast<unsigned>(reinterpret_cast<simt::uintptr_t>(at.base) >> at.segment_shift) & (alignment - 1);
+    simt::back_off pause;
+    // Ends: a pass succeeds, or takes something back, or saw another warp's move (its progress), or refuses.
+    GPUHEAP_NO_UNROLL
+    for (;;) {
+      uint64_t const before = moves().look();
+      moves().begin();
+      unsigned const s = segments().claim_span(static_cast<unsigned>(n), alignment, phase);
+      if (s != segment_map::none) {
+        uint64_t const generation = run_header{at.header(s).load(simt::relaxed)}.generation() + 1;
+        // relaxed: the pointer reaches another thread only through the caller's own synchronisation.
+        at.header(s).store(run_header::fresh_large(static_cast<unsigned>(n), generation).bits, simt::relaxed);
+        tag_large(s, static_cast<unsigned>(n), segment_tag::large_head, segment_tag::large_body);
+        moves().end();
+        return at.address(s, 0, 0);
+      }
+      moves().end();
+      if (reclaim(warp_group{lane_mask{1} << simt::lane_id()}, size_classes::count)) continue;
+      if (transit_count::quiet(before) && moves().look() == before + transit_count::begun_one) return nullptr;
+      pause.wait();
+    }
+  }
+
+  // Frees the large allocation whose head is segment s. False: it was freed already.
+  GPUHEAP_COLD bool free_large(unsigned s) {
+    // acquire: pairs with nothing but the header's own history; the caller's pointer carries the order.
+    uint64_t seen = at.header(s).load(simt::acquire);
+    if (!run_header{seen}.is_large()) return false;
+    unsigned const n = run_header{seen}.large_segments();
+    // acq_rel: of several frees of the same pointer, one wins.
+    if (!at.header(s).compare_exchange(seen, run_header::unused(run_header{seen}.generation()).bits, simt::acq_rel, simt::relaxed)) return false;
+    tag_large(s, n, 0, 0);
+    segments().release_span(s, n);
+    return true;
+  }
+
+  GPUHEAP_FN void tag_large(unsigned s, unsigned n, segment_tag::word head, segment_tag::word body) {
+    at.tag(s).store(head, simt::relaxed);
+    // Ends: one pass per segment. relaxed: as for the header, or before release_span's release.
+    GPUHEAP_NO_UNROLL
+    for (unsigned i = 1; i < n; ++i) at.tag(s + i).store(body, simt::relaxed);
+  }
+};
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded

@@ -1,0 +1,87 @@
+// Size classes: four per doubling, so that at most a fifth of a slot above 64 bytes is not asked for.
+//
+//   class   0   1   2   3 |  4   5   6   7 |   8   9  10  11 | ...
+//   bytes  16  32  48  64 | 80  96 112 128 | 160 192 224 256 | ... | 640 KiB 768 KiB 896 KiB 1 MiB (class 59)
+//
+// Every class size is an odd factor (1, 3, 5 or 7) times a power of two of at least 16, so the slot that an offset lies in is a shift and one
+// multiplication.
+#pragma once
+
+#include <gpuheap/simt/bits.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
+
+namespace size_classes {
+
+using simt::uint32_t;
+using simt::uint64_t;
+
+inline constexpr unsigned count = 60;
+
+// Bytes of a slot of class c, c < count.
+[[nodiscard]] GPUHEAP_HD constexpr uint32_t slot_bytes(unsigned c) {
+  return c < 4 ? 16u * (c + 1) : (5u + (c & 3)) << (4 + (c - 4) / 4);
+}
+inline constexpr uint32_t largest_bytes = slot_bytes(count - 1);
+static_assert(largest_bytes == uint32_t{1} << 20);
+
+// The smallest class that holds `bytes`, 1 <= bytes <= largest_bytes.
+[[nodiscard]] GPUHEAP_HD constexpr unsigned class_of(uint32_t bytes) {
+  uint32_t const last = bytes - 1;
+  if (last < 64) return last / 16;
+  unsigned const e = simt::highest_bit(last);
+  return 4 + (e - 6) * 4 + ((last >> (e - 2)) & 3);
+}
+static_assert(class_of(1) == 0 && class_of(16) == 0 && class_of(17) == 1 && class_of(64) == 3 && class_of(65) == 4 && class_of(80) == 4 &&
+              class_of(81) == 5 && class_of(128) == 7 && class_of(129) == 8 && class_of(largest_bytes) == count - 1);
+static_assert([] {
+  // Ends: one pass per class.
+  for (unsigned c = 0; c < count; ++c) {
+    if (class_of(slot_bytes(c)) != c || slot_bytes(c) % 16 != 0) return false;
+    if (c + 1 < count && class_of(slot_bytes(c) + 1) != c + 1) return false;
+  }
+  return true;
+}());
+
+// The smallest class that holds `bytes` with every slot aligned to `alignment` (a power of two), if slot 0 is; `count` if there is none.
+[[nodiscard]] GPUHEAP_HD constexpr unsigned class_of_aligned(uint32_t bytes, uint32_t alignment) {
+  uint32_t const least = bytes > alignment ? bytes : alignment;
+  if (least > largest_bytes) return count;
+  unsigned c = class_of(least);
+  // Ends: within four classes comes a power of two, which every smaller power of two divides.
+  while (c < count && slot_bytes(c) % alignment != 0) ++c;
+  return c;
+}
+static_assert(class_of_aligned(1, 16) == 0 && class_of_aligned(33, 32) == 3 && class_of_aligned(100, 128) == 7 && class_of_aligned(1, 1u << 20) == 59);
+
+// offset / slot_bytes(c), offset < 2^31. Exact: with x < 2^27 and M = ceil(2^32 / odd), x * (M * odd - 2^32) < 2^32.
+[[nodiscard]] GPUHEAP_HD constexpr uint32_t slot_of(unsigned c, uint32_t offset) {
+  unsigned const quarter = c < 4 ? c : 4 + (c & 3);  // slot_bytes = (quarter + 1) * 2^shift
+  unsigned const shift = c < 4 ? 4 : 4 + (c - 4) / 4;
+  uint64_t const x = offset >> shift;
+  // ceil(2^32 / m) for m = 1..8
+  uint64_t const magic = quarter == 0   ? 0x100000000ull
+                         : quarter == 1 ? 0x80000000ull
+                         : quarter == 2 ? 0x55555556ull
+                         : quarter == 3 ? 0x40000000ull
+                         : quarter == 4 ? 0x33333334ull
+                         : quarter == 5 ? 0x2aaaaaabull
+                         : quarter == 6 ? 0x24924925ull
+                                        : 0x20000000ull;
+  return static_cast<uint32_t>((x * magic) >> 32);
+}
+static_assert([] {
+  // Ends: one pass per class.
+  for (unsigned c = 0; c < count; ++c) {
+    uint32_t const s = slot_bytes(c);
+    uint32_t const top = (uint32_t{1} << 30) / s;
+    for (uint32_t i : {uint32_t{0}, uint32_t{1}, uint32_t{62}, top / 2, top - 1}) {
+      if (slot_of(c, i * s) != i || slot_of(c, i * s + s - 1) != i) return false;
+    }
+  }
+  return true;
+}());
+
+}  // namespace size_classes
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures

@@ -1,0 +1,42 @@
+// Warp aggregation: the lanes that want the same thing at the same time act as one.
+//
+// A group is a set of lanes of one warp, taken from ONE captured mask. Its leader does the atomic; ranks share out the result. Every warp operation of a
+// group names the group's own mask, so lanes of the warp that are elsewhere are neither needed nor waited for.
+#pragma once
+
+#include <gpuheap/simt/bits.hpp>
+#include <gpuheap/simt/warp.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
+
+// Device, any lane. Plain values in registers.
+struct warp_group {
+  simt::lane_mask mask = 0;  // 0: no lane
+
+  // The lanes of `captured` (which all call this) whose `key` equals mine.
+  template <class Key>
+  [[nodiscard]] GPUHEAP_FN static warp_group of_equal(simt::lane_mask captured, Key key) {
+    return {simt::match_any(captured, key)};
+  }
+
+  [[nodiscard]] GPUHEAP_FN unsigned size() const { return simt::popcount(mask); }
+  [[nodiscard]] GPUHEAP_FN unsigned leader() const { return simt::lowest_bit(mask); }
+  [[nodiscard]] GPUHEAP_FN bool leads() const { return simt::lane_id() == leader(); }
+  // Position of this lane among the group's lanes, 0..size()-1.
+  [[nodiscard]] GPUHEAP_FN unsigned rank() const { return simt::popcount(mask & ((simt::lane_mask{1} << simt::lane_id()) - 1)); }
+  // The leader's `value`, to every lane of the group.
+  template <class T>
+  [[nodiscard]] GPUHEAP_FN T from_leader(T value) const {
+    return simt::shuffle(mask, value, leader());
+  }
+};
+
+// Position of the n-th (from 0) set bit of x. n < popcount(x).
+[[nodiscard]] GPUHEAP_HD constexpr unsigned nth_set_bit(simt::uint64_t x, unsigned n) {
+  // Ends: n steps, each drops the lowest set bit.
+  for (; n != 0; --n) x &= x - 1;
+  return simt::lowest_bit(x);
+}
+static_assert(nth_set_bit(0b1011, 0) == 0 && nth_set_bit(0b1011, 2) == 3);
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures
