@@ -1,0 +1,133 @@
+# shellcheck shell=bash disable=SC2034
+# What ./demo, ./test and .ci/run share: finding or fetching what they need, on any Debian or Ubuntu that has Python 3.10+ and g++. Sourced by bash.
+#
+# Everything lands in build/: build/venv (Python packages, CMake, Ninja, libcu++), build/deps (Debian packages, when not root), build/logs.
+# The network is asked only for what is not there yet. What cannot be had is not an error but a line: see `skip`.
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
+root=$PWD
+logs=$root/build/logs
+deps=$root/build/deps
+python=$root/build/venv/bin/python
+mkdir -p "$logs"
+skipped=()      # lines for the end
+gpu_skipped=()  # likewise, for what needs a GPU
+SECONDS=0
+
+say() { printf '\033[1m[%3ds]\033[0m %s\n' "$SECONDS" "$*"; }
+fail() { printf 'error: %s\n' "$*" >&2; exit 1; }
+skip() { skipped+=("$*"); }
+
+# logged NAME COMMAND...: runs it with its output in build/logs/NAME.log; shows the log's end if it fails.
+logged() {
+  local name=$1
+  shift
+  "$@" >"$logs/$name.log" 2>&1 && return 0
+  tail -n 30 "$logs/$name.log" >&2
+  printf 'the whole log: %s\n' "build/logs/$name.log" >&2
+  return 1
+}
+
+is_root() { [ "$(id -u)" = 0 ]; }
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# apt_install PACKAGE...: as root. Tries the package lists that are there before it fetches new ones.
+apt_install() {
+  local options=(-y -q --no-install-recommends)
+  export DEBIAN_FRONTEND=noninteractive
+  apt-get install "${options[@]}" "$@" || { apt-get update -q && apt-get install "${options[@]}" "$@"; }
+}
+
+# apt_unpack PACKAGE...: as any user. Downloads the packages, with what they depend on that is not installed, and unpacks them into build/deps.
+apt_unpack() {
+  local own=(-o "Dir::State::Lists=$deps/lists" -o "Dir::Cache=$deps/cache" -o Debug::NoLocking=1) names
+  mkdir -p "$deps/lists/partial" "$deps/cache/archives/partial" "$deps/debs"
+  apt-get "${own[@]}" -q update || return 1
+  names=$(apt-get "${own[@]}" -s --no-install-recommends install "$@" | awk '/^Inst / {print $2}') || return 1
+  # shellcheck disable=SC2086  # one word a package
+  (cd "$deps/debs" && apt-get "${own[@]}" -q download $names) || return 1
+  for deb in "$deps"/debs/*.deb; do dpkg -x "$deb" "$deps" || return 1; done
+}
+
+# links HEADER LIBRARY: whether g++ finds both, in the system or in build/deps.
+links() {
+  echo 'int main() {}' | g++ -std=c++20 -include "$1" -x c++ - -I"$deps/usr/include" "-L$deps/usr/lib/$(g++ -dumpmachine)" "-l$2" -o /dev/null 2>/dev/null
+}
+
+# need_library PACKAGE HEADER LIBRARY WHAT_IT_IS_FOR: makes it available or notes what is skipped without it. Fails in that case.
+need_library() {
+  links "$2" "$3" && return 0
+  if have apt-get && have dpkg; then
+    say "installing $1"
+    if is_root; then logged "apt-$1" apt_install "$1" || true; else logged "apt-$1" apt_unpack "$1" || true; fi
+    links "$2" "$3" && return 0
+  fi
+  skip "$4: needs the library $3 ($2): sudo apt-get install $1"
+  return 1
+}
+
+# Makes build/venv without asking the network, or fails.
+make_venv() {
+  rm -rf build/venv
+  "$system_python" -m venv build/venv
+}
+
+# For a Python without ensurepip (Debian's, unless python3-venv is installed): a venv without pip, and pip out of Debian's wheel of it.
+make_venv_from_wheel() {
+  local wheel
+  if is_root; then apt_install python3-pip-whl; else apt_unpack python3-pip-whl; fi || return 1
+  # shellcheck disable=SC2012  # the names are a package's own
+  wheel=$(ls /usr/share/python-wheels/pip-*.whl "$deps"/usr/share/python-wheels/pip-*.whl 2>/dev/null | head -n 1)
+  [ -n "$wheel" ] || return 1
+  rm -rf build/venv
+  "$system_python" -m venv --without-pip build/venv && "$python" "$wheel/pip" install --no-index --find-links "$(dirname "$wheel")" pip
+}
+
+# setup_python: build/venv with the pinned packages; does nothing when it already has them.
+setup_python() {
+  local requirements=(python/requirements-build.txt python/requirements.txt) stamp=build/venv/.requirements wanted
+  have g++ || fail "no C++ compiler: sudo apt-get install g++"
+  echo 'int main() { auto f = []<class T>(T) requires true {}; f(0); }' | g++ -std=c++20 -x c++ - -o /dev/null 2>/dev/null ||
+    fail "g++ is too old for C++20: version 11 or newer is needed, this is $(g++ -dumpversion)"
+  system_python=$(command -v python3) || fail "no Python: sudo apt-get install python3"
+  "$system_python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || fail "Python 3.10 or newer is needed, $system_python is $("$system_python" --version)"
+  wanted=$(cat "${requirements[@]}" | sha256sum)
+  [ "$(cat $stamp 2>/dev/null)" = "$wanted" ] && "$python" -c '' 2>/dev/null && return 0
+  say "setting up build/venv (CMake, Ninja, Python packages): about 25 s and 400 MB"
+  logged venv make_venv || logged venv-wheel make_venv_from_wheel || fail "cannot make a Python environment: sudo apt-get install python3-venv"
+  logged pip "$python" -m pip install --disable-pip-version-check "${requirements[@]/#/-r}" || fail "cannot install the Python packages: see build/logs/pip.log"
+  echo "$wanted" >$stamp
+}
+
+# setup_machine: sets have_gpu and have_nvcc, and the environment for the tools.
+setup_machine() {
+  have nvcc || [ ! -x /usr/local/cuda/bin/nvcc ] || PATH=/usr/local/cuda/bin:$PATH
+  PATH=$root/build/venv/bin:$PATH
+  export PATH PYTHONPATH=$root/python CMAKE_PREFIX_PATH=$deps/usr CMAKE_BUILD_PARALLEL_LEVEL=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}
+  have_nvcc=false
+  have_gpu=false
+  if have nvcc; then have_nvcc=true; fi
+  if have nvidia-smi && nvidia-smi -L 2>/dev/null | grep -q '^GPU'; then have_gpu=true; fi
+}
+
+# configure PRESET OPTIONS...: and notes what CMake says is skipped.
+configure() {
+  local preset=$1 line
+  shift
+  logged "configure-$preset" cmake --preset "$preset" "$@" || fail "cannot configure the preset $preset"
+  while read -r line; do skip "$line"; done < <(sed -n 's/^-- skipped: //p' "$logs/configure-$preset.log")
+}
+
+# build PRESET TARGETS...: all if none is named.
+build() {
+  local preset=$1
+  shift
+  logged "build-$preset" cmake --build --preset "$preset" "${@/#/--target=}" || fail "cannot build the preset $preset"
+}
+
+# Prints what was not done and why. Sets num_skipped to the lines that a GPU would not mend.
+report_skipped() {
+  local line
+  num_skipped=${#skipped[@]}
+  for line in "${skipped[@]}" "${gpu_skipped[@]}"; do printf 'skipped: %s\n' "$line"; done
+}
