@@ -53,8 +53,10 @@ concept device_allocator = ::cuda::std::is_trivially_copyable_v<A> && requires(A
   { A::traits.name } -> ::cuda::std::convertible_to<char const*>;
   { allocator.malloc(bytes) } -> ::cuda::std::same_as<void*>;
   allocator.free(p);
+#if GPUHEAP_HAS_HOST
   { A::min_region_bytes() } -> ::cuda::std::convertible_to<simt::size_t>;
   { A::create(memory::region{}, stream_ref{}) } -> ::cuda::std::same_as<A>;
+#endif
 };
 
 // How many bytes of its region an allocator has handed to something (classes, runs, headers), as opposed to free for any request.

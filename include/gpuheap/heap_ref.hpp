@@ -118,7 +118,8 @@ class heap_ref {
     return p == nullptr ? 0 : allocator_.usable_size(p);
   }
 
-  // Whether `p` lies in the memory that this heap hands out. Any pointer may be asked about.
+  // True for every live block of this heap, false for pointers into other memory. Any pointer may be asked about; what is said of pointers into free memory or into the
+  // middle of a block is the allocator's affair.
   [[nodiscard]] GPUHEAP_FN bool owns(void const* p) const {
     static_assert(has_owns<Allocator>, "gpuheap: this Allocator has no owns(p); process_wide allocators cannot have one");
     return p != nullptr && allocator_.owns(p);
@@ -158,8 +159,8 @@ class heap_ref {
 
   GPUHEAP_FN void finish_malloc(void* p, simt::size_t bytes) const {
     if (p != nullptr) {
-      if constexpr (knows_bytes && has_rounded_size<Allocator>) {
-        statistics_.allocated(Allocator::rounded_size(bytes));
+      if constexpr (knows_bytes && has_exact_rounded_size<Allocator>) {
+        statistics_.allocated(allocator_.rounded_size(bytes));
       } else {
         statistics_.allocated(block_bytes(p));
       }
@@ -189,18 +190,20 @@ class heap_ref {
   // Blocks are aligned to at least 16 bytes: whole words first, then the bytes left over.
   GPUHEAP_FN static void zero(void* p, simt::size_t bytes) {
     auto* const words = static_cast<simt::uint64_t*>(p);
-    // Ends: bytes/8 passes, then at most 7.
+    // Ends: bytes / 8 passes.
     for (simt::size_t i = 0; i < bytes / 8; ++i) simt::plain_write(words[i], simt::uint64_t{0});
     auto* const rest = static_cast<unsigned char*>(p);
+    // Ends: at most 7 passes.
     for (simt::size_t i = bytes & ~simt::size_t{7}; i < bytes; ++i) simt::plain_write(rest[i], static_cast<unsigned char>(0));
   }
   GPUHEAP_FN static void copy(void* to, void const* from, simt::size_t bytes) {
     auto* const to_words = static_cast<simt::uint64_t*>(to);
     auto const* const from_words = static_cast<simt::uint64_t const*>(from);
-    // Ends: bytes/8 passes, then at most 7.
+    // Ends: bytes / 8 passes.
     for (simt::size_t i = 0; i < bytes / 8; ++i) simt::plain_write(to_words[i], simt::plain_read(from_words[i]));
     auto* const to_rest = static_cast<unsigned char*>(to);
     auto const* const from_rest = static_cast<unsigned char const*>(from);
+    // Ends: at most 7 passes.
     for (simt::size_t i = bytes & ~simt::size_t{7}; i < bytes; ++i) simt::plain_write(to_rest[i], simt::plain_read(from_rest[i]));
   }
 

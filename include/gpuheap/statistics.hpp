@@ -27,7 +27,9 @@ class uncounted {
 
   GPUHEAP_FN void allocated(simt::size_t) const {}
   GPUHEAP_FN void freed(simt::size_t) const {}
+#if GPUHEAP_HAS_HOST
   [[nodiscard]] live_counts read(void const*) const { return {}; }
+#endif
 };
 
 // Counts live allocations, live bytes and the most bytes that ever lived.
@@ -63,16 +65,18 @@ class counted {
   counted() = default;
   // `counters`: counter_bytes of zeroed device memory, aligned to 16. `heap_bytes` sets the quantum.
   GPUHEAP_HD counted(void* counters, simt::size_t heap_bytes)
-      : counters_{static_cast<char*>(counters)}, quantum_log2_{simt::highest_bit(heap_bytes >> 14 | 16)} {}
+      : counters_{static_cast<char*>(counters)}, quantum_log2_{simt::highest_bit(simt::uint64_t{heap_bytes >> 14 | 16})} {}
 
   // Called by each lane once its allocation of `bytes` has succeeded, or its free. `bytes` is 0 for allocators that do not know.
   GPUHEAP_FN void allocated(simt::size_t bytes) const { add<true>(bytes); }
   GPUHEAP_FN void freed(simt::size_t bytes) const { add<false>(bytes); }
 
+#if GPUHEAP_HAS_HOST
   // From a copy of the counters in host memory. Exact when no kernel runs; otherwise each word is of its own time.
   [[nodiscard]] live_counts read(void const* copy) const {
     auto const* const bytes = static_cast<char const*>(copy);
     live_counts live;
+    // Ends: one pass a stripe.
     for (unsigned i = 0; i < num_stripes; ++i) {
       auto const& s = *reinterpret_cast<stripe const*>(bytes + (1 + i) * stride_bytes);
       live.allocations += s.allocations;
@@ -86,6 +90,7 @@ class counted {
     live.peak_error_bytes = simt::uint64_t{num_stripes} << quantum_log2_;
     return live;
   }
+#endif
 
  private:
   template <bool Up>

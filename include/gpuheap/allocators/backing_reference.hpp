@@ -75,6 +75,7 @@ class backing_reference {
     if (!owns(p) || !is_live(p)) return 0;
     return (bytes_word(offset_of(p) - header_bytes) & ~live_bit) - header_bytes;
   }
+  static constexpr bool rounded_size_is_exact = true;
   [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t rounded_size(simt::size_t bytes) {
     return simt::round_up_pow2(bytes + header_bytes, 32) - header_bytes;
   }
