@@ -1,0 +1,46 @@
+// alloc_mixed: every thread asks for one block of a random size, then gives it back.
+#pragma once
+
+#include "harness/allocation_rounds.hpp"
+#include "harness/random.hpp"
+
+namespace gpuheap::bench {
+
+struct random_requests {
+  static constexpr unsigned threads_per_request = 1;
+  static constexpr simt::uint32_t smallest = 4;
+  unsigned threads;
+  simt::uint32_t largest;
+  bool powers_of_two;  // 4, 8, 16, ... largest, each as often; otherwise every size from 4 to largest
+  random_sequence random;
+
+  GPUHEAP_HD simt::uint64_t bytes(unsigned request) const {
+    if (powers_of_two) return smallest << random.below(request, simt::highest_bit(largest) - simt::highest_bit(smallest) + 1);
+    return smallest + random.below(request, largest - smallest + 1);
+  }
+  [[nodiscard]] simt::uint64_t largest_bytes() const { return largest; }
+};
+
+struct alloc_mixed {
+  static constexpr parameter parameters[] = {
+      threads_parameter,
+      number_parameter("bytes", "1024", random_requests::smallest, simt::uint64_t{1} << 30),
+      state_parameter,
+      choice_parameter("dist", "uniform", "uniform|pow2"),
+  };
+  static constexpr case_description description{
+      .name = "alloc_mixed",
+      .brief = "every thread asks for one block of a random size from 4 bytes up, then gives it back",
+      .section = "Allocation",
+      .parameters = parameters,
+      .takes_baselines = true,
+  };
+
+  template <class A>
+  static outcome run(session const& s, point const& p) {
+    auto const largest = static_cast<simt::uint32_t>(p.number("bytes"));
+    return run_allocation_rounds<A>(s, p, random_requests{p.threads(), largest, p.text("dist") == "pow2", random_sequence{s.seed}});
+  }
+};
+
+}  // namespace gpuheap::bench

@@ -1,0 +1,147 @@
+// churn: every thread keeps four blocks of random sizes alive and replaces the oldest again and again, all in one kernel, checking the
+// contents of each before it gives it back. Mallocs and frees of all threads mix, as in a program that uses the heap for its working data.
+#pragma once
+
+#include <gpuheap/allocator.hpp>
+#include <gpuheap/simt/atomic.hpp>
+#include <gpuheap/simt/launch.hpp>
+
+#include <string>
+#include <utility>
+
+#include "harness/case.hpp"
+#include "harness/device_array.hpp"
+#include "harness/heap_under_test.hpp"
+#include "harness/kernel_timer.hpp"
+#include "harness/random.hpp"
+
+namespace gpuheap::bench {
+
+struct churn_tally {
+  simt::uint64_t nulls = 0;
+  simt::uint64_t lost = 0;        // 8-byte words that were not what their owner wrote
+  simt::uint64_t misaligned = 0;  // blocks
+};
+
+inline constexpr simt::uint32_t churn_smallest_bytes = 16;
+
+// One thread of churn: `rounds` requests, and four more passes that give the last blocks back.
+template <class Ref>
+struct churn_blocks {
+  static constexpr unsigned live_blocks = 4;
+
+  Ref heap;
+  random_sequence random;
+  simt::uint32_t largest;
+  unsigned rounds;
+  bool whole_contents;  // write and check every 8-byte word of a block; otherwise the first and the last
+  churn_tally* tally;
+
+  struct live_block {
+    simt::uint64_t* words;
+    simt::uint32_t num_words;
+    simt::uint64_t tag;
+  };
+
+  GPUHEAP_FN simt::uint32_t stride(simt::uint32_t num_words) const { return whole_contents ? 1 : num_words - 1; }
+
+  GPUHEAP_FN live_block request(simt::uint64_t n, churn_tally& mine) const {
+    simt::uint32_t const bytes = churn_smallest_bytes + random.below(n, largest - churn_smallest_bytes + 1);
+    auto const words = static_cast<simt::uint64_t*>(heap.malloc(bytes));
+    live_block const block{words, bytes / 8, random.bits(n) | 1};
+    if (words == nullptr) {
+      ++mine.nulls;
+      return block;
+    }
+    mine.misaligned += reinterpret_cast<simt::uintptr_t>(words) % Ref::allocator_type::traits.min_alignment != 0;
+    // Ends: once for each word that is checked.
+    for (simt::uint32_t w = 0; w < block.num_words; w += stride(block.num_words)) words[w] = block.tag * (w + 1);
+    return block;
+  }
+
+  GPUHEAP_FN void give_back(live_block const& block, churn_tally& mine) const {
+    if (block.words == nullptr) return;
+    // Ends: once for each word that is checked.
+    for (simt::uint32_t w = 0; w < block.num_words; w += stride(block.num_words)) mine.lost += block.words[w] != block.tag * (w + 1);
+    heap.free(block.words);
+  }
+
+  GPUHEAP_FN void operator()(unsigned thread) const {
+    churn_tally mine;
+    live_block live[live_blocks] = {};
+    // Ends: after rounds + live_blocks passes.
+    for (unsigned pass = 0; pass < rounds + live_blocks; ++pass) {
+      give_back(live[0], mine);
+      // Ends: three times. The indices are constants, so that the blocks stay in registers.
+      for (unsigned i = 0; i + 1 < live_blocks; ++i) live[i] = live[i + 1];
+      live[live_blocks - 1] = pass < rounds ? request(simt::uint64_t{thread} * rounds + pass, mine) : live_block{};
+    }
+    // relaxed: tallies that the host reads after the kernel.
+    if (mine.nulls != 0) simt::atomic_ref<simt::uint64_t>{tally->nulls}.fetch_add(mine.nulls, simt::relaxed);
+    if (mine.lost != 0) simt::atomic_ref<simt::uint64_t>{tally->lost}.fetch_add(mine.lost, simt::relaxed);
+    if (mine.misaligned != 0) simt::atomic_ref<simt::uint64_t>{tally->misaligned}.fetch_add(mine.misaligned, simt::relaxed);
+  }
+};
+
+struct churn {
+  static constexpr parameter parameters[] = {
+      threads_parameter,
+      number_parameter("bytes", "1024", churn_smallest_bytes, 1u << 20),
+      number_parameter("rounds", "16", 1, 1u << 16),
+  };
+  static constexpr case_description description{
+      .name = "churn",
+      .brief = "every thread keeps four blocks of random sizes from 16 bytes up and replaces the oldest in each round, in one kernel",
+      .section = "Mixed use",
+      .parameters = parameters,
+  };
+
+  // Without reuse the whole traffic has to fit: rounds x threads requests of the mean size, each with up to 32 bytes of rounding and
+  // header.
+  static std::uint64_t traffic_bytes(point const& p) {
+    return p.number("threads") * p.number("rounds") * ((churn_smallest_bytes + p.number("bytes")) / 2 + 32);
+  }
+
+  template <class A>
+  static outcome run(session const& s, point const& p) {
+    if (auto reason = why_no_heap<A>(s); !reason.empty()) return unsupported(std::move(reason));
+    if (A::traits.warp_level || A::traits.free == frees::collectively)
+      return unsupported("blocks are freed one by one, each by its thread");
+    constexpr bool never_frees = A::traits.free == frees::never;
+    std::string const too_much = "this allocator never takes memory back: the traffic of about " + memory::in_words(traffic_bytes(p)) +
+                                 " does not fit into a heap of " + memory::in_words(s.heap_bytes);
+    if (A::traits.overwrites && traffic_bytes(p) > s.heap_bytes) return unsupported(too_much);
+
+    owned_stream stream;
+    heap_under_test<A> heap(s.heap_bytes, stream);
+    kernel_timer timer(stream);
+    device_array<churn_tally> tally(1);
+    row kernel_us{"kernel_us", "us", {}}, nulls{"nulls", "count", {}};
+
+    // Launch 0 checks whole blocks and is not counted; neither is launch 1, which warms up.
+    for (unsigned n = 0; n < s.runs + 2; ++n) {
+      if (never_frees && n != 0) heap.renew();
+      tally.zero(stream);
+      churn_blocks<typename heap_under_test<A>::ref_type> const kernel{
+          .heap = heap.ref(),
+          .random = random_sequence{s.seed, n},
+          .largest = static_cast<simt::uint32_t>(p.number("bytes")),
+          .rounds = static_cast<unsigned>(p.number("rounds")),
+          .whole_contents = n == 0,
+          .tally = tally.data(),
+      };
+      double const us = timer.time_us([&] { launch(p.threads(), kernel, {.stream = stream}); });
+      auto const counted = tally.download(stream)[0];
+      if (counted.misaligned != 0) return wrong(std::to_string(counted.misaligned) + " blocks are misaligned");
+      if (counted.lost != 0) return wrong(std::to_string(counted.lost) + " words did not keep their contents while their block was live");
+      if (never_frees && counted.nulls != 0) return unsupported(too_much);
+      if (n < 2) continue;
+      kernel_us.samples.push_back(us);
+      nulls.samples.push_back(static_cast<double>(counted.nulls));
+    }
+    if (auto fault = heap.refused_frees(); !fault.empty()) return wrong(std::move(fault));
+    return {outcome_status::ok, "", {std::move(kernel_us), std::move(nulls)}};
+  }
+};
+
+}  // namespace gpuheap::bench

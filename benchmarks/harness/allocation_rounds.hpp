@@ -1,0 +1,137 @@
+// What the alloc_* cases share: rounds of one kernel in which threads ask for memory, and one in which they give it back.
+//
+// A round:  [make the heap anew]  malloc kernel (timed)  look at every address  [write and read back every block]  free kernel (timed)
+// The heap is made anew where the point says state=cold, and for allocators that never take memory back. Contents are checked in the first
+// round and in one after the timed ones, not in between: writing gigabytes would leave the caches of the next kernel in a state that no
+// program asked for.
+#pragma once
+
+#include <gpuheap/allocator.hpp>
+#include <gpuheap/simt/launch.hpp>
+
+#include <string>
+#include <utility>
+
+#include "harness/baseline.hpp"
+#include "harness/block_check.hpp"
+#include "harness/case.hpp"
+#include "harness/device_array.hpp"
+#include "harness/heap_under_test.hpp"
+#include "harness/kernel_timer.hpp"
+
+namespace gpuheap::bench {
+
+// A `Requests` says who asks and for how much:
+//   unsigned threads                               of the launch
+//   static constexpr unsigned threads_per_request  1: every thread asks; 32: the first lane of each warp
+//   GPUHEAP_HD uint64_t bytes(unsigned request)    of each request
+//   uint64_t largest_bytes() const                 host; no request is larger
+template <class Requests>
+[[nodiscard]] unsigned num_requests(Requests const& requests) {
+  return static_cast<unsigned>(simt::ceil_div(requests.threads, Requests::threads_per_request));
+}
+
+template <class Requests, class Weight>
+[[nodiscard]] simt::uint64_t sum_over_requests(Requests const& requests, Weight weight) {
+  simt::uint64_t sum = 0;
+  for (unsigned r = 0; r < num_requests(requests); ++r) sum += weight(requests.bytes(r));
+  return sum;
+}
+// What an allocator without size classes takes for them, generously: a header and rounding of 16 bytes each.
+template <class Requests>
+[[nodiscard]] simt::uint64_t most_bytes_taken(Requests const& requests) {
+  return sum_over_requests(requests, [](simt::uint64_t bytes) { return simt::round_up_pow2(bytes, 16) + 16; });
+}
+
+// The timed kernels: one request and one store, one load and one free.
+template <class Ref, class Requests>
+struct malloc_and_store {
+  Ref heap;
+  Requests requests;
+  void** blocks;
+  GPUHEAP_FN void operator()(unsigned thread) const {
+    if (thread % Requests::threads_per_request != 0) return;
+    unsigned const request = thread / Requests::threads_per_request;
+    blocks[request] = heap.malloc(requests.bytes(request));
+  }
+};
+template <class Ref, class Requests>
+struct load_and_free {
+  Ref heap;
+  void** blocks;
+  GPUHEAP_FN void operator()(unsigned thread) const {
+    if (thread % Requests::threads_per_request != 0) return;
+    heap.free(blocks[thread / Requests::threads_per_request]);
+  }
+};
+template <class Requests>
+struct write_sizes {
+  Requests requests;
+  simt::uint64_t* sizes;
+  GPUHEAP_FN void operator()(unsigned request) const { sizes[request] = requests.bytes(request); }
+};
+
+// Why these requests cannot be made of A in this session, or "".
+template <class A, class Requests>
+[[nodiscard]] std::string why_not_allocate(session const& s, point const& p, Requests const& requests) {
+  if (auto reason = why_no_heap<A>(s); !reason.empty()) return reason;
+  if (A::traits.process_wide && p.text("state") == "cold") return "a process-wide heap cannot be made anew";
+  if (A::traits.warp_level && (Requests::threads_per_request != 1 || requests.threads % simt::warp_lanes != 0)) {
+    return "requests must come from whole warps";
+  }
+  simt::uint64_t const asked = sum_over_requests(requests, [](simt::uint64_t bytes) { return bytes; });
+  if (asked > s.heap_bytes)
+    return "the requests add up to " + memory::in_words(asked) + ", more than the heap of " + memory::in_words(s.heap_bytes);
+  return "";
+}
+
+template <class A, class Requests>
+[[nodiscard]] outcome run_allocation_rounds(session const& s, point const& p, Requests const& requests) {
+  if (auto reason = why_not_allocate<A>(s, p, requests); !reason.empty()) return unsupported(std::move(reason));
+  bool const fresh_heaps = p.text("state") == "cold" || A::traits.free == frees::never;
+  // An allocator that overwrites live blocks by design does so once it has gone through its heap.
+  bool const contents_last = !is_baseline<A>() && (!A::traits.overwrites || most_bytes_taken(requests) <= s.heap_bytes);
+  constexpr unsigned warm_up_rounds = 2;
+
+  using ref = typename heap_under_test<A>::ref_type;
+  owned_stream stream;
+  heap_under_test<A> heap(s.heap_bytes, stream);
+  launch_config const config{.stream = stream};
+  unsigned const count = num_requests(requests);
+  device_array<void*> blocks(count);
+  device_array<simt::uint64_t> sizes(count);
+  launch(count, write_sizes<Requests>{requests, sizes.data()}, config);
+  block_list const list{blocks.data(), sizes.data(), count};
+  block_checker checker(stream);
+  kernel_timer timer(stream);
+
+  row malloc_us{"malloc_us", "us", {}}, free_us{"free_us", "us", {}}, nulls{"nulls", "count", {}};
+  unsigned const last_round = warm_up_rounds + s.runs;
+  for (unsigned round = 0; round <= last_round; ++round) {
+    if (fresh_heaps && round != 0) heap.renew();
+    double const malloc_time = timer.time_us([&] {
+      launch(requests.threads, malloc_and_store<ref, Requests>{heap.ref(), requests, blocks.data()}, config);
+    });
+
+    auto const report = checker.inspect(list, A::traits.min_alignment, is_baseline<A>() ? memory::region{} : heap.range());
+    if (auto fault = report.fault(A::traits.min_alignment); !fault.empty()) return wrong("round " + std::to_string(round) + ": " + fault);
+    if (contents_last && (round == 0 || round == last_round)) {
+      auto const lost = checker.count_lost(list, requests.largest_bytes(), round);
+      if (lost != 0)
+        return wrong("round " + std::to_string(round) + ": " + std::to_string(lost) + " words did not keep their contents: blocks overlap");
+    }
+
+    double const free_time = timer.time_us([&] {
+      launch(requests.threads, load_and_free<ref, Requests>{heap.ref(), blocks.data()}, config);
+    });
+    if (round >= warm_up_rounds && round != last_round) {
+      malloc_us.samples.push_back(malloc_time);
+      free_us.samples.push_back(free_time);
+      nulls.samples.push_back(static_cast<double>(report.nulls));
+    }
+  }
+  if (auto fault = heap.refused_frees(); !fault.empty()) return wrong(std::move(fault));
+  return {outcome_status::ok, "", {std::move(malloc_us), std::move(free_us), std::move(nulls)}};
+}
+
+}  // namespace gpuheap::bench

@@ -1,0 +1,40 @@
+// What a benchmark case says about itself, and what it is given to run.
+//
+// A case is a struct in a file of its own under cases/, with
+//   static constexpr case_description description;
+//   template <class A> static outcome run(session const&, point const&);   // on a heap of allocator A
+// and one line in cases/all.hpp.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "harness/parameter.hpp"
+#include "harness/point.hpp"
+#include "harness/results.hpp"
+
+namespace gpuheap::bench {
+
+// What holds for all points of one invocation.
+struct session {
+  std::uint64_t heap_bytes = 0;
+  unsigned runs = 10;  // timed; each sample of a row is one
+  std::uint64_t seed = 1;
+  std::string graph_file;  // Matrix Market; empty: generated graphs
+};
+
+struct case_description {
+  char const* name;
+  char const* brief;
+  char const* section;  // heading under which reports put it
+  std::span<parameter const> parameters;
+  bool takes_baselines = false;  // runs on a baseline that does not manage memory
+  // Looks at what a point names outside the program (files) before anything is run or printed; throws usage_error. May be null.
+  void (*check)(session const&, point const&) = nullptr;
+};
+
+template <class... Cases>
+struct case_list {};
+
+}  // namespace gpuheap::bench

@@ -1,0 +1,25 @@
+// An allocator's entry in the registry, made in the one translation unit that compiles the cases for it.
+#pragma once
+
+#include <gpuheap/simt/runtime.hpp>
+
+#include "harness/baseline.hpp"
+#include "harness/case.hpp"
+#include "harness/registry.hpp"
+
+namespace gpuheap::bench {
+
+template <class A, class... Cases>
+[[nodiscard]] allocator_entry make_entry(case_list<Cases...>) {
+  allocator_entry entry{A::traits, is_baseline<A>(), "", {}};
+  if (A::traits.process_wide && !simt::has_builtin_heap) entry.why_not = "this machine has no built-in device heap";
+  // A baseline is compiled for the cases that take it only.
+  auto const add = [&]<class Case>(Case) {
+    if constexpr (!is_baseline<A>() || Case::description.takes_baselines)
+      entry.runners.push_back({&Case::description, &Case::template run<A>});
+  };
+  (add(Cases{}), ...);
+  return entry;
+}
+
+}  // namespace gpuheap::bench

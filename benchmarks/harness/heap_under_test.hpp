@@ -1,0 +1,79 @@
+// The heap that a point runs on: as a program has it, with statistics off.
+#pragma once
+
+#include <gpuheap/heap.hpp>
+
+#include <string>
+
+#include "harness/case.hpp"
+#include "harness/device_array.hpp"
+
+namespace gpuheap::bench {
+
+template <device_allocator A>
+class heap_under_test {
+  using heap_type = heap<A, uncounted>;
+
+ public:
+  using ref_type = typename heap_type::ref_type;
+
+  // Throws out_of_memory if the device has not that much, and error if a process-wide heap already has another size.
+  heap_under_test(std::size_t bytes, stream_ref stream) : stream_{stream}, memory_{take(bytes)}, heap_{make(bytes)} {
+    simt::synchronize(stream);
+  }
+
+  // What kernels get by value.
+  [[nodiscard]] ref_type ref() const { return heap_.ref(); }
+
+  // Forgets every block: the next requests are the first of a fresh heap. Not for process-wide ones.
+  void renew() {
+    heap_.reset(stream_);
+    simt::synchronize(stream_);
+  }
+
+  // Where blocks must lie. Base nullptr: only the allocator knows.
+  [[nodiscard]] memory::region range() const {
+    if (A::traits.process_wide) return {};
+    return {memory_.data(), memory_.size()};
+  }
+
+  // "" or how many frees the allocator refused since the heap was made or renewed. The cases free each block once: refusals are the
+  // allocator's fault.
+  [[nodiscard]] std::string refused_frees() const {
+    auto const s = heap_.stats(stream_);
+    auto const refused = s.double_frees + s.foreign_frees;
+    return refused == 0 ? "" : std::to_string(refused) + " frees of live blocks were refused";
+  }
+
+ private:
+  // The memory is the case's own, so that it knows where blocks must lie.
+  static device_array<unsigned char> take(std::size_t bytes) {
+    try {
+      return device_array<unsigned char>(A::traits.process_wide ? 0 : bytes);
+    } catch (out_of_memory const& refused) {
+      throw out_of_memory("a heap of " + memory::in_words(bytes) + " cannot be had, " + memory::in_words(simt::query_device().free_bytes) +
+                          " are free: ask for less with --heap-bytes (" + refused.what() + ")");
+    }
+  }
+  heap_type make(std::size_t bytes) const {
+    if constexpr (A::traits.process_wide) {
+      return heap_type{heap_size{bytes}, stream_};
+    } else {
+      return heap_type{memory::region{memory_.data(), memory_.size()}, stream_};
+    }
+  }
+
+  stream_ref stream_;
+  device_array<unsigned char> memory_;
+  heap_type heap_;
+};
+
+// Why A cannot manage a heap of this session's size, or "".
+template <device_allocator A>
+[[nodiscard]] std::string why_no_heap(session const& s) {
+  auto const least = heap<A, uncounted>::min_bytes();
+  if (s.heap_bytes >= least) return "";
+  return "a heap of " + memory::in_words(s.heap_bytes) + " is too small: this allocator needs at least " + memory::in_words(least);
+}
+
+}  // namespace gpuheap::bench

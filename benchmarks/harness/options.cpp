@@ -1,0 +1,84 @@
+#include "harness/options.hpp"
+
+#include <charconv>
+#include <functional>
+#include <limits>
+#include <map>
+
+#include "harness/bytes.hpp"
+#include "harness/error.hpp"
+#include "harness/near_names.hpp"
+
+namespace gpuheap::bench {
+
+namespace {
+
+std::uint64_t parse_number(std::string const& option, std::string const& text, std::uint64_t smallest, std::uint64_t largest) {
+  std::uint64_t number = 0;
+  auto const [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (failure != std::errc{} || end != text.data() + text.size() || number < smallest || number > largest) {
+    throw usage_error(option + ": expected a whole number from " + std::to_string(smallest) + " to " + std::to_string(largest) + ", got '" +
+                      text + "'");
+  }
+  return number;
+}
+
+}  // namespace
+
+options parse_options(std::vector<std::string> const& arguments) {
+  constexpr auto most = std::numeric_limits<std::uint64_t>::max();
+  options o;
+  std::map<std::string, std::function<void()>> const flags{
+      {"--help", [&] { o.help = true; }},
+      {"--describe", [&] { o.describe = true; }},
+      {"--summary", [&] { o.summary = true; }},
+      {"--allow-debug", [&] { o.allow_debug = true; }},
+  };
+  std::map<std::string, std::function<void(std::string const&)>> const settings{
+      {"--case", [&](auto const& v) { o.case_name = v; }},
+      {"--allocator", [&](auto const& v) { o.allocator = v; }},
+      {"--heap-bytes", [&](auto const& v) { o.heap_bytes = parse_bytes("--heap-bytes", v); }},
+      {"--runs", [&](auto const& v) { o.runs = static_cast<unsigned>(parse_number("--runs", v, 1, 100'000)); }},
+      {"--seed", [&](auto const& v) { o.seed = parse_number("--seed", v, 0, most); }},
+      {"--graph", [&](auto const& v) { o.graph_file = v; }},
+      {"--point", [&](auto const& v) { o.points.push_back(v); }},
+      {"--skip", [&](auto const& v) { o.skip = parse_number("--skip", v, 0, most); }},
+  };
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    auto const& name = arguments[i];
+    if (auto const flag = flags.find(name); flag != flags.end()) {
+      flag->second();
+    } else if (auto const setting = settings.find(name); setting != settings.end()) {
+      if (i + 1 == arguments.size()) throw usage_error(name + ": a value is missing");
+      setting->second(arguments[++i]);
+    } else {
+      std::vector<std::string> known;
+      for (auto const& [option, action] : flags) known.push_back(option);
+      for (auto const& [option, action] : settings) known.push_back(option);
+      throw usage_error("unknown option '" + name + "'" + suggestion(name, known));
+    }
+  }
+  if (o.heap_bytes == std::uint64_t{0}) throw usage_error("--heap-bytes: expected more than 0");
+  return o;
+}
+
+char const* usage_text() {
+  return "usage: gpuheap-bench --describe\n"
+         "       gpuheap-bench --case NAME --allocator NAME [--point key=value,...]... [options]\n"
+         "\n"
+         "Runs one benchmark case on one allocator, and prints for each point {\"begin\":k}, then its result as one line of JSON.\n"
+         "\n"
+         "  --describe         print as JSON what this executable holds and the device it would use\n"
+         "  --point LIST       values of the case's parameters; what is not named gets its default; may be repeated\n"
+         "  --skip K           begin with point K, counted from 0\n"
+         "  --heap-bytes SIZE  of the heap: 65536, 64MiB, 8GiB; default 8GiB, 64MiB in the simulator\n"
+         "  --runs R           timed runs of each point (10)\n"
+         "  --seed S           of everything random (1)\n"
+         "  --graph FILE       Matrix Market file for the graph cases, instead of a generated graph\n"
+         "  --summary          also print the median and the range of each metric to stderr\n"
+         "  --allow-debug      time a debug or instrumented build\n"
+         "\n"
+         "Exit code: 0 all points attempted, 2 wrong usage or input, 3 the device failed.\n";
+}
+
+}  // namespace gpuheap::bench

@@ -1,0 +1,29 @@
+// One point of a sweep: a value for each parameter of a case.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "harness/parameter.hpp"
+
+namespace gpuheap::bench {
+
+class point {
+ public:
+  // Reads "threads=1000000,bytes=16,state=warm". What the text does not name gets its fallback. Throws usage_error for an unknown or
+  // repeated key and for a value that the parameter does not take.
+  point(std::string_view text, std::span<parameter const> parameters);
+
+  // Of a parameter of the case; asking for another one is a mistake of the case and throws std::logic_error.
+  [[nodiscard]] std::uint64_t number(std::string_view name) const;
+  [[nodiscard]] std::string const& text(std::string_view name) const;
+  [[nodiscard]] unsigned threads() const { return static_cast<unsigned>(number("threads")); }
+
+ private:
+  std::map<std::string, std::string, std::less<>> values_;
+};
+
+}  // namespace gpuheap::bench

@@ -1,0 +1,165 @@
+// gpuheap-bench: runs one benchmark case on one allocator at the points it is given. `gpuheap-bench --help` says how; the program `gpuheap
+// bench` drives it.
+#include <gpuheap/memory/size.hpp>
+#include <gpuheap/simt/error.hpp>
+#include <gpuheap/simt/runtime.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "harness/describe.hpp"
+#include "harness/error.hpp"
+#include "harness/json.hpp"
+#include "harness/near_names.hpp"
+#include "harness/options.hpp"
+#include "harness/registry.hpp"
+#include "harness/statistics.hpp"
+
+namespace gpuheap::bench {
+namespace {
+
+constexpr int exit_usage = 2;
+constexpr int exit_device = 3;
+
+case_description const& find_case(std::string const& name) {
+  std::vector<std::string> known;
+  for (auto const* what : case_descriptions()) {
+    if (what->name == name) return *what;
+    known.emplace_back(what->name);
+  }
+  throw usage_error("--case: unknown case '" + name + "'" + suggestion(name, known));
+}
+
+allocator_entry const& find_allocator(std::string const& name) {
+  std::vector<std::string> known;
+  for (auto const& entry : all_allocators()) {
+    if (entry.traits.name == name) return entry;
+    known.emplace_back(entry.traits.name);
+  }
+  throw usage_error("--allocator: unknown allocator '" + name + "'" + suggestion(name, known));
+}
+
+// The session's fixed part. Throws usage_error for a heap that the device cannot hold.
+session make_session(options const& o) {
+  auto const device = simt::query_device();
+  std::uint64_t const fallback = device.backend == "cuda" ? std::uint64_t{8} << 30 : std::uint64_t{64} << 20;
+  session const s{o.heap_bytes.value_or(fallback), o.runs, o.seed, o.graph_file};
+  if (s.heap_bytes > device.total_bytes) {
+    throw usage_error("--heap-bytes: " + memory::in_words(s.heap_bytes) + " is more than " + device.name +
+                      " has: " + memory::in_words(device.total_bytes));
+  }
+  return s;
+}
+
+void print_line(json_writer const& json) {
+  std::printf("%s\n", json.text().c_str());
+  std::fflush(stdout);
+}
+
+char const* name_of(outcome_status status) {
+  switch (status) {
+    case outcome_status::ok:
+      return "ok";
+    case outcome_status::unsupported:
+      return "unsupported";
+    case outcome_status::wrong:
+      return "wrong";
+  }
+  return "";
+}
+
+void print_outcome(std::size_t index, outcome const& result) {
+  json_writer json;
+  json.begin_object()
+      .member("point", index)
+      .member("status", name_of(result.status))
+      .member("reason", result.reason)
+      .key("rows")
+      .begin_array();
+  for (auto const& r : result.rows) {
+    json.begin_object().member("metric", r.metric).member("unit", r.unit).key("samples").begin_array();
+    for (double const sample : r.samples) json.value(sample);
+    json.end_array().end_object();
+  }
+  json.end_array().end_object();
+  print_line(json);
+}
+
+void print_summary(std::string const& point_text, outcome const& result) {
+  if (result.status != outcome_status::ok)
+    std::fprintf(stderr, "%s: %s: %s\n", point_text.c_str(), name_of(result.status), result.reason.c_str());
+  for (auto const& r : result.rows) {
+    auto const summary = summarise(r.samples);
+    std::fprintf(stderr, "%s: %s median %.2f %s, p5 %.2f, p95 %.2f, %zu samples\n", point_text.c_str(), r.metric, summary.median, r.unit,
+                 summary.p5, summary.p95, r.samples.size());
+  }
+}
+
+outcome run_point(allocator_entry const& allocator, case_description const& what, session const& s, point const& p) {
+  if (!allocator.why_not.empty()) return unsupported(allocator.why_not);
+  auto const runner = std::find_if(allocator.runners.begin(), allocator.runners.end(), [&](auto const& r) { return r.which == &what; });
+  if (runner == allocator.runners.end()) return unsupported(std::string(allocator.traits.name) + " is no allocator: the case needs one");
+  return runner->run(s, p);
+}
+
+// Everything that can be wrong with the request is found before the first line is printed.
+int run_case(options const& o) {
+  if (o.case_name.empty()) throw usage_error("--case is missing: --describe lists the cases");
+  if (o.allocator.empty()) throw usage_error("--allocator is missing: --describe lists the allocators");
+  auto const& what = find_case(o.case_name);
+  auto const& allocator = find_allocator(o.allocator);
+  if (auto const reason = why_not_timed(); !reason.empty() && !o.allow_debug) {
+    throw usage_error("this executable is not for timing: " + reason + "; build with CMAKE_BUILD_TYPE=Release, or pass --allow-debug");
+  }
+  auto const texts = o.points.empty() ? std::vector<std::string>{""} : o.points;
+  std::vector<point> points;
+  for (auto const& text : texts) points.emplace_back(text, what.parameters);
+  session const s = make_session(o);
+  for (auto const& p : points) {
+    if (what.check != nullptr) what.check(s, p);
+  }
+
+  for (std::size_t k = o.skip; k < points.size(); ++k) {
+    print_line(json_writer{}.begin_object().member("begin", k).end_object());
+    auto const result = [&] {
+      try {
+        return run_point(allocator, what, s, points[k]);
+      } catch (error const& failure) {
+        throw error("point " + std::to_string(k) + " (" + texts[k] + "): " + failure.what());
+      }
+    }();
+    print_outcome(k, result);
+    if (o.summary) print_summary(o.case_name + " " + o.allocator + " " + texts[k], result);
+  }
+  return 0;
+}
+
+int run(std::vector<std::string> const& arguments) {
+  auto const o = parse_options(arguments);
+  if (o.help) {
+    std::fputs(usage_text(), stdout);
+    return 0;
+  }
+  if (o.describe) {
+    std::printf("%s\n", describe().c_str());
+    return 0;
+  }
+  return run_case(o);
+}
+
+}  // namespace
+}  // namespace gpuheap::bench
+
+int main(int argc, char** argv) {
+  try {
+    return gpuheap::bench::run({argv + 1, argv + argc});
+  } catch (gpuheap::bench::usage_error const& failure) {
+    std::fprintf(stderr, "gpuheap-bench: %s\n", failure.what());
+    return gpuheap::bench::exit_usage;
+  } catch (std::exception const& failure) {
+    std::fprintf(stderr, "gpuheap-bench: %s\n", failure.what());
+    return gpuheap::bench::exit_device;
+  }
+}

@@ -1,0 +1,195 @@
+// What gpuheap-bench promises to whoever drives it, by running it.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "json_reader.hpp"
+
+using gpuheap::test::json;
+using gpuheap::test::json_reader;
+
+namespace {
+
+struct finished {
+  int exit_code;
+  std::vector<std::string> out;  // lines
+  std::string err;
+};
+
+std::string contents(std::string const& path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// A file name of this test alone: tests of one suite may run side by side.
+std::string scratch(std::string const& name) {
+  auto const* test = testing::UnitTest::GetInstance()->current_test_info();
+  return testing::TempDir() + "gpuheap_bench_" + test->name() + "_" + std::to_string(getpid()) + "_" + name;
+}
+
+finished run(std::vector<std::string> const& arguments) {
+  std::string const out = scratch("out"), err = scratch("err");
+  std::string command = "'" GPUHEAP_BENCH_EXECUTABLE "'";
+  for (auto const& argument : arguments) command += " '" + argument + "'";
+  int const status = std::system((command + " >'" + out + "' 2>'" + err + "'").c_str());
+  finished result{WIFEXITED(status) ? WEXITSTATUS(status) : -1, {}, contents(err)};
+  std::istringstream lines(contents(out));
+  for (std::string line; std::getline(lines, line);) result.out.push_back(line);
+  std::remove(out.c_str());
+  std::remove(err.c_str());
+  return result;
+}
+
+// Small enough for the simulator; a debug or instrumented build is tested too.
+finished run_case(std::string const& which, std::string const& allocator, std::vector<std::string> more = {}) {
+  std::vector<std::string> arguments{"--case", which, "--allocator", allocator, "--heap-bytes", "64MiB", "--runs", "2", "--allow-debug"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return run(arguments);
+}
+
+std::string refused(finished const& f) {
+  return f.exit_code == 2 && f.out.empty() ? f.err : "exit code " + std::to_string(f.exit_code) + ": " + f.err;
+}
+
+}  // namespace
+
+TEST(Describe, IsOneObjectWithEverythingInIt) {
+  auto const f = run({"--describe"});
+  ASSERT_EQ(f.exit_code, 0) << f.err;
+  ASSERT_EQ(f.out.size(), 1u);
+  json const d = json_reader::read(f.out[0]);
+  EXPECT_TRUE(d["backend"].text == "host" || d["backend"].text == "cuda");
+  EXPECT_TRUE(d["device"].type == json::kind::object || d.has("device_error"));
+  for (char const* key : {"name", "title", "paper", "year", "variant", "reuse", "min_alignment", "smallest_bytes", "largest_bytes", "free",
+                          "warp_level", "process_wide", "overwrites", "detects_double_free", "detects_foreign_free", "supported"}) {
+    for (auto const& allocator : d["allocators"].items) EXPECT_TRUE(allocator.has(key)) << key;
+  }
+  for (auto const& allocator : d["allocators"].items) EXPECT_TRUE(allocator["supported"].yes || allocator.has("why_not"));
+  ASSERT_EQ(d["baselines"].items.size(), 1u);
+  EXPECT_EQ(d["baselines"].items[0].text, "store_only");
+  std::vector<std::string> cases;
+  for (auto const& c : d["cases"].items) {
+    cases.push_back(c["name"].text);
+    EXPECT_FALSE(c["brief"].text.empty());
+    EXPECT_FALSE(c["section"].text.empty());
+    EXPECT_EQ(c["parameters"].items.at(0).text, "threads");
+  }
+  EXPECT_EQ(cases, (std::vector<std::string>{"alloc_single", "alloc_warp", "alloc_mixed", "alloc_scaling", "churn", "graph_update"}));
+  EXPECT_FALSE(d["version"].text.empty());
+  EXPECT_FALSE(d["build"]["compiler"].text.empty());
+}
+
+TEST(Points, EachIsAnnouncedAndThenReported) {
+  auto const f = run_case("alloc_single", "store_only", {"--point", "threads=100,bytes=16", "--point", "threads=33,bytes=64,state=cold"});
+  ASSERT_EQ(f.exit_code, 0) << f.err;
+  ASSERT_EQ(f.out.size(), 4u);
+  for (unsigned k = 0; k < 2; ++k) {
+    json const begin = json_reader::read(f.out[2 * k]), result = json_reader::read(f.out[2 * k + 1]);
+    EXPECT_EQ(begin["begin"].number, k);
+    EXPECT_EQ(result["point"].number, k);
+    EXPECT_EQ(result["status"].text, "ok") << result["reason"].text;
+    ASSERT_EQ(result["rows"].items.size(), 3u);
+    json const& malloc_us = result["rows"].items[0];
+    EXPECT_EQ(malloc_us["metric"].text, "malloc_us");
+    EXPECT_EQ(malloc_us["unit"].text, "us");
+    EXPECT_EQ(malloc_us["samples"].items.size(), 2u);
+  }
+}
+
+TEST(Points, SkipStartsAtALaterOne) {
+  auto const f = run_case("alloc_single", "store_only", {"--point", "threads=1", "--point", "threads=2", "--skip", "1"});
+  ASSERT_EQ(f.exit_code, 0) << f.err;
+  ASSERT_EQ(f.out.size(), 2u);
+  EXPECT_EQ(json_reader::read(f.out[0])["begin"].number, 1);
+}
+
+TEST(Points, SummaryGoesToTheOtherStream) {
+  auto const f = run_case("alloc_single", "store_only", {"--point", "threads=64", "--summary"});
+  EXPECT_EQ(f.out.size(), 2u);
+  EXPECT_NE(f.err.find("alloc_single store_only threads=64: malloc_us median "), std::string::npos) << f.err;
+}
+
+// Every case on every allocator that this executable has, small: results are right, or the reason why there are none is given.
+TEST(Cases, RunOnEveryAllocator) {
+  struct some_points {
+    std::string which;
+    std::vector<std::string> points;
+  };
+  std::vector<some_points> const cases{
+      {"alloc_single", {"threads=500,bytes=24", "threads=97,bytes=4096,state=cold"}},
+      {"alloc_warp", {"threads=500,bytes=24", "threads=1000,bytes=200,state=cold"}},
+      {"alloc_mixed", {"threads=500,bytes=2000", "threads=500,bytes=1024,dist=pow2,state=cold"}},
+      {"alloc_scaling", {"threads=1", "threads=1024"}},
+      {"churn", {"threads=200", "threads=100,bytes=64,rounds=5"}},
+      {"graph_update",
+       {"phase=init,scale=8", "phase=insert,scale=8,threads=500,batches=2", "phase=delete,scale=8,threads=500,batches=2",
+        "phase=update,scale=8,threads=500,batches=2"}},
+  };
+  json const d = json_reader::read(run({"--describe"}).out.at(0));
+  std::vector<std::string> names{"store_only"};
+  for (auto const& allocator : d["allocators"].items) names.push_back(allocator["name"].text);
+  for (auto const& name : names) {
+    for (auto const& [which, points] : cases) {
+      std::vector<std::string> arguments;
+      for (auto const& p : points) arguments.insert(arguments.end(), {"--point", p});
+      auto const f = run_case(which, name, arguments);
+      ASSERT_EQ(f.exit_code, 0) << which << " " << name << ": " << f.err;
+      ASSERT_EQ(f.out.size(), 2 * points.size()) << which << " " << name;
+      for (std::size_t k = 0; k < points.size(); ++k) {
+        json const result = json_reader::read(f.out[2 * k + 1]);
+        auto const& status = result["status"].text;
+        EXPECT_TRUE(status == "ok" || status == "unsupported")
+            << which << " " << name << " " << points[k] << ": " << status << ": " << result["reason"].text;
+        EXPECT_EQ(result["reason"].text.empty(), status == "ok");
+        EXPECT_EQ(result["rows"].items.empty(), status != "ok");
+      }
+    }
+  }
+}
+
+TEST(Cases, AHeapThatCannotHoldTheRequestsIsUnsupported) {
+  auto const f = run_case("alloc_single", "store_only", {"--point", "threads=100000,bytes=8192"});
+  ASSERT_EQ(f.exit_code, 0) << f.err;
+  json const result = json_reader::read(f.out.at(1));
+  EXPECT_EQ(result["status"].text, "unsupported");
+  EXPECT_EQ(result["reason"].text, "the requests add up to 781.2 MiB, more than the heap of 64.0 MiB");
+}
+
+TEST(Mistakes, AreExitCode2AndOneLineBeforeAnyOutput) {
+  EXPECT_EQ(refused(run_case("alloc_singel", "store_only")),
+            "gpuheap-bench: --case: unknown case 'alloc_singel' (did you mean alloc_single?)\n");
+  EXPECT_EQ(refused(run_case("alloc_single", "store_onyl")),
+            "gpuheap-bench: --allocator: unknown allocator 'store_onyl' (did you mean store_only?)\n");
+  EXPECT_EQ(refused(run_case("alloc_single", "store_only", {"--point", "threads=1", "--point", "bytes=many"})),
+            "gpuheap-bench: bytes=many: expected a whole number from 1 to 1099511627776\n");
+  EXPECT_EQ(refused(run({"--allocator", "store_only"})), "gpuheap-bench: --case is missing: --describe lists the cases\n");
+}
+
+TEST(Mistakes, ABadMatrixMarketFileIsNamedWithItsLine) {
+  std::string const path = scratch("bad.mtx");
+  std::ofstream(path) << "%%MatrixMarket matrix coordinate pattern general\n3 3 2\n1 2\n4 1\n";
+  auto const good_then_bad = run_case("graph_update", "atomic", {"--point", "scale=4,threads=10", "--point", "graph=" + path});
+  EXPECT_EQ(refused(good_then_bad), "gpuheap-bench: " + path + ":4: expected row and column from 1 to 3, found '4 1'\n");
+  EXPECT_EQ(refused(run_case("graph_update", "atomic", {"--graph", path})),
+            "gpuheap-bench: " + path + ":4: expected row and column from 1 to 3, found '4 1'\n");
+  std::remove(path.c_str());
+}
+
+TEST(GraphUpdate, TakesAMatrixMarketFile) {
+  std::string const path = scratch("good.mtx");
+  std::ofstream(path) << "%%MatrixMarket matrix coordinate pattern symmetric\n6 6 5\n2 1\n3 1\n4 2\n6 5\n5 1\n";
+  auto const f = run_case("graph_update", "atomic", {"--graph", path, "--point", "threads=8,batches=3"});
+  ASSERT_EQ(f.exit_code, 0) << f.err;
+  json const result = json_reader::read(f.out.at(1));
+  EXPECT_EQ(result["status"].text, "ok") << result["reason"].text;
+  EXPECT_EQ(result["rows"].items.at(0)["metric"].text, "kernel_us");
+  EXPECT_EQ(result["rows"].items.at(0)["samples"].items.size(), 2u * 3);
+  std::remove(path.c_str());
+}
