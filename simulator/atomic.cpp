@@ -34,7 +34,6 @@ void fence(order o, site where) {
 }
 
 #if defined(__x86_64__)
-bool has_atomic_16() { return true; }
 namespace {
 struct alignas(16) two_words {
   std::uint64_t low, high;
@@ -48,8 +47,6 @@ bool compare_exchange_two(two_words* object, two_words* expected, two_words desi
   return won;
 }
 }  // namespace
-#else
-bool has_atomic_16() { return false; }
 #endif
 
 bool compare_exchange_16(void* object, void* expected, void const* desired, site where) {

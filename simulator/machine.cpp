@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "weak_memory.hpp"
+
 namespace gpuheap::simulator {
 
 namespace context = boost::context::detail;
@@ -27,7 +29,7 @@ constexpr std::uint64_t gather_patience_points = 256;
 constexpr std::size_t default_stack_bytes = hooks::under_tsan || hooks::under_asan ? 256 * 1024 : 64 * 1024;
 // ThreadSanitizer takes about 8000 fibers; vector clocks of the weak mode have an entry for each resident lane.
 constexpr unsigned most_lanes_under_tsan = 4096;
-constexpr unsigned most_lanes_in_weak_mode = 1024;
+constexpr unsigned most_lanes_in_weak_mode = 512;
 
 void fiber_entry(context::transfer_t t) {
   machine& m = machine::of(current_lane);
@@ -63,6 +65,7 @@ void machine::run(grid& g, settings const& s, share const& mine) {
     retired_fibers_.clear();
   }
   statistics_.points = points_;
+  if (weak) statistics_.stale_loads = memory_->num_stale_loads();
   if (failed_ || stopped_ || thrown_ != nullptr) abandon_lanes();
   if (thrown_ != nullptr) std::rethrow_exception(std::exchange(thrown_, nullptr));
   if (failed_) throw failure(failure_kind_, failure_text_);
@@ -71,7 +74,7 @@ void machine::run(grid& g, settings const& s, share const& mine) {
 void machine::prepare(settings const& s, share const& mine) {
   settings_ = s;
   share_ = mine;
-  weak = false;
+  weak = s.weak && !hooks::under_tsan;
   random_ = random_source(mine.seed);
   queue_.reset(s, random_);
   static constexpr unsigned release_rates[] = {0, 4, 32};
@@ -107,6 +110,10 @@ void machine::prepare(settings const& s, share const& mine) {
     lanes_[i] = lane{};
     lanes_[i].home = this;
     lanes_[i].slot = static_cast<std::uint32_t>(i);
+  }
+  if (weak) {
+    if (memory_ == nullptr) memory_ = std::make_unique<weak_memory>();
+    memory_->reset(s, random_, num_lanes);
   }
 
   live_lanes_ = 0;
@@ -149,6 +156,7 @@ bool machine::start_block(block& slot) {
       l.doing = operation::none;
       l.index = static_cast<std::uint8_t>(i);
       l.release_fenced = false;
+      if (weak) memory_->start(&l);
       queue_.add(&l);
     }
   }

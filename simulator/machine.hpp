@@ -24,6 +24,7 @@
 namespace gpuheap::simulator {
 
 using lane_bits = std::uint32_t;
+class weak_memory;
 
 // All masks have bit i for lane i. A lane of `existing` is in at most one of `exited`, `waiting`, `gathered`, `at_barrier`; in none: it can
 // run.
@@ -98,6 +99,7 @@ class machine : public core {
   [[noreturn]] void stop();
 
   [[nodiscard]] std::uint64_t points() const { return points_ + static_cast<std::uint64_t>(turn_ - points_left); }
+  [[nodiscard]] weak_memory& memory() { return *memory_; }  // in the weak mode
   [[nodiscard]] grid const& running() const { return *grid_; }
 
   // The body of every fiber. Never returns.
@@ -130,6 +132,7 @@ class machine : public core {
   random_source random_;
   run_queue queue_;
   stack_pool stacks_;
+  std::unique_ptr<weak_memory> memory_;
 
   // Slots for resident blocks; slot i has lanes [i * lanes_per_slot_, ...).
   std::unique_ptr<lane[]> lanes_;

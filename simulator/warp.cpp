@@ -4,6 +4,7 @@
 #include <string>
 
 #include "machine.hpp"
+#include "weak_memory.hpp"
 
 namespace gpuheap::simulator {
 
@@ -106,6 +107,14 @@ void complete(machine& m, warp& w, operation what, lane_bits mask) {
   }
 }
 
+// The barrier's memory order in the weak mode.
+void meet(machine& m, block& b) {
+  happens_before& order = m.memory().order_of_events();
+  for (std::uint32_t i = 0; i < b.num_warps; ++i) each(b.warps[i], b.warps[i].existing, [&](lane const& l) { order.gather(*l.view); });
+  for (std::uint32_t i = 0; i < b.num_warps; ++i) each(b.warps[i], b.warps[i].existing, [&](lane const& l) { order.spread(*l.view); });
+  order.end_meeting();
+}
+
 lane* caller(char const* what) {
   lane* const me = current();
   if (me == nullptr) detail::called_from_host(what);
@@ -120,17 +129,17 @@ void rendezvous(lane* me) {
   lane_bits const self = lane_bits{1} << me->index;
   if ((mask & self) == 0 || (mask & ~w.existing) != 0 || (mask & w.exited) != 0) [[unlikely]]
     refuse_mask(m, *me, mask & w.exited, mask & ~w.existing);
-  if (lane_bits const peers = mask & w.waiting; peers != 0) {
-    lane const& peer = w.lanes[__builtin_ctz(peers)];
-    if (peer.mask != mask || peer.doing != me->doing) [[unlikely]]
-      refuse_peer(m, *me, peer);
-  }
   w.waiting |= self;
-  if ((w.waiting & mask) != mask) return m.park(me);
+  // A lane of the mask that waits in a call with another mask may come here afterwards, so its absence is no mistake yet: if it never
+  // comes, nobody can run, and the launch ends with the list of who waits where. Two different calls with one mask can never meet.
+  bool here = true;
   each(w, mask, [&](lane const& peer) {
-    if (peer.mask != mask || peer.doing != me->doing) [[unlikely]]
+    bool const waits = (w.waiting >> peer.index & 1) != 0;
+    if (waits && peer.mask == mask && peer.doing != me->doing) [[unlikely]]
       refuse_peer(m, *me, peer);
+    here &= waits && peer.mask == mask;
   });
+  if (!here) return m.park(me);
   complete(m, w, me->doing, mask);
   w.waiting &= ~mask;
   m.wake(w, mask & ~self);
@@ -212,6 +221,7 @@ void sync_block(site where) {
   if (b.num_at_barrier != b.num_threads) {
     m.park(me);
   } else {
+    if (m.weak) meet(m, b);
     b.num_at_barrier = 0;
     for (std::uint32_t i = 0; i < b.num_warps; ++i) {
       warp& each_warp = b.warps[i];

@@ -212,7 +212,13 @@ template <class T>
 void fence(order o, site where);
 
 // Whether 16 bytes can change in one step on this processor.
-[[nodiscard]] bool has_atomic_16();
+[[nodiscard]] constexpr bool has_atomic_16() {
+#if defined(__x86_64__)
+  return true;
+#else
+  return false;
+#endif
+}
 // acquire on success and failure, release on success. The weak mode gives it the strong value always. Both pointers to 16 bytes, `object`
 // aligned to 16.
 bool compare_exchange_16(void* object, void* expected, void const* desired, site where);

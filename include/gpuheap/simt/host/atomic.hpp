@@ -85,7 +85,7 @@ class atomic_ref {
 struct alignas(16) pair64 {
   uint64_t low, high;
 };
-[[nodiscard]] inline bool has_atomic_16() { return ::gpuheap::simulator::has_atomic_16(); }
+[[nodiscard]] constexpr bool has_atomic_16() { return ::gpuheap::simulator::has_atomic_16(); }
 // acquire on success and failure, release on success; device scope.
 inline bool compare_exchange_16(pair64& object, pair64& expected, pair64 desired, detail::site where = detail::site::here()) {
   return ::gpuheap::simulator::compare_exchange_16(&object, &expected, &desired, where);
@@ -110,7 +110,7 @@ template <class T>
   return ::gpuheap::simulator::plain_read(object, where);
 }
 template <class T>
-inline void plain_write(T& object, ::cuda::std::type_identity_t<T> value, detail::site where = detail::site::here()) {
+inline void plain_write(T& object, T value, detail::site where = detail::site::here()) {
   ::gpuheap::simulator::plain_write(object, value, where);
 }
 

@@ -1,0 +1,83 @@
+// Data races between plain accesses, and between plain and atomic ones, in the weak mode.
+#include <algorithm>
+#include <string>
+
+#include "machine.hpp"
+#include "weak_memory.hpp"
+
+namespace gpuheap::simulator {
+
+namespace {
+
+std::string what_and_where(operation what, site at) { return std::string(name_of(what)) + report::place(at); }
+
+[[noreturn, gnu::cold, gnu::noinline]] void race(lane* me, std::string const& other) {
+  machine& m = machine::of(me);
+  m.note_failure(failure_kind::data_race, "data race: " + what_and_where(me->doing, me->at) + " by thread " +
+                                              std::to_string(me->global_index) + " (" + report::name_of(*me) + ") and " + other +
+                                              ": neither happens before the other");
+  m.stop();
+}
+
+[[noreturn, gnu::cold, gnu::noinline]] void race_with_plain(lane* me, access_cell const& other) {
+  race(me, what_and_where(other.writes ? operation::plain_write : operation::plain_read, other.at) + " by thread " +
+               std::to_string(other.global_index));
+}
+
+}  // namespace
+
+void weak_memory::plain_access(lane* me, void const* p, std::size_t bytes, bool writes) {
+  std::uintptr_t const begin = reinterpret_cast<std::uintptr_t>(p);
+  std::uintptr_t const end = begin + bytes;
+  // Ends: one pass for each granule that the object touches.
+  for (std::uintptr_t base = begin / granule_bytes * granule_bytes; base < end; base += granule_bytes) {
+    unsigned const from = static_cast<unsigned>(std::max(begin, base) - base);
+    unsigned const to = static_cast<unsigned>(std::min(end, base + granule_bytes) - base);
+    auto const touched = static_cast<byte_mask>(((1u << to) - 1) & ~((1u << from) - 1));
+    granule& g = table_.find_or_make(base);
+    check_against_atomic(me, g, touched, writes);
+    check_against_plain(me, g, touched, writes);
+    note_plain(me, g, touched, writes);
+    if (!writes) continue;
+    for (location* l = g.locations; l != nullptr; l = l->next) {
+      if ((l->bytes & touched) != 0) l->stores.forget(order_);
+    }
+  }
+}
+
+void weak_memory::check_against_plain(lane* me, granule& g, byte_mask bytes, bool writes) {
+  if (g.cells == nullptr) return;
+  for (unsigned i = 0; i < g.cells->num_kept; ++i) {
+    access_cell const& c = g.cells->kept[i];
+    if ((c.bytes & bytes) != 0 && (c.writes || writes) && !me->view->knows(c.by)) race_with_plain(me, c);
+  }
+}
+
+void weak_memory::check_against_atomic(lane* me, granule& g, byte_mask bytes, bool writes) {
+  for (location const* l = g.locations; l != nullptr; l = l->next) {
+    if ((l->bytes & bytes) == 0) continue;
+    if (l->stores.has_unknown_store(*me->view)) race(me, "an atomic store to the same bytes by another thread");
+    if (writes && l->stores.has_unknown_read(*me->view)) race(me, "an atomic load of the same bytes by another thread");
+  }
+}
+
+void weak_memory::note_plain(lane* me, granule& g, byte_mask bytes, bool writes) {
+  access_cells& cells = table_.cells_of(g);
+  access_cell const now{me->view->now(), me->global_index, me->at, bytes, writes};
+  for (unsigned i = 0; i < cells.num_kept; ++i) {
+    access_cell& c = cells.kept[i];
+    // An access that races with `c` later races with this one as well, so this one can take its place.
+    bool const covered = (c.bytes & ~bytes) == 0 && (writes || !c.writes) && me->view->knows(c.by);
+    if (covered) {
+      c = now;
+      return;
+    }
+  }
+  if (cells.num_kept < cells_per_granule) {
+    cells.kept[cells.num_kept++] = now;
+  } else {
+    cells.kept[cells.oldest++ % cells_per_granule] = now;
+  }
+}
+
+}  // namespace gpuheap::simulator
