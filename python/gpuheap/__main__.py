@@ -1,0 +1,5 @@
+"""`python -m gpuheap`."""
+
+from gpuheap.cli import main
+
+main()

@@ -1,0 +1,22 @@
+"""The allocators' names in the order in which every table and picture shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+ALLOCATORS = (
+    "gpuheap cuda atomic atomic_wrap regeff_c regeff_cf regeff_cm regeff_cfm scatteralloc xmalloc fdgmalloc halloc kma bulkalloc dynasoar "
+    "ouroboros_p_s ouroboros_p_va ouroboros_p_vl ouroboros_c_s ouroboros_c_va ouroboros_c_vl gallatin "
+    "coalesce_block_header coalesce_block_map coalesce_warp_header coalesce_warp_map coalesce_dynamic"
+).split()
+BASELINES = ("store_only", "bump_sharded")  # no allocators: what a case's kernels cost without one
+_PLACE = {name: place for place, name in enumerate([*ALLOCATORS, *BASELINES])}
+
+
+def place(name: str) -> int:
+    """Where a name comes; names that this list lacks come after the allocators and before the baselines."""
+    return _PLACE.get(name, len(ALLOCATORS)) if name not in BASELINES else 1000 + _PLACE[name]
+
+
+def ordered(names: Iterable[str]) -> list[str]:
+    return sorted(set(names), key=lambda name: (place(name), name))

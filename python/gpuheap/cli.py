@@ -1,0 +1,202 @@
+"""The command `gpuheap`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated, NoReturn, Optional
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from gpuheap import __version__
+from gpuheap.errors import UserError
+from gpuheap.executable import BACKENDS, Executable, choose
+from gpuheap.paths import Layout, find_layout
+from gpuheap.units import parse_bytes
+
+EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
+
+app = typer.Typer(
+    help="Runs the gpuheap benchmarks, keeps their results, draws the report.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Backend = Annotated[Optional[str], typer.Option("--backend", metavar="cuda|host", help="Default: cuda where its executable finds a GPU, else host.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def main() -> NoReturn:
+    """Runs the command line. Mistakes of the user: one line on standard error, exit code 2."""
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        code = app(standalone_mode=False)
+    except UserError as error:
+        code = _complain(str(error))
+    except KeyboardInterrupt:
+        code = EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader of a pipe left, as `head` does. Nothing more can be written, also not at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = EXIT_FAILED
+    except Exception as error:
+        # The command-line library's own errors: an unknown option, a missing value.
+        if not hasattr(error, "format_message"):
+            raise
+        words = " ".join(str(error.format_message()).split())
+        code = 0 if not words else _complain(words)
+        if not words:
+            code = int(getattr(error, "exit_code", EXIT_USAGE))
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+@app.callback(invoke_without_command=True)
+def _top(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if version:
+        print(f"gpuheap {__version__}")
+        raise typer.Exit()
+
+
+@app.command("list")
+def list_allocators(backend: Backend = None, as_json: Json = False) -> None:
+    """Show the allocators and what each promises."""
+    from gpuheap.display import allocator_table
+
+    executable = _executable(find_layout(), backend)
+    if as_json:
+        description = executable.description
+        shown = {"backend": description.backend, "allocators": description.raw.get("allocators", []), "baselines": list(description.baselines)}
+        print(json.dumps(shown, indent=2, ensure_ascii=False))
+        return
+    _console().print(allocator_table(executable.description))
+
+
+@app.command()
+def doctor(as_json: Json = False) -> None:
+    """Look at the machine: what runs here, which backend is chosen and why, what is missing and what to do."""
+    import dataclasses
+
+    from gpuheap.doctor import examine
+
+    findings = examine(find_layout())
+    if as_json:
+        print(json.dumps([dataclasses.asdict(finding) for finding in findings], indent=2, ensure_ascii=False))
+    else:
+        console = _console()
+        marks = {"good": ("ok", "green"), "note": ("note", "yellow"), "problem": ("problem", "bold red")}
+        width = max(len(finding.what) for finding in findings)
+        for finding in findings:
+            mark, style = marks[finding.level]
+            line = Text(f"{mark:<8}", style).append(f" {finding.what:<{width}}  {finding.text}", "default")
+            if finding.advice:
+                line.append(f": {finding.advice}", "default")
+            console.print(line, soft_wrap=True)
+    if any(finding.what == "backend" and finding.level == "problem" for finding in findings):
+        raise typer.Exit(EXIT_FAILED)
+
+
+@app.command()
+def bench(
+    targets: Annotated[Optional[list[str]], typer.Argument(metavar="SUITE|CASE|SUITE/CASE ...", show_default=False)] = None,
+    allocators: Annotated[Optional[list[str]], typer.Option("--allocators", "-a", metavar="a,b", help="Default: the suite's, else all.")] = None,
+    backend: Backend = None,
+    runs: Annotated[Optional[int], typer.Option(min=1, help="Timed runs of each point, in place of the suite's.")] = None,
+    timeout: Annotated[Optional[float], typer.Option(min=0.001, metavar="S", help="Seconds for each point, in place of the suite's.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="The ends of each axis only, three runs at most.")] = False,
+    seed: Annotated[Optional[int], typer.Option(min=0, help="Of everything random. Default: 1.")] = None,
+    heap_bytes: Annotated[Optional[str], typer.Option(metavar="SIZE", help="Of each heap, as 8GiB, in place of the suite's.")] = None,
+    graph: Annotated[Optional[Path], typer.Option(metavar="FILE.mtx", help="Matrix Market file for graph_update, in place of a generated graph.")] = None,
+    output: Annotated[Optional[Path], typer.Option(metavar="DIR", help="Default: results/<gpu>, or build/results/host-simulator.")] = None,
+    samples: Annotated[bool, typer.Option("--samples", help="Also keep every run in <suite>.samples.parquet.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Measure again what an earlier run finished.")] = False,
+    retry: Annotated[bool, typer.Option("--retry", help="Measure again the points that crashed, timed out or were wrong.")] = False,
+    no_baselines: Annotated[bool, typer.Option("--no-baselines", help="Leave out the baselines that the suite adds.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a point crashed, timed out or was wrong.")] = False,
+) -> None:
+    """Run suites or cases, one process for each allocator and case.
+
+    Rows are written as points finish. The same command goes on where an earlier one stopped; rows of another build of the executable are measured again.
+    """
+    from gpuheap.bench import Policy, carry_out
+    from gpuheap.display import ProgressListener, print_outcome
+    from gpuheap.environment import results_folder
+    from gpuheap.plan import Request, make_plan
+    from gpuheap.suites import load_suites
+
+    layout = find_layout()
+    suites = load_suites(layout)
+    if not targets:
+        raise UserError(f"name a suite or a case to run: the suites are {', '.join(suites)}")
+    request = Request(
+        targets=tuple(targets),
+        allocators=tuple(name.strip() for text in allocators or [] for name in text.split(",") if name.strip()),
+        baselines=not no_baselines,
+        runs=runs,
+        timeout_s=timeout,
+        quick=quick,
+        seed=seed,
+        heap_bytes=None if heap_bytes is None else parse_bytes(heap_bytes, "--heap-bytes"),
+        graph=graph,
+    )
+    executable = _executable(layout, backend)
+    plan = make_plan(request, suites, executable)
+    folder = output.resolve() if output is not None else results_folder(layout, executable)
+    console = _console()
+    device = executable.description.device
+    where = device.name if device is not None and executable.backend == "cuda" else "the simulator"
+    console.print(f"{plan.num_points} points on {where} ({executable.why})", highlight=False)
+    for note in plan.notes:
+        console.print(f"note: {note}", style="yellow", highlight=False)
+    with ProgressListener(console, plan, executable.backend) as listener:
+        policy = Policy(fresh=fresh, retry=retry, samples=samples)
+        outcome = carry_out(plan, request, policy, executable, layout, folder, listener)
+    if outcome.interrupted:
+        kept = f"{outcome.measured + outcome.kept} of {plan.num_points} points are kept in {layout.shown(folder)}"
+        console.print(f"stopped: {kept}; the same command goes on from there", style="yellow", highlight=False, soft_wrap=True)
+        raise typer.Exit(EXIT_INTERRUPTED)
+    print_outcome(console, outcome, plan, suites, executable.backend, layout)
+    if strict and any(row.status not in ("ok", "unsupported") for row in outcome.rows):
+        raise typer.Exit(EXIT_FAILED)
+
+
+@app.command()
+def report(
+    output: Annotated[Optional[Path], typer.Option("--output", "-o", metavar="FILE", help="Default: build/report.html.")] = None,
+    figures: Annotated[Optional[Path], typer.Option(metavar="DIR", help="Write the figures of the recorded GPU results as SVG files instead.")] = None,
+    results: Annotated[Optional[list[Path]], typer.Option(metavar="DIR", help="Further folders of tables; may be repeated.")] = None,
+) -> None:
+    """Make the report: one HTML file that needs nothing else, with what was recorded on GPUs and what ran here."""
+    from gpuheap.report import write_figures, write_report
+
+    layout = find_layout()
+    further = [folder.resolve() for folder in results or []]
+    console = _console()
+    if figures is not None:
+        for path in write_figures(layout, figures.resolve(), further):
+            console.print(layout.shown(path), highlight=False, soft_wrap=True)
+        return
+    path = write_report(layout, (output or layout.report).resolve(), further)
+    console.print(f"report: {layout.shown(path)}", highlight=False, soft_wrap=True)
+
+
+def _executable(layout: Layout, backend: str | None) -> Executable:
+    if backend is not None and backend not in BACKENDS:
+        raise UserError(f"--backend: '{backend}' is neither cuda nor host")
+    return choose(layout, backend)
+
+
+def _complain(words: str) -> int:
+    print(f"gpuheap: {words}", file=sys.stderr)
+    return EXIT_USAGE
+
+
+def _console() -> Console:
+    # Without a terminal there is no width to fit.
+    return Console(highlight=False, markup=False, width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 140)

@@ -1,0 +1,187 @@
+"""What `gpuheap bench` and `gpuheap list` print."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from gpuheap.bench import Outcome
+from gpuheap.paths import Layout
+from gpuheap.plan import Plan, PlannedSweep
+from gpuheap.protocol import Allocator, Description, PointResult
+from gpuheap.results import Row
+from gpuheap.suites import Point, Suite
+from gpuheap.units import format_bytes, format_value
+from gpuheap.views import CaseView, case_views, point_id, point_words, status_words
+
+STATUS_STYLE = {"ok": "green", "unsupported": "bright_black", "timeout": "yellow", "crash": "red", "wrong": "bold red"}
+ALLOCATORS_PER_TABLE = 7
+SIMULATED = "simulated on the CPU: shows correctness and scheduling, not speed"
+
+
+class ProgressListener:
+    """A bar for the whole plan and a line for each finished sweep; without a terminal, the lines only."""
+
+    def __init__(self, console: Console, plan: Plan, backend: str) -> None:
+        self._console = console
+        self._backend = backend
+        self._done = 0
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._bar.add_task("starting", total=plan.num_points)
+        self._widest = max(len(sweep.case.name) for sweep in plan.sweeps)
+        self._widest_allocator = max(len(sweep.allocator) for sweep in plan.sweeps)
+
+    def __enter__(self) -> ProgressListener:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def sweep_begins(self, sweep: PlannedSweep, kept: int) -> None:
+        self._bar.update(self._task, description=f"{sweep.case.name} {sweep.allocator}")
+        self._bar.advance(self._task, kept)
+        self._done = kept
+
+    def point_begins(self, sweep: PlannedSweep, point: Point) -> None:
+        self._bar.update(self._task, description=f"{sweep.case.name} {sweep.allocator}  {point}")
+
+    def point_ends(self, sweep: PlannedSweep, point: Point, result: PointResult) -> None:
+        self._bar.advance(self._task)
+        self._done += 1
+
+    def sweep_ends(self, sweep: PlannedSweep, rows: list[Row], untried: int) -> None:
+        self._bar.advance(self._task, len(sweep.points) - self._done)
+        line = Text(f"{sweep.case.name:<{self._widest}}  {sweep.allocator:<{self._widest_allocator}}  ")
+        line.append_text(_status_text(rows))
+        if untried:
+            line.append(f", {untried} not tried after three failures in a row", "yellow")
+        self._console.print(line)
+
+
+def print_outcome(console: Console, outcome: Outcome, plan: Plan, suites: dict[str, Suite], backend: str, layout: Layout) -> None:
+    """The summary after a run: headline medians on a GPU, what passed in the simulator; then every failure, then the files."""
+    views = case_views(outcome.rows, suites)
+    if views:
+        console.print()
+        print_summary(console, views, backend)
+    failures = [row for view in views for row in view.failures if row.status != "unsupported"]
+    for row in failures:
+        words = Text(f"{row.status:<8}", STATUS_STYLE[row.status])
+        words.append(f" {row.case} {row.allocator} {point_words(point_id(row))}: {row.reason or 'no reason given'}", "default")
+        console.print(words)
+    kept = f", {outcome.kept} kept from an earlier run (--fresh measures them again)" if outcome.kept else ""
+    console.print(f"{outcome.measured} points measured{kept}", style="bright_black", highlight=False)
+    for path in outcome.tables.values():
+        if path.exists():
+            console.print(f"results: {layout.shown(path)}", highlight=False, soft_wrap=True)
+
+
+def print_summary(console: Console, views: Sequence[CaseView], backend: str) -> None:
+    allocators = list(dict.fromkeys(name for view in views for name in view.allocators))
+    for first in range(0, len(allocators), ALLOCATORS_PER_TABLE):
+        columns = allocators[first : first + ALLOCATORS_PER_TABLE]
+        console.print(_status_table(views, columns) if backend == "host" else _median_table(views, columns))
+    if backend == "host":
+        console.print(SIMULATED, style="bright_black")
+
+
+def allocator_table(description: Description) -> Table:
+    """The allocators and their traits."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in ("name", "what it is", "sizes", "gives back", "notes"):
+        table.add_column(column, overflow="fold", no_wrap=column == "name")
+    for allocator in description.allocators:
+        table.add_row(
+            Text(allocator.name, "bold" if allocator.supported else "bright_black"),
+            _title(allocator),
+            _sizes(allocator),
+            allocator.free + (f"; {allocator.reuse}" if allocator.reuse else ""),
+            _notes(allocator),
+        )
+    for baseline in description.baselines:
+        table.add_row(Text(baseline, "bright_black"), "baseline: the cases' kernels without an allocator", "", "", "")
+    return table
+
+
+def _status_text(rows: Sequence[Row]) -> Text:
+    text = Text()
+    counts: dict[str, int] = {}
+    for status in {point_id(row): row.status for row in rows}.values():
+        counts[status] = counts.get(status, 0) + 1
+    for status, count in sorted(counts.items(), key=lambda s: (s[0] != "ok", s[0])):
+        text.append(", " if text else "").append(f"{count} {status}", STATUS_STYLE[status])
+    reasons = list(dict.fromkeys(row.reason for row in rows if row.status == "unsupported" and row.reason))
+    if reasons:
+        text.append(f": {reasons[0]}", "bright_black")
+    return text
+
+
+def _median_table(views: Sequence[CaseView], allocators: Sequence[str]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("case")
+    table.add_column("median of")
+    for name in allocators:
+        table.add_column(name, justify="right")
+    for view in views:
+        for metric, point in view.headlines():
+            cells = [_cell(view.find(name, metric, point)) for name in allocators]
+            table.add_row(view.name, f"{metric}, {point_words(point)}", *cells)
+    return table
+
+
+def _status_table(views: Sequence[CaseView], allocators: Sequence[str]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("case")
+    for name in allocators:
+        table.add_column(name, justify="right")
+    for view in views:
+        table.add_row(view.name, *[Text(status_words(view.statuses(name), view.nulls(name))) for name in allocators])
+    return table
+
+
+def _cell(row: Row | None) -> Text:
+    if row is None:
+        return Text("")
+    if row.statistics is None or not row.ok:
+        return Text(row.status, STATUS_STYLE[row.status])
+    return Text(format_value(row.statistics.median, row.unit))
+
+
+def _title(allocator: Allocator) -> str:
+    published = " ".join(part for part in (allocator.paper, str(allocator.year) if allocator.year else "") if part)
+    return ", ".join(part for part in (allocator.title, allocator.variant, published) if part)
+
+
+def _sizes(allocator: Allocator) -> str:
+    largest = format_bytes(allocator.largest_bytes) if allocator.largest_bytes else "the heap"
+    return f"{format_bytes(allocator.smallest_bytes)} to {largest}"
+
+
+def _notes(allocator: Allocator) -> str:
+    notes = []
+    if not allocator.supported:
+        notes.append(f"unsupported here: {allocator.why_not}")
+    if allocator.warp_level:
+        notes.append("whole warps only")
+    if allocator.process_wide:
+        notes.append("one per process")
+    if allocator.overwrites:
+        notes.append("overwrites live memory, by design")
+    detected = [kind for kind, found in (("double", allocator.detects_double_free), ("foreign", allocator.detects_foreign_free)) if found]
+    if detected:
+        notes.append(f"detects {' and '.join(detected)} free")
+    return "; ".join(notes)

@@ -1,0 +1,27 @@
+"""Errors that a user can act on."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(Exception):
+    """Something the user gave or lacks. The text is one line; the command line prints it and exits with 2."""
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> UserError:
+    """The error for a name that does not exist: the near names if there are any, else all of them."""
+    names = sorted(set(known))
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.55)
+    near += [other for other in names if other not in near and name and (other.startswith(name) or name.startswith(other))]
+    if near:
+        return UserError(f"unknown {kind} '{name}': did you mean {_one_of(near)}?")
+    if names:
+        return UserError(f"unknown {kind} '{name}': there are {', '.join(names)}")
+    return UserError(f"unknown {kind} '{name}': there are none")
+
+
+def _one_of(names: list[str]) -> str:
+    quoted = [f"'{name}'" for name in names]
+    return quoted[0] if len(quoted) == 1 else ", ".join(quoted[:-1]) + " or " + quoted[-1]

@@ -1,0 +1,55 @@
+"""The metrics that results may hold: unit, label, and which direction is better."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Metric:
+    name: str
+    unit: str
+    label: str
+    lower_is_better: bool | None = True  # None: neither
+
+    @property
+    def is_time(self) -> bool:
+        return self.unit in ("us", "ms")
+
+
+METRICS: dict[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Metric("malloc_us", "us", "malloc"),
+        Metric("free_us", "us", "free"),
+        Metric("kernel_us", "us", "kernel"),
+        Metric("init_ms", "ms", "initialisation"),
+        Metric("registers_malloc", "count", "registers of malloc"),
+        Metric("registers_free", "count", "registers of free"),
+        Metric("registers_pair", "count", "registers of malloc and free"),
+        Metric("stack_bytes", "bytes", "stack per thread"),
+        Metric("spill_bytes", "bytes", "spilled per thread"),
+        Metric("utilisation", "ratio", "utilisation", False),
+        Metric("range_ratio", "ratio", "address range over requested"),
+        Metric("footprint_ratio", "ratio", "footprint over requested"),
+        Metric("internal_fragmentation", "ratio", "internal fragmentation"),
+        Metric("metadata_ratio", "ratio", "metadata share"),
+        Metric("nulls", "count", "failed requests"),
+        Metric("throughput", "1/s", "operations per second", False),
+        Metric("slowdown", "ratio", "slowdown"),
+        Metric("malloc_cycles", "cycles", "malloc, cycles"),
+        Metric("work_cycles", "cycles", "work, cycles", None),
+        Metric("free_cycles", "cycles", "free, cycles"),
+        Metric("gflops", "gflop/s", "arithmetic rate", False),
+        Metric("build_ms", "ms", "build"),
+        Metric("allocations", "count", "allocations", None),
+        Metric("size_mean", "bytes", "mean request", None),
+        Metric("size_stddev", "bytes", "spread of requests", None),
+        Metric("references", "count", "references", None),
+        Metric("wait_max_us", "us", "longest wait"),
+        Metric("api_us", "us", "API time"),
+        Metric("copy_us", "us", "copies"),
+        Metric("total_ms", "ms", "total"),
+        Metric("scheduling_points", "count", "scheduling points", None),
+    )
+}

@@ -1,0 +1,64 @@
+"""Where things lie in a checkout of the repository."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuheap.errors import UserError
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The folders of one checkout."""
+
+    root: Path
+
+    @property
+    def suites(self) -> Path:
+        return self.root / "benchmarks" / "suites"
+
+    @property
+    def results(self) -> Path:
+        """Tables measured on GPUs, one folder each."""
+        return self.root / "results"
+
+    @property
+    def build(self) -> Path:
+        return self.root / "build"
+
+    @property
+    def simulated_results(self) -> Path:
+        """Tables of the host backend. Outside `results/`, which holds GPU measurements only."""
+        return self.build / "results" / "host-simulator"
+
+    @property
+    def report(self) -> Path:
+        return self.build / "report.html"
+
+    def executable(self, backend: str) -> Path:
+        return self.build / backend / "benchmarks" / "gpuheap-bench"
+
+    def shown(self, path: Path) -> str:
+        """`path` relative to the current folder or the checkout where that is shorter."""
+        for base in (Path.cwd(), self.root):
+            try:
+                return str(path.relative_to(base))
+            except ValueError:
+                continue
+        return str(path)
+
+
+def find_layout() -> Layout:
+    """The checkout: `GPUHEAP_ROOT`, else the one this package lies in, else the one around the current folder."""
+    named = os.environ.get("GPUHEAP_ROOT")
+    if named:
+        if not (Path(named) / "benchmarks" / "suites").is_dir():
+            raise UserError(f"GPUHEAP_ROOT is '{named}', which holds no benchmarks/suites")
+        return Layout(Path(named).resolve())
+    here = Path.cwd()
+    for folder in (Path(__file__).resolve().parents[2], here, *here.parents):
+        if (folder / "benchmarks" / "suites").is_dir():
+            return Layout(folder.resolve())
+    raise UserError("no gpuheap checkout found: run inside one, or set GPUHEAP_ROOT to it")

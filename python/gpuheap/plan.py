@@ -1,0 +1,138 @@
+"""What a `gpuheap bench` command means: which sweeps, at which points, with which limits."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpuheap.catalogue import ordered
+from gpuheap.errors import UserError, unknown_name
+from gpuheap.executable import Executable
+from gpuheap.suites import Case, Point, Suite, select
+from gpuheap.units import format_bytes
+
+# The axes that choose a generated graph; a file given by the user stands in for them.
+GENERATED_GRAPH_AXES = ("scale", "edge_factor")
+# The most of the device's free memory that a suite's own heap size may take. A size that the user names is taken as it is.
+LARGEST_SHARE_OF_FREE_MEMORY = 0.75
+
+
+@dataclass(frozen=True)
+class Request:
+    """The command line of `gpuheap bench`."""
+
+    targets: tuple[str, ...]
+    allocators: tuple[str, ...] = ()  # empty: the suite's, else all
+    baselines: bool = True  # add those that the suite names
+    runs: int | None = None
+    timeout_s: float | None = None
+    quick: bool = False
+    seed: int | None = None
+    heap_bytes: int | None = None
+    graph: Path | None = None
+
+    DEFAULT_SEED = 1
+
+
+@dataclass(frozen=True)
+class PlannedSweep:
+    suite: Suite
+    case: Case
+    allocator: str
+    points: tuple[Point, ...]
+    heap_bytes: int
+    extra: str  # what differs from the suite for every point, as key=value;... of the results' parameter
+
+
+@dataclass(frozen=True)
+class Plan:
+    sweeps: tuple[PlannedSweep, ...]
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def num_points(self) -> int:
+        return sum(len(sweep.points) for sweep in self.sweeps)
+
+
+def make_plan(request: Request, suites: Mapping[str, Suite], executable: Executable) -> Plan:
+    """The sweeps in the order in which they run: case by case, each over its allocators. Raises UserError for names that do not exist."""
+    _check_allocators(request.allocators, executable, "allocator")
+    if request.graph is not None and not request.graph.is_file():
+        raise UserError(f"--graph: there is no file '{request.graph}'")
+    sweeps: list[PlannedSweep] = []
+    notes: list[str] = []
+    takes_graph = False
+    for suite, case_names in select(suites, list(request.targets)):
+        _check_allocators(suite.allocators, executable, f"allocator of suite {suite.name}")
+        for name in case_names:
+            case = _adjusted(suite.case(name, executable.backend), request)
+            described = executable.description.case(name)
+            if described is None:
+                raise UserError(f"{executable.path} has no case '{name}' of suite '{suite.name}': build it again")
+            graph_here = request.graph is not None and "graph" in described.parameters
+            takes_graph |= graph_here
+            if graph_here:
+                case = dataclasses.replace(case, axes={key: values for key, values in case.axes.items() if key not in GENERATED_GRAPH_AXES})
+            for axis in case.axes:
+                if axis not in described.parameters:
+                    raise UserError(f"{suite.path}: {name}: {unknown_name('axis', axis, described.parameters)}")
+            heap_bytes, note = _heap_bytes(case, request, executable)
+            if note and note not in notes:
+                notes.append(note)
+            extra = _extra(case, request, suite.case(name, executable.backend), heap_bytes, graph_here)
+            for allocator in _allocators(suite, case, request, executable):
+                sweeps.append(PlannedSweep(suite, case, allocator, case.points(), heap_bytes, extra))
+    if request.graph is not None and not takes_graph:
+        raise UserError("--graph: none of the cases asked for reads a graph; graph_update does")
+    if not sweeps:
+        raise UserError("nothing to run: none of these allocators takes part in these cases")
+    return Plan(tuple(sweeps), tuple(notes))
+
+
+def _check_allocators(names: Sequence[str], executable: Executable, kind: str) -> None:
+    known = [a.name for a in executable.description.allocators] + list(executable.description.baselines)
+    for name in names:
+        if name not in known:
+            raise unknown_name(kind, name, known)
+
+
+def _allocators(suite: Suite, case: Case, request: Request, executable: Executable) -> list[str]:
+    """A baseline that is no allocator takes part in the cases that name it only."""
+    description = executable.description
+    chosen = request.allocators or suite.allocators or tuple(a.name for a in description.allocators)
+    known = {a.name for a in description.allocators} | set(description.baselines)
+    added = tuple(name for name in case.baselines if name in known) if request.baselines else ()
+    return ordered(name for name in chosen + added if name not in description.baselines or name in case.baselines)
+
+
+def _adjusted(case: Case, request: Request) -> Case:
+    case = case.cut() if request.quick else case
+    return dataclasses.replace(case, runs=request.runs or case.runs, timeout_s=request.timeout_s or case.timeout_s)
+
+
+def _heap_bytes(case: Case, request: Request, executable: Executable) -> tuple[int, str]:
+    """The heap's size, and a note if it is not what the suite says."""
+    device = executable.description.device
+    total, free = (device.total_bytes, device.free_bytes) if device is not None else (0, 0)
+    if request.heap_bytes is not None:
+        if total and request.heap_bytes > total:
+            name = device.name if device is not None else ""
+            raise UserError(f"a heap of {format_bytes(request.heap_bytes)} does not fit: {name} has {format_bytes(total)} ({format_bytes(free)} free)")
+        return request.heap_bytes, ""
+    most = int((free or total) * LARGEST_SHARE_OF_FREE_MEMORY) >> 20 << 20
+    if most and case.heap_bytes > most:
+        return most, f"{case.name}: a heap of {format_bytes(most)} in place of {format_bytes(case.heap_bytes)}, which does not fit into free memory"
+    return case.heap_bytes, ""
+
+
+def _extra(case: Case, request: Request, as_written: Case, heap_bytes: int, graph: bool) -> str:
+    pairs: dict[str, str] = {}
+    if heap_bytes != as_written.heap_bytes:
+        pairs["heap"] = str(heap_bytes)
+    if request.seed is not None and request.seed != Request.DEFAULT_SEED:
+        pairs["seed"] = str(request.seed)
+    if graph and request.graph is not None:
+        pairs["graph"] = request.graph.name.replace(";", "_").replace("=", "_")
+    return ";".join(f"{key}={value}" for key, value in sorted(pairs.items()))

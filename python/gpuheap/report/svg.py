@@ -1,0 +1,48 @@
+"""Turns matplotlib's SVG into what a page or a file can hold: no metadata, no outside references, names on series, tooltips on marks."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping, Sequence
+
+SVG = "http://www.w3.org/2000/svg"
+XLINK = "http://www.w3.org/1999/xlink"
+ET.register_namespace("", SVG)
+ET.register_namespace("xlink", XLINK)
+
+
+def clean(text: str, titles: Mapping[str, Sequence[str]], label: str) -> ET.Element:
+    """`titles` gives, for the id of a group of marks, the tooltip of each mark in order. Ids that nothing refers to are dropped; those of series become classes."""
+    root = ET.fromstring(text)
+    for metadata in root.findall(f"{{{SVG}}}metadata"):
+        root.remove(metadata)
+    for group in root.iter(f"{{{SVG}}}g"):
+        name = group.attrib.pop("id", "")
+        if name in titles:
+            group.set("class", f"series s-{name.split('--')[0]}")
+            marks = [use for use in group.iter(f"{{{SVG}}}use")]
+            for use, words in zip(marks, titles[name], strict=False):
+                ET.SubElement(use, f"{{{SVG}}}title").text = words
+    root.attrib.pop("width", None)
+    root.attrib.pop("height", None)
+    root.set("role", "img")
+    root.set("aria-label", label)
+    return root
+
+
+def inline(root: ET.Element, colours: Mapping[str, str]) -> str:
+    """For a page: without namespaces, which HTML does not need, and with the given colours replaced, as by CSS variables."""
+    text = ET.tostring(root, encoding="unicode")
+    text = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", text)
+    text = text.replace("xlink:href", "href")
+    for old, new in colours.items():
+        text = text.replace(old, new)
+    return re.sub(r">\s+<", "><", text)
+
+
+def standalone(root: ET.Element, width: float, height: float) -> str:
+    """For a file: with its size in pixels."""
+    root.set("width", f"{width:.0f}")
+    root.set("height", f"{height:.0f}")
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + re.sub(r">\s+<", ">\n<", ET.tostring(root, encoding="unicode")) + "\n"

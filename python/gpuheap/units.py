@@ -1,0 +1,84 @@
+"""Byte sizes and measured values, read and written for people."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from gpuheap.errors import UserError
+
+_SIZE = re.compile(r"^\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGT]i?)?B?\s*$", re.IGNORECASE)
+_POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+
+
+def parse_bytes(text: str | int, what: str) -> int:
+    """`1073741824`, `8GiB`, `512M` (all units are powers of 1024) as a number of bytes."""
+    if isinstance(text, bool) or not isinstance(text, (int, str)):
+        raise UserError(f"{what}: '{text}' is not a size: write bytes or a unit, like 1073741824 or 8GiB")
+    match = _SIZE.match(str(text))
+    if match is None:
+        raise UserError(f"{what}: '{text}' is not a size: write bytes or a unit, like 1073741824 or 8GiB")
+    unit = (match.group(2) or "").lower().rstrip("i")
+    scale: int = 1024 ** _POWER[unit]
+    value = round(float(match.group(1)) * scale) if "." in match.group(1) else int(match.group(1)) * scale
+    if value <= 0:
+        raise UserError(f"{what}: a size must be positive, not '{text}'")
+    return value
+
+
+def format_bytes(count: int | float) -> str:
+    """`16 B`, `8 KiB`, `1.5 GiB`."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(count) < 1024:
+            return f"{_short(count)} {unit}"
+        count /= 1024
+    return f"{_short(count)} TiB"
+
+
+def format_count(count: int | float) -> str:
+    """`1,000,000`; powers of two from 2048 on keep their digits as well."""
+    return f"{count:,.0f}" if float(count).is_integer() else f"{count:,.3g}"
+
+
+def format_value(value: float, unit: str) -> str:
+    """A measured value with three digits and the unit that suits it."""
+    if unit == "count":
+        return format_count(value) if float(value).is_integer() else f"{value:,.4g}"
+    if unit == "bytes":
+        return format_bytes(value)
+    if unit in ("us", "ms"):
+        nanoseconds = value * (1e3 if unit == "us" else 1e6)
+        for scale, name in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
+            # 999.95 of the smaller unit would print as 1000
+            if abs(nanoseconds) >= scale * 0.99995:
+                return f"{_short(nanoseconds / scale)} {name}"
+        return f"{_short(nanoseconds)} ns"
+    text = _short(value)
+    return text if unit in ("ratio", "") else f"{text} {unit}"
+
+
+def format_factor(factor: float) -> str:
+    """`1.02`, `3.4`, `27`, `1,200`."""
+    if factor < 1.995:
+        return f"{factor:.2f}"
+    if factor < 9.95:
+        return f"{factor:.1f}"
+    return f"{factor:,.0f}"
+
+
+def format_seconds(seconds: float) -> str:
+    """`12 s`, `0.5 s`, `2 min 5 s`."""
+    if seconds < 60:
+        return f"{seconds:.3g} s"
+    return f"{int(seconds // 60)} min {int(seconds % 60)} s"
+
+
+def _short(value: float) -> str:
+    """Three significant digits, never in exponent notation below 10^6."""
+    if value == 0:
+        return "0"
+    if float(value).is_integer() and abs(value) < 1e4:
+        return str(int(value))
+    digits = max(0, 2 - math.floor(math.log10(abs(value))))
+    rounded = f"{value:,.{min(digits, 6)}f}"
+    return rounded.rstrip("0").rstrip(".") if "." in rounded else rounded
