@@ -1,0 +1,21 @@
+// Each of the library's allocators, from a program without a line of CUDA.
+#include <gpuheap/allocators/atomic_malloc.hpp>
+#include <gpuheap/allocators/atomic_wrap_malloc.hpp>
+#include <gpuheap/allocators/cuda_malloc.hpp>
+#include <gpuheap/heap.hpp>
+
+#include <vector>
+
+template <class Allocator>
+void use() {
+  gpuheap::heap<Allocator> heap{gpuheap::heap_size{64 << 20}};
+  heap.free(std::vector<void*>(10));
+  heap.check();
+}
+
+int main() {
+  use<gpuheap::sharded_runs>();
+  use<gpuheap::cuda_malloc>();
+  use<gpuheap::atomic_malloc>();
+  use<gpuheap::atomic_wrap_malloc>();
+}

@@ -1,0 +1,3 @@
+#include "own_allocator.hpp"
+
+GPUHEAP_INSTANTIATE(own_allocator);
