@@ -36,11 +36,9 @@ endfunction()
 # gpuheap_allocator(NAME name TYPE class HEADER header): one line for each allocator in allocators.cmake.
 macro(gpuheap_allocator)
   cmake_parse_arguments(allocator "" "NAME;TYPE;HEADER" "" ${ARGN})
-  if(EXISTS ${PROJECT_SOURCE_DIR}/include/${allocator_HEADER})
   list(APPEND GPUHEAP_ALLOCATORS ${allocator_NAME})
   set(GPUHEAP_ALLOCATOR_${allocator_NAME}_TYPE ${allocator_TYPE})
   set(GPUHEAP_ALLOCATOR_${allocator_NAME}_HEADER ${allocator_HEADER})
-  endif()
 endmacro()
 
 # gpuheap_per_allocator_sources(out TEMPLATE file.in BACKEND host|cuda): configures the template once for each allocator, with @NAME@, @TYPE@ and @HEADER@
