@@ -58,7 +58,8 @@ GPUHEAP_COLD inline void stop_exhausted(last_words* final, simt::uint64_t bytes)
 
 // Called by the lanes whose request of `bytes` (> 0) was answered nullptr.
 GPUHEAP_COLD inline void record_exhaustion(failure_record* record, simt::uint64_t bytes) {
-  simt::lane_mask const here = simt::active_mask();
+  // Lanes that fail together may hold different heaps.
+  simt::lane_mask const here = simt::match_any(simt::active_mask(), record);
   if (simt::lane_id() == simt::lowest_bit(here)) {
     // relaxed: a count, and a claim that only this thread acts on. The host reads after the kernel.
     simt::uint64_t const before = simt::atomic_ref<simt::uint64_t>{record->failed_requests}.fetch_add(simt::popcount(here), simt::relaxed);

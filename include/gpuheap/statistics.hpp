@@ -101,9 +101,15 @@ class counted {
     // 32 lanes of less than 2^27 bytes sum up within the 32 bits of a warp reduction; a larger block is added by its own lane.
     if (bytes < simt::size_t{1} << 27) {
       simt::lane_mask const here = simt::active_mask();
-      sum = simt::reduce_add(here, static_cast<simt::uint32_t>(bytes));
-      if (simt::lane_id() != simt::lowest_bit(here)) return;
-      lanes = simt::popcount(here);
+      // Lanes that run this together may hold different heaps, and a compiler may merge the code of both directions: those unlike the first lane add alone.
+      simt::uint64_t const key = reinterpret_cast<simt::uintptr_t>(counters_) | (Up ? 1 : 0);
+      unsigned const first = simt::lowest_bit(here);
+      simt::lane_mask const together = simt::ballot(here, key == simt::shuffle(here, key, first));
+      if ((together >> simt::lane_id() & 1) != 0) {
+        sum = simt::reduce_add(together, static_cast<simt::uint32_t>(bytes));
+        if (simt::lane_id() != first) return;
+        lanes = simt::popcount(together);
+      }
     }
     auto& s = *reinterpret_cast<stripe*>(counters_ + (1 + simt::global_warp() % num_stripes) * stride_bytes);
     // relaxed, both: counts that publish nothing; the host reads them after the kernel.

@@ -23,6 +23,7 @@
 #include <gpuheap/simt/bits.hpp>
 #include <gpuheap/simt/launch.hpp>
 #include <gpuheap/simt/runtime.hpp>
+#include <gpuheap/simt/warp.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
@@ -123,13 +124,23 @@ class backing_reference {
     push_free(0);
   }
 
-  // Runs f alone among all threads.
+  // Runs f alone among all threads. The lanes that come together take turns, so that one lane a warp competes for the lock.
   template <class F>
   GPUHEAP_FN void locked(F f) const {
+    simt::lane_mask const here = simt::active_mask();
+    // Ends: one pass a lane.
+    GPUHEAP_NO_UNROLL
+    for (simt::lane_mask rest = here; rest != 0; rest &= rest - 1) {
+      if (simt::lane_id() == simt::lowest_bit(rest)) run_locked(f);
+      simt::sync_warp(here);
+    }
+  }
+  template <class F>
+  GPUHEAP_FN void run_locked(F& f) const {
     simt::atomic_ref<simt::uint32_t> const lock{state_->lock};
     simt::back_off pause;
-    // Ends: the holder's work is bounded by the number of free blocks and needs nothing from a waiting thread, and threads are scheduled independently, lanes of one warp
-    // included. The work lies inside the loop, so that no lane that is done waits at the loop's end for those that are not. Blocking.
+    // Ends: the holder's work is bounded by the number of free blocks and waits for nothing, and threads are scheduled independently, so it runs on even if a diverged
+    // lane of its own warp waits here. The work lies inside the loop, so that no lane that is done waits at the loop's end for one that is not. Blocking.
     GPUHEAP_NO_UNROLL
     for (bool done = false; !done;) {
       // acquire: pairs with the release below; the last holder's accesses happen before ours.
