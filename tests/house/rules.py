@@ -158,7 +158,8 @@ def undocumented(path: str, text: str) -> list[Breach]:
             documented = documented and in_body or shared
         elif starts.match(line) and not hidden and not documented and not in_body:
             forward = re.fullmatch(r"(template <.*>|(class|struct) \w+;)", line) or re.match(r"(class|struct) \w+<", line)
-            if not forward and not re.match(rf"(class|struct) {named_after}\b", line):
+            member = re.match(r"[^(]*\w::~?\w+\(", line)  # defined outside its class, where its comment is
+            if not forward and not member and not re.match(rf"(class|struct)( alignas\(\w+\))? (basic_)?{named_after}\b", line):
                 breaches.append(Breach(path, number, f"no comment above: {line.strip()[:100]}"))
         # Column 0 is where a definition's body closes; what is between belongs to it.
         if re.match(r"\S.*\{$", line) and not line.startswith(("namespace", "inline namespace")):

@@ -22,7 +22,7 @@ def repository_files() -> list[str]:
 
 
 FILES = repository_files()
-CPP_FILES = [name for name in FILES if Path(name).suffix in rules.CPP]
+CPP_FILES = [name for name in FILES if Path(name).suffix in rules.CPP and not name.startswith("cmake/")]
 HEADERS = [name for name in CPP_FILES if name.startswith("include/")]
 
 
@@ -48,7 +48,8 @@ def test_every_public_header_is_documented():
 
 
 def test_no_file_is_over_600_lines():
-    assert breaches(rules.too_long, CPP_FILES + [n for n in FILES if n.endswith((".py", ".cmake", "CMakeLists.txt"))]) == ""
+    others = [name for name in FILES if name.endswith((".py", ".cmake", "CMakeLists.txt"))]
+    assert breaches(rules.too_long, CPP_FILES + others) == ""
 
 
 def test_nothing_is_left_unfinished():

@@ -7,6 +7,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 
+// How many bits are set.
 [[nodiscard]] GPUHEAP_HD constexpr unsigned popcount(uint32_t x) { return static_cast<unsigned>(::cuda::std::popcount(x)); }
 [[nodiscard]] GPUHEAP_HD constexpr unsigned popcount(uint64_t x) { return static_cast<unsigned>(::cuda::std::popcount(x)); }
 
