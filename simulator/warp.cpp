@@ -115,6 +115,13 @@ void meet(machine& m, block& b) {
   order.end_meeting();
 }
 
+void meet(machine& m, warp& w, lane_bits mask) {
+  happens_before& order = m.memory().order_of_events();
+  each(w, mask, [&](lane const& l) { order.gather(*l.view); });
+  each(w, mask, [&](lane const& l) { order.spread(*l.view); });
+  order.end_meeting();
+}
+
 lane* caller(char const* what) {
   lane* const me = current();
   if (me == nullptr) detail::called_from_host(what);
@@ -140,6 +147,7 @@ void rendezvous(lane* me) {
     here &= waits && peer.mask == mask;
   });
   if (!here) return m.park(me);
+  if (me->doing == operation::sync_warp && m.weak) meet(m, w, mask);
   complete(m, w, me->doing, mask);
   w.waiting &= ~mask;
   m.wake(w, mask & ~self);
