@@ -71,10 +71,14 @@ class backing_reference {
     return status;
   }
 
-  // 0 for a pointer that is not a live block's. Needs no lock: the size of a live block does not change.
+  // 0 for a pointer that is not a live block's.
   [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void* p) const {
-    if (!owns(p) || !is_live(p)) return 0;
-    return (bytes_word(offset_of(p) - header_bytes) & ~live_bit) - header_bytes;
+    if (!owns(p)) return 0;
+    simt::size_t bytes = 0;
+    locked([&] {
+      if (is_live(p)) bytes = bytes_of(offset_of(p) - header_bytes) - header_bytes;
+    });
+    return bytes;
   }
   static constexpr bool rounded_size_is_exact = true;
   [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t rounded_size(simt::size_t bytes) {
@@ -155,7 +159,7 @@ class backing_reference {
     }
   }
 
-  // ---- the parts of a block; `block` is an offset from origin
+  // ---- the parts of a block (under the lock); `block` is an offset from origin
 
   [[nodiscard]] GPUHEAP_FN simt::uint64_t& word(simt::uint64_t block, unsigned at) const {
     return *reinterpret_cast<simt::uint64_t*>(origin_ + block + at);
@@ -176,19 +180,12 @@ class backing_reference {
   [[nodiscard]] GPUHEAP_FN bool is_live(void const* p) const {
     simt::uint64_t const payload = offset_of(p);
     if (payload % 32 != header_bytes) return false;
-    // relaxed: whoever asks about a live block got its pointer after its malloc; the other bits of the word do not matter.
-    simt::uint64_t const bits = simt::atomic_ref<simt::uint64_t>{live_[payload / bytes_per_word]}.load(simt::relaxed);
-    return (bits >> (payload / 32 % 64) & 1) != 0;
+    return (simt::plain_read(live_[payload / bytes_per_word]) >> (payload / 32 % 64) & 1) != 0;
   }
   GPUHEAP_FN void set_live(simt::uint64_t payload, bool live) const {
-    simt::atomic_ref<simt::uint64_t> const bits{live_[payload / bytes_per_word]};
+    simt::uint64_t& bits = live_[payload / bytes_per_word];
     simt::uint64_t const bit = simt::uint64_t{1} << (payload / 32 % 64);
-    // relaxed: under the lock; atomic because usable_size() reads without it.
-    if (live) {
-      bits.fetch_or(bit, simt::relaxed);
-    } else {
-      bits.fetch_and(~bit, simt::relaxed);
-    }
+    simt::plain_write(bits, live ? simt::plain_read(bits) | bit : simt::plain_read(bits) & ~bit);
   }
 
   // ---- the free list (under the lock)
