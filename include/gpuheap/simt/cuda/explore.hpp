@@ -1,0 +1,49 @@
+// The CUDA backend of explore.hpp: the hardware chooses the schedules, so a few runs stand for the many.
+#pragma once
+
+#include <gpuheap/simt/config.hpp>
+
+#if GPUHEAP_HAS_HOST
+#include <cstdint>
+#include <exception>
+#include <string>
+#include <type_traits>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
+
+// What became of an exploration. True: every run passed.
+struct exploration {
+  unsigned num_runs = 0;
+  bool failed = false;
+  std::uint64_t seed = 0;  // number of the run that failed
+  std::string what;        // how
+
+  explicit operator bool() const { return !failed; }
+};
+
+// Runs `body` at most four times, until one run fails: it throws or returns false. The body sets up all that it uses.
+template <class Body>
+[[nodiscard]] exploration explore(std::uint64_t num_seeds, Body&& body) {
+  constexpr std::uint64_t most_runs = 4;
+  exploration result;
+  // Ends: after most_runs passes.
+  for (std::uint64_t run = 0; run < num_seeds && run < most_runs && !result.failed; ++run) {
+    ++result.num_runs;
+    result.seed = run;
+    try {
+      if constexpr (std::is_void_v<std::invoke_result_t<Body&>>) {
+        body();
+      } else {
+        result.failed = !static_cast<bool>(body());
+        if (result.failed) result.what = "the test's own check failed";
+      }
+    } catch (std::exception const& e) {
+      result.failed = true;
+      result.what = e.what();
+    }
+  }
+  return result;
+}
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt
+#endif
