@@ -18,15 +18,15 @@ enum class frees {
 
 // The facts about an allocator that a program or a reader chooses it by. Plain data: usable in device code and at compile time.
 struct allocator_traits {
-  char const* name = "";              // what the command line and the results call it
-  char const* title = "";             // what people call it
-  char const* paper = "";             // where it was published; empty for none
-  int year = 0;                       // of that paper
-  char const* variant = "";           // what sets it apart from its siblings; empty for none
-  char const* reuse = "";             // what freed memory can serve again, in words
-  simt::size_t min_alignment = 16;    // of every result, bytes
-  simt::size_t smallest_bytes = 1;    // request served without another allocator
-  simt::size_t largest_bytes = 0;     // likewise; 0: bounded by the heap only
+  char const* name = "";            // what the command line and the results call it
+  char const* title = "";           // what people call it
+  char const* paper = "";           // where it was published; empty for none
+  int year = 0;                     // of that paper
+  char const* variant = "";         // what sets it apart from its siblings; empty for none
+  char const* reuse = "";           // what freed memory can serve again, in words
+  simt::size_t min_alignment = 16;  // of every result, bytes
+  simt::size_t smallest_bytes = 1;  // request served without another allocator
+  simt::size_t largest_bytes = 0;   // likewise; 0: bounded by the heap only
   frees free = frees::individually;
   bool warp_level = false;            // requests must come from whole warps
   bool process_wide = false;          // one per context, its size fixed before the first kernel that uses it
@@ -43,11 +43,13 @@ enum class free_status { done, null, foreign, double_free };
 //   void* malloc(size_t bytes)      any thread, any divergence; nullptr in bounded time when nothing fits; aligned to traits.min_alignment
 //   void | free_status free(void*)  any thread, any later time, any kernel; nullptr does nothing
 //   static size_t min_region_bytes()                   host; the smallest region that create() takes
-//   static A create(memory::region, stream_ref)        host; initialises the region in stream order (its kernels run on the stream) and returns the view.
+//   static A create(memory::region, stream_ref)        host; initialises the region in stream order (its kernels run on the stream) and
+//   returns the view.
 //                                                      Also how a heap is reset: create() on a used region forgets what was in it.
 //
 // Optional members, detected: usable_size(p) and owns(p) on the device, rounded_size(bytes) on either side, realloc(p, bytes),
-// aligned_malloc(bytes, alignment), footprint(stream_ref) on the host. heap_ref supplies what can be supplied from these and refuses the rest at compile time.
+// aligned_malloc(bytes, alignment), footprint(stream_ref) on the host. heap_ref supplies what can be supplied from these and refuses the
+// rest at compile time.
 template <class A>
 concept device_allocator = ::cuda::std::is_trivially_copyable_v<A> && requires(A allocator, void* p, simt::size_t bytes) {
   { A::traits.name } -> ::cuda::std::convertible_to<char const*>;
@@ -61,9 +63,9 @@ concept device_allocator = ::cuda::std::is_trivially_copyable_v<A> && requires(A
 
 // How many bytes of its region an allocator has handed to something (classes, runs, headers), as opposed to free for any request.
 struct allocator_footprint {
-  simt::size_t held_bytes = 0;      // bound to a size class or a large allocation now
-  simt::size_t metadata_bytes = 0;  // of the region, never handed out
-  simt::size_t peak_held_bytes = 0; // the largest held_bytes since create(); 0 if the allocator does not keep it
+  simt::size_t held_bytes = 0;       // bound to a size class or a large allocation now
+  simt::size_t metadata_bytes = 0;   // of the region, never handed out
+  simt::size_t peak_held_bytes = 0;  // the largest held_bytes since create(); 0 if the allocator does not keep it
 };
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE

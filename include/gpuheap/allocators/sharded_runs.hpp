@@ -1,17 +1,21 @@
 // gpuheap's own allocator: per size class a few shard words through which whole warps draw slots, one atomic a warp.
 //
-// Not published before. It descends from measurements of our own (docs/measurements.md) and from ideas of many allocators in this folder: warp aggregation (XMalloc),
-// bitmaps hashed apart (ScatterAlloc), slabs that change class when empty (Halloc), contiguous segments found in bitmap trees (Gallatin).
+// Not published before. It descends from measurements of our own (docs/measurements.md) and from ideas of many allocators in this folder:
+// warp aggregation (XMalloc), bitmaps hashed apart (ScatterAlloc), slabs that change class when empty (Halloc), contiguous segments found
+// in bitmap trees (Gallatin).
 //
-// malloc: the lanes of a warp that ask for one class draw together: one fetch_add on the class's shard word returns the run AND the slots. Fresh slots touch no
+// malloc: the lanes of a warp that ask for one class draw together: one fetch_add on the class's shard word returns the run AND the slots.
+// Fresh slots touch no
 //         other memory. The draw that reaches the end of a run replaces it, all others go on elsewhere.
-// free:   one fetch_or in the run's bitmap per word that the warp's pointers lie in. Only a word that became entirely free is counted; a run all of whose slots
+// free:   one fetch_or in the run's bitmap per word that the warp's pointers lie in. Only a word that became entirely free is counted; a
+// run all of whose slots
 //         are free goes back to the free segments, for any class or any larger request.
-// Reuse:  below a quarter of free segments, runs with many freed slots are swept by the same draws; before anyone is refused, every freed slot of the class and of
+// Reuse:  below a quarter of free segments, runs with many freed slots are swept by the same draws; before anyone is refused, every freed
+// slot of the class and of
 //         larger classes is looked at, and unused slots held by other classes' shards are taken back.
 //
-// Progress: malloc and free are lock-free; the common path of each is wait-free. malloc returns nullptr only after a search, crossed by no other thread's internal
-// move, that found no slot of the class or a larger one and no free segment.
+// Progress: malloc and free are lock-free; the common path of each is wait-free. malloc returns nullptr only after a search, crossed by no
+// other thread's internal move, that found no slot of the class or a larger one and no free segment.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -65,21 +69,24 @@ class basic_sharded_runs {
   GPUHEAP_FN void* aligned_malloc(simt::size_t bytes, simt::size_t alignment) const {
     if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > max_alignment) return nullptr;
     if (bytes <= at_.largest_slot() && alignment <= at_.largest_slot()) {
-      unsigned const c = structures::size_classes::class_of_aligned(bytes == 0 ? 1 : static_cast<unsigned>(bytes), static_cast<unsigned>(alignment));
+      unsigned const c =
+          structures::size_classes::class_of_aligned(bytes == 0 ? 1 : static_cast<unsigned>(bytes), static_cast<unsigned>(alignment));
       if (c < at_.num_classes) return malloc_class(c);
     }
-    return malloc_segments(bytes == 0 ? 1 : bytes, alignment <= at_.segment_bytes() ? 1 : static_cast<unsigned>(alignment >> at_.segment_shift));
+    return malloc_segments(bytes == 0 ? 1 : bytes,
+                           alignment <= at_.segment_bytes() ? 1 : static_cast<unsigned>(alignment >> at_.segment_shift));
   }
 
-  // Gives p back. A pointer that malloc did not return, or that was freed already, changes nothing and is reported, with two exceptions that no allocator can tell: the
-  // memory has been handed out again meanwhile, or is being released at this moment by a free of the last other slot. The second free of memory that has gone back to
-  // the free segments is reported as foreign.
+  // Gives p back. A pointer that malloc did not return, or that was freed already, changes nothing and is reported, with two exceptions
+  // that no allocator can tell: the memory has been handed out again meanwhile, or is being released at this moment by a free of the last
+  // other slot. The second free of memory that has gone back to the free segments is reported as foreign.
   GPUHEAP_FN free_status free(void* p) const {
     // One captured mask for the whole call.
     simt::lane_mask const here = simt::active_mask();
     simt::size_t const s = at_.segment_of(p);
     // relaxed: a rightful free comes after the malloc that came after the tag was written.
-    structures::segment_tag const tag{s < at_.num_segments ? at_.tag(static_cast<unsigned>(s)).load(simt::relaxed) : structures::segment_tag::word{0}};
+    structures::segment_tag const tag{s < at_.num_segments ? at_.tag(static_cast<unsigned>(s)).load(simt::relaxed)
+                                                           : structures::segment_tag::word{0}};
     free_status status = free_status::done;
     sharded::layout::place at{};
     if (tag.is_slotted()) {
@@ -104,7 +111,8 @@ class basic_sharded_runs {
       return at.exact ? structures::size_classes::slot_bytes(at.size_class) : 0;
     }
     if (tag.bits != structures::segment_tag::large_head || p != at_.address(static_cast<unsigned>(s), 0, 0)) return 0;
-    return simt::size_t{structures::run_header{at_.header(static_cast<unsigned>(s)).load(simt::relaxed)}.large_segments()} << at_.segment_shift;
+    return simt::size_t{structures::run_header{at_.header(static_cast<unsigned>(s)).load(simt::relaxed)}.large_segments()}
+           << at_.segment_shift;
   }
 
   // Whether p is the start of a live allocation of this heap.
@@ -136,7 +144,9 @@ class basic_sharded_runs {
   // Initialises the region in stream order and returns the view. The region may be in use by an earlier heap, which is forgotten.
   [[nodiscard]] static basic_sharded_runs create(memory::region where, stream_ref stream) {
     auto const plan = sharded::plan_layout(where, sizeof(control));
-    if (!plan.fits) throw error("gpuheap: a region of " + std::to_string(where.bytes) + " bytes is too small for this allocator: give it at least 131072");
+    if (!plan.fits)
+      throw error("gpuheap: a region of " + std::to_string(where.bytes) +
+                  " bytes is too small for this allocator: give it at least 131072");
     basic_sharded_runs heap;
     heap.at_ = sharded::place_layout(plan, where);
     heap.metadata_bytes_ = plan.metadata_bytes;
@@ -176,9 +186,12 @@ class basic_sharded_runs {
     // A multiplicative hash of the warp's number spreads bursts evenly over the shards and keeps a lone warp on one.
     unsigned const k = static_cast<unsigned>((simt::uint64_t{simt::global_warp() * 0x9e3779b9u} << at_.lg_shards) >> 32);
     simt::uint64_t bits = 0;
-    // acquire: pairs with the exchange that put the run there: its header, its tags, and every access of the slots' former owners come before.
+    // acquire: pairs with the exchange that put the run there: its header, its tags, and every access of the slots' former owners come
+    // before.
     if (group.leads()) bits = at_.shard(c, k).fetch_add(group.size(), simt::acquire);
     structures::shard_word const drawn{group.from_leader(bits)};
+    // A shuffle moves a value, not memory order: the barrier lets every lane have what its leader acquired.
+    simt::sync_warp(here);
     bool const plain = !drawn.is_sweep() && drawn.next() + group.size() < drawn.num_slots();
     if (simt::all_of(here, plain)) return at_.address(drawn.segment(), drawn.next() + group.rank(), c);
     return control_->malloc_slow(here, group.mask, c, k, drawn.bits);
@@ -227,6 +240,8 @@ class basic_sharded_runs {
       }
     }
     slot_map::change change{};
+    // The barrier puts every lane's accesses to its memory before the release of the lane that acts for it.
+    simt::sync_warp(here);
     if (acts) change = map.give(w, mask);
     bool const again = acts && (change.before & mask) != 0;
     if (simt::any_of(here, again)) status = free_again(here, with, in0, acts, mask, bit, change.before, status);
@@ -238,8 +253,8 @@ class basic_sharded_runs {
   }
 
   // Some bit was set already: which lanes freed in vain? All lanes of `here` call.
-  GPUHEAP_COLD static free_status free_again(simt::lane_mask here, simt::lane_mask with, simt::lane_mask in0, bool acts, simt::uint64_t mask, simt::uint64_t bit,
-                                             simt::uint64_t before, free_status status) {
+  GPUHEAP_COLD static free_status free_again(simt::lane_mask here, simt::lane_mask with, simt::lane_mask in0, bool acts,
+                                             simt::uint64_t mask, simt::uint64_t bit, simt::uint64_t before, free_status status) {
     // A lane that acted alone has its own answer; otherwise the answer is with the lane that acted for its word.
     unsigned const lane = simt::lane_id();
     bool const in_with = (with >> lane & 1) != 0;
@@ -251,7 +266,8 @@ class basic_sharded_runs {
   }
 
   [[nodiscard]] GPUHEAP_FN static simt::uint64_t reduce_or(simt::lane_mask mask, simt::uint64_t value) {
-    return simt::uint64_t{simt::reduce_or(mask, static_cast<unsigned>(value >> 32))} << 32 | simt::reduce_or(mask, static_cast<unsigned>(value));
+    return simt::uint64_t{simt::reduce_or(mask, static_cast<unsigned>(value >> 32))} << 32 |
+           simt::reduce_or(mask, static_cast<unsigned>(value));
   }
 
   sharded::layout at_;

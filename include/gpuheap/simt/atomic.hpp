@@ -1,4 +1,5 @@
-// Atomic operations with order and scope, fences, cached and checked plain accesses, back-off. Device code (atomic_ref also on the host side of memory that both reach).
+// Atomic operations with order and scope, fences, cached and checked plain accesses, back-off. Device code (atomic_ref also on the host
+// side of memory that both reach).
 #pragma once
 
 #include <gpuheap/simt/config.hpp>

@@ -46,8 +46,8 @@ struct launch_config {
   stream_ref stream{};
 };
 
-// Where memory lies. `device`: the GPU's own. `managed`: migrates. `pinned`: the host's, reachable by kernels. `host`: pageable host memory,
-// reachable by kernels in the simulator and on machines with a shared page table only.
+// Where memory lies. `device`: the GPU's own. `managed`: migrates. `pinned`: the host's, reachable by kernels. `host`: pageable host
+// memory, reachable by kernels in the simulator and on machines with a shared page table only.
 enum class memory_kind { device, managed, pinned, host };
 
 }  // namespace simt

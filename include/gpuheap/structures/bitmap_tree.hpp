@@ -1,13 +1,13 @@
 // A set of small integers as a bitmap with a summary: leaves of 64 bits, and one summary bit per leaf.
 //
-// Invariant, whenever no operation is under way: a leaf with a bit set has its summary bit set. The converse may fail: a summary bit over an empty leaf
-// costs a look and is dropped by tidy().
+// Invariant, whenever no operation is under way: a leaf with a bit set has its summary bit set. The converse may fail: a summary bit over
+// an empty leaf costs a look and is dropped by tidy().
 //
 //   set:   leaf |= bits;  summary |= bit          (both always, in this order)
 //   tidy:  summary &= ~bit;  leaf != 0 ? summary |= bit
-// All are read-modify-writes with acquire and release: if tidy's `and` comes first, the setter's `or` restores the bit; if it comes second, it has read from
-// the setter's `or`, so its look at the leaf finds the setter's bits. No fence is needed. While a tidy is under way a summary bit can be missing for a moment:
-// who must not miss a bit checks afterwards that no take was under way (transit_count).
+// All are read-modify-writes with acquire and release: if tidy's `and` comes first, the setter's `or` restores the bit; if it comes second,
+// it has read from the setter's `or`, so its look at the leaf finds the setter's bits. No fence is needed. While a tidy is under way a
+// summary bit can be missing for a moment: who must not miss a bit checks afterwards that no take was under way (transit_count).
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -34,7 +34,9 @@ struct bitmap_tree {
   }
   [[nodiscard]] GPUHEAP_HD unsigned num_summaries() const { return summaries_for(num_leaves); }
 
-  [[nodiscard]] GPUHEAP_FN simt::atomic_ref<word> leaf(unsigned i) const { return simt::atomic_ref<word>{leaves[simt::size_t{i} * leaf_stride]}; }
+  [[nodiscard]] GPUHEAP_FN simt::atomic_ref<word> leaf(unsigned i) const {
+    return simt::atomic_ref<word>{leaves[simt::size_t{i} * leaf_stride]};
+  }
   [[nodiscard]] GPUHEAP_FN simt::atomic_ref<word> summary_word(unsigned i) const { return simt::atomic_ref<word>{summary[i]}; }
 
   // Adds the bits `mask` of leaf i. Any thread.

@@ -1,7 +1,8 @@
-// The packed words by which a run of segments is known: its header, the shard word through which its slots are drawn, and each segment's tag.
+// The packed words by which a run of segments is known: its header, the shard word through which its slots are drawn, and each segment's
+// tag.
 //
-// A run is an aligned block of 2^order segments that serves one size class. Every change of what a run is (owner, class, count, generation) is one atomic on its
-// header; every draw of slots is one atomic on a shard word.
+// A run is an aligned block of 2^order segments that serves one size class. Every change of what a run is (owner, class, count, generation)
+// is one atomic on its header; every draw of slots is one atomic on a shard word.
 #pragma once
 
 #include <gpuheap/simt/bits.hpp>
@@ -44,7 +45,9 @@ struct run_header {
   [[nodiscard]] GPUHEAP_HD constexpr unsigned size_class() const { return static_cast<unsigned>(bits >> class_at) & 63; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned order() const { return static_cast<unsigned>(bits >> order_at) & 7; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned full_groups() const { return (static_cast<unsigned>(bits) & 0xfff) - full_bias; }
-  [[nodiscard]] GPUHEAP_HD constexpr unsigned accounted() const { return static_cast<unsigned>(bits >> 12) & static_cast<unsigned>(accounted_mask); }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned accounted() const {
+    return static_cast<unsigned>(bits >> 12) & static_cast<unsigned>(accounted_mask);
+  }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned large_segments() const { return static_cast<unsigned>(bits); }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_large() const { return (bits & large) != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr bool serves(unsigned c) const { return (bits & slots) != 0 && size_class() == c; }
@@ -59,11 +62,12 @@ static_assert(run_header::fresh_slots(59, 6, 7).size_class() == 59 && run_header
 //   bit  0            24             42          60      61    64
 //        | next slot  | first segment | num_slots | sweep | order |
 //
-//   num_slots 0          the shard has no run. next slot 0: nobody is fetching one, and whoever draws next has that duty. Otherwise somebody is
-//   next < num_slots     room: the draw that reaches num_slots has the duty to replace the run. It is unique, because the additions are ordered
-//   next >= num_slots    being replaced
-//   sweep                the run's slots were handed out before: a draw is a place to look for freed ones
-// Draws past the end cannot overflow the field: a warp draws only after it saw room, so they are fewer than the threads that the device can hold.
+//   num_slots 0          the shard has no run. next slot 0: nobody is fetching one, and whoever draws next has that duty. Otherwise
+//   somebody is next < num_slots     room: the draw that reaches num_slots has the duty to replace the run. It is unique, because the
+//   additions are ordered next >= num_slots    being replaced sweep                the run's slots were handed out before: a draw is a
+//   place to look for freed ones
+// Draws past the end cannot overflow the field: a warp draws only after it saw room, so they are fewer than the threads that the device can
+// hold.
 struct shard_word {
   using word = simt::uint64_t;
   static constexpr unsigned segment_at = 24, slots_at = 42, order_at = 61;
@@ -117,6 +121,7 @@ struct segment_tag {
 };
 static_assert(segment_tag::of_slots(59, 6, 15, true).size_class() == 59 && segment_tag::of_slots(59, 6, 15, true).order() == 6 &&
               segment_tag::of_slots(59, 6, 15, true).shard() == 15 && segment_tag::of_slots(59, 6, 15, true).maybe_fresh() &&
-              segment_tag::of_slots(0, 0, 0, false).is_slotted() && segment_tag::of_slots(59, 6, 15, false).bits != segment_tag::large_body);
+              segment_tag::of_slots(0, 0, 0, false).is_slotted() &&
+              segment_tag::of_slots(59, 6, 15, false).bits != segment_tag::large_body);
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures

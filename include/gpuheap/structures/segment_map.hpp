@@ -1,10 +1,14 @@
 // Which segments of a heap are free, and how contiguous ones are claimed.
 //
-// A bit per segment, 1 = free, in a bitmap tree. A claim is one fetch_and on the leaf that holds the segments (or one per leaf for claims longer than a leaf):
-// whoever finds all wanted bits in the returned word owns them; whoever got only some puts them back. Lock-free; every failed claim was another's success.
+// A bit per segment, 1 = free, in a bitmap tree. A claim is one fetch_and on the leaf that holds the segments (or one per leaf for claims
+// longer than a leaf): whoever finds all wanted bits in the returned word owns them; whoever got only some puts them back. Lock-free; every
+// failed claim was another's success.
+//
+// Bits that were taken and are put back, and a summary being tidied, are out of sight for a moment: claims happen inside a transit.
 #pragma once
 
 #include <gpuheap/structures/bitmap_tree.hpp>
+#include <gpuheap/structures/transit_count.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 
@@ -18,7 +22,8 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
   for (unsigned s = 32; s >= (1u << order); s >>= 1) aligned |= aligned << s;
   return starts & aligned;
 }
-static_assert(aligned_blocks(~0ull, 6) == 1 && aligned_blocks(0xf0ull, 2) == 0x10 && aligned_blocks(0x78ull, 2) == 0 && aligned_blocks(5, 0) == 5);
+static_assert(aligned_blocks(~0ull, 6) == 1 && aligned_blocks(0xf0ull, 2) == 0x10 && aligned_blocks(0x78ull, 2) == 0 &&
+              aligned_blocks(5, 0) == 5);
 
 // Starts of `n` consecutive free bits in `free`, 1 <= n <= 64.
 [[nodiscard]] GPUHEAP_HD constexpr simt::uint64_t consecutive(simt::uint64_t free, unsigned n) {
@@ -31,9 +36,10 @@ static_assert(aligned_blocks(~0ull, 6) == 1 && aligned_blocks(0xf0ull, 2) == 0x1
   }
   return free;
 }
-static_assert(consecutive(0b1110, 3) == 0b10 && consecutive(0b1110, 2) == 0b110 && consecutive(~0ull, 64) == 1 && consecutive(0b1011, 3) == 0);
+static_assert(consecutive(0b1110, 3) == 0b10 && consecutive(0b1110, 2) == 0b110 && consecutive(~0ull, 64) == 1 &&
+              consecutive(0b1011, 3) == 0);
 
-// Device, any thread. The caller brackets claims in a transit: see bitmap_tree.
+// Device, any thread.
 struct segment_map {
   using word = bitmap_tree::word;
   static constexpr unsigned max_order = 6;
@@ -51,8 +57,8 @@ struct segment_map {
 
   [[nodiscard]] GPUHEAP_FN unsigned free_hint() const { return simt::atomic_ref<unsigned>{*num_free}.load(simt::relaxed); }
 
-  // Claims an aligned block of 2^order segments, or of fewer if there is none that large. `spread` steers concurrent claimers of large blocks apart; blocks of
-  // up to four segments come from the lowest leaf that has one.
+  // For a caller in a transit. Claims an aligned block of 2^order segments, or of fewer if there is none that large. `spread` steers
+  // concurrent claimers of large blocks apart; blocks of up to four segments come from the lowest leaf that has one.
   [[nodiscard]] GPUHEAP_FN claim claim_block(unsigned order, unsigned spread) const {
     // Ends: the order falls with every pass.
     GPUHEAP_NO_UNROLL
@@ -79,13 +85,15 @@ struct segment_map {
     }
   }
 
-  // Claims `n` contiguous segments whose first one s has (s + phase) % alignment == 0 (alignment a power of two). Highest addresses first, away from the blocks.
-  // Returns the first segment or none.
-  [[nodiscard]] GPUHEAP_FN unsigned claim_span(unsigned n, unsigned alignment, unsigned phase) const {
+  // Claims `n` contiguous segments whose first one s has (s + phase) % alignment == 0 (alignment a power of two). Highest addresses first,
+  // away from the blocks. Returns the first segment or none. Begins and ends a transit in `moves` around each attempt to take bits; looking
+  // for them is none.
+  [[nodiscard]] GPUHEAP_FN unsigned claim_span(unsigned n, unsigned alignment, unsigned phase, transit_count moves) const {
     if (n == 0 || n > num_segments) return none;
     unsigned length = 0;  // free segments in a row from s upward
     word free = 0;
-    // Ends: `s` falls to 0. After a lost race the search goes on below: the claimer that won was in a transit, which a caller that wants certainty sees.
+    // Ends: `s` falls to 0. After a lost race the search goes on below: the claimer that won was in a transit, which a caller that wants
+    // certainty sees.
     GPUHEAP_NO_UNROLL
     for (unsigned s = num_segments; s-- != 0;) {
       if (s % 64 == 63 || s + 1 == num_segments) {
@@ -99,14 +107,18 @@ struct segment_map {
       }
       length = (free >> (s % 64) & 1) != 0 ? length + 1 : 0;
       if (length >= n && (s + phase) % alignment == 0) {
-        if (take_span(s, n)) return s;
+        moves.begin();
+        bool const taken = take_span(s, n);
+        moves.end();
+        if (taken) return s;
         length = 0;
       }
     }
     return none;
   }
 
-  // Gives segments first..first+n-1 back. They must be claimed, and their headers and bitmaps ready for the next owner: release order is this call's.
+  // Gives segments first..first+n-1 back. They must be claimed, and their headers and bitmaps ready for the next owner: release order is
+  // this call's.
   GPUHEAP_FN void release_span(unsigned first, unsigned n) const {
     put_back(first, n);
     // relaxed: a hint.

@@ -3,8 +3,8 @@
 //   class   0   1   2   3 |  4   5   6   7 |   8   9  10  11 | ...
 //   bytes  16  32  48  64 | 80  96 112 128 | 160 192 224 256 | ... | 640 KiB 768 KiB 896 KiB 1 MiB (class 59)
 //
-// Every class size is an odd factor (1, 3, 5 or 7) times a power of two of at least 16, so the slot that an offset lies in is a shift and one
-// multiplication.
+// Every class size is an odd factor (1, 3, 5 or 7) times a power of two of at least 16, so the slot that an offset lies in is a shift and
+// one multiplication.
 #pragma once
 
 #include <gpuheap/simt/bits.hpp>
@@ -19,9 +19,7 @@ using simt::uint64_t;
 inline constexpr unsigned count = 60;
 
 // Bytes of a slot of class c, c < count.
-[[nodiscard]] GPUHEAP_HD constexpr uint32_t slot_bytes(unsigned c) {
-  return c < 4 ? 16u * (c + 1) : (5u + (c & 3)) << (4 + (c - 4) / 4);
-}
+[[nodiscard]] GPUHEAP_HD constexpr uint32_t slot_bytes(unsigned c) { return c < 4 ? 16u * (c + 1) : (5u + (c & 3)) << (4 + (c - 4) / 4); }
 inline constexpr uint32_t largest_bytes = slot_bytes(count - 1);
 static_assert(largest_bytes == uint32_t{1} << 20);
 
@@ -52,7 +50,8 @@ static_assert([] {
   while (c < count && slot_bytes(c) % alignment != 0) ++c;
   return c;
 }
-static_assert(class_of_aligned(1, 16) == 0 && class_of_aligned(33, 32) == 3 && class_of_aligned(100, 128) == 7 && class_of_aligned(1, 1u << 20) == 59);
+static_assert(class_of_aligned(1, 16) == 0 && class_of_aligned(33, 32) == 3 && class_of_aligned(100, 128) == 7 &&
+              class_of_aligned(1, 1u << 20) == 59);
 
 // offset / slot_bytes(c), offset < 2^31. Exact: with x < 2^27 and M = ceil(2^32 / odd), x * (M * odd - 2^32) < 2^32.
 [[nodiscard]] GPUHEAP_HD constexpr uint32_t slot_of(unsigned c, uint32_t offset) {

@@ -3,14 +3,15 @@
 //   word (64 bits) = {unlisted flag : 1, slots : 63}       slot i of a run is bit i % 63 of word i / 63
 //   group          = 32 words (2016 slots) with a count of its full words (all slots freed); a run's header counts its full groups
 //
-// A slot that was never handed out has bit 0, like a live one: handing out fresh slots touches no word. The flag says that the run was found to have no free
-// slot and left every list: a free learns it from the word that it changes anyway, and lists the run again. Setting the flag and seeing no free slot is one
-// atomic, so no free can slip between the two.
+// A slot that was never handed out has bit 0, like a live one: handing out fresh slots touches no word. The flag says that the run was
+// found to have no free slot and left every list: a free learns it from the word that it changes anyway, and lists the run again. Setting
+// the flag and seeing no free slot is one atomic, so no free can slip between the two.
 //
-// Counting: the free whose fetch_or completes a word adds 1 to the group; the take whose fetch_and breaks a full word subtracts 1. A word's transitions alternate,
-// and a group counts as full at 32 or above: its crossings up and down alternate too, whatever order the additions land in, so a header's count of groups is
-// the number of groups full, off only by additions still under way. Takes happen only while the run's header says `bound`, which forbids release, and are
-// accounted before it is unbound: a count that says "all full" on a run that is not bound is therefore true.
+// Counting: the free whose fetch_or completes a word adds 1 to the group; the take whose fetch_and breaks a full word subtracts 1. A word's
+// transitions alternate, and a group counts as full at 32 or above: its crossings up and down alternate too, whatever order the additions
+// land in, so a header's count of groups is the number of groups full, off only by additions still under way. Takes happen only while the
+// run's header says `bound`, which forbids release, and are accounted before it is unbound: a count that says "all full" on a run that is
+// not bound is therefore true.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>

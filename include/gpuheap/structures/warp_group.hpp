@@ -1,7 +1,7 @@
 // Warp aggregation: the lanes that want the same thing at the same time act as one.
 //
-// A group is a set of lanes of one warp, taken from ONE captured mask. Its leader does the atomic; ranks share out the result. Every warp operation of a
-// group names the group's own mask, so lanes of the warp that are elsewhere are neither needed nor waited for.
+// A group is a set of lanes of one warp, taken from ONE captured mask. Its leader does the atomic; ranks share out the result. Every warp
+// operation of a group names the group's own mask, so lanes of the warp that are elsewhere are neither needed nor waited for.
 #pragma once
 
 #include <gpuheap/simt/bits.hpp>
@@ -24,7 +24,8 @@ struct warp_group {
   [[nodiscard]] GPUHEAP_FN bool leads() const { return simt::lane_id() == leader(); }
   // Position of this lane among the group's lanes, 0..size()-1.
   [[nodiscard]] GPUHEAP_FN unsigned rank() const { return simt::popcount(mask & ((simt::lane_mask{1} << simt::lane_id()) - 1)); }
-  // The leader's `value`, to every lane of the group.
+  // The leader's `value`, to every lane of the group. Moves no memory order: who relies on what the leader acquired passes a sync_warp
+  // first.
   template <class T>
   [[nodiscard]] GPUHEAP_FN T from_leader(T value) const {
     return simt::shuffle(mask, value, leader());

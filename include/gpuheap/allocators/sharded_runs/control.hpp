@@ -1,14 +1,16 @@
 // The slow paths of sharded runs: fetching the next run, reusing freed slots, taking back what other classes hold, refusing.
 //
-// One control block per heap, in device memory: out-of-line functions get its address, never the view by reference, so no kernel pays a stack frame for them.
+// One control block per heap, in device memory: out-of-line functions get its address, never the view by reference, so no kernel pays a
+// stack frame for them.
 //
 // A run's life, and who may find its free slots at each stage:
 //
 //   free segments --claim--> bound (fresh) --all drawn--> listed <--> bound (sweep) --> ... --all slots freed--> free segments
 //      segment map           shard word                   class list   shard word
 //
-// Between two stages a run is in nobody's sight; those moves are bracketed in `transit`, and a request is refused only after a search that no move crossed.
-// Locks: none. Waits: only for a shard whose run another thread is replacing; that thread does not wait for anyone (see malloc_slow).
+// Between two stages a run is in nobody's sight; those moves are bracketed in `transit`, and a request is refused only after a search that
+// no move crossed. Locks: none. Waits: only for a shard whose run another thread is replacing; that thread does not wait for anyone (see
+// malloc_slow).
 #pragma once
 
 #include <gpuheap/allocators/sharded_runs/layout.hpp>
@@ -28,13 +30,13 @@ struct tuning {
   unsigned lg_run_slots = 17;        // a run has at most 2^this slots
   unsigned lg_first_run_slots = 12;  // a shard's first run aims at this, each next one is twice as long
   unsigned guide = 64;               // a fresh run takes at most 1/guide of the free segments
-  unsigned pressure = 4;             // with less than 1/pressure of the segments free, freed slots are reused before fresh segments are bound
-  unsigned rich = 4;                 // a listed run is swept if 1/rich of its sampled slots are free
-  unsigned adoption_tries = 6;       // listed runs sampled before a fresh one is taken
-  unsigned near_classes = 4;         // a request is served from up to so many classes above its own before other classes' runs are taken back
+  unsigned pressure = 4;        // with less than 1/pressure of the segments free, freed slots are reused before fresh segments are bound
+  unsigned rich = 4;            // a listed run is swept if 1/rich of its sampled slots are free
+  unsigned adoption_tries = 6;  // listed runs sampled before a fresh one is taken
 };
 
-// Classes that may have something, a bit each. Exact in the sense of bitmap_tree's summary: a cleared bit is restored if the second look finds something.
+// Classes that may have something, a bit each. Exact in the sense of bitmap_tree's summary: a cleared bit is restored if the second look
+// finds something.
 struct class_set {
   uint64_t* word = nullptr;
 
@@ -68,12 +70,13 @@ struct alignas(128) control {
     listed_classes().add(c);
   }
 
-  // Whether `h` says that every slot is free and nobody hands any out; if so, tries to end the run. True: the caller owns the segments and must release them.
+  // Whether `h` says that every slot is free and nobody hands any out; if so, tries to end the run. True: the caller owns the segments and
+  // must release them.
   GPUHEAP_FN bool end_if_empty(unsigned segment, run_header h) {
     if (h.is_bound() || (h.bits & run_header::slots) == 0) return false;
     if (h.full_groups() != at.slots_of(segment, h.size_class(), h.order()).num_groups()) return false;
-    // acq_rel: acquires every free of the run (they all counted on this word or on one that was released into it). If it fails, the header has a new adopter,
-    // who makes the same test when done.
+    // acq_rel: acquires every free of the run (they all counted on this word or on one that was released into it). If it fails, the header
+    // has a new adopter, who makes the same test when done.
     uint64_t expected = h.bits;
     return at.header(segment).compare_exchange(expected, run_header::unused(h.generation()).bits, simt::acq_rel, simt::relaxed);
   }
@@ -96,7 +99,9 @@ struct alignas(128) control {
     simt::sync_warp(mask);
     if (g.leads()) segments().release_span(segment, 1u << order);
   }
-  GPUHEAP_FN void release_alone(unsigned segment, run_header h) { release(lane_mask{1} << simt::lane_id(), segment, h.size_class(), h.order()); }
+  GPUHEAP_FN void release_alone(unsigned segment, run_header h) {
+    release(lane_mask{1} << simt::lane_id(), segment, h.size_class(), h.order());
+  }
 
   // Runs ended by some lanes of a warp, `ended` a subset of `here`: the whole warp releases them one by one. All lanes of `here` call.
   GPUHEAP_COLD void release_ended(lane_mask here, lane_mask ended, unsigned segment, unsigned class_and_order) {
@@ -110,7 +115,8 @@ struct alignas(128) control {
     }
   }
 
-  // Ends one handing-out of a run: takes `bound` (and what was accounted) off its header, then releases or lists it. One thread, in a transit.
+  // Ends one handing-out of a run: takes `bound` (and what was accounted) off its header, then releases or lists it. One thread, in a
+  // transit.
   GPUHEAP_FN void unbind(unsigned segment, uint64_t subtract) {
     // acq_rel: every take of this binding has been counted before (this thread's, or those that it acquired with the last account).
     run_header const h{at.header(segment).fetch_sub(subtract, simt::acq_rel) - subtract};
@@ -124,7 +130,8 @@ struct alignas(128) control {
   // All slots of a fresh run have been handed out or given back.
   GPUHEAP_FN void retire_fresh(unsigned segment) {
     run_header const h{at.header(segment).load(simt::relaxed)};
-    // The tags need no longer send frees to the shard word. While bound, the run keeps its tags. relaxed: a free that still sees the old tag only looks in vain.
+    // The tags need no longer send frees to the shard word. While bound, the run keeps its tags. relaxed: a free that still sees the old
+    // tag only looks in vain.
     segment_tag::word const tag = segment_tag::of_slots(h.size_class(), h.order(), 0, false).bits;
     // Ends: one pass per segment.
     GPUHEAP_NO_UNROLL
@@ -132,8 +139,8 @@ struct alignas(128) control {
     unbind(segment, run_header::bound);
   }
 
-  // Accounts for `count` slots of a sweep of a run with `num_slots`. The thread that accounts for the last ends the sweep, and the transit that began when the
-  // sweep left its shard.
+  // Accounts for `count` slots of a sweep of a run with `num_slots`. The thread that accounts for the last ends the sweep, and the transit
+  // that began when the sweep left its shard.
   GPUHEAP_FN void account(unsigned segment, unsigned count, unsigned num_slots) {
     // acq_rel: releases this group's takes and counts to the one that ends the sweep.
     uint64_t const add = count * run_header::accounted_one;
@@ -148,9 +155,11 @@ struct alignas(128) control {
   // Binds a listed run of class c to the caller. In a transit.
   GPUHEAP_FN bool adopt(bitmap_tree const& listed, unsigned c, unsigned segment) {
     if (!listed.take(segment)) return false;
-    // The take acquired the listing: what is seen now is the run as listed, or later. A run that is bound or serves another class will be listed by whoever ends that.
+    // The take acquired the listing: what is seen now is the run as listed, or later. A run that is bound or serves another class will be
+    // listed by whoever ends that.
     uint64_t seen = at.header(segment).load(simt::acquire);
-    // Ends: an exchange fails only because a free counted a group or another adopter won; the first is bounded by the run's groups, the second leaves the loop.
+    // Ends: an exchange fails only because a free counted a group or another adopter won; the first is bounded by the run's groups, the
+    // second leaves the loop.
     GPUHEAP_NO_UNROLL
     while (run_header{seen}.serves(c) && !run_header{seen}.is_bound()) {
       if (at.header(segment).compare_exchange(seen, seen | run_header::bound, simt::acq_rel, simt::acquire)) return true;
@@ -236,8 +245,8 @@ struct alignas(128) control {
     return mine;
   }
 
-  // Goes through the listed runs of class c, one at a time and whole, until every lane of the group has a slot or none is left. A run found without a free slot
-  // leaves the list; the next free in it brings it back. Each lane gets a pointer or nullptr.
+  // Goes through the listed runs of class c, one at a time and whole, until every lane of the group has a slot or none is left. A run found
+  // without a free slot leaves the list; the next free in it brings it back. Each lane gets a pointer or nullptr.
   GPUHEAP_FN void* harvest(warp_group g, unsigned c, unsigned seed) {
     unsigned const n = g.size(), rank = g.rank();
     void* result = nullptr;
@@ -331,32 +340,51 @@ struct alignas(128) control {
     return shard_word::of_run(got.first, at.run_slots(c, got.order), got.order, false);
   }
 
-  // The duty of the draw that found shard k of class c idle or reached its end: puts the next run there, or none. One thread; waits for nobody.
-  GPUHEAP_COLD void replace(unsigned c, unsigned k, shard_word old) {
+  // The duty of the draw that found shard k of class c idle or reached its end: puts the next run there, or none. One thread; waits for
+  // nobody. The next run comes with its first `wanted` slots drawn for the caller's group: whoever fetches a run has memory from it,
+  // however soon another class takes the rest back. Returns the run as drawn at 0.
+  GPUHEAP_COLD shard_word replace(unsigned c, unsigned k, shard_word old, unsigned wanted) {
     unsigned const seed = (simt::global_warp() + k) * 0x9e3779b9u >> 7;
     moves().begin();
-    if (old.has_run() && old.is_sweep()) moves().begin();  // ended by account()
     unsigned const free = segments().free_hint();
     bool const pressed = free < at.num_segments / Tuning.pressure;
     shard_word next{};
     if (pressed) next = adopt_rich(c, seed);
     if (!next.has_run()) next = fresh(c, k, old, free, seed);
     if (!next.has_run() && !pressed) next = adopt_rich(c, seed);
+    bool const used_up = next.has_run() && wanted >= next.num_slots();
+    if (used_up && next.is_sweep()) moves().begin();  // ended by account()
     // acq_rel: publishes the run's header and tags to those who draw; acquires the draws for retire_fresh.
-    at.shard(c, k).exchange(next.bits, simt::acq_rel);
-    if (next.has_run()) bound_classes().add(c);
+    at.shard(c, k).exchange(next.has_run() && !used_up ? next.bits + wanted : 0, simt::acq_rel);
+    if (next.has_run() && !used_up) bound_classes().add(c);
     if (old.has_run() && !old.is_sweep()) retire_fresh(old.segment());
+    if (used_up && !next.is_sweep()) retire_fresh(next.segment());
     moves().end();
+    return next;
   }
 
   // ---- taking back what a class holds
 
-  // Empties shard k of class c: its run's unused slots become free ones. One thread. True if there was something.
+  // Whether no slot of a shard's run is live: those drawn from a fresh run, or all of a swept one, are free. A hint.
+  [[nodiscard]] GPUHEAP_FN bool nothing_live(shard_word w, unsigned c) {
+    slot_map const map = at.slots_of(w.segment(), c, w.order());
+    unsigned const drawn = w.is_sweep() ? w.num_slots() : w.next();
+    // Ends: one pass per word of the drawn slots.
+    GPUHEAP_NO_UNROLL
+    for (unsigned slot = 0, i = 0; slot < drawn; slot += slot_map::slots_per_word, ++i) {
+      uint64_t const whole = simt::low_bits(drawn - slot < slot_map::slots_per_word ? drawn - slot : slot_map::slots_per_word);
+      if ((map.at(i).load(simt::relaxed) & whole) != whole) return false;
+    }
+    return true;
+  }
+
+  // Empties shard k of class c if its run has no live slot: the run's segments become free. One thread. True if it was done.
   GPUHEAP_FN bool close(unsigned c, unsigned k) {
     uint64_t seen = at.shard(c, k).load(simt::acquire);
-    // Ends: a failed exchange means that others drew, and a run has a bounded number of slots; or the run was replaced, which is their progress.
+    // Ends: a failed exchange means that others drew, and a run has a bounded number of slots; or the run was replaced, which is their
+    // progress.
     GPUHEAP_NO_UNROLL
-    while (shard_word{seen}.has_room()) {
+    while (shard_word{seen}.has_room() && nothing_live(shard_word{seen}, c)) {
       moves().begin();
       // Only a shard with room may be emptied: past its end it belongs to the thread that replaces it. acq_rel: as in replace().
       if (at.shard(c, k).compare_exchange(seen, 0, simt::acq_rel, simt::acquire)) {
@@ -388,7 +416,16 @@ struct alignas(128) control {
     }
   }
 
-  // Empties the shards of every class but `c`, lane by lane. All lanes of the group call. True if anything was taken back.
+  [[nodiscard]] GPUHEAP_FN bool holds_a_run(unsigned c) {
+    // Ends: one pass per shard.
+    GPUHEAP_NO_UNROLL
+    for (unsigned k = 0; k < at.num_shards(); ++k) {
+      if (shard_word{at.shard(c, k).load(simt::acquire)}.has_run()) return true;
+    }
+    return false;
+  }
+
+  // Closes what every class but `c` holds without using it, lane by lane. All lanes of the group call. True if anything was taken back.
   GPUHEAP_FN bool reclaim(warp_group g, unsigned c) {
     bool any = false;
     // Ends: one pass per class.
@@ -399,14 +436,10 @@ struct alignas(128) control {
       GPUHEAP_NO_UNROLL
       for (unsigned k = g.rank(); k < at.num_shards(); k += g.size()) any |= close(other, k);
       simt::sync_warp(g.mask);
-      if (g.leads()) {
+      if (g.leads() && !holds_a_run(other)) {
         moves().begin();
         bound_classes().drop(other);
-        bool has_run = false;
-        // Ends: one pass per shard.
-        GPUHEAP_NO_UNROLL
-        for (unsigned k = 0; k < at.num_shards(); ++k) has_run |= shard_word{at.shard(other, k).load(simt::acquire)}.has_run();
-        if (has_run) bound_classes().add(other);
+        if (holds_a_run(other)) bound_classes().add(other);
         moves().end();
       }
     }
@@ -435,20 +468,28 @@ struct alignas(128) control {
     return being_replaced ? look::wait : look::dry;
   }
 
+  // The slots of group `g` that drew `drawn`, which has room. Each lane gets a pointer or nullptr.
+  GPUHEAP_FN void* serve(warp_group g, shard_word drawn, unsigned c) {
+    if (drawn.is_sweep()) return sweep(g, drawn, c);
+    unsigned const slot = drawn.next() + g.rank();
+    return slot < drawn.num_slots() ? at.address(drawn.segment(), slot, c) : nullptr;
+  }
+
   // How far a group's search for memory has come. The same in all its lanes.
   struct search {
+    bool counted = false;  // `moves_seen` is set: the search has begun
     bool tried_bind = false, harvested = false, reclaimed = false;
-    bool counted = false;         // `moves_seen` is set
     uint64_t moves_seen = 0;
   };
 
   // The lanes of `here`, in groups `g` of equal class c0, of which lane leaders drew `drawn` from shard k. Serves or refuses them all.
   //
-  // The warp goes through the loop together: each pass first does every duty that its draws brought, then serves, then takes ONE look per group. So no lane waits
-  // while another lane of its warp has a duty, and a lane of the same warp that is elsewhere is not waited for.
+  // The warp goes through the loop together: each pass first does every duty that its draws brought, then serves, then takes ONE look per
+  // group. So no lane waits while another lane of its warp has a duty, and a lane of the same warp that is elsewhere is not waited for.
   //
-  // Ends: a pass serves a lane, or moves a group's search one stage on, or waits for a replacement by another warp (which waits for nobody), or starts the search
-  // again because another warp moved something meanwhile: that warp made progress. Lock-free.
+  // Ends: a pass serves a lane, or moves a group's search one stage on, or waits for a replacement by another thread (which waits for
+  // nobody), or starts the search again because another thread moved something meanwhile. A move serves its thread (replace, harvest), or
+  // finds out once that something is full or empty, so some thread gets on. Lock-free.
   GPUHEAP_COLD void* malloc_slow(lane_mask here, lane_mask group, unsigned c0, unsigned k, uint64_t drawn_bits) {
     warp_group g{group};
     shard_word drawn{drawn_bits};
@@ -460,15 +501,20 @@ struct alignas(128) control {
     GPUHEAP_NO_UNROLL
     for (;;) {
       if (g.mask != 0 && has_draw) {
-        if (g.leads() && drawn.duty_of(g.size())) replace(c, k, drawn);
-        if (drawn.has_room()) {
-          if (drawn.is_sweep()) {
-            result = sweep(g, drawn, c);
-          } else if (drawn.next() + g.rank() < drawn.num_slots()) {
-            result = at.address(drawn.segment(), drawn.next() + g.rank(), c);
-          }
+        bool const duty = drawn.duty_of(g.size());
+        // A sweep that leaves its shard is in transit until its last group has accounted: account() ends what begins here.
+        if (duty && drawn.is_sweep() && g.leads()) moves().begin();
+        if (drawn.has_room()) result = serve(g, drawn, c);
+        if (duty) {
+          warp_group const rest{simt::ballot(g.mask, result == nullptr)};
+          uint64_t bits = 0;
+          if (g.leads()) bits = replace(c, k, drawn, rest.size()).bits;
+          shard_word const next{g.from_leader(bits)};
+          if (result == nullptr && next.has_run()) result = serve(rest, next, c);
         }
       }
+      // Every lane has what its leader acquired, before it returns with it.
+      simt::sync_warp(here);
       lane_mask const left = simt::ballot(here, g.mask != 0 && result == nullptr);
       if (left == 0) return result;
       g.mask = result == nullptr ? g.mask & left : 0;
@@ -481,6 +527,7 @@ struct alignas(128) control {
         if (seen == look::wait) pause.wait();
         if (seen == look::dry) {
           if (search_on(g, s, c0, c, result, has_draw)) g.mask = 0;  // refused
+          if (!s.counted) pause.wait();                              // starts again
         }
         if (seen == look::draw || has_draw) {
           has_draw = true;
@@ -490,11 +537,11 @@ struct alignas(128) control {
           drawn.bits = g.from_leader(bits);
         }
       }
-      simt::sync_warp(here);
     }
   }
 
-  // One stage of the search of a group that found every shard of class c idle. True: nothing fits, refuse. `draw`: draw from an idle shard, which fetches a run.
+  // One stage of the search of a group that found every shard of class c idle. True: nothing fits, refuse. `draw`: draw from an idle shard,
+  // which fetches a run.
   GPUHEAP_FN bool search_on(warp_group g, search& s, unsigned c0, unsigned& c, void*& result, bool& draw) {
     if (!s.counted) {
       s.counted = true;
@@ -513,22 +560,22 @@ struct alignas(128) control {
         return false;
       }
     }
-    // The next larger class that may have something; near ones before other classes' runs are taken back, all of them after.
+    if (!s.reclaimed) {
+      s.reclaimed = true;
+      if (reclaim(g, c0)) {
+        s.tried_bind = false;
+        return false;
+      }
+    }
+    // The next larger class that may have something.
     uint64_t const above = c + 1 < at.num_classes ? ~simt::low_bits(c + 1) : 0;
-    uint64_t const near = s.reclaimed ? ~uint64_t{0} : simt::low_bits(c0 + 1 + Tuning.near_classes);
-    uint64_t const may = g.from_leader(bound_classes().load() | listed_classes().load()) & above & near;
+    uint64_t const may = g.from_leader(bound_classes().load() | listed_classes().load()) & above;
     if (may != 0) {
       c = simt::lowest_bit(may);
       s.tried_bind = s.harvested = false;
       return false;
     }
     c = c0;
-    s.tried_bind = s.harvested = false;
-    if (!s.reclaimed) {
-      s.reclaimed = true;
-      reclaim(g, c0);
-      return false;
-    }
     uint64_t const now = g.from_leader(g.leads() ? moves().look() : 0);
     if (now == s.moves_seen && transit_count::quiet(now)) return true;
     s = search{};
@@ -542,23 +589,21 @@ struct alignas(128) control {
     if (n > at.num_segments) return nullptr;
     unsigned const phase = static_cast<unsigned>(reinterpret_cast<simt::uintptr_t>(at.base) >> at.segment_shift) & (alignment - 1);
     simt::back_off pause;
-    // Ends: a pass succeeds, or takes something back, or saw another warp's move (its progress), or refuses.
+    // Ends: a pass succeeds, or takes something back, or saw another warp's move (its progress), or refuses. A search that finds nothing is
+    // no move, so threads that are all about to be refused do not keep each other searching.
     GPUHEAP_NO_UNROLL
     for (;;) {
       uint64_t const before = moves().look();
-      moves().begin();
-      unsigned const s = segments().claim_span(static_cast<unsigned>(n), alignment, phase);
+      unsigned const s = segments().claim_span(static_cast<unsigned>(n), alignment, phase, moves());
       if (s != segment_map::none) {
         uint64_t const generation = run_header{at.header(s).load(simt::relaxed)}.generation() + 1;
         // relaxed: the pointer reaches another thread only through the caller's own synchronisation.
         at.header(s).store(run_header::fresh_large(static_cast<unsigned>(n), generation).bits, simt::relaxed);
         tag_large(s, static_cast<unsigned>(n), segment_tag::large_head, segment_tag::large_body);
-        moves().end();
         return at.address(s, 0, 0);
       }
-      moves().end();
       if (reclaim(warp_group{lane_mask{1} << simt::lane_id()}, size_classes::count)) continue;
-      if (transit_count::quiet(before) && moves().look() == before + transit_count::begun_one) return nullptr;
+      if (transit_count::quiet(before) && moves().look() == before) return nullptr;
       pause.wait();
     }
   }
@@ -570,7 +615,8 @@ struct alignas(128) control {
     if (!run_header{seen}.is_large()) return false;
     unsigned const n = run_header{seen}.large_segments();
     // acq_rel: of several frees of the same pointer, one wins.
-    if (!at.header(s).compare_exchange(seen, run_header::unused(run_header{seen}.generation()).bits, simt::acq_rel, simt::relaxed)) return false;
+    if (!at.header(s).compare_exchange(seen, run_header::unused(run_header{seen}.generation()).bits, simt::acq_rel, simt::relaxed))
+      return false;
     tag_large(s, n, 0, 0);
     segments().release_span(s, n);
     return true;

@@ -1,9 +1,10 @@
 // Where everything of a sharded-runs heap lies in its region, and the arithmetic from an address to its slot and back.
 //
-//   region: | control | headers | tags | trees | group counts | slot words | shard words | (to a segment boundary) | segment 0 | segment 1 | ...
+//   region: | control | headers | tags | trees | group counts | slot words | shard words | (to a segment boundary) | segment 0 | segment 1
+//   | ...
 //
-// The metadata is about 1 % of the region: a bit per 16 bytes and little else. Segments are 2 MiB from 8 GiB up and a 4096th of the region, rounded to a
-// power of two, below; at least 16 KiB.
+// The metadata is about 1 % of the region: a bit per 16 bytes and little else. Segments are 2 MiB from 8 GiB up and a 4096th of the region,
+// rounded to a power of two, below; at least 16 KiB.
 #pragma once
 
 #include <gpuheap/memory/region.hpp>
@@ -61,10 +62,12 @@ struct layout {
 
   // ---- runs
   // Slots of class c in a run of 2^order segments.
-  [[nodiscard]] GPUHEAP_HD unsigned run_slots(unsigned c, unsigned order) const { return size_classes::slot_of(c, 1u << (segment_shift + order)); }
+  [[nodiscard]] GPUHEAP_HD unsigned run_slots(unsigned c, unsigned order) const {
+    return size_classes::slot_of(c, 1u << (segment_shift + order));
+  }
   [[nodiscard]] GPUHEAP_HD slot_map slots_of(unsigned first_segment, unsigned c, unsigned order) const {
-    return {words + size_t{first_segment} * words_per_segment(), groups + size_t{first_segment} * groups_per_segment() * group_stride, group_stride,
-            run_slots(c, order)};
+    return {words + size_t{first_segment} * words_per_segment(), groups + size_t{first_segment} * groups_per_segment() * group_stride,
+            group_stride, run_slots(c, order)};
   }
   [[nodiscard]] GPUHEAP_HD void* address(unsigned first_segment, unsigned slot, unsigned c) const {
     return base + (size_t{first_segment} << segment_shift) + size_t{slot} * size_classes::slot_bytes(c);
@@ -77,7 +80,9 @@ struct layout {
   [[nodiscard]] GPUHEAP_FN simt::atomic_ref<uint64_t> header(unsigned segment) const {
     return simt::atomic_ref<uint64_t>{headers[size_t{segment} * header_stride]};
   }
-  [[nodiscard]] GPUHEAP_FN simt::atomic_ref<segment_tag::word> tag(unsigned segment) const { return simt::atomic_ref<segment_tag::word>{tags[segment]}; }
+  [[nodiscard]] GPUHEAP_FN simt::atomic_ref<segment_tag::word> tag(unsigned segment) const {
+    return simt::atomic_ref<segment_tag::word>{tags[segment]};
+  }
   [[nodiscard]] GPUHEAP_HD bitmap_tree tree(unsigned i) const {
     uint64_t* const at = trees + size_t{i} * tree_words();
     return {at, at + size_t{num_leaves} * leaf_stride, num_leaves, leaf_stride};

@@ -15,8 +15,9 @@ inline constexpr ::cuda::thread_scope cuda_scope = S == scope::block    ? ::cuda
                                                                         : ::cuda::thread_scope_system;
 }
 
-// Atomic access to an object that outlives the reference. T: an integer or pointer of 1, 2, 4 or 8 bytes, naturally aligned. Read-modify-writes of 1
-// and 2 bytes become loops over the enclosing word. Callable by any thread, and by the host on memory that it can reach.
+// Atomic access to an object that outlives the reference. T: an integer or pointer of 1, 2, 4 or 8 bytes, naturally aligned.
+// Read-modify-writes of 1 and 2 bytes become loops over the enclosing word. Callable by any thread, and by the host on memory that it can
+// reach.
 template <class T, scope S = scope::device>
 class atomic_ref {
  public:
@@ -105,8 +106,8 @@ GPUHEAP_FN inline void plain_write(T& object, T value) {
   object = value;
 }
 
-// Waiting politely for another warp. Short sleeps are no back-off on this hardware (all cost about 50 cycles up to 100 ns), so the sleep doubles up
-// to about 1 us. Never wait for a lane of the own warp that could be behind this loop.
+// Waiting politely for another warp. Short sleeps are no back-off on this hardware (all cost about 50 cycles up to 100 ns), so the sleep
+// doubles up to about 1 us. Never wait for a lane of the own warp that could be behind this loop.
 class back_off {
  public:
   GPUHEAP_FN void wait() {

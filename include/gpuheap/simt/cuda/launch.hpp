@@ -15,10 +15,12 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
 namespace simt {
 
-// Runs f(i) for every i < num_threads on the device, asynchronously on the stream. `f` is a trivially copyable functor whose call operator is a
-// GPUHEAP_FN taking `unsigned`. The last warp may be partial. Host; throws simt::error if the launch is refused. num_threads == 0 does nothing.
+// Runs f(i) for every i < num_threads on the device, asynchronously on the stream. `f` is a trivially copyable functor whose call operator
+// is a GPUHEAP_FN taking `unsigned`. The last warp may be partial. Host; throws simt::error if the launch is refused. num_threads == 0 does
+// nothing.
 //
-// Under a compiler that cannot make kernels this is a declaration only: the definition comes from the object file in which nvcc instantiated it.
+// Under a compiler that cannot make kernels this is a declaration only: the definition comes from the object file in which nvcc
+// instantiated it.
 template <class Functor>
 GPUHEAP_EMITTED void launch(unsigned num_threads, Functor f, launch_config config = {});
 

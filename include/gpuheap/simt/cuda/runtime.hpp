@@ -24,10 +24,18 @@ inline void check(cudaError_t code, char const* doing) {
 [[nodiscard]] inline void* allocate(memory_kind kind, size_t bytes) {
   void* p = nullptr;
   switch (kind) {
-    case memory_kind::device: detail::check(cudaMalloc(&p, bytes), "allocating device memory"); break;
-    case memory_kind::managed: detail::check(cudaMallocManaged(&p, bytes), "allocating managed memory"); break;
-    case memory_kind::pinned: detail::check(cudaHostAlloc(&p, bytes, cudaHostAllocMapped), "allocating pinned host memory"); break;
-    case memory_kind::host: p = ::operator new(bytes, std::align_val_t{4096}); break;
+    case memory_kind::device:
+      detail::check(cudaMalloc(&p, bytes), "allocating device memory");
+      break;
+    case memory_kind::managed:
+      detail::check(cudaMallocManaged(&p, bytes), "allocating managed memory");
+      break;
+    case memory_kind::pinned:
+      detail::check(cudaHostAlloc(&p, bytes, cudaHostAllocMapped), "allocating pinned host memory");
+      break;
+    case memory_kind::host:
+      p = ::operator new (bytes, std::align_val_t{4096});
+      break;
   }
   return p;
 }
@@ -35,9 +43,15 @@ inline void check(cudaError_t code, char const* doing) {
 inline void deallocate(memory_kind kind, void* p) noexcept {
   switch (kind) {
     case memory_kind::device:
-    case memory_kind::managed: (void)cudaFree(p); break;
-    case memory_kind::pinned: (void)cudaFreeHost(p); break;
-    case memory_kind::host: ::operator delete(p, std::align_val_t{4096}); break;
+    case memory_kind::managed:
+      (void)cudaFree(p);
+      break;
+    case memory_kind::pinned:
+      (void)cudaFreeHost(p);
+      break;
+    case memory_kind::host:
+      ::operator delete (p, std::align_val_t{4096});
+      break;
   }
 }
 // Copies or fills bytes anywhere (device, managed, host), in stream order; complete for the host after synchronize().
@@ -48,7 +62,9 @@ inline void fill(void* to, unsigned char value, size_t bytes, stream_ref stream 
   detail::check(cudaMemsetAsync(to, value, bytes, static_cast<cudaStream_t>(stream.native)), "filling memory");
 }
 // Waits until all work of the stream (or of the device) is done. Throws what a kernel did wrong.
-inline void synchronize(stream_ref stream) { detail::check(cudaStreamSynchronize(static_cast<cudaStream_t>(stream.native)), "running kernels"); }
+inline void synchronize(stream_ref stream) {
+  detail::check(cudaStreamSynchronize(static_cast<cudaStream_t>(stream.native)), "running kernels");
+}
 inline void synchronize_device() { detail::check(cudaDeviceSynchronize(), "running kernels"); }
 
 // A stream of its own, not synchronised with the default stream.
@@ -73,8 +89,12 @@ class stopwatch {
   stopwatch(stopwatch const&) = delete;
   stopwatch& operator=(stopwatch const&) = delete;
 
-  void start(stream_ref stream = {}) { detail::check(cudaEventRecord(start_, static_cast<cudaStream_t>(stream.native)), "recording an event"); }
-  void stop(stream_ref stream = {}) { detail::check(cudaEventRecord(stop_, static_cast<cudaStream_t>(stream.native)), "recording an event"); }
+  void start(stream_ref stream = {}) {
+    detail::check(cudaEventRecord(start_, static_cast<cudaStream_t>(stream.native)), "recording an event");
+  }
+  void stop(stream_ref stream = {}) {
+    detail::check(cudaEventRecord(stop_, static_cast<cudaStream_t>(stream.native)), "recording an event");
+  }
   // Microseconds between the last start() and stop(). Waits for the stop.
   [[nodiscard]] double elapsed_us() {
     detail::check(cudaEventSynchronize(stop_), "running kernels");

@@ -1,0 +1,264 @@
+// Our allocator under chosen schedules: contended mixes on heaps small enough that every transition of a run happens all the time, audited
+// after each launch.
+#include <gpuheap/allocators/sharded_runs.hpp>
+#include <gpuheap/allocators/sharded_runs/verify.hpp>
+#include <gpuheap_simulator/settings.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace {
+
+using gpuheap::sharded::tuning;
+namespace simt = gpuheap::simt;
+namespace simulator = gpuheap::simulator;
+
+// A heap in host memory of its own.
+template <class Allocator>
+class heap_under_test {
+ public:
+  explicit heap_under_test(std::size_t bytes)
+      : region_{simt::allocate(simt::memory_kind::device, bytes), bytes}, view{Allocator::create(region_, {})} {}
+  ~heap_under_test() { simt::deallocate(simt::memory_kind::device, region_.base); }
+  heap_under_test(heap_under_test const&) = delete;
+  heap_under_test& operator=(heap_under_test const&) = delete;
+
+ private:
+  gpuheap::memory::region region_;
+
+ public:
+  Allocator view;
+};
+
+// What went wrong inside a kernel.
+struct verdict {
+  unsigned overwritten = 0, misaligned = 0, refused_free = 0, nulls = 0, served = 0;
+};
+
+// Every thread keeps `slots` allocations of random sizes, replaces them in random order, checks their contents, and frees all at the end
+// unless `keep`.
+template <class Allocator>
+struct churn {
+  Allocator heap;
+  verdict* out;
+  unsigned rounds, slots, seed;
+  unsigned min_bytes, max_bytes;
+  bool keep;
+
+  static constexpr unsigned max_slots = 8;
+
+  GPUHEAP_FN static unsigned next(unsigned& state) {
+    state ^= state << 13;
+    state ^= state >> 17;
+    state ^= state << 5;
+    return state;
+  }
+  GPUHEAP_FN void count(unsigned& what) const { (void)simt::atomic_ref<unsigned>{what}.fetch_add(1, simt::relaxed); }
+  GPUHEAP_FN void drop(void* p, unsigned bytes, unsigned mark) const {
+    auto const* w = static_cast<unsigned const*>(p);
+    for (unsigned i = 0; i < bytes / 4; i += 5) {
+      if (simt::plain_read(w[i]) != mark + i) return count(out->overwritten);
+    }
+    if (heap.free(p) != gpuheap::free_status::done) count(out->refused_free);
+  }
+  GPUHEAP_FN void operator()(unsigned i) const {
+    unsigned state = (seed * 2654435761u) ^ ((i + 1) * 40503u);
+    if (state == 0) state = 1;
+    void* p[max_slots] = {};
+    unsigned bytes[max_slots] = {}, marks[max_slots] = {};
+    for (unsigned r = 0; r < rounds; ++r) {
+      unsigned const k = next(state) % slots;
+      if (p[k] != nullptr) {
+        drop(p[k], bytes[k], marks[k]);
+        p[k] = nullptr;
+      }
+      bytes[k] = min_bytes + next(state) % (max_bytes - min_bytes + 1);
+      marks[k] = i * 31 + r;
+      p[k] = heap.malloc(bytes[k]);
+      if (p[k] == nullptr) {
+        count(out->nulls);
+        continue;
+      }
+      count(out->served);
+      if ((reinterpret_cast<simt::uintptr_t>(p[k]) & 15) != 0) count(out->misaligned);
+      // Checked accesses: in the weak mode the simulator reports any that is not ordered after the last owner's.
+      auto* const w = static_cast<unsigned*>(p[k]);
+      for (unsigned j = 0; j < bytes[k] / 4; j += 5) simt::plain_write(w[j], marks[k] + j);
+    }
+    if (keep) return;
+    for (unsigned k = 0; k < slots; ++k) {
+      if (p[k] != nullptr) drop(p[k], bytes[k], marks[k]);
+    }
+  }
+};
+
+struct mix {
+  char const* name;
+  std::size_t heap_bytes;
+  unsigned threads, rounds, slots, min_bytes, max_bytes;
+};
+
+unsigned seeds() {
+  char const* const text = std::getenv("GPUHEAP_SEEDS");
+  return text != nullptr ? static_cast<unsigned>(std::strtoul(text, nullptr, 10)) : 60;
+}
+
+template <class Allocator>
+void explore(mix const& m) {
+  for (unsigned seed = 1; seed <= seeds(); ++seed) {
+    simulator::settings s;
+    s.scheduler = seed % 3 == 0   ? simulator::scheduler_kind::pct
+                  : seed % 3 == 1 ? simulator::scheduler_kind::random
+                                  : simulator::scheduler_kind::round_robin;
+    s.seed = seed;
+    s.depth = 3 + seed % 5;
+    s.weak = seed % 2 == 0;
+    simulator::scoped_settings const scope{s};
+    SCOPED_TRACE(std::string(m.name) + ", replay with " + simulator::as_environment(s));
+    heap_under_test<Allocator> heap{m.heap_bytes};
+    verdict v;
+    for (unsigned launch = 0; launch < 2; ++launch) {
+      gpuheap::launch(m.threads, churn<Allocator>{heap.view, &v, m.rounds, m.slots, seed * 7 + launch, m.min_bytes, m.max_bytes, false},
+                      {.block_threads = 96});
+      auto const found = gpuheap::sharded::verify(heap.view);
+      ASSERT_EQ(found.problem, "");
+      ASSERT_EQ(found.live_slots, 0u);
+      ASSERT_EQ(found.large_allocations, 0u);
+    }
+    ASSERT_EQ(v.overwritten, 0u);
+    ASSERT_EQ(v.misaligned, 0u);
+    ASSERT_EQ(v.refused_free, 0u);
+    ASSERT_GT(v.served, 0u);
+  }
+}
+
+using plain = gpuheap::sharded_runs;
+using eager = gpuheap::basic_sharded_runs<tuning{
+    .lg_run_slots = 6, .lg_first_run_slots = 4, .guide = 4, .pressure = 1, .rich = 8, .adoption_tries = 3}>;
+
+TEST(ShardedRuns, SmallObjectsInAnAmpleHeap) { explore<plain>({"small", 1 << 20, 200, 12, 4, 1, 64}); }
+TEST(ShardedRuns, MixedSizesUnderPressure) { explore<plain>({"pressure", 256 << 10, 160, 10, 4, 1, 2000}); }
+TEST(ShardedRuns, SweepsAndClosingsAllTheTime) { explore<eager>({"eager", 192 << 10, 128, 12, 4, 200, 4000}); }
+TEST(ShardedRuns, LargeAndSmallTogether) { explore<eager>({"large", 512 << 10, 64, 10, 3, 1000, 60000}); }
+TEST(ShardedRuns, OneClassUntilFull) { explore<eager>({"one class", 160 << 10, 256, 8, 4, 512, 512}); }
+TEST(ShardedRuns, SeveralShards) { explore<eager>({"shards", 4 << 20, 320, 8, 4, 4000, 8000}); }
+
+// One thread takes blocks until refused.
+template <class Allocator>
+struct fill {
+  Allocator heap;
+  void** out;
+  unsigned* count;
+  std::size_t bytes;
+  GPUHEAP_FN void operator()(unsigned) const {
+    for (;;) {
+      void* const p = heap.malloc(bytes);
+      if (p == nullptr) return;
+      out[simt::atomic_ref<unsigned>{*count}.fetch_add(1, simt::relaxed)] = p;
+    }
+  }
+};
+template <class Allocator>
+struct free_all {
+  Allocator heap;
+  void** p;
+  unsigned* refused;
+  GPUHEAP_FN void operator()(unsigned i) const {
+    if (heap.free(p[i]) != gpuheap::free_status::done) (void)simt::atomic_ref<unsigned>{*refused}.fetch_add(1, simt::relaxed);
+  }
+};
+
+TEST(ShardedRuns, EveryByteIsHandedOutBeforeARefusalAndComesBackForEverySize) {
+  heap_under_test<plain> heap{1 << 20};
+  auto const& at = heap.view.geometry();
+  std::vector<void*> p(at.heap_bytes() / 16);
+  for (std::size_t bytes : {16u, 48u, 4096u, 112u, 8192u, 1000u, 16384u, 16u, 100000u}) {
+    for (unsigned threads : {1u, 77u}) {
+      unsigned count = 0, refused = 0;
+      gpuheap::launch(threads, fill<plain>{heap.view, p.data(), &count, bytes});
+      std::size_t const fit = bytes <= at.largest_slot() ? at.heap_bytes() / heap.view.rounded_size(bytes)
+                                                         : at.num_segments / (heap.view.rounded_size(bytes) >> at.segment_shift);
+      // A segment's tail shorter than a slot is the only loss.
+      EXPECT_GE(count, bytes <= at.largest_slot() ? at.num_segments * (at.segment_bytes() / heap.view.rounded_size(bytes)) : fit) << bytes;
+      EXPECT_EQ(gpuheap::sharded::verify(heap.view).problem, "");
+      gpuheap::launch(count, free_all<plain>{heap.view, p.data(), &refused});
+      EXPECT_EQ(refused, 0u);
+      auto const found = gpuheap::sharded::verify(heap.view);
+      EXPECT_EQ(found.problem, "");
+      EXPECT_EQ(found.live_slots + found.large_allocations, 0u);
+    }
+  }
+}
+
+// Frees wrong pointers of every kind and reports what the allocator said.
+template <class Allocator>
+struct misuse {
+  Allocator heap;
+  gpuheap::free_status* said;
+  GPUHEAP_FN void operator()(unsigned) const {
+    auto* const p = static_cast<char*>(heap.malloc(100));
+    auto* const large = static_cast<char*>(heap.malloc(40000));
+    int local = 0;
+    unsigned n = 0;
+    said[n++] = heap.free(nullptr);
+    said[n++] = heap.free(&local);
+    said[n++] = heap.free(p + 16);                     // inside a slot
+    said[n++] = heap.free(p + 112);                    // a slot never handed out
+    said[n++] = heap.free(large + 16);                 // inside a large block
+    said[n++] = heap.free(large + (1 << 14));          // its second segment
+    said[n++] = heap.free(heap.geometry().base - 16);  // metadata
+    said[n++] = heap.free(p);
+    said[n++] = heap.free(p);  // again
+    said[n++] = heap.free(large);
+    said[n++] = heap.free(large);  // again, its segments are free now
+  }
+};
+
+TEST(ShardedRuns, WrongPointersChangeNothingAndAreNamed) {
+  heap_under_test<plain> heap{1 << 20};
+  using gpuheap::free_status;
+  free_status said[11];
+  gpuheap::launch(1, misuse<plain>{heap.view, said});
+  free_status const expected[11] = {free_status::null,        free_status::foreign, free_status::foreign, free_status::foreign,
+                                    free_status::foreign,     free_status::foreign, free_status::foreign, free_status::done,
+                                    free_status::double_free, free_status::done,    free_status::foreign};
+  for (unsigned i = 0; i < 11; ++i) EXPECT_EQ(said[i], expected[i]) << i;
+  EXPECT_EQ(gpuheap::sharded::verify(heap.view).problem, "");
+}
+
+// All lanes of a warp free one pointer: one wins.
+template <class Allocator>
+struct free_together {
+  Allocator heap;
+  void* p;
+  unsigned* done;
+  GPUHEAP_FN void operator()(unsigned) const {
+    if (heap.free(p) == gpuheap::free_status::done) (void)simt::atomic_ref<unsigned>{*done}.fetch_add(1, simt::relaxed);
+  }
+};
+
+TEST(ShardedRuns, OneOfManySimultaneousFreesOfAPointerIsRight) {
+  for (std::size_t bytes : {16u, 40000u}) {
+    heap_under_test<plain> heap{1 << 20};
+    void* p[4] = {};
+    unsigned count = 0, done = 0;
+    struct one {
+      plain heap;
+      void** p;
+      std::size_t bytes;
+      GPUHEAP_FN void operator()(unsigned) const { *p = heap.malloc(bytes); }
+    };
+    gpuheap::launch(1, one{heap.view, p, bytes});
+    (void)count;
+    gpuheap::launch(64, free_together<plain>{heap.view, p[0], &done});
+    EXPECT_EQ(done, 1u);
+    EXPECT_EQ(gpuheap::sharded::verify(heap.view).problem, "");
+  }
+}
+
+}  // namespace
