@@ -38,8 +38,9 @@ concept source = std::copy_constructible<S> && requires(S const& s, void* p, sim
 // Any source of memory, held by value. Copies share it.
 class resource {
  public:
-  template <source S>
-    requires(!std::same_as<S, resource>)
+  // The first condition comes first: whether a resource is a source asks whether it can be copied, which would ask this constructor again.
+  template <class S>
+    requires(!std::same_as<S, resource>) && source<S>
   resource(S s) : held_{std::make_shared<model<S>>(std::move(s))} {}  // NOLINT(google-explicit-constructor): a source is a resource
 
   // `bytes` > 0. Throws out_of_memory.
