@@ -16,7 +16,7 @@ from gpuheap.executable import build_command, candidates, choose, describe
 from gpuheap.paths import Layout
 from gpuheap.units import format_bytes
 
-OLDEST_TRIED_GCC = (12,)
+OLDEST_GCC = (11,)
 OLDEST_TOOLKIT = (13, 0)  # the oldest that brings CCCL 3.0
 OLDEST_COMPUTE_CAPABILITY = (7, 5)
 OLDEST_CMAKE = (3, 28)  # the first that knows CUDA C++20
@@ -52,8 +52,8 @@ def _compiler(_: Layout) -> list[Finding]:
         version = toolkit.compiler_version(path) if path else None
         if path is None or version is None:
             continue
-        if "clang" not in Path(path).name and toolkit.version_tuple(version) < OLDEST_TRIED_GCC:
-            return [Finding("compiler", "problem", f"{path} {version}", "C++20 needs g++ 12 or newer: apt-get install g++-12, then CXX=g++-12")]
+        if "clang" not in Path(path).name and toolkit.version_tuple(version) < OLDEST_GCC:
+            return [Finding("compiler", "problem", f"{path} {version}", "C++20 needs g++ 11 or newer: apt-get install g++-12, then CXX=g++-12")]
         return [Finding("compiler", "good", f"{path} {version}")]
     if named:
         return [Finding("compiler", "problem", f"CXX is '{named}', which does not run", "unset CXX or name a C++ compiler")]
@@ -91,6 +91,9 @@ def _gpu(_: Layout) -> list[Finding]:
 def _toolkit(_: Layout) -> list[Finding]:
     nvcc = toolkit.find_nvcc()
     if nvcc is None:
+        named = os.environ.get("CUDACXX")
+        if named:
+            return [Finding("toolkit", "problem", f"CUDACXX is '{named}', which does not run", "unset CUDACXX or name an nvcc")]
         level = "problem" if toolkit.gpu_names() else "note"
         return [Finding("toolkit", level, "no nvcc", "install CUDA 13.0 or newer and put nvcc on PATH to build for a GPU")]
     version = toolkit.toolkit_version()

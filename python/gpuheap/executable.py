@@ -38,7 +38,8 @@ def candidates(layout: Layout) -> dict[str, Path]:
         if not os.access(named, os.X_OK) or Path(named).is_dir():
             raise UserError(f"GPUHEAP_BENCH is '{named}', which is not an executable file")
         return {"named": Path(named).resolve()}
-    return {backend: layout.executable(backend) for backend in BACKENDS if os.access(layout.executable(backend), os.X_OK)}
+    built = {backend: [path for path in layout.executables(backend) if os.access(path, os.X_OK)] for backend in BACKENDS}
+    return {backend: paths[0] for backend, paths in built.items() if paths}
 
 
 def describe(path: Path) -> Description:
@@ -69,7 +70,7 @@ def choose(layout: Layout, backend: str | None = None) -> Executable:
         return Executable(found["named"], description, "GPUHEAP_BENCH names it")
     if backend is not None:
         if backend not in found:
-            raise UserError(f"no {backend} executable at {layout.shown(layout.executable(backend))}: build it with `{build_command(backend)}`")
+            raise UserError(f"no {backend} executable at {layout.shown(layout.executables(backend)[0])}: build it with `{build_command(backend)}`")
         description = describe(found[backend])
         _require_device(description)
         return Executable(found[backend], description, "asked for")
@@ -86,7 +87,7 @@ def choose(layout: Layout, backend: str | None = None) -> Executable:
 
 
 def build_command(backend: str) -> str:
-    return f"cmake --preset {backend} && cmake --build build/{backend} --target gpuheap-bench"
+    return f"cmake --preset {backend} && cmake --build --preset {backend} --target gpuheap_bench_{backend}"
 
 
 def exit_words(code: int) -> str:

@@ -37,8 +37,11 @@ class Layout:
     def report(self) -> Path:
         return self.build / "report.html"
 
-    def executable(self, backend: str) -> Path:
-        return self.build / backend / "benchmarks" / "gpuheap-bench"
+    def executables(self, backend: str) -> tuple[Path, ...]:
+        """Where the builds put the executable of a backend, the usual place first."""
+        usual = self.build / backend / "benchmarks" / "gpuheap-bench"
+        # A CUDA build that finds Boost.Context makes the simulated one as well.
+        return (usual, self.build / "cuda" / "benchmarks" / "host" / "gpuheap-bench") if backend == "host" else (usual,)
 
     def shown(self, path: Path) -> str:
         """`path` relative to the current folder or the checkout where that is shorter."""

@@ -19,11 +19,11 @@ def output_of(*command: str) -> str | None:
 
 
 def find_nvcc() -> Path | None:
-    """nvcc from CUDACXX, PATH, CUDA_HOME or /usr/local/cuda, in this order."""
+    """The one that CUDACXX names; without it, that of PATH, CUDA_HOME or /usr/local/cuda, in this order."""
     named = os.environ.get("CUDACXX")
-    on_path = shutil.which(named) if named else shutil.which("nvcc")
-    if on_path:
-        return Path(on_path)
+    on_path = shutil.which(named or "nvcc")
+    if on_path or named:
+        return Path(on_path) if on_path else None
     for home in (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"):
         if home and os.access(Path(home) / "bin" / "nvcc", os.X_OK):
             return Path(home) / "bin" / "nvcc"

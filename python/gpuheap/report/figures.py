@@ -24,6 +24,7 @@ from gpuheap.report.style import look
 from gpuheap.units import format_value
 
 PIXELS_PER_INCH = 96
+INCHES_PER_LETTER = 0.068  # at the size of labels
 AXIS_WORDS = {"bytes": "bytes of a request", "threads": "threads"}
 
 
@@ -106,13 +107,17 @@ def overview_file(lines: Chart, dots: Chart | None, heading: str, note: str) -> 
     width, height = 9.2, 3.7
     with matplotlib.rc_context(_settings("overview", FILE)):
         figure = Figure(figsize=(width, height))
-        grid = figure.add_gridspec(1, 2, width_ratios=(1.3, 1), left=0.07, right=0.985, top=0.80, bottom=0.14, wspace=0.72)
-        axes = figure.add_subplot(grid[0, 0] if dots is not None else grid[0, :])
+        # The names between the two charts get what they need; the charts share the rest.
+        left, right = 0.64, 0.14
+        gap = 0.25 + INCHES_PER_LETTER * (max(len(_end_words(lines, series)) for series in lines.series if series.marks) + _longest_name(dots))
+        room = width - left - right - gap
+        share = 0.58 * room if dots is not None else room
+        axes = figure.add_axes((left / width, 0.14, share / width, 0.66))
         titles = _draw(axes, lines, FILE, suffix="--0")
         axes.set_title(f"{lines.title} by size, {lines.size}", loc="left", fontsize=9)
         _label_ends(axes, lines)
         if dots is not None:
-            beside = figure.add_subplot(grid[0, 1])
+            beside = figure.add_axes(((left + share + gap) / width, 0.14, (room - share) / width, 0.66))
             titles |= _draw(beside, dots, FILE, suffix="--1")
             beside.set_title(f"{dots.case}, {dots.size}", loc="left", fontsize=9)
         figure.text(0.012, 0.955, heading, fontsize=11.5, fontweight="bold", va="top")
@@ -286,11 +291,18 @@ def _label_ends(axes: Axes, chart: Chart) -> None:
             if missing > 0:
                 places[i - 1] -= missing / 2
                 places[i] += missing / 2
-    last = max(chart.xs)
     for place, (_, series) in zip(places, ends, strict=True):
         style = look(series.allocator)
-        shown = f"{series.allocator} {format_value(series.marks[-1].median, chart.metric.unit)}"
-        if series.marks[-1].x != last:
-            shown += f" at {chart.x_words(series.marks[-1].x)}"
         weight = "bold" if style.emphasis else "normal"
-        axes.annotate(shown, (1.03, place), xycoords="axes fraction", va="center", color=style.colour, fontweight=weight, annotation_clip=False)
+        axes.annotate(_end_words(chart, series), (1.03, place), xycoords="axes fraction", va="center", color=style.colour, fontweight=weight, annotation_clip=False)
+
+
+def _end_words(chart: Chart, series: Series) -> str:
+    """`gpuheap 115 µs`; a line that ends early says where."""
+    end = series.marks[-1]
+    words = f"{series.allocator} {format_value(end.median, chart.metric.unit)}"
+    return words if end.x == max(chart.xs) else f"{words} at {chart.x_words(end.x)}"
+
+
+def _longest_name(chart: Chart | None) -> int:
+    return max((len(series.allocator) for series in chart.series), default=0) if chart is not None else 0

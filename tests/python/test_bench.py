@@ -1,0 +1,236 @@
+"""`gpuheap bench`: what lands in the tables, also after crashes, interruptions and new builds."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from conftest import Checkout
+
+from gpuheap.results import COLUMNS, read_table
+
+POINTS_OF_MINI = 5 * 5 + 4 + 2 * 4  # alloc_single with store_only, churn, graph_update; four allocators
+
+
+def statuses(path: Path, allocator: str = "gpuheap") -> list[str]:
+    rows = [row for row in read_table(path) if row.allocator == allocator and row.case == "alloc_single"]
+    return list({row.key: row.status for row in rows}.values())
+
+
+def test_a_suite_fills_a_table_in_the_format_of_the_design(checkout: Checkout) -> None:
+    ran = checkout.gpuheap("bench", "mini")
+    assert ran.returncode == 0, ran.stderr
+    assert f"{POINTS_OF_MINI} points measured" in ran.stdout
+    rows = list(csv.DictReader(checkout.table.open()))
+    assert tuple(rows[0]) == COLUMNS
+    first = rows[0]
+    assert (first["suite"], first["case"], first["allocator"], first["backend"]) == ("mini", "alloc_single", "gpuheap", "host")
+    assert (first["threads"], first["bytes"], first["parameter"], first["metric"], first["unit"]) == ("100", "16", "state=warm", "malloc_us", "us")
+    assert (first["runs"], first["status"]) == ("4", "ok")
+    assert not (checkout.root / "results").exists(), "a simulated run wrote into the GPU tables"
+
+
+def test_simulated_results_are_labelled_and_show_no_times(checkout: Checkout) -> None:
+    out = checkout.gpuheap("bench", "mini").stdout
+    assert "simulated on the CPU" in out
+    assert "µs" not in out
+
+
+def test_unsupported_allocators_stay_in_the_table_with_the_reason(checkout: Checkout) -> None:
+    checkout.gpuheap("bench", "mini/churn")
+    (row,) = [row for row in read_table(checkout.table) if row.allocator == "cuda"]
+    assert (row.status, row.reason) == ("unsupported", "this machine has no built-in device heap")
+    assert not any("churn/cuda" in line for line in checkout.log()), "a process was started for it"
+
+
+def test_gpu_results_go_to_the_gpus_folder_with_its_environment(checkout: Checkout) -> None:
+    checkout.settings["backend"] = "cuda"
+    ran = checkout.gpuheap("bench", "mini", "--allocators", "gpuheap")
+    assert ran.returncode == 0, ran.stderr
+    assert {row.allocator for row in read_table(checkout.gpu_table)} == {"gpuheap", "store_only"}
+    facts = json.loads((checkout.gpu_table.parent / "environment.json").read_text())
+    assert (facts["gpu"]["name"], facts["driver_cuda"], facts["flags"]) == ("NVIDIA H200", "13.0", "-O3")
+    assert {"driver", "toolkit", "commit"} <= set(facts)
+    assert "µs" in ran.stdout
+
+
+def test_baselines_can_be_left_out(checkout: Checkout) -> None:
+    checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap,atomic", "--no-baselines")
+    assert {row.allocator for row in read_table(checkout.table)} == {"gpuheap", "atomic"}
+
+
+def test_the_settings_of_the_command_line_reach_the_executable_and_the_rows(checkout: Checkout) -> None:
+    checkout.gpuheap("bench", "mini/churn", "-a", "gpuheap", "--heap-bytes", "8MiB", "--seed", "9", "--runs", "2")
+    assert checkout.log()[0] == f"start churn/gpuheap skip=0 points=1 heap={8 << 20} seed=9 graph=None"
+    row = read_table(checkout.table)[0]
+    assert (row.parameter, row.runs) == (f"heap={8 << 20};rounds=4;seed=9", 2)
+
+
+def test_a_graph_of_the_user_takes_the_place_of_the_generated_one(checkout: Checkout) -> None:
+    graph = checkout.root / "web.mtx"
+    graph.write_text("%%MatrixMarket\n")
+    checkout.gpuheap("bench", "graph_update", "-a", "gpuheap", "--graph", "web.mtx")
+    log = checkout.log()
+    assert log[0].endswith(f"graph={graph}")
+    assert log[1] == "point graph_update/gpuheap/threads=100,phase=init"
+    assert {row.parameter for row in read_table(checkout.table)} == {"graph=web.mtx;phase=init", "graph=web.mtx;phase=update"}
+
+
+def test_crashes_and_timeouts_are_rows_of_their_own(checkout: Checkout) -> None:
+    checkout.fail(**{"gpuheap/32": "crash", "gpuheap/128": "hang"})
+    ran = checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap", "--timeout", "1")
+    assert ran.returncode == 0
+    assert statuses(checkout.table) == ["ok", "crash", "ok", "timeout", "ok"]
+    assert "crash    alloc_single gpuheap 100 threads, 32 B, state=warm: SIGSEGV" in ran.stdout
+    assert "no result within 1 s" in ran.stdout
+
+
+def test_strict_turns_failures_into_an_exit_code(checkout: Checkout) -> None:
+    checkout.fail(**{"gpuheap/32": "wrong"})
+    assert checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap", "--strict").returncode == 1
+    assert checkout.gpuheap("bench", "churn", "--strict").returncode == 0
+
+
+def test_three_failures_in_a_row_end_a_sweep_and_stay_the_end(checkout: Checkout) -> None:
+    checkout.fail(**{"gpuheap/16": "crash", "gpuheap/32": "crash", "gpuheap/64": "crash"})
+    ran = checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap")
+    assert statuses(checkout.table) == ["crash"] * 3
+    assert statuses(checkout.table, "store_only") == ["ok"] * 5
+    assert "2 not tried after three failures in a row" in ran.stdout
+    checkout.log()
+    checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap")
+    assert checkout.log() == []
+
+
+def test_finished_rows_are_kept_and_skipped(checkout: Checkout) -> None:
+    checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap")
+    before = checkout.table.read_bytes()
+    checkout.log()
+    ran = checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap")
+    assert checkout.log() == []
+    assert checkout.table.read_bytes() == before
+    assert "0 points measured, 10 kept from an earlier run" in ran.stdout
+
+
+def test_a_missing_point_is_measured_and_takes_its_place(checkout: Checkout) -> None:
+    checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap")
+    before = checkout.table.read_text()
+    checkout.log()
+    checkout.table.write_text("".join(line for line in before.splitlines(keepends=True) if ",gpuheap,host,100,64," not in line))
+    checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap")
+    assert checkout.points_run() == ["alloc_single/gpuheap/threads=100,bytes=64,state=warm"]
+    assert checkout.table.read_text() == before
+
+
+def test_more_runs_than_before_are_measured_again(checkout: Checkout) -> None:
+    checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap", "--quick")
+    assert {row.runs for row in read_table(checkout.table)} == {3}
+    checkout.log()
+    checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap")
+    assert len(checkout.points_run()) == 10
+    assert {row.runs for row in read_table(checkout.table)} == {4}
+    checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap", "--quick")
+    assert checkout.points_run() == []
+
+
+def test_fresh_measures_everything_named_again_and_nothing_else(checkout: Checkout) -> None:
+    checkout.gpuheap("bench", "mini")
+    checkout.log()
+    checkout.gpuheap("bench", "mini/churn", "-a", "gpuheap", "--fresh")
+    assert checkout.points_run() == ["churn/gpuheap/threads=100,bytes=1024,rounds=4"]
+    assert len({row.key for row in read_table(checkout.table)}) == POINTS_OF_MINI
+
+
+def test_retry_measures_failed_points_again(checkout: Checkout) -> None:
+    checkout.fail(**{"gpuheap/32": "crash"})
+    checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap")
+    checkout.log()
+    checkout.settings.clear()
+    checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap")
+    assert checkout.points_run() == []
+    checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap", "--retry")
+    assert checkout.points_run() == ["alloc_single/gpuheap/threads=100,bytes=32,state=warm"]
+    assert statuses(checkout.table) == ["ok"] * 5
+
+
+def test_rows_of_another_build_are_measured_again(checkout: Checkout) -> None:
+    checkout.gpuheap("bench", "mini")
+    checkout.log()
+    checkout.build("another build")
+    checkout.gpuheap("bench", "mini/churn")
+    assert len(checkout.points_run()) == 3
+    facts = json.loads((checkout.table.parent / "environment.json").read_text())
+    assert Counter(facts["sweeps"]["mini"]["churn"].values()).total() == 4
+    assert len(facts["builds"]) == 2, "the other cases' rows are of the first build"
+    checkout.gpuheap("bench", "mini")
+    assert len(json.loads((checkout.table.parent / "environment.json").read_text())["builds"]) == 1
+
+
+def test_results_of_two_machines_do_not_mix(checkout: Checkout, error_line) -> None:
+    checkout.gpuheap("bench", "churn", "--output", "here")
+    checkout.settings["backend"] = "cuda"
+    assert "here holds results of the simulator, this is NVIDIA H200" in error_line(checkout.gpuheap("bench", "churn", "--output", "here"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_keeps_finished_rows_and_the_next_run_goes_on(checkout: Checkout, number: signal.Signals) -> None:
+    checkout.fail(**{"gpuheap/64": "hang"})
+    process = checkout.start("bench", "alloc_single", "-a", "gpuheap")
+    deadline = time.monotonic() + 30
+    while not (checkout.log_file.exists() and "bytes=64" in checkout.log_file.read_text()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.kill(process.pid, number)
+    out, errors = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert errors == ""
+    assert "stopped: 2 of 10 points are kept" in out
+    assert statuses(checkout.table) == ["ok", "ok"]
+    checkout.log()
+    checkout.settings.clear()
+    assert checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap").returncode == 0
+    assert len(checkout.points_run()) == 8
+    assert statuses(checkout.table) == ["ok"] * 5
+
+
+def test_two_writers_of_one_folder_are_refused(checkout: Checkout, error_line) -> None:
+    checkout.fail(**{"gpuheap/16": "hang"})
+    process = checkout.start("bench", "alloc_single", "-a", "gpuheap")
+    while not checkout.log_file.exists():
+        time.sleep(0.02)
+    try:
+        assert "another gpuheap bench is writing" in error_line(checkout.gpuheap("bench", "churn"))
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
+
+
+def test_samples_keep_every_run(checkout: Checkout) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    checkout.gpuheap("bench", "churn", "-a", "gpuheap", "--samples")
+    checkout.gpuheap("bench", "churn", "-a", "gpuheap,atomic", "--samples")
+    found = parquet.read_table(checkout.table.with_suffix(".samples.parquet")).to_pylist()
+    assert len(found) == 2 * 2 * 4  # allocators, metrics, runs
+    assert {s["metric"] for s in found} == {"kernel_us", "nulls"}
+    assert found[0]["parameter"] == "rounds=4"
+
+
+def test_a_heap_that_does_not_fit_is_made_smaller_and_labelled(checkout: Checkout) -> None:
+    checkout.settings["device"] = {"name": "small", "total_bytes": 12 << 20, "free_bytes": 12 << 20, "num_sms": 4}
+    ran = checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap", "--no-baselines")
+    assert "alloc_single: a heap of 9 MiB in place of 16 MiB" in ran.stdout
+    assert read_table(checkout.table)[0].parameters["heap"] == str(9 << 20)
+
+
+def test_a_damaged_table_is_refused_before_anything_runs(checkout: Checkout, error_line) -> None:
+    checkout.gpuheap("bench", "churn", "-a", "gpuheap")
+    checkout.log()
+    checkout.table.write_text(checkout.table.read_text()[:-20])
+    assert f"{checkout.table}:3: the line ends in the middle" in error_line(checkout.gpuheap("bench", "churn", "-a", "gpuheap"))
+    assert checkout.log() == []

@@ -1,0 +1,123 @@
+"""The command line: names, mistakes, what is listed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import REPOSITORY, Checkout
+
+ErrorLine = Callable[[subprocess.CompletedProcess[str]], str]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["bench", "mni"], "unknown suite or case 'mni': did you mean 'mini'?"),
+        (["bench", "alloc_singel"], "did you mean 'alloc_single'?"),
+        (["bench", "mini/chrun"], "unknown case of suite mini 'chrun': did you mean 'churn'?"),
+        (["bench", "mni/churn"], "unknown suite 'mni': did you mean 'mini'?"),
+        (["bench", "zzz"], "unknown suite or case 'zzz': there are alloc_single, churn, graph_update, mini"),
+        (["bench", "mini", "-a", "gpuhep"], "unknown allocator 'gpuhep': did you mean 'gpuheap'?"),
+        (["bench", "mini", "-a", "atomic_wrp,cuda"], "did you mean 'atomic_wrap' or 'atomic'?"),
+        (["bench"], "name a suite or a case to run: the suites are mini"),
+        (["bench", "mini", "--backend", "opencl"], "--backend: 'opencl' is neither cuda nor host"),
+        (["bench", "mini", "--heap-bytes", "lots"], "--heap-bytes: 'lots' is not a size"),
+        (["bench", "mini", "--heap-bytes", "0"], "--heap-bytes: a size must be positive"),
+        (["bench", "mini", "--heap-bytes", "1TiB"], "a heap of 1 TiB does not fit: simulator has 4 GiB"),
+        (["bench", "mini", "--graph", "none.mtx"], "--graph: there is no file 'none.mtx'"),
+        (["bench", "churn", "--graph", "log"], "--graph: none of the cases asked for reads a graph"),
+        (["bench", "churn", "-a", "store_only"], "nothing to run"),
+        (["bench", "mini", "--runs", "0"], "--runs"),
+        (["bench", "mini", "--colour"], "No such option: --colour"),
+        (["bnech"], "bnech"),
+        (["list", "--backend", "cuda"], "built for the host backend, not for cuda"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(checkout: Checkout, error_line: ErrorLine, arguments: list[str], complaint: str) -> None:
+    checkout.log_file.write_text("")
+    assert complaint in error_line(checkout.gpuheap(*arguments))
+    assert not (checkout.root / "build").exists(), "something was written"
+
+
+def test_a_bad_graph_is_reported_as_the_executable_says_it_and_leaves_nothing(checkout: Checkout, error_line: ErrorLine) -> None:
+    (checkout.root / "bad.mtx").write_text("x")
+    checkout.settings["faults"] = {"graph_update/gpuheap/threads=100,phase=init": "usage"}
+    ran = checkout.gpuheap("bench", "graph_update", "-a", "gpuheap", "--graph", "bad.mtx")
+    assert "bad.mtx:3: expected 5 entries, found 4" in error_line(ran)
+    assert not checkout.table.exists()
+
+
+def test_list_shows_traits(checkout: Checkout) -> None:
+    out = checkout.gpuheap("list").stdout
+    assert "the gpuheap allocator" in out
+    assert "detects double free" in out
+    assert "unsupported here: this machine has no built-in device heap" in out
+    assert "store_only" in out
+
+
+def test_list_as_json(checkout: Checkout) -> None:
+    said = json.loads(checkout.gpuheap("list", "--json").stdout)
+    assert said["backend"] == "host"
+    assert [a["name"] for a in said["allocators"]] == ["gpuheap", "cuda", "atomic", "atomic_wrap"]
+    assert said["baselines"] == ["store_only"]
+
+
+def test_cuda_is_chosen_where_its_executable_finds_a_device(checkout: Checkout) -> None:
+    del checkout.environment
+    checkout.environment = {"GPUHEAP_BENCH": ""}
+    for backend, device in (("cuda", None), ("host", {"name": "simulator", "total_bytes": 1 << 32, "free_bytes": 1 << 32})):
+        settings = json.dumps({"backend": backend, "device": device, "device_error": "no CUDA-capable device is detected"})
+        path = checkout.root / "build" / backend / "benchmarks" / "gpuheap-bench"
+        path.parent.mkdir(parents=True)
+        path.write_text(f"#!/bin/sh\nFAKE_BENCH='{settings}' exec {checkout.bench} \"$@\"\n")
+        path.chmod(0o755)
+    out = checkout.gpuheap("bench", "churn").stdout
+    assert "on the simulator (the CUDA executable finds no device: no CUDA-capable device is detected)" in out
+    ran = checkout.gpuheap("bench", "churn", "--backend", "cuda")
+    assert ran.returncode == 2
+    assert ran.stderr == "gpuheap: no usable GPU: no CUDA-capable device is detected (see `gpuheap doctor`)\n"
+
+
+def test_without_an_executable_the_error_says_how_to_build_one(checkout: Checkout, error_line: ErrorLine) -> None:
+    checkout.environment = {"GPUHEAP_BENCH": ""}
+    assert "run ./demo, or `cmake --preset host" in error_line(checkout.gpuheap("list"))
+    assert "no cuda executable at build/cuda/benchmarks/gpuheap-bench" in error_line(checkout.gpuheap("list", "--backend", "cuda"))
+
+
+def test_an_executable_that_cannot_describe_itself(checkout: Checkout, error_line: ErrorLine) -> None:
+    checkout.settings["describe"] = "fails"
+    assert "ended with exit code 1: fake: libcuda.so.1 not found" in error_line(checkout.gpuheap("list"))
+    checkout.environment = {"GPUHEAP_BENCH": "/nonexistent"}
+    assert "GPUHEAP_BENCH is '/nonexistent', which is not an executable file" in error_line(checkout.gpuheap("list"))
+
+
+def test_an_executable_that_lacks_a_case_of_the_suite(checkout: Checkout, error_line: ErrorLine) -> None:
+    suite = checkout.root / "benchmarks" / "suites" / "mini.toml"
+    suite.write_text(suite.read_text().replace('"churn"', '"larson"'))
+    assert "has no case 'larson' of suite 'mini': build it again" in error_line(checkout.gpuheap("bench", "mini"))
+
+
+def test_outside_a_checkout(checkout: Checkout, tmp_path: Path, error_line: ErrorLine) -> None:
+    checkout.environment = {"GPUHEAP_ROOT": str(tmp_path / "elsewhere")}
+    assert "holds no benchmarks/suites" in error_line(checkout.gpuheap("bench", "mini"))
+
+
+def test_help_and_version() -> None:
+    for arguments in (["--help"], ["bench", "--help"], ["report", "--help"], ["doctor", "-h"], ["--version"]):
+        ran = subprocess.run(
+            [sys.executable, "-m", "gpuheap", *arguments], cwd=REPOSITORY / "python", capture_output=True, text=True, timeout=60
+        )
+        assert ran.returncode == 0, arguments
+        assert ran.stdout
+
+
+def test_the_version_is_the_librarys() -> None:
+    from gpuheap import __version__
+
+    assert f'GPUHEAP_VERSION_STRING "{__version__}"' in (REPOSITORY / "include" / "gpuheap" / "version.hpp").read_text()
+    assert f'version = "{__version__}"' in (REPOSITORY / "python" / "pyproject.toml").read_text()

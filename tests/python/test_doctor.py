@@ -1,0 +1,88 @@
+"""`gpuheap doctor` on machines that lack something: a PATH of its own with programs that say what is needed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import Checkout
+
+
+@pytest.fixture
+def programs(checkout: Checkout) -> Path:
+    folder = checkout.root / "bin"
+    folder.mkdir()
+    checkout.environment = {"PATH": str(folder), "CUDA_HOME": "", "CUDA_PATH": "", "CUDACXX": "", "CXX": ""}
+    return folder
+
+
+def program(folder: Path, name: str, *lines: str) -> None:
+    """A program that prints something; `"--version:text"` for one argument only."""
+    cases = "\n".join(f"  {line.split(':', 1)[0]}*) echo '{line.split(':', 1)[1]}';;" for line in lines)
+    (folder / name).write_text(f'#!/bin/sh\ncase "$1" in\n{cases}\nesac\n')
+    (folder / name).chmod(0o755)
+
+
+def findings(checkout: Checkout) -> dict[str, dict[str, str]]:
+    said = json.loads(checkout.gpuheap("doctor", "--json").stdout)
+    return {finding["what"]: finding for finding in said}
+
+
+def test_a_machine_with_nothing(checkout: Checkout, programs: Path) -> None:
+    found = findings(checkout)
+    assert (found["compiler"]["level"], found["compiler"]["advice"]) == ("problem", "apt-get install g++")
+    assert found["gpu"]["level"] == "note"
+    assert "kernels run in the simulator" in found["gpu"]["advice"]
+    assert found["backend"]["text"] == "host: GPUHEAP_BENCH names it"
+
+
+def test_an_old_compiler(checkout: Checkout, programs: Path) -> None:
+    program(programs, "g++", "-dump:9.4.0")
+    found = findings(checkout)["compiler"]
+    assert found["level"] == "problem"
+    assert "g++ 11 or newer" in found["advice"]
+
+
+def test_a_compiler_named_by_cxx_that_is_not_there(checkout: Checkout, programs: Path) -> None:
+    checkout.environment["CXX"] = "icpx"
+    assert findings(checkout)["compiler"]["text"] == "CXX is 'icpx', which does not run"
+
+
+def test_an_nvcc_named_by_cudacxx_that_is_not_there(checkout: Checkout, programs: Path) -> None:
+    checkout.environment["CUDACXX"] = str(programs / "nvcc")
+    assert findings(checkout)["toolkit"]["level"] == "problem"
+
+
+def test_a_driver_that_is_too_old(checkout: Checkout, programs: Path) -> None:
+    program(programs, "nvidia-smi", "--query-gpu=name:NVIDIA H200", "--query-gpu=driver_version:535.104.05", ":Driver Version: 535.104.05  CUDA Version: 12.2")
+    found = findings(checkout)
+    assert found["gpu"]["text"] == "NVIDIA H200"
+    assert (found["driver"]["level"], found["driver"]["text"]) == ("problem", "535.104.05 supports CUDA 12.2")
+    assert "install driver 580 or newer" in found["driver"]["advice"]
+
+
+def test_an_executable_that_the_driver_cannot_run(checkout: Checkout, programs: Path) -> None:
+    checkout.settings = {"backend": "cuda", "device": None, "device_error": "CUDA driver version is insufficient for CUDA runtime version"}
+    ran = checkout.gpuheap("doctor")
+    assert ran.returncode == 1
+    assert "problem  executable" in ran.stdout
+    assert "the driver is older than the toolkit that built it" in ran.stdout
+
+
+def test_everything_there(checkout: Checkout, programs: Path) -> None:
+    program(programs, "nvidia-smi", "--query-gpu=name:NVIDIA H200", "--query-gpu=driver_version:580.65.06", ":CUDA Version: 13.0")
+    program(programs, "g++", "-dump:13.3.0")
+    program(programs, "cmake", "--version:cmake version 4.1.0")
+    program(programs, "nvcc", "--version:Cuda compilation tools, release 13.0, V13.0.88")
+    checkout.settings = {"backend": "cuda"}
+    ran = checkout.gpuheap("doctor")
+    assert ran.returncode == 0
+    assert {finding["level"] for finding in findings(checkout).values()} == {"good"}
+    assert "CUDA 13.0.88" in ran.stdout
+    assert "149 GiB free of 150 GiB" in ran.stdout
+
+
+def test_every_finding_is_one_line(checkout: Checkout) -> None:
+    said = json.loads(checkout.gpuheap("doctor", "--json").stdout)
+    assert len(checkout.gpuheap("doctor").stdout.splitlines()) == len(said)

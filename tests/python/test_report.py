@@ -1,0 +1,200 @@
+"""The report: what it shows, that it needs nothing else, and that simulated times stay away from measured ones."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from conftest import Checkout
+
+from gpuheap.catalogue import ALLOCATORS, BASELINES
+from gpuheap.report.style import MARKER_PATHS, look
+
+VOID = {"meta", "link", "br", "img", "input", "path", "use", "hr"}
+
+
+class Page(HTMLParser):
+    """The parts of a page that the tests look at."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.references: list[str] = []
+        self.words: dict[str, str] = {"": ""}
+        self.svgs_in: dict[str, int] = {}
+        self.open: list[str] = []
+        self._section = ""
+        self.feed(text)
+        assert self.open == [], f"unclosed: {self.open}"
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        if tag not in VOID:
+            self.open.append(tag)
+        found = dict(attributes)
+        self.ids += [found["id"] or ""] if "id" in found else []
+        if tag == "section":
+            self._section = found.get("id") or ""
+        if tag == "figure":
+            self.svgs_in[self._section] = self.svgs_in.get(self._section, 0) + 1
+        for name in ("href", "xlink:href", "src", "srcset", "data", "action"):
+            if found.get(name):
+                (self.links if tag == "a" else self.references).append(found[name] or "")
+
+    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attributes)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in VOID:
+            return
+        assert self.open and self.open[-1] == tag, f"</{tag}> closes {self.open[-3:]}"
+        self.open.pop()
+
+    def handle_data(self, data: str) -> None:
+        self.words[self._section] = self.words.get(self._section, "") + " ".join(data.split()) + " "
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tables of a GPU, one point of them failed, and of the simulator."""
+    checkout = Checkout(tmp_path_factory.mktemp("results"))
+    checkout.settings["backend"] = "cuda"
+    checkout.fail(**{"cuda/256": "crash"})
+    assert checkout.gpuheap("bench", "mini").returncode == 0
+    checkout.settings.clear()
+    checkout.fail(**{"atomic/32": "wrong"})
+    assert checkout.gpuheap("bench", "mini").returncode == 0
+    return checkout.root
+
+
+@pytest.fixture
+def filled(checkout: Checkout, results: Path) -> Checkout:
+    """A checkout that holds them."""
+    for folder in ("results", "build"):
+        shutil.copytree(results / folder, checkout.root / folder)
+    return checkout
+
+
+def report(checkout: Checkout) -> Page:
+    ran = checkout.gpuheap("report")
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout == "report: build/report.html\n"
+    return Page((checkout.root / "build" / "report.html").read_text())
+
+
+def test_the_page_is_well_formed_and_needs_nothing_else(filled: Checkout) -> None:
+    page = report(filled)
+    text = (filled.root / "build" / "report.html").read_text()
+    assert not re.search(r"https?:|//[a-z]|@import|url\((?!#)", text.replace("// Shows", ""))
+    assert all(reference.startswith("#") for reference in page.references + page.links)
+    assert len(set(page.ids)) == len(page.ids)
+    assert {link[1:] for link in page.links} <= set(page.ids)
+
+
+def test_gpu_results_come_first_with_medians_and_ratios(filled: Checkout) -> None:
+    page = report(filled)
+    assert list(page.words)[1:3] == ["nvidia-h200", "simulated"]
+    words = page.words["nvidia-h200"]
+    assert "NVIDIA H200" in words
+    assert "measured on a GPU" in words
+    assert re.search(r"[0-9.]+× (faster|slower)", words)
+    assert re.search(r"[0-9.]+ µs", words)
+    assert all(name in words for name in ("alloc_single", "churn", "graph_update", "store_only"))
+
+
+def test_failures_are_listed_not_hidden(filled: Checkout) -> None:
+    page = report(filled)
+    assert "cuda, alloc_single 100 threads, 256 B, state=warm: SIGSEGV" in page.words["nvidia-h200"]
+    assert "atomic, alloc_single 100 threads, 32 B, state=warm: wrong, as asked" in page.words["simulated"]
+
+
+def test_simulated_results_have_no_figures_and_say_what_they_are(filled: Checkout) -> None:
+    page = report(filled)
+    assert page.svgs_in == {"nvidia-h200": 5}  # malloc and free, churn, build and updates
+    words = page.words["simulated"]
+    assert "simulated on the CPU" in words
+    assert "28 of 29 points passed; 8 are unsupported in the simulator" in words
+    assert "not comparable with a GPU" in words
+
+
+def test_the_environment_is_told(filled: Checkout) -> None:
+    words = report(filled).words["nvidia-h200"]
+    assert "Compute capability 9.0" in words
+    assert "Flags -O3" in words
+
+
+def test_a_report_of_the_simulator_alone(checkout: Checkout) -> None:
+    checkout.gpuheap("bench", "churn")
+    page = report(checkout)
+    assert "this checkout holds no GPU results" in page.words[""]
+    assert page.svgs_in == {}
+
+
+def test_a_report_of_nothing(checkout: Checkout) -> None:
+    assert "There are no results yet" in report(checkout).words[""]
+
+
+def test_texts_of_a_table_are_escaped(checkout: Checkout) -> None:
+    checkout.settings["backend"] = "cuda"
+    checkout.gpuheap("bench", "churn", "-a", "gpuheap")
+    table = checkout.gpu_table
+    table.write_text(table.read_text() + "mini,churn,halloc,cuda,100,1024,reason=<script>x</script>,,,,,,,,,,0,crash\n")
+    report(checkout)
+    assert "<script>x" not in (checkout.root / "build" / "report.html").read_text()
+
+
+def test_a_table_out_of_format_is_named(filled: Checkout, error_line: Callable[[subprocess.CompletedProcess[str]], str]) -> None:
+    filled.gpu_table.write_text(filled.gpu_table.read_text().replace(",us,", ",s,", 1))
+    assert f"{filled.gpu_table}:2: unit of malloc_us is 's', expected 'us'" in error_line(filled.gpuheap("report"))
+
+
+def test_further_folders_of_tables(checkout: Checkout) -> None:
+    checkout.settings["backend"] = "cuda"
+    checkout.gpuheap("bench", "churn", "-a", "gpuheap", "--output", "elsewhere")
+    assert checkout.gpuheap("report", "--results", "elsewhere", "-o", "page.html").returncode == 0
+    assert "NVIDIA H200" in (checkout.root / "page.html").read_text()
+
+
+def test_figures_are_files_that_stand_alone(filled: Checkout) -> None:
+    suite = filled.root / "benchmarks" / "suites" / "mini.toml"
+    suite.write_text(suite.read_text().replace('name = "mini"', 'name = "quick"'))
+    filled.settings["backend"] = "cuda"
+    filled.gpuheap("bench", "quick")
+    ran = filled.gpuheap("report", "--figures", "figures")
+    assert ran.returncode == 0, ran.stderr
+    paths = [filled.root / line for line in ran.stdout.splitlines()]
+    assert {path.name for path in paths} >= {"quick.svg", "quick-alloc_single.svg", "quick-churn.svg"}
+    for path in paths:
+        root = ET.parse(path).getroot()
+        assert root.get("width") and root.get("viewBox")
+        references = [value for part in root.iter() for name, value in part.attrib.items() if name.endswith("href")]
+        assert all(reference.startswith("#") for reference in references)
+    words = (filled.root / "figures" / "quick.svg").read_text()
+    assert "gpuheap" in words and "NVIDIA H200" in words and "churn" in words
+
+
+def test_figures_do_not_change_when_drawn_again(filled: Checkout) -> None:
+    for folder in ("one", "two"):
+        filled.gpuheap("report", "--figures", folder)
+    for path in (filled.root / "one").rglob("*.svg"):
+        assert path.read_bytes() == (filled.root / "two" / path.relative_to(filled.root / "one")).read_bytes()
+
+
+def test_figures_show_measured_times_only(checkout: Checkout, error_line: Callable[[subprocess.CompletedProcess[str]], str]) -> None:
+    checkout.gpuheap("bench", "churn")
+    assert "no GPU results in results" in error_line(checkout.gpuheap("report", "--figures", "figures"))
+
+
+def test_every_allocator_has_a_look_of_its_own() -> None:
+    names = [*ALLOCATORS, *BASELINES]
+    assert len({(look(name).colour, look(name).marker) for name in names}) == len(names) == 29
+    assert all(look(name).marker in MARKER_PATHS for name in [*names, "some_new_allocator"])
+    assert look("some_new_allocator") == look("some_new_allocator")

@@ -1,0 +1,122 @@
+"""The results format: what the reader takes, and what it refuses with which words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpuheap.protocol import Measurement, PointResult
+from gpuheap.results import COLUMNS, ResultsError, Table, format_row, parse_row, read_table, rows_of, summarise
+from gpuheap.suites import make_point
+
+HEADER = ",".join(COLUMNS)
+GOOD = "quick,alloc_single,gpuheap,cuda,1000,16,state=warm,malloc_us,us,2,2,0.5,1.1,2.9,1,3,10,ok"
+POINT = make_point({"threads": 1000, "bytes": 16, "state": "warm"})
+
+
+def write(path: Path, *lines: str, end: str = "\n") -> Path:
+    path.write_text("\n".join([HEADER, *lines]) + end)
+    return path
+
+
+def test_the_columns_are_those_of_the_design() -> None:
+    assert HEADER == "suite,case,allocator,backend,threads,bytes,parameter,metric,unit,mean,median,stddev,p5,p95,min,max,runs,status"
+
+
+def test_a_row_reads_back_as_it_was_written() -> None:
+    assert format_row(parse_row(GOOD)) == GOOD + "\n"
+
+
+def test_rows_of_a_point_read_back(tmp_path: Path) -> None:
+    result = PointResult("ok", "", (Measurement("malloc_us", "us", (3.0, 1.0, 2.0)), Measurement("nulls", "count", (0.0, 0.0, 0.0))))
+    table = Table(tmp_path / "quick.csv")
+    table.append(rows_of("quick", "alloc_single", "gpuheap", "cuda", POINT, "seed=7", result))
+    malloc, nulls = read_table(table.path)
+    assert (malloc.metric, malloc.statistics and malloc.statistics.median, malloc.runs) == ("malloc_us", 2.0, 3)
+    assert nulls.parameter == "seed=7;state=warm"
+
+
+def test_a_reason_with_separators_stays_one_value(tmp_path: Path) -> None:
+    table = Table(tmp_path / "quick.csv")
+    table.append(rows_of("quick", "churn", "atomic", "cuda", POINT, "", PointResult("unsupported", 'no; "never", x=1\nand more')))
+    (row,) = read_table(table.path)
+    assert row.reason == 'no, "never", x=1 and more'
+    assert row.key[6] == "state=warm"
+    assert (row.metric, row.statistics, row.runs) == ("", None, 0)
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        (GOOD.rsplit(",", 1)[0], "expected 18 fields, got 17"),
+        (GOOD + ",", "expected 18 fields, got 19"),
+        (GOOD.replace("malloc_us", "malloc_ms"), "unknown metric 'malloc_ms'"),
+        (GOOD.replace(",us,", ",ms,"), "unit of malloc_us is 'ms', expected 'us'"),
+        (GOOD.replace(",ok", ",fine"), "status is 'fine'"),
+        (GOOD.replace("cuda", "opencl"), "backend is 'opencl'"),
+        (GOOD.replace("1000", "many"), "threads is 'many', expected a whole number"),
+        (GOOD.replace("1000", "-1"), "threads is '-1', expected a whole number"),
+        (GOOD.replace("state=warm", "warm"), "parameter 'warm' is not key=value"),
+        (GOOD.replace("state=warm", "a=1;a=2"), "has a key twice"),
+        (GOOD.replace(",us,2,", ",us,,"), "mean is '', expected a number"),
+        (GOOD.replace(",us,2,", ",us,nan,"), "mean is not finite"),
+        (GOOD.replace(",1,3,10", ",1,2,10"), "expected min <= p5"),
+        (GOOD.replace("0.5", "-0.5"), "stddev is negative"),
+        (GOOD.replace(",10,ok", ",0,ok"), "runs is 0, which does not fit the numbers"),
+        (GOOD.replace("gpuheap", ""), "allocator is '', expected a name"),
+        (GOOD.replace("gpuheap", "<b>"), "allocator is '<b>', expected a name"),
+        (GOOD.replace("malloc_us,us", ","), "unknown metric ''"),
+        ("", "expected 18 fields, got 0"),
+    ],
+)
+def test_a_bad_line_is_named_with_file_and_number(tmp_path: Path, line: str, complaint: str) -> None:
+    path = write(tmp_path / "quick.csv", GOOD.replace("1000", "2000"), line)
+    with pytest.raises(ResultsError) as error:
+        read_table(path)
+    assert str(error.value).startswith(f"{path}:3: ")
+    assert complaint in str(error.value)
+
+
+def test_other_columns_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "quick.csv"
+    path.write_text(HEADER.replace("median", "middle") + "\n")
+    with pytest.raises(ResultsError, match=r"quick\.csv:1: expected the columns"):
+        read_table(path)
+
+
+def test_a_half_line_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "quick.csv", GOOD, GOOD[:40], end="")
+    with pytest.raises(ResultsError, match=r"quick\.csv:3: the line ends in the middle"):
+        read_table(path)
+
+
+def test_a_measurement_stands_once(tmp_path: Path) -> None:
+    path = write(tmp_path / "quick.csv", GOOD, GOOD.replace("malloc_us", "free_us"), GOOD)
+    with pytest.raises(ResultsError, match=r"quick\.csv:4: the same measurement is in line 2"):
+        read_table(path)
+
+
+def test_a_point_has_one_status(tmp_path: Path) -> None:
+    path = write(tmp_path / "quick.csv", GOOD, GOOD.replace("malloc_us", "free_us").replace(",ok", ",wrong"))
+    with pytest.raises(ResultsError, match=r"quick\.csv:3: status is wrong, but ok"):
+        read_table(path)
+
+
+def test_a_point_is_appended_in_one_write_and_the_rest_untouched(tmp_path: Path) -> None:
+    path = write(tmp_path / "quick.csv", GOOD)
+    before = path.read_bytes()
+    Table(path).append(rows_of("quick", "alloc_single", "atomic", "cuda", POINT, "", PointResult("timeout", "no result within 2 s")))
+    assert path.read_bytes().startswith(before)
+    assert len(read_table(path)) == 2
+
+
+def test_statistics_of_a_single_run() -> None:
+    found = summarise([7.0])
+    assert (found.mean, found.median, found.stddev, found.p5, found.p95) == (7, 7, 0, 7, 7)
+
+
+def test_percentiles_are_interpolated() -> None:
+    found = summarise([float(n) for n in range(21)])
+    assert (found.p5, found.median, found.p95) == (1.0, 10.0, 19.0)
+    assert found.stddev == pytest.approx(6.2048368)

@@ -1,0 +1,134 @@
+"""One sweep against an executable that misbehaves in every way that the runner has to survive."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from conftest import Checkout
+
+from gpuheap.errors import UserError
+from gpuheap.protocol import PointResult
+from gpuheap.runner import PointBegan, PointEnded, Sweep, SweepCutShort, run_sweep
+from gpuheap.suites import make_point
+
+SIZES = (16, 32, 64, 128, 256)
+POINTS = tuple(make_point({"threads": 100, "bytes": size, "state": "warm"}) for size in SIZES)
+
+
+@pytest.fixture
+def bench(checkout: Checkout, monkeypatch: pytest.MonkeyPatch) -> Checkout:
+    monkeypatch.setenv("FAKE_BENCH_LOG", str(checkout.log_file))
+    return checkout
+
+
+def run(bench: Checkout, monkeypatch: pytest.MonkeyPatch, faults: dict[int, str], timeout_s: float = 20, **more: object) -> list[object]:
+    bench.fail(**{f"gpuheap/{size}": fault for size, fault in faults.items()})
+    monkeypatch.setenv("FAKE_BENCH", json.dumps(bench.settings))
+    sweep = Sweep("alloc_single", "gpuheap", POINTS, 1 << 24, 3, timeout_s, 1, **more)  # type: ignore[arg-type]
+    return list(run_sweep(bench.bench, sweep))
+
+
+def statuses(events: list[object]) -> list[str]:
+    return [event.result.status for event in events if isinstance(event, PointEnded)]
+
+
+def reason(events: list[object], index: int) -> str:
+    return next(event.result.reason for event in events if isinstance(event, PointEnded) and event.index == index)
+
+
+def processes(bench: Checkout) -> list[str]:
+    return [line for line in bench.log() if line.startswith("start ")]
+
+
+def test_a_sweep_without_faults_is_one_process(bench: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
+    events = run(bench, monkeypatch, {})
+    assert statuses(events) == ["ok"] * 5
+    assert [event.index for event in events if isinstance(event, PointBegan)] == [0, 1, 2, 3, 4]
+    assert len(processes(bench)) == 1
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "words"),
+    [
+        ("crash", "crash", "SIGSEGV"),
+        ("exit3", "crash", "exit code 3: fake: the device failed"),
+        ("half", "crash", "SIGABRT"),
+        ("garbage", "crash", "broke the protocol: not JSON"),
+        ("unit", "crash", "broke the protocol: malloc_us is in us"),
+        ("silent", "crash", "ended without a result"),
+        ("early", "crash", "SIGSEGV"),
+    ],
+)
+def test_the_point_that_dies_is_recorded_and_the_next_ones_run(
+    bench: Checkout, monkeypatch: pytest.MonkeyPatch, fault: str, status: str, words: str
+) -> None:
+    events = run(bench, monkeypatch, {64: fault})
+    assert statuses(events) == ["ok", "ok", status, "ok", "ok"]
+    assert words in reason(events, 2)
+    started = processes(bench)
+    assert len(started) == 2
+    assert "skip=3" in started[1]
+
+
+def test_a_hanging_point_is_ended_at_its_limit(bench: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = time.monotonic()
+    events = run(bench, monkeypatch, {32: "hang"}, timeout_s=0.7)
+    assert statuses(events) == ["ok", "timeout", "ok", "ok", "ok"]
+    assert reason(events, 1) == "no result within 0.7 s"
+    assert time.monotonic() - before < 10
+
+
+@pytest.mark.parametrize("fault", ["wrong", "unsupported"])
+def test_what_the_executable_reports_itself_needs_no_restart(bench: Checkout, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
+    events = run(bench, monkeypatch, {64: fault})
+    assert statuses(events) == ["ok", "ok", fault, "ok", "ok"]
+    assert reason(events, 2) == f"{fault}; as asked"
+    assert len(processes(bench)) == 1
+
+
+def test_other_output_is_passed_over(bench: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert statuses(run(bench, monkeypatch, {64: "noise"})) == ["ok"] * 5
+
+
+def test_three_failures_in_a_row_end_the_sweep(bench: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
+    events = run(bench, monkeypatch, {32: "crash", 64: "wrong", 128: "exit3"})
+    assert statuses(events) == ["ok", "crash", "wrong", "crash"]
+    assert events[-1] == SweepCutShort(1)
+
+
+def test_unsupported_points_end_no_sweep(bench: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
+    events = run(bench, monkeypatch, {16: "unsupported", 32: "unsupported", 64: "unsupported", 128: "unsupported"})
+    assert statuses(events) == ["unsupported"] * 4 + ["ok"]
+
+
+def test_finished_points_are_not_run_but_count_as_failures_in_a_row(bench: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
+    ok, crash = PointResult("ok"), PointResult("crash")
+    events = run(bench, monkeypatch, {}, finished={0: ok, 3: ok})
+    assert [event.index for event in events if isinstance(event, PointEnded)] == [1, 2, 4]
+    assert "points=3" in processes(bench)[0]
+    events = run(bench, monkeypatch, {64: "crash"}, finished={0: crash, 1: crash})
+    assert statuses(events) == ["crash"]
+    assert events[-1] == SweepCutShort(2)
+
+
+def test_a_usage_error_of_the_executable_is_the_users(bench: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UserError, match="expected 5 entries, found 4"):
+        run(bench, monkeypatch, {16: "usage"})
+
+
+def test_closing_the_iterator_ends_the_process(bench: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.fail(**{"gpuheap/16": "hang"})
+    monkeypatch.setenv("FAKE_BENCH", json.dumps(bench.settings))
+    before = time.monotonic()
+    with closing(run_sweep(bench.bench, Sweep("alloc_single", "gpuheap", POINTS, 1 << 24, 3, 60, 1))) as events:
+        assert next(events) == PointBegan(0)
+    assert time.monotonic() - before < 5
+
+
+def test_an_executable_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="cannot be run"):
+        list(run_sweep(tmp_path / "none", Sweep("alloc_single", "gpuheap", POINTS, 1, 1, 1, 1)))

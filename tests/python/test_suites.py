@@ -1,0 +1,86 @@
+"""Suite files: what they mean, and what is said about mistakes in them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conftest import REPOSITORY, SUITE
+
+from gpuheap.errors import UserError
+from gpuheap.paths import Layout
+from gpuheap.results import COLUMNS
+from gpuheap.suites import Suite, load_suite, load_suites, select
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Suite:
+    (tmp_path / "mini.toml").write_text(SUITE)
+    return load_suite(tmp_path / "mini.toml")
+
+
+def test_points_are_all_combinations_the_last_axis_fastest(suite: Suite) -> None:
+    points = suite.case("graph_update", "cuda").points()
+    assert [point.argument for point in points] == [
+        "threads=100,edge_factor=2,phase=init,scale=4",
+        "threads=100,edge_factor=2,phase=update,scale=4",
+    ]
+    assert points[0].parameter == "edge_factor=2;phase=init;scale=4"
+
+
+def test_host_overrides_what_it_names(suite: Suite) -> None:
+    assert suite.case("alloc_single", "cuda").heap_bytes == 1 << 30
+    assert suite.case("alloc_single", "host").heap_bytes == 1 << 24
+    assert suite.case("alloc_single", "host").runs == 4
+
+
+def test_a_cut_keeps_the_ends_of_each_axis(suite: Suite) -> None:
+    case = suite.case("alloc_single", "cuda").cut()
+    assert (case.axes["bytes"], case.runs) == ((16, 256), 3)
+    assert case.headline_point().bytes == 16
+
+
+def test_cases_and_suites_are_chosen_by_name(suite: Suite) -> None:
+    suites = {"mini": suite}
+    assert select(suites, ["mini"]) == [(suite, ("alloc_single", "churn", "graph_update"))]
+    assert select(suites, ["graph_update", "mini/alloc_single"]) == [(suite, ("alloc_single", "graph_update"))]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ('name = "mini"', "", "suite.name is missing"),
+        ("heap_bytes = \"16MiB\"", "heap = 3", "unknown key 'heap'"),
+        ("runs = 4", "runs = 0", "runs must be a positive whole number"),
+        ("runs = 4", "runs = 2.5", "runs must be a positive whole number"),
+        ("timeout_s = 20", "timeout_s = -1", "timeout_s must be a positive number"),
+        ("bytes = [16, 32", "bytes = [0, 32", "axis 'bytes' must be a list of positive whole numbers"),
+        ("bytes = [16, 32", "bytes = [32, 32", "axis 'bytes' has a value twice"),
+        ('state = ["warm"]', 'state = ["warm;cold"]', "must not contain any of , ; ="),
+        ("headline = { bytes = 64 }", "headline = { bytes = 65 }", "headline bytes=65 is not on that axis"),
+        ("headline = { bytes = 64 }", "headline = { page = 64 }", "unknown key 'page'"),
+        ('"malloc_us", "free_us"', '"malloc_us", "fre_us"', "unknown metric 'fre_us': did you mean 'free_us'"),
+        ('heap_bytes = "1GiB"', 'heap_bytes = "1 gigabyte"', "'1 gigabyte' is not a size"),
+        ("[[case]]", "[[case]", "(at line"),
+        ('name = "churn"', 'name = "alloc_single"', "case 'alloc_single' comes twice"),
+    ],
+)
+def test_a_mistake_is_named_with_the_file(tmp_path: Path, old: str, new: str, complaint: str) -> None:
+    path = tmp_path / "mini.toml"
+    path.write_text(SUITE.replace(old, new, 1))
+    with pytest.raises(UserError) as error:
+        load_suite(path)
+    assert str(path) in str(error.value)
+    assert complaint in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_the_suites_of_the_repository_read() -> None:
+    suites = load_suites(Layout(REPOSITORY))
+    assert set(suites["quick"].cases) == {"alloc_single", "alloc_warp", "alloc_mixed", "alloc_scaling", "churn", "graph_update"}
+    for suite in suites.values():
+        for backends in suite.cases.values():
+            for case in backends.values():
+                assert case.metrics, f"{suite.name}: {case.name} names no metrics"
+                assert case.headline_point() in case.points()
+                assert not set(case.axes) & (set(COLUMNS) - {"threads", "bytes"}), f"{suite.name}: {case.name} has an axis named like a column"
