@@ -9,6 +9,9 @@ function(gpuheap_warnings target)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
     list(APPEND warnings -Wno-restrict)  # GCC bug 105651: "text" + std::string
   endif()
+  if(GPUHEAP_SANITIZE)
+    list(APPEND warnings -Wno-maybe-uninitialized)  # false positives in instrumented code: see GCC's manual on -fsanitize
+  endif()
   string(REPLACE ";" "," nvcc_warnings "${warnings}")
   target_compile_options(
     ${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${warnings};-Werror>"
