@@ -37,49 +37,51 @@ struct churn_blocks {
   bool whole_contents;  // write and check every 8-byte word of a block; otherwise the first and the last
   churn_tally* tally;
 
-  struct live_block {
-    simt::uint64_t* words;
-    simt::uint32_t num_words;
+  // The request of a thread's n-th pass: its size and what its owner writes into it follow from its number alone, so that only pointers are
+  // kept.
+  struct request_facts {
     simt::uint64_t tag;
+    simt::uint32_t bytes;
+    [[nodiscard]] GPUHEAP_FN simt::uint32_t num_words() const { return bytes / 8; }
   };
+  [[nodiscard]] GPUHEAP_FN request_facts request(unsigned thread, unsigned pass) const {
+    simt::uint64_t const n = simt::uint64_t{thread} * rounds + pass;
+    return {random.bits(n), churn_smallest_bytes + random.below(n, largest - churn_smallest_bytes + 1)};
+  }
+  [[nodiscard]] GPUHEAP_FN simt::uint32_t stride(simt::uint32_t num_words) const { return whole_contents ? 1 : num_words - 1; }
 
-  GPUHEAP_FN simt::uint32_t stride(simt::uint32_t num_words) const { return whole_contents ? 1 : num_words - 1; }
-
-  GPUHEAP_FN live_block request(simt::uint64_t n, churn_tally& mine) const {
-    simt::uint32_t const bytes = churn_smallest_bytes + random.below(n, largest - churn_smallest_bytes + 1);
-    auto const words = static_cast<simt::uint64_t*>(heap.malloc(bytes));
-    live_block const block{words, bytes / 8, random.bits(n) | 1};
-    if (words == nullptr) {
-      ++mine.nulls;
-      return block;
-    }
-    mine.misaligned += reinterpret_cast<simt::uintptr_t>(words) % Ref::allocator_type::traits.min_alignment != 0;
-    // Ends: once for each word that is checked.
-    for (simt::uint32_t w = 0; w < block.num_words; w += stride(block.num_words)) words[w] = block.tag * (w + 1);
-    return block;
+  // relaxed: tallies that the host reads after the kernel. Rare, so each is added where it happens.
+  GPUHEAP_FN static void count(simt::uint64_t& what, simt::uint32_t more) {
+    if (more != 0) simt::atomic_ref<simt::uint64_t>{what}.fetch_add(more, simt::relaxed);
   }
 
-  GPUHEAP_FN void give_back(live_block const& block, churn_tally& mine) const {
-    if (block.words == nullptr) return;
+  GPUHEAP_FN simt::uint64_t* take(request_facts const& r) const {
+    auto const words = static_cast<simt::uint64_t*>(heap.malloc(r.bytes));
+    count(tally->nulls, words == nullptr);
+    if (words == nullptr) return nullptr;
+    count(tally->misaligned, reinterpret_cast<simt::uintptr_t>(words) % Ref::allocator_type::traits.min_alignment != 0);
     // Ends: once for each word that is checked.
-    for (simt::uint32_t w = 0; w < block.num_words; w += stride(block.num_words)) mine.lost += block.words[w] != block.tag * (w + 1);
-    heap.free(block.words);
+    for (simt::uint32_t w = 0; w < r.num_words(); w += stride(r.num_words())) words[w] = r.tag + w;
+    return words;
+  }
+
+  GPUHEAP_FN void give_back(simt::uint64_t* words, request_facts const& r) const {
+    simt::uint32_t lost = 0;
+    // Ends: once for each word that is checked.
+    for (simt::uint32_t w = 0; w < r.num_words(); w += stride(r.num_words())) lost += words[w] != r.tag + w;
+    count(tally->lost, lost);
+    heap.free(words);
   }
 
   GPUHEAP_FN void operator()(unsigned thread) const {
-    churn_tally mine;
-    live_block live[live_blocks] = {};
+    simt::uint64_t* live[live_blocks] = {};  // the oldest first
     // Ends: after rounds + live_blocks passes.
     for (unsigned pass = 0; pass < rounds + live_blocks; ++pass) {
-      give_back(live[0], mine);
-      // Ends: three times. The indices are constants, so that the blocks stay in registers.
+      if (live[0] != nullptr) give_back(live[0], request(thread, pass - live_blocks));
+      // Ends: three times. The indices are constants, so that the pointers stay in registers.
       for (unsigned i = 0; i + 1 < live_blocks; ++i) live[i] = live[i + 1];
-      live[live_blocks - 1] = pass < rounds ? request(simt::uint64_t{thread} * rounds + pass, mine) : live_block{};
+      live[live_blocks - 1] = pass < rounds ? take(request(thread, pass)) : nullptr;
     }
-    // relaxed: tallies that the host reads after the kernel.
-    if (mine.nulls != 0) simt::atomic_ref<simt::uint64_t>{tally->nulls}.fetch_add(mine.nulls, simt::relaxed);
-    if (mine.lost != 0) simt::atomic_ref<simt::uint64_t>{tally->lost}.fetch_add(mine.lost, simt::relaxed);
-    if (mine.misaligned != 0) simt::atomic_ref<simt::uint64_t>{tally->misaligned}.fetch_add(mine.misaligned, simt::relaxed);
   }
 };
 
