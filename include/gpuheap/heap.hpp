@@ -181,9 +181,10 @@ class heap {
     try {
       simt::synchronize(stream);
     } catch (error const& stopped) {
-      throw_last_words(stopped);
+      throw_last_words(stopped.what());
       throw;
     }
+    throw_last_words("the launch has failed already");  // where launches wait for their kernels
     statistics const now = stats(stream);
     exhaustion what{.failed_requests = now.failed_requests - seen_.failed_requests, .first = now.first_failure, .stats = now};
     std::uint64_t const refused = now.double_frees - seen_.double_frees + now.foreign_frees - seen_.foreign_frees;
@@ -292,12 +293,15 @@ class heap {
     return copy;
   }
 
-  void throw_last_words(error const& stopped) const {
+  // Throws what a kernel left before it stopped, if one did; once.
+  void throw_last_words(char const* how) {
     if (final_.base() == nullptr) return;
     auto& final = *static_cast<last_words*>(final_.base());
     // acquire: pairs with the release in stop_exhausted(); the request is read after it.
     if (simt::atomic_ref<simt::uint32_t, simt::scope::system>{final.written}.load(simt::acquire) == 0) return;
-    throw out_of_memory(detail::stopped_text(name(), final.request, stopped.what()));
+    failed_request const request = final.request;
+    final = {};  // no kernel runs: the device has stopped
+    throw out_of_memory(detail::stopped_text(name(), request, how));
   }
 
   void require_inside(void const* p, simt::size_t bytes) const {

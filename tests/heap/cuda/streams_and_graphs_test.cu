@@ -1,0 +1,84 @@
+// Kernels of several streams and replayed graphs use one heap at once.
+#include "../../support/rng.hpp"
+#include "../fixtures.hpp"
+
+#include <cuda_runtime.h>
+
+namespace {
+
+using namespace test;
+
+void check(cudaError_t code) { ASSERT_EQ(code, cudaSuccess) << cudaGetErrorString(code); }
+
+// Each thread allocates, fills, verifies and frees a few times.
+__global__ void churn(gpuheap::heap_ref<> heap, unsigned seed, unsigned* wrong) {
+  unsigned const i = blockIdx.x * blockDim.x + threadIdx.x;
+  test::rng random{seed * 1'000'003ull + i};
+  for (unsigned round = 0; round < 8; ++round) {
+    unsigned const bytes = 8 + random.below(500);
+    void* const p = heap.malloc(bytes);
+    if (p == nullptr) {
+      atomicAdd(wrong, 1u);
+      continue;
+    }
+    simt::uint64_t const key = simt::uint64_t{seed} << 40 | simt::uint64_t{i} << 8 | round;
+    test::fill_pattern(p, bytes, key);
+    unsigned const bad = test::wrong_words(p, bytes, key);
+    if (bad != 0) atomicAdd(wrong, bad);
+    heap.free(p);
+  }
+}
+// Kernels of a graph that hand blocks from one to the next.
+__global__ void make(gpuheap::heap_ref<> heap, unsigned** out) { out[blockIdx.x * blockDim.x + threadIdx.x] = heap.create<unsigned>(threadIdx.x); }
+__global__ void use(gpuheap::heap_ref<> heap, unsigned** in, unsigned* wrong) {
+  unsigned* const p = in[blockIdx.x * blockDim.x + threadIdx.x];
+  if (p == nullptr || *p != threadIdx.x) atomicAdd(wrong, 1u);
+  heap.destroy(p);
+}
+
+TEST(StreamsAndGraphs, ShareOneHeap) {
+  gpuheap::heap<> heap{512_MiB};
+  simt::synchronize({});
+  device_array<unsigned> wrong(1);
+  constexpr unsigned num_streams = 4;
+  cudaStream_t streams[num_streams];
+  for (auto& s : streams) check(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+
+  // Two graphs over the same heap, captured from a stream.
+  cudaGraphExec_t graphs[2];
+  std::vector<device_array<unsigned*>> handed;
+  for (unsigned g = 0; g < 2; ++g) {
+    handed.emplace_back(64u * 256u);
+    cudaGraph_t graph;
+    check(cudaStreamBeginCapture(streams[0], cudaStreamCaptureModeThreadLocal));
+    make<<<64, 256, 0, streams[0]>>>(heap.ref(), handed.back().data());
+    churn<<<32, 256, 0, streams[0]>>>(heap.ref(), 100 + g, wrong.data());
+    use<<<64, 256, 0, streams[0]>>>(heap.ref(), handed.back().data(), wrong.data());
+    check(cudaStreamEndCapture(streams[0], &graph));
+    check(cudaGraphInstantiate(&graphs[g], graph, 0));
+    check(cudaGraphDestroy(graph));
+  }
+  for (unsigned round = 0; round < 10; ++round) {
+    check(cudaGraphLaunch(graphs[0], streams[0]));
+    check(cudaGraphLaunch(graphs[1], streams[1]));
+    churn<<<64, 256, 0, streams[2]>>>(heap.ref(), 2 * round, wrong.data());
+    churn<<<64, 192, 0, streams[3]>>>(heap.ref(), 2 * round + 1, wrong.data());
+  }
+  check(cudaDeviceSynchronize());
+  EXPECT_EQ(wrong.first(), 0u);
+  gpuheap::statistics const s = heap.stats();
+  EXPECT_EQ(s.live_allocations, 0u);
+  EXPECT_EQ(s.live_bytes, 0u);
+  EXPECT_EQ(s.failed_requests + s.double_frees + s.foreign_frees, 0u);
+
+  // A reset in stream order between two replays.
+  check(cudaGraphLaunch(graphs[0], streams[0]));
+  heap.reset({streams[0]});
+  check(cudaGraphLaunch(graphs[0], streams[0]));
+  EXPECT_EQ(heap.stats({streams[0]}).live_allocations, 0u);
+  EXPECT_EQ(wrong.first(), 0u);
+  for (auto g : graphs) check(cudaGraphExecDestroy(g));
+  for (auto s : streams) check(cudaStreamDestroy(s));
+}
+
+}  // namespace
