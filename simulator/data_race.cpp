@@ -11,17 +11,21 @@ namespace {
 
 std::string what_and_where(operation what, site at) { return std::string(name_of(what)) + report::place(at); }
 
-[[noreturn, gnu::cold, gnu::noinline]] void race(lane* me, std::string const& other) {
-  machine& m = machine::of(me);
-  m.note_failure(failure_kind::data_race, "data race: " + what_and_where(me->doing, me->at) + " by thread " +
-                                              std::to_string(me->global_index) + " (" + report::name_of(*me) + ") and " + other +
-                                              ": neither happens before the other");
-  m.stop();
+std::string race_text(lane const& me, std::string const& other) {
+  return "data race: " + what_and_where(me.doing, me.at) + " by thread " + std::to_string(me.global_index) + " (" + report::name_of(me) +
+         ") and " + other + ": neither happens before the other";
+}
+
+[[noreturn, gnu::cold, gnu::noinline]] void race(lane* me, char const* other) {
+  machine::of(me).note_failure(failure_kind::data_race, race_text(*me, other));
+  machine::of(me).stop();
 }
 
 [[noreturn, gnu::cold, gnu::noinline]] void race_with_plain(lane* me, access_cell const& other) {
-  race(me, what_and_where(other.writes ? operation::plain_write : operation::plain_read, other.at) + " by thread " +
-               std::to_string(other.global_index));
+  operation const what = other.writes ? operation::plain_write : operation::plain_read;
+  machine::of(me).note_failure(failure_kind::data_race,
+                               race_text(*me, what_and_where(what, other.at) + " by thread " + std::to_string(other.global_index)));
+  machine::of(me).stop();
 }
 
 }  // namespace

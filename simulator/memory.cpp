@@ -12,6 +12,9 @@ namespace gpuheap::simulator {
 namespace {
 constexpr std::align_val_t allocation_alignment{4096};
 
+std::size_t page_bytes() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
+std::size_t total_bytes() { return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * page_bytes(); }
+
 // MemAvailable of /proc/meminfo in bytes; 0 where there is none.
 std::size_t available_bytes() {
   std::ifstream file("/proc/meminfo");
@@ -26,7 +29,9 @@ std::size_t available_bytes() {
 }
 }  // namespace
 
-void* allocate(std::size_t bytes) noexcept { return ::operator new(bytes, allocation_alignment, std::nothrow); }
+void* allocate(std::size_t bytes) noexcept {
+  return bytes > total_bytes() ? nullptr : ::operator new(bytes, allocation_alignment, std::nothrow);
+}
 void deallocate(void* p) noexcept { ::operator delete(p, allocation_alignment); }
 
 device_facts describe_device() {
@@ -34,10 +39,9 @@ device_facts describe_device() {
   device_facts facts;
   facts.name = "simulated GPU (" + std::to_string(s.num_sms) + " SMs)";
   facts.num_sms = s.num_sms;
-  auto const page_bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  facts.total_bytes = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * page_bytes;
+  facts.total_bytes = total_bytes();
   facts.free_bytes = available_bytes();
-  if (facts.free_bytes == 0) facts.free_bytes = static_cast<std::size_t>(sysconf(_SC_AVPHYS_PAGES)) * page_bytes;
+  if (facts.free_bytes == 0) facts.free_bytes = static_cast<std::size_t>(sysconf(_SC_AVPHYS_PAGES)) * page_bytes();
   return facts;
 }
 

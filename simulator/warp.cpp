@@ -12,27 +12,47 @@ namespace {
 
 constexpr std::uint64_t poison = 0xdeadbeefdeadbeef;  // what shuffle_up, _down, _xor give where the source lane takes no part
 
-[[noreturn]] void misuse(machine& m, std::string text) {
-  m.note_failure(failure_kind::misuse, std::move(text));
+// The lane's frames are abandoned by stop(), so the text is complete, and its parts are gone, before.
+template <class Text, class... Lanes>
+[[noreturn, gnu::cold, gnu::noinline]] void misuse(machine& m, Text text, Lanes const&... lanes) {
+  m.note_failure(failure_kind::misuse, text(lanes...));
   m.stop();
 }
 
 std::string call(lane const& l) { return std::string(name_of(l.doing)) + "(mask " + report::hex(l.mask) + ")" + report::place(l.at); }
 
-[[gnu::cold, gnu::noinline]] void refuse_mask(machine& m, lane const& me, lane_bits exited, lane_bits missing) {
-  std::string const caller = report::name_of(me) + " calls " + call(me);
-  if ((me.mask >> me.index & 1) == 0) misuse(m, caller + ", a mask without the caller");
-  if (missing != 0) misuse(m, caller + ", which names lanes " + report::lane_list(missing) + ": they do not exist in this warp");
-  misuse(m, caller + ", which names lanes " + report::lane_list(exited) + ": they have exited");
+std::string bad_mask(lane const& me) {
+  std::string text = report::name_of(me) + " calls " + call(me);
+  lane_bits const exited = me.mask & me.in->exited, missing = me.mask & ~me.in->existing;
+  if ((me.mask >> me.index & 1) == 0) {
+    text += ", a mask without the caller";
+  } else if (missing != 0) {
+    text += ", which names lanes " + report::lane_list(missing) + ": they do not exist in this warp";
+  } else {
+    text += ", which names lanes " + report::lane_list(exited) + ": they have exited";
+  }
+  return text;
 }
 
-[[gnu::cold, gnu::noinline]] void refuse_peer(machine& m, lane const& me, lane const& peer) {
-  misuse(m, report::name_of(me) + " calls " + call(me) + ", but lane " + std::to_string(peer.index) + ", which the mask names, waits in " +
-                call(peer));
+std::string different_call(lane const& me, lane const& peer) {
+  return report::name_of(me) + " calls " + call(me) + ", but lane " + std::to_string(peer.index) + ", which the mask names, waits in " +
+         call(peer);
 }
 
-[[gnu::cold, gnu::noinline]] void refuse_source(machine& m, lane const& l) {
-  misuse(m, report::name_of(l) + " calls " + call(l) + " with source lane " + std::to_string(l.argument) + ", which is not in the mask");
+std::string bad_source(lane const& l) {
+  return report::name_of(l) + " calls " + call(l) + " with source lane " + std::to_string(l.argument) + ", which is not in the mask";
+}
+
+std::string barrier_after_exit(lane const& me) {
+  block const& b = *me.in->in;
+  return report::name_of(me) + " calls sync_block()" + report::place(me.at) + ", but " + std::to_string(b.num_exited) + " of the " +
+         std::to_string(b.num_threads) + " threads of the block have exited";
+}
+
+std::string other_barrier(lane const& me) {
+  block const& b = *me.in->in;
+  return report::name_of(me) + " calls sync_block()" + report::place(me.at) + " while " + std::to_string(b.num_at_barrier) +
+         " threads of its block wait in sync_block()" + report::place(b.barrier);
 }
 
 template <class Op>
@@ -76,7 +96,7 @@ void complete(machine& m, warp& w, operation what, lane_bits mask) {
     }
     case operation::shuffle:
       each(w, mask, [&](lane const& l) {
-        if (l.argument >= warp_lanes || (mask >> l.argument & 1) == 0) refuse_source(m, l);
+        if (l.argument >= warp_lanes || (mask >> l.argument & 1) == 0) misuse(m, bad_source, l);
       });
       return shuffle(w, mask, [](lane const& l) { return l.argument; });
     case operation::shuffle_up:
@@ -102,6 +122,14 @@ void complete(machine& m, warp& w, operation what, lane_bits mask) {
       return reduce(w, mask, [](std::uint32_t a, std::uint32_t b) { return a < b ? a : b; });
     case operation::reduce_max:
       return reduce(w, mask, [](std::uint32_t a, std::uint32_t b) { return a < b ? b : a; });
+    case operation::sync_warp:
+      if (m.weak) {
+        happens_before& order = m.memory().order_of_events();
+        each(w, mask, [&](lane const& l) { order.gather(*l.view); });
+        each(w, mask, [&](lane const& l) { order.spread(*l.view); });
+        order.end_meeting();
+      }
+      return;
     default:
       return;
   }
@@ -112,13 +140,6 @@ void meet(machine& m, block& b) {
   happens_before& order = m.memory().order_of_events();
   for (std::uint32_t i = 0; i < b.num_warps; ++i) each(b.warps[i], b.warps[i].existing, [&](lane const& l) { order.gather(*l.view); });
   for (std::uint32_t i = 0; i < b.num_warps; ++i) each(b.warps[i], b.warps[i].existing, [&](lane const& l) { order.spread(*l.view); });
-  order.end_meeting();
-}
-
-void meet(machine& m, warp& w, lane_bits mask) {
-  happens_before& order = m.memory().order_of_events();
-  each(w, mask, [&](lane const& l) { order.gather(*l.view); });
-  each(w, mask, [&](lane const& l) { order.spread(*l.view); });
   order.end_meeting();
 }
 
@@ -135,19 +156,18 @@ void rendezvous(lane* me) {
   lane_bits const mask = me->mask;
   lane_bits const self = lane_bits{1} << me->index;
   if ((mask & self) == 0 || (mask & ~w.existing) != 0 || (mask & w.exited) != 0) [[unlikely]]
-    refuse_mask(m, *me, mask & w.exited, mask & ~w.existing);
+    misuse(m, bad_mask, *me);
   w.waiting |= self;
+  if ((w.waiting & mask) != mask) return m.park(me);
   // A lane of the mask that waits in a call with another mask may come here afterwards, so its absence is no mistake yet: if it never
   // comes, nobody can run, and the launch ends with the list of who waits where. Two different calls with one mask can never meet.
   bool here = true;
   each(w, mask, [&](lane const& peer) {
-    bool const waits = (w.waiting >> peer.index & 1) != 0;
-    if (waits && peer.mask == mask && peer.doing != me->doing) [[unlikely]]
-      refuse_peer(m, *me, peer);
-    here &= waits && peer.mask == mask;
+    if (peer.mask == mask && peer.doing != me->doing) [[unlikely]]
+      misuse(m, different_call, *me, peer);
+    here &= peer.mask == mask;
   });
   if (!here) return m.park(me);
-  if (me->doing == operation::sync_warp && m.weak) meet(m, w, mask);
   complete(m, w, me->doing, mask);
   w.waiting &= ~mask;
   m.wake(w, mask & ~self);
@@ -213,15 +233,11 @@ void sync_block(site where) {
   block& b = *w.in;
   me->doing = operation::sync_block;
   me->at = where;
-  if (b.num_exited != 0) {
-    misuse(m, report::name_of(*me) + " calls sync_block()" + report::place(where) + ", but " + std::to_string(b.num_exited) + " of the " +
-                  std::to_string(b.num_threads) + " threads of the block have exited");
-  }
+  if (b.num_exited != 0) misuse(m, barrier_after_exit, *me);
   if (b.num_at_barrier == 0) {
     b.barrier = where;
   } else if (!(b.barrier == where)) {
-    misuse(m, report::name_of(*me) + " calls sync_block()" + report::place(where) + " while " + std::to_string(b.num_at_barrier) +
-                  " threads of its block wait in sync_block()" + report::place(b.barrier));
+    misuse(m, other_barrier, *me);
   }
   ++b.num_at_barrier;
   w.at_barrier |= lane_bits{1} << me->index;

@@ -173,10 +173,11 @@ TEST(Runtime, MemoryAndFacts) {
   EXPECT_GT(info.free_bytes, 0u);
   EXPECT_FALSE(simt::has_builtin_heap);
 
-  simt::stream_ref const stream = simt::make_stream();
-  EXPECT_NE(stream.native, simt::make_stream().native);
+  simt::stream_ref const stream = simt::make_stream(), other = simt::make_stream();
+  EXPECT_NE(stream.native, other.native);
   simt::synchronize(stream);
   simt::destroy_stream(stream);
+  simt::destroy_stream(other);
 }
 
 }  // namespace

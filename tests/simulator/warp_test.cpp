@@ -45,6 +45,19 @@ TEST(Warp, PartialWarpsWork) {
   });
 }
 
+TEST(Warp, ALaneMayMeetOneGroupWhileAnotherWaitsForIt) {
+  under_all_schedulers([] {
+    unsigned bad = 0;
+    run(32, [&](unsigned i) {
+      if (i > 2) return;
+      // Lane 1 is in both pairs, and goes to the upper one first.
+      if (i != 0) bad += simt::reduce_add(0b110, i) != 3;
+      if (i != 2) bad += simt::reduce_add(0b011, i) != 1;
+    });
+    EXPECT_EQ(bad, 0u);
+  });
+}
+
 TEST(Warp, DisjointGroupsDoNotWaitForEachOther) {
   under_all_schedulers([] {
     unsigned rounds = 0;

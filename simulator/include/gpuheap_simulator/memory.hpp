@@ -6,7 +6,7 @@
 
 namespace gpuheap::simulator {
 
-// `bytes` aligned to 4096; nullptr when the system has none.
+// `bytes` aligned to 4096; nullptr when the system has none, or for more than all of its memory.
 [[nodiscard]] void* allocate(std::size_t bytes) noexcept;
 void deallocate(void* p) noexcept;
 
