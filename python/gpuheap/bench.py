@@ -45,7 +45,10 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Policy:
-    """Which rows of earlier runs are kept. Rows of another build never are: all rows of a sweep are of one build, which environment.json names."""
+    """Which rows of earlier runs are kept.
+
+    Those of another build never are: all rows of a sweep are of one build, which environment.json names.
+    """
 
     fresh: bool = False  # none
     retry: bool = False  # not those of points that failed

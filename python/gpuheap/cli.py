@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated, NoReturn, Optional
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -29,7 +29,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Backend = Annotated[Optional[str], typer.Option("--backend", metavar="cuda|host", help="Default: cuda where its executable finds a GPU, else host.")]
+Backend = Annotated[
+    str | None, typer.Option("--backend", metavar="cuda|host", help="Default: cuda where its executable finds a GPU, else host.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -47,13 +49,11 @@ def main() -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = EXIT_FAILED
     except Exception as error:
-        # The command-line library's own errors: an unknown option, a missing value.
+        # The command-line library's own errors: an unknown option, a missing value. Without words: it printed its help.
         if not hasattr(error, "format_message"):
             raise
         words = " ".join(str(error.format_message()).split())
-        code = 0 if not words else _complain(words)
-        if not words:
-            code = int(getattr(error, "exit_code", EXIT_USAGE))
+        code = _complain(words) if words else EXIT_USAGE
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -72,7 +72,11 @@ def list_allocators(backend: Backend = None, as_json: Json = False) -> None:
     executable = _executable(find_layout(), backend)
     if as_json:
         description = executable.description
-        shown = {"backend": description.backend, "allocators": description.raw.get("allocators", []), "baselines": list(description.baselines)}
+        shown = {
+            "backend": description.backend,
+            "allocators": description.raw.get("allocators", []),
+            "baselines": list(description.baselines),
+        }
         print(json.dumps(shown, indent=2, ensure_ascii=False))
         return
     _console().print(allocator_table(executable.description))
@@ -104,16 +108,20 @@ def doctor(as_json: Json = False) -> None:
 
 @app.command()
 def bench(
-    targets: Annotated[Optional[list[str]], typer.Argument(metavar="SUITE|CASE|SUITE/CASE ...", show_default=False)] = None,
-    allocators: Annotated[Optional[list[str]], typer.Option("--allocators", "-a", metavar="a,b", help="Default: the suite's, else all.")] = None,
+    targets: Annotated[list[str] | None, typer.Argument(metavar="SUITE|CASE|SUITE/CASE ...", show_default=False)] = None,
+    allocators: Annotated[
+        list[str] | None, typer.Option("--allocators", "-a", metavar="a,b", help="Default: the suite's, else all.")
+    ] = None,
     backend: Backend = None,
-    runs: Annotated[Optional[int], typer.Option(min=1, help="Timed runs of each point, in place of the suite's.")] = None,
-    timeout: Annotated[Optional[float], typer.Option(min=0.001, metavar="S", help="Seconds for each point, in place of the suite's.")] = None,
+    runs: Annotated[int | None, typer.Option(min=1, help="Timed runs of each point, in place of the suite's.")] = None,
+    timeout: Annotated[float | None, typer.Option(min=0.001, metavar="S", help="Seconds for each point, in place of the suite's.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="The ends of each axis only, three runs at most.")] = False,
-    seed: Annotated[Optional[int], typer.Option(min=0, help="Of everything random. Default: 1.")] = None,
-    heap_bytes: Annotated[Optional[str], typer.Option(metavar="SIZE", help="Of each heap, as 8GiB, in place of the suite's.")] = None,
-    graph: Annotated[Optional[Path], typer.Option(metavar="FILE.mtx", help="Matrix Market file for graph_update, in place of a generated graph.")] = None,
-    output: Annotated[Optional[Path], typer.Option(metavar="DIR", help="Default: results/<gpu>, or build/results/host-simulator.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Of everything random. Default: 1.")] = None,
+    heap_bytes: Annotated[str | None, typer.Option(metavar="SIZE", help="Of each heap, as 8GiB, in place of the suite's.")] = None,
+    graph: Annotated[
+        Path | None, typer.Option(metavar="FILE.mtx", help="Matrix Market file for graph_update, in place of a generated graph.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option(metavar="DIR", help="Default: results/<gpu>, or build/results/host-simulator.")] = None,
     samples: Annotated[bool, typer.Option("--samples", help="Also keep every run in <suite>.samples.parquet.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure again what an earlier run finished.")] = False,
     retry: Annotated[bool, typer.Option("--retry", help="Measure again the points that crashed, timed out or were wrong.")] = False,
@@ -122,7 +130,8 @@ def bench(
 ) -> None:
     """Run suites or cases, one process for each allocator and case.
 
-    Rows are written as points finish. The same command goes on where an earlier one stopped; rows of another build of the executable are measured again.
+    Rows are written as points finish. The same command goes on where an earlier one stopped.
+    Rows of another build of the executable are measured again.
     """
     from gpuheap.bench import Policy, carry_out
     from gpuheap.display import ProgressListener, print_outcome
@@ -168,9 +177,11 @@ def bench(
 
 @app.command()
 def report(
-    output: Annotated[Optional[Path], typer.Option("--output", "-o", metavar="FILE", help="Default: build/report.html.")] = None,
-    figures: Annotated[Optional[Path], typer.Option(metavar="DIR", help="Write the figures of the recorded GPU results as SVG files instead.")] = None,
-    results: Annotated[Optional[list[Path]], typer.Option(metavar="DIR", help="Further folders of tables; may be repeated.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Default: build/report.html.")] = None,
+    figures: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write the figures of the recorded GPU results as SVG files instead.")
+    ] = None,
+    results: Annotated[list[Path] | None, typer.Option(metavar="DIR", help="Further folders of tables; may be repeated.")] = None,
 ) -> None:
     """Make the report: one HTML file that needs nothing else, with what was recorded on GPUs and what ran here."""
     from gpuheap.report import write_figures, write_report

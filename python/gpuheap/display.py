@@ -149,8 +149,14 @@ def _status_table(views: Sequence[CaseView], allocators: Sequence[str]) -> Table
     for name in allocators:
         table.add_column(name, justify="right")
     for view in views:
-        table.add_row(view.name, *[Text(status_words(view.statuses(name), view.nulls(name))) for name in allocators])
+        table.add_row(view.name, *[_statuses(view, name) for name in allocators])
     return table
+
+
+def _statuses(view: CaseView, name: str) -> Text:
+    statuses, nulls = view.statuses(name), view.nulls(name)
+    worst = next((s for s in ("wrong", "crash", "timeout") if s in statuses), "timeout" if nulls else "")
+    return Text(status_words(statuses, nulls), STATUS_STYLE[worst] if worst else "default")
 
 
 def _cell(row: Row | None) -> Text:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,8 +39,6 @@ def examine(layout: Layout) -> list[Finding]:
 
 def _python(_: Layout) -> list[Finding]:
     version = platform.python_version()
-    if sys.version_info < (3, 10):
-        return [Finding("python", "problem", version, "gpuheap needs Python 3.10 or newer")]
     return [Finding("python", "good", f"{version} on {platform.system()} {platform.machine()}, {os.cpu_count()} cores")]
 
 
@@ -53,7 +50,9 @@ def _compiler(_: Layout) -> list[Finding]:
         if path is None or version is None:
             continue
         if "clang" not in Path(path).name and toolkit.version_tuple(version) < OLDEST_GCC:
-            return [Finding("compiler", "problem", f"{path} {version}", "C++20 needs g++ 11 or newer: apt-get install g++-12, then CXX=g++-12")]
+            return [
+                Finding("compiler", "problem", f"{path} {version}", "C++20 needs g++ 11 or newer: apt-get install g++-12, then CXX=g++-12")
+            ]
         return [Finding("compiler", "good", f"{path} {version}")]
     if named:
         return [Finding("compiler", "problem", f"CXX is '{named}', which does not run", "unset CXX or name a C++ compiler")]
@@ -82,7 +81,11 @@ def _gpu(_: Layout) -> list[Finding]:
     cuda = toolkit.driver_cuda_version()
     if cuda is not None and toolkit.version_tuple(cuda) < OLDEST_TOOLKIT:
         text = f"{driver} supports CUDA {cuda}"
-        findings.append(Finding("driver", "problem", text, f"too old for CUDA {_dotted(OLDEST_TOOLKIT)}: install driver 580 or newer, or use --backend host"))
+        findings.append(
+            Finding(
+                "driver", "problem", text, f"too old for CUDA {_dotted(OLDEST_TOOLKIT)}: install driver 580 or newer, or use --backend host"
+            )
+        )
     else:
         findings.append(Finding("driver", "good", f"{driver}, supports CUDA {cuda or 'of an unknown version'}"))
     return findings
@@ -100,7 +103,14 @@ def _toolkit(_: Layout) -> list[Finding]:
     if version is None:
         return [Finding("toolkit", "problem", f"{nvcc} does not run", "install the toolkit again, or set CUDACXX")]
     if toolkit.version_tuple(version)[:2] < OLDEST_TOOLKIT:
-        return [Finding("toolkit", "note", f"CUDA {version}, {nvcc}", f"older than {_dotted(OLDEST_TOOLKIT)}, whose CCCL is needed: pip install nvidia-cuda-cccl")]
+        return [
+            Finding(
+                "toolkit",
+                "note",
+                f"CUDA {version}, {nvcc}",
+                f"older than {_dotted(OLDEST_TOOLKIT)}, whose CCCL is needed: pip install nvidia-cuda-cccl",
+            )
+        ]
     return [Finding("toolkit", "good", f"CUDA {version}, {nvcc}")]
 
 
@@ -121,7 +131,14 @@ def _executables(layout: Layout) -> list[Finding]:
         text = f"{layout.shown(path)}: {description.backend} backend, version {description.version or 'unknown'}"
         device = description.device
         if description.backend == "cuda" and device is None:
-            findings.append(Finding("executable", "problem", f"{text}, finds no device: {description.device_error}", _device_advice(description.device_error)))
+            findings.append(
+                Finding(
+                    "executable",
+                    "problem",
+                    f"{text}, finds no device: {description.device_error}",
+                    _device_advice(description.device_error),
+                )
+            )
             continue
         findings.append(Finding("executable", "good", text))
         if description.backend == "cuda" and device is not None:
@@ -130,7 +147,11 @@ def _executables(layout: Layout) -> list[Finding]:
                 findings.append(Finding("device", "problem", text, "sm_75 (Turing) or newer is needed: use --backend host"))
             else:
                 memory = f"{format_bytes(device.free_bytes)} free of {format_bytes(device.total_bytes)}"
-                findings.append(Finding("device", "good", f"{device.name}, sm_{device.compute_capability.replace('.', '')}, {device.num_sms} SMs, {memory}"))
+                findings.append(
+                    Finding(
+                        "device", "good", f"{device.name}, sm_{device.compute_capability.replace('.', '')}, {device.num_sms} SMs, {memory}"
+                    )
+                )
         missing = [f"{a.name} ({a.why_not})" for a in description.allocators if not a.supported]
         if missing:
             findings.append(Finding("allocators", "note", f"unsupported on {description.backend}: {', '.join(missing)}"))

@@ -36,7 +36,7 @@ def results_folder(layout: Layout, executable: Executable) -> Path:
 
 
 class Environment:
-    """The environment of one folder of tables. The latest run's facts stand at the top; each sweep also names the build that measured it."""
+    """The environment of one folder of tables: the latest run's facts at the top, and for each sweep the build that measured it."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE_NAME

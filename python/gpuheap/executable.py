@@ -70,7 +70,9 @@ def choose(layout: Layout, backend: str | None = None) -> Executable:
         return Executable(found["named"], description, "GPUHEAP_BENCH names it")
     if backend is not None:
         if backend not in found:
-            raise UserError(f"no {backend} executable at {layout.shown(layout.executables(backend)[0])}: build it with `{build_command(backend)}`")
+            raise UserError(
+                f"no {backend} executable at {layout.shown(layout.executables(backend)[0])}: build it with `{build_command(backend)}`"
+            )
         description = describe(found[backend])
         _require_device(description)
         return Executable(found[backend], description, "asked for")

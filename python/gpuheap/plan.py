@@ -119,11 +119,16 @@ def _heap_bytes(case: Case, request: Request, executable: Executable) -> tuple[i
     if request.heap_bytes is not None:
         if total and request.heap_bytes > total:
             name = device.name if device is not None else ""
-            raise UserError(f"a heap of {format_bytes(request.heap_bytes)} does not fit: {name} has {format_bytes(total)} ({format_bytes(free)} free)")
+            raise UserError(
+                f"a heap of {format_bytes(request.heap_bytes)} does not fit: {name} has {format_bytes(total)} ({format_bytes(free)} free)"
+            )
         return request.heap_bytes, ""
     most = int((free or total) * LARGEST_SHARE_OF_FREE_MEMORY) >> 20 << 20
     if most and case.heap_bytes > most:
-        return most, f"{case.name}: a heap of {format_bytes(most)} in place of {format_bytes(case.heap_bytes)}, which does not fit into free memory"
+        return (
+            most,
+            f"{case.name}: a heap of {format_bytes(most)} in place of {format_bytes(case.heap_bytes)}, which does not fit into free memory",
+        )
     return case.heap_bytes, ""
 
 

@@ -190,7 +190,9 @@ def _known_fields(kind: type[Allocator], entry: dict[str, Any]) -> Allocator:
 
 def _case(entry: dict[str, Any]) -> CaseDescription:
     parameters = [item["name"] if isinstance(item, dict) else item for item in entry.get("parameters", [])]
-    return CaseDescription(str(entry["name"]), str(entry.get("brief", "")), str(entry.get("section", "")), tuple(str(p) for p in parameters))
+    return CaseDescription(
+        str(entry["name"]), str(entry.get("brief", "")), str(entry.get("section", "")), tuple(str(p) for p in parameters)
+    )
 
 
 def _measurement(row: Any) -> Measurement:

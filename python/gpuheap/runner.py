@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -183,10 +184,9 @@ class _Process:
     def _kill(self) -> None:
         """Ends the process and what it started. A process that already ended is left alone."""
         if self._child.poll() is None:
-            try:
+            # It may end between the two calls.
+            with suppress(ProcessLookupError):
                 os.killpg(self._child.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
 
 
 class _Output:
@@ -258,4 +258,4 @@ class _Output:
         elif out:
             self._unread += part
         else:
-            self._errors = (self._errors + part)[-(1 << 16):]
+            self._errors = (self._errors + part)[-(1 << 16) :]

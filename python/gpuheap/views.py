@@ -104,7 +104,11 @@ def case_views(rows: Iterable[Row], suites: Mapping[str, Suite]) -> list[CaseVie
         if case is not None:
             point = case.headline_point()
             headline = (point.threads, point.bytes, point.parameter)
-        rank = (list(suites).index(suite_name), list(suite.cases).index(case_name)) if suite is not None and case is not None else (len(suites), 0)
+        rank = (
+            (list(suites).index(suite_name), list(suite.cases).index(case_name))
+            if suite is not None and case is not None
+            else (len(suites), 0)
+        )
         view = CaseView(
             suite=suite_name,
             name=case_name,

@@ -118,7 +118,8 @@ class Checkout:
     def fail(self, **faults: str) -> None:
         """`fail(**{"gpuheap/64": "crash"})`: what happens to an allocator at a size of alloc_single."""
         self.settings["faults"] = {
-            f"alloc_single/{where.split('/')[0]}/threads=100,bytes={where.split('/')[1]},state=warm": fault for where, fault in faults.items()
+            f"alloc_single/{where.split('/')[0]}/threads=100,bytes={where.split('/')[1]},state=warm": fault
+            for where, fault in faults.items()
         }
 
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """A benchmark executable that speaks the protocol and misbehaves on request.
 
-FAKE_BENCH holds JSON: `backend`, `device` (or null with `device_error`), `delay_s` before each result, and `faults`, which maps "case/allocator/point argument" to
-what happens there: crash, exit3, hang, half, garbage, unit, wrong, unsupported, usage, silent, noise. FAKE_BENCH_LOG names a file that gets a line for each process
-and each point.
+FAKE_BENCH holds JSON: `backend`, `device` (or null with `device_error`), `delay_s` before each result, and `faults`, which maps
+"case/allocator/point argument" to what happens there: crash, early, exit3, hang, half, garbage, unit, wrong, unsupported, usage, silent,
+noise. FAKE_BENCH_LOG names a file that gets a line for each process and each point.
 """
 
 import json
@@ -35,23 +35,40 @@ settings = json.loads(os.environ.get("FAKE_BENCH", "{}"))
 
 
 def allocator(name, **traits):
-    return {"name": name, "title": f"the {name} allocator", "free": "individually", "smallest_bytes": 1, "largest_bytes": 0, "supported": True, **traits}
+    return {
+        "name": name,
+        "title": f"the {name} allocator",
+        "free": "individually",
+        "smallest_bytes": 1,
+        "largest_bytes": 0,
+        "supported": True,
+        **traits,
+    }
 
 
 def description():
     backend = settings.get("backend", "host")
     return {
         "backend": backend,
-        "device": settings.get("device", H200 if backend == "cuda" else {**H200, "name": "simulator", "total_bytes": 4 << 30, "free_bytes": 4 << 30}),
+        "device": settings.get(
+            "device", H200 if backend == "cuda" else {**H200, "name": "simulator", "total_bytes": 4 << 30, "free_bytes": 4 << 30}
+        ),
         "device_error": settings.get("device_error", ""),
         "allocators": [
             allocator("gpuheap", detects_double_free=True),
-            allocator("cuda", process_wide=True, supported=backend == "cuda", why_not="" if backend == "cuda" else "this machine has no built-in device heap"),
+            allocator(
+                "cuda",
+                process_wide=True,
+                supported=backend == "cuda",
+                why_not="" if backend == "cuda" else "this machine has no built-in device heap",
+            ),
             allocator("atomic", free="never"),
             allocator("atomic_wrap", overwrites=True),
         ],
         "baselines": ["store_only"],
-        "cases": [{"name": name, "brief": f"what {name} does", "section": "Allocation", "parameters": keys} for name, keys in CASES.items()],
+        "cases": [
+            {"name": name, "brief": f"what {name} does", "section": "Allocation", "parameters": keys} for name, keys in CASES.items()
+        ],
         "version": "0.1.0",
         "build": {"compiler": "fake 1.0", "flags": "-O3", "type": "Release"},
     }
@@ -89,7 +106,7 @@ def misbehave(fault, index):
     if fault == "hang":
         time.sleep(600)
     if fault == "half":
-        sys.stdout.write('{"point":%d,"status":"ok","rows":[{"metr' % index)
+        sys.stdout.write(f'{{"point":{index},"status":"ok","rows":[{{"metr')
         sys.stdout.flush()
         os.kill(os.getpid(), signal.SIGABRT)
     if fault == "garbage":
@@ -112,13 +129,14 @@ def main(arguments):
         return
     points = []
     options = {"--skip": "0"}
-    for name, value in zip(arguments[::2], arguments[1::2]):
+    for name, value in zip(arguments[::2], arguments[1::2], strict=True):
         if name == "--point":
             points.append(value)
         else:
             options[name] = value
     case, name = options["--case"], options["--allocator"]
-    log(f"start {case}/{name} skip={options['--skip']} points={len(points)} heap={options['--heap-bytes']} seed={options['--seed']} graph={options.get('--graph')}")
+    asked = [f"skip={options['--skip']}", f"points={len(points)}", f"heap={options['--heap-bytes']}", f"seed={options['--seed']}"]
+    log(f"start {case}/{name} {' '.join(asked)} graph={options.get('--graph')}")
     for index in range(int(options["--skip"]), len(points)):
         fault = settings.get("faults", {}).get(f"{case}/{name}/{points[index]}")
         if fault == "usage":

@@ -31,7 +31,13 @@ def test_a_suite_fills_a_table_in_the_format_of_the_design(checkout: Checkout) -
     assert tuple(rows[0]) == COLUMNS
     first = rows[0]
     assert (first["suite"], first["case"], first["allocator"], first["backend"]) == ("mini", "alloc_single", "gpuheap", "host")
-    assert (first["threads"], first["bytes"], first["parameter"], first["metric"], first["unit"]) == ("100", "16", "state=warm", "malloc_us", "us")
+    assert (first["threads"], first["bytes"], first["parameter"], first["metric"], first["unit"]) == (
+        "100",
+        "16",
+        "state=warm",
+        "malloc_us",
+        "us",
+    )
     assert (first["runs"], first["status"]) == ("4", "ok")
     assert not (checkout.root / "results").exists(), "a simulated run wrote into the GPU tables"
 

@@ -55,7 +55,13 @@ def test_an_nvcc_named_by_cudacxx_that_is_not_there(checkout: Checkout, programs
 
 
 def test_a_driver_that_is_too_old(checkout: Checkout, programs: Path) -> None:
-    program(programs, "nvidia-smi", "--query-gpu=name:NVIDIA H200", "--query-gpu=driver_version:535.104.05", ":Driver Version: 535.104.05  CUDA Version: 12.2")
+    program(
+        programs,
+        "nvidia-smi",
+        "--query-gpu=name:NVIDIA H200",
+        "--query-gpu=driver_version:535.104.05",
+        ":Driver Version: 535.104.05  CUDA Version: 12.2",
+    )
     found = findings(checkout)
     assert found["gpu"]["text"] == "NVIDIA H200"
     assert (found["driver"]["level"], found["driver"]["text"]) == ("problem", "535.104.05 supports CUDA 12.2")

@@ -50,7 +50,7 @@ def test_cases_and_suites_are_chosen_by_name(suite: Suite) -> None:
     ("old", "new", "complaint"),
     [
         ('name = "mini"', "", "suite.name is missing"),
-        ("heap_bytes = \"16MiB\"", "heap = 3", "unknown key 'heap'"),
+        ('heap_bytes = "16MiB"', "heap = 3", "unknown key 'heap'"),
         ("runs = 4", "runs = 0", "runs must be a positive whole number"),
         ("runs = 4", "runs = 2.5", "runs must be a positive whole number"),
         ("timeout_s = 20", "timeout_s = -1", "timeout_s must be a positive number"),
@@ -83,4 +83,6 @@ def test_the_suites_of_the_repository_read() -> None:
             for case in backends.values():
                 assert case.metrics, f"{suite.name}: {case.name} names no metrics"
                 assert case.headline_point() in case.points()
-                assert not set(case.axes) & (set(COLUMNS) - {"threads", "bytes"}), f"{suite.name}: {case.name} has an axis named like a column"
+                assert not set(case.axes) & (set(COLUMNS) - {"threads", "bytes"}), (
+                    f"{suite.name}: {case.name} has an axis named like a column"
+                )

@@ -11,7 +11,17 @@ from gpuheap.units import format_bytes, format_count, format_factor, format_seco
 
 @pytest.mark.parametrize(
     ("text", "count"),
-    [("1", 1), ("1024", 1024), ("8GiB", 8 << 30), ("8G", 8 << 30), ("512 MiB", 512 << 20), ("1.5KiB", 1536), ("64kb", 65536), (4096, 4096), ("2TiB", 2 << 40)],
+    [
+        ("1", 1),
+        ("1024", 1024),
+        ("8GiB", 8 << 30),
+        ("8G", 8 << 30),
+        ("512 MiB", 512 << 20),
+        ("1.5KiB", 1536),
+        ("64kb", 65536),
+        (4096, 4096),
+        ("2TiB", 2 << 40),
+    ],
 )
 def test_sizes(text: str | int, count: int) -> None:
     assert parse_bytes(text, "x") == count

@@ -27,7 +27,9 @@ def write_report(layout: Layout, path: Path, further: Sequence[Path] = ()) -> Pa
 
     suites = _quick_first(load_suites(layout))
     on_gpus, simulated = find_recordings(layout, further)
-    environment = Environment(loader=PackageLoader("gpuheap.report", ""), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(
+        loader=PackageLoader("gpuheap.report", ""), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
     files = resources.files("gpuheap.report")
     html = environment.get_template("report.html.j2").render(
         gpus=[gpu_section(recording, suites) for recording in on_gpus],
@@ -42,7 +44,10 @@ def write_report(layout: Layout, path: Path, further: Sequence[Path] = ()) -> Pa
 
 
 def write_figures(layout: Layout, folder: Path, further: Sequence[Path] = ()) -> Iterator[Path]:
-    """Writes a file for each case and GPU, and `quick.svg`, the overview of the first GPU that has the quick suite. Gives each path as it is written."""
+    """Writes a file for each case and GPU, and `quick.svg`, the overview of the first GPU that has the quick suite.
+
+    Gives each path as it is written.
+    """
     from gpuheap.report.charts import charts_of
     from gpuheap.report.figures import case_file
 
@@ -70,11 +75,17 @@ def _overview(recording: Recording, suites: dict[str, Suite]) -> str | None:
     if "alloc_single" not in views:
         return None
     lines = next((chart for chart in charts_of(views["alloc_single"]) if chart.metric.name == "malloc_us" and chart.axis is not None), None)
-    dots = next((chart for chart in charts_of(views["churn"]) if chart.metric.name == "kernel_us" and chart.axis is None), None) if "churn" in views else None
+    dots = (
+        next((chart for chart in charts_of(views["churn"]) if chart.metric.name == "kernel_us" and chart.axis is None), None)
+        if "churn" in views
+        else None
+    )
     if lines is None:
         return None
     lines, dots = cut(lines, OVERVIEW_SERIES), dots and cut(dots, OVERVIEW_SERIES)
-    return overview_file(lines, dots, f"Allocation inside kernels, {recording.name}", "median time of one kernel, logarithmic; lower is better")
+    return overview_file(
+        lines, dots, f"Allocation inside kernels, {recording.name}", "median time of one kernel, logarithmic; lower is better"
+    )
 
 
 def _quick_first(suites: dict[str, Suite]) -> dict[str, Suite]:

@@ -54,7 +54,9 @@ class Chart:
 
     @property
     def xs(self) -> list[float]:
-        return sorted({mark.x for series in self.series for mark in series.marks} | {f.x for series in self.series for f in series.failures})
+        return sorted(
+            {mark.x for series in self.series for mark in series.marks} | {f.x for series in self.series for f in series.failures}
+        )
 
     def x_words(self, x: float) -> str:
         return format_bytes(x) if self.axis in BYTES_AXES else format_count(x)
@@ -65,7 +67,9 @@ def charts_of(view: CaseView) -> list[Chart]:
     charts = [chart for metric in view.times for chart in _charts(view, METRICS[metric])]
     shared: list[Chart] = []
     for chart in charts:
-        values = [mark.median for other in charts if _alike(chart, other) for series in other.series for mark in series.marks if mark.median > 0]
+        values = [
+            mark.median for other in charts if _alike(chart, other) for series in other.series for mark in series.marks if mark.median > 0
+        ]
         shared.append(replace(chart, y_range=(min(values), max(values)) if values else None))
     return shared
 
@@ -91,7 +95,9 @@ def _charts(view: CaseView, metric: Metric) -> list[Chart]:
     panels = list(dict.fromkeys(tuple(f.get(key, "") for key in panel_keys) for f in fields))
     charts = []
     for number, panel in enumerate(panels):
-        rows = [row for row in view.rows if tuple(_fields(row).get(key, "") for key in panel_keys) == panel and row.metric in (metric.name, "")]
+        rows = [
+            row for row in view.rows if tuple(_fields(row).get(key, "") for key in panel_keys) == panel and row.metric in (metric.name, "")
+        ]
         # A point that failed says which fields it had; one of another phase has no part in this chart.
         rows = [row for row in rows if all(_fields(row).get(k, "") in found for k, found in values.items() if k != axis)]
         fixed = {key: found[0] for key, found in values.items() if len(found) == 1} | dict(zip(panel_keys, panel, strict=True))
@@ -129,8 +135,8 @@ def _series(rows: Sequence[Row], allocator: str, axis: str | None) -> Series | N
         where = f" at {_field_words(axis, fields[axis])}" if axis is not None and axis in fields else ""
         if row.statistics is not None and row.ok:
             s = row.statistics
-            words = f"{allocator}{where}: {format_value(s.median, row.unit)} (p5 {format_value(s.p5, row.unit)}, p95 {format_value(s.p95, row.unit)})"
-            marks.append(Mark(x, s.median, s.p5, s.p95, words))
+            median, low, high = (format_value(value, row.unit) for value in (s.median, s.p5, s.p95))
+            marks.append(Mark(x, s.median, s.p5, s.p95, f"{allocator}{where}: {median} (p5 {low}, p95 {high})"))
         elif row.status != "unsupported":
             failures.append(Failure(x, f"{allocator}{where}: {row.status}" + (f", {row.reason}" if row.reason else "")))
     if not marks and not failures:

@@ -98,7 +98,9 @@ def case_file(charts: Sequence[Chart], heading: str) -> str:
                 handles |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
         if handles:
             names = ordered(handles)
-            figure.legend([handles[name] for name in names], names, loc="outside lower left", ncols=min(len(names), 3 * len(charts)), fontsize=8)
+            figure.legend(
+                [handles[name] for name in names], names, loc="outside lower left", ncols=min(len(names), 3 * len(charts)), fontsize=8
+            )
         return svg.standalone(_finish(figure, titles, f"{heading}: {charts[0].case}"), width * PIXELS_PER_INCH, height * PIXELS_PER_INCH)
 
 
@@ -109,7 +111,9 @@ def overview_file(lines: Chart, dots: Chart | None, heading: str, note: str) -> 
         figure = Figure(figsize=(width, height))
         # The names between the two charts get what they need; the charts share the rest.
         left, right = 0.64, 0.14
-        gap = 0.25 + INCHES_PER_LETTER * (max(len(_end_words(lines, series)) for series in lines.series if series.marks) + _longest_name(dots))
+        gap = 0.25 + INCHES_PER_LETTER * (
+            max(len(_end_words(lines, series)) for series in lines.series if series.marks) + _longest_name(dots)
+        )
         room = width - left - right - gap
         share = 0.58 * room if dots is not None else room
         axes = figure.add_axes((left / width, 0.14, share / width, 0.66))
@@ -193,7 +197,14 @@ def _draw_series(axes: Axes, series: Series, suffix: str, order: int) -> dict[st
     if any(mark.high > 1.15 * mark.low for mark in series.marks) and all(mark.low > 0 for mark in series.marks):
         band = f"{series.allocator}--band{suffix}"
         axes.fill_between(
-            xs, [m.low for m in series.marks], [m.high for m in series.marks], color=style.colour, alpha=0.13, linewidth=0, zorder=5, gid=band
+            xs,
+            [m.low for m in series.marks],
+            [m.high for m in series.marks],
+            color=style.colour,
+            alpha=0.13,
+            linewidth=0,
+            zorder=5,
+            gid=band,
         )
         return {name: [mark.words for mark in series.marks], band: []}
     return {name: [mark.words for mark in series.marks]}
@@ -209,8 +220,18 @@ def _draw_dots(axes: Axes, chart: Chart, theme: Theme, suffix: str) -> dict[str,
         style = look(series.allocator)
         for mark in series.marks:
             name = f"{series.allocator}--dot{suffix}"
-            axes.plot([min(values) * 0.5, mark.median], [row, row], color=style.colour, linewidth=1.2, alpha=0.35, zorder=3, solid_capstyle="butt")
-            axes.plot([mark.low, mark.high], [row, row], color=style.colour, linewidth=3.0, alpha=0.35, zorder=4, gid=f"{series.allocator}--range{suffix}")
+            axes.plot(
+                [min(values) * 0.5, mark.median], [row, row], color=style.colour, linewidth=1.2, alpha=0.35, zorder=3, solid_capstyle="butt"
+            )
+            axes.plot(
+                [mark.low, mark.high],
+                [row, row],
+                color=style.colour,
+                linewidth=3.0,
+                alpha=0.35,
+                zorder=4,
+                gid=f"{series.allocator}--range{suffix}",
+            )
             axes.plot(
                 [mark.median],
                 [row],
@@ -230,7 +251,13 @@ def _draw_dots(axes: Axes, chart: Chart, theme: Theme, suffix: str) -> dict[str,
             text = format_value(mark.median, chart.metric.unit)
             axes.annotate(text, (mark.median, row), xytext=(9, 0), textcoords="offset points", va="center", fontweight=weight)
         if not series.marks and series.failures:
-            axes.annotate(series.failures[0].words.split(": ")[1].split(",")[0], (0.02, row), xycoords=("axes fraction", "data"), va="center", color=style.colour)
+            axes.annotate(
+                series.failures[0].words.split(": ")[1].split(",")[0],
+                (0.02, row),
+                xycoords=("axes fraction", "data"),
+                va="center",
+                color=style.colour,
+            )
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.5, -0.5)
     if values:
@@ -279,9 +306,15 @@ def _compact(chart: Chart, x: float) -> str:
 def _label_ends(axes: Axes, chart: Chart) -> None:
     """Names at the right ends of the lines, moved apart where they would touch."""
     low, high = (math.log(value) for value in axes.get_ylim())
-    ends = sorted(
-        ((math.log(series.marks[-1].median) - low) / (high - low), series) for series in chart.series if series.marks and series.marks[-1].median > 0
-    ) if high > low else []
+    ends = (
+        sorted(
+            ((math.log(series.marks[-1].median) - low) / (high - low), series)
+            for series in chart.series
+            if series.marks and series.marks[-1].median > 0
+        )
+        if high > low
+        else []
+    )
     gap = 0.062
     places = [place for place, _ in ends]
     # Ends: each pass moves touching neighbours apart by what is missing; a hundred passes bring the rest below what the eye sees.
@@ -294,7 +327,15 @@ def _label_ends(axes: Axes, chart: Chart) -> None:
     for place, (_, series) in zip(places, ends, strict=True):
         style = look(series.allocator)
         weight = "bold" if style.emphasis else "normal"
-        axes.annotate(_end_words(chart, series), (1.03, place), xycoords="axes fraction", va="center", color=style.colour, fontweight=weight, annotation_clip=False)
+        axes.annotate(
+            _end_words(chart, series),
+            (1.03, place),
+            xycoords="axes fraction",
+            va="center",
+            color=style.colour,
+            fontweight=weight,
+            annotation_clip=False,
+        )
 
 
 def _end_words(chart: Chart, series: Series) -> str:

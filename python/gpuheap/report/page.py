@@ -36,7 +36,7 @@ class Cell:
     ratio: str = ""
     better: bool = False  # than the allocator compared with
     best: bool = False  # of those that give memory back
-    status: str = ""  # if not ok
+    status: str = ""  # if not ok; `short` if requests failed
     reason: str = ""
 
 
@@ -153,7 +153,9 @@ def simulated_section(recording: Recording, suites: Mapping[str, Suite]) -> Simu
     points = {(row.allocator, row.case, point_id(row)): row.status for row in recording.rows}
     ok = sum(status == "ok" for status in points.values())
     unsupported = sum(status == "unsupported" for status in points.values())
-    words = f"{ok} of {len(points) - unsupported} points passed" + (f"; {unsupported} are unsupported in the simulator" if unsupported else "")
+    words = f"{ok} of {len(points) - unsupported} points passed" + (
+        f"; {unsupported} are unsupported in the simulator" if unsupported else ""
+    )
     return SimulatedSection(
         date=str(recording.environment.get("date", "")),
         words=words,
@@ -178,7 +180,7 @@ def _line(name: str, cells: list[Cell], traits: Mapping[str, dict[str, Any]]) ->
     known = traits.get(name, {})
     published = " ".join(str(part) for part in (known.get("paper"), known.get("year")) if part)
     title = ", ".join(str(part) for part in (known.get("title"), known.get("variant"), published) if part)
-    note = "never frees" if known.get("free") == "never" else "overwrites" if known.get("overwrites") else ""
+    note = "overwrites" if known.get("overwrites") else "never frees" if known.get("free") == "never" else ""
     note = "baseline" if name in BASELINES else note
     return Line(_chip(name), title, note, tuple(cells), name in BASELINES)
 
@@ -219,7 +221,13 @@ def _cells(
 ) -> dict[str, Cell]:
     rows = {name: view.find(name, metric, point) for name in names}
     medians = {name: row.statistics.median for name, row in rows.items() if row is not None and row.ok and row.statistics is not None}
-    rivals = [name for name in medians if name not in BASELINES and traits.get(name, {}).get("free", "individually") != "never" and not traits.get(name, {}).get("overwrites")]
+    rivals = [
+        name
+        for name in medians
+        if name not in BASELINES
+        and traits.get(name, {}).get("free", "individually") != "never"
+        and not traits.get(name, {}).get("overwrites")
+    ]
     best = min(rivals, key=lambda name: medians[name]) if len(rivals) > 1 and METRICS[metric].is_time else ""
     cells = {}
     for name, row in rows.items():
@@ -252,7 +260,9 @@ def _tiles(views: list[CaseView]) -> list[Tile]:
         row = view.find("gpuheap", metric, point) if view is not None and point is not None else None
         if view is None or point is None or row is None or row.statistics is None or not row.ok:
             continue
-        compared = next((r for name in (COMPARED_WITH, REST) if (r := view.find(name, metric, point)) is not None and r.ok and r.statistics), None)
+        compared = next(
+            (r for name in (COMPARED_WITH, REST) if (r := view.find(name, metric, point)) is not None and r.ok and r.statistics), None
+        )
         ratio = ""
         if compared is not None and compared.statistics is not None:
             words, _ = _ratio(row.statistics.median, compared.statistics.median)
@@ -300,6 +310,8 @@ def _statuses(views: list[CaseView], names: list[str], traits: Mapping[str, dict
             reason = next((row.reason for row in view.failures if row.allocator == name and row.reason), "")
             if not statuses:
                 cells.append(Cell())
+            elif set(statuses) == {"ok"} and view.nulls(name):
+                cells.append(Cell(value=status_words(statuses, view.nulls(name)), status="short", reason="requests that got no memory"))
             elif set(statuses) == {"ok"}:
                 cells.append(Cell(value=status_words(statuses, view.nulls(name)), best=True))
             else:

@@ -13,7 +13,10 @@ ET.register_namespace("xlink", XLINK)
 
 
 def clean(text: str, titles: Mapping[str, Sequence[str]], label: str) -> ET.Element:
-    """`titles` gives, for the id of a group of marks, the tooltip of each mark in order. Ids that nothing refers to are dropped; those of series become classes."""
+    """Drops metadata, size and the ids that nothing refers to, and names the picture.
+
+    `titles` gives, for the id of a group of marks, the tooltip of each mark in order. `<allocator>--...` becomes the class `s-<allocator>`.
+    """
     root = ET.fromstring(text)
     for metadata in root.findall(f"{{{SVG}}}metadata"):
         root.remove(metadata)
@@ -21,7 +24,7 @@ def clean(text: str, titles: Mapping[str, Sequence[str]], label: str) -> ET.Elem
         name = group.attrib.pop("id", "")
         if name in titles:
             group.set("class", f"series s-{name.split('--')[0]}")
-            marks = [use for use in group.iter(f"{{{SVG}}}use")]
+            marks = list(group.iter(f"{{{SVG}}}use"))
             for use, words in zip(marks, titles[name], strict=False):
                 ET.SubElement(use, f"{{{SVG}}}title").text = words
     root.attrib.pop("width", None)
