@@ -71,7 +71,8 @@ struct keeps_contents_while_others_come_and_go {
   }
 };
 
-// Kernel: warps call from every state of divergence: one lane, one lane of each warp, both arms of a branch, a switch, loops of different lengths.
+// Kernel: warps call in every state of divergence: one lane, some lanes with sizes of their own, after others have left, from both arms of a branch, from loops of different
+// lengths.
 template <class Ref>
 struct call_divergently {
   Ref heap;
@@ -81,36 +82,25 @@ struct call_divergently {
     unsigned const lane = simt::lane_id();
     std::size_t asked = 0;
     void* p = nullptr;
-    switch (i / simt::warp_lanes % 5) {
-      case 0:
-        if (lane == i / 7 % simt::warp_lanes) p = heap.malloc(asked = 48);
-        break;
-      case 1:
-        if (lane % 2 == 0) {
-          p = heap.malloc(asked = 40);
-        } else {
-          p = heap.malloc(asked = 200);
-        }
-        break;
-      case 2:
-        switch (lane % 4) {
-          case 0: p = heap.malloc(asked = 16); break;
-          case 1: p = heap.malloc(asked = 17 + lane); break;
-          case 2: break;
-          default: p = heap.malloc(asked = 8 * lane); break;
-        }
-        break;
-      case 3:
-        // Ends: `lane` passes.
-        for (unsigned pass = 0; pass <= lane; ++pass) {
-          heap.free(p);
-          p = heap.malloc(asked = 32 + pass);
-        }
-        break;
-      default:
-        if (lane > 20) return;  // those leave before the others call
-        p = heap.malloc(asked = 64);
-        break;
+    unsigned const kind = i / simt::warp_lanes % 5;
+    if (kind == 0) {
+      if (lane == i / 7 % simt::warp_lanes) asked = 48;
+    } else if (kind == 1) {
+      if (lane % 4 != 2) asked = lane % 4 == 0 ? 16 : lane % 4 == 1 ? 17 + lane : 8 * lane;
+    } else if (kind == 2) {
+      if (lane > 20) return;  // those leave before the others call
+      asked = 64;
+    }
+    if (asked != 0) {
+      p = heap.malloc(asked);
+    } else if (kind == 3 && lane % 2 == 0) {
+      p = heap.malloc(asked = 40);
+    } else if (kind >= 3) {
+      // Ends: lane + 1 passes.
+      for (unsigned pass = 0; pass <= lane; ++pass) {
+        heap.free(p);
+        p = heap.malloc(asked = 32 + pass);
+      }
     }
     out[i] = p;
     sizes[i] = asked;
