@@ -1,126 +1,17 @@
-"""A checkout of its own for each test, with a benchmark executable that does as it is told."""
+"""Fixtures of the tests of the command line. The package is taken from this checkout, installed or not."""
 
 from __future__ import annotations
 
-import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(REPOSITORY / "python"))
+sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "python"), str(Path(__file__).resolve().parent)]
 
-SUITE = """
-[suite]
-name = "mini"
-brief = "for the tests"
-baselines = ["store_only"]
-
-[[case]]
-name = "alloc_single"
-section = "Allocation"
-metrics = ["malloc_us", "free_us"]
-heap_bytes = "1GiB"
-runs = 4
-timeout_s = 20
-axes = { threads = [100], bytes = [16, 32, 64, 128, 256], state = ["warm"] }
-headline = { bytes = 64 }
-
-[case.host]
-heap_bytes = "16MiB"
-
-[[case]]
-name = "churn"
-section = "Mixed use"
-metrics = ["kernel_us", "nulls"]
-heap_bytes = "1GiB"
-runs = 4
-timeout_s = 20
-baselines = []
-axes = { threads = [100], bytes = [1024], rounds = [4] }
-
-[[case]]
-name = "graph_update"
-section = "Applications"
-metrics = ["build_ms", "kernel_us", "allocations"]
-heap_bytes = "1GiB"
-runs = 2
-timeout_s = 20
-baselines = []
-axes = { phase = ["init", "update"], threads = [100], scale = [4], edge_factor = [2] }
-"""
-
-
-class Checkout:
-    """A folder that looks like a checkout, and the commands run in it."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.log_file = root / "log"
-        self.bench = root / "gpuheap-bench"
-        self.environment: dict[str, str] = {}
-        self.settings: dict[str, Any] = {}
-        (root / "benchmarks" / "suites").mkdir(parents=True)
-        (root / "benchmarks" / "suites" / "mini.toml").write_text(SUITE)
-        self.build()
-
-    def build(self, text: str = "") -> None:
-        """Puts the fake executable in place; another text makes another build."""
-        source = (REPOSITORY / "tests" / "python" / "fake_bench.py").read_text().split("\n", 1)[1]
-        self.bench.write_text(f"#!{sys.executable}\n{source}\n# {text}\n")
-        self.bench.chmod(0o755)
-
-    def variables(self) -> dict[str, str]:
-        kept = {key: value for key, value in os.environ.items() if not key.startswith(("GPUHEAP_", "FAKE_"))}
-        return {
-            **kept,
-            "PYTHONPATH": str(REPOSITORY / "python"),
-            "GPUHEAP_ROOT": str(self.root),
-            "GPUHEAP_BENCH": str(self.bench),
-            "FAKE_BENCH": json.dumps(self.settings),
-            "FAKE_BENCH_LOG": str(self.log_file),
-            "COLUMNS": "200",
-            **self.environment,
-        }
-
-    def gpuheap(self, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "gpuheap", *arguments]
-        return subprocess.run(command, cwd=cwd or self.root, env=self.variables(), capture_output=True, text=True, timeout=120)
-
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "gpuheap", *arguments]
-        return subprocess.Popen(command, cwd=self.root, env=self.variables(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-    @property
-    def table(self) -> Path:
-        return self.root / "build" / "results" / "host-simulator" / "mini.csv"
-
-    @property
-    def gpu_table(self) -> Path:
-        return self.root / "results" / "nvidia-h200" / "mini.csv"
-
-    def log(self) -> list[str]:
-        """What the executable was asked since the last look."""
-        if not self.log_file.exists():
-            return []
-        lines = self.log_file.read_text().splitlines()
-        self.log_file.unlink()
-        return lines
-
-    def points_run(self) -> list[str]:
-        return [line.split(" ", 1)[1] for line in self.log() if line.startswith("point ")]
-
-    def fail(self, **faults: str) -> None:
-        """`fail(**{"gpuheap/64": "crash"})`: what happens to an allocator at a size of alloc_single."""
-        self.settings["faults"] = {
-            f"alloc_single/{where.split('/')[0]}/threads=100,bytes={where.split('/')[1]},state=warm": fault
-            for where, fault in faults.items()
-        }
+from fake_checkout import Checkout  # noqa: E402
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from conftest import Checkout
+from fake_checkout import Checkout
 
 from gpuheap.results import COLUMNS, read_table
 

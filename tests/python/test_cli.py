@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY, Checkout
+from fake_checkout import REPOSITORY, Checkout
 
 ErrorLine = Callable[[subprocess.CompletedProcess[str]], str]
 

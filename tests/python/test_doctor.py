@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import Checkout
+from fake_checkout import Checkout
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from conftest import Checkout
+from fake_checkout import Checkout
 
 from gpuheap.catalogue import ALLOCATORS, BASELINES
 from gpuheap.report.style import MARKER_PATHS, look

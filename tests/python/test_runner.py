@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from conftest import Checkout
+from fake_checkout import Checkout
 
 from gpuheap.errors import UserError
 from gpuheap.protocol import PointResult

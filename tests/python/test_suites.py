@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY, SUITE
+from fake_checkout import REPOSITORY, SUITE
 
 from gpuheap.errors import UserError
 from gpuheap.paths import Layout
