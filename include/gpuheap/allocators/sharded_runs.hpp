@@ -23,6 +23,11 @@
 #include <gpuheap/simt/launch.hpp>
 #include <gpuheap/simt/runtime.hpp>
 
+#if GPUHEAP_HAS_HOST
+#include <atomic>
+#include <string>
+#endif
+
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
 namespace sharded {
@@ -36,6 +41,14 @@ struct fill_free_segments {
     at.tree(0).set_mask(leaf, simt::low_bits(here < bitmap_tree::bits_per_leaf ? here : bitmap_tree::bits_per_leaf));
   }
 };
+
+#if GPUHEAP_HAS_HOST
+// A number that no other heap of this process has, until 2^26 have been made.
+[[nodiscard]] inline unsigned next_heap_id() {
+  static std::atomic<unsigned> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) & 0x3ffffffu;
+}
+#endif
 
 }  // namespace sharded
 
@@ -81,8 +94,9 @@ class basic_sharded_runs {
   // that no allocator can tell: the memory has been handed out again meanwhile, or is being released at this moment by a free of the last
   // other slot. The second free of memory that has gone back to the free segments is reported as foreign.
   GPUHEAP_FN free_status free(void* p) const {
-    // One captured mask for the whole call.
-    simt::lane_mask const here = simt::active_mask();
+    // One captured mask for the whole call: the lanes that free into this heap together.
+    simt::lane_mask here = simt::active_mask();
+    if (!simt::all_of(here, id_ == simt::shuffle(here, id_, simt::lowest_bit(here)))) here = simt::match_any(here, id_);
     simt::size_t const s = at_.segment_of(p);
     // relaxed: a rightful free comes after the malloc that came after the tag was written.
     structures::segment_tag const tag{s < at_.num_segments ? at_.tag(static_cast<unsigned>(s)).load(simt::relaxed)
@@ -150,6 +164,7 @@ class basic_sharded_runs {
     basic_sharded_runs heap;
     heap.at_ = sharded::place_layout(plan, where);
     heap.metadata_bytes_ = plan.metadata_bytes;
+    heap.id_ = sharded::next_heap_id();
     char* const begin = reinterpret_cast<char*>(simt::round_up_pow2(reinterpret_cast<simt::uintptr_t>(where.base), 128));
     heap.control_ = reinterpret_cast<control*>(begin + plan.control_at);
     simt::fill(where.base, 0, plan.metadata_bytes, stream);
@@ -182,7 +197,8 @@ class basic_sharded_runs {
   GPUHEAP_FN void* malloc_class(unsigned c) const {
     // One captured mask for the whole call, the slow path included.
     simt::lane_mask const here = simt::active_mask();
-    auto const group = structures::warp_group::of_equal(here, c);
+    // Lanes of one warp may hold views of different heaps.
+    auto const group = structures::warp_group::of_equal(here, id_ << 6 | c);
     // A multiplicative hash of the warp's number spreads bursts evenly over the shards and keeps a lone warp on one.
     unsigned const k = static_cast<unsigned>((simt::uint64_t{simt::global_warp() * 0x9e3779b9u} << at_.lg_shards) >> 32);
     simt::uint64_t bits = 0;
@@ -273,6 +289,7 @@ class basic_sharded_runs {
   sharded::layout at_;
   control* control_ = nullptr;
   simt::size_t metadata_bytes_ = 0;
+  unsigned id_ = 0;  // tells this process's heaps apart, in 26 bits
 };
 
 using sharded_runs = basic_sharded_runs<sharded::tuning{}>;

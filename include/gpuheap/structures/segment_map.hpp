@@ -44,6 +44,7 @@ struct segment_map {
   using word = bitmap_tree::word;
   static constexpr unsigned max_order = 6;
   static constexpr unsigned none = ~0u;
+  static constexpr unsigned leaves_to_choose_from = 8;
 
   struct claim {
     unsigned first = none;  // segment; none if nothing was free
@@ -57,31 +58,22 @@ struct segment_map {
 
   [[nodiscard]] GPUHEAP_FN unsigned free_hint() const { return simt::atomic_ref<unsigned>{*num_free}.load(simt::relaxed); }
 
-  // For a caller in a transit. Claims an aligned block of 2^order segments, or of fewer if there is none that large. `spread` steers
-  // concurrent claimers of large blocks apart; blocks of up to four segments come from the lowest leaf that has one.
+  // For a caller in a transit. Claims an aligned block of 2^order segments, or of fewer if there is none that large: from the lowest leaves
+  // that have one, which keeps the high addresses contiguous. Claims of more than four segments choose among the lowest few leaves by
+  // `spread`, so that a burst of them does not meet in one word.
   [[nodiscard]] GPUHEAP_FN claim claim_block(unsigned order, unsigned spread) const {
-    // Ends: the order falls with every pass.
+    // Ends: the order falls with every second pass.
+    unsigned skip = order > 2 ? spread % leaves_to_choose_from : 0;
     GPUHEAP_NO_UNROLL
     for (;;) {
-      unsigned const start = order > 2 ? spread % tree.num_leaves : 0;
-      // Ends: one pass per leaf.
-      GPUHEAP_NO_UNROLL
-      for (unsigned step = 0; step < tree.num_leaves; ++step) {
-        unsigned i = start + step;
-        if (i >= tree.num_leaves) i -= tree.num_leaves;
-        // Skip the leaves that the summary calls empty, a summary word at a time. relaxed: the fetch_and below acquires.
-        word const below = tree.summary_word(i / 64).load(simt::relaxed) >> (i % 64);
-        if (below == 0) {
-          unsigned const rest = 63 - i % 64, to_end = tree.num_leaves - 1 - i;
-          step += rest < to_end ? rest : to_end;
-          continue;
-        }
-        if ((below & 1) == 0) continue;
-        unsigned const first = claim_in_leaf(i, order, spread);
-        if (first != none) return {first, order};
+      unsigned const first = claim_in_some_leaf(order, spread, skip);
+      if (first != none) return {first, order};
+      if (skip != 0) {
+        skip = 0;
+      } else {
+        if (order == 0) return {};
+        --order;
       }
-      if (order == 0) return {};
-      --order;
     }
   }
 
@@ -164,6 +156,26 @@ struct segment_map {
     }
     count_claimed(n);
     return true;
+  }
+  // From the lowest leaf that can serve it, after passing over `skip` of those that are not empty.
+  [[nodiscard]] GPUHEAP_FN unsigned claim_in_some_leaf(unsigned order, unsigned spread, unsigned skip) const {
+    // Ends: one pass per summary word.
+    GPUHEAP_NO_UNROLL
+    for (unsigned a = 0; a < tree.num_summaries(); ++a) {
+      // relaxed: take_mask acquires.
+      word filled = tree.summary_word(a).load(simt::relaxed);
+      // Ends: one pass per bit.
+      GPUHEAP_NO_UNROLL
+      for (; filled != 0; filled &= filled - 1) {
+        if (skip != 0) {
+          --skip;
+          continue;
+        }
+        unsigned const first = claim_in_leaf(a * 64 + simt::lowest_bit(filled), order, spread);
+        if (first != none) return first;
+      }
+    }
+    return none;
   }
   [[nodiscard]] GPUHEAP_FN unsigned claim_in_leaf(unsigned i, unsigned order, unsigned spread) const {
     // relaxed: only a guess at what take_mask will find.
