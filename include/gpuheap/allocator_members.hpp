@@ -15,15 +15,18 @@ template <class A>
 concept has_usable_size = device_allocator<A> && requires(A const& a, void* p) {
   { a.usable_size(p) } -> ::cuda::std::convertible_to<simt::size_t>;
 };
-// What a request of so many bytes takes, without asking memory. At most what usable_size() then says: a block may come from a larger class than the request's own.
+// What a request of so many bytes takes, without asking memory. At most what usable_size() then says: a block may come from a larger class
+// than the request's own.
 template <class A>
 concept has_rounded_size = device_allocator<A> && requires(A const& a, simt::size_t bytes) {
   { a.rounded_size(bytes) } -> ::cuda::std::convertible_to<simt::size_t>;
 };
-// `static constexpr bool rounded_size_is_exact = true;`: usable_size() of every block that malloc(bytes) returns is rounded_size(bytes). Statistics then need not read a
-// block's size when it is made.
+// `static constexpr bool rounded_size_is_exact = true;`: usable_size() of every block that malloc(bytes) returns is rounded_size(bytes).
+// Statistics then need not read a block's size when it is made.
 template <class A>
-concept has_exact_rounded_size = has_rounded_size<A> && has_usable_size<A> && requires { requires A::rounded_size_is_exact; };
+concept has_exact_rounded_size = has_rounded_size<A> && has_usable_size<A> && requires {
+  requires A::rounded_size_is_exact;
+};
 // Whether p lies in what this allocator hands out.
 template <class A>
 concept has_owns = device_allocator<A> && requires(A const& a, void const* p) {

@@ -1,4 +1,5 @@
-// What a heap remembers of requests that it could not serve and of frees that it refused: a record in the heap's memory, written by kernels, read by the host.
+// What a heap remembers of requests that it could not serve and of frees that it refused: a record in the heap's memory, written by
+// kernels, read by the host.
 #pragma once
 
 #include <gpuheap/allocator.hpp>

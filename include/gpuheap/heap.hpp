@@ -53,8 +53,9 @@ struct copy_bytes {
 
 }  // namespace detail
 
-// Owns memory and the allocator in it. Move-only; several live side by side. `ref()` goes to kernels by value. Kernels of any number of streams and replayed graphs may use one
-// heap at once; what the host does to it is ordered on the stream that the call names. A member function is called by one host thread at a time.
+// Owns memory and the allocator in it. Move-only; several live side by side. `ref()` goes to kernels by value. Kernels of any number of
+// streams and replayed graphs may use one heap at once; what the host does to it is ordered on the stream that the call names. A member
+// function is called by one host thread at a time.
 //
 // Moved from, a heap may only be assigned to or destroyed. Destroying it while kernels use it is undefined.
 template <device_allocator Allocator = sharded_runs, class Statistics = counted>
@@ -66,9 +67,13 @@ class heap {
   using exhaustion_callback = std::function<void(exhaustion const&)>;
 
   // A heap of `size` bytes in all, bookkeeping included, taken from `from`:
-  //   heap{8_GiB}   heap{fraction_of_free(0.5)}   heap{} (GPUHEAP_BYTES, or a default: heap_size::from_environment)   heap{1_GiB, memory::managed}
-  // Ready for kernels that run on `stream` after it, or on any stream once that has been waited for. Throws out_of_memory if the memory cannot be had, gpuheap::error if the size
-  // is too small for the allocator. For a process_wide allocator the size is a limit and `from` is not asked.
+  //   heap{8_GiB}
+  //   heap{fraction_of_free(0.5)}
+  //   heap{}                          GPUHEAP_BYTES, or a default: heap_size::from_environment
+  //   heap{1_GiB, memory::managed}
+  // Ready for kernels that run on `stream` after it, or on any stream once that has been waited for. Throws out_of_memory if the memory
+  // cannot be had, gpuheap::error if the size is too small for the allocator. For a process_wide allocator the size is a limit and `from`
+  // is not asked.
   explicit heap(heap_size size = heap_size::from_environment(), memory::resource from = memory::device, stream_ref stream = {}) {
     simt::size_t const bytes = size.resolve(from);
     require_at_least(min_bytes(), bytes, "a heap");
@@ -83,10 +88,12 @@ class heap {
   }
   heap(heap_size size, stream_ref stream) : heap(size, memory::device, stream) {}
 
-  // A heap in memory that the caller keeps and outlives it with. Device code must reach it; base aligned to at least 256 bytes. Throws gpuheap::error if it is too small.
+  // A heap in memory that the caller keeps, and keeps for longer than the heap. Device code must reach it; base aligned to at least 256
+  // bytes. Throws gpuheap::error if it is too small.
   explicit heap(memory::region callers, stream_ref stream = {}) : memory_{callers} {
     if constexpr (Allocator::traits.process_wide) {
-      throw error("gpuheap: the allocator '" + name() + "' lives in the one heap of the process and cannot be put into a given region: make it from a size");
+      throw error("gpuheap: the allocator '" + name() +
+                  "' lives in the one heap of the process and cannot be put into a given region: make it from a size");
     } else {
       if (reinterpret_cast<std::uintptr_t>(callers.base) % 256 != 0) throw error("gpuheap: a heap's region must be aligned to 256 bytes");
       require_at_least(min_bytes(), callers.bytes, "a region");
@@ -109,7 +116,8 @@ class heap {
   // The device's view. Stays valid as long as the heap lives, across reset() and moves.
   [[nodiscard]] ref_type ref() const { return {allocator_, record(), statistics_}; }
 
-  // Forgets every block at once, in stream order; counts and records start again. No kernel of another stream may be using the heap. Policies and callbacks stay.
+  // Forgets every block at once, in stream order; counts and records start again. No kernel of another stream may be using the heap.
+  // Policies and callbacks stay.
   void reset(stream_ref stream = {}) {
     if constexpr (Allocator::traits.process_wide) {
       throw error("gpuheap: the allocator '" + name() + "' cannot be reset: its heap is the process's and has no reset. Free the blocks");
@@ -158,7 +166,8 @@ class heap {
 
   // ---- exhaustion
 
-  // What a request that nothing fits meets in kernels that are launched later on `stream`, or on any stream once this call returns. The default is `null`. Waits for the stream.
+  // What a request that nothing fits meets in kernels that are launched later on `stream`, or on any stream once this call returns. The
+  // default is `null`. Waits for the stream.
   void set_policy(when_exhausted policy, stream_ref stream = {}) {
     if (policy == when_exhausted::trap && final_.base() == nullptr) {
       final_ = memory::allocation{memory::pinned, sizeof(last_words)};
@@ -175,7 +184,7 @@ class heap {
   // After a launch: waits for the stream and says what went wrong in this heap since the last check().
   //   requests failed:   calls the callback; without one, throws out_of_memory
   //   frees refused:     throws gpuheap::error
-  //   a kernel stopped under when_exhausted::trap:   throws out_of_memory, naming the request. The CUDA context is lost then, as after any trap.
+  //   a kernel stopped:  (when_exhausted::trap) throws out_of_memory, naming the request. The CUDA context is lost, as after any trap
   // Each failure is reported once.
   void check(stream_ref stream = {}) {
     try {
@@ -198,21 +207,22 @@ class heap {
 
   // ---- from the host
 
-  // Frees blocks of this heap whose addresses lie in host memory: a vector<void*>, span<node*>, ... Waits for the stream. nullptrs are skipped.
+  // Frees blocks of this heap whose addresses lie in host memory: a vector<void*>, span<node*>, ... Waits for the stream. nullptrs are
+  // skipped.
   template <std::ranges::contiguous_range Pointers>
-    requires std::is_pointer_v<std::ranges::range_value_t<Pointers>>
+  requires std::is_pointer_v<std::ranges::range_value_t<Pointers>>
   void free(Pointers const& pointers, stream_ref stream = {}) {
     free_listed_on_host(std::ranges::data(pointers), std::ranges::size(pointers), stream);
   }
   // Likewise for an array in memory that device code reaches. In stream order: the array must stay until then.
   template <class Pointer>
-    requires std::is_pointer_v<Pointer>
+  requires std::is_pointer_v<Pointer>
   void free(device_span<Pointer> pointers, stream_ref stream = {}) {
     free_listed_on_device(const_cast<void* const*>(reinterpret_cast<void const* const*>(pointers.data)), pointers.size, stream);
   }
 
-  // Copies `bytes` from heap memory at `from` to host memory, or the other way. Wait for the stream. Throw gpuheap::error if the range does not lie in this heap (unchecked for
-  // process_wide allocators, whose memory is copied by a kernel).
+  // Copies `bytes` from heap memory at `from` to host memory, or the other way. Wait for the stream. Throw gpuheap::error if the range does
+  // not lie in this heap (unchecked for process_wide allocators, whose memory is copied by a kernel).
   void copy_to_host(void* to, void const* from, simt::size_t bytes, stream_ref stream = {}) const {
     if (bytes == 0) return;
     if constexpr (Allocator::traits.process_wide) {
@@ -241,7 +251,8 @@ class heap {
   }
 
  private:
-  // The records: the failure record, then the policy's counters. They lie behind the arena, so that the arena keeps the alignment of the heap's memory.
+  // The records: the failure record, then the policy's counters. They lie behind the arena, so that the arena keeps the alignment of the
+  // heap's memory.
   static constexpr simt::size_t record_bytes = 1024;
   static constexpr simt::size_t records_bytes = record_bytes + Statistics::counter_bytes;
   static_assert(sizeof(failure_record) <= record_bytes && std::is_trivially_copyable_v<failure_record>);
@@ -251,8 +262,8 @@ class heap {
 
   static void require_at_least(simt::size_t least, simt::size_t bytes, char const* what) {
     if (bytes >= least) return;
-    throw error("gpuheap: " + std::string(what) + " of " + memory::in_words(bytes) + " is too small for the allocator '" + name() + "': it needs at least " +
-                std::to_string(least) + " bytes (" + memory::in_words(least) + ")");
+    throw error("gpuheap: " + std::string(what) + " of " + memory::in_words(bytes) + " is too small for the allocator '" + name() +
+                "': it needs at least " + std::to_string(least) + " bytes (" + memory::in_words(least) + ")");
   }
 
   // Takes the heap's memory; a refusal becomes an error that says what there is.
@@ -307,7 +318,8 @@ class heap {
   void require_inside(void const* p, simt::size_t bytes) const {
     auto const* const byte = static_cast<char const*>(p);
     auto const* const base = static_cast<char const*>(arena_.base);
-    if (std::less<>{}(byte, base) || std::less<>{}(base + arena_.bytes, byte) || static_cast<simt::size_t>(base + arena_.bytes - byte) < bytes) {
+    if (std::less<>{}(byte, base) || std::less<>{}(base + arena_.bytes, byte) ||
+        static_cast<simt::size_t>(base + arena_.bytes - byte) < bytes) {
       throw error("gpuheap: " + memory::in_words(bytes) + " at the given address do not lie in this heap");
     }
   }
@@ -321,7 +333,8 @@ class heap {
     constexpr simt::size_t at_once = simt::size_t{1} << 30;
     // Ends: each launch takes up to 2^30 pointers off the rest.
     for (simt::size_t at = 0; at < count; at += at_once) {
-      simt::launch(static_cast<unsigned>(std::min(at_once, count - at)), detail::free_each<ref_type>{ref(), pointers + at}, {.stream = stream});
+      simt::launch(static_cast<unsigned>(std::min(at_once, count - at)), detail::free_each<ref_type>{ref(), pointers + at},
+                   {.stream = stream});
     }
   }
 
@@ -346,9 +359,9 @@ class heap {
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE
 
-// For an allocator that is not the library's own, in a CUDA program whose .cpp files use heap<Allocator>: one line, at global scope, in one .cu file. Compiles the kernels
-// that the heap's host functions launch.
-#define GPUHEAP_INSTANTIATE(...)                                    \
+// For an allocator that is not the library's own, in a CUDA program whose .cpp files use heap<Allocator>: one line, at global scope, in one
+// .cu file. Compiles the kernels that the heap's host functions launch.
+#define GPUHEAP_INSTANTIATE(...)                                   \
   template class ::gpuheap::heap<__VA_ARGS__, ::gpuheap::counted>; \
   template class ::gpuheap::heap<__VA_ARGS__, ::gpuheap::uncounted>
 #endif

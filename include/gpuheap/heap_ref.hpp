@@ -21,10 +21,12 @@ class heap;
 // The largest alignment that aligned_malloc takes, in bytes.
 inline constexpr simt::size_t largest_alignment = simt::size_t{2} << 20;
 
-// Trivially copyable; made by heap::ref(). Valid as long as the heap lives. Every member may be called by any thread in any state of divergence, from any number of kernels
-// at once. A block that one thread hands to another needs the program's own release and acquire; a block that malloc returns again is ordered after its free.
+// Trivially copyable; made by heap::ref(). Valid as long as the heap lives. Every member may be called by any thread in any state of
+// divergence, from any number of kernels at once. A block that one thread hands to another needs the program's own release and acquire; a
+// block that malloc returns again is ordered after its free.
 //
-// Exhaustion: nullptr, and an entry in the heap's record (heap::stats, heap::check). Requests for 0 bytes are answered nullptr and are no failure. Memory is not initialised.
+// Exhaustion: nullptr, and an entry in the heap's record (heap::stats, heap::check). Requests for 0 bytes are answered nullptr and are no
+// failure. Memory is not initialised.
 template <device_allocator Allocator = sharded_runs, class Statistics = counted>
 class heap_ref {
   static constexpr bool knows_bytes = Statistics::counts && has_usable_size<Allocator>;
@@ -42,8 +44,8 @@ class heap_ref {
     return p;
   }
 
-  // Gives back what any member of this heap returned. nullptr does nothing. Where the traits promise it, a second free of a block and a pointer that is not the heap's are
-  // refused, counted in the record and answered so; elsewhere they are undefined.
+  // Gives back what any member of this heap returned. nullptr does nothing. Where the traits promise it, a second free of a block and a
+  // pointer that is not the heap's are refused, counted in the record and answered so; elsewhere they are undefined.
   GPUHEAP_FN free_status free(void* p) const {
     if (p == nullptr) return free_status::null;
     simt::size_t const bytes = block_bytes(p);
@@ -67,8 +69,8 @@ class heap_ref {
     return p;
   }
 
-  // A block of `bytes` with the contents of `p` up to the smaller size; `p` itself where it is large enough and at most half empty. nullptr as `p`: malloc. 0 bytes: free, and nullptr.
-  // When nothing fits: nullptr, and `p` stays as it is.
+  // A block of `bytes` with the contents of `p` up to the smaller size; `p` itself where it is large enough and at most half empty. nullptr
+  // as `p`: malloc. 0 bytes: free, and nullptr. When nothing fits: nullptr, and `p` stays as it is.
   [[nodiscard]] GPUHEAP_FN void* realloc(void* p, simt::size_t bytes) const {
     static_assert(has_realloc<Allocator> || has_usable_size<Allocator>,
                   "gpuheap: this Allocator cannot realloc: it has neither realloc(p, bytes) nor usable_size(p)");
@@ -118,8 +120,8 @@ class heap_ref {
     return p == nullptr ? 0 : allocator_.usable_size(p);
   }
 
-  // True for every live block of this heap, false for pointers into other memory. Any pointer may be asked about; what is said of pointers into free memory or into the
-  // middle of a block is the allocator's affair.
+  // True for every live block of this heap, false for pointers into other memory. Any pointer may be asked about; what is said of pointers
+  // into free memory or into the middle of a block is the allocator's affair.
   [[nodiscard]] GPUHEAP_FN bool owns(void const* p) const {
     static_assert(has_owns<Allocator>, "gpuheap: this Allocator has no owns(p); process_wide allocators cannot have one");
     return p != nullptr && allocator_.owns(p);

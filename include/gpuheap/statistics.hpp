@@ -1,4 +1,5 @@
-// Whether a heap counts what lives in it: the policies `counted` and `uncounted` of heap_ref and heap. Device parts, and the host's reading of them.
+// Whether a heap counts what lives in it: the policies `counted` and `uncounted` of heap_ref and heap. Device parts, and the host's reading
+// of them.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -38,14 +39,15 @@ class uncounted {
 //                    +1 KiB stripe 0 {bytes, allocations}
 //                    +2 KiB stripe 1 ...                      16 stripes
 //
-// The lanes of a warp that allocate together add once, to the stripe of their warp. The stripes lie 1 KiB apart because the unit that serialises atomics is a slice of
-// the L2 cache, and addresses that far apart fall into different slices. A stripe's words are modulo 2^64: a block may be freed by a warp of another stripe, and only the sum
-// over the stripes means anything.
+// The lanes of a warp that allocate together add once, to the stripe of their warp. The stripes lie 1 KiB apart because the unit that
+// serialises atomics is a slice of the L2 cache, and addresses that far apart fall into different slices. A stripe's words are modulo 2^64:
+// a block may be freed by a warp of another stripe, and only the sum over the stripes means anything.
 //
-// Peak. A stripe whose bytes cross a multiple of the quantum Q forwards the difference to one common word, and whoever raises that word raises the peak. At any time
+// Peak. A stripe whose bytes cross a multiple of the quantum Q forwards the difference to one common word, and whoever raises that word
+// raises the peak. At any time
 //   live = Q * forwarded + sum over the 16 stripes of (bytes mod Q),
-// so the peak read is at most 16 Q below the true one (and above or below it by what is being allocated or freed at that instant, as concurrent adds may arrive in either order).
-// Q is the power of two at or below heap/2^14, at least 16: an error of at most heap/1024.
+// so the peak read is at most 16 Q below the true one (and above or below it by what is being allocated or freed at that instant, as
+// concurrent adds may arrive in either order). Q is the power of two at or below heap/2^14, at least 16: an error of at most heap/1024.
 class counted {
  public:
   static constexpr bool counts = true;
@@ -101,7 +103,8 @@ class counted {
     // 32 lanes of less than 2^27 bytes sum up within the 32 bits of a warp reduction; a larger block is added by its own lane.
     if (bytes < simt::size_t{1} << 27) {
       simt::lane_mask const here = simt::active_mask();
-      // Lanes that run this together may hold different heaps, and a compiler may merge the code of both directions: those unlike the first lane add alone.
+      // Lanes that run this together may hold different heaps, and a compiler may merge the code of both directions: those unlike the first
+      // lane add alone.
       simt::uint64_t const key = reinterpret_cast<simt::uintptr_t>(counters_) | (Up ? 1 : 0);
       unsigned const first = simt::lowest_bit(here);
       simt::lane_mask const together = simt::ballot(here, key == simt::shuffle(here, key, first));

@@ -23,7 +23,8 @@ struct try_every_size {
 template <class A>
 std::vector<unsigned> sizes_served(heap_under_test<A>& heap) {
   test::device_array<unsigned> served(simt::ceil_log2(scale<A>::heap_bytes));
-  gpuheap::launch(1, try_every_size<typename heap_under_test<A>::ref_type>{heap.ref(), served.data(), static_cast<unsigned>(served.size())});
+  gpuheap::launch(1,
+                  try_every_size<typename heap_under_test<A>::ref_type>{heap.ref(), served.data(), static_cast<unsigned>(served.size())});
   return served.read();
 }
 
@@ -48,8 +49,8 @@ struct answers_null_when_full {
       b.fill();
       b.expect_intact("in a full heap");
       b.free_all();
+      if constexpr (!can_reset<A>) break;
       if constexpr (can_reset<A>) heap->reset();
-      else break;
     }
   }
 };
@@ -109,7 +110,7 @@ struct serves_from_a_full_heap_what_is_freed {
   }
 };
 
-// Kernel: requests that no heap can serve. Thread i makes the i-th.
+// Kernel: requests that no heap can serve.
 template <class Ref>
 struct ask_absurdly {
   Ref heap;
@@ -117,9 +118,12 @@ struct ask_absurdly {
   void** out;
   GPUHEAP_FN void operator()(unsigned i) const {
     simt::size_t const most = ~simt::size_t{0};
-    simt::size_t const sizes[] = {most,          most - 1, most - 7,  most - 15, most - 16, most - 31, most - 63, most - 4095, most - (simt::size_t{2} << 20),
-                                  most / 2 + 1, most / 2, most / 3, simt::size_t{1} << 62, simt::size_t{1} << 48, heap_bytes * 4, heap_bytes + 1};
-    out[i] = heap.malloc(sizes[i % 16]);
+    // Near the top, where sums with a header or a rounding wrap around; powers of two; just beyond the heap.
+    simt::size_t asked = most - ((simt::size_t{1} << i % 24) - 1);
+    if (i % 4 == 1) asked = simt::size_t{1} << (63 - i % 16);
+    if (i % 4 == 2) asked = most / (2 + i % 8);
+    if (i % 4 == 3) asked = heap_bytes * (1 + i % 5) + 1;
+    out[i] = heap.malloc(asked);
   }
 };
 template <class A>
@@ -194,7 +198,8 @@ struct does_not_overlap_within_a_lap {
     heap_under_test<A> heap;
     for (unsigned lap = 0; lap < 6; ++lap) {
       // Three fifths of the heap: some of these sets cross the end.
-      blocks_of<A> b(heap.ref(), mixed_sizes(scale<A>::threads, static_cast<unsigned>(scale<A>::heap_bytes * 6 / 5 / scale<A>::threads) - 16, lap));
+      blocks_of<A> b(heap.ref(),
+                     mixed_sizes(scale<A>::threads, static_cast<unsigned>(scale<A>::heap_bytes * 6 / 5 / scale<A>::threads) - 16, lap));
       b.malloc_all();
       EXPECT_EQ(b.nulls(), 0u);
       // At most one wrap happens in a set, and it must not reach the set's own start.
@@ -206,8 +211,8 @@ struct does_not_overlap_within_a_lap {
 
 template <class A>
 void register_exhaustion(char const* allocator) {
-  register_cases<A, answers_null_when_full, recovers_from_exhaustion, serves_from_a_full_heap_what_is_freed, refuses_absurd_sizes, answers_no_bytes_with_null,
-                 records_who_failed_first, does_not_overlap_within_a_lap>(allocator);
+  register_cases<A, answers_null_when_full, recovers_from_exhaustion, serves_from_a_full_heap_what_is_freed, refuses_absurd_sizes,
+                 answers_no_bytes_with_null, records_who_failed_first, does_not_overlap_within_a_lap>(allocator);
 }
 
 }  // namespace conformance

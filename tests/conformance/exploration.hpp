@@ -1,6 +1,6 @@
-// The allocator under many schedules, half of them with stale loads as the C++ memory model allows. Small contended kernels on a heap so small that it runs full;
-// the simulator also checks that what one owner wrote is ordered before what the next one does. A failing seed is replayed by GPUHEAP_SIMULATOR_REPLAY=<seed>.
-// GPUHEAP_SEEDS sets the number of seeds of each case.
+// The allocator under many schedules, half of them with stale loads as the C++ memory model allows. Small contended kernels on a heap so
+// small that it runs full; the simulator also checks that what one owner wrote is ordered before what the next one does. A failing seed is
+// replayed by GPUHEAP_SIMULATOR_REPLAY=<seed>. GPUHEAP_SEEDS sets the number of seeds of each case.
 #pragma once
 
 #include "lifetime.hpp"
@@ -128,7 +128,8 @@ struct refuses_double_frees_under_many_schedules {
       }
       test::device_array<void*> doomed(go);
       test::device_array<gpuheap::free_status> answers(2 * go.size());
-      gpuheap::launch(static_cast<unsigned>(2 * go.size()), free_in_pairs<ref>{heap.ref(), doomed.data(), answers.data()}, {.block_threads = 64});
+      gpuheap::launch(static_cast<unsigned>(2 * go.size()), free_in_pairs<ref>{heap.ref(), doomed.data(), answers.data()},
+                      {.block_threads = 64});
       auto const said = answers.read();
       EXPECT_EQ(std::count(said.begin(), said.end(), gpuheap::free_status::done), static_cast<long>(go.size()));
       EXPECT_EQ(std::count(said.begin(), said.end(), gpuheap::free_status::double_free), static_cast<long>(go.size()));

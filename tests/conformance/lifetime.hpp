@@ -104,8 +104,8 @@ struct survives_churn_within_a_kernel {
     heap_under_test<A> heap;
     test::device_array<unsigned> nulls(1), wrong(1);
     for (unsigned launch = 0; launch < 2; ++launch) {
-      gpuheap::launch(scale<A>::threads, churn<typename heap_under_test<A>::ref_type>{heap.ref(), on_gpu ? 16u : 8u, scale<A>::mixed_bytes / 4, nulls.data(),
-                                                                                    wrong.data()});
+      gpuheap::launch(scale<A>::threads, churn<typename heap_under_test<A>::ref_type>{
+                                             heap.ref(), on_gpu ? 16u : 8u, scale<A>::mixed_bytes / 4, nulls.data(), wrong.data()});
     }
     EXPECT_EQ(nulls.first(), 0u) << "live blocks fill less than a quarter of the heap";
     EXPECT_EQ(wrong.first(), 0u);
@@ -195,8 +195,8 @@ struct forgets_everything_on_reset {
 
 template <class A>
 void register_lifetime(char const* allocator) {
-  register_cases<A, frees_from_other_warps_and_kernels, reuses_freed_memory, serves_other_sizes_from_freed_memory, survives_churn_within_a_kernel,
-                 frees_blocks_of_other_threads_at_once, forgets_everything_on_reset>(allocator);
+  register_cases<A, frees_from_other_warps_and_kernels, reuses_freed_memory, serves_other_sizes_from_freed_memory,
+                 survives_churn_within_a_kernel, frees_blocks_of_other_threads_at_once, forgets_everything_on_reset>(allocator);
 }
 
 }  // namespace conformance

@@ -69,11 +69,13 @@ struct realloc_up_and_down {
       // Too much: the block stays as it is.
       bad += heap.realloc(p, simt::size_t{1} << 60) != nullptr;
       bad += changed_bytes(p, kept, i);
-      bad += heap.realloc(p, 0) != nullptr;  // frees
+      bad += heap.realloc(p, 0) != nullptr;                                            // frees
       if (bad != 0) simt::atomic_ref<unsigned>{*wrong}.fetch_add(bad, simt::relaxed);  // relaxed: a count
     }
   }
-  GPUHEAP_FN static unsigned char byte_at(unsigned b, unsigned i) { return static_cast<unsigned char>(test::mix(simt::uint64_t{i} << 32 | b)); }
+  GPUHEAP_FN static unsigned char byte_at(unsigned b, unsigned i) {
+    return static_cast<unsigned char>(test::mix(simt::uint64_t{i} << 32 | b));
+  }
   GPUHEAP_FN static unsigned changed_bytes(void const* p, unsigned bytes, unsigned i) {
     unsigned bad = 0;
     for (unsigned b = 0; b < bytes; ++b) bad += simt::plain_read(static_cast<unsigned char const*>(p)[b]) != byte_at(b, i);
@@ -282,8 +284,8 @@ struct creates_and_destroys_objects {
 
 template <class A>
 void register_members(char const* allocator) {
-  register_cases<A, zeroes_what_calloc_returns, keeps_contents_through_realloc, aligns_as_asked, lets_all_usable_bytes_be_used, knows_its_own_blocks,
-                 creates_and_destroys_objects>(allocator);
+  register_cases<A, zeroes_what_calloc_returns, keeps_contents_through_realloc, aligns_as_asked, lets_all_usable_bytes_be_used,
+                 knows_its_own_blocks, creates_and_destroys_objects>(allocator);
 }
 
 }  // namespace conformance

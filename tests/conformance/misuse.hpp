@@ -1,4 +1,5 @@
-// Frees that must be refused where the traits promise it: twice, or of what was never handed out. And the free of nothing, which is always allowed.
+// Frees that must be refused where the traits promise it: twice, or of what was never handed out. And the free of nothing, which is always
+// allowed.
 #pragma once
 
 #include "suite.hpp"
@@ -42,7 +43,8 @@ struct refuses_double_frees {
     test::device_array<void*> doomed(go);
 
     test::device_array<gpuheap::free_status> answers(2 * go.size());
-    gpuheap::launch(static_cast<unsigned>(2 * go.size()), free_in_pairs<typename heap_under_test<A>::ref_type>{heap.ref(), doomed.data(), answers.data()});
+    gpuheap::launch(static_cast<unsigned>(2 * go.size()),
+                    free_in_pairs<typename heap_under_test<A>::ref_type>{heap.ref(), doomed.data(), answers.data()});
     auto const said = answers.read();
     for (std::size_t k = 0; k < go.size(); ++k) {
       bool const one = (said[2 * k] == gpuheap::free_status::done) != (said[2 * k + 1] == gpuheap::free_status::done);

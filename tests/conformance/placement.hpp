@@ -71,13 +71,13 @@ struct keeps_contents_while_others_come_and_go {
   }
 };
 
-// Kernel: warps call in every state of divergence: one lane, some lanes with sizes of their own, after others have left, from both arms of a branch, from loops of different
-// lengths.
+// Kernel: warps call in every state of divergence: one lane, some lanes with sizes of their own, after others have left, from both arms of
+// a branch, from loops of different lengths.
 template <class Ref>
 struct call_divergently {
   Ref heap;
-  void** out;            // by thread
-  std::size_t* sizes;    // likewise: what was asked
+  void** out;          // by thread
+  std::size_t* sizes;  // likewise: what was asked
   GPUHEAP_FN void operator()(unsigned i) const {
     unsigned const lane = simt::lane_id();
     std::size_t asked = 0;
@@ -115,11 +115,13 @@ struct serves_divergent_warps {
     // 77 threads per block: the last warp of each block is partial.
     unsigned const threads = scale<A>::threads / 2;
     blocks_of<A> b(heap.ref(), threads, 0);
-    gpuheap::launch(threads, call_divergently<typename heap_under_test<A>::ref_type>{heap.ref(), b.pointers().data(), b.device_sizes().data()},
+    gpuheap::launch(threads,
+                    call_divergently<typename heap_under_test<A>::ref_type>{heap.ref(), b.pointers().data(), b.device_sizes().data()},
                     {.block_threads = 77});
     auto const pointers = b.pointers().read();
     auto const sizes = b.device_sizes().read();
-    for (unsigned i = 0; i < threads; ++i) ASSERT_EQ(pointers[i] == nullptr, sizes[i] == 0) << "thread " << i << ", " << sizes[i] << " bytes";
+    for (unsigned i = 0; i < threads; ++i)
+      ASSERT_EQ(pointers[i] == nullptr, sizes[i] == 0) << "thread " << i << ", " << sizes[i] << " bytes";
     blocks_of<A> made(heap.ref(), sizes);
     made.pointers().write(pointers);
     made.expect_sound(A::traits.min_alignment, heap.where());
@@ -220,8 +222,8 @@ struct keeps_heaps_apart_within_a_warp {
 
 template <class A>
 void register_placement(char const* allocator) {
-  register_cases<A, aligns_and_separates_blocks, serves_each_lane_its_own_size, keeps_contents_while_others_come_and_go, serves_divergent_warps, serves_one_thread,
-                 keeps_heaps_apart, keeps_heaps_apart_within_a_warp>(allocator);
+  register_cases<A, aligns_and_separates_blocks, serves_each_lane_its_own_size, keeps_contents_while_others_come_and_go,
+                 serves_divergent_warps, serves_one_thread, keeps_heaps_apart, keeps_heaps_apart_within_a_warp>(allocator);
 }
 
 }  // namespace conformance

@@ -1,4 +1,5 @@
-// What every case of the conformance suite uses: sizes for this machine, a heap in memory whose bounds are known, and the registration of cases that apply.
+// What every case of the conformance suite uses: sizes for this machine, a heap in memory whose bounds are known, and the registration of
+// cases that apply.
 //
 // A case is a template over the allocator:
 //
@@ -102,7 +103,8 @@ template <class A, template <class> class... Cases>
 void register_cases(char const* allocator) {
   auto const add = [&]<class Case>(Case*) {
     if constexpr (Case::applies) {
-      ::testing::RegisterTest(allocator, Case::name, nullptr, nullptr, __FILE__, __LINE__, []() -> ::testing::Test* { return new case_fixture<Case>; });
+      ::testing::RegisterTest(allocator, Case::name, nullptr, nullptr, __FILE__, __LINE__,
+                              []() -> ::testing::Test* { return new case_fixture<Case>; });
     }
   };
   (add(static_cast<Cases<A>*>(nullptr)), ...);

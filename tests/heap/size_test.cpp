@@ -84,7 +84,8 @@ TEST(Size, OfAHeapFollowsTheEnvironment) {
 }
 
 TEST(Size, RefusesOtherTextsAndQuotesThem) {
-  for (char const* bad : {"much", "12 parsecs", "-5", "0", "1e400", "110%", "0%", "GiB", "5 GiBi", "nan", "inf", "99999999999999999999", "8GB "}) {
+  for (char const* bad :
+       {"much", "12 parsecs", "-5", "0", "1e400", "110%", "0%", "GiB", "5 GiBi", "nan", "inf", "99999999999999999999", "8GB "}) {
     environment const set{bad};
     std::string const text = text_of_error([] { (void)heap_size::from_environment(); });
     EXPECT_TRUE(says(text, std::string("GPUHEAP_BYTES is \"") + bad + "\"")) << bad;

@@ -100,12 +100,14 @@ class blocks {
       ASSERT_EQ(at % alignment, 0u) << "block " << i << " of " << sizes_[i] << " bytes";
       if (where.bytes == 0) continue;
       auto const base = reinterpret_cast<std::uintptr_t>(where.base);
-      ASSERT_TRUE(at >= base && at + sizes_[i] <= base + where.bytes) << "block " << i << " of " << sizes_[i] << " bytes lies outside the heap";
+      ASSERT_TRUE(at >= base && at + sizes_[i] <= base + where.bytes)
+          << "block " << i << " of " << sizes_[i] << " bytes lies outside the heap";
     }
     std::sort(live.begin(), live.end(), [](interval a, interval b) { return a.begin < b.begin; });
     for (std::size_t i = 1; i < live.size(); ++i) {
-      ASSERT_LE(live[i - 1].end, live[i].begin) << "two blocks overlap: one of " << live[i - 1].end - live[i - 1].begin << " bytes, the next begins "
-                                                << live[i].begin - live[i - 1].begin << " bytes after its start";
+      ASSERT_LE(live[i - 1].end, live[i].begin)
+          << "two blocks overlap: one of " << live[i - 1].end - live[i - 1].begin << " bytes, the next begins "
+          << live[i].begin - live[i - 1].begin << " bytes after its start";
     }
   }
 

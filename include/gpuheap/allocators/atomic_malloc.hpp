@@ -1,13 +1,16 @@
 // `atomic`: one counter that only rises, the lower bound that allocators are measured against. The "Atomic" of
-//   M. Vinkler, V. Havran, "Register Efficient Memory Allocator for GPUs", HPG 2014 (extended in Computer Graphics Forum 34(8), 2015), section 4.
+//   M. Vinkler, V. Havran, "Register Efficient Memory Allocator for GPUs", HPG 2014 (extended in Computer Graphics Forum 34(8), 2015),
+//   section 4.
 //
 // Layout:    +0  top, the bytes handed out (8 bytes, alone in 256)      +256  the pool, units of 16 bytes
 // malloc:    one fetch_add on top; the old value is the block's offset. One add per thread, as in the paper: no aggregation in the warp.
-// free:      does nothing. Reuse: none; memory comes back by heap::reset alone.
+// free:      does nothing.
+// Reuse:     none; memory comes back by heap::reset alone.
 // Progress:  wait-free, at most three atomics.
 //
-// Different from the paper: the counter has 64 bits, and a request that does not fit takes its add back or, where that is no longer possible, saturates the counter at the
-// pool's end. The published 32-bit counter keeps growing after exhaustion, wraps, and hands out live memory again.
+// Different from the paper: the counter has 64 bits, and a request that does not fit takes its add back or, where that is no longer
+// possible, saturates the counter at the pool's end. The published 32-bit counter keeps growing after exhaustion, wraps, and hands out live
+// memory again.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -34,7 +37,9 @@ class atomic_malloc {
   GPUHEAP_FN void free(void*) const {}
 
   // `alignment`: a power of two. Takes up to alignment - 16 bytes more than malloc.
-  [[nodiscard]] GPUHEAP_FN void* aligned_malloc(simt::size_t bytes, simt::size_t alignment) const { return take(bytes, alignment < 16 ? 16 : alignment); }
+  [[nodiscard]] GPUHEAP_FN void* aligned_malloc(simt::size_t bytes, simt::size_t alignment) const {
+    return take(bytes, alignment < 16 ? 16 : alignment);
+  }
 
   [[nodiscard]] GPUHEAP_FN bool owns(void const* p) const {
     auto const* const byte = static_cast<char const*>(p);
@@ -76,8 +81,9 @@ class atomic_malloc {
       if (alignment <= 16) return pool_ + start;
       return reinterpret_cast<void*>(simt::round_up_pow2(reinterpret_cast<simt::uintptr_t>(pool_ + start), alignment));
     }
-    // It did not fit: the rest [start, pool) stays for smaller requests if nobody has added since. While top is above the pool's end nothing is handed out, so whoever
-    // finds its own sum there again, even after others came and went, puts back a value at or above the end of the last block: no overlap.
+    // It did not fit: the rest [start, pool) stays for smaller requests if nobody has added since. While top is above the pool's end
+    // nothing is handed out, so whoever finds its own sum there again, even after others came and went, puts back a value at or above the
+    // end of the last block: no overlap.
     simt::uint64_t mine = start + need;
     if (!top.compare_exchange(mine, start, simt::relaxed, simt::relaxed)) {
       // Saturate: the counter stays below pool + (threads in flight) * pool, far from wrapping.

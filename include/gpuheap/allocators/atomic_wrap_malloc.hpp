@@ -1,13 +1,17 @@
 // `atomic_wrap`: a counter that starts again at 0 when the pool's end is reached, whatever still lives there. The "AWMalloc" of
-//   M. Vinkler, V. Havran, "Register Efficient Memory Allocator for GPUs", HPG 2014 (extended in Computer Graphics Forum 34(8), 2015), section 4, algorithm 2.
+//   M. Vinkler, V. Havran, "Register Efficient Memory Allocator for GPUs", HPG 2014 (extended in Computer Graphics Forum 34(8), 2015),
+//   section 4, algorithm 2.
 //
 // Layout:    +0  top, the offset of the next block (8 bytes, alone in 256)      +256  the pool, units of 16 bytes
-// malloc:    start = top + n <= pool ? top : 0; top becomes start + n by one compare-and-swap. One per thread, as in the paper: no aggregation in the warp.
-// free:      does nothing. Reuse: every byte, a lap later, without asking whether it is still in use (trait `overwrites`): for memory that is short-lived by construction.
+// malloc:    start = top + n <= pool ? top : 0; top becomes start + n by one compare-and-swap. One per thread, as in the paper.
+// free:      does nothing.
+// Reuse:     every byte, a lap later, without asking whether it is still in use (trait `overwrites`): for memory that is short-lived by
+//            construction.
 // Progress:  lock-free: a pass that loses the exchange lost it to a request that was served.
 //
-// Different from the paper: there the wrap is tried after a fetch_add, and a loser of that race may leave with bytes that another thread was just given, within one lap; a
-// request larger than the pool is accepted and overruns it; and the 32-bit counter overflows near 4 GiB. One exchange that moves the counter from block to block has none of these.
+// Different from the paper: there the wrap is tried after a fetch_add, and a loser of that race may leave with bytes that another thread
+// was just given, within one lap; a request larger than the pool is accepted and overruns it; and the 32-bit counter overflows near 4 GiB.
+// One exchange that moves the counter from block to block has none of these.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -35,7 +39,9 @@ class atomic_wrap_malloc {
   GPUHEAP_FN void free(void*) const {}
 
   // `alignment`: a power of two. nullptr also if no aligned block of that size fits into the pool.
-  [[nodiscard]] GPUHEAP_FN void* aligned_malloc(simt::size_t bytes, simt::size_t alignment) const { return take(bytes, alignment < 16 ? 16 : alignment); }
+  [[nodiscard]] GPUHEAP_FN void* aligned_malloc(simt::size_t bytes, simt::size_t alignment) const {
+    return take(bytes, alignment < 16 ? 16 : alignment);
+  }
 
   [[nodiscard]] GPUHEAP_FN bool owns(void const* p) const {
     auto const* const byte = static_cast<char const*>(p);

@@ -1,5 +1,5 @@
-// `backing_reference`: a plain first-fit heap behind one lock. The simulator's stand-in for the toolkit's heap under allocators that need a second one, and the reference
-// that others are compared with: simple enough to be read and believed. Not for speed.
+// `backing_reference`: a plain first-fit heap behind one lock. The simulator's stand-in for the toolkit's heap under allocators that need a
+// second one, and the reference that others are compared with: simple enough to be read and believed. Not for speed.
 //
 // Layout of a region:
 //   +0                  state {lock, first free block, held bytes, most held}
@@ -10,12 +10,15 @@
 //            +8   bytes of the block before it, 0 for the first                      (8 bytes)
 //            +16  payload, a multiple of 32; of a free block: next and previous free block as offsets from origin, `none` at the ends
 //
-// Invariants, whenever the lock is free: the blocks' sizes sum up to end - origin; no two neighbours are both free; the free list holds exactly the free blocks; the bits set
-// are exactly those of live payloads.
+// Invariants, whenever the lock is free: the blocks' sizes sum up to end - origin; no two neighbours are both free; the free list holds
+// exactly the free blocks; the bits set are exactly those of live payloads.
 //
-// malloc: the first block of the free list that holds the request; what is left over stays in the list. free: joins the block with free neighbours and puts it first in the list.
-// Reuse: freed bytes serve any request that fits.
-// Progress: blocking. A call waits for the lock, whose holder never waits for anything. Under independent thread scheduling the holder runs on while lanes of its own warp wait.
+// malloc:    the first block of the free list that holds the request; what is left over stays in the list.
+// free:      joins the block with free neighbours and puts it first in the list.
+// Reuse:     freed bytes serve any request that fits.
+// Progress:  blocking. A call waits for the lock, whose holder never waits for anything. Under independent thread scheduling the holder
+// runs
+//            on while lanes of its own warp wait.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -143,8 +146,9 @@ class backing_reference {
   GPUHEAP_FN void run_locked(F& f) const {
     simt::atomic_ref<simt::uint32_t> const lock{state_->lock};
     simt::back_off pause;
-    // Ends: the holder's work is bounded by the number of free blocks and waits for nothing, and threads are scheduled independently, so it runs on even if a diverged
-    // lane of its own warp waits here. The work lies inside the loop, so that no lane that is done waits at the loop's end for one that is not. Blocking.
+    // Ends: the holder's work is bounded by the number of free blocks and waits for nothing, and threads are scheduled independently, so it
+    // runs on even if a diverged lane of its own warp waits here. The work lies inside the loop, so that no lane that is done waits at the
+    // loop's end for one that is not. Blocking.
     GPUHEAP_NO_UNROLL
     for (bool done = false; !done;) {
       // acquire: pairs with the release below; the last holder's accesses happen before ours.
@@ -263,8 +267,8 @@ class backing_reference {
 
   // For a refused free only: walks all blocks.
   [[nodiscard]] GPUHEAP_FN bool lies_in_free_block(simt::uint64_t offset) const {
-    // Ends: every block has at least 32 bytes, so at most blocks_bytes_ / 32 passes.
     simt::uint64_t block = 0;
+    // Ends: every block has at least 32 bytes, so at most blocks_bytes_ / 32 passes.
     GPUHEAP_NO_UNROLL
     while (block + bytes_of(block) <= offset) block += bytes_of(block);
     return is_free(block);

@@ -1,9 +1,11 @@
-// `cuda`: the toolkit's own in-kernel malloc and free (CUDA C++ Programming Guide, "Dynamic Global Memory Allocation and Operations"). Closed source: used, not re-implemented.
+// `cuda`: the toolkit's own in-kernel malloc and free (CUDA C++ Programming Guide, "Dynamic Global Memory Allocation and Operations").
+// Closed source: used, not re-implemented.
 //
 // Reuse and progress: undocumented. Time grows with the heap's size and the number of live blocks, and contended calls can take seconds.
-// One heap per context (trait `process_wide`): its size is a limit that must be set before the first kernel that uses it, so the first heap<cuda_malloc> sets it and a later one that
-// asks for another size throws. It has no address range to ask about and cannot be emptied: no owns, no reset. The host must not copy to or from its blocks except through a
-// kernel (heap::copy_to_host does). The simulator has no such heap: making one there throws.
+// One heap per context (trait `process_wide`): its size is a limit that must be set before the first kernel that uses it, so the first
+// heap<cuda_malloc> sets it and a later one that asks for another size throws. It has no address range to ask about and cannot be emptied:
+// no owns, no reset. The host must not copy to or from its blocks except through a kernel (heap::copy_to_host does). The simulator has no
+// such heap: making one there throws.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -35,10 +37,13 @@ class cuda_malloc {
 #if GPUHEAP_HAS_HOST
   [[nodiscard]] static simt::size_t min_region_bytes() { return 1; }
 
-  // `limit.bytes` is the heap's size; `limit.base` is not used. Sets the limit on the first call of the process; later calls must ask for the same. One device per process.
+  // `limit.bytes` is the heap's size; `limit.base` is not used. Sets the limit on the first call of the process; later calls must ask for
+  // the same. One device per process.
   [[nodiscard]] static cuda_malloc create(memory::region limit, stream_ref) {
     if constexpr (!simt::has_builtin_heap) {
-      throw error("gpuheap: the allocator 'cuda' is the CUDA toolkit's own device heap, and the simulator has none: use another allocator, or the CUDA backend");
+      throw error(
+          "gpuheap: the allocator 'cuda' is the CUDA toolkit's own device heap, and the simulator has none: use another allocator, or the "
+          "CUDA backend");
     } else {
       // The one piece of state outside a heap, because the limit is the context's.
       static std::mutex mutex;
@@ -48,8 +53,9 @@ class cuda_malloc {
         set_limit(limit.bytes);
         asked_before = limit.bytes;
       } else if (asked_before != limit.bytes) {
-        throw error("gpuheap: the size of CUDA's device heap was set to " + std::to_string(asked_before) + " bytes by the first heap of this process, and " +
-                    std::to_string(limit.bytes) + " bytes are asked for now: CUDA allows one size per process. Ask for the same, or use a process of its own");
+        throw error("gpuheap: the size of CUDA's device heap was set to " + std::to_string(asked_before) +
+                    " bytes by the first heap of this process, and " + std::to_string(limit.bytes) +
+                    " bytes are asked for now: CUDA allows one size per process. Ask for the same, or use a process of its own");
       }
       return {};
     }
@@ -69,8 +75,10 @@ class cuda_malloc {
     try {
       simt::set_builtin_heap_limit(bytes);
     } catch (error const& refused) {
-      throw error("gpuheap: the size of CUDA's device heap could not be set to " + std::to_string(bytes) +
-                  " bytes: a kernel that uses it has run before, or the device has less. Make the heap before any such kernel, or ask for less. (" + refused.what() + ")");
+      throw error(
+          "gpuheap: the size of CUDA's device heap could not be set to " + std::to_string(bytes) +
+          " bytes: a kernel that uses it has run before, or the device has less. Make the heap before any such kernel, or ask for less. (" +
+          refused.what() + ")");
     }
     if (simt::size_t const granted = simt::builtin_heap_limit(); granted < bytes) {
       throw error("gpuheap: CUDA's device heap has " + std::to_string(granted) + " bytes and cannot be set to " + std::to_string(bytes) +

@@ -9,7 +9,8 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::memory {
 
-// Owns a region taken from a resource, or refers to one that the caller keeps. Move-only. The destructor gives the region back: no kernel may use it then.
+// Owns a region taken from a resource, or refers to one that the caller keeps. Move-only. The destructor gives the region back: no kernel
+// may use it then.
 class allocation {
  public:
   allocation() = default;

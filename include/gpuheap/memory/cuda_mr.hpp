@@ -1,4 +1,5 @@
-// Memory from any resource of CUDA's `cuda::mr` (those of RMM and CCCL among them). Host code of the CUDA backend only; empty where no CUDA toolkit is.
+// Memory from any resource of CUDA's `cuda::mr` (those of RMM and CCCL among them). Host code of the CUDA backend only; empty where no CUDA
+// toolkit is.
 #pragma once
 
 #include <gpuheap/memory/resource.hpp>
@@ -20,26 +21,30 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::memory {
 namespace detail {
 inline constexpr simt::size_t cuda_mr_alignment = 256;
 
-// CCCL 3.0 calls the synchronous pair allocate and deallocate; later versions give these names to the stream-ordered pair and call the synchronous one allocate_sync and
-// deallocate_sync. The shape of the resource tells which it was written for, so no version number is asked.
+// CCCL 3.0 calls the synchronous pair allocate and deallocate; later versions give these names to the stream-ordered pair and call the
+// synchronous one allocate_sync and deallocate_sync. The shape of the resource tells which it was written for, so no version number is
+// asked.
 template <class R>
 concept renamed_cuda_resource = requires(R& r, void* p, simt::size_t n) {
   { r.allocate_sync(n, n) } -> std::same_as<void*>;
   r.deallocate_sync(p, n, n);
 };
 template <class R>
-concept original_cuda_resource = !renamed_cuda_resource<R> && requires(R& r, void* p, simt::size_t n) {
+concept original_cuda_resource = requires(R& r, void* p, simt::size_t n) {
   { r.allocate(n, n) } -> std::same_as<void*>;
   r.deallocate(p, n, n);
 };
+template <class R>
+inline constexpr bool is_device_accessible = ::cuda::has_property<R, ::cuda::mr::device_accessible>;
 }  // namespace detail
 
 // A cuda::mr resource (synchronous interface) whose memory kernels reach.
 template <class R>
-concept cuda_resource = (detail::renamed_cuda_resource<R> || detail::original_cuda_resource<R>) &&
-                        ::cuda::has_property<R, ::cuda::mr::device_accessible> && std::copy_constructible<R>;
+concept cuda_resource = std::copy_constructible<R> && detail::is_device_accessible<R> &&
+    (detail::renamed_cuda_resource<R> || detail::original_cuda_resource<R>);
 
-// The adaptor: a source for memory::resource. Holds the resource by value: pass a cuda::mr::resource_ref for one that must not be copied, and keep its target alive.
+// The adaptor: a source for memory::resource. Holds the resource by value: pass a cuda::mr::resource_ref for one that must not be copied,
+// and keep its target alive.
 template <cuda_resource R>
 class cuda_mr {
  public:

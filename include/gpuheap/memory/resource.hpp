@@ -1,4 +1,5 @@
-// Where a heap's bytes come from: `memory::resource` holds any source of memory, and the kinds that the machine itself offers. Host code only.
+// Where a heap's bytes come from: `memory::resource` holds any source of memory, and the kinds that the machine itself offers. Host code
+// only.
 #pragma once
 
 #include <gpuheap/memory/region.hpp>
@@ -25,12 +26,13 @@ struct capacity {
   simt::size_t free_bytes = 0;  // now; others may take it before the caller does
 };
 
-// What a resource is made from. `allocate` returns memory that device code reaches, aligned to at least 256 bytes, or throws out_of_memory. `deallocate` takes back what
-// it returned, with the same count, once no kernel uses it any more. `how_much` answers nothing where the source does not say.
+// What a resource is made from. `allocate` returns memory that device code reaches, aligned to at least 256 bytes, or throws out_of_memory.
+// `deallocate` takes back what it returned, with the same count, once no kernel uses it any more. `how_much` answers nothing where the
+// source does not say.
 template <class S>
 concept source = std::copy_constructible<S> && requires(S const& s, void* p, simt::size_t bytes) {
   { s.allocate(bytes) } -> std::same_as<void*>;
-  { s.deallocate(p, bytes) } noexcept;
+  requires noexcept(s.deallocate(p, bytes));
   { s.how_much() } -> std::same_as<std::optional<capacity>>;
   { s.name() } -> std::convertible_to<std::string>;
 };
@@ -39,9 +41,11 @@ concept source = std::copy_constructible<S> && requires(S const& s, void* p, sim
 class resource {
  public:
   // The first condition comes first: whether a resource is a source asks whether it can be copied, which would ask this constructor again.
+  // clang-format off
   template <class S>
     requires(!std::same_as<S, resource>) && source<S>
   resource(S s) : held_{std::make_shared<model<S>>(std::move(s))} {}  // NOLINT(google-explicit-constructor): a source is a resource
+  // clang-format on
 
   // `bytes` > 0. Throws out_of_memory.
   [[nodiscard]] region allocate(simt::size_t bytes) const { return {held_->allocate(bytes), bytes}; }
@@ -100,10 +104,14 @@ class machine_memory {
   }
   [[nodiscard]] std::string name() const {
     switch (kind_) {
-      case simt::memory_kind::device: return "device memory";
-      case simt::memory_kind::managed: return "managed memory";
-      case simt::memory_kind::pinned: return "pinned host memory";
-      case simt::memory_kind::host: return "host memory";
+      case simt::memory_kind::device:
+        return "device memory";
+      case simt::memory_kind::managed:
+        return "managed memory";
+      case simt::memory_kind::pinned:
+        return "pinned host memory";
+      case simt::memory_kind::host:
+        return "host memory";
     }
     return "memory";
   }

@@ -47,8 +47,8 @@ class heap_size {
     return size;
   }
 
-  // GPUHEAP_BYTES if it is set: "8589934592", "8GiB", "1.5 GiB", "512M", or "40%" of what is free. Otherwise default_bytes, or half of what is free if that is less.
-  // Throws gpuheap::error for a text that is none of these.
+  // GPUHEAP_BYTES if it is set: "8589934592", "8GiB", "1.5 GiB", "512M", or "40%" of what is free. Otherwise default_bytes, or half of what
+  // is free if that is less. Throws gpuheap::error for a text that is none of these.
   [[nodiscard]] static heap_size from_environment() {
     if (char const* text = std::getenv("GPUHEAP_BYTES"); text != nullptr && *text != '\0') return parse(text);
     heap_size size{default_bytes};
@@ -62,7 +62,7 @@ class heap_size {
     if (fraction_ == 0 && !at_most_half_) return bytes_;
     auto const there = from.how_much();
     if (at_most_half_) return there ? std::min(bytes_, there->free_bytes / 2) : bytes_;
-    if (!there) throw error("gpuheap: " + from.name() + " does not say how much of it is free: give the heap's size in bytes, not as a fraction");
+    if (!there) throw error("gpuheap: " + from.name() + " does not say how much of it is free: give the heap's size in bytes");
     return static_cast<simt::size_t>(fraction_ * static_cast<double>(there->free_bytes));
   }
 

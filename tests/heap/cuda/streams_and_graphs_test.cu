@@ -29,7 +29,9 @@ __global__ void churn(gpuheap::heap_ref<> heap, unsigned seed, unsigned* wrong) 
   }
 }
 // Kernels of a graph that hand blocks from one to the next.
-__global__ void make(gpuheap::heap_ref<> heap, unsigned** out) { out[blockIdx.x * blockDim.x + threadIdx.x] = heap.create<unsigned>(threadIdx.x); }
+__global__ void make(gpuheap::heap_ref<> heap, unsigned** out) {
+  out[blockIdx.x * blockDim.x + threadIdx.x] = heap.create<unsigned>(threadIdx.x);
+}
 __global__ void use(gpuheap::heap_ref<> heap, unsigned** in, unsigned* wrong) {
   unsigned* const p = in[blockIdx.x * blockDim.x + threadIdx.x];
   if (p == nullptr || *p != threadIdx.x) atomicAdd(wrong, 1u);
