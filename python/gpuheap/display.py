@@ -82,7 +82,7 @@ def print_outcome(console: Console, outcome: Outcome, plan: Plan, suites: dict[s
     for row in failures:
         words = Text(f"{row.status:<8}", STATUS_STYLE[row.status])
         words.append(f" {row.case} {row.allocator} {point_words(point_id(row))}: {row.reason or 'no reason given'}", "default")
-        console.print(words)
+        console.print(words, soft_wrap=True)
     kept = f", {outcome.kept} kept from an earlier run (--fresh measures them again)" if outcome.kept else ""
     console.print(f"{outcome.measured} points measured{kept}", style="bright_black", highlight=False)
     for path in outcome.tables.values():
