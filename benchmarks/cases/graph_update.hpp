@@ -72,8 +72,7 @@ struct graph_update {
     owned_stream stream;
     heap_under_test<A> heap(s.heap_bytes, stream);
     kernel_timer timer(stream);
-    auto const offsets = on_device(arrays.offsets, stream);
-    auto const neighbours = on_device(arrays.neighbours, stream);
+    graph::device_edges const edges(arrays, stream);
     row times = only_init ? row{"build_ms", "ms", {}} : row{"kernel_us", "us", {}};
     row allocations{"allocations", "count", {}}, nulls{"nulls", "count", {}};
     auto const record = [&](double time, graph::memory_counts counts) {
@@ -85,7 +84,7 @@ struct graph_update {
     // Each run starts from the same graph with batches of its own; run 0 warms up.
     for (unsigned run = 0; run <= s.runs; ++run) {
       if (A::traits.free == frees::never && run != 0) heap.renew();
-      graph::graph_run<typename heap_under_test<A>::ref_type> work(*list, offsets, neighbours, heap.ref(), timer, stream);
+      graph::graph_run<typename heap_under_test<A>::ref_type> work(*list, edges, heap.ref(), timer, stream);
       double run_nulls = work.build_counts().nulls;
       if (only_init && run != 0) record(work.build_us() / 1000, work.build_counts());
       if (!only_init) {

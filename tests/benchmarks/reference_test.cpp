@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "workloads/graph/rmat.hpp"
 #include "workloads/graph/update_plan.hpp"
 
@@ -72,8 +74,20 @@ TEST(UpdatePlan, IsTheSameForTheSameSeed) {
   EXPECT_FALSE(same(update_plan(list, 1).next(batch_kind::both, 50), update_plan(list, 2).next(batch_kind::both, 50)));
 }
 
-TEST(UpdatePlan, NeverDeletesTheLastEdge) {
-  update_plan plan({2, {{0, 1}, {1, 0}}}, 1);
-  EXPECT_EQ(plan.next(batch_kind::deletes, 10).size(), 1u);
+TEST(UpdatePlan, DeletesNoMoreThanThereIs) {
+  update_plan plan({3, {{0, 1}, {1, 0}, {0, 1}}}, 1);
+  EXPECT_EQ(plan.next(batch_kind::deletes, 10).size(), 3u);
   EXPECT_EQ(plan.next(batch_kind::inserts, 10).size(), 10u);
+  EXPECT_EQ(plan.next(batch_kind::deletes, 10).size(), 10u);
+}
+
+TEST(UpdatePlan, HubsAreNotSoughtOut) {
+  edge_list star{100, {}};
+  for (std::uint32_t v = 1; v < 100; ++v) {
+    star.edges.push_back({v, 0});
+    for (int i = 0; i < 100; ++i) star.edges.push_back({0, v});
+  }
+  auto const batch = update_plan(star, 3).next(batch_kind::deletes, 50);
+  auto const of_hub = std::count_if(batch.begin(), batch.end(), [](update const& u) { return u.what.from == 0; });
+  EXPECT_LT(of_hub, 10);
 }

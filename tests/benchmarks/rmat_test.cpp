@@ -58,6 +58,7 @@ TEST(Csr, KeepsEveryEdgeWithItsVertex) {
   edge_list const list{3, {{2, 0}, {0, 1}, {2, 2}, {0, 1}}};
   auto const arrays = make_csr(list);
   EXPECT_EQ(arrays.offsets, (std::vector<std::uint64_t>{0, 2, 2, 4}));
+  EXPECT_EQ(arrays.sources, (std::vector<std::uint32_t>{0, 0, 2, 2}));
   EXPECT_EQ(arrays.neighbours, (std::vector<std::uint32_t>{1, 1, 0, 2}));
 }
 

@@ -55,9 +55,9 @@ struct dynamic_graph {
     });
   }
 
-  // Gives the vertex its first list, a copy of `count` neighbours. One thread per vertex, no other kernel on the graph at the time. On
-  // failure it has none.
-  GPUHEAP_FN simt::uint8_t build(vertex& v, simt::uint32_t const* neighbours, simt::uint32_t count) const {
+  // Gives the vertex its first list, with room for `count` edges that the caller then writes. One thread per vertex, no other kernel on the
+  // graph at the time. Undone only if no memory could be had.
+  GPUHEAP_FN simt::uint8_t make_list(vertex& v, simt::uint32_t count) const {
     v = {};
     if (count == 0) return was_done;
     simt::uint32_t capacity = smallest_capacity;
@@ -65,8 +65,6 @@ struct dynamic_graph {
     while (capacity < count) capacity *= 2;
     simt::uint8_t const result = move_to(v, capacity);
     if (v.capacity == 0) return result;
-    // Ends: once for each edge of the vertex.
-    for (simt::uint32_t i = 0; i < count; ++i) v.neighbours[i] = neighbours[i];
     v.degree = count;
     return result | was_done;
   }

@@ -12,6 +12,7 @@
 
 #include "harness/device_array.hpp"
 #include "harness/kernel_timer.hpp"
+#include "workloads/graph/csr.hpp"
 #include "workloads/graph/dynamic_graph.hpp"
 #include "workloads/graph/edge_list.hpp"
 #include "workloads/graph/reference.hpp"
@@ -19,14 +20,37 @@
 
 namespace gpuheap::bench::graph {
 
+// A graph's edges on the device, in the order of their vertices.
+struct device_edges {
+  device_array<simt::uint64_t> offsets;  // where each vertex's begin
+  device_array<simt::uint32_t> sources;
+  device_array<simt::uint32_t> neighbours;
+  device_edges(csr const& arrays, stream_ref stream)
+      : offsets{on_device(arrays.offsets, stream)},
+        sources{on_device(arrays.sources, stream)},
+        neighbours{on_device(arrays.neighbours, stream)} {}
+};
+
+// One thread per vertex.
 template <class Ref>
-struct build_lists {
+struct make_lists {
   dynamic_graph<Ref> graph;
   simt::uint64_t const* offsets;
-  simt::uint32_t const* neighbours;
   simt::uint8_t* results;
   GPUHEAP_FN void operator()(unsigned v) const {
-    results[v] = graph.build(graph.vertices[v], neighbours + offsets[v], static_cast<simt::uint32_t>(offsets[v + 1] - offsets[v]));
+    results[v] = graph.make_list(graph.vertices[v], static_cast<simt::uint32_t>(offsets[v + 1] - offsets[v]));
+  }
+};
+
+// One thread per edge.
+struct fill_lists {
+  vertex const* vertices;
+  simt::uint64_t const* offsets;
+  simt::uint32_t const* sources;
+  simt::uint32_t const* neighbours;
+  GPUHEAP_FN void operator()(unsigned e) const {
+    vertex const& v = vertices[sources[e]];
+    if (v.neighbours != nullptr) v.neighbours[e - offsets[sources[e]]] = neighbours[e];
   }
 };
 
@@ -73,13 +97,15 @@ struct memory_counts {
 template <class Ref>
 class graph_run {
  public:
-  // Builds the graph, one thread per vertex.
-  graph_run(edge_list const& list, device_array<simt::uint64_t> const& offsets, device_array<simt::uint32_t> const& neighbours, Ref heap,
-            kernel_timer& timer, stream_ref stream)
+  // Builds the graph: one kernel makes the lists, another fills them.
+  graph_run(edge_list const& list, device_edges const& edges, Ref heap, kernel_timer& timer, stream_ref stream)
       : num_vertices_{list.num_vertices}, stream_{stream}, timer_{timer}, vertices_(list.num_vertices), graph_{heap, vertices_.data()} {
     device_array<std::uint8_t> results(num_vertices_);
+    auto const* const offsets = edges.offsets.data();
     build_us_ = timer_.time_us([&] {
-      launch(num_vertices_, build_lists<Ref>{graph_, offsets.data(), neighbours.data(), results.data()}, {.stream = stream_});
+      launch(num_vertices_, make_lists<Ref>{graph_, offsets, results.data()}, {.stream = stream_});
+      launch(static_cast<unsigned>(list.edges.size()), fill_lists{vertices_.data(), offsets, edges.sources.data(), edges.neighbours.data()},
+             {.stream = stream_});
     });
     auto const built = results.download(stream_);
     build_counts_ = count_memory(built);

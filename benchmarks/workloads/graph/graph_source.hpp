@@ -12,7 +12,7 @@ namespace gpuheap::bench::graph {
 // The parameters of a point that choose its graph: `graph`, a Matrix Market file, falls back to the session's file; without either, R-MAT
 // of `scale` and `edge_factor` by the session's seed.
 inline constexpr parameter graph_parameter = text_parameter("graph", "");
-inline constexpr parameter scale_parameter = number_parameter("scale", "14", 1, 28);
+inline constexpr parameter scale_parameter = number_parameter("scale", "14", 1, 26);
 inline constexpr parameter edge_factor_parameter = number_parameter("edge_factor", "16", 1, 256);
 
 // The file, or "" for a generated graph.

@@ -9,7 +9,7 @@
 namespace gpuheap::bench::graph {
 
 struct rmat_parameters {
-  unsigned scale = 14;        // log2 of the number of vertices, 1..28
+  unsigned scale = 14;        // log2 of the number of vertices, 1..31
   unsigned edge_factor = 16;  // edges per vertex
   std::uint64_t seed = 1;
 };
