@@ -14,7 +14,7 @@ skipped=()      # lines for the end
 gpu_skipped=()  # likewise, for what needs a GPU
 SECONDS=0
 
-say() { printf '\033[1m[%3ds]\033[0m %s\n' "$SECONDS" "$*"; }
+say() { printf '[%3ds] %s\n' "$SECONDS" "$*"; }
 fail() { printf 'error: %s\n' "$*" >&2; exit 1; }
 skip() { skipped+=("$*"); }
 
@@ -66,20 +66,18 @@ need_library() {
   return 1
 }
 
-# Makes build/venv without asking the network, or fails.
+# Makes build/venv. A Python without ensurepip (Debian's, unless python3-venv is installed) gets a venv without pip, and pip out of Debian's wheel of it.
 make_venv() {
-  rm -rf build/venv
-  "$system_python" -m venv build/venv
-}
-
-# For a Python without ensurepip (Debian's, unless python3-venv is installed): a venv without pip, and pip out of Debian's wheel of it.
-make_venv_from_wheel() {
   local wheel
+  rm -rf build/venv
+  if "$system_python" -c 'import ensurepip' 2>/dev/null; then
+    "$system_python" -m venv build/venv
+    return
+  fi
   if is_root; then apt_install python3-pip-whl; else apt_unpack python3-pip-whl; fi || return 1
   # shellcheck disable=SC2012  # the names are a package's own
   wheel=$(ls /usr/share/python-wheels/pip-*.whl "$deps"/usr/share/python-wheels/pip-*.whl 2>/dev/null | head -n 1)
   [ -n "$wheel" ] || return 1
-  rm -rf build/venv
   "$system_python" -m venv --without-pip build/venv && "$python" "$wheel/pip" install --no-index --find-links "$(dirname "$wheel")" pip
 }
 
@@ -94,7 +92,7 @@ setup_python() {
   wanted=$(cat "${requirements[@]}" | sha256sum)
   [ "$(cat $stamp 2>/dev/null)" = "$wanted" ] && "$python" -c '' 2>/dev/null && return 0
   say "setting up build/venv (CMake, Ninja, Python packages): about 25 s and 400 MB"
-  logged venv make_venv || logged venv-wheel make_venv_from_wheel || fail "cannot make a Python environment: sudo apt-get install python3-venv"
+  logged venv make_venv || fail "cannot make a Python environment: sudo apt-get install python3-venv"
   logged pip "$python" -m pip install --disable-pip-version-check "${requirements[@]/#/-r}" || fail "cannot install the Python packages: see build/logs/pip.log"
   echo "$wanted" >$stamp
 }
