@@ -31,7 +31,9 @@ class cuda_malloc {
       .process_wide = true,
   };
 
-  [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const { return simt::builtin_malloc(bytes); }
+  // nullptr without asking when the whole heap is smaller: CUDA 13.0's own malloc does not come back from some absurd sizes (seen on an
+  // H200).
+  [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const { return bytes <= limit_bytes_ ? simt::builtin_malloc(bytes) : nullptr; }
   GPUHEAP_FN void free(void* p) const { simt::builtin_free(p); }
 
 #if GPUHEAP_HAS_HOST
@@ -57,7 +59,9 @@ class cuda_malloc {
                     " bytes by the first heap of this process, and " + std::to_string(limit.bytes) +
                     " bytes are asked for now: CUDA allows one size per process. Ask for the same, or use a process of its own");
       }
-      return {};
+      cuda_malloc heap;
+      heap.limit_bytes_ = granted_bytes();
+      return heap;
     }
   }
 
@@ -86,6 +90,9 @@ class cuda_malloc {
     }
   }
 #endif
+
+ private:
+  simt::size_t limit_bytes_ = 0;
 };
 
 static_assert(device_allocator<cuda_malloc>);
