@@ -9,9 +9,9 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
 // What may be tuned. The defaults are measured ones: docs/measurements.md.
 struct tuning {
-  unsigned lg_run_slots = 17;       // a run has at most 2^this slots
-  unsigned lg_first_run_slots = 9;  // a shard's first run aims at this, each next one is twice as long
-  unsigned guide = 64;              // a fresh run takes at most 1/guide of the free segments
+  unsigned lg_run_slots = 16;        // a run has at most 2^this slots
+  unsigned lg_first_run_slots = 10;  // a shard's first run aims at this, each next one is twice as long
+  unsigned guide = 128;              // a fresh run takes at most 1/guide of the free segments
   unsigned pressure = 4;        // with less than 1/pressure of the segments free, freed slots are reused before fresh segments are bound
   unsigned rich = 4;            // a listed run is swept if 1/rich of its sampled slots are free
   unsigned adoption_tries = 6;  // listed runs sampled before a fresh one is taken
