@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -190,11 +191,22 @@ class _SweepWriter:
         sweep = self._sweep
         point = sweep.points[index]
         rows = rows_of(sweep.suite.name, sweep.case.name, sweep.allocator, self._executable.backend, point, sweep.extra, result)
-        self._table.append(rows)
-        if samples is not None:
-            samples.add(rows, result)
-        outcome.measured += 1
+        with _uninterrupted():
+            self._table.append(rows)
+            if samples is not None:
+                samples.add(rows, result)
+            outcome.measured += 1
         listener.point_ends(sweep, point, result)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C waits until the block is done, so that file and memory agree."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

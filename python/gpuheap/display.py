@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from gpuheap.bench import Outcome
@@ -32,10 +32,10 @@ class ProgressListener:
         self._backend = backend
         self._done = 0
         self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
+            BarColumn(bar_width=16),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
+            TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis")),
             console=console,
             transient=True,
             disable=not console.is_terminal,
