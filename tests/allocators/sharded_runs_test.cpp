@@ -138,8 +138,7 @@ void explore(mix const& m) {
 }
 
 using plain = gpuheap::sharded_runs;
-using eager = gpuheap::basic_sharded_runs<tuning{
-    .lg_run_slots = 6, .lg_first_run_slots = 4, .guide = 4, .pressure = 1, .rich = 8, .adoption_tries = 3}>;
+using eager = gpuheap::basic_sharded_runs<tuning{.lg_run_slots = 6, .guide = 4, .pressure = 1, .rich = 8, .adoption_tries = 3}>;
 
 TEST(ShardedRuns, SmallObjectsInAnAmpleHeap) { explore<plain>({"small", 1 << 20, 200, 12, 4, 1, 64}); }
 TEST(ShardedRuns, MixedSizesUnderPressure) { explore<plain>({"pressure", 256 << 10, 160, 10, 4, 1, 2000}); }

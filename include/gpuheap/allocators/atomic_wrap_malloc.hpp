@@ -2,16 +2,19 @@
 //   M. Vinkler, V. Havran, "Register Efficient Memory Allocator for GPUs", HPG 2014 (extended in Computer Graphics Forum 34(8), 2015),
 //   section 4, algorithm 2.
 //
-// Layout:    +0  top, the offset of the next block (8 bytes, alone in 256)      +256  the pool, units of 16 bytes
-// malloc:    start = top + n <= pool ? top : 0; top becomes start + n by one compare-and-swap. One per thread, as in the paper.
+// Layout:    +0  count, all bytes ever handed out or passed over (8 bytes, alone in 256)      +256  the pool, units of 16 bytes
+// malloc:    start = count; count += n. The block is at start modulo the pool. One that would straddle the pool's end begins again at
+// offset 0, by one
+//            compare-and-swap that takes the passed-over bytes back. One atomic per thread, as in the paper.
 // free:      does nothing.
 // Reuse:     every byte, a lap later, without asking whether it is still in use (trait `overwrites`): for memory that is short-lived by
 //            construction.
-// Progress:  lock-free: a pass that loses the exchange lost it to a request that was served.
+// Progress:  lock-free: who loses the exchange at the pool's end lost it to a request that was served.
 //
-// Different from the paper: there the wrap is tried after a fetch_add, and a loser of that race may leave with bytes that another thread
-// was just given, within one lap; a request larger than the pool is accepted and overruns it; and the 32-bit counter overflows near 4 GiB.
-// One exchange that moves the counter from block to block has none of these.
+// Different from the paper: there the counter itself wraps, by a compare-and-swap whose loser may leave with bytes that another thread was
+// just given, within one lap; a request larger than the pool is accepted and overruns it; and the 32-bit counter overflows near 4 GiB. A
+// 64-bit count that never turns back has none of these, and keeps the paper's fetch_add: moving it by exchanges alone is quadratic in the
+// threads that contend.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -53,7 +56,7 @@ class atomic_wrap_malloc {
 
   [[nodiscard]] static atomic_wrap_malloc create(memory::region region, stream_ref stream) {
     atomic_wrap_malloc a;
-    a.top_ = static_cast<simt::uint64_t*>(region.base);
+    a.count_ = static_cast<simt::uint64_t*>(region.base);
     a.pool_ = static_cast<char*>(region.base) + pool_offset;
     a.pool_bytes_ = (region.bytes - pool_offset) & ~simt::size_t{15};
     simt::fill(region.base, 0, pool_offset, stream);
@@ -68,27 +71,31 @@ class atomic_wrap_malloc {
     // Before any arithmetic: the sums below stay under 2^64.
     if (bytes > pool_bytes_) return nullptr;
     simt::uint64_t const need = simt::round_up_pow2(bytes, 16);
-    simt::atomic_ref<simt::uint64_t> const top{*top_};
-    // relaxed, here and below: the counter alone decides who owns which bytes, and nothing is read from them before their owner writes.
-    simt::uint64_t seen = top.load(simt::relaxed);
-    // Ends: a failed exchange means that another request was served meanwhile. Lock-free.
+    if (first_aligned(0, alignment) + need > pool_bytes_) return nullptr;
+    simt::uint64_t const most = need + alignment - 16;  // with the bytes that alignment may pass over
+    simt::atomic_ref<simt::uint64_t> const count{*count_};
+    // Ends: a pass that does not return lost the pool's end to another request, which was served. Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
-      simt::uint64_t start = aligned(seen, alignment);
-      if (start + need > pool_bytes_) start = aligned(0, alignment);
-      if (start + need > pool_bytes_) return nullptr;
-      if (top.compare_exchange(seen, start + need, simt::relaxed, simt::relaxed)) return pool_ + start;
+      // relaxed, here and below: the count alone decides who owns which bytes, and nothing is read from them before their owner writes.
+      simt::uint64_t const begin = count.fetch_add(most, simt::relaxed);
+      simt::uint64_t const lap = begin < pool_bytes_ ? 0 : begin - begin % pool_bytes_;
+      simt::uint64_t const start = first_aligned(begin - lap, alignment);
+      if (start + need <= pool_bytes_) return pool_ + start;
+      simt::uint64_t expected = begin + most;
+      if (count.compare_exchange(expected, lap + pool_bytes_ + most, simt::relaxed, simt::relaxed))
+        return pool_ + first_aligned(0, alignment);
     }
   }
 
   // The first offset at or after `offset` whose address is aligned.
-  [[nodiscard]] GPUHEAP_FN simt::uint64_t aligned(simt::uint64_t offset, simt::size_t alignment) const {
+  [[nodiscard]] GPUHEAP_FN simt::uint64_t first_aligned(simt::uint64_t offset, simt::size_t alignment) const {
     if (alignment <= 16) return offset;  // every offset is a multiple of 16
     auto const base = reinterpret_cast<simt::uintptr_t>(pool_);
     return simt::round_up_pow2(base + offset, alignment) - base;
   }
 
-  simt::uint64_t* top_ = nullptr;
+  simt::uint64_t* count_ = nullptr;
   char* pool_ = nullptr;
   simt::size_t pool_bytes_ = 0;  // a multiple of 16
 };

@@ -9,9 +9,8 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
 // What may be tuned. The defaults are measured ones: docs/measurements.md.
 struct tuning {
-  unsigned lg_run_slots = 16;        // a run has at most 2^this slots
-  unsigned lg_first_run_slots = 10;  // a shard's first run aims at this, each next one is twice as long
-  unsigned guide = 128;              // a fresh run takes at most 1/guide of the free segments
+  unsigned lg_run_slots = 16;   // a run has at most 2^this slots
+  unsigned guide = 128;         // a fresh run takes at most 1/guide of the free segments
   unsigned pressure = 4;        // with less than 1/pressure of the segments free, freed slots are reused before fresh segments are bound
   unsigned rich = 4;            // a listed run is swept if 1/rich of its sampled slots are free
   unsigned adoption_tries = 6;  // listed runs sampled before a fresh one is taken
@@ -56,7 +55,8 @@ struct control : runs {
   // Claims and prepares a fresh run for shard k of class c. In a transit. Empty if no segment is free.
   GPUHEAP_FN shard_word fresh(unsigned c, unsigned k, shard_word old, unsigned num_free_now, unsigned seed) {
     unsigned order = order_for(c, Tuning.lg_run_slots);
-    unsigned const grown = old.has_run() ? old.order() + 1 : order_for(c, Tuning.lg_first_run_slots);
+    // A shard's first run is one segment, each next one twice as long: a class holds little more than it has used.
+    unsigned const grown = old.has_run() ? old.order() + 1 : 0;
     if (grown < order) order = grown;
     unsigned const guided = num_free_now / Tuning.guide;
     unsigned const most = guided != 0 ? simt::highest_bit(guided) : 0;
