@@ -26,8 +26,7 @@ struct failed_request {
 // Under when_exhausted::trap, written before the kernel stops. Lies in pinned host memory: device memory cannot be read after a trap.
 struct last_words {
   failed_request request{};
-  simt::uint32_t written = 0;  // release store by the one thread that claims it, after `request`
-  simt::uint32_t claimed = 0;
+  simt::uint32_t written = 0;  // 1: release store after `request`
 };
 
 // All zero in a new heap. Every counter is 64 bits wide and cannot wrap in practice (at 10^9 failures a second, after 584 years).
@@ -40,20 +39,27 @@ struct failure_record {
   void* first_double_free = nullptr;
   void* first_foreign_free = nullptr;
   last_words* final = nullptr;  // under when_exhausted::trap, else null. Written by the host in stream order
+  simt::uint32_t stopping = 0;  // 1: a thread is writing the last words; 2: they are written
 };
 
 namespace detail {
 
-// Stops the kernel after telling the host why.
-GPUHEAP_COLD inline void stop_exhausted(last_words* final, simt::uint64_t bytes) {
-  using words = simt::atomic_ref<simt::uint32_t, simt::scope::system>;
-  // relaxed: the claim only decides who writes; what is written is published by the release below.
-  if (words{final->claimed}.exchange(1, simt::relaxed) == 0) {
+// Stops the kernel after telling the host why. The first thread writes; the others wait for it, since any trap ends all.
+GPUHEAP_COLD inline void stop_exhausted(failure_record* record, last_words* final, simt::uint64_t bytes) {
+  simt::atomic_ref<simt::uint32_t> const stopping{record->stopping};
+  // relaxed: the claim only decides who writes.
+  simt::uint32_t none = 0;
+  if (stopping.compare_exchange(none, 1, simt::relaxed, simt::relaxed)) {
     final->request = {bytes, simt::block_id(), simt::thread_in_block()};
     // release: the host that reads 1 (heap::check) then reads this request.
-    words{final->written}.store(1, simt::release);
-    simt::fence<simt::scope::system>(simt::seq_cst);  // performed at the host before the trap ends this context
+    simt::atomic_ref<simt::uint32_t, simt::scope::system>{final->written}.store(1, simt::release);
+    simt::fence<simt::scope::system>(simt::seq_cst);  // performed at the host before this thread says so
+    stopping.store(2, simt::relaxed);                 // relaxed: ordered by the fence, and read for its value only
   }
+  simt::back_off pause;
+  // Ends: the writer waits for nothing, and its trap ends this kernel; a claim that another kernel left behind ends it after 2^14 passes.
+  GPUHEAP_NO_UNROLL
+  for (unsigned pass = 0; pass < 1u << 14 && stopping.load(simt::relaxed) != 2; ++pass) pause.wait();
   simt::trap();
 }
 
@@ -67,7 +73,7 @@ GPUHEAP_COLD inline void record_exhaustion(failure_record* record, simt::uint64_
     if (before == 0) record->first_failed = {bytes, simt::block_id(), simt::thread_in_block()};
   }
   // relaxed: the host wrote the pointer, and what it points to, before this kernel began.
-  if (last_words* const final = simt::atomic_ref<last_words*>{record->final}.load(simt::relaxed)) stop_exhausted(final, bytes);
+  if (last_words* const final = simt::atomic_ref<last_words*>{record->final}.load(simt::relaxed)) stop_exhausted(record, final, bytes);
 }
 
 // Called by a lane whose free of `p` was refused as `status` (foreign or double_free).
