@@ -2,8 +2,8 @@
 //
 //   nvrtc_compile SOURCE DEPFILE TARGET INCLUDE_FOLDER...
 //
-// DEPFILE receives, in make's form, TARGET and every file of the first include folder: NVRTC does not tell which it read. Exits 1 with NVRTC's log
-// if the source does not compile.
+// DEPFILE receives, in make's form, TARGET and every file of the first include folder: NVRTC does not tell which it read. Exits 1 with
+// NVRTC's log if the source does not compile.
 #include <nvrtc.h>
 
 #include <cstdio>
