@@ -30,7 +30,7 @@ void fence(order o, site where) {
     if (releases(o)) me->release_fenced = true;
     if (o == order::seq_cst) hooks::release(&fence_object);
   }
-  if (me->home->weak) weak::fence(me, o);
+  if (in_weak_mode(me)) weak::fence(me, o);
 }
 
 #if defined(__x86_64__)
@@ -59,7 +59,7 @@ bool compare_exchange_16(void* object, void* expected, void const* desired, site
   two_words const before = wanted;
   bool const won = compare_exchange_two(static_cast<two_words*>(object), &wanted, wish);
   std::memcpy(expected, &wanted, sizeof wanted);
-  if (me != nullptr && me->home->weak) {
+  if (me != nullptr && in_weak_mode(me)) {
     auto* const halves = static_cast<std::uint64_t*>(object);
     if (won) {
       weak::read_modify_write(me, halves, 8, before.low, wish.low, order::acq_rel);

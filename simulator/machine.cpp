@@ -28,7 +28,7 @@ constexpr std::uint64_t event_interval_points = 1 << 16;
 constexpr std::uint64_t gather_patience_points = 256;
 constexpr std::size_t default_stack_bytes = hooks::under_tsan || hooks::under_asan ? 256 * 1024 : 64 * 1024;
 // ThreadSanitizer takes about 8000 fibers; vector clocks of the weak mode have an entry for each resident lane.
-constexpr unsigned most_lanes_under_tsan = 4096;
+constexpr unsigned most_lanes_under_tsan = 1024;
 constexpr unsigned most_lanes_in_weak_mode = 512;
 
 void fiber_entry(context::transfer_t t) {
@@ -46,6 +46,7 @@ machine::~machine() = default;
 
 void machine::run(grid& g, settings const& s, share const& mine) {
   grid_ = &g;
+  host_.sanitizer_fiber = hooks::host_fiber();
   prepare(s, mine);
   queue_.set_starting(true);
   for (block& slot : slots_) {
@@ -53,20 +54,19 @@ void machine::run(grid& g, settings const& s, share const& mine) {
   }
   queue_.set_starting(false);
   if (live_lanes_ != 0) {
-    host_.sanitizer_fiber = hooks::host_fiber();
     lane* const first = queue_.after_removal();
     begin(first);
     start_turn();
+    hooks::release(&host_);
     current_lane = first;
     jump(&host_, *first);
     current_lane = nullptr;
-    hooks::acquire(this);
-    for (void* fiber : retired_fibers_) hooks::destroy_fiber(fiber);
-    retired_fibers_.clear();
   }
   statistics_.points = points_;
   if (weak) statistics_.stale_loads = memory_->num_stale_loads();
   if (failed_ || stopped_ || thrown_ != nullptr) abandon_lanes();
+  stacks_.end_launch();
+  hooks::acquire(this);
   if (thrown_ != nullptr) std::rethrow_exception(std::exchange(thrown_, nullptr));
   if (failed_) throw failure(failure_kind_, failure_text_);
 }
@@ -86,7 +86,7 @@ void machine::prepare(settings const& s, share const& mine) {
   unsigned const my_sms = (s.num_sms - mine.machine_index + mine.num_machines - 1) / mine.num_machines;
   unsigned per_sm = std::clamp(s.threads_per_sm / block_threads, 1u, std::max(1u, s.blocks_per_sm));
   unsigned num_slots = my_sms * per_sm;
-  if (hooks::under_tsan) num_slots = std::min(num_slots, std::max(1u, most_lanes_under_tsan / mine.num_machines / block_threads));
+  if constexpr (hooks::under_tsan) num_slots = std::min(num_slots, std::max(1u, most_lanes_under_tsan / mine.num_machines / block_threads));
   if (weak) num_slots = std::min(num_slots, std::max(1u, most_lanes_in_weak_mode / block_threads));
   num_slots = std::min(num_slots, grid_->num_blocks);
 
@@ -170,10 +170,8 @@ void machine::abandon_lanes() {
     for (std::uint32_t i = 0; i < slot.num_warps * warp_lanes; ++i) {
       lane& l = slot.lanes[i];
       if (l.on == nullptr) continue;
-      stacks_.give_back(l.on);
-      l.on = nullptr;
-      if (l.sanitizer_fiber != nullptr) hooks::destroy_fiber(l.sanitizer_fiber);
-      l.sanitizer_fiber = nullptr;
+      hooks::release_as(l.sanitizer_fiber, this);
+      stacks_.give_back_abandoned(std::exchange(l.on, nullptr));
     }
   }
 }
@@ -295,6 +293,8 @@ void machine::fail_deadlocked() {
 // ---- the end
 
 lane* machine::finish(lane* me) {
+  hooks::release(this);
+  auto const host = as_host();
   warp& w = *me->in;
   block& b = *w.in;
   lane_bits const bit = lane_bits{1} << me->index;
@@ -322,8 +322,6 @@ lane* machine::finish(lane* me) {
   queue_.remove(me);
   end_turn();
   last_progress_ = points_;
-  hooks::release(this);
-  if (hooks::under_tsan) retire_fiber(me->sanitizer_fiber);
   dying_ = std::exchange(me->on, nullptr);
   if (b.num_exited == b.num_threads) {
     grid_->blocks_done.fetch_add(1, std::memory_order_relaxed);
@@ -347,6 +345,7 @@ void machine::note_failure(failure_kind kind, std::string text) {
 }
 
 void machine::stop() {
+  hooks::release(this);
   grid_->abandoned.store(true, std::memory_order_relaxed);
   leave_to_host();
 }
@@ -354,10 +353,16 @@ void machine::stop() {
 // ---- fibers
 
 void machine::begin(lane* l) {
+  auto const host = as_host();
   l->on = stacks_.take();
   hooks::renew(*l->on);
   l->context = context::make_fcontext(l->on->top, static_cast<std::size_t>(l->on->top - l->on->bottom), fiber_entry);
-  if (hooks::under_tsan) l->sanitizer_fiber = hooks::make_fiber(host_.sanitizer_fiber);
+  l->sanitizer_fiber = l->on->fiber;
+}
+
+void machine::give_back(stack* s) {
+  auto const host = as_host();
+  stacks_.give_back(s);
 }
 
 void machine::jump(resumable* from, resumable& to) {
@@ -389,6 +394,7 @@ void machine::fiber_main() {
   // Ends: never by itself; the last lane to finish jumps to the host and this stack is given to another lane.
   for (;;) {
     lane* const me = current_lane;
+    hooks::acquire(&host_);
     std::exception_ptr thrown;
     try {
       grid_->what.body(grid_->what.functor, me->global_index);
@@ -402,28 +408,23 @@ void machine::fiber_main() {
     lane* const next = finish(me);
     stack* const mine = std::exchange(dying_, nullptr);
     if (next == nullptr) {
-      stacks_.give_back(mine);
+      give_back(mine);
       leave_to_host();
     }
     if (next->on == nullptr) {
-      // A lane that has not started needs no stack of its own: it begins on this one.
-      next->on = mine;
-      if (hooks::under_tsan) next->sanitizer_fiber = hooks::make_fiber(host_.sanitizer_fiber);
-      hooks::continue_as(*next);
-      current_lane = next;
-      continue;
+      if (!hooks::under_tsan) {
+        // A lane that has not started needs no stack of its own: it begins on this one.
+        next->on = mine;
+        current_lane = next;
+        continue;
+      }
+      begin(next);
     }
-    stacks_.give_back(mine);
+    give_back(mine);
     current_lane = next;
     jump(nullptr, *next);
     __builtin_unreachable();
   }
-}
-
-void machine::retire_fiber(void* fiber) {
-  // The running fiber cannot be destroyed; those retired before it can.
-  for (void* f : retired_fibers_) hooks::destroy_fiber(f);
-  retired_fibers_.assign(1, fiber);
 }
 
 }  // namespace gpuheap::simulator

@@ -94,6 +94,8 @@ class machine : public core {
   // `me`, about to wait in active_mask(), opens a gather or joins one.
   void note_gather(warp& w);
   [[nodiscard]] bool releases_early() { return early_release_one_in_ != 0 && random_.one_in(early_release_one_in_); }
+  // For the library's own work that uses the heap, on a lane's fiber.
+  [[nodiscard]] hooks::as_host as_host() const { return hooks::as_host(host_); }
   // A failure in two steps, so that no temporary string is alive when the lane's frames are abandoned.
   void note_failure(failure_kind kind, std::string text);
   [[noreturn]] void stop();
@@ -116,6 +118,7 @@ class machine : public core {
   // Marks `me` as exited; returns who runs next on, or null when all is done.
   lane* finish(lane* me);
   void begin(lane* l);
+  void give_back(stack* s);
   void jump(resumable* from, resumable& to);
   void switch_to(lane* from, lane* to);
   [[noreturn]] void leave_to_host();
@@ -124,7 +127,6 @@ class machine : public core {
   void start_turn();
   void events();
   void abandon_lanes();
-  void retire_fiber(void* fiber);
 
   settings settings_;
   share share_;
@@ -152,7 +154,6 @@ class machine : public core {
   resumable grave_;         // where a fiber that never runs again leaves its context
   stack* dying_ = nullptr;  // of the lane that is finishing
   hooks::host_stack host_stack_;
-  std::vector<void*> retired_fibers_;
 
   bool failed_ = false;
   bool stopped_ = false;  // another machine failed

@@ -60,13 +60,6 @@ inline void arrived([[maybe_unused]] resumable const& me, [[maybe_unused]] host_
 #endif
 }
 
-// The running stack goes on as another lane.
-inline void continue_as([[maybe_unused]] resumable const& next) {
-#if GPUHEAP_SIMULATOR_TSAN
-  __tsan_switch_to_fiber(next.sanitizer_fiber, __tsan_switch_to_fiber_no_sync);
-#endif
-}
-
 // A stack is about to serve a new lane after an abandoned one.
 inline void renew([[maybe_unused]] stack const& s) {
 #if GPUHEAP_SIMULATOR_ASAN
@@ -81,15 +74,9 @@ inline void renew([[maybe_unused]] stack const& s) {
   return nullptr;
 #endif
 }
-// A fiber that has seen what the host thread had done when the kernel was launched, and nothing that a lane did. `host` is the host's
-// fiber.
-[[nodiscard]] inline void* make_fiber([[maybe_unused]] void* host) {
+[[nodiscard]] inline void* make_fiber() {
 #if GPUHEAP_SIMULATOR_TSAN
-  void* const self = __tsan_get_current_fiber();
-  __tsan_switch_to_fiber(host, __tsan_switch_to_fiber_no_sync);
-  void* const fiber = __tsan_create_fiber(0);
-  __tsan_switch_to_fiber(self, __tsan_switch_to_fiber_no_sync);
-  return fiber;
+  return __tsan_create_fiber(0);
 #else
   return nullptr;
 #endif
@@ -105,10 +92,41 @@ inline void release([[maybe_unused]] void* p) {
   __tsan_release(p);
 #endif
 }
+// The same for a fiber that will not run again.
+inline void release_as([[maybe_unused]] void* fiber, [[maybe_unused]] void* p) {
+#if GPUHEAP_SIMULATOR_TSAN
+  void* const self = __tsan_get_current_fiber();
+  __tsan_switch_to_fiber(fiber, __tsan_switch_to_fiber_no_sync);
+  __tsan_release(p);
+  __tsan_switch_to_fiber(self, __tsan_switch_to_fiber_no_sync);
+#endif
+}
 inline void acquire([[maybe_unused]] void* p) {
 #if GPUHEAP_SIMULATOR_TSAN
   __tsan_acquire(p);
 #endif
 }
+
+// While it lives, what a lane's fiber does counts as the host's: for the scheduler's own containers, whose memory the sanitizer watches
+// through malloc and memmove although the scheduler itself is unchecked.
+class as_host {
+ public:
+  explicit as_host([[maybe_unused]] resumable const& host) {
+#if GPUHEAP_SIMULATOR_TSAN
+    before_ = __tsan_get_current_fiber();
+    __tsan_switch_to_fiber(host.sanitizer_fiber, __tsan_switch_to_fiber_no_sync);
+#endif
+  }
+  ~as_host() {
+#if GPUHEAP_SIMULATOR_TSAN
+    __tsan_switch_to_fiber(before_, __tsan_switch_to_fiber_no_sync);
+#endif
+  }
+  as_host(as_host const&) = delete;
+  as_host& operator=(as_host const&) = delete;
+
+ private:
+  [[maybe_unused]] void* before_ = nullptr;
+};
 
 }  // namespace gpuheap::simulator::hooks

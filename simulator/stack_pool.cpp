@@ -6,6 +6,7 @@
 
 #include <sys/mman.h>
 
+#include <atomic>
 #include <new>
 
 namespace gpuheap::simulator {
@@ -16,15 +17,20 @@ constexpr std::size_t stacks_per_mapping = 64;
 // Tops are staggered within their page: at equal offsets all lanes' hot frames would share a few sets of the first-level cache.
 constexpr std::size_t stagger_bytes = 192;
 constexpr std::size_t stagger_steps = 16;
+
+// ThreadSanitizer's fibers in the whole process; a core with none to reuse makes more.
+constexpr unsigned most_fibers = 2048;
+std::atomic<unsigned> num_fibers{0};
 }  // namespace
 
 stack_pool::~stack_pool() { release_all(); }
 
 void stack_pool::release_all() {
+  end_launch();
+  for (stack* s = free_; s != nullptr; s = s->next_free) destroy_fiber(s);
   for (void* p : mappings_) munmap(p, mapping_bytes_);
   mappings_.clear();
   free_ = nullptr;
-  made_ = 0;
 }
 
 void stack_pool::set_stack_bytes(std::size_t bytes) {
@@ -47,9 +53,38 @@ void stack_pool::grow() {
     auto* const s = reinterpret_cast<stack*>(high - 64);
     s->bottom = low + page_bytes;
     s->top = high - 64;
-    give_back(s);
+    s->fiber = nullptr;
+    push(s);
   }
-  made_ += stacks_per_mapping;
+}
+
+stack* stack_pool::take_with_fiber() {
+  bool const may_make = num_fibers.load(std::memory_order_relaxed) < most_fibers || finished_.empty();
+  if (free_ == nullptr && may_make) grow();
+  stack* s = free_;
+  if (s != nullptr && (s->fiber != nullptr || may_make)) {
+    free_ = s->next_free;
+  } else {
+    s = finished_.front();
+    finished_.pop_front();
+  }
+  if (s->fiber == nullptr) {
+    s->fiber = hooks::make_fiber();
+    num_fibers.fetch_add(1, std::memory_order_relaxed);
+  }
+  return s;
+}
+
+void stack_pool::destroy_fiber(stack* s) {
+  if (s->fiber == nullptr) return;
+  hooks::destroy_fiber(s->fiber);
+  s->fiber = nullptr;
+  num_fibers.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void stack_pool::end_launch() {
+  for (stack* s : finished_) push(s);
+  finished_.clear();
 }
 
 }  // namespace gpuheap::simulator

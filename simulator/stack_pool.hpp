@@ -1,8 +1,19 @@
 // Stacks of lanes, made once per OS thread and reused for ever.
+//
+// Under ThreadSanitizer a stack comes with a fiber, which is how the sanitizer tells lanes apart: the two must change hands together, or
+// one lane's frames would race with those of the lane that had the stack before. Fibers are dear (100 us) and few (about 8000 in a
+// process), so they are kept from launch to launch: the launch orders what their lanes did. Within a launch a lane gets a stack that no
+// lane of that launch has had, while there are enough; later ones get that of the lane that finished first, and a race between these two
+// goes unseen.
 #pragma once
 
 #include <cstddef>
+#include <deque>
 #include <vector>
+
+#ifndef GPUHEAP_SIMULATOR_TSAN
+#define GPUHEAP_SIMULATOR_TSAN 0
+#endif
 
 namespace gpuheap::simulator {
 
@@ -11,6 +22,7 @@ struct stack {
   std::byte* bottom;  // lowest usable byte; below it lies a guard page
   std::byte* top;
   stack* next_free;
+  void* fiber;  // ThreadSanitizer's, or null
 };
 
 class stack_pool {
@@ -24,23 +36,40 @@ class stack_pool {
   void set_stack_bytes(std::size_t bytes);
   // Throws std::bad_alloc when the system has no memory.
   [[nodiscard]] stack* take() {
+    if constexpr (keeps_fibers) return take_with_fiber();
     if (free_ == nullptr) grow();
     stack* const s = free_;
     free_ = s->next_free;
     return s;
   }
+  // The lane has finished; it may still be running on the stack.
   void give_back(stack* s) {
+    if constexpr (keeps_fibers) return finished_.push_back(s);
+    push(s);
+  }
+  // The lane was abandoned somewhere in its frames.
+  void give_back_abandoned(stack* s) {
+    if constexpr (keeps_fibers) destroy_fiber(s);
+    push(s);
+  }
+  // A launch has ended: its lanes' pasts happen before all that follows.
+  void end_launch();
+
+ private:
+  static constexpr bool keeps_fibers = GPUHEAP_SIMULATOR_TSAN != 0;
+
+  void push(stack* s) {
     s->next_free = free_;
     free_ = s;
   }
-
- private:
   void grow();
   void release_all();
+  [[nodiscard]] stack* take_with_fiber();
+  static void destroy_fiber(stack* s);
 
   std::size_t stack_bytes_ = 0;
   stack* free_ = nullptr;
-  std::size_t made_ = 0;
+  std::deque<stack*> finished_;  // in this launch; under ThreadSanitizer only
   std::vector<void*> mappings_;
   std::size_t mapping_bytes_ = 0;
 };

@@ -17,7 +17,7 @@ void expect_found(std::uint64_t within_seeds, Body body) {
 }
 template <class Body>
 void expect_passes(std::uint64_t seeds, Body body) {
-  simulator::exploration const e = explore(seeds, body);
+  simulator::exploration const e = explore(affordable(seeds), body);
   EXPECT_FALSE(e.failed) << e.what;
 }
 

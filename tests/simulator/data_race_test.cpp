@@ -23,7 +23,7 @@ std::string race_in(Body body) {
 }
 template <class Body>
 void expect_none(Body body) {
-  simulator::exploration const e = simulator::explore(500, body);
+  simulator::exploration const e = simulator::explore(affordable(500), body);
   EXPECT_FALSE(e.failed) << e.what;
 }
 

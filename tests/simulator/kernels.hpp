@@ -37,6 +37,18 @@ void run_two(First first, Second second) {
   return s;
 }
 
+// Counts what the test's threads find, unseen by the simulated machine: no scheduling point, no data race.
+class tally {
+ public:
+  tally() = default;
+  explicit tally(unsigned count) : count_{count} {}
+  unsigned operator+=(unsigned n) { return __atomic_add_fetch(&count_, n, __ATOMIC_RELAXED); }
+  operator unsigned() const { return __atomic_load_n(&count_, __ATOMIC_RELAXED); }
+
+ private:
+  unsigned count_ = 0;
+};
+
 inline constexpr simulator::scheduler_kind all_schedulers[] = {simulator::scheduler_kind::run_through,
                                                                simulator::scheduler_kind::round_robin, simulator::scheduler_kind::random,
                                                                simulator::scheduler_kind::pct};
@@ -71,11 +83,14 @@ template <class Body>
 
 #define EXPECT_CONTAINS(text, part) EXPECT_TRUE(::test::contains(text, part)) << "in: " << (text) << "\nexpected: " << (part)
 
-// Whether this build runs the weak mode: not under ThreadSanitizer.
+// Whether this build runs the weak mode: not under ThreadSanitizer, whose bookkeeping also makes launches a hundred times slower.
 #if defined(__SANITIZE_THREAD__)
 inline constexpr bool has_weak_mode = false;
 #else
 inline constexpr bool has_weak_mode = true;
 #endif
+
+// Of so many seeds that correct code must pass, those that this build has the time for.
+[[nodiscard]] constexpr std::uint64_t affordable(std::uint64_t seeds) { return has_weak_mode ? seeds : seeds / 20; }
 
 }  // namespace test

@@ -12,14 +12,15 @@ using simulator::scheduler_kind;
 // The order in which `num_threads` threads pass `points` scheduling points each.
 std::vector<unsigned> trace(simulator::settings const& s, unsigned num_threads, unsigned points, unsigned block_threads = 32) {
   simulator::scoped_settings const scope(s);
-  std::vector<unsigned> order;
+  std::vector<unsigned> order(num_threads * points);
+  tally passed;
   unsigned word = 0;
   run(
       num_threads,
-      [&](unsigned i) {
+      [&, o = order.data()](unsigned i) {
         for (unsigned k = 0; k < points; ++k) {
           simt::atomic_ref<unsigned>(word).fetch_add(1, simt::relaxed);
-          order.push_back(i);
+          o[(passed += 1) - 1] = i;
         }
       },
       block_threads);
@@ -57,11 +58,12 @@ TEST(AllSchedulers, ReplayBySeed) {
 TEST(AllSchedulers, LaunchesOfOneScopeDiffer) {
   simulator::scoped_settings const scope(with(scheduler_kind::random, 3));
   auto const once = [] {
-    std::vector<unsigned> order;
+    std::vector<unsigned> order(64);
+    tally passed;
     unsigned word = 0;
-    run(64, [&](unsigned i) {
+    run(64, [&, o = order.data()](unsigned i) {
       simt::atomic_ref<unsigned>(word).fetch_add(1, simt::relaxed);
-      order.push_back(i);
+      o[(passed += 1) - 1] = i;
     });
     return order;
   };

@@ -11,7 +11,7 @@ using simulator::failure_kind;
 
 TEST(Warp, ExchangesGiveWhatTheHardwareGives) {
   under_all_schedulers([] {
-    unsigned bad = 0;
+    tally bad;
     run(96, [&](unsigned) {
       unsigned const lane = simt::lane_id();
       simt::lane_mask const odd = 0xaaaaaaaa, mine = lane % 2 != 0 ? odd : ~odd;
@@ -47,7 +47,7 @@ TEST(Warp, PartialWarpsWork) {
 
 TEST(Warp, ALaneMayMeetOneGroupWhileAnotherWaitsForIt) {
   under_all_schedulers([] {
-    unsigned bad = 0;
+    tally bad;
     run(32, [&](unsigned i) {
       if (i > 2) return;
       // Lane 1 is in both pairs, and goes to the upper one first.
@@ -92,7 +92,8 @@ TEST(ActiveMask, IsOneAnswerForAllOfItsLanes) {
 TEST(ActiveMask, ConvergesWhenTheScheduleIsRegular) {
   for (simulator::scheduler_kind kind : {simulator::scheduler_kind::run_through, simulator::scheduler_kind::round_robin}) {
     simulator::scoped_settings const scope(with(kind));
-    unsigned wrong = 0, word = 0;
+    tally wrong;
+    unsigned word = 0;
     run(320, [&](unsigned i) {
       simt::lane_mask expected = simt::all_lanes;
       if (i % 2 != 0) {

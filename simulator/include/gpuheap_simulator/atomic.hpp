@@ -89,7 +89,7 @@ template <class T, class Act, class Change>
   if (me == nullptr) return act(o);
   scheduling_point(me, what, where);
   T const before = act(store_order<T>(me, o));
-  if (me->home->weak) [[unlikely]]
+  if (in_weak_mode(me)) [[unlikely]]
     weak::read_modify_write(me, &object, sizeof(T), to_bits(before), to_bits(change(before)), o);
   return before;
 }
@@ -101,7 +101,7 @@ template <class T>
   if (me != nullptr) scheduling_point(me, operation::load, where);
   T value;
   __atomic_load(&object, &value, static_cast<int>(o));
-  if (me != nullptr && me->home->weak) [[unlikely]] {
+  if (me != nullptr && in_weak_mode(me)) [[unlikely]] {
     return detail::from_bits<T>(weak::load(me, &object, sizeof(T), detail::to_bits(value), o, false));
   }
   return value;
@@ -113,7 +113,7 @@ template <class T>
   if (me != nullptr) scheduling_point(me, operation::load_cached, where);
   T value;
   __atomic_load(&object, &value, __ATOMIC_RELAXED);
-  if (me != nullptr && me->home->weak) [[unlikely]] {
+  if (me != nullptr && in_weak_mode(me)) [[unlikely]] {
     return detail::from_bits<T>(weak::load(me, &object, sizeof(T), detail::to_bits(value), order::relaxed, true));
   }
   return value;
@@ -124,7 +124,7 @@ template <class T>
   lane* const me = current();
   if (me == nullptr) return __atomic_store(&object, &value, static_cast<int>(o));
   scheduling_point(me, operation::store, where);
-  if (me->home->weak) [[unlikely]] {
+  if (in_weak_mode(me)) [[unlikely]] {
     T before;
     __atomic_exchange(&object, &value, &before, static_cast<int>(order::relaxed));
     return weak::store(me, &object, sizeof(T), detail::to_bits(before), detail::to_bits(value), o);
@@ -154,7 +154,7 @@ template <class T>
   }
   T const wanted = expected;
   bool const won = __atomic_compare_exchange(&object, &expected, &desired, false, static_cast<int>(with), static_cast<int>(failure));
-  if (me != nullptr && me->home->weak) [[unlikely]] {
+  if (me != nullptr && in_weak_mode(me)) [[unlikely]] {
     if (won) {
       weak::read_modify_write(me, &object, sizeof(T), detail::to_bits(wanted), detail::to_bits(desired), success);
     } else {
@@ -226,9 +226,8 @@ bool compare_exchange_16(void* object, void* expected, void const* desired, site
 // Plain accesses that the weak mode checks for data races. No scheduling points.
 template <class T>
 [[nodiscard]] inline T plain_read(T const& object, site where) {
-  if (lane* const me = current(); me != nullptr && me->home->weak) [[unlikely]] {
-    me->doing = operation::plain_read;
-    me->at = where;
+  if (lane* const me = current(); me != nullptr && in_weak_mode(me)) [[unlikely]] {
+    note(me, operation::plain_read, where);
     weak::plain_read(me, &object, sizeof(T));
   }
   return object;
@@ -236,9 +235,8 @@ template <class T>
 template <class T>
 inline void plain_write(T& object, T value, site where) {
   object = value;
-  if (lane* const me = current(); me != nullptr && me->home->weak) [[unlikely]] {
-    me->doing = operation::plain_write;
-    me->at = where;
+  if (lane* const me = current(); me != nullptr && in_weak_mode(me)) [[unlikely]] {
+    note(me, operation::plain_write, where);
     weak::plain_write(me, &object, sizeof(T));
   }
 }

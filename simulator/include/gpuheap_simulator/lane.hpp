@@ -67,10 +67,17 @@ void reschedule(lane* me);
 // The lane that runs on this OS thread; null on the host side.
 [[nodiscard]] GPUHEAP_SIMULATOR_UNCHECKED inline lane* current() { return detail::current_lane; }
 
-// Before each visible operation: notes it for reports and lets another lane run.
-GPUHEAP_SIMULATOR_UNCHECKED inline void scheduling_point(lane* me, operation what, site where) {
+[[nodiscard]] GPUHEAP_SIMULATOR_UNCHECKED inline bool in_weak_mode(lane const* me) { return me->home->weak; }
+
+// What the lane does now, for reports.
+GPUHEAP_SIMULATOR_UNCHECKED inline void note(lane* me, operation what, site where) {
   me->doing = what;
   me->at = where;
+}
+
+// Before each visible operation: notes it for reports and lets another lane run.
+GPUHEAP_SIMULATOR_UNCHECKED inline void scheduling_point(lane* me, operation what, site where) {
+  note(me, what, where);
   if (--me->home->points_left <= 0) detail::reschedule(me);
 }
 

@@ -13,7 +13,7 @@
 #endif
 
 #if defined(GPUHEAP_SIMULATOR_TSAN_CALLER)
-#define GPUHEAP_SIMULATOR_UNCHECKED __attribute__((no_sanitize("thread")))
+#define GPUHEAP_SIMULATOR_UNCHECKED __attribute__((no_sanitize("thread"), noinline))
 #else
 #define GPUHEAP_SIMULATOR_TSAN_CALLER 0
 #define GPUHEAP_SIMULATOR_UNCHECKED
