@@ -13,12 +13,13 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def repository_files() -> list[str]:
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True)
-    if listed.returncode == 0:
-        names = sorted(set(listed.stdout.split("\n")) - {""})
-    else:  # a source archive
-        names = [str(p.relative_to(ROOT)) for p in sorted(ROOT.rglob("*")) if p.is_file() and "build" not in p.relative_to(ROOT).parts[:1]]
-    return [name for name in names if (ROOT / name).is_file()]
+    try:
+        command = ["git", "ls-files", "-co", "--exclude-standard"]
+        names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    except (FileNotFoundError, subprocess.CalledProcessError):  # no git, or a source archive
+        names = [str(path.relative_to(ROOT)) for path in ROOT.rglob("*")]
+        names = [name for name in names if not re.search(r"^(build|\.git)/|__pycache__|\.pytest_cache|\.egg-info", name)]
+    return sorted(name for name in set(names) if (ROOT / name).is_file())
 
 
 FILES = repository_files()
