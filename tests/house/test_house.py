@@ -18,7 +18,7 @@ def repository_files() -> list[str]:
         names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
     except (FileNotFoundError, subprocess.CalledProcessError):  # no git, or a source archive
         names = [str(path.relative_to(ROOT)) for path in ROOT.rglob("*")]
-        names = [name for name in names if not re.search(r"^(build|\.git)/|__pycache__|\.pytest_cache|\.egg-info", name)]
+        names = [name for name in names if not re.search(r"^(build|\.(?!ci)\w+)/|__pycache__|\.egg-info", name)]
     return sorted(name for name in set(names) if (ROOT / name).is_file())
 
 
