@@ -1,0 +1,31 @@
+// The slot map under contention: no slot has two owners, the counts are right at rest, and a run ends once, after everything in it.
+#include "slot_map_checks.hpp"
+
+namespace structures_test {
+namespace {
+
+// Two groups, the second of four words, the last of which is short.
+constexpr unsigned two_groups = 35 * 63 + 20;
+
+TEST(SlotMapContention, CountsAreThoseOfBruteForceAtRest) {
+  EXPECT_EQ(slots_change_hands<slot_map>(many_threads, two_groups, 20, 8), "");
+  EXPECT_EQ(slots_change_hands<slot_map>(many_threads, 20 * 2016 + 64, 20), "");
+}
+TEST(SlotMapContention, CountsAreThoseOfBruteForceAtRestUnderManySchedules) {
+  expect_passes(600, [] { return slots_change_hands<slot_map>(explored_threads, two_groups, 6); });
+  expect_passes(1000, [] { return slots_change_hands<slot_map>(explored_threads, 100, 8); });
+}
+TEST(SlotMapContention, TheLastFreeEndsTheRunAndNoOther) {
+  EXPECT_EQ(the_last_free_ends_the_run<slot_map>(many_threads / 8, 20 * 2016 + 64, 20), "");
+}
+TEST(SlotMapContention, TheLastFreeEndsTheRunAndNoOtherUnderManySchedules) {
+  expect_passes(600, [] { return the_last_free_ends_the_run<slot_map>(explored_threads / 2, two_groups, 5); });
+  expect_passes(2000, [] { return the_last_free_ends_the_run<slot_map>(5, 250, 3); });
+}
+TEST(SlotMapContention, ARunWithAFreeSlotIsListed) {
+  EXPECT_EQ(a_run_with_a_free_slot_is_listed<slot_map>(many_threads, 131072), "");
+  expect_passes(3000, [] { return a_run_with_a_free_slot_is_listed<slot_map>(3, 100); });
+}
+
+}  // namespace
+}  // namespace structures_test

@@ -1,0 +1,52 @@
+// The count of moves: its word, and that a search between two equal quiet looks misses nothing.
+#include "transit_count_checks.hpp"
+
+namespace structures_test {
+
+// Kernel: the word before, during and after a move.
+struct one_move {
+  transit_count moves;
+  transit_count::word* seen;
+
+  GPUHEAP_FN void operator()(unsigned) const {
+    seen[0] = moves.look();
+    moves.begin();
+    seen[1] = moves.look();
+    moves.begin();
+    moves.end();
+    seen[2] = moves.look();
+    moves.end();
+    seen[3] = moves.look();
+  }
+};
+
+namespace {
+
+TEST(TransitCount, IsQuietBetweenMovesAndNeverTheSameAgain) {
+  for (transit_count::word start : {transit_count::word{0}, ~transit_count::word{0} << 32}) {
+    test::device_array<transit_count::word> state(std::vector<transit_count::word>{start}), seen(4);
+    gpuheap::launch(1, one_move{{state.data()}, seen.data()});
+    auto const s = seen.read();
+    EXPECT_EQ(s[0], start);
+    EXPECT_TRUE(transit_count::quiet(s[0]));
+    EXPECT_FALSE(transit_count::quiet(s[1]));
+    EXPECT_FALSE(transit_count::quiet(s[2]));
+    EXPECT_TRUE(transit_count::quiet(s[3]));
+    EXPECT_NE(s[3], s[0]);
+    EXPECT_NE(s[2], s[1]);
+    EXPECT_EQ(s[3], start + 2 * transit_count::begun_one) << "modulo 2^32 moves";
+  }
+}
+
+TEST(TransitCount, ASearchBetweenTwoEqualQuietLooksMissesNoMove) {
+  EXPECT_EQ(certain_searches_find_the_token<two_looks>(many_threads, 4, 10), "");
+  expect_passes(3000, [] { return certain_searches_find_the_token<two_looks>(6, 2, 16); });
+  expect_passes(1000, [] { return certain_searches_find_the_token<two_looks>(explored_threads, 4, 6); });
+}
+TEST(TransitCount, WhoStopsOnlyWhenCertainLeavesNothing) {
+  EXPECT_EQ(nothing_is_left_to_collect<two_looks>(512, 4, 100, 8), "");
+  expect_passes(3000, [] { return nothing_is_left_to_collect<two_looks>(4, 2, 2, 8); });
+}
+
+}  // namespace
+}  // namespace structures_test
