@@ -25,7 +25,7 @@ struct transit_count {
   GPUHEAP_FN void end() const { simt::atomic_ref<word>{*state}.fetch_sub(1, simt::acq_rel); }
   [[nodiscard]] GPUHEAP_FN word look() const { return simt::atomic_ref<word>{*state}.fetch_add(0, simt::acq_rel); }
   // Nothing was under way at that look.
-  [[nodiscard]] GPUHEAP_FN static bool quiet(word seen) { return (seen & under_way_mask) == 0; }
+  [[nodiscard]] GPUHEAP_HD static bool quiet(word seen) { return (seen & under_way_mask) == 0; }
 };
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures

@@ -14,6 +14,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 namespace detail {
 inline void check(cudaError_t code, char const* doing) {
   if (code == cudaSuccess) return;
+  (void)cudaGetLastError();  // the runtime remembers it too, and would hand it to the next launch that asks
   std::string const said = std::string(cudaGetErrorName(code)) + ": " + cudaGetErrorString(code);
   if (code == cudaErrorMemoryAllocation) throw out_of_memory(std::string("gpuheap: ") + doing + " failed: " + said);
   throw error(std::string("gpuheap: ") + doing + " failed: " + said);

@@ -52,7 +52,14 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
     // ---- who is here (any set of lanes)
 
     // The lanes that execute this call together now. Capture it once, pass it on: two calls may differ.
-    [[nodiscard]] GPUHEAP_PRIMITIVE lane_mask active_mask() GPUHEAP_PRIMITIVE_BODY(return __activemask();)
+    //
+    // The own bit is added from a register that differs in every lane, for the compiler's sake: ptxas 13.0 takes an active mask for the
+    // same in all lanes that execute together later, keeps it in a register of the whole warp, and lets warp operations on it act for
+    // whoever is converged by then. Lanes that captured different masks and have converged since would then act under one of them (seen on
+    // sm_90: votes of strangers, illegal instructions). docs/measurements.md has the experiment.
+    [[nodiscard]] GPUHEAP_PRIMITIVE lane_mask active_mask() GPUHEAP_PRIMITIVE_BODY(lane_mask own; asm volatile("mov.u32 %0, %%lanemask_eq;"
+                                                                                                               : "=r"(own));
+                                                                                   return __activemask() | own;)
 
     // ---- what passes between lanes: every lane named in `mask` must make the same call with the same mask.
 
