@@ -1,112 +1,131 @@
 // The CUDA backend of warp.hpp: one-line forwards to the hardware.
 //
-// Under a compiler that only passes through (g++ on the .cpp files of a CUDA program) there is no hardware to reach: GPUHEAP_PRIMITIVE
-// leaves a declaration there, so that headers parse and a call from host code is a link error.
+// Under a compiler that only passes through (g++ on the .cpp files of a CUDA program) there is no hardware to reach: pass_through.hpp
+// declares what nvcc knows by itself, so that headers parse and a call from host code is a link error.
 #pragma once
 
 #include <gpuheap/simt/bits.hpp>
+#include <gpuheap/simt/cuda/pass_through.hpp>
 #include <gpuheap/simt/types.hpp>
-
-#if defined(__CUDACC__)
-#define GPUHEAP_PRIMITIVE __device__ inline
-#define GPUHEAP_PRIMITIVE_BODY(...) \
-  { __VA_ARGS__ }
-#else
-#define GPUHEAP_PRIMITIVE
-#define GPUHEAP_PRIMITIVE_BODY(...) ;
-#endif
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 
 // ---- who am I (any thread)
 
 // Lane within the warp, 0..31.
-[[nodiscard]] GPUHEAP_PRIMITIVE unsigned lane_id() GPUHEAP_PRIMITIVE_BODY(unsigned id; asm("mov.u32 %0, %%laneid;"
-                                                                                           : "=r"(id));
-                                                                          return id;)
-    // Thread within the block (one-dimensional index), and the block's size.
-    [[nodiscard]] GPUHEAP_PRIMITIVE unsigned thread_in_block()
-        GPUHEAP_PRIMITIVE_BODY(return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);) [[nodiscard]] GPUHEAP_PRIMITIVE
-    unsigned threads_per_block() GPUHEAP_PRIMITIVE_BODY(return blockDim.x * blockDim.y * blockDim.z;)
-    // Block within the grid, and the grid's size.
-    [[nodiscard]] GPUHEAP_PRIMITIVE unsigned block_id()
-        GPUHEAP_PRIMITIVE_BODY(return blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);) [[nodiscard]] GPUHEAP_PRIMITIVE
-    unsigned num_blocks() GPUHEAP_PRIMITIVE_BODY(return gridDim.x * gridDim.y * gridDim.z;)
-    // Warp within the grid, counted over blocks.
-    [[nodiscard]] GPUHEAP_FN inline unsigned global_warp() {
+[[nodiscard]] GPUHEAP_FN inline unsigned lane_id() {
+  unsigned id;
+  asm("mov.u32 %0, %%laneid;" : "=r"(id));
+  return id;
+}
+
+// Thread within the block (one-dimensional index), and the block's size.
+[[nodiscard]] GPUHEAP_FN inline unsigned thread_in_block() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
+[[nodiscard]] GPUHEAP_FN inline unsigned threads_per_block() { return blockDim.x * blockDim.y * blockDim.z; }
+
+// Block within the grid, and the grid's size.
+[[nodiscard]] GPUHEAP_FN inline unsigned block_id() { return blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z); }
+[[nodiscard]] GPUHEAP_FN inline unsigned num_blocks() { return gridDim.x * gridDim.y * gridDim.z; }
+
+// Warp within the grid, counted over blocks.
+[[nodiscard]] GPUHEAP_FN inline unsigned global_warp() {
   return block_id() * ((threads_per_block() + warp_lanes - 1) / warp_lanes) + thread_in_block() / warp_lanes;
 }
-// Multiprocessor the thread runs on now, and their number. The id may be any value: reduce it modulo an array's length.
-[[nodiscard]] GPUHEAP_PRIMITIVE unsigned sm_id() GPUHEAP_PRIMITIVE_BODY(unsigned id; asm volatile("mov.u32 %0, %%smid;"
-                                                                                                  : "=r"(id));
-                                                                        return id;)
-    // A counter of the multiprocessor's cycles. Wraps.
-    [[nodiscard]] GPUHEAP_PRIMITIVE uint64_t clock_cycles() GPUHEAP_PRIMITIVE_BODY(uint64_t t; asm volatile("mov.u64 %0, %%clock64;"
-                                                                                                            : "=l"(t));
-                                                                                   return t;)
-    // A clock common to the device, in nanoseconds, of coarse resolution.
-    [[nodiscard]] GPUHEAP_PRIMITIVE uint64_t clock_ns() GPUHEAP_PRIMITIVE_BODY(uint64_t t; asm volatile("mov.u64 %0, %%globaltimer;"
-                                                                                                        : "=l"(t));
-                                                                               return t;)
+// Multiprocessor the thread runs on now. The id may be any value: reduce it modulo an array's length.
+[[nodiscard]] GPUHEAP_FN inline unsigned sm_id() {
+  unsigned id;
+  asm volatile("mov.u32 %0, %%smid;" : "=r"(id));
+  return id;
+}
 
-    // ---- who is here (any set of lanes)
+// A counter of the multiprocessor's cycles. Wraps.
+[[nodiscard]] GPUHEAP_FN inline uint64_t clock_cycles() {
+  uint64_t t;
+  asm volatile("mov.u64 %0, %%clock64;" : "=l"(t));
+  return t;
+}
 
-    // The lanes that execute this call together now. Capture it once, pass it on: two calls may differ.
-    //
-    // The own bit is added from a register that differs in every lane, for the compiler's sake: ptxas 13.0 takes an active mask for the
-    // same in all lanes that execute together later, keeps it in a register of the whole warp, and lets warp operations on it act for
-    // whoever is converged by then. Lanes that captured different masks and have converged since would then act under one of them (seen on
-    // sm_90: votes of strangers, illegal instructions). docs/measurements.md has the experiment.
-    [[nodiscard]] GPUHEAP_PRIMITIVE lane_mask active_mask() GPUHEAP_PRIMITIVE_BODY(lane_mask own; asm volatile("mov.u32 %0, %%lanemask_eq;"
-                                                                                                               : "=r"(own));
-                                                                                   return __activemask() | own;)
+// A clock common to the device, in nanoseconds, of coarse resolution.
+[[nodiscard]] GPUHEAP_FN inline uint64_t clock_ns() {
+  uint64_t t;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
+  return t;
+}
 
-    // ---- what passes between lanes: every lane named in `mask` must make the same call with the same mask.
+// ---- who is here (any set of lanes)
 
-    GPUHEAP_PRIMITIVE void sync_warp(lane_mask mask) GPUHEAP_PRIMITIVE_BODY(__syncwarp(mask);) [[nodiscard]] GPUHEAP_PRIMITIVE lane_mask
-    ballot(lane_mask mask, bool vote) GPUHEAP_PRIMITIVE_BODY(return __ballot_sync(mask, vote);) [[nodiscard]] GPUHEAP_PRIMITIVE
-    bool all_of(lane_mask mask, bool vote) GPUHEAP_PRIMITIVE_BODY(return __all_sync(mask, vote);) [[nodiscard]] GPUHEAP_PRIMITIVE
-    bool any_of(lane_mask mask, bool vote) GPUHEAP_PRIMITIVE_BODY(return __any_sync(mask, vote);)
+// The lanes that execute this call together now. Capture it once, pass it on: two calls may differ.
+//
+// The own bit is added from a register that differs in every lane, for the compiler's sake: ptxas 13.0 takes an active mask for the
+// same in all lanes that execute together later, keeps it in a register of the whole warp, and lets warp operations on it act for
+// whoever is converged by then. Lanes that captured different masks and have converged since would then act under one of them (seen on
+// sm_90: votes of strangers, illegal instructions). docs/measurements.md has the experiment.
+[[nodiscard]] GPUHEAP_FN inline lane_mask active_mask() {
+  lane_mask own;
+  asm volatile("mov.u32 %0, %%lanemask_eq;" : "=r"(own));
+  return __activemask() | own;
+}
 
-    // `value` of lane `source`, which must be in `mask`. T: any 4- or 8-byte trivially copyable type.
-    template <class T>
-    [[nodiscard]] GPUHEAP_PRIMITIVE T shuffle(lane_mask mask, T value, unsigned source) GPUHEAP_PRIMITIVE_BODY(
-        static_assert(sizeof(T) == 4 || sizeof(T) == 8); if constexpr (sizeof(T) == 8) {
-          return ::cuda::std::bit_cast<T>(__shfl_sync(mask, ::cuda::std::bit_cast<unsigned long long>(value), static_cast<int>(source)));
-        } else { return ::cuda::std::bit_cast<T>(__shfl_sync(mask, ::cuda::std::bit_cast<unsigned>(value), static_cast<int>(source))); })
-    // `value` of the lane `distance` below (up) or above (down); the own value where there is none.
-    template <class T>
-    [[nodiscard]] GPUHEAP_PRIMITIVE T shuffle_up(lane_mask mask, T value, unsigned distance)
-        GPUHEAP_PRIMITIVE_BODY(static_assert(sizeof(T) == 4 || sizeof(T) == 8);
-                               return __shfl_up_sync(mask, value, distance);) template <class T>
-        [[nodiscard]] GPUHEAP_PRIMITIVE T shuffle_down(lane_mask mask, T value, unsigned distance)
-            GPUHEAP_PRIMITIVE_BODY(static_assert(sizeof(T) == 4 || sizeof(T) == 8);
-                                   return __shfl_down_sync(mask, value, distance);) template <class T>
-            [[nodiscard]] GPUHEAP_PRIMITIVE T shuffle_xor(lane_mask mask, T value, unsigned lanes)
-                GPUHEAP_PRIMITIVE_BODY(static_assert(sizeof(T) == 4 || sizeof(T) == 8);
-                                       return __shfl_xor_sync(mask, value, static_cast<int>(lanes));)
+// ---- what passes between lanes: every lane named in `mask` must make the same call with the same mask.
 
-    // The lanes of `mask` whose value equals mine. T: a 4- or 8-byte integer or pointer.
-    template <class T>
-    [[nodiscard]] GPUHEAP_PRIMITIVE lane_mask match_any(lane_mask mask, T value) GPUHEAP_PRIMITIVE_BODY(
-        static_assert(sizeof(T) == 4 || sizeof(T) == 8); if constexpr (sizeof(T) == 8) {
-          return __match_any_sync(mask, ::cuda::std::bit_cast<unsigned long long>(value));
-        } else { return __match_any_sync(mask, ::cuda::std::bit_cast<unsigned>(value)); })
+GPUHEAP_FN inline void sync_warp(lane_mask mask) { __syncwarp(mask); }
+[[nodiscard]] GPUHEAP_FN inline lane_mask ballot(lane_mask mask, bool vote) { return __ballot_sync(mask, vote); }
+[[nodiscard]] GPUHEAP_FN inline bool all_of(lane_mask mask, bool vote) { return __all_sync(mask, vote); }
+[[nodiscard]] GPUHEAP_FN inline bool any_of(lane_mask mask, bool vote) { return __any_sync(mask, vote); }
 
-        namespace detail {
-  // sm_75 has no redux instruction: a butterfly over the lanes of the mask, valid for any mask since absent lanes are skipped by rank.
-  template <class Op>
-  GPUHEAP_FN inline uint32_t reduce_by_shuffle(lane_mask mask, uint32_t value, Op op) {
-    uint32_t result = value;
-    bool first = true;
-    // Ends: one pass per lane of the mask.
-    for (lane_mask rest = mask; rest != 0; rest &= rest - 1) {
-      uint32_t const theirs = shuffle(mask, value, lowest_bit(rest));
-      result = first ? theirs : op(result, theirs);
-      first = false;
-    }
-    return result;
+// `value` of lane `source`, which must be in `mask`. T: any 4- or 8-byte trivially copyable type.
+template <class T>
+[[nodiscard]] GPUHEAP_FN inline T shuffle(lane_mask mask, T value, unsigned source) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8);
+  if constexpr (sizeof(T) == 8) {
+    return ::cuda::std::bit_cast<T>(__shfl_sync(mask, ::cuda::std::bit_cast<unsigned long long>(value), static_cast<int>(source)));
+  } else {
+    return ::cuda::std::bit_cast<T>(__shfl_sync(mask, ::cuda::std::bit_cast<unsigned>(value), static_cast<int>(source)));
   }
+}
+
+// `value` of the lane `distance` below (up) or above (down); the own value where there is none.
+template <class T>
+[[nodiscard]] GPUHEAP_FN inline T shuffle_up(lane_mask mask, T value, unsigned distance) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8);
+  return __shfl_up_sync(mask, value, distance);
+}
+template <class T>
+[[nodiscard]] GPUHEAP_FN inline T shuffle_down(lane_mask mask, T value, unsigned distance) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8);
+  return __shfl_down_sync(mask, value, distance);
+}
+template <class T>
+[[nodiscard]] GPUHEAP_FN inline T shuffle_xor(lane_mask mask, T value, unsigned lanes) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8);
+  return __shfl_xor_sync(mask, value, static_cast<int>(lanes));
+}
+
+// The lanes of `mask` whose value equals mine. T: a 4- or 8-byte integer or pointer.
+template <class T>
+[[nodiscard]] GPUHEAP_FN inline lane_mask match_any(lane_mask mask, T value) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8);
+  if constexpr (sizeof(T) == 8) {
+    return __match_any_sync(mask, ::cuda::std::bit_cast<unsigned long long>(value));
+  } else {
+    return __match_any_sync(mask, ::cuda::std::bit_cast<unsigned>(value));
+  }
+}
+
+namespace detail {
+// sm_75 has no redux instruction: a butterfly over the lanes of the mask, valid for any mask since absent lanes are skipped by rank.
+template <class Op>
+GPUHEAP_FN inline uint32_t reduce_by_shuffle(lane_mask mask, uint32_t value, Op op) {
+  uint32_t result = value;
+  bool first = true;
+  // Ends: one pass per lane of the mask.
+  for (lane_mask rest = mask; rest != 0; rest &= rest - 1) {
+    uint32_t const theirs = shuffle(mask, value, lowest_bit(rest));
+    result = first ? theirs : op(result, theirs);
+    first = false;
+  }
+  return result;
+}
 }  // namespace detail
 
 // Reductions over the lanes of `mask`; every lane gets the result.
@@ -137,9 +156,12 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 // ---- block
 
 // Every thread of the block must arrive. Memory accesses before it happen before those after it, among the block's threads.
-GPUHEAP_PRIMITIVE void sync_block() GPUHEAP_PRIMITIVE_BODY(__syncthreads();)
+GPUHEAP_FN inline void sync_block() { __syncthreads(); }
 
-    // Ends the kernel with an error that the host sees as a failed launch.
-    [[noreturn]] GPUHEAP_PRIMITIVE void trap() GPUHEAP_PRIMITIVE_BODY(__trap(); __builtin_unreachable();)
+// Ends the kernel with an error that the host sees as a failed launch.
+[[noreturn]] GPUHEAP_FN inline void trap() {
+  __trap();
+  __builtin_unreachable();
+}
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt
