@@ -4,8 +4,7 @@
 //
 // Layout:    +0  count, all bytes ever handed out or passed over (8 bytes, alone in 256)      +256  the pool, units of 16 bytes
 // malloc:    start = count; count += n. The block is at start modulo the pool. One that would straddle the pool's end begins again at
-// offset 0, by one
-//            compare-and-swap that takes the passed-over bytes back. One atomic per thread, as in the paper.
+//            offset 0, by one compare-and-swap that takes the passed-over bytes back. One atomic per thread, as in the paper.
 // free:      does nothing.
 // Reuse:     every byte, a lap later, without asking whether it is still in use (trait `overwrites`): for memory that is short-lived by
 //            construction.
