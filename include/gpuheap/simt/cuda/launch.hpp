@@ -36,9 +36,12 @@ __global__ void run_functor(unsigned num_threads, Functor f) {
 template <class Functor>
 void launch(unsigned num_threads, Functor f, launch_config config) {
   if (num_threads == 0) return;
-  unsigned const blocks = static_cast<unsigned>(ceil_div(num_threads, config.block_threads));
-  detail::run_functor<<<blocks, config.block_threads, 0, static_cast<cudaStream_t>(config.stream.native)>>>(num_threads, f);
-  detail::check(cudaGetLastError(), "launching a kernel");
+  cudaLaunchConfig_t shape{};
+  shape.gridDim = dim3(static_cast<unsigned>(ceil_div(num_threads, config.block_threads)));
+  shape.blockDim = dim3(config.block_threads);
+  shape.stream = static_cast<cudaStream_t>(config.stream.native);
+  // Answers for this launch alone, where <<<>>> leaves its error among those of earlier calls.
+  detail::check(cudaLaunchKernelEx(&shape, detail::run_functor<Functor>, num_threads, f), "launching a kernel");
 }
 #endif
 

@@ -7,6 +7,7 @@
 #if GPUHEAP_HAS_HOST
 #include <cuda_runtime_api.h>
 
+#include <cstring>
 #include <string>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
@@ -60,7 +61,15 @@ inline void copy(void* to, void const* from, size_t bytes, stream_ref stream = {
   detail::check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, static_cast<cudaStream_t>(stream.native)), "copying memory");
 }
 inline void fill(void* to, unsigned char value, size_t bytes, stream_ref stream = {}) {
-  detail::check(cudaMemsetAsync(to, value, bytes, static_cast<cudaStream_t>(stream.native)), "filling memory");
+  auto const native = static_cast<cudaStream_t>(stream.native);
+  cudaPointerAttributes where{};
+  detail::check(cudaPointerGetAttributes(&where, to), "asking what memory a pointer leads to");
+  if (where.type == cudaMemoryTypeUnregistered) {  // pageable host memory: the driver copies it but does not fill it
+    detail::check(cudaStreamSynchronize(native), "running kernels");
+    std::memset(to, value, bytes);
+  } else {
+    detail::check(cudaMemsetAsync(to, value, bytes, native), "filling memory");
+  }
 }
 // Waits until all work of the stream (or of the device) is done. Throws what a kernel did wrong.
 inline void synchronize(stream_ref stream) {
