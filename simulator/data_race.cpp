@@ -12,7 +12,7 @@ namespace {
 std::string what_and_where(operation what, site at) { return std::string(name_of(what)) + report::place(at); }
 
 std::string race_text(lane const& me, std::string const& other) {
-  return "data race: " + what_and_where(me.doing, me.at) + " by thread " + std::to_string(me.global_index) + " (" + report::name_of(me) +
+  return "data race: " + what_and_where(me.doing, me.at()) + " by thread " + std::to_string(me.global_index) + " (" + report::name_of(me) +
          ") and " + other + ": neither happens before the other";
 }
 
@@ -67,7 +67,7 @@ void weak_memory::check_against_atomic(lane* me, granule& g, byte_mask bytes, bo
 
 void weak_memory::note_plain(lane* me, granule& g, byte_mask bytes, bool writes) {
   access_cells& cells = table_.cells_of(g);
-  access_cell const now{me->view->now(), me->global_index, me->at, bytes, writes};
+  access_cell const now{me->view->now(), me->global_index, me->at(), bytes, writes};
   for (unsigned i = 0; i < cells.num_kept; ++i) {
     access_cell& c = cells.kept[i];
     // An access that races with `c` later races with this one as well, so this one can take its place.

@@ -48,16 +48,14 @@ std::uint64_t clock_ns(site where) { return tick(where) * ns_per_point; }
 void back_off(site where) {
   lane* const me = current();
   if (me == nullptr) return;
-  me->doing = operation::back_off;
-  me->at = where;
+  note(me, operation::back_off, where);
   machine::of(me).back_off(me);
 }
 
 void trap(site where) {
   lane* const me = current();
   if (me == nullptr) detail::called_from_host("trap");
-  me->doing = operation::trap;
-  me->at = where;
+  note(me, operation::trap, where);
   machine& m = machine::of(me);
   m.note_failure(failure_kind::trap, report::name_of(*me) + " called trap()" + report::place(where));
   m.stop();

@@ -46,7 +46,8 @@ machine::~machine() = default;
 
 void machine::run(grid& g, settings const& s, share const& mine) {
   grid_ = &g;
-  host_.sanitizer_fiber = hooks::host_fiber();
+  host_.on = &host_stack_;
+  host_stack_.fiber = hooks::host_fiber();
   prepare(s, mine);
   queue_.set_starting(true);
   for (block& slot : slots_) {
@@ -149,11 +150,9 @@ bool machine::start_block(block& slot) {
       lane& l = it.lanes[i];
       l.context = nullptr;
       l.on = nullptr;
-      l.sanitizer_stack = l.sanitizer_fiber = nullptr;
       l.in = &it;
       l.global_index = index * k.block_threads + w * warp_lanes + i;
-      l.at = {};
-      l.doing = operation::none;
+      note(&l, operation::none, {});
       l.index = static_cast<std::uint8_t>(i);
       l.release_fenced = false;
       if (weak) memory_->start(&l);
@@ -170,7 +169,7 @@ void machine::abandon_lanes() {
     for (std::uint32_t i = 0; i < slot.num_warps * warp_lanes; ++i) {
       lane& l = slot.lanes[i];
       if (l.on == nullptr) continue;
-      hooks::release_as(l.sanitizer_fiber, this);
+      hooks::release_as(l.on->fiber, this);
       stacks_.give_back_abandoned(std::exchange(l.on, nullptr));
     }
   }
@@ -274,7 +273,7 @@ void machine::release_gathers(warp& w) {
     lane_bits group = 0;
     for (lane_bits others = rest; others != 0; others &= others - 1) {
       unsigned const i = static_cast<unsigned>(__builtin_ctz(others));
-      if (w.lanes[i].at == first.at) group |= lane_bits{1} << i;
+      if (w.lanes[i].at() == first.at()) group |= lane_bits{1} << i;
     }
     for (lane_bits members = group; members != 0; members &= members - 1) w.lanes[__builtin_ctz(members)].result = group;
     rest &= ~group;
@@ -303,7 +302,7 @@ lane* machine::finish(lane* me) {
     if ((peer.mask & bit) != 0) {
       note_failure(failure_kind::misuse, report::name_of(*me) + " has exited, but is named in the mask of " + report::name_of(peer) +
                                              ", which waits in " + simulator::name_of(peer.doing) + "(mask " + report::hex(peer.mask) +
-                                             ")" + report::place(peer.at));
+                                             ")" + report::place(peer.at()));
       stop();
     }
   }
@@ -357,7 +356,6 @@ void machine::begin(lane* l) {
   l->on = stacks_.take();
   hooks::renew(*l->on);
   l->context = context::make_fcontext(l->on->top, static_cast<std::size_t>(l->on->top - l->on->bottom), fiber_entry);
-  l->sanitizer_fiber = l->on->fiber;
 }
 
 void machine::give_back(stack* s) {
@@ -366,7 +364,7 @@ void machine::give_back(stack* s) {
 }
 
 void machine::jump(resumable* from, resumable& to) {
-  hooks::leaving(from, to, host_stack_);
+  hooks::leaving(from, to);
   context::transfer_t const t = context::jump_fcontext(to.context, from != nullptr ? from : &grave_);
   // Only a lane that can be resumed comes back here.
   landed(t.fctx, static_cast<resumable*>(t.data), *from);

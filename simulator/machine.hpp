@@ -153,7 +153,7 @@ class machine : public core {
   resumable host_;
   resumable grave_;         // where a fiber that never runs again leaves its context
   stack* dying_ = nullptr;  // of the lane that is finishing
-  hooks::host_stack host_stack_;
+  stack host_stack_{};      // its bounds are learned at the first switch away from it
 
   bool failed_ = false;
   bool stopped_ = false;  // another machine failed

@@ -130,40 +130,54 @@ std::string report::name_of(lane const& l) {
   return "block " + std::to_string(l.in->in->index) + " warp " + std::to_string(l.in->index) + " lane " + std::to_string(l.index);
 }
 
+namespace {
+
+// Lanes of the warp that do the same as its lane `first`.
+lane_bits lanes_like(warp const& w, lane const& first, lane_bits among) {
+  bool const masked = (w.waiting >> first.index & 1) != 0;
+  lane_bits alike = 0;
+  for (; among != 0; among &= among - 1) {
+    lane const& l = w.lanes[__builtin_ctz(among)];
+    bool const same = l.doing == first.doing && l.at() == first.at() && l.runnable == first.runnable && (!masked || l.mask == first.mask);
+    alike |= static_cast<lane_bits>(same) << l.index;
+  }
+  return alike;
+}
+
+}  // namespace
+
 std::string report::lanes_of(machine const& m) {
   static constexpr unsigned most_lines = 40;
   std::string text;
-  unsigned lines = 0, left_out = 0;
-  for (block const& b : m.slots_) {
-    for (std::uint32_t i = 0; i < b.num_warps; ++i) {
-      warp const& w = b.warps[i];
-      for (lane_bits rest = w.existing & ~w.exited; rest != 0;) {
-        lane const& first = w.lanes[__builtin_ctz(rest)];
-        bool const masked = (w.waiting >> first.index & 1) != 0;
-        lane_bits alike = 0;
-        for (lane_bits others = rest; others != 0; others &= others - 1) {
-          lane const& l = w.lanes[__builtin_ctz(others)];
-          bool const same = l.doing == first.doing && l.at == first.at && l.runnable == first.runnable && (!masked || l.mask == first.mask);
-          alike |= static_cast<lane_bits>(same) << l.index;
-        }
-        rest &= ~alike;
-        if (lines == most_lines) {
-          ++left_out;
-          continue;
-        }
-        ++lines;
-        text += "  block " + std::to_string(b.index) + " warp " + std::to_string(w.index) + " lanes " + lane_list(alike);
-        if (first.doing == operation::none) {
-          text += " have not started\n";
-        } else {
-          text += std::string(first.runnable ? " can run, next " : " wait in ") + simulator::name_of(first.doing);
-          text += masked ? "(mask " + hex(first.mask) + ")" : "()";
-          text += place(first.at) + "\n";
+  unsigned num_lines = 0, lanes_left_out = 0, lanes_not_started = 0;
+  // Those that wait come first: they are what a deadlock is about.
+  for (bool const running : {false, true}) {
+    for (block const& b : m.slots_) {
+      for (std::uint32_t i = 0; i < b.num_warps; ++i) {
+        warp const& w = b.warps[i];
+        for (lane_bits rest = w.existing & ~w.exited; rest != 0;) {
+          lane const& first = w.lanes[__builtin_ctz(rest)];
+          lane_bits const alike = lanes_like(w, first, rest);
+          rest &= ~alike;
+          if (first.runnable != running) continue;
+          auto const count = static_cast<unsigned>(__builtin_popcount(alike));
+          if (first.doing == operation::none) {
+            lanes_not_started += count;
+          } else if (num_lines == most_lines) {
+            lanes_left_out += count;
+          } else {
+            ++num_lines;
+            text += "  block " + std::to_string(b.index) + " warp " + std::to_string(w.index) + " lanes " + lane_list(alike);
+            text += std::string(running ? " can run, next " : " wait in ") + simulator::name_of(first.doing);
+            text += (w.waiting >> first.index & 1) != 0 ? "(mask " + hex(first.mask) + ")" : "()";
+            text += place(first.at()) + "\n";
+          }
         }
       }
     }
   }
-  if (left_out != 0) text += "  and " + std::to_string(left_out) + " groups of lanes more\n";
+  if (lanes_left_out != 0) text += "  and " + std::to_string(lanes_left_out) + " lanes elsewhere\n";
+  if (lanes_not_started != 0) text += "  and " + std::to_string(lanes_not_started) + " lanes that have reached no operation yet\n";
   return text;
 }
 

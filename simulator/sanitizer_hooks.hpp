@@ -28,40 +28,33 @@ namespace gpuheap::simulator::hooks {
 inline constexpr bool under_tsan = GPUHEAP_SIMULATOR_TSAN != 0;
 inline constexpr bool under_asan = GPUHEAP_SIMULATOR_ASAN != 0;
 
-// The host thread's own stack, learned at the first switch away from it.
-struct host_stack {
-  void const* bottom = nullptr;
-  std::size_t bytes = 0;
-};
-
 // Before a jump from `from` (null: it never runs again) to `to`.
-inline void leaving([[maybe_unused]] resumable* from, [[maybe_unused]] resumable const& to, [[maybe_unused]] host_stack const& host) {
+inline void leaving([[maybe_unused]] resumable* from, [[maybe_unused]] resumable const& to) {
 #if GPUHEAP_SIMULATOR_ASAN
-  void** const save = from != nullptr ? &from->sanitizer_stack : nullptr;
-  if (to.on != nullptr) {
-    __sanitizer_start_switch_fiber(save, to.on->bottom, static_cast<std::size_t>(to.on->top - to.on->bottom));
-  } else {
-    __sanitizer_start_switch_fiber(save, host.bottom, host.bytes);
-  }
+  __sanitizer_start_switch_fiber(from != nullptr ? &from->on->fake_frames : nullptr, to.on->bottom,
+                                 static_cast<std::size_t>(to.on->top - to.on->bottom));
 #endif
 #if GPUHEAP_SIMULATOR_TSAN
-  __tsan_switch_to_fiber(to.sanitizer_fiber, __tsan_switch_to_fiber_no_sync);
+  __tsan_switch_to_fiber(to.on->fiber, __tsan_switch_to_fiber_no_sync);
 #endif
 }
 
-// After a jump, on the stack of `me`. `left_host`: where to note the host's stack when the jump came from there, else null.
-inline void arrived([[maybe_unused]] resumable const& me, [[maybe_unused]] host_stack* left_host) {
+// After a jump, on the stack of `me`. `left_host`: the host's stack if the jump came from there, else null: its bounds are noted.
+inline void arrived([[maybe_unused]] resumable const& me, [[maybe_unused]] stack* left_host) {
 #if GPUHEAP_SIMULATOR_ASAN
+  void const* bottom = nullptr;
+  std::size_t bytes = 0;
+  __sanitizer_finish_switch_fiber(me.on->fake_frames, &bottom, &bytes);
   if (left_host != nullptr) {
-    __sanitizer_finish_switch_fiber(me.sanitizer_stack, &left_host->bottom, &left_host->bytes);
-  } else {
-    __sanitizer_finish_switch_fiber(me.sanitizer_stack, nullptr, nullptr);
+    left_host->bottom = static_cast<std::byte const*>(bottom);
+    left_host->top = const_cast<std::byte*>(left_host->bottom) + bytes;
   }
 #endif
 }
 
 // A stack is about to serve a new lane after an abandoned one.
-inline void renew([[maybe_unused]] stack const& s) {
+inline void renew([[maybe_unused]] stack& s) {
+  s.fake_frames = nullptr;
 #if GPUHEAP_SIMULATOR_ASAN
   __asan_unpoison_memory_region(s.bottom, static_cast<std::size_t>(s.top - s.bottom));
 #endif
@@ -114,7 +107,7 @@ class as_host {
   explicit as_host([[maybe_unused]] resumable const& host) {
 #if GPUHEAP_SIMULATOR_TSAN
     before_ = __tsan_get_current_fiber();
-    __tsan_switch_to_fiber(host.sanitizer_fiber, __tsan_switch_to_fiber_no_sync);
+    __tsan_switch_to_fiber(host.on->fiber, __tsan_switch_to_fiber_no_sync);
 #endif
   }
   ~as_host() {

@@ -14,6 +14,8 @@ namespace gpuheap::simulator {
 namespace {
 constexpr std::size_t page_bytes = 4096;
 constexpr std::size_t stacks_per_mapping = 64;
+constexpr std::size_t sizeof_header = 64;
+static_assert(sizeof(stack) <= sizeof_header);
 // Tops are staggered within their page: at equal offsets all lanes' hot frames would share a few sets of the first-level cache.
 constexpr std::size_t stagger_bytes = 192;
 constexpr std::size_t stagger_steps = 16;
@@ -50,10 +52,10 @@ void stack_pool::grow() {
     std::byte* const low = static_cast<std::byte*>(base) + i * stride;
     (void)mprotect(low, page_bytes, PROT_NONE);  // refused when the process has too many mappings: then there is no guard
     std::byte* const high = low + stride - (i % stagger_steps) * stagger_bytes;
-    auto* const s = reinterpret_cast<stack*>(high - 64);
+    auto* const s = reinterpret_cast<stack*>(high - sizeof_header);
     s->bottom = low + page_bytes;
-    s->top = high - 64;
-    s->fiber = nullptr;
+    s->top = high - sizeof_header;
+    s->fiber = s->fake_frames = nullptr;
     push(s);
   }
 }

@@ -19,10 +19,11 @@ namespace gpuheap::simulator {
 
 // Lies at the top of the memory that it describes; the lane's frames grow down from `top`.
 struct stack {
-  std::byte* bottom;  // lowest usable byte; below it lies a guard page
+  std::byte const* bottom;  // lowest usable byte; below it lies a guard page
   std::byte* top;
   stack* next_free;
-  void* fiber;  // ThreadSanitizer's, or null
+  void* fiber;        // ThreadSanitizer's, or null
+  void* fake_frames;  // AddressSanitizer's, of whoever runs on the stack
 };
 
 class stack_pool {

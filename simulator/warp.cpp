@@ -19,7 +19,7 @@ template <class Text, class... Lanes>
   m.stop();
 }
 
-std::string call(lane const& l) { return std::string(name_of(l.doing)) + "(mask " + report::hex(l.mask) + ")" + report::place(l.at); }
+std::string call(lane const& l) { return std::string(name_of(l.doing)) + "(mask " + report::hex(l.mask) + ")" + report::place(l.at()); }
 
 std::string bad_mask(lane const& me) {
   std::string text = report::name_of(me) + " calls " + call(me);
@@ -45,13 +45,13 @@ std::string bad_source(lane const& l) {
 
 std::string barrier_after_exit(lane const& me) {
   block const& b = *me.in->in;
-  return report::name_of(me) + " calls sync_block()" + report::place(me.at) + ", but " + std::to_string(b.num_exited) + " of the " +
+  return report::name_of(me) + " calls sync_block()" + report::place(me.at()) + ", but " + std::to_string(b.num_exited) + " of the " +
          std::to_string(b.num_threads) + " threads of the block have exited";
 }
 
 std::string other_barrier(lane const& me) {
   block const& b = *me.in->in;
-  return report::name_of(me) + " calls sync_block()" + report::place(me.at) + " while " + std::to_string(b.num_at_barrier) +
+  return report::name_of(me) + " calls sync_block()" + report::place(me.at()) + " while " + std::to_string(b.num_at_barrier) +
          " threads of its block wait in sync_block()" + report::place(b.barrier);
 }
 
@@ -180,14 +180,13 @@ std::uint32_t active_mask(site where) {
   lane* const me = caller("active_mask");
   machine& m = machine::of(me);
   warp& w = *me->in;
-  me->doing = operation::active_mask;
-  me->at = where;
+  note(me, operation::active_mask, where);
   m.note_gather(w);
   w.gathered |= lane_bits{1} << me->index;
   if (m.releases_early()) {
     // Those that wait at this line go now; the caller has not stopped.
     lane_bits group = 0;
-    each(w, w.gathered, [&](lane const& l) { group |= static_cast<lane_bits>(l.at == where) << l.index; });
+    each(w, w.gathered, [&](lane const& l) { group |= static_cast<lane_bits>(l.at() == where) << l.index; });
     each(w, group, [&](lane& l) { l.result = group; });
     w.gathered &= ~group;
     m.wake(w, group & ~(lane_bits{1} << me->index));
@@ -207,8 +206,7 @@ std::uint32_t active_mask(site where) {
 
 void sync_warp(std::uint32_t mask, site where) {
   lane* const me = caller("sync_warp");
-  me->doing = operation::sync_warp;
-  me->at = where;
+  note(me, operation::sync_warp, where);
   me->mask = mask;
   hooks::release(me->in);
   rendezvous(me);
@@ -217,8 +215,7 @@ void sync_warp(std::uint32_t mask, site where) {
 
 std::uint64_t exchange_in_warp(operation what, std::uint32_t mask, std::uint64_t value, std::uint32_t argument, site where) {
   lane* const me = caller(name_of(what));
-  me->doing = what;
-  me->at = where;
+  note(me, what, where);
   me->mask = mask;
   me->value = value;
   me->argument = argument;
@@ -231,8 +228,7 @@ void sync_block(site where) {
   machine& m = machine::of(me);
   warp& w = *me->in;
   block& b = *w.in;
-  me->doing = operation::sync_block;
-  me->at = where;
+  note(me, operation::sync_block, where);
   if (b.num_exited != 0) misuse(m, barrier_after_exit, *me);
   if (b.num_at_barrier == 0) {
     b.barrier = where;

@@ -27,33 +27,35 @@ struct core {
 
 // Something that a fiber switch can leave and come back to.
 struct resumable {
-  void* context = nullptr;  // null: not started
-  stack* on = nullptr;
-  void* sanitizer_stack = nullptr;  // ASan's record of the fiber
-  void* sanitizer_fiber = nullptr;  // TSan's
+  void* context = nullptr;  // where to go on
+  stack* on = nullptr;      // null: not started
 };
 
+// The first cache line is what a switch touches.
 struct alignas(64) lane : resumable {
   core* home = nullptr;
-  warp* in = nullptr;
   lane* next = nullptr;  // in the ring of those that can run
   lane* previous = nullptr;
-  std::uint32_t run_index = 0;  // position in the scheduler's array
-  std::uint32_t global_index = 0;
-  std::uint64_t priority = 0;  // pct
-
+  warp* in = nullptr;
   // The operation that the lane is about to do, or waits in.
-  site at{};
+  char const* file = nullptr;
+  std::uint32_t line = 0;
   operation doing = operation::none;
   std::uint8_t index = 0;  // in the warp
   bool runnable = false;
   bool release_fenced = false;  // under TSan: a release fence precedes
-  std::uint32_t mask = 0;
+
   std::uint64_t value = 0;   // what the lane brings to a warp operation
   std::uint64_t result = 0;  // what it takes away
+  std::uint32_t mask = 0;
   std::uint32_t argument = 0;
-  std::uint32_t slot = 0;  // number of the lane among the resident ones of the core
+  std::uint32_t global_index = 0;
+  std::uint32_t slot = 0;       // number of the lane among the resident ones of the core
+  std::uint64_t priority = 0;   // pct
+  std::uint32_t run_index = 0;  // position in the scheduler's array
   thread_view* view = nullptr;
+
+  [[nodiscard]] site at() const { return {file, line}; }
 };
 
 namespace detail {
@@ -72,7 +74,8 @@ void reschedule(lane* me);
 // What the lane does now, for reports.
 GPUHEAP_SIMULATOR_UNCHECKED inline void note(lane* me, operation what, site where) {
   me->doing = what;
-  me->at = where;
+  me->file = where.file;
+  me->line = where.line;
 }
 
 // Before each visible operation: notes it for reports and lets another lane run.
