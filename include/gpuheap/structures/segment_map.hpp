@@ -62,8 +62,8 @@ struct segment_map {
   // that have one, which keeps the high addresses contiguous. Claims of more than four segments choose among the lowest few leaves by
   // `spread`, so that a burst of them does not meet in one word.
   [[nodiscard]] GPUHEAP_FN claim claim_block(unsigned order, unsigned spread) const {
-    // Ends: the order falls with every second pass.
     unsigned skip = order > 2 ? spread % leaves_to_choose_from : 0;
+    // Ends: every pass but the first lowers the order.
     GPUHEAP_NO_UNROLL
     for (;;) {
       unsigned const first = claim_in_some_leaf(order, spread, skip);

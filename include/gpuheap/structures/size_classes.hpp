@@ -16,6 +16,7 @@ namespace size_classes {
 using simt::uint32_t;
 using simt::uint64_t;
 
+// Number of classes.
 inline constexpr unsigned count = 60;
 
 // Bytes of a slot of class c, c < count.
@@ -32,14 +33,18 @@ static_assert(largest_bytes == uint32_t{1} << 20);
 }
 static_assert(class_of(1) == 0 && class_of(16) == 0 && class_of(17) == 1 && class_of(64) == 3 && class_of(65) == 4 && class_of(80) == 4 &&
               class_of(81) == 5 && class_of(128) == 7 && class_of(129) == 8 && class_of(largest_bytes) == count - 1);
-static_assert([] {
+namespace detail {
+// Every class size is a multiple of 16, is served by its class, and one byte more by the next.
+[[nodiscard]] GPUHEAP_HD constexpr bool classes_meet() {
   // Ends: one pass per class.
   for (unsigned c = 0; c < count; ++c) {
     if (class_of(slot_bytes(c)) != c || slot_bytes(c) % 16 != 0) return false;
     if (c + 1 < count && class_of(slot_bytes(c) + 1) != c + 1) return false;
   }
   return true;
-}());
+}
+}  // namespace detail
+static_assert(detail::classes_meet());
 
 // The smallest class that holds `bytes` with every slot aligned to `alignment` (a power of two), if slot 0 is; `count` if there is none.
 [[nodiscard]] GPUHEAP_HD constexpr unsigned class_of_aligned(uint32_t bytes, uint32_t alignment) {
@@ -69,17 +74,21 @@ static_assert(class_of_aligned(1, 16) == 0 && class_of_aligned(33, 32) == 3 && c
                                         : 0x20000000ull;
   return static_cast<uint32_t>((x * magic) >> 32);
 }
-static_assert([] {
+namespace detail {
+[[nodiscard]] GPUHEAP_HD constexpr bool divides(unsigned c, uint32_t slot) {
+  return slot_of(c, slot * slot_bytes(c)) == slot && slot_of(c, slot * slot_bytes(c) + slot_bytes(c) - 1) == slot;
+}
+// The first, the last, and some slots between, of runs as long as can be.
+[[nodiscard]] GPUHEAP_HD constexpr bool every_class_divides() {
   // Ends: one pass per class.
   for (unsigned c = 0; c < count; ++c) {
-    uint32_t const s = slot_bytes(c);
-    uint32_t const top = (uint32_t{1} << 30) / s;
-    for (uint32_t i : {uint32_t{0}, uint32_t{1}, uint32_t{62}, top / 2, top - 1}) {
-      if (slot_of(c, i * s) != i || slot_of(c, i * s + s - 1) != i) return false;
-    }
+    uint32_t const last = (uint32_t{1} << 30) / slot_bytes(c) - 1;
+    if (!divides(c, 0) || !divides(c, 1) || !divides(c, last / 2) || !divides(c, last)) return false;
   }
   return true;
-}());
+}
+}  // namespace detail
+static_assert(detail::every_class_divides());
 
 }  // namespace size_classes
 

@@ -219,10 +219,6 @@ struct control : runs {
   //
   // The warp goes through the loop together: each pass first does every duty that its draws brought, then serves, then takes ONE look per
   // group. So no lane waits while another lane of its warp has a duty, and a lane of the same warp that is elsewhere is not waited for.
-  //
-  // Ends: a pass serves a lane, or moves a group's search one stage on, or waits for a replacement by another thread (which waits for
-  // nobody), or starts the search again because another thread moved something meanwhile. A move serves its thread (replace, harvest), or
-  // finds out once that something is full or empty, so some thread gets on. Lock-free.
   GPUHEAP_COLD void* malloc_slow(lane_mask here, lane_mask group, unsigned c0, unsigned k, uint64_t drawn_bits) {
     warp_group g{group};
     shard_word drawn{drawn_bits};
@@ -231,6 +227,9 @@ struct control : runs {
     unsigned c = c0;
     search s;
     simt::back_off pause;
+    // Ends: a pass serves a lane, or moves a group's search one stage on, or waits for a replacement by another thread (which waits for
+    // nobody), or starts the search again because another thread moved something meanwhile. A move serves its thread (replace, harvest), or
+    // finds out once that something is full or empty, so some thread gets on. Lock-free.
     GPUHEAP_NO_UNROLL
     for (;;) {
       if (g.mask != 0 && has_draw) {
