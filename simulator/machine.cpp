@@ -142,7 +142,7 @@ bool machine::start_block(block& slot) {
     warp& it = slot.warps[w];
     it = {};
     it.in = &slot;
-    it.lanes = slot.lanes + w * warp_lanes;
+    it.lanes = slot.lanes + std::size_t{w} * warp_lanes;
     it.index = w;
     it.existing = lanes_here == warp_lanes ? ~lane_bits{0} : (lane_bits{1} << lanes_here) - 1;
     it.num_runnable = lanes_here;
@@ -366,7 +366,7 @@ void machine::give_back(stack* s) {
 void machine::jump(resumable* from, resumable& to) {
   hooks::leaving(from, to);
   context::transfer_t const t = context::jump_fcontext(to.context, from != nullptr ? from : &grave_);
-  // Only a lane that can be resumed comes back here.
+  if (from == nullptr) __builtin_unreachable();  // nothing can resume it
   landed(t.fctx, static_cast<resumable*>(t.data), *from);
 }
 
@@ -385,7 +385,7 @@ void machine::switch_to(lane* from, lane* to) {
 void machine::leave_to_host() {
   current_lane = nullptr;
   jump(nullptr, host_);
-  __builtin_unreachable();
+  __builtin_trap();  // not reached
 }
 
 void machine::fiber_main() {
@@ -421,7 +421,6 @@ void machine::fiber_main() {
     give_back(mine);
     current_lane = next;
     jump(nullptr, *next);
-    __builtin_unreachable();
   }
 }
 
