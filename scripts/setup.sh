@@ -120,7 +120,7 @@ configure() {
 build() {
   local preset=$1
   shift
-  logged "build-$preset" cmake --build --preset "$preset" "${@/#/--target=}" || fail "cannot build the preset $preset"
+  logged "build-$preset" cmake --build --preset "$preset" "${@/#/--target=}" -- --quiet || fail "cannot build the preset $preset"
 }
 
 # Prints what was not done and why. Sets num_skipped to the lines that a GPU would not mend.
