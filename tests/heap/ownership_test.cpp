@@ -95,9 +95,13 @@ TEST(Ownership, ServesFromEveryKindOfMemory) {
     for (void* p : blocks_of(heap, 500, 100)) EXPECT_NE(p, nullptr) << kind.name();
     EXPECT_EQ(heap.stats().live_allocations, 500u) << kind.name();
   }
-  if constexpr (!simt::has_builtin_heap) {  // pageable memory is not within every GPU's reach
+  // Pageable memory is not within every GPU's reach.
+  if (simt::kernels_reach_host_memory()) {
     heap_t heap{4_MiB, gpuheap::memory::host};
     for (void* p : blocks_of(heap, 500, 100)) EXPECT_NE(p, nullptr);
+  } else {
+    std::string const text = text_of_error([] { heap_t heap{4_MiB, gpuheap::memory::host}; });
+    EXPECT_TRUE(says(text, "memory::pinned"));
   }
 }
 

@@ -94,7 +94,14 @@ class machine_memory {
  public:
   constexpr explicit machine_memory(simt::memory_kind kind) : kind_{kind} {}
 
-  [[nodiscard]] void* allocate(simt::size_t bytes) const { return simt::allocate(kind_, bytes); }
+  [[nodiscard]] void* allocate(simt::size_t bytes) const {
+    if (kind_ == simt::memory_kind::host && !simt::kernels_reach_host_memory()) {
+      throw error(
+          "gpuheap: a heap in plain host memory was asked for, and kernels on this GPU do not reach it: use memory::pinned or "
+          "memory::managed");
+    }
+    return simt::allocate(kind_, bytes);
+  }
   void deallocate(void* p, simt::size_t) const noexcept { simt::deallocate(kind_, p); }
   // Managed memory may exceed the device's, at the price of migration; what stays resident is what is asked about.
   [[nodiscard]] std::optional<capacity> how_much() const {

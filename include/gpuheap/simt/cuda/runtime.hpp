@@ -144,6 +144,14 @@ struct device_info {
   return info;
 }
 
+// Whether kernels on the current device reach the host's pageable memory (memory_kind::host).
+[[nodiscard]] inline bool kernels_reach_host_memory() {
+  int device = 0, answer = 0;
+  detail::check(cudaGetDevice(&device), "looking for a GPU");
+  detail::check(cudaDeviceGetAttribute(&answer, cudaDevAttrPageableMemoryAccess, device), "asking what memory the GPU reaches");
+  return answer != 0;
+}
+
 // Size of the toolkit's own in-kernel heap, one per context. Setting it fails once a kernel that uses it has run.
 [[nodiscard]] inline size_t builtin_heap_limit() {
   size_t bytes = 0;

@@ -65,6 +65,10 @@ struct device_info {
   unsigned num_sms = 0;
   size_t total_bytes = 0, free_bytes = 0;
 };
+
+// Whether kernels reach pageable host memory: always, here.
+[[nodiscard]] inline bool kernels_reach_host_memory() { return true; }
+
 [[nodiscard]] inline device_info query_device() {
   ::gpuheap::simulator::device_facts const facts = ::gpuheap::simulator::describe_device();
   device_info info;
