@@ -101,6 +101,8 @@ setup_python() {
 setup_machine() {
   have nvcc || [ ! -x /usr/local/cuda/bin/nvcc ] || PATH=/usr/local/cuda/bin:$PATH
   PATH=$root/build/venv/bin:$PATH
+  # Matplotlib keeps its font list in build/ too, and says nothing of a home that it cannot write.
+  export MPLCONFIGDIR=${MPLCONFIGDIR:-$root/build/matplotlib}
   export PATH PYTHONPATH=$root/python CMAKE_PREFIX_PATH=$deps/usr CMAKE_BUILD_PARALLEL_LEVEL=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}
   have_nvcc=false
   have_gpu=false
