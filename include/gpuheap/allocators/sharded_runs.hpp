@@ -32,13 +32,15 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
 namespace sharded {
 
-// Sets the bits of the free segments: one thread per leaf of the tree.
+// Sets the bits of whole segments first..end-1: one thread per leaf of the tree that they lie in.
 struct fill_free_segments {
   layout at;
-  GPUHEAP_FN void operator()(unsigned leaf) const {
-    unsigned const first = leaf * bitmap_tree::bits_per_leaf;
-    unsigned const here = at.num_segments - first;
-    at.tree(0).set_mask(leaf, simt::low_bits(here < bitmap_tree::bits_per_leaf ? here : bitmap_tree::bits_per_leaf));
+  unsigned first, end;
+  GPUHEAP_FN void operator()(unsigned i) const {
+    unsigned const leaf = first / bitmap_tree::bits_per_leaf + i, base = leaf * bitmap_tree::bits_per_leaf;
+    unsigned const from = first > base ? first - base : 0;
+    unsigned const to = end - base < bitmap_tree::bits_per_leaf ? end - base : bitmap_tree::bits_per_leaf;
+    at.whole_tree().set_mask(leaf, simt::low_bits(to) & ~simt::low_bits(from));
   }
 };
 
@@ -81,65 +83,115 @@ class basic_sharded_runs {
   // The same with an alignment that is a power of two up to 2 MiB; nullptr for other alignments. Freed by free().
   GPUHEAP_FN void* aligned_malloc(simt::size_t bytes, simt::size_t alignment) const {
     if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > max_alignment) return nullptr;
-    if (bytes <= at_.largest_slot() && alignment <= at_.largest_slot()) {
+    // Runs begin at pages.
+    if (bytes <= at_.largest_slot() && alignment <= at_.page_bytes()) {
       unsigned const c =
           structures::size_classes::class_of_aligned(bytes == 0 ? 1 : static_cast<unsigned>(bytes), static_cast<unsigned>(alignment));
       if (c < at_.num_classes) return malloc_class(c);
     }
     return malloc_segments(bytes == 0 ? 1 : bytes,
-                           alignment <= at_.segment_bytes() ? 1 : static_cast<unsigned>(alignment >> at_.segment_shift));
+                           alignment <= at_.segment_bytes() ? 1 : static_cast<unsigned>(alignment >> at_.segment_shift()));
   }
 
   // Gives p back. A pointer that malloc did not return, or that was freed already, changes nothing and is reported, with two exceptions
   // that no allocator can tell: the memory has been handed out again meanwhile, or is being released at this moment by a free of the last
   // other slot. The second free of memory that has gone back to the free segments is reported as foreign.
   GPUHEAP_FN free_status free(void* p) const {
-    // One captured mask for the whole call: the lanes that free into this heap together.
-    simt::lane_mask here = simt::active_mask();
-    if (!simt::all_of(here, id_ == simt::shuffle(here, id_, simt::lowest_bit(here)))) here = simt::match_any(here, id_);
-    simt::size_t const s = at_.segment_of(p);
-    // relaxed: a rightful free comes after the malloc that came after the tag was written.
-    structures::segment_tag const tag{s < at_.num_segments ? at_.tag(static_cast<unsigned>(s)).load(simt::relaxed)
-                                                           : structures::segment_tag::word{0}};
+    using structures::slot_map;
+    // One captured mask for the whole call: the lanes that free together.
+    simt::lane_mask const here = simt::active_mask();
+    simt::size_t const page = at_.page_of(p);
+    auto const found = at_.tag_of(page);
+    // Every lane's accesses to its memory come before the fence of the lane that acts for it; the fence comes before the atomics below,
+    // which pass them on. Early, while the tags are on their way.
+    simt::sync_warp(here);
+    simt::fence(simt::release);
     free_status status = free_status::done;
     sharded::layout::place at{};
-    if (tag.is_slotted()) {
-      at = at_.locate(p, static_cast<unsigned>(s), tag);
-      if (!at.exact || (tag.maybe_fresh() && never_drawn(at))) status = free_status::foreign;
+    if (found.tag.is_slotted()) {
+      at = at_.locate(p, static_cast<unsigned>(page), found);
+      if (!at.exact) status = free_status::foreign;
     } else {
-      status = p == nullptr ? free_status::null : free_segments(p, static_cast<unsigned>(s), tag);
-      at.exact = false;
+      status = p == nullptr ? free_status::null : free_segments(p, page, found.tag);
     }
-    bool const in_slot = at.exact && status == free_status::done;
-    if (!simt::any_of(here, in_slot)) return status;
-    return free_slots(here, in_slot, at, status);
+    unsigned const w = at.slot / slot_map::slots_per_word;
+    simt::uint64_t const bit = simt::uint64_t{1} << (at.slot % slot_map::slots_per_word);
+    auto const map = at_.slots_of(at.page);
+    // relaxed, and in flight together with the fetch_or: a rightful free comes after its slot was drawn.
+    structures::shard_word drawn{};
+    if (at.exact && at.tag.maybe_fresh()) drawn.bits = at_.shard(at.tag.size_class(), at.tag.shard()).load(simt::relaxed);
+
+    // The pointers of a warp that were drawn together lie in one word or two: then two lanes do it for all. Otherwise each does its own.
+    simt::uint64_t mask = bit;
+    bool acts = at.exact;
+    unsigned const lane = simt::lane_id();
+    if ((here & (here - 1)) != 0) {
+      simt::lane_mask const with = simt::ballot(here, at.exact);
+      if (with == 0) return status;
+      auto const word = at.exact ? reinterpret_cast<simt::uint64_t>(map.words + w) : 0;
+      unsigned const first = simt::lowest_bit(with), last = simt::highest_bit(with);
+      simt::uint64_t const word0 = simt::shuffle(here, word, first), word1 = simt::shuffle(here, word, last);
+      if (simt::all_of(here, word == word0 || word == word1 || !at.exact)) {
+        simt::uint64_t const m0 = reduce_or(here, word == word0 ? bit : 0);
+        simt::uint64_t const m1 = word0 != word1 ? reduce_or(here, word == word1 ? bit : 0) : 0;
+        // A pointer freed twice by the warp at once: let each lane learn its own outcome.
+        if (simt::popcount(m0) + simt::popcount(m1) == simt::popcount(with)) {
+          acts = lane == first || (lane == last && word0 != word1);
+          mask = lane == first ? m0 : m1;
+        }
+      }
+    } else if (!acts) {
+      return status;
+    }
+
+    slot_map::change change{};
+    // handed_on: as in slot_map::give().
+    if (acts) change.before = map.at(w).fetch_or(mask, simt::handed_on);
+    bool const again = acts && (change.before & mask) != 0;
+    bool const undrawn = drawn.has_run() && !drawn.is_sweep() && drawn.page() == at.page && at.slot >= drawn.next();
+    // What is rare: a wrong pointer, a run to be listed, a run that ended.
+    if (simt::any_of(here, again || undrawn)) {
+      unsigned const said = control_->free_wrong(here, at, acts, mask, change.before, undrawn, status);
+      status = static_cast<free_status>(said & 0xff);
+      if ((said & control::took_back) != 0) acts = false;
+    }
+    simt::uint64_t ended = 0;
+    if (acts) {
+      if ((change.before & slot_map::unlisted) != 0) control_->list(at.tag.size_class(), at.page);
+      if (slot_map::completes(change.before, mask) && map.count_full(w)) ended = control_->count_full_group(at.page);
+    }
+    simt::lane_mask const all_ended = simt::ballot(here, ended != 0);
+    if (all_ended != 0) control_->release_ended(here, all_ended, at.page, ended);
+    return status;
   }
 
   // Bytes that the allocation at p may use: at least what was asked. 0 if p is not an allocation's start.
   [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void const* p) const {
-    simt::size_t const s = at_.segment_of(p);
-    if (s >= at_.num_segments) return 0;
-    structures::segment_tag const tag{at_.tag(static_cast<unsigned>(s)).load(simt::relaxed)};
-    if (tag.is_slotted()) {
-      auto const at = at_.locate(p, static_cast<unsigned>(s), tag);
-      return at.exact ? structures::size_classes::slot_bytes(at.size_class) : 0;
+    simt::size_t const page = at_.page_of(p);
+    auto const found = at_.tag_of(page);
+    if (found.tag.is_slotted()) {
+      auto const at = at_.locate(p, static_cast<unsigned>(page), found);
+      return at.exact ? structures::size_classes::slot_bytes(at.tag.size_class()) : 0;
     }
-    if (tag.bits != structures::segment_tag::large_head || p != at_.address(static_cast<unsigned>(s), 0, 0)) return 0;
-    return simt::size_t{structures::run_header{at_.header(static_cast<unsigned>(s)).load(simt::relaxed)}.large_segments()}
-           << at_.segment_shift;
+    if (!heads_large(p, page, found.tag)) return 0;
+    structures::run_header const h{at_.header(static_cast<unsigned>(page)).load(simt::relaxed)};
+    return simt::size_t{h.large_segments()} << at_.segment_shift();
   }
 
   // Whether p is the start of a live allocation of this heap.
   [[nodiscard]] GPUHEAP_FN bool owns(void const* p) const {
-    simt::size_t const s = at_.segment_of(p);
-    if (usable_size(p) == 0) return false;
-    structures::segment_tag const tag{at_.tag(static_cast<unsigned>(s)).load(simt::relaxed)};
-    if (!tag.is_slotted()) return true;
-    auto const at = at_.locate(p, static_cast<unsigned>(s), tag);
-    if (tag.maybe_fresh() && never_drawn(at)) return false;
-    auto const map = at_.slots_of(at.segment, at.size_class, at.order);
-    unsigned const w = at.slot / structures::slot_map::slots_per_word;
-    return (map.at(w).load(simt::relaxed) >> (at.slot % structures::slot_map::slots_per_word) & 1) == 0;
+    simt::size_t const page = at_.page_of(p);
+    auto const found = at_.tag_of(page);
+    if (!found.tag.is_slotted()) return heads_large(p, page, found.tag);
+    auto const at = at_.locate(p, static_cast<unsigned>(page), found);
+    if (!at.exact) return false;
+    if (at.tag.maybe_fresh()) {
+      structures::shard_word const drawn{at_.shard(at.tag.size_class(), at.tag.shard()).load(simt::relaxed)};
+      if (drawn.has_run() && !drawn.is_sweep() && drawn.page() == at.page && at.slot >= drawn.next()) return false;
+    }
+    using structures::slot_map;
+    return (at_.slots_of(at.page).at(at.slot / slot_map::slots_per_word).load(simt::relaxed) >> (at.slot % slot_map::slots_per_word) & 1) ==
+           0;
   }
 
   // Bytes that a request of `bytes` takes. Host and device.
@@ -147,7 +199,7 @@ class basic_sharded_runs {
     if (bytes <= at_.largest_slot()) {
       return structures::size_classes::slot_bytes(structures::size_classes::class_of(bytes == 0 ? 1 : static_cast<unsigned>(bytes)));
     }
-    return (bytes + at_.segment_bytes() - 1) >> at_.segment_shift << at_.segment_shift;
+    return (bytes + at_.segment_bytes() - 1) >> at_.segment_shift() << at_.segment_shift();
   }
 
 #if GPUHEAP_HAS_HOST
@@ -170,20 +222,22 @@ class basic_sharded_runs {
     simt::fill(where.base, 0, plan.metadata_bytes, stream);
     control initial{};
     initial.at = heap.at_;
-    initial.num_free = initial.least_free = heap.at_.num_segments;
+    initial.segments_there = heap.at_.num_segments;
+    initial.num_free = initial.least_free = heap.at_.num_pages();
     simt::copy(heap.control_, &initial, sizeof(control), stream);
-    launch(heap.at_.num_leaves, sharded::fill_free_segments{heap.at_}, {.stream = stream});
+    launch(heap.at_.segment_leaves(), sharded::fill_free_segments{heap.at_, 0, heap.at_.num_segments}, {.stream = stream});
     return heap;
   }
 
   // What is held now, and at most since create(). Waits for the stream.
   [[nodiscard]] allocator_footprint footprint(stream_ref stream) const {
-    unsigned num_free = 0, least_free = 0;
+    unsigned there = 0, num_free = 0, least_free = 0;
+    simt::copy(&there, &control_->segments_there, sizeof there, stream);
     simt::copy(&num_free, &control_->num_free, sizeof num_free, stream);
     simt::copy(&least_free, &control_->least_free, sizeof least_free, stream);
     simt::synchronize(stream);
-    return {simt::size_t{at_.num_segments - num_free} << at_.segment_shift, metadata_bytes_,
-            simt::size_t{at_.num_segments - least_free} << at_.segment_shift};
+    unsigned const pages = there << at_.lg_pages;
+    return {simt::size_t{pages - num_free} << at_.page_shift, metadata_bytes_, simt::size_t{pages - least_free} << at_.page_shift};
   }
 #endif
 
@@ -197,88 +251,38 @@ class basic_sharded_runs {
   GPUHEAP_FN void* malloc_class(unsigned c) const {
     // One captured mask for the whole call, the slow path included.
     simt::lane_mask const here = simt::active_mask();
-    // Lanes of one warp may hold views of different heaps.
-    auto const group = structures::warp_group::of_equal(here, id_ << 6 | c);
-    // A multiplicative hash of the warp's number spreads bursts evenly over the shards and keeps a lone warp on one.
-    unsigned const k = static_cast<unsigned>((simt::uint64_t{simt::global_warp() * 0x9e3779b9u} << at_.lg_shards) >> 32);
+    unsigned const k = (sharded::warp_hash() >> 27) >> (5 - sharded::lg_shards_used<Tuning>(at_.lg_shards));
+    if ((here & (here - 1)) == 0) {
+      // Alone: no other lane to agree with.
+      structures::shard_word const drawn{at_.shard(c, k).fetch_add(1, simt::dependent)};
+      if (!drawn.is_sweep() && drawn.next() + 1 < drawn.num_slots()) return at_.address(drawn.page(), drawn.next(), c);
+      return control_->malloc_slow(here, here, c, k, drawn.bits);
+    }
+    structures::warp_group const g = structures::warp_group::of_equal(here, c | id_ << 6);
     simt::uint64_t bits = 0;
-    // acquire: pairs with the exchange that put the run there: its header, its tags, and every access of the slots' former owners come
-    // before.
-    if (group.leads()) bits = at_.shard(c, k).fetch_add(group.size(), simt::acquire);
-    structures::shard_word const drawn{group.from_leader(bits)};
-    // A shuffle moves a value, not memory order: the barrier lets every lane have what its leader acquired.
+    // dependent: pairs with the exchange in replace(), which published the run.
+    if (g.leads()) bits = at_.shard(c, k).fetch_add(g.size(), simt::dependent);
+    // One shuffle for all groups, each from its own leader.
+    structures::shard_word const drawn{simt::shuffle(here, bits, g.leader())};
+    // What the leader acquired, its lanes have too.
     simt::sync_warp(here);
-    bool const plain = !drawn.is_sweep() && drawn.next() + group.size() < drawn.num_slots();
-    if (simt::all_of(here, plain)) return at_.address(drawn.segment(), drawn.next() + group.rank(), c);
-    return control_->malloc_slow(here, group.mask, c, k, drawn.bits);
+    bool const served = !drawn.is_sweep() && drawn.next() + g.size() < drawn.num_slots();
+    if (simt::all_of(here, served)) return at_.address(drawn.page(), drawn.next() + g.rank(), c);
+    return control_->malloc_slow(here, g.mask, c, k, drawn.bits);
   }
 
   GPUHEAP_FN void* malloc_segments(simt::size_t bytes, unsigned alignment) const {
     if (bytes > at_.heap_bytes()) return nullptr;
-    return control_->malloc_large((bytes + at_.segment_bytes() - 1) >> at_.segment_shift, alignment);
+    return control_->malloc_large((bytes + at_.segment_bytes() - 1) >> at_.segment_shift(), alignment);
   }
 
-  // Whether the slot lies in a fresh run beyond what its shard has handed out.
-  [[nodiscard]] GPUHEAP_FN bool never_drawn(sharded::layout::place const& at) const {
-    // relaxed: the draw of a rightful pointer happened before, so its count is seen.
-    structures::shard_word const w{at_.shard(at.size_class, at.tag.shard()).load(simt::relaxed)};
-    return w.has_run() && !w.is_sweep() && w.segment() == at.segment && at.slot >= w.next();
+  [[nodiscard]] GPUHEAP_FN bool heads_large(void const* p, simt::size_t page, structures::run_tag tag) const {
+    return tag.bits == structures::run_tag::large_head &&
+           p == at_.address(static_cast<unsigned>(page >> at_.lg_pages << at_.lg_pages), 0, 0);
   }
-
-  GPUHEAP_FN free_status free_segments(void* p, unsigned s, structures::segment_tag tag) const {
-    if (tag.bits != structures::segment_tag::large_head || p != at_.address(s, 0, 0)) return free_status::foreign;
-    return control_->free_large(s) ? free_status::done : free_status::double_free;
-  }
-
-  // Frees the slots of the lanes with `in_slot`. All lanes of `here` call. Returns each lane's status.
-  GPUHEAP_FN free_status free_slots(simt::lane_mask here, bool in_slot, sharded::layout::place const& at, free_status status) const {
-    using structures::slot_map;
-    unsigned const w = at.slot / slot_map::slots_per_word;
-    simt::uint64_t const bit = simt::uint64_t{1} << (at.slot % slot_map::slots_per_word);
-    unsigned const word = in_slot ? at.segment * at_.words_per_segment() + w : ~0u;
-    auto const map = at_.slots_of(at.segment, at.size_class, at.order);
-
-    // The pointers of a warp that were drawn together lie in one word or two: then two lanes do it for all. Otherwise each does its own.
-    simt::lane_mask const with = simt::ballot(here, in_slot);
-    unsigned const first = simt::lowest_bit(with), last = simt::highest_bit(with);
-    unsigned const word0 = simt::shuffle(here, word, first), word1 = simt::shuffle(here, word, last);
-    simt::lane_mask const in0 = simt::ballot(here, word == word0), in1 = word1 != word0 ? simt::ballot(here, word == word1) : 0;
-    unsigned const lane = simt::lane_id();
-    bool acts = in_slot;
-    simt::uint64_t mask = bit;
-    if ((in0 | in1) == with) {
-      simt::uint64_t const m0 = reduce_or(here, word == word0 ? bit : 0);
-      simt::uint64_t const m1 = in1 != 0 ? reduce_or(here, word == word1 ? bit : 0) : 0;
-      // A pointer freed twice by the warp at once: let each lane learn its own outcome.
-      if (simt::popcount(m0) + simt::popcount(m1) == simt::popcount(with)) {
-        acts = lane == first || (lane == last && in1 != 0);
-        mask = lane == first ? m0 : m1;
-      }
-    }
-    slot_map::change change{};
-    // The barrier puts every lane's accesses to its memory before the release of the lane that acts for it.
-    simt::sync_warp(here);
-    if (acts) change = map.give(w, mask);
-    bool const again = acts && (change.before & mask) != 0;
-    if (simt::any_of(here, again)) status = free_again(here, with, in0, acts, mask, bit, change.before, status);
-    if (acts && (change.before & slot_map::unlisted) != 0) control_->list(at.size_class, at.segment);
-    bool const ended = change.group_crossed && control_->count_full_group(at.segment);
-    simt::lane_mask const all_ended = simt::ballot(here, ended);
-    if (all_ended != 0) control_->release_ended(here, all_ended, at.segment, at.size_class | at.order << 6);
-    return status;
-  }
-
-  // Some bit was set already: which lanes freed in vain? All lanes of `here` call.
-  GPUHEAP_COLD static free_status free_again(simt::lane_mask here, simt::lane_mask with, simt::lane_mask in0, bool acts,
-                                             simt::uint64_t mask, simt::uint64_t bit, simt::uint64_t before, free_status status) {
-    // A lane that acted alone has its own answer; otherwise the answer is with the lane that acted for its word.
-    unsigned const lane = simt::lane_id();
-    bool const in_with = (with >> lane & 1) != 0;
-    simt::lane_mask const actors = simt::ballot(here, acts);
-    bool const alone = actors == with && simt::all_of(here, !acts || mask == bit);
-    unsigned const source = alone ? lane : (in0 >> lane & 1) != 0 ? simt::lowest_bit(with) : simt::highest_bit(with);
-    simt::uint64_t const theirs = simt::shuffle(here, before, source);
-    return in_with && (theirs & bit) != 0 ? free_status::double_free : status;
+  GPUHEAP_FN free_status free_segments(void* p, simt::size_t page, structures::run_tag tag) const {
+    if (!heads_large(p, page, tag)) return free_status::foreign;
+    return control_->free_large(static_cast<unsigned>(page >> at_.lg_pages)) ? free_status::done : free_status::double_free;
   }
 
   [[nodiscard]] GPUHEAP_FN static simt::uint64_t reduce_or(simt::lane_mask mask, simt::uint64_t value) {

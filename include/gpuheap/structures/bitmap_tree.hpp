@@ -1,12 +1,12 @@
-// A set of small integers as a bitmap with a summary: leaves of 64 bits, and one summary bit per leaf.
+// A set of small integers as a bitmap with summaries: leaves of 64 bits, a middle word for 64 leaves, and a top word for 64 middle words.
 //
-// Invariant, whenever no operation is under way: a leaf with a bit set has its summary bit set. The converse may fail: a summary bit over
-// an empty leaf costs a look and is dropped by tidy().
+// Invariant, whenever no operation is under way: a leaf with a bit set has its bit in the middle word set, and that word its bit in the
+// top word. The converse may fail: a summary bit over nothing costs a look and is dropped by tidy().
 //
-//   set:   leaf |= bits;  summary |= bit          (both always, in this order)
-//   tidy:  summary &= ~bit;  leaf != 0 ? summary |= bit
+//   set:   leaf |= bits;  middle |= bit;  top |= bit                    (all always, in this order)
+//   tidy:  middle &= ~bit;  leaf != 0 ? (middle |= bit; top |= bit)     and likewise for the top word over an empty middle word
 // All are read-modify-writes with acquire and release: if tidy's `and` comes first, the setter's `or` restores the bit; if it comes second,
-// it has read from the setter's `or`, so its look at the leaf finds the setter's bits. No fence is needed. While a tidy is under way a
+// it has read from the setter's `or`, so its look below finds the setter's bits. No fence is needed. While a tidy is under way a
 // summary bit can be missing for a moment: who must not miss a bit checks afterwards that no take was under way (transit_count).
 #pragma once
 
@@ -15,35 +15,48 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 
-// A view of words that live elsewhere. Leaves lie `leaf_stride` words apart, to spread hot ones over the memory's slices.
+// A view of words that live elsewhere. Leaves lie `leaf_stride` words apart, to spread hot ones over the memory's slices. Up to 64 leaves
+// need no top word, and there is none.
 struct bitmap_tree {
   using word = simt::uint64_t;
   static constexpr unsigned bits_per_leaf = 64;
 
   word* leaves = nullptr;
-  word* summary = nullptr;
+  word* mids = nullptr;
+  word* tops = nullptr;
   unsigned num_leaves = 0;
   unsigned leaf_stride = 1;
 
-  // Words that a tree over `num_bits` bits takes.
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned leaves_for(simt::uint64_t num_bits) {
     return static_cast<unsigned>(simt::ceil_div(num_bits, bits_per_leaf));
   }
-  [[nodiscard]] GPUHEAP_HD static constexpr unsigned summaries_for(unsigned num_leaves) {
-    return static_cast<unsigned>(simt::ceil_div(num_leaves, 64));
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned mids_for(unsigned num_leaves) { return (num_leaves + 63) / 64; }
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned tops_for(unsigned num_leaves) {
+    return num_leaves > 64 ? (mids_for(num_leaves) + 63) / 64 : 0;
   }
-  [[nodiscard]] GPUHEAP_HD unsigned num_summaries() const { return summaries_for(num_leaves); }
+  // Words that a tree takes, leaves and summaries.
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned words_for(unsigned num_leaves, unsigned leaf_stride) {
+    return num_leaves * leaf_stride + mids_for(num_leaves) + tops_for(num_leaves);
+  }
+  // The tree in words_for() words from `at` on.
+  [[nodiscard]] GPUHEAP_HD static bitmap_tree over(word* at, unsigned num_leaves, unsigned leaf_stride) {
+    word* const mids = at + simt::size_t{num_leaves} * leaf_stride;
+    return {at, mids, mids + mids_for(num_leaves), num_leaves, leaf_stride};
+  }
+  [[nodiscard]] GPUHEAP_HD unsigned num_mids() const { return mids_for(num_leaves); }
+  [[nodiscard]] GPUHEAP_HD unsigned num_tops() const { return tops_for(num_leaves); }
 
-  [[nodiscard]] GPUHEAP_FN simt::atomic_ref<word> leaf(unsigned i) const {
-    return simt::atomic_ref<word>{leaves[simt::size_t{i} * leaf_stride]};
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<word> leaf(unsigned i) const {
+    return simt::global_ref<word>{leaves[simt::size_t{i} * leaf_stride]};
   }
-  [[nodiscard]] GPUHEAP_FN simt::atomic_ref<word> summary_word(unsigned i) const { return simt::atomic_ref<word>{summary[i]}; }
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<word> mid(unsigned i) const { return simt::global_ref<word>{mids[i]}; }
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<word> top(unsigned i) const { return simt::global_ref<word>{tops[i]}; }
 
   // Adds the bits `mask` of leaf i. Any thread.
   GPUHEAP_FN void set_mask(unsigned i, word mask) const {
-    // acq_rel: publishes what the bits stand for to whoever takes them; see the head for the summary's pairing.
+    // acq_rel: publishes what the bits stand for to whoever takes them; see the head for the summaries' pairing.
     leaf(i).fetch_or(mask, simt::acq_rel);
-    summary_word(i / 64).fetch_or(word{1} << (i % 64), simt::acq_rel);
+    raise(i);
   }
   GPUHEAP_FN void set(unsigned bit) const { set_mask(bit / 64, word{1} << (bit % 64)); }
 
@@ -57,19 +70,68 @@ struct bitmap_tree {
   // Takes one bit; true if it was there.
   GPUHEAP_FN bool take(unsigned bit) const { return take_mask(bit / 64, word{1} << (bit % 64)) != 0; }
 
-  // Drops the summary bit of a leaf that was seen empty, unless it no longer is.
+  // Drops the summary bits of a leaf that was seen empty, unless it no longer is.
   GPUHEAP_FN void tidy(unsigned i) const {
-    summary_word(i / 64).fetch_and(~(word{1} << (i % 64)), simt::acq_rel);
-    if (leaf(i).load(simt::acquire) != 0) summary_word(i / 64).fetch_or(word{1} << (i % 64), simt::acq_rel);
+    unsigned const m = i / 64;
+    word const bit = word{1} << (i % 64);
+    word const before = mid(m).fetch_and(~bit, simt::acq_rel);
+    if (leaf(i).load(simt::acquire) != 0) return raise(i);
+    if (num_tops() == 0 || (before & ~bit) != 0) return;
+    word const top_bit = word{1} << (m % 64);
+    top(m / 64).fetch_and(~top_bit, simt::acq_rel);
+    if (mid(m).load(simt::acquire) != 0) top(m / 64).fetch_or(top_bit, simt::acq_rel);
   }
 
-  // Whether any bit may be set. False is exact for sets that happened before, if no take was under way. Any thread.
-  [[nodiscard]] GPUHEAP_FN bool maybe_any() const {
-    // Ends: one pass per summary word.
-    for (unsigned a = 0; a < num_summaries(); ++a) {
-      if (summary_word(a).load(simt::acquire) != 0) return true;
+  // Calls visit(i) for the leaves that may have a bit, from leaf `start` on and around, until it returns true. Returns that. Any thread.
+  template <class Visit>
+  GPUHEAP_FN bool for_each_leaf(unsigned start, Visit visit) const {
+    unsigned const m0 = start / 64;
+    bool wrapped = false;
+    // Ends: `m` goes up to the end, once from m0 and once, after the wrap, from 0 to m0.
+    GPUHEAP_NO_UNROLL
+    for (unsigned m = m0;;) {
+      m = next_mid(m);
+      if (m >= num_mids() || (wrapped && m > m0)) {
+        if (wrapped) return false;
+        wrapped = true;
+        m = 0;
+        continue;
+      }
+      // relaxed: a guess; whoever takes a bit acquires.
+      word bits = mid(m).load(simt::relaxed);
+      if (m == m0) bits &= wrapped ? simt::low_bits(start % 64) : ~simt::low_bits(start % 64);
+      // Ends: one pass per bit.
+      GPUHEAP_NO_UNROLL
+      for (; bits != 0; bits &= bits - 1) {
+        if (visit(m * 64 + simt::lowest_bit(bits))) return true;
+      }
+      ++m;
     }
-    return false;
+  }
+
+  // Whether any bit may be set. False is exact for sets that happened before, if no take was under way and an acquire fence follows. Any
+  // thread.
+  [[nodiscard]] GPUHEAP_FN bool maybe_any() const {
+    return next_mid(0) < num_mids() && (num_tops() != 0 || mid(0).load(simt::relaxed) != 0);
+  }
+
+ private:
+  // acq_rel, both: see the head.
+  GPUHEAP_FN void raise(unsigned i) const {
+    mid(i / 64).fetch_or(word{1} << (i % 64), simt::acq_rel);
+    if (num_tops() != 0) top(i / 4096).fetch_or(word{1} << (i / 64 % 64), simt::acq_rel);
+  }
+  // The first middle word from m on that may have a bit; num_mids() or more if there is none.
+  [[nodiscard]] GPUHEAP_FN unsigned next_mid(unsigned m) const {
+    if (num_tops() == 0) return m;
+    // Ends: one pass per top word.
+    GPUHEAP_NO_UNROLL
+    for (unsigned t = m / 64; t < num_tops(); ++t) {
+      word bits = top(t).load(simt::relaxed);
+      if (t == m / 64) bits &= ~simt::low_bits(m % 64);
+      if (bits != 0) return t * 64 + simt::lowest_bit(bits);
+    }
+    return num_mids();
   }
 };
 

@@ -1,25 +1,25 @@
-// The packed words by which a run of segments is known: its header, the shard word through which its slots are drawn, and each segment's
-// tag.
+// The packed words by which a run is known: its header, the shard word through which its slots are drawn, and the tags of its memory.
 //
-// A run is an aligned block of 2^order segments that serves one size class. Every change of what a run is (owner, class, count, generation)
-// is one atomic on its header; every draw of slots is one atomic on a shard word.
+// A run is up to 64 contiguous segments, or up to 64 contiguous pages of one segment, that serve one size class. Every change of what a
+// run is (owner, class, count, length, generation) is one atomic on its header; every draw of slots is one atomic on a shard word.
 #pragma once
 
 #include <gpuheap/simt/bits.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 
-// The header of the run that begins at a segment.
+// The header of the run that begins at a page.
 //
-//   bit  0       12            32      33      34      35     41     44          64
-//        | full  |  accounted  | bound | slots | large | class | order | generation |
+//   bit  0       12            32      33      34      35           36      42           48           64
+//        | full  |  accounted  | bound | slots | large | segments | class | length - 1 | generation |
 //
 //   full        groups of slots that are entirely free, biased so that additions still under way cannot borrow from the neighbour
 //   accounted   slots of the present sweep that have been dealt with
 //   bound       a shard (or one thread) is handing out slots of the run: no release, no second adoption
-//   slots       the run is in use for slots of `class`. Neither this nor `large`: the segments are free or being claimed
-//   large       the segment begins one allocation; bits 0..31 are its length in segments
-//   generation  counts the uses of the segment, so that a compare-exchange cannot mistake a later use for an earlier one
+//   slots       the run is in use for slots of `class`. Neither this nor `large`: the memory is free or being claimed
+//   large       the page begins one allocation of whole segments; bits 0..31 are its length in segments
+//   segments    `length` counts segments; otherwise pages
+//   generation  counts the uses of the page, so that a compare-exchange cannot mistake a later use for an earlier one
 struct run_header {
   using word = simt::uint64_t;
   static constexpr word full_one = 1;
@@ -29,12 +29,17 @@ struct run_header {
   static constexpr word bound = word{1} << 32;
   static constexpr word slots = word{1} << 33;
   static constexpr word large = word{1} << 34;
-  static constexpr unsigned class_at = 35, order_at = 41, generation_at = 44;
+  static constexpr word segments = word{1} << 35;
+  static constexpr unsigned class_at = 36, length_at = 42, generation_at = 48;
+  static constexpr word length_one = word{1} << length_at;
+  static constexpr unsigned max_length = 64;
 
   word bits = 0;
 
-  [[nodiscard]] GPUHEAP_HD static constexpr run_header fresh_slots(unsigned size_class, unsigned order, word generation) {
-    return {full_bias | bound | slots | word{size_class} << class_at | word{order} << order_at | generation << generation_at};
+  [[nodiscard]] GPUHEAP_HD static constexpr run_header fresh_slots(unsigned size_class, unsigned length, bool of_segments,
+                                                                   word generation) {
+    return {full_bias | bound | slots | (of_segments ? segments : 0) | word{size_class} << class_at | word{length - 1} << length_at |
+            generation << generation_at};
   }
   [[nodiscard]] GPUHEAP_HD static constexpr run_header fresh_large(unsigned num_segments, word generation) {
     return {num_segments | large | generation << generation_at};
@@ -43,7 +48,8 @@ struct run_header {
 
   [[nodiscard]] GPUHEAP_HD constexpr word generation() const { return bits >> generation_at; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned size_class() const { return static_cast<unsigned>(bits >> class_at) & 63; }
-  [[nodiscard]] GPUHEAP_HD constexpr unsigned order() const { return static_cast<unsigned>(bits >> order_at) & 7; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned length() const { return (static_cast<unsigned>(bits >> length_at) & 63) + 1; }
+  [[nodiscard]] GPUHEAP_HD constexpr bool of_segments() const { return (bits & segments) != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned full_groups() const { return (static_cast<unsigned>(bits) & 0xfff) - full_bias; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned accounted() const {
     return static_cast<unsigned>(bits >> 12) & static_cast<unsigned>(accounted_mask);
@@ -53,75 +59,85 @@ struct run_header {
   [[nodiscard]] GPUHEAP_HD constexpr bool serves(unsigned c) const { return (bits & slots) != 0 && size_class() == c; }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_bound() const { return (bits & bound) != 0; }
 };
-static_assert(run_header::fresh_slots(59, 6, 7).size_class() == 59 && run_header::fresh_slots(59, 6, 7).order() == 6 &&
-              run_header::fresh_slots(59, 6, 7).generation() == 7 && run_header::fresh_slots(59, 6, 7).full_groups() == 0 &&
-              run_header::fresh_slots(3, 0, 0).serves(3) && !run_header::fresh_slots(3, 0, 0).serves(4));
+static_assert(run_header::fresh_slots(59, 64, true, 7).size_class() == 59 && run_header::fresh_slots(59, 64, true, 7).length() == 64 &&
+              run_header::fresh_slots(59, 64, true, 7).generation() == 7 && run_header::fresh_slots(59, 64, true, 7).full_groups() == 0 &&
+              run_header::fresh_slots(59, 64, true, 7).of_segments() && !run_header::fresh_slots(59, 1, false, 7).of_segments() &&
+              run_header::fresh_slots(3, 1, false, 0).serves(3) && !run_header::fresh_slots(3, 1, false, 0).serves(4));
 
 // What a shard is handing out: ONE fetch_add of a group's size returns the run and the first of the group's slots.
 //
-//   bit  0            24             42          60      61    64
-//        | next slot  | first segment | num_slots | sweep | order |
+//   bit  0            24           43          63
+//        | next slot  | first page | num_slots | sweep |
 //
-//   num_slots 0          the shard has no run. next slot 0: nobody is fetching one, and whoever draws next has that duty. Otherwise
-//   somebody is next < num_slots     room: the draw that reaches num_slots has the duty to replace the run. It is unique, because the
-//   additions are ordered next >= num_slots    being replaced sweep                the run's slots were handed out before: a draw is a
-//   place to look for freed ones
+//   num_slots 0            the shard has no run. next slot 0: nobody is fetching one, and whoever draws next has that duty. Otherwise
+//                          somebody is
+//   next < num_slots       room: the draw that reaches num_slots has the duty to replace the run. It is unique, because the additions are
+//                          ordered
+//   next >= num_slots      being replaced; the excess is what others want at this moment
+//   sweep                  the run's slots were handed out before: a draw is a place to look for freed ones
 // Draws past the end cannot overflow the field: a warp draws only after it saw room, so they are fewer than the threads that the device can
 // hold.
 struct shard_word {
   using word = simt::uint64_t;
-  static constexpr unsigned segment_at = 24, slots_at = 42, order_at = 61;
-  static constexpr word sweep = word{1} << 60;
-  static constexpr unsigned max_segments = 1u << 18;
-  static constexpr unsigned max_slots = (1u << 18) - 1;
+  static constexpr unsigned page_at = 24, slots_at = 43;
+  static constexpr word sweep = word{1} << 63;
+  static constexpr unsigned max_pages = 1u << 19;
+  static constexpr unsigned max_slots = 1u << 18;
 
   word bits = 0;
 
-  [[nodiscard]] GPUHEAP_HD static constexpr shard_word of_run(unsigned segment, unsigned num_slots, unsigned order, bool is_sweep) {
-    return {word{segment} << segment_at | word{num_slots} << slots_at | word{order} << order_at | (is_sweep ? sweep : 0)};
+  [[nodiscard]] GPUHEAP_HD static constexpr shard_word of_run(unsigned page, unsigned num_slots, bool is_sweep) {
+    return {word{page} << page_at | word{num_slots} << slots_at | (is_sweep ? sweep : 0)};
   }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned next() const { return static_cast<unsigned>(bits) & 0xffffff; }
-  [[nodiscard]] GPUHEAP_HD constexpr unsigned segment() const { return static_cast<unsigned>(bits >> segment_at) & (max_segments - 1); }
-  [[nodiscard]] GPUHEAP_HD constexpr unsigned num_slots() const { return static_cast<unsigned>(bits >> slots_at) & max_slots; }
-  [[nodiscard]] GPUHEAP_HD constexpr unsigned order() const { return static_cast<unsigned>(bits >> order_at); }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned page() const { return static_cast<unsigned>(bits >> page_at) & (max_pages - 1); }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned num_slots() const { return static_cast<unsigned>(bits >> slots_at) & 0xfffff; }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_sweep() const { return (bits & sweep) != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr bool has_run() const { return num_slots() != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr bool has_room() const { return next() < num_slots(); }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_idle() const { return num_slots() == 0 && next() == 0; }
   // Whether the draw of n slots that returned this word must fetch the next run.
   [[nodiscard]] GPUHEAP_HD constexpr bool duty_of(unsigned n) const { return is_idle() || (has_room() && next() + n >= num_slots()); }
+  // What has been asked for and is not there.
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned excess() const { return has_room() ? 0 : next() - num_slots(); }
 };
-static_assert(shard_word::of_run(5, 131072, 6, true).segment() == 5 && shard_word::of_run(5, 131072, 6, true).num_slots() == 131072 &&
-              shard_word::of_run(5, 131072, 6, true).order() == 6 && shard_word::of_run(5, 131072, 6, true).is_sweep() &&
-              !shard_word::of_run(5, 10, 0, false).is_sweep() && shard_word::of_run(5, 10, 0, false).duty_of(10) &&
-              !shard_word::of_run(5, 10, 0, false).duty_of(9) && shard_word{0}.duty_of(1));
+static_assert(shard_word::of_run(5, 131072, true).page() == 5 && shard_word::of_run(5, 131072, true).num_slots() == 131072 &&
+              shard_word::of_run(5, 131072, true).is_sweep() && !shard_word::of_run(5, 10, false).is_sweep() &&
+              shard_word::of_run(shard_word::max_pages - 1, shard_word::max_slots, false).page() == shard_word::max_pages - 1 &&
+              shard_word::of_run(5, 10, false).duty_of(10) && !shard_word::of_run(5, 10, false).duty_of(9) && shard_word{0}.duty_of(1));
 
-// What a segment is, for whoever has only an address: written when the segment is bound, wiped before it is given back.
+// What a segment or a page is, for whoever has only an address: written when the memory is bound, wiped before it is given back. A run of
+// segments tags its segments, a run of pages its pages.
 //
-//   0                        not in use
-//   slotted                  1 : 1 | shard : 4 | fresh : 1 | order : 3 | class : 6
-//   large head, large body   first and further segments of one allocation
-struct segment_tag {
-  using word = simt::uint16_t;
-  static constexpr word slotted = 0x8000;
-  static constexpr word large_head = 0x4000;
-  static constexpr word large_body = 0x4001;
+//   0            not in use, or a segment that is broken up
+//   slotted      1 : 1 | unused | length - 1 : 6 | distance : 6 | shard : 4 | fresh : 1 | class : 6
+//   large        the segment begins one allocation of whole segments
+struct run_tag {
+  using word = simt::uint32_t;
+  static constexpr word slotted = 0x80000000;
+  static constexpr word large_head = 0x40000000;
 
   word bits = 0;
 
-  [[nodiscard]] GPUHEAP_HD static constexpr segment_tag of_slots(unsigned size_class, unsigned order, unsigned shard, bool fresh) {
-    return {static_cast<word>(slotted | shard << 10 | (fresh ? 1u << 9 : 0u) | order << 6 | size_class)};
+  // The first unit of a run; the i-th has i * one_further more.
+  [[nodiscard]] GPUHEAP_HD static constexpr run_tag of_slots(unsigned size_class, unsigned length, unsigned shard, bool fresh) {
+    return {slotted | (length - 1) << 17 | shard << 7 | (fresh ? 1u << 6 : 0u) | size_class};
   }
+  static constexpr word one_further = 1u << 11;
+
   [[nodiscard]] GPUHEAP_HD constexpr bool is_slotted() const { return (bits & slotted) != 0; }
-  [[nodiscard]] GPUHEAP_HD constexpr unsigned size_class() const { return bits & 63u; }
-  [[nodiscard]] GPUHEAP_HD constexpr unsigned order() const { return bits >> 6 & 7u; }
-  [[nodiscard]] GPUHEAP_HD constexpr unsigned shard() const { return bits >> 10 & 15u; }
-  // The run may still have slots that were never handed out: its shard word tells. May stay set after the last one was.
-  [[nodiscard]] GPUHEAP_HD constexpr bool maybe_fresh() const { return (bits >> 9 & 1u) != 0; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned size_class() const { return bits & 63; }
+  // The run may still have slots that were never handed out: its shard word tells. Stays set when there are none any more.
+  [[nodiscard]] GPUHEAP_HD constexpr bool maybe_fresh() const { return (bits >> 6 & 1) != 0; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned shard() const { return bits >> 7 & 15; }
+  // Units from the run's first to this one, and units that the run has.
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned distance() const { return bits >> 11 & 63; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned length() const { return (bits >> 17 & 63) + 1; }
 };
-static_assert(segment_tag::of_slots(59, 6, 15, true).size_class() == 59 && segment_tag::of_slots(59, 6, 15, true).order() == 6 &&
-              segment_tag::of_slots(59, 6, 15, true).shard() == 15 && segment_tag::of_slots(59, 6, 15, true).maybe_fresh() &&
-              segment_tag::of_slots(0, 0, 0, false).is_slotted() &&
-              segment_tag::of_slots(59, 6, 15, false).bits != segment_tag::large_body);
+static_assert(run_tag::of_slots(59, 64, 15, true).size_class() == 59 && run_tag::of_slots(59, 64, 15, true).length() == 64 &&
+              run_tag::of_slots(59, 64, 15, true).shard() == 15 && run_tag::of_slots(59, 64, 15, true).maybe_fresh() &&
+              run_tag{run_tag::of_slots(59, 64, 15, false).bits + 63 * run_tag::one_further}.distance() == 63 &&
+              run_tag{run_tag::of_slots(59, 64, 15, false).bits + 63 * run_tag::one_further}.length() == 64 &&
+              run_tag::of_slots(0, 1, 0, false).is_slotted() && run_tag::of_slots(59, 64, 15, true).bits != run_tag::large_head);
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures

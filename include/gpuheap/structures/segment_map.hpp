@@ -1,10 +1,16 @@
-// Which segments of a heap are free, and how contiguous ones are claimed.
+// Which memory of a heap is free, in segments and in pages, and how contiguous parts of it are claimed.
 //
-// A bit per segment, 1 = free, in a bitmap tree. A claim is one fetch_and on the leaf that holds the segments (or one per leaf for claims
-// longer than a leaf): whoever finds all wanted bits in the returned word owns them; whoever got only some puts them back. Lock-free; every
-// failed claim was another's success.
+// A segment is 2^lg_pages pages, at most 64. It is whole (nobody owns any of it), or broken up (owners have some of its pages), or owned
+// entirely.
+//   whole    a bit per segment, in a tree
+//   pages    a word per segment: which pages of a broken one are free. 0 for all others
+//   broken   a bit per segment whose pages word may be other than 0, in a tree
+// A claim is one fetch_and on the word that holds all it wants (or one per leaf, for spans): who finds all wanted bits in the returned word
+// owns them; who got only some puts them back. The free that completes a pages word makes the segment whole again, with one
+// compare-exchange. Lock-free; every failed claim was another's success.
 //
-// Bits that were taken and are put back, and a summary being tidied, are out of sight for a moment: claims happen inside a transit.
+// Bits that were taken and are put back, a segment between broken and whole, and a summary being tidied are out of sight for a moment:
+// all that happens inside a transit.
 #pragma once
 
 #include <gpuheap/structures/bitmap_tree.hpp>
@@ -12,23 +18,11 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 
-// Starts of free aligned blocks of 2^order bits in `free`, order 0..6.
-[[nodiscard]] GPUHEAP_HD constexpr simt::uint64_t aligned_blocks(simt::uint64_t free, unsigned order) {
-  simt::uint64_t starts = free;
-  // Ends: `order` steps. Afterwards bit i says that bits i..i+2^order-1 are free.
-  for (unsigned s = 0; s < order; ++s) starts &= starts >> (1u << s);
-  simt::uint64_t aligned = 1;
-  // Ends: at most six steps. Afterwards every 2^order-th bit is set.
-  for (unsigned s = 32; s >= (1u << order); s >>= 1) aligned |= aligned << s;
-  return starts & aligned;
-}
-static_assert(aligned_blocks(~0ull, 6) == 1 && aligned_blocks(0xf0ull, 2) == 0x10 && aligned_blocks(0x78ull, 2) == 0 &&
-              aligned_blocks(5, 0) == 5);
-
 // Starts of `n` consecutive free bits in `free`, 1 <= n <= 64.
 [[nodiscard]] GPUHEAP_HD constexpr simt::uint64_t consecutive(simt::uint64_t free, unsigned n) {
   unsigned have = 1;
   // Ends: `have` at least doubles up to n, so within seven steps.
+  GPUHEAP_NO_UNROLL
   while (have < n) {
     unsigned const step = have < n - have ? have : n - have;
     free &= free >> step;
@@ -39,106 +33,164 @@ static_assert(aligned_blocks(~0ull, 6) == 1 && aligned_blocks(0xf0ull, 2) == 0x1
 static_assert(consecutive(0b1110, 3) == 0b10 && consecutive(0b1110, 2) == 0b110 && consecutive(~0ull, 64) == 1 &&
               consecutive(0b1011, 3) == 0);
 
+// How many bits of `free` from bit `at` on are set, in a row.
+[[nodiscard]] GPUHEAP_HD constexpr unsigned run_length(simt::uint64_t free, unsigned at) {
+  simt::uint64_t const gaps = ~(free >> at);
+  return gaps == 0 ? 64 : simt::lowest_bit(gaps);
+}
+static_assert(run_length(0b1110, 1) == 3 && run_length(~0ull, 0) == 64 && run_length(~0ull, 60) == 4 && run_length(0, 5) == 0);
+
+// A transit that begins when something is first taken: a search that takes nothing is no move. Registers of one thread.
+struct lazy_transit {
+  transit_count moves;
+  bool open = false;
+
+  GPUHEAP_FN void begin() {
+    if (!open) moves.begin();
+    open = true;
+  }
+  GPUHEAP_FN void end() {
+    if (open) moves.end();
+    open = false;
+  }
+};
+
 // Device, any thread.
 struct segment_map {
   using word = bitmap_tree::word;
-  static constexpr unsigned max_order = 6;
   static constexpr unsigned none = ~0u;
-  static constexpr unsigned leaves_to_choose_from = 8;
 
+  // What was claimed: `length` segments from `first` on, or `length` pages.
   struct claim {
-    unsigned first = none;  // segment; none if nothing was free
-    unsigned order = 0;     // 2^order segments
+    unsigned first = none;  // none if nothing was free
+    unsigned length = 0;
+    bool of_segments = false;
   };
 
-  bitmap_tree tree;
+  bitmap_tree whole, broken;
+  word* pages = nullptr;
   unsigned num_segments = 0;
-  unsigned* num_free = nullptr;    // free segments now; a hint for policies, exact when nothing is under way
+  unsigned lg_pages = 6;
+  unsigned* num_free = nullptr;    // free pages now; a hint for policies, exact when nothing is under way
   unsigned* least_free = nullptr;  // the lowest it ever was
 
-  [[nodiscard]] GPUHEAP_FN unsigned free_hint() const { return simt::atomic_ref<unsigned>{*num_free}.load(simt::relaxed); }
+  [[nodiscard]] GPUHEAP_HD unsigned pages_per_segment() const { return 1u << lg_pages; }
+  [[nodiscard]] GPUHEAP_FN unsigned free_hint() const { return simt::global_ref<unsigned>{*num_free}.load(simt::relaxed); }
+  // Whether anything may be free. False is exact in the sense of bitmap_tree::maybe_any.
+  [[nodiscard]] GPUHEAP_FN bool maybe_any() const { return whole.maybe_any() || broken.maybe_any(); }
 
-  // For a caller in a transit. Claims an aligned block of 2^order segments, or of fewer if there is none that large: from the lowest leaves
-  // that have one, which keeps the high addresses contiguous. Claims of more than four segments choose among the lowest few leaves by
-  // `spread`, so that a burst of them does not meet in one word.
-  [[nodiscard]] GPUHEAP_FN claim claim_block(unsigned order, unsigned spread) const {
-    unsigned skip = order > 2 ? spread % leaves_to_choose_from : 0;
-    // Ends: every pass but the first lowers the order.
-    GPUHEAP_NO_UNROLL
-    for (;;) {
-      unsigned const first = claim_in_some_leaf(order, spread, skip);
-      if (first != none) return {first, order};
-      if (skip != 0) {
-        skip = 0;
-      } else {
-        if (order == 0) return {};
-        --order;
+  // Claims about `wanted` pages, contiguous, at least `least` (both in pages, least <= pages_per_segment()):
+  // whole segments if at least one fits into `wanted`, else pages of one segment; less if there is nothing as long. `spread` 0: from the
+  // lowest place on, so that addresses stay close together. Else different values begin at different places, so that many claimers at once
+  // do not meet in one word. `transit` is open afterwards if anything was taken: what was claimed is in nobody's sight yet.
+  [[nodiscard]] GPUHEAP_FN claim claim_run(unsigned wanted, unsigned least, unsigned spread, lazy_transit& transit) const {
+    unsigned const per_segment = pages_per_segment();
+    if (wanted >= per_segment) {
+      // A remainder is rounded up if that wastes less than an eighth.
+      unsigned const n = (wanted + (wanted >> 3)) >> lg_pages;
+      claim const got = claim_segments(n < 64 ? n : 64, spread, transit);
+      if (got.first != none) {
+        count_claimed(got.length << lg_pages);
+        return got;
       }
+      wanted = per_segment;
     }
+    constexpr unsigned few = 3;
+    claim got = claim_pages(wanted, wanted, few, spread, transit);
+    if (got.first == none) got = break_segment(wanted, spread, transit);
+    if (got.first == none) got = claim_pages(wanted, least, ~0u, spread, transit);
+    return got;
   }
 
   // Claims `n` contiguous segments whose first one s has (s + phase) % alignment == 0 (alignment a power of two). Highest addresses first,
-  // away from the blocks. Returns the first segment or none. Begins and ends a transit in `moves` around each attempt to take bits; looking
+  // away from the runs. Returns the first segment or none. Begins and ends a transit in `moves` around each attempt to take bits; looking
   // for them is none.
   [[nodiscard]] GPUHEAP_FN unsigned claim_span(unsigned n, unsigned alignment, unsigned phase, transit_count moves) const {
     if (n == 0 || n > num_segments) return none;
-    unsigned length = 0;  // free segments in a row from s upward
-    word free = 0;
-    // Ends: `s` falls to 0. After a lost race the search goes on below: the claimer that won was in a transit, which a caller that wants
+    unsigned length = 0;  // free segments in a row from the lowest one looked at upward
+    // Ends: `i` falls to 0. After a lost race the search goes on below: the claimer that won was in a transit, which a caller that wants
     // certainty sees.
     GPUHEAP_NO_UNROLL
-    for (unsigned s = num_segments; s-- != 0;) {
-      if (s % 64 == 63 || s + 1 == num_segments) {
-        // relaxed: only a guess at what take_span will find.
-        free = tree.leaf(s / 64).load(simt::relaxed);
-        if (free == 0) {
-          length = 0;
-          s -= s % 64;
-          continue;
+    for (unsigned i = whole.num_leaves; i-- != 0;) {
+      // relaxed: only a guess at what take_span will find.
+      word const free = whole.leaf(i).load(simt::relaxed);
+      unsigned const bits = num_segments - i * 64 < 64 ? num_segments - i * 64 : 64;
+      unsigned top = bits;  // bits below it are still to be looked at
+      // Ends: `top` falls with every pass.
+      GPUHEAP_NO_UNROLL
+      while (top != 0) {
+        // The free bits in a row directly below `top`.
+        word const gaps = ~free & simt::low_bits(top);
+        unsigned const low = gaps == 0 ? 0 : simt::highest_bit(gaps) + 1;
+        length += top - low;
+        if (length >= n) {
+          // The highest aligned start within this row.
+          unsigned const highest = i * 64 + low + length - n;
+          unsigned const s = highest - ((highest + phase) & (alignment - 1));
+          if (s + 1 > i * 64 + low && highest >= ((highest + phase) & (alignment - 1))) {
+            moves.begin();
+            bool const taken = take_span(s, n);
+            moves.end();
+            if (taken) return s;
+            length = 0;
+          }
         }
-      }
-      length = (free >> (s % 64) & 1) != 0 ? length + 1 : 0;
-      if (length >= n && (s + phase) % alignment == 0) {
-        moves.begin();
-        bool const taken = take_span(s, n);
-        moves.end();
-        if (taken) return s;
+        if (gaps == 0) break;  // the row goes on in the leaf below
         length = 0;
+        // Below the gap.
+        word const below = free & simt::low_bits(low);
+        top = below == 0 ? 0 : simt::highest_bit(below) + 1;
       }
     }
     return none;
   }
 
-  // Gives segments first..first+n-1 back. They must be claimed, and their headers and bitmaps ready for the next owner: release order is
-  // this call's.
-  GPUHEAP_FN void release_span(unsigned first, unsigned n) const {
+  // Gives segments first..first+n-1 back. They must be claimed, and what lies about them ready for the next owner: release order is this
+  // call's.
+  GPUHEAP_FN void release_segments(unsigned first, unsigned n) const {
     put_back(first, n);
     // relaxed: a hint.
-    simt::atomic_ref<unsigned>{*num_free}.fetch_add(n, simt::relaxed);
+    simt::global_ref<unsigned>{*num_free}.fetch_add(n << lg_pages, simt::relaxed);
+  }
+  // Gives n pages of one segment back, from page `first` of the heap on. Likewise. Makes the segment whole if it was the last.
+  GPUHEAP_FN void release_pages(unsigned first, unsigned n, transit_count moves) const {
+    unsigned const s = first >> lg_pages;
+    if (put_pages(s, simt::low_bits(n) << (first & (pages_per_segment() - 1)))) {
+      moves.begin();
+      rejoin(s);
+      moves.end();
+    }
+    // relaxed: a hint.
+    simt::global_ref<unsigned>{*num_free}.fetch_add(n, simt::relaxed);
   }
 
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<word> pages_of(unsigned s) const { return simt::global_ref<word>{pages[s]}; }
+
  private:
+  [[nodiscard]] GPUHEAP_HD word all_pages() const { return simt::low_bits(pages_per_segment()); }
   [[nodiscard]] GPUHEAP_FN static word span_mask(unsigned first, unsigned n) {
     unsigned const in_leaf = 64 - first % 64;
     return simt::low_bits(n < in_leaf ? n : in_leaf) << (first % 64);
   }
   GPUHEAP_FN void count_claimed(unsigned n) const {
-    // relaxed: hints; the claim itself is ordered by the leaf.
-    unsigned const left = simt::atomic_ref<unsigned>{*num_free}.fetch_sub(n, simt::relaxed) - n;
-    simt::atomic_ref<unsigned>{*least_free}.fetch_min(left, simt::relaxed);
+    // relaxed: hints; the claim itself is ordered by its word.
+    unsigned const left = simt::global_ref<unsigned>{*num_free}.fetch_sub(n, simt::relaxed) - n;
+    simt::global_ref<unsigned>{*least_free}.fetch_min(left, simt::relaxed);
   }
+
+  // ---- segments
   GPUHEAP_FN void put_back(unsigned first, unsigned n) const {
     // Ends: one pass per leaf of the span.
     GPUHEAP_NO_UNROLL
     while (n != 0) {
       word const mask = span_mask(first, n);
-      tree.set_mask(first / 64, mask);
+      whole.set_mask(first / 64, mask);
       unsigned const done = simt::popcount(mask);
       first += done;
       n -= done;
     }
   }
-  // All of the span or nothing.
+  // All of the span or nothing. Leaves that it empties keep their summary bits: a look of somebody's costs less than tidying many leaves.
   GPUHEAP_FN bool take_span(unsigned first, unsigned n) const {
     unsigned taken = 0;
     // Ends: one pass per leaf of the span.
@@ -146,59 +198,151 @@ struct segment_map {
     while (taken != n) {
       unsigned const at = first + taken;
       word const mask = span_mask(at, n - taken);
-      word const got = tree.take_mask(at / 64, mask);
+      // acq_rel: as in bitmap_tree::take_mask.
+      word const got = whole.leaf(at / 64).fetch_and(~mask, simt::acq_rel) & mask;
       if (got != mask) {
-        if (got != 0) tree.set_mask(at / 64, got);
+        if (got != 0) whole.set_mask(at / 64, got);
         put_back(first, taken);
         return false;
       }
       taken += simt::popcount(mask);
     }
-    count_claimed(n);
+    count_claimed(n << lg_pages);
     return true;
   }
-  // From the lowest leaf that can serve it, after passing over `skip` of those that are not empty.
-  [[nodiscard]] GPUHEAP_FN unsigned claim_in_some_leaf(unsigned order, unsigned spread, unsigned skip) const {
-    // Ends: one pass per summary word.
+  // Up to n segments, of one leaf.
+  [[nodiscard]] GPUHEAP_FN claim claim_segments(unsigned n, unsigned spread, lazy_transit& transit) const {
+    claim got{};
+    unsigned const start = spread == 0 ? 0 : spread % whole.num_leaves;
+    // Two rounds: first only rows of at least a quarter of n. Ends: after two.
     GPUHEAP_NO_UNROLL
-    for (unsigned a = 0; a < tree.num_summaries(); ++a) {
-      // relaxed: take_mask acquires.
-      word filled = tree.summary_word(a).load(simt::relaxed);
-      // Ends: one pass per bit.
-      GPUHEAP_NO_UNROLL
-      for (; filled != 0; filled &= filled - 1) {
-        if (skip != 0) {
-          --skip;
-          continue;
-        }
-        unsigned const first = claim_in_leaf(a * 64 + simt::lowest_bit(filled), order, spread);
-        if (first != none) return first;
-      }
+    for (unsigned least = n / 4; got.first == none; least = 0) {
+      whole.for_each_leaf(start, [&](unsigned i) {
+        got = claim_in_leaf(i, n, least != 0 ? least : 1, spread, transit);
+        return got.first != none;
+      });
+      if (least == 0) break;
     }
-    return none;
+    return got;
   }
-  [[nodiscard]] GPUHEAP_FN unsigned claim_in_leaf(unsigned i, unsigned order, unsigned spread) const {
+  [[nodiscard]] GPUHEAP_FN claim claim_in_leaf(unsigned i, unsigned n, unsigned least, unsigned spread, lazy_transit& transit) const {
     // relaxed: only a guess at what take_mask will find.
-    word free = tree.leaf(i).load(simt::relaxed);
-    if (free == 0) tree.tidy(i);
-    // Ends: every pass that does not return has lost at least one bit of `free` to another claimer.
+    word free = whole.leaf(i).load(simt::relaxed);
+    if (free == 0) {
+      transit.begin();
+      whole.tidy(i);
+      return {};
+    }
+    unsigned row = n;
+    // Ends: every pass makes `row` smaller, or has lost at least one bit of `free` to another claimer.
     GPUHEAP_NO_UNROLL
-    for (word blocks = aligned_blocks(free, order); blocks != 0; blocks = aligned_blocks(free, order)) {
-      unsigned pick = order > 2 ? spread % simt::popcount(blocks) : 0;
-      // Ends: `pick` steps.
-      GPUHEAP_NO_UNROLL
-      for (; pick != 0; --pick) blocks &= blocks - 1;
-      unsigned const at = simt::lowest_bit(blocks);
-      word const mask = simt::low_bits(1u << order) << at;
-      word const got = tree.take_mask(i, mask);
-      if (got == mask) {
-        count_claimed(1u << order);
-        return i * 64 + at;
+    while (row >= least) {
+      word const starts = consecutive(free, row);
+      if (starts == 0) {
+        row /= 2;
+        if (row == 0) break;
+        continue;
       }
-      if (got != 0) tree.set_mask(i, got);
+      unsigned const at = pick(starts, row < n ? 0 : spread);
+      unsigned length = run_length(free, at);
+      if (length > n) length = n;
+      word const mask = simt::low_bits(length) << at;
+      transit.begin();
+      word const got = whole.take_mask(i, mask);
+      if (got == mask) return {i * 64 + at, length, true};
+      if (got != 0) whole.set_mask(i, got);
       free &= ~mask | got;
     }
-    return none;
+    return {};
+  }
+  // The lowest of `starts`, or one of the first eight by `spread`.
+  [[nodiscard]] GPUHEAP_FN static unsigned pick(word starts, unsigned spread) {
+    // Ends: seven steps at most.
+    GPUHEAP_NO_UNROLL
+    for (unsigned skip = spread >> 8 & 7; skip != 0 && (starts & (starts - 1)) != 0; --skip) starts &= starts - 1;
+    return simt::lowest_bit(starts);
+  }
+
+  // ---- pages
+  // Makes pages of a segment free. True if all of it is now: rejoin() is due, in a transit.
+  GPUHEAP_FN bool put_pages(unsigned s, word mask) const {
+    // acq_rel: releases the pages to the next claimer; acquires the others' if the segment becomes whole.
+    word const before = pages_of(s).fetch_or(mask, simt::acq_rel);
+    broken.set(s);
+    return (before | mask) == all_pages();
+  }
+  GPUHEAP_FN void rejoin(unsigned s) const {
+    word expected = all_pages();
+    // acq_rel: as above. If it fails, somebody claimed pages: whoever gives those back comes here again.
+    if (pages_of(s).compare_exchange(expected, 0, simt::acq_rel, simt::relaxed)) whole.set(s);
+  }
+  // Up to n contiguous pages, at least `least`, of one of the first `looks` broken segments.
+  [[nodiscard]] GPUHEAP_FN claim claim_pages(unsigned n, unsigned least, unsigned looks, unsigned spread, lazy_transit& transit) const {
+    claim found{};
+    unsigned const start = spread == 0 ? 0 : (spread >> 4) % broken.num_leaves;
+    broken.for_each_leaf(start, [&](unsigned i) {
+      word bits = broken.leaf(i).load(simt::relaxed);
+      if (bits == 0) {
+        transit.begin();
+        broken.tidy(i);
+      }
+      unsigned const turn = spread % 64;
+      // Begins at another segment for each spread.
+      if (turn != 0) bits = bits >> turn | bits << (64 - turn);
+      // Ends: one pass per bit.
+      GPUHEAP_NO_UNROLL
+      for (; bits != 0; bits &= bits - 1) {
+        if (looks-- == 0) return true;
+        found = claim_pages_of(i * 64 + ((simt::lowest_bit(bits) + turn) & 63), n, least, transit);
+        if (found.first != none) return true;
+      }
+      return false;
+    });
+    return found;
+  }
+  [[nodiscard]] GPUHEAP_FN claim claim_pages_of(unsigned s, unsigned n, unsigned least, lazy_transit& transit) const {
+    // relaxed: only a guess at what the fetch_and will find.
+    word free = pages_of(s).load(simt::relaxed);
+    if (free == 0) {
+      // Nothing left: no longer among the broken ones, unless a free comes in between.
+      transit.begin();
+      if (broken.take(s) && pages_of(s).load(simt::acquire) != 0) broken.set(s);
+      return {};
+    }
+    // Ends: every pass makes n smaller, down to `least`, or has lost at least one bit of `free` to another claimer.
+    GPUHEAP_NO_UNROLL
+    while (n >= least) {
+      word const starts = consecutive(free, n);
+      if (starts == 0) {
+        if (n == least) break;
+        n = n / 2 > least ? n / 2 : least;
+        continue;
+      }
+      unsigned const at = simt::lowest_bit(starts);
+      word const mask = simt::low_bits(n) << at;
+      transit.begin();
+      // acq_rel: acquires what the last owner released; releases this thread's begin() to who finds the pages gone.
+      word const got = pages_of(s).fetch_and(~mask, simt::acq_rel) & mask;
+      if (got == mask) {
+        count_claimed(n);
+        return {(s << lg_pages) + at, n, false};
+      }
+      if (got != 0 && put_pages(s, got)) rejoin(s);
+      free &= ~mask | got;
+    }
+    return {};
+  }
+  // Breaks a whole segment up and claims its first n pages.
+  [[nodiscard]] GPUHEAP_FN claim break_segment(unsigned n, unsigned spread, lazy_transit& transit) const {
+    claim const got = claim_segments(1, spread, transit);
+    if (got.first == none) return {};
+    if (n != pages_per_segment()) {
+      // acq_rel: passes on what the claim acquired.
+      pages_of(got.first).fetch_or(all_pages() & ~simt::low_bits(n), simt::acq_rel);
+      broken.set(got.first);
+    }
+    count_claimed(n);
+    return {got.first << lg_pages, n, false};
   }
 };
 

@@ -1,14 +1,15 @@
 // Which slots of a run are free: one bit per slot, 1 = freed, and counts of what is entirely free.
 //
 //   word (64 bits) = {unlisted flag : 1, slots : 63}       slot i of a run is bit i % 63 of word i / 63
-//   group          = 32 words (2016 slots) with a count of its full words (all slots freed); a run's header counts its full groups
+//   group          = 64 words (4032 slots) with a count of its full words (all 63 bits set); a run's header counts its full groups
 //
-// A slot that was never handed out has bit 0, like a live one: handing out fresh slots touches no word. The flag says that the run was
-// found to have no free slot and left every list: a free learns it from the word that it changes anyway, and lists the run again. Setting
-// the flag and seeing no free slot is one atomic, so no free can slip between the two.
+// A slot that was never handed out has bit 0, like a live one: handing out fresh slots touches no word. Bits that have no slot, in the last
+// word of a run, are set from the start, and words that a run lacks count as full in its last group: so a free needs to know nothing of the
+// run's length. The flag says that the run was found to have no free slot and left every list: a free learns it from the word that it
+// changes anyway, and lists the run again. Setting the flag and seeing no free slot is one atomic, so no free can slip between the two.
 //
 // Counting: the free whose fetch_or completes a word adds 1 to the group; the take whose fetch_and breaks a full word subtracts 1. A word's
-// transitions alternate, and a group counts as full at 32 or above: its crossings up and down alternate too, whatever order the additions
+// transitions alternate, and a group counts as full at 64 or above: its crossings up and down alternate too, whatever order the additions
 // land in, so a header's count of groups is the number of groups full, off only by additions still under way. Takes happen only while the
 // run's header says `bound`, which forbids release, and are accounted before it is unbound: a count that says "all full" on a run that is
 // not bound is therefore true.
@@ -23,14 +24,13 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 struct slot_map {
   using word = simt::uint64_t;
   static constexpr unsigned slots_per_word = 63;
-  static constexpr unsigned words_per_group = 32;
+  static constexpr unsigned words_per_group = 64;
   static constexpr word unlisted = word{1} << 63;
   static constexpr word all_slots = unlisted - 1;
 
   word* words = nullptr;
   unsigned* groups = nullptr;
   unsigned group_stride = 1;
-  unsigned num_slots = 0;
 
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned words_for(unsigned num_slots) {
     return (num_slots + slots_per_word - 1) / slots_per_word;
@@ -38,16 +38,24 @@ struct slot_map {
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned groups_for(unsigned num_words) {
     return (num_words + words_per_group - 1) / words_per_group;
   }
-  [[nodiscard]] GPUHEAP_HD unsigned num_words() const { return words_for(num_slots); }
-  [[nodiscard]] GPUHEAP_HD unsigned num_groups() const { return groups_for(num_words()); }
-
-  // What word w looks like when every slot of it is free.
-  [[nodiscard]] GPUHEAP_HD word full(unsigned w) const {
+  // The bits of word w that have a slot, in a run of num_slots.
+  [[nodiscard]] GPUHEAP_HD static constexpr word slots_in(unsigned w, unsigned num_slots) {
     unsigned const before = w * slots_per_word;
-    unsigned const here = num_slots - before < slots_per_word ? num_slots - before : slots_per_word;
-    return simt::low_bits(here);
+    unsigned const here = num_slots <= before ? 0 : num_slots - before;
+    return simt::low_bits(here < slots_per_word ? here : slots_per_word);
   }
-  [[nodiscard]] GPUHEAP_FN simt::atomic_ref<word> at(unsigned w) const { return simt::atomic_ref<word>{words[w]}; }
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<word> at(unsigned w) const { return simt::global_ref<word>{words[w]}; }
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<unsigned> group(unsigned g) const {
+    return simt::global_ref<unsigned>{groups[simt::size_t{g} * group_stride]};
+  }
+
+  // Makes a cleared map that of a run of num_slots, none of them handed out. One thread, which owns the run; it publishes the run later.
+  GPUHEAP_FN void prepare(unsigned num_slots) const {
+    unsigned const n = words_for(num_slots);
+    // relaxed: published with the run.
+    if (num_slots % slots_per_word != 0) at(n - 1).store(all_slots & ~slots_in(n - 1, num_slots), simt::relaxed);
+    if (n % words_per_group != 0) group(n / words_per_group).store(words_per_group - n % words_per_group, simt::relaxed);
+  }
 
   // What a change of a word's bits did.
   struct change {
@@ -55,76 +63,79 @@ struct slot_map {
     bool group_crossed = false;  // a group became entirely free (give), or ceased to be (take): the caller owes the header 1
   };
 
-  // Frees the slots `mask` of word w.
+  // Whether a fetch_or of `mask` on `before` made a word full.
+  [[nodiscard]] GPUHEAP_HD static constexpr bool completes(word before, word mask) {
+    return (before & all_slots) != all_slots && ((before | mask) & all_slots) == all_slots;
+  }
+  // Frees the slots `mask` of word w. What the owners did to the slots must have been released by a fence before.
   GPUHEAP_FN change give(unsigned w, word mask) const {
-    // release: the owner's accesses to the slots happen before those of whoever takes the bits. acquire: sees what set the unlisted flag.
-    word const before = at(w).fetch_or(mask, simt::acq_rel);
-    return {before, completes(w, before, mask) && count_full(w)};
+    // handed_on: between the fences of those who freed before and whoever takes the bits or ends the run; and sees what set the flag.
+    word const before = at(w).fetch_or(mask, simt::handed_on);
+    return {before, completes(before, mask) && count_full(w)};
   }
-  // Whether a fetch_or of `mask` on `before` made word w full.
-  [[nodiscard]] GPUHEAP_FN bool completes(unsigned w, word before, word mask) const {
-    word const whole = full(w);
-    return (before & whole) != whole && ((before | mask) & whole) == whole;
-  }
-  // Accounts for word w having become full; true if its group did.
-  GPUHEAP_FN bool count_full(unsigned w) const {
-    unsigned const g = w / words_per_group;
-    // acq_rel: carries the word's release to whoever finds the run entirely free.
-    return group(g).fetch_add(1, simt::acq_rel) + 1 == group_words(g);
+  // Accounts for word w having become full, or for `n` words that the run no longer has; true if the group became full.
+  GPUHEAP_FN bool count_full(unsigned w, unsigned n = 1) const {
+    // handed_on: carries the frees of the word to whoever finds the run entirely free.
+    unsigned const before = group(w / words_per_group).fetch_add(n, simt::handed_on);
+    return before < words_per_group && before + n >= words_per_group;
   }
 
-  // Takes up to `wanted` free slots of word w, and drops its unlisted flag. Only while the run is bound. `got` receives the slots.
-  GPUHEAP_FN change take(unsigned w, unsigned wanted, word& got) const {
+  // Takes up to `wanted` free slots of word w of a run of num_slots, and drops its unlisted flag. Only while the run is bound. `got`
+  // receives the slots.
+  GPUHEAP_FN change take(unsigned w, unsigned num_slots, unsigned wanted, word& got) const {
     // relaxed: only a guess at what the fetch_and will find.
-    word const seen = at(w).load(simt::relaxed) & all_slots;
+    word const seen = at(w).load(simt::relaxed) & slots_in(w, num_slots);
     word pick = seen;
     if (simt::popcount(seen) > wanted) {
-      pick = 0;
       word rest = seen;
       // Ends: `wanted` steps, at most 32.
       GPUHEAP_NO_UNROLL
-      for (unsigned i = 0; i < wanted; ++i) {
-        pick |= rest & (~rest + 1);
-        rest &= rest - 1;
-      }
+      for (unsigned i = 0; i < wanted; ++i) rest &= rest - 1;
+      pick = seen & ~rest;
     }
     got = 0;
     if (pick == 0) return {seen, false};
-    // acquire: pairs with the release in give(): the slot's last owner is done with it.
-    word const before = at(w).fetch_and(~(pick | unlisted), simt::acq_rel);
+    return take_mask(w, pick, got);
+  }
+  // Takes those of the slots `pick` of word w that are free.
+  GPUHEAP_FN change take_mask(unsigned w, word pick, word& got) const {
+    // handed_on: comes after the fence of the slot's last owner, and goes to the one that owns it now.
+    word const before = at(w).fetch_and(~(pick | unlisted), simt::handed_on);
     got = before & pick;
-    bool const broke = (before & full(w)) == full(w) && got != 0;
-    unsigned const g = w / words_per_group;
-    return {before, broke && group(g).fetch_sub(1, simt::acq_rel) == group_words(g)};
+    bool const broke = (before & all_slots) == all_slots && got != 0;
+    return {before, broke && group(w / words_per_group).fetch_sub(1, simt::handed_on) == words_per_group};
   }
 
-  // Marks word w as unlisted and returns its free slots as they were at that moment. Only while the run is bound.
-  GPUHEAP_FN word mark_unlisted(unsigned w) const {
+  // Marks word w of a run of num_slots as unlisted and returns its free slots as they were at that moment. Only while the run is bound.
+  GPUHEAP_FN word mark_unlisted(unsigned w, unsigned num_slots) const {
     // release: the free that reads this flag sees that the run has left the list. acquire: pairs with give().
-    return at(w).fetch_or(unlisted, simt::acq_rel) & all_slots;
+    return at(w).fetch_or(unlisted, simt::acq_rel) & slots_in(w, num_slots);
   }
 
-  // Free slots among up to 4 words spread over the run, out of `sampled`. A hint.
-  GPUHEAP_FN unsigned sample(unsigned seed, unsigned& sampled) const {
-    unsigned const n = num_words();
+  // Free slots among up to 4 words spread over a run of num_slots, out of `sampled`. A hint.
+  GPUHEAP_FN unsigned sample(unsigned num_slots, unsigned seed, unsigned& sampled) const {
+    unsigned const n = words_for(num_slots);
     unsigned const looks = n < 4 ? n : 4;
     unsigned const step = n / looks;
     unsigned const start = seed % step;
     unsigned found = 0;
     sampled = 0;
     // Ends: `looks` passes.
+    GPUHEAP_NO_UNROLL
     for (unsigned i = 0; i < looks; ++i) {
       unsigned const w = start + i * step;
-      found += simt::popcount(at(w).load(simt::relaxed) & all_slots);
-      sampled += simt::popcount(full(w));
+      word const has = slots_in(w, num_slots);
+      found += simt::popcount(at(w).load(simt::relaxed) & has);
+      sampled += simt::popcount(has);
     }
     return found;
   }
 
-  // Makes the map ready for the run's next owner: lane `rank` of `lanes` does its share. The run must be claimed by the caller.
-  GPUHEAP_FN void clear(unsigned rank, unsigned lanes) const {
-    unsigned const n = num_words(), g = num_groups();
-    // Ends: one pass per word. relaxed: published by the release that gives the segments back.
+  // Makes the map of a run of num_slots ready for the next owner of its place: lane `rank` of `lanes` does its share. The run must be
+  // claimed by the caller.
+  GPUHEAP_FN void clear(unsigned num_slots, unsigned rank, unsigned lanes) const {
+    unsigned const n = words_for(num_slots), g = groups_for(n);
+    // Ends: one pass per word. relaxed: published by the release that gives the memory back.
     GPUHEAP_NO_UNROLL
     for (unsigned w = rank; w < n; w += lanes) at(w).store(0, simt::relaxed);
     // Ends: one pass per group.
@@ -132,13 +143,32 @@ struct slot_map {
     for (unsigned i = rank; i < g; i += lanes) group(i).store(0, simt::relaxed);
   }
 
-  [[nodiscard]] GPUHEAP_FN simt::atomic_ref<unsigned> group(unsigned g) const {
-    return simt::atomic_ref<unsigned>{groups[simt::size_t{g} * group_stride]};
-  }
-  // Words of group g: at this count it is full.
-  [[nodiscard]] GPUHEAP_HD unsigned group_words(unsigned g) const {
-    unsigned const left = num_words() - g * words_per_group;
-    return left < words_per_group ? left : words_per_group;
+  // Shortens a bound run from `from` to `to` slots, of which those from `drawn` on were never handed out: frees drawn..to-1 and makes the
+  // rest of the map ready for its next owner. Returns how many groups became full: the caller owes them to the header. One thread.
+  GPUHEAP_FN unsigned shorten(unsigned from, unsigned to, unsigned drawn) const {
+    unsigned const old_words = words_for(from), new_words = words_for(to);
+    unsigned crossed = 0;
+    if (old_words != new_words) {
+      // What prepare() wrote for the old end. relaxed: published when the memory is given back, or never looked at.
+      if (from % slots_per_word != 0) at(old_words - 1).store(0, simt::relaxed);
+      unsigned const old_group = (old_words - 1) / words_per_group;
+      bool const same_group = new_words != 0 && (new_words - 1) / words_per_group == old_group;
+      if (!same_group && old_words % words_per_group != 0) group(old_group).store(0, simt::relaxed);
+      if (same_group) {
+        crossed += count_full(new_words - 1, old_words - new_words);
+      } else if (new_words % words_per_group != 0) {
+        crossed += count_full(new_words - 1, words_per_group - new_words % words_per_group);
+      }
+    }
+    // Ends: `w` goes up to the new end.
+    GPUHEAP_NO_UNROLL
+    for (unsigned w = drawn / slots_per_word; w < new_words; ++w) {
+      // Slots never handed out, and the bits behind the new end that are not set yet.
+      word const live = drawn > w * slots_per_word ? simt::low_bits(drawn - w * slots_per_word) : 0;
+      word const unset = all_slots & ~live;
+      if (unset != 0) crossed += give(w, unset).group_crossed;
+    }
+    return crossed;
   }
 };
 

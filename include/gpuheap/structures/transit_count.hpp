@@ -4,6 +4,12 @@
 // Every such move is bracketed by begin() and end(); a search that saw the same quiet() value before and after missed nothing that moved.
 //
 //   word = {moves ever begun : 32, moves under way : 32}
+//
+// Why that is enough. The move takes the thing out of its old place with a releasing read-modify-write after begin(), and puts it into its
+// new place before end(), which releases. Suppose that a search missed it: it found the old place empty. Then it read from the taking or
+// from a later read-modify-write of that place, and its second look, which an acquire fence precedes, sees the begin(). If the first look
+// had seen begin() and end() as well, it acquired the end(), and found the thing in its new place. So either the values differ or the first
+// is not quiet.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -18,12 +24,17 @@ struct transit_count {
 
   word* state = nullptr;
 
-  // acq_rel, all three: a search whose second look still reads its first value is ordered before every later move, and after every earlier
-  // one. A move that began earlier than the second look in the word's order changes the value read, because looks are read-modify-writes
-  // too.
-  GPUHEAP_FN void begin() const { simt::atomic_ref<word>{*state}.fetch_add(begun_one + 1, simt::acq_rel); }
-  GPUHEAP_FN void end() const { simt::atomic_ref<word>{*state}.fetch_sub(1, simt::acq_rel); }
-  [[nodiscard]] GPUHEAP_FN word look() const { return simt::atomic_ref<word>{*state}.fetch_add(0, simt::acq_rel); }
+  // relaxed: the taking that follows releases it.
+  GPUHEAP_FN void begin() const { simt::global_ref<word>{*state}.fetch_add(begun_one + 1, simt::relaxed); }
+  // release: the thing is in its new place.
+  GPUHEAP_FN void end() const { simt::global_ref<word>{*state}.fetch_sub(1, simt::release); }
+  // acquire: pairs with end(). Before a search.
+  [[nodiscard]] GPUHEAP_FN word look() const { return simt::global_ref<word>{*state}.load(simt::acquire); }
+  // After it. The fence makes acquires of all loads of the search.
+  [[nodiscard]] GPUHEAP_FN word look_again() const {
+    simt::fence(simt::acquire);
+    return simt::global_ref<word>{*state}.load(simt::relaxed);
+  }
   // Nothing was under way at that look.
   [[nodiscard]] GPUHEAP_HD static bool quiet(word seen) { return (seen & under_way_mask) == 0; }
 };

@@ -1,132 +1,63 @@
-// The slow paths of malloc and free: fetching the next run, taking back what other classes hold, whole segments, refusing.
+// The slow paths of malloc: waiting for a run, searching before a refusal, taking back what other classes hold.
 //
 // Locks: none. Waits: only for a shard whose run another thread is replacing; that thread does not wait for anyone (see malloc_slow).
 #pragma once
 
-#include <gpuheap/allocators/sharded_runs/runs.hpp>
+#include <gpuheap/allocators/sharded_runs/supply.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
-// What may be tuned. The defaults are measured ones: docs/measurements.md.
-struct tuning {
-  unsigned lg_run_slots = 16;   // a run has at most 2^this slots
-  unsigned guide = 128;         // a fresh run takes at most 1/guide of the free segments
-  unsigned pressure = 4;        // with less than 1/pressure of the segments free, freed slots are reused before fresh segments are bound
-  unsigned rich = 4;            // a listed run is swept if 1/rich of its sampled slots are free
-  unsigned adoption_tries = 6;  // listed runs sampled before a fresh one is taken
+// How far a group's search for memory has come, in one register pair.
+//
+//   bit  0       32      38      42      45
+//        | moves | class | shard | stage | next step
+struct search {
+  enum stage : unsigned { untried, bound, harvested, reclaimed };  // what has been tried in vain for the class
+  enum step : unsigned { draw, wait, harvest, reclaim, refuse };
+
+  uint64_t bits = 0;
+
+  [[nodiscard]] GPUHEAP_HD static constexpr search at(unsigned c, unsigned k) { return {uint64_t{c} << 32 | uint64_t{k} << 38}; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned moves() const { return static_cast<unsigned>(bits); }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned size_class() const { return static_cast<unsigned>(bits >> 32) & 63; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned shard() const { return static_cast<unsigned>(bits >> 38) & 15; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned tried() const { return static_cast<unsigned>(bits >> 42) & 7; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned next() const { return static_cast<unsigned>(bits >> 45) & 7; }
+  [[nodiscard]] GPUHEAP_HD static constexpr search of(unsigned moves, unsigned c, unsigned k, unsigned tried, step next) {
+    return {moves | uint64_t{c} << 32 | uint64_t{k} << 38 | uint64_t{tried} << 42 | uint64_t{next} << 45};
+  }
 };
 
 template <tuning Tuning>
-struct control : runs {
-  // ---- fetching the next run
-
-  // Binds a listed run with many free slots, for a sweep. In a transit.
-  GPUHEAP_FN shard_word adopt_rich(unsigned c, unsigned seed) {
-    shard_word found{};
-    if (!listed_classes().has(c)) return found;
-    unsigned tries = Tuning.adoption_tries;
-    bitmap_tree const listed = list_of(c);
-    for_each_listed(listed, seed, [&](unsigned s) {
-      run_header const h{at.header(s).load(simt::relaxed)};
-      if (h.serves(c) && !h.is_bound()) {
-        if (tries == 0) return true;
-        --tries;
-        unsigned sampled = 1;
-        unsigned const free = at.slots_of(s, c, h.order()).sample(seed >> 8, sampled);
-        if (free * Tuning.rich < sampled) return false;
-      }
-      if (!adopt(listed, c, s)) return false;
-      unsigned const order = run_header{at.header(s).load(simt::relaxed)}.order();
-      found = shard_word::of_run(s, at.run_slots(c, order), order, true);
-      return true;
-    });
-    return found;
-  }
-
-  // The largest order whose run of class c has at most 2^lg slots.
-  [[nodiscard]] GPUHEAP_FN unsigned order_for(unsigned c, unsigned lg) {
-    unsigned order = 0;
-    // Ends: at most max_order steps.
-    GPUHEAP_NO_UNROLL
-    while (order < layout::max_order && at.run_slots(c, order + 1) <= 1u << lg) ++order;
-    return order;
-  }
-
-  // Claims and prepares a fresh run for shard k of class c. In a transit. Empty if no segment is free.
-  GPUHEAP_FN shard_word fresh(unsigned c, unsigned k, shard_word old, unsigned num_free_now, unsigned seed) {
-    unsigned order = order_for(c, Tuning.lg_run_slots);
-    // A shard's first run is one segment, each next one twice as long: a class holds little more than it has used.
-    unsigned const grown = old.has_run() ? old.order() + 1 : 0;
-    if (grown < order) order = grown;
-    unsigned const guided = num_free_now / Tuning.guide;
-    unsigned const most = guided != 0 ? simt::highest_bit(guided) : 0;
-    if (most < order) order = most;
-    segment_map::claim const got = segments().claim_block(order, seed);
-    if (got.first == segment_map::none) return {};
-    // relaxed stores: published by the exchange of the shard word.
-    uint64_t const generation = run_header{at.header(got.first).load(simt::relaxed)}.generation() + 1;
-    at.header(got.first).store(run_header::fresh_slots(c, got.order, generation).bits, simt::relaxed);
-    segment_tag::word const tag = segment_tag::of_slots(c, got.order, k, true).bits;
-    // Ends: one pass per segment.
-    GPUHEAP_NO_UNROLL
-    for (unsigned i = 0; i < 1u << got.order; ++i) at.tag(got.first + i).store(tag, simt::relaxed);
-    return shard_word::of_run(got.first, at.run_slots(c, got.order), got.order, false);
-  }
-
-  // The duty of the draw that found shard k of class c idle or reached its end: puts the next run there, or none. One thread; waits for
-  // nobody. The next run comes with its first `wanted` slots drawn for the caller's group: whoever fetches a run has memory from it,
-  // however soon another class takes the rest back. Returns the run as drawn at 0.
-  GPUHEAP_COLD shard_word replace(unsigned c, unsigned k, shard_word old, unsigned wanted) {
-    unsigned const seed = (simt::global_warp() + k) * 0x9e3779b9u >> 7;
-    moves().begin();
-    unsigned const free = segments().free_hint();
-    bool const pressed = free < at.num_segments / Tuning.pressure;
-    shard_word next{};
-    if (pressed) next = adopt_rich(c, seed);
-    if (!next.has_run()) next = fresh(c, k, old, free, seed);
-    if (!next.has_run() && !pressed) next = adopt_rich(c, seed);
-    bool const used_up = next.has_run() && wanted >= next.num_slots();
-    if (used_up && next.is_sweep()) moves().begin();  // ended by account()
-    // acq_rel: publishes the run's header and tags to those who draw; acquires the draws for retire_fresh.
-    at.shard(c, k).exchange(next.has_run() && !used_up ? next.bits + wanted : 0, simt::acq_rel);
-    if (next.has_run() && !used_up) bound_classes().add(c);
-    if (old.has_run() && !old.is_sweep()) retire_fresh(old.segment());
-    if (used_up && !next.is_sweep()) retire_fresh(next.segment());
-    moves().end();
-    return next;
-  }
+struct control : supply<Tuning> {
+  using runs::account;
+  using runs::at;
+  using runs::bound_classes;
+  using runs::listed_classes;
+  using runs::moves;
+  using runs::segments;
 
   // ---- taking back what a class holds
 
-  // Whether no slot of a shard's run is live: those drawn from a fresh run, or all of a swept one, are free. A hint.
-  [[nodiscard]] GPUHEAP_FN bool nothing_live(shard_word w, unsigned c) {
-    slot_map const map = at.slots_of(w.segment(), c, w.order());
-    unsigned const drawn = w.is_sweep() ? w.num_slots() : w.next();
-    // Ends: one pass per word of the drawn slots.
-    GPUHEAP_NO_UNROLL
-    for (unsigned slot = 0, i = 0; slot < drawn; slot += slot_map::slots_per_word, ++i) {
-      uint64_t const whole = simt::low_bits(drawn - slot < slot_map::slots_per_word ? drawn - slot : slot_map::slots_per_word);
-      if ((map.at(i).load(simt::relaxed) & whole) != whole) return false;
-    }
-    return true;
-  }
-
-  // Empties shard k of class c if its run has no live slot: the run's segments become free. One thread. True if it was done.
+  // Takes the unused end of the run of shard k of class c from it: whole pages or segments that no draw has reached. The rest is listed.
+  // One thread. True if memory was gained.
   GPUHEAP_FN bool close(unsigned c, unsigned k) {
     uint64_t seen = at.shard(c, k).load(simt::acquire);
     // Ends: a failed exchange means that others drew, and a run has a bounded number of slots; or the run was replaced, which is their
     // progress.
     GPUHEAP_NO_UNROLL
-    while (shard_word{seen}.has_room() && nothing_live(shard_word{seen}, c)) {
+    while (shard_word{seen}.has_room()) {
+      shard_word const w{seen};
+      // relaxed: a guess, whatever run this is by now.
+      run_header const h{at.header(w.page()).load(simt::relaxed)};
+      if ((w.is_sweep() || units_drawn(w, h, c) == h.length()) && !nothing_live(w)) return false;
       moves().begin();
       // Only a shard with room may be emptied: past its end it belongs to the thread that replaces it. acq_rel: as in replace().
       if (at.shard(c, k).compare_exchange(seen, 0, simt::acq_rel, simt::acquire)) {
-        shard_word const w{seen};
         if (w.is_sweep()) {
-          account(w.segment(), w.num_slots() - w.next(), w.num_slots());  // ends the transit, now or when the last group has accounted
+          account(w.page(), w.num_slots() - w.next(), w.num_slots());  // ends the transit, now or when the last group has accounted
         } else {
-          give_back(w, c);
-          retire_fresh(w.segment());
+          shorten(w, c);
           moves().end();
         }
         return true;
@@ -136,17 +67,47 @@ struct control : runs {
     return false;
   }
 
-  // Marks the slots of a closed fresh run that were never handed out as free.
-  GPUHEAP_FN void give_back(shard_word w, unsigned c) {
-    slot_map const map = at.slots_of(w.segment(), c, w.order());
-    // Ends: `slot` moves on to the next word.
+  // Whether no slot of a shard's run is live: those drawn from a fresh run, or all of a swept one, are free. A hint.
+  [[nodiscard]] GPUHEAP_FN bool nothing_live(shard_word w) {
+    slot_map const map = at.slots_of(w.page());
+    unsigned const drawn = w.is_sweep() ? w.num_slots() : w.next();
+    // Ends: one pass per word of the drawn slots.
     GPUHEAP_NO_UNROLL
-    for (unsigned slot = w.next(); slot < w.num_slots();) {
-      unsigned const i = slot / slot_map::slots_per_word;
-      uint64_t const rest = map.full(i) & ~simt::low_bits(slot % slot_map::slots_per_word);
-      if (map.give(i, rest).group_crossed) at.header(w.segment()).fetch_add(run_header::full_one, simt::acq_rel);
-      slot = (i + 1) * slot_map::slots_per_word;
+    for (unsigned i = 0; i < slot_map::words_for(drawn); ++i) {
+      uint64_t const whole = slot_map::slots_in(i, drawn);
+      if ((map.at(i).load(simt::relaxed) & whole) != whole) return false;
     }
+    return true;
+  }
+
+  // Units of the fresh run in w that have a slot handed out; at least one.
+  [[nodiscard]] GPUHEAP_FN unsigned units_drawn(shard_word w, run_header h, unsigned c) {
+    unsigned const drawn = w.next() == 0 ? 1 : w.next();
+    return static_cast<unsigned>((uint64_t{drawn} * size_classes::slot_bytes(c) - 1) >> at.unit_shift(h.of_segments())) + 1;
+  }
+
+  // Cuts a fresh run that has left its shard down to the units that it has used, gives the others back, marks the slots that are left and
+  // were never handed out as free, and unbinds the run. In a transit.
+  GPUHEAP_FN void shorten(shard_word w, unsigned c) {
+    unsigned const page = w.page();
+    // relaxed: bound by this thread alone now, so class and length stay.
+    run_header const h{at.header(page).load(simt::relaxed)};
+    unsigned const length = h.length(), kept = units_drawn(w, h, c);
+    unsigned const to = at.run_slots(c, kept, h.of_segments());
+    // acq_rel: a free that counts from here on finds the new length in the header. Still bound: nobody ends the run.
+    if (kept != length) at.header(page).fetch_sub((length - kept) * run_header::length_one, simt::acq_rel);
+    unsigned const crossed = at.slots_of(page).shorten(w.num_slots(), to, w.next());
+    if (crossed != 0) at.header(page).fetch_add(crossed * run_header::full_one, simt::acq_rel);
+    if (kept != length) {
+      run_tag::word tag = run_tag::of_slots(c, kept, 0, false).bits;
+      // Ends: one pass per unit. relaxed: a rightful free reads either.
+      GPUHEAP_NO_UNROLL
+      for (unsigned i = 0; i < kept; ++i, tag += run_tag::one_further) at.unit_tag(page, h.of_segments(), i).store(tag, simt::relaxed);
+      this->wipe_tags(page, h.of_segments(), kept, length, 1);
+      unsigned const first = page + (h.of_segments() ? kept << at.lg_pages : kept);
+      this->give_memory_back(first, length - kept, h.of_segments(), c);
+    }
+    this->unbind(page, run_header::bound);
   }
 
   [[nodiscard]] GPUHEAP_FN bool holds_a_run(unsigned c) {
@@ -158,17 +119,20 @@ struct control : runs {
     return false;
   }
 
-  // Closes what every class but `c` holds without using it, lane by lane. All lanes of the group call. True if anything was taken back.
-  GPUHEAP_FN bool reclaim(warp_group g, unsigned c) {
+  // Closes what every class but `c` holds without using it, lane by lane. All lanes of the group `mask` call. True if anything was taken
+  // back.
+  GPUHEAP_COLD bool reclaim(lane_mask mask, unsigned c) {
+    warp_group const g{mask};
     bool any = false;
+    uint64_t const own = c < size_classes::count ? uint64_t{1} << c : 0;
     // Ends: one pass per class.
     GPUHEAP_NO_UNROLL
-    for (uint64_t classes = g.from_leader(bound_classes().load()) & ~(uint64_t{1} << c); classes != 0; classes &= classes - 1) {
+    for (uint64_t classes = g.from_leader(bound_classes().load()) & ~own; classes != 0; classes &= classes - 1) {
       unsigned const other = simt::lowest_bit(classes);
       // Ends: one pass per shard.
       GPUHEAP_NO_UNROLL
       for (unsigned k = g.rank(); k < at.num_shards(); k += g.size()) any |= close(other, k);
-      simt::sync_warp(g.mask);
+      simt::sync_warp(mask);
       if (g.leads() && !holds_a_run(other)) {
         moves().begin();
         bound_classes().drop(other);
@@ -176,56 +140,87 @@ struct control : runs {
         moves().end();
       }
     }
-    return simt::any_of(g.mask, any);
+    return simt::any_of(mask, any);
   }
 
   // ---- malloc, out of line
 
-  enum class look { draw, wait, dry };
-
   // Looks for a shard of class c with room, from k on; k receives it.
-  GPUHEAP_FN look look_for_room(unsigned c, unsigned& k) {
+  GPUHEAP_FN search::step look_for_room(unsigned c, unsigned& k, bool& idle) {
     bool being_replaced = false;
+    idle = false;
     unsigned const mask = at.num_shards() - 1;
     // Ends: one pass per shard.
     GPUHEAP_NO_UNROLL
     for (unsigned i = 0; i <= mask; ++i) {
-      // relaxed: the draw acquires.
+      // relaxed: the draw acquires; and see class_set::load.
       shard_word const w{at.shard(c, (k + i) & mask).load(simt::relaxed)};
       if (w.has_room()) {
         k = (k + i) & mask;
-        return look::draw;
+        return search::draw;
       }
       being_replaced |= !w.is_idle();
     }
-    return being_replaced ? look::wait : look::dry;
+    idle = !being_replaced;
+    return search::wait;
   }
 
-  // The slots of group `g` that drew `drawn`, which has room. Each lane gets a pointer or nullptr.
-  GPUHEAP_FN void* serve(warp_group g, shard_word drawn, unsigned c) {
-    if (drawn.is_sweep()) return sweep(g, drawn, c);
-    unsigned const slot = drawn.next() + g.rank();
-    return slot < drawn.num_slots() ? at.address(drawn.segment(), slot, c) : nullptr;
+  // The next step of a group that wants a slot of class c0, after a draw in vain. One thread, the group's leader.
+  GPUHEAP_COLD uint64_t search_on(unsigned c0, uint64_t state) {
+    search const s{state};
+    unsigned c = s.size_class(), k = s.shard(), tried = s.tried(), seen = s.moves();
+    // The own shard first, without a look at others': it is being replaced, most likely. Ends: after so many looks.
+    GPUHEAP_NO_UNROLL
+    for (unsigned looks = 0; looks < Tuning.looks; ++looks) {
+      shard_word const w{at.shard(c, k).load(simt::relaxed)};
+      if (w.has_room()) return search::of(seen, c, k, tried, search::draw).bits;
+      if (w.is_idle()) break;
+      simt::back_off{}.wait();
+    }
+    // Ends: `tried` goes up for a class, then the class does.
+    GPUHEAP_NO_UNROLL
+    for (;;) {
+      if (c == c0 && tried == search::untried) {
+        uint64_t const now = moves().look();
+        // Under way: no refusal follows from this look. The number of moves begun before this one never comes again.
+        seen = static_cast<unsigned>(now >> 32) - (transit_count::quiet(now) ? 0 : 1);
+      }
+      bool idle = false;
+      search::step const room = look_for_room(c, k, idle);
+      if (!idle) return search::of(seen, c, k, tried, room).bits;
+      bool const listed = listed_classes().has(c);
+      if (tried == search::untried) {
+        // A draw from an idle shard fetches a run.
+        if (listed || (c == c0 && segments().maybe_any())) return search::of(seen, c, k, search::bound, search::draw).bits;
+        tried = search::bound;
+      }
+      if (tried == search::bound) {
+        if (listed) return search::of(seen, c, k, search::harvested, search::harvest).bits;
+        tried = search::harvested;
+      }
+      if (tried == search::harvested && c == c0) return search::of(seen, c, k, search::reclaimed, search::reclaim).bits;
+      // The next larger class that may have something.
+      uint64_t const above = c + 1 < at.num_classes ? ~simt::low_bits(c + 1) : 0;
+      uint64_t const may = (bound_classes().load() | listed_classes().load()) & above;
+      if (may == 0) break;
+      c = simt::lowest_bit(may);
+      tried = search::untried;
+    }
+    uint64_t const now = moves().look_again();
+    bool const missed_nothing = static_cast<unsigned>(now >> 32) == seen && transit_count::quiet(now);
+    return search::of(0, c0, k, search::untried, missed_nothing ? search::refuse : search::wait).bits;
   }
 
-  // How far a group's search for memory has come. The same in all its lanes.
-  struct search {
-    bool counted = false;  // `moves_seen` is set: the search has begun
-    bool tried_bind = false, harvested = false, reclaimed = false;
-    uint64_t moves_seen = 0;
-  };
-
-  // The lanes of `here`, in groups `g` of equal class c0, of which lane leaders drew `drawn` from shard k. Serves or refuses them all.
+  // The lanes of `here`, in groups `group` of equal class c0, of which lane leaders drew `drawn` from shard k. Serves or refuses them all.
   //
-  // The warp goes through the loop together: each pass first does every duty that its draws brought, then serves, then takes ONE look per
+  // The warp goes through the loop together: each pass first does every duty that its draws brought, then serves, then takes ONE step per
   // group. So no lane waits while another lane of its warp has a duty, and a lane of the same warp that is elsewhere is not waited for.
   GPUHEAP_COLD void* malloc_slow(lane_mask here, lane_mask group, unsigned c0, unsigned k, uint64_t drawn_bits) {
     warp_group g{group};
     shard_word drawn{drawn_bits};
     bool has_draw = true;
     void* result = nullptr;
-    unsigned c = c0;
-    search s;
+    search s = search::at(c0, k);
     simt::back_off pause;
     // Ends: a pass serves a lane, or moves a group's search one stage on, or waits for a replacement by another thread (which waits for
     // nobody), or starts the search again because another thread moved something meanwhile. A move serves its thread (replace, harvest), or
@@ -233,6 +228,7 @@ struct control : runs {
     GPUHEAP_NO_UNROLL
     for (;;) {
       if (g.mask != 0 && has_draw) {
+        unsigned const c = s.size_class();
         bool const duty = drawn.duty_of(g.size());
         // A sweep that leaves its shard is in transit until its last group has accounted: account() ends what begins here.
         if (duty && drawn.is_sweep() && g.leads()) moves().begin();
@@ -240,7 +236,7 @@ struct control : runs {
         if (duty) {
           warp_group const rest{simt::ballot(g.mask, result == nullptr)};
           uint64_t bits = 0;
-          if (g.leads()) bits = replace(c, k, drawn, rest.size()).bits;
+          if (g.leads()) bits = this->replace(c, s.shard(), drawn.bits, rest.size(), g.size());
           shard_word const next{g.from_leader(bits)};
           if (result == nullptr && next.has_run()) result = serve(rest, next, c);
         }
@@ -252,66 +248,79 @@ struct control : runs {
       g.mask = result == nullptr ? g.mask & left : 0;
       has_draw = false;
       if (g.mask != 0) {
-        look seen = look::dry;
-        if (g.leads()) seen = look_for_room(c, k);
-        seen = static_cast<look>(g.from_leader(static_cast<unsigned>(seen)));
-        k = g.from_leader(k);
-        if (seen == look::wait) pause.wait();
-        if (seen == look::dry) {
-          if (search_on(g, s, c0, c, result, has_draw)) g.mask = 0;  // refused
-          if (!s.counted) pause.wait();                              // starts again
-        }
-        if (seen == look::draw || has_draw) {
+        uint64_t next = 0;
+        if (g.leads()) next = search_on(c0, s.bits);
+        s.bits = g.from_leader(next);
+        unsigned const step = s.next();
+        if (step == search::draw) {
           has_draw = true;
           uint64_t bits = 0;
           // acquire: pairs with the exchange in replace().
-          if (g.leads()) bits = at.shard(c, k).fetch_add(g.size(), simt::acquire);
+          if (g.leads()) bits = at.shard(s.size_class(), s.shard()).fetch_add(g.size(), simt::dependent);
           drawn.bits = g.from_leader(bits);
+        } else if (step == search::wait) {
+          pause.wait();
+        } else if (step == search::harvest) {
+          result = this->harvest(g.mask, s.size_class(), warp_hash() >> 7);
+        } else if (step == search::reclaim) {
+          if (reclaim(g.mask, c0)) s = search::at(c0, s.shard());
+        } else {
+          g.mask = 0;  // refused
         }
       }
     }
   }
 
-  // One stage of the search of a group that found every shard of class c idle. True: nothing fits, refuse. `draw`: draw from an idle shard,
-  // which fetches a run.
-  GPUHEAP_FN bool search_on(warp_group g, search& s, unsigned c0, unsigned& c, void*& result, bool& draw) {
-    if (!s.counted) {
-      s.counted = true;
-      s.moves_seen = g.from_leader(g.leads() ? moves().look() : 0);
+  // The slots of group `g` that drew `drawn`, which has room. Each lane gets a pointer or nullptr.
+  GPUHEAP_FN void* serve(warp_group g, shard_word drawn, unsigned c) {
+    if (drawn.is_sweep()) return this->sweep(g.mask, drawn.bits, c);
+    unsigned const slot = drawn.next() + g.rank();
+    return slot < drawn.num_slots() ? at.address(drawn.page(), slot, c) : nullptr;
+  }
+
+  // ---- free, out of line
+
+  // Some lanes of `here` freed a slot that was free already, or one that was never handed out. All lanes of `here` call, each with its own
+  // heap's words; lanes with `acts` set the bits `mask` and found `before`. Returns each lane's status, and `took_back` for a lane whose
+  // word is not complete after all.
+  //
+  // The bits of slots never handed out are taken back. Should such a slot have been drawn and freed rightfully in between, that free was
+  // told that it came second, and the slot is lost until the run ends: the price of a free that checks without a trip of its own.
+  static constexpr unsigned took_back = 1u << 8;
+  GPUHEAP_COLD unsigned free_wrong(lane_mask here, layout::place at_slot, bool acts, uint64_t mask, uint64_t before, bool undrawn,
+                                   free_status status) {
+    slot_map const map = at.slots_of(at_slot.page);
+    unsigned const w = at_slot.slot / slot_map::slots_per_word;
+    uint64_t const word = at_slot.exact ? reinterpret_cast<uint64_t>(map.words + w) : 0;
+    uint64_t const bit = uint64_t{1} << (at_slot.slot % slot_map::slots_per_word);
+    // Each lane looks for the one that acted for its slot, and that one for the slots to take back.
+    uint64_t back = 0;
+    // Ends: one pass per lane.
+    GPUHEAP_NO_UNROLL
+    for (lane_mask rest = here; rest != 0; rest &= rest - 1) {
+      unsigned const lane = simt::lowest_bit(rest);
+      bool const acted = simt::shuffle(here, static_cast<unsigned>(acts), lane) != 0;
+      uint64_t const its_word = simt::shuffle(here, word, lane), its_mask = simt::shuffle(here, mask, lane);
+      uint64_t const its_before = simt::shuffle(here, before, lane), its_bit = simt::shuffle(here, bit, lane);
+      bool const its_undrawn = simt::shuffle(here, static_cast<unsigned>(undrawn), lane) != 0;
+      // For a slot freed by two lanes of the warp, each acted alone.
+      bool const mine =
+          acted && word != 0 && its_word == word && (its_mask & bit) != 0 && (!acts || simt::lane_id() == lane || mask != bit);
+      if (mine && (its_before & bit) != 0) status = free_status::double_free;
+      if (acts && its_undrawn && its_word == word && (mask & its_bit) != 0 && (before & its_bit) == 0) back |= its_bit;
     }
-    bool const listed = g.from_leader(static_cast<unsigned>(listed_classes().has(c))) != 0;
-    if (!s.tried_bind) {
-      s.tried_bind = true;
-      draw = listed || g.from_leader(static_cast<unsigned>(segments().tree.maybe_any())) != 0;
-      if (draw) return false;
+    if (undrawn) status = free_status::foreign;
+    if (back == 0) return static_cast<unsigned>(status);
+    uint64_t got = 0;
+    auto const change = map.take_mask(w, back, got);
+    bool const was_full = (change.before & slot_map::all_slots) == slot_map::all_slots;
+    if (was_full && slot_map::completes(before, mask)) {
+      // These bits had completed the word, which nobody has counted, and take_mask() has counted it off.
+      (void)map.count_full(w);
+    } else if (change.group_crossed) {
+      at.header(at_slot.page).fetch_sub(run_header::full_one, simt::acq_rel);
     }
-    if (!s.harvested) {
-      s.harvested = true;
-      if (listed) {
-        result = harvest(g, c, simt::global_warp() * 0x9e3779b9u >> 7);
-        return false;
-      }
-    }
-    if (!s.reclaimed) {
-      s.reclaimed = true;
-      if (reclaim(g, c0)) {
-        s.tried_bind = false;
-        return false;
-      }
-    }
-    // The next larger class that may have something.
-    uint64_t const above = c + 1 < at.num_classes ? ~simt::low_bits(c + 1) : 0;
-    uint64_t const may = g.from_leader(bound_classes().load() | listed_classes().load()) & above;
-    if (may != 0) {
-      c = simt::lowest_bit(may);
-      s.tried_bind = s.harvested = false;
-      return false;
-    }
-    c = c0;
-    uint64_t const now = g.from_leader(g.leads() ? moves().look() : 0);
-    if (now == s.moves_seen && transit_count::quiet(now)) return true;
-    s = search{};
-    return false;
+    return static_cast<unsigned>(status) | took_back;
   }
 
   // ---- whole segments
@@ -319,7 +328,7 @@ struct control : runs {
   // One allocation of `n` segments, the first of which is aligned to `alignment` segments. One thread; nullptr if nothing fits.
   GPUHEAP_COLD void* malloc_large(uint64_t n, unsigned alignment) {
     if (n > at.num_segments) return nullptr;
-    unsigned const phase = static_cast<unsigned>(reinterpret_cast<simt::uintptr_t>(at.base) >> at.segment_shift) & (alignment - 1);
+    unsigned const phase = static_cast<unsigned>(reinterpret_cast<simt::uintptr_t>(at.base) >> at.segment_shift()) & (alignment - 1);
     simt::back_off pause;
     // Ends: a pass succeeds, or takes something back, or saw another warp's move (its progress), or refuses. A search that finds nothing is
     // no move, so threads that are all about to be refused do not keep each other searching.
@@ -328,37 +337,32 @@ struct control : runs {
       uint64_t const before = moves().look();
       unsigned const s = segments().claim_span(static_cast<unsigned>(n), alignment, phase, moves());
       if (s != segment_map::none) {
-        uint64_t const generation = run_header{at.header(s).load(simt::relaxed)}.generation() + 1;
+        unsigned const page = s << at.lg_pages;
+        uint64_t const generation = run_header{at.header(page).load(simt::relaxed)}.generation() + 1;
         // relaxed: the pointer reaches another thread only through the caller's own synchronisation.
-        at.header(s).store(run_header::fresh_large(static_cast<unsigned>(n), generation).bits, simt::relaxed);
-        tag_large(s, static_cast<unsigned>(n), segment_tag::large_head, segment_tag::large_body);
-        return at.address(s, 0, 0);
+        at.header(page).store(run_header::fresh_large(static_cast<unsigned>(n), generation).bits, simt::relaxed);
+        at.segment_tag(s).store(run_tag::large_head, simt::relaxed);
+        return at.address(page, 0, 0);
       }
-      if (reclaim(warp_group{lane_mask{1} << simt::lane_id()}, size_classes::count)) continue;
-      if (transit_count::quiet(before) && moves().look() == before) return nullptr;
+      if (reclaim(lane_mask{1} << simt::lane_id(), size_classes::count)) continue;
+      if (transit_count::quiet(before) && moves().look_again() == before) return nullptr;
       pause.wait();
     }
   }
 
   // Frees the large allocation whose head is segment s. False: it was freed already.
   GPUHEAP_COLD bool free_large(unsigned s) {
-    // acquire: pairs with nothing but the header's own history; the caller's pointer carries the order.
-    uint64_t seen = at.header(s).load(simt::acquire);
+    unsigned const page = s << at.lg_pages;
+    uint64_t seen = at.header(page).load(simt::relaxed);
     if (!run_header{seen}.is_large()) return false;
     unsigned const n = run_header{seen}.large_segments();
     // acq_rel: of several frees of the same pointer, one wins.
-    if (!at.header(s).compare_exchange(seen, run_header::unused(run_header{seen}.generation()).bits, simt::acq_rel, simt::relaxed))
+    if (!at.header(page).compare_exchange(seen, run_header::unused(run_header{seen}.generation()).bits, simt::acq_rel, simt::relaxed))
       return false;
-    tag_large(s, n, 0, 0);
-    segments().release_span(s, n);
+    // relaxed: before release_segments()'s release.
+    at.segment_tag(s).store(0, simt::relaxed);
+    segments().release_segments(s, n);
     return true;
-  }
-
-  GPUHEAP_FN void tag_large(unsigned s, unsigned n, segment_tag::word head, segment_tag::word body) {
-    at.tag(s).store(head, simt::relaxed);
-    // Ends: one pass per segment. relaxed: as for the header, or before release_span's release.
-    GPUHEAP_NO_UNROLL
-    for (unsigned i = 1; i < n; ++i) at.tag(s + i).store(body, simt::relaxed);
   }
 };
 

@@ -1,10 +1,10 @@
 // Where everything of a sharded-runs heap lies in its region, and the arithmetic from an address to its slot and back.
 //
-//   region: | control | headers | tags | trees | group counts | slot words | shard words | (to a segment boundary) | segment 0 | segment 1
-//   | ...
+//   region: | control | shard words | tags | trees | pages | headers | group counts | slot words | (to a segment boundary) | segment 0 |
+//   ...
 //
-// The metadata is about 1 % of the region: a bit per 16 bytes and little else. Segments are 2 MiB from 8 GiB up and a 4096th of the region,
-// rounded to a power of two, below; at least 16 KiB.
+// The metadata is about 1 % of the region: a bit per 16 bytes and little else. A segment is a 4096th of the region, rounded to a power of
+// two, at least 16 KiB and at most 32 MiB; a page is a 64th of it, at least 4 KiB. In 8 GiB: 2 MiB and 32 KiB.
 #pragma once
 
 #include <gpuheap/memory/region.hpp>
@@ -21,7 +21,7 @@ using simt::uint32_t;
 using simt::uint64_t;
 using structures::bitmap_tree;
 using structures::run_header;
-using structures::segment_tag;
+using structures::run_tag;
 using structures::shard_word;
 using structures::slot_map;
 namespace size_classes = structures::size_classes;
@@ -29,88 +29,127 @@ namespace size_classes = structures::size_classes;
 // Plain data, trivially copyable; the same in every kernel and in the control block. All pointers are into the region.
 struct layout {
   static constexpr unsigned max_lg_shards = 4;
-  static constexpr unsigned min_segment_shift = 14, max_segment_shift = 21;
-  static constexpr unsigned max_order = 6;
+  static constexpr unsigned min_page_shift = 12, min_segment_shift = 14, max_segment_shift = 25, max_lg_pages = 6;
 
   char* base = nullptr;  // segment 0; aligned to a segment
   uint64_t* shards = nullptr;
-  segment_tag::word* tags = nullptr;
-  uint64_t* headers = nullptr;
+  run_tag::word* segment_tags = nullptr;
+  run_tag::word* page_tags = nullptr;
   uint64_t* words = nullptr;
   unsigned* groups = nullptr;
-  uint64_t* trees = nullptr;  // leaves and summaries: tree 0 is the free segments, tree 1 + c lists the runs of class c
-  unsigned num_segments = 0;
-  unsigned segment_shift = 0;
+  uint64_t* headers = nullptr;
+  uint64_t* pages = nullptr;
+  uint64_t* trees = nullptr;  // whole segments, broken segments, then the listed runs of each class
+  unsigned num_segments = 0;  // that there is room for
+  unsigned page_shift = 0;
+  unsigned lg_pages = 0;  // pages of a segment
   unsigned lg_shards = 0;
   unsigned num_classes = 0;
-  unsigned num_leaves = 0;
+  unsigned words_per_page = 0;
+  unsigned groups_per_page = 0;
   unsigned shard_stride = 1;   // in words of 8 bytes: 1 KiB on large heaps, so that shards lie in different slices of the L2
-  unsigned header_stride = 1;  // likewise, 512 bytes
+  unsigned header_stride = 1;  // in words of 8 bytes
   unsigned group_stride = 1;   // in counts of 4 bytes
-  unsigned leaf_stride = 1;    // in words of 8 bytes
+  unsigned leaf_stride = 1;    // of the tree of whole segments, in words of 8 bytes
 
-  [[nodiscard]] GPUHEAP_HD size_t segment_bytes() const { return size_t{1} << segment_shift; }
+  [[nodiscard]] GPUHEAP_HD unsigned segment_shift() const { return page_shift + lg_pages; }
+  [[nodiscard]] GPUHEAP_HD size_t segment_bytes() const { return size_t{1} << segment_shift(); }
+  [[nodiscard]] GPUHEAP_HD size_t page_bytes() const { return size_t{1} << page_shift; }
+  [[nodiscard]] GPUHEAP_HD unsigned num_pages() const { return num_segments << lg_pages; }
   [[nodiscard]] GPUHEAP_HD unsigned num_shards() const { return 1u << lg_shards; }
-  [[nodiscard]] GPUHEAP_HD size_t heap_bytes() const { return size_t{num_segments} << segment_shift; }
+  [[nodiscard]] GPUHEAP_HD size_t heap_bytes() const { return size_t{num_segments} << segment_shift(); }
   // The largest request served from slots; larger ones take whole segments.
   [[nodiscard]] GPUHEAP_HD uint32_t largest_slot() const { return size_classes::slot_bytes(num_classes - 1); }
 
-  // ---- sizes of the arrays, fixed by the segment size
-  [[nodiscard]] GPUHEAP_HD unsigned words_per_segment() const { return slot_map::words_for(1u << (segment_shift - 4)); }
-  [[nodiscard]] GPUHEAP_HD unsigned groups_per_segment() const { return slot_map::groups_for(words_per_segment()); }
-  [[nodiscard]] GPUHEAP_HD unsigned tree_words() const { return num_leaves * leaf_stride + bitmap_tree::summaries_for(num_leaves); }
-
   // ---- runs
-  // Slots of class c in a run of 2^order segments.
-  [[nodiscard]] GPUHEAP_HD unsigned run_slots(unsigned c, unsigned order) const {
-    return size_classes::slot_of(c, 1u << (segment_shift + order));
+  // log2 bytes of what a run's length counts.
+  [[nodiscard]] GPUHEAP_HD unsigned unit_shift(bool of_segments) const { return of_segments ? segment_shift() : page_shift; }
+  // Slots of class c in a run of `length` units.
+  [[nodiscard]] GPUHEAP_HD unsigned run_slots(unsigned c, unsigned length, bool of_segments) const {
+    unsigned const slots = size_classes::slot_of(c, length << unit_shift(of_segments));
+    return slots < shard_word::max_slots ? slots : shard_word::max_slots;
   }
-  [[nodiscard]] GPUHEAP_HD slot_map slots_of(unsigned first_segment, unsigned c, unsigned order) const {
-    return {words + size_t{first_segment} * words_per_segment(), groups + size_t{first_segment} * groups_per_segment() * group_stride,
-            group_stride, run_slots(c, order)};
+  [[nodiscard]] GPUHEAP_HD unsigned run_slots(run_header h) const { return run_slots(h.size_class(), h.length(), h.of_segments()); }
+  // The longest run of segments: at most 1 GiB.
+  [[nodiscard]] GPUHEAP_HD unsigned max_run_segments() const {
+    unsigned const fit = 1u << (30 - segment_shift());
+    return fit < run_header::max_length ? fit : run_header::max_length;
   }
-  [[nodiscard]] GPUHEAP_HD void* address(unsigned first_segment, unsigned slot, unsigned c) const {
-    return base + (size_t{first_segment} << segment_shift) + size_t{slot} * size_classes::slot_bytes(c);
+  [[nodiscard]] GPUHEAP_HD slot_map slots_of(unsigned page) const {
+    return {words + size_t{page} * words_per_page, groups + size_t{page} * groups_per_page * group_stride, group_stride};
+  }
+  [[nodiscard]] GPUHEAP_HD void* address(unsigned page, unsigned slot, unsigned c) const {
+    return base + (size_t{page} << page_shift) + size_t{slot} * size_classes::slot_bytes(c);
   }
 
   // ---- shared words
-  [[nodiscard]] GPUHEAP_FN simt::atomic_ref<uint64_t> shard(unsigned c, unsigned k) const {
-    return simt::atomic_ref<uint64_t>{shards[size_t{(c << lg_shards) + k} * shard_stride]};
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<uint64_t> shard(unsigned c, unsigned k) const {
+    return simt::global_ref<uint64_t>{shards[size_t{(c << lg_shards) + k} * shard_stride]};
   }
-  [[nodiscard]] GPUHEAP_FN simt::atomic_ref<uint64_t> header(unsigned segment) const {
-    return simt::atomic_ref<uint64_t>{headers[size_t{segment} * header_stride]};
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<uint64_t> header(unsigned page) const {
+    return simt::global_ref<uint64_t>{headers[size_t{page} * header_stride]};
   }
-  [[nodiscard]] GPUHEAP_FN simt::atomic_ref<segment_tag::word> tag(unsigned segment) const {
-    return simt::atomic_ref<segment_tag::word>{tags[segment]};
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<run_tag::word> segment_tag(unsigned s) const {
+    return simt::global_ref<run_tag::word>{segment_tags[s]};
   }
-  [[nodiscard]] GPUHEAP_HD bitmap_tree tree(unsigned i) const {
-    uint64_t* const at = trees + size_t{i} * tree_words();
-    return {at, at + size_t{num_leaves} * leaf_stride, num_leaves, leaf_stride};
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<run_tag::word> page_tag(unsigned page) const {
+    return simt::global_ref<run_tag::word>{page_tags[page]};
+  }
+  // The tag of the i-th unit of the run that begins at `page`.
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<run_tag::word> unit_tag(unsigned page, bool of_segments, unsigned i) const {
+    return of_segments ? segment_tag((page >> lg_pages) + i) : page_tag(page + i);
+  }
+
+  // ---- trees
+  [[nodiscard]] GPUHEAP_HD unsigned segment_leaves() const { return bitmap_tree::leaves_for(num_segments); }
+  [[nodiscard]] GPUHEAP_HD unsigned page_leaves() const { return bitmap_tree::leaves_for(num_pages()); }
+  [[nodiscard]] GPUHEAP_HD unsigned whole_words() const { return bitmap_tree::words_for(segment_leaves(), leaf_stride); }
+  [[nodiscard]] GPUHEAP_HD unsigned broken_words() const { return bitmap_tree::words_for(segment_leaves(), 1); }
+  [[nodiscard]] GPUHEAP_HD unsigned list_words() const { return bitmap_tree::words_for(page_leaves(), 1); }
+  [[nodiscard]] GPUHEAP_HD size_t tree_words() const { return whole_words() + broken_words() + size_t{num_classes} * list_words(); }
+  [[nodiscard]] GPUHEAP_HD bitmap_tree whole_tree() const { return bitmap_tree::over(trees, segment_leaves(), leaf_stride); }
+  [[nodiscard]] GPUHEAP_HD bitmap_tree broken_tree() const { return bitmap_tree::over(trees + whole_words(), segment_leaves(), 1); }
+  // The pages at which listed runs of class c begin.
+  [[nodiscard]] GPUHEAP_HD bitmap_tree list_tree(unsigned c) const {
+    return bitmap_tree::over(trees + whole_words() + broken_words() + size_t{c} * list_words(), page_leaves(), 1);
   }
 
   // ---- from an address
   struct place {
-    unsigned segment = 0;  // the run's first
+    unsigned page = 0;  // the run's first
     unsigned slot = 0;
-    unsigned size_class = 0;
-    unsigned order = 0;
-    segment_tag tag{};
+    run_tag tag{};
     bool exact = false;  // the address is the start of a slot that the run has
   };
-  // The segment that `p` lies in; num_segments or more if p is not in the heap.
-  [[nodiscard]] GPUHEAP_HD size_t segment_of(void const* p) const {
-    return static_cast<size_t>(static_cast<char const*>(p) - base) >> segment_shift;
+  // The page that `p` lies in; num_pages() or more if p is not in the heap.
+  [[nodiscard]] GPUHEAP_HD size_t page_of(void const* p) const {
+    return static_cast<size_t>(static_cast<char const*>(p) - base) >> page_shift;
   }
-  // The slot at p, which lies in segment s with this slotted tag.
-  [[nodiscard]] GPUHEAP_HD place locate(void const* p, unsigned s, segment_tag tag) const {
+  // The tag of the run that p lies in; `page` is p's.
+  struct tag_found {
+    run_tag tag{};
+    bool of_segments = false;
+  };
+  [[nodiscard]] GPUHEAP_FN tag_found tag_of(size_t page) const {
+    if (page >= num_pages()) return {};
+    // Both at once, so that the second costs no trip. relaxed: a rightful pointer comes after the malloc that came after the tag was
+    // written.
+    run_tag const of_segment{segment_tag(static_cast<unsigned>(page >> lg_pages)).load(simt::relaxed)};
+    run_tag const of_page{page_tag(static_cast<unsigned>(page)).load(simt::relaxed)};
+    bool const of_segments = of_segment.bits != 0;
+    return {of_segments ? of_segment : of_page, of_segments};
+  }
+  // The slot at p, which lies in this page with this slotted tag.
+  [[nodiscard]] GPUHEAP_HD place locate(void const* p, unsigned page, tag_found found) const {
     place at;
-    at.tag = tag;
-    at.size_class = tag.size_class();
-    at.order = tag.order();
-    at.segment = s & ~((1u << at.order) - 1);
-    uint32_t const offset = static_cast<uint32_t>(static_cast<char const*>(p) - base - (size_t{at.segment} << segment_shift));
-    at.slot = size_classes::slot_of(at.size_class, offset);
-    at.exact = at.slot * size_classes::slot_bytes(at.size_class) == offset && at.slot < run_slots(at.size_class, at.order);
+    at.tag = found.tag;
+    at.page = found.of_segments ? (page >> lg_pages) - found.tag.distance() << lg_pages : page - found.tag.distance();
+    uint32_t const offset = static_cast<uint32_t>(static_cast<char const*>(p) - base - (size_t{at.page} << page_shift));
+    unsigned const c = found.tag.size_class();
+    at.slot = size_classes::slot_of(c, offset);
+    uint32_t const bytes = size_classes::slot_bytes(c);
+    at.exact = at.slot * bytes == offset && offset + bytes <= found.tag.length() << unit_shift(found.of_segments) &&
+               at.slot < shard_word::max_slots;
     return at;
   }
 };
@@ -119,7 +158,8 @@ struct layout {
 // Where the arrays begin, as offsets from the region's aligned start. Host.
 struct layout_plan {
   layout shape{};  // counts and strides; pointers not set
-  size_t control_at = 0, headers_at = 0, tags_at = 0, trees_at = 0, groups_at = 0, words_at = 0, shards_at = 0;
+  size_t control_at = 0, shards_at = 0, segment_tags_at = 0, page_tags_at = 0, trees_at = 0, pages_at = 0;
+  size_t headers_at = 0, groups_at = 0, words_at = 0;  // the arrays that a growing heap makes usable piece by piece, from the first on
   size_t metadata_bytes = 0;
   bool fits = false;
 };
@@ -131,35 +171,40 @@ struct layout_plan {
   unsigned shift = simt::highest_bit(where.bytes / 4096 + 1);
   if (shift < layout::min_segment_shift) shift = layout::min_segment_shift;
   if (shift > layout::max_segment_shift) shift = layout::max_segment_shift;
-  s.segment_shift = shift;
-  s.num_classes = size_classes::class_of(1u << (shift - 1)) + 1;
-  if (s.num_classes > size_classes::count) s.num_classes = size_classes::count;
-  s.header_stride = 1u << (shift > 15 ? shift - 15 : 0);
+  s.lg_pages = shift - layout::min_page_shift < layout::max_lg_pages ? shift - layout::min_page_shift : layout::max_lg_pages;
+  s.page_shift = shift - s.lg_pages;
+  s.num_classes = size_classes::class_of(shift > 20 ? size_classes::largest_bytes : 1u << (shift - 1)) + 1;
+  s.words_per_page = slot_map::words_for(1u << (s.page_shift - 4));
+  s.groups_per_page = slot_map::groups_for(s.words_per_page);
   size_t segments = where.bytes >> shift;
-  if (segments > shard_word::max_segments) segments = shard_word::max_segments;
+  size_t const most_segments = shard_word::max_pages >> s.lg_pages;
+  if (segments > most_segments) segments = most_segments;
 
   // Ends: `segments` falls with every pass.
   for (; segments != 0; --segments) {
     s.num_segments = static_cast<unsigned>(segments);
-    s.num_leaves = bitmap_tree::leaves_for(segments);
-    unsigned const lg = segments >= 1024 ? layout::max_lg_shards : segments >= 128 ? simt::highest_bit(segments) - 6 : 0;
-    s.lg_shards = lg;
-    s.shard_stride = segments >= 1024 ? 128 : segments >= 128 ? 16 : 1;
-    s.group_stride = segments >= 1024 ? 8 : 1;
-    s.leaf_stride = segments >= 1024 ? 16 : 1;
+    bool const large = segments >= 1024;
+    s.lg_shards = large ? layout::max_lg_shards : segments >= 128 ? simt::highest_bit(segments) - 6 : 0;
+    s.shard_stride = large ? 128 : segments >= 128 ? 16 : 1;
+    s.header_stride = large ? 4 : 1;
+    s.group_stride = large ? 8 : 1;
+    s.leaf_stride = large ? 16 : 1;
     size_t at = 0;
     auto const take = [&at](size_t bytes) {
       size_t const begin = at;
       at += simt::round_up_pow2(bytes, 128);
       return begin;
     };
+    size_t const num_pages = s.num_pages();
     plan.control_at = take(control_bytes);
-    plan.headers_at = take(segments * s.header_stride * sizeof(uint64_t));
-    plan.tags_at = take(segments * sizeof(segment_tag::word));
-    plan.trees_at = take(size_t{1 + s.num_classes} * s.tree_words() * sizeof(uint64_t));
-    plan.groups_at = take(segments * s.groups_per_segment() * s.group_stride * sizeof(unsigned));
-    plan.words_at = take(segments * s.words_per_segment() * sizeof(uint64_t));
-    plan.shards_at = take((size_t{s.num_classes} << lg) * s.shard_stride * sizeof(uint64_t));
+    plan.shards_at = take((size_t{s.num_classes} << s.lg_shards) * s.shard_stride * sizeof(uint64_t));
+    plan.segment_tags_at = take(segments * sizeof(run_tag::word));
+    plan.page_tags_at = take(num_pages * sizeof(run_tag::word));
+    plan.trees_at = take(s.tree_words() * sizeof(uint64_t));
+    plan.pages_at = take(segments * sizeof(uint64_t));
+    plan.headers_at = take(num_pages * s.header_stride * sizeof(uint64_t));
+    plan.groups_at = take(num_pages * s.groups_per_page * s.group_stride * sizeof(unsigned));
+    plan.words_at = take(num_pages * s.words_per_page * sizeof(uint64_t));
     size_t const begin = reinterpret_cast<simt::uintptr_t>(where.base);
     size_t const metadata = simt::round_up_pow2(begin, 128) - begin + at;
     size_t const first = simt::round_up_pow2(begin + metadata, size_t{1} << shift) - begin;
@@ -177,12 +222,14 @@ struct layout_plan {
   layout at = plan.shape;
   char* const begin = reinterpret_cast<char*>(simt::round_up_pow2(reinterpret_cast<simt::uintptr_t>(where.base), 128));
   at.base = static_cast<char*>(where.base) + plan.metadata_bytes;
-  at.headers = reinterpret_cast<uint64_t*>(begin + plan.headers_at);
-  at.tags = reinterpret_cast<segment_tag::word*>(begin + plan.tags_at);
+  at.shards = reinterpret_cast<uint64_t*>(begin + plan.shards_at);
+  at.segment_tags = reinterpret_cast<run_tag::word*>(begin + plan.segment_tags_at);
+  at.page_tags = reinterpret_cast<run_tag::word*>(begin + plan.page_tags_at);
   at.trees = reinterpret_cast<uint64_t*>(begin + plan.trees_at);
+  at.pages = reinterpret_cast<uint64_t*>(begin + plan.pages_at);
+  at.headers = reinterpret_cast<uint64_t*>(begin + plan.headers_at);
   at.groups = reinterpret_cast<unsigned*>(begin + plan.groups_at);
   at.words = reinterpret_cast<uint64_t*>(begin + plan.words_at);
-  at.shards = reinterpret_cast<uint64_t*>(begin + plan.shards_at);
   return at;
 }
 #endif

@@ -1,13 +1,14 @@
 // The invariants of a sharded-runs heap at rest, as code: host only, for tests and for people who suspect their heap.
 //
 // At rest means that no kernel is running on the heap. Then:
-//   1. nothing is in transit, and every segment is exactly one of: free, in a run, in a large allocation;
-//   2. a free segment has no tag and an unused header; a used one has the tag that its header implies;
+//   1. nothing is in transit, and every page is exactly one of: free (in a whole segment or a broken one), in a run, in a large allocation;
+//   2. free memory has no tag and an unused header; used memory has the tags that its header implies;
 //   3. a run's group counts and its header's count say how many words and groups are entirely free;
 //   4. a run is bound exactly if one shard holds it; a fresh run's slots not yet handed out have bit 0;
 //   5. a run with a free slot can be found: it is listed, or a shard holds it; a run that is entirely free and not bound does not exist;
-//   6. every set bit of a tree has its summary bit, and every class with something is in the set of its kind;
-//   7. the number of free segments is what the counter says.
+//   6. every set bit of a tree has its summary bits, and every class with something is in the set of its kind; a segment with free pages is
+//      among the broken ones, and none is both whole and broken up, or broken up with all its pages free;
+//   7. the numbers of free pages and of pages held by each class are what the counters say.
 #pragma once
 
 #include <gpuheap/allocators/sharded_runs.hpp>
@@ -21,7 +22,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 // What a walk over a heap at rest found.
 struct audit {
   std::string problem;  // empty: every invariant holds
-  simt::size_t free_segments = 0, runs = 0, large_allocations = 0;
+  simt::size_t free_bytes = 0, runs = 0, large_allocations = 0;
   simt::size_t live_slots = 0;  // handed out and not freed
   simt::size_t live_bytes = 0;  // of those slots, and of large allocations
 };
@@ -33,38 +34,55 @@ template <tuning Tuning>
 struct image {
   layout at;
   control<Tuning> block;
-  std::vector<uint64_t> shards, headers, trees, words;
+  std::vector<uint64_t> shards, headers, trees, pages, words;
   std::vector<unsigned> groups;
-  std::vector<segment_tag::word> tags;
+  std::vector<run_tag::word> segment_tags, page_tags;
 
   image(basic_sharded_runs<Tuning> const& heap, stream_ref stream) : at{heap.geometry()} {
-    shards.resize((size_t{at.num_classes} << at.lg_shards) * at.shard_stride);
-    headers.resize(size_t{at.num_segments} * at.header_stride);
-    trees.resize(size_t{1 + at.num_classes} * at.tree_words());
-    words.resize(size_t{at.num_segments} * at.words_per_segment());
-    groups.resize(size_t{at.num_segments} * at.groups_per_segment() * at.group_stride);
-    tags.resize(at.num_segments);
     simt::copy(&block, heap.control_block(), sizeof block, stream);
-    fetch(shards, at.shards, stream);
-    fetch(headers, at.headers, stream);
-    fetch(trees, at.trees, stream);
-    fetch(words, at.words, stream);
-    fetch(groups, at.groups, stream);
-    fetch(tags, at.tags, stream);
+    simt::synchronize(stream);
+    size_t const num_pages = size_t{block.segments_there} << at.lg_pages;
+    fetch(shards, at.shards, (size_t{at.num_classes} << at.lg_shards) * at.shard_stride, stream);
+    fetch(trees, at.trees, at.tree_words(), stream);
+    fetch(pages, at.pages, block.segments_there, stream);
+    fetch(segment_tags, at.segment_tags, block.segments_there, stream);
+    fetch(page_tags, at.page_tags, num_pages, stream);
+    fetch(headers, at.headers, num_pages * at.header_stride, stream);
+    fetch(words, at.words, num_pages * at.words_per_page, stream);
+    fetch(groups, at.groups, num_pages * at.groups_per_page * at.group_stride, stream);
     simt::synchronize(stream);
   }
   template <class T>
-  static void fetch(std::vector<T>& to, T const* from, stream_ref stream) {
-    simt::copy(to.data(), from, to.size() * sizeof(T), stream);
+  static void fetch(std::vector<T>& to, T const* from, size_t count, stream_ref stream) {
+    to.resize(count);
+    simt::copy(to.data(), from, count * sizeof(T), stream);
   }
 
-  [[nodiscard]] run_header header(unsigned s) const { return {headers[size_t{s} * at.header_stride]}; }
-  [[nodiscard]] uint64_t leaf(unsigned tree, unsigned i) const {
-    return trees[size_t{tree} * at.tree_words() + size_t{i} * at.leaf_stride];
+  // A tree, whose words are in the copy.
+  [[nodiscard]] bitmap_tree here(bitmap_tree tree) const {
+    auto const moved = [&](uint64_t* p) { return const_cast<uint64_t*>(trees.data()) + (p - at.trees); };
+    tree.leaves = moved(tree.leaves);
+    tree.mids = moved(tree.mids);
+    tree.tops = moved(tree.tops);
+    return tree;
   }
-  [[nodiscard]] bool in_tree(unsigned tree, unsigned s) const { return (leaf(tree, s / 64) >> (s % 64) & 1) != 0; }
-  [[nodiscard]] bool summary(unsigned tree, unsigned i) const {
-    return (trees[size_t{tree} * at.tree_words() + size_t{at.num_leaves} * at.leaf_stride + i / 64] >> (i % 64) & 1) != 0;
+  [[nodiscard]] run_header header(unsigned page) const { return {headers[size_t{page} * at.header_stride]}; }
+  [[nodiscard]] static uint64_t leaf(bitmap_tree const& tree, unsigned i) { return tree.leaves[size_t{i} * tree.leaf_stride]; }
+  [[nodiscard]] static bool has(bitmap_tree const& tree, unsigned bit) { return (leaf(tree, bit / 64) >> (bit % 64) & 1) != 0; }
+  [[nodiscard]] bool is_whole(unsigned s) const { return has(here(at.whole_tree()), s); }
+  [[nodiscard]] bool is_free(unsigned page) const {
+    unsigned const s = page >> at.lg_pages;
+    return is_whole(s) || (pages[s] >> (page - (s << at.lg_pages)) & 1) != 0;
+  }
+  // What a summary of the tree misses, or "".
+  [[nodiscard]] static std::string missing_summary(bitmap_tree const& tree) {
+    // Ends: one pass per leaf.
+    for (unsigned i = 0; i < tree.num_leaves; ++i) {
+      if (leaf(tree, i) == 0) continue;
+      if ((tree.mids[i / 64] >> (i % 64) & 1) == 0) return "a leaf that its summary misses";
+      if (tree.num_tops() != 0 && (tree.tops[i / 4096] >> (i / 64 % 64) & 1) == 0) return "a middle word that its summary misses";
+    }
+    return "";
   }
 };
 
@@ -79,12 +97,13 @@ template <tuning Tuning>
   auto const fail = [&found](std::string const& what) {
     if (found.problem.empty()) found.problem = what;
   };
-  auto const name = [](unsigned s) { return "segment " + std::to_string(s); };
+  auto const name = [](unsigned page) { return "page " + std::to_string(page); };
+  unsigned const num_segments = now.block.segments_there, num_pages = num_segments << at.lg_pages;
 
   if (!structures::transit_count::quiet(now.block.transit_word)) fail("a move is under way, or was never ended");
 
   // Who holds which run.
-  std::vector<shard_word> holder(at.num_segments);
+  std::vector<shard_word> holder(num_pages);
   // Ends: one pass per shard.
   for (unsigned c = 0; c < at.num_classes; ++c) {
     for (unsigned k = 0; k < at.num_shards(); ++k) {  // Ends: likewise.
@@ -94,89 +113,125 @@ template <tuning Tuning>
         continue;
       }
       if (!w.has_room()) fail("class " + std::to_string(c) + " has a used-up shard that nobody replaces");
-      if (!now.header(w.segment()).serves(c))
-        fail("a shard of class " + std::to_string(c) + " holds " + name(w.segment()) + ", which does not serve it");
-      if (holder[w.segment()].has_run()) fail(name(w.segment()) + " is held by two shards");
+      if (!now.header(w.page()).serves(c))
+        fail("a shard of class " + std::to_string(c) + " holds " + name(w.page()) + ", which does not serve it");
+      if (holder[w.page()].has_run()) fail(name(w.page()) + " is held by two shards");
       if ((now.block.bound_word >> c & 1) == 0) fail("class " + std::to_string(c) + " holds a run but is not among the bound classes");
-      holder[w.segment()] = w;
+      holder[w.page()] = w;
     }
   }
 
-  // Ends: every pass goes on to the next segment that is not part of what it looked at.
-  for (unsigned s = 0; s < at.num_segments;) {
-    run_header const h = now.header(s);
-    if (now.in_tree(0, s)) {
-      if (now.tags[s] != 0) fail(name(s) + " is free but tagged");
-      if ((h.bits & (run_header::slots | run_header::large)) != 0) fail(name(s) + " is free but its header is in use");
-      ++found.free_segments;
-      ++s;
+  std::vector<unsigned> held(at.num_classes);
+  unsigned free_pages = 0;
+  // Ends: every pass goes on to the next page that is not part of what it looked at.
+  for (unsigned page = 0; page < num_pages;) {
+    run_header const h = now.header(page);
+    unsigned const s = page >> at.lg_pages;
+    if (now.is_free(page)) {
+      if (now.page_tags[page] != 0) fail(name(page) + " is free but tagged");
+      if (now.segment_tags[s] != 0) fail(name(page) + " is free, but its segment is tagged");
+      if ((h.bits & (run_header::slots | run_header::large)) != 0) fail(name(page) + " is free but its header is in use");
+      // Ends: one pass per word.
+      for (unsigned w = 0; w < at.words_per_page; ++w) {
+        if (now.words[size_t{page} * at.words_per_page + w] != 0) fail(name(page) + " is free but has bits set");
+      }
+      ++free_pages;
+      ++page;
       continue;
     }
     if (h.is_large()) {
       unsigned const n = h.large_segments();
       ++found.large_allocations;
-      found.live_bytes += size_t{n} << at.segment_shift;
-      // Ends: one pass per segment.
-      for (unsigned i = 0; i < n; ++i) {
-        if (now.tags[s + i] != (i == 0 ? segment_tag::large_head : segment_tag::large_body))
-          fail(name(s + i) + " has a tag unlike its large allocation");
-        if (now.in_tree(0, s + i)) fail(name(s + i) + " is free and in a large allocation");
+      found.live_bytes += size_t{n} << at.segment_shift();
+      if (now.segment_tags[s] != run_tag::large_head) fail(name(page) + " begins a large allocation and has another tag");
+      // Ends: one pass per page.
+      for (unsigned i = 0; i < n << at.lg_pages; ++i) {
+        if (now.page_tags[page + i] != 0 || (i >> at.lg_pages != 0 && now.segment_tags[(page + i) >> at.lg_pages] != 0))
+          fail(name(page + i) + " is tagged and in a large allocation");
+        if (now.is_free(page + i)) fail(name(page + i) + " is free and in a large allocation");
       }
-      s += n;
+      page += n << at.lg_pages;
       continue;
     }
     if ((h.bits & run_header::slots) == 0) {
-      fail(name(s) + " is lost: neither free nor in use");
-      ++s;
+      fail(name(page) + " is lost: neither free nor in use");
+      ++page;
       continue;
     }
     ++found.runs;
-    unsigned const c = h.size_class(), order = h.order();
-    bool const held = holder[s].has_run();
-    if (h.is_bound() != held) fail(name(s) + (held ? " is held by a shard but not bound" : " is bound but no shard holds it"));
-    // Ends: one pass per segment.
-    for (unsigned i = 0; i < 1u << order; ++i) {
-      segment_tag const tag{now.tags[s + i]};
-      if (!tag.is_slotted() || tag.size_class() != c || tag.order() != order) fail(name(s + i) + " has a tag unlike its run");
-      if (now.in_tree(0, s + i)) fail(name(s + i) + " is free and in a run");
+    unsigned const c = h.size_class(), length = h.length();
+    unsigned const run_pages = h.of_segments() ? length << at.lg_pages : length;
+    held[c] += run_pages;
+    bool const is_held = holder[page].has_run();
+    if (h.is_bound() != is_held) fail(name(page) + (is_held ? " is held by a shard but not bound" : " is bound but no shard holds it"));
+    // Ends: one pass per unit.
+    for (unsigned i = 0; i < length; ++i) {
+      run_tag const tag{h.of_segments() ? now.segment_tags[s + i] : now.page_tags[page + i]};
+      if (!tag.is_slotted() || tag.size_class() != c || tag.length() != length || tag.distance() != i)
+        fail(name(page) + " has a tag unlike its run");
     }
-    slot_map const map{nullptr, nullptr, 0, at.run_slots(c, order)};
+    // Ends: one pass per page.
+    for (unsigned i = 0; i < run_pages; ++i) {
+      if (now.is_free(page + i)) fail(name(page + i) + " is free and in a run");
+    }
+    unsigned const num_slots = at.run_slots(h), num_words = slot_map::words_for(num_slots);
     unsigned full_groups = 0, free_slots = 0;
     // Ends: one pass per group.
-    for (unsigned g = 0; g < map.num_groups(); ++g) {
+    for (unsigned g = 0; g < slot_map::groups_for(num_words); ++g) {
       unsigned full_words = 0;
-      // Ends: one pass per word.
-      for (unsigned w = g * slot_map::words_per_group; w < g * slot_map::words_per_group + map.group_words(g); ++w) {
-        uint64_t const bits = now.words[size_t{s} * at.words_per_segment() + w] & slot_map::all_slots;
-        if ((bits & ~map.full(w)) != 0) fail(name(s) + " has a freed slot beyond its end");
-        free_slots += simt::popcount(bits);
-        full_words += bits == map.full(w);
+      // Ends: one pass per word of a full group, of which the run may lack some.
+      for (unsigned w = g * slot_map::words_per_group; w < (g + 1) * slot_map::words_per_group; ++w) {
+        if (w >= num_words) {
+          ++full_words;
+          continue;
+        }
+        uint64_t const bits = now.words[size_t{page} * at.words_per_page + w] & slot_map::all_slots, has = slot_map::slots_in(w, num_slots);
+        if ((bits | has) != slot_map::all_slots) fail(name(page) + " lacks a bit beyond its end");
+        free_slots += simt::popcount(bits & has);
+        full_words += bits == slot_map::all_slots;
       }
-      if (now.groups[(size_t{s} * at.groups_per_segment() + g) * at.group_stride] != full_words)
-        fail(name(s) + " has a wrong count in a group");
-      full_groups += full_words == map.group_words(g);
+      if (now.groups[(size_t{page} * at.groups_per_page + g) * at.group_stride] != full_words)
+        fail(name(page) + " has a wrong count in a group");
+      full_groups += full_words == slot_map::words_per_group;
     }
-    if (h.full_groups() != full_groups) fail(name(s) + " has a wrong count of full groups");
-    unsigned handed_out = map.num_slots;
-    if (held && !holder[s].is_sweep()) handed_out = holder[s].next();
-    if (free_slots > handed_out) fail(name(s) + " has more freed slots than were handed out");
-    if (h.accounted() != (held && holder[s].is_sweep() ? holder[s].next() : 0)) fail(name(s) + " has a wrong account of its sweep");
-    bool const listed = now.in_tree(1 + c, s) && (now.block.listed_word >> c & 1) != 0;
-    if (!held && free_slots == map.num_slots) fail(name(s) + " is empty and was not released");
-    if (!held && free_slots != 0 && !listed) fail(name(s) + " has free slots that nobody can find");
+    if (h.full_groups() != full_groups) fail(name(page) + " has a wrong count of full groups");
+    unsigned handed_out = num_slots;
+    if (is_held && !holder[page].is_sweep()) handed_out = holder[page].next();
+    if (is_held && holder[page].num_slots() != num_slots) fail(name(page) + " has another length than its shard says");
+    if (free_slots > handed_out) fail(name(page) + " has more freed slots than were handed out");
+    if (h.accounted() != (is_held && holder[page].is_sweep() ? holder[page].next() : 0))
+      fail(name(page) + " has a wrong account of its sweep");
+    bool const listed = now.has(now.here(at.list_tree(c)), page) && (now.block.listed_word >> c & 1) != 0;
+    if (!is_held && free_slots == num_slots) fail(name(page) + " is empty and was not released");
+    if (!is_held && free_slots != 0 && !listed) fail(name(page) + " has free slots that nobody can find");
     found.live_slots += handed_out - free_slots;
     found.live_bytes += size_t{handed_out - free_slots} * size_classes::slot_bytes(c);
-    s += 1u << order;
+    page += run_pages;
   }
+  found.free_bytes = size_t{free_pages} << at.page_shift;
 
-  // Ends: one pass per leaf of every tree.
-  for (unsigned tree = 0; tree <= at.num_classes; ++tree) {
-    for (unsigned i = 0; i < at.num_leaves; ++i) {  // Ends: likewise.
-      if (now.leaf(tree, i) != 0 && !now.summary(tree, i)) fail("tree " + std::to_string(tree) + " has a leaf that its summary misses");
-    }
+  // Ends: one pass per segment.
+  for (unsigned s = 0; s < num_segments; ++s) {
+    uint64_t const pages = now.pages[s];
+    if (pages == 0) continue;
+    if (now.is_whole(s)) fail("segment " + std::to_string(s) + " is whole and broken up");
+    if (pages == simt::low_bits(1u << at.lg_pages)) fail("segment " + std::to_string(s) + " is broken up and all free");
+    if (!now.has(now.here(at.broken_tree()), s)) fail("segment " + std::to_string(s) + " has free pages that nobody can find");
   }
-  if (found.free_segments != now.block.num_free)
-    fail("the count of free segments is " + std::to_string(now.block.num_free) + ", not " + std::to_string(found.free_segments));
+  auto const check_tree = [&](bitmap_tree const& tree, std::string const& which) {
+    auto const missing = now.missing_summary(now.here(tree));
+    if (!missing.empty()) fail("the tree of " + which + " has " + missing);
+  };
+  check_tree(at.whole_tree(), "whole segments");
+  check_tree(at.broken_tree(), "broken segments");
+  // Ends: one pass per class.
+  for (unsigned c = 0; c < at.num_classes; ++c) {
+    check_tree(at.list_tree(c), "listed runs of class " + std::to_string(c));
+    if (now.block.held[c] != held[c])
+      fail("class " + std::to_string(c) + " holds " + std::to_string(held[c]) + " pages, not " + std::to_string(now.block.held[c]));
+  }
+  if (free_pages != now.block.num_free)
+    fail("the count of free pages is " + std::to_string(now.block.num_free) + ", not " + std::to_string(free_pages));
   return found;
 }
 

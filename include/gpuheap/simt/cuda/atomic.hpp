@@ -75,6 +75,13 @@ GPUHEAP_FN inline bool compare_exchange_16(pair64& object, pair64& expected, pai
 // Orders this thread's accesses before it with those after it, as `order` says, among the threads of scope S.
 template <scope S = scope::device>
 GPUHEAP_FN inline void fence(memory_order order) {
+#if defined(__CUDA_ARCH__) && __CUDACC_VER_MAJOR__ >= 13
+  // libcu++ makes an acquire of every release, which empties the SM's L1.
+  if (S == scope::device && order == release) {
+    asm volatile("fence.release.gpu;" ::: "memory");
+    return;
+  }
+#endif
   ::cuda::atomic_thread_fence(order, detail::cuda_scope<S>);
 }
 
@@ -122,3 +129,5 @@ class back_off {
 };
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt
+
+#include <gpuheap/simt/cuda/global_ref.hpp>
