@@ -157,7 +157,7 @@ class basic_sharded_runs {
     }
     simt::uint64_t ended = 0;
     if (acts) {
-      if ((change.before & slot_map::unlisted) != 0) control_->list(at.tag.size_class(), at.page);
+      if ((change.before & slot_map::unlisted) != 0) control_->list_again(at.tag.size_class(), at.page);
       if (slot_map::completes(change.before, mask) && map.count_full(w)) ended = control_->count_full_group(at.page);
     }
     simt::lane_mask const all_ended = simt::ballot(here, ended != 0);
@@ -260,7 +260,7 @@ class basic_sharded_runs {
     }
     structures::warp_group const g = structures::warp_group::of_equal(here, c | id_ << 6);
     simt::uint64_t bits = 0;
-    // dependent: pairs with the exchange in replace(), which published the run.
+    // dependent: pairs with the exchange in install(), which published the run.
     if (g.leads()) bits = at_.shard(c, k).fetch_add(g.size(), simt::dependent);
     // One shuffle for all groups, each from its own leader.
     structures::shard_word const drawn{simt::shuffle(here, bits, g.leader())};

@@ -79,27 +79,57 @@ struct segment_map {
   // Whether anything may be free. False is exact in the sense of bitmap_tree::maybe_any.
   [[nodiscard]] GPUHEAP_FN bool maybe_any() const { return whole.maybe_any() || broken.maybe_any(); }
 
-  // Claims about `wanted` pages, contiguous, at least `least` (both in pages, least <= pages_per_segment()):
-  // whole segments if at least one fits into `wanted`, else pages of one segment; less if there is nothing as long. `spread` 0: from the
+  // ---- claiming. `transit` is open afterwards if anything was taken: what was claimed is in nobody's sight yet. `spread` 0: from the
   // lowest place on, so that addresses stay close together. Else different values begin at different places, so that many claimers at once
-  // do not meet in one word. `transit` is open afterwards if anything was taken: what was claimed is in nobody's sight yet.
-  [[nodiscard]] GPUHEAP_FN claim claim_run(unsigned wanted, unsigned least, unsigned spread, lazy_transit& transit) const {
-    unsigned const per_segment = pages_per_segment();
-    if (wanted >= per_segment) {
-      // A remainder is rounded up if that wastes less than an eighth.
-      unsigned const n = (wanted + (wanted >> 3)) >> lg_pages;
-      claim const got = claim_segments(n < 64 ? n : 64, spread, transit);
-      if (got.first != none) {
-        count_claimed(got.length << lg_pages);
-        return got;
-      }
-      wanted = per_segment;
-    }
-    constexpr unsigned few = 3;
-    claim got = claim_pages(wanted, wanted, few, spread, transit);
-    if (got.first == none) got = break_segment(wanted, spread, transit);
-    if (got.first == none) got = claim_pages(wanted, least, ~0u, spread, transit);
+  // do not meet in one word. Three calls, so that the caller can keep each out of line: segments, then a few broken ones' pages or a
+  // segment to break, then any broken one's.
+
+  // Whole segments of about `pages`, at most 64 of them; a remainder is rounded up if that wastes less than an eighth. None if that is less
+  // than one, or if there is none.
+  [[nodiscard]] GPUHEAP_FN claim claim_segments(unsigned pages_wanted, unsigned spread, lazy_transit& transit) const {
+    unsigned const n = (pages_wanted + (pages_wanted >> 3)) >> lg_pages;
+    if (n == 0) return {};
+    claim const got = claim_row(n < 64 ? n : 64, spread, transit);
+    if (got.first != none) count_claimed(got.length << lg_pages);
     return got;
+  }
+
+  // Up to n contiguous pages, at least `least`, of one of the first `looks` broken segments.
+  [[nodiscard]] GPUHEAP_FN claim claim_pages(unsigned n, unsigned least, unsigned looks, unsigned spread, lazy_transit& transit) const {
+    claim found{};
+    unsigned const start = spread == 0 ? 0 : (spread >> 4) % broken.num_leaves;
+    broken.for_each_leaf(start, [&](unsigned i) {
+      word bits = broken.leaf(i).load(simt::relaxed);
+      if (bits == 0) {
+        transit.begin();
+        broken.tidy(i);
+      }
+      unsigned const turn = spread % 64;
+      // Begins at another segment for each spread.
+      if (turn != 0) bits = bits >> turn | bits << (64 - turn);
+      // Ends: one pass per bit.
+      GPUHEAP_NO_UNROLL
+      for (; bits != 0; bits &= bits - 1) {
+        if (looks-- == 0) return true;
+        found = claim_pages_of(i * 64 + ((simt::lowest_bit(bits) + turn) & 63), n, least, transit);
+        if (found.first != none) return true;
+      }
+      return false;
+    });
+    return found;
+  }
+
+  // Breaks a whole segment up and claims its first n pages.
+  [[nodiscard]] GPUHEAP_FN claim break_segment(unsigned n, unsigned spread, lazy_transit& transit) const {
+    claim const got = claim_row(1, spread, transit);
+    if (got.first == none) return {};
+    if (n != pages_per_segment()) {
+      // acq_rel: passes on what the claim acquired.
+      pages_of(got.first).fetch_or(all_pages() & ~simt::low_bits(n), simt::acq_rel);
+      broken.set(got.first);
+    }
+    count_claimed(n);
+    return {got.first << lg_pages, n, false};
   }
 
   // Claims `n` contiguous segments whose first one s has (s + phase) % alignment == 0 (alignment a power of two). Highest addresses first,
@@ -210,8 +240,8 @@ struct segment_map {
     count_claimed(n << lg_pages);
     return true;
   }
-  // Up to n segments, of one leaf.
-  [[nodiscard]] GPUHEAP_FN claim claim_segments(unsigned n, unsigned spread, lazy_transit& transit) const {
+  // Up to n segments, of one leaf. Not counted yet.
+  [[nodiscard]] GPUHEAP_FN claim claim_row(unsigned n, unsigned spread, lazy_transit& transit) const {
     claim got{};
     unsigned const start = spread == 0 ? 0 : spread % whole.num_leaves;
     // Two rounds: first only rows of at least a quarter of n. Ends: after two.
@@ -276,30 +306,6 @@ struct segment_map {
     // acq_rel: as above. If it fails, somebody claimed pages: whoever gives those back comes here again.
     if (pages_of(s).compare_exchange(expected, 0, simt::acq_rel, simt::relaxed)) whole.set(s);
   }
-  // Up to n contiguous pages, at least `least`, of one of the first `looks` broken segments.
-  [[nodiscard]] GPUHEAP_FN claim claim_pages(unsigned n, unsigned least, unsigned looks, unsigned spread, lazy_transit& transit) const {
-    claim found{};
-    unsigned const start = spread == 0 ? 0 : (spread >> 4) % broken.num_leaves;
-    broken.for_each_leaf(start, [&](unsigned i) {
-      word bits = broken.leaf(i).load(simt::relaxed);
-      if (bits == 0) {
-        transit.begin();
-        broken.tidy(i);
-      }
-      unsigned const turn = spread % 64;
-      // Begins at another segment for each spread.
-      if (turn != 0) bits = bits >> turn | bits << (64 - turn);
-      // Ends: one pass per bit.
-      GPUHEAP_NO_UNROLL
-      for (; bits != 0; bits &= bits - 1) {
-        if (looks-- == 0) return true;
-        found = claim_pages_of(i * 64 + ((simt::lowest_bit(bits) + turn) & 63), n, least, transit);
-        if (found.first != none) return true;
-      }
-      return false;
-    });
-    return found;
-  }
   [[nodiscard]] GPUHEAP_FN claim claim_pages_of(unsigned s, unsigned n, unsigned least, lazy_transit& transit) const {
     // relaxed: only a guess at what the fetch_and will find.
     word free = pages_of(s).load(simt::relaxed);
@@ -331,18 +337,6 @@ struct segment_map {
       free &= ~mask | got;
     }
     return {};
-  }
-  // Breaks a whole segment up and claims its first n pages.
-  [[nodiscard]] GPUHEAP_FN claim break_segment(unsigned n, unsigned spread, lazy_transit& transit) const {
-    claim const got = claim_segments(1, spread, transit);
-    if (got.first == none) return {};
-    if (n != pages_per_segment()) {
-      // acq_rel: passes on what the claim acquired.
-      pages_of(got.first).fetch_or(all_pages() & ~simt::low_bits(n), simt::acq_rel);
-      broken.set(got.first);
-    }
-    count_claimed(n);
-    return {got.first << lg_pages, n, false};
   }
 };
 

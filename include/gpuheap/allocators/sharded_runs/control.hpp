@@ -30,7 +30,6 @@ struct search {
 
 template <tuning Tuning>
 struct control : supply<Tuning> {
-  using runs::account;
   using runs::at;
   using runs::bound_classes;
   using runs::listed_classes;
@@ -39,9 +38,9 @@ struct control : supply<Tuning> {
 
   // ---- taking back what a class holds
 
-  // Takes the unused end of the run of shard k of class c from it: whole pages or segments that no draw has reached. The rest is listed.
-  // One thread. True if memory was gained.
-  GPUHEAP_FN bool close(unsigned c, unsigned k) {
+  // Empties shard k of class c if memory is gained: its run has whole units that no draw has reached, or nothing in it is live. One thread.
+  // Returns the shard's last word, and a transit is open: the caller finishes with closed(). 0 if nothing was done.
+  GPUHEAP_COLD uint64_t close(unsigned c, unsigned k) {
     uint64_t seen = at.shard(c, k).load(simt::acquire);
     // Ends: a failed exchange means that others drew, and a run has a bounded number of slots; or the run was replaced, which is their
     // progress.
@@ -50,21 +49,13 @@ struct control : supply<Tuning> {
       shard_word const w{seen};
       // relaxed: a guess, whatever run this is by now.
       run_header const h{at.header(w.page()).load(simt::relaxed)};
-      if ((w.is_sweep() || units_drawn(w, h, c) == h.length()) && !nothing_live(w)) return false;
+      if ((w.is_sweep() || units_drawn(w, h, c) == h.length()) && !nothing_live(w)) return 0;
       moves().begin();
-      // Only a shard with room may be emptied: past its end it belongs to the thread that replaces it. acq_rel: as in replace().
-      if (at.shard(c, k).compare_exchange(seen, 0, simt::acq_rel, simt::acquire)) {
-        if (w.is_sweep()) {
-          account(w.page(), w.num_slots() - w.next(), w.num_slots());  // ends the transit, now or when the last group has accounted
-        } else {
-          shorten(w, c);
-          moves().end();
-        }
-        return true;
-      }
+      // Only a shard with room may be emptied: past its end it belongs to the thread that replaces it. acq_rel: as in install().
+      if (at.shard(c, k).compare_exchange(seen, 0, simt::acq_rel, simt::acquire)) return w.bits;
       moves().end();
     }
-    return false;
+    return 0;
   }
 
   // Whether no slot of a shard's run is live: those drawn from a fresh run, or all of a swept one, are free. A hint.
@@ -86,9 +77,10 @@ struct control : supply<Tuning> {
     return static_cast<unsigned>((uint64_t{drawn} * size_classes::slot_bytes(c) - 1) >> at.unit_shift(h.of_segments())) + 1;
   }
 
-  // Cuts a fresh run that has left its shard down to the units that it has used, gives the others back, marks the slots that are left and
-  // were never handed out as free, and unbinds the run. In a transit.
-  GPUHEAP_FN void shorten(shard_word w, unsigned c) {
+  // Cuts a fresh run that has left its shard down to the units that it has used, gives the others back, and marks the slots that are left
+  // and were never handed out as free. One thread, in a transit.
+  GPUHEAP_COLD void shorten(uint64_t closed_bits, unsigned c) {
+    shard_word const w{closed_bits};
     unsigned const page = w.page();
     // relaxed: bound by this thread alone now, so class and length stay.
     run_header const h{at.header(page).load(simt::relaxed)};
@@ -98,16 +90,14 @@ struct control : supply<Tuning> {
     if (kept != length) at.header(page).fetch_sub((length - kept) * run_header::length_one, simt::acq_rel);
     unsigned const crossed = at.slots_of(page).shorten(w.num_slots(), to, w.next());
     if (crossed != 0) at.header(page).fetch_add(crossed * run_header::full_one, simt::acq_rel);
-    if (kept != length) {
-      run_tag::word tag = run_tag::of_slots(c, kept, 0, false).bits;
-      // Ends: one pass per unit. relaxed: a rightful free reads either.
-      GPUHEAP_NO_UNROLL
-      for (unsigned i = 0; i < kept; ++i, tag += run_tag::one_further) at.unit_tag(page, h.of_segments(), i).store(tag, simt::relaxed);
-      this->wipe_tags(page, h.of_segments(), kept, length, 1);
-      unsigned const first = page + (h.of_segments() ? kept << at.lg_pages : kept);
-      this->give_memory_back(first, length - kept, h.of_segments(), c);
-    }
-    this->unbind(page, run_header::bound);
+    if (kept == length) return;
+    run_tag::word tag = run_tag::of_slots(c, kept, 0, false).bits;
+    // Ends: one pass per unit. relaxed: a rightful free reads either.
+    GPUHEAP_NO_UNROLL
+    for (unsigned i = 0; i < kept; ++i, tag += run_tag::one_further) at.unit_tag(page, h.of_segments(), i).store(tag, simt::relaxed);
+    this->wipe_tags(page, h.of_segments(), kept, length, 1);
+    unsigned const first = page + (h.of_segments() ? kept << at.lg_pages : kept);
+    this->give_memory_back(first, length - kept, h.of_segments(), c);
   }
 
   [[nodiscard]] GPUHEAP_FN bool holds_a_run(unsigned c) {
@@ -118,10 +108,18 @@ struct control : supply<Tuning> {
     }
     return false;
   }
+  // Drops class c from the bound ones, if none of its shards has a run. One thread.
+  GPUHEAP_COLD void drop_if_unbound(unsigned c) {
+    if (holds_a_run(c)) return;
+    moves().begin();
+    bound_classes().drop(c);
+    if (holds_a_run(c)) bound_classes().add(c);
+    moves().end();
+  }
 
   // Closes what every class but `c` holds without using it, lane by lane. All lanes of the group `mask` call. True if anything was taken
   // back.
-  GPUHEAP_COLD bool reclaim(lane_mask mask, unsigned c) {
+  GPUHEAP_FN bool reclaim(lane_mask mask, unsigned c) {
     warp_group const g{mask};
     bool any = false;
     uint64_t const own = c < size_classes::count ? uint64_t{1} << c : 0;
@@ -131,39 +129,26 @@ struct control : supply<Tuning> {
       unsigned const other = simt::lowest_bit(classes);
       // Ends: one pass per shard.
       GPUHEAP_NO_UNROLL
-      for (unsigned k = g.rank(); k < at.num_shards(); k += g.size()) any |= close(other, k);
-      simt::sync_warp(mask);
-      if (g.leads() && !holds_a_run(other)) {
-        moves().begin();
-        bound_classes().drop(other);
-        if (holds_a_run(other)) bound_classes().add(other);
-        moves().end();
+      for (unsigned k = g.rank(); k < at.num_shards(); k += g.size()) {
+        shard_word const w{close(other, k)};
+        if (!w.has_run()) continue;
+        any = true;
+        if (w.is_sweep()) {
+          // The transit ends now, or when the last group has accounted.
+          if (this->account(w.page(), w.num_slots() - w.next(), w.num_slots())) this->end_sweep(w.page(), w.num_slots());
+        } else {
+          shorten(w.bits, other);
+          this->unbind(w.page(), run_header::bound, true);
+          moves().end();
+        }
       }
+      simt::sync_warp(mask);
+      if (g.leads()) drop_if_unbound(other);
     }
     return simt::any_of(mask, any);
   }
 
   // ---- malloc, out of line
-
-  // Looks for a shard of class c with room, from k on; k receives it.
-  GPUHEAP_FN search::step look_for_room(unsigned c, unsigned& k, bool& idle) {
-    bool being_replaced = false;
-    idle = false;
-    unsigned const mask = at.num_shards() - 1;
-    // Ends: one pass per shard.
-    GPUHEAP_NO_UNROLL
-    for (unsigned i = 0; i <= mask; ++i) {
-      // relaxed: the draw acquires; and see class_set::load.
-      shard_word const w{at.shard(c, (k + i) & mask).load(simt::relaxed)};
-      if (w.has_room()) {
-        k = (k + i) & mask;
-        return search::draw;
-      }
-      being_replaced |= !w.is_idle();
-    }
-    idle = !being_replaced;
-    return search::wait;
-  }
 
   // The next step of a group that wants a slot of class c0, after a draw in vain. One thread, the group's leader.
   GPUHEAP_COLD uint64_t search_on(unsigned c0, uint64_t state) {
@@ -185,9 +170,17 @@ struct control : supply<Tuning> {
         // Under way: no refusal follows from this look. The number of moves begun before this one never comes again.
         seen = static_cast<unsigned>(now >> 32) - (transit_count::quiet(now) ? 0 : 1);
       }
-      bool idle = false;
-      search::step const room = look_for_room(c, k, idle);
-      if (!idle) return search::of(seen, c, k, tried, room).bits;
+      bool being_replaced = false;
+      // Ends: one pass per shard.
+      GPUHEAP_NO_UNROLL
+      for (unsigned i = 0; i < at.num_shards(); ++i) {
+        unsigned const other = (k + i) & (at.num_shards() - 1);
+        // relaxed: the draw acquires; and see class_set::load.
+        shard_word const w{at.shard(c, other).load(simt::relaxed)};
+        if (w.has_room()) return search::of(seen, c, other, tried, search::draw).bits;
+        being_replaced |= !w.is_idle();
+      }
+      if (being_replaced) return search::of(seen, c, k, tried, search::wait).bits;
       bool const listed = listed_classes().has(c);
       if (tried == search::untried) {
         // A draw from an idle shard fetches a run.
@@ -195,7 +188,7 @@ struct control : supply<Tuning> {
         tried = search::bound;
       }
       if (tried == search::bound) {
-        if (listed) return search::of(seen, c, k, search::harvested, search::harvest).bits;
+        if (listed) return search::of(seen, c, k, search::bound, search::harvest).bits;
         tried = search::harvested;
       }
       if (tried == search::harvested && c == c0) return search::of(seen, c, k, search::reclaimed, search::reclaim).bits;
@@ -211,6 +204,52 @@ struct control : supply<Tuning> {
     return search::of(0, c0, k, search::untried, missed_nothing ? search::refuse : search::wait).bits;
   }
 
+  // The duty of the draw that found shard k of class c idle or reached its end: puts the next run there, or none. One thread; waits for
+  // nobody. The next run comes with its first `wanted` slots drawn for the caller's group of `lanes`: whoever fetches a run has memory from
+  // it, however soon another class takes the rest back. Returns the run as drawn at 0.
+  GPUHEAP_FN shard_word replace(unsigned c, unsigned k, shard_word old, unsigned wanted, unsigned lanes) {
+    // A used-up run is in nobody's sight from the exchange until it is listed.
+    if (old.has_run()) moves().begin();
+    supplied got{old.has_run() ? supplied::open : 0};
+    if (listed_classes().has(c)) got = this->adopt_rich(c, (warp_hash() + k) >> 7, got.is_open());
+    if (!got.run().has_run()) {
+      unsigned const pages = this->pages_wanted(c, k, old.num_slots(), wanted, lanes);
+      got = this->claim_segments(c, k, pages, got.is_open());
+      if (got.run().bits == 0) got = this->claim_pages(c, k, pages, this->few_looks, got.is_open());
+      if (got.run().bits == 0) got = this->break_segment(c, k, pages, got.is_open());
+      if (got.run().bits == 0) got = this->claim_pages(c, k, pages, ~0u, got.is_open());
+      if (got.run().bits != 0) got = supplied::of(this->prepare(c, k, got.bits), true);
+    }
+    shard_word const next = got.run();
+    install(c, k, next, wanted);
+    if (old.has_run() && !old.is_sweep()) this->unbind(old.page(), run_header::bound, true);
+    if (next.has_run() && wanted >= next.num_slots() && !next.is_sweep()) this->unbind(next.page(), run_header::bound, true);
+    if (got.is_open()) moves().end();
+    return next;
+  }
+  // Publishes a run in its shard, its first `wanted` slots drawn; an empty word if there is none or these are all.
+  GPUHEAP_FN void install(unsigned c, unsigned k, shard_word next, unsigned wanted) {
+    bool const used_up = wanted >= next.num_slots();
+    if (used_up && next.is_sweep()) moves().begin();  // ended by end_sweep()
+    // acq_rel: publishes the run's header and tags to those who draw; acquires the draws.
+    at.shard(c, k).exchange(used_up ? 0 : next.bits + wanted, simt::acq_rel);
+    if (!used_up) bound_classes().add(c);
+  }
+
+  // The slots of the group `mask` that drew `drawn`, which has room. Each lane gets a pointer or nullptr.
+  GPUHEAP_FN void* serve(warp_group g, shard_word drawn, unsigned c) {
+    if (drawn.is_sweep()) {
+      void* const result = this->sweep(g.mask, drawn.bits, c);
+      unsigned const left = drawn.num_slots() - drawn.next();
+      // The takes of the leader, which are all, come before its account.
+      if (g.leads() && this->account(drawn.page(), left < g.size() ? left : g.size(), drawn.num_slots()))
+        this->end_sweep(drawn.page(), drawn.num_slots());
+      return result;
+    }
+    unsigned const slot = drawn.next() + g.rank();
+    return slot < drawn.num_slots() ? at.address(drawn.page(), slot, c) : nullptr;
+  }
+
   // The lanes of `here`, in groups `group` of equal class c0, of which lane leaders drew `drawn` from shard k. Serves or refuses them all.
   //
   // The warp goes through the loop together: each pass first does every duty that its draws brought, then serves, then takes ONE step per
@@ -221,24 +260,25 @@ struct control : supply<Tuning> {
     bool has_draw = true;
     void* result = nullptr;
     search s = search::at(c0, k);
-    simt::back_off pause;
     // Ends: a pass serves a lane, or moves a group's search one stage on, or waits for a replacement by another thread (which waits for
     // nobody), or starts the search again because another thread moved something meanwhile. A move serves its thread (replace, harvest), or
     // finds out once that something is full or empty, so some thread gets on. Lock-free.
     GPUHEAP_NO_UNROLL
     for (;;) {
       if (g.mask != 0 && has_draw) {
-        unsigned const c = s.size_class();
         bool const duty = drawn.duty_of(g.size());
-        // A sweep that leaves its shard is in transit until its last group has accounted: account() ends what begins here.
+        // A sweep that leaves its shard is in transit until its last group has accounted: end_sweep() ends what begins here.
         if (duty && drawn.is_sweep() && g.leads()) moves().begin();
-        if (drawn.has_room()) result = serve(g, drawn, c);
-        if (duty) {
-          warp_group const rest{simt::ballot(g.mask, result == nullptr)};
+        // At most twice: what was drawn, then what the duty brought. Ends: likewise.
+        warp_group rest = g;
+        GPUHEAP_NO_UNROLL
+        for (bool again = duty;; again = false) {
+          if (drawn.has_room() && result == nullptr) result = serve(rest, drawn, s.size_class());
+          if (!again) break;
+          rest.mask = simt::ballot(g.mask, result == nullptr);
           uint64_t bits = 0;
-          if (g.leads()) bits = this->replace(c, s.shard(), drawn.bits, rest.size(), g.size());
-          shard_word const next{g.from_leader(bits)};
-          if (result == nullptr && next.has_run()) result = serve(rest, next, c);
+          if (g.leads()) bits = replace(s.size_class(), s.shard(), drawn, rest.size(), g.size()).bits;
+          drawn.bits = g.from_leader(bits);
         }
       }
       // Every lane has what its leader acquired, before it returns with it.
@@ -247,35 +287,38 @@ struct control : supply<Tuning> {
       if (left == 0) return result;
       g.mask = result == nullptr ? g.mask & left : 0;
       has_draw = false;
-      if (g.mask != 0) {
-        uint64_t next = 0;
-        if (g.leads()) next = search_on(c0, s.bits);
-        s.bits = g.from_leader(next);
-        unsigned const step = s.next();
-        if (step == search::draw) {
-          has_draw = true;
-          uint64_t bits = 0;
-          // acquire: pairs with the exchange in replace().
-          if (g.leads()) bits = at.shard(s.size_class(), s.shard()).fetch_add(g.size(), simt::dependent);
-          drawn.bits = g.from_leader(bits);
-        } else if (step == search::wait) {
-          pause.wait();
-        } else if (step == search::harvest) {
-          result = this->harvest(g.mask, s.size_class(), warp_hash() >> 7);
-        } else if (step == search::reclaim) {
-          if (reclaim(g.mask, c0)) s = search::at(c0, s.shard());
-        } else {
-          g.mask = 0;  // refused
+      if (g.mask == 0) continue;
+      uint64_t next = 0;
+      if (g.leads()) next = search_on(c0, s.bits);
+      s.bits = g.from_leader(next);
+      unsigned const step = s.next();
+      if (step == search::draw) {
+        has_draw = true;
+        // dependent: pairs with the exchange in install().
+        if (g.leads()) next = at.shard(s.size_class(), s.shard()).fetch_add(g.size(), simt::dependent);
+        drawn.bits = g.from_leader(next);
+      } else if (step == search::wait) {
+        simt::back_off{}.wait();
+      } else if (step == search::harvest) {
+        unsigned page = 0;
+        if (g.leads()) page = this->adopt_any(s.size_class(), warp_hash() >> 7);
+        page = g.from_leader(page);
+        if (page != segment_map::none) {
+          result = this->harvest(g.mask, page, s.size_class());
+          // The other lanes' marks come before the leader's release of the run.
+          simt::sync_warp(g.mask);
+          bool const found = simt::any_of(g.mask, result != nullptr);
+          if (g.leads()) {
+            this->unbind(page, run_header::bound, found);
+            moves().end();
+          }
         }
+      } else if (step == search::reclaim) {
+        if (reclaim(g.mask, c0)) s = search::at(c0, s.shard());
+      } else {
+        g.mask = 0;  // refused
       }
     }
-  }
-
-  // The slots of group `g` that drew `drawn`, which has room. Each lane gets a pointer or nullptr.
-  GPUHEAP_FN void* serve(warp_group g, shard_word drawn, unsigned c) {
-    if (drawn.is_sweep()) return this->sweep(g.mask, drawn.bits, c);
-    unsigned const slot = drawn.next() + g.rank();
-    return slot < drawn.num_slots() ? at.address(drawn.page(), slot, c) : nullptr;
   }
 
   // ---- free, out of line

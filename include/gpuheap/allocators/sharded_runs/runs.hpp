@@ -56,10 +56,12 @@ struct alignas(128) runs {
   // ---- the end of a run's use
 
   // Puts a run where adopters look. The run may have been released meanwhile: a stale bit is dropped by whoever looks.
-  GPUHEAP_COLD void list(unsigned c, unsigned page) {
+  GPUHEAP_FN void list(unsigned c, unsigned page) {
     at.list_tree(c).set(page);
     listed_classes().add(c);
   }
+  // The same for a free that found the run unlisted.
+  GPUHEAP_COLD void list_again(unsigned c, unsigned page) { list(c, page); }
 
   // Whether `h` says that every slot is free and nobody hands any out; if so, tries to end the run. True: the caller owns the memory and
   // must release it.
@@ -117,26 +119,28 @@ struct alignas(128) runs {
     }
   }
 
-  // Ends one handing-out of a run: takes `bound` (and what was accounted) off its header, then releases or lists it. One thread, in a
-  // transit.
-  GPUHEAP_FN void unbind(unsigned page, uint64_t subtract) {
+  // Ends one handing-out of a run: takes `subtract`, which includes `bound`, off its header, then releases the run or lists it; without
+  // `list_it` it stays off the list, since all its words are marked unlisted. One thread, in a transit.
+  GPUHEAP_COLD void unbind(unsigned page, uint64_t subtract, bool list_it) {
     // acq_rel: every take of this binding has been counted before (this thread's, or those that it acquired with the last account).
     run_header const h{at.header(page).fetch_sub(subtract, simt::acq_rel) - subtract};
     if (end_if_empty(page, h)) {
       release(lane_mask{1} << simt::lane_id(), page, h);
-    } else {
+    } else if (list_it) {
       list(h.size_class(), page);
     }
   }
 
-  // Accounts for `count` slots of a sweep of a run with `num_slots`. The thread that accounts for the last ends the sweep, and the transit
-  // that began when the sweep left its shard.
-  GPUHEAP_FN void account(unsigned page, unsigned count, unsigned num_slots) {
+  // Accounts for `count` slots of a sweep of a run with `num_slots`. True: they were the last, and the caller ends the sweep with
+  // end_sweep().
+  GPUHEAP_FN bool account(unsigned page, unsigned count, unsigned num_slots) {
     // acq_rel: releases this group's takes and counts to the one that ends the sweep.
     uint64_t const add = count * run_header::accounted_one;
-    run_header const h{at.header(page).fetch_add(add, simt::acq_rel) + add};
-    if (h.accounted() != num_slots) return;
-    unbind(page, num_slots * run_header::accounted_one + run_header::bound);
+    return run_header{at.header(page).fetch_add(add, simt::acq_rel) + add}.accounted() == num_slots;
+  }
+  // Also ends the transit that began when the sweep left its shard.
+  GPUHEAP_FN void end_sweep(unsigned page, unsigned num_slots) {
+    unbind(page, num_slots * run_header::accounted_one + run_header::bound, true);
     moves().end();
   }
 
@@ -193,7 +197,8 @@ struct alignas(128) runs {
     return mine;
   }
 
-  // The lanes of `mask`, a group, drew slots of a sweep: takes what is free in their words. Each lane gets a pointer or nullptr.
+  // The lanes of `mask`, a group, drew slots of a sweep: takes what is free in their words. Each lane gets a pointer or nullptr. The caller
+  // accounts for the draw.
   GPUHEAP_COLD void* sweep(lane_mask mask, uint64_t drawn_bits, unsigned c) {
     warp_group const g{mask};
     shard_word const drawn{drawn_bits};
@@ -210,79 +215,54 @@ struct alignas(128) runs {
       got = g.from_leader(got);
       result = share_out(result, got, page, w, c, rank, served);
     }
-    if (g.leads()) account(page, end - begin, num_slots);
     return result;
   }
 
-  // Goes through the listed runs of class c, one at a time and whole, until every lane of the group has a slot or none is left. A run found
-  // without a free slot leaves the list; the next free in it brings it back. Each lane of the group `mask` gets a pointer or nullptr.
-  GPUHEAP_COLD void* harvest(lane_mask mask, unsigned c, unsigned seed) {
+  // Binds some listed run of class c. One thread. Returns its first page, and a transit is open; or segment_map::none.
+  GPUHEAP_COLD unsigned adopt_any(unsigned c, unsigned seed) {
+    unsigned page = segment_map::none;
+    bitmap_tree const listed = at.list_tree(c);
+    lazy_transit transit{moves()};
+    for_each_listed(listed, seed, transit, [&](unsigned first) {
+      bool const adopted = adopt(listed, c, first, transit);
+      if (adopted) page = first;
+      return adopted;
+    });
+    if (page != segment_map::none) return page;
+    transit.begin();
+    listed_classes().drop(c);
+    if (listed.maybe_any()) listed_classes().add(c);
+    transit.end();
+    return page;
+  }
+
+  // Goes through a whole run that the group `mask` has bound, marking words as unlisted, until every lane has a slot. Each lane gets a
+  // pointer or nullptr. If none gets one, all words are marked and nothing was free.
+  GPUHEAP_COLD void* harvest(lane_mask mask, unsigned page, unsigned c) {
     warp_group const g{mask};
     unsigned const n = g.size(), rank = g.rank();
+    // relaxed: class and length of a bound run stay.
+    unsigned const num_slots = at.run_slots(run_header{at.header(page).load(simt::relaxed)});
+    slot_map const map = at.slots_of(page);
+    unsigned const num_words = slot_map::words_for(num_slots);
     void* result = nullptr;
     unsigned served = 0;
-    bitmap_tree const listed = at.list_tree(c);
-    // Ends: every pass takes a run off the list. It comes back only if it had a free slot, which this group took or saw another free.
+    // Ends: one pass per `n` words.
     GPUHEAP_NO_UNROLL
-    while (served < n) {
-      unsigned page = segment_map::none;
-      uint64_t header = 0;
-      if (g.leads()) {
-        lazy_transit transit{moves()};
-        for_each_listed(listed, seed, transit, [&](unsigned first) {
-          bool const adopted = adopt(listed, c, first, transit);
-          if (adopted) page = first;
-          return adopted;
-        });
-        if (page == segment_map::none) {
-          transit.begin();
-          listed_classes().drop(c);
-          if (listed.maybe_any()) listed_classes().add(c);
-          transit.end();
-        } else {
-          header = at.header(page).load(simt::relaxed);
-        }
-      }
-      page = g.from_leader(page);
-      if (page == segment_map::none) return result;
-      unsigned const num_slots = at.run_slots(run_header{g.from_leader(header)});
-      slot_map const map = at.slots_of(page);
-      unsigned const num_words = slot_map::words_for(num_slots);
-      bool found = false;
-      // Ends: one pass per `n` words.
+    for (unsigned first = 0; first < num_words && served < n; first += n) {
+      unsigned const w = first + rank;
+      // Ends: one pass per lane whose word has a free slot.
       GPUHEAP_NO_UNROLL
-      for (unsigned first = 0; first < num_words && served < n; first += n) {
-        unsigned const w = first + rank;
-        lane_mask with = simt::ballot(mask, w < num_words && map.mark_unlisted(w, num_slots) != 0);
-        found |= with != 0;
-        // Ends: one pass per lane of `with`.
-        GPUHEAP_NO_UNROLL
-        for (; with != 0 && served < n; with &= with - 1) {
-          unsigned const lane = simt::lowest_bit(with);
-          uint64_t got = 0;
-          if (simt::lane_id() == lane) got = take_slots(map, page, w, num_slots, n - served);
-          got = simt::shuffle(mask, got, lane);
-          result = share_out(result, got, page, simt::shuffle(mask, w, lane), c, rank, served);
-        }
-      }
-      // The other lanes' takes and marks come before the leader's release of the run.
-      simt::sync_warp(mask);
-      if (g.leads()) {
-        if (found) {
-          unbind(page, run_header::bound);
-        } else {
-          end_unlisted(page);
-        }
-        moves().end();
+      for (lane_mask with = simt::ballot(mask, w < num_words && map.mark_unlisted(w, num_slots) != 0); with != 0 && served < n;
+           with &= with - 1) {
+        unsigned const lane = simt::lowest_bit(with);
+        uint64_t got = 0;
+        if (simt::lane_id() == lane) got = take_slots(map, page, w, num_slots, n - served);
+        got = simt::shuffle(mask, got, lane);
+        result = share_out(result, got, page, simt::shuffle(mask, w, lane), c, rank, served);
       }
     }
     return result;
-  }
-
-  // Unbinds a run all of whose words are marked unlisted: it stays off the list.
-  GPUHEAP_FN void end_unlisted(unsigned page) {
-    run_header const h{at.header(page).fetch_sub(run_header::bound, simt::acq_rel) - run_header::bound};
-    if (end_if_empty(page, h)) release(lane_mask{1} << simt::lane_id(), page, h);
   }
 };
 

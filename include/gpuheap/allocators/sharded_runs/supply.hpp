@@ -33,31 +33,56 @@ template <tuning Tuning>
 // Spreads consecutive warps evenly.
 [[nodiscard]] GPUHEAP_FN inline unsigned warp_hash() { return simt::global_warp() * 0x9e3779b9u; }
 
+// What a step of a replacement returns: a run as its shard word, or a claim; and whether a transit is open. In the low bits of the word,
+// where no slot has been drawn yet.
+struct supplied {
+  static constexpr uint64_t open = 1;
+  uint64_t bits = 0;
+
+  [[nodiscard]] GPUHEAP_HD static constexpr supplied of(uint64_t what, bool is_open) { return {what | (is_open ? open : 0)}; }
+  [[nodiscard]] GPUHEAP_HD constexpr bool is_open() const { return (bits & open) != 0; }
+  [[nodiscard]] GPUHEAP_HD constexpr shard_word run() const { return {bits & ~open}; }
+};
+
+// The steps of replacing a run, each out of line and calling nothing out of line itself: so a kernel's registers are what malloc_slow()
+// keeps and what one step needs, not the sum of a chain.
 template <tuning Tuning>
 struct supply : runs {
-  // Binds a listed run with many free slots, for a sweep. Empty if there is none among a few.
-  GPUHEAP_FN shard_word adopt_rich(unsigned c, unsigned seed, lazy_transit& transit) {
+  // Binds a listed run with many free slots, for a sweep. Empty if there is none among a few. One thread.
+  GPUHEAP_COLD supplied adopt_rich(unsigned c, unsigned seed, bool is_open) {
+    lazy_transit transit{moves(), is_open};
     shard_word found{};
     unsigned tries = Tuning.adoption_tries;
     bitmap_tree const listed = at.list_tree(c);
     for_each_listed(listed, seed, transit, [&](unsigned page) {
       run_header const h{at.header(page).load(simt::relaxed)};
+      unsigned const num_slots = at.run_slots(h);
       if (h.serves(c) && !h.is_bound()) {
         if (tries == 0) return true;
         --tries;
         unsigned sampled = 1;
-        unsigned const free = at.slots_of(page).sample(at.run_slots(h), seed >> 8, sampled);
+        unsigned const free = at.slots_of(page).sample(num_slots, seed >> 8, sampled);
         if (free * Tuning.rich < sampled || free == 0) return false;
       }
       if (!adopt(listed, c, page, transit)) return false;
+      // Not `num_slots`: the run may be another than that of the first look.
       found = shard_word::of_run(page, at.run_slots(run_header{at.header(page).load(simt::relaxed)}), true);
       return true;
     });
-    return found;
+    return supplied::of(found.bits, transit.open);
   }
 
-  // Pages that a fresh run of class c should have.
-  [[nodiscard]] GPUHEAP_FN unsigned pages_wanted(unsigned c, unsigned lanes, unsigned excess, unsigned num_free_now) {
+  // Pages that so many slots of class c lie in.
+  [[nodiscard]] GPUHEAP_FN unsigned pages_used(unsigned c, unsigned slots) {
+    return static_cast<unsigned>((uint64_t{slots} * size_classes::slot_bytes(c) + at.page_bytes() - 1) >> at.page_shift);
+  }
+
+  // Pages that a fresh run for shard k of class c should have. `wanted` slots are wanted by the caller's group, `lanes` of which asked
+  // first; the shard had a run of `old_slots`. One thread.
+  [[nodiscard]] GPUHEAP_COLD unsigned pages_wanted(unsigned c, unsigned k, unsigned old_slots, unsigned wanted, unsigned lanes) {
+    // relaxed: what is asked for now, as far as it is known.
+    unsigned excess = shard_word{at.shard(c, k).load(simt::relaxed)}.next() - old_slots;
+    if (excess < wanted) excess = wanted;
     unsigned const lg_used = lg_shards_used<Tuning>(at.lg_shards);
     unsigned const warps = simt::num_blocks() * ((simt::threads_per_block() + simt::warp_lanes - 1) / simt::warp_lanes);
     // Slots that a shard hands out if every warp asks once as this one does.
@@ -69,72 +94,69 @@ struct supply : runs {
     unsigned pages = pages_used(c, slots);
     unsigned const share = held_pages(c).load(simt::relaxed) / (Tuning.reserve << lg_used);
     if (share > pages) pages = share;
-    unsigned const guided = num_free_now / Tuning.guide;
+    unsigned const guided = segments().free_hint() / Tuning.guide;
     if (guided < pages) pages = guided;
     unsigned const most = pages_used(c, 1u << Tuning.lg_run_slots);
     if (most < pages) pages = most;
     unsigned const longest = at.max_run_segments() << at.lg_pages;
-    return longest < pages ? longest : pages;
+    if (longest < pages) pages = longest;
+    unsigned const used = pages_used(c, at.run_slots(c, pages, false));
+    return used != 0 ? used : pages_used(c, 1);
   }
 
-  // Pages that so many slots of class c lie in.
-  [[nodiscard]] GPUHEAP_FN unsigned pages_used(unsigned c, unsigned slots) {
-    return static_cast<unsigned>((uint64_t{slots} * size_classes::slot_bytes(c) + at.page_bytes() - 1) >> at.page_shift);
+  // Claims about so many pages for shard k of class c: whole segments, pages of broken segments, a segment to break. Each returns {first
+  // page : 20, length : 7, of segments : 1} from bit 1 on, or 0. One thread.
+  GPUHEAP_COLD supplied claim_segments(unsigned c, unsigned k, unsigned pages, bool is_open) {
+    lazy_transit transit{moves(), is_open};
+    segment_map::claim const got = segments().claim_segments(pages, spread(c, k), transit);
+    return pack(got, transit.open);
+  }
+  GPUHEAP_COLD supplied claim_pages(unsigned c, unsigned k, unsigned pages, unsigned looks, bool is_open) {
+    lazy_transit transit{moves(), is_open};
+    unsigned const most = 1u << at.lg_pages;
+    if (pages > most) pages = most;
+    segment_map::claim const got =
+        segments().claim_pages(pages, looks == few_looks ? pages : pages_used(c, 1), looks, spread(c, k), transit);
+    return pack(got, transit.open);
+  }
+  GPUHEAP_COLD supplied break_segment(unsigned c, unsigned k, unsigned pages, bool is_open) {
+    lazy_transit transit{moves(), is_open};
+    unsigned const most = 1u << at.lg_pages;
+    segment_map::claim const got = segments().break_segment(pages < most ? pages : most, spread(c, k), transit);
+    return pack(got, transit.open);
+  }
+  static constexpr unsigned few_looks = 3;
+  // A large launch begins everywhere, a small one at the lowest place.
+  [[nodiscard]] GPUHEAP_FN unsigned spread(unsigned c, unsigned k) {
+    return lg_shards_used<Tuning>(at.lg_shards) < 3 ? 0 : ((c << 4 | k) * 0x9e3779b9u >> 4) | 1;
+  }
+  [[nodiscard]] GPUHEAP_FN supplied pack(segment_map::claim got, bool is_open) {
+    if (got.first == segment_map::none) return supplied::of(0, is_open);
+    unsigned const first = got.of_segments ? got.first << at.lg_pages : got.first;
+    return supplied::of(uint64_t{first} << 1 | uint64_t{got.length} << 21 | uint64_t{got.of_segments} << 28, is_open);
   }
 
-  // Claims and prepares a fresh run for shard k of class c. Empty if there is no memory for a slot.
-  GPUHEAP_FN shard_word fresh(unsigned c, unsigned k, unsigned lanes, unsigned excess, lazy_transit& transit) {
-    unsigned const least = pages_used(c, 1);
-    unsigned wanted = pages_wanted(c, lanes, excess, segments().free_hint());
-    wanted = wanted < least ? least : pages_used(c, at.run_slots(c, wanted, false));
-    // A large launch begins everywhere, a small one at the lowest place.
-    unsigned const lg_used = lg_shards_used<Tuning>(at.lg_shards);
-    unsigned const spread = lg_used < 3 ? 0 : ((c << 4 | k) * 0x9e3779b9u >> 4) | 1;
-    segment_map::claim got = segments().claim_run(wanted, least, spread, transit);
-    if (got.first == segment_map::none) return {};
-    unsigned const page = got.of_segments ? got.first << at.lg_pages : got.first;
-    unsigned const num_slots = at.run_slots(c, got.length, got.of_segments);
+  // Makes a run of class c for shard k of what was claimed. One thread, in a transit. Published by install().
+  GPUHEAP_COLD uint64_t prepare(unsigned c, unsigned k, uint64_t claimed) {
+    unsigned const page = static_cast<unsigned>(claimed >> 1) & 0xfffff;
+    bool const of_segments = (claimed >> 28 & 1) != 0;
+    unsigned length = static_cast<unsigned>(claimed >> 21) & 127;
+    unsigned const num_slots = at.run_slots(c, length, of_segments);
     unsigned const used = pages_used(c, num_slots);
-    if (!got.of_segments && used < got.length) {
-      segments().release_pages(page + used, got.length - used, moves());
-      got.length = used;
+    if (!of_segments && used < length) {
+      segments().release_pages(page + used, length - used, moves());
+      length = used;
     }
     // relaxed stores: published by the exchange of the shard word.
     uint64_t const generation = run_header{at.header(page).load(simt::relaxed)}.generation() + 1;
-    at.header(page).store(run_header::fresh_slots(c, got.length, got.of_segments, generation).bits, simt::relaxed);
+    at.header(page).store(run_header::fresh_slots(c, length, of_segments, generation).bits, simt::relaxed);
     at.slots_of(page).prepare(num_slots);
-    run_tag::word tag = run_tag::of_slots(c, got.length, k, true).bits;
+    run_tag::word tag = run_tag::of_slots(c, length, k, true).bits;
     // Ends: one pass per unit.
     GPUHEAP_NO_UNROLL
-    for (unsigned i = 0; i < got.length; ++i, tag += run_tag::one_further) at.unit_tag(page, got.of_segments, i).store(tag, simt::relaxed);
-    held_pages(c).fetch_add(got.of_segments ? got.length << at.lg_pages : got.length, simt::relaxed);
-    return shard_word::of_run(page, num_slots, false);
-  }
-
-  // The duty of the draw that found shard k of class c idle or reached its end: puts the next run there, or none. One thread; waits for
-  // nobody. The next run comes with its first `wanted` slots drawn for the caller's group of `lanes`: whoever fetches a run has memory from
-  // it, however soon another class takes the rest back. Returns the run as drawn at 0.
-  GPUHEAP_COLD uint64_t replace(unsigned c, unsigned k, uint64_t old_bits, unsigned wanted, unsigned lanes) {
-    shard_word const old{old_bits};
-    lazy_transit transit{moves()};
-    // A used-up run is in nobody's sight from the exchange until it is listed.
-    if (old.has_run()) transit.begin();
-    shard_word next{};
-    if (listed_classes().has(c)) next = adopt_rich(c, warp_hash() + k >> 7, transit);
-    if (!next.has_run()) {
-      // relaxed: what is wanted now, as far as it is known.
-      unsigned const asked = shard_word{at.shard(c, k).load(simt::relaxed)}.next() - old.num_slots();
-      next = fresh(c, k, lanes, asked > wanted ? asked : wanted, transit);
-    }
-    bool const used_up = next.has_run() && wanted >= next.num_slots();
-    if (used_up && next.is_sweep()) moves().begin();  // ended by account()
-    // acq_rel: publishes the run's header and tags to those who draw; acquires the draws.
-    at.shard(c, k).exchange(next.has_run() && !used_up ? next.bits + wanted : 0, simt::acq_rel);
-    if (next.has_run() && !used_up) bound_classes().add(c);
-    if (old.has_run() && !old.is_sweep()) unbind(old.page(), run_header::bound);
-    if (used_up && !next.is_sweep()) unbind(next.page(), run_header::bound);
-    transit.end();
-    return next.bits;
+    for (unsigned i = 0; i < length; ++i, tag += run_tag::one_further) at.unit_tag(page, of_segments, i).store(tag, simt::relaxed);
+    held_pages(c).fetch_add(of_segments ? length << at.lg_pages : length, simt::relaxed);
+    return shard_word::of_run(page, num_slots, false).bits;
   }
 };
 
