@@ -54,7 +54,7 @@ bool map_memory(void* at, std::size_t bytes) noexcept {
 }
 void unmap_memory(void* at, std::size_t bytes) noexcept {
   // New pages over the old ones: a mere change of the protection would keep the memory.
-  mmap(at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  (void)mmap(at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   mapped_bytes.fetch_sub(bytes, std::memory_order_relaxed);  // relaxed: as above
 }
 
