@@ -2,8 +2,10 @@
 #include <gpuheap_simulator/memory.hpp>
 #include <gpuheap_simulator/settings.hpp>
 
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <fstream>
 #include <new>
 
@@ -12,7 +14,8 @@ namespace gpuheap::simulator {
 namespace {
 constexpr std::align_val_t allocation_alignment{4096};
 
-std::size_t page_bytes() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
+std::atomic<std::size_t> mapped_bytes{0};  // by map_memory(), in the whole process
+
 std::size_t total_bytes() { return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * page_bytes(); }
 
 // MemAvailable of /proc/meminfo in bytes; 0 where there is none.
@@ -33,6 +36,27 @@ void* allocate(std::size_t bytes) noexcept {
   return bytes > total_bytes() ? nullptr : ::operator new(bytes, allocation_alignment, std::nothrow);
 }
 void deallocate(void* p) noexcept { ::operator delete(p, allocation_alignment); }
+
+std::size_t page_bytes() noexcept { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
+
+void* reserve_addresses(std::size_t bytes) noexcept {
+  void* const p = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return p == MAP_FAILED ? nullptr : p;
+}
+void release_addresses(void* base, std::size_t bytes) noexcept { munmap(base, bytes); }
+
+bool map_memory(void* at, std::size_t bytes) noexcept {
+  // The system promises more than it has, so what is mapped is counted. relaxed: a count, which orders nothing.
+  bool const mapped =
+      mapped_bytes.fetch_add(bytes, std::memory_order_relaxed) + bytes <= total_bytes() && mprotect(at, bytes, PROT_READ | PROT_WRITE) == 0;
+  if (!mapped) mapped_bytes.fetch_sub(bytes, std::memory_order_relaxed);
+  return mapped;
+}
+void unmap_memory(void* at, std::size_t bytes) noexcept {
+  // New pages over the old ones: a mere change of the protection would keep the memory.
+  (void)mmap(at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  mapped_bytes.fetch_sub(bytes, std::memory_order_relaxed);  // relaxed: as above
+}
 
 device_facts describe_device() {
   settings const& s = current_settings();

@@ -1,7 +1,11 @@
-// Which of the optional members an allocator has. heap_ref builds on these and refuses at compile time what is missing.
+// Which of the optional members an allocator has. heap_ref and heap build on these and refuse at compile time what is missing.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
+
+#if GPUHEAP_HAS_HOST
+#include <string>
+#endif
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
@@ -47,5 +51,39 @@ template <class A>
 concept has_footprint = device_allocator<A> && requires(A const& a, stream_ref stream) {
   { a.footprint(stream) } -> ::cuda::std::same_as<allocator_footprint>;
 };
+
+#if GPUHEAP_HAS_HOST
+// A region whose memory comes later. Host; no kernel uses the allocator meanwhile.
+//
+//   static A create_growable(memory::region whole, size_t initial_bytes, memory::map_function const& map, stream_ref)
+//                        like create(), in a region of which nothing can be touched at first. `map(offset, bytes)` makes a part of it
+//                        usable, and is called for each part before anything touches it, from host code. Of `whole` the allocator uses up
+//                        to initial_bytes, metadata included, in as many parts as it likes; the memory taken is this, rounded up part by
+//                        part. Throws gpuheap::error if that is too little for a region of this size. Also how the heap is reset: map()
+//                        then passes over what is there.
+//   void grow(size_t new_bytes, memory::map_function const& map, stream_ref)
+//                        the allocator may now use new_bytes of `whole`, at least what it could before; kernels launched later on the
+//                        stream do. Blocks stay, and so do views made before: what has changed lies in the region. map() may throw
+//                        out_of_memory: the exception passes through, and the allocator is as it was.
+template <class A>
+concept has_grow = device_allocator<A> &&
+    requires(A& a, memory::region whole, simt::size_t bytes, memory::map_function const& map, stream_ref stream) {
+  { A::create_growable(whole, bytes, map, stream) } -> ::cuda::std::same_as<A>;
+  a.grow(bytes, map, stream);
+};
+// Of an allocator made by create_growable(): stops using what is free at the end of its memory, and returns how many bytes that is: those
+// right below the highest byte that it has had mapped and not given up since. It may use so many bytes less then, until it grows again.
+// Host; waits for the stream; no kernel uses the allocator meanwhile.
+template <class A>
+concept has_trim = has_grow<A> && requires(A& a, stream_ref stream) {
+  { a.trim(stream) } -> ::cuda::std::convertible_to<simt::size_t>;
+};
+// Walks its own structures while no kernel uses them, and returns a report whose `problem` says what is wrong; empty: nothing is. Host;
+// waits for the stream.
+template <class A>
+concept has_verify = device_allocator<A> && requires(A const& a, stream_ref stream) {
+  { a.verify(stream).problem } -> ::cuda::std::convertible_to<std::string>;
+};
+#endif
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE

@@ -4,8 +4,10 @@
 #include <gpuheap/allocator.hpp>
 #include <gpuheap/allocator_members.hpp>
 #include <gpuheap/failure_record.hpp>
+#include <gpuheap/growth.hpp>
 #include <gpuheap/heap_ref.hpp>
 #include <gpuheap/heap_report.hpp>
+#include <gpuheap/memory/address_range.hpp>
 #include <gpuheap/memory/allocation.hpp>
 #include <gpuheap/memory/device_span.hpp>
 #include <gpuheap/memory/literals.hpp>
@@ -102,6 +104,26 @@ class heap {
     }
   }
 
+  // A heap that grows: of size.initial now, up to size.at_most, and nothing in it ever moves. Sizes are the allocator's, rounded up to
+  // units of memory::address_range; the heap's records are apart. For allocators that can. Throws as the other constructors do.
+  explicit heap(growth size, stream_ref stream = {}) requires has_grow<Allocator> : records_{memory::device, records_bytes} {
+    simt::size_t const initial = size.initial.resolve(memory::device);
+    simt::size_t const most = size.limit();
+    if (initial > most) {
+      throw error("gpuheap: a heap of " + memory::in_words(initial) + " that grows to at most " + memory::in_words(most) +
+                  " was asked for: growth::at_most must not be less than growth::initial");
+    }
+    require_at_least(Allocator::min_region_bytes(), initial, "a heap");
+    range_ = memory::address_range{most};
+    arena_ = range_.where();
+    capacity_ = initial;
+    initialise(stream);
+  }
+  template <class A = Allocator>
+  requires(!has_grow<A>) explicit heap(growth, stream_ref = {}) {
+    static_assert(has_grow<A>, "gpuheap: this Allocator cannot grow: it has no create_growable() and grow()");
+  }
+
   heap(heap&&) noexcept = default;
   heap& operator=(heap&&) noexcept = default;
   heap(heap const&) = delete;
@@ -141,27 +163,96 @@ class heap {
       s.peak_error_bytes = live.peak_error_bytes;
     }
     s.heap_bytes = bytes();
-    s.usable_bytes = arena_.bytes;
+    s.usable_bytes = capacity();
     if constexpr (has_footprint<Allocator>) {
       allocator_footprint const held = allocator_.footprint(stream);
       s.knows_footprint = true;
       s.held_bytes = held.held_bytes;
       s.metadata_bytes = held.metadata_bytes;
       s.peak_held_bytes = held.peak_held_bytes;
-      s.usable_bytes = arena_.bytes - held.metadata_bytes;
+      s.usable_bytes = capacity() - held.metadata_bytes;
     }
     return s;
   }
 
-  // All bytes taken for this heap, bookkeeping included. For a process_wide allocator: what was granted.
+  // All bytes taken for this heap now, bookkeeping included. For a process_wide allocator: what was granted.
   [[nodiscard]] simt::size_t bytes() const {
     if constexpr (!Allocator::traits.process_wide) {
-      return memory_.bytes();
+      return grows() ? range_.mapped_bytes() + records_bytes : memory_.bytes();
     } else if constexpr (requires { Allocator::granted_bytes(); }) {
       return Allocator::granted_bytes();
     } else {
       return arena_.bytes;
     }
+  }
+
+  // What the allocator may use now, its metadata included. grow() adds to it, trim() takes from it.
+  [[nodiscard]] simt::size_t capacity() const { return grows() ? capacity_ : arena_.bytes; }
+  // The most that capacity() can become.
+  [[nodiscard]] simt::size_t at_most() const { return arena_.bytes; }
+  // Whether it was made from a growth.
+  [[nodiscard]] bool grows() const { return range_.base() != nullptr; }
+
+  // ---- growth. No kernel uses the heap meanwhile; views and blocks stay as they are. A heap that was not made from a growth throws
+  // gpuheap::error
+
+  // Adds `more_bytes` to the capacity, for kernels launched later on `stream`, or on any stream once that has been waited for. Throws
+  // gpuheap::error if that would be more than at_most(), out_of_memory if the device does not have it; the capacity is then as it was.
+  void grow(simt::size_t more_bytes, stream_ref stream = {}) requires has_grow<Allocator> {
+    require_growing();
+    if (more_bytes > at_most() - capacity_) {
+      throw error("gpuheap: a heap of " + memory::in_words(capacity_) + " that was made to have at most " + memory::in_words(at_most()) +
+                  " was asked to grow by " + memory::in_words(more_bytes) + ": make it with a larger growth::at_most");
+    }
+    if (more_bytes == 0) return;
+    simt::size_t const reach = reach_;
+    try {
+      allocator_.grow(capacity_ + more_bytes, mapper(), stream);
+    } catch (...) {
+      reach_ = reach;
+      throw;
+    }
+    capacity_ += more_bytes;
+  }
+  template <class A = Allocator>
+  requires(!has_grow<A>) void grow(simt::size_t, stream_ref = {}) {
+    static_assert(has_grow<A>, "gpuheap: this Allocator cannot grow: it has no create_growable() and grow()");
+  }
+
+  // From now on check() answers failed requests by growing the heap, by one step each time, or by what is left up to at_most(). Off at
+  // first; a step of nothing switches it off. Says nothing about kernels that stopped (when_exhausted::trap): they end the device's work.
+  void grow_when_exhausted(growth_step step) requires has_grow<Allocator> {
+    require_growing();
+    step.require_valid();
+    step_ = step;
+  }
+  template <class A = Allocator>
+  requires(!has_grow<A>) void grow_when_exhausted(growth_step) {
+    static_assert(has_grow<A>, "gpuheap: this Allocator cannot grow: it has no create_growable() and grow()");
+  }
+
+  // Gives memory at the end of the heap that nothing lives in back to the device, and takes it from the capacity; later growth brings it
+  // back. Waits for the stream and for the device. Returns how many bytes went back: whole pieces of memory::address_range, so fewer than
+  // are free.
+  simt::size_t trim(stream_ref stream = {}) requires has_trim<Allocator> {
+    require_growing();
+    simt::size_t const given_up = allocator_.trim(stream);
+    capacity_ -= given_up;
+    reach_ -= given_up;
+    return range_.unmap(reach_, range_.bytes() - reach_);
+  }
+  template <class A = Allocator>
+  requires(!has_trim<A>) simt::size_t trim(stream_ref = {}) {
+    static_assert(has_trim<A>, "gpuheap: this Allocator has no trim(stream)");
+    return 0;
+  }
+
+  // Looks for damage: the allocator's report, whose `problem` is empty if its structures are sound. Walks the heap: for tests, and for when
+  // something is amiss. Waits for the stream; no kernel uses the heap meanwhile.
+  [[nodiscard]] auto verify(stream_ref stream = {}) const requires has_verify<Allocator> { return allocator_.verify(stream); }
+  template <class A = Allocator>
+  requires(!has_verify<A>) void verify(stream_ref = {}) const {
+    static_assert(has_verify<A>, "gpuheap: this Allocator has no verify(stream)");
   }
 
   // ---- exhaustion
@@ -182,11 +273,13 @@ class heap {
   void on_exhausted(exhaustion_callback callback) { callback_ = std::move(callback); }
 
   // After a launch: waits for the stream and says what went wrong in this heap since the last check().
-  //   requests failed:   calls the callback; without one, throws out_of_memory
-  //   frees refused:     throws gpuheap::error
   //   a kernel stopped:  (when_exhausted::trap) throws out_of_memory, naming the request. The CUDA context is lost, as after any trap
-  // Each failure is reported once.
-  void check(stream_ref stream = {}) {
+  //   requests failed:   under grow_when_exhausted(), first grows the heap by one step. Then calls the callback, which learns whether it
+  //                      grew; without a callback, throws out_of_memory unless it grew
+  //   frees refused:     throws gpuheap::error
+  // Each failure is reported once. Returns by how many bytes the heap has grown: if not 0, requests that failed are worth making again.
+  // A heap that has its most, or whose device has no more memory, does not grow; the report says which.
+  simt::size_t check(stream_ref stream = {}) {
     try {
       simt::synchronize(stream);
     } catch (error const& stopped) {
@@ -199,10 +292,15 @@ class heap {
     std::uint64_t const refused = now.double_frees - seen_.double_frees + now.foreign_frees - seen_.foreign_frees;
     seen_ = now;
     if (what.failed_requests != 0) {
-      if (!callback_) throw out_of_memory(what.text());
-      callback_(what);
+      take_step(what, stream);
+      if (callback_) {
+        callback_(what);
+      } else if (what.grown_bytes == 0) {
+        throw out_of_memory(what.text());
+      }
     }
     if (refused != 0) throw error(detail::refused_frees_text(name(), now));
+    return what.grown_bytes;
   }
 
   // ---- from the host
@@ -285,9 +383,48 @@ class heap {
   void initialise(stream_ref stream) {
     simt::fill(records_.base(), 0, records_bytes, stream);
     if (policy_ != when_exhausted::null) write_policy(stream);
-    statistics_ = Statistics{static_cast<char*>(records_.base()) + record_bytes, arena_.bytes};
-    allocator_ = Allocator::create(arena_, stream);
+    statistics_ = Statistics{static_cast<char*>(records_.base()) + record_bytes, capacity()};
+    create(stream);
     seen_ = {};
+  }
+  void create(stream_ref stream) {
+    if constexpr (has_grow<Allocator>) {
+      if (grows()) {
+        reach_ = 0;
+        allocator_ = Allocator::create_growable(arena_, capacity_, mapper(), stream);
+        return;
+      }
+    }
+    allocator_ = Allocator::create(arena_, stream);
+  }
+
+  // Valid during the call that it is handed to.
+  [[nodiscard]] memory::map_function mapper() {
+    return [this](simt::size_t offset, simt::size_t bytes) {
+      range_.map(offset, bytes);
+      reach_ = std::max(reach_, offset + bytes);
+    };
+  }
+  void require_growing() const {
+    if (!grows()) throw error("gpuheap: this heap has a fixed size: make it as heap{gpuheap::growth{.initial = ..., .at_most = ...}}");
+  }
+  // What check() does about failed requests before it reports them.
+  void take_step([[maybe_unused]] exhaustion& what, [[maybe_unused]] stream_ref stream) {
+    if constexpr (has_grow<Allocator>) {
+      simt::size_t const step = step_.after(capacity_);
+      if (step == 0) return;
+      simt::size_t const more = std::min(step, at_most() - capacity_);
+      if (more == 0) {
+        what.not_grown = " The heap cannot grow: it has all of growth::at_most.";
+        return;
+      }
+      try {
+        grow(more, stream);
+        what.grown_bytes = more;
+      } catch (out_of_memory const& refused) {
+        what.not_grown = " The heap could not grow by " + memory::in_words(more) + " (" + refused.what() + ").";
+      }
+    }
   }
 
   [[nodiscard]] failure_record* record() const { return static_cast<failure_record*>(records_.base()); }
@@ -319,7 +456,8 @@ class heap {
     auto const* const byte = static_cast<char const*>(p);
     auto const* const base = static_cast<char const*>(arena_.base);
     if (std::less<>{}(byte, base) || std::less<>{}(base + arena_.bytes, byte) ||
-        static_cast<simt::size_t>(base + arena_.bytes - byte) < bytes) {
+        static_cast<simt::size_t>(base + arena_.bytes - byte) < bytes ||
+        (grows() && !range_.is_mapped(static_cast<simt::size_t>(byte - base), bytes))) {
       throw error("gpuheap: " + memory::in_words(bytes) + " at the given address do not lie in this heap");
     }
   }
@@ -346,10 +484,14 @@ class heap {
     simt::synchronize(stream);
   }
 
-  memory::allocation memory_;   // all of it; none for a process_wide allocator
-  memory::allocation records_;  // within memory_, or of their own
-  memory::allocation final_;    // last_words, once the policy has been `trap`
-  memory::region arena_{};      // what the allocator got
+  memory::allocation memory_;    // all of it; none for a process_wide allocator, or where range_ is
+  memory::address_range range_;  // what a heap that grows lives in
+  memory::allocation records_;   // within memory_, or of their own
+  memory::allocation final_;     // last_words, once the policy has been `trap`
+  memory::region arena_{};       // what the allocator got, of a heap that grows: all that it can ever have
+  simt::size_t capacity_ = 0;    // of a heap that grows: what the allocator may use of it
+  simt::size_t reach_ = 0;       // likewise: offset of the end of the highest part that the allocator has had mapped
+  growth_step step_{};
   Allocator allocator_{};
   Statistics statistics_{};
   when_exhausted policy_ = when_exhausted::null;

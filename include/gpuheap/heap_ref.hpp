@@ -4,6 +4,7 @@
 #include <gpuheap/allocator.hpp>
 #include <gpuheap/allocator_members.hpp>
 #include <gpuheap/allocators/sharded_runs.hpp>
+#include <gpuheap/collective.hpp>
 #include <gpuheap/failure_record.hpp>
 #include <gpuheap/simt/atomic.hpp>
 #include <gpuheap/simt/types.hpp>
@@ -151,6 +152,47 @@ class heap_ref {
     return free(p);
   }
 
+  // ---- by a group of threads (collective.hpp): every thread of it calls, and each call waits for all of them
+
+  // One block of `bytes` (the same in every thread) for the whole group: all get the same pointer, or all nullptr. One thread allocates, so
+  // the heap counts one allocation, or one failure. Freed once: by free(group, p), or by free(p) of any one thread.
+  template <class Group>
+  requires thread_group<Group> || cooperative_group<Group>
+  [[nodiscard]] GPUHEAP_FN void* malloc(Group const& group, simt::size_t bytes) const {
+    require_single_requests();
+    auto const& threads = detail::as_thread_group(group);
+    return threads.from_first(threads.rank() == 0 ? malloc(bytes) : nullptr);
+  }
+
+  // A piece of `bytes`, which may differ from thread to thread, for each thread of the group, aligned to 16. All pieces lie in one block,
+  // in the order of the ranks; each thread gets its own, or all get nullptr. Who asks for 0 bytes gets nullptr, but for rank 0, whose
+  // pointer is that of the block unless nobody asks for anything. Freed together, by free(group, p); a piece alone cannot be freed.
+  template <class Group>
+  requires thread_group<Group> || cooperative_group<Group>
+  [[nodiscard]] GPUHEAP_FN void* malloc_each(Group const& group, simt::size_t bytes) const {
+    require_single_requests();
+    auto const& threads = detail::as_thread_group(group);
+    // Up to 2^10 threads: the sum cannot exceed 2^63, and no heap holds a single piece of 2^53.
+    constexpr simt::uint64_t too_large = simt::uint64_t{1} << 53;
+    simt::uint64_t const need = bytes < too_large ? simt::round_up_pow2(bytes, 16) : too_large;
+    simt::uint64_t total = 0;
+    simt::uint64_t const before = threads.sum_before(need, total);
+    bool const first = threads.rank() == 0;
+    auto* const block = static_cast<char*>(threads.from_first(first ? malloc(total) : nullptr));
+    return block != nullptr && (bytes != 0 || first) ? block + before : nullptr;
+  }
+
+  // Frees what malloc(group, ...) or malloc_each(group, ...) gave a group with the same rank 0, or this thread's alone gave rank 0; the
+  // pointers of the other ranks are not looked at. Every thread's accesses to the block happen before it is free. All get the answer.
+  template <class Group>
+  requires thread_group<Group> || cooperative_group<Group> GPUHEAP_FN free_status free(Group const& group, void* p)
+  const {
+    require_single_requests();
+    auto const& threads = detail::as_thread_group(group);
+    threads.sync();
+    return static_cast<free_status>(threads.from_first(static_cast<simt::uint64_t>(threads.rank() == 0 ? free(p) : free_status::null)));
+  }
+
   // The allocator itself: for its own further members. What is taken from it directly is not counted.
   [[nodiscard]] GPUHEAP_HD Allocator const& allocator() const { return allocator_; }
 
@@ -158,6 +200,10 @@ class heap_ref {
   friend class heap<Allocator, Statistics>;
   GPUHEAP_HD heap_ref(Allocator const& allocator, failure_record* record, Statistics const& statistics)
       : allocator_{allocator}, record_{record}, statistics_{statistics} {}
+
+  GPUHEAP_HD static constexpr void require_single_requests() {
+    static_assert(!Allocator::traits.warp_level, "gpuheap: this Allocator serves whole warps, and a group's request comes from one thread");
+  }
 
   GPUHEAP_FN void finish_malloc(void* p, simt::size_t bytes) const {
     if (p != nullptr) {

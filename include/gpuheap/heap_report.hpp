@@ -53,7 +53,9 @@ struct statistics {
 struct exhaustion {
   std::uint64_t failed_requests = 0;  // since the last check
   failed_request first{};             // of all since the heap was made or reset
-  statistics stats{};
+  statistics stats{};                 // before the heap grew, if it has
+  simt::size_t grown_bytes = 0;       // by grow_when_exhausted(); 0: it has not grown
+  std::string not_grown{};            // why not, if it was to
 
   [[nodiscard]] std::string text() const {
     return "gpuheap: " + std::to_string(failed_requests) + " requests in kernels found no memory in a heap of " +
@@ -62,7 +64,8 @@ struct exhaustion {
            (stats.counts_bytes
                 ? " Live now: " + memory::in_words(stats.live_bytes) + ", at most " + memory::in_words(stats.peak_live_bytes) + "."
                 : "") +
-           " Make the heap larger, or free blocks earlier";
+           (grown_bytes != 0 ? " The heap has grown by " + memory::in_words(grown_bytes) + ": make the requests again"
+                             : not_grown + " Make the heap larger, or free blocks earlier");
   }
 };
 

@@ -3,6 +3,10 @@
 
 #include <gpuheap/simt/types.hpp>
 
+#if GPUHEAP_HAS_HOST
+#include <functional>
+#endif
+
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::memory {
 
 // `base` is aligned to at least 256 bytes. Device code can read and write all of it.
@@ -10,5 +14,11 @@ struct region {
   void* base = nullptr;
   simt::size_t bytes = 0;
 };
+
+#if GPUHEAP_HAS_HOST
+// Makes [offset, offset + bytes) of a region usable; more than that may become so, and what is usable already stays as it is. Nothing is
+// initialised. Throws out_of_memory: then nothing has changed.
+using map_function = std::function<void(simt::size_t offset, simt::size_t bytes)>;
+#endif
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::memory

@@ -10,6 +10,16 @@ namespace gpuheap::simulator {
 [[nodiscard]] void* allocate(std::size_t bytes) noexcept;
 void deallocate(void* p) noexcept;
 
+// Addresses without memory, and memory behind parts of them. All counts and addresses are multiples of page_bytes().
+[[nodiscard]] std::size_t page_bytes() noexcept;
+// nullptr when the system has not so many in a row. Touching them ends the process until memory is mapped.
+[[nodiscard]] void* reserve_addresses(std::size_t bytes) noexcept;
+// Everything there goes.
+void release_addresses(void* base, std::size_t bytes) noexcept;
+// New memory, all zero. False when the system has none, or when more than all of its memory would be mapped.
+[[nodiscard]] bool map_memory(void* at, std::size_t bytes) noexcept;
+void unmap_memory(void* at, std::size_t bytes) noexcept;
+
 struct device_facts {
   std::string name;  // "simulated GPU (8 SMs)"
   unsigned num_sms = 0;

@@ -1,0 +1,202 @@
+// Groups of threads that allocate together: what heap_ref::malloc(group, ...) takes. Compiles under NVRTC.
+//
+//   this_warp(mask)         the lanes of `mask`
+//   this_warp()             the lanes that execute the call together
+//   this_block(scratch)     all threads of the block; `scratch` is one block_scratch for each block, in shared memory or any other
+//   tile, coalesced group   of cooperative_groups, or any type that has their thread_rank(), size(), sync() and shfl(value, rank), as it is
+//
+// A call that takes a group is made by every thread of the group, with the same group. It waits for all of them, and accesses before it
+// happen before those after it, among them.
+#pragma once
+
+#include <gpuheap/simt/atomic.hpp>
+#include <gpuheap/simt/bits.hpp>
+#include <gpuheap/simt/types.hpp>
+#include <gpuheap/simt/warp.hpp>
+
+#include <cuda/std/concepts>
+#include <cuda/std/type_traits>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
+
+// What the collective calls ask of a group. `rank()` is 0..size()-1, each value once. `sync()` waits for all and orders memory among them.
+// `from_first(v)` gives rank 0's v to all, after everything that rank 0 did. `sum_before(v, total)` is the sum of the v of lower ranks;
+// `total`, of all. T of from_first: 8 bytes.
+template <class G>
+concept thread_group = requires(G const& group, void* p, simt::uint64_t value, simt::uint64_t& total) {
+  { group.rank() } -> ::cuda::std::same_as<unsigned>;
+  group.sync();
+  { group.from_first(p) } -> ::cuda::std::same_as<void*>;
+  { group.sum_before(value, total) } -> ::cuda::std::same_as<simt::uint64_t>;
+};
+
+// A group of cooperative_groups, or one that is made like them.
+template <class G>
+concept cooperative_group = requires(G const& group) {
+  { group.thread_rank() } -> ::cuda::std::convertible_to<simt::uint64_t>;
+  { group.size() } -> ::cuda::std::convertible_to<simt::uint64_t>;
+  group.sync();
+};
+// One whose threads also read each other's registers: tiles and coalesced groups, not blocks.
+template <class G>
+concept shuffling_group = cooperative_group<G> && requires(G const& group, unsigned long long value, unsigned rank) {
+  { group.shfl(value, rank) } -> ::cuda::std::convertible_to<unsigned long long>;
+};
+
+// The lanes of one mask. Made by this_warp().
+class warp_threads {
+ public:
+  GPUHEAP_FN explicit warp_threads(simt::lane_mask mask) : mask_{mask} {}
+
+  [[nodiscard]] GPUHEAP_FN simt::lane_mask mask() const { return mask_; }
+  [[nodiscard]] GPUHEAP_FN unsigned size() const { return simt::popcount(mask_); }
+  [[nodiscard]] GPUHEAP_FN unsigned rank() const { return simt::popcount(lanes_below()); }
+
+  GPUHEAP_FN void sync() const { simt::sync_warp(mask_); }
+  template <class T>
+  [[nodiscard]] GPUHEAP_FN T from_first(T value) const {
+    sync();  // a shuffle orders nothing
+    return simt::shuffle(mask_, value, simt::lowest_bit(mask_));
+  }
+  [[nodiscard]] GPUHEAP_FN simt::uint64_t sum_before(simt::uint64_t value, simt::uint64_t& total) const {
+    // Each lane knows the sum over some ranks up to its own, and the lane before these; a pass doubles their number.
+    simt::uint64_t sum = value;
+    simt::lane_mask const below = lanes_below();
+    unsigned const self = simt::lane_id();
+    unsigned before = below == 0 ? simt::warp_lanes : simt::highest_bit(below);  // warp_lanes: none
+    unsigned const lanes = size();
+    // Ends: at most 5 passes. All lanes of the mask make the same number.
+    for (unsigned known = 1; known < lanes; known *= 2) {
+      unsigned const from = before == simt::warp_lanes ? self : before;
+      simt::uint64_t const theirs = simt::shuffle(mask_, sum, from);
+      unsigned const before_them = simt::shuffle(mask_, before, from);
+      if (before != simt::warp_lanes) {
+        sum += theirs;
+        before = before_them;
+      }
+    }
+    total = simt::shuffle(mask_, sum, simt::highest_bit(mask_));
+    return sum - value;
+  }
+
+ private:
+  [[nodiscard]] GPUHEAP_FN simt::lane_mask lanes_below() const { return mask_ & ((simt::lane_mask{1} << simt::lane_id()) - 1); }
+
+  simt::lane_mask mask_;
+};
+
+// The lanes of `mask`, which all make the call. The caller's own is among them.
+[[nodiscard]] GPUHEAP_FN inline warp_threads this_warp(simt::lane_mask mask) { return warp_threads{mask}; }
+// The lanes that make this call together now: those that are converged here, not all that will come by. Keep the group for the free.
+[[nodiscard]] GPUHEAP_FN inline warp_threads this_warp() { return warp_threads{simt::active_mask()}; }
+
+// Where the threads of a block meet. One object a block, in memory that all its threads reach:
+//   __shared__ gpuheap::block_scratch scratch;
+// or, in code for both backends, element block_id() of an array in device memory. Needs no initialisation. The calls leave it free for the
+// block's next call, or for other uses.
+struct block_scratch {
+  simt::uint64_t common;                  // what rank 0 tells all
+  simt::uint64_t sums[simt::warp_lanes];  // by warp of the block
+};
+
+// All threads of the calling block. Made by this_block().
+class block_threads {
+ public:
+  GPUHEAP_FN explicit block_threads(block_scratch& scratch) : scratch_{&scratch} {}
+
+  [[nodiscard]] GPUHEAP_FN unsigned size() const { return simt::threads_per_block(); }
+  [[nodiscard]] GPUHEAP_FN unsigned rank() const { return simt::thread_in_block(); }
+
+  GPUHEAP_FN void sync() const { simt::sync_block(); }
+  template <class T>
+  [[nodiscard]] GPUHEAP_FN T from_first(T value) const {
+    static_assert(sizeof(T) == 8);
+    if (rank() == 0) simt::plain_write(scratch_->common, ::cuda::std::bit_cast<simt::uint64_t>(value));
+    sync();  // written before it is read
+    T const common = ::cuda::std::bit_cast<T>(simt::plain_read(scratch_->common));
+    sync();  // read before the next call writes
+    return common;
+  }
+  // The warps sum up their lanes; the first warp sums up the warps. It is whole if there is a second one.
+  [[nodiscard]] GPUHEAP_FN simt::uint64_t sum_before(simt::uint64_t value, simt::uint64_t& total) const {
+    unsigned const warp = rank() / simt::warp_lanes;
+    unsigned const lane = rank() % simt::warp_lanes;
+    unsigned const warps = static_cast<unsigned>(simt::ceil_div(size(), simt::warp_lanes));
+    unsigned const lanes = size() - warp * simt::warp_lanes;  // from this warp to the block's end
+    warp_threads const mine{static_cast<simt::lane_mask>(simt::low_bits(lanes < simt::warp_lanes ? lanes : simt::warp_lanes))};
+    simt::uint64_t of_warp = 0;
+    simt::uint64_t const in_warp = mine.sum_before(value, of_warp);
+    if (lane == 0) simt::plain_write(scratch_->sums[warp], of_warp);
+    sync();  // the warps' sums are written before the first warp reads them
+    if (warp == 0) {
+      simt::uint64_t of_block = 0;
+      simt::uint64_t const before = mine.sum_before(lane < warps ? simt::plain_read(scratch_->sums[lane]) : 0, of_block);
+      if (lane < warps) simt::plain_write(scratch_->sums[lane], before);
+      if (lane == 0) simt::plain_write(scratch_->common, of_block);
+    }
+    sync();  // what is before each warp is written before it is read
+    simt::uint64_t const before_warp = simt::plain_read(scratch_->sums[warp]);
+    total = simt::plain_read(scratch_->common);
+    sync();  // read before the next call writes
+    return before_warp + in_warp;
+  }
+
+ private:
+  block_scratch* scratch_;
+};
+
+// All threads of the calling block: those of the launch's block size, none of which has returned. So a launch whose last block is partial
+// cannot use it.
+[[nodiscard]] GPUHEAP_FN inline block_threads this_block(block_scratch& scratch) { return block_threads{scratch}; }
+// The same for a thread_block of cooperative_groups, whose threads and ranks are these.
+template <cooperative_group Block>
+[[nodiscard]] GPUHEAP_FN block_threads this_block(Block const&, block_scratch& scratch) {
+  static_assert(!shuffling_group<Block>, "gpuheap: a tile or a coalesced group needs no scratch: pass it as it is");
+  return block_threads{scratch};
+}
+
+namespace detail {
+
+// A tile or a coalesced group as a thread_group.
+template <shuffling_group G>
+class shuffling_threads {
+ public:
+  GPUHEAP_FN explicit shuffling_threads(G const& group) : group_{group} {}
+
+  [[nodiscard]] GPUHEAP_FN unsigned rank() const { return static_cast<unsigned>(group_.thread_rank()); }
+  GPUHEAP_FN void sync() const { group_.sync(); }
+  template <class T>
+  [[nodiscard]] GPUHEAP_FN T from_first(T value) const {
+    sync();  // a shuffle orders nothing
+    return ::cuda::std::bit_cast<T>(group_.shfl(::cuda::std::bit_cast<unsigned long long>(value), 0u));
+  }
+  [[nodiscard]] GPUHEAP_FN simt::uint64_t sum_before(simt::uint64_t value, simt::uint64_t& total) const {
+    unsigned long long sum = value;
+    auto const threads = static_cast<unsigned>(group_.size());
+    // Ends: ceil(log2 threads) passes. All threads make the same number.
+    for (unsigned known = 1; known < threads; known *= 2) {
+      unsigned long long const theirs = group_.shfl(sum, rank() >= known ? rank() - known : rank());
+      if (rank() >= known) sum += theirs;
+    }
+    total = group_.shfl(sum, threads - 1);
+    return sum - value;
+  }
+
+ private:
+  G const& group_;
+};
+
+// Any group that the collective calls take, as a thread_group.
+template <thread_group G>
+[[nodiscard]] GPUHEAP_FN G const& as_thread_group(G const& group) {
+  return group;
+}
+template <cooperative_group G>
+[[nodiscard]] GPUHEAP_FN auto as_thread_group(G const& group) {
+  static_assert(shuffling_group<G>, "gpuheap: this group has no shfl(): for a thread_block pass gpuheap::this_block(scratch)");
+  if constexpr (shuffling_group<G>) return shuffling_threads<G>{group};
+}
+
+}  // namespace detail
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE

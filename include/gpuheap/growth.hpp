@@ -1,0 +1,45 @@
+// How a heap grows: what it begins with, the most that it may have, and by how much it grows when a request found no memory. Host code
+// only.
+#pragma once
+
+#include <gpuheap/memory/literals.hpp>
+#include <gpuheap/memory/size.hpp>
+#include <gpuheap/simt/error.hpp>
+#include <gpuheap/simt/types.hpp>
+
+#if GPUHEAP_HAS_HOST
+#include <algorithm>
+#include <string>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
+
+// The sizes of a heap that grows: heap{growth{.initial = 1_GiB, .at_most = 64_GiB}}. Addresses for `at_most` are reserved, which costs no
+// memory; what the heap has of them is memory of the current device.
+struct growth {
+  heap_size initial = 64_MiB;
+  simt::size_t at_most = 0;  // 0: as much as the device has
+
+  // `at_most` in bytes.
+  [[nodiscard]] simt::size_t limit() const { return at_most != 0 ? at_most : memory::device.how_much()->total_bytes; }
+};
+
+// By how much a heap grows at a time: heap.grow_when_exhausted({.bytes = 256_MiB}) or ({.factor = 2}). Both: whichever is more. Neither: it
+// does not grow by itself.
+struct growth_step {
+  simt::size_t bytes = 0;
+  double factor = 1;  // of the heap's capacity; at least 1
+
+  // For a heap of `capacity` bytes.
+  [[nodiscard]] simt::size_t after(simt::size_t capacity) const {
+    double const more = static_cast<double>(capacity) * (factor - 1);
+    constexpr double most = 9.2e18;  // below 2^63
+    return std::max(bytes, static_cast<simt::size_t>(std::min(more, most)));
+  }
+  void require_valid() const {
+    if (factor >= 1) return;
+    throw error("gpuheap: growth_step::factor is " + std::to_string(factor) + ": a heap grows to a multiple of its size, 1 or more");
+  }
+};
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE
+#endif

@@ -1,0 +1,164 @@
+// The CUDA backend of address_space.hpp: the driver's virtual memory management. Its functions are asked of the runtime by name, so that
+// programs need not link the driver's library.
+#pragma once
+
+#include <gpuheap/simt/cuda/runtime.hpp>
+
+#if GPUHEAP_HAS_HOST
+#include <cuda.h>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
+
+// A range of addresses of one device. Plain data: who makes it gives it back.
+struct address_space {
+  void* base = nullptr;
+  size_t bytes = 0;
+  size_t granularity = 0;  // of what is reserved and mapped, bytes: a power of two
+  int device = 0;
+};
+
+namespace detail {
+
+// The driver's functions that are used here.
+struct driver {
+  decltype(&cuGetErrorName) error_name{};
+  decltype(&cuDeviceGetAttribute) device_attribute{};
+  decltype(&cuMemGetAllocationGranularity) granularity{};
+  decltype(&cuMemAddressReserve) reserve{};
+  decltype(&cuMemAddressFree) release_addresses{};
+  decltype(&cuMemCreate) create{};
+  decltype(&cuMemRelease) release{};
+  decltype(&cuMemMap) map{};
+  decltype(&cuMemUnmap) unmap{};
+  decltype(&cuMemSetAccess) set_access{};
+
+  // Found once a process.
+  [[nodiscard]] static driver const& calls() {
+    static driver const found{find()};
+    return found;
+  }
+
+ private:
+  template <class Function>
+  static void find(char const* name, Function& function) {
+    constexpr unsigned since = 10020;  // the driver's version that brought all of them
+    void* address = nullptr;
+    cudaDriverEntryPointQueryResult answer{};
+    check(cudaGetDriverEntryPointByVersion(name, &address, since, cudaEnableDefault, &answer), "asking the driver for a function");
+    if (answer != cudaDriverEntryPointSuccess || address == nullptr) {
+      throw error("gpuheap: growing memory needs the driver's function " + std::string(name) +
+                  ", and this driver does not have it: install a newer one, or use memory of a fixed size");
+    }
+    function = reinterpret_cast<Function>(address);
+  }
+  [[nodiscard]] static driver find() {
+    driver d;
+    // cuGetErrorName and cuDeviceGetAttribute are older, and found by the same version.
+    find("cuGetErrorName", d.error_name);
+    find("cuDeviceGetAttribute", d.device_attribute);
+    find("cuMemGetAllocationGranularity", d.granularity);
+    find("cuMemAddressReserve", d.reserve);
+    find("cuMemAddressFree", d.release_addresses);
+    find("cuMemCreate", d.create);
+    find("cuMemRelease", d.release);
+    find("cuMemMap", d.map);
+    find("cuMemUnmap", d.unmap);
+    find("cuMemSetAccess", d.set_access);
+    return d;
+  }
+};
+
+inline void check(CUresult code, char const* doing) {
+  if (code == CUDA_SUCCESS) return;
+  char const* name = nullptr;
+  if (driver::calls().error_name(code, &name) != CUDA_SUCCESS || name == nullptr) name = "an unknown error of the driver";
+  std::string const text = std::string("gpuheap: ") + doing + " failed: " + name;
+  if (code == CUDA_ERROR_OUT_OF_MEMORY) throw out_of_memory(text);
+  throw error(text);
+}
+
+[[nodiscard]] inline CUmemAllocationProp memory_of(int device) {
+  CUmemAllocationProp p{};
+  p.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  p.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  p.location.id = device;
+  return p;
+}
+
+[[nodiscard]] inline CUdeviceptr address_of(void* p) { return reinterpret_cast<CUdeviceptr>(p); }
+
+// Physical memory, until it is let go. Memory that is mapped somewhere lives on until it is unmapped.
+class physical_memory {
+ public:
+  physical_memory(int device, size_t bytes) {
+    CUmemAllocationProp const what = memory_of(device);
+    check(driver::calls().create(&handle_, bytes, &what, 0), "allocating device memory to map");
+  }
+  physical_memory(physical_memory const&) = delete;
+  physical_memory& operator=(physical_memory const&) = delete;
+  ~physical_memory() { (void)driver::calls().release(handle_); }
+
+  [[nodiscard]] CUmemGenericAllocationHandle handle() const { return handle_; }
+
+ private:
+  CUmemGenericAllocationHandle handle_{};
+};
+
+}  // namespace detail
+
+// Reserves at least `bytes` (> 0) of addresses on the current device. No memory is behind them yet: nobody may read or write there. Throws
+// simt::error.
+[[nodiscard]] inline address_space reserve_addresses(size_t bytes) {
+  detail::check(cudaFree(nullptr), "starting the GPU's context");
+  auto const& driver = detail::driver::calls();
+  address_space space;
+  detail::check(cudaGetDevice(&space.device), "looking for a GPU");
+  int can = 0;
+  detail::check(driver.device_attribute(&can, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, space.device),
+                "asking whether the GPU maps memory");
+  if (can == 0) throw error("gpuheap: this GPU does not map memory into reserved addresses: use memory of a fixed size");
+  CUmemAllocationProp const what = detail::memory_of(space.device);
+  detail::check(driver.granularity(&space.granularity, &what, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
+                "asking in what units the GPU maps memory");
+  space.bytes = (bytes + space.granularity - 1) / space.granularity * space.granularity;
+  if (space.bytes < bytes) throw error("gpuheap: reserving addresses failed: " + std::to_string(bytes) + " bytes are more than there are");
+  CUdeviceptr base = 0;
+  detail::check(driver.reserve(&base, space.bytes, 0, 0, 0), "reserving addresses");
+  space.base = reinterpret_cast<void*>(base);
+  return space;
+}
+// Gives the addresses back. Nothing is mapped there.
+inline void release_addresses(address_space const& space) noexcept {
+  (void)detail::driver::calls().release_addresses(detail::address_of(space.base), space.bytes);
+}
+
+// Puts new memory at `at`, where none is: inside the space, multiples of the granularity. Kernels of the space's device may use it when the
+// call returns; its contents are any. Throws out_of_memory; then nothing has changed.
+inline void map_memory(address_space const& space, void* at, size_t bytes) {
+  auto const& driver = detail::driver::calls();
+  detail::physical_memory const memory{space.device, bytes};
+  detail::check(driver.map(detail::address_of(at), bytes, 0, memory.handle(), 0), "mapping device memory");
+  CUmemAccessDesc access{};
+  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access.location.id = space.device;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  CUresult const allowed = driver.set_access(detail::address_of(at), bytes, &access, 1);
+  if (allowed != CUDA_SUCCESS) (void)driver.unmap(detail::address_of(at), bytes);
+  detail::check(allowed, "making mapped memory accessible");
+}
+// Takes away, and frees, the memory that one map_memory() with the same arguments put there. No kernel uses it: see wait_for_device().
+inline void unmap_memory(address_space const&, void* at, size_t bytes) noexcept {
+  (void)detail::driver::calls().unmap(detail::address_of(at), bytes);
+}
+
+// Waits until the space's device has done all its work. An error of a kernel is left to whoever waits for that kernel.
+inline void wait_for_device(address_space const& space) noexcept {
+  int current = 0;
+  (void)cudaGetDevice(&current);
+  if (current != space.device) (void)cudaSetDevice(space.device);
+  (void)cudaDeviceSynchronize();
+  if (current != space.device) (void)cudaSetDevice(current);
+}
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt
+#endif

@@ -1,0 +1,47 @@
+// The host backend of address_space.hpp: pages of the process, inaccessible until they are mapped.
+#pragma once
+
+#include <gpuheap/simt/error.hpp>
+#include <gpuheap/simt/types.hpp>
+
+#include <string>
+
+#include <gpuheap_simulator/memory.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
+
+// A range of addresses. Plain data: who makes it gives it back.
+struct address_space {
+  void* base = nullptr;
+  size_t bytes = 0;
+  size_t granularity = 0;  // of what is reserved and mapped, bytes: a power of two
+};
+
+// Reserves at least `bytes` (> 0) of addresses. No memory is behind them yet: a read or write there ends the process. Throws simt::error.
+[[nodiscard]] inline address_space reserve_addresses(size_t bytes) {
+  address_space space;
+  space.granularity = ::gpuheap::simulator::page_bytes();
+  space.bytes = (bytes + space.granularity - 1) / space.granularity * space.granularity;
+  if (space.bytes >= bytes) space.base = ::gpuheap::simulator::reserve_addresses(space.bytes);
+  if (space.base == nullptr) {
+    throw error("gpuheap: reserving addresses failed: the system does not have " + ::std::to_string(bytes) + " bytes of them in a row");
+  }
+  return space;
+}
+// Gives the addresses back. Nothing is mapped there.
+inline void release_addresses(address_space const& space) noexcept { ::gpuheap::simulator::release_addresses(space.base, space.bytes); }
+
+// Puts new memory at `at`, where none is: inside the space, multiples of the granularity. All zero, which no program may count on. Throws
+// out_of_memory; then nothing has changed.
+inline void map_memory(address_space const&, void* at, size_t bytes) {
+  if (::gpuheap::simulator::map_memory(at, bytes)) return;
+  throw out_of_memory("gpuheap: mapping " + ::std::to_string(bytes) + " bytes of simulated device memory failed: the system has " +
+                      ::std::to_string(::gpuheap::simulator::describe_device().free_bytes) + " bytes available");
+}
+// Takes away, and frees, the memory that one map_memory() with the same arguments put there.
+inline void unmap_memory(address_space const&, void* at, size_t bytes) noexcept { ::gpuheap::simulator::unmap_memory(at, bytes); }
+
+// Kernels have ended when launch() returns, so there is nothing to wait for.
+inline void wait_for_device(address_space const&) noexcept {}
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt
