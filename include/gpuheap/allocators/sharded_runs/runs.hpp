@@ -241,8 +241,10 @@ struct alignas(128) runs {
   GPUHEAP_COLD void* harvest(lane_mask mask, unsigned page, unsigned c) {
     warp_group const g{mask};
     unsigned const n = g.size(), rank = g.rank();
-    // relaxed: class and length of a bound run stay.
-    unsigned const num_slots = at.run_slots(run_header{at.header(page).load(simt::relaxed)});
+    // The leader bound the run and knows it; the others have it from the leader. relaxed: class and length of a bound run stay.
+    uint64_t const header = g.leads() ? at.header(page).load(simt::relaxed) : 0;
+    simt::sync_warp(mask);
+    unsigned const num_slots = at.run_slots(run_header{g.from_leader(header)});
     slot_map const map = at.slots_of(page);
     unsigned const num_words = slot_map::words_for(num_slots);
     void* result = nullptr;
