@@ -55,8 +55,7 @@ struct bitmap_tree {
   // Adds the bits `mask` of leaf i. Any thread.
   GPUHEAP_FN void set_mask(unsigned i, word mask) const {
     // acq_rel: publishes what the bits stand for to whoever takes them; see the head for the summaries' pairing.
-    leaf(i).fetch_or(mask, simt::acq_rel);
-    raise(i);
+    set_words(&leaves[simt::size_t{i} * leaf_stride], &mids[i / 64], top_of(i), i, mask);
   }
   GPUHEAP_FN void set(unsigned bit) const { set_mask(bit / 64, word{1} << (bit % 64)); }
 
@@ -71,16 +70,7 @@ struct bitmap_tree {
   GPUHEAP_FN bool take(unsigned bit) const { return take_mask(bit / 64, word{1} << (bit % 64)) != 0; }
 
   // Drops the summary bits of a leaf that was seen empty, unless it no longer is.
-  GPUHEAP_FN void tidy(unsigned i) const {
-    unsigned const m = i / 64;
-    word const bit = word{1} << (i % 64);
-    word const before = mid(m).fetch_and(~bit, simt::acq_rel);
-    if (leaf(i).load(simt::acquire) != 0) return raise(i);
-    if (num_tops() == 0 || (before & ~bit) != 0) return;
-    word const top_bit = word{1} << (m % 64);
-    top(m / 64).fetch_and(~top_bit, simt::acq_rel);
-    if (mid(m).load(simt::acquire) != 0) top(m / 64).fetch_or(top_bit, simt::acq_rel);
-  }
+  GPUHEAP_FN void tidy(unsigned i) const { tidy_words(&leaves[simt::size_t{i} * leaf_stride], &mids[i / 64], top_of(i), i); }
 
   // Calls visit(i) for the leaves that may have a bit, from leaf `start` on and around, until it returns true. Returns that. Any thread.
   template <class Visit>
@@ -116,11 +106,28 @@ struct bitmap_tree {
   }
 
  private:
-  // acq_rel, both: see the head.
-  GPUHEAP_FN void raise(unsigned i) const {
-    mid(i / 64).fetch_or(word{1} << (i % 64), simt::acq_rel);
-    if (num_tops() != 0) top(i / 4096).fetch_or(word{1} << (i / 64 % 64), simt::acq_rel);
+  // Out of line and on plain words: they are called from many places, none of which is in a hurry, and are most of a tree's code.
+  GPUHEAP_COLD static void set_words(word* leaf, word* mid, word* top, unsigned i, word mask) {
+    using ref = simt::global_ref<word>;
+    ref{*leaf}.fetch_or(mask, simt::acq_rel);
+    // acq_rel, both: see the head.
+    ref{*mid}.fetch_or(word{1} << (i % 64), simt::acq_rel);
+    if (top != nullptr) ref{*top}.fetch_or(word{1} << (i / 64 % 64), simt::acq_rel);
   }
+  GPUHEAP_COLD static void tidy_words(word* leaf, word* mid, word* top, unsigned i) {
+    using ref = simt::global_ref<word>;
+    word const bit = word{1} << (i % 64), top_bit = word{1} << (i / 64 % 64);
+    word const before = ref{*mid}.fetch_and(~bit, simt::acq_rel);
+    bool const filled = ref{*leaf}.load(simt::acquire) != 0;
+    if (filled) ref{*mid}.fetch_or(bit, simt::acq_rel);
+    if (top == nullptr || (!filled && (before & ~bit) != 0)) return;
+    if (!filled) {
+      ref{*top}.fetch_and(~top_bit, simt::acq_rel);
+      if (ref{*mid}.load(simt::acquire) == 0) return;
+    }
+    ref{*top}.fetch_or(top_bit, simt::acq_rel);
+  }
+  [[nodiscard]] GPUHEAP_FN word* top_of(unsigned i) const { return num_tops() == 0 ? nullptr : &tops[i / 4096]; }
   // The first middle word from m on that may have a bit; num_mids() or more if there is none.
   [[nodiscard]] GPUHEAP_FN unsigned next_mid(unsigned m) const {
     if (num_tops() == 0) return m;
