@@ -118,7 +118,7 @@ struct pressure {
     using ref = typename heap_under_test<A>::ref_type;
     auto const largest = static_cast<simt::uint32_t>(p.number("bytes"));
     auto const fills = static_cast<simt::uint32_t>(p.number("refills")) + 1;
-    simt::uint64_t const limit = s.heap_bytes * p.number("fill") / 100;
+    simt::uint64_t const limit = simt::ceil_div(s.heap_bytes * p.number("fill"), 100);
     // Half as many again as fill the heap on average, so that it is the heap that ends a fill.
     simt::uint64_t const mean = (tagged_smallest_bytes + largest) / 2;
     auto const slots_per_thread = static_cast<unsigned>(s.heap_bytes * 3 / 2 / mean / p.threads() + 1);

@@ -15,6 +15,7 @@ from gpuheap.report.style import MARKER_PATHS, look
 from gpuheap.results import Row
 from gpuheap.suites import Suite
 from gpuheap.units import format_bytes, format_factor, format_value
+from gpuheap.verdicts import AIM, FAILED, MET, NOTHING, PART, Verdict, summary_words, verdicts
 from gpuheap.views import CaseView, PointId, case_views, point_id, point_words, status_words
 
 COMPARED_WITH = "cuda"  # the allocator that every CUDA program has
@@ -106,6 +107,30 @@ class Tile:
 
 
 @dataclass(frozen=True)
+class BoundLine:
+    case: str
+    bound: str
+    worst: str
+    where: str
+    must: str
+    aim: str
+    verdict: str
+    kind: str  # of the verdict, for its colour
+    failing: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """A suite's bounds against what was measured."""
+
+    suite: str
+    allocators: str
+    on: str
+    summary: str
+    lines: tuple[BoundLine, ...]
+
+
+@dataclass(frozen=True)
 class GpuSection:
     anchor: str
     name: str
@@ -113,6 +138,7 @@ class GpuSection:
     tiles: tuple[Tile, ...]
     chips: tuple[Chip, ...]
     summary: Grid
+    bounds: tuple[Bounds, ...]
     cases: tuple[CaseSection, ...]
     failures: tuple[FailureLine, ...]
     environment: tuple[tuple[str, str], ...]
@@ -140,6 +166,7 @@ def gpu_section(recording: Recording, suites: Mapping[str, Suite]) -> GpuSection
         tiles=tuple(_tiles(views)),
         chips=tuple(_chip(name) for name in names),
         summary=_summary(views, names, traits),
+        bounds=tuple(_bounds(recording, suites)),
         cases=tuple(_case_section(recording, view, traits) for view in views),
         failures=tuple(_failures(views)),
         environment=tuple(_environment_words(recording.environment)),
@@ -340,6 +367,31 @@ def _counts(views: list[CaseView], names: list[str], traits: Mapping[str, dict[s
 def _total(view: CaseView, name: str, metric: str) -> str:
     found = [row.statistics.median for row in view.rows if row.allocator == name and row.metric == metric and row.statistics is not None]
     return format_value(sum(found), "count") if found else ""
+
+
+def _bounds(recording: Recording, suites: Mapping[str, Suite]) -> list[Bounds]:
+    found = verdicts(recording.rows, suites)
+    tables = []
+    for name in dict.fromkeys(verdict.suite for verdict in found):
+        of_suite = [verdict for verdict in found if verdict.suite == name]
+        allocators = list(dict.fromkeys(verdict.allocator for verdict in of_suite))
+        lines = tuple(_bound_line(verdict, len(allocators) > 1) for verdict in of_suite)
+        tables.append(Bounds(name, ", ".join(allocators), suites[name].bounds_on, summary_words(of_suite), lines))
+    return tables
+
+
+def _bound_line(verdict: Verdict, several_allocators: bool) -> BoundLine:
+    return BoundLine(
+        case=f"{verdict.case} {verdict.allocator}" if several_allocators else verdict.case,
+        bound=verdict.bound.words,
+        worst=verdict.worst_words,
+        where=verdict.where_words,
+        must=verdict.bound.limit_words(verdict.bound.must),
+        aim=verdict.bound.limit_words(verdict.bound.aim),
+        verdict=verdict.verdict_words,
+        kind={AIM: "aim", MET: "met", FAILED: "failed", PART: "part", NOTHING: "nothing"}[verdict.verdict],
+        failing=tuple(verdict.failing_words),
+    )
 
 
 def _failures(views: list[CaseView]) -> list[FailureLine]:
