@@ -43,7 +43,9 @@ class Condition:
         else:
             ends = [show(end) if abs(end) != float("inf") else "" for end in (self.low, self.high)]
             shown = f"{ends[0]} to {ends[1]}" if all(ends) else f"from {ends[0]}" if ends[0] else f"up to {ends[1]}"
-        return f"{shown} threads" if self.key == "threads" else shown if self.key == "bytes" else f"{self.key}={shown}"
+        if self.key == "threads":
+            return "1 thread" if shown == "1" else f"{shown} threads"
+        return shown if self.key == "bytes" else f"{self.key}={shown}"
 
 
 @dataclass(frozen=True)

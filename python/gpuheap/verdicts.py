@@ -38,18 +38,28 @@ class Verdict:
     failing: tuple[Failing, ...]
     measured: int  # points with a value
     wanted: int  # points that the suite has for this bound
+    varying: frozenset[str]  # keys in which those differ
 
     @property
     def worst_words(self) -> str:
         value = self.bound.value_of(self.worst) if self.worst is not None else None
         if value is None:
             return next((failing.status for failing in self.failing), "")
-        return format_value(value, METRICS[self.bound.metric].unit)
+        unit = METRICS[self.bound.metric].unit
+        words = format_value(value, unit)
+        # A value just beyond the limit would read as the limit.
+        must = self.bound.must
+        if self.verdict != FAILED or must is None or words != format_value(must, unit):
+            return words
+        return f"{value:.6g}" + ("" if unit in ("ratio", "count") else f" {unit.replace('us', 'µs')}")
 
     @property
     def where_words(self) -> str:
-        """The point of the worst value."""
-        return point_words(point_id(self.worst)) if self.worst is not None else ""
+        """The point of the worst value, as far as the bound leaves it open."""
+        if self.worst is None:
+            return ""
+        fixed = set(_fields(self.worst)) - self.varying
+        return point_words(point_id(self.worst), hide=fixed)
 
     @property
     def verdict_words(self) -> str:
@@ -113,7 +123,9 @@ def _judge(rows: tuple[Row, ...], bound: Bound, wanted: list[Point], suite: str,
         verdict = PART
     else:
         verdict = AIM if bound.aim is not None and all(bound.keeps(value, bound.aim) for value, _ in values) else MET
-    return Verdict(suite, case, allocator, bound, verdict, worst, tuple(failing), len(values), max(len(wanted), len(values)))
+    fields = [point.fields for point in wanted]
+    varying = frozenset(key for key in {key for each in fields for key in each} if len({each.get(key) for each in fields}) > 1)
+    return Verdict(suite, case, allocator, bound, verdict, worst, tuple(failing), len(values), max(len(wanted), len(values)), varying)
 
 
 def _fields(row: Row) -> dict[str, str]:

@@ -151,7 +151,9 @@ TEST(Utilisation, CountsWhatIsInBlocksAtTheFirstNull) {
   ASSERT_EQ(result.status, outcome_status::ok) << result.reason;
   EXPECT_NEAR(result.rows.at(0).samples.at(0), 1, 0.01);
 }
-TEST(Utilisation, FindsABlockGivenTwice) { EXPECT_EQ((run<utilisation, given_twice>("threads=512,bytes=64").status), outcome_status::wrong); }
+TEST(Utilisation, FindsABlockGivenTwice) {
+  EXPECT_EQ((run<utilisation, given_twice>("threads=512,bytes=64").status), outcome_status::wrong);
+}
 TEST(Utilisation, EndsThoughNothingIsEverRefused) {
   EXPECT_EQ((run<utilisation, reused_while_live>("threads=512,bytes=64").status), outcome_status::wrong);
 }
@@ -171,7 +173,9 @@ TEST(Fragmentation, FindsBlocksThatOverlap) {
 }
 
 TEST(MemoryAccess, CallsASoundAllocatorOk) { EXPECT_EQ((run<memory_access, no_fault>("threads=64,bytes=64").status), outcome_status::ok); }
-TEST(MemoryAccess, FindsABlockGivenTwice) { EXPECT_EQ((run<memory_access, given_twice>("threads=64,bytes=64").status), outcome_status::wrong); }
+TEST(MemoryAccess, FindsABlockGivenTwice) {
+  EXPECT_EQ((run<memory_access, given_twice>("threads=64,bytes=64").status), outcome_status::wrong);
+}
 
 TEST(Init, LooksWhetherWhatWasMadeServes) {
   EXPECT_EQ((run<init, no_fault>("").status), outcome_status::ok);

@@ -41,8 +41,7 @@ TEST(Point, SizesAreReadAsPeopleWriteThem) {
   EXPECT_EQ(point("heap=24GiB", parameters).bytes_of("heap"), std::uint64_t{24} << 30);
   EXPECT_EQ(point("", parameters).bytes_of("heap"), std::nullopt);
   EXPECT_EQ(point("", parameters).bytes_of("no such parameter"), std::nullopt);
-  EXPECT_EQ(why_refused([] { point("heap=24GB", parameters); }),
-            "heap: expected a size such as 65536, 64MiB or 8GiB, got '24GB'");
+  EXPECT_EQ(why_refused([] { point("heap=24GB", parameters); }), "heap: expected a size such as 65536, 64MiB or 8GiB, got '24GB'");
   EXPECT_EQ(why_refused([] { point("heap=0", parameters); }), "heap=0: expected more than 0");
 }
 

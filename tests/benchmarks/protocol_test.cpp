@@ -82,9 +82,9 @@ TEST(Describe, IsOneObjectWithEverythingInIt) {
     EXPECT_FALSE(c["section"].text.empty());
     EXPECT_FALSE(c["parameters"].items.empty());
   }
-  EXPECT_EQ(cases, (std::vector<std::string>{"init", "registers", "alloc_single", "alloc_warp", "alloc_mixed", "alloc_scaling", "alloc_large",
-                                             "random_sizes", "fragmentation", "utilisation", "exhausted", "memory_access", "churn",
-                                             "churn_long_lived", "pressure", "graph_update"}));
+  EXPECT_EQ(cases, (std::vector<std::string>{"init", "registers", "alloc_single", "alloc_warp", "alloc_mixed", "alloc_scaling",
+                                             "alloc_large", "random_sizes", "fragmentation", "utilisation", "exhausted", "memory_access",
+                                             "churn", "churn_long_lived", "pressure", "graph_update"}));
   EXPECT_FALSE(d["version"].text.empty());
   EXPECT_FALSE(d["build"]["compiler"].text.empty());
 }
