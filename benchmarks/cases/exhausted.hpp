@@ -27,14 +27,14 @@ struct exhausted {
     if (A::traits.overwrites) return unsupported("this allocator overwrites live memory rather than refuse");
     if (A::traits.warp_level) return unsupported("requests must come from whole warps");
     equal_requests const requests{p.threads(), p.number("bytes")};
-    auto const capacity = pile_capacity(s.heap_bytes, requests.request_bytes, requests.threads);
-    if (auto reason = why_no_pile(capacity); !reason.empty()) return unsupported(std::move(reason));
     if (requests.threads * requests.request_bytes > s.heap_bytes)
       return unsupported("the requests of one kernel do not fit into a heap of " + memory::in_words(s.heap_bytes));
 
     owned_stream stream;
     launch_config const config{.block_threads = p.block_threads(), .stream = stream};
     heap_under_test<A> heap(s.heap_bytes, stream);
+    auto const capacity = pile_capacity(heap.bytes(), requests.request_bytes, requests.threads);
+    if (auto reason = why_no_pile(capacity); !reason.empty()) return unsupported(std::move(reason));
     block_checker checker(stream);
     kernel_timer timer(stream);
     block_pile<A, equal_requests> pile(heap, requests, capacity, config);

@@ -46,10 +46,11 @@ struct utilisation {
  private:
   template <class A, class Requests>
   static outcome fill(session const& s, point const& p, Requests const& requests, simt::uint64_t mean_bytes) {
-    auto const capacity = pile_capacity(s.heap_bytes, mean_bytes, p.threads());
-    if (auto reason = why_no_pile(capacity); !reason.empty()) return unsupported(std::move(reason));
     owned_stream stream;
     heap_under_test<A> heap(s.heap_bytes, stream);
+    // A process-wide heap may have been granted more than was asked for.
+    auto const capacity = pile_capacity(heap.bytes(), mean_bytes, p.threads());
+    if (auto reason = why_no_pile(capacity); !reason.empty()) return unsupported(std::move(reason));
     block_checker checker(stream);
     block_pile<A, Requests> pile(heap, requests, capacity, {.block_threads = p.block_threads(), .stream = stream});
     row share{"utilisation", "ratio", {}};
