@@ -101,7 +101,11 @@ outcome run_point(allocator_entry const& allocator, case_description const& what
   if (!allocator.why_not.empty()) return unsupported(allocator.why_not);
   auto const runner = std::find_if(allocator.runners.begin(), allocator.runners.end(), [&](auto const& r) { return r.which == &what; });
   if (runner == allocator.runners.end()) return unsupported(std::string(allocator.traits.name) + " is no allocator: the case needs one");
-  return runner->run(s, p);
+  try {
+    return runner->run(at_point(s, p), p);
+  } catch (out_of_memory const& refused) {
+    return unsupported(refused.what());
+  }
 }
 
 // Everything that can be wrong with the request is found before the first line is printed.

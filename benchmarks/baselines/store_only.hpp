@@ -10,6 +10,7 @@ namespace gpuheap::bench {
 
 struct store_only {
   static constexpr bool is_baseline = true;
+  static constexpr bool hands_out_memory = false;
   static constexpr allocator_traits traits{
       .name = "store_only",
       .title = "no allocation: stores a computed address",

@@ -1,21 +1,41 @@
 // The list of cases. A new one is a file here and a line below.
 #pragma once
 
+#include "cases/alloc_large.hpp"
 #include "cases/alloc_mixed.hpp"
 #include "cases/alloc_scaling.hpp"
 #include "cases/alloc_single.hpp"
 #include "cases/alloc_warp.hpp"
 #include "cases/churn.hpp"
+#include "cases/churn_long_lived.hpp"
+#include "cases/exhausted.hpp"
+#include "cases/fragmentation.hpp"
 #include "cases/graph_update.hpp"
+#include "cases/init.hpp"
+#include "cases/memory_access.hpp"
+#include "cases/pressure.hpp"
+#include "cases/random_sizes.hpp"
+#include "cases/registers.hpp"
+#include "cases/utilisation.hpp"
 
 namespace gpuheap::bench {
 
 using all_cases = case_list<  //
+    init,                     //
+    registers,                //
     alloc_single,             //
     alloc_warp,               //
     alloc_mixed,              //
     alloc_scaling,            //
+    alloc_large,              //
+    random_sizes,             //
+    fragmentation,            //
+    utilisation,              //
+    exhausted,                //
+    memory_access,            //
     churn,                    //
+    churn_long_lived,         //
+    pressure,                 //
     graph_update>;
 
 }  // namespace gpuheap::bench

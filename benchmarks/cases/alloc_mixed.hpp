@@ -8,11 +8,11 @@ namespace gpuheap::bench {
 
 struct random_requests {
   static constexpr unsigned threads_per_request = 1;
-  static constexpr simt::uint32_t smallest = 4;
   unsigned threads;
   simt::uint32_t largest;
-  bool powers_of_two;  // 4, 8, 16, ... largest, each as often; otherwise every size from 4 to largest
+  bool powers_of_two;  // smallest, its double, ... largest, each as often; otherwise every size in between
   random_sequence random;
+  simt::uint32_t smallest = 4;
 
   GPUHEAP_HD simt::uint64_t bytes(unsigned request) const {
     if (powers_of_two) return smallest << random.below(request, simt::highest_bit(largest) - simt::highest_bit(smallest) + 1);
@@ -23,10 +23,9 @@ struct random_requests {
 
 struct alloc_mixed {
   static constexpr parameter parameters[] = {
-      threads_parameter,
-      number_parameter("bytes", "1024", random_requests::smallest, simt::uint64_t{1} << 30),
-      state_parameter,
-      choice_parameter("dist", "uniform", "uniform|pow2"),
+      threads_parameter, number_parameter("bytes", "1024", 4, simt::uint64_t{1} << 30),
+      state_parameter,   choice_parameter("dist", "uniform", "uniform|pow2"),
+      heap_parameter,    block_threads_parameter,
   };
   static constexpr case_description description{
       .name = "alloc_mixed",

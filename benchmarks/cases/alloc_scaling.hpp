@@ -6,7 +6,8 @@
 namespace gpuheap::bench {
 
 struct alloc_scaling {
-  static constexpr parameter parameters[] = {number_parameter("threads", "1024", 1, 1u << 20), bytes_parameter, state_parameter};
+  static constexpr parameter parameters[] = {number_parameter("threads", "1024", 1, 1u << 20), bytes_parameter, state_parameter,
+                                             heap_parameter, block_threads_parameter};
   static constexpr case_description description{
       .name = "alloc_scaling",
       .brief = "equal requests by 1 to 2^20 threads",

@@ -14,7 +14,7 @@ struct equal_requests {
 };
 
 struct alloc_single {
-  static constexpr parameter parameters[] = {threads_parameter, bytes_parameter, state_parameter};
+  static constexpr parameter parameters[] = {threads_parameter, bytes_parameter, state_parameter, heap_parameter, block_threads_parameter};
   static constexpr case_description description{
       .name = "alloc_single",
       .brief = "every thread asks for one block of the same size, then gives it back",

@@ -14,7 +14,7 @@ struct one_lane_requests {
 };
 
 struct alloc_warp {
-  static constexpr parameter parameters[] = {threads_parameter, bytes_parameter, state_parameter};
+  static constexpr parameter parameters[] = {threads_parameter, bytes_parameter, state_parameter, heap_parameter, block_threads_parameter};
   static constexpr case_description description{
       .name = "alloc_warp",
       .brief = "one lane of each warp asks for a block, then gives it back",

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <gpuheap/allocator.hpp>
-#include <gpuheap/simt/atomic.hpp>
 #include <gpuheap/simt/launch.hpp>
 
 #include <string>
@@ -14,73 +13,30 @@
 #include "harness/heap_under_test.hpp"
 #include "harness/kernel_timer.hpp"
 #include "harness/random.hpp"
+#include "harness/tagged_blocks.hpp"
 
 namespace gpuheap::bench {
-
-struct churn_tally {
-  simt::uint64_t nulls = 0;
-  simt::uint64_t lost = 0;        // 8-byte words that were not what their owner wrote
-  simt::uint64_t misaligned = 0;  // blocks
-};
-
-inline constexpr simt::uint32_t churn_smallest_bytes = 16;
 
 // One thread of churn: `rounds` requests, and four more passes that give the last blocks back.
 template <class Ref>
 struct churn_blocks {
   static constexpr unsigned live_blocks = 4;
 
-  Ref heap;
-  random_sequence random;
-  simt::uint32_t largest;
+  tagged_blocks<Ref> blocks;
   unsigned rounds;
-  bool whole_contents;  // write and check every 8-byte word of a block; otherwise the first and the last
-  churn_tally* tally;
 
-  // The request of a thread's n-th pass: its size and what its owner writes into it follow from its number alone, so that only pointers are
-  // kept.
-  struct request_facts {
-    simt::uint64_t tag;
-    simt::uint32_t bytes;
-    [[nodiscard]] GPUHEAP_FN simt::uint32_t num_words() const { return bytes / 8; }
-  };
-  [[nodiscard]] GPUHEAP_FN request_facts request(unsigned thread, unsigned pass) const {
-    simt::uint64_t const n = simt::uint64_t{thread} * rounds + pass;
-    return {random.bits(n), churn_smallest_bytes + random.below(n, largest - churn_smallest_bytes + 1)};
-  }
-  [[nodiscard]] GPUHEAP_FN simt::uint32_t stride(simt::uint32_t num_words) const { return whole_contents ? 1 : num_words - 1; }
-
-  // relaxed: tallies that the host reads after the kernel. Rare, so each is added where it happens.
-  GPUHEAP_FN static void count(simt::uint64_t& what, simt::uint32_t more) {
-    if (more != 0) simt::atomic_ref<simt::uint64_t>{what}.fetch_add(more, simt::relaxed);
-  }
-
-  GPUHEAP_FN simt::uint64_t* take(request_facts const& r) const {
-    auto const words = static_cast<simt::uint64_t*>(heap.malloc(r.bytes));
-    count(tally->nulls, words == nullptr);
-    if (words == nullptr) return nullptr;
-    count(tally->misaligned, reinterpret_cast<simt::uintptr_t>(words) % Ref::allocator_type::traits.min_alignment != 0);
-    // Ends: once for each word that is checked.
-    for (simt::uint32_t w = 0; w < r.num_words(); w += stride(r.num_words())) words[w] = r.tag + w;
-    return words;
-  }
-
-  GPUHEAP_FN void give_back(simt::uint64_t* words, request_facts const& r) const {
-    simt::uint32_t lost = 0;
-    // Ends: once for each word that is checked.
-    for (simt::uint32_t w = 0; w < r.num_words(); w += stride(r.num_words())) lost += words[w] != r.tag + w;
-    count(tally->lost, lost);
-    heap.free(words);
+  [[nodiscard]] GPUHEAP_FN auto request(unsigned thread, unsigned pass) const {
+    return blocks.request(simt::uint64_t{thread} * rounds + pass);
   }
 
   GPUHEAP_FN void operator()(unsigned thread) const {
     simt::uint64_t* live[live_blocks] = {};  // the oldest first
     // Ends: after rounds + live_blocks passes.
     for (unsigned pass = 0; pass < rounds + live_blocks; ++pass) {
-      if (live[0] != nullptr) give_back(live[0], request(thread, pass - live_blocks));
+      if (live[0] != nullptr) blocks.give_back(live[0], request(thread, pass - live_blocks));
       // Ends: three times. The indices are constants, so that the pointers stay in registers.
       for (unsigned i = 0; i + 1 < live_blocks; ++i) live[i] = live[i + 1];
-      live[live_blocks - 1] = pass < rounds ? take(request(thread, pass)) : nullptr;
+      live[live_blocks - 1] = pass < rounds ? blocks.take(request(thread, pass)) : nullptr;
     }
   }
 };
@@ -88,8 +44,10 @@ struct churn_blocks {
 struct churn {
   static constexpr parameter parameters[] = {
       threads_parameter,
-      number_parameter("bytes", "1024", churn_smallest_bytes, 1u << 20),
+      number_parameter("bytes", "1024", tagged_smallest_bytes, 1u << 20),
       number_parameter("rounds", "16", 1, 1u << 16),
+      heap_parameter,
+      block_threads_parameter,
   };
   static constexpr case_description description{
       .name = "churn",
@@ -101,7 +59,7 @@ struct churn {
   // Without reuse the whole traffic has to fit: rounds x threads requests of the mean size, each with up to 32 bytes of rounding and
   // header.
   static std::uint64_t traffic_bytes(point const& p) {
-    return p.number("threads") * p.number("rounds") * ((churn_smallest_bytes + p.number("bytes")) / 2 + 32);
+    return p.number("threads") * p.number("rounds") * ((tagged_smallest_bytes + p.number("bytes")) / 2 + 32);
   }
 
   template <class A>
@@ -117,7 +75,7 @@ struct churn {
     owned_stream stream;
     heap_under_test<A> heap(s.heap_bytes, stream);
     kernel_timer timer(stream);
-    device_array<churn_tally> tally(1);
+    device_array<block_tally> tally(1);
     row kernel_us{"kernel_us", "us", {}}, nulls{"nulls", "count", {}};
 
     // Launch 0 checks whole blocks and is not counted; neither is launch 1, which warms up.
@@ -125,17 +83,16 @@ struct churn {
       if (never_frees && n != 0) heap.renew();
       tally.zero(stream);
       churn_blocks<typename heap_under_test<A>::ref_type> const kernel{
-          .heap = heap.ref(),
-          .random = random_sequence{s.seed, n},
-          .largest = static_cast<simt::uint32_t>(p.number("bytes")),
+          .blocks = {.heap = heap.ref(),
+                     .random = random_sequence{s.seed, n},
+                     .largest = static_cast<simt::uint32_t>(p.number("bytes")),
+                     .whole_contents = n == 0,
+                     .tally = tally.data()},
           .rounds = static_cast<unsigned>(p.number("rounds")),
-          .whole_contents = n == 0,
-          .tally = tally.data(),
       };
-      double const us = timer.time_us([&] { launch(p.threads(), kernel, {.stream = stream}); });
+      double const us = timer.time_us([&] { launch(p.threads(), kernel, {.block_threads = p.block_threads(), .stream = stream}); });
       auto const counted = tally.download(stream)[0];
-      if (counted.misaligned != 0) return wrong(std::to_string(counted.misaligned) + " blocks are misaligned");
-      if (counted.lost != 0) return wrong(std::to_string(counted.lost) + " words did not keep their contents while their block was live");
+      if (auto fault = counted.fault(); !fault.empty()) return wrong(std::move(fault));
       if (never_frees && counted.nulls != 0) return unsupported(too_much);
       if (n < 2) continue;
       kernel_us.samples.push_back(us);

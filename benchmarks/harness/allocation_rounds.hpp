@@ -90,13 +90,13 @@ template <class A, class Requests>
   if (auto reason = why_not_allocate<A>(s, p, requests); !reason.empty()) return unsupported(std::move(reason));
   bool const fresh_heaps = p.text("state") == "cold" || A::traits.free == frees::never;
   // An allocator that overwrites live blocks by design does so once it has gone through its heap.
-  bool const contents_last = !is_baseline<A>() && (!A::traits.overwrites || most_bytes_taken(requests) <= s.heap_bytes);
+  bool const contents_last = hands_out_memory<A>() && (!A::traits.overwrites || most_bytes_taken(requests) <= s.heap_bytes);
   constexpr unsigned warm_up_rounds = 2;
 
   using ref = typename heap_under_test<A>::ref_type;
   owned_stream stream;
   heap_under_test<A> heap(s.heap_bytes, stream);
-  launch_config const config{.stream = stream};
+  launch_config const config{.block_threads = p.block_threads(), .stream = stream};
   unsigned const count = num_requests(requests);
   device_array<void*> blocks(count);
   device_array<simt::uint64_t> sizes(count);
@@ -113,7 +113,7 @@ template <class A, class Requests>
       launch(requests.threads, malloc_and_store<ref, Requests>{heap.ref(), requests, blocks.data()}, config);
     });
 
-    auto const report = checker.inspect(list, A::traits.min_alignment, is_baseline<A>() ? memory::region{} : heap.range());
+    auto const report = checker.inspect(list, A::traits.min_alignment, hands_out_memory<A>() ? heap.range() : memory::region{});
     if (auto fault = report.fault(A::traits.min_alignment); !fault.empty()) return wrong("round " + std::to_string(round) + ": " + fault);
     if (contents_last && (round == 0 || round == last_round)) {
       auto const lost = checker.count_lost(list, requests.largest_bytes(), round);

@@ -1,4 +1,4 @@
-// Which types are baselines: bounds to compare allocators with, that hand out addresses without managing them.
+// Which types are baselines: bounds to compare allocators with, that hand out addresses without managing the memory behind them.
 #pragma once
 
 namespace gpuheap::bench {
@@ -10,6 +10,18 @@ template <class A>
     return A::is_baseline;
   } else {
     return false;
+  }
+}
+
+// A baseline whose addresses are not memory of their caller's own: they may overlap, and nothing may be written there. Says so by
+// `static constexpr bool hands_out_memory = false`. Compiled for the cases that take such baselines only, and its addresses are not
+// checked.
+template <class A>
+[[nodiscard]] constexpr bool hands_out_memory() {
+  if constexpr (requires { A::hands_out_memory; }) {
+    return A::hands_out_memory;
+  } else {
+    return true;
   }
 }
 

@@ -24,12 +24,18 @@ struct session {
   std::string graph_file;  // Matrix Market; empty: generated graphs
 };
 
+// The session as a point has it: the point's own heap if it names one.
+[[nodiscard]] inline session at_point(session s, point const& p) {
+  s.heap_bytes = p.bytes_of("heap").value_or(s.heap_bytes);
+  return s;
+}
+
 struct case_description {
   char const* name;
   char const* brief;
   char const* section;  // heading under which reports put it
   std::span<parameter const> parameters;
-  bool takes_baselines = false;  // runs on a baseline that does not manage memory
+  bool takes_baselines = false;  // runs also on a baseline that hands out no memory
   // Looks at what a point names outside the program (files) before anything is run or printed; throws usage_error. May be null.
   void (*check)(session const&, point const&) = nullptr;
 };

@@ -3,6 +3,7 @@
 
 #include <gpuheap/heap.hpp>
 
+#include <optional>
 #include <string>
 
 #include "harness/case.hpp"
@@ -45,6 +46,16 @@ class heap_under_test {
     return refused == 0 ? "" : std::to_string(refused) + " frees of live blocks were refused";
   }
 
+  // All bytes taken, whatever they are used for.
+  [[nodiscard]] std::uint64_t bytes() const { return heap_.bytes(); }
+
+  // Nothing from an allocator that does not say. Waits for the stream.
+  [[nodiscard]] std::optional<allocator_footprint> footprint() const {
+    auto const s = heap_.stats(stream_);
+    if (!s.knows_footprint) return std::nullopt;
+    return allocator_footprint{s.held_bytes, s.metadata_bytes, s.peak_held_bytes};
+  }
+
  private:
   // The memory is the case's own, so that it knows where blocks must lie.
   static device_array<unsigned char> take(std::size_t bytes) {
@@ -71,6 +82,12 @@ class heap_under_test {
 // Why A cannot manage a heap of this session's size, or "".
 template <device_allocator A>
 [[nodiscard]] std::string why_no_heap(session const& s) {
+  if (auto const total = simt::query_device().total_bytes; s.heap_bytes > total)
+    return "a heap of " + memory::in_words(s.heap_bytes) + " is more than the device has: " + memory::in_words(total);
+  if constexpr (A::traits.process_wide) {
+    static std::uint64_t const first = s.heap_bytes;
+    if (s.heap_bytes != first) return "the process's heap has " + memory::in_words(first) + " already, and one process has one size of it";
+  }
   auto const least = heap<A, uncounted>::min_bytes();
   if (s.heap_bytes >= least) return "";
   return "a heap of " + memory::in_words(s.heap_bytes) + " is too small: this allocator needs at least " + memory::in_words(least);

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "harness/bytes.hpp"
 #include "harness/error.hpp"
 #include "harness/near_names.hpp"
 
@@ -39,6 +40,8 @@ void check_value(parameter const& p, std::string const& value) {
   } else if (p.choices != nullptr) {
     auto const choices = split(p.choices, '|');
     if (std::find(choices.begin(), choices.end(), value) == choices.end()) refuse(std::string("one of ") + p.choices);
+  } else if (p.is_size && !value.empty() && parse_bytes(p.name, value) == 0) {
+    refuse("more than 0");
   }
 }
 
@@ -72,6 +75,12 @@ std::uint64_t point::number(std::string_view name) const {
   std::uint64_t number = 0;
   if (!read_number(text(name), number)) throw std::logic_error("the parameter " + std::string(name) + " is not declared as a number");
   return number;
+}
+
+std::optional<std::uint64_t> point::bytes_of(std::string_view name) const {
+  auto const found = values_.find(name);
+  if (found == values_.end() || found->second.empty()) return std::nullopt;
+  return parse_bytes(name, found->second);
 }
 
 }  // namespace gpuheap::bench

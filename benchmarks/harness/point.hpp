@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,7 +21,10 @@ class point {
   // Of a parameter of the case; asking for another one is a mistake of the case and throws std::logic_error.
   [[nodiscard]] std::uint64_t number(std::string_view name) const;
   [[nodiscard]] std::string const& text(std::string_view name) const;
+  // Of a size; nothing where the point leaves it empty, and for a parameter that the case does not have.
+  [[nodiscard]] std::optional<std::uint64_t> bytes_of(std::string_view name) const;
   [[nodiscard]] unsigned threads() const { return static_cast<unsigned>(number("threads")); }
+  [[nodiscard]] unsigned block_threads() const { return static_cast<unsigned>(number("block_threads")); }
 
  private:
   std::map<std::string, std::string, std::less<>> values_;

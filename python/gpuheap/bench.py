@@ -17,11 +17,11 @@ from gpuheap.errors import UserError
 from gpuheap.executable import Executable
 from gpuheap.paths import Layout
 from gpuheap.plan import Plan, PlannedSweep, Request
+from gpuheap.points import Point
 from gpuheap.protocol import FAILING, PointResult
 from gpuheap.results import Key, Row, Table, point_key, rows_of
 from gpuheap.runner import PointBegan, PointEnded, Sweep, SweepCutShort, run_sweep
 from gpuheap.samples import SampleFile
-from gpuheap.suites import Point
 
 
 class Listener(Protocol):
@@ -151,7 +151,7 @@ class _SweepWriter:
             heap_bytes=sweep.heap_bytes,
             runs=sweep.case.runs,
             timeout_s=sweep.case.timeout_s,
-            seed=self._request.seed if self._request.seed is not None else Request.DEFAULT_SEED,
+            seed=self._request.chosen_seed,
             graph=self._request.graph.resolve() if self._request.graph is not None else None,
             finished=finished,
         )
@@ -232,8 +232,8 @@ class _order:
         for sweep in plan.sweeps:
             for name in sweep.suite.cases:
                 self._cases.setdefault(name, len(self._cases))
-            for index, key in enumerate(keys_of(sweep, "")):
-                self._points.setdefault((sweep.case.name, *key[4:]), index)
+            for key in keys_of(sweep, ""):
+                self._points.setdefault((sweep.case.name, *key[4:]), len(self._points))
 
     def __call__(self, row: Row) -> tuple[int, ...]:
         unknown = len(self._points)

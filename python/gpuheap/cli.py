@@ -126,7 +126,7 @@ def bench(
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure again what an earlier run finished.")] = False,
     retry: Annotated[bool, typer.Option("--retry", help="Measure again the points that crashed, timed out or were wrong.")] = False,
     no_baselines: Annotated[bool, typer.Option("--no-baselines", help="Leave out the baselines that the suite adds.")] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a point crashed, timed out or was wrong.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a point crashed, timed out or was wrong, or a bound was not kept.")] = False,
 ) -> None:
     """Run suites or cases, one process for each allocator and case.
 
@@ -138,6 +138,7 @@ def bench(
     from gpuheap.environment import results_folder
     from gpuheap.plan import Request, make_plan
     from gpuheap.suites import load_suites
+    from gpuheap.verdicts import FAILED, verdicts
 
     layout = find_layout()
     suites = load_suites(layout)
@@ -171,7 +172,8 @@ def bench(
         console.print(f"stopped: {kept}; the same command goes on from there", style="yellow", highlight=False, soft_wrap=True)
         raise typer.Exit(EXIT_INTERRUPTED)
     print_outcome(console, outcome, plan, suites, executable.backend, layout)
-    if strict and any(row.status not in ("ok", "unsupported") for row in outcome.rows):
+    failed = any(row.status not in ("ok", "unsupported") for row in outcome.rows)
+    if strict and (failed or any(verdict.verdict == FAILED for verdict in verdicts(outcome.rows, suites))):
         raise typer.Exit(EXIT_FAILED)
 
 

@@ -13,13 +13,16 @@ from rich.text import Text
 from gpuheap.bench import Outcome
 from gpuheap.paths import Layout
 from gpuheap.plan import Plan, PlannedSweep
+from gpuheap.points import Point
 from gpuheap.protocol import Allocator, Description, PointResult
 from gpuheap.results import Row
-from gpuheap.suites import Point, Suite
+from gpuheap.suites import Suite
 from gpuheap.units import format_bytes, format_value
+from gpuheap.verdicts import AIM, FAILED, MET, NOTHING, PART, Verdict, summary_words, verdicts
 from gpuheap.views import CaseView, case_views, point_id, point_words, status_words
 
 STATUS_STYLE = {"ok": "green", "unsupported": "bright_black", "timeout": "yellow", "crash": "red", "wrong": "bold red"}
+VERDICT_STYLE = {AIM: "green", MET: "default", FAILED: "bold red", PART: "yellow", NOTHING: "bright_black"}
 ALLOCATORS_PER_TABLE = 7
 SIMULATED = "simulated on the CPU: shows correctness and scheduling, not speed"
 
@@ -78,6 +81,7 @@ def print_outcome(console: Console, outcome: Outcome, plan: Plan, suites: dict[s
     if views:
         console.print()
         print_summary(console, views, backend)
+    print_bounds(console, verdicts(outcome.rows, suites), suites)
     failures = [row for view in views for row in view.failures if row.status != "unsupported"]
     for row in failures:
         words = Text(f"{row.status:<8}", STATUS_STYLE[row.status])
@@ -97,6 +101,29 @@ def print_summary(console: Console, views: Sequence[CaseView], backend: str) -> 
         console.print(_status_table(views, columns) if backend == "host" else _median_table(views, columns))
     if backend == "host":
         console.print(SIMULATED, style="bright_black")
+
+
+def print_bounds(console: Console, found: Sequence[Verdict], suites: dict[str, Suite]) -> None:
+    """What was measured against what must be and what is aimed at: a line for each bound, with the point that is worst."""
+    for name in dict.fromkeys(verdict.suite for verdict in found):
+        of_suite = [verdict for verdict in found if verdict.suite == name]
+        several = len({verdict.allocator for verdict in of_suite}) > 1
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        for column in ("case", "bound"):
+            table.add_column(column, overflow="fold")
+        for column in ("worst", "must", "aim"):
+            table.add_column(column, justify="right", no_wrap=True)
+        for column in ("", "at"):
+            table.add_column(column, overflow="fold")
+        for verdict in of_suite:
+            bound = verdict.bound
+            case = f"{verdict.case} {verdict.allocator}" if several else verdict.case
+            style = VERDICT_STYLE[verdict.verdict]
+            cells = [case, bound.words, verdict.worst_words, bound.limit_words(bound.must), bound.limit_words(bound.aim)]
+            table.add_row(*cells, Text(verdict.verdict_words, style), verdict.where_words)
+        console.print(table)
+        stated = f", stated for {suites[name].bounds_on}" if suites[name].bounds_on else ""
+        console.print(f"{summary_words(of_suite)} ({', '.join(dict.fromkeys(v.allocator for v in of_suite))}{stated})", highlight=False)
 
 
 def allocator_table(description: Description) -> Table:

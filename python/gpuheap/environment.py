@@ -119,7 +119,13 @@ def read_environment(folder: Path) -> dict[str, Any]:
 
 
 def git_commit(root: Path) -> tuple[str | None, bool]:
-    """The commit of the checkout and whether tracked files other than results differ from it; (None, False) outside git."""
+    """The commit of the checkout and whether tracked files other than results differ from it; (None, False) outside git.
+
+    GPUHEAP_COMMIT names the commit of a copy that has no git.
+    """
+    named = os.environ.get("GPUHEAP_COMMIT", "").strip()
+    if named:
+        return named, False
 
     def git(*arguments: str) -> str | None:
         try:

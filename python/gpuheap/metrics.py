@@ -27,6 +27,7 @@ METRICS: dict[str, Metric] = {
         Metric("registers_malloc", "count", "registers of malloc"),
         Metric("registers_free", "count", "registers of free"),
         Metric("registers_pair", "count", "registers of malloc and free"),
+        Metric("registers_churn", "count", "registers of churn"),
         Metric("stack_bytes", "bytes", "stack per thread"),
         Metric("spill_bytes", "bytes", "spilled per thread"),
         Metric("utilisation", "ratio", "utilisation", False),

@@ -10,7 +10,8 @@ from pathlib import Path
 from gpuheap.catalogue import ordered
 from gpuheap.errors import UserError, unknown_name
 from gpuheap.executable import Executable
-from gpuheap.suites import Case, Point, Suite, select
+from gpuheap.points import DEFAULT_SEED, Point
+from gpuheap.suites import Case, Suite, select
 from gpuheap.units import format_bytes
 
 # The axes that choose a generated graph; a file given by the user stands in for them.
@@ -33,7 +34,9 @@ class Request:
     heap_bytes: int | None = None
     graph: Path | None = None
 
-    DEFAULT_SEED = 1
+    @property
+    def chosen_seed(self) -> int:
+        return DEFAULT_SEED if self.seed is None else self.seed
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,8 @@ def make_plan(request: Request, suites: Mapping[str, Suite], executable: Executa
             graph_here = request.graph is not None and "graph" in described.parameters
             takes_graph |= graph_here
             if graph_here:
-                case = dataclasses.replace(case, axes={key: values for key, values in case.axes.items() if key not in GENERATED_GRAPH_AXES})
+                grids = tuple({key: axis for key, axis in grid.items() if key not in GENERATED_GRAPH_AXES} for grid in case.grids)
+                case = dataclasses.replace(case, grids=grids)
             for axis in case.axes:
                 if axis not in described.parameters:
                     raise UserError(f"{suite.path}: {name}: {unknown_name('axis', axis, described.parameters)}")
@@ -83,7 +87,8 @@ def make_plan(request: Request, suites: Mapping[str, Suite], executable: Executa
                 notes.append(note)
             extra = _extra(case, request, suite.case(name, executable.backend), heap_bytes, graph_here)
             for allocator in _allocators(suite, case, request, executable):
-                sweeps.append(PlannedSweep(suite, case, allocator, case.points(), heap_bytes, extra))
+                for points in _of_one_process(allocator, case.points(request.chosen_seed), executable):
+                    sweeps.append(PlannedSweep(suite, case, allocator, points, heap_bytes, extra))
     if request.graph is not None and not takes_graph:
         raise UserError("--graph: none of the cases asked for reads a graph; graph_update does")
     if not sweeps:
@@ -105,6 +110,17 @@ def _allocators(suite: Suite, case: Case, request: Request, executable: Executab
     known = {a.name for a in description.allocators} | set(description.baselines)
     added = tuple(name for name in case.baselines if name in known) if request.baselines else ()
     return ordered(name for name in chosen + added if name not in description.baselines or name in case.baselines)
+
+
+def _of_one_process(allocator: str, points: tuple[Point, ...], executable: Executable) -> list[tuple[Point, ...]]:
+    """The points as processes take them: all at once, but a heap of the whole process has one size in it."""
+    described = executable.description.allocator(allocator)
+    if described is None or not described.process_wide or not described.supported:
+        return [points]
+    by_heap: dict[str | None, list[Point]] = {}
+    for point in points:
+        by_heap.setdefault(dict(point.others).get("heap"), []).append(point)
+    return [tuple(together) for together in by_heap.values()]
 
 
 def _adjusted(case: Case, request: Request) -> Case:
@@ -136,7 +152,7 @@ def _extra(case: Case, request: Request, as_written: Case, heap_bytes: int, grap
     pairs: dict[str, str] = {}
     if heap_bytes != as_written.heap_bytes:
         pairs["heap"] = str(heap_bytes)
-    if request.seed is not None and request.seed != Request.DEFAULT_SEED:
+    if request.seed is not None and request.seed != DEFAULT_SEED:
         pairs["seed"] = str(request.seed)
     if graph and request.graph is not None:
         pairs["graph"] = request.graph.name.replace(";", "_").replace("=", "_")

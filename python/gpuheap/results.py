@@ -14,8 +14,8 @@ from pathlib import Path
 
 from gpuheap.errors import UserError
 from gpuheap.metrics import METRICS
+from gpuheap.points import Point
 from gpuheap.protocol import STATUSES, Measurement, PointResult
-from gpuheap.suites import Point
 
 COLUMNS = tuple("suite,case,allocator,backend,threads,bytes,parameter,metric,unit,mean,median,stddev,p5,p95,min,max,runs,status".split(","))
 EXPLAINING = ("reason", "reached")  # keys of `parameter` that say what happened and do not tell points apart
@@ -97,7 +97,7 @@ def summarise(samples: Sequence[float]) -> Statistics:
 
 def rows_of(suite: str, case: str, allocator: str, backend: str, point: Point, extra: str, result: PointResult) -> list[Row]:
     """The rows of one point. `extra` is what the command line changed for the whole sweep, as `key=value;...`."""
-    pairs = dict(point.others) | split_parameter(extra)
+    pairs = _pairs(point, extra)
     if result.status != "ok" and result.reason:
         pairs["reason"] = result.reason.replace(";", ",").replace("\n", " ")
     parameter = ";".join(f"{key}={value}" for key, value in sorted(pairs.items()))
@@ -269,8 +269,13 @@ def replace_file(path: Path, content: bytes) -> None:
 
 def point_key(suite: str, case: str, allocator: str, backend: str, point: Point, extra: str) -> Key:
     """The key that the rows of this point have."""
-    parameter = ";".join(f"{key}={value}" for key, value in sorted((dict(point.others) | split_parameter(extra)).items()))
+    parameter = ";".join(f"{key}={value}" for key, value in sorted(_pairs(point, extra).items()))
     return (suite, case, allocator, backend, point.threads, point.bytes, parameter)
+
+
+def _pairs(point: Point, extra: str) -> dict[str, str]:
+    """What a point says itself counts before what the command line changed for all."""
+    return split_parameter(extra) | dict(point.others)
 
 
 def _percentile(ordered: Sequence[float], fraction: float) -> float:

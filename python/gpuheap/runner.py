@@ -14,8 +14,8 @@ from pathlib import Path
 
 from gpuheap.errors import UserError
 from gpuheap.executable import exit_words, last_line
+from gpuheap.points import Point
 from gpuheap.protocol import Begin, PointResult, ProtocolError, Result, parse_event
-from gpuheap.suites import Point
 from gpuheap.units import format_seconds
 
 FAILURES_THAT_END_A_SWEEP = 3

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
+import dataclasses
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpuheap import toml_checks
+from gpuheap.bounds import Bound, read_bounds
 from gpuheap.errors import UserError, unknown_name
 from gpuheap.metrics import METRICS
 from gpuheap.paths import Layout
+from gpuheap.points import DEFAULT_SEED, Grid, Point, Value, ends_of, make_point, points_of, read_grids, values_of
 from gpuheap.units import parse_bytes
 
 if sys.version_info >= (3, 11):
@@ -19,34 +22,10 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-Value = int | float | str
-Axes = dict[str, tuple[Value, ...]]
-
-_SUITE_KEYS = {"name", "brief", "allocators", "baselines"}
-_CASE_KEYS = {"name", "section", "brief", "heap_bytes", "runs", "timeout_s", "axes", "headline", "metrics", "baselines", "host"}
-_HOST_KEYS = {"heap_bytes", "runs", "timeout_s", "axes", "headline"}
-
-
-@dataclass(frozen=True)
-class Point:
-    """One combination of values. `threads` and `bytes` have columns of their own in the results; the rest is the parameter."""
-
-    threads: int | None
-    bytes: int | None
-    others: tuple[tuple[str, str], ...]  # sorted by key
-
-    @property
-    def parameter(self) -> str:
-        return ";".join(f"{key}={value}" for key, value in self.others)
-
-    @property
-    def argument(self) -> str:
-        """As the executable reads it."""
-        pairs = [("threads", self.threads), ("bytes", self.bytes)]
-        return ",".join([f"{key}={value}" for key, value in pairs if value is not None] + [f"{key}={value}" for key, value in self.others])
-
-    def __str__(self) -> str:
-        return self.argument.replace(",", " ")
+_SUITE_KEYS = {"name", "brief", "allocators", "baselines", "bounds"}
+_BOUNDS_KEYS = {"of", "on"}
+_CASE_KEYS = {"name", "section", "brief", "heap_bytes", "runs", "timeout_s", "axes", "headline", "metrics", "baselines", "bounds", "host"}
+_HOST_KEYS = {"heap_bytes", "runs", "timeout_s", "axes", "headline", "bounds"}
 
 
 @dataclass(frozen=True)
@@ -59,24 +38,31 @@ class Case:
     heap_bytes: int
     runs: int
     timeout_s: float
-    axes: Axes
+    grids: tuple[Grid, ...]
     headline: dict[str, Value]
     metrics: tuple[str, ...]
     baselines: tuple[str, ...]
+    bounds: tuple[Bound, ...]
 
-    def points(self) -> tuple[Point, ...]:
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The names of all axes."""
+        return tuple(dict.fromkeys(key for grid in self.grids for key in grid))
+
+    def points(self, seed: int = DEFAULT_SEED) -> tuple[Point, ...]:
         """Every combination of the axes; the last axis varies fastest."""
-        return tuple(make_point(dict(zip(self.axes, values, strict=True))) for values in itertools.product(*self.axes.values()))
+        return points_of(self.grids, seed)
 
     def headline_point(self) -> Point:
         """The point that summaries show."""
-        return make_point({key: self.headline.get(key, values[0]) for key, values in self.axes.items()})
+        grid = next((grid for grid in self.grids if _holds(grid, self.headline)), self.grids[0])
+        return make_point({key: self.headline.get(key, values_of(axis)[0]) for key, axis in grid.items()})
 
     def cut(self) -> Case:
         """The same sweep with the ends of each axis only and three runs at most."""
-        ends: Axes = {key: values if len(values) < 3 else (values[0], values[-1]) for key, values in self.axes.items()}
-        headline = {key: value for key, value in self.headline.items() if value in ends[key]}
-        return Case(**{**vars(self), "axes": ends, "headline": headline, "runs": min(self.runs, 3)})
+        grids = tuple(ends_of(grid) for grid in self.grids)
+        headline = self.headline if any(_holds(grid, self.headline) for grid in grids) else {}
+        return dataclasses.replace(self, grids=grids, headline=headline, runs=min(self.runs, 3))
 
 
 @dataclass(frozen=True)
@@ -86,15 +72,11 @@ class Suite:
     path: Path
     allocators: tuple[str, ...]  # empty: all that the executable has
     cases: dict[str, dict[str, Case]]  # name, then backend
+    bounds_of: tuple[str, ...] = ()  # the allocators that the cases' bounds are for
+    bounds_on: str = ""  # the device that they are stated for
 
     def case(self, name: str, backend: str) -> Case:
         return self.cases[name][backend]
-
-
-def make_point(values: Mapping[str, Value]) -> Point:
-    others = tuple(sorted((key, str(value)) for key, value in values.items() if key not in ("threads", "bytes")))
-    threads, size = values.get("threads"), values.get("bytes")
-    return Point(None if threads is None else int(threads), None if size is None else int(size), others)
 
 
 def load_suites(layout: Layout) -> dict[str, Suite]:
@@ -117,9 +99,9 @@ def load_suite(path: Path) -> Suite:
             said = tomllib.load(file)
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"{path}: {error}") from None
-    suite = _table(said.get("suite"), path, "[suite]", _SUITE_KEYS)
-    name = _text(suite.get("name"), path, "suite.name")
-    baselines = _names(suite.get("baselines", []), path, "suite.baselines")
+    suite = toml_checks.table(said.get("suite"), path, "[suite]", _SUITE_KEYS)
+    name = toml_checks.text(suite.get("name"), path, "suite.name")
+    baselines = toml_checks.names(suite.get("baselines", []), path, "suite.baselines")
     cases: dict[str, dict[str, Case]] = {}
     for entry in said.get("case", []):
         case = _case(entry, path, baselines)
@@ -128,7 +110,19 @@ def load_suite(path: Path) -> Suite:
         cases[case["cuda"].name] = case
     if not cases:
         raise UserError(f"{path}: the suite has no [[case]]")
-    return Suite(name, str(suite.get("brief", "")), path, _names(suite.get("allocators", []), path, "suite.allocators"), cases)
+    bounds = toml_checks.table(suite.get("bounds", {}), path, "suite.bounds", _BOUNDS_KEYS)
+    bounds_of = toml_checks.names(bounds.get("of", []), path, "suite.bounds.of")
+    if not bounds_of and any(case.bounds for backends in cases.values() for case in backends.values()):
+        raise UserError(f"{path}: suite.bounds.of names no allocator that the cases' bounds are for")
+    return Suite(
+        name=name,
+        brief=str(suite.get("brief", "")),
+        path=path,
+        allocators=toml_checks.names(suite.get("allocators", []), path, "suite.allocators"),
+        cases=cases,
+        bounds_of=bounds_of,
+        bounds_on=str(bounds.get("on", "")),
+    )
 
 
 def select(suites: Mapping[str, Suite], targets: list[str]) -> list[tuple[Suite, tuple[str, ...]]]:
@@ -156,82 +150,45 @@ def select(suites: Mapping[str, Suite], targets: list[str]) -> list[tuple[Suite,
 
 
 def _case(entry: Any, path: Path, suite_baselines: tuple[str, ...]) -> dict[str, Case]:
-    """The case for each backend: `host` overrides what it names; its axes replace those of the same name."""
-    table = _table(entry, path, "[[case]]", _CASE_KEYS)
-    name = _text(table.get("name"), path, "case.name")
-    host = _table(table.get("host", {}), path, f"{name}: [case.host]", _HOST_KEYS)
-    metrics = _names(table.get("metrics", []), path, f"{name}: metrics")
+    """The case for each backend. `host` overrides what it names; bounds are the GPU's unless it has its own."""
+    said = toml_checks.table(entry, path, "[[case]]", _CASE_KEYS)
+    name = toml_checks.text(said.get("name"), path, "case.name")
+    host = toml_checks.table(said.get("host", {}), path, f"{name}: [case.host]", _HOST_KEYS)
+    metrics = toml_checks.names(said.get("metrics", []), path, f"{name}: metrics")
     for metric in metrics:
         if metric not in METRICS:
             raise UserError(f"{path}: {name}: {unknown_name('metric', metric, METRICS)}")
     made: dict[str, Case] = {}
     for backend, over in (("cuda", {}), ("host", host)):
-        axes = {**_axes(table.get("axes", {}), path, name), **_axes(over.get("axes", {}), path, f"{name}: host")}
-        headline = dict(_table(over.get("headline", table.get("headline", {})), path, f"{name}: headline", set(axes)))
+        grids = read_grids(said.get("axes", {}), over.get("axes", {}), path, name)
+        axes = {key for grid in grids for key in grid}
+        headline = dict(toml_checks.table(over.get("headline", said.get("headline", {})), path, f"{name}: headline", axes))
         for key in list(headline):
-            if headline[key] not in axes[key]:
+            if not any(_holds(grid, {key: headline[key]}) for grid in grids):
                 if "headline" in over or backend == "cuda":
                     raise UserError(f"{path}: {name}: headline {key}={headline[key]} is not on that axis")
                 del headline[key]
+        if not any(_holds(grid, headline) for grid in grids):
+            if "headline" in over or backend == "cuda":
+                raise UserError(f"{path}: {name}: the headline is no point of the case")
+            headline = {}
+        bounds = said.get("bounds", []) if backend == "cuda" else over.get("bounds", [])
         made[backend] = Case(
             name=name,
-            section=str(table.get("section", "")),
-            brief=str(table.get("brief", "")),
-            heap_bytes=parse_bytes(over.get("heap_bytes", table.get("heap_bytes", 0)), f"{path}: {name}: heap_bytes"),
-            runs=_whole(over.get("runs", table.get("runs", 10)), path, f"{name}: runs"),
-            timeout_s=float(_positive(over.get("timeout_s", table.get("timeout_s", 60)), path, f"{name}: timeout_s")),
-            axes=axes,
+            section=str(said.get("section", "")),
+            brief=str(said.get("brief", "")),
+            heap_bytes=parse_bytes(over.get("heap_bytes", said.get("heap_bytes", 0)), f"{path}: {name}: heap_bytes"),
+            runs=toml_checks.whole(over.get("runs", said.get("runs", 10)), path, f"{name}: runs"),
+            timeout_s=float(toml_checks.positive(over.get("timeout_s", said.get("timeout_s", 60)), path, f"{name}: timeout_s")),
+            grids=grids,
             headline=headline,
             metrics=metrics,
-            baselines=_names(table.get("baselines", list(suite_baselines)), path, f"{name}: baselines"),
+            baselines=toml_checks.names(said.get("baselines", list(suite_baselines)), path, f"{name}: baselines"),
+            bounds=read_bounds(bounds, grids, path, name if backend == "cuda" else f"{name}: host"),
         )
     return made
 
 
-def _axes(said: Any, path: Path, where: str) -> Axes:
-    axes: Axes = {}
-    for key, values in _table(said, path, f"{where}: axes", None).items():
-        values = values if isinstance(values, list) else [values]
-        if not values or not all(isinstance(v, (int, float, str)) and not isinstance(v, bool) for v in values):
-            raise UserError(f"{path}: {where}: axis '{key}' must be a list of numbers or words")
-        if key in ("threads", "bytes") and not all(isinstance(v, int) and v > 0 for v in values):
-            raise UserError(f"{path}: {where}: axis '{key}' must be a list of positive whole numbers")
-        if any(isinstance(v, str) and set(v) & set(",;=") for v in values) or set(key) & set(",;="):
-            raise UserError(f"{path}: {where}: axis '{key}' must not contain any of , ; =")
-        if len(set(values)) != len(values):
-            raise UserError(f"{path}: {where}: axis '{key}' has a value twice")
-        axes[key] = tuple(values)
-    return axes
-
-
-def _table(said: Any, path: Path, where: str, keys: set[str] | None) -> dict[str, Any]:
-    if not isinstance(said, dict):
-        raise UserError(f"{path}: {where} is missing or not a table")
-    for key in said:
-        if keys is not None and key not in keys:
-            raise UserError(f"{path}: {where}: {unknown_name('key', key, keys)}")
-    return said
-
-
-def _text(said: Any, path: Path, where: str) -> str:
-    if not isinstance(said, str) or not said:
-        raise UserError(f"{path}: {where} is missing")
-    return said
-
-
-def _names(said: Any, path: Path, where: str) -> tuple[str, ...]:
-    if not isinstance(said, list) or not all(isinstance(name, str) for name in said):
-        raise UserError(f"{path}: {where} must be a list of names")
-    return tuple(said)
-
-
-def _whole(said: Any, path: Path, where: str) -> int:
-    if not isinstance(said, int) or isinstance(said, bool) or said <= 0:
-        raise UserError(f"{path}: {where} must be a positive whole number")
-    return said
-
-
-def _positive(said: Any, path: Path, where: str) -> int | float:
-    if not isinstance(said, (int, float)) or isinstance(said, bool) or said <= 0:
-        raise UserError(f"{path}: {where} must be a positive number")
-    return said
+def _holds(grid: Grid, values: Mapping[str, Value]) -> bool:
+    """Whether some point of the grid has these values."""
+    return all(key in grid and value in values_of(grid[key]) for key, value in values.items())

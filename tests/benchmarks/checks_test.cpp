@@ -114,6 +114,85 @@ TEST(Churn, FindsMisalignedBlocks) {
 }
 TEST(Churn, FindsRefusedFrees) { EXPECT_EQ((run<churn, refuses_frees>("threads=32,bytes=64").status), outcome_status::wrong); }
 
+TEST(ChurnLongLived, CallsASoundAllocatorOk) {
+  auto const result = run<churn_long_lived, no_fault>("threads=32,bytes=64,rounds=20");
+  ASSERT_EQ(result.status, outcome_status::ok) << result.reason;
+  EXPECT_EQ(result.rows.at(0).samples.size(), 16u);  // rounds that also give back
+  EXPECT_EQ(result.rows.at(1).metric, std::string{"slowdown"});
+  EXPECT_EQ(result.rows.size(), 3u);  // no footprint: this allocator does not tell it
+}
+TEST(ChurnLongLived, FindsMemoryReusedWhileLive) {
+  EXPECT_EQ((run<churn_long_lived, reused_while_live>("threads=128,bytes=64").status), outcome_status::wrong);
+}
+TEST(ChurnLongLived, FindsRefusedFrees) {
+  EXPECT_EQ((run<churn_long_lived, refuses_frees>("threads=32,bytes=64,rounds=10").status), outcome_status::wrong);
+}
+
+TEST(Pressure, FindsOutWhenRequestsFail) {
+  auto const result = run<pressure, no_fault>("threads=32,bytes=64,refills=2");
+  ASSERT_EQ(result.status, outcome_status::ok) << result.reason;
+  EXPECT_EQ(result.rows.at(0).metric, std::string{"utilisation"});
+  EXPECT_LT(result.rows.at(0).samples.at(0), 0.8);  // it forgets what is given back
+  EXPECT_GT(result.rows.at(1).samples.at(0), 0);    // early nulls
+}
+TEST(Pressure, AFillWithoutNullsReachesItsLimit) {
+  auto const result = run<pressure, no_fault>("threads=32,bytes=64,refills=1,fill=10");
+  ASSERT_EQ(result.status, outcome_status::ok) << result.reason;
+  EXPECT_NEAR(result.rows.at(0).samples.at(0), 0.1, 1e-6);
+  EXPECT_GE(result.rows.at(0).samples.at(0), 0.1);
+  EXPECT_EQ(result.rows.at(1).samples.at(0), 0);
+}
+TEST(Pressure, FindsMemoryReusedWhileLive) {
+  EXPECT_EQ((run<pressure, reused_while_live>("threads=64,bytes=64,refills=1").status), outcome_status::wrong);
+}
+
+TEST(Utilisation, CountsWhatIsInBlocksAtTheFirstNull) {
+  auto const result = run<utilisation, no_fault>("threads=512,bytes=64");
+  ASSERT_EQ(result.status, outcome_status::ok) << result.reason;
+  EXPECT_NEAR(result.rows.at(0).samples.at(0), 1, 0.01);
+}
+TEST(Utilisation, FindsABlockGivenTwice) {
+  EXPECT_EQ((run<utilisation, given_twice>("threads=512,bytes=64").status), outcome_status::wrong);
+}
+TEST(Utilisation, EndsThoughNothingIsEverRefused) {
+  EXPECT_EQ((run<utilisation, reused_while_live>("threads=512,bytes=64").status), outcome_status::wrong);
+}
+
+TEST(Exhausted, FindsAHeapThatDoesNotServeAgain) {
+  EXPECT_EQ((run<exhausted, no_fault>("threads=100,bytes=1024").reason), "100 of 100 requests failed after everything had been given back");
+}
+TEST(Exhausted, FindsABlockGivenTwice) { EXPECT_EQ((run<exhausted, given_twice>("threads=100,bytes=1024").status), outcome_status::wrong); }
+
+TEST(Fragmentation, MeasuresTheRange) {
+  auto const result = run<fragmentation, no_fault>("threads=100,bytes=64");
+  ASSERT_EQ(result.status, outcome_status::ok) << result.reason;
+  EXPECT_EQ(result.rows.at(0).samples, std::vector<double>{1});
+}
+TEST(Fragmentation, FindsBlocksThatOverlap) {
+  EXPECT_EQ((run<fragmentation, overlapping>("threads=100,bytes=64").status), outcome_status::wrong);
+}
+
+TEST(MemoryAccess, CallsASoundAllocatorOk) { EXPECT_EQ((run<memory_access, no_fault>("threads=64,bytes=64").status), outcome_status::ok); }
+TEST(MemoryAccess, FindsABlockGivenTwice) {
+  EXPECT_EQ((run<memory_access, given_twice>("threads=64,bytes=64").status), outcome_status::wrong);
+}
+
+TEST(Init, LooksWhetherWhatWasMadeServes) {
+  EXPECT_EQ((run<init, no_fault>("").status), outcome_status::ok);
+  EXPECT_EQ((run<init, given_twice>("").status), outcome_status::wrong);
+}
+
+TEST(Registers, AreThoseOfTheKernelWhereKernelsHaveThem) {
+  auto const result = run<registers, no_fault>("which=pair");
+  if (simt::query_device().backend == "host") {
+    EXPECT_EQ(result.reason, "simulated kernels have no registers");
+  } else {
+    ASSERT_EQ(result.status, outcome_status::ok) << result.reason;
+    EXPECT_EQ(result.rows.at(0).metric, std::string{"registers_pair"});
+    EXPECT_GT(result.rows.at(0).samples.at(0), 0);
+  }
+}
+
 TEST(GraphUpdate, CallsASoundAllocatorOk) { EXPECT_EQ((run<graph_update, no_fault>(with_lists).status), outcome_status::ok); }
 TEST(GraphUpdate, FindsListsThatShareMemory) {
   EXPECT_EQ((run<graph_update, reused_while_live>("threads=200,batches=1,scale=8,edge_factor=8").status), outcome_status::wrong);

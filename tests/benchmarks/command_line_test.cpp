@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "harness/bytes.hpp"
+#include "harness/case.hpp"
 #include "harness/error.hpp"
 #include "harness/near_names.hpp"
 #include "harness/options.hpp"
@@ -10,7 +11,7 @@ using namespace gpuheap::bench;
 
 namespace {
 
-constexpr parameter parameters[] = {threads_parameter, bytes_parameter, state_parameter, text_parameter("graph", "")};
+constexpr parameter parameters[] = {threads_parameter, bytes_parameter, state_parameter, text_parameter("graph", ""), heap_parameter};
 
 std::string why_refused(auto&& action) {
   try {
@@ -34,6 +35,20 @@ TEST(Point, WhatIsNotNamedHasItsFallback) {
   point const p("", parameters);
   EXPECT_EQ(p.threads(), 100'000u);
   EXPECT_EQ(p.text("state"), "warm");
+}
+
+TEST(Point, SizesAreReadAsPeopleWriteThem) {
+  EXPECT_EQ(point("heap=24GiB", parameters).bytes_of("heap"), std::uint64_t{24} << 30);
+  EXPECT_EQ(point("", parameters).bytes_of("heap"), std::nullopt);
+  EXPECT_EQ(point("", parameters).bytes_of("no such parameter"), std::nullopt);
+  EXPECT_EQ(why_refused([] { point("heap=24GB", parameters); }), "heap: expected a size such as 65536, 64MiB or 8GiB, got '24GB'");
+  EXPECT_EQ(why_refused([] { point("heap=0", parameters); }), "heap=0: expected more than 0");
+}
+
+TEST(Point, ItsHeapStandsInForTheSessions) {
+  session const s{.heap_bytes = 5, .runs = 1, .seed = 1, .graph_file = ""};
+  EXPECT_EQ(at_point(s, point("", parameters)).heap_bytes, 5u);
+  EXPECT_EQ(at_point(s, point("heap=1MiB", parameters)).heap_bytes, 1u << 20);
 }
 
 TEST(Point, UnknownKeyNamesTheNearOne) {

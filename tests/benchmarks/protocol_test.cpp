@@ -72,16 +72,19 @@ TEST(Describe, IsOneObjectWithEverythingInIt) {
     for (auto const& allocator : d["allocators"].items) EXPECT_TRUE(allocator.has(key)) << key;
   }
   for (auto const& allocator : d["allocators"].items) EXPECT_TRUE(allocator["supported"].yes || allocator.has("why_not"));
-  ASSERT_EQ(d["baselines"].items.size(), 1u);
+  ASSERT_EQ(d["baselines"].items.size(), 2u);
   EXPECT_EQ(d["baselines"].items[0].text, "store_only");
+  EXPECT_EQ(d["baselines"].items[1].text, "bump_sharded");
   std::vector<std::string> cases;
   for (auto const& c : d["cases"].items) {
     cases.push_back(c["name"].text);
     EXPECT_FALSE(c["brief"].text.empty());
     EXPECT_FALSE(c["section"].text.empty());
-    EXPECT_EQ(c["parameters"].items.at(0).text, "threads");
+    EXPECT_FALSE(c["parameters"].items.empty());
   }
-  EXPECT_EQ(cases, (std::vector<std::string>{"alloc_single", "alloc_warp", "alloc_mixed", "alloc_scaling", "churn", "graph_update"}));
+  EXPECT_EQ(cases, (std::vector<std::string>{"init", "registers", "alloc_single", "alloc_warp", "alloc_mixed", "alloc_scaling",
+                                             "alloc_large", "random_sizes", "fragmentation", "utilisation", "exhausted", "memory_access",
+                                             "churn", "churn_long_lived", "pressure", "graph_update"}));
   EXPECT_FALSE(d["version"].text.empty());
   EXPECT_FALSE(d["build"]["compiler"].text.empty());
 }
@@ -123,17 +126,27 @@ TEST(Cases, RunOnEveryAllocator) {
     std::vector<std::string> points;
   };
   std::vector<some_points> const cases{
+      {"init", {"heap=1MiB", ""}},
+      {"registers", {"which=malloc", "which=free", "which=pair", "which=churn"}},
       {"alloc_single", {"threads=500,bytes=24", "threads=97,bytes=4096,state=cold"}},
       {"alloc_warp", {"threads=500,bytes=24", "threads=1000,bytes=200,state=cold"}},
       {"alloc_mixed", {"threads=500,bytes=2000", "threads=500,bytes=1024,dist=pow2,state=cold"}},
       {"alloc_scaling", {"threads=1", "threads=1024"}},
-      {"churn", {"threads=200", "threads=100,bytes=64,rounds=5"}},
+      {"alloc_large", {"threads=3,bytes=1048576", "threads=1,bytes=60000000"}},
+      {"random_sizes", {"threads=500,bytes=777,block_threads=64", "threads=300,bytes=5001,block_threads=1024"}},
+      {"fragmentation", {"threads=500,bytes=100", "threads=500,bytes=16,round=3", "threads=200,bytes=32768,dist=uniform"}},
+      {"utilisation", {"threads=1000,bytes=100,heap=1MiB", "threads=1000,bytes=4096,dist=uniform,heap=4MiB"}},
+      {"exhausted", {"threads=300,bytes=256,heap=1MiB"}},
+      {"memory_access", {"threads=500,bytes=64", "threads=99,bytes=24"}},
+      {"churn", {"threads=200", "threads=100,bytes=64,rounds=5,heap=16MiB"}},
+      {"churn_long_lived", {"threads=200,rounds=20", "threads=33,rounds=7,bytes=100,long_lived=50"}},
+      {"pressure", {"threads=64,bytes=1000,refills=2,heap=1MiB", "threads=64,bytes=100,refills=1,fill=50,heap=1MiB"}},
       {"graph_update",
        {"phase=init,scale=8", "phase=insert,scale=8,threads=500,batches=2", "phase=delete,scale=8,threads=500,batches=2",
         "phase=update,scale=8,threads=500,batches=2"}},
   };
   json const d = json_reader::read(run({"--describe"}).out.at(0));
-  std::vector<std::string> names{"store_only"};
+  std::vector<std::string> names{"store_only", "bump_sharded"};
   for (auto const& allocator : d["allocators"].items) names.push_back(allocator["name"].text);
   for (auto const& name : names) {
     for (auto const& [which, points] : cases) {
@@ -162,6 +175,22 @@ TEST(Cases, AHeapThatCannotHoldTheRequestsIsUnsupported) {
   EXPECT_EQ(result["reason"].text, "the requests add up to 781.2 MiB, more than the heap of 64.0 MiB");
 }
 
+TEST(Heap, APointMayHaveItsOwn) {
+  auto const f = run_case("alloc_single", "bump_sharded",
+                          {"--point", "threads=100000,bytes=512,heap=32MiB", "--point", "threads=100000,bytes=512,heap=60MiB"});
+  ASSERT_EQ(f.exit_code, 0) << f.err;
+  EXPECT_EQ(json_reader::read(f.out.at(1))["reason"].text, "the requests add up to 48.8 MiB, more than the heap of 32.0 MiB");
+  EXPECT_EQ(json_reader::read(f.out.at(3))["status"].text, "ok");
+}
+
+TEST(Heap, OneThatTheDeviceDoesNotHaveIsUnsupported) {
+  auto const f = run_case("alloc_single", "gpuheap", {"--point", "threads=1,heap=900TiB"});
+  ASSERT_EQ(f.exit_code, 0) << f.err;
+  json const result = json_reader::read(f.out.at(1));
+  EXPECT_EQ(result["status"].text, "unsupported");
+  EXPECT_EQ(result["reason"].text.find("a heap of 900.0 TiB is more than the device has: "), 0u) << result["reason"].text;
+}
+
 TEST(Mistakes, AreExitCode2AndOneLineBeforeAnyOutput) {
   EXPECT_EQ(refused(run_case("alloc_singel", "store_only")),
             "gpuheap-bench: --case: unknown case 'alloc_singel' (did you mean alloc_single?)\n");
@@ -169,6 +198,8 @@ TEST(Mistakes, AreExitCode2AndOneLineBeforeAnyOutput) {
             "gpuheap-bench: --allocator: unknown allocator 'store_onyl' (did you mean store_only?)\n");
   EXPECT_EQ(refused(run_case("alloc_single", "store_only", {"--point", "threads=1", "--point", "bytes=many"})),
             "gpuheap-bench: bytes=many: expected a whole number from 1 to 1099511627776\n");
+  EXPECT_EQ(refused(run_case("alloc_single", "store_only", {"--point", "heap=big"})),
+            "gpuheap-bench: heap: expected a size such as 65536, 64MiB or 8GiB, got 'big'\n");
   EXPECT_EQ(refused(run({"--allocator", "store_only"})), "gpuheap-bench: --case is missing: --describe lists the cases\n");
 }
 

@@ -14,7 +14,7 @@ import time
 import zlib
 
 CASES = {
-    "alloc_single": ["threads", "bytes", "state"],
+    "alloc_single": ["threads", "bytes", "state", "heap"],
     "alloc_warp": ["threads", "bytes", "state"],
     "alloc_mixed": ["threads", "bytes", "state", "dist"],
     "alloc_scaling": ["threads", "bytes", "state"],

@@ -131,6 +131,15 @@ def test_the_environment_is_told(filled: Checkout) -> None:
     assert "Flags -O3" in words
 
 
+def test_cases_that_several_suites_have_are_told_apart(filled: Checkout) -> None:
+    words = report(filled).words
+    assert "mini/churn" not in words["nvidia-h200"] and "mini/churn" not in words["simulated"]
+    other = filled.gpu_table.with_name("other.csv")
+    other.write_text(re.sub(r"(?m)^mini,", "other,", filled.gpu_table.read_text()))
+    words = report(filled).words
+    assert "mini/churn" in words["nvidia-h200"] and "other/churn" in words["nvidia-h200"]
+
+
 def test_a_report_of_the_simulator_alone(checkout: Checkout) -> None:
     checkout.gpuheap("bench", "churn")
     page = report(checkout)

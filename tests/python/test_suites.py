@@ -36,7 +36,7 @@ def test_host_overrides_what_it_names(suite: Suite) -> None:
 
 def test_a_cut_keeps_the_ends_of_each_axis(suite: Suite) -> None:
     case = suite.case("alloc_single", "cuda").cut()
-    assert (case.axes["bytes"], case.runs) == ((16, 256), 3)
+    assert (case.grids[0]["bytes"], case.runs) == ((16, 256), 3)
     assert case.headline_point().bytes == 16
 
 
@@ -44,6 +44,42 @@ def test_cases_and_suites_are_chosen_by_name(suite: Suite) -> None:
     suites = {"mini": suite}
     assert select(suites, ["mini"]) == [(suite, ("alloc_single", "churn", "graph_update"))]
     assert select(suites, ["graph_update", "mini/alloc_single"]) == [(suite, ("alloc_single", "graph_update"))]
+
+
+def with_axes(tmp_path: Path, axes: str, host: str = "") -> Suite:
+    old = 'axes = { threads = [100], bytes = [16, 32, 64, 128, 256], state = ["warm"] }'
+    text = SUITE.replace(old, f"axes = {axes}").replace('heap_bytes = "16MiB"', f'heap_bytes = "16MiB"\n{host}')
+    (tmp_path / "mini.toml").write_text(text)
+    return load_suite(tmp_path / "mini.toml")
+
+
+TWO_GRIDS = "[{ threads = [100], bytes = [16, 64] }, { threads = [7], bytes = [8192], heap = ['24GiB'] }]"
+
+
+def test_axes_may_be_a_list_of_which_each_entry_is_all_combinations(tmp_path: Path) -> None:
+    case = with_axes(tmp_path, TWO_GRIDS).case("alloc_single", "cuda")
+    assert [point.argument for point in case.points()] == ["threads=100,bytes=16", "threads=100,bytes=64", "threads=7,bytes=8192,heap=24GiB"]
+    assert case.axes == ("threads", "bytes", "heap")
+    assert case.headline_point().argument == "threads=100,bytes=64"
+
+
+def test_axes_of_the_simulator_replace_those_of_the_same_name_or_the_list(tmp_path: Path) -> None:
+    by_name = with_axes(tmp_path, TWO_GRIDS, "axes = { threads = [5] }").case("alloc_single", "host")
+    assert [point.argument for point in by_name.points()] == ["threads=5,bytes=16", "threads=5,bytes=64", "threads=5,bytes=8192,heap=24GiB"]
+    all_of_it = with_axes(tmp_path, TWO_GRIDS, "axes = [{ threads = [5], bytes = [64] }]").case("alloc_single", "host")
+    assert [point.argument for point in all_of_it.points()] == ["threads=5,bytes=64"]
+
+
+def test_values_may_be_drawn_by_the_seed(tmp_path: Path) -> None:
+    suite = with_axes(tmp_path, "[{ threads = [100], bytes = [64] }, { threads = [9], bytes = { draw = 10, from = 1, to = 8192 } }]")
+    case = suite.case("alloc_single", "cuda")
+    drawn = [point.bytes or 0 for point in case.points(7) if point.threads == 9]
+    assert len(set(drawn)) == 10
+    assert drawn == sorted(drawn) and drawn[0] >= 1 and drawn[-1] <= 8192
+    assert case.points(7) == case.points(7) != case.points(8)
+    # Measured rows name these sizes: the draw must never change.
+    assert [point.bytes for point in case.points() if point.threads == 9] == [233, 769, 1101, 2090, 3683, 4059, 5338, 6257, 6462, 6943]
+    assert len(case.cut().points()) == 1 + 2
 
 
 @pytest.mark.parametrize(
@@ -61,6 +97,9 @@ def test_cases_and_suites_are_chosen_by_name(suite: Suite) -> None:
         ("headline = { bytes = 64 }", "headline = { page = 64 }", "unknown key 'page'"),
         ('"malloc_us", "free_us"', '"malloc_us", "fre_us"', "unknown metric 'fre_us': did you mean 'free_us'"),
         ('heap_bytes = "1GiB"', 'heap_bytes = "1 gigabyte"', "'1 gigabyte' is not a size"),
+        ("bytes = [16, 32, 64, 128, 256]", "bytes = { draw = 3, from = 5, to = 9 }", "3 numbers cannot be drawn from 5 to 9"),
+        ("bytes = [16, 32, 64, 128, 256]", "bytes = { draw = 3, to = 9 }", "axis 'bytes': from must be a positive whole number"),
+        ('axes = { threads = [100], bytes = [16, 32', "axes = []\nold = { bytes = [16, 32", "unknown key 'old'"),
         ("[[case]]", "[[case]", "(at line"),
         ('name = "churn"', 'name = "alloc_single"', "case 'alloc_single' comes twice"),
     ],

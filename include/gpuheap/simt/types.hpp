@@ -46,6 +46,12 @@ struct launch_config {
   stream_ref stream{};
 };
 
+// What a kernel needs of the machine, for each of its threads.
+struct kernel_attributes {
+  unsigned registers = 0;
+  size_t local_bytes = 0;  // stack frame and spilled registers together
+};
+
 // Where memory lies. `device`: the GPU's own. `managed`: migrates. `pinned`: the host's, reachable by kernels. `host`: pageable host
 // memory, reachable by kernels in the simulator and on machines with a shared page table only.
 enum class memory_kind { device, managed, pinned, host };

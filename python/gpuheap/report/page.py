@@ -15,6 +15,7 @@ from gpuheap.report.style import MARKER_PATHS, look
 from gpuheap.results import Row
 from gpuheap.suites import Suite
 from gpuheap.units import format_bytes, format_factor, format_value
+from gpuheap.verdicts import AIM, FAILED, MET, NOTHING, PART, Verdict, summary_words, verdicts
 from gpuheap.views import CaseView, PointId, case_views, point_id, point_words, status_words
 
 COMPARED_WITH = "cuda"  # the allocator that every CUDA program has
@@ -106,6 +107,30 @@ class Tile:
 
 
 @dataclass(frozen=True)
+class BoundLine:
+    case: str
+    bound: str
+    worst: str
+    where: str
+    must: str
+    aim: str
+    verdict: str
+    kind: str  # of the verdict, for its colour
+    failing: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """A suite's bounds against what was measured."""
+
+    suite: str
+    allocators: str
+    on: str
+    summary: str
+    lines: tuple[BoundLine, ...]
+
+
+@dataclass(frozen=True)
 class GpuSection:
     anchor: str
     name: str
@@ -113,6 +138,7 @@ class GpuSection:
     tiles: tuple[Tile, ...]
     chips: tuple[Chip, ...]
     summary: Grid
+    bounds: tuple[Bounds, ...]
     cases: tuple[CaseSection, ...]
     failures: tuple[FailureLine, ...]
     environment: tuple[tuple[str, str], ...]
@@ -140,7 +166,8 @@ def gpu_section(recording: Recording, suites: Mapping[str, Suite]) -> GpuSection
         tiles=tuple(_tiles(views)),
         chips=tuple(_chip(name) for name in names),
         summary=_summary(views, names, traits),
-        cases=tuple(_case_section(recording, view, traits) for view in views),
+        bounds=tuple(_bounds(recording, suites)),
+        cases=tuple(_case_section(recording, view, _name_of(view, views), traits) for view in views),
         failures=tuple(_failures(views)),
         environment=tuple(_environment_words(recording.environment)),
     )
@@ -165,6 +192,11 @@ def simulated_section(recording: Recording, suites: Mapping[str, Suite]) -> Simu
         failures=tuple(_failures(views)),
         environment=tuple(_environment_words(recording.environment)),
     )
+
+
+def _name_of(view: CaseView, views: list[CaseView]) -> str:
+    """With its suite where several suites were measured: they share cases."""
+    return view.name if len({other.suite for other in views}) == 1 else f"{view.suite}/{view.name}"
 
 
 def _chip(name: str) -> Chip:
@@ -193,17 +225,17 @@ def _summary(views: list[CaseView], names: list[str], traits: Mapping[str, dict[
         headlines = view.headlines()
         if not headlines:
             continue
-        groups.append(_headline_group(view, headlines))
+        groups.append(_headline_group(view, _name_of(view, views), headlines))
         columns += [_cells(view, metric, point, names, compared if ratios else "", traits) for metric, point in headlines]
     lines = [_line(name, [column[name] for column in columns], traits) for name in names]
     return Grid(tuple(groups), tuple(lines), compared if ratios else "")
 
 
-def _headline_group(view: CaseView, headlines: list[tuple[str, PointId]]) -> ColumnGroup:
+def _headline_group(view: CaseView, name: str, headlines: list[tuple[str, PointId]]) -> ColumnGroup:
     words = [point_words(point, hide=_unvaried(view)) for _, point in headlines]
     shared = words[0] if len(set(words)) == 1 else ""
     columns = [Column(METRICS[metric].label, "" if shared else point) for (metric, _), point in zip(headlines, words, strict=True)]
-    return ColumnGroup(view.name, tuple(columns), shared)
+    return ColumnGroup(name, tuple(columns), shared)
 
 
 def _unvaried(view: CaseView) -> set[str]:
@@ -273,11 +305,11 @@ def _tiles(views: list[CaseView]) -> list[Tile]:
     return tiles
 
 
-def _case_section(recording: Recording, view: CaseView, traits: Mapping[str, dict[str, Any]]) -> CaseSection:
+def _case_section(recording: Recording, view: CaseView, name: str, traits: Mapping[str, dict[str, Any]]) -> CaseSection:
     figures = [Figure(chart_for_page(chart), chart.title, chart.fixed) for chart in charts_of(view) if any(s.marks for s in chart.series)]
     return CaseSection(
         anchor=f"{recording.folder.name}-{view.suite}-{view.name}",
-        name=view.name,
+        name=name,
         suite=view.suite,
         brief=view.brief,
         figures=tuple(figures),
@@ -318,7 +350,7 @@ def _statuses(views: list[CaseView], names: list[str], traits: Mapping[str, dict
                 worst = next(s for s in ("wrong", "crash", "timeout", "unsupported") if s in statuses)
                 cells.append(Cell(value=status_words(statuses, view.nulls(name)) if len(statuses) > 1 else "", status=worst, reason=reason))
         lines.append(_line(name, cells, traits))
-    return Grid(tuple(ColumnGroup(view.name, (Column("points", ""),)) for view in views), tuple(lines))
+    return Grid(tuple(ColumnGroup(_name_of(view, views), (Column("points", ""),)) for view in views), tuple(lines))
 
 
 def _counts(views: list[CaseView], names: list[str], traits: Mapping[str, dict[str, Any]]) -> Grid | None:
@@ -329,7 +361,7 @@ def _counts(views: list[CaseView], names: list[str], traits: Mapping[str, dict[s
         metrics = [metric for metric in view.metrics if METRICS[metric].unit == "count"]
         if not metrics:
             continue
-        groups.append(ColumnGroup(view.name, tuple(Column(METRICS[metric].label, "") for metric in metrics)))
+        groups.append(ColumnGroup(_name_of(view, views), tuple(Column(METRICS[metric].label, "") for metric in metrics)))
         columns += [{name: Cell(value=_total(view, name, metric)) for name in names} for metric in metrics]
     if not groups:
         return None
@@ -340,6 +372,31 @@ def _counts(views: list[CaseView], names: list[str], traits: Mapping[str, dict[s
 def _total(view: CaseView, name: str, metric: str) -> str:
     found = [row.statistics.median for row in view.rows if row.allocator == name and row.metric == metric and row.statistics is not None]
     return format_value(sum(found), "count") if found else ""
+
+
+def _bounds(recording: Recording, suites: Mapping[str, Suite]) -> list[Bounds]:
+    found = verdicts(recording.rows, suites)
+    tables = []
+    for name in dict.fromkeys(verdict.suite for verdict in found):
+        of_suite = [verdict for verdict in found if verdict.suite == name]
+        allocators = list(dict.fromkeys(verdict.allocator for verdict in of_suite))
+        lines = tuple(_bound_line(verdict, len(allocators) > 1) for verdict in of_suite)
+        tables.append(Bounds(name, ", ".join(allocators), suites[name].bounds_on, summary_words(of_suite), lines))
+    return tables
+
+
+def _bound_line(verdict: Verdict, several_allocators: bool) -> BoundLine:
+    return BoundLine(
+        case=f"{verdict.case} {verdict.allocator}" if several_allocators else verdict.case,
+        bound=verdict.bound.words,
+        worst=verdict.worst_words,
+        where=verdict.where_words,
+        must=verdict.bound.limit_words(verdict.bound.must),
+        aim=verdict.bound.limit_words(verdict.bound.aim),
+        verdict=verdict.verdict_words,
+        kind={AIM: "aim", MET: "met", FAILED: "failed", PART: "part", NOTHING: "nothing"}[verdict.verdict],
+        failing=tuple(verdict.failing_words),
+    )
 
 
 def _failures(views: list[CaseView]) -> list[FailureLine]:

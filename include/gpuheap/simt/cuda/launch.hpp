@@ -4,6 +4,10 @@
 #include <gpuheap/simt/cuda/runtime.hpp>
 #include <gpuheap/simt/cuda/warp.hpp>
 
+#if GPUHEAP_HAS_HOST
+#include <optional>
+#endif
+
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
 #if GPUHEAP_HAS_HOST
@@ -24,6 +28,11 @@ namespace simt {
 template <class Functor>
 GPUHEAP_EMITTED void launch(unsigned num_threads, Functor f, launch_config config = {});
 
+// What the kernel that launch() runs for a Functor was compiled to need on the current device. Host; nothing where kernels have no such
+// facts, as in the simulator. Defined where launch() is.
+template <class Functor>
+[[nodiscard]] GPUHEAP_EMITTED std::optional<kernel_attributes> attributes_of_kernel();
+
 #if defined(__CUDACC__)
 namespace detail {
 template <class Functor>
@@ -42,6 +51,13 @@ void launch(unsigned num_threads, Functor f, launch_config config) {
   shape.stream = static_cast<cudaStream_t>(config.stream.native);
   // Answers for this launch alone, where <<<>>> leaves its error among those of earlier calls.
   detail::check(cudaLaunchKernelEx(&shape, detail::run_functor<Functor>, num_threads, f), "launching a kernel");
+}
+
+template <class Functor>
+std::optional<kernel_attributes> attributes_of_kernel() {
+  cudaFuncAttributes found{};
+  detail::check(cudaFuncGetAttributes(&found, detail::run_functor<Functor>), "asking what a kernel needs");
+  return kernel_attributes{static_cast<unsigned>(found.numRegs), found.localSizeBytes};
 }
 #endif
 

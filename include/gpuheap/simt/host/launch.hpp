@@ -4,6 +4,8 @@
 #include <gpuheap/simt/host/runtime.hpp>
 #include <gpuheap/simt/host/warp.hpp>
 
+#include <optional>
+
 #include <gpuheap_simulator/launch.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
@@ -39,6 +41,12 @@ void launch(unsigned num_threads, Functor f, launch_config config = {}) {
   } catch (::std::invalid_argument const& refused) {
     throw error(refused.what());
   }
+}
+
+// What the kernel of a Functor needs: nothing to tell, as a simulated thread has no registers.
+template <class Functor>
+[[nodiscard]] ::std::optional<kernel_attributes> attributes_of_kernel() {
+  return ::std::nullopt;
 }
 
 }  // namespace simt

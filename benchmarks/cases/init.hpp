@@ -1,0 +1,82 @@
+// init: making an allocator in memory that is there already, as a heap does and a reset does again.
+#pragma once
+
+#include <gpuheap/allocator.hpp>
+
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "cases/alloc_single.hpp"
+
+namespace gpuheap::bench {
+
+struct init {
+  static constexpr parameter parameters[] = {heap_parameter};
+  static constexpr case_description description{
+      .name = "init",
+      .brief = "making the allocator in given memory: on the stream, and as the host waits for it",
+      .section = "Start",
+      .parameters = parameters,
+  };
+
+  template <class A>
+  static outcome run(session const& s, point const&) {
+    if (auto reason = why_no_heap<A>(s); !reason.empty()) return unsupported(std::move(reason));
+    if constexpr (A::traits.process_wide) {
+      return unsupported("a process-wide heap is made once, by its first kernel");
+    } else {
+      return measure<A>(s);
+    }
+  }
+
+ private:
+  template <class A>
+  static outcome measure(session const& s) {
+    using clock = std::chrono::steady_clock;
+    owned_stream stream;
+    device_array<unsigned char> memory(s.heap_bytes);
+    memory::region const region{memory.data(), memory.size()};
+    kernel_timer timer(stream);
+    row init_ms{"init_ms", "ms", {}}, total_ms{"total_ms", "ms", {}};
+    // Round 0 loads the kernels and is not counted.
+    for (unsigned round = 0; round <= s.runs; ++round) {
+      simt::synchronize(stream);
+      auto const begin = clock::now();
+      (void)A::create(region, stream);
+      simt::synchronize(stream);
+      double const host_ms = std::chrono::duration<double, std::milli>(clock::now() - begin).count();
+      double const stream_us = timer.time_us([&] { (void)A::create(region, stream); });
+      if (round == 0) continue;
+      total_ms.samples.push_back(host_ms);
+      init_ms.samples.push_back(stream_us / 1000);
+    }
+    outcome result{outcome_status::ok, "", {std::move(init_ms), std::move(total_ms)}};
+    A const made = A::create(region, stream);
+    if constexpr (has_footprint<A>) {
+      auto const metadata = static_cast<double>(made.footprint(stream).metadata_bytes);
+      result.rows.push_back({"metadata_ratio", "ratio", {metadata / static_cast<double>(s.heap_bytes)}});
+    }
+    if (auto fault = why_unusable(made, region, stream); !fault.empty()) return wrong(std::move(fault));
+    return result;
+  }
+
+  // What was made must serve. "" if it does.
+  template <class A>
+  static std::string why_unusable(A const& made, memory::region region, stream_ref stream) {
+    equal_requests const requests{256, 64};
+    device_array<void*> blocks(requests.threads);
+    device_array<simt::uint64_t> sizes(requests.threads);
+    launch(requests.threads, malloc_and_store<A, equal_requests>{made, requests, blocks.data()}, {.stream = stream});
+    launch(requests.threads, write_sizes<equal_requests>{requests, sizes.data()}, {.stream = stream});
+    block_list const list{blocks.data(), sizes.data(), requests.threads};
+    block_checker checker(stream);
+    auto const report = checker.inspect(list, A::traits.min_alignment, region);
+    if (auto fault = report.fault(A::traits.min_alignment); !fault.empty()) return fault;
+    if (report.nulls != 0 && region.bytes >= std::size_t{1} << 20) return std::to_string(report.nulls) + " of 256 first requests failed";
+    auto const lost = A::traits.overwrites ? 0 : checker.count_lost(list, requests.request_bytes, 0);
+    return lost == 0 ? "" : std::to_string(lost) + " words did not keep their contents: blocks overlap";
+  }
+};
+
+}  // namespace gpuheap::bench

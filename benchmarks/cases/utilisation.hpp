@@ -1,0 +1,78 @@
+// utilisation: how much of a heap, metadata included, is in blocks when the first request fails. What a request takes counts whole,
+// rounding and all; what rounding costs is another case's (fragmentation).
+//
+// Kernels of at most a quarter of what is still to come, from many threads down to one warp, so that few requests are under way when the
+// first one fails. What is to come is known from an uncounted fill before.
+#pragma once
+
+#include <gpuheap/allocator.hpp>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "cases/alloc_mixed.hpp"
+#include "cases/alloc_single.hpp"
+#include "harness/block_pile.hpp"
+
+namespace gpuheap::bench {
+
+struct utilisation {
+  static constexpr parameter parameters[] = {
+      threads_parameter,  // of the largest kernels
+      number_parameter("bytes", "16", 4, simt::uint64_t{1} << 30),
+      choice_parameter("dist", "equal", "equal|uniform"),  // uniform: from 4 bytes up
+      heap_parameter,
+      block_threads_parameter,
+  };
+  static constexpr case_description description{
+      .name = "utilisation",
+      .brief = "the share of the heap that is in blocks when the first request fails",
+      .section = "Memory",
+      .parameters = parameters,
+  };
+
+  template <class A>
+  static outcome run(session const& s, point const& p) {
+    if (auto reason = why_no_heap<A>(s); !reason.empty()) return unsupported(std::move(reason));
+    if (A::traits.overwrites) return unsupported("this allocator overwrites live memory rather than refuse");
+    if (A::traits.warp_level) return unsupported("requests must come from whole warps");
+    auto const bytes = p.number("bytes");
+    if (p.text("dist") == "equal") return fill<A>(s, p, equal_requests{p.threads(), bytes}, bytes);
+    random_requests const random{p.threads(), static_cast<simt::uint32_t>(bytes), false, random_sequence{s.seed}};
+    return fill<A>(s, p, random, (random.smallest + bytes) / 2);
+  }
+
+ private:
+  template <class A, class Requests>
+  static outcome fill(session const& s, point const& p, Requests const& requests, simt::uint64_t mean_bytes) {
+    owned_stream stream;
+    heap_under_test<A> heap(s.heap_bytes, stream);
+    // A process-wide heap may have been granted more than was asked for.
+    auto const capacity = pile_capacity(heap.bytes(), mean_bytes, p.threads());
+    if (auto reason = why_no_pile(capacity); !reason.empty()) return unsupported(std::move(reason));
+    block_checker checker(stream);
+    block_pile<A, Requests> pile(heap, requests, capacity, {.block_threads = p.block_threads(), .stream = stream});
+    row share{"utilisation", "ratio", {}};
+    simt::uint64_t expected = s.heap_bytes;
+    // Run 0 finds out what to expect, checks whole blocks, and is not counted.
+    for (unsigned run = 0; run <= s.runs; ++run) {
+      pile_tally tally;
+      while (tally.nulls == 0) {
+        auto const to_come = expected > tally.live_bytes ? expected - tally.live_bytes : tally.live_bytes - expected;
+        auto const next = std::clamp<simt::uint64_t>(to_come / 4 / mean_bytes, simt::warp_lanes, p.threads());
+        if (next > pile.room()) return wrong("more blocks were handed out than fit into the heap");
+        tally = pile.add(static_cast<unsigned>(next));
+      }
+      if (auto fault = pile.fault(checker, run == 0, run); !fault.empty()) return wrong("run " + std::to_string(run) + ": " + fault);
+      expected = tally.bytes_at_first_null;
+      if (run != 0) share.samples.push_back(static_cast<double>(expected) / static_cast<double>(heap.bytes()));
+      pile.give_back();
+      if (auto fault = heap.refused_frees(); !fault.empty()) return wrong(std::move(fault));
+      if (!A::traits.process_wide) heap.renew();
+    }
+    return {outcome_status::ok, "", {std::move(share)}};
+  }
+};
+
+}  // namespace gpuheap::bench

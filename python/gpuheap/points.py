@@ -1,0 +1,146 @@
+"""The points of a case: every combination of the values on its axes."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpuheap.errors import UserError
+from gpuheap.toml_checks import table, tables, whole
+
+DEFAULT_SEED = 1
+
+Value = int | float | str
+
+
+@dataclass(frozen=True)
+class Draw:
+    """An axis whose values nobody chose: so many different whole numbers, drawn by the seed."""
+
+    count: int
+    low: int
+    high: int
+
+    def values(self, seed: int) -> tuple[int, ...]:
+        """In rising order. The same for a seed on every machine: Python promises that of random()."""
+        source = random.Random(seed)
+        found: set[int] = set()
+        # Ends: there are at least `count` numbers, and every one of them comes up.
+        while len(found) < self.count:
+            found.add(self.low + int(source.random() * (self.high - self.low + 1)))
+        return tuple(sorted(found))
+
+
+Axis = tuple[Value, ...] | Draw
+Grid = dict[str, Axis]  # the points are all combinations
+
+
+@dataclass(frozen=True)
+class Point:
+    """One combination of values. `threads` and `bytes` have columns of their own in the results; the rest is the parameter."""
+
+    threads: int | None
+    bytes: int | None
+    others: tuple[tuple[str, str], ...]  # sorted by key
+
+    @property
+    def parameter(self) -> str:
+        return ";".join(f"{key}={value}" for key, value in self.others)
+
+    @property
+    def argument(self) -> str:
+        """As the executable reads it."""
+        pairs = [("threads", self.threads), ("bytes", self.bytes)]
+        return ",".join([f"{key}={value}" for key, value in pairs if value is not None] + [f"{key}={value}" for key, value in self.others])
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """Every value as text."""
+        pairs = [("threads", self.threads), ("bytes", self.bytes)]
+        return {key: str(value) for key, value in pairs if value is not None} | dict(self.others)
+
+    def __str__(self) -> str:
+        return self.argument.replace(",", " ")
+
+
+def make_point(values: Mapping[str, Value]) -> Point:
+    others = tuple(sorted((key, str(value)) for key, value in values.items() if key not in ("threads", "bytes")))
+    threads, size = values.get("threads"), values.get("bytes")
+    return Point(None if threads is None else int(threads), None if size is None else int(size), others)
+
+
+def values_of(axis: Axis, seed: int = DEFAULT_SEED) -> tuple[Value, ...]:
+    return axis.values(seed) if isinstance(axis, Draw) else axis
+
+
+def points_of(grids: Sequence[Grid], seed: int) -> tuple[Point, ...]:
+    """Grid after grid; within one, the last axis varies fastest."""
+    points: dict[Point, None] = {}
+    for grid in grids:
+        axes = [values_of(axis, seed) for axis in grid.values()]
+        points |= dict.fromkeys(make_point(dict(zip(grid, values, strict=True))) for values in itertools.product(*axes))
+    return tuple(points)
+
+
+def ends_of(grid: Grid) -> Grid:
+    """The same axes with their ends only."""
+    ends: Grid = {}
+    for key, axis in grid.items():
+        if isinstance(axis, Draw):
+            ends[key] = Draw(min(axis.count, 2), axis.low, axis.high)
+        else:
+            ends[key] = axis if len(axis) < 3 else (axis[0], axis[-1])
+    return ends
+
+
+def read_grids(said: Any, host: Any, path: Path, where: str) -> tuple[Grid, ...]:
+    """The grids of a case: a table of axes, or a list of such tables.
+
+    `host` is what the simulator has instead: a table replaces axes of the same name in every grid, a list replaces the grids.
+    """
+    entries = host if isinstance(host, list) else said
+    shown = f"{where}: axes"
+    grids = [_read_grid(entry, path, where) for entry in (tables(entries, path, shown, None) if isinstance(entries, list) else [entries])]
+    if isinstance(host, dict):
+        over = _read_grid(host, path, f"{where}: host")
+        grids = [{**grid, **over} for grid in grids]
+    elif not isinstance(host, list):
+        raise UserError(f"{path}: {where}: host: axes is not a table or a list of tables")
+    if not grids:
+        raise UserError(f"{path}: {shown} is an empty list")
+    # After an override two grids may have become one.
+    return tuple(grid for number, grid in enumerate(grids) if grid not in grids[:number])
+
+
+def _read_grid(said: Any, path: Path, where: str) -> Grid:
+    grid: Grid = {}
+    for key, values in table(said, path, f"{where}: axes", None).items():
+        if set(key) & set(",;="):
+            raise UserError(f"{path}: {where}: axis '{key}' must not contain any of , ; =")
+        grid[key] = _read_draw(values, path, f"{where}: axis '{key}'") if isinstance(values, dict) else _read_values(key, values, path, where)
+    return grid
+
+
+def _read_draw(said: dict[str, Any], path: Path, where: str) -> Draw:
+    table(said, path, where, ("draw", "from", "to"))
+    draw = Draw(*(whole(said.get(key), path, f"{where}: {key}") for key in ("draw", "from", "to")))
+    if draw.high - draw.low + 1 < 2 * draw.count:
+        raise UserError(f"{path}: {where}: {draw.count} numbers cannot be drawn from {draw.low} to {draw.high}: at most half of them")
+    return draw
+
+
+def _read_values(key: str, values: Any, path: Path, where: str) -> tuple[Value, ...]:
+    values = values if isinstance(values, list) else [values]
+    if not values or not all(isinstance(v, (int, float, str)) and not isinstance(v, bool) for v in values):
+        raise UserError(f"{path}: {where}: axis '{key}' must be a list of numbers or words")
+    if key in ("threads", "bytes") and not all(isinstance(v, int) and v > 0 for v in values):
+        raise UserError(f"{path}: {where}: axis '{key}' must be a list of positive whole numbers")
+    if any(isinstance(v, str) and set(v) & set(",;=") for v in values):
+        raise UserError(f"{path}: {where}: axis '{key}' must not contain any of , ; =")
+    if len(set(values)) != len(values):
+        raise UserError(f"{path}: {where}: axis '{key}' has a value twice")
+    return tuple(values)

@@ -1,0 +1,55 @@
+"""What a suite file may say: each check gives the value or complains with the file and the key."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from gpuheap.errors import UserError, unknown_name
+
+
+def table(said: Any, path: Path, where: str, keys: Collection[str] | None) -> dict[str, Any]:
+    """A table with no other keys than these; None: any."""
+    if not isinstance(said, dict):
+        raise UserError(f"{path}: {where} is missing or not a table")
+    for key in said:
+        if keys is not None and key not in keys:
+            raise UserError(f"{path}: {where}: {unknown_name('key', key, keys)}")
+    return said
+
+
+def tables(said: Any, path: Path, where: str, keys: Collection[str] | None) -> list[dict[str, Any]]:
+    if not isinstance(said, list):
+        raise UserError(f"{path}: {where} must be a list of tables")
+    return [table(entry, path, f"{where}, entry {number}", keys) for number, entry in enumerate(said, start=1)]
+
+
+def text(said: Any, path: Path, where: str) -> str:
+    if not isinstance(said, str) or not said:
+        raise UserError(f"{path}: {where} is missing")
+    return said
+
+
+def names(said: Any, path: Path, where: str) -> tuple[str, ...]:
+    if not isinstance(said, list) or not all(isinstance(name, str) for name in said):
+        raise UserError(f"{path}: {where} must be a list of names")
+    return tuple(said)
+
+
+def number(said: Any, path: Path, where: str) -> float:
+    if not isinstance(said, (int, float)) or isinstance(said, bool):
+        raise UserError(f"{path}: {where} must be a number")
+    return float(said)
+
+
+def whole(said: Any, path: Path, where: str) -> int:
+    if not isinstance(said, int) or isinstance(said, bool) or said <= 0:
+        raise UserError(f"{path}: {where} must be a positive whole number")
+    return said
+
+
+def positive(said: Any, path: Path, where: str) -> int | float:
+    if not isinstance(said, (int, float)) or isinstance(said, bool) or said <= 0:
+        raise UserError(f"{path}: {where} must be a positive number")
+    return said

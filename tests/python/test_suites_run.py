@@ -1,0 +1,38 @@
+"""The suites of the repository on the executable that is built here, in the simulator: every point of them runs, and nothing is wrong."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fake_checkout import REPOSITORY
+
+from gpuheap.executable import candidates, describe
+from gpuheap.paths import Layout
+from gpuheap.results import read_table
+from gpuheap.suites import load_suites
+
+LAYOUT = Layout(REPOSITORY)
+
+
+@pytest.mark.skipif("host" not in candidates(LAYOUT), reason="no simulated benchmark executable is built")
+@pytest.mark.parametrize("suite", load_suites(LAYOUT))
+def test_a_suite_runs_in_the_simulator(suite: str, tmp_path: Path) -> None:
+    executable = candidates(LAYOUT)["host"]
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("GPUHEAP_")}
+    variables = {**kept, "PYTHONPATH": str(REPOSITORY / "python"), "GPUHEAP_ROOT": str(REPOSITORY), "GPUHEAP_BENCH": str(executable)}
+    command = [sys.executable, "-m", "gpuheap", "bench", suite, "--backend", "host", "--quick", "--runs", "1", "--strict"]
+    ran = subprocess.run([*command, "--output", str(tmp_path)], env=variables, capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    rows = read_table(tmp_path / f"{suite}.csv")
+    assert {row.case for row in rows} == set(load_suites(LAYOUT)[suite].cases)
+    # What our own allocator measures is what the suite's tables show.
+    known = {parameter for case in describe(executable).cases for parameter in case.parameters}
+    for name, backends in load_suites(LAYOUT)[suite].cases.items():
+        assert set(backends["cuda"].axes) <= known, name
+        measured = {row.metric for row in rows if row.case == name and row.allocator == "gpuheap" and row.metric}
+        assert measured <= set(backends["host"].metrics), name
+        assert measured or name == "registers", name
