@@ -5,7 +5,7 @@
 //
 //   set:   leaf |= bits;  middle |= bit;  top |= bit                    (all always, in this order)
 //   tidy:  middle &= ~bit;  leaf != 0 ? (middle |= bit; top |= bit)     and likewise for the top word over an empty middle word
-// All are read-modify-writes with acquire and release: if tidy's `and` comes first, the setter's `or` restores the bit; if it comes second,
+// All are read-modify-writes that acquire and release: if tidy's `and` comes first, the setter's `or` restores the bit; if it comes second,
 // it has read from the setter's `or`, so its look below finds the setter's bits. No fence is needed. While a tidy is under way a
 // summary bit can be missing for a moment: who must not miss a bit checks afterwards that no take was under way (transit_count).
 #pragma once
@@ -54,15 +54,15 @@ struct bitmap_tree {
 
   // Adds the bits `mask` of leaf i. Any thread.
   GPUHEAP_FN void set_mask(unsigned i, word mask) const {
-    // acq_rel: publishes what the bits stand for to whoever takes them; see the head for the summaries' pairing.
+    // Publishes what the bits stand for to whoever takes them; see the head for the summaries' pairing.
     set_words(&leaves[simt::size_t{i} * leaf_stride], &mids[i / 64], top_of(i), i, mask);
   }
   GPUHEAP_FN void set(unsigned bit) const { set_mask(bit / 64, word{1} << (bit % 64)); }
 
   // Takes the bits `mask` of leaf i; returns those that were there. Any thread.
   GPUHEAP_FN word take_mask(unsigned i, word mask) const {
-    // acq_rel: acquires what the setter published; releases this thread's earlier accesses to the next setter or taker of the leaf.
-    word const before = leaf(i).fetch_and(~mask, simt::acq_rel);
+    // handed_over: acquires what the setter published; releases this thread's earlier accesses to the next setter or taker of the leaf.
+    word const before = leaf(i).fetch_and(~mask, simt::handed_over);
     if ((before & ~mask) == 0) tidy(i);
     return before & mask;
   }
@@ -109,10 +109,10 @@ struct bitmap_tree {
   // Out of line and on plain words: they are called from many places, none of which is in a hurry, and are most of a tree's code.
   GPUHEAP_COLD static void set_words(word* leaf, word* mid, word* top, unsigned i, word mask) {
     using ref = simt::global_ref<word>;
-    ref{*leaf}.fetch_or(mask, simt::acq_rel);
-    // acq_rel, both: see the head.
-    ref{*mid}.fetch_or(word{1} << (i % 64), simt::acq_rel);
-    if (top != nullptr) ref{*top}.fetch_or(word{1} << (i / 64 % 64), simt::acq_rel);
+    ref{*leaf}.fetch_or(mask, simt::handed_over);
+    // handed_over, both: each after the one before; see the head.
+    ref{*mid}.fetch_or(word{1} << (i % 64), simt::handed_over);
+    if (top != nullptr) ref{*top}.fetch_or(word{1} << (i / 64 % 64), simt::handed_over);
   }
   GPUHEAP_COLD static void tidy_words(word* leaf, word* mid, word* top, unsigned i) {
     using ref = simt::global_ref<word>;

@@ -124,8 +124,8 @@ struct segment_map {
     claim const got = claim_row(1, spread, transit);
     if (got.first == none) return {};
     if (n != pages_per_segment()) {
-      // acq_rel: passes on what the claim acquired.
-      pages_of(got.first).fetch_or(all_pages() & ~simt::low_bits(n), simt::acq_rel);
+      // handed_over: passes on what the claim acquired.
+      pages_of(got.first).fetch_or(all_pages() & ~simt::low_bits(n), simt::handed_over);
       broken.set(got.first);
     }
     count_claimed(n);
@@ -228,8 +228,8 @@ struct segment_map {
     while (taken != n) {
       unsigned const at = first + taken;
       word const mask = span_mask(at, n - taken);
-      // acq_rel: as in bitmap_tree::take_mask.
-      word const got = whole.leaf(at / 64).fetch_and(~mask, simt::acq_rel) & mask;
+      // handed_over: as in bitmap_tree::take_mask.
+      word const got = whole.leaf(at / 64).fetch_and(~mask, simt::handed_over) & mask;
       if (got != mask) {
         if (got != 0) whole.set_mask(at / 64, got);
         put_back(first, taken);
@@ -296,15 +296,15 @@ struct segment_map {
   // ---- pages
   // Makes pages of a segment free. True if all of it is now: rejoin() is due, in a transit.
   GPUHEAP_FN bool put_pages(unsigned s, word mask) const {
-    // acq_rel: releases the pages to the next claimer; acquires the others' if the segment becomes whole.
-    word const before = pages_of(s).fetch_or(mask, simt::acq_rel);
+    // handed_over: releases the pages to the next claimer; acquires the others' if the segment becomes whole.
+    word const before = pages_of(s).fetch_or(mask, simt::handed_over);
     broken.set(s);
     return (before | mask) == all_pages();
   }
   GPUHEAP_FN void rejoin(unsigned s) const {
     word expected = all_pages();
-    // acq_rel: as above. If it fails, somebody claimed pages: whoever gives those back comes here again.
-    if (pages_of(s).compare_exchange(expected, 0, simt::acq_rel, simt::relaxed)) whole.set(s);
+    // handed_over: as above. If it fails, somebody claimed pages: whoever gives those back comes here again.
+    if (pages_of(s).compare_exchange(expected, 0, simt::handed_over, simt::relaxed)) whole.set(s);
   }
   [[nodiscard]] GPUHEAP_FN claim claim_pages_of(unsigned s, unsigned n, unsigned least, lazy_transit& transit) const {
     // relaxed: only a guess at what the fetch_and will find.
@@ -327,8 +327,8 @@ struct segment_map {
       unsigned const at = simt::lowest_bit(starts);
       word const mask = simt::low_bits(n) << at;
       transit.begin();
-      // acq_rel: acquires what the last owner released; releases this thread's begin() to who finds the pages gone.
-      word const got = pages_of(s).fetch_and(~mask, simt::acq_rel) & mask;
+      // handed_over: acquires what the last owner released; releases this thread's begin() to who finds the pages gone.
+      word const got = pages_of(s).fetch_and(~mask, simt::handed_over) & mask;
       if (got == mask) {
         count_claimed(n);
         return {(s << lg_pages) + at, n, false};

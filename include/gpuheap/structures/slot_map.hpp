@@ -108,8 +108,9 @@ struct slot_map {
 
   // Marks word w of a run of num_slots as unlisted and returns its free slots as they were at that moment. Only while the run is bound.
   GPUHEAP_FN word mark_unlisted(unsigned w, unsigned num_slots) const {
-    // release: the free that reads this flag sees that the run has left the list. acquire: pairs with give().
-    return at(w).fetch_or(unlisted, simt::acq_rel) & slots_in(w, num_slots);
+    // handed_on: the free that reads this flag sees that the run has left the list, which the caller's take of it from there has seen done.
+    // Pairs with give().
+    return at(w).fetch_or(unlisted, simt::handed_on) & slots_in(w, num_slots);
   }
 
   // Free slots among up to 4 words spread over a run of num_slots, out of `sampled`. A hint.

@@ -41,7 +41,7 @@ struct control : supply<Tuning> {
   // Empties shard k of class c if memory is gained: its run has whole units that no draw has reached, or nothing in it is live. One thread.
   // Returns the shard's last word, and a transit is open: the caller finishes with closed(). 0 if nothing was done.
   GPUHEAP_COLD uint64_t close(unsigned c, unsigned k) {
-    uint64_t seen = at.shard(c, k).load(simt::acquire);
+    uint64_t seen = at.shard(c, k).load(simt::dependent);
     // Ends: a failed exchange means that others drew, and a run has a bounded number of slots; or the run was replaced, which is their
     // progress.
     GPUHEAP_NO_UNROLL
@@ -51,8 +51,8 @@ struct control : supply<Tuning> {
       run_header const h{at.header(w.page()).load(simt::relaxed)};
       if ((w.is_sweep() || units_drawn(w, h, c) == h.length()) && !nothing_live(w)) return 0;
       moves().begin();
-      // Only a shard with room may be emptied: past its end it belongs to the thread that replaces it. acq_rel: as in install().
-      if (at.shard(c, k).compare_exchange(seen, 0, simt::acq_rel, simt::acquire)) return w.bits;
+      // Only a shard with room may be emptied: past its end it belongs to the thread that replaces it. handed_over: as in install().
+      if (at.shard(c, k).compare_exchange(seen, 0, simt::handed_over, simt::dependent)) return w.bits;
       moves().end();
     }
     return 0;
@@ -86,10 +86,10 @@ struct control : supply<Tuning> {
     run_header const h{at.header(page).load(simt::relaxed)};
     unsigned const length = h.length(), kept = units_drawn(w, h, c);
     unsigned const to = at.run_slots(c, kept, h.of_segments());
-    // acq_rel: a free that counts from here on finds the new length in the header. Still bound: nobody ends the run.
-    if (kept != length) at.header(page).fetch_sub((length - kept) * run_header::length_one, simt::acq_rel);
+    // handed_on: a free that counts from here on finds the new length in the header. Still bound: nobody ends the run.
+    if (kept != length) at.header(page).fetch_sub((length - kept) * run_header::length_one, simt::handed_on);
     unsigned const crossed = at.slots_of(page).shorten(w.num_slots(), to, w.next());
-    if (crossed != 0) at.header(page).fetch_add(crossed * run_header::full_one, simt::acq_rel);
+    if (crossed != 0) at.header(page).fetch_add(crossed * run_header::full_one, simt::handed_on);
     if (kept == length) return;
     run_tag::word tag = run_tag::of_slots(c, kept, 0, false).bits;
     // Ends: one pass per unit. relaxed: a rightful free reads either.
@@ -231,8 +231,8 @@ struct control : supply<Tuning> {
   GPUHEAP_FN void install(unsigned c, unsigned k, shard_word next, unsigned wanted) {
     bool const used_up = wanted >= next.num_slots();
     if (used_up && next.is_sweep()) moves().begin();  // ended by end_sweep()
-    // acq_rel: publishes the run's header and tags to those who draw; acquires the draws.
-    at.shard(c, k).exchange(used_up ? 0 : next.bits + wanted, simt::acq_rel);
+    // handed_over: publishes the run's header and tags to those who draw; acquires the draws.
+    at.shard(c, k).exchange(used_up ? 0 : next.bits + wanted, simt::handed_over);
     if (!used_up) bound_classes().add(c);
   }
 
@@ -361,7 +361,7 @@ struct control : supply<Tuning> {
       // These bits had completed the word, which nobody has counted, and take_mask() has counted it off.
       (void)map.count_full(w);
     } else if (change.group_crossed) {
-      at.header(at_slot.page).fetch_sub(run_header::full_one, simt::acq_rel);
+      at.header(at_slot.page).fetch_sub(run_header::full_one, simt::handed_on);
     }
     return static_cast<unsigned>(status) | took_back;
   }
@@ -400,7 +400,7 @@ struct control : supply<Tuning> {
     if (!run_header{seen}.is_large()) return false;
     unsigned const n = run_header{seen}.large_segments();
     // acq_rel: of several frees of the same pointer, one wins.
-    if (!at.header(page).compare_exchange(seen, run_header::unused(run_header{seen}.generation()).bits, simt::acq_rel, simt::relaxed))
+    if (!at.header(page).compare_exchange(seen, run_header::unused(run_header{seen}.generation()).bits, simt::handed_on, simt::relaxed))
       return false;
     // relaxed: before release_segments()'s release.
     at.segment_tag(s).store(0, simt::relaxed);

@@ -25,8 +25,8 @@ using structures::warp_group;
 struct class_set {
   uint64_t* word = nullptr;
 
-  // acq_rel: pairs with drop(): either the drop's second look sees what was added, or this bit comes after the drop.
-  GPUHEAP_FN void add(unsigned c) const { simt::global_ref<uint64_t>{*word}.fetch_or(uint64_t{1} << c, simt::acq_rel); }
+  // Acquiring and releasing, both: add() pairs with drop(): either the drop's second look sees what was added, or this bit comes after the drop.
+  GPUHEAP_FN void add(unsigned c) const { simt::global_ref<uint64_t>{*word}.fetch_or(uint64_t{1} << c, simt::handed_over); }
   GPUHEAP_FN void drop(unsigned c) const { simt::global_ref<uint64_t>{*word}.fetch_and(~(uint64_t{1} << c), simt::acq_rel); }
   // relaxed: a hint, or part of a search that ends with transit_count::look_again().
   [[nodiscard]] GPUHEAP_FN uint64_t load() const { return simt::global_ref<uint64_t>{*word}.load(simt::relaxed); }
@@ -68,16 +68,16 @@ struct alignas(128) runs {
   GPUHEAP_FN bool end_if_empty(unsigned page, run_header h) {
     if (h.is_bound() || (h.bits & run_header::slots) == 0) return false;
     if (h.full_groups() != slot_map::groups_for(slot_map::words_for(at.run_slots(h)))) return false;
-    // acq_rel: acquires every free of the run (they all counted on this word or on one that was handed on to it). If it fails, the header
+    // handed_on: acquires every free of the run (they all counted on this word or on one that was handed on to it). If it fails, the header
     // has a new adopter, who makes the same test when done.
     uint64_t expected = h.bits;
-    return at.header(page).compare_exchange(expected, run_header::unused(h.generation()).bits, simt::acq_rel, simt::relaxed);
+    return at.header(page).compare_exchange(expected, run_header::unused(h.generation()).bits, simt::handed_on, simt::relaxed);
   }
 
   // A group of the run became entirely free. Returns the header if the run did too: it is then the caller's to release; else 0. Any thread.
   GPUHEAP_COLD uint64_t count_full_group(unsigned page) {
-    // acq_rel: carries the frees of the group to whoever ends the run.
-    run_header const h{at.header(page).fetch_add(run_header::full_one, simt::acq_rel) + run_header::full_one};
+    // handed_on: carries the frees of the group to whoever ends the run.
+    run_header const h{at.header(page).fetch_add(run_header::full_one, simt::handed_on) + run_header::full_one};
     return end_if_empty(page, h) ? h.bits : 0;
   }
 
@@ -122,8 +122,8 @@ struct alignas(128) runs {
   // Ends one handing-out of a run: takes `subtract`, which includes `bound`, off its header, then releases the run or lists it; without
   // `list_it` it stays off the list, since all its words are marked unlisted. One thread, in a transit.
   GPUHEAP_COLD void unbind(unsigned page, uint64_t subtract, bool list_it) {
-    // acq_rel: every take of this binding has been counted before (this thread's, or those that it acquired with the last account).
-    run_header const h{at.header(page).fetch_sub(subtract, simt::acq_rel) - subtract};
+    // handed_on: every take of this binding has been counted before (this thread's, or those that it acquired with the last account).
+    run_header const h{at.header(page).fetch_sub(subtract, simt::handed_on) - subtract};
     if (end_if_empty(page, h)) {
       release(lane_mask{1} << simt::lane_id(), page, h);
     } else if (list_it) {
@@ -134,9 +134,9 @@ struct alignas(128) runs {
   // Accounts for `count` slots of a sweep of a run with `num_slots`. True: they were the last, and the caller ends the sweep with
   // end_sweep().
   GPUHEAP_FN bool account(unsigned page, unsigned count, unsigned num_slots) {
-    // acq_rel: releases this group's takes and counts to the one that ends the sweep.
+    // handed_on: releases this group's takes and counts to the one that ends the sweep.
     uint64_t const add = count * run_header::accounted_one;
-    return run_header{at.header(page).fetch_add(add, simt::acq_rel) + add}.accounted() == num_slots;
+    return run_header{at.header(page).fetch_add(add, simt::handed_on) + add}.accounted() == num_slots;
   }
   // Also ends the transit that began when the sweep left its shard.
   GPUHEAP_FN void end_sweep(unsigned page, unsigned num_slots) {
@@ -152,12 +152,12 @@ struct alignas(128) runs {
     if (!listed.take(page)) return false;
     // The take acquired the listing: what is seen now is the run as listed, or later. A run that is bound or serves another class will be
     // listed by whoever ends that.
-    uint64_t seen = at.header(page).load(simt::acquire);
+    uint64_t seen = at.header(page).load(simt::dependent);
     // Ends: an exchange fails only because a free counted a group or another adopter won; the first is bounded by the run's groups, the
     // second leaves the loop.
     GPUHEAP_NO_UNROLL
     while (run_header{seen}.serves(c) && !run_header{seen}.is_bound()) {
-      if (at.header(page).compare_exchange(seen, seen | run_header::bound, simt::acq_rel, simt::acquire)) return true;
+      if (at.header(page).compare_exchange(seen, seen | run_header::bound, simt::handed_on, simt::dependent)) return true;
     }
     return false;
   }
@@ -183,8 +183,8 @@ struct alignas(128) runs {
   // Takes up to `wanted` slots of word w of a bound run and keeps the counts.
   GPUHEAP_FN uint64_t take_slots(slot_map const& map, unsigned page, unsigned w, unsigned num_slots, unsigned wanted) {
     uint64_t got = 0;
-    // release: before the account or unbind that lets anyone believe the count.
-    if (map.take(w, num_slots, wanted, got).group_crossed) at.header(page).fetch_sub(run_header::full_one, simt::release);
+    // handed_on: before the account or unbind that lets anyone believe the count.
+    if (map.take(w, num_slots, wanted, got).group_crossed) at.header(page).fetch_sub(run_header::full_one, simt::handed_on);
     return got;
   }
   // The slot in `got` that falls to this lane, if any; lanes 0..served-1 by rank have theirs already.

@@ -85,10 +85,11 @@ class atomic_ref {
 template <class T>
 using global_ref = atomic_ref<T>;
 
-// For a reader that goes on only to places computed from what it read, and for a read-modify-write in the middle of such a chain. Weaker
-// on a GPU (cuda/global_ref.hpp says why); here what the C++ model asks for.
+// For a reader that goes on only to places computed from what it read, for a read-modify-write in the middle of such a chain, and for one
+// that adds to it. Weaker on a GPU (cuda/global_ref.hpp says why); here what the C++ model asks for.
 inline constexpr memory_order dependent = acquire;
 inline constexpr memory_order handed_on = acq_rel;
+inline constexpr memory_order handed_over = acq_rel;
 
 // 16 bytes that change together, on hardware that can (has_atomic_16()). Elsewhere the call traps: no allocator may require it.
 struct alignas(16) pair64 {
