@@ -66,6 +66,16 @@ struct bitmap_tree {
     if ((before & ~mask) == 0) tidy(i);
     return before & mask;
   }
+  // The same for a taker who is in a hurry: a leaf that it empties keeps its summary bit, and `emptied` tells to tidy() it later. Until
+  // then the bit costs others a look.
+  GPUHEAP_FN word take_untidily(unsigned i, word mask, bool& emptied) const {
+    // handed_over: as above.
+    word const before = leaf(i).fetch_and(~mask, simt::handed_over);
+    emptied = (before & ~mask) == 0;
+    return before & mask;
+  }
+  // Drops one bit, if it is there, whose owner knows that it stands for nothing any more.
+  GPUHEAP_FN void drop(unsigned bit) const { leaf(bit / 64).fetch_and(~(word{1} << (bit % 64)), simt::relaxed); }
   // Takes one bit; true if it was there.
   GPUHEAP_FN bool take(unsigned bit) const { return take_mask(bit / 64, word{1} << (bit % 64)) != 0; }
 

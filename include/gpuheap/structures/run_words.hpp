@@ -41,6 +41,10 @@ struct run_header {
     return {full_bias | bound | slots | (of_segments ? segments : 0) | word{size_class} << class_at | word{length - 1} << length_at |
             generation << generation_at};
   }
+  // What to add to the header of unused memory, which has its last use's generation and nothing else.
+  [[nodiscard]] GPUHEAP_HD static constexpr word to_fresh_slots(unsigned size_class, unsigned length, bool of_segments) {
+    return fresh_slots(size_class, length, of_segments, 1).bits;
+  }
   [[nodiscard]] GPUHEAP_HD static constexpr run_header fresh_large(unsigned num_segments, word generation) {
     return {num_segments | large | generation << generation_at};
   }

@@ -65,6 +65,7 @@ struct segment_map {
     unsigned first = none;  // none if nothing was free
     unsigned length = 0;
     bool of_segments = false;
+    bool untidy = false;  // it took the last of its leaf
   };
 
   bitmap_tree whole, broken;
@@ -89,9 +90,13 @@ struct segment_map {
   [[nodiscard]] GPUHEAP_FN claim claim_segments(unsigned pages_wanted, unsigned spread, lazy_transit& transit) const {
     unsigned const n = (pages_wanted + (pages_wanted >> 3)) >> lg_pages;
     if (n == 0) return {};
-    claim const got = claim_row(n < 64 ? n : 64, spread, transit);
-    if (got.first != none) count_claimed(got.length << lg_pages);
-    return got;
+    return claim_row(n < 64 ? n : 64, spread, transit);
+  }
+
+  // Counts what was claimed, and tidies up. Once for each claim, while its transit is open.
+  GPUHEAP_FN void settle(claim got) const {
+    count_claimed(got.of_segments ? got.length << lg_pages : got.length);
+    if (got.untidy) whole.tidy((got.of_segments ? got.first : got.first >> lg_pages) / 64);
   }
 
   // Up to n contiguous pages, at least `least`, of one of the first `looks` broken segments.
@@ -128,8 +133,7 @@ struct segment_map {
       pages_of(got.first).fetch_or(all_pages() & ~simt::low_bits(n), simt::handed_over);
       broken.set(got.first);
     }
-    count_claimed(n);
-    return {got.first << lg_pages, n, false};
+    return {got.first << lg_pages, n, false, got.untidy};
   }
 
   // Claims `n` contiguous segments whose first one s has (s + phase) % alignment == 0 (alignment a power of two). Highest addresses first,
@@ -240,7 +244,7 @@ struct segment_map {
     count_claimed(n << lg_pages);
     return true;
   }
-  // Up to n segments, of one leaf. Not counted yet.
+  // Up to n segments, of one leaf.
   [[nodiscard]] GPUHEAP_FN claim claim_row(unsigned n, unsigned spread, lazy_transit& transit) const {
     claim got{};
     unsigned const start = spread == 0 ? 0 : spread % whole.num_leaves;
@@ -278,8 +282,10 @@ struct segment_map {
       if (length > n) length = n;
       word const mask = simt::low_bits(length) << at;
       transit.begin();
-      word const got = whole.take_mask(i, mask);
-      if (got == mask) return {i * 64 + at, length, true};
+      bool emptied = false;
+      word const got = whole.take_untidily(i, mask, emptied);
+      if (got == mask) return {i * 64 + at, length, true, emptied};
+      if (emptied) whole.tidy(i);
       if (got != 0) whole.set_mask(i, got);
       free &= ~mask | got;
     }
@@ -329,10 +335,7 @@ struct segment_map {
       transit.begin();
       // handed_over: acquires what the last owner released; releases this thread's begin() to who finds the pages gone.
       word const got = pages_of(s).fetch_and(~mask, simt::handed_over) & mask;
-      if (got == mask) {
-        count_claimed(n);
-        return {(s << lg_pages) + at, n, false};
-      }
+      if (got == mask) return {(s << lg_pages) + at, n, false};
       if (got != 0 && put_pages(s, got)) rejoin(s);
       free &= ~mask | got;
     }

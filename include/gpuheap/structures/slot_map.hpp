@@ -121,10 +121,10 @@ struct slot_map {
     unsigned const start = seed % step;
     unsigned found = 0;
     sampled = 0;
-    // Ends: `looks` passes.
-    GPUHEAP_NO_UNROLL
-    for (unsigned i = 0; i < looks; ++i) {
+    // Ends: four passes, whose loads are in flight together.
+    for (unsigned i = 0; i < 4; ++i) {
       unsigned const w = start + i * step;
+      if (i >= looks) break;
       word const has = slots_in(w, num_slots);
       found += simt::popcount(at(w).load(simt::relaxed) & has);
       sampled += simt::popcount(has);

@@ -91,10 +91,7 @@ struct control : supply<Tuning> {
     unsigned const crossed = at.slots_of(page).shorten(w.num_slots(), to, w.next());
     if (crossed != 0) at.header(page).fetch_add(crossed * run_header::full_one, simt::handed_on);
     if (kept == length) return;
-    run_tag::word tag = run_tag::of_slots(c, kept, 0, false).bits;
-    // Ends: one pass per unit. relaxed: a rightful free reads either.
-    GPUHEAP_NO_UNROLL
-    for (unsigned i = 0; i < kept; ++i, tag += run_tag::one_further) at.unit_tag(page, h.of_segments(), i).store(tag, simt::relaxed);
+    this->write_tags(page, h.of_segments(), run_tag::of_slots(c, kept, 0, false), kept);
     this->wipe_tags(page, h.of_segments(), kept, length, 1);
     unsigned const first = page + (h.of_segments() ? kept << at.lg_pages : kept);
     this->give_memory_back(first, length - kept, h.of_segments(), c);
@@ -211,6 +208,7 @@ struct control : supply<Tuning> {
     // A used-up run is in nobody's sight from the exchange until it is listed.
     if (old.has_run()) moves().begin();
     supplied got{old.has_run() ? supplied::open : 0};
+    uint64_t claimed = 0;
     if (listed_classes().has(c)) got = this->adopt_rich(c, (warp_hash() + k) >> 7, got.is_open());
     if (!got.run().has_run()) {
       unsigned const pages = this->pages_wanted(c, k, old.num_slots(), wanted, lanes);
@@ -218,10 +216,12 @@ struct control : supply<Tuning> {
       if (got.run().bits == 0) got = this->claim_pages(c, k, pages, this->few_looks, got.is_open());
       if (got.run().bits == 0) got = this->break_segment(c, k, pages, got.is_open());
       if (got.run().bits == 0) got = this->claim_pages(c, k, pages, ~0u, got.is_open());
-      if (got.run().bits != 0) got = supplied::of(this->prepare(c, k, got.bits), true);
+      claimed = got.run().bits;
+      if (claimed != 0) got = supplied::of(this->prepare(c, k, claimed), true);
     }
     shard_word const next = got.run();
     install(c, k, next, wanted);
+    if (claimed != 0) this->settle(c, claimed);
     if (old.has_run() && !old.is_sweep()) this->unbind(old.page(), run_header::bound, true);
     if (next.has_run() && wanted >= next.num_slots() && !next.is_sweep()) this->unbind(next.page(), run_header::bound, true);
     if (got.is_open()) moves().end();

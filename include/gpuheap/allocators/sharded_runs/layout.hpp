@@ -95,9 +95,9 @@ struct layout {
   [[nodiscard]] GPUHEAP_FN simt::global_ref<run_tag::word> page_tag(unsigned page) const {
     return simt::global_ref<run_tag::word>{page_tags[page]};
   }
-  // The tag of the i-th unit of the run that begins at `page`.
-  [[nodiscard]] GPUHEAP_FN simt::global_ref<run_tag::word> unit_tag(unsigned page, bool of_segments, unsigned i) const {
-    return of_segments ? segment_tag((page >> lg_pages) + i) : page_tag(page + i);
+  // The tags of the units of the run that begins at `page`.
+  [[nodiscard]] GPUHEAP_HD run_tag::word* unit_tags(unsigned page, bool of_segments) const {
+    return of_segments ? segment_tags + (page >> lg_pages) : page_tags + page;
   }
 
   // ---- trees
@@ -143,7 +143,7 @@ struct layout {
   [[nodiscard]] GPUHEAP_HD place locate(void const* p, unsigned page, tag_found found) const {
     place at;
     at.tag = found.tag;
-    at.page = found.of_segments ? (page >> lg_pages) - found.tag.distance() << lg_pages : page - found.tag.distance();
+    at.page = found.of_segments ? ((page >> lg_pages) - found.tag.distance()) << lg_pages : page - found.tag.distance();
     uint32_t const offset = static_cast<uint32_t>(static_cast<char const*>(p) - base - (size_t{at.page} << page_shift));
     unsigned const c = found.tag.size_class();
     at.slot = size_classes::slot_of(c, offset);

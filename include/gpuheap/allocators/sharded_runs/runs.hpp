@@ -25,7 +25,8 @@ using structures::warp_group;
 struct class_set {
   uint64_t* word = nullptr;
 
-  // Acquiring and releasing, both: add() pairs with drop(): either the drop's second look sees what was added, or this bit comes after the drop.
+  // Acquiring and releasing, both: add() pairs with drop(): either the drop's second look sees what was added, or this bit comes after the
+  // drop.
   GPUHEAP_FN void add(unsigned c) const { simt::global_ref<uint64_t>{*word}.fetch_or(uint64_t{1} << c, simt::handed_over); }
   GPUHEAP_FN void drop(unsigned c) const { simt::global_ref<uint64_t>{*word}.fetch_and(~(uint64_t{1} << c), simt::acq_rel); }
   // relaxed: a hint, or part of a search that ends with transit_count::look_again().
@@ -86,15 +87,26 @@ struct alignas(128) runs {
     warp_group const g{mask};
     unsigned const rank = g.rank(), lanes = g.size(), length = h.length();
     at.slots_of(page).clear(at.run_slots(h), rank, lanes);
+    // Listed or not, nobody shall look here again. The next use's listing comes after the memory is given back.
+    if (g.leads()) at.list_tree(h.size_class()).drop(page);
     wipe_tags(page, h.of_segments(), rank, length, lanes);
     // The barrier orders the other lanes' stores before the leader's release.
     simt::sync_warp(mask);
     if (g.leads()) give_memory_back(page, length, h.of_segments(), h.size_class());
   }
   GPUHEAP_FN void wipe_tags(unsigned page, bool of_segments, unsigned from, unsigned to, unsigned step) {
+    run_tag::word* const tags = at.unit_tags(page, of_segments);
     // Ends: one pass per unit. relaxed: ordered by the release that gives the memory back.
     GPUHEAP_NO_UNROLL
-    for (unsigned i = from; i < to; i += step) at.unit_tag(page, of_segments, i).store(0, simt::relaxed);
+    for (unsigned i = from; i < to; i += step) simt::global_ref<run_tag::word>{tags[i]}.store(0, simt::relaxed);
+  }
+  // Tags the units of a run. relaxed: published with the run, or read as well as what was there before.
+  GPUHEAP_FN void write_tags(unsigned page, bool of_segments, run_tag first, unsigned length) {
+    run_tag::word* const tags = at.unit_tags(page, of_segments);
+    run_tag::word tag = first.bits;
+    // Ends: one pass per unit.
+    GPUHEAP_NO_UNROLL
+    for (unsigned i = 0; i < length; ++i, tag += run_tag::one_further) simt::global_ref<run_tag::word>{tags[i]}.store(tag, simt::relaxed);
   }
   GPUHEAP_FN void give_memory_back(unsigned page, unsigned length, bool of_segments, unsigned c) {
     // relaxed: a hint.

@@ -104,8 +104,8 @@ struct supply : runs {
     return used != 0 ? used : pages_used(c, 1);
   }
 
-  // Claims about so many pages for shard k of class c: whole segments, pages of broken segments, a segment to break. Each returns {first
-  // page : 20, length : 7, of segments : 1} from bit 1 on, or 0. One thread.
+  // Claims about so many pages for shard k of class c: whole segments, pages of broken segments, a segment to break. Each returns a claim
+  // as {first page : 20, length : 7, of segments : 1, untidy : 1} from bit 1 on, or 0. One thread.
   GPUHEAP_COLD supplied claim_segments(unsigned c, unsigned k, unsigned pages, bool is_open) {
     lazy_transit transit{moves(), is_open};
     segment_map::claim const got = segments().claim_segments(pages, spread(c, k), transit);
@@ -133,30 +133,39 @@ struct supply : runs {
   [[nodiscard]] GPUHEAP_FN supplied pack(segment_map::claim got, bool is_open) {
     if (got.first == segment_map::none) return supplied::of(0, is_open);
     unsigned const first = got.of_segments ? got.first << at.lg_pages : got.first;
-    return supplied::of(uint64_t{first} << 1 | uint64_t{got.length} << 21 | uint64_t{got.of_segments} << 28, is_open);
+    return supplied::of(uint64_t{first} << 1 | uint64_t{got.length} << 21 | uint64_t{got.of_segments} << 28 | uint64_t{got.untidy} << 29,
+                        is_open);
   }
 
-  // Makes a run of class c for shard k of what was claimed. One thread, in a transit. Published by install().
-  GPUHEAP_COLD uint64_t prepare(unsigned c, unsigned k, uint64_t claimed) {
-    unsigned const page = static_cast<unsigned>(claimed >> 1) & 0xfffff;
+  [[nodiscard]] GPUHEAP_FN segment_map::claim unpack(uint64_t claimed) {
     bool const of_segments = (claimed >> 28 & 1) != 0;
-    unsigned length = static_cast<unsigned>(claimed >> 21) & 127;
-    unsigned const num_slots = at.run_slots(c, length, of_segments);
-    unsigned const used = pages_used(c, num_slots);
-    if (!of_segments && used < length) {
-      segments().release_pages(page + used, length - used, moves());
-      length = used;
-    }
-    // relaxed stores: published by the exchange of the shard word.
-    uint64_t const generation = run_header{at.header(page).load(simt::relaxed)}.generation() + 1;
-    at.header(page).store(run_header::fresh_slots(c, length, of_segments, generation).bits, simt::relaxed);
+    unsigned const page = static_cast<unsigned>(claimed >> 1) & 0xfffff;
+    return {of_segments ? page >> at.lg_pages : page, static_cast<unsigned>(claimed >> 21) & 127, of_segments, (claimed >> 29 & 1) != 0};
+  }
+
+  // Makes a run of class c for shard k of what was claimed. One thread, in a transit. Published by install(), settled by settle().
+  GPUHEAP_COLD uint64_t prepare(unsigned c, unsigned k, uint64_t claimed) {
+    segment_map::claim const got = unpack(claimed);
+    unsigned const page = static_cast<unsigned>(claimed >> 1) & 0xfffff;
+    unsigned length = got.length;
+    unsigned const num_slots = at.run_slots(c, length, got.of_segments);
+    if (!got.of_segments) length = pages_used(c, num_slots);
+    // relaxed, all: published by the exchange of the shard word.
+    at.header(page).fetch_add(run_header::to_fresh_slots(c, length, got.of_segments), simt::relaxed);
     at.slots_of(page).prepare(num_slots);
-    run_tag::word tag = run_tag::of_slots(c, length, k, true).bits;
-    // Ends: one pass per unit.
-    GPUHEAP_NO_UNROLL
-    for (unsigned i = 0; i < length; ++i, tag += run_tag::one_further) at.unit_tag(page, of_segments, i).store(tag, simt::relaxed);
-    held_pages(c).fetch_add(of_segments ? length << at.lg_pages : length, simt::relaxed);
+    this->write_tags(page, got.of_segments, run_tag::of_slots(c, length, k, true), length);
     return shard_word::of_run(page, num_slots, false).bits;
+  }
+  // What can wait until the run is in use: counting, tidying, giving back what the run had no use for.
+  GPUHEAP_COLD void settle(unsigned c, uint64_t claimed) {
+    segment_map::claim const got = unpack(claimed);
+    segments().settle(got);
+    unsigned length = got.length;
+    if (!got.of_segments) {
+      length = pages_used(c, at.run_slots(c, length, false));
+      if (length < got.length) segments().release_pages(got.first + length, got.length - length, moves());
+    }
+    held_pages(c).fetch_add(got.of_segments ? length << at.lg_pages : length, simt::relaxed);
   }
 };
 
