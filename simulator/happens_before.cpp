@@ -20,11 +20,12 @@ void happens_before::reset(std::size_t num_slots) {
 
 thread_view* happens_before::start(std::uint32_t slot) {
   thread_view& v = views_[slot];
-  clocks_.drop(v.known);
-  v.known = clock_pool::share(zero_);
+  // What the slot's last lane knew stays known: clocks tell slots apart, not lanes, so that whoever knows of the new lane's epochs is taken
+  // to know all that the earlier epochs brought.
+  if (v.known == nullptr) v.known = clock_pool::share(zero_);
   drop(std::exchange(v.fence, {}));
   clocks_.drop(std::exchange(v.pending, nullptr));
-  v.first_epoch = ++v.epoch;
+  ++v.epoch;
   return &v;
 }
 

@@ -2,7 +2,7 @@
 //
 // A release store carries its lane's clock, an acquire load of it joins that clock. A release fence is carried by the lane's later stores;
 // an acquire fence joins what the lane's earlier loads saw. A seq_cst fence joins the last seq_cst fence and becomes it, so two of them
-// synchronise, as PTX's fence.sc do.
+// synchronise, as PTX's fence.sc do. A lane that takes the slot of one that has exited happens after it.
 #pragma once
 
 #include <gpuheap_simulator/operation.hpp>
@@ -30,7 +30,6 @@ struct release_info {
 // What a lane knows.
 struct thread_view {
   std::uint32_t slot = 0;
-  std::int32_t first_epoch = 1;  // earlier ones are those of lanes that had the slot before
   std::int32_t epoch = 1;        // grows with each release
   vector_clock* known = nullptr;
   release_info fence{};             // of the last release fence
@@ -38,7 +37,7 @@ struct thread_view {
 
   // Whether everything of that moment happens before what the lane does now.
   [[nodiscard]] bool knows(moment m) const {
-    return m.epoch == 0 || (m.slot == slot && m.epoch >= first_epoch) || known->epochs()[m.slot] >= m.epoch;
+    return m.epoch == 0 || m.slot == slot || known->epochs()[m.slot] >= m.epoch;
   }
   [[nodiscard]] bool knows_all_of(release_info const& r) const { return r.known == nullptr || (!r.composite && knows(r.at)); }
   [[nodiscard]] moment now() const { return {slot, epoch}; }

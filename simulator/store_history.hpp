@@ -78,7 +78,7 @@ class store_history {
     if (last_read_.empty()) last_read_.resize(num_slots);
     if (std::uint32_t const position = last_read_[v.slot]; position != 0) {
       read_record& r = reads_[position - 1];
-      if (r.by.epoch >= v.first_epoch && r.number == number) return;  // the earlier moment says it already
+      if (r.number == number) return;  // the earlier moment says it already
       if (r.by.epoch == v.epoch) {
         r.number = number;
         return;

@@ -148,7 +148,7 @@ class basic_sharded_runs {
     // handed_on: as in slot_map::give().
     if (acts) change.before = map.at(w).fetch_or(mask, simt::handed_on);
     bool const again = acts && (change.before & mask) != 0;
-    bool const undrawn = drawn.has_run() && !drawn.is_sweep() && drawn.page() == at.page && at.slot >= drawn.next();
+    bool const undrawn = drawn.keeps_back(at.page, at.slot);
     // What is rare: a wrong pointer, a run to be listed, a run that ended.
     if (simt::any_of(here, again || undrawn)) {
       unsigned const said = control_->free_wrong(here, at, acts, mask, change.before, undrawn, status);
@@ -187,7 +187,7 @@ class basic_sharded_runs {
     if (!at.exact) return false;
     if (at.tag.maybe_fresh()) {
       structures::shard_word const drawn{at_.shard(at.tag.size_class(), at.tag.shard()).load(simt::relaxed)};
-      if (drawn.has_run() && !drawn.is_sweep() && drawn.page() == at.page && at.slot >= drawn.next()) return false;
+      if (drawn.keeps_back(at.page, at.slot)) return false;
     }
     using structures::slot_map;
     return (at_.slots_of(at.page).at(at.slot / slot_map::slots_per_word).load(simt::relaxed) >> (at.slot % slot_map::slots_per_word) & 1) ==

@@ -78,7 +78,9 @@ static_assert(run_header::fresh_slots(59, 64, true, 7).size_class() == 59 && run
 //   next < num_slots       room: the draw that reaches num_slots has the duty to replace the run. It is unique, because the additions are
 //                          ordered
 //   next >= num_slots      being replaced; the excess is what others want at this moment
-//   sweep                  the run's slots were handed out before: a draw is a place to look for freed ones
+//   sweep                  the run's slots were handed out before: a draw is a place to look for freed ones. Without it, slots
+//   next..num_slots-1
+//                          are nobody's, and num_slots may be less than the run has
 // Draws past the end cannot overflow the field: a warp draws only after it saw room, so they are fewer than the threads that the device can
 // hold.
 struct shard_word {
@@ -97,6 +99,10 @@ struct shard_word {
   [[nodiscard]] GPUHEAP_HD constexpr unsigned page() const { return static_cast<unsigned>(bits >> page_at) & (max_pages - 1); }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned num_slots() const { return static_cast<unsigned>(bits >> slots_at) & 0xfffff; }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_sweep() const { return (bits & sweep) != 0; }
+  // Whether this slot of the run at `p` is known never to have been handed out, or not since it was taken back.
+  [[nodiscard]] GPUHEAP_HD constexpr bool keeps_back(unsigned p, unsigned slot) const {
+    return !is_sweep() && page() == p && slot >= next() && slot < num_slots();
+  }
   [[nodiscard]] GPUHEAP_HD constexpr bool has_run() const { return num_slots() != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr bool has_room() const { return next() < num_slots(); }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_idle() const { return num_slots() == 0 && next() == 0; }

@@ -49,7 +49,7 @@ struct control : supply<Tuning> {
       shard_word const w{seen};
       // relaxed: a guess, whatever run this is by now.
       run_header const h{at.header(w.page()).load(simt::relaxed)};
-      if ((w.is_sweep() || units_drawn(w, h, c) == h.length()) && !nothing_live(w)) return 0;
+      if ((w.is_sweep() || units_kept(w, h, c) == h.length()) && !nothing_live(w)) return 0;
       moves().begin();
       // Only a shard with room may be emptied: past its end it belongs to the thread that replaces it. handed_over: as in install().
       if (at.shard(c, k).compare_exchange(seen, 0, simt::handed_over, simt::dependent)) return w.bits;
@@ -71,8 +71,9 @@ struct control : supply<Tuning> {
     return true;
   }
 
-  // Units of the fresh run in w that have a slot handed out; at least one.
-  [[nodiscard]] GPUHEAP_FN unsigned units_drawn(shard_word w, run_header h, unsigned c) {
+  // Units of the run in w that may have a slot handed out; at least one.
+  [[nodiscard]] GPUHEAP_FN unsigned units_kept(shard_word w, run_header h, unsigned c) {
+    if (w.num_slots() != at.run_slots(h)) return h.length();
     unsigned const drawn = w.next() == 0 ? 1 : w.next();
     return static_cast<unsigned>((uint64_t{drawn} * size_classes::slot_bytes(c) - 1) >> at.unit_shift(h.of_segments())) + 1;
   }
@@ -84,8 +85,8 @@ struct control : supply<Tuning> {
     unsigned const page = w.page();
     // relaxed: bound by this thread alone now, so class and length stay.
     run_header const h{at.header(page).load(simt::relaxed)};
-    unsigned const length = h.length(), kept = units_drawn(w, h, c);
-    unsigned const to = at.run_slots(c, kept, h.of_segments());
+    unsigned const length = h.length(), kept = units_kept(w, h, c);
+    unsigned const to = kept == length ? w.num_slots() : at.run_slots(c, kept, h.of_segments());
     // handed_on: a free that counts from here on finds the new length in the header. Still bound: nobody ends the run.
     if (kept != length) at.header(page).fetch_sub((length - kept) * run_header::length_one, simt::handed_on);
     unsigned const crossed = at.slots_of(page).shorten(w.num_slots(), to, w.next());
@@ -210,7 +211,10 @@ struct control : supply<Tuning> {
     supplied got{old.has_run() ? supplied::open : 0};
     uint64_t claimed = 0;
     if (listed_classes().has(c)) got = this->adopt_rich(c, (warp_hash() + k) >> 7, got.is_open());
-    if (!got.run().has_run()) {
+    if (got.run().has_run()) {
+      uint64_t const refreshed = this->refresh(got.run().bits, c, k);
+      if (refreshed != 0) got = supplied::of(refreshed, true);
+    } else {
       unsigned const pages = this->pages_wanted(c, k, old.num_slots(), wanted, lanes);
       got = this->claim_segments(c, k, pages, got.is_open());
       if (got.run().bits == 0) got = this->claim_pages(c, k, pages, this->few_looks, got.is_open());
@@ -223,13 +227,13 @@ struct control : supply<Tuning> {
     install(c, k, next, wanted);
     if (claimed != 0) this->settle(c, claimed);
     if (old.has_run() && !old.is_sweep()) this->unbind(old.page(), run_header::bound, true);
-    if (next.has_run() && wanted >= next.num_slots() && !next.is_sweep()) this->unbind(next.page(), run_header::bound, true);
+    if (next.has_run() && next.next() + wanted >= next.num_slots() && !next.is_sweep()) this->unbind(next.page(), run_header::bound, true);
     if (got.is_open()) moves().end();
     return next;
   }
   // Publishes a run in its shard, its first `wanted` slots drawn; an empty word if there is none or these are all.
   GPUHEAP_FN void install(unsigned c, unsigned k, shard_word next, unsigned wanted) {
-    bool const used_up = wanted >= next.num_slots();
+    bool const used_up = next.next() + wanted >= next.num_slots();
     if (used_up && next.is_sweep()) moves().begin();  // ended by end_sweep()
     // handed_over: publishes the run's header and tags to those who draw; acquires the draws.
     at.shard(c, k).exchange(used_up ? 0 : next.bits + wanted, simt::handed_over);

@@ -33,8 +33,8 @@ template <tuning Tuning>
 // Spreads consecutive warps evenly.
 [[nodiscard]] GPUHEAP_FN inline unsigned warp_hash() { return simt::global_warp() * 0x9e3779b9u; }
 
-// What a step of a replacement returns: a run as its shard word, or a claim; and whether a transit is open. In the low bits of the word,
-// where no slot has been drawn yet.
+// What a step of a replacement returns: a run as its shard word, or a claim; and whether a transit is open, in the lowest
+// bit: a run begins at an even slot.
 struct supplied {
   static constexpr uint64_t open = 1;
   uint64_t bits = 0;
@@ -70,6 +70,20 @@ struct supply : runs {
       return true;
     });
     return supplied::of(found.bits, transit.open);
+  }
+
+  // Where an adopted run has groups that are entirely free, their first stretch is handed out like fresh slots, which costs draws less than
+  // a sweep. Returns the run for shard k, or 0. One thread.
+  GPUHEAP_COLD uint64_t refresh(uint64_t adopted, unsigned c, unsigned k) {
+    shard_word const sweep{adopted};
+    unsigned const page = sweep.page();
+    auto const free = at.slots_of(page).take_stretch(sweep.num_slots());
+    if (free.first == free.end) return 0;
+    unsigned const groups = slot_map::groups_for(slot_map::words_for(free.end - free.first));
+    // relaxed: published with the run.
+    run_header const h{at.header(page).fetch_sub(groups * run_header::full_one, simt::relaxed)};
+    this->write_tags(page, h.of_segments(), run_tag::of_slots(c, h.length(), k, true), h.length());
+    return shard_word::of_run(page, free.end, false).bits + free.first;
   }
 
   // Pages that so many slots of class c lie in.
