@@ -55,12 +55,11 @@ release_info happens_before::publish(thread_view& v) {
 
 release_info happens_before::carried(thread_view& v, order o) { return releases(o) ? publish(v) : share(v.fence); }
 
-release_info happens_before::carried_on(thread_view const& v, release_info own, release_info const& before) {
+release_info happens_before::carried_on(thread_view const& v, release_info own, release_info const& before, order o) {
   if (before.known == nullptr) return own;
   if (own.known == nullptr) return share(before);
-  // A release that follows the acquire of `before` carries it already; a fence may be older than that.
-  bool const own_is_now = own.at.epoch + 1 == v.epoch;
-  if (own_is_now && v.knows_all_of(before)) return own;
+  // A release that follows the acquire of `before` carries it already; a fence is older than that.
+  if (releases(o) && v.knows_all_of(before)) return own;
   return combined(own, before);
 }
 

@@ -57,7 +57,7 @@ class happens_before {
   [[nodiscard]] release_info carried(thread_view& v, order o);
   // What a read-modify-write carries that `own` comes from, after a store that carried `before`: the release sequence goes on. Takes over
   // `own`.
-  [[nodiscard]] release_info carried_on(thread_view const& v, release_info own, release_info const& before);
+  [[nodiscard]] release_info carried_on(thread_view const& v, release_info own, release_info const& before, order o);
   // Both. Takes over `a`.
   [[nodiscard]] release_info combined(release_info a, release_info const& b);
   void fence(thread_view& v, order o);

@@ -142,7 +142,7 @@ void weak_memory::read_modify_write(lane* me, void const* p, unsigned size, std:
   order_.learn(v, sequence, o);
   moment const by = v.now();
   release_info const own = order_.carried(v, o);
-  l->stores.append(order_, {after, by, order_.carried_on(v, own, sequence)});
+  l->stores.append(order_, {after, by, order_.carried_on(v, own, sequence, o)});
   order_.drop(sequence);
 }
 
