@@ -30,15 +30,13 @@ struct release_info {
 // What a lane knows.
 struct thread_view {
   std::uint32_t slot = 0;
-  std::int32_t epoch = 1;        // grows with each release
+  std::int32_t epoch = 1;  // grows with each release
   vector_clock* known = nullptr;
   release_info fence{};             // of the last release fence
   vector_clock* pending = nullptr;  // what loads saw without acquiring it; null: nothing
 
   // Whether everything of that moment happens before what the lane does now.
-  [[nodiscard]] bool knows(moment m) const {
-    return m.epoch == 0 || m.slot == slot || known->epochs()[m.slot] >= m.epoch;
-  }
+  [[nodiscard]] bool knows(moment m) const { return m.epoch == 0 || m.slot == slot || known->epochs()[m.slot] >= m.epoch; }
   [[nodiscard]] bool knows_all_of(release_info const& r) const { return r.known == nullptr || (!r.composite && knows(r.at)); }
   [[nodiscard]] moment now() const { return {slot, epoch}; }
 };

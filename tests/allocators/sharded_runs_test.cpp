@@ -132,7 +132,8 @@ void explore(mix const& m) {
 }
 
 using plain = gpuheap::sharded_runs;
-using eager = gpuheap::basic_sharded_runs<tuning{.lg_run_slots = 6, .guide = 4, .rich = 8, .adoption_tries = 3, .lg_warps_per_shard = 0, .looks = 2}>;
+using eager = gpuheap::basic_sharded_runs<tuning{
+    .lg_run_slots = 6, .guide = 4, .ahead = 1, .rich = 8, .adoption_tries = 3, .lg_warps_per_shard = 0, .looks = 2}>;
 
 TEST(ShardedRuns, SmallObjectsInAnAmpleHeap) { explore<plain>({"small", 1 << 20, 200, 12, 4, 1, 64}); }
 TEST(ShardedRuns, MixedSizesUnderPressure) { explore<plain>({"pressure", 256 << 10, 160, 10, 4, 1, 2000}); }

@@ -240,24 +240,27 @@ struct control : supply<Tuning> {
     if (!used_up) bound_classes().add(c);
   }
 
-  // The slots of the group `mask` that drew `drawn`, which has room. Each lane gets a pointer or nullptr.
-  GPUHEAP_FN void* serve(warp_group g, shard_word drawn, unsigned c) {
-    if (drawn.is_sweep()) {
-      void* const result = this->sweep(g.mask, drawn.bits, c);
-      unsigned const left = drawn.num_slots() - drawn.next();
-      // The takes of the leader, which are all, come before its account.
-      if (g.leads() && this->account(drawn.page(), left < g.size() ? left : g.size(), drawn.num_slots()))
-        this->end_sweep(drawn.page(), drawn.num_slots());
-      return result;
+  // Lanes that want a slot of what their group drew get it: `wants` says which of `here`, all of which call. Returns a lane's new result.
+  GPUHEAP_FN void* serve(lane_mask here, warp_group g, shard_word drawn, bool wants, unsigned c, void* result) {
+    bool const sweeps = wants && drawn.is_sweep();
+    if (wants && !sweeps) {
+      unsigned const slot = drawn.next() + g.rank();
+      if (slot < drawn.num_slots()) result = at.address(drawn.page(), slot, c);
     }
-    unsigned const slot = drawn.next() + g.rank();
-    return slot < drawn.num_slots() ? at.address(drawn.page(), slot, c) : nullptr;
+    if (!simt::any_of(here, sweeps)) return result;
+    result = this->sweep(here, sweeps ? g.mask : 0, drawn.bits, c, result);
+    unsigned const left = drawn.num_slots() - drawn.next();
+    // The takes of the leader, which are all, come before its account.
+    if (sweeps && g.leads() && this->account(drawn.page(), left < g.size() ? left : g.size(), drawn.num_slots()))
+      this->end_sweep(drawn.page(), drawn.num_slots());
+    return result;
   }
 
   // The lanes of `here`, in groups `group` of equal class c0, of which lane leaders drew `drawn` from shard k. Serves or refuses them all.
   //
-  // The warp goes through the loop together: each pass first does every duty that its draws brought, then serves, then takes ONE step per
-  // group. So no lane waits while another lane of its warp has a duty, and a lane of the same warp that is elsewhere is not waited for.
+  // The warp goes through the loop together, and all groups act in the same instruction where they can: each pass first serves, then does
+  // every duty that its draws brought, then takes ONE step per group. So no lane waits while another lane of its warp has a duty, and a
+  // lane of the same warp that is elsewhere is not waited for.
   GPUHEAP_COLD void* malloc_slow(lane_mask here, lane_mask group, unsigned c0, unsigned k, uint64_t drawn_bits) {
     warp_group g{group};
     shard_word drawn{drawn_bits};
@@ -269,21 +272,20 @@ struct control : supply<Tuning> {
     // finds out once that something is full or empty, so some thread gets on. Lock-free.
     GPUHEAP_NO_UNROLL
     for (;;) {
-      if (g.mask != 0 && has_draw) {
-        bool const duty = drawn.duty_of(g.size());
-        // A sweep that leaves its shard is in transit until its last group has accounted: end_sweep() ends what begins here.
-        if (duty && drawn.is_sweep() && g.leads()) moves().begin();
-        // At most twice: what was drawn, then what the duty brought. Ends: likewise.
-        warp_group rest = g;
-        GPUHEAP_NO_UNROLL
-        for (bool again = duty;; again = false) {
-          if (drawn.has_room() && result == nullptr) result = serve(rest, drawn, s.size_class());
-          if (!again) break;
-          rest.mask = simt::ballot(g.mask, result == nullptr);
-          uint64_t bits = 0;
-          if (g.leads()) bits = replace(s.size_class(), s.shard(), drawn, rest.size(), g.size()).bits;
-          drawn.bits = g.from_leader(bits);
-        }
+      bool duty = has_draw && drawn.duty_of(g.size());
+      // A sweep that leaves its shard is in transit until its last group has accounted: end_sweep() ends what begins here.
+      if (duty && drawn.is_sweep() && g.leads()) moves().begin();
+      // At most twice: what was drawn, then what the duty brought. Ends: likewise.
+      GPUHEAP_NO_UNROLL
+      for (warp_group who = g;;) {
+        result = serve(here, who, drawn, has_draw && drawn.has_room() && result == nullptr, s.size_class(), result);
+        if (!simt::any_of(here, duty)) break;
+        has_draw = duty;
+        who.mask = g.mask & simt::ballot(here, result == nullptr);
+        uint64_t bits = 0;
+        if (duty && g.leads()) bits = replace(s.size_class(), s.shard(), drawn, who.size(), g.size()).bits;
+        drawn.bits = simt::shuffle(here, bits, leader_of(g));
+        duty = false;
       }
       // Every lane has what its leader acquired, before it returns with it.
       simt::sync_warp(here);
@@ -291,38 +293,43 @@ struct control : supply<Tuning> {
       if (left == 0) return result;
       g.mask = result == nullptr ? g.mask & left : 0;
       has_draw = false;
-      if (g.mask == 0) continue;
       uint64_t next = 0;
-      if (g.leads()) next = search_on(c0, s.bits);
-      s.bits = g.from_leader(next);
+      if (g.mask != 0 && g.leads()) next = search_on(c0, s.bits);
+      s.bits = simt::shuffle(here, next, leader_of(g));
       unsigned const step = s.next();
-      if (step == search::draw) {
-        has_draw = true;
-        // dependent: pairs with the exchange in install().
-        if (g.leads()) next = at.shard(s.size_class(), s.shard()).fetch_add(g.size(), simt::dependent);
-        drawn.bits = g.from_leader(next);
-      } else if (step == search::wait) {
+      has_draw = g.mask != 0 && step == search::draw;
+      // dependent: pairs with the exchange in install().
+      if (has_draw && g.leads()) next = at.shard(s.size_class(), s.shard()).fetch_add(g.size(), simt::dependent);
+      drawn.bits = simt::shuffle(here, next, leader_of(g));
+      if (g.mask == 0 || has_draw) continue;
+      if (step == search::wait) {
         simt::back_off{}.wait();
       } else if (step == search::harvest) {
-        unsigned page = 0;
-        if (g.leads()) page = this->adopt_any(s.size_class(), warp_hash() >> 7);
-        page = g.from_leader(page);
-        if (page != segment_map::none) {
-          result = this->harvest(g.mask, page, s.size_class());
-          // The other lanes' marks come before the leader's release of the run.
-          simt::sync_warp(g.mask);
-          bool const found = simt::any_of(g.mask, result != nullptr);
-          if (g.leads()) {
-            this->unbind(page, run_header::bound, found);
-            moves().end();
-          }
-        }
+        result = harvest_some(g, s.size_class());
       } else if (step == search::reclaim) {
         if (reclaim(g.mask, c0)) s = search::at(c0, s.shard());
       } else {
         g.mask = 0;  // refused
       }
     }
+  }
+  [[nodiscard]] GPUHEAP_FN static unsigned leader_of(warp_group g) { return g.mask != 0 ? g.leader() : simt::lane_id(); }
+
+  // Slots of one listed run of class c for the group, none of which may get one.
+  GPUHEAP_FN void* harvest_some(warp_group g, unsigned c) {
+    unsigned page = 0;
+    if (g.leads()) page = this->adopt_any(c, warp_hash() >> 7);
+    page = g.from_leader(page);
+    if (page == segment_map::none) return nullptr;
+    void* const result = this->harvest(g.mask, page, c);
+    // The other lanes' marks come before the leader's release of the run.
+    simt::sync_warp(g.mask);
+    bool const found = simt::any_of(g.mask, result != nullptr);
+    if (g.leads()) {
+      this->unbind(page, run_header::bound, found);
+      moves().end();
+    }
+    return result;
   }
 
   // ---- free, out of line

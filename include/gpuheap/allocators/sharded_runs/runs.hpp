@@ -209,25 +209,27 @@ struct alignas(128) runs {
     return mine;
   }
 
-  // The lanes of `mask`, a group, drew slots of a sweep: takes what is free in their words. Each lane gets a pointer or nullptr. The caller
-  // accounts for the draw.
-  GPUHEAP_COLD void* sweep(lane_mask mask, uint64_t drawn_bits, unsigned c) {
+  // Groups of the lanes `here` drew slots of sweeps; `mask` is a lane's group, 0 for a lane of none. All groups take what is free in their
+  // words at once. Returns what each lane got, or `mine`. The leaders account for their draws afterwards.
+  GPUHEAP_COLD void* sweep(lane_mask here, lane_mask mask, uint64_t drawn_bits, unsigned c, void* mine) {
     warp_group const g{mask};
     shard_word const drawn{drawn_bits};
-    unsigned const n = g.size(), rank = g.rank(), begin = drawn.next(), num_slots = drawn.num_slots(), page = drawn.page();
-    unsigned const end = begin + n < num_slots ? begin + n : num_slots;
-    slot_map const map = at.slots_of(page);
-    void* result = nullptr;
+    unsigned const leader = mask != 0 ? g.leader() : simt::lane_id();
+    unsigned const n = g.size(), num_slots = drawn.num_slots();
+    unsigned const end = drawn.next() + n < num_slots ? drawn.next() + n : num_slots;
+    slot_map const map = at.slots_of(drawn.page());
     unsigned served = 0;
     // Ends: two words at most, since n <= 32.
     GPUHEAP_NO_UNROLL
-    for (unsigned w = begin / slot_map::slots_per_word; w <= (end - 1) / slot_map::slots_per_word && served < n; ++w) {
+    for (unsigned i = 0; i < 2; ++i) {
+      unsigned const w = drawn.next() / slot_map::slots_per_word + i;
+      bool const takes = mask != 0 && served < n && w * slot_map::slots_per_word < end;
       uint64_t got = 0;
-      if (g.leads()) got = take_slots(map, page, w, num_slots, n - served);
-      got = g.from_leader(got);
-      result = share_out(result, got, page, w, c, rank, served);
+      if (takes && g.leads()) got = take_slots(map, drawn.page(), w, num_slots, n - served);
+      got = simt::shuffle(here, got, leader);
+      if (takes) mine = share_out(mine, got, drawn.page(), w, c, g.rank(), served);
     }
-    return result;
+    return mine;
   }
 
   // Binds some listed run of class c. One thread. Returns its first page, and a transit is open; or segment_map::none.

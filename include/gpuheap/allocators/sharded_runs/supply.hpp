@@ -14,7 +14,8 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 struct tuning {
   unsigned lg_run_slots = 18;       // a run has at most 2^this slots
   unsigned guide = 32;              // a fresh run takes at most 1/guide of the free memory
-  unsigned foresight = 8;           // what is wanted now may be this part of what will be
+  unsigned foresight = 32;          // what is wanted now may be this part of what will be
+  unsigned ahead = 4;               // the largest launches get runs for this many of their kind
   unsigned reserve = 8;             // a fresh run is at least 1/reserve of a shard's share of what the class holds
   unsigned rich = 4;                // a listed run is swept if 1/rich of its sampled slots are free
   unsigned adoption_tries = 4;      // listed runs sampled before a fresh one is taken
@@ -101,8 +102,13 @@ struct supply : runs {
     unsigned const warps = simt::num_blocks() * ((simt::threads_per_block() + simt::warp_lanes - 1) / simt::warp_lanes);
     // Slots that a shard hands out if every warp asks once as this one does.
     uint64_t const of_all = (uint64_t{lanes} * warps >> lg_used) + 1;
-    unsigned const all = of_all < shard_word::max_slots ? static_cast<unsigned>(of_all) : shard_word::max_slots;
+    unsigned all = of_all < shard_word::max_slots ? static_cast<unsigned>(of_all) : shard_word::max_slots;
+    unsigned const ahead = lg_used == layout::max_lg_shards ? Tuning.ahead : 1;
+    if (all * ahead < shard_word::max_slots) all *= ahead;
     unsigned slots = excess * Tuning.foresight < all ? excess * Tuning.foresight : all;
+    // A small launch's run lasts for several.
+    unsigned const some = all * 8 < 8192 ? all * 8 : 8192;
+    if (some > slots && pages_used(c, some) <= 4) slots = some;
     if (excess > slots) slots = excess;
     if (slots > 1u << Tuning.lg_run_slots) slots = 1u << Tuning.lg_run_slots;
     unsigned pages = pages_used(c, slots);
