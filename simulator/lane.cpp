@@ -41,6 +41,7 @@ unsigned threads_per_block() { return machine::of(&caller("threads_per_block")).
 unsigned block_id() { return caller("block_id").in->in->index; }
 unsigned num_blocks() { return machine::of(&caller("num_blocks")).running().num_blocks; }
 unsigned sm_id() { return caller("sm_id").in->in->sm; }
+unsigned launch_id() { return machine::of(&caller("launch_id")).running().id; }
 
 std::uint64_t clock_cycles(site where) { return tick(where) * cycles_per_point; }
 std::uint64_t clock_ns(site where) { return tick(where) * ns_per_point; }

@@ -77,6 +77,7 @@ void launch(kernel const& k) {
 
   grid g;
   g.what = k;
+  g.id = static_cast<std::uint32_t>(number);
   g.num_blocks = (k.num_threads - 1) / k.block_threads + 1;
   unsigned const machines = num_machines(s, g);
   try {

@@ -57,6 +57,7 @@ struct block {
 struct grid {
   kernel what;
   std::uint32_t num_blocks = 0;
+  std::uint32_t id = 0;
   std::atomic<std::uint32_t> next_block{0};
   std::atomic<std::uint64_t> blocks_done{0};
   std::atomic<bool> abandoned{false};  // a machine has failed: the others stop

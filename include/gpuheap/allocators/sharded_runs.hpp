@@ -132,8 +132,8 @@ class basic_sharded_runs {
       unsigned const first = simt::lowest_bit(with), last = simt::highest_bit(with);
       simt::uint64_t const word0 = simt::shuffle(here, word, first), word1 = simt::shuffle(here, word, last);
       if (simt::all_of(here, word == word0 || word == word1 || !at.exact)) {
-        simt::uint64_t const m0 = reduce_or(here, word == word0 ? bit : 0);
-        simt::uint64_t const m1 = word0 != word1 ? reduce_or(here, word == word1 ? bit : 0) : 0;
+        simt::uint64_t const m0 = structures::reduce_or(here, word == word0 ? bit : 0);
+        simt::uint64_t const m1 = word0 != word1 ? structures::reduce_or(here, word == word1 ? bit : 0) : 0;
         // A pointer freed twice by the warp at once: let each lane learn its own outcome.
         if (simt::popcount(m0) + simt::popcount(m1) == simt::popcount(with)) {
           acts = lane == first || (lane == last && word0 != word1);
@@ -251,14 +251,16 @@ class basic_sharded_runs {
   GPUHEAP_FN void* malloc_class(unsigned c) const {
     // One captured mask for the whole call, the slow path included.
     simt::lane_mask const here = simt::active_mask();
-    unsigned const k = (sharded::warp_hash() >> 27) >> (5 - sharded::lg_shards_used<Tuning>(at_.lg_shards));
     if ((here & (here - 1)) == 0) {
       // Alone: no other lane to agree with.
+      unsigned const lg = sharded::lg_shards_used<Tuning>(at_.lg_shards), k = sharded::shard_of_warp(lg);
       structures::shard_word const drawn{at_.shard(c, k).fetch_add(1, simt::dependent)};
       if (!drawn.is_sweep() && drawn.next() + 1 < drawn.num_slots()) return at_.address(drawn.page(), drawn.next(), c);
-      return control_->malloc_slow(here, here, c, k, drawn.bits);
+      return control_->malloc_slow(here, here, sharded::demand::of(c, k, 0, 1, lg), drawn.bits);
     }
     structures::warp_group const g = structures::warp_group::of_equal(here, c | id_ << 6);
+    unsigned const lg = sharded::lg_shards_used<Tuning>(at_.lg_shards, simt::popcount(here), g.size());
+    unsigned const k = sharded::shard_of_warp(lg);
     simt::uint64_t bits = 0;
     // dependent: pairs with the exchange in install(), which published the run.
     if (g.leads()) bits = at_.shard(c, k).fetch_add(g.size(), simt::dependent);
@@ -268,7 +270,7 @@ class basic_sharded_runs {
     simt::sync_warp(here);
     bool const served = !drawn.is_sweep() && drawn.next() + g.size() < drawn.num_slots();
     if (simt::all_of(here, served)) return at_.address(drawn.page(), drawn.next() + g.rank(), c);
-    return control_->malloc_slow(here, g.mask, c, k, drawn.bits);
+    return control_->malloc_slow(here, g.mask, sharded::demand::of(c, k, 0, g.size(), lg), drawn.bits);
   }
 
   GPUHEAP_FN void* malloc_segments(simt::size_t bytes, unsigned alignment) const {
@@ -283,11 +285,6 @@ class basic_sharded_runs {
   GPUHEAP_FN free_status free_segments(void* p, simt::size_t page, structures::run_tag tag) const {
     if (!heads_large(p, page, tag)) return free_status::foreign;
     return control_->free_large(static_cast<unsigned>(page >> at_.lg_pages)) ? free_status::done : free_status::double_free;
-  }
-
-  [[nodiscard]] GPUHEAP_FN static simt::uint64_t reduce_or(simt::lane_mask mask, simt::uint64_t value) {
-    return simt::uint64_t{simt::reduce_or(mask, static_cast<unsigned>(value >> 32))} << 32 |
-           simt::reduce_or(mask, static_cast<unsigned>(value));
   }
 
   sharded::layout at_;

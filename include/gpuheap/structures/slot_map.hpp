@@ -138,32 +138,20 @@ struct slot_map {
     // dependent: acquires the frees.
     return static_cast<int>(group(g).load(simt::dependent)) >= static_cast<int>(words_per_group);
   }
-  // Slots first..end-1 of a run, which begin and end at groups or at the run's end.
-  struct stretch {
-    unsigned first = 0, end = 0;
-  };
-  // Takes the first stretch of groups of a bound run of num_slots that are entirely free, as if it had never been handed out: its slots'
-  // bits become 0. Empty if there is none. The caller owes the header a group for each. One thread.
-  GPUHEAP_FN stretch take_stretch(unsigned num_slots) const {
-    unsigned const num_words = words_for(num_slots), num_groups = groups_for(num_words);
-    unsigned from = 0;
-    // Ends: one pass per group.
-    while (from < num_groups && !is_full(from)) ++from;
-    unsigned to = from;
-    // Ends: likewise.
-    while (to < num_groups && is_full(to)) ++to;
-    unsigned const end = to * words_per_group < num_words ? to * words_per_group : num_words;
+  // Takes the groups first..end-1 of a bound run of num_slots, all entirely free, as if they had never been handed out: their slots' bits
+  // become 0. Lane `rank` of `lanes` does its share; the caller owes the header a group for each.
+  GPUHEAP_FN void renew(unsigned num_slots, unsigned first, unsigned end, unsigned rank, unsigned lanes) const {
+    unsigned const num_words = words_for(num_slots);
+    unsigned const last = end * words_per_group < num_words ? end * words_per_group : num_words;
     // relaxed: published with the run. Ends: one pass per word.
     GPUHEAP_NO_UNROLL
-    for (unsigned w = from * words_per_group; w < end; ++w) at(w).store(all_slots & ~slots_in(w, num_slots), simt::relaxed);
+    for (unsigned w = first * words_per_group + rank; w < last; w += lanes) at(w).store(all_slots & ~slots_in(w, num_slots), simt::relaxed);
     // Ends: one pass per group.
     GPUHEAP_NO_UNROLL
-    for (unsigned g = from; g < to; ++g) {
+    for (unsigned g = first + rank; g < end; g += lanes) {
       unsigned const there = num_words - g * words_per_group;
       group(g).store(there < words_per_group ? words_per_group - there : 0, simt::relaxed);
     }
-    unsigned const last = end * slots_per_word < num_slots ? end * slots_per_word : num_slots;
-    return {from * words_per_group * slots_per_word < last ? from * words_per_group * slots_per_word : last, last};
   }
 
   // Makes the map of a run of num_slots ready for the next owner of its place: lane `rank` of `lanes` does its share. The run must be

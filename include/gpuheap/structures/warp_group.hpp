@@ -32,6 +32,12 @@ struct warp_group {
   }
 };
 
+// The bits that any lane of `mask` has, to all of them.
+[[nodiscard]] GPUHEAP_FN inline simt::uint64_t reduce_or(simt::lane_mask mask, simt::uint64_t value) {
+  return simt::uint64_t{simt::reduce_or(mask, static_cast<unsigned>(value >> 32))} << 32 |
+         simt::reduce_or(mask, static_cast<unsigned>(value));
+}
+
 // Position of the n-th (from 0) set bit of x. n < popcount(x).
 [[nodiscard]] GPUHEAP_HD constexpr unsigned nth_set_bit(simt::uint64_t x, unsigned n) {
   // Ends: n steps, each drops the lowest set bit.

@@ -92,6 +92,8 @@ GPUHEAP_SIMULATOR_UNCHECKED inline void scheduling_point(lane* me, operation wha
 [[nodiscard]] unsigned block_id();
 [[nodiscard]] unsigned num_blocks();
 [[nodiscard]] unsigned sm_id();
+// Number of the launch among those of the host thread since its settings began.
+[[nodiscard]] unsigned launch_id();
 // Simulated time, a function of the number of scheduling points passed: 32 cycles or 20 ns each. A scheduling point itself, so that a loop
 // on a clock ends.
 [[nodiscard]] std::uint64_t clock_cycles(site where);

@@ -202,44 +202,6 @@ struct control : supply<Tuning> {
     return search::of(0, c0, k, search::untried, missed_nothing ? search::refuse : search::wait).bits;
   }
 
-  // The duty of the draw that found shard k of class c idle or reached its end: puts the next run there, or none. One thread; waits for
-  // nobody. The next run comes with its first `wanted` slots drawn for the caller's group of `lanes`: whoever fetches a run has memory from
-  // it, however soon another class takes the rest back. Returns the run as drawn at 0.
-  GPUHEAP_FN shard_word replace(unsigned c, unsigned k, shard_word old, unsigned wanted, unsigned lanes) {
-    // A used-up run is in nobody's sight from the exchange until it is listed.
-    if (old.has_run()) moves().begin();
-    supplied got{old.has_run() ? supplied::open : 0};
-    uint64_t claimed = 0;
-    if (listed_classes().has(c)) got = this->adopt_rich(c, (warp_hash() + k) >> 7, got.is_open());
-    if (got.run().has_run()) {
-      uint64_t const refreshed = this->refresh(got.run().bits, c, k);
-      if (refreshed != 0) got = supplied::of(refreshed, true);
-    } else {
-      unsigned const pages = this->pages_wanted(c, k, old.num_slots(), wanted, lanes);
-      got = this->claim_segments(c, k, pages, got.is_open());
-      if (got.run().bits == 0) got = this->claim_pages(c, k, pages, this->few_looks, got.is_open());
-      if (got.run().bits == 0) got = this->break_segment(c, k, pages, got.is_open());
-      if (got.run().bits == 0) got = this->claim_pages(c, k, pages, ~0u, got.is_open());
-      claimed = got.run().bits;
-      if (claimed != 0) got = supplied::of(this->prepare(c, k, claimed), true);
-    }
-    shard_word const next = got.run();
-    install(c, k, next, wanted);
-    if (claimed != 0) this->settle(c, claimed);
-    if (old.has_run() && !old.is_sweep()) this->unbind(old.page(), run_header::bound, true);
-    if (next.has_run() && next.next() + wanted >= next.num_slots() && !next.is_sweep()) this->unbind(next.page(), run_header::bound, true);
-    if (got.is_open()) moves().end();
-    return next;
-  }
-  // Publishes a run in its shard, its first `wanted` slots drawn; an empty word if there is none or these are all.
-  GPUHEAP_FN void install(unsigned c, unsigned k, shard_word next, unsigned wanted) {
-    bool const used_up = next.next() + wanted >= next.num_slots();
-    if (used_up && next.is_sweep()) moves().begin();  // ended by end_sweep()
-    // handed_over: publishes the run's header and tags to those who draw; acquires the draws.
-    at.shard(c, k).exchange(used_up ? 0 : next.bits + wanted, simt::handed_over);
-    if (!used_up) bound_classes().add(c);
-  }
-
   // Lanes that want a slot of what their group drew get it: `wants` says which of `here`, all of which call. Returns a lane's new result.
   GPUHEAP_FN void* serve(lane_mask here, warp_group g, shard_word drawn, bool wants, unsigned c, void* result) {
     bool const sweeps = wants && drawn.is_sweep();
@@ -256,17 +218,18 @@ struct control : supply<Tuning> {
     return result;
   }
 
-  // The lanes of `here`, in groups `group` of equal class c0, of which lane leaders drew `drawn` from shard k. Serves or refuses them all.
+  // The lanes of `here`, in groups `group` of equal demand `d`, of which lane leaders drew `drawn` from the shard. Serves or refuses them
+  // all.
   //
   // The warp goes through the loop together, and all groups act in the same instruction where they can: each pass first serves, then does
   // every duty that its draws brought, then takes ONE step per group. So no lane waits while another lane of its warp has a duty, and a
   // lane of the same warp that is elsewhere is not waited for.
-  GPUHEAP_COLD void* malloc_slow(lane_mask here, lane_mask group, unsigned c0, unsigned k, uint64_t drawn_bits) {
+  GPUHEAP_COLD void* malloc_slow(lane_mask here, lane_mask group, demand d, uint64_t drawn_bits) {
     warp_group g{group};
     shard_word drawn{drawn_bits};
     bool has_draw = true;
     void* result = nullptr;
-    search s = search::at(c0, k);
+    search s = search::at(d.size_class(), d.shard());
     // Ends: a pass serves a lane, or moves a group's search one stage on, or waits for a replacement by another thread (which waits for
     // nobody), or starts the search again because another thread moved something meanwhile. A move serves its thread (replace, harvest), or
     // finds out once that something is full or empty, so some thread gets on. Lock-free.
@@ -282,9 +245,11 @@ struct control : supply<Tuning> {
         if (!simt::any_of(here, duty)) break;
         has_draw = duty;
         who.mask = g.mask & simt::ballot(here, result == nullptr);
-        uint64_t bits = 0;
-        if (duty && g.leads()) bits = replace(s.size_class(), s.shard(), drawn, who.size(), g.size()).bits;
-        drawn.bits = simt::shuffle(here, bits, leader_of(g));
+        supplied got{};
+        demand const now = d.at(s.size_class(), s.shard(), who.size());
+        if (duty && g.leads()) got.bits = this->fetch(now, drawn);
+        if (simt::any_of(here, got.is_renewal())) got.bits = this->renew_all(here, now, got);
+        drawn.bits = simt::shuffle(here, got.bits, leader_of(g));
         duty = false;
       }
       // Every lane has what its leader acquired, before it returns with it.
@@ -294,7 +259,7 @@ struct control : supply<Tuning> {
       g.mask = result == nullptr ? g.mask & left : 0;
       has_draw = false;
       uint64_t next = 0;
-      if (g.mask != 0 && g.leads()) next = search_on(c0, s.bits);
+      if (g.mask != 0 && g.leads()) next = search_on(d.size_class(), s.bits);
       s.bits = simt::shuffle(here, next, leader_of(g));
       unsigned const step = s.next();
       has_draw = g.mask != 0 && step == search::draw;
@@ -307,7 +272,7 @@ struct control : supply<Tuning> {
       } else if (step == search::harvest) {
         result = harvest_some(g, s.size_class());
       } else if (step == search::reclaim) {
-        if (reclaim(g.mask, c0)) s = search::at(c0, s.shard());
+        if (reclaim(g.mask, d.size_class())) s = search::at(d.size_class(), s.shard());
       } else {
         g.mask = 0;  // refused
       }

@@ -42,9 +42,10 @@ struct alignas(128) runs {
   alignas(128) unsigned num_free = 0;    // pages
   alignas(128) unsigned least_free = 0;  // pages
   alignas(128) uint64_t transit_word = 0;
-  alignas(128) uint64_t bound_word = 0;               // bit c: a shard of class c may have a run
-  alignas(128) uint64_t listed_word = 0;              // bit c: a run of class c may be listed
-  alignas(128) unsigned held[size_classes::count]{};  // pages of each class's runs
+  alignas(128) uint64_t bound_word = 0;                 // bit c: a shard of class c may have a run
+  alignas(128) uint64_t listed_word = 0;                // bit c: a run of class c may be listed
+  alignas(128) unsigned held[size_classes::count]{};    // pages of each class's runs
+  alignas(128) unsigned looked[size_classes::count]{};  // the launch that last found no listed run worth a sweep
 
   [[nodiscard]] GPUHEAP_FN segment_map segments() {
     return {at.whole_tree(), at.broken_tree(), at.pages, at.num_segments, at.lg_pages, &num_free, &least_free};
@@ -53,6 +54,7 @@ struct alignas(128) runs {
   [[nodiscard]] GPUHEAP_FN class_set bound_classes() { return {&bound_word}; }
   [[nodiscard]] GPUHEAP_FN class_set listed_classes() { return {&listed_word}; }
   [[nodiscard]] GPUHEAP_FN simt::global_ref<unsigned> held_pages(unsigned c) { return simt::global_ref<unsigned>{held[c]}; }
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<unsigned> looked_in(unsigned c) { return simt::global_ref<unsigned>{looked[c]}; }
 
   // ---- the end of a run's use
 
@@ -135,7 +137,8 @@ struct alignas(128) runs {
   // `list_it` it stays off the list, since all its words are marked unlisted. One thread, in a transit.
   GPUHEAP_COLD void unbind(unsigned page, uint64_t subtract, bool list_it) {
     // handed_on: every take of this binding has been counted before (this thread's, or those that it acquired with the last account).
-    run_header const h{at.header(page).fetch_sub(subtract, simt::handed_on) - subtract};
+    uint64_t const add = run_header::unbound_by(simt::launch_id()) - subtract;
+    run_header const h{at.header(page).fetch_add(add, simt::handed_on) + add};
     if (end_if_empty(page, h)) {
       release(lane_mask{1} << simt::lane_id(), page, h);
     } else if (list_it) {
@@ -169,7 +172,7 @@ struct alignas(128) runs {
     // second leaves the loop.
     GPUHEAP_NO_UNROLL
     while (run_header{seen}.serves(c) && !run_header{seen}.is_bound()) {
-      if (at.header(page).compare_exchange(seen, seen | run_header::bound, simt::handed_on, simt::dependent)) return true;
+      if (at.header(page).compare_exchange(seen, run_header{seen}.bound_again().bits, simt::handed_on, simt::dependent)) return true;
     }
     return false;
   }

@@ -1,9 +1,11 @@
-// Where a shard's next run comes from: a listed run with many free slots, or free memory, as much as is wanted at this moment.
+// Where a shard's next run comes from: its own last one, a listed run with many free slots, or free memory, as much as is wanted now.
 //
-// How long a fresh run is follows from demand, not from history. When a thread replaces a run, the shard's word says how many slots were
-// asked for beyond its end: these are wanted now. In a launch, those that ask now are a sample of those that will: at most `foresight`
-// times as many are expected, and no more than if every warp of the launch asked once as the caller does. A class that holds much already
+// How long a fresh run is follows from the launch: every warp is expected to ask once as the caller does. A class that holds much already
 // gets a fraction of that more. So a burst is served by one or two runs a shard, and a lone thread binds one page.
+//
+// Which it is: a run that is mostly free again when its last slot is drawn begins anew. Listed runs are swept if an earlier launch used
+// them up, which by now are free or have long-lived slots, or if memory is short; what this launch used up will be free soon, and a fresh
+// run is drawn from faster.
 #pragma once
 
 #include <gpuheap/allocators/sharded_runs/runs.hpp>
@@ -12,47 +14,84 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
 // What may be tuned. The defaults are measured ones: docs/measurements.md.
 struct tuning {
-  unsigned lg_run_slots = 18;       // a run has at most 2^this slots
-  unsigned guide = 32;              // a fresh run takes at most 1/guide of the free memory
-  unsigned foresight = 32;          // what is wanted now may be this part of what will be
-  unsigned ahead = 4;               // the largest launches get runs for this many of their kind
-  unsigned reserve = 8;             // a fresh run is at least 1/reserve of a shard's share of what the class holds
-  unsigned rich = 4;                // a listed run is swept if 1/rich of its sampled slots are free
-  unsigned adoption_tries = 4;      // listed runs sampled before a fresh one is taken
-  unsigned lg_warps_per_shard = 9;  // a launch uses one shard of each class for this many warps
-  unsigned looks = 16;              // at a shard that is being replaced, before others are tried
+  unsigned lg_run_slots = 18;        // a run has at most 2^this slots
+  unsigned guide = 32;               // a fresh run takes at most 1/guide of the free memory
+  unsigned ahead = 4;                // launches that use all shards get runs for this many of their kind
+  unsigned reserve = 8;              // a fresh run is at least 1/reserve of a shard's share of what the class holds
+  unsigned rich = 4;                 // a listed run is swept if 1/rich of its sampled slots are free
+  unsigned adoption_tries = 6;       // listed runs looked at before a fresh one is taken
+  unsigned scarce = 4;               // memory is short below 1/scarce free
+  unsigned lg_warps_per_shard = 11;  // a launch of fewer warps uses one shard of each class
+  unsigned looks = 16;               // at a shard that is being replaced, before others are tried
 };
 static_assert(tuning{}.lg_run_slots <= 18, "shard_word::max_slots");
 
-// log2 of the shards that this launch uses: as many as its warps can keep busy, so that a small launch holds little.
+[[nodiscard]] GPUHEAP_FN inline unsigned warps_of_launch() {
+  return simt::num_blocks() * ((simt::threads_per_block() + simt::warp_lanes - 1) / simt::warp_lanes);
+}
+// log2 of the shards that this launch uses of a class that all lanes ask for: as many as its warps can keep busy, so that a small launch
+// holds little.
 template <tuning Tuning>
 [[nodiscard]] GPUHEAP_FN inline unsigned lg_shards_used(unsigned lg_shards) {
-  unsigned const warps = simt::num_blocks() * ((simt::threads_per_block() + simt::warp_lanes - 1) / simt::warp_lanes);
-  unsigned const lg = simt::highest_bit((warps >> Tuning.lg_warps_per_shard) | 1);
+  unsigned lg = simt::highest_bit((warps_of_launch() >> Tuning.lg_warps_per_shard) | 1);
+  lg += lg / 2;
   return lg < lg_shards ? lg : lg_shards;
+}
+// The same for a class that `group` of the `here` lanes ask for: the more classes are in use at once, the fewer shards each needs.
+template <tuning Tuning>
+[[nodiscard]] GPUHEAP_FN inline unsigned lg_shards_used(unsigned lg_shards, unsigned here, unsigned group) {
+  unsigned const lg = lg_shards_used<Tuning>(lg_shards);
+  return lg > 2 && group * 3 <= here ? lg - 2 : lg;
 }
 // Spreads consecutive warps evenly.
 [[nodiscard]] GPUHEAP_FN inline unsigned warp_hash() { return simt::global_warp() * 0x9e3779b9u; }
+// The shard that a warp draws from, of 2^lg.
+[[nodiscard]] GPUHEAP_FN inline unsigned shard_of_warp(unsigned lg) { return (warp_hash() >> 27) >> (5 - lg); }
 
-// What a step of a replacement returns: a run as its shard word, or a claim; and whether a transit is open, in the lowest
-// bit: a run begins at an even slot.
+// Who asks for a run: class, shard, slots wanted now, lanes that asked at first, log2 of the shards in use for them.
+struct demand {
+  unsigned bits = 0;
+  [[nodiscard]] GPUHEAP_HD static constexpr demand of(unsigned c, unsigned k, unsigned wanted, unsigned lanes, unsigned lg) {
+    return {c | k << 6 | wanted << 10 | lanes << 16 | lg << 22};
+  }
+  // The same group's at another shard.
+  [[nodiscard]] GPUHEAP_HD constexpr demand at(unsigned c, unsigned k, unsigned wanted) const {
+    return {(bits & ~0xffffu) | c | k << 6 | wanted << 10};
+  }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned size_class() const { return bits & 63; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned shard() const { return bits >> 6 & 15; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned wanted() const { return bits >> 10 & 63; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned lanes() const { return bits >> 16 & 63; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned lg_shards() const { return bits >> 22 & 7; }
+};
+
+// What a step of a replacement returns: a run as its shard word, drawn at 0, with two flags in the lowest bits, which are 0 there.
 struct supplied {
-  static constexpr uint64_t open = 1;
+  static constexpr uint64_t open = 1;     // a transit is open
+  static constexpr uint64_t renewal = 2;  // the run is bound by the caller; its free groups are to be handed out anew
   uint64_t bits = 0;
 
   [[nodiscard]] GPUHEAP_HD static constexpr supplied of(uint64_t what, bool is_open) { return {what | (is_open ? open : 0)}; }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_open() const { return (bits & open) != 0; }
-  [[nodiscard]] GPUHEAP_HD constexpr shard_word run() const { return {bits & ~open}; }
+  [[nodiscard]] GPUHEAP_HD constexpr bool is_renewal() const { return (bits & renewal) != 0; }
+  [[nodiscard]] GPUHEAP_HD constexpr shard_word run() const { return {bits & ~(open | renewal)}; }
 };
 
-// The steps of replacing a run, each out of line and calling nothing out of line itself: so a kernel's registers are what malloc_slow()
-// keeps and what one step needs, not the sum of a chain.
 template <tuning Tuning>
 struct supply : runs {
-  // Binds a listed run with many free slots, for a sweep. Empty if there is none among a few. One thread.
-  GPUHEAP_COLD supplied adopt_rich(unsigned c, unsigned seed, bool is_open) {
+  // ---- reusing runs
+
+  // Whether a run with these counts has enough free groups to be handed out anew.
+  [[nodiscard]] GPUHEAP_FN bool mostly_free(run_header h, unsigned num_slots) {
+    unsigned const groups = slot_map::groups_for(slot_map::words_for(num_slots));
+    return groups > 1 && static_cast<int>(h.full_groups()) * 2 >= static_cast<int>(groups);
+  }
+
+  // Binds a listed run with many free slots, for a sweep or a renewal. Empty if there is none among a few. One thread.
+  GPUHEAP_COLD supplied adopt_rich(unsigned c, unsigned seed, bool scarce, bool is_open) {
     lazy_transit transit{moves(), is_open};
-    shard_word found{};
+    unsigned const launch = simt::launch_id();
+    uint64_t found = 0;
     unsigned tries = Tuning.adoption_tries;
     bitmap_tree const listed = at.list_tree(c);
     for_each_listed(listed, seed, transit, [&](unsigned page) {
@@ -61,131 +100,282 @@ struct supply : runs {
       if (h.serves(c) && !h.is_bound()) {
         if (tries == 0) return true;
         --tries;
+        if (!scarce && h.unbound_in(launch)) return false;
         unsigned sampled = 1;
         unsigned const free = at.slots_of(page).sample(num_slots, seed >> 8, sampled);
         if (free * Tuning.rich < sampled || free == 0) return false;
       }
       if (!adopt(listed, c, page, transit)) return false;
-      // Not `num_slots`: the run may be another than that of the first look.
-      found = shard_word::of_run(page, at.run_slots(run_header{at.header(page).load(simt::relaxed)}), true);
+      // Not `h`: the run may be another than that of the first look.
+      run_header const now{at.header(page).load(simt::relaxed)};
+      unsigned const has = at.run_slots(now);
+      found =
+          mostly_free(now, has) ? shard_word::of_run(page, has, false).bits | supplied::renewal : shard_word::of_run(page, has, true).bits;
       return true;
     });
-    return supplied::of(found.bits, transit.open);
+    return supplied::of(found, transit.open);
   }
 
-  // Where an adopted run has groups that are entirely free, their first stretch is handed out like fresh slots, which costs draws less than
-  // a sweep. Returns the run for shard k, or 0. One thread.
-  GPUHEAP_COLD uint64_t refresh(uint64_t adopted, unsigned c, unsigned k) {
-    shard_word const sweep{adopted};
-    unsigned const page = sweep.page();
-    auto const free = at.slots_of(page).take_stretch(sweep.num_slots());
-    if (free.first == free.end) return 0;
-    unsigned const groups = slot_map::groups_for(slot_map::words_for(free.end - free.first));
+  // Hands out anew what is free of a bound run: its first stretch of entirely free groups becomes the run of shard k. All lanes of `here`
+  // call with the same run, of which a group is free. Returns the run as a shard word, drawn at the stretch's first slot.
+  GPUHEAP_FN uint64_t renew(lane_mask here, shard_word run, unsigned c, unsigned k) {
+    warp_group const g{here};
+    unsigned const rank = g.rank(), lanes = g.size(), page = run.page(), num_slots = run.num_slots();
+    slot_map const map = at.slots_of(page);
+    unsigned const groups = slot_map::groups_for(slot_map::words_for(num_slots));
+    uint64_t full = 0;
+    // Ends: one pass per group; those beyond the 64th stay as they are.
+    GPUHEAP_NO_UNROLL
+    for (unsigned i = rank; i < groups && i < 64; i += lanes) full |= map.is_full(i) ? uint64_t{1} << i : 0;
+    full = structures::reduce_or(here, full);
+    unsigned const first = simt::lowest_bit(full), end = first + structures::run_length(full, first);
+    map.renew(num_slots, first, end, rank, lanes);
+    // relaxed: class and length of a bound run stay.
+    run_header const h{at.header(page).load(simt::relaxed)};
+    run_tag const tag = run_tag::of_slots(c, h.length(), k, true);
+    run_tag::word* const tags = at.unit_tags(page, h.of_segments());
+    // Ends: one pass per unit. relaxed: published with the run, or read as well as what was there before.
+    GPUHEAP_NO_UNROLL
+    for (unsigned i = rank; i < h.length(); i += lanes)
+      simt::global_ref<run_tag::word>{tags[i]}.store(tag.bits + i * run_tag::one_further, simt::relaxed);
+    // The barrier orders the other lanes' stores before the leader's publication.
+    simt::sync_warp(here);
     // relaxed: published with the run.
-    run_header const h{at.header(page).fetch_sub(groups * run_header::full_one, simt::relaxed)};
-    this->write_tags(page, h.of_segments(), run_tag::of_slots(c, h.length(), k, true), h.length());
-    return shard_word::of_run(page, free.end, false).bits + free.first;
+    if (g.leads()) at.header(page).fetch_sub((end - first) * run_header::full_one, simt::relaxed);
+    constexpr unsigned slots_per_group = slot_map::words_per_group * slot_map::slots_per_word;
+    unsigned const last = end * slots_per_group < num_slots ? end * slots_per_group : num_slots;
+    return shard_word::of_run(page, last, false).bits + first * slots_per_group;
   }
 
-  // Pages that so many slots of class c lie in.
-  [[nodiscard]] GPUHEAP_FN unsigned pages_used(unsigned c, unsigned slots) {
-    return static_cast<unsigned>((uint64_t{slots} * size_classes::slot_bytes(c) + at.page_bytes() - 1) >> at.page_shift);
-  }
+  // ---- fresh runs
 
-  // Pages that a fresh run for shard k of class c should have. `wanted` slots are wanted by the caller's group, `lanes` of which asked
-  // first; the shard had a run of `old_slots`. One thread.
-  [[nodiscard]] GPUHEAP_COLD unsigned pages_wanted(unsigned c, unsigned k, unsigned old_slots, unsigned wanted, unsigned lanes) {
-    // relaxed: what is asked for now, as far as it is known.
-    unsigned excess = shard_word{at.shard(c, k).load(simt::relaxed)}.next() - old_slots;
-    if (excess < wanted) excess = wanted;
-    unsigned const lg_used = lg_shards_used<Tuning>(at.lg_shards);
-    unsigned const warps = simt::num_blocks() * ((simt::threads_per_block() + simt::warp_lanes - 1) / simt::warp_lanes);
-    // Slots that a shard hands out if every warp asks once as this one does.
-    uint64_t const of_all = (uint64_t{lanes} * warps >> lg_used) + 1;
-    unsigned all = of_all < shard_word::max_slots ? static_cast<unsigned>(of_all) : shard_word::max_slots;
-    unsigned const ahead = lg_used == layout::max_lg_shards ? Tuning.ahead : 1;
-    if (all * ahead < shard_word::max_slots) all *= ahead;
-    unsigned slots = excess * Tuning.foresight < all ? excess * Tuning.foresight : all;
+  // Pages that so many bytes lie in.
+  [[nodiscard]] GPUHEAP_FN unsigned pages_for(uint64_t bytes) {
+    return static_cast<unsigned>((bytes + at.page_bytes() - 1) >> at.page_shift);
+  }
+  // A launch whose runs are whole segments, from all over the heap. Others take pages, from the lowest place on.
+  [[nodiscard]] GPUHEAP_FN bool is_large_launch() { return lg_shards_used<Tuning>(at.lg_shards) > 2; }
+
+  // Pages that a fresh run should have. `held` and `free` pages, as they were seen.
+  [[nodiscard]] GPUHEAP_FN unsigned pages_wanted(demand d, unsigned held, unsigned free) {
+    unsigned const c = d.size_class(), slot = size_classes::slot_bytes(c);
+    // What a shard hands out if every warp asks once as this one does.
+    uint64_t const all = (uint64_t{d.lanes()} * warps_of_launch() >> d.lg_shards()) * slot + slot;
+    unsigned pages = pages_for(d.lg_shards() == layout::max_lg_shards ? all * Tuning.ahead : all + all / 32);
     // A small launch's run lasts for several.
-    unsigned const some = all * 8 < 8192 ? all * 8 : 8192;
-    if (some > slots && pages_used(c, some) <= 4) slots = some;
-    if (excess > slots) slots = excess;
-    if (slots > 1u << Tuning.lg_run_slots) slots = 1u << Tuning.lg_run_slots;
-    unsigned pages = pages_used(c, slots);
-    unsigned const share = held_pages(c).load(simt::relaxed) / (Tuning.reserve << lg_used);
+    if (pages < 4) {
+      unsigned const several = pages_for(all * 8);
+      pages = several < 4 ? several : 4;
+    }
+    unsigned const share = held / (Tuning.reserve << d.lg_shards());
     if (share > pages) pages = share;
-    unsigned const guided = segments().free_hint() / Tuning.guide;
+    unsigned const guided = free / Tuning.guide;
     if (guided < pages) pages = guided;
-    unsigned const most = pages_used(c, 1u << Tuning.lg_run_slots);
+    unsigned const most = pages_for(uint64_t{slot} << Tuning.lg_run_slots);
     if (most < pages) pages = most;
     unsigned const longest = at.max_run_segments() << at.lg_pages;
     if (longest < pages) pages = longest;
-    unsigned const used = pages_used(c, at.run_slots(c, pages, false));
-    return used != 0 ? used : pages_used(c, 1);
+    unsigned const least = pages_for(slot);
+    return least < pages ? pages : least;
   }
 
-  // Claims about so many pages for shard k of class c: whole segments, pages of broken segments, a segment to break. Each returns a claim
-  // as {first page : 20, length : 7, of segments : 1, untidy : 1} from bit 1 on, or 0. One thread.
-  GPUHEAP_COLD supplied claim_segments(unsigned c, unsigned k, unsigned pages, bool is_open) {
+  // Claims about so many pages for a fresh run: whole segments, pages of broken segments, a segment to break. Each returns a claim
+  // as {first page : 20, length : 7, of segments : 1, untidy : 1} from bit 2 on, or 0. One thread.
+  GPUHEAP_COLD supplied claim_segments(demand d, unsigned pages, bool is_open) {
     lazy_transit transit{moves(), is_open};
-    segment_map::claim const got = segments().claim_segments(pages, spread(c, k), transit);
+    segment_map::claim const got = segments().claim_segments(pages, spread(d), transit);
     return pack(got, transit.open);
   }
-  GPUHEAP_COLD supplied claim_pages(unsigned c, unsigned k, unsigned pages, unsigned looks, bool is_open) {
+  GPUHEAP_COLD supplied claim_pages(demand d, unsigned pages, unsigned looks, bool is_open) {
     lazy_transit transit{moves(), is_open};
     unsigned const most = 1u << at.lg_pages;
     if (pages > most) pages = most;
-    segment_map::claim const got =
-        segments().claim_pages(pages, looks == few_looks ? pages : pages_used(c, 1), looks, spread(c, k), transit);
+    unsigned const least = looks == few_looks ? pages : pages_for(size_classes::slot_bytes(d.size_class()));
+    segment_map::claim const got = segments().claim_pages(pages, least, looks, spread(d), transit);
     return pack(got, transit.open);
   }
-  GPUHEAP_COLD supplied break_segment(unsigned c, unsigned k, unsigned pages, bool is_open) {
+  GPUHEAP_COLD supplied break_segment(demand d, unsigned pages, bool is_open) {
     lazy_transit transit{moves(), is_open};
     unsigned const most = 1u << at.lg_pages;
-    segment_map::claim const got = segments().break_segment(pages < most ? pages : most, spread(c, k), transit);
+    segment_map::claim const got = segments().break_segment(pages < most ? pages : most, spread(d), transit);
     return pack(got, transit.open);
   }
   static constexpr unsigned few_looks = 3;
   // A large launch begins everywhere, a small one at the lowest place.
-  [[nodiscard]] GPUHEAP_FN unsigned spread(unsigned c, unsigned k) {
-    return lg_shards_used<Tuning>(at.lg_shards) < 3 ? 0 : ((c << 4 | k) * 0x9e3779b9u >> 4) | 1;
-  }
+  [[nodiscard]] GPUHEAP_FN unsigned spread(demand d) { return is_large_launch() ? (d.bits & 0x3ff) * 0x9e3779b9u >> 4 | 1 : 0; }
+
   [[nodiscard]] GPUHEAP_FN supplied pack(segment_map::claim got, bool is_open) {
     if (got.first == segment_map::none) return supplied::of(0, is_open);
     unsigned const first = got.of_segments ? got.first << at.lg_pages : got.first;
-    return supplied::of(uint64_t{first} << 1 | uint64_t{got.length} << 21 | uint64_t{got.of_segments} << 28 | uint64_t{got.untidy} << 29,
+    return supplied::of(uint64_t{first} << 2 | uint64_t{got.length} << 22 | uint64_t{got.of_segments} << 29 | uint64_t{got.untidy} << 30,
                         is_open);
   }
-
   [[nodiscard]] GPUHEAP_FN segment_map::claim unpack(uint64_t claimed) {
-    bool const of_segments = (claimed >> 28 & 1) != 0;
-    unsigned const page = static_cast<unsigned>(claimed >> 1) & 0xfffff;
-    return {of_segments ? page >> at.lg_pages : page, static_cast<unsigned>(claimed >> 21) & 127, of_segments, (claimed >> 29 & 1) != 0};
+    bool const of_segments = (claimed >> 29 & 1) != 0;
+    unsigned const page = static_cast<unsigned>(claimed >> 2) & 0xfffff;
+    return {of_segments ? page >> at.lg_pages : page, static_cast<unsigned>(claimed >> 22) & 127, of_segments, (claimed >> 30 & 1) != 0};
   }
 
-  // Makes a run of class c for shard k of what was claimed. One thread, in a transit. Published by install(), settled by settle().
-  GPUHEAP_COLD uint64_t prepare(unsigned c, unsigned k, uint64_t claimed) {
-    segment_map::claim const got = unpack(claimed);
-    unsigned const page = static_cast<unsigned>(claimed >> 1) & 0xfffff;
-    unsigned length = got.length;
-    unsigned const num_slots = at.run_slots(c, length, got.of_segments);
-    if (!got.of_segments) length = pages_used(c, num_slots);
+  // Makes a run of what was claimed. One thread, in a transit. Published by install(), settled by settle().
+  GPUHEAP_FN shard_word prepare(demand d, unsigned page, unsigned length, bool of_segments) {
+    unsigned const c = d.size_class(), num_slots = at.run_slots(c, length, of_segments);
+    if (!of_segments) length = pages_for(uint64_t{num_slots} * size_classes::slot_bytes(c));
     // relaxed, all: published by the exchange of the shard word.
-    at.header(page).fetch_add(run_header::to_fresh_slots(c, length, got.of_segments), simt::relaxed);
+    at.header(page).fetch_add(run_header::to_fresh_slots(c, length, of_segments), simt::relaxed);
     at.slots_of(page).prepare(num_slots);
-    this->write_tags(page, got.of_segments, run_tag::of_slots(c, length, k, true), length);
-    return shard_word::of_run(page, num_slots, false).bits;
+    this->write_tags(page, of_segments, run_tag::of_slots(c, length, d.shard(), true), length);
+    return shard_word::of_run(page, num_slots, false);
   }
   // What can wait until the run is in use: counting, tidying, giving back what the run had no use for.
-  GPUHEAP_COLD void settle(unsigned c, uint64_t claimed) {
-    segment_map::claim const got = unpack(claimed);
+  GPUHEAP_FN void settle(demand d, segment_map::claim got) {
     segments().settle(got);
     unsigned length = got.length;
     if (!got.of_segments) {
-      length = pages_used(c, at.run_slots(c, length, false));
+      unsigned const c = d.size_class();
+      length = pages_for(uint64_t{at.run_slots(c, length, false)} * size_classes::slot_bytes(c));
       if (length < got.length) segments().release_pages(got.first + length, got.length - length, moves());
     }
-    held_pages(c).fetch_add(got.of_segments ? length << at.lg_pages : length, simt::relaxed);
+    held_pages(d.size_class()).fetch_add(got.of_segments ? length << at.lg_pages : length, simt::relaxed);
+  }
+
+  // Publishes a run in its shard, its first `wanted` slots drawn; an empty word if there is none or these are all.
+  GPUHEAP_FN void install(demand d, shard_word next) {
+    unsigned const c = d.size_class(), k = d.shard();
+    bool const used_up = next.next() + d.wanted() >= next.num_slots();
+    if (used_up && next.is_sweep()) moves().begin();  // ended by end_sweep()
+    // handed_over: publishes the run's header and tags to those who draw; acquires the draws.
+    at.shard(c, k).exchange(used_up ? 0 : next.bits + d.wanted(), simt::handed_over);
+    if (!used_up) bound_classes().add(c);
+  }
+  // What remains to be done once shard d.shard() has `next` in place of `old`.
+  GPUHEAP_FN void installed(demand d, shard_word old, shard_word next, bool is_open) {
+    if (old.has_run() && !old.is_sweep()) this->unbind(old.page(), run_header::bound, true);
+    if (next.has_run() && next.next() + d.wanted() >= next.num_slots() && !next.is_sweep())
+      this->unbind(next.page(), run_header::bound, true);
+    if (is_open) moves().end();
+  }
+
+  // Where large launches look for whole segments first. The shards of a class begin in different leaves, which is where claims meet; short
+  // runs keep to a quarter of the heap, so that long ones find whole leaves.
+  [[nodiscard]] GPUHEAP_FN static unsigned first_leaf(unsigned c, unsigned k, unsigned leaves) {
+    unsigned const i = ((c * 0x9e3779b9u >> 16) + (leaves < 16 ? k : k * (leaves >> 4))) % leaves;
+    unsigned const quarter = leaves >> 2;
+    return size_classes::slot_bytes(c) < 1024 ? i >> 2 : quarter + i - (i >> 2);
+  }
+
+  // The duty of the draw that found a shard idle or reached its end: puts the next run there, or none. One thread; waits for nobody. The
+  // next run comes with its first `wanted` slots drawn for the caller's group: whoever fetches a run has memory from it, however soon
+  // another class takes the rest back. Returns the run as drawn at 0, or a renewal that the warp does together: see renew_all().
+  //
+  // This is what a burst of requests waits for, on a processor that has none of its code at hand: little code, its loads in flight
+  // together, and all that is rare out of line.
+  GPUHEAP_COLD uint64_t fetch(demand d, shard_word old) {
+    unsigned const c = d.size_class(), k = d.shard();
+    bool const ends_run = old.has_run() && !old.is_sweep();
+    bitmap_tree const whole = at.whole_tree();
+    unsigned const leaves = whole.num_leaves;
+    bool const large_launch = is_large_launch();
+    unsigned leaf = large_launch ? first_leaf(c, k, leaves) : 0;
+    // relaxed, all: hints, or of a run that the caller has bound.
+    unsigned const held = held_pages(c).load(simt::relaxed), free = segments().free_hint(), looked = looked_in(c).load(simt::relaxed);
+    bool const listed = listed_classes().has(c);
+    uint64_t bits = whole.leaf(leaf).load(simt::relaxed);
+    run_header const ending{ends_run ? at.header(old.page()).load(simt::relaxed) : 0};
+
+    if (ends_run && mostly_free(ending, old.num_slots()))
+      return shard_word::of_run(old.page(), old.num_slots(), false).bits | supplied::renewal;
+    unsigned const pages = pages_wanted(d, held, free);
+    bool const scarce = free < (segments_there << at.lg_pages) / Tuning.scarce;
+    unsigned n = (pages + (pages >> 3)) >> at.lg_pages;
+    if (n > 64) n = 64;
+    if (n == 0 && large_launch) n = 1;
+    if (n == 0 || (listed && (scarce || looked != simt::launch_id()))) return fetch_slowly(d, old, pages, scarce);
+    // Ends: four leaves.
+    GPUHEAP_NO_UNROLL
+    for (unsigned tries = 0; tries < 4; ++tries) {
+      // Short runs from different places of a leaf, which they share.
+      uint64_t starts = structures::consecutive(bits, n);
+      uint64_t const above = starts & ~simt::low_bits((d.bits * 0x9e3779b9u) >> 26);
+      if (above != 0 && large_launch) starts = above;
+      if (starts != 0) {
+        unsigned const at_bit = simt::lowest_bit(starts);
+        uint64_t const mask = simt::low_bits(n) << at_bit;
+        // Also for the used-up run, which is in nobody's sight from the exchange until it is listed.
+        moves().begin();
+        bool emptied = false;
+        uint64_t const got = whole.take_untidily(leaf, mask, emptied);
+        if (got == mask) {
+          unsigned const segment = leaf * 64 + at_bit;
+          shard_word const next = prepare(d, segment << at.lg_pages, n, true);
+          install(d, next);
+          settle(d, {segment, n, true, emptied});
+          installed(d, old, next, true);
+          return next.bits;
+        }
+        if (emptied) whole.tidy(leaf);
+        if (got != 0) whole.set_mask(leaf, got);
+        moves().end();
+      }
+      leaf = leaf + 1 == leaves ? 0 : leaf + 1;
+      bits = whole.leaf(leaf).load(simt::relaxed);
+    }
+    return fetch_slowly(d, old, pages, scarce);
+  }
+
+  // The same where the first look did not do.
+  GPUHEAP_COLD uint64_t fetch_slowly(demand d, shard_word old, unsigned pages, bool scarce) {
+    unsigned const c = d.size_class();
+    // See fetch().
+    if (old.has_run()) moves().begin();
+    supplied got{old.has_run() ? supplied::open : 0};
+    if (listed_classes().has(c)) {
+      got = adopt_rich(c, (warp_hash() + d.shard()) >> 7, scarce, got.is_open());
+      // relaxed: a hint.
+      if (got.run().bits == 0) looked_in(c).store(simt::launch_id(), simt::relaxed);
+    }
+    if (got.is_renewal()) {
+      if (old.has_run() && !old.is_sweep()) this->unbind(old.page(), run_header::bound, true);
+      return got.bits;
+    }
+    shard_word next = got.run();
+    segment_map::claim claimed{};
+    if (!next.has_run()) {
+      got = claim_segments(d, pages, got.is_open());
+      if (got.run().bits == 0) got = claim_pages(d, pages, few_looks, got.is_open());
+      if (got.run().bits == 0) got = break_segment(d, pages, got.is_open());
+      if (got.run().bits == 0) got = claim_pages(d, pages, ~0u, got.is_open());
+      if (got.run().bits != 0) {
+        claimed = unpack(got.bits);
+        next = prepare(d, claimed.of_segments ? claimed.first << at.lg_pages : claimed.first, claimed.length, claimed.of_segments);
+      }
+    }
+    install(d, next);
+    if (claimed.first != segment_map::none) settle(d, claimed);
+    installed(d, old, next, got.is_open());
+    return next.bits;
+  }
+
+  // Renews the runs that lanes of `here` were offered, one after the other, all lanes together. All lanes of `here` call, each with its own
+  // heap's words. Returns what fetch() would have.
+  GPUHEAP_COLD uint64_t renew_all(lane_mask here, demand d, supplied offered) {
+    uint64_t result = offered.bits;
+    // Ends: one pass per lane.
+    GPUHEAP_NO_UNROLL
+    for (lane_mask rest = simt::ballot(here, offered.is_renewal()); rest != 0; rest &= rest - 1) {
+      unsigned const lane = simt::lowest_bit(rest);
+      // What that lane acquired with its run, all have.
+      simt::sync_warp(here);
+      auto* const theirs = reinterpret_cast<supply*>(simt::shuffle(here, reinterpret_cast<uint64_t>(this), lane));
+      demand const its{simt::shuffle(here, d.bits, lane)};
+      shard_word const run = supplied{simt::shuffle(here, offered.bits, lane)}.run();
+      uint64_t const renewed = theirs->renew(here, run, its.size_class(), its.shard());
+      if (simt::lane_id() != lane) continue;
+      shard_word const next{renewed};
+      install(d, next);
+      installed(d, {}, next, offered.is_open());
+      result = renewed;
+    }
+    return result;
   }
 };
 

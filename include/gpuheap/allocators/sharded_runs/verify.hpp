@@ -199,7 +199,7 @@ template <tuning Tuning>
     if (is_held && !holder[page].is_sweep()) handed_out -= holder[page].num_slots() - holder[page].next();
     if (is_held && holder[page].num_slots() > num_slots) fail(name(page) + " is shorter than its shard says");
     if (free_slots > handed_out) fail(name(page) + " has more freed slots than were handed out");
-    if (h.accounted() != (is_held && holder[page].is_sweep() ? holder[page].next() : 0))
+    if (h.is_bound() && h.accounted() != (is_held && holder[page].is_sweep() ? holder[page].next() : 0))
       fail(name(page) + " has a wrong account of its sweep");
     bool const listed = now.has(now.here(at.list_tree(c)), page) && (now.block.listed_word >> c & 1) != 0;
     if (!is_held && free_slots == num_slots) fail(name(page) + " is empty and was not released");

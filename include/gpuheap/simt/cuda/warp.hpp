@@ -38,6 +38,13 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
   return id;
 }
 
+// Tells this launch from the one before it, mostly; a hint for policies.
+[[nodiscard]] GPUHEAP_FN inline unsigned launch_id() {
+  uint64_t id;
+  asm("mov.u64 %0, %%gridid;" : "=l"(id));
+  return static_cast<unsigned>(id);
+}
+
 // A counter of the multiprocessor's cycles. Wraps.
 [[nodiscard]] GPUHEAP_FN inline uint64_t clock_cycles() {
   uint64_t t;

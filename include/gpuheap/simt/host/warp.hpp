@@ -51,6 +51,8 @@ template <class T>
 }
 // Multiprocessor the thread runs on now. The id may be any value: reduce it modulo an array's length.
 [[nodiscard]] inline unsigned sm_id() { return ::gpuheap::simulator::sm_id(); }
+// Tells this launch from the one before it, mostly; a hint for policies.
+[[nodiscard]] inline unsigned launch_id() { return ::gpuheap::simulator::launch_id(); }
 // Simulated cycles and nanoseconds: they advance with each scheduling point, and are the same in each replay.
 [[nodiscard]] inline uint64_t clock_cycles(detail::site where = detail::site::here()) { return ::gpuheap::simulator::clock_cycles(where); }
 [[nodiscard]] inline uint64_t clock_ns(detail::site where = detail::site::here()) { return ::gpuheap::simulator::clock_ns(where); }
