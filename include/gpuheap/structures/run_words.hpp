@@ -86,14 +86,15 @@ static_assert(run_header::fresh_slots(59, 64, true, 7).size_class() == 59 && run
 //   sweep                  the run's slots were handed out before: a draw is a place to look for freed ones. Without it, slots
 //   next..num_slots-1
 //                          are nobody's, and num_slots may be less than the run has
-// Draws past the end cannot overflow the field: a warp draws only after it saw room, so they are fewer than the threads that the device can
-// hold.
+// Draws past the end cannot overflow the field: who finds `is_far()` waits for the run to be replaced and draws nowhere meanwhile, so there
+// are fewer of them than `far` and the threads that the device can hold.
 struct shard_word {
   using word = simt::uint64_t;
   static constexpr unsigned page_at = 24, slots_at = 43;
   static constexpr word sweep = word{1} << 63;
   static constexpr unsigned max_pages = 1u << 19;
   static constexpr unsigned max_slots = 1u << 18;
+  static constexpr unsigned far = 1u << 23;
 
   word bits = 0;
 
@@ -108,9 +109,12 @@ struct shard_word {
   [[nodiscard]] GPUHEAP_HD constexpr bool keeps_back(unsigned p, unsigned slot) const {
     return !is_sweep() && page() == p && slot >= next() && slot < num_slots();
   }
+  [[nodiscard]] GPUHEAP_HD constexpr bool is_far() const { return next() >= far; }
   [[nodiscard]] GPUHEAP_HD constexpr bool has_run() const { return num_slots() != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr bool has_room() const { return next() < num_slots(); }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_idle() const { return num_slots() == 0 && next() == 0; }
+  // Whether the draw of n slots that returned this word got them all from a run that has more.
+  [[nodiscard]] GPUHEAP_HD constexpr bool serves(unsigned n) const { return !is_sweep() && next() + n < num_slots(); }
   // Whether the draw of n slots that returned this word must fetch the next run.
   [[nodiscard]] GPUHEAP_HD constexpr bool duty_of(unsigned n) const { return is_idle() || (has_room() && next() + n >= num_slots()); }
   // What has been asked for and is not there.

@@ -152,13 +152,14 @@ struct control : supply<Tuning> {
   GPUHEAP_COLD uint64_t search_on(unsigned c0, uint64_t state) {
     search const s{state};
     unsigned c = s.size_class(), k = s.shard(), tried = s.tried(), seen = s.moves();
-    // The own shard first, without a look at others': it is being replaced, most likely. Ends: after so many looks.
+    // The own shard is being replaced, most likely: any of its neighbours will do. Ends: after so many looks.
     GPUHEAP_NO_UNROLL
     for (unsigned looks = 0; looks < Tuning.looks; ++looks) {
-      shard_word const w{at.shard(c, k).load(simt::relaxed)};
-      if (w.has_room()) return search::of(seen, c, k, tried, search::draw).bits;
-      if (w.is_idle()) break;
-      simt::back_off{}.wait();
+      unsigned const other = (k ^ (looks & 3)) & (at.num_shards() - 1);
+      shard_word const w{at.shard(c, other).load(simt::relaxed)};
+      if (w.has_room()) return search::of(seen, c, other, tried, search::draw).bits;
+      if (w.is_far()) return search::of(seen, c, other, tried, search::wait).bits;
+      if (looks >= 4) simt::back_off{}.wait();
     }
     // Ends: `tried` goes up for a class, then the class does.
     GPUHEAP_NO_UNROLL
@@ -172,7 +173,7 @@ struct control : supply<Tuning> {
       // Ends: one pass per shard.
       GPUHEAP_NO_UNROLL
       for (unsigned i = 0; i < at.num_shards(); ++i) {
-        unsigned const other = (k + i) & (at.num_shards() - 1);
+        unsigned const other = k ^ i;
         // relaxed: the draw acquires; and see class_set::load.
         shard_word const w{at.shard(c, other).load(simt::relaxed)};
         if (w.has_room()) return search::of(seen, c, other, tried, search::draw).bits;
@@ -224,11 +225,10 @@ struct control : supply<Tuning> {
   // The warp goes through the loop together, and all groups act in the same instruction where they can: each pass first serves, then does
   // every duty that its draws brought, then takes ONE step per group. So no lane waits while another lane of its warp has a duty, and a
   // lane of the same warp that is elsewhere is not waited for.
-  GPUHEAP_COLD void* malloc_slow(lane_mask here, lane_mask group, demand d, uint64_t drawn_bits) {
+  GPUHEAP_COLD void* malloc_slow(lane_mask here, lane_mask group, demand d, uint64_t drawn_bits, void* result) {
     warp_group g{group};
     shard_word drawn{drawn_bits};
-    bool has_draw = true;
-    void* result = nullptr;
+    bool has_draw = group != 0;
     search s = search::at(d.size_class(), d.shard());
     // Ends: a pass serves a lane, or moves a group's search one stage on, or waits for a replacement by another thread (which waits for
     // nobody), or starts the search again because another thread moved something meanwhile. A move serves its thread (replace, harvest), or

@@ -3,8 +3,8 @@
 //   region: | control | shard words | tags | trees | pages | headers | group counts | slot words | (to a segment boundary) | segment 0 |
 //   ...
 //
-// The metadata is about 1 % of the region: a bit per 16 bytes and little else. A segment is a 4096th of the region, rounded to a power of
-// two, at least 16 KiB and at most 32 MiB; a page is a 64th of it, at least 4 KiB. In 8 GiB: 2 MiB and 32 KiB.
+// The metadata is about 1 % of the region: a bit per 16 bytes and little else. A segment is a 2048th of the region, rounded to a power of
+// two, at least 16 KiB and at most 32 MiB; a page is a 64th of it, at least 4 KiB. In 8 GiB: 4 MiB and 64 KiB.
 #pragma once
 
 #include <gpuheap/memory/region.hpp>
@@ -168,7 +168,7 @@ struct layout_plan {
 [[nodiscard]] inline layout_plan plan_layout(memory::region where, size_t control_bytes) {
   layout_plan plan;
   layout& s = plan.shape;
-  unsigned shift = simt::highest_bit(where.bytes / 4096 + 1);
+  unsigned shift = simt::highest_bit(where.bytes / 2048 + 1);
   if (shift < layout::min_segment_shift) shift = layout::min_segment_shift;
   if (shift > layout::max_segment_shift) shift = layout::max_segment_shift;
   s.lg_pages = shift - layout::min_page_shift < layout::max_lg_pages ? shift - layout::min_page_shift : layout::max_lg_pages;

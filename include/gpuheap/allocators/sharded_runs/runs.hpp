@@ -106,9 +106,14 @@ struct alignas(128) runs {
   GPUHEAP_FN void write_tags(unsigned page, bool of_segments, run_tag first, unsigned length) {
     run_tag::word* const tags = at.unit_tags(page, of_segments);
     run_tag::word tag = first.bits;
-    // Ends: one pass per unit.
+    unsigned i = 0;
+    // Ends: one pass per eight units, then one per unit.
     GPUHEAP_NO_UNROLL
-    for (unsigned i = 0; i < length; ++i, tag += run_tag::one_further) simt::global_ref<run_tag::word>{tags[i]}.store(tag, simt::relaxed);
+    for (; i + 8 <= length; i += 8) {
+      for (unsigned j = 0; j < 8; ++j, tag += run_tag::one_further) simt::global_ref<run_tag::word>{tags[i + j]}.store(tag, simt::relaxed);
+    }
+    GPUHEAP_NO_UNROLL
+    for (; i < length; ++i, tag += run_tag::one_further) simt::global_ref<run_tag::word>{tags[i]}.store(tag, simt::relaxed);
   }
   GPUHEAP_FN void give_memory_back(unsigned page, unsigned length, bool of_segments, unsigned c) {
     // relaxed: a hint.

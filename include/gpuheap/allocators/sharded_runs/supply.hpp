@@ -16,13 +16,14 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 struct tuning {
   unsigned lg_run_slots = 18;        // a run has at most 2^this slots
   unsigned guide = 32;               // a fresh run takes at most 1/guide of the free memory
-  unsigned ahead = 4;                // launches that use all shards get runs for this many of their kind
-  unsigned reserve = 8;              // a fresh run is at least 1/reserve of a shard's share of what the class holds
+  unsigned ahead = 4;                // where all lanes of a large launch ask for one class, runs last for this many of its kind
+  unsigned foresight = 64;           // what is wanted now is at least 1/foresight of what will be
+  unsigned reserve = 32;             // a fresh run is at least 1/reserve of a shard's share of what the class holds
   unsigned rich = 4;                 // a listed run is swept if 1/rich of its sampled slots are free
   unsigned adoption_tries = 6;       // listed runs looked at before a fresh one is taken
   unsigned scarce = 4;               // memory is short below 1/scarce free
   unsigned lg_warps_per_shard = 11;  // a launch of fewer warps uses one shard of each class
-  unsigned looks = 16;               // at a shard that is being replaced, before others are tried
+  unsigned looks = 8;                // at nearby shards while one is being replaced, before all are looked at
 };
 static_assert(tuning{}.lg_run_slots <= 18, "shard_word::max_slots");
 
@@ -37,16 +38,37 @@ template <tuning Tuning>
   lg += lg / 2;
   return lg < lg_shards ? lg : lg_shards;
 }
-// The same for a class that `group` of the `here` lanes ask for: the more classes are in use at once, the fewer shards each needs.
+// The same for a class that `group` of the `here` lanes ask for: the more classes are in use at once, the fewer shards each needs, and a
+// lane alone may be one of many that ask for different ones.
 template <tuning Tuning>
 [[nodiscard]] GPUHEAP_FN inline unsigned lg_shards_used(unsigned lg_shards, unsigned here, unsigned group) {
   unsigned const lg = lg_shards_used<Tuning>(lg_shards);
-  return lg > 2 && group * 3 <= here ? lg - 2 : lg;
+  if (lg <= 2) return lg;
+  return group * 3 <= here ? lg - 2 : here == 1 ? lg - 1 : lg;
 }
 // Spreads consecutive warps evenly.
 [[nodiscard]] GPUHEAP_FN inline unsigned warp_hash() { return simt::global_warp() * 0x9e3779b9u; }
 // The shard that a warp draws from, of 2^lg.
 [[nodiscard]] GPUHEAP_FN inline unsigned shard_of_warp(unsigned lg) { return (warp_hash() >> 27) >> (5 - lg); }
+
+// The leaf of the tree of whole segments that large launches look at first for shard k of class c. The shards of a class begin in different
+// leaves, which is where claims meet; short runs keep to a quarter of the heap, so that long ones find whole leaves.
+[[nodiscard]] GPUHEAP_HD constexpr unsigned first_leaf(unsigned c, unsigned k, unsigned leaves) {
+  unsigned const i = ((c * 0x9e3779b9u >> 16) + (leaves < 16 ? k : k * (leaves >> 4))) % leaves;
+  return size_classes::slot_bytes(c) < 1024 ? i / 4 : leaves / 4 + i - (i + 3) / 4;
+}
+namespace detail {
+[[nodiscard]] GPUHEAP_HD constexpr bool first_leaves_exist() {
+  // Ends: every leaf count up to 200, and a large one, with every class.
+  for (unsigned leaves = 1; leaves <= 4096; leaves = leaves == 200 ? 4096 : leaves + 1) {
+    for (unsigned c = 0; c < size_classes::count; c += 7) {
+      if (first_leaf(c, c % 16, leaves) >= leaves || first_leaf(c, 15, leaves) >= leaves) return false;
+    }
+  }
+  return true;
+}
+}  // namespace detail
+static_assert(detail::first_leaves_exist());
 
 // Who asks for a run: class, shard, slots wanted now, lanes that asked at first, log2 of the shards in use for them.
 struct demand {
@@ -156,12 +178,15 @@ struct supply : runs {
   // A launch whose runs are whole segments, from all over the heap. Others take pages, from the lowest place on.
   [[nodiscard]] GPUHEAP_FN bool is_large_launch() { return lg_shards_used<Tuning>(at.lg_shards) > 2; }
 
-  // Pages that a fresh run should have. `held` and `free` pages, as they were seen.
-  [[nodiscard]] GPUHEAP_FN unsigned pages_wanted(demand d, unsigned held, unsigned free) {
+  // Pages that a fresh run should have. `asked` slots are wanted now; `held` and `free` pages, as they were seen.
+  [[nodiscard]] GPUHEAP_FN unsigned pages_wanted(demand d, unsigned asked, unsigned held, unsigned free) {
     unsigned const c = d.size_class(), slot = size_classes::slot_bytes(c);
-    // What a shard hands out if every warp asks once as this one does.
-    uint64_t const all = (uint64_t{d.lanes()} * warps_of_launch() >> d.lg_shards()) * slot + slot;
-    unsigned pages = pages_for(d.lg_shards() == layout::max_lg_shards ? all * Tuning.ahead : all + all / 32);
+    // What a shard hands out if every warp asks once as this one does; but at most `foresight` times what is wanted at this moment.
+    unsigned slots = static_cast<unsigned>(uint64_t{d.lanes()} * warps_of_launch() >> d.lg_shards()) + 1;
+    if (d.lg_shards() == at.lg_shards) slots *= Tuning.ahead;
+    if (asked * Tuning.foresight < slots && is_large_launch()) slots = asked * Tuning.foresight;
+    uint64_t const all = uint64_t{slots} * slot;
+    unsigned pages = pages_for(all + all / 32);
     // A small launch's run lasts for several.
     if (pages < 4) {
       unsigned const several = pages_for(all * 8);
@@ -173,7 +198,8 @@ struct supply : runs {
     if (guided < pages) pages = guided;
     unsigned const most = pages_for(uint64_t{slot} << Tuning.lg_run_slots);
     if (most < pages) pages = most;
-    unsigned const longest = at.max_run_segments() << at.lg_pages;
+    // Claims round up by an eighth.
+    unsigned const longest = (at.max_run_segments() << at.lg_pages) * 8 / 9;
     if (longest < pages) pages = longest;
     unsigned const least = pages_for(slot);
     return least < pages ? pages : least;
@@ -255,14 +281,6 @@ struct supply : runs {
     if (is_open) moves().end();
   }
 
-  // Where large launches look for whole segments first. The shards of a class begin in different leaves, which is where claims meet; short
-  // runs keep to a quarter of the heap, so that long ones find whole leaves.
-  [[nodiscard]] GPUHEAP_FN static unsigned first_leaf(unsigned c, unsigned k, unsigned leaves) {
-    unsigned const i = ((c * 0x9e3779b9u >> 16) + (leaves < 16 ? k : k * (leaves >> 4))) % leaves;
-    unsigned const quarter = leaves >> 2;
-    return size_classes::slot_bytes(c) < 1024 ? i >> 2 : quarter + i - (i >> 2);
-  }
-
   // The duty of the draw that found a shard idle or reached its end: puts the next run there, or none. One thread; waits for nobody. The
   // next run comes with its first `wanted` slots drawn for the caller's group: whoever fetches a run has memory from it, however soon
   // another class takes the rest back. Returns the run as drawn at 0, or a renewal that the warp does together: see renew_all().
@@ -273,21 +291,26 @@ struct supply : runs {
     unsigned const c = d.size_class(), k = d.shard();
     bool const ends_run = old.has_run() && !old.is_sweep();
     bitmap_tree const whole = at.whole_tree();
-    unsigned const leaves = whole.num_leaves;
+    unsigned const leaves = bitmap_tree::leaves_for(segments_there);
     bool const large_launch = is_large_launch();
     unsigned leaf = large_launch ? first_leaf(c, k, leaves) : 0;
     // relaxed, all: hints, or of a run that the caller has bound.
     unsigned const held = held_pages(c).load(simt::relaxed), free = segments().free_hint(), looked = looked_in(c).load(simt::relaxed);
     bool const listed = listed_classes().has(c);
+    shard_word const now{at.shard(c, k).load(simt::relaxed)};
     uint64_t bits = whole.leaf(leaf).load(simt::relaxed);
     run_header const ending{ends_run ? at.header(old.page()).load(simt::relaxed) : 0};
 
-    if (ends_run && mostly_free(ending, old.num_slots()))
-      return shard_word::of_run(old.page(), old.num_slots(), false).bits | supplied::renewal;
-    unsigned const pages = pages_wanted(d, held, free);
+    if (ends_run) {
+      // All of the run, though the shard may have had a part of it.
+      unsigned const num_slots = at.run_slots(ending);
+      if (mostly_free(ending, num_slots)) return shard_word::of_run(old.page(), num_slots, false).bits | supplied::renewal;
+    }
+    unsigned const asked = now.next() - old.num_slots() > d.wanted() ? now.next() - old.num_slots() : d.wanted();
+    unsigned const pages = pages_wanted(d, asked, held, free);
     bool const scarce = free < (segments_there << at.lg_pages) / Tuning.scarce;
     unsigned n = (pages + (pages >> 3)) >> at.lg_pages;
-    if (n > 64) n = 64;
+    if (n > at.max_run_segments()) n = at.max_run_segments();
     if (n == 0 && large_launch) n = 1;
     if (n == 0 || (listed && (scarce || looked != simt::launch_id()))) return fetch_slowly(d, old, pages, scarce);
     // Ends: four leaves.

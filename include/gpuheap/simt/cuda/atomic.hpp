@@ -121,7 +121,7 @@ class back_off {
 #if defined(__CUDA_ARCH__)
     __nanosleep(ns_);
 #endif
-    ns_ = ns_ < 1024 ? ns_ * 2 : ns_;
+    ns_ = ns_ < 256 ? ns_ * 2 : ns_;
   }
 
  private:
