@@ -114,6 +114,20 @@ TEST(RunHeader, CountsDoNotReachIntoEachOther) {
   }
 }
 
+TEST(RunHeader, AnUnboundOneTellsTheLaunchThatUnboundIt) {
+  constexpr unsigned launches = 1u << 20;
+  run_header const bound{run_header::fresh_slots(42, 3, true, 12345).bits + 7 * run_header::full_one};
+  for (unsigned launch : {0u, 1u, launches - 1, launches + 5, ~0u}) {
+    run_header const h{bound.bits - run_header::bound + run_header::unbound_by(launch)};
+    EXPECT_FALSE(h.is_bound());
+    EXPECT_TRUE(h.unbound_in(launch));
+    EXPECT_TRUE(h.unbound_in(launch + launches)) << "as far as the field tells";
+    EXPECT_FALSE(h.unbound_in(launch + 1));
+    EXPECT_EQ(h.full_groups(), 7u);
+    EXPECT_EQ(h.bound_again().bits, bound.bits) << "bound again, nothing is accounted";
+  }
+}
+
 // ---- shard_word
 
 TEST(ShardWord, ARunKeepsItsPageSlotsAndKind) {

@@ -20,6 +20,18 @@ using gpuheap::structures::slot_map;
 
 inline constexpr unsigned run_class = 7;
 
+struct group_range {
+  unsigned first = 0, end = 0;
+
+  [[nodiscard]] GPUHEAP_HD bool empty() const { return first == end; }
+  // Words of the groups that a run of so many slots has.
+  [[nodiscard]] GPUHEAP_HD unsigned first_word() const { return first * slot_map::words_per_group; }
+  [[nodiscard]] GPUHEAP_HD unsigned end_word(unsigned num_slots) const {
+    unsigned const end_of_groups = end * slot_map::words_per_group, end_of_run = slot_map::words_for(num_slots);
+    return end_of_groups < end_of_run ? end_of_groups : end_of_run;
+  }
+};
+
 // A run: its map and its header, whose length counts units of so many slots. Each function does to them what its namesake of the allocator
 // does.
 template <class Map>
@@ -49,10 +61,17 @@ struct one_run {
     if (map.take(w, num_slots, wanted, got).group_crossed) header().fetch_sub(run_header::full_one, simt::acq_rel);
     return got;
   }
-  GPUHEAP_FN slot_map::stretch take_stretch() const {
-    auto const got = map.take_stretch(num_slots);
-    if (got.first != got.end) header().fetch_sub(groups_of(got.end - got.first) * run_header::full_one, simt::relaxed);
-    return got;
+  // Takes the first groups in a row that are entirely free, as if they had never been handed out. Empty if there are none.
+  GPUHEAP_FN group_range renew() const {
+    unsigned const num_groups = groups_of(num_slots);
+    unsigned from = 0;
+    while (from < num_groups && !map.is_full(from)) ++from;
+    unsigned to = from;
+    while (to < num_groups && map.is_full(to)) ++to;
+    if (from == to) return {};
+    map.renew(num_slots, from, to, 0, 1);
+    header().fetch_sub((to - from) * run_header::full_one, simt::relaxed);
+    return {from, to};
   }
   // To so many units, if the slots from `drawn` on were never handed out.
   GPUHEAP_FN void shorten(unsigned length, unsigned drawn) const {
@@ -61,12 +80,15 @@ struct one_run {
     unsigned const crossed = map.shorten(num_slots, to, drawn);
     if (crossed != 0) header().fetch_add(crossed * run_header::full_one, simt::acq_rel);
   }
-  GPUHEAP_FN bool unbind() const { return end_if_empty({header().fetch_sub(run_header::bound, simt::acq_rel) - run_header::bound}); }
+  GPUHEAP_FN bool unbind() const {
+    run_header::word const add = run_header::unbound_by(simt::launch_id()) - run_header::bound;
+    return end_if_empty({header().fetch_add(add, simt::acq_rel) + add});
+  }
 
   GPUHEAP_FN bool adopt() const {
     run_header::word seen = header().load(simt::acquire);
     while (run_header{seen}.serves(run_class) && !run_header{seen}.is_bound()) {
-      if (header().compare_exchange(seen, seen | run_header::bound, simt::acq_rel, simt::acquire)) return true;
+      if (header().compare_exchange(seen, run_header{seen}.bound_again().bits, simt::acq_rel, simt::acquire)) return true;
     }
     return false;
   }
@@ -290,14 +312,12 @@ struct free_everything {
     unsigned const w = random.below(slot_map::words_for(run.num_slots));
     slot_map::word const got = run.take(w, 1 + random.below(32));
     ends.cells.claim_bits(w * slot_map::slots_per_word, got, i);
-    slot_map::stretch fresh{};
-    if (random.below(2) == 0) fresh = run.take_stretch();
-    if (fresh.first == fresh.end) fresh = {};
-    unsigned const first = fresh.first / slot_map::slots_per_word, end = slot_map::words_for(fresh.end);
-    for (unsigned v = first; v < end; ++v) ends.cells.claim_bits(v * slot_map::slots_per_word, slot_map::slots_in(v, fresh.end), i);
+    group_range const fresh = random.below(2) == 0 ? run.renew() : group_range{};
+    unsigned const first = fresh.first_word(), end = fresh.end_word(run.num_slots);
+    for (unsigned v = first; v < end; ++v) ends.cells.claim_bits(v * slot_map::slots_per_word, slot_map::slots_in(v, run.num_slots), i);
     if (run.unbind()) ends.take_over(run.num_slots, i);
     free(w, got, i);
-    for (unsigned v = first; v < end; ++v) free(v, slot_map::slots_in(v, fresh.end), i);
+    for (unsigned v = first; v < end; ++v) free(v, slot_map::slots_in(v, run.num_slots), i);
   }
 };
 
@@ -358,8 +378,7 @@ struct take_before_the_count {
     if (i == 1) {
       run.give(0, slot_map::all_slots);
     } else if (run.take(0, 1) != 0) {
-      auto const got = run.take_stretch();
-      if (got.first != got.end) count(misled);
+      if (!run.renew().empty()) count(misled);
     }
   }
 };

@@ -1,9 +1,8 @@
 // The slot map, one call at a time: sizes, what each call returns and counts against brute force, samples, marks, shorter runs,
-// stretches that are free.
+// groups handed out anew.
 #include "slot_map_checks.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace structures_test {
 
@@ -61,16 +60,18 @@ struct shorten_map {
 
   GPUHEAP_FN void operator()(unsigned) const { *crossed = map.shorten(from, to, drawn); }
 };
-struct take_a_stretch {
+struct find_full_groups {
   slot_map map;
-  unsigned num_slots;
-  unsigned* out;
+  unsigned* full;
 
-  GPUHEAP_FN void operator()(unsigned) const {
-    auto const got = map.take_stretch(num_slots);
-    out[0] = got.first;
-    out[1] = got.end;
-  }
+  GPUHEAP_FN void operator()(unsigned g) const { full[g] = map.is_full(g); }
+};
+struct renew_groups {
+  slot_map map;
+  unsigned num_slots, lanes;
+  group_range groups;
+
+  GPUHEAP_FN void operator()(unsigned i) const { map.renew(num_slots, groups.first, groups.end, i, lanes); }
 };
 
 namespace {
@@ -400,71 +401,49 @@ TEST(Shorten, LeavesAMapOfAnyNewLength) {
   }
 }
 
-// ---- stretches of groups
+// ---- groups handed out anew
 
-struct stretch_taker {
-  run_memory<>& run;
+std::vector<unsigned> full_ones(run_memory<> const& run) {
+  test::device_array<unsigned> full((run.num_slots() + 4031) / 4032);
+  gpuheap::launch(static_cast<unsigned>(full.size()), find_full_groups{run.map(), full.data()});
+  return full.read();
+}
 
-  // Frees all slots of the groups that are marked, and some of the others.
-  void fill(std::vector<bool> const& groups) const {
-    std::vector<map_order> orders;
-    for (unsigned w = 0; w < slot_map::words_for(run.num_slots()); ++w) {
-      if (groups[w / 64] || w % 64 != 7) orders.push_back(give_whole(run, w));
-    }
-    call(run, orders);
-  }
-  [[nodiscard]] std::pair<unsigned, unsigned> take() const {
-    test::device_array<unsigned> out(2);
-    gpuheap::launch(1, take_a_stretch{run.map(), run.num_slots(), out.data()});
-    return {out.read()[0], out.read()[1]};
-  }
-};
-
-TEST(TakeStretch, TakesTheFirstGroupsThatAreFreeAsIfNeverHandedOut) {
+TEST(Renew, MakesTheGroupsAsIfTheyHadNeverBeenHandedOut) {
   test::rng random{8};
   for (unsigned num_slots : {1u, 64u, 4032u, 4033u, 5 * 4032u, 9 * 4032u + 500}) {
     unsigned const num_groups = (num_slots + 4031) / 4032;
-    for (unsigned i = 0; i < 40; ++i) {
-      std::vector<bool> groups(num_groups);
-      for (unsigned g = 0; g < num_groups; ++g) groups[g] = random.below(3) != 0;
-      if (i == 0) groups.assign(num_groups, false);
-      if (i == 1) groups.assign(num_groups, true);
-      if (i == 2) groups.assign(num_groups, false), groups.back() = true;
+    auto const fresh = run_memory<>(num_slots).words();
+    for (unsigned i = 0; i < 30; ++i) {
+      // The beginning, the middle, the end of the run, or all of it; the other groups miss a word.
+      unsigned const first = i % 4 == 0 ? 0 : random.below(num_groups);
+      group_range const renewed{first, i % 4 == 1 ? num_groups : first + 1 + random.below(num_groups - first)};
+      unsigned const from = renewed.first_word(), to = renewed.end_word(num_slots);
       run_memory<> run(num_slots, 1, true, 2);
-      stretch_taker const taker{run};
-      taker.fill(groups);
-      for (unsigned g = 0; g < num_groups; ++g) groups[g] = run.groups()[g * 2] == 64;
-      auto expected = run.words();
-      for (unsigned from = 0;;) {
-        while (from < num_groups && !groups[from]) ++from;
-        unsigned to = from;
-        while (to < num_groups && groups[to]) ++to;
-        unsigned const first = std::min(from * 4032, num_slots), end = std::min(to * 4032, num_slots);
-        auto const got = taker.take();
-        ASSERT_EQ(got.second - got.first, end - first) << num_slots;
-        if (from == to) break;
-        ASSERT_EQ(got.first, first) << num_slots;
-        auto const fresh = run_memory<>(num_slots).words();
-        for (unsigned w = from * 64; w < std::min<std::size_t>(to * 64, expected.size()); ++w) expected[w] = fresh[w];
-        ASSERT_EQ(run.words(), expected) << num_slots;
-        ASSERT_EQ(run.problem(false), "");
-        from = to;
+      std::vector<map_order> orders;
+      for (unsigned w = 0; w < fresh.size(); ++w) {
+        if ((w >= from && w < to) || w % 64 != 0) orders.push_back(give_whole(run, w));
+        if (w % 5 == 0) orders.push_back({map_call::mark, w, 0, 0});
       }
+      call(run, orders);
+      auto const full = full_ones(run);
+      for (unsigned g = 0; g < num_groups; ++g) ASSERT_EQ(full[g] != 0, g >= renewed.first && g < renewed.end) << num_slots;
+
+      auto expected = run.words();
+      for (unsigned w = from; w < to; ++w) expected[w] = fresh[w];
+      unsigned const lanes = i % 3 == 0 ? 1 : i % 3 == 1 ? 7 : 32;
+      gpuheap::launch(lanes, renew_groups{run.map(), num_slots, lanes, renewed});
+      ASSERT_EQ(run.words(), expected) << num_slots;
+      ASSERT_EQ(run.problem(false), "") << num_slots;
+      ASSERT_EQ(full_groups(run), 0u);
     }
   }
 }
 
-TEST(TakeStretch, AGroupWhoseCountIsBelowZeroIsNotFull) {
-  run_memory<> run(3 * 4032);
-  stretch_taker const taker{run};
-  taker.fill({false, false, true});
-  auto counts = run.groups();
-  counts[0] = ~0u;
-  counts[1] = ~0u - 63;
-  run.write_groups(counts);
-  EXPECT_EQ(taker.take(), std::pair(8064u, 12096u));
-  EXPECT_EQ(taker.take(), std::pair(12096u, 12096u)) << "none left";
-  EXPECT_EQ(run.groups()[0], ~0u);
+TEST(Renew, AGroupWhoseCountIsBelowZeroIsNotFull) {
+  run_memory<> run(4 * 4032);
+  run.write_groups({~0u, ~0u - 63, 64, 65});
+  EXPECT_EQ(full_ones(run), (std::vector<unsigned>{0, 0, 1, 1})) << "an addition may land before a subtraction";
 }
 
 }  // namespace
