@@ -131,8 +131,9 @@ struct told_moves {
   transit_count claims, rejoins;
 };
 
-// Kernel: on a map with 8 free units, threads 0..6 claim one each, again and again, and hold one at most. The others claim several and give
-// them back within one transit. Units are segments, or pages of a few segments which are broken up and become whole all the time.
+// Kernel: on a map with `num_free` free units, as many threads but one claim one each, again and again, and hold one at most. The others
+// claim several and give them back within one transit. Units are segments, or pages of a few segments which are broken up and become whole
+// all the time.
 struct claim_beside_grabbers {
   segment_map map;
   transit_count moves;
@@ -140,9 +141,8 @@ struct claim_beside_grabbers {
   owned_cells cells;  // by page
   unsigned rounds;
   bool of_pages;
+  unsigned num_free;
   unsigned* refused;
-
-  static constexpr unsigned num_free = 8;
 
   GPUHEAP_FN void operator()(unsigned i) const {
     test::rng random{i};
@@ -186,13 +186,13 @@ struct claim_beside_grabbers {
     told.claims.end();
   }
   [[nodiscard]] GPUHEAP_FN segment_map::claim claim_a_segment() const { return claim_of(map.claim_span(1, 1, 0, moves), 1); }
-  // Up to n pages, first of whole segments or first of broken ones.
+  // Up to n pages, of whole segments or of broken ones: each looked for once, so that what changes between the two can be missed.
   [[nodiscard]] GPUHEAP_FN segment_map::claim claim_a_page(unsigned n, bool whole_first) const {
     lazy_transit transit{told.claims};
     segment_map::claim got{};
     if (whole_first) got = map.break_segment(n, 0, transit);
     if (got.first == segment_map::none) got = map.claim_pages(n, 1, ~0u, 0, transit);
-    if (got.first == segment_map::none) got = map.break_segment(n, 0, transit);
+    if (got.first == segment_map::none && !whole_first) got = map.break_segment(n, 0, transit);
     if (got.first != segment_map::none) map.settle(got);
     transit.end();
     return got;
@@ -210,12 +210,13 @@ struct claim_beside_grabbers {
 
 enum class untold { nothing, claims, rejoins };
 
-inline std::string refusals_are_right(unsigned threads, unsigned rounds, bool of_pages, untold what = untold::nothing) {
+inline std::string refusals_are_right(unsigned threads, unsigned rounds, bool of_pages, untold what = untold::nothing,
+                                      unsigned num_free = 8) {
   unsigned const lg_pages = of_pages ? 2 : 1, num_segments = 100;
   std::vector<bool> free(std::size_t{num_segments} << lg_pages);
-  // The last pages of a leaf's segments and the first ones of the next.
+  // They begin in the last segments of a leaf.
   unsigned const first = of_pages ? 63u << lg_pages : 60u << lg_pages;
-  unsigned const n = of_pages ? claim_beside_grabbers::num_free : claim_beside_grabbers::num_free << lg_pages;
+  unsigned const n = of_pages ? num_free : num_free << lg_pages;
   for (unsigned k = 0; k < n; ++k) free[first + k] = true;
   map_memory map(free, lg_pages);
   cell_memory cells(static_cast<unsigned>(free.size()));
@@ -223,7 +224,7 @@ inline std::string refusals_are_right(unsigned threads, unsigned rounds, bool of
   test::device_array<transit_count::word> nowhere(1);
   transit_count const elsewhere{nowhere.data()};
   told_moves const told{what == untold::claims ? elsewhere : map.moves(), what == untold::rejoins ? elsewhere : map.moves()};
-  gpuheap::launch(threads, claim_beside_grabbers{map.view(), map.moves(), told, cells.view(), rounds, of_pages, refused.data()},
+  gpuheap::launch(threads, claim_beside_grabbers{map.view(), map.moves(), told, cells.view(), rounds, of_pages, num_free, refused.data()},
                   {.block_threads = 64});
   std::string problems = map.problem() + cells.problem();
   require(problems, refused.first() == 0, "a thread was certain that nothing is free, and something was all the time");

@@ -193,6 +193,8 @@ TEST(SegmentMapContention, NobodyIsRefusedWhileASegmentIsFree) {
 TEST(SegmentMapContention, NobodyIsRefusedWhileAPageIsFree) {
   EXPECT_EQ(refusals_are_right(many_threads / 4, 20, true), "");
   expect_passes(3000, [] { return refusals_are_right(12, 8, true); });
+  expect_passes(5000, [] { return refusals_are_right(2, 12, true, untold::nothing, 4); });
+  expect_passes(3000, [] { return refusals_are_right(4, 12, true, untold::nothing, 4); });
 }
 
 }  // namespace

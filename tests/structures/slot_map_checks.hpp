@@ -332,26 +332,27 @@ std::string the_last_free_ends_the_run(unsigned threads, unsigned num_slots, uns
 
 // ---- a run is shortened while others free its slots
 
-// Kernel: thread 0 has handed out slots 0..drawn-1 and shortens the run. All free their pieces of those.
+// Kernel: thread 0 shortens the run, of which slots 0..drawn-1 were handed out. The others free their pieces of those.
 template <class Map>
 struct shorten_beside_frees {
   ended_runs<Map> ends;
-  unsigned length, drawn;  // units that are kept
+  unsigned length;  // units that are kept
+  unsigned drawn;
   unsigned threads;
 
   GPUHEAP_FN void operator()(unsigned i) const {
     unsigned const to = length * ends.run.unit_slots;
-    for (unsigned p = i; p < num_pieces(drawn); p += threads) {
-      ends.cells.claim_bits(p / 2 * slot_map::slots_per_word, piece(p, drawn), i);
-    }
     if (i == 0) {
       ends.run.shorten(length, drawn);
       if (ends.run.unbind()) ends.take_over(to, i);
+      return;
     }
-    for (unsigned p = i; p < num_pieces(drawn); p += threads) {
-      if (piece(p, drawn) == 0) continue;
-      ends.cells.release_bits(p / 2 * slot_map::slots_per_word, piece(p, drawn), i);
-      if (ends.run.give(p / 2, piece(p, drawn))) ends.take_over(to, i);
+    for (unsigned p = i - 1; p < num_pieces(drawn); p += threads - 1) {
+      slot_map::word const mine = piece(p, drawn);
+      if (mine == 0) continue;
+      ends.cells.claim_bits(p / 2 * slot_map::slots_per_word, mine, i);
+      ends.cells.release_bits(p / 2 * slot_map::slots_per_word, mine, i);
+      if (ends.run.give(p / 2, mine)) ends.take_over(to, i);
     }
   }
 };
@@ -377,8 +378,12 @@ struct take_before_the_count {
   GPUHEAP_FN void operator()(unsigned i) const {
     if (i == 1) {
       run.give(0, slot_map::all_slots);
-    } else if (run.take(0, 1) != 0) {
+      return;
+    }
+    for (unsigned tries = 0; tries < 20; ++tries) {
+      if (run.take(0, 1) == 0) continue;
       if (!run.renew().empty()) count(misled);
+      return;
     }
   }
 };
