@@ -46,7 +46,7 @@ class happens_before {
   // Forgets everything: a new launch.
   void reset(std::size_t num_slots);
   [[nodiscard]] std::size_t num_slots() const { return views_.size(); }
-  // A new lane takes the slot. All that it knows is the launch.
+  // A new lane takes the slot. It knows the launch and what the last lane of the slot knew.
   [[nodiscard]] thread_view* start(std::uint32_t slot);
 
   // A load with order `o` has read a store that carries `r`.

@@ -59,6 +59,21 @@ TEST(DataRace, TwoPlainWrites) {
     run(2, [&](unsigned i) { simt::plain_write(x, i); });
   });
 }
+// What the simulator does not show: one block is resident at a time, and the second thread takes the place of the first.
+TEST(DataRace, NoneWithAThreadWhosePlaceIsTaken) {
+  simulator::settings one_at_once;
+  one_at_once.num_sms = 1;
+  one_at_once.blocks_per_sm = 1;
+  simulator::exploration const e = simulator::explore(
+      20,
+      [] {
+        unsigned x = 0;
+        run(
+            2, [&](unsigned i) { simt::plain_write(x, i); }, 1);
+      },
+      one_at_once);
+  EXPECT_FALSE(e.failed) << e.what;
+}
 TEST(DataRace, TwoPlainReadsAreNone) {
   expect_none([] {
     unsigned x = 0;

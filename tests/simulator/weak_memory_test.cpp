@@ -264,6 +264,34 @@ TEST(ReadModifyWrite, CarriesOnAReleaseSequence) {
   });
 }
 
+// Also if it acquires after a release fence: the fence is older than what it has read, and does not carry that.
+TEST(ReadModifyWrite, CarriesOnAReleaseSequenceAfterAFence) {
+  for (memory_order const order : {simt::relaxed, simt::acquire, simt::release, simt::acq_rel}) {
+    expect_forbidden([order] {
+      unsigned data = 0, others = 0, flag = 0;
+      bool lost = false;
+      run(
+          3,
+          [&](unsigned i) {
+            if (i == 0) {
+              word(data).store(1, simt::relaxed);
+              word(flag).fetch_or(1, simt::release);
+            } else if (i == 1) {
+              word(others).store(1, simt::relaxed);
+              simt::fence(simt::release);
+              word(flag).fetch_or(2, order);
+            } else {
+              unsigned const seen = word(flag).load(simt::acquire);
+              if ((seen & 1) != 0) lost |= word(data).load(simt::relaxed) != 1;
+              if ((seen & 2) != 0) lost |= word(others).load(simt::relaxed) != 1;
+            }
+          },
+          1);
+      return !lost;
+    });
+  }
+}
+
 TEST(ReadModifyWrite, APlainStoreBreaksTheReleaseSequence) {
   expect_allowed([] {
     unsigned data = 0, flag = 0;
@@ -425,6 +453,46 @@ TEST(Launches, HappenOneAfterTheOther) {
     }
     return wrong == 0;
   });
+}
+
+// Three blocks are resident at once, so the last thread takes the slot of the one that exits: the second, which has passed on what the
+// first had done. The third hears of the last thread first and of the second afterwards. What it has learnt of a slot's later lane must not
+// be taken for all that its earlier lane knew.
+TEST(Lanes, AnExitedOnesReleaseIsNotLostByItsSlotsNextLane) {
+  simulator::settings three_at_once;
+  three_at_once.num_sms = 1;
+  three_at_once.blocks_per_sm = 3;
+  simulator::exploration const e = simulator::explore(
+      pass_all,
+      [] {
+        unsigned data = 0, first = 0, second = 0, last = 0;
+        bool lost = false;
+        auto const await = [](unsigned& flag) {
+          simt::back_off pause;
+          while (word(flag).load(simt::acquire) == 0) pause.wait();
+        };
+        run(
+            4,
+            [&](unsigned i) {
+              if (i == 0) {
+                word(data).store(1, simt::relaxed);
+                word(first).store(1, simt::release);
+                await(last);
+              } else if (i == 1) {
+                await(first);
+                word(second).store(1, simt::release);
+              } else if (i == 2) {
+                await(last);
+                if (word(second).load(simt::acquire) == 1) lost = word(data).load(simt::relaxed) != 1;
+              } else {
+                word(last).store(1, simt::release);
+              }
+            },
+            1);
+        return !lost;
+      },
+      three_at_once);
+  EXPECT_FALSE(e.failed) << e.what;
 }
 
 // 8 bytes of device memory, reached as a whole and in halves.

@@ -24,73 +24,98 @@ class tree_memory {
   using word = bitmap_tree::word;
 
   explicit tree_memory(unsigned num_leaves, unsigned stride = 1)
-      : num_leaves_{num_leaves},
-        stride_{stride},
-        leaves_(std::size_t{num_leaves} * stride),
-        summary_(bitmap_tree::summaries_for(num_leaves)) {}
+      : num_leaves_{num_leaves}, stride_{stride}, words_(bitmap_tree::words_for(num_leaves, stride)) {}
 
   [[nodiscard]] Tree view() const {
     Tree tree;
-    tree.leaves = leaves_.data();
-    tree.summary = summary_.data();
-    tree.num_leaves = num_leaves_;
-    tree.leaf_stride = stride_;
+    static_cast<bitmap_tree&>(tree) = bitmap_tree::over(words_.data(), num_leaves_, stride_);
     return tree;
   }
-  // One word for each leaf, and a summary that says which are not empty.
+  // One word for each leaf, and summaries that say which are not empty.
   void write(std::vector<word> const& leaves) {
-    std::vector<word> summary(summary_.size());
-    for (unsigned i = 0; i < num_leaves_; ++i) summary[i / 64] |= word{leaves[i] != 0} << (i % 64);
-    write(leaves, summary);
+    std::vector<bool> marked(num_leaves_);
+    for (unsigned i = 0; i < num_leaves_; ++i) marked[i] = leaves[i] != 0;
+    write(leaves, marked);
   }
-  void write(std::vector<word> const& leaves, std::vector<word> const& summary) {
-    std::vector<word> spread(leaves_.size());
-    for (unsigned i = 0; i < num_leaves_; ++i) spread[std::size_t{i} * stride_] = leaves[i];
-    leaves_.write(spread);
-    summary_.write(summary);
+  // Summaries that say what `marked` does: leaves that are not empty, and others.
+  void write(std::vector<word> const& leaves, std::vector<bool> const& marked) {
+    std::vector<word> all(words_.size());
+    for (unsigned i = 0; i < num_leaves_; ++i) {
+      all[std::size_t{i} * stride_] = leaves[i];
+      if (!marked[i]) continue;
+      all[mids_at() + i / 64] |= word{1} << (i % 64);
+      if (num_leaves_ > 64) all[tops_at() + i / 4096] |= word{1} << (i / 64 % 64);
+    }
+    words_.write(all);
   }
   [[nodiscard]] std::vector<word> leaves() const {
-    auto const spread = leaves_.read();
+    auto const all = words_.read();
     std::vector<word> leaves(num_leaves_);
-    for (unsigned i = 0; i < num_leaves_; ++i) leaves[i] = spread[std::size_t{i} * stride_];
+    for (unsigned i = 0; i < num_leaves_; ++i) leaves[i] = all[std::size_t{i} * stride_];
     return leaves;
   }
-  [[nodiscard]] std::vector<word> summary() const { return summary_.read(); }
+  // Whether searches look at leaf i, for each.
+  [[nodiscard]] std::vector<bool> marked() const {
+    auto const all = words_.read();
+    std::vector<bool> marked(num_leaves_);
+    for (unsigned i = 0; i < num_leaves_; ++i) {
+      bool const top = num_leaves_ <= 64 || (all[tops_at() + i / 4096] >> (i / 64 % 64) & 1) != 0;
+      marked[i] = top && (all[mids_at() + i / 64] >> (i % 64) & 1) != 0;
+    }
+    return marked;
+  }
 
   // What breaks the invariant of a tree at rest.
   [[nodiscard]] std::string problem() const {
     std::string problems;
-    auto const spread = leaves_.read();
-    auto const above = summary_.read();
-    for (std::size_t at = 0; at < spread.size(); ++at) {
+    auto const all = words_.read();
+    auto const seen = marked();
+    for (std::size_t at = 0; at < mids_at(); ++at) {
       std::size_t const i = at / stride_;
       if (at % stride_ != 0) {
-        require(problems, spread[at] == 0, "a word between leaves changed after leaf " + std::to_string(i));
+        require(problems, all[at] == 0, "a word between leaves changed after leaf " + std::to_string(i));
       } else {
-        require(problems, spread[at] == 0 || (above[i / 64] >> (i % 64) & 1) != 0,
-                "leaf " + std::to_string(i) + " has bits, its summary bit is clear");
+        require(problems, all[at] == 0 || seen[i], "leaf " + std::to_string(i) + " has bits, a summary bit over it is clear");
       }
     }
-    for (std::size_t i = num_leaves_; i < above.size() * 64; ++i) {
-      require(problems, (above[i / 64] >> (i % 64) & 1) == 0, "summary bit " + std::to_string(i) + " has no leaf");
+    std::size_t const mids = tops_at() - mids_at();
+    for (std::size_t i = num_leaves_; i < mids * 64; ++i) {
+      require(problems, (all[mids_at() + i / 64] >> (i % 64) & 1) == 0, "middle bit " + std::to_string(i) + " has no leaf");
+    }
+    for (std::size_t i = mids; i < (all.size() - tops_at()) * 64; ++i) {
+      require(problems, (all[tops_at() + i / 64] >> (i % 64) & 1) == 0, "top bit " + std::to_string(i) + " has no middle word");
     }
     return problems;
   }
 
  private:
+  [[nodiscard]] std::size_t mids_at() const { return std::size_t{num_leaves_} * stride_; }
+  [[nodiscard]] std::size_t tops_at() const { return mids_at() + (num_leaves_ + 63) / 64; }
+
   unsigned num_leaves_, stride_;
-  test::device_array<word> leaves_;
-  test::device_array<word> summary_;
+  test::device_array<word> words_;
+};
+
+// Which leaves a check uses: every step-th, so that it can be several under one middle word, or one under each.
+struct leaves_in_play {
+  unsigned count;
+  unsigned step = 1;
+
+  [[nodiscard]] GPUHEAP_HD unsigned at(unsigned k) const { return k * step; }
+  [[nodiscard]] GPUHEAP_HD unsigned any(test::rng& random) const { return at(random.below(count)); }
+  // Leaves of a tree that has these.
+  [[nodiscard]] GPUHEAP_HD unsigned all() const { return at(count - 1) + 1; }
 };
 
 // ---- bits change hands
 
-// Kernel: threads take bits and put them back, so that leaves become empty and filled all the time. In play are the lowest bits of each
-// leaf. Half of the threads keep the last bit they took.
+// Kernel: threads take bits and put them back, so that leaves become empty and filled all the time. In play are the lowest bits of some
+// leaves. Half of the threads keep the last bit they took.
 template <class Tree>
 struct trade_bits {
   Tree tree;
   owned_cells cells;  // by bit
+  leaves_in_play leaves;
   unsigned bits_in_play;
   unsigned rounds;
 
@@ -100,9 +125,10 @@ struct trade_bits {
     test::rng random{i};
     unsigned held = none;
     for (unsigned round = 0; round < rounds; ++round) {
-      unsigned const leaf = random.below(tree.num_leaves);
-      if (random.below(4) == 0) {
-        trade_leaf(leaf, i);
+      unsigned const leaf = leaves.any(random);
+      unsigned const way = random.below(8);
+      if (way < 2) {
+        trade_leaf(leaf, i, way == 0);
         continue;
       }
       unsigned const bit = leaf * 64 + random.below(bits_in_play);
@@ -118,11 +144,14 @@ struct trade_bits {
     cells.release(bit, i);
     tree.set(bit);
   }
-  // Takes whatever the leaf has, and puts it back.
-  GPUHEAP_FN void trade_leaf(unsigned leaf, unsigned i) const {
-    bitmap_tree::word const got = tree.take_mask(leaf, simt::low_bits(bits_in_play));
-    if (got == 0) return;
+  // Takes whatever the leaf has, and puts it back. In a hurry: tidies up in between.
+  GPUHEAP_FN void trade_leaf(unsigned leaf, unsigned i, bool in_a_hurry) const {
+    bitmap_tree::word const all = simt::low_bits(bits_in_play);
+    bool emptied = false;
+    bitmap_tree::word const got = in_a_hurry ? tree.take_untidily(leaf, all, emptied) : tree.take_mask(leaf, all);
     cells.claim_bits(leaf * 64, got, i);
+    if (emptied) tree.tidy(leaf);
+    if (got == 0) return;
     cells.release_bits(leaf * 64, got, i);
     tree.set_mask(leaf, got);
   }
@@ -130,17 +159,20 @@ struct trade_bits {
 
 // Each bit in play ends up in the tree or with one owner, and the tree keeps its invariant.
 template <class Tree>
-std::string bits_change_hands(unsigned threads, unsigned num_leaves, unsigned bits_in_play, unsigned rounds, unsigned stride = 1) {
+std::string bits_change_hands(unsigned threads, leaves_in_play in_play, unsigned bits_in_play, unsigned rounds, unsigned stride = 1) {
+  unsigned const num_leaves = in_play.all();
   tree_memory<Tree> memory(num_leaves, stride);
-  memory.write(std::vector<bitmap_tree::word>(num_leaves, simt::low_bits(bits_in_play)));
+  std::vector<bitmap_tree::word> start(num_leaves);
+  for (unsigned k = 0; k < in_play.count; ++k) start[in_play.at(k)] = simt::low_bits(bits_in_play);
+  memory.write(start);
   cell_memory cells(num_leaves * 64);
-  gpuheap::launch(threads, trade_bits<Tree>{memory.view(), cells.view(), bits_in_play, rounds}, {.block_threads = 64});
+  gpuheap::launch(threads, trade_bits<Tree>{memory.view(), cells.view(), in_play, bits_in_play, rounds}, {.block_threads = 64});
   std::string problems = memory.problem() + cells.problem();
   auto const leaves = memory.leaves();
   auto const owners = cells.owners();
   for (unsigned bit = 0; bit < num_leaves * 64; ++bit) {
     bool const there = (leaves[bit / 64] >> (bit % 64) & 1) != 0, owned = owners[bit] != 0;
-    if (bit % 64 < bits_in_play) {
+    if ((start[bit / 64] >> (bit % 64) & 1) != 0) {
       require(problems, there != owned, "bit " + std::to_string(bit) + (owned ? " is in the tree and owned" : " is lost"));
     } else {
       require(problems, !there && !owned, "bit " + std::to_string(bit) + " came from nowhere");
@@ -151,35 +183,44 @@ std::string bits_change_hands(unsigned threads, unsigned num_leaves, unsigned bi
 
 // ---- a set that is finished is seen
 
-// Kernel: each thread sets a bit and looks for its leaf's summary bit. Nobody takes.
+// Kernel: each thread sets a bit and goes through the tree for it. Some drop a bit of their own first; nobody takes.
 template <class Tree>
 struct set_and_look {
   Tree tree;
+  leaves_in_play leaves;
   unsigned* unseen;
 
   GPUHEAP_FN void operator()(unsigned i) const {
-    unsigned const leaf = i % tree.num_leaves;
-    tree.set(leaf * 64 + i / tree.num_leaves % 64);
-    if ((tree.summary_word(leaf / 64).load(simt::acquire) >> (leaf % 64) & 1) == 0 || !tree.maybe_any()) count(unseen);
+    unsigned const leaf = leaves.at(i % leaves.count), bit = leaf * 64 + i / leaves.count % 32;
+    if (i % 3 == 0) {
+      tree.set(bit + 32);
+      tree.drop(bit + 32);
+    }
+    tree.set(bit);
+    bool const seen = tree.for_each_leaf(i % tree.num_leaves, [&](unsigned visited) { return visited == leaf; });
+    if (!seen || !tree.maybe_any()) count(unseen);
   }
 };
 
 template <class Tree>
-std::string finished_sets_are_seen(unsigned threads, unsigned num_leaves) {
-  tree_memory<Tree> memory(num_leaves);
+std::string finished_sets_are_seen(unsigned threads, leaves_in_play in_play) {
+  tree_memory<Tree> memory(in_play.all());
   test::device_array<unsigned> unseen(1);
-  gpuheap::launch(threads, set_and_look<Tree>{memory.view(), unseen.data()}, {.block_threads = 64});
+  gpuheap::launch(threads, set_and_look<Tree>{memory.view(), in_play, unseen.data()}, {.block_threads = 64});
   std::string problems = memory.problem();
-  require(problems, unseen.first() == 0, "a thread that had set a bit found the summary bit clear");
+  require(problems, unseen.first() == 0, "a thread that had set a bit did not find its leaf");
+  for (auto leaf : memory.leaves()) require(problems, (leaf >> 32) == 0, "a dropped bit is still there");
   return problems;
 }
 
 // ---- a search that no take crossed is right
 
-// Kernel: three of four threads move the tree's only bit from leaf to leaf, each move bracketed. The others ask whether there is any.
+// Kernel: three of four threads move the tree's only bit from leaf to leaf, each move bracketed. The others ask whether there is any, or go
+// through the leaves.
 template <class Tree>
 struct move_and_search {
   Tree tree;
+  leaves_in_play leaves;
   transit_count moves;
   unsigned rounds;
   unsigned* missed;
@@ -188,9 +229,9 @@ struct move_and_search {
     test::rng random{i};
     for (unsigned round = 0; round < rounds; ++round) {
       if (i % 4 == 0) {
-        search();
+        search(random.below(2) == 0, random.below(tree.num_leaves));
       } else {
-        move(random.below(tree.num_leaves), random.below(tree.num_leaves));
+        move(leaves.any(random), leaves.any(random));
       }
     }
   }
@@ -199,22 +240,24 @@ struct move_and_search {
     if (tree.take(from * 64)) tree.set(to * 64);
     moves.end();
   }
-  GPUHEAP_FN void search() const {
+  GPUHEAP_FN void search(bool ask, unsigned start) const {
     transit_count::word const before = moves.look();
-    if (tree.maybe_any()) return;
-    if (transit_count::quiet(before) && moves.look() == before) count(missed);
+    // relaxed: the count alone orders the search.
+    auto const has_bits = [&](unsigned i) { return tree.leaf(i).load(simt::relaxed) != 0; };
+    if (ask ? tree.maybe_any() : tree.for_each_leaf(start, has_bits)) return;
+    if (moves.look_again() == before && transit_count::quiet(before)) count(missed);
   }
 };
 
 template <class Tree>
-std::string undisturbed_searches_find_the_bit(unsigned threads, unsigned num_leaves, unsigned rounds) {
-  tree_memory<Tree> memory(num_leaves);
-  std::vector<bitmap_tree::word> leaves(num_leaves);
+std::string undisturbed_searches_find_the_bit(unsigned threads, leaves_in_play in_play, unsigned rounds) {
+  tree_memory<Tree> memory(in_play.all());
+  std::vector<bitmap_tree::word> leaves(in_play.all());
   leaves[0] = 1;
   memory.write(leaves);
   test::device_array<transit_count::word> state(1);
   test::device_array<unsigned> missed(1);
-  gpuheap::launch(threads, move_and_search<Tree>{memory.view(), {state.data()}, rounds, missed.data()}, {.block_threads = 64});
+  gpuheap::launch(threads, move_and_search<Tree>{memory.view(), in_play, {state.data()}, rounds, missed.data()}, {.block_threads = 64});
   std::string problems = memory.problem();
   require(problems, missed.first() == 0, "a search that no take crossed missed the bit");
   unsigned bits = 0;

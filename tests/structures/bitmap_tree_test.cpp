@@ -4,16 +4,17 @@
 namespace structures_test {
 
 // Kernel: one call on a tree; the answer goes to *out.
-enum class tree_call { set_mask, take_mask, take, tidy, maybe_any };
+enum class tree_call { set_mask, take_mask, take_untidily, take, drop, tidy, maybe_any };
 struct call_tree {
   bitmap_tree tree;
   tree_call what;
   unsigned leaf;
   bitmap_tree::word mask;
-  bitmap_tree::word* out;
+  bitmap_tree::word* out;  // the answer, and what take_untidily() says of the leaf
 
   GPUHEAP_FN void operator()(unsigned) const {
-    *out = 0;
+    out[0] = out[1] = 0;
+    bool emptied = false;
     switch (what) {
       case tree_call::set_mask:
         tree.set_mask(leaf, mask);
@@ -21,8 +22,15 @@ struct call_tree {
       case tree_call::take_mask:
         *out = tree.take_mask(leaf, mask);
         break;
+      case tree_call::take_untidily:
+        *out = tree.take_untidily(leaf, mask, emptied);
+        out[1] = emptied;
+        break;
       case tree_call::take:
         *out = tree.take(leaf * 64 + simt::lowest_bit(mask));
+        break;
+      case tree_call::drop:
+        tree.drop(leaf * 64 + simt::lowest_bit(mask));
         break;
       case tree_call::tidy:
         tree.tidy(leaf);
@@ -34,9 +42,26 @@ struct call_tree {
   }
 };
 
+// Kernel: writes down the leaves that a search from `start` visits, up to `most` of them: their number, whether it stopped there, and them.
+struct visit_leaves {
+  bitmap_tree tree;
+  unsigned start, most;
+  unsigned* out;
+
+  GPUHEAP_FN void operator()(unsigned) const {
+    unsigned n = 0;
+    bool const stopped = tree.for_each_leaf(start, [&](unsigned i) {
+      out[2 + n++] = i;
+      return n == most;
+    });
+    out[0] = n;
+    out[1] = stopped;
+  }
+};
+
 namespace {
 
-// 70 leaves: two words of summary.
+// 70 leaves: two middle words and a top word.
 class BitmapTree : public testing::Test {
  protected:
   bitmap_tree::word call(tree_call what, unsigned leaf = 0, bitmap_tree::word mask = 0) {
@@ -44,12 +69,13 @@ class BitmapTree : public testing::Test {
     EXPECT_EQ(memory.problem(), "");
     return out.first();
   }
+  [[nodiscard]] bool emptied() const { return out.read()[1] != 0; }
   [[nodiscard]] bitmap_tree::word leaf(unsigned i) const { return memory.leaves()[i]; }
-  [[nodiscard]] bool marked(unsigned i) const { return (memory.summary()[i / 64] >> (i % 64) & 1) != 0; }
+  [[nodiscard]] bool marked(unsigned i) const { return memory.marked()[i]; }
 
   static constexpr unsigned num_leaves = 70;
   tree_memory<> memory{num_leaves, 3};
-  test::device_array<bitmap_tree::word> out{1};
+  test::device_array<bitmap_tree::word> out{2};
 };
 
 TEST_F(BitmapTree, GivesBackWhatWasPutIn) {
@@ -65,12 +91,16 @@ TEST_F(BitmapTree, GivesBackWhatWasPutIn) {
 }
 
 TEST_F(BitmapTree, TakesOfAMaskTheBitsThatAreThere) {
-  call(tree_call::set_mask, 5, 0b110110);
-  EXPECT_EQ(call(tree_call::take_mask, 5, 0b011110), 0b010110u);
-  EXPECT_EQ(leaf(5), 0b100000u);
-  EXPECT_TRUE(marked(5));
-  EXPECT_EQ(call(tree_call::take_mask, 5, 0b011110), 0u);
-  EXPECT_EQ(leaf(5), 0b100000u);
+  for (tree_call const take : {tree_call::take_mask, tree_call::take_untidily}) {
+    call(tree_call::set_mask, 5, 0b110110);
+    EXPECT_EQ(call(take, 5, 0b011110), 0b010110u);
+    EXPECT_FALSE(emptied());
+    EXPECT_EQ(leaf(5), 0b100000u);
+    EXPECT_TRUE(marked(5));
+    EXPECT_EQ(call(take, 5, 0b011110), 0u);
+    EXPECT_FALSE(emptied());
+    EXPECT_EQ(leaf(5), 0b100000u);
+  }
 }
 
 TEST_F(BitmapTree, KnowsWhetherThereIsAny) {
@@ -84,44 +114,119 @@ TEST_F(BitmapTree, KnowsWhetherThereIsAny) {
   }
 }
 
+TEST_F(BitmapTree, ATakeInAHurryLeavesTheSummaryToTidy) {
+  for (unsigned i : {3u, 66u}) {
+    call(tree_call::set_mask, i, 0b11);
+    EXPECT_EQ(call(tree_call::take_untidily, i, 0b11), 0b11u);
+    EXPECT_TRUE(emptied());
+    EXPECT_TRUE(marked(i));
+    EXPECT_EQ(call(tree_call::maybe_any), 1u);
+    call(tree_call::tidy, i);
+    EXPECT_FALSE(marked(i));
+    EXPECT_EQ(call(tree_call::maybe_any), 0u);
+  }
+}
+
+TEST_F(BitmapTree, ADroppedBitIsGoneAndOthersStay) {
+  call(tree_call::set_mask, 65, 0b110);
+  call(tree_call::drop, 65, 0b010);
+  EXPECT_EQ(leaf(65), 0b100u);
+  call(tree_call::drop, 65, 0b010);
+  EXPECT_EQ(leaf(65), 0b100u) << "dropped before";
+  call(tree_call::drop, 65, 0b100);
+  EXPECT_EQ(leaf(65), 0u);
+  call(tree_call::tidy, 65);
+  EXPECT_EQ(call(tree_call::maybe_any), 0u);
+}
+
 TEST_F(BitmapTree, DropsASummaryBitOverAnEmptyLeafOnly) {
   std::vector<bitmap_tree::word> leaves(num_leaves);
   leaves[68] = 1;
-  memory.write(leaves, {bitmap_tree::word{1} << 7, bitmap_tree::word{1} << 4});
-  EXPECT_EQ(call(tree_call::maybe_any), 1u);
+  std::vector<bool> summary(num_leaves);
+  summary[7] = summary[66] = summary[68] = true;
+  memory.write(leaves, summary);
   call(tree_call::tidy, 7);
   EXPECT_FALSE(marked(7));
   EXPECT_TRUE(marked(68));
   call(tree_call::tidy, 68);
   EXPECT_TRUE(marked(68)) << "the leaf is not empty";
+  call(tree_call::tidy, 66);
+  EXPECT_FALSE(marked(66));
+  EXPECT_TRUE(marked(68)) << "another leaf of the middle word is not empty";
+  call(tree_call::take, 68, 1);
+  EXPECT_EQ(call(tree_call::maybe_any), 0u);
 }
 
 TEST(BitmapTreeSize, CountsLeavesAndSummaries) {
   EXPECT_EQ(bitmap_tree::leaves_for(1), 1u);
   EXPECT_EQ(bitmap_tree::leaves_for(64), 1u);
   EXPECT_EQ(bitmap_tree::leaves_for(65), 2u);
-  EXPECT_EQ(bitmap_tree::leaves_for(1u << 18), 4096u);
-  EXPECT_EQ(bitmap_tree::summaries_for(1), 1u);
-  EXPECT_EQ(bitmap_tree::summaries_for(64), 1u);
-  EXPECT_EQ(bitmap_tree::summaries_for(65), 2u);
-  EXPECT_EQ(bitmap_tree::summaries_for(4096), 64u);
+  EXPECT_EQ(bitmap_tree::leaves_for(1u << 19), 8192u);
+  struct {
+    unsigned leaves, mids, tops;
+  } const table[] = {{1, 1, 0}, {64, 1, 0}, {65, 2, 1}, {4096, 64, 1}, {4097, 65, 2}, {8192, 128, 2}};
+  for (auto const& row : table) {
+    EXPECT_EQ(bitmap_tree::mids_for(row.leaves), row.mids) << row.leaves;
+    EXPECT_EQ(bitmap_tree::tops_for(row.leaves), row.tops) << row.leaves;
+    EXPECT_EQ(bitmap_tree::words_for(row.leaves, 1), row.leaves + row.mids + row.tops);
+    EXPECT_EQ(bitmap_tree::words_for(row.leaves, 16), row.leaves * 16 + row.mids + row.tops);
+  }
 }
 
+TEST(BitmapTreeSearch, VisitsMarkedLeavesInOrderFromTheStartAndAround) {
+  test::rng random{5};
+  for (unsigned num_leaves : {1u, 3u, 64u, 65u, 130u, 4096u, 4100u, 8192u}) {
+    for (unsigned i = 0; i < 60; ++i) {
+      unsigned const one_in = i % 3 == 0 ? 2 : i % 3 == 1 ? 40 : 3000;
+      std::vector<bool> marked(num_leaves);
+      for (unsigned k = 0; k < num_leaves; ++k) marked[k] = random.below(one_in) == 0;
+      if (i == 0) marked.assign(num_leaves, true);
+      if (i == 1) marked.assign(num_leaves, false);
+      unsigned const start = i % 7 == 0 ? num_leaves - 1 : i % 7 == 1 ? 0 : random.below(num_leaves);
+      unsigned const most = i % 4 == 0 ? 1 + random.below(5) : ~0u;
+      std::vector<unsigned> expected;
+      for (unsigned k = 0; k < num_leaves && expected.size() != most; ++k) {
+        unsigned const leaf = (start + k) % num_leaves;
+        if (marked[leaf]) expected.push_back(leaf);
+      }
+      bool const stops = expected.size() == most;
+
+      tree_memory<> memory(num_leaves);
+      memory.write(std::vector<bitmap_tree::word>(num_leaves), marked);
+      test::device_array<unsigned> out(num_leaves + 2);
+      gpuheap::launch(1, visit_leaves{memory.view(), start, most, out.data()});
+      auto const seen = out.read();
+      ASSERT_EQ(std::vector<unsigned>(seen.begin() + 2, seen.begin() + 2 + seen[0]), expected) << num_leaves << " leaves from " << start;
+      ASSERT_EQ(seen[1] != 0, stops);
+    }
+  }
+}
+
+// Leaves under one middle word, without a top word and with one; and each leaf under a middle word of its own.
+constexpr leaves_in_play together{2}, apart{2, 128}, far_apart{2, 4096};
+
 TEST(BitmapTreeContention, KeepsEveryBitAndItsInvariant) {
-  EXPECT_EQ(bits_change_hands<bitmap_tree>(many_threads, 2, 3, 40), "") << "leaves that become empty all the time";
-  EXPECT_EQ(bits_change_hands<bitmap_tree>(many_threads, 70, 40, 40, 16), "") << "leaves apart";
+  EXPECT_EQ(bits_change_hands<bitmap_tree>(many_threads, together, 3, 40), "") << "leaves that become empty all the time";
+  EXPECT_EQ(bits_change_hands<bitmap_tree>(many_threads, {3, 70}, 2, 40), "") << "middle words that become empty all the time";
+  EXPECT_EQ(bits_change_hands<bitmap_tree>(many_threads, {70}, 40, 40, 16), "") << "leaves apart";
 }
 TEST(BitmapTreeContention, KeepsEveryBitAndItsInvariantUnderManySchedules) {
-  expect_passes(2000, [] { return bits_change_hands<bitmap_tree>(explored_threads, 2, 2, 5); });
-  expect_passes(500, [] { return bits_change_hands<bitmap_tree>(explored_threads, 66, 1, 5, 2); });
+  expect_passes(2000, [] { return bits_change_hands<bitmap_tree>(explored_threads, together, 2, 5); });
+  expect_passes(1500, [] { return bits_change_hands<bitmap_tree>(explored_threads, apart, 2, 5); });
+  expect_passes(300, [] { return bits_change_hands<bitmap_tree>(explored_threads, {66}, 1, 5, 2); });
+  expect_passes(30, [] { return bits_change_hands<bitmap_tree>(explored_threads, far_apart, 1, 5); });
 }
 TEST(BitmapTreeContention, ShowsAFinishedSetToWhoeverSetIt) {
-  EXPECT_EQ(finished_sets_are_seen<bitmap_tree>(many_threads, 70), "");
-  expect_passes(1000, [] { return finished_sets_are_seen<bitmap_tree>(explored_threads, 3); });
+  EXPECT_EQ(finished_sets_are_seen<bitmap_tree>(many_threads, {70}), "");
+  EXPECT_EQ(finished_sets_are_seen<bitmap_tree>(many_threads, {66, 65}), "");
+  expect_passes(1000, [] { return finished_sets_are_seen<bitmap_tree>(explored_threads, {3}); });
+  expect_passes(1000, [] { return finished_sets_are_seen<bitmap_tree>(explored_threads, {3, 64}); });
 }
 TEST(BitmapTreeContention, ShowsABitToEverySearchThatNoTakeCrossed) {
-  EXPECT_EQ(undisturbed_searches_find_the_bit<bitmap_tree>(many_threads, 3, 10), "");
-  expect_passes(2000, [] { return undisturbed_searches_find_the_bit<bitmap_tree>(12, 3, 6); });
+  EXPECT_EQ(undisturbed_searches_find_the_bit<bitmap_tree>(many_threads, {3}, 10), "");
+  EXPECT_EQ(undisturbed_searches_find_the_bit<bitmap_tree>(many_threads, {3, 70}, 10), "");
+  expect_passes(2000, [] { return undisturbed_searches_find_the_bit<bitmap_tree>(12, {3}, 6); });
+  expect_passes(2000, [] { return undisturbed_searches_find_the_bit<bitmap_tree>(12, {3, 64}, 6); });
 }
 
 }  // namespace

@@ -17,9 +17,20 @@ void expect_found(std::uint64_t within_seeds, Check check) {
 
 // ---- bitmap_tree
 
-// A tidy without the second look: it drops the summary bit that a set has just put there.
-struct tree_without_second_look : bitmap_tree {
-  void tidy(unsigned i) const { summary_word(i / 64).fetch_and(~(word{1} << (i % 64)), simt::acq_rel); }
+// What a mutant of setting needs to be used by all that sets.
+template <class Mutant>
+struct tree_that_sets : bitmap_tree {
+  void set_mask(unsigned i, word mask) const { static_cast<Mutant const*>(this)->sets(i, mask); }
+  void set(unsigned bit) const { set_mask(bit / 64, word{1} << (bit % 64)); }
+  void mark_mid(unsigned i) const { mid(i / 64).fetch_or(word{1} << (i % 64), simt::acq_rel); }
+  void mark_top(unsigned i) const {
+    if (num_tops() != 0) top(i / 4096).fetch_or(word{1} << (i / 64 % 64), simt::acq_rel);
+  }
+};
+// And one of tidying.
+template <class Mutant>
+struct tree_that_tidies : bitmap_tree {
+  void tidy(unsigned i) const { static_cast<Mutant const*>(this)->tidies(i); }
   word take_mask(unsigned i, word mask) const {
     word const before = leaf(i).fetch_and(~mask, simt::acq_rel);
     if ((before & ~mask) == 0) tidy(i);
@@ -27,41 +38,110 @@ struct tree_without_second_look : bitmap_tree {
   }
   bool take(unsigned bit) const { return take_mask(bit / 64, word{1} << (bit % 64)) != 0; }
 };
+
+// A tidy without the second look: it drops the summary bit that a set has just put there.
+struct tree_without_second_look : tree_that_tidies<tree_without_second_look> {
+  void tidies(unsigned i) const { mid(i / 64).fetch_and(~(word{1} << (i % 64)), simt::acq_rel); }
+};
+// The same of the top word only.
+struct tree_without_second_look_above : tree_that_tidies<tree_without_second_look_above> {
+  void tidies(unsigned i) const {
+    word const bit = word{1} << (i % 64);
+    word const before = mid(i / 64).fetch_and(~bit, simt::acq_rel);
+    if (leaf(i).load(simt::acquire) != 0) {
+      mid(i / 64).fetch_or(bit, simt::acq_rel);
+      top(i / 4096).fetch_or(word{1} << (i / 64 % 64), simt::acq_rel);
+    } else if ((before & ~bit) == 0) {
+      top(i / 4096).fetch_and(~(word{1} << (i / 64 % 64)), simt::acq_rel);
+    }
+  }
+};
+// A tidy that puts the middle bit back and not the top bit, which another tidy has dropped because the middle word was empty meanwhile.
+struct tree_that_restores_half : tree_that_tidies<tree_that_restores_half> {
+  void tidies(unsigned i) const {
+    word const bit = word{1} << (i % 64), top_bit = word{1} << (i / 64 % 64);
+    word const before = mid(i / 64).fetch_and(~bit, simt::acq_rel);
+    if (leaf(i).load(simt::acquire) != 0) {
+      mid(i / 64).fetch_or(bit, simt::acq_rel);
+    } else if ((before & ~bit) == 0) {
+      top(i / 4096).fetch_and(~top_bit, simt::acq_rel);
+      if (mid(i / 64).load(simt::acquire) != 0) top(i / 4096).fetch_or(top_bit, simt::acq_rel);
+    }
+  }
+};
 // A set that marks the summary before there is a bit to find: a tidy in between drops the mark for good.
-struct tree_summary_first : bitmap_tree {
-  void set_mask(unsigned i, word mask) const {
-    summary_word(i / 64).fetch_or(word{1} << (i % 64), simt::acq_rel);
+struct tree_summary_first : tree_that_sets<tree_summary_first> {
+  void sets(unsigned i, word mask) const {
+    mark_mid(i);
     leaf(i).fetch_or(mask, simt::acq_rel);
   }
-  void set(unsigned bit) const { set_mask(bit / 64, word{1} << (bit % 64)); }
+};
+// The same of the top word.
+struct tree_top_first : tree_that_sets<tree_top_first> {
+  void sets(unsigned i, word mask) const {
+    leaf(i).fetch_or(mask, simt::acq_rel);
+    mark_top(i);
+    mark_mid(i);
+  }
 };
 // A set that leaves the summary to whoever filled the empty leaf, and may be done first.
-struct tree_that_trusts_others : bitmap_tree {
-  void set_mask(unsigned i, word mask) const {
-    if (leaf(i).fetch_or(mask, simt::acq_rel) == 0) summary_word(i / 64).fetch_or(word{1} << (i % 64), simt::acq_rel);
+struct tree_that_trusts_others : tree_that_sets<tree_that_trusts_others> {
+  void sets(unsigned i, word mask) const {
+    if (leaf(i).fetch_or(mask, simt::acq_rel) != 0) return;
+    mark_mid(i);
+    mark_top(i);
   }
-  void set(unsigned bit) const { set_mask(bit / 64, word{1} << (bit % 64)); }
+};
+// The same of the top word, left to whoever marked the empty middle word.
+struct tree_that_trusts_others_above : tree_that_sets<tree_that_trusts_others_above> {
+  void sets(unsigned i, word mask) const {
+    leaf(i).fetch_or(mask, simt::acq_rel);
+    if (mid(i / 64).fetch_or(word{1} << (i % 64), simt::acq_rel) == 0) mark_top(i);
+  }
 };
 // A set that does not release: what the owner of a bit wrote is not ordered before what the next one does.
-struct tree_with_relaxed_set : bitmap_tree {
-  void set_mask(unsigned i, word mask) const {
+struct tree_with_relaxed_set : tree_that_sets<tree_with_relaxed_set> {
+  void sets(unsigned i, word mask) const {
     leaf(i).fetch_or(mask, simt::relaxed);
-    summary_word(i / 64).fetch_or(word{1} << (i % 64), simt::acq_rel);
+    mark_mid(i);
   }
-  void set(unsigned bit) const { set_mask(bit / 64, word{1} << (bit % 64)); }
+};
+// A summary that is marked without any order: a tidy that reads from the mark may still find the leaf empty.
+struct tree_with_relaxed_mark : tree_that_sets<tree_with_relaxed_mark> {
+  void sets(unsigned i, word mask) const {
+    leaf(i).fetch_or(mask, simt::acq_rel);
+    mid(i / 64).fetch_or(word{1} << (i % 64), simt::relaxed);
+  }
 };
 
+constexpr leaves_in_play together{2}, apart{2, 128};
+
 TEST(BitmapTreeMutants, TidyWithoutTheSecondLookIsFoundWithin400Seeds) {
-  expect_found(400, [] { return bits_change_hands<tree_without_second_look>(explored_threads, 2, 2, 5); });
+  expect_found(400, [] { return bits_change_hands<tree_without_second_look>(explored_threads, together, 2, 5); });
+}
+TEST(BitmapTreeMutants, TidyWithoutTheSecondLookAboveIsFoundWithin400Seeds) {
+  expect_found(400, [] { return bits_change_hands<tree_without_second_look_above>(explored_threads, apart, 2, 5); });
+}
+TEST(BitmapTreeMutants, HalfOfARestoredSummaryIsFoundWithin4000Seeds) {
+  expect_found(4000, [] { return bits_change_hands<tree_that_restores_half>(explored_threads, {2, 64}, 1, 8); });
 }
 TEST(BitmapTreeMutants, SummaryBeforeLeafIsFoundWithin800Seeds) {
-  expect_found(800, [] { return bits_change_hands<tree_summary_first>(explored_threads, 2, 2, 5); });
+  expect_found(800, [] { return bits_change_hands<tree_summary_first>(explored_threads, together, 2, 5); });
+}
+TEST(BitmapTreeMutants, TopBeforeMiddleIsFoundWithin800Seeds) {
+  expect_found(800, [] { return bits_change_hands<tree_top_first>(explored_threads, apart, 2, 5); });
 }
 TEST(BitmapTreeMutants, SummaryLeftToOthersIsFoundWithin20Seeds) {
-  expect_found(20, [] { return finished_sets_are_seen<tree_that_trusts_others>(explored_threads, 3); });
+  expect_found(20, [] { return finished_sets_are_seen<tree_that_trusts_others>(explored_threads, {3}); });
+}
+TEST(BitmapTreeMutants, TopLeftToOthersIsFoundWithin20Seeds) {
+  expect_found(20, [] { return finished_sets_are_seen<tree_that_trusts_others_above>(explored_threads, {3, 64}); });
 }
 TEST(BitmapTreeMutants, RelaxedSetIsFoundWithin50Seeds) {
-  expect_found(50, [] { return bits_change_hands<tree_with_relaxed_set>(explored_threads, 2, 2, 5); });
+  expect_found(50, [] { return bits_change_hands<tree_with_relaxed_set>(explored_threads, together, 2, 5); });
+}
+TEST(BitmapTreeMutants, RelaxedMarkIsFoundWithin4000Seeds) {
+  expect_found(4000, [] { return bits_change_hands<tree_with_relaxed_mark>(explored_threads, together, 2, 5); });
 }
 
 // ---- transit_count
@@ -70,25 +150,31 @@ TEST(BitmapTreeMutants, RelaxedSetIsFoundWithin50Seeds) {
 struct one_look : two_looks {
   [[nodiscard]] static bool certain(transit_count, transit_count::word seen) { return transit_count::quiet(seen); }
 };
-// Looks that only load: the second may return what the first did although moves began in between.
-struct two_loads {
-  [[nodiscard]] static transit_count::word before(transit_count moves) {
-    return simt::atomic_ref<transit_count::word>{*moves.state}.load(simt::acquire);
-  }
+// A second look without a fence: it may return what the first did although moves began in between.
+struct look_without_fence : two_looks {
   [[nodiscard]] static bool certain(transit_count moves, transit_count::word seen) {
-    return transit_count::quiet(seen) && before(moves) == seen;
+    return transit_count::quiet(seen) && moves.look() == seen;
+  }
+};
+// A first look that does not acquire: it sees that a move has ended, and the search does not see where it went.
+struct relaxed_first_look : two_looks {
+  [[nodiscard]] static transit_count::word before(transit_count moves) {
+    return simt::atomic_ref<transit_count::word>{*moves.state}.load(simt::relaxed);
   }
 };
 // Two equal looks, whether or not a move was under way.
 struct two_looks_in_a_hurry : two_looks {
-  [[nodiscard]] static bool certain(transit_count moves, transit_count::word seen) { return moves.look() == seen; }
+  [[nodiscard]] static bool certain(transit_count moves, transit_count::word seen) { return moves.look_again() == seen; }
 };
 
 TEST(TransitCountMutants, OneLookIsFoundWithin300Seeds) {
   expect_found(300, [] { return certain_searches_find_the_token<one_look>(6, 2, 16); });
 }
-TEST(TransitCountMutants, LooksThatOnlyLoadAreFoundWithin3000Seeds) {
-  expect_found(3000, [] { return certain_searches_find_the_token<two_loads>(6, 2, 16); });
+TEST(TransitCountMutants, ASecondLookWithoutAFenceIsFoundWithin3000Seeds) {
+  expect_found(3000, [] { return certain_searches_find_the_token<look_without_fence>(6, 2, 16); });
+}
+TEST(TransitCountMutants, AFirstLookThatDoesNotAcquireIsFoundWithin3000Seeds) {
+  expect_found(3000, [] { return certain_searches_find_the_token<relaxed_first_look>(6, 2, 16); });
 }
 TEST(TransitCountMutants, LooksThatAreNotQuietAreFoundWithin100Seeds) {
   expect_found(100, [] { return certain_searches_find_the_token<two_looks_in_a_hurry>(6, 2, 16); });
@@ -96,9 +182,17 @@ TEST(TransitCountMutants, LooksThatAreNotQuietAreFoundWithin100Seeds) {
 
 // ---- segment_map
 
-// Claims outside a transit: what they take and put back is out of sight, and others are refused.
-TEST(SegmentMapMutants, ClaimsOutsideATransitAreFoundWithin200Seeds) {
-  expect_found(200, [] { return refusals_are_right(12, 8, false); });
+// Claims outside a transit: what they take and put back, or leave over of a segment that they break up, is out of sight, and others are
+// refused.
+TEST(SegmentMapMutants, ClaimsOfSegmentsOutsideATransitAreFoundWithin200Seeds) {
+  expect_found(200, [] { return refusals_are_right(12, 8, false, untold::claims); });
+}
+TEST(SegmentMapMutants, ClaimsOfPagesOutsideATransitAreFoundWithin200Seeds) {
+  expect_found(200, [] { return refusals_are_right(12, 8, true, untold::claims); });
+}
+// A segment that becomes whole outside a transit: searches may have looked for whole ones before and look for pages afterwards.
+TEST(SegmentMapMutants, RejoiningOutsideATransitIsFoundWithin2000Seeds) {
+  expect_found(2000, [] { return refusals_are_right(2, 12, true, untold::rejoins, 4); });
 }
 
 // ---- slot_map
@@ -107,21 +201,21 @@ TEST(SegmentMapMutants, ClaimsOutsideATransitAreFoundWithin200Seeds) {
 struct map_with_relaxed_give : slot_map {
   change give(unsigned w, word mask) const {
     word const before = at(w).fetch_or(mask, simt::relaxed);
-    return {before, completes(w, before, mask) && count_full(w)};
+    return {before, completes(before, mask) && count_full(w)};
   }
 };
 // A count of full words that does not carry the frees: whoever ends the run races with those who freed its slots.
 struct map_with_relaxed_count : slot_map {
   change give(unsigned w, word mask) const {
     word const before = at(w).fetch_or(mask, simt::acq_rel);
-    unsigned const g = w / words_per_group;
-    return {before, completes(w, before, mask) && group(g).fetch_add(1, simt::relaxed) + 1 == group_words(g)};
+    if (!completes(before, mask)) return {before, false};
+    return {before, group(w / words_per_group).fetch_add(1, simt::relaxed) + 1 == words_per_group};
   }
 };
 // A take that breaks a full word and does not say so.
 struct map_that_forgets_takes : slot_map {
-  change take(unsigned w, unsigned wanted, word& got) const {
-    change c = slot_map::take(w, wanted, got);
+  change take(unsigned w, unsigned num_slots, unsigned wanted, word& got) const {
+    change c = slot_map::take(w, num_slots, wanted, got);
     c.group_crossed = false;
     return c;
   }
@@ -131,15 +225,44 @@ struct map_that_looks_apart : slot_map {
   change give(unsigned w, word mask) const {
     word const before = at(w).load(simt::acquire);
     at(w).fetch_or(mask, simt::acq_rel);
-    return {before, completes(w, before, mask) && count_full(w)};
+    return {before, completes(before, mask) && count_full(w)};
   }
 };
 // A mark that looks at the slots first and sets the flag afterwards: a free in between is seen by neither side.
 struct map_that_marks_late : slot_map {
-  word mark_unlisted(unsigned w) const {
-    word const seen = at(w).load(simt::acquire) & all_slots;
+  word mark_unlisted(unsigned w, unsigned num_slots) const {
+    word const seen = at(w).load(simt::acquire) & slots_in(w, num_slots);
     at(w).fetch_or(unlisted, simt::acq_rel);
     return seen;
+  }
+};
+// A count below zero, read as a large one: a group with live slots is handed out anew.
+struct map_without_signs : slot_map {
+  bool is_full(unsigned g) const { return group(g).load(simt::acquire) >= words_per_group; }
+};
+// Groups found full by a look that does not acquire: the new owner of their slots races with those who freed them.
+struct map_with_relaxed_look : slot_map {
+  bool is_full(unsigned g) const { return static_cast<int>(group(g).load(simt::relaxed)) >= static_cast<int>(words_per_group); }
+};
+// A run of a few words that is shortened as if nobody freed its slots meanwhile.
+struct map_that_overwrites_frees : slot_map {
+  unsigned shorten(unsigned from, unsigned to, unsigned drawn) const {
+    unsigned crossed = count_full(0, words_for(from) - words_for(to));
+    for (unsigned w = words_for(to); w < words_for(from); ++w) at(w).store(0, simt::relaxed);
+    for (unsigned w = drawn / slots_per_word; w < words_for(to); ++w) {
+      word const before = at(w).load(simt::acquire);
+      word const live = drawn > w * slots_per_word ? simt::low_bits(drawn - w * slots_per_word) : 0;
+      at(w).store(before | (all_slots & ~live), simt::release);
+      crossed += completes(before, all_slots & ~live) && count_full(w);
+    }
+    return crossed;
+  }
+};
+// A shortening that does not say which groups it completed: the run never ends.
+struct map_that_shortens_in_silence : slot_map {
+  unsigned shorten(unsigned from, unsigned to, unsigned drawn) const {
+    (void)slot_map::shorten(from, to, drawn);
+    return 0;
   }
 };
 
@@ -157,6 +280,18 @@ TEST(SlotMapMutants, ALookApartFromTheChangeIsFoundWithin100Seeds) {
 }
 TEST(SlotMapMutants, AMarkAfterTheLookIsFoundWithin1500Seeds) {
   expect_found(1500, [] { return a_run_with_a_free_slot_is_listed<map_that_marks_late>(3, 100); });
+}
+TEST(SlotMapMutants, ACountBelowZeroTakenForFullIsFoundWithin100Seeds) {
+  expect_found(100, [] { return a_late_count_misleads_nobody<map_without_signs>(); });
+}
+TEST(SlotMapMutants, ARelaxedLookAtAGroupIsFoundWithin400Seeds) {
+  expect_found(400, [] { return the_last_free_ends_the_run<map_with_relaxed_look>(5, 250, 3); });
+}
+TEST(SlotMapMutants, AShorteningThatOverwritesFreesIsFoundWithin1000Seeds) {
+  expect_found(1000, [] { return a_shortened_run_ends<map_that_overwrites_frees>(5, 100, 5, 2, 150); });
+}
+TEST(SlotMapMutants, AShorteningInSilenceIsFoundWithin200Seeds) {
+  expect_found(200, [] { return a_shortened_run_ends<map_that_shortens_in_silence>(5, 100, 5, 2, 150); });
 }
 
 }  // namespace

@@ -12,23 +12,25 @@ namespace structures_test {
 namespace {
 
 using gpuheap::structures::run_header;
-using gpuheap::structures::segment_tag;
+using gpuheap::structures::run_tag;
 using gpuheap::structures::shard_word;
 namespace classes = gpuheap::structures::size_classes;
 
-constexpr unsigned max_order = 6;
-constexpr unsigned generations = 1u << 20;
+constexpr unsigned max_length = run_header::max_length;
+constexpr unsigned generations = 1u << 16;
 
 // ---- run_header
 
-TEST(RunHeader, ARunOfSlotsKeepsItsClassOrderAndGeneration) {
+TEST(RunHeader, ARunOfSlotsKeepsItsClassLengthAndGeneration) {
   test::rng random{1};
   for (unsigned c = 0; c < classes::count; ++c) {
-    for (unsigned order = 0; order <= max_order; ++order) {
+    for (unsigned length = 1; length <= max_length; ++length) {
+      bool const of_segments = random.below(2) != 0;
       for (unsigned generation : {0u, 1u, generations - 1, random.below(generations)}) {
-        run_header const h = run_header::fresh_slots(c, order, generation);
+        run_header const h = run_header::fresh_slots(c, length, of_segments, generation);
         ASSERT_EQ(h.size_class(), c);
-        ASSERT_EQ(h.order(), order);
+        ASSERT_EQ(h.length(), length);
+        ASSERT_EQ(h.of_segments(), of_segments);
         ASSERT_EQ(h.generation(), generation);
         ASSERT_EQ(h.full_groups(), 0u);
         ASSERT_EQ(h.accounted(), 0u);
@@ -41,7 +43,7 @@ TEST(RunHeader, ARunOfSlotsKeepsItsClassOrderAndGeneration) {
 }
 
 TEST(RunHeader, ALargeAllocationKeepsItsLength) {
-  for (unsigned segments : {1u, 2u, 65u, shard_word::max_segments, 0xffffffffu}) {
+  for (unsigned segments : {1u, 2u, 65u, shard_word::max_pages, 0xffffffffu}) {
     for (unsigned generation : {0u, 1u, generations - 1}) {
       run_header const h = run_header::fresh_large(segments, generation);
       EXPECT_EQ(h.large_segments(), segments);
@@ -62,13 +64,34 @@ TEST(RunHeader, AnUnusedOneKeepsOnlyItsGeneration) {
 }
 
 TEST(RunHeader, TheGenerationWrapsWithoutTouchingTheRest) {
-  EXPECT_EQ(run_header::fresh_slots(59, 6, generations).bits, run_header::fresh_slots(59, 6, 0).bits);
+  EXPECT_EQ(run_header::fresh_slots(59, 64, true, generations).bits, run_header::fresh_slots(59, 64, true, 0).bits);
   EXPECT_EQ(run_header::fresh_large(7, generations + 3).bits, run_header::fresh_large(7, 3).bits);
+}
+
+// One addition makes a run of unused memory, whatever its generation was.
+TEST(RunHeader, AnAdditionMakesUnusedMemoryTheNextRun) {
+  test::rng random{4};
+  for (unsigned i = 0; i < 5000; ++i) {
+    unsigned const c = random.below(classes::count), length = 1 + random.below(max_length);
+    bool const of_segments = random.below(2) != 0;
+    unsigned const last = i == 0 ? generations - 1 : random.below(generations);
+    run_header const h{run_header::unused(last).bits + run_header::to_fresh_slots(c, length, of_segments)};
+    ASSERT_EQ(h.bits, run_header::fresh_slots(c, length, of_segments, (last + 1) % generations).bits);
+  }
+}
+
+TEST(RunHeader, UnitsAreSubtractedFromTheLengthAlone) {
+  for (unsigned length = 1; length <= max_length; ++length) {
+    for (unsigned kept = 1; kept <= length; ++kept) {
+      run_header const h{run_header::fresh_slots(9, length, true, 77).bits - (length - kept) * run_header::length_one};
+      ASSERT_EQ(h.bits, run_header::fresh_slots(9, kept, true, 77).bits);
+    }
+  }
 }
 
 // Counts of groups and slots are added and subtracted by different threads, each in its own order.
 TEST(RunHeader, CountsDoNotReachIntoEachOther) {
-  run_header const fresh = run_header::fresh_slots(42, 3, 12345);
+  run_header const fresh = run_header::fresh_slots(42, 3, false, 12345);
   for (int groups : {-1024, -1, 0, 1, 66, 3071}) {
     for (unsigned accounted : {0u, 1u, 32u, shard_word::max_slots, (1u << 20) - 1}) {
       run_header h = fresh;
@@ -78,7 +101,8 @@ TEST(RunHeader, CountsDoNotReachIntoEachOther) {
       ASSERT_EQ(h.accounted(), accounted);
       ASSERT_TRUE(h.is_bound());
       ASSERT_TRUE(h.serves(42));
-      ASSERT_EQ(h.order(), 3u);
+      ASSERT_EQ(h.length(), 3u);
+      ASSERT_FALSE(h.of_segments());
       ASSERT_EQ(h.generation(), 12345u);
       // The end of a sweep takes both off at once.
       h.bits -= accounted * run_header::accounted_one + run_header::bound;
@@ -90,26 +114,39 @@ TEST(RunHeader, CountsDoNotReachIntoEachOther) {
   }
 }
 
+TEST(RunHeader, AnUnboundOneTellsTheLaunchThatUnboundIt) {
+  constexpr unsigned launches = 1u << 20;
+  run_header const bound{run_header::fresh_slots(42, 3, true, 12345).bits + 7 * run_header::full_one};
+  for (unsigned launch : {0u, 1u, launches - 1, launches + 5, ~0u}) {
+    run_header const h{bound.bits - run_header::bound + run_header::unbound_by(launch)};
+    EXPECT_FALSE(h.is_bound());
+    EXPECT_TRUE(h.unbound_in(launch));
+    EXPECT_TRUE(h.unbound_in(launch + launches)) << "as far as the field tells";
+    EXPECT_FALSE(h.unbound_in(launch + 1));
+    EXPECT_EQ(h.full_groups(), 7u);
+    EXPECT_EQ(h.bound_again().bits, bound.bits) << "bound again, nothing is accounted";
+  }
+}
+
 // ---- shard_word
 
-TEST(ShardWord, ARunKeepsItsSegmentSlotsOrderAndKind) {
+TEST(ShardWord, ARunKeepsItsPageSlotsAndKind) {
   test::rng random{2};
   for (unsigned i = 0; i < 20000; ++i) {
-    unsigned const segment = i == 0 ? shard_word::max_segments - 1 : random.below(shard_word::max_segments);
+    unsigned const page = i == 0 ? shard_word::max_pages - 1 : random.below(shard_word::max_pages);
     unsigned const slots = i == 0 ? shard_word::max_slots : 1 + random.below(shard_word::max_slots);
-    unsigned const order = random.below(max_order + 1);
     bool const sweep = random.below(2) != 0;
-    shard_word w = shard_word::of_run(segment, slots, order, sweep);
+    shard_word w = shard_word::of_run(page, slots, sweep);
     ASSERT_EQ(w.next(), 0u);
     // Draws, up to what the field holds.
     w.bits += i % 2 == 0 ? random.below(1u << 24) : (1u << 24) - 1;
-    ASSERT_EQ(w.segment(), segment);
+    ASSERT_EQ(w.page(), page);
     ASSERT_EQ(w.num_slots(), slots);
-    ASSERT_EQ(w.order(), order);
     ASSERT_EQ(w.is_sweep(), sweep);
     ASSERT_TRUE(w.has_run());
     ASSERT_FALSE(w.is_idle());
     ASSERT_EQ(w.has_room(), w.next() < slots);
+    ASSERT_EQ(w.excess(), w.next() < slots ? 0 : w.next() - slots);
   }
 }
 
@@ -118,28 +155,30 @@ TEST(ShardWord, DutyGoesToTheDrawThatFindsItIdleOrReachesTheEnd) {
     char const* what;
     unsigned num_slots, next, drawn;
     bool duty;
+    unsigned excess;  // before the draw
   } const table[] = {
-      {"idle, one lane", 0, 0, 1, true},
-      {"idle, a warp", 0, 0, 32, true},
-      {"no run, somebody fetches one", 0, 1, 1, false},
-      {"no run, many wait", 0, 5000, 32, false},
-      {"one slot, drawn", 1, 0, 1, true},
-      {"one slot, overdrawn", 1, 0, 32, true},
-      {"room for more", 100, 0, 32, false},
-      {"all but one", 100, 0, 99, false},
-      {"exactly all", 100, 0, 100, true},
-      {"up to the last but one", 100, 67, 32, false},
-      {"up to the last", 100, 68, 32, true},
-      {"beyond the last", 100, 99, 32, true},
-      {"past the end by nothing", 100, 100, 1, false},
-      {"past the end", 100, 131, 32, false},
+      {"idle, one lane", 0, 0, 1, true, 0},
+      {"idle, a warp", 0, 0, 32, true, 0},
+      {"no run, somebody fetches one", 0, 1, 1, false, 1},
+      {"no run, many wait", 0, 5000, 32, false, 5000},
+      {"one slot, drawn", 1, 0, 1, true, 0},
+      {"one slot, overdrawn", 1, 0, 32, true, 0},
+      {"room for more", 100, 0, 32, false, 0},
+      {"all but one", 100, 0, 99, false, 0},
+      {"exactly all", 100, 0, 100, true, 0},
+      {"up to the last but one", 100, 67, 32, false, 0},
+      {"up to the last", 100, 68, 32, true, 0},
+      {"beyond the last", 100, 99, 32, true, 0},
+      {"past the end by nothing", 100, 100, 1, false, 0},
+      {"past the end", 100, 131, 32, false, 31},
   };
   for (auto const& row : table) {
     for (bool sweep : {false, true}) {
       shard_word w{};
-      if (row.num_slots != 0) w = shard_word::of_run(17, row.num_slots, 2, sweep);
+      if (row.num_slots != 0) w = shard_word::of_run(17, row.num_slots, sweep);
       w.bits += row.next;
       EXPECT_EQ(w.duty_of(row.drawn), row.duty) << row.what;
+      EXPECT_EQ(w.excess(), row.excess) << row.what;
     }
   }
 }
@@ -148,7 +187,7 @@ TEST(ShardWord, OneDrawOfARunHasTheDutyWhateverTheSizes) {
   test::rng random{3};
   for (unsigned i = 0; i < 3000; ++i) {
     unsigned const slots = i % 7 == 0 ? 0 : 1 + random.below(200);
-    shard_word w = slots == 0 ? shard_word{} : shard_word::of_run(random.below(shard_word::max_segments), slots, 0, i % 2 != 0);
+    shard_word w = slots == 0 ? shard_word{} : shard_word::of_run(random.below(shard_word::max_pages), slots, i % 2 != 0);
     unsigned duties = 0;
     for (unsigned drawn = 0; drawn < slots + 100;) {
       unsigned const n = 1 + random.below(32);
@@ -160,32 +199,44 @@ TEST(ShardWord, OneDrawOfARunHasTheDutyWhateverTheSizes) {
   }
 }
 
-// ---- segment_tag
+// A free asks the shard's word whether its slot was ever handed out.
+TEST(ShardWord, KeepsBackTheSlotsOfItsFreshRunThatNobodyHasDrawn) {
+  shard_word fresh = shard_word::of_run(17, 100, false), sweep = shard_word::of_run(17, 100, true);
+  for (unsigned drawn = 0; drawn <= 140; drawn += 20, fresh.bits += 20, sweep.bits += 20) {
+    for (unsigned slot : {0u, 1u, 19u, 20u, 59u, 60u, 99u, 100u, 1000u}) {
+      EXPECT_EQ(fresh.keeps_back(17, slot), slot >= drawn && slot < 100) << drawn << " drawn, slot " << slot;
+      EXPECT_FALSE(fresh.keeps_back(16, slot)) << "another run";
+      EXPECT_FALSE(sweep.keeps_back(17, slot)) << "all were handed out before";
+    }
+  }
+  for (unsigned drawn : {0u, 7u}) EXPECT_FALSE(shard_word{drawn}.keeps_back(0, drawn)) << "no run";
+}
 
-TEST(SegmentTag, ATagOfSlotsKeepsItsFields) {
+// ---- run_tag
+
+TEST(RunTag, ATagOfSlotsKeepsItsFieldsForEveryUnit) {
   for (unsigned c = 0; c < classes::count; ++c) {
-    for (unsigned order = 0; order <= max_order; ++order) {
-      for (unsigned shard = 0; shard < 16; ++shard) {
-        for (bool fresh : {false, true}) {
-          segment_tag const tag = segment_tag::of_slots(c, order, shard, fresh);
+    for (unsigned length = 1; length <= max_length; ++length) {
+      unsigned const shard = (c + length) % 16;
+      for (bool fresh : {false, true}) {
+        run_tag tag = run_tag::of_slots(c, length, shard, fresh);
+        for (unsigned i = 0; i < length; ++i, tag.bits += run_tag::one_further) {
           ASSERT_TRUE(tag.is_slotted());
           ASSERT_EQ(tag.size_class(), c);
-          ASSERT_EQ(tag.order(), order);
+          ASSERT_EQ(tag.length(), length);
+          ASSERT_EQ(tag.distance(), i);
           ASSERT_EQ(tag.shard(), shard);
           ASSERT_EQ(tag.maybe_fresh(), fresh);
-          ASSERT_NE(tag.bits, segment_tag::large_head);
-          ASSERT_NE(tag.bits, segment_tag::large_body);
+          ASSERT_NE(tag.bits, run_tag::large_head);
         }
       }
     }
   }
 }
 
-TEST(SegmentTag, OtherSegmentsAreNotSlotted) {
-  EXPECT_FALSE(segment_tag{}.is_slotted());
-  EXPECT_FALSE(segment_tag{segment_tag::large_head}.is_slotted());
-  EXPECT_FALSE(segment_tag{segment_tag::large_body}.is_slotted());
-  EXPECT_NE(segment_tag::large_head, segment_tag::large_body);
+TEST(RunTag, OtherMemoryIsNotSlotted) {
+  EXPECT_FALSE(run_tag{}.is_slotted());
+  EXPECT_FALSE(run_tag{run_tag::large_head}.is_slotted());
 }
 
 }  // namespace

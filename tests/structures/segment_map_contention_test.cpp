@@ -1,144 +1,200 @@
-// The segment map under contention: no segment has two owners, every one comes back, and none is refused while one is left.
+// The segment map under contention: no page has two owners, every one comes back, segments become whole again, and nobody is refused while
+// something is left.
 #include "segment_map_checks.hpp"
 
 namespace structures_test {
 
-// Kernel: threads claim blocks and spans of all kinds, hold one claim at a time and release them all.
-struct claim_and_release {
+// Any claim, as an allocator makes it: with its transit, and settled.
+struct any_claim {
   segment_map map;
   transit_count moves;
-  owned_cells cells;  // by segment
+
+  [[nodiscard]] GPUHEAP_FN segment_map::claim segments(unsigned pages, unsigned spread) const {
+    lazy_transit transit{moves};
+    return settled(map.claim_segments(pages, spread, transit), transit);
+  }
+  [[nodiscard]] GPUHEAP_FN segment_map::claim pages(unsigned n, unsigned least, unsigned looks, unsigned spread) const {
+    lazy_transit transit{moves};
+    return settled(map.claim_pages(n, least, looks, spread, transit), transit);
+  }
+  [[nodiscard]] GPUHEAP_FN segment_map::claim broken(unsigned n, unsigned spread) const {
+    lazy_transit transit{moves};
+    return settled(map.break_segment(n, spread, transit), transit);
+  }
+  [[nodiscard]] GPUHEAP_FN segment_map::claim span(unsigned n, unsigned alignment, unsigned phase) const {
+    return claim_of(map.claim_span(n, alignment, phase, moves), n);
+  }
+  [[nodiscard]] GPUHEAP_FN segment_map::claim settled(segment_map::claim got, lazy_transit& transit) const {
+    if (got.first != segment_map::none) map.settle(got);
+    transit.end();
+    return got;
+  }
+};
+
+// Kernel: threads claim segments, pages and spans of all kinds, hold one claim at a time and release them all, pages in two parts.
+struct claim_and_release {
+  any_claim claims;
+  owned_cells cells;  // by page
   unsigned rounds;
   unsigned* misplaced;
   unsigned* served;
 
-  struct span {
-    unsigned first = segment_map::none, n = 0;
-  };
-
   GPUHEAP_FN void operator()(unsigned i) const {
     test::rng random{i};
-    span held{};
+    segment_map::claim held{};
     for (unsigned round = 0; round < rounds; ++round) {
-      span const got = random.below(2) == 0 ? claim_a_block(random) : claim_a_span(random);
+      segment_map::claim const got = claim(random);
       if (got.first == segment_map::none) continue;
-      if (got.first + got.n > map.num_segments) count(misplaced);
-      for (unsigned k = 0; k < got.n; ++k) cells.claim(got.first + k, i);
+      page_range const all = pages_of(claims.map, got);
+      if (all.first + all.length > claims.map.num_segments << claims.map.lg_pages) count(misplaced);
+      for (unsigned k = 0; k < all.length; ++k) cells.claim(all.first + k, i);
       count(served);
-      release(held, i);
+      release(held, random, i);
       held = got;
     }
-    release(held, i);
+    release(held, random, i);
   }
-  GPUHEAP_FN span claim_a_block(test::rng& random) const {
-    unsigned const order = random.below(segment_map::max_order + 1), spread = random.below(1u << 16);
-    moves.begin();
-    segment_map::claim const got = map.claim_block(order, spread);
-    moves.end();
-    if (got.first == segment_map::none) return {};
-    if (got.order > order || got.first % (1u << got.order) != 0) count(misplaced);
-    return {got.first, 1u << got.order};
+  [[nodiscard]] GPUHEAP_FN segment_map::claim claim(test::rng& random) const {
+    segment_map const& map = claims.map;
+    unsigned const per_segment = map.pages_per_segment(), spread = random.below(2) == 0 ? 0 : random.below(1u << 16);
+    unsigned const way = random.below(8), n = 1 + random.below(per_segment);
+    segment_map::claim got{};
+    unsigned most = n;
+    if (way < 2) {
+      most = 1 + random.below(10 * per_segment);
+      got = claims.segments(most, spread);
+      most += most / 8;
+    } else if (way < 4) {
+      unsigned const least = 1 + random.below(n);
+      got = claims.pages(n, least, random.below(4) == 0 ? ~0u : 3, spread);
+      if (got.first != segment_map::none && got.length < least) count(misplaced);
+    } else if (way < 6) {
+      got = claims.broken(n, spread);
+    } else {
+      return claim_a_span(random);
+    }
+    page_range const all = pages_of(map, got);
+    if (all.length > most) count(misplaced);
+    if (!all.empty() && !got.of_segments && (all.first ^ (all.first + all.length - 1)) >> map.lg_pages != 0) count(misplaced);
+    return got;
   }
-  GPUHEAP_FN span claim_a_span(test::rng& random) const {
+  GPUHEAP_FN segment_map::claim claim_a_span(test::rng& random) const {
     unsigned const lot = random.below(16);
-    unsigned const n = lot == 0 ? map.num_segments : 1 + random.below(lot < 4 ? 150 : 20);
+    unsigned const n = lot == 0 ? claims.map.num_segments : 1 + random.below(lot < 4 ? 150 : 20);
     unsigned const alignment = lot == 0 ? 1 : 1u << random.below(6), phase = random.below(alignment);
-    unsigned const first = map.claim_span(n, alignment, phase, moves);
-    if (first != segment_map::none && (first + phase) % alignment != 0) count(misplaced);
-    return {first, n};
+    segment_map::claim const got = claims.span(n, alignment, phase);
+    if (got.first != segment_map::none && (got.first + phase) % alignment != 0) count(misplaced);
+    return got;
   }
-  GPUHEAP_FN void release(span held, unsigned i) const {
-    if (held.first == segment_map::none) return;
-    for (unsigned k = 0; k < held.n; ++k) cells.release(held.first + k, i);
-    map.release_span(held.first, held.n);
+  GPUHEAP_FN void release(segment_map::claim held, test::rng& random, unsigned i) const {
+    page_range const all = pages_of(claims.map, held);
+    for (unsigned k = 0; k < all.length; ++k) cells.release(all.first + k, i);
+    if (held.first != segment_map::none && !held.of_segments && held.length > 1) {
+      unsigned const n = 1 + random.below(held.length - 1);
+      claims.map.release_pages(held.first + n, held.length - n, claims.moves);
+      held.length = n;
+    }
+    give_back(claims.map, held, claims.moves);
   }
 };
 
-// Kernel: threads claim until they are certain that nothing is left, which half of the searches learn from the spans, half from the blocks.
+// Kernel: threads claim until they are certain that nothing is left, which they learn from all kinds of claims.
 struct claim_until_refused {
-  segment_map map;
-  transit_count moves;
-  owned_cells cells;  // by segment
+  any_claim claims;
+  owned_cells cells;  // by page
   unsigned* miscounted;
 
   GPUHEAP_FN void operator()(unsigned i) const {
     test::rng random{i};
     simt::back_off pause;
-    // Ends: a pass claims a segment, or saw another thread's move, or is certain. A search that finds nothing is no move.
+    // Ends: a pass claims something, or saw another thread's move, or is certain. A search that finds nothing is no move.
     for (;;) {
-      transit_count::word const seen = moves.look();
-      segment_map::claim const got = random.below(2) == 0 ? claim_a_segment() : claim_a_block(random);
-      if (got.first != segment_map::none) {
-        for (unsigned k = 0; k < 1u << got.order; ++k) cells.claim(got.first + k, i);
-      } else if (transit_count::quiet(seen) && moves.look() == seen) {
-        if (map.free_hint() != 0) count(miscounted);
+      transit_count::word const seen = claims.moves.look();
+      page_range const got = pages_of(claims.map, claim(random));
+      for (unsigned k = 0; k < got.length; ++k) cells.claim(got.first + k, i);
+      if (!got.empty()) continue;
+      if (claims.moves.look_again() == seen && transit_count::quiet(seen)) {
+        if (claims.map.free_hint() != 0) count(miscounted);
         return;
-      } else {
-        pause.wait();
       }
+      pause.wait();
     }
   }
-  [[nodiscard]] GPUHEAP_FN segment_map::claim claim_a_segment() const { return {map.claim_span(1, 1, 0, moves), 0}; }
-  [[nodiscard]] GPUHEAP_FN segment_map::claim claim_a_block(test::rng& random) const {
-    unsigned const order = random.below(segment_map::max_order + 1), spread = random.below(1u << 16);
-    if (!map.tree.maybe_any()) return {};
-    moves.begin();
-    segment_map::claim const got = map.claim_block(order, spread);
-    moves.end();
+  [[nodiscard]] GPUHEAP_FN segment_map::claim claim(test::rng& random) const {
+    unsigned const n = 1 + random.below(claims.map.pages_per_segment()), spread = random.below(1u << 16);
+    segment_map::claim got{};
+    if (random.below(4) == 0) got = claims.segments(n << 2, spread);
+    if (got.first == segment_map::none && random.below(2) == 0) got = claims.pages(n, n, 3, spread);
+    if (got.first == segment_map::none && random.below(2) == 0) got = claims.span(1, 1, 0);
+    if (got.first == segment_map::none) got = claims.broken(n, spread);
+    if (got.first == segment_map::none) got = claims.pages(n, 1, ~0u, spread);
     return got;
   }
 };
 
 namespace {
 
-std::string segments_change_hands(unsigned threads, unsigned num_segments, unsigned rounds, unsigned stride = 1) {
-  map_memory map(num_segments, stride);
-  cell_memory cells(num_segments);
+std::string pages_change_hands(unsigned threads, unsigned num_segments, unsigned lg_pages, unsigned rounds, unsigned stride = 1) {
+  map_memory map(num_segments, lg_pages, stride);
+  unsigned const num_pages = num_segments << lg_pages;
+  cell_memory cells(num_pages);
   test::device_array<unsigned> misplaced(1), served(1);
-  gpuheap::launch(threads, claim_and_release{map.view(), map.moves(), cells.view(), rounds, misplaced.data(), served.data()},
+  gpuheap::launch(threads, claim_and_release{{map.view(), map.moves()}, cells.view(), rounds, misplaced.data(), served.data()},
                   {.block_threads = 64});
   std::string problems = map.problem() + cells.problem();
-  require(problems, misplaced.first() == 0, "a claim was not aligned, larger than asked, or beyond the map");
+  require(problems, misplaced.first() == 0, "a claim was not aligned, larger or smaller than asked, or beyond the map or its segment");
   require(problems, served.first() != 0, "no claim was served");
-  require(problems, map.num_free() == num_segments, std::to_string(num_segments - map.num_free()) + " segments did not come back");
-  require(problems, map.least_free() < num_segments, "the lowest number of free segments was not noted");
+  require(problems, map.num_free() == num_pages, std::to_string(num_pages - map.num_free()) + " pages did not come back");
+  require(problems, map.num_whole() == num_segments, "a segment whose pages all came back is not whole");
+  require(problems, map.least_free() < num_pages, "the lowest number of free pages was not noted");
   return problems;
 }
 
-std::string nothing_is_left(unsigned threads, unsigned num_segments) {
-  map_memory map(num_segments);
-  cell_memory cells(num_segments);
+std::string nothing_is_left(unsigned threads, unsigned num_segments, unsigned lg_pages) {
+  map_memory map(num_segments, lg_pages);
+  unsigned const num_pages = num_segments << lg_pages;
+  cell_memory cells(num_pages);
   test::device_array<unsigned> miscounted(1);
-  gpuheap::launch(threads, claim_until_refused{map.view(), map.moves(), cells.view(), miscounted.data()}, {.block_threads = 64});
+  gpuheap::launch(threads, claim_until_refused{{map.view(), map.moves()}, cells.view(), miscounted.data()}, {.block_threads = 64});
   std::string problems = map.problem() + cells.problem();
   require(problems, miscounted.first() == 0, "a thread was certain that nothing is left, and the count was not 0");
   auto const owners = cells.owners();
-  for (unsigned s = 0; s < num_segments; ++s) {
-    require(problems, owners[s] != 0, "segment " + std::to_string(s) + " was refused to all");
+  for (unsigned p = 0; p < num_pages; ++p) {
+    require(problems, owners[p] != 0, "page " + std::to_string(p) + " was refused to all");
   }
   require(problems, map.num_free() == 0 && map.least_free() == 0, "the counts are not 0 when all is claimed");
   return problems;
 }
 
-TEST(SegmentMapContention, NoSegmentHasTwoOwnersAndAllComeBack) {
-  EXPECT_EQ(segments_change_hands(many_threads / 4, 200, 6), "");
-  EXPECT_EQ(segments_change_hands(many_threads / 4, 4485, 6, 16), "");
+TEST(SegmentMapContention, NoPageHasTwoOwnersAndAllComeBack) {
+  EXPECT_EQ(pages_change_hands(many_threads / 4, 200, 2, 6), "");
+  EXPECT_EQ(pages_change_hands(many_threads / 4, 200, 6, 6), "");
+  EXPECT_EQ(pages_change_hands(many_threads / 4, 4485, 2, 6, 16), "");
 }
-TEST(SegmentMapContention, NoSegmentHasTwoOwnersAndAllComeBackUnderManySchedules) {
-  expect_passes(1000, [] { return segments_change_hands(explored_threads, 200, 4); });
-  expect_passes(1000, [] { return segments_change_hands(explored_threads, 70, 4, 2); });
+TEST(SegmentMapContention, NoPageHasTwoOwnersAndAllComeBackUnderManySchedules) {
+  expect_passes(1000, [] { return pages_change_hands(explored_threads, 100, 2, 4); });
+  expect_passes(1000, [] { return pages_change_hands(explored_threads, 66, 1, 4, 2); });
+  expect_passes(2000, [] { return pages_change_hands(8, 3, 2, 12); });
+  expect_passes(2000, [] { return pages_change_hands(6, 1, 3, 12); });
 }
 TEST(SegmentMapContention, NothingIsLeftWhenAllAreRefused) {
-  EXPECT_EQ(nothing_is_left(many_threads / 4, 4485), "");
-  EXPECT_EQ(nothing_is_left(many_threads / 4, 70), "");
+  EXPECT_EQ(nothing_is_left(many_threads / 4, 4485, 2), "");
+  EXPECT_EQ(nothing_is_left(many_threads / 4, 70, 6), "");
 }
 TEST(SegmentMapContention, NothingIsLeftWhenAllAreRefusedUnderManySchedules) {
-  expect_passes(800, [] { return nothing_is_left(explored_threads, 150); });
+  expect_passes(800, [] { return nothing_is_left(explored_threads, 70, 2); });
+  expect_passes(1500, [] { return nothing_is_left(8, 3, 2); });
 }
 
 TEST(SegmentMapContention, NobodyIsRefusedWhileASegmentIsFree) {
-  EXPECT_EQ(refusals_are_right(many_threads / 4, 20), "");
-  expect_passes(1500, [] { return refusals_are_right(12, 8); });
+  EXPECT_EQ(refusals_are_right(many_threads / 4, 20, false), "");
+  expect_passes(1500, [] { return refusals_are_right(12, 8, false); });
+}
+TEST(SegmentMapContention, NobodyIsRefusedWhileAPageIsFree) {
+  EXPECT_EQ(refusals_are_right(many_threads / 4, 20, true), "");
+  expect_passes(3000, [] { return refusals_are_right(12, 8, true); });
+  expect_passes(5000, [] { return refusals_are_right(2, 12, true, untold::nothing, 4); });
+  expect_passes(3000, [] { return refusals_are_right(4, 12, true, untold::nothing, 4); });
 }
 
 }  // namespace

@@ -1,19 +1,36 @@
-// The segment map, one claim at a time: the bit tricks and the choice of segments against brute force.
+// The segment map, one claim at a time: the bit tricks and the choice of segments and pages against brute force.
 #include "segment_map_checks.hpp"
 
 namespace structures_test {
 
-// Kernel: one claim, by the first thread.
-struct claim_one_block {
+// Kernel: one claim, by one thread. settle: whether it is settled.
+enum class claim_kind { segments, pages, broken };
+struct claim_order {
+  claim_kind what;
+  unsigned n;  // pages
+  unsigned least = 1, looks = ~0u;
+  unsigned spread = 0;
+  bool settle = true;
+};
+struct claim_answer {
+  segment_map::claim got;
+  bool moved;  // a transit was opened
+};
+struct claim_one {
   segment_map map;
   transit_count moves;
-  unsigned order, spread;
-  segment_map::claim* out;
+  claim_order order;
+  claim_answer* out;
 
   GPUHEAP_FN void operator()(unsigned) const {
-    moves.begin();
-    *out = map.claim_block(order, spread);
-    moves.end();
+    lazy_transit transit{moves};
+    segment_map::claim got{};
+    if (order.what == claim_kind::segments) got = map.claim_segments(order.n, order.spread, transit);
+    if (order.what == claim_kind::pages) got = map.claim_pages(order.n, order.least, order.looks, order.spread, transit);
+    if (order.what == claim_kind::broken) got = map.break_segment(order.n, order.spread, transit);
+    if (got.first != segment_map::none && order.settle) map.settle(got);
+    *out = {got, transit.open};
+    transit.end();
   }
 };
 struct claim_one_span {
@@ -24,18 +41,39 @@ struct claim_one_span {
 
   GPUHEAP_FN void operator()(unsigned) const { *out = map.claim_span(n, alignment, phase, moves); }
 };
-struct release_one_span {
+struct release_one {
   segment_map map;
-  unsigned first, n;
+  transit_count moves;
+  segment_map::claim held;
 
-  GPUHEAP_FN void operator()(unsigned) const { map.release_span(first, n); }
+  GPUHEAP_FN void operator()(unsigned) const { give_back(map, held, moves); }
+};
+// Kernel: the word of moves as a lazy transit begins, begins again, ends and ends again.
+struct one_lazy_transit {
+  transit_count moves;
+  transit_count::word* seen;
+
+  GPUHEAP_FN void operator()(unsigned) const {
+    lazy_transit transit{moves};
+    transit.end();
+    seen[0] = moves.look();
+    transit.begin();
+    transit.begin();
+    seen[1] = moves.look();
+    transit.end();
+    transit.end();
+    seen[2] = moves.look();
+    transit.begin();
+    seen[3] = moves.look();
+    transit.end();
+  }
 };
 
 namespace {
 
-segment_map::claim claim_block(map_memory& map, unsigned order, unsigned spread = 0) {
-  test::device_array<segment_map::claim> out(1);
-  gpuheap::launch(1, claim_one_block{map.view(), map.moves(), order, spread, out.data()});
+claim_answer claim(map_memory& map, claim_order order) {
+  test::device_array<claim_answer> out(1);
+  gpuheap::launch(1, claim_one{map.view(), map.moves(), order, out.data()});
   return out.first();
 }
 unsigned claim_span(map_memory& map, unsigned n, unsigned alignment = 1, unsigned phase = 0) {
@@ -43,23 +81,34 @@ unsigned claim_span(map_memory& map, unsigned n, unsigned alignment = 1, unsigne
   gpuheap::launch(1, claim_one_span{map.view(), map.moves(), n, alignment, phase, out.data()});
   return out.first();
 }
-void release(map_memory& map, unsigned first, unsigned n) { gpuheap::launch(1, release_one_span{map.view(), first, n}); }
+void release(map_memory& map, segment_map::claim held) { gpuheap::launch(1, release_one{map.view(), map.moves(), held}); }
+void release_pages(map_memory& map, unsigned first, unsigned n) { release(map, {first, n, false, false}); }
+void release_segments(map_memory& map, unsigned first, unsigned n) { release(map, {first, n, true, false}); }
 
-bool all_free(std::vector<bool> const& free, unsigned first, unsigned n) {
+using pages_set = std::vector<bool>;
+
+bool all_free(pages_set const& free, unsigned first, unsigned n) {
   if (first + n > free.size()) return false;
   return std::find(free.begin() + first, free.begin() + first + n, false) == free.begin() + first + n;
 }
-void mark(std::vector<bool>& free, unsigned first, unsigned n, bool value) {
-  std::fill(free.begin() + first, free.begin() + first + n, value);
+bool none_free(pages_set const& free, unsigned first, unsigned n) {
+  return std::find(free.begin() + first, free.begin() + first + n, true) == free.begin() + first + n;
 }
-// Free segments in stretches, up to `longest` each.
-std::vector<bool> random_map(test::rng& random, unsigned num_segments, unsigned longest) {
-  std::vector<bool> free(num_segments);
-  for (unsigned s = 0; s < num_segments;) {
+void mark(pages_set& free, unsigned first, unsigned n, bool value) { std::fill(free.begin() + first, free.begin() + first + n, value); }
+// Free things in stretches, up to `longest` each.
+pages_set random_set(test::rng& random, unsigned size, unsigned longest) {
+  pages_set free(size);
+  for (unsigned s = 0; s < size;) {
     unsigned const gap = random.below(4), stretch = 1 + random.below(longest);
-    for (unsigned k = 0; k < stretch && s + gap + k < num_segments; ++k) free[s + gap + k] = true;
+    for (unsigned k = 0; k < stretch && s + gap + k < size; ++k) free[s + gap + k] = true;
     s += gap + stretch;
   }
+  return free;
+}
+// The same of segments, each of them whole or taken.
+pages_set of_segments(pages_set const& segments, unsigned lg_pages) {
+  pages_set free(segments.size() << lg_pages);
+  for (unsigned s = 0; s < segments.size(); ++s) mark(free, s << lg_pages, 1u << lg_pages, segments[s]);
   return free;
 }
 
@@ -70,21 +119,6 @@ simt::uint64_t random_word(test::rng& random) {
   for (unsigned pass = random.below(4); pass != 0; --pass) x |= test::mix(random.below(1u << 31));
   if (random.below(3) == 0) x |= simt::low_bits(random.below(65)) << random.below(64);
   return random.below(50) == 0 ? ~simt::uint64_t{0} : x;
-}
-
-TEST(FreeBits, AlignedBlocksEqualsTrying) {
-  test::rng random{1};
-  for (unsigned i = 0; i < 5000; ++i) {
-    simt::uint64_t const free = random_word(random);
-    for (unsigned order = 0; order <= segment_map::max_order; ++order) {
-      simt::uint64_t expected = 0;
-      for (unsigned at = 0; at < 64; at += 1u << order) {
-        simt::uint64_t const block = simt::low_bits(1u << order) << at;
-        if ((free & block) == block) expected |= simt::uint64_t{1} << at;
-      }
-      ASSERT_EQ(gpuheap::structures::aligned_blocks(free, order), expected) << free << ", order " << order;
-    }
-  }
 }
 
 TEST(FreeBits, ConsecutiveEqualsTrying) {
@@ -101,73 +135,347 @@ TEST(FreeBits, ConsecutiveEqualsTrying) {
     }
   }
 }
-
-// ---- blocks
-
-TEST(ClaimBlock, TakesTheLargestOrderThatIsThere) {
+TEST(FreeBits, RunLengthEqualsCounting) {
   test::rng random{3};
-  for (unsigned i = 0; i < 400; ++i) {
-    auto free = random_map(random, 300, i % 3 == 0 ? 3 : 90);
-    if (i % 20 == 0) mark(free, 0, 300, false);
-    unsigned const wanted = random.below(segment_map::max_order + 1);
-    unsigned order = wanted + 1, first = segment_map::none;
-    while (order-- != 0 && first == segment_map::none) {
-      for (unsigned s = 0; s < 300 && first == segment_map::none; s += 1u << order) {
-        if (all_free(free, s, 1u << order)) first = s;
+  for (unsigned i = 0; i < 2000; ++i) {
+    simt::uint64_t const free = random_word(random);
+    for (unsigned at = 0; at < 64; ++at) {
+      unsigned expected = 0;
+      while (at + expected < 64 && (free >> (at + expected) & 1) != 0) ++expected;
+      ASSERT_EQ(gpuheap::structures::run_length(free, at), expected) << free << " from " << at;
+    }
+  }
+}
+
+TEST(LazyTransit, IsAMoveOnlyOnceItHasBegun) {
+  test::device_array<transit_count::word> state(1), seen(4);
+  gpuheap::launch(1, one_lazy_transit{{state.data()}, seen.data()});
+  EXPECT_EQ(seen.read(), (std::vector<transit_count::word>{0, transit_count::begun_one + 1, transit_count::begun_one,
+                                                           2 * transit_count::begun_one + 1}));
+  EXPECT_EQ(state.first(), 2 * transit_count::begun_one);
+}
+
+// ---- whole segments
+
+// What a claim of n segments from the lowest place on takes: in two rounds over the leaves, at first at least a quarter of n.
+page_range expected_row(pages_set const& segments, unsigned n) {
+  for (unsigned least : {std::max(n / 4, 1u), 1u}) {
+    for (unsigned leaf = 0; leaf < segments.size(); leaf += 64) {
+      unsigned const end = std::min<unsigned>(leaf + 64, static_cast<unsigned>(segments.size()));
+      for (unsigned row = n; row >= least; row /= 2) {
+        for (unsigned s = leaf; s + row <= end; ++s) {
+          if (!all_free(segments, s, row)) continue;
+          unsigned length = row;
+          while (length < n && s + length < end && segments[s + length]) ++length;
+          return {s, length};
+        }
       }
     }
-    ++order;
+  }
+  return {};
+}
 
-    map_memory map(free, 1 + i % 3);
+TEST(ClaimSegments, TakesTheLowestRowThatIsLongEnoughOrNearlySo) {
+  test::rng random{3};
+  constexpr unsigned num_segments = 300, lg_pages = 3;
+  for (unsigned i = 0; i < 600; ++i) {
+    auto segments = random_set(random, num_segments, i % 3 == 0 ? 3 : i % 3 == 1 ? 20 : 90);
+    if (i % 20 == 0) mark(segments, 0, num_segments, false);
+    unsigned const pages = 1 + random.below(i % 2 == 0 ? 80 << lg_pages : 12 << lg_pages);
+    // Rounded up if that wastes less than an eighth.
+    unsigned const n = std::min((pages + pages / 8) >> lg_pages, 64u);
+    page_range const expected = n == 0 ? page_range{} : expected_row(segments, n);
+
+    map_memory map(of_segments(segments, lg_pages), lg_pages, 1 + i % 3);
     unsigned const before = map.num_free();
-    segment_map::claim const got = claim_block(map, wanted, random.below(1u << 16));
+    claim_answer const got = claim(map, {claim_kind::segments, pages});
     ASSERT_EQ(map.problem(), "");
-    if (first == segment_map::none) {
-      ASSERT_EQ(got.first, segment_map::none);
-      ASSERT_EQ(map.least_free(), before);
-      continue;
+    ASSERT_EQ(got.got.first, expected.first) << pages << " pages";
+    ASSERT_EQ(got.moved, !expected.empty()) << "a search that finds nothing is no move";
+    if (!expected.empty()) {
+      ASSERT_TRUE(got.got.of_segments);
+      ASSERT_EQ(got.got.length, expected.length) << pages << " pages";
+      mark(segments, expected.first, expected.length, false);
     }
+    ASSERT_EQ(map.least_free(), before - (expected.length << lg_pages));
+    ASSERT_EQ(map.free(), of_segments(segments, lg_pages)) << "other segments changed";
+  }
+}
+
+TEST(ClaimSegments, LeavesLessThanASegmentToOthers) {
+  map_memory map(100, 6);
+  EXPECT_EQ(claim(map, {claim_kind::segments, 1}).got.first, segment_map::none);
+  EXPECT_EQ(claim(map, {claim_kind::segments, 56}).got.first, segment_map::none);
+  EXPECT_EQ(claim(map, {claim_kind::segments, 57}).got.length, 1u) << "a seventh more than asked";
+  EXPECT_EQ(claim(map, {claim_kind::segments, 64 * 1000}).got.length, 63u) << "at most what a leaf has left";
+  map_memory fresh(100, 6);
+  EXPECT_EQ(claim(fresh, {claim_kind::segments, 64 * 1000}).got.length, 64u) << "never more";
+}
+
+TEST(ClaimSegments, SpreadsOverLeavesAndWithinThem) {
+  constexpr unsigned num_leaves = 20;
+  std::vector<unsigned> leaves(num_leaves), places(64);
+  for (unsigned spread = 1; spread < 2 * num_leaves + 1; ++spread) {
+    map_memory map(num_leaves * 64);
+    ++leaves[claim(map, {claim_kind::segments, 4, 1, ~0u, spread}).got.first / 64];
+  }
+  for (unsigned n : leaves) EXPECT_EQ(n, 2u);
+  for (unsigned k = 0; k < 8; ++k) {
+    map_memory map(num_leaves * 64);
+    ++places[claim(map, {claim_kind::segments, 4, 1, ~0u, k << 8 | num_leaves}).got.first % 64];
+  }
+  EXPECT_GE(std::count(places.begin(), places.end(), 1u), 7);
+  EXPECT_LE(*std::max_element(places.begin(), places.end()), 2u);
+}
+
+TEST(ClaimSegments, AnySpreadFindsWhatThereIs) {
+  test::rng random{5};
+  for (unsigned i = 0; i < 400; ++i) {
+    pages_set segments(300);
+    unsigned const first = random.below(300), length = std::min(1 + random.below(5), (first / 64 + 1) * 64 - first);
+    for (unsigned k = 0; k < length && first + k < 300; ++k) segments[first + k] = true;
+    map_memory map(of_segments(segments, 2), 2);
+    auto const got = claim(map, {claim_kind::segments, 1 + 4 * random.below(70) + 3, 1, ~0u, random.below(1u << 16)}).got;
     ASSERT_NE(got.first, segment_map::none);
-    ASSERT_EQ(got.order, order) << "asked for order " << wanted;
-    ASSERT_EQ(got.first % (1u << got.order), 0u);
-    ASSERT_TRUE(all_free(free, got.first, 1u << got.order));
-    if (got.order <= 2 && wanted <= 2) {
-      ASSERT_EQ(got.first, first) << "small blocks come from low addresses";
+    ASSERT_TRUE(all_free(segments, got.first, got.length));
+    mark(segments, got.first, got.length, false);
+    ASSERT_EQ(map.free(), of_segments(segments, 2));
+    ASSERT_EQ(map.problem(), "");
+  }
+}
+
+TEST(ClaimSegments, TellsThatItEmptiedALeafAndSettleTidiesIt) {
+  for (bool settle : {false, true}) {
+    map_memory map(66, 1);
+    auto const most = claim(map, {claim_kind::segments, 128, 1, ~0u, 0, settle});
+    EXPECT_EQ(most.got.length, 64u);
+    EXPECT_TRUE(most.got.untidy);
+    claim(map, {claim_kind::segments, 2});
+    auto const last = claim(map, {claim_kind::segments, 2, 1, ~0u, 0, settle});
+    EXPECT_TRUE(last.got.untidy);
+    // The next search looks at what is not tidied, and tidies it, which is a move.
+    EXPECT_EQ(claim(map, {claim_kind::segments, 2}).moved, !settle);
+    EXPECT_FALSE(claim(map, {claim_kind::segments, 2}).moved);
+  }
+}
+
+// ---- pages
+
+// The pages of one segment that a claim takes from the lowest place on: n, or half of it and so on, but not less than `least`.
+page_range expected_pages(pages_set const& free, unsigned s, unsigned lg_pages, unsigned n, unsigned least) {
+  unsigned const begin = s << lg_pages, end = begin + (1u << lg_pages);
+  for (;; n = std::max(n / 2, least)) {
+    for (unsigned p = begin; p + n <= end; ++p) {
+      if (all_free(free, p, n)) return {p, n};
     }
-    ASSERT_EQ(map.least_free(), before - (1u << got.order));
-    mark(free, got.first, 1u << got.order, false);
-    ASSERT_EQ(map.free(), free) << "other segments changed";
+    if (n == least) return {};
   }
 }
 
-TEST(ClaimBlock, SpreadsLargeBlocksOverLowLeaves) {
-  std::vector<unsigned> taken_from(20);
-  for (unsigned spread = 0; spread < 16; ++spread) {
-    map_memory map(20 * 64);
-    ++taken_from[claim_block(map, 4, spread).first / 64];
+TEST(ClaimPages, TakesThoseOfTheFirstBrokenSegmentsThatAreLongEnough) {
+  test::rng random{6};
+  unsigned found = 0;
+  for (unsigned i = 0; i < 800; ++i) {
+    unsigned const lg_pages = 1 + random.below(6), per_segment = 1u << lg_pages, num_segments = 1 + random.below(150);
+    auto free = random_set(random, num_segments << lg_pages, i % 3 == 0 ? 2 : i % 3 == 1 ? 9 : 40);
+    for (unsigned s = 0; s < num_segments; ++s) {
+      if (random.below(3) == 0) mark(free, s << lg_pages, per_segment, random.below(2) == 0);
+    }
+    unsigned const n = 1 + random.below(per_segment), least = random.below(3) == 0 ? n : 1 + random.below(n);
+    unsigned const looks = random.below(2) == 0 ? ~0u : random.below(6);
+    page_range expected{};
+    unsigned looked = 0;
+    for (unsigned s = 0; s < num_segments && expected.empty() && looked != looks; ++s) {
+      bool const broken = !all_free(free, s << lg_pages, per_segment) && !none_free(free, s << lg_pages, per_segment);
+      if (!broken) continue;
+      ++looked;
+      expected = expected_pages(free, s, lg_pages, n, least);
+    }
+
+    map_memory map(free, lg_pages, 1 + i % 3);
+    unsigned const before = map.num_free();
+    claim_answer const got = claim(map, {claim_kind::pages, n, least, looks});
+    ASSERT_EQ(map.problem(), "");
+    ASSERT_EQ(got.got.first, expected.first) << n << " pages, at least " << least << ", " << looks << " looks";
+    ASSERT_EQ(got.moved, !expected.empty()) << "a search that finds nothing is no move";
+    if (!expected.empty()) {
+      ++found;
+      ASSERT_FALSE(got.got.of_segments);
+      ASSERT_EQ(got.got.length, expected.length);
+      mark(free, expected.first, expected.length, false);
+    }
+    ASSERT_EQ(map.free(), free);
+    ASSERT_EQ(map.least_free(), before - expected.length);
+    if (expected.empty()) continue;
+    release_pages(map, expected.first, expected.length);
+    mark(free, expected.first, expected.length, true);
+    ASSERT_EQ(map.free(), free);
+    ASSERT_EQ(map.problem(), "");
   }
-  for (unsigned i = 0; i < 20; ++i) EXPECT_EQ(taken_from[i], i < segment_map::leaves_to_choose_from ? 2u : 0u) << "leaf " << i;
+  EXPECT_GT(found, 300u);
+  EXPECT_LT(found, 800u);
 }
 
-TEST(ClaimBlock, HandsOutEverySegmentBeforeRefusing) {
-  for (unsigned num_segments : {1u, 63u, 64u, 200u}) {
-    for (unsigned order : {0u, 3u, 6u}) {
-      map_memory map(num_segments);
-      std::vector<bool> free(num_segments, true);
-      // Ends: a claim takes a segment or the map refuses.
-      for (unsigned spread = 0;; ++spread) {
-        segment_map::claim const got = claim_block(map, order, spread);
-        if (got.first == segment_map::none) break;
-        ASSERT_TRUE(all_free(free, got.first, 1u << got.order)) << "claimed twice";
-        mark(free, got.first, 1u << got.order, false);
+TEST(ClaimPages, SpreadsOverSegments) {
+  pages_set free(64 * 4, true);
+  for (unsigned s = 0; s < 64; ++s) free[s * 4] = false;
+  std::vector<unsigned> taken(64);
+  for (unsigned spread = 0; spread < 64; ++spread) {
+    map_memory map(free, 2);
+    ++taken[claim(map, {claim_kind::pages, 2, 2, 3, spread}).got.first / 4];
+  }
+  for (unsigned n : taken) EXPECT_EQ(n, 1u);
+}
+
+TEST(ClaimPages, AnySpreadFindsWhatThereIs) {
+  test::rng random{7};
+  for (unsigned i = 0; i < 400; ++i) {
+    pages_set free(200 * 4);
+    unsigned const page = random.below(800);
+    free[page] = true;
+    map_memory map(free, 2);
+    ASSERT_EQ(claim(map, {claim_kind::pages, 1 + random.below(4), 1, ~0u, random.below(1u << 16)}).got.first, page);
+  }
+}
+
+TEST(ClaimPages, ForgetsSegmentsThatHaveNoPageLeft) {
+  map_memory map(1, 2);
+  EXPECT_EQ(claim(map, {claim_kind::broken, 2}).got.first, 0u);
+  EXPECT_EQ(claim(map, {claim_kind::pages, 2}).got.first, 2u);
+  // The segment is still among the broken ones: the first search drops it, which is a move; the others know.
+  claim_answer const first = claim(map, {claim_kind::pages, 1}), second = claim(map, {claim_kind::pages, 1});
+  EXPECT_EQ(first.got.first, segment_map::none);
+  EXPECT_TRUE(first.moved);
+  EXPECT_EQ(second.got.first, segment_map::none);
+  EXPECT_FALSE(second.moved);
+  release_pages(map, 1, 1);
+  EXPECT_EQ(claim(map, {claim_kind::pages, 1}).got.first, 1u);
+  EXPECT_EQ(map.problem(), "");
+}
+
+// ---- segments broken up and whole again
+
+TEST(BreakSegment, TakesTheFirstPagesOfTheLowestWholeOne) {
+  for (unsigned lg_pages : {2u, 6u}) {
+    unsigned const per_segment = 1u << lg_pages;
+    for (unsigned n = 1; n <= per_segment; ++n) {
+      pages_set free(per_segment * 70, true);
+      mark(free, 0, 66 * per_segment, false);
+      mark(free, 3 * per_segment, 1, true);  // broken up already
+      map_memory map(free, lg_pages);
+      claim_answer const got = claim(map, {claim_kind::broken, n});
+      EXPECT_EQ(got.got.first, 66 * per_segment);
+      EXPECT_EQ(got.got.length, n);
+      EXPECT_FALSE(got.got.of_segments);
+      EXPECT_TRUE(got.moved);
+      mark(free, 66 * per_segment, n, false);
+      EXPECT_EQ(map.free(), free);
+      EXPECT_EQ(map.problem(), "");
+      release_pages(map, got.got.first, n);
+      EXPECT_EQ(map.problem(), "") << "whole again";
+      EXPECT_EQ(map.num_whole(), 4u);
+    }
+  }
+  map_memory taken(pages_set(8), 2);
+  EXPECT_EQ(claim(taken, {claim_kind::broken, 1}).got.first, segment_map::none);
+  EXPECT_EQ(taken.moves_so_far(), 0u) << "a search that finds nothing is no move";
+}
+
+TEST(Rejoin, ASegmentIsWholeWhenItsLastPageComesBack) {
+  test::rng random{8};
+  for (unsigned i = 0; i < 100; ++i) {
+    unsigned const lg_pages = 1 + random.below(6), per_segment = 1u << lg_pages;
+    map_memory map(3, lg_pages);
+    std::vector<segment_map::claim> held;
+    for (unsigned left = per_segment; left != 0; left -= held.back().length) {
+      claim_order const order{held.empty() ? claim_kind::broken : claim_kind::pages, 1 + random.below(left)};
+      held.push_back(claim(map, order).got);
+      ASSERT_NE(held.back().first, segment_map::none);
+      ASSERT_LT(held.back().first, per_segment) << "contiguous, and from the first segment";
+    }
+    ASSERT_EQ(map.num_free(), 2 * per_segment);
+    while (!held.empty()) {
+      ASSERT_EQ(map.num_whole(), 2u);
+      unsigned const which = random.below(static_cast<unsigned>(held.size()));
+      release(map, held[which]);
+      held.erase(held.begin() + which);
+      ASSERT_EQ(map.problem(), "");
+    }
+    ASSERT_EQ(map.num_whole(), 3u);
+    ASSERT_EQ(claim_span(map, 3), 0u);
+  }
+}
+
+// All kinds of claims and releases in turn, against a set of pages.
+TEST(SegmentMap, AnySequenceKeepsEveryPageOnce) {
+  test::rng random{9};
+  for (unsigned num_segments : {1u, 5u, 70u, 150u}) {
+    for (unsigned lg_pages : {0u, 2u, 6u}) {
+      map_memory map(num_segments, lg_pages);
+      pages_set free(num_segments << lg_pages, true);
+      std::vector<segment_map::claim> held;
+      for (unsigned i = 0; i < 300; ++i) {
+        segment_map::claim got{};
+        unsigned const way = random.below(7), spread = random.below(2) == 0 ? 0 : random.below(1u << 16);
+        unsigned const n = 1 + random.below(1u << lg_pages);
+        if (way == 0) got = claim(map, {claim_kind::segments, 1 + random.below(4u << lg_pages), 1, ~0u, spread}).got;
+        if (way == 1) got = claim(map, {claim_kind::broken, n, 1, ~0u, spread}).got;
+        if (way == 2 || way == 3) got = claim(map, {claim_kind::pages, n, 1 + random.below(n), ~0u, spread}).got;
+        if (way == 4) {
+          unsigned const length = 1 + random.below(3);
+          got = claim_of(claim_span(map, length), length);
+        }
+        if (got.first != segment_map::none) {
+          page_range const all = pages_of(map.view(), got);
+          ASSERT_TRUE(all_free(free, all.first, all.length)) << "claimed twice";
+          mark(free, all.first, all.length, false);
+          held.push_back(got);
+        }
+        if (way >= 5 && !held.empty()) {
+          unsigned const which = random.below(static_cast<unsigned>(held.size()));
+          page_range const all = pages_of(map.view(), held[which]);
+          mark(free, all.first, all.length, true);
+          release(map, held[which]);
+          held.erase(held.begin() + which);
+        }
+        ASSERT_EQ(map.free(), free);
+        if (i % 10 == 0) {
+          ASSERT_EQ(map.problem(), "");
+        }
       }
-      EXPECT_EQ(std::count(free.begin(), free.end(), true), 0) << num_segments << " segments, order " << order;
+      for (auto const& one : held) release(map, one);
+      ASSERT_EQ(map.problem(), "");
+      ASSERT_EQ(map.num_whole(), num_segments);
+    }
+  }
+}
+
+TEST(SegmentMap, HandsOutEveryPageBeforeRefusing) {
+  for (unsigned num_segments : {1u, 63u, 64u, 200u}) {
+    for (unsigned pages : {1u, 3u, 4u, 30u}) {
+      map_memory map(num_segments, 2);
+      pages_set free(num_segments * 4, true);
+      // Ends: a claim takes something or the map refuses.
+      for (unsigned spread = 0;; ++spread) {
+        unsigned const n = std::min(pages, 4u);
+        auto got = claim(map, {claim_kind::segments, pages, 1, ~0u, spread}).got;
+        if (got.first == segment_map::none) got = claim(map, {claim_kind::pages, n, n, 3, spread}).got;
+        if (got.first == segment_map::none) got = claim(map, {claim_kind::broken, n, 1, ~0u, spread}).got;
+        if (got.first == segment_map::none) got = claim(map, {claim_kind::pages, n, 1, ~0u, spread}).got;
+        if (got.first == segment_map::none) break;
+        page_range const all = pages_of(map.view(), got);
+        ASSERT_TRUE(all_free(free, all.first, all.length)) << "claimed twice";
+        mark(free, all.first, all.length, false);
+      }
+      EXPECT_TRUE(none_free(free, 0, num_segments * 4)) << num_segments << " segments, " << pages << " pages";
       EXPECT_EQ(map.num_free(), 0u);
       EXPECT_EQ(map.least_free(), 0u);
       EXPECT_EQ(claim_span(map, 1), segment_map::none);
-      release(map, 0, num_segments);
+      release_pages(map, 0, 1);
+      release_pages(map, 1, 3);
+      if (num_segments > 1) release_segments(map, 1, num_segments - 1);
       EXPECT_EQ(map.problem(), "");
-      EXPECT_EQ(map.num_free(), num_segments);
+      EXPECT_EQ(map.num_whole(), num_segments);
       EXPECT_EQ(map.least_free(), 0u) << "the lowest that ever was";
     }
   }
@@ -175,43 +483,57 @@ TEST(ClaimBlock, HandsOutEverySegmentBeforeRefusing) {
 
 // ---- spans
 
-TEST(ClaimSpan, TakesTheHighestAlignedSpan) {
+TEST(ClaimSpan, TakesTheHighestAlignedSpanAlsoAcrossLeaves) {
   test::rng random{4};
-  unsigned found = 0;
+  unsigned found = 0, across = 0;
   for (unsigned i = 0; i < 600; ++i) {
-    unsigned const num_segments = 1 + random.below(400);
-    auto free = random_map(random, num_segments, i % 3 == 0 ? 8 : 200);
+    unsigned const num_segments = 1 + random.below(400), lg_pages = random.below(3);
+    auto segments = random_set(random, num_segments, i % 3 == 0 ? 8 : 200);
     unsigned const n = 1 + random.below(random.below(3) == 0 ? num_segments : 20);
     unsigned const alignment = 1u << random.below(random.below(2) == 0 ? 2 : 8), phase = random.below(alignment);
     unsigned expected = segment_map::none;
     for (unsigned s = 0; s + n <= num_segments; ++s) {
-      if ((s + phase) % alignment == 0 && all_free(free, s, n)) expected = s;
+      if ((s + phase) % alignment == 0 && all_free(segments, s, n)) expected = s;
     }
 
-    map_memory map(free, 1 + i % 3);
+    map_memory map(of_segments(segments, lg_pages), lg_pages, 1 + i % 3);
     unsigned const before = map.num_free();
     ASSERT_EQ(claim_span(map, n, alignment, phase), expected)
         << n << " of " << num_segments << ", alignment " << alignment << ", phase " << phase;
-    if (expected != segment_map::none) {
+    if (expected == segment_map::none) {
+      ASSERT_EQ(map.moves_so_far(), 0u) << "a search that finds nothing is no move";
+    } else {
       ++found;
-      mark(free, expected, n, false);
-      ASSERT_EQ(map.least_free(), before - n);
+      across += expected / 64 != (expected + n - 1) / 64;
+      mark(segments, expected, n, false);
+      ASSERT_EQ(map.least_free(), before - (n << lg_pages));
     }
-    ASSERT_EQ(map.free(), free);
+    ASSERT_EQ(map.free(), of_segments(segments, lg_pages));
     ASSERT_EQ(map.problem(), "");
     if (expected == segment_map::none) continue;
-    release(map, expected, n);
-    mark(free, expected, n, true);
-    ASSERT_EQ(map.free(), free);
+    release_segments(map, expected, n);
+    mark(segments, expected, n, true);
+    ASSERT_EQ(map.free(), of_segments(segments, lg_pages));
     ASSERT_EQ(map.problem(), "");
   }
   EXPECT_GT(found, 200u);
   EXPECT_LT(found, 600u);
+  EXPECT_GT(across, 50u);
+}
+
+TEST(ClaimSpan, TakesNoBrokenSegment) {
+  pages_set free(10 * 4, true);
+  free[5 * 4 + 3] = false;
+  map_memory map(free, 2);
+  EXPECT_EQ(claim_span(map, 6), segment_map::none);
+  EXPECT_EQ(claim_span(map, 5), 0u);
+  release_pages(map, 5 * 4 + 3, 1);
+  EXPECT_EQ(claim_span(map, 5), 5u) << "whole again";
 }
 
 TEST(ClaimSpan, TakesTheWholeMap) {
   for (unsigned num_segments : {1u, 64u, 65u, 200u, 4480u}) {
-    map_memory map(num_segments, 2);
+    map_memory map(num_segments, 2, 2);
     EXPECT_EQ(claim_span(map, num_segments + 1), segment_map::none);
     EXPECT_EQ(claim_span(map, 0), segment_map::none);
     EXPECT_EQ(claim_span(map, ~0u), segment_map::none);
@@ -219,8 +541,10 @@ TEST(ClaimSpan, TakesTheWholeMap) {
     EXPECT_EQ(map.problem(), "");
     EXPECT_EQ(map.num_free(), 0u);
     EXPECT_EQ(claim_span(map, 1), segment_map::none);
-    EXPECT_EQ(claim_block(map, 6).first, segment_map::none);
-    release(map, 0, num_segments);
+    EXPECT_EQ(claim(map, {claim_kind::segments, 40}).got.first, segment_map::none);
+    EXPECT_EQ(claim(map, {claim_kind::broken, 1}).got.first, segment_map::none);
+    EXPECT_EQ(claim(map, {claim_kind::pages, 1}).got.first, segment_map::none);
+    release_segments(map, 0, num_segments);
     EXPECT_EQ(map.problem(), "");
     EXPECT_EQ(claim_span(map, num_segments, 64, 0), 0u);
   }

@@ -1,14 +1,17 @@
-// The slot map, one call at a time: sizes, what each call returns and counts against brute force, samples, marks.
+// The slot map, one call at a time: sizes, what each call returns and counts against brute force, samples, marks, shorter runs,
+// groups handed out anew.
 #include "slot_map_checks.hpp"
+
+#include <algorithm>
 
 namespace structures_test {
 
 // Kernel: one thread calls a map as told and writes down the answers.
-enum class map_call { give, take, mark };
+enum class map_call { give, take, take_mask, mark };
 struct map_order {
   map_call what;
   unsigned w;
-  slot_map::word mask;  // of give
+  slot_map::word mask;  // of give and take_mask
   unsigned wanted;      // of take
 };
 struct map_answer {
@@ -17,6 +20,7 @@ struct map_answer {
 };
 struct call_map {
   slot_map map;
+  unsigned num_slots;
   map_order const* orders;
   map_answer* answers;
   unsigned num_orders;
@@ -27,8 +31,9 @@ struct call_map {
       slot_map::word got = 0;
       slot_map::change change{};
       if (order.what == map_call::give) change = map.give(order.w, order.mask);
-      if (order.what == map_call::take) change = map.take(order.w, order.wanted, got);
-      if (order.what == map_call::mark) got = map.mark_unlisted(order.w);
+      if (order.what == map_call::take) change = map.take(order.w, num_slots, order.wanted, got);
+      if (order.what == map_call::take_mask) change = map.take_mask(order.w, order.mask, got);
+      if (order.what == map_call::mark) got = map.mark_unlisted(order.w, num_slots);
       answers[k] = {change.before, got, change.group_crossed};
     }
   }
@@ -36,16 +41,37 @@ struct call_map {
 // Kernel: samples with seeds 0, 1, 2, ...
 struct sample_map {
   slot_map map;
+  unsigned num_slots;
   unsigned* found;
   unsigned* sampled;
 
-  GPUHEAP_FN void operator()(unsigned i) const { found[i] = map.sample(i * 0x9e3779b9u >> 7, sampled[i]); }
+  GPUHEAP_FN void operator()(unsigned i) const { found[i] = map.sample(num_slots, i * 0x9e3779b9u >> 7, sampled[i]); }
 };
 struct clear_map {
   slot_map map;
-  unsigned lanes;
+  unsigned num_slots, lanes;
 
-  GPUHEAP_FN void operator()(unsigned i) const { map.clear(i, lanes); }
+  GPUHEAP_FN void operator()(unsigned i) const { map.clear(num_slots, i, lanes); }
+};
+struct shorten_map {
+  slot_map map;
+  unsigned from, to, drawn;
+  unsigned* crossed;
+
+  GPUHEAP_FN void operator()(unsigned) const { *crossed = map.shorten(from, to, drawn); }
+};
+struct find_full_groups {
+  slot_map map;
+  unsigned* full;
+
+  GPUHEAP_FN void operator()(unsigned g) const { full[g] = map.is_full(g); }
+};
+struct renew_groups {
+  slot_map map;
+  unsigned num_slots, lanes;
+  group_range groups;
+
+  GPUHEAP_FN void operator()(unsigned i) const { map.renew(num_slots, groups.first, groups.end, i, lanes); }
 };
 
 namespace {
@@ -53,88 +79,117 @@ namespace {
 std::vector<map_answer> call(run_memory<>& run, std::vector<map_order> const& orders) {
   test::device_array<map_order> told(orders);
   test::device_array<map_answer> answers(orders.size());
-  gpuheap::launch(1, call_map{run.map(), told.data(), answers.data(), static_cast<unsigned>(orders.size())});
+  gpuheap::launch(1, call_map{run.map(), run.num_slots(), told.data(), answers.data(), static_cast<unsigned>(orders.size())});
   return answers.read();
 }
+// The bits of word w that have a slot.
+slot_map::word whole(run_memory<> const& run, unsigned w) { return slot_map::slots_in(w, run.num_slots()); }
+map_order give_whole(run_memory<> const& run, unsigned w) { return {map_call::give, w, whole(run, w), 0}; }
+unsigned full_groups(run_memory<> const& run) {
+  auto const counts = run.groups();
+  return static_cast<unsigned>(std::count(counts.begin(), counts.end(), 64u));
+}
 
-constexpr unsigned sizes[] = {1, 2, 62, 63, 64, 126, 127, 500, 2015, 2016, 2017, 2079, 2080, 4032, 4095, 131072};
+constexpr unsigned sizes[] = {1, 2, 62, 63, 64, 126, 127, 500, 4031, 4032, 4033, 4095, 4096, 8064, 8127, 131072};
 
 TEST(SlotMap, EverySlotHasABitAndEveryWordAGroup) {
   for (unsigned num_slots : sizes) {
-    run_memory<> run(num_slots);
-    slot_map const map = run.map();
     std::vector<slot_map::word> expected;
     for (unsigned slot = 0; slot < num_slots; ++slot) {
       if (slot % 63 == 0) expected.push_back(0);
       expected.back() |= slot_map::word{1} << slot % 63;
     }
-    ASSERT_EQ(map.num_words(), expected.size()) << num_slots;
-    for (unsigned w = 0; w < map.num_words(); ++w) ASSERT_EQ(map.full(w), expected[w]) << num_slots << " slots, word " << w;
-    unsigned words = 0;
-    for (unsigned g = 0; g < map.num_groups(); ++g) {
-      ASSERT_GE(map.group_words(g), 1u);
-      ASSERT_LE(map.group_words(g), slot_map::words_per_group);
-      ASSERT_TRUE(map.group_words(g) == slot_map::words_per_group || g + 1 == map.num_groups()) << "only the last may be short";
-      words += map.group_words(g);
+    ASSERT_EQ(slot_map::words_for(num_slots), expected.size()) << num_slots;
+    for (unsigned w = 0; w < expected.size(); ++w) {
+      ASSERT_EQ(slot_map::slots_in(w, num_slots), expected[w]) << num_slots << " slots, word " << w;
     }
-    ASSERT_EQ(words, map.num_words());
+    ASSERT_EQ(slot_map::slots_in(slot_map::words_for(num_slots), num_slots), 0u);
+    ASSERT_EQ(slot_map::groups_for(slot_map::words_for(num_slots)), (num_slots + 4031) / 4032) << num_slots;
+  }
+}
+
+TEST(SlotMap, APreparedMapHasNoFreeSlotAndNothingMissing) {
+  for (unsigned num_slots : sizes) {
+    run_memory<> run(num_slots, 1, true, 3);
+    EXPECT_EQ(run.problem(true), "") << num_slots;
+    auto const free = run.free();
+    EXPECT_EQ(std::count(free.begin(), free.end(), true), 0) << num_slots;
+  }
+}
+
+// What has no slot is set from the start, so a free completes words and groups without knowing the run's length.
+TEST(SlotMap, AFreeNeedsNoLengthToCompleteWordsAndGroups) {
+  for (unsigned num_slots : sizes) {
+    run_memory<> run(num_slots);
+    unsigned const n = slot_map::words_for(num_slots);
+    std::vector<map_order> orders;
+    for (unsigned w = 0; w < n; ++w) orders.push_back(give_whole(run, w));
+    auto const answers = call(run, orders);
+    for (unsigned w = 0; w < n; ++w) {
+      ASSERT_EQ(answers[w].crossed != 0, w % 64 == 63 || w + 1 == n) << num_slots << " slots, word " << w;
+    }
+    EXPECT_EQ(run.problem(false), "");
+    EXPECT_EQ(full_groups(run), (num_slots + 4031) / 4032);
   }
 }
 
 // What the calls must answer, from a word's bits alone.
 class model {
  public:
-  explicit model(run_memory<> const& run) : map_{run.map()}, words_(map_.num_words()) {}
+  explicit model(run_memory<> const& run) : num_slots_{run.num_slots()}, words_(run.words()) {}
 
   [[nodiscard]] map_answer answer(map_order const& order) {
     slot_map::word& word = words_[order.w];
-    slot_map::word const before = word;
+    slot_map::word const before = word, slots = slot_map::slots_in(order.w, num_slots_);
     bool const was_full = group_is_full(order.w);
     slot_map::word got = 0;
     if (order.what == map_call::give) word |= order.mask;
     if (order.what == map_call::take) {
       for (unsigned bit = 0, left = order.wanted; bit < 63 && left != 0; ++bit) {
-        if ((before >> bit & 1) == 0) continue;
+        if (((before & slots) >> bit & 1) == 0) continue;
         got |= slot_map::word{1} << bit;
         --left;
       }
-      if (got != 0) word &= ~(got | slot_map::unlisted);
+      // A take that finds nothing leaves the mark and does not tell of it.
+      if (got == 0) return {before & slots, 0, false};
+      word &= ~(got | slot_map::unlisted);
+    }
+    if (order.what == map_call::take_mask) {
+      got = before & order.mask;
+      word &= ~(order.mask | slot_map::unlisted);
     }
     if (order.what == map_call::mark) {
-      got = before & slot_map::all_slots;
       word |= slot_map::unlisted;
-      return {0, got, false};
+      return {0, before & slots, false};
     }
-    // A take that finds nothing does not tell the mark.
-    bool const idle = order.what == map_call::take && got == 0;
-    return {idle ? before & slot_map::all_slots : before, got, was_full != group_is_full(order.w)};
+    return {before, got, was_full != group_is_full(order.w)};
   }
   [[nodiscard]] std::vector<slot_map::word> const& words() const { return words_; }
 
  private:
   [[nodiscard]] bool group_is_full(unsigned w) const {
-    unsigned const first = w / 32 * 32;
-    for (unsigned i = first; i < first + 32 && i < words_.size(); ++i) {
-      if ((words_[i] & map_.full(i)) != map_.full(i)) return false;
+    unsigned const first = w / 64 * 64;
+    for (unsigned i = first; i < first + 64 && i < words_.size(); ++i) {
+      if ((words_[i] & slot_map::all_slots) != slot_map::all_slots) return false;
     }
     return true;
   }
-  slot_map map_;
+  unsigned num_slots_;
   std::vector<slot_map::word> words_;
 };
 
 TEST(SlotMap, AnswersAndCountsAsBruteForceDoes) {
   test::rng random{1};
-  for (unsigned num_slots : {1u, 63u, 64u, 500u, 2016u, 2017u, 2200u}) {
-    run_memory<> run(num_slots, true, num_slots % 2 == 0 ? 8 : 1);
-    slot_map const map = run.map();
-    unsigned const n = map.num_words();
+  for (unsigned num_slots : {1u, 63u, 64u, 500u, 4032u, 4033u, 4400u}) {
+    run_memory<> run(num_slots, 1, true, num_slots % 2 == 0 ? 8 : 1);
+    model expected(run);
+    unsigned const n = slot_map::words_for(num_slots);
     std::vector<map_order> orders;
-    for (unsigned w = 0; w < n; ++w) orders.push_back({map_call::give, w, map.full(w), 0});
+    for (unsigned w = 0; w < n; ++w) orders.push_back(give_whole(run, w));
     for (unsigned k = 0; k < 3000; ++k) {
       unsigned const w = random.below(n);
-      slot_map::word const some = test::mix(random.below(1u << 31)) & map.full(w);
-      switch (random.below(4)) {
+      slot_map::word const some = test::mix(random.below(1u << 31)) & whole(run, w);
+      switch (random.below(5)) {
         case 0:
           orders.push_back({map_call::take, w, 0, 1 + random.below(32)});
           break;
@@ -146,15 +201,17 @@ TEST(SlotMap, AnswersAndCountsAsBruteForceDoes) {
           break;
         case 3:  // away and back: the group ceases to be full and becomes it again, if it was
           orders.push_back({map_call::take, w, 0, 1 + random.below(32)});
-          orders.push_back({map_call::give, w, map.full(w), 0});
+          orders.push_back(give_whole(run, w));
+          break;
+        case 4:
+          orders.push_back({map_call::take_mask, w, some, 0});
           break;
       }
       if (k % 200 == 0) {
-        for (unsigned v = 0; v < n; ++v) orders.push_back({map_call::give, v, map.full(v), 0});
+        for (unsigned v = 0; v < n; ++v) orders.push_back(give_whole(run, v));
       }
     }
     auto const answers = call(run, orders);
-    model expected(run);
     unsigned crossings[2] = {};
     for (unsigned k = 0; k < orders.size(); ++k) {
       map_answer const e = expected.answer(orders[k]);
@@ -171,7 +228,7 @@ TEST(SlotMap, AnswersAndCountsAsBruteForceDoes) {
 }
 
 TEST(SlotMap, AGiveSeesTheMarkUntilATakeDropsIt) {
-  run_memory<> run(100);
+  run_memory<> run(126);
   auto const a = call(run, {
                                {map_call::give, 0, 0b0011, 0},
                                {map_call::mark, 0, 0, 0},
@@ -203,21 +260,31 @@ TEST(SlotMap, TheMarkIsNoSlot) {
   EXPECT_EQ(run.words()[0], slot_map::all_slots & ~simt::low_bits(32));
 }
 
+TEST(SlotMap, WhatHasNoSlotIsNeitherTakenNorFound) {
+  run_memory<> run(70);
+  auto const a =
+      call(run, {{map_call::take, 1, 0, 32}, {map_call::mark, 1, 0, 0}, {map_call::give, 1, 0b100, 0}, {map_call::take, 1, 0, 32}});
+  EXPECT_EQ(a[0].got, 0u);
+  EXPECT_EQ(a[1].got, 0u);
+  EXPECT_EQ(a[3].got, 0b100u);
+  EXPECT_EQ(run.problem(true), "");
+}
+
 TEST(SlotMap, SamplesStayInBoundsAndCountWhatIsThere) {
   constexpr unsigned looks = 200;
   test::rng random{2};
   for (unsigned num_slots : sizes) {
     run_memory<> run(num_slots);
-    slot_map const map = run.map();
+    auto const prepared = run.words();
     test::device_array<unsigned> found(looks), sampled(looks);
     for (unsigned fill : {0u, 1u, 2u}) {  // none free, some, all; marked words among them
-      std::vector<slot_map::word> words(map.num_words());
+      std::vector<slot_map::word> words = prepared;
       for (unsigned w = 0; w < words.size(); ++w) {
-        words[w] = fill == 0 ? 0 : fill == 2 ? map.full(w) : test::mix(random.below(1u << 31)) & map.full(w);
+        words[w] |= fill == 0 ? 0 : fill == 2 ? whole(run, w) : test::mix(random.below(1u << 31)) & whole(run, w);
         if (w % 3 == 0) words[w] |= slot_map::unlisted;
       }
       run.write_words(words);
-      gpuheap::launch(looks, sample_map{map, found.data(), sampled.data()});
+      gpuheap::launch(looks, sample_map{run.map(), num_slots, found.data(), sampled.data()});
       auto const f = found.read(), s = sampled.read();
       for (unsigned i = 0; i < looks; ++i) {
         ASSERT_GE(s[i], 1u) << num_slots;
@@ -229,7 +296,7 @@ TEST(SlotMap, SamplesStayInBoundsAndCountWhatIsThere) {
         if (fill == 2) {
           ASSERT_EQ(f[i], s[i]) << num_slots;
         }
-        if (map.num_words() <= 4) {
+        if (words.size() <= 4) {
           ASSERT_EQ(s[i], num_slots) << "a small run is seen entirely";
         }
       }
@@ -238,22 +305,145 @@ TEST(SlotMap, SamplesStayInBoundsAndCountWhatIsThere) {
 }
 
 TEST(SlotMap, ClearLeavesNothingBehind) {
-  for (unsigned num_slots : {1u, 64u, 2017u, 131072u}) {
+  for (unsigned num_slots : {1u, 64u, 4033u, 131072u}) {
     for (unsigned lanes : {1u, 7u, 32u}) {
-      run_memory<> run(num_slots, true, 4);
-      slot_map const map = run.map();
+      run_memory<> run(num_slots, 1, true, 4);
       std::vector<map_order> orders;
-      for (unsigned w = 0; w < map.num_words(); ++w) {
-        orders.push_back({map_call::give, w, map.full(w), 0});
+      for (unsigned w = 0; w < slot_map::words_for(num_slots); ++w) {
+        orders.push_back(give_whole(run, w));
         orders.push_back({map_call::mark, w, 0, 0});
       }
       call(run, orders);
       EXPECT_EQ(run.problem(false), "");
-      gpuheap::launch(lanes, clear_map{map, lanes});
-      EXPECT_EQ(run.words(), std::vector<slot_map::word>(map.num_words()));
-      EXPECT_EQ(run.groups(), std::vector<unsigned>(map.num_groups() * 4));
+      gpuheap::launch(lanes, clear_map{run.map(), num_slots, lanes});
+      EXPECT_EQ(run.words(), std::vector<slot_map::word>(run.words().size()));
+      EXPECT_EQ(run.groups(), std::vector<unsigned>(run.groups().size()));
     }
   }
+}
+
+// ---- shorten
+
+// Of the slots that were handed out, one in `freed_one_in` is free (0: none is).
+void expect_shortens(test::rng& random, unsigned from, unsigned to, unsigned drawn, unsigned freed_one_in) {
+  SCOPED_TRACE(std::to_string(from) + " to " + std::to_string(to) + " slots, " + std::to_string(drawn) + " handed out, one in " +
+               std::to_string(freed_one_in) + " of them free");
+  run_memory<> run(from, 1, true, 1 + drawn % 3);
+  std::vector<bool> expected(from);
+  std::vector<slot_map::word> masks(run.words().size());
+  for (unsigned i = 0; i < to; ++i) {
+    expected[i] = i >= drawn || (freed_one_in != 0 && random.below(freed_one_in) == 0);
+    if (i < drawn && expected[i]) masks[i / 63] |= slot_map::word{1} << (i % 63);
+  }
+  std::vector<map_order> frees;
+  for (unsigned w = 0; w < masks.size(); ++w) frees.push_back({map_call::give, w, masks[w], 0});
+  call(run, frees);
+  unsigned const full_before = full_groups(run);
+
+  test::device_array<unsigned> crossed(1);
+  gpuheap::launch(1, shorten_map{run.map(), from, to, drawn, crossed.data()});
+  ASSERT_EQ(run.problem(false, to), "");
+  auto free = run.free();
+  free.resize(to);
+  expected.resize(to);
+  ASSERT_EQ(free, expected);
+  ASSERT_EQ(crossed.first(), full_groups(run) - full_before);
+
+  // The rest is freed: every group becomes full.
+  std::vector<map_order> rest;
+  for (unsigned w = 0; w < slot_map::words_for(to); ++w) rest.push_back({map_call::give, w, slot_map::slots_in(w, to), 0});
+  unsigned now_crossed = crossed.first() + full_before;
+  for (auto const& answer : call(run, rest)) now_crossed += answer.crossed;
+  ASSERT_EQ(now_crossed, (to + 4031) / 4032);
+  ASSERT_EQ(run.problem(false, to), "");
+}
+
+TEST(Shorten, LeavesAMapOfTheNewLengthWithTheRestFree) {
+  struct {
+    unsigned from, to, drawn;
+  } const table[] = {
+      {50, 20, 10},         // within a word
+      {50, 20, 20},         //
+      {63, 40, 0},          //
+      {63, 63, 5},          // nothing goes, what was never handed out becomes free
+      {100, 100, 30},       //
+      {100, 100, 100},      // nothing changes
+      {4032, 4032, 64},     //
+      {4033, 4033, 4032},   //
+      {9000, 9000, 4500},   //
+      {2000, 500, 300},     // within a group
+      {2000, 63, 63},       //
+      {2000, 64, 1},        //
+      {2000, 62, 62},       //
+      {4032, 630, 100},     //
+      {4032, 4031, 4031},   // the same word, at a group's end
+      {4100, 4040, 4032},   // within the last group
+      {4100, 4033, 4033},   //
+      {12096, 4032, 4000},  // to another group
+      {12096, 4032, 4032},  //
+      {12196, 4037, 4037},  //
+      {8065, 1, 1},         //
+      {8064, 4033, 10},     //
+      {8100, 4032, 0},      //
+      {131072, 5000, 4999}, {131072, 63, 63},
+  };
+  test::rng random{6};
+  for (auto const& row : table) {
+    for (unsigned freed_one_in : {0u, 1u, 2u}) expect_shortens(random, row.from, row.to, row.drawn, freed_one_in);
+  }
+}
+TEST(Shorten, LeavesAMapOfAnyNewLength) {
+  test::rng random{7};
+  for (unsigned i = 0; i < 1500; ++i) {
+    unsigned const from = 1 + random.below(i % 3 == 0 ? 200 : i % 3 == 1 ? 5000 : 14000);
+    unsigned const to = 1 + random.below(from), drawn = i % 5 == 0 ? to : random.below(to + 1);
+    expect_shortens(random, from, to, drawn, random.below(3));
+  }
+}
+
+// ---- groups handed out anew
+
+std::vector<unsigned> full_ones(run_memory<> const& run) {
+  test::device_array<unsigned> full((run.num_slots() + 4031) / 4032);
+  gpuheap::launch(static_cast<unsigned>(full.size()), find_full_groups{run.map(), full.data()});
+  return full.read();
+}
+
+TEST(Renew, MakesTheGroupsAsIfTheyHadNeverBeenHandedOut) {
+  test::rng random{8};
+  for (unsigned num_slots : {1u, 64u, 4032u, 4033u, 5 * 4032u, 9 * 4032u + 500}) {
+    unsigned const num_groups = (num_slots + 4031) / 4032;
+    auto const fresh = run_memory<>(num_slots).words();
+    for (unsigned i = 0; i < 30; ++i) {
+      // The beginning, the middle, the end of the run, or all of it; the other groups miss a word.
+      unsigned const first = i % 4 == 0 ? 0 : random.below(num_groups);
+      group_range const renewed{first, i % 4 == 1 ? num_groups : first + 1 + random.below(num_groups - first)};
+      unsigned const from = renewed.first_word(), to = renewed.end_word(num_slots);
+      run_memory<> run(num_slots, 1, true, 2);
+      std::vector<map_order> orders;
+      for (unsigned w = 0; w < fresh.size(); ++w) {
+        if ((w >= from && w < to) || w % 64 != 0) orders.push_back(give_whole(run, w));
+        if (w % 5 == 0) orders.push_back({map_call::mark, w, 0, 0});
+      }
+      call(run, orders);
+      auto const full = full_ones(run);
+      for (unsigned g = 0; g < num_groups; ++g) ASSERT_EQ(full[g] != 0, g >= renewed.first && g < renewed.end) << num_slots;
+
+      auto expected = run.words();
+      for (unsigned w = from; w < to; ++w) expected[w] = fresh[w];
+      unsigned const lanes = i % 3 == 0 ? 1 : i % 3 == 1 ? 7 : 32;
+      gpuheap::launch(lanes, renew_groups{run.map(), num_slots, lanes, renewed});
+      ASSERT_EQ(run.words(), expected) << num_slots;
+      ASSERT_EQ(run.problem(false), "") << num_slots;
+      ASSERT_EQ(full_groups(run), 0u);
+    }
+  }
+}
+
+TEST(Renew, AGroupWhoseCountIsBelowZeroIsNotFull) {
+  run_memory<> run(4 * 4032);
+  run.write_groups({~0u, ~0u - 63, 64, 65});
+  EXPECT_EQ(full_ones(run), (std::vector<unsigned>{0, 0, 1, 1})) << "an addition may land before a subtraction";
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ using gpuheap::structures::transit_count;
 struct two_looks {
   [[nodiscard]] GPUHEAP_FN static transit_count::word before(transit_count moves) { return moves.look(); }
   [[nodiscard]] GPUHEAP_FN static bool certain(transit_count moves, transit_count::word seen) {
-    return transit_count::quiet(seen) && moves.look() == seen;
+    return transit_count::quiet(seen) && moves.look_again() == seen;
   }
 };
 

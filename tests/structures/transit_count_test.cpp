@@ -17,6 +17,7 @@ struct one_move {
     seen[2] = moves.look();
     moves.end();
     seen[3] = moves.look();
+    seen[4] = moves.look_again();
   }
 };
 
@@ -24,7 +25,7 @@ namespace {
 
 TEST(TransitCount, IsQuietBetweenMovesAndNeverTheSameAgain) {
   for (transit_count::word start : {transit_count::word{0}, ~transit_count::word{0} << 32}) {
-    test::device_array<transit_count::word> state(std::vector<transit_count::word>{start}), seen(4);
+    test::device_array<transit_count::word> state(std::vector<transit_count::word>{start}), seen(5);
     gpuheap::launch(1, one_move{{state.data()}, seen.data()});
     auto const s = seen.read();
     EXPECT_EQ(s[0], start);
@@ -33,6 +34,7 @@ TEST(TransitCount, IsQuietBetweenMovesAndNeverTheSameAgain) {
     EXPECT_FALSE(transit_count::quiet(s[2]));
     EXPECT_TRUE(transit_count::quiet(s[3]));
     EXPECT_NE(s[3], s[0]);
+    EXPECT_EQ(s[4], s[3]);
     EXPECT_NE(s[2], s[1]);
     EXPECT_EQ(s[3], start + 2 * transit_count::begun_one) << "modulo 2^32 moves";
   }

@@ -55,6 +55,9 @@ struct draw_by_key {
     Key const key = key_of<Key>(i, num_keys);
     warp_group const g = warp_group::of_equal(here, key);
     check(i, here, key, g);
+    simt::uint64_t const mine = simt::lane_mask{1} << simt::lane_id();
+    if (gpuheap::structures::reduce_or(g.mask, mine << 32 | (mine & 0x55555555)) != (simt::uint64_t{g.mask} << 32 | (g.mask & 0x55555555)))
+      count(wrong);
     // Groups part: each names its own lanes only.
     if (index_of(key) % 2 == 0) {
       draw_together(i, key, g);
