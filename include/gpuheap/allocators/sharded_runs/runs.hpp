@@ -38,7 +38,8 @@ struct class_set {
 // view by reference, so no kernel pays a stack frame for them.
 struct alignas(128) runs {
   layout at;
-  unsigned segments_there = 0;           // segments that the heap has; at.num_segments is how many there is room for. Written by the host
+  unsigned segments_there = 0;           // segments that the heap has; at.num_segments is how many there is room for. Set by the host
+  unsigned peak_held = 0;                // pages that were ever held before segments were given up. Set by the host
   alignas(128) unsigned num_free = 0;    // pages
   alignas(128) unsigned least_free = 0;  // pages
   alignas(128) uint64_t transit_word = 0;
