@@ -135,14 +135,15 @@ struct alignas(128) runs {
   }
 
   // Ends one handing-out of a run: takes `subtract`, which includes `bound`, off its header, then releases the run or lists it; without
-  // `list_it` it stays off the list, since all its words are marked unlisted. One thread, in a transit.
+  // `list_it` it stays off the list, since all its words are marked unlisted, unless a free has listed it meanwhile and that was missed.
+  // One thread, in a transit.
   GPUHEAP_COLD void unbind(unsigned page, uint64_t subtract, bool list_it) {
     // handed_on: every take of this binding has been counted before (this thread's, or those that it acquired with the last account).
     uint64_t const add = run_header::unbound_by(simt::launch_id()) - subtract;
     run_header const h{at.header(page).fetch_add(add, simt::handed_on) + add};
     if (end_if_empty(page, h)) {
       release(lane_mask{1} << simt::lane_id(), page, h);
-    } else if (list_it) {
+    } else if (list_it || h.was_missed()) {
       list(h.size_class(), page);
     }
   }
@@ -166,14 +167,17 @@ struct alignas(128) runs {
   GPUHEAP_FN bool adopt(bitmap_tree const& listed, unsigned c, unsigned page, lazy_transit& transit) {
     transit.begin();
     if (!listed.take(page)) return false;
-    // The take acquired the listing: what is seen now is the run as listed, or later. A run that is bound or serves another class will be
-    // listed by whoever ends that.
+    // The take acquired the listing: what is seen now is the run as listed, or later. One that serves another class will be listed by
+    // whoever ends that. One that is bound may have been listed by a free after its binder had found nothing in it: it is told to list it.
     uint64_t seen = at.header(page).load(simt::dependent);
-    // Ends: an exchange fails only because a free counted a group or another adopter won; the first is bounded by the run's groups, the
-    // second leaves the loop.
+    // Ends: an exchange fails only because a free counted a group, the run was unbound, or another adopter came first; the first is bounded
+    // by the run's groups, the others are somebody's progress.
     GPUHEAP_NO_UNROLL
-    while (run_header{seen}.serves(c) && !run_header{seen}.is_bound()) {
-      if (at.header(page).compare_exchange(seen, run_header{seen}.bound_again().bits, simt::handed_on, simt::dependent)) return true;
+    while (run_header{seen}.serves(c)) {
+      bool const is_bound = run_header{seen}.is_bound();
+      uint64_t const next = is_bound ? seen | run_header::missed : run_header{seen}.bound_again().bits;
+      // handed_on: the unbinding comes after this one or is seen by it.
+      if (at.header(page).compare_exchange(seen, next, simt::handed_on, simt::dependent)) return !is_bound;
     }
     return false;
   }
