@@ -163,10 +163,20 @@ struct alignas(128) runs {
 
   // ---- reusing freed slots
 
+  // Tidies a leaf of the tree of class c. Whoever finds the tree empty drops the class from the listed ones: perhaps because of a bit that
+  // was missing for a moment. Then the class comes back here: either the drop comes after this addition and its second look finds the bit,
+  // or before it.
+  GPUHEAP_FN void tidy_list(bitmap_tree const& listed, unsigned c, unsigned leaf) {
+    if (listed.tidy(leaf)) listed_classes().add(c);
+  }
+
   // Binds a listed run of class c to the caller. `transit` is open afterwards.
   GPUHEAP_FN bool adopt(bitmap_tree const& listed, unsigned c, unsigned page, lazy_transit& transit) {
     transit.begin();
-    if (!listed.take(page)) return false;
+    bool emptied = false;
+    uint64_t const got = listed.take_untidily(page / 64, uint64_t{1} << (page % 64), emptied);
+    if (emptied) tidy_list(listed, c, page / 64);
+    if (got == 0) return false;
     // The take acquired the listing: what is seen now is the run as listed, or later. One that serves another class will be listed by
     // whoever ends that. One that is bound may have been listed by a free after its binder had found nothing in it: it is told to list it.
     uint64_t seen = at.header(page).load(simt::dependent);
@@ -189,7 +199,7 @@ struct alignas(128) runs {
       uint64_t bits = listed.leaf(i).load(simt::relaxed);
       if (bits == 0) {
         transit.begin();
-        listed.tidy(i);
+        tidy_list(listed, static_cast<unsigned>((listed.leaves - at.list_tree(0).leaves) / at.list_words()), i);
       }
       // Ends: one pass per bit.
       GPUHEAP_NO_UNROLL
