@@ -70,8 +70,8 @@ class heap_ref {
     return p;
   }
 
-  // A block of `bytes` with the contents of `p` up to the smaller size; `p` itself where it is large enough and at most half empty, or can be
-  // made longer or shorter where it is, or there is no other. nullptr as `p`: malloc. 0 bytes: free, and nullptr. When nothing fits:
+  // A block of `bytes` with the contents of `p` up to the smaller size; `p` itself where it is large enough and at most half empty, or can
+  // be made longer or shorter where it is, or there is no other. nullptr as `p`: malloc. 0 bytes: free, and nullptr. When nothing fits:
   // nullptr, and `p` stays as it is.
   [[nodiscard]] GPUHEAP_FN void* realloc(void* p, simt::size_t bytes) const {
     static_assert(has_realloc<Allocator> || has_usable_size<Allocator>,

@@ -117,9 +117,9 @@ struct churn {
       if (now != before || bytes <= before) count(out->wrong_size);
       return count(out->not_resized);
     }
-    if (now < bytes || (before > heap.geometry().largest_slot() && now != (bytes + heap.geometry().segment_bytes() - 1) >>
-                                                                             heap.geometry().segment_shift()
-                                                                                 << heap.geometry().segment_shift()))
+    if (now < bytes ||
+        (before > heap.geometry().largest_slot() &&
+         now != (bytes + heap.geometry().segment_bytes() - 1) >> heap.geometry().segment_shift() << heap.geometry().segment_shift()))
       count(out->wrong_size);
     if (now > before) count(out->longer);
     if (now < before) count(out->shorter);
@@ -258,8 +258,8 @@ TEST(ShardedGrowth, EverySegmentThatCameIsHandedOut) {
   std::vector<void*> p(at.num_segments);
   for (std::size_t bytes : {128u << 10, 300u << 10, 301u << 10, 1u << 20}) {
     heap.grow(bytes);
-    auto const parts_end = static_cast<std::size_t>(at.base - static_cast<char*>(heap.range().base())) +
-                           heap.segments() * at.segment_bytes();
+    auto const parts_end =
+        static_cast<std::size_t>(at.base - static_cast<char*>(heap.range().base())) + heap.segments() * at.segment_bytes();
     EXPECT_EQ(heap.reach(), parts_end);
     unsigned num = 0, refused = 0;
     gpuheap::launch(33, take_all<plain>{heap.view, p.data(), &num, at.segment_bytes()});
@@ -303,12 +303,11 @@ TEST(ShardedGrowth, WhatCannotBeMappedChangesNothing) {
   unsigned const before = heap.segments();
   for (unsigned good_parts = 0; good_parts < 4; ++good_parts) {
     unsigned parts = 0;
-    EXPECT_THROW(heap.view.grow(
-                     900 << 10,
-                     [&](std::size_t, std::size_t) {
-                       if (parts++ == good_parts) throw gpuheap::out_of_memory("none left");
-                     },
-                     {}),
+    EXPECT_THROW(heap.view.grow(900 << 10,
+                                [&](std::size_t, std::size_t) {
+                                  if (parts++ == good_parts) throw gpuheap::out_of_memory("none left");
+                                },
+                                {}),
                  gpuheap::out_of_memory);
     EXPECT_EQ(heap.segments(), before);
     EXPECT_EQ(heap.view.verify().problem, "");
@@ -400,8 +399,7 @@ void explore_resizing(stage const& s, std::size_t heap_bytes) {
     fixed_heap<Allocator> heap{heap_bytes};
     verdict v;
     for (unsigned launch = 0; launch < 2; ++launch) {
-      gpuheap::launch(s.threads,
-                      churn<Allocator>{heap.view, &v, nullptr, s.rounds, 3, launch + 5, s.min_bytes, s.max_bytes, true, false},
+      gpuheap::launch(s.threads, churn<Allocator>{heap.view, &v, nullptr, s.rounds, 3, launch + 5, s.min_bytes, s.max_bytes, true, false},
                       {.block_threads = 96});
       auto const found = heap.view.verify();
       EXPECT_EQ(found.problem, "");

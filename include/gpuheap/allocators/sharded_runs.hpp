@@ -159,9 +159,9 @@ class basic_sharded_runs {
     return status;
   }
 
-  // Whether the allocation at p holds `bytes` where it is, from now on: those in slots up to their slot's size; those of whole segments also
-  // if the segments behind them are free, and what they no longer need is given back. False: nothing has changed.
-  // Ordering: as for malloc and free, for what comes and what goes.
+  // Whether the allocation at p holds `bytes` where it is, from now on: those in slots up to their slot's size; those of whole segments
+  // also if the segments behind them are free, and what they no longer need is given back. False: nothing has changed. Ordering: as for
+  // malloc and free, for what comes and what goes.
   [[nodiscard]] GPUHEAP_FN bool try_resize(void* p, simt::size_t bytes) const {
     simt::size_t const page = at_.page_of(p);
     auto const found = at_.tag_of(page);
@@ -350,7 +350,7 @@ class basic_sharded_runs {
   sharded::layout at_;
   control* control_ = nullptr;
   simt::size_t metadata_bytes_ = 0;  // 0: as much as the segments that are there need
-  unsigned id_ = 0;  // tells this process's heaps apart, in 26 bits
+  unsigned id_ = 0;                  // tells this process's heaps apart, in 26 bits
 };
 
 using sharded_runs = basic_sharded_runs<sharded::tuning{}>;

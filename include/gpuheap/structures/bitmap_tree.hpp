@@ -79,11 +79,9 @@ struct bitmap_tree {
   // Takes one bit; true if it was there.
   GPUHEAP_FN bool take(unsigned bit) const { return take_mask(bit / 64, word{1} << (bit % 64)) != 0; }
 
-  // Drops the summary bits of a leaf that was seen empty, unless it no longer is. True if a bit was missing for a moment over something: who
-  // looked then may have drawn conclusions.
-  GPUHEAP_FN bool tidy(unsigned i) const {
-    return tidy_words(&leaves[simt::size_t{i} * leaf_stride], &mids[i / 64], top_of(i), i);
-  }
+  // Drops the summary bits of a leaf that was seen empty, unless it no longer is. True if a bit was missing for a moment over something:
+  // who looked then may have drawn conclusions.
+  GPUHEAP_FN bool tidy(unsigned i) const { return tidy_words(&leaves[simt::size_t{i} * leaf_stride], &mids[i / 64], top_of(i), i); }
 
   // Calls visit(i) for the leaves that may have a bit, from leaf `start` on and around, until it returns true. Returns that. Any thread.
   template <class Visit>
