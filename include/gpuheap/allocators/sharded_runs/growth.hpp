@@ -111,7 +111,8 @@ struct growing_parts {
     size_t const first = size_t{range.first} << at.lg_pages, pages = (size_t{range.end} << at.lg_pages) - first;
     // Ends: one pass per part.
     for (part const& p : parts) map(offset_of(p.array) + first * p.page_bytes, pages * p.page_bytes);
-    // Metadata of segments that were there before is overwritten. The last part is data. Ends: one pass per part.
+    // Metadata of segments that were there before is overwritten. The last part is data.
+    // Ends: one pass per part.
     for (part const& p : parts) {
       if (p.array != at.base) simt::fill(static_cast<char*>(p.array) + first * p.page_bytes, 0, pages * p.page_bytes, stream);
     }
