@@ -47,9 +47,10 @@ enum class free_status { done, null, foreign, double_free };
 //   returns the view.
 //                                                      Also how a heap is reset: create() on a used region forgets what was in it.
 //
-// Optional members, detected: usable_size(p) and owns(p) on the device, rounded_size(bytes) on either side, realloc(p, bytes),
-// aligned_malloc(bytes, alignment); footprint(stream_ref), verify(stream_ref) and what lets it grow and shrink on the host. heap_ref and
-// heap supply what can be supplied from these and refuse the rest at compile time. allocator_members.hpp has the members' meanings.
+// Optional members, detected: usable_size(p) and owns(p) on the device, rounded_size(bytes) on either side, realloc(p, bytes)
+// or try_resize(p, bytes), aligned_malloc(bytes, alignment); footprint(stream_ref), verify(stream_ref) and what lets it grow and shrink on
+// the host. heap_ref and heap supply what can be supplied from these and refuse the rest at compile time. allocator_members.hpp has the
+// members' meanings.
 template <class A>
 concept device_allocator = ::cuda::std::is_trivially_copyable_v<A> && requires(A allocator, void* p, simt::size_t bytes) {
   { A::traits.name } -> ::cuda::std::convertible_to<char const*>;

@@ -41,6 +41,12 @@ template <class A>
 concept has_realloc = device_allocator<A> && requires(A const& a, void* p, simt::size_t bytes) {
   { a.realloc(p, bytes) } -> ::cuda::std::same_as<void*>;
 };
+// Whether the block at p holds `bytes` (> 0) from now on, where it is; usable_size(p) may have changed then. False: it does not, and is as
+// it was. The seam for a realloc in place: heap_ref does the rest.
+template <class A>
+concept has_try_resize = has_usable_size<A> && requires(A const& a, void* p, simt::size_t bytes) {
+  { a.try_resize(p, bytes) } -> ::cuda::std::same_as<bool>;
+};
 // Results aligned to any power of two up to 2 MiB, given back by the same free.
 template <class A>
 concept has_aligned_malloc = device_allocator<A> && requires(A const& a, simt::size_t bytes, simt::size_t alignment) {

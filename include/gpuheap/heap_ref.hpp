@@ -70,8 +70,9 @@ class heap_ref {
     return p;
   }
 
-  // A block of `bytes` with the contents of `p` up to the smaller size; `p` itself where it is large enough and at most half empty. nullptr
-  // as `p`: malloc. 0 bytes: free, and nullptr. When nothing fits: nullptr, and `p` stays as it is.
+  // A block of `bytes` with the contents of `p` up to the smaller size; `p` itself where it is large enough and at most half empty, or can
+  // be made longer or shorter where it is, or there is no other. nullptr as `p`: malloc. 0 bytes: free, and nullptr. When nothing fits:
+  // nullptr, and `p` stays as it is.
   [[nodiscard]] GPUHEAP_FN void* realloc(void* p, simt::size_t bytes) const {
     static_assert(has_realloc<Allocator> || has_usable_size<Allocator>,
                   "gpuheap: this Allocator cannot realloc: it has neither realloc(p, bytes) nor usable_size(p)");
@@ -91,9 +92,12 @@ class heap_ref {
       }
       return moved;
     } else {
-      simt::size_t const usable = usable_size(p);
-      if (bytes <= usable && bytes >= usable / 2) return p;
-      void* const moved = malloc(bytes);
+      simt::size_t usable = usable_size(p);
+      bool const holds = resize_in_place(p, bytes, usable);
+      if (holds && !is_much_less(bytes, usable)) return p;
+      void* const moved = allocator_.malloc(bytes);
+      if (moved == nullptr && holds) return p;
+      finish_malloc(moved, bytes);
       if (moved == nullptr) return nullptr;
       copy(moved, p, bytes < usable ? bytes : usable);
       free(p);
@@ -224,6 +228,27 @@ class heap_ref {
     } else {
       return 0;
     }
+  }
+
+  // Whether `p` holds `bytes` from now on, of `usable` bytes, which it keeps up to date.
+  GPUHEAP_FN bool resize_in_place(void* p, simt::size_t bytes, simt::size_t& usable) const {
+    if constexpr (has_try_resize<Allocator>) {
+      if (!allocator_.try_resize(p, bytes)) return false;
+      simt::size_t const before = usable;
+      usable = usable_size(p);
+      if (usable != before && knows_bytes) {
+        statistics_.freed(before);
+        statistics_.allocated(usable);
+      }
+      return true;
+    } else {
+      return bytes <= usable;
+    }
+  }
+  // Whether a block of its own for `bytes` is less than half of one of `usable`.
+  [[nodiscard]] GPUHEAP_FN bool is_much_less(simt::size_t bytes, simt::size_t usable) const {
+    if constexpr (has_rounded_size<Allocator>) bytes = allocator_.rounded_size(bytes);
+    return bytes < usable / 2;
   }
 
   GPUHEAP_FN free_status free_block(void* p) const {

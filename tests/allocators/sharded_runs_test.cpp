@@ -1,7 +1,6 @@
 // Our allocator under chosen schedules: contended mixes on heaps small enough that every transition of a run happens all the time, audited
 // after each launch.
 #include <gpuheap/allocators/sharded_runs.hpp>
-#include <gpuheap/allocators/sharded_runs/verify.hpp>
 #include <gpuheap/simt/explore.hpp>
 
 #include <gtest/gtest.h>
@@ -117,7 +116,7 @@ void explore(mix const& m) {
     for (unsigned launch = 0; launch < 2; ++launch) {
       gpuheap::launch(m.threads, churn<Allocator>{heap.view, &v, m.rounds, m.slots, m.threads + launch, m.min_bytes, m.max_bytes, false},
                       {.block_threads = 96});
-      auto const found = gpuheap::sharded::verify(heap.view);
+      auto const found = heap.view.verify();
       EXPECT_EQ(found.problem, "");
       EXPECT_EQ(found.live_slots, 0u);
       EXPECT_EQ(found.large_allocations, 0u);
@@ -180,10 +179,10 @@ TEST(ShardedRuns, EveryByteIsHandedOutBeforeARefusalAndComesBackForEverySize) {
                                                          : at.num_segments / (heap.view.rounded_size(bytes) >> at.segment_shift());
       // The tail of a run, shorter than a slot, is the only loss.
       EXPECT_GE(count * 100, (bytes <= at.largest_slot() ? fit - 4 : fit) * 99) << bytes;
-      EXPECT_EQ(gpuheap::sharded::verify(heap.view).problem, "");
+      EXPECT_EQ(heap.view.verify().problem, "");
       gpuheap::launch(count, free_all<plain>{heap.view, p.data(), &refused});
       EXPECT_EQ(refused, 0u);
-      auto const found = gpuheap::sharded::verify(heap.view);
+      auto const found = heap.view.verify();
       EXPECT_EQ(found.problem, "");
       EXPECT_EQ(found.live_slots + found.large_allocations, 0u);
     }
@@ -223,7 +222,7 @@ TEST(ShardedRuns, WrongPointersChangeNothingAndAreNamed) {
                                     free_status::foreign,     free_status::foreign, free_status::foreign, free_status::done,
                                     free_status::double_free, free_status::done,    free_status::foreign};
   for (unsigned i = 0; i < 11; ++i) EXPECT_EQ(said[i], expected[i]) << i;
-  EXPECT_EQ(gpuheap::sharded::verify(heap.view).problem, "");
+  EXPECT_EQ(heap.view.verify().problem, "");
 }
 
 // All lanes of a warp free one pointer: one wins.
@@ -251,7 +250,7 @@ TEST(ShardedRuns, OneOfManySimultaneousFreesOfAPointerIsRight) {
     gpuheap::launch(1, one{heap.view, p, bytes});
     gpuheap::launch(64, free_together<plain>{heap.view, p[0], &done});
     EXPECT_EQ(done, 1u);
-    EXPECT_EQ(gpuheap::sharded::verify(heap.view).problem, "");
+    EXPECT_EQ(heap.view.verify().problem, "");
   }
 }
 

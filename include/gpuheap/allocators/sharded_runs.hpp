@@ -19,7 +19,11 @@
 #pragma once
 
 #include <gpuheap/allocator.hpp>
+#include <gpuheap/allocator_members.hpp>
 #include <gpuheap/allocators/sharded_runs/control.hpp>
+#include <gpuheap/allocators/sharded_runs/growth.hpp>
+#include <gpuheap/allocators/sharded_runs/resize.hpp>
+#include <gpuheap/allocators/sharded_runs/verify.hpp>
 #include <gpuheap/simt/launch.hpp>
 #include <gpuheap/simt/runtime.hpp>
 
@@ -30,29 +34,17 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
+#if GPUHEAP_HAS_HOST
 namespace sharded {
 
-// Sets the bits of whole segments first..end-1: one thread per leaf of the tree that they lie in.
-struct fill_free_segments {
-  layout at;
-  unsigned first, end;
-  GPUHEAP_FN void operator()(unsigned i) const {
-    unsigned const leaf = first / bitmap_tree::bits_per_leaf + i, base = leaf * bitmap_tree::bits_per_leaf;
-    unsigned const from = first > base ? first - base : 0;
-    unsigned const to = end - base < bitmap_tree::bits_per_leaf ? end - base : bitmap_tree::bits_per_leaf;
-    at.whole_tree().set_mask(leaf, simt::low_bits(to) & ~simt::low_bits(from));
-  }
-};
-
-#if GPUHEAP_HAS_HOST
 // A number that no other heap of this process has, until 2^26 have been made.
 [[nodiscard]] inline unsigned next_heap_id() {
   static std::atomic<unsigned> last{0};
   return last.fetch_add(1, std::memory_order_relaxed) & 0x3ffffffu;
 }
-#endif
 
 }  // namespace sharded
+#endif
 
 template <sharded::tuning Tuning>
 class basic_sharded_runs {
@@ -70,6 +62,8 @@ class basic_sharded_runs {
       .detects_foreign_free = true,
   };
   using control = sharded::control<Tuning>;
+
+  basic_sharded_runs() = default;
 
   // ---- device: any thread, any divergence
 
@@ -165,6 +159,21 @@ class basic_sharded_runs {
     return status;
   }
 
+  // Whether the allocation at p holds `bytes` where it is, from now on: those in slots up to their slot's size; those of whole segments
+  // also if the segments behind them are free, and what they no longer need is given back. False: nothing has changed. Ordering: as for
+  // malloc and free, for what comes and what goes.
+  [[nodiscard]] GPUHEAP_FN bool try_resize(void* p, simt::size_t bytes) const {
+    simt::size_t const page = at_.page_of(p);
+    auto const found = at_.tag_of(page);
+    if (found.tag.is_slotted()) {
+      auto const at = at_.locate(p, static_cast<unsigned>(page), found);
+      return at.exact && bytes <= structures::size_classes::slot_bytes(at.tag.size_class());
+    }
+    if (!heads_large(p, page, found.tag) || bytes > at_.heap_bytes()) return false;
+    auto const n = static_cast<unsigned>(((bytes == 0 ? 1 : bytes) + at_.segment_bytes() - 1) >> at_.segment_shift());
+    return sharded::resize_large(control_, static_cast<unsigned>(page >> at_.lg_pages), n);
+  }
+
   // Bytes that the allocation at p may use: at least what was asked. 0 if p is not an allocation's start.
   [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void const* p) const {
     simt::size_t const page = at_.page_of(p);
@@ -213,32 +222,62 @@ class basic_sharded_runs {
     if (!plan.fits)
       throw error("gpuheap: a region of " + std::to_string(where.bytes) +
                   " bytes is too small for this allocator: give it at least 131072");
-    basic_sharded_runs heap;
-    heap.at_ = sharded::place_layout(plan, where);
+    basic_sharded_runs heap{plan, where};
     heap.metadata_bytes_ = plan.metadata_bytes;
-    heap.id_ = sharded::next_heap_id();
-    char* const begin = reinterpret_cast<char*>(simt::round_up_pow2(reinterpret_cast<simt::uintptr_t>(where.base), 128));
-    heap.control_ = reinterpret_cast<control*>(begin + plan.control_at);
     simt::fill(where.base, 0, plan.metadata_bytes, stream);
-    control initial{};
-    initial.at = heap.at_;
-    initial.segments_there = heap.at_.num_segments;
-    initial.num_free = initial.least_free = heap.at_.num_pages();
-    simt::copy(heap.control_, &initial, sizeof(control), stream);
-    launch(heap.at_.segment_leaves(), sharded::fill_free_segments{heap.at_, 0, heap.at_.num_segments}, {.stream = stream});
+    heap.write_control(stream);
+    sharded::segment_range const all{0, heap.at_.num_segments};
+    launch(all.num_leaves(), sharded::add_segments{heap.control_, all}, {.stream = stream});
     return heap;
+  }
+
+  // ---- growth (has_grow, has_trim). In whole segments: a 4096th of the region, as far as that is between 16 KiB and 32 MiB
+
+  [[nodiscard]] static basic_sharded_runs create_growable(memory::region whole, simt::size_t initial_bytes, memory::map_function const& map,
+                                                          stream_ref stream) {
+    auto const plan = sharded::plan_layout(whole, sizeof(control));
+    if (!plan.fits)
+      throw error("gpuheap: a region of " + std::to_string(whole.bytes) +
+                  " bytes is too small for this allocator: give it at least 131072");
+    basic_sharded_runs heap{plan, whole};
+    auto const parts = heap.parts();
+    unsigned const segments = parts.segments_within(initial_bytes);
+    if (segments == 0)
+      throw error("gpuheap: a heap that grows to " + std::to_string(whole.bytes) + " bytes cannot begin with " +
+                  std::to_string(initial_bytes) + ": give it at least " +
+                  std::to_string(parts.metadata_bytes(1) + heap.at_.segment_bytes()) + " bytes");
+    map(0, parts.fixed_bytes());
+    simt::fill(whole.base, 0, parts.fixed_bytes(), stream);
+    heap.write_control(stream);
+    parts.add({0, segments}, map, stream);
+    return heap;
+  }
+  void grow(simt::size_t new_bytes, memory::map_function const& map, stream_ref stream) const {
+    unsigned const there = segments_there(stream), wanted = parts().segments_within(new_bytes);
+    if (wanted > there) parts().add({there, wanted}, map, stream);
+  }
+  // Before it looks, what shards hold without using it is taken back. One segment stays.
+  [[nodiscard]] simt::size_t trim(stream_ref stream) const {
+    launch(simt::warp_lanes, sharded::reclaim_all<Tuning>{control_}, {.block_threads = simt::warp_lanes, .stream = stream});
+    return simt::size_t{parts().drop_free(segments_there(stream), stream)} << at_.segment_shift();
   }
 
   // What is held now, and at most since create(). Waits for the stream.
   [[nodiscard]] allocator_footprint footprint(stream_ref stream) const {
-    unsigned there = 0, num_free = 0, least_free = 0;
+    unsigned there = 0, peak_held = 0, num_free = 0, least_free = 0;
     simt::copy(&there, &control_->segments_there, sizeof there, stream);
+    simt::copy(&peak_held, &control_->peak_held, sizeof peak_held, stream);
     simt::copy(&num_free, &control_->num_free, sizeof num_free, stream);
     simt::copy(&least_free, &control_->least_free, sizeof least_free, stream);
     simt::synchronize(stream);
     unsigned const pages = there << at_.lg_pages;
-    return {simt::size_t{pages - num_free} << at_.page_shift, metadata_bytes_, simt::size_t{pages - least_free} << at_.page_shift};
+    if (pages - least_free > peak_held) peak_held = pages - least_free;
+    return {simt::size_t{pages - num_free} << at_.page_shift, metadata_bytes_ != 0 ? metadata_bytes_ : parts().metadata_bytes(there),
+            simt::size_t{peak_held} << at_.page_shift};
   }
+
+  // Walks the whole heap. Waits for the stream; no kernel may be running on the heap.
+  [[nodiscard]] sharded::audit verify(stream_ref stream = {}) const { return sharded::verify(at_, control_, stream); }
 #endif
 
   // The geometry, for tests and tools.
@@ -303,13 +342,37 @@ class basic_sharded_runs {
     return control_->free_large(static_cast<unsigned>(page >> at_.lg_pages)) ? free_status::done : free_status::double_free;
   }
 
+#if GPUHEAP_HAS_HOST
+  basic_sharded_runs(sharded::layout_plan const& plan, memory::region where)
+      : at_{sharded::place_layout(plan, where)},
+        control_{reinterpret_cast<control*>(simt::round_up_pow2(reinterpret_cast<simt::uintptr_t>(where.base), 128) + plan.control_at)},
+        id_{sharded::next_heap_id()} {}
+
+  // A control block that knows of no segment.
+  void write_control(stream_ref stream) const {
+    control initial{};
+    initial.at = at_;
+    simt::copy(control_, &initial, sizeof(control), stream);
+  }
+  [[nodiscard]] sharded::growing_parts parts() const { return {at_, control_}; }
+  [[nodiscard]] unsigned segments_there(stream_ref stream) const {
+    unsigned there = 0;
+    simt::copy(&there, &control_->segments_there, sizeof there, stream);
+    simt::synchronize(stream);
+    return there;
+  }
+#endif
+
   sharded::layout at_;
   control* control_ = nullptr;
-  simt::size_t metadata_bytes_ = 0;
-  unsigned id_ = 0;  // tells this process's heaps apart, in 26 bits
+  simt::size_t metadata_bytes_ = 0;  // 0: as much as the segments that are there need
+  unsigned id_ = 0;                  // tells this process's heaps apart, in 26 bits
 };
 
 using sharded_runs = basic_sharded_runs<sharded::tuning{}>;
-static_assert(device_allocator<sharded_runs>);
+static_assert(device_allocator<sharded_runs> && has_try_resize<sharded_runs>);
+#if GPUHEAP_HAS_HOST
+static_assert(has_grow<sharded_runs> && has_trim<sharded_runs> && has_verify<sharded_runs>);
+#endif
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE

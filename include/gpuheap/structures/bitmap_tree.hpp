@@ -79,8 +79,9 @@ struct bitmap_tree {
   // Takes one bit; true if it was there.
   GPUHEAP_FN bool take(unsigned bit) const { return take_mask(bit / 64, word{1} << (bit % 64)) != 0; }
 
-  // Drops the summary bits of a leaf that was seen empty, unless it no longer is.
-  GPUHEAP_FN void tidy(unsigned i) const { tidy_words(&leaves[simt::size_t{i} * leaf_stride], &mids[i / 64], top_of(i), i); }
+  // Drops the summary bits of a leaf that was seen empty, unless it no longer is. True if a bit was missing for a moment over something:
+  // who looked then may have drawn conclusions.
+  GPUHEAP_FN bool tidy(unsigned i) const { return tidy_words(&leaves[simt::size_t{i} * leaf_stride], &mids[i / 64], top_of(i), i); }
 
   // Calls visit(i) for the leaves that may have a bit, from leaf `start` on and around, until it returns true. Returns that. Any thread.
   template <class Visit>
@@ -124,18 +125,19 @@ struct bitmap_tree {
     ref{*mid}.fetch_or(word{1} << (i % 64), simt::handed_over);
     if (top != nullptr) ref{*top}.fetch_or(word{1} << (i / 64 % 64), simt::handed_over);
   }
-  GPUHEAP_COLD static void tidy_words(word* leaf, word* mid, word* top, unsigned i) {
+  GPUHEAP_COLD static bool tidy_words(word* leaf, word* mid, word* top, unsigned i) {
     using ref = simt::global_ref<word>;
     word const bit = word{1} << (i % 64), top_bit = word{1} << (i / 64 % 64);
     word const before = ref{*mid}.fetch_and(~bit, simt::acq_rel);
     bool const filled = ref{*leaf}.load(simt::acquire) != 0;
     if (filled) ref{*mid}.fetch_or(bit, simt::acq_rel);
-    if (top == nullptr || (!filled && (before & ~bit) != 0)) return;
+    if (top == nullptr || (!filled && (before & ~bit) != 0)) return filled;
     if (!filled) {
       ref{*top}.fetch_and(~top_bit, simt::acq_rel);
-      if (ref{*mid}.load(simt::acquire) == 0) return;
+      if (ref{*mid}.load(simt::acquire) == 0) return false;
     }
     ref{*top}.fetch_or(top_bit, simt::acq_rel);
+    return true;
   }
   [[nodiscard]] GPUHEAP_FN word* top_of(unsigned i) const { return num_tops() == 0 ? nullptr : &tops[i / 4096]; }
   // The first middle word from m on that may have a bit; num_mids() or more if there is none.

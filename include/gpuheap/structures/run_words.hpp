@@ -10,10 +10,11 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 
 // The header of the run that begins at a page.
 //
-//   bit  0       12            32      33      34      35           36      42           48           64
-//        | full  |  accounted  | bound | slots | large | segments | class | length - 1 | generation |
+//   bit  0      11       12            32      33      34      35           36      42           48           64
+//        | full | missed |  accounted  | bound | slots | large | segments | class | length - 1 | generation |
 //
 //   full        groups of slots that are entirely free, biased so that additions still under way cannot borrow from the neighbour
+//   missed      somebody took the run off its list while it was bound: whoever unbinds it lists it
 //   accounted   of a bound run, slots of the present sweep that have been dealt with; of one that is not, the launch that unbound it
 //   bound       a shard (or one thread) is handing out slots of the run: no release, no second adoption
 //   slots       the run is in use for slots of `class`. Neither this nor `large`: the memory is free or being claimed
@@ -24,6 +25,7 @@ struct run_header {
   using word = simt::uint64_t;
   static constexpr word full_one = 1;
   static constexpr unsigned full_bias = 1024;
+  static constexpr word missed = word{1} << 11;
   static constexpr word accounted_one = word{1} << 12;
   static constexpr word accounted_mask = (word{1} << 20) - 1;
   static constexpr word bound = word{1} << 32;
@@ -54,7 +56,7 @@ struct run_header {
   [[nodiscard]] GPUHEAP_HD constexpr unsigned size_class() const { return static_cast<unsigned>(bits >> class_at) & 63; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned length() const { return (static_cast<unsigned>(bits >> length_at) & 63) + 1; }
   [[nodiscard]] GPUHEAP_HD constexpr bool of_segments() const { return (bits & segments) != 0; }
-  [[nodiscard]] GPUHEAP_HD constexpr unsigned full_groups() const { return (static_cast<unsigned>(bits) & 0xfff) - full_bias; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned full_groups() const { return (static_cast<unsigned>(bits) & 0x7ff) - full_bias; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned accounted() const {
     return static_cast<unsigned>(bits >> 12) & static_cast<unsigned>(accounted_mask);
   }
@@ -62,10 +64,13 @@ struct run_header {
   [[nodiscard]] GPUHEAP_HD static constexpr word unbound_by(unsigned launch) { return (launch & accounted_mask) * accounted_one; }
   [[nodiscard]] GPUHEAP_HD constexpr bool unbound_in(unsigned launch) const { return accounted() == (launch & accounted_mask); }
   // The same run, bound again for a sweep.
-  [[nodiscard]] GPUHEAP_HD constexpr run_header bound_again() const { return {(bits & ~(accounted_mask * accounted_one)) | bound}; }
+  [[nodiscard]] GPUHEAP_HD constexpr run_header bound_again() const {
+    return {(bits & ~(accounted_mask * accounted_one | missed)) | bound};
+  }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned large_segments() const { return static_cast<unsigned>(bits); }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_large() const { return (bits & large) != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr bool serves(unsigned c) const { return (bits & slots) != 0 && size_class() == c; }
+  [[nodiscard]] GPUHEAP_HD constexpr bool was_missed() const { return (bits & missed) != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_bound() const { return (bits & bound) != 0; }
 };
 static_assert(run_header::fresh_slots(59, 64, true, 7).size_class() == 59 && run_header::fresh_slots(59, 64, true, 7).length() == 64 &&

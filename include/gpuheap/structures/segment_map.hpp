@@ -179,6 +179,22 @@ struct segment_map {
     return none;
   }
 
+  // Claims segments first..first+n-1, all or none. Begins and ends a transit around the attempt, if a look says that it may succeed.
+  [[nodiscard]] GPUHEAP_FN bool claim_at(unsigned first, unsigned n, transit_count moves) const {
+    if (first > num_segments || n > num_segments - first) return false;
+    // Ends: one pass per leaf of the span. relaxed: only a guess at what take_span will find.
+    GPUHEAP_NO_UNROLL
+    for (unsigned seen = 0; seen != n;) {
+      word const mask = span_mask(first + seen, n - seen);
+      if ((whole.leaf((first + seen) / 64).load(simt::relaxed) & mask) != mask) return false;
+      seen += simt::popcount(mask);
+    }
+    moves.begin();
+    bool const taken = take_span(first, n);
+    moves.end();
+    return taken;
+  }
+
   // Gives segments first..first+n-1 back. They must be claimed, and what lies about them ready for the next owner: release order is this
   // call's.
   GPUHEAP_FN void release_segments(unsigned first, unsigned n) const {

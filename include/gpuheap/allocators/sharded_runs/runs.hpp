@@ -38,7 +38,8 @@ struct class_set {
 // view by reference, so no kernel pays a stack frame for them.
 struct alignas(128) runs {
   layout at;
-  unsigned segments_there = 0;           // segments that the heap has; at.num_segments is how many there is room for. Written by the host
+  unsigned segments_there = 0;           // segments that the heap has; at.num_segments is how many there is room for. Set by the host
+  unsigned peak_held = 0;                // pages that were ever held before segments were given up. Set by the host
   alignas(128) unsigned num_free = 0;    // pages
   alignas(128) unsigned least_free = 0;  // pages
   alignas(128) uint64_t transit_word = 0;
@@ -139,14 +140,15 @@ struct alignas(128) runs {
   }
 
   // Ends one handing-out of a run: takes `subtract`, which includes `bound`, off its header, then releases the run or lists it; without
-  // `list_it` it stays off the list, since all its words are marked unlisted. One thread, in a transit.
+  // `list_it` it stays off the list, since all its words are marked unlisted, unless a free has listed it meanwhile and that was missed.
+  // One thread, in a transit.
   GPUHEAP_COLD void unbind(unsigned page, uint64_t subtract, bool list_it) {
     // handed_on: every take of this binding has been counted before (this thread's, or those that it acquired with the last account).
     uint64_t const add = run_header::unbound_by(simt::launch_id()) - subtract;
     run_header const h{at.header(page).fetch_add(add, simt::handed_on) + add};
     if (end_if_empty(page, h)) {
       release(lane_mask{1} << simt::lane_id(), page, h);
-    } else if (list_it) {
+    } else if (list_it || h.was_missed()) {
       list(h.size_class(), page);
     }
   }
@@ -166,18 +168,31 @@ struct alignas(128) runs {
 
   // ---- reusing freed slots
 
+  // Tidies a leaf of the tree of class c. Whoever finds the tree empty drops the class from the listed ones: perhaps because of a bit that
+  // was missing for a moment. Then the class comes back here: either the drop comes after this addition and its second look finds the bit,
+  // or before it.
+  GPUHEAP_FN void tidy_list(bitmap_tree const& listed, unsigned c, unsigned leaf) {
+    if (listed.tidy(leaf)) listed_classes().add(c);
+  }
+
   // Binds a listed run of class c to the caller. `transit` is open afterwards.
   GPUHEAP_FN bool adopt(bitmap_tree const& listed, unsigned c, unsigned page, lazy_transit& transit) {
     transit.begin();
-    if (!listed.take(page)) return false;
-    // The take acquired the listing: what is seen now is the run as listed, or later. A run that is bound or serves another class will be
-    // listed by whoever ends that.
+    bool emptied = false;
+    uint64_t const got = listed.take_untidily(page / 64, uint64_t{1} << (page % 64), emptied);
+    if (emptied) tidy_list(listed, c, page / 64);
+    if (got == 0) return false;
+    // The take acquired the listing: what is seen now is the run as listed, or later. One that serves another class will be listed by
+    // whoever ends that. One that is bound may have been listed by a free after its binder had found nothing in it: it is told to list it.
     uint64_t seen = at.header(page).load(simt::dependent);
-    // Ends: an exchange fails only because a free counted a group or another adopter won; the first is bounded by the run's groups, the
-    // second leaves the loop.
+    // Ends: an exchange fails only because a free counted a group, the run was unbound, or another adopter came first; the first is bounded
+    // by the run's groups, the others are somebody's progress.
     GPUHEAP_NO_UNROLL
-    while (run_header{seen}.serves(c) && !run_header{seen}.is_bound()) {
-      if (at.header(page).compare_exchange(seen, run_header{seen}.bound_again().bits, simt::handed_on, simt::dependent)) return true;
+    while (run_header{seen}.serves(c)) {
+      bool const is_bound = run_header{seen}.is_bound();
+      uint64_t const next = is_bound ? seen | run_header::missed : run_header{seen}.bound_again().bits;
+      // handed_on: the unbinding comes after this one or is seen by it.
+      if (at.header(page).compare_exchange(seen, next, simt::handed_on, simt::dependent)) return !is_bound;
     }
     return false;
   }
@@ -189,7 +204,7 @@ struct alignas(128) runs {
       uint64_t bits = listed.leaf(i).load(simt::relaxed);
       if (bits == 0) {
         transit.begin();
-        listed.tidy(i);
+        tidy_list(listed, static_cast<unsigned>((listed.leaves - at.list_tree(0).leaves) / at.list_words()), i);
       }
       // Ends: one pass per bit.
       GPUHEAP_NO_UNROLL

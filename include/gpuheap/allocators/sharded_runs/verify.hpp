@@ -1,4 +1,4 @@
-// The invariants of a sharded-runs heap at rest, as code: host only, for tests and for people who suspect their heap.
+// The invariants of a sharded-runs heap at rest, as code: host only, for tests and for people who suspect their heap (heap::verify).
 //
 // At rest means that no kernel is running on the heap. Then:
 //   1. nothing is in transit, and every page is exactly one of: free (in a whole segment or a broken one), in a run, in a large allocation;
@@ -8,12 +8,15 @@
 //   5. a run with a free slot can be found: it is listed, or a shard holds it; a run that is entirely free and not bound does not exist;
 //   6. every set bit of a tree has its summary bits, and every class with something is in the set of its kind; a segment with free pages is
 //      among the broken ones, and none is both whole and broken up, or broken up with all its pages free;
-//   7. the numbers of free pages and of pages held by each class are what the counters say.
+//   7. a segment that is not there has nothing of all this;
+//   8. the numbers of free pages and of pages held by each class are what the counters say.
 #pragma once
 
-#include <gpuheap/allocators/sharded_runs.hpp>
+#include <gpuheap/allocators/sharded_runs/runs.hpp>
+#include <gpuheap/simt/runtime.hpp>
 
 #if GPUHEAP_HAS_HOST
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -30,23 +33,22 @@ struct audit {
 namespace detail {
 
 // A copy of the heap's metadata in host memory, laid out as in the heap.
-template <tuning Tuning>
 struct image {
   layout at;
-  control<Tuning> block;
+  runs block;
   std::vector<uint64_t> shards, headers, trees, pages, words;
   std::vector<unsigned> groups;
   std::vector<run_tag::word> segment_tags, page_tags;
 
-  image(basic_sharded_runs<Tuning> const& heap, stream_ref stream) : at{heap.geometry()} {
-    simt::copy(&block, heap.control_block(), sizeof block, stream);
+  image(layout const& geometry, runs const* heap, stream_ref stream) : at{geometry} {
+    simt::copy(&block, heap, sizeof block, stream);
     simt::synchronize(stream);
     size_t const num_pages = size_t{block.segments_there} << at.lg_pages;
     fetch(shards, at.shards, (size_t{at.num_classes} << at.lg_shards) * at.shard_stride, stream);
     fetch(trees, at.trees, at.tree_words(), stream);
-    fetch(pages, at.pages, block.segments_there, stream);
-    fetch(segment_tags, at.segment_tags, block.segments_there, stream);
-    fetch(page_tags, at.page_tags, num_pages, stream);
+    fetch(pages, at.pages, at.num_segments, stream);
+    fetch(segment_tags, at.segment_tags, at.num_segments, stream);
+    fetch(page_tags, at.page_tags, at.num_pages(), stream);
     fetch(headers, at.headers, num_pages * at.header_stride, stream);
     fetch(words, at.words, num_pages * at.words_per_page, stream);
     fetch(groups, at.groups, num_pages * at.groups_per_page * at.group_stride, stream);
@@ -89,10 +91,8 @@ struct image {
 }  // namespace detail
 
 // Walks the whole heap. Waits for the stream; no kernel may be running on the heap.
-template <tuning Tuning>
-[[nodiscard]] audit verify(basic_sharded_runs<Tuning> const& heap, stream_ref stream = {}) {
-  detail::image<Tuning> const now{heap, stream};
-  layout const& at = now.at;
+[[nodiscard]] inline audit verify(layout const& at, runs const* heap, stream_ref stream) {
+  detail::image const now{at, heap, stream};
   audit found;
   auto const fail = [&found](std::string const& what) {
     if (found.problem.empty()) found.problem = what;
@@ -217,6 +217,13 @@ template <tuning Tuning>
     if (now.is_whole(s)) fail("segment " + std::to_string(s) + " is whole and broken up");
     if (pages == simt::low_bits(1u << at.lg_pages)) fail("segment " + std::to_string(s) + " is broken up and all free");
     if (!now.has(now.here(at.broken_tree()), s)) fail("segment " + std::to_string(s) + " has free pages that nobody can find");
+  }
+  // Ends: one pass per segment.
+  for (unsigned s = num_segments; s < at.num_segments; ++s) {
+    bool const tagged = std::any_of(&now.page_tags[s << at.lg_pages], &now.page_tags[s << at.lg_pages] + (1u << at.lg_pages),
+                                    [](run_tag::word tag) { return tag != 0; });
+    if (now.is_whole(s) || now.pages[s] != 0 || now.segment_tags[s] != 0 || tagged)
+      fail("segment " + std::to_string(s) + " is in use and not there");
   }
   auto const check_tree = [&](bitmap_tree const& tree, std::string const& which) {
     auto const missing = now.missing_summary(now.here(tree));

@@ -1,0 +1,140 @@
+// How a sharded-runs heap gets segments and gives them up while no kernel uses it.
+//
+// The layout is that of all the segments that the heap may ever have; runs::segments_there of them, from the first on, have memory.
+//
+//   usable from the start   | control | shard words | tags | trees | pages |
+//   grows with the pages                                                    | headers .. | group counts .. | slot words .. | segments .. |
+//
+// A segment that is not there looks like one that is owned and has no run: it is in no tree, no page of it is free, its tags are 0. So no
+// claim finds it, a pointer into it is foreign, and its header, counts and words are never looked at. Metadata stays when segments go.
+#pragma once
+
+#include <gpuheap/allocator.hpp>
+#include <gpuheap/allocators/sharded_runs/control.hpp>
+#include <gpuheap/simt/launch.hpp>
+#include <gpuheap/simt/runtime.hpp>
+
+#if GPUHEAP_HAS_HOST
+#include <algorithm>
+#include <vector>
+#endif
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
+
+// Segments first..end-1, which a kernel with one thread per leaf of the tree of whole segments goes through. first < end.
+struct segment_range {
+  unsigned first = 0, end = 0;
+
+  [[nodiscard]] GPUHEAP_HD unsigned num_leaves() const {
+    return (end - 1) / bitmap_tree::bits_per_leaf - first / bitmap_tree::bits_per_leaf + 1;
+  }
+  // Thread i's leaf, and which of its segments are meant.
+  [[nodiscard]] GPUHEAP_HD unsigned leaf(unsigned i) const { return first / bitmap_tree::bits_per_leaf + i; }
+  [[nodiscard]] GPUHEAP_HD uint64_t mask(unsigned i) const {
+    unsigned const base = leaf(i) * bitmap_tree::bits_per_leaf;
+    unsigned const from = first > base ? first - base : 0;
+    unsigned const to = end - base < bitmap_tree::bits_per_leaf ? end - base : bitmap_tree::bits_per_leaf;
+    return simt::low_bits(to) & ~simt::low_bits(from);
+  }
+};
+
+// Kernel: these segments are there from now on, all of them free. relaxed, all: ordered by the kernel's end.
+struct add_segments {
+  runs* heap;
+  segment_range range;
+  GPUHEAP_FN void operator()(unsigned i) const {
+    heap->at.whole_tree().set_mask(range.leaf(i), range.mask(i));
+    if (i != 0) return;
+    unsigned const pages = (range.end - range.first) << heap->at.lg_pages;
+    simt::global_ref<unsigned>{heap->num_free}.fetch_add(pages, simt::relaxed);
+    simt::global_ref<unsigned>{heap->least_free}.fetch_add(pages, simt::relaxed);  // what was held stays the same
+    simt::global_ref<unsigned>{heap->segments_there}.store(range.end, simt::relaxed);
+  }
+};
+// Kernel: these segments, which are the last and all free, are not there any more. relaxed, all: likewise.
+struct drop_segments {
+  runs* heap;
+  segment_range range;
+  GPUHEAP_FN void operator()(unsigned i) const {
+    (void)heap->at.whole_tree().take_mask(range.leaf(i), range.mask(i));
+    if (i != 0) return;
+    unsigned const lg_pages = heap->at.lg_pages;
+    simt::global_ref<unsigned> const least_free{heap->least_free};
+    unsigned const held = (range.end << lg_pages) - least_free.load(simt::relaxed);
+    simt::global_ref<unsigned>{heap->peak_held}.fetch_max(held, simt::relaxed);
+    unsigned const dropped = (range.end - range.first) << lg_pages;
+    unsigned const left = simt::global_ref<unsigned>{heap->num_free}.fetch_sub(dropped, simt::relaxed) - dropped;
+    least_free.store(left, simt::relaxed);
+    simt::global_ref<unsigned>{heap->segments_there}.store(range.first, simt::relaxed);
+  }
+};
+// Kernel of one warp: takes back what shards hold and nothing lives in.
+template <tuning Tuning>
+struct reclaim_all {
+  control<Tuning>* heap;
+  GPUHEAP_FN void operator()(unsigned) const { (void)heap->reclaim(simt::active_mask(), size_classes::count); }
+};
+
+#if GPUHEAP_HAS_HOST
+// The parts of a heap that grows. Host. The control block begins the region, whose base is aligned.
+struct growing_parts {
+  layout const& at;
+  runs* heap;
+
+  [[nodiscard]] size_t offset_of(void const* p) const {
+    return static_cast<size_t>(static_cast<char const*>(p) - reinterpret_cast<char const*>(heap));
+  }
+  // What is usable from the start.
+  [[nodiscard]] size_t fixed_bytes() const { return offset_of(at.headers); }
+  [[nodiscard]] size_t header_bytes() const { return size_t{at.header_stride} * sizeof(uint64_t); }
+  [[nodiscard]] size_t group_bytes() const { return size_t{at.groups_per_page} * at.group_stride * sizeof(unsigned); }
+  [[nodiscard]] size_t word_bytes() const { return size_t{at.words_per_page} * sizeof(uint64_t); }
+  // All metadata of a heap of so many segments.
+  [[nodiscard]] size_t metadata_bytes(unsigned segments) const {
+    return fixed_bytes() + (size_t{segments} << at.lg_pages) * (header_bytes() + group_bytes() + word_bytes());
+  }
+  // Segments that fit into so many bytes beside their metadata.
+  [[nodiscard]] unsigned segments_within(size_t bytes) const {
+    if (bytes < fixed_bytes()) return 0;
+    size_t const each = at.segment_bytes() + metadata_bytes(1) - fixed_bytes();
+    return static_cast<unsigned>(std::min<size_t>((bytes - fixed_bytes()) / each, at.num_segments));
+  }
+
+  // Makes segments first..end-1 usable, with their metadata, and free. Nothing has changed if map() throws.
+  void add(segment_range range, memory::map_function const& map, stream_ref stream) const {
+    if (range.first == range.end) return;
+    struct part {
+      void* array;
+      size_t page_bytes;
+    };
+    part const parts[] = {{at.headers, header_bytes()}, {at.groups, group_bytes()}, {at.words, word_bytes()}, {at.base, at.page_bytes()}};
+    size_t const first = size_t{range.first} << at.lg_pages, pages = (size_t{range.end} << at.lg_pages) - first;
+    // Ends: one pass per part.
+    for (part const& p : parts) map(offset_of(p.array) + first * p.page_bytes, pages * p.page_bytes);
+    // Metadata of segments that were there before is overwritten. The last part is data.
+    // Ends: one pass per part.
+    for (part const& p : parts) {
+      if (p.array != at.base) simt::fill(static_cast<char*>(p.array) + first * p.page_bytes, 0, pages * p.page_bytes, stream);
+    }
+    launch(range.num_leaves(), add_segments{heap, range}, {.stream = stream});
+  }
+
+  // Drops the free segments at the end of those `there`, but for the first. Returns how many. Waits for the stream.
+  [[nodiscard]] unsigned drop_free(unsigned there, stream_ref stream) const {
+    bitmap_tree const whole = at.whole_tree();
+    std::vector<uint64_t> leaves(size_t{whole.num_leaves} * whole.leaf_stride);
+    simt::copy(leaves.data(), whole.leaves, leaves.size() * sizeof(uint64_t), stream);
+    simt::synchronize(stream);
+    unsigned left = there;
+    // Ends: `left` falls.
+    while (left > 1 && (leaves[size_t{(left - 1) / 64} * whole.leaf_stride] >> ((left - 1) % 64) & 1) != 0) --left;
+    if (left == there) return 0;
+    segment_range const range{left, there};
+    launch(range.num_leaves(), drop_segments{heap, range}, {.stream = stream});
+    simt::synchronize(stream);
+    return there - left;
+  }
+};
+#endif
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded
