@@ -85,12 +85,12 @@ static_assert(run_header::fresh_slots(59, 64, true, 7).size_class() == 59 && run
 //
 //   num_slots 0            the shard has no run. next slot 0: nobody is fetching one, and whoever draws next has that duty. Otherwise
 //                          somebody is
-//   next < num_slots       room: the draw that reaches num_slots has the duty to replace the run. It is unique, because the additions are
-//                          ordered
-//   next >= num_slots      being replaced; the excess is what others want at this moment
-//   sweep                  the run's slots were handed out before: a draw is a place to look for freed ones. Without it, slots
-//   next..num_slots-1
-//                          are nobody's, and num_slots may be less than the run has
+//   next < num_draws()     room: the draw that reaches num_draws() has the duty to replace the run. It is unique, because the additions
+//                          are ordered
+//   next >= num_draws()    being replaced; the excess is what others want at this moment
+//   sweep                  the run's slots were handed out before, and num_slots is {words : 13 | draws per word : 6}: draw n looks for a
+//                          freed slot in word n / (draws per word). Without it, slots next..num_slots-1 are nobody's, and num_slots may
+//                          be less than the run has
 // Draws past the end cannot overflow the field: who finds `is_far()` waits for the run to be replaced and draws nowhere meanwhile, so there
 // are fewer of them than `far` and the threads that the device can hold.
 struct shard_word {
@@ -103,32 +103,41 @@ struct shard_word {
 
   word bits = 0;
 
-  [[nodiscard]] GPUHEAP_HD static constexpr shard_word of_run(unsigned page, unsigned num_slots, bool is_sweep) {
-    return {word{page} << page_at | word{num_slots} << slots_at | (is_sweep ? sweep : 0)};
+  [[nodiscard]] GPUHEAP_HD static constexpr shard_word of_run(unsigned page, unsigned num_slots) {
+    return {word{page} << page_at | word{num_slots} << slots_at};
+  }
+  // words < 2^13, 1 <= draws_per_word <= 63.
+  [[nodiscard]] GPUHEAP_HD static constexpr shard_word of_sweep(unsigned page, unsigned words, unsigned draws_per_word) {
+    return {of_run(page, words << 6 | draws_per_word).bits | sweep};
   }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned next() const { return static_cast<unsigned>(bits) & 0xffffff; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned page() const { return static_cast<unsigned>(bits >> page_at) & (max_pages - 1); }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned num_slots() const { return static_cast<unsigned>(bits >> slots_at) & 0xfffff; }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_sweep() const { return (bits & sweep) != 0; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned sweep_words() const { return num_slots() >> 6; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned draws_per_word() const { return num_slots() & 63; }
+  // How many slots can be drawn.
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned num_draws() const { return is_sweep() ? sweep_words() * draws_per_word() : num_slots(); }
   // Whether this slot of the run at `p` is known never to have been handed out, or not since it was taken back.
   [[nodiscard]] GPUHEAP_HD constexpr bool keeps_back(unsigned p, unsigned slot) const {
     return !is_sweep() && page() == p && slot >= next() && slot < num_slots();
   }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_far() const { return next() >= far; }
   [[nodiscard]] GPUHEAP_HD constexpr bool has_run() const { return num_slots() != 0; }
-  [[nodiscard]] GPUHEAP_HD constexpr bool has_room() const { return next() < num_slots(); }
+  [[nodiscard]] GPUHEAP_HD constexpr bool has_room() const { return next() < num_draws(); }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_idle() const { return num_slots() == 0 && next() == 0; }
   // Whether the draw of n slots that returned this word got them all from a run that has more.
   [[nodiscard]] GPUHEAP_HD constexpr bool serves(unsigned n) const { return !is_sweep() && next() + n < num_slots(); }
   // Whether the draw of n slots that returned this word must fetch the next run.
-  [[nodiscard]] GPUHEAP_HD constexpr bool duty_of(unsigned n) const { return is_idle() || (has_room() && next() + n >= num_slots()); }
+  [[nodiscard]] GPUHEAP_HD constexpr bool duty_of(unsigned n) const { return is_idle() || (has_room() && next() + n >= num_draws()); }
   // What has been asked for and is not there.
-  [[nodiscard]] GPUHEAP_HD constexpr unsigned excess() const { return has_room() ? 0 : next() - num_slots(); }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned excess() const { return has_room() ? 0 : next() - num_draws(); }
 };
-static_assert(shard_word::of_run(5, 131072, true).page() == 5 && shard_word::of_run(5, 131072, true).num_slots() == 131072 &&
-              shard_word::of_run(5, 131072, true).is_sweep() && !shard_word::of_run(5, 10, false).is_sweep() &&
-              shard_word::of_run(shard_word::max_pages - 1, shard_word::max_slots, false).page() == shard_word::max_pages - 1 &&
-              shard_word::of_run(5, 10, false).duty_of(10) && !shard_word::of_run(5, 10, false).duty_of(9) && shard_word{0}.duty_of(1));
+static_assert(shard_word::of_run(5, 131072).page() == 5 && shard_word::of_run(5, 131072).num_draws() == 131072 &&
+              !shard_word::of_run(5, 10).is_sweep() && shard_word::of_sweep(5, 4162, 63).is_sweep() &&
+              shard_word::of_sweep(5, 4162, 63).num_draws() == 4162 * 63 && shard_word::of_sweep(5, 4162, 7).page() == 5 &&
+              shard_word::of_run(shard_word::max_pages - 1, shard_word::max_slots).page() == shard_word::max_pages - 1 &&
+              shard_word::of_run(5, 10).duty_of(10) && !shard_word::of_run(5, 10).duty_of(9) && shard_word{0}.duty_of(1));
 
 // What a segment or a page is, for whoever has only an address: written when the memory is bound, wiped before it is given back. A run of
 // segments tags its segments, a run of pages its pages.

@@ -61,7 +61,8 @@ struct control : supply<Tuning> {
   // Whether no slot of a shard's run is live: those drawn from a fresh run, or all of a swept one, are free. A hint.
   [[nodiscard]] GPUHEAP_FN bool nothing_live(shard_word w) {
     slot_map const map = at.slots_of(w.page());
-    unsigned const drawn = w.is_sweep() ? w.num_slots() : w.next();
+    // relaxed: a guess, whatever run this is by now.
+    unsigned const drawn = w.is_sweep() ? at.run_slots(run_header{at.header(w.page()).load(simt::relaxed)}) : w.next();
     // Ends: one pass per word of the drawn slots.
     GPUHEAP_NO_UNROLL
     for (unsigned i = 0; i < slot_map::words_for(drawn); ++i) {
@@ -133,7 +134,7 @@ struct control : supply<Tuning> {
         any = true;
         if (w.is_sweep()) {
           // The transit ends now, or when the last group has accounted.
-          if (this->account(w.page(), w.num_slots() - w.next(), w.num_slots())) this->end_sweep(w.page(), w.num_slots());
+          if (this->account(w.page(), w.num_draws() - w.next(), w.num_draws())) this->end_sweep(w.page(), w.num_draws());
         } else {
           shorten(w.bits, other);
           this->unbind(w.page(), run_header::bound, true);
@@ -212,10 +213,10 @@ struct control : supply<Tuning> {
     }
     if (!simt::any_of(here, sweeps)) return result;
     result = this->sweep(here, sweeps ? g.mask : 0, drawn.bits, c, result);
-    unsigned const left = drawn.num_slots() - drawn.next();
+    unsigned const left = drawn.num_draws() - drawn.next();
     // The takes of the leader, which are all, come before its account.
-    if (sweeps && g.leads() && this->account(drawn.page(), left < g.size() ? left : g.size(), drawn.num_slots()))
-      this->end_sweep(drawn.page(), drawn.num_slots());
+    if (sweeps && g.leads() && this->account(drawn.page(), left < g.size() ? left : g.size(), drawn.num_draws()))
+      this->end_sweep(drawn.page(), drawn.num_draws());
     return result;
   }
 

@@ -238,15 +238,17 @@ struct alignas(128) runs {
     warp_group const g{mask};
     shard_word const drawn{drawn_bits};
     unsigned const leader = mask != 0 ? g.leader() : simt::lane_id();
-    unsigned const n = g.size(), num_slots = drawn.num_slots();
-    unsigned const end = drawn.next() + n < num_slots ? drawn.next() + n : num_slots;
+    unsigned const n = g.size();
+    unsigned const end = drawn.next() + n < drawn.num_draws() ? drawn.next() + n : drawn.num_draws();
     slot_map const map = at.slots_of(drawn.page());
-    unsigned served = 0;
-    // Ends: two words at most, since n <= 32.
+    // relaxed: class and length of a bound run stay.
+    unsigned const num_slots = mask != 0 && g.leads() ? at.run_slots(run_header{at.header(drawn.page()).load(simt::relaxed)}) : 0;
+    unsigned served = 0, w = mask != 0 ? drawn.next() / drawn.draws_per_word() : 0;
+    // Ends: `w` goes up to the last word of each group's draws, of which there are 32 at most.
     GPUHEAP_NO_UNROLL
-    for (unsigned i = 0; i < 2; ++i) {
-      unsigned const w = drawn.next() / slot_map::slots_per_word + i;
-      bool const takes = mask != 0 && served < n && w * slot_map::slots_per_word < end;
+    for (;; ++w) {
+      bool const takes = mask != 0 && served < n && w * drawn.draws_per_word() < end;
+      if (!simt::any_of(here, takes)) break;
       uint64_t got = 0;
       if (takes && g.leads()) got = take_slots(map, drawn.page(), w, num_slots, n - served);
       got = simt::shuffle(here, got, leader);

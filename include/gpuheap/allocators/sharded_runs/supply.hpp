@@ -34,17 +34,17 @@ static_assert(tuning{}.lg_run_slots <= 18, "shard_word::max_slots");
 // holds little.
 template <tuning Tuning>
 [[nodiscard]] GPUHEAP_FN inline unsigned lg_shards_used(unsigned lg_shards) {
-  unsigned lg = simt::highest_bit((warps_of_launch() >> Tuning.lg_warps_per_shard) | 1);
-  lg += lg / 2;
+  unsigned const times = warps_of_launch() >> Tuning.lg_warps_per_shard;
+  // 1, then 4, 8 and 16 shards: where there are several, most can serve while one is without a run.
+  unsigned const lg = times < 2 ? 0 : simt::highest_bit(times) + 1;
   return lg < lg_shards ? lg : lg_shards;
 }
-// The same for a class that `group` of the `here` lanes ask for: the more classes are in use at once, the fewer shards each needs, and a
-// lane alone may be one of many that ask for different ones.
+// The same for a class that `group` of the `here` lanes ask for: few, if others ask for others. Nearly all lanes must agree on it, lest a
+// rare large group fetch runs for shards that no other uses. A lane alone may be one of many that ask for different ones.
 template <tuning Tuning>
 [[nodiscard]] GPUHEAP_FN inline unsigned lg_shards_used(unsigned lg_shards, unsigned here, unsigned group) {
-  unsigned const lg = lg_shards_used<Tuning>(lg_shards);
-  if (lg <= 2) return lg;
-  return group * 3 <= here ? lg - 2 : here == 1 ? lg - 1 : lg;
+  unsigned const lg = lg_shards_used<Tuning>(lg_shards), most = group * 4 < here * 3 ? 2 : here == 1 ? 3 : 4;
+  return lg < most ? lg : most;
 }
 // Spreads consecutive warps evenly.
 [[nodiscard]] GPUHEAP_FN inline unsigned warp_hash() { return simt::global_warp() * 0x9e3779b9u; }
@@ -114,25 +114,27 @@ struct supply : runs {
     lazy_transit transit{moves(), is_open};
     unsigned const launch = simt::launch_id();
     uint64_t found = 0;
-    unsigned tries = Tuning.adoption_tries;
+    unsigned samples = Tuning.adoption_tries, looks = samples * 8;
     bitmap_tree const listed = at.list_tree(c);
     for_each_listed(listed, seed, transit, [&](unsigned page) {
       run_header const h{at.header(page).load(simt::relaxed)};
-      unsigned const num_slots = at.run_slots(h);
+      unsigned draws = slot_map::slots_per_word / Tuning.rich;
       if (h.serves(c) && !h.is_bound()) {
-        if (tries == 0) return true;
-        --tries;
+        if (samples == 0 || looks-- == 0) return true;
         if (!scarce && h.unbound_in(launch)) return false;
+        --samples;
         unsigned sampled = 1;
-        unsigned const free = at.slots_of(page).sample(num_slots, seed >> 8, sampled);
+        unsigned const free = at.slots_of(page).sample(at.run_slots(h), seed >> 8, sampled);
         if (free * Tuning.rich < sampled || free == 0) return false;
+        // As many as a word has free on average, so that most draws find one.
+        draws = free * slot_map::slots_per_word / sampled;
       }
       if (!adopt(listed, c, page, transit)) return false;
       // Not `h`: the run may be another than that of the first look.
       run_header const now{at.header(page).load(simt::relaxed)};
-      unsigned const has = at.run_slots(now);
-      found =
-          mostly_free(now, has) ? shard_word::of_run(page, has, false).bits | supplied::renewal : shard_word::of_run(page, has, true).bits;
+      unsigned const slots = at.run_slots(now);
+      found = mostly_free(now, slots) ? shard_word::of_run(page, slots).bits | supplied::renewal
+                                      : shard_word::of_sweep(page, slot_map::words_for(slots), draws == 0 ? 1 : draws).bits;
       return true;
     });
     return supplied::of(found, transit.open);
@@ -166,7 +168,7 @@ struct supply : runs {
     if (g.leads()) at.header(page).fetch_sub((end - first) * run_header::full_one, simt::relaxed);
     constexpr unsigned slots_per_group = slot_map::words_per_group * slot_map::slots_per_word;
     unsigned const last = end * slots_per_group < num_slots ? end * slots_per_group : num_slots;
-    return shard_word::of_run(page, last, false).bits + first * slots_per_group;
+    return shard_word::of_run(page, last).bits + first * slots_per_group;
   }
 
   // ---- fresh runs
@@ -176,17 +178,25 @@ struct supply : runs {
     return static_cast<unsigned>((bytes + at.page_bytes() - 1) >> at.page_shift);
   }
   // A launch whose runs are whole segments, from all over the heap. Others take pages, from the lowest place on.
-  [[nodiscard]] GPUHEAP_FN bool is_large_launch() { return lg_shards_used<Tuning>(at.lg_shards) > 2; }
+  [[nodiscard]] GPUHEAP_FN bool is_large_launch() { return lg_shards_used<Tuning>(at.lg_shards) >= 2; }
 
   // Pages that a fresh run should have. `asked` slots are wanted now; `held` and `free` pages, as they were seen.
   [[nodiscard]] GPUHEAP_FN unsigned pages_wanted(demand d, unsigned asked, unsigned held, unsigned free) {
     unsigned const c = d.size_class(), slot = size_classes::slot_bytes(c);
     // What a shard hands out if every warp asks once as this one does; but at most `foresight` times what is wanted at this moment.
     unsigned slots = static_cast<unsigned>(uint64_t{d.lanes()} * warps_of_launch() >> d.lg_shards()) + 1;
-    if (d.lg_shards() == at.lg_shards) slots *= Tuning.ahead;
     if (asked * Tuning.foresight < slots && is_large_launch()) slots = asked * Tuning.foresight;
     uint64_t const all = uint64_t{slots} * slot;
     unsigned pages = pages_for(all + all / 32);
+    if (is_large_launch()) {
+      // Enough for several launches like this one, if that is not much. Classes that only some ask for have runs of different lengths, lest
+      // all end at the same time.
+      bool const by_all = d.lg_shards() == layout::max_lg_shards;
+      unsigned const several = pages * Tuning.ahead, some = free >> (by_all ? 7 : 10);
+      unsigned const more = several < some ? several : some;
+      if (pages < more) pages = more;
+      if (!by_all) pages += pages * (d.shard() & 3) >> 3;
+    }
     // A small launch's run lasts for several.
     if (pages < 4) {
       unsigned const several = pages_for(all * 8);
@@ -250,7 +260,7 @@ struct supply : runs {
     at.header(page).fetch_add(run_header::to_fresh_slots(c, length, of_segments), simt::relaxed);
     at.slots_of(page).prepare(num_slots);
     this->write_tags(page, of_segments, run_tag::of_slots(c, length, d.shard(), true), length);
-    return shard_word::of_run(page, num_slots, false);
+    return shard_word::of_run(page, num_slots);
   }
   // What can wait until the run is in use: counting, tidying, giving back what the run had no use for.
   GPUHEAP_FN void settle(demand d, segment_map::claim got) {
@@ -267,7 +277,7 @@ struct supply : runs {
   // Publishes a run in its shard, its first `wanted` slots drawn; an empty word if there is none or these are all.
   GPUHEAP_FN void install(demand d, shard_word next) {
     unsigned const c = d.size_class(), k = d.shard();
-    bool const used_up = next.next() + d.wanted() >= next.num_slots();
+    bool const used_up = next.next() + d.wanted() >= next.num_draws();
     if (used_up && next.is_sweep()) moves().begin();  // ended by end_sweep()
     // handed_over: publishes the run's header and tags to those who draw; acquires the draws.
     at.shard(c, k).exchange(used_up ? 0 : next.bits + d.wanted(), simt::handed_over);
@@ -276,7 +286,7 @@ struct supply : runs {
   // What remains to be done once shard d.shard() has `next` in place of `old`.
   GPUHEAP_FN void installed(demand d, shard_word old, shard_word next, bool is_open) {
     if (old.has_run() && !old.is_sweep()) this->unbind(old.page(), run_header::bound, true);
-    if (next.has_run() && next.next() + d.wanted() >= next.num_slots() && !next.is_sweep())
+    if (next.has_run() && next.next() + d.wanted() >= next.num_draws() && !next.is_sweep())
       this->unbind(next.page(), run_header::bound, true);
     if (is_open) moves().end();
   }
@@ -304,9 +314,9 @@ struct supply : runs {
     if (ends_run) {
       // All of the run, though the shard may have had a part of it.
       unsigned const num_slots = at.run_slots(ending);
-      if (mostly_free(ending, num_slots)) return shard_word::of_run(old.page(), num_slots, false).bits | supplied::renewal;
+      if (mostly_free(ending, num_slots)) return shard_word::of_run(old.page(), num_slots).bits | supplied::renewal;
     }
-    unsigned const asked = now.next() - old.num_slots() > d.wanted() ? now.next() - old.num_slots() : d.wanted();
+    unsigned const asked = now.next() - old.num_draws() > d.wanted() ? now.next() - old.num_draws() : d.wanted();
     unsigned const pages = pages_wanted(d, asked, held, free);
     bool const scarce = free < (segments_there << at.lg_pages) / Tuning.scarce;
     unsigned n = (pages + (pages >> 3)) >> at.lg_pages;
@@ -352,9 +362,10 @@ struct supply : runs {
     if (old.has_run()) moves().begin();
     supplied got{old.has_run() ? supplied::open : 0};
     if (listed_classes().has(c)) {
+      // One searches, others of the launch go on with fresh runs until it has found one. relaxed, both: hints.
+      looked_in(c).store(simt::launch_id(), simt::relaxed);
       got = adopt_rich(c, (warp_hash() + d.shard()) >> 7, scarce, got.is_open());
-      // relaxed: a hint.
-      if (got.run().bits == 0) looked_in(c).store(simt::launch_id(), simt::relaxed);
+      if (got.run().bits != 0) looked_in(c).store(simt::launch_id() - 1, simt::relaxed);
     }
     if (got.is_renewal()) {
       if (old.has_run() && !old.is_sweep()) this->unbind(old.page(), run_header::bound, true);

@@ -197,7 +197,9 @@ struct image {
     if (h.full_groups() != full_groups) fail(name(page) + " has a wrong count of full groups");
     unsigned handed_out = num_slots;
     if (is_held && !holder[page].is_sweep()) handed_out -= holder[page].num_slots() - holder[page].next();
-    if (is_held && holder[page].num_slots() > num_slots) fail(name(page) + " is shorter than its shard says");
+    if (is_held &&
+        holder[page].num_draws() > (holder[page].is_sweep() ? slot_map::words_for(num_slots) * slot_map::slots_per_word : num_slots))
+      fail(name(page) + " is shorter than its shard says");
     if (free_slots > handed_out) fail(name(page) + " has more freed slots than were handed out");
     if (h.is_bound() && h.accounted() != (is_held && holder[page].is_sweep() ? holder[page].next() : 0))
       fail(name(page) + " has a wrong account of its sweep");
