@@ -290,42 +290,25 @@ class basic_sharded_runs {
   GPUHEAP_FN void* malloc_class(unsigned c) const {
     // One captured mask for the whole call, the slow path included.
     simt::lane_mask const here = simt::active_mask();
-    // Alone: no other lane to agree with.
-    bool const alone = (here & (here - 1)) == 0;
-    structures::warp_group g{here};
-    if (!alone) g = structures::warp_group::of_equal(here, c | id_ << 6);
+    if ((here & (here - 1)) == 0) {
+      // Alone: no other lane to agree with.
+      unsigned const lg = sharded::lg_shards_used<Tuning>(at_.lg_shards, 1, 1), k = sharded::shard_of_warp(lg);
+      structures::shard_word const drawn{at_.shard(c, k).fetch_add(1, simt::dependent)};
+      if (drawn.serves(1)) return at_.address(drawn.page(), drawn.next(), c);
+      return control_->wait_and_draw(here, here, sharded::demand::of(c, k, 0, 1, lg), drawn.bits);
+    }
+    structures::warp_group const g = structures::warp_group::of_equal(here, c | id_ << 6);
     unsigned const lg = sharded::lg_shards_used<Tuning>(at_.lg_shards, simt::popcount(here), g.size());
-    unsigned k = sharded::shard_of_warp(lg);
+    unsigned const k = sharded::shard_of_warp(lg);
     simt::uint64_t bits = 0;
     // dependent: pairs with the exchange in install(), which published the run.
     if (g.leads()) bits = at_.shard(c, k).fetch_add(g.size(), simt::dependent);
-    if (!alone) {
-      // One shuffle for all groups, each from its own leader.
-      bits = simt::shuffle(here, bits, g.leader());
-      // What the leader acquired, its lanes have too.
-      simt::sync_warp(here);
-    }
-    structures::shard_word drawn{bits};
-    bool served = drawn.serves(g.size());
-    void* result = at_.address(drawn.page(), drawn.next() + g.rank(), c);
-    if (alone ? served : simt::all_of(here, served)) return result;
-    // Who finds a run replaced at this moment draws from a neighbour. Ends: after three turns.
-    GPUHEAP_NO_UNROLL
-    for (unsigned turn = 1; turn < 4; ++turn) {
-      bool const again = !served && turn >> lg == 0 && !drawn.is_sweep() && !drawn.duty_of(g.size()) && !drawn.is_far();
-      if (simt::any_of(here, !served && !again)) break;
-      if (again) k ^= turn ^ (turn - 1);
-      if (again && g.leads()) bits = at_.shard(c, k).fetch_add(g.size(), simt::dependent);
-      drawn.bits = simt::shuffle(here, bits, g.leader());
-      simt::sync_warp(here);
-      if (again && drawn.serves(g.size())) {
-        result = at_.address(drawn.page(), drawn.next() + g.rank(), c);
-        served = true;
-      }
-      if (simt::all_of(here, served)) return result;
-    }
-    if (!served) result = nullptr;
-    return control_->malloc_slow(here, served ? 0 : g.mask, sharded::demand::of(c, k, 0, g.size(), lg), drawn.bits, result);
+    // One shuffle for all groups, each from its own leader.
+    structures::shard_word const drawn{simt::shuffle(here, bits, g.leader())};
+    // What the leader acquired, its lanes have too.
+    simt::sync_warp(here);
+    if (simt::all_of(here, drawn.serves(g.size()))) return at_.address(drawn.page(), drawn.next() + g.rank(), c);
+    return control_->wait_and_draw(here, g.mask, sharded::demand::of(c, k, 0, g.size(), lg), drawn.bits);
   }
 
   GPUHEAP_FN void* malloc_segments(simt::size_t bytes, unsigned alignment) const {

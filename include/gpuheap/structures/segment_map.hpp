@@ -97,6 +97,8 @@ struct segment_map {
   GPUHEAP_FN void settle(claim got) const {
     count_claimed(got.of_segments ? got.length << lg_pages : got.length);
     if (got.untidy) whole.tidy((got.of_segments ? got.first : got.first >> lg_pages) / 64);
+    // relaxed: who finds none later does the same.
+    if (!got.of_segments && pages_of(got.first >> lg_pages).load(simt::relaxed) == 0) leave_broken(got.first >> lg_pages);
   }
 
   // Up to n contiguous pages, at least `least`, of one of the first `looks` broken segments.
@@ -323,10 +325,16 @@ struct segment_map {
     broken.set(s);
     return (before | mask) == all_pages();
   }
+  // No longer among the broken ones, unless a free comes in between. In a transit.
+  GPUHEAP_FN void leave_broken(unsigned s) const {
+    if (broken.take(s) && pages_of(s).load(simt::acquire) != 0) broken.set(s);
+  }
   GPUHEAP_FN void rejoin(unsigned s) const {
     word expected = all_pages();
     // handed_over: as above. If it fails, somebody claimed pages: whoever gives those back comes here again.
-    if (pages_of(s).compare_exchange(expected, 0, simt::handed_over, simt::relaxed)) whole.set(s);
+    if (!pages_of(s).compare_exchange(expected, 0, simt::handed_over, simt::relaxed)) return;
+    whole.set(s);
+    leave_broken(s);
   }
   [[nodiscard]] GPUHEAP_FN claim claim_pages_of(unsigned s, unsigned n, unsigned least, lazy_transit& transit) const {
     // relaxed: only a guess at what the fetch_and will find.
@@ -334,7 +342,7 @@ struct segment_map {
     if (free == 0) {
       // Nothing left: no longer among the broken ones, unless a free comes in between.
       transit.begin();
-      if (broken.take(s) && pages_of(s).load(simt::acquire) != 0) broken.set(s);
+      leave_broken(s);
       return {};
     }
     // Ends: every pass makes n smaller, down to `least`, or has lost at least one bit of `free` to another claimer.

@@ -153,15 +153,10 @@ struct control : supply<Tuning> {
   GPUHEAP_COLD uint64_t search_on(unsigned c0, uint64_t state) {
     search const s{state};
     unsigned c = s.size_class(), k = s.shard(), tried = s.tried(), seen = s.moves();
-    // The own shard is being replaced, most likely: any of its neighbours will do. Ends: after so many looks.
-    GPUHEAP_NO_UNROLL
-    for (unsigned looks = 0; looks < Tuning.looks; ++looks) {
-      unsigned const other = (k ^ (looks & 3)) & (at.num_shards() - 1);
-      shard_word const w{at.shard(c, other).load(simt::relaxed)};
-      if (w.has_room()) return search::of(seen, c, other, tried, search::draw).bits;
-      if (w.is_far()) return search::of(seen, c, other, tried, search::wait).bits;
-      if (looks >= 4) simt::back_off{}.wait();
-    }
+    // Usually the shard has been replaced meanwhile.
+    shard_word const own{at.shard(c, k).load(simt::relaxed)};
+    if (own.has_room()) return search::of(seen, c, k, tried, search::draw).bits;
+    if (own.is_far()) return search::of(seen, c, k, tried, search::wait).bits;
     // Ends: `tried` goes up for a class, then the class does.
     GPUHEAP_NO_UNROLL
     for (;;) {
@@ -220,16 +215,62 @@ struct control : supply<Tuning> {
     return result;
   }
 
-  // The lanes of `here`, in groups `group` of equal demand `d`, of which lane leaders drew `drawn` from the shard. Serves or refuses them
-  // all.
+  // The lanes of `here`, in groups `group` of equal demand `d`, whose leaders drew `drawn` from the shard, and not all of which were
+  // served. Serves or refuses them all.
+  //
+  // What nearly all do while one thread fetches the next run: look until it is there, and draw again. Little code, since whole launches
+  // come here at once. Groups with anything else to do take their warp to malloc_slow().
+  GPUHEAP_COLD void* wait_and_draw(lane_mask here, lane_mask group, demand d, uint64_t drawn_bits) {
+    warp_group const g{group};
+    shard_word drawn{drawn_bits};
+    unsigned const c = d.size_class();
+    unsigned k = d.shard();
+    bool drew = true;
+    void* result = nullptr;
+    // Ends: after so many looks.
+    GPUHEAP_NO_UNROLL
+    for (unsigned looks = 0;; ++looks) {
+      if (drew && drawn.serves(g.size())) result = at.address(drawn.page(), drawn.next() + g.rank(), c);
+      if (simt::all_of(here, result != nullptr)) return result;
+      bool const other_things = drawn.is_sweep() || drawn.is_idle() || (drew && drawn.duty_of(g.size()));
+      if (simt::any_of(here, result == nullptr && other_things) || looks == Tuning.looks) break;
+      // Other shards, unless all will have reached their ends by now, or so many draws are out already that there shall be no more.
+      if (d.lg_shards() < layout::max_lg_shards && result == nullptr && !drawn.is_far()) k = other_shard(k, d.lg_shards(), looks);
+      uint64_t bits = 0;
+      unsigned drawing = 0;
+      if (result == nullptr && g.leads()) {
+        if (looks > 3) simt::back_off{}.wait();
+        // The first time without a look, if it is another shard.
+        drawing = looks == 0 && k != d.shard();
+        if (drawing == 0) {
+          bits = at.shard(c, k).load(simt::relaxed);
+          drawing = shard_word{bits}.has_room() && !shard_word{bits}.is_sweep();
+        }
+        // dependent: pairs with the exchange in install().
+        if (drawing != 0) bits = at.shard(c, k).fetch_add(g.size(), simt::dependent);
+      }
+      drawn.bits = simt::shuffle(here, bits, g.leader());
+      drew = simt::shuffle(here, drawing, g.leader()) != 0;
+      // What the leader acquired, its lanes have too.
+      simt::sync_warp(here);
+    }
+    return malloc_slow(here, result == nullptr ? group : 0, d.at(c, k, 0), drawn.bits, drew, result);
+  }
+  // The shard to look at next, of 2^lg.
+  [[nodiscard]] GPUHEAP_FN static unsigned other_shard(unsigned k, unsigned lg, unsigned looks) {
+    return lg == 0 ? k : k ^ (lg == 1 || (looks & 1) == 0 ? 1 : 2);
+  }
+
+  // The same, for groups of lanes that have no `result` yet; the group of those that have is 0. `drew`: their leaders drew `drawn`, else
+  // they only saw it.
   //
   // The warp goes through the loop together, and all groups act in the same instruction where they can: each pass first serves, then does
   // every duty that its draws brought, then takes ONE step per group. So no lane waits while another lane of its warp has a duty, and a
   // lane of the same warp that is elsewhere is not waited for.
-  GPUHEAP_COLD void* malloc_slow(lane_mask here, lane_mask group, demand d, uint64_t drawn_bits, void* result) {
+  GPUHEAP_COLD void* malloc_slow(lane_mask here, lane_mask group, demand d, uint64_t drawn_bits, bool drew, void* result) {
     warp_group g{group};
     shard_word drawn{drawn_bits};
-    bool has_draw = group != 0;
+    bool has_draw = group != 0 && drew;
     search s = search::at(d.size_class(), d.shard());
     // Ends: a pass serves a lane, or moves a group's search one stage on, or waits for a replacement by another thread (which waits for
     // nobody), or starts the search again because another thread moved something meanwhile. A move serves its thread (replace, harvest), or
@@ -251,6 +292,8 @@ struct control : supply<Tuning> {
         if (duty && g.leads()) got.bits = this->fetch(now, drawn);
         if (simt::any_of(here, got.is_renewal())) got.bits = this->renew_all(here, now, got);
         drawn.bits = simt::shuffle(here, got.bits, leader_of(g));
+        // What the leader acquired with the run, all have: another lane may lead those that still want a slot.
+        simt::sync_warp(here);
         duty = false;
       }
       // Every lane has what its leader acquired, before it returns with it.

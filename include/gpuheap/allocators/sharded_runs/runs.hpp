@@ -46,6 +46,7 @@ struct alignas(128) runs {
   alignas(128) uint64_t bound_word = 0;                 // bit c: a shard of class c may have a run
   alignas(128) uint64_t listed_word = 0;                // bit c: a run of class c may be listed
   alignas(128) unsigned held[size_classes::count]{};    // pages of each class's runs
+  alignas(128) unsigned idle[size_classes::count]{};    // runs of each class that are not bound; for a moment, below zero
   alignas(128) unsigned looked[size_classes::count]{};  // the launch that last found no listed run worth a sweep
 
   [[nodiscard]] GPUHEAP_FN segment_map segments() {
@@ -55,6 +56,7 @@ struct alignas(128) runs {
   [[nodiscard]] GPUHEAP_FN class_set bound_classes() { return {&bound_word}; }
   [[nodiscard]] GPUHEAP_FN class_set listed_classes() { return {&listed_word}; }
   [[nodiscard]] GPUHEAP_FN simt::global_ref<unsigned> held_pages(unsigned c) { return simt::global_ref<unsigned>{held[c]}; }
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<unsigned> idle_runs(unsigned c) { return simt::global_ref<unsigned>{idle[c]}; }
   [[nodiscard]] GPUHEAP_FN simt::global_ref<unsigned> looked_in(unsigned c) { return simt::global_ref<unsigned>{looked[c]}; }
 
   // ---- the end of a run's use
@@ -82,7 +84,10 @@ struct alignas(128) runs {
   GPUHEAP_COLD uint64_t count_full_group(unsigned page) {
     // handed_on: carries the frees of the group to whoever ends the run.
     run_header const h{at.header(page).fetch_add(run_header::full_one, simt::handed_on) + run_header::full_one};
-    return end_if_empty(page, h) ? h.bits : 0;
+    if (!end_if_empty(page, h)) return 0;
+    // relaxed: a hint.
+    idle_runs(h.size_class()).fetch_sub(1, simt::relaxed);
+    return h.bits;
   }
 
   // Makes an ended run's memory free again. All lanes of `mask` call with the same run.
@@ -147,10 +152,11 @@ struct alignas(128) runs {
     uint64_t const add = run_header::unbound_by(simt::launch_id()) - subtract;
     run_header const h{at.header(page).fetch_add(add, simt::handed_on) + add};
     if (end_if_empty(page, h)) {
-      release(lane_mask{1} << simt::lane_id(), page, h);
-    } else if (list_it || h.was_missed()) {
-      list(h.size_class(), page);
+      return release(lane_mask{1} << simt::lane_id(), page, h);
     }
+    // relaxed: a hint.
+    idle_runs(h.size_class()).fetch_add(1, simt::relaxed);
+    if (list_it || h.was_missed()) list(h.size_class(), page);
   }
 
   // Accounts for `count` slots of a sweep of a run with `num_slots`. True: they were the last, and the caller ends the sweep with
@@ -192,7 +198,10 @@ struct alignas(128) runs {
       bool const is_bound = run_header{seen}.is_bound();
       uint64_t const next = is_bound ? seen | run_header::missed : run_header{seen}.bound_again().bits;
       // handed_on: the unbinding comes after this one or is seen by it.
-      if (at.header(page).compare_exchange(seen, next, simt::handed_on, simt::dependent)) return !is_bound;
+      if (!at.header(page).compare_exchange(seen, next, simt::handed_on, simt::dependent)) continue;
+      // relaxed: a hint.
+      if (!is_bound) idle_runs(c).fetch_sub(1, simt::relaxed);
+      return !is_bound;
     }
     return false;
   }

@@ -23,7 +23,7 @@ struct tuning {
   unsigned adoption_tries = 6;       // listed runs looked at before a fresh one is taken
   unsigned scarce = 4;               // memory is short below 1/scarce free
   unsigned lg_warps_per_shard = 11;  // a launch of fewer warps uses one shard of each class
-  unsigned looks = 8;                // at nearby shards while one is being replaced, before all are looked at
+  unsigned looks = 64;               // for the next run, before a search for other memory
 };
 static_assert(tuning{}.lg_run_slots <= 18, "shard_word::max_slots");
 
@@ -43,7 +43,7 @@ template <tuning Tuning>
 // rare large group fetch runs for shards that no other uses. A lane alone may be one of many that ask for different ones.
 template <tuning Tuning>
 [[nodiscard]] GPUHEAP_FN inline unsigned lg_shards_used(unsigned lg_shards, unsigned here, unsigned group) {
-  unsigned const lg = lg_shards_used<Tuning>(lg_shards), most = group * 4 < here * 3 ? 2 : here == 1 ? 3 : 4;
+  unsigned const lg = lg_shards_used<Tuning>(lg_shards), most = group * 5 < here ? 2 : group * 4 < here * 3 || here == 1 ? 3 : 4;
   return lg < most ? lg : most;
 }
 // Spreads consecutive warps evenly.
@@ -127,7 +127,8 @@ struct supply : runs {
         unsigned const free = at.slots_of(page).sample(at.run_slots(h), seed >> 8, sampled);
         if (free * Tuning.rich < sampled || free == 0) return false;
         // As many as a word has free on average, so that most draws find one.
-        draws = free * slot_map::slots_per_word / sampled;
+        unsigned const slots = at.run_slots(h);
+        draws = free * (slots < slot_map::slots_per_word ? slots : slot_map::slots_per_word) / sampled;
       }
       if (!adopt(listed, c, page, transit)) return false;
       // Not `h`: the run may be another than that of the first look.
@@ -192,7 +193,7 @@ struct supply : runs {
       // Enough for several launches like this one, if that is not much. Classes that only some ask for have runs of different lengths, lest
       // all end at the same time.
       bool const by_all = d.lg_shards() == layout::max_lg_shards;
-      unsigned const several = pages * Tuning.ahead, some = free >> (by_all ? 7 : 10);
+      unsigned const several = pages * Tuning.ahead, some = by_all ? free / Tuning.guide : free >> 10;
       unsigned const more = several < some ? several : some;
       if (pages < more) pages = more;
       if (!by_all) pages += pages * (d.shard() & 3) >> 3;
@@ -204,7 +205,8 @@ struct supply : runs {
     }
     unsigned const share = held / (Tuning.reserve << d.lg_shards());
     if (share > pages) pages = share;
-    unsigned const guided = free / Tuning.guide;
+    // Where several classes are in use at once, they share.
+    unsigned const guided = free / (is_large_launch() && d.lg_shards() < layout::max_lg_shards ? Tuning.guide * 4 : Tuning.guide);
     if (guided < pages) pages = guided;
     unsigned const most = pages_for(uint64_t{slot} << Tuning.lg_run_slots);
     if (most < pages) pages = most;
@@ -306,7 +308,7 @@ struct supply : runs {
     unsigned leaf = large_launch ? first_leaf(c, k, leaves) : 0;
     // relaxed, all: hints, or of a run that the caller has bound.
     unsigned const held = held_pages(c).load(simt::relaxed), free = segments().free_hint(), looked = looked_in(c).load(simt::relaxed);
-    bool const listed = listed_classes().has(c);
+    bool const idle = static_cast<int>(idle_runs(c).load(simt::relaxed)) > 0;
     shard_word const now{at.shard(c, k).load(simt::relaxed)};
     uint64_t bits = whole.leaf(leaf).load(simt::relaxed);
     run_header const ending{ends_run ? at.header(old.page()).load(simt::relaxed) : 0};
@@ -319,13 +321,17 @@ struct supply : runs {
     unsigned const asked = now.next() - old.num_draws() > d.wanted() ? now.next() - old.num_draws() : d.wanted();
     unsigned const pages = pages_wanted(d, asked, held, free);
     bool const scarce = free < (segments_there << at.lg_pages) / Tuning.scarce;
+    // If the class has none at the launch's first look, those that it has later are the launch's own.
+    bool const first_look = looked != simt::launch_id(), adopts = idle && (scarce || first_look);
+    if (first_look && !idle) looked_in(c).store(simt::launch_id(), simt::relaxed);
     unsigned n = (pages + (pages >> 3)) >> at.lg_pages;
     if (n > at.max_run_segments()) n = at.max_run_segments();
     if (n == 0 && large_launch) n = 1;
-    if (n == 0 || (listed && (scarce || looked != simt::launch_id()))) return fetch_slowly(d, old, pages, scarce);
-    // Ends: four leaves.
+    if (n == 0 || adopts) return fetch_slowly(d, old, pages, adopts, scarce);
+    // Ends: four leaves, then four more for half as many segments.
     GPUHEAP_NO_UNROLL
-    for (unsigned tries = 0; tries < 4; ++tries) {
+    for (unsigned tries = 0; tries < 8; ++tries) {
+      if (tries == 4 && n > 1) n >>= 1;
       // Short runs from different places of a leaf, which they share.
       uint64_t starts = structures::consecutive(bits, n);
       uint64_t const above = starts & ~simt::low_bits((d.bits * 0x9e3779b9u) >> 26);
@@ -352,16 +358,16 @@ struct supply : runs {
       leaf = leaf + 1 == leaves ? 0 : leaf + 1;
       bits = whole.leaf(leaf).load(simt::relaxed);
     }
-    return fetch_slowly(d, old, pages, scarce);
+    return fetch_slowly(d, old, pages, adopts, scarce);
   }
 
   // The same where the first look did not do.
-  GPUHEAP_COLD uint64_t fetch_slowly(demand d, shard_word old, unsigned pages, bool scarce) {
+  GPUHEAP_COLD uint64_t fetch_slowly(demand d, shard_word old, unsigned pages, bool adopts, bool scarce) {
     unsigned const c = d.size_class();
     // See fetch().
     if (old.has_run()) moves().begin();
     supplied got{old.has_run() ? supplied::open : 0};
-    if (listed_classes().has(c)) {
+    if (adopts) {
       // One searches, others of the launch go on with fresh runs until it has found one. relaxed, both: hints.
       looked_in(c).store(simt::launch_id(), simt::relaxed);
       got = adopt_rich(c, (warp_hash() + d.shard()) >> 7, scarce, got.is_open());
