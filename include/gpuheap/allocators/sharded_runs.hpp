@@ -100,16 +100,10 @@ class basic_sharded_runs {
     // which pass them on. Early, while the tags are on their way.
     simt::sync_warp(here);
     simt::fence(simt::release);
-    free_status status = free_status::done;
     sharded::layout::place at{};
-    if (found.tag.is_slotted()) {
-      at = at_.locate(p, static_cast<unsigned>(page), found);
-      if (!at.exact) status = free_status::foreign;
-    } else {
-      status = p == nullptr ? free_status::null : free_segments(p, page, found.tag);
-    }
+    if (found.tag.is_slotted()) at = at_.locate(p, static_cast<unsigned>(page), found);
     unsigned const w = at.slot / slot_map::slots_per_word;
-    simt::uint64_t const bit = simt::uint64_t{1} << (at.slot % slot_map::slots_per_word);
+    simt::uint64_t const bit = simt::uint64_t{at.exact} << (at.slot % slot_map::slots_per_word);
     auto const map = at_.slots_of(at.page);
     // relaxed, and in flight together with the fetch_or: a rightful free comes after its slot was drawn.
     structures::shard_word drawn{};
@@ -117,11 +111,10 @@ class basic_sharded_runs {
 
     // The pointers of a warp that were drawn together lie in one word or two: then two lanes do it for all. Otherwise each does its own.
     simt::uint64_t mask = bit;
-    bool acts = at.exact;
-    unsigned const lane = simt::lane_id();
+    unsigned actor = simt::lane_id();  // the lane that does it for this one
     if ((here & (here - 1)) != 0) {
       simt::lane_mask const with = simt::ballot(here, at.exact);
-      if (with == 0) return status;
+      if (with == 0) return control_->free_outside_runs(p);
       auto const word = at.exact ? reinterpret_cast<simt::uint64_t>(map.words + w) : 0;
       unsigned const first = simt::lowest_bit(with), last = simt::highest_bit(with);
       simt::uint64_t const word0 = simt::shuffle(here, word, first), word1 = simt::shuffle(here, word, last);
@@ -130,32 +123,38 @@ class basic_sharded_runs {
         simt::uint64_t const m1 = word0 != word1 ? structures::reduce_or(here, word == word1 ? bit : 0) : 0;
         // A pointer freed twice by the warp at once: let each lane learn its own outcome.
         if (simt::popcount(m0) + simt::popcount(m1) == simt::popcount(with)) {
-          acts = lane == first || (lane == last && word0 != word1);
-          mask = lane == first ? m0 : m1;
+          actor = word == word0 ? first : last;
+          mask = actor != simt::lane_id() || !at.exact ? 0 : word == word0 ? m0 : m1;
         }
       }
-    } else if (!acts) {
-      return status;
+    } else if (!at.exact) {
+      return control_->free_outside_runs(p);
     }
 
-    slot_map::change change{};
     // handed_on: as in slot_map::give().
-    if (acts) change.before = map.at(w).fetch_or(mask, simt::handed_on);
-    bool const again = acts && (change.before & mask) != 0;
-    bool const undrawn = drawn.keeps_back(at.page, at.slot);
-    // What is rare: a wrong pointer, a run to be listed, a run that ended.
-    if (simt::any_of(here, again || undrawn)) {
-      unsigned const said = control_->free_wrong(here, at, acts, mask, change.before, undrawn, status);
-      status = static_cast<free_status>(said & 0xff);
-      if ((said & control::took_back) != 0) acts = false;
+    simt::uint64_t before = 0;
+    bool crossed = false;
+    if (mask != 0) {
+      before = map.at(w).fetch_or(mask, simt::handed_on);
+      if (slot_map::completes(before, mask)) crossed = map.count_full(w);
     }
-    simt::uint64_t ended = 0;
-    if (acts) {
-      if ((change.before & slot_map::unlisted) != 0) control_->list_again(at.tag.size_class(), at.page);
-      if (slot_map::completes(change.before, mask) && map.count_full(w)) ended = control_->count_full_group(at.page);
+    // What is rare: a pointer that is no slot, or that of a slot which is not live; a run to be listed; a group that became free, and
+    // perhaps the run with it.
+    bool const undrawn = drawn.keeps_back(at.page, at.slot), wrong = !at.exact || undrawn || (before & mask) != 0;
+    if (!simt::any_of(here, wrong || crossed || (before & slot_map::unlisted) != 0)) return free_status::done;
+    free_status status = free_status::done;
+    if (simt::any_of(here, wrong)) {
+      bool const again = (simt::shuffle(here, before, actor) & bit) != 0;
+      if (again) status = free_status::double_free;
+      if (undrawn) status = free_status::foreign;
+      if (undrawn && !again) control_->take_back(at.page, at.slot);
+      if (!at.exact) status = control_->free_outside_runs(p);
     }
+    if ((before & slot_map::unlisted) != 0) control_->list_again(at.page);
+    simt::uint64_t const ended = crossed ? control_->count_full_group(at.page) : 0;
     simt::lane_mask const all_ended = simt::ballot(here, ended != 0);
-    if (all_ended != 0) control_->release_ended(here, all_ended, at.page, ended);
+    if (all_ended != 0) control_->wipe_ended(here, all_ended, at.page, ended);
+    if (ended != 0) control_->give_back(at.page, ended);
     return status;
   }
 
@@ -320,11 +319,6 @@ class basic_sharded_runs {
     return tag.bits == structures::run_tag::large_head &&
            p == at_.address(static_cast<unsigned>(page >> at_.lg_pages << at_.lg_pages), 0, 0);
   }
-  GPUHEAP_FN free_status free_segments(void* p, simt::size_t page, structures::run_tag tag) const {
-    if (!heads_large(p, page, tag)) return free_status::foreign;
-    return control_->free_large(static_cast<unsigned>(page >> at_.lg_pages)) ? free_status::done : free_status::double_free;
-  }
-
 #if GPUHEAP_HAS_HOST
   basic_sharded_runs(sharded::layout_plan const& plan, memory::region where)
       : at_{sharded::place_layout(plan, where)},

@@ -206,14 +206,18 @@ struct segment_map {
   }
   // Gives n pages of one segment back, from page `first` of the heap on. Likewise. Makes the segment whole if it was the last.
   GPUHEAP_FN void release_pages(unsigned first, unsigned n, transit_count moves) const {
-    unsigned const s = first >> lg_pages;
-    if (put_pages(s, simt::low_bits(n) << (first & (pages_per_segment() - 1)))) {
-      moves.begin();
-      rejoin(s);
-      moves.end();
-    }
+    if (put_pages(first, n)) rejoin(first >> lg_pages, moves);
+  }
+  // The same in two calls. True: all of the segment is free now, and rejoin() is due.
+  GPUHEAP_FN bool put_pages(unsigned first, unsigned n) const {
     // relaxed: a hint.
     simt::global_ref<unsigned>{*num_free}.fetch_add(n, simt::relaxed);
+    return put_mask(first >> lg_pages, simt::low_bits(n) << (first & (pages_per_segment() - 1)));
+  }
+  GPUHEAP_FN void rejoin(unsigned s, transit_count moves) const {
+    moves.begin();
+    rejoin(s);
+    moves.end();
   }
 
   [[nodiscard]] GPUHEAP_FN simt::global_ref<word> pages_of(unsigned s) const { return simt::global_ref<word>{pages[s]}; }
@@ -319,7 +323,7 @@ struct segment_map {
 
   // ---- pages
   // Makes pages of a segment free. True if all of it is now: rejoin() is due, in a transit.
-  GPUHEAP_FN bool put_pages(unsigned s, word mask) const {
+  GPUHEAP_FN bool put_mask(unsigned s, word mask) const {
     // handed_over: releases the pages to the next claimer; acquires the others' if the segment becomes whole.
     word const before = pages_of(s).fetch_or(mask, simt::handed_over);
     broken.set(s);
@@ -360,7 +364,7 @@ struct segment_map {
       // handed_over: acquires what the last owner released; releases this thread's begin() to who finds the pages gone.
       word const got = pages_of(s).fetch_and(~mask, simt::handed_over) & mask;
       if (got == mask) return {(s << lg_pages) + at, n, false};
-      if (got != 0 && put_pages(s, got)) rejoin(s);
+      if (got != 0 && put_mask(s, got)) rejoin(s);
       free &= ~mask | got;
     }
     return {};

@@ -341,51 +341,6 @@ struct control : supply<Tuning> {
     return result;
   }
 
-  // ---- free, out of line
-
-  // Some lanes of `here` freed a slot that was free already, or one that was never handed out. All lanes of `here` call, each with its own
-  // heap's words; lanes with `acts` set the bits `mask` and found `before`. Returns each lane's status, and `took_back` for a lane whose
-  // word is not complete after all.
-  //
-  // The bits of slots never handed out are taken back. Should such a slot have been drawn and freed rightfully in between, that free was
-  // told that it came second, and the slot is lost until the run ends: the price of a free that checks without a trip of its own.
-  static constexpr unsigned took_back = 1u << 8;
-  GPUHEAP_COLD unsigned free_wrong(lane_mask here, layout::place at_slot, bool acts, uint64_t mask, uint64_t before, bool undrawn,
-                                   free_status status) {
-    slot_map const map = at.slots_of(at_slot.page);
-    unsigned const w = at_slot.slot / slot_map::slots_per_word;
-    uint64_t const word = at_slot.exact ? reinterpret_cast<uint64_t>(map.words + w) : 0;
-    uint64_t const bit = uint64_t{1} << (at_slot.slot % slot_map::slots_per_word);
-    // Each lane looks for the one that acted for its slot, and that one for the slots to take back.
-    uint64_t back = 0;
-    // Ends: one pass per lane.
-    GPUHEAP_NO_UNROLL
-    for (lane_mask rest = here; rest != 0; rest &= rest - 1) {
-      unsigned const lane = simt::lowest_bit(rest);
-      bool const acted = simt::shuffle(here, static_cast<unsigned>(acts), lane) != 0;
-      uint64_t const its_word = simt::shuffle(here, word, lane), its_mask = simt::shuffle(here, mask, lane);
-      uint64_t const its_before = simt::shuffle(here, before, lane), its_bit = simt::shuffle(here, bit, lane);
-      bool const its_undrawn = simt::shuffle(here, static_cast<unsigned>(undrawn), lane) != 0;
-      // For a slot freed by two lanes of the warp, each acted alone.
-      bool const mine =
-          acted && word != 0 && its_word == word && (its_mask & bit) != 0 && (!acts || simt::lane_id() == lane || mask != bit);
-      if (mine && (its_before & bit) != 0) status = free_status::double_free;
-      if (acts && its_undrawn && its_word == word && (mask & its_bit) != 0 && (before & its_bit) == 0) back |= its_bit;
-    }
-    if (undrawn) status = free_status::foreign;
-    if (back == 0) return static_cast<unsigned>(status);
-    uint64_t got = 0;
-    auto const change = map.take_mask(w, back, got);
-    bool const was_full = (change.before & slot_map::all_slots) == slot_map::all_slots;
-    if (was_full && slot_map::completes(before, mask)) {
-      // These bits had completed the word, which nobody has counted, and take_mask() has counted it off.
-      (void)map.count_full(w);
-    } else if (change.group_crossed) {
-      at.header(at_slot.page).fetch_sub(run_header::full_one, simt::handed_on);
-    }
-    return static_cast<unsigned>(status) | took_back;
-  }
-
   // ---- whole segments
 
   // One allocation of `n` segments, the first of which is aligned to `alignment` segments. One thread; nullptr if nothing fits.
@@ -411,21 +366,6 @@ struct control : supply<Tuning> {
       if (transit_count::quiet(before) && moves().look_again() == before) return nullptr;
       pause.wait();
     }
-  }
-
-  // Frees the large allocation whose head is segment s. False: it was freed already.
-  GPUHEAP_COLD bool free_large(unsigned s) {
-    unsigned const page = s << at.lg_pages;
-    uint64_t seen = at.header(page).load(simt::relaxed);
-    if (!run_header{seen}.is_large()) return false;
-    unsigned const n = run_header{seen}.large_segments();
-    // acq_rel: of several frees of the same pointer, one wins.
-    if (!at.header(page).compare_exchange(seen, run_header::unused(run_header{seen}.generation()).bits, simt::handed_on, simt::relaxed))
-      return false;
-    // relaxed: before release_segments()'s release.
-    at.segment_tag(s).store(0, simt::relaxed);
-    segments().release_segments(s, n);
-    return true;
   }
 };
 

@@ -66,8 +66,6 @@ struct alignas(128) runs {
     at.list_tree(c).set(page);
     listed_classes().add(c);
   }
-  // The same for a free that found the run unlisted.
-  GPUHEAP_COLD void list_again(unsigned c, unsigned page) { list(c, page); }
 
   // Whether `h` says that every slot is free and nobody hands any out; if so, tries to end the run. True: the caller owns the memory and
   // must release it.
@@ -90,17 +88,18 @@ struct alignas(128) runs {
     return h.bits;
   }
 
-  // Makes an ended run's memory free again. All lanes of `mask` call with the same run.
-  GPUHEAP_FN void release(lane_mask mask, unsigned page, run_header h) {
+  // An ended run's memory becomes free again in two steps: wipe(), by all lanes of `mask` with the same run; then give_back(), by one of
+  // them, after a barrier that orders the others' stores before its release.
+  GPUHEAP_FN void wipe(lane_mask mask, unsigned page, run_header h) {
     warp_group const g{mask};
-    unsigned const rank = g.rank(), lanes = g.size(), length = h.length();
-    at.slots_of(page).clear(at.run_slots(h), rank, lanes);
+    at.slots_of(page).clear(at.run_slots(h), g.rank(), g.size());
+    wipe_tags(page, h.of_segments(), g.rank(), h.length(), g.size());
+  }
+  GPUHEAP_COLD void give_back(unsigned page, uint64_t header) {
+    run_header const h{header};
     // Listed or not, nobody shall look here again. The next use's listing comes after the memory is given back.
-    if (g.leads()) at.list_tree(h.size_class()).drop(page);
-    wipe_tags(page, h.of_segments(), rank, length, lanes);
-    // The barrier orders the other lanes' stores before the leader's release.
-    simt::sync_warp(mask);
-    if (g.leads()) give_memory_back(page, length, h.of_segments(), h.size_class());
+    at.list_tree(h.size_class()).drop(page);
+    give_memory_back(page, h.length(), h.of_segments(), h.size_class());
   }
   GPUHEAP_FN void wipe_tags(unsigned page, bool of_segments, unsigned from, unsigned to, unsigned step) {
     run_tag::word* const tags = at.unit_tags(page, of_segments);
@@ -124,24 +123,27 @@ struct alignas(128) runs {
   GPUHEAP_FN void give_memory_back(unsigned page, unsigned length, bool of_segments, unsigned c) {
     // relaxed: a hint.
     held_pages(c).fetch_sub(of_segments ? length << at.lg_pages : length, simt::relaxed);
-    if (of_segments) {
-      segments().release_segments(page >> at.lg_pages, length);
-    } else {
-      segments().release_pages(page, length, moves());
-    }
+    if (of_segments) return give_segments_back(page >> at.lg_pages, length);
+    give_pages_back(page, length);
   }
+  GPUHEAP_COLD void give_segments_back(unsigned first, unsigned n) { segments().release_segments(first, n); }
+  GPUHEAP_FN void give_pages_back(unsigned page, unsigned n) {
+    if (put_pages(page, n)) rejoin(page >> at.lg_pages);
+  }
+  GPUHEAP_COLD bool put_pages(unsigned page, unsigned n) { return segments().put_pages(page, n); }
+  GPUHEAP_COLD void rejoin(unsigned s) { segments().rejoin(s, moves()); }
 
-  // Runs ended by some lanes of a warp, `ended` a subset of `here`: all lanes release them one by one. All lanes of `here` call, each with
-  // its own heap's words; `page` and `header` say what a lane ended.
-  GPUHEAP_COLD void release_ended(lane_mask here, lane_mask ended, unsigned page, uint64_t header) {
+  // Runs ended by some lanes of a warp, `ended` a subset of `here`: all lanes wipe them one by one. All lanes of `here` call, each with its
+  // own heap's words; `page` and `header` say what a lane ended, and that lane calls give_back() afterwards.
+  GPUHEAP_COLD void wipe_ended(lane_mask here, lane_mask ended, unsigned page, uint64_t header) {
     // Ends: one pass per lane of `ended`.
     GPUHEAP_NO_UNROLL
     for (; ended != 0; ended &= ended - 1) {
       unsigned const lane = simt::lowest_bit(ended);
       auto* const theirs = reinterpret_cast<runs*>(simt::shuffle(here, reinterpret_cast<uint64_t>(this), lane));
-      theirs->release(here, simt::shuffle(here, page, lane), {simt::shuffle(here, header, lane)});
-      simt::sync_warp(here);
+      theirs->wipe(here, simt::shuffle(here, page, lane), {simt::shuffle(here, header, lane)});
     }
+    simt::sync_warp(here);
   }
 
   // Ends one handing-out of a run: takes `subtract`, which includes `bound`, off its header, then releases the run or lists it; without
@@ -152,7 +154,8 @@ struct alignas(128) runs {
     uint64_t const add = run_header::unbound_by(simt::launch_id()) - subtract;
     run_header const h{at.header(page).fetch_add(add, simt::handed_on) + add};
     if (end_if_empty(page, h)) {
-      return release(lane_mask{1} << simt::lane_id(), page, h);
+      wipe(lane_mask{1} << simt::lane_id(), page, h);
+      return give_back(page, h.bits);
     }
     // relaxed: a hint.
     idle_runs(h.size_class()).fetch_add(1, simt::relaxed);

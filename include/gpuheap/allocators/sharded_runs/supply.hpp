@@ -8,7 +8,7 @@
 // run is drawn from faster.
 #pragma once
 
-#include <gpuheap/allocators/sharded_runs/runs.hpp>
+#include <gpuheap/allocators/sharded_runs/frees.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
@@ -100,7 +100,7 @@ struct supplied {
 };
 
 template <tuning Tuning>
-struct supply : runs {
+struct supply : frees {
   // ---- reusing runs
 
   // Whether a run with these counts has enough free groups to be handed out anew.
