@@ -1,24 +1,16 @@
 // Our allocator as it grows, is trimmed, and resizes allocations where they are: under chosen schedules, audited after each launch.
-#include <gpuheap/allocators/sharded_runs.hpp>
-#include <gpuheap/memory/address_range.hpp>
-#include <gpuheap/simt/explore.hpp>
+#include "sharded.hpp"
 
-#include <gtest/gtest.h>
+#include <gpuheap/memory/address_range.hpp>
 
 #include <algorithm>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
+namespace sharded_test {
 namespace {
 
 using gpuheap::free_status;
-using gpuheap::sharded::tuning;
-namespace simt = gpuheap::simt;
-
-using plain = gpuheap::sharded_runs;
-using eager = gpuheap::basic_sharded_runs<tuning{
-    .lg_run_slots = 6, .guide = 4, .ahead = 1, .rich = 8, .adoption_tries = 3, .lg_warps_per_shard = 0, .looks = 2}>;
 
 // A heap in addresses of its own, of which only what the allocator asked for can be touched: anything else ends the test.
 template <class Allocator>
@@ -60,8 +52,6 @@ class growing_heap {
 struct verdict {
   unsigned overwritten = 0, refused = 0, served = 0, nulls = 0, wrong_size = 0, longer = 0, shorter = 0, not_resized = 0;
 };
-
-GPUHEAP_FN void count(unsigned& what) { (void)simt::atomic_ref<unsigned>{what}.fetch_add(1, simt::relaxed); }
 
 // A block and what it was filled with.
 struct block {
@@ -160,25 +150,11 @@ struct churn {
   }
 };
 
-unsigned seeds() {
-  char const* const text = std::getenv("GPUHEAP_SEEDS");
-  return text != nullptr ? static_cast<unsigned>(std::strtoul(text, nullptr, 10)) : 40;
-}
-
 void expect_good(verdict const& v) {
   EXPECT_EQ(v.overwritten, 0u);
   EXPECT_EQ(v.refused, 0u);
   EXPECT_EQ(v.wrong_size, 0u);
   EXPECT_GT(v.served, 0u);
-}
-
-template <class Body>
-void explore(char const* what, Body body) {
-  simt::exploration const result = simt::explore(seeds(), [&] {
-    body();
-    return !::testing::Test::HasFailure();
-  });
-  EXPECT_TRUE(result) << what << ": " << result.what << "\nafter " << result.num_runs << " runs, seed " << result.seed;
 }
 
 // ---- growth
@@ -380,18 +356,6 @@ TEST(ShardedGrowth, PointersIntoWhatWasTrimmedAreForeign) {
 
 // ---- in place
 
-// A heap of fixed size.
-template <class Allocator>
-struct fixed_heap {
-  explicit fixed_heap(std::size_t bytes)
-      : region{simt::allocate(simt::memory_kind::device, bytes), bytes}, view{Allocator::create(region, {})} {}
-  ~fixed_heap() { simt::deallocate(simt::memory_kind::device, region.base); }
-  fixed_heap(fixed_heap const&) = delete;
-  fixed_heap& operator=(fixed_heap const&) = delete;
-  gpuheap::memory::region region;
-  Allocator view;
-};
-
 template <class Allocator>
 void explore_resizing(stage const& s, std::size_t heap_bytes) {
   verdict all;
@@ -506,3 +470,4 @@ TEST(ShardedResize, AFreeOfTheSamePointerAtOnceLosesNothing) {
 }
 
 }  // namespace
+}  // namespace sharded_test

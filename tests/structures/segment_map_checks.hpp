@@ -84,11 +84,10 @@ class map_memory {
   }
   [[nodiscard]] unsigned num_free() const { return counts_.read()[0]; }
   [[nodiscard]] unsigned least_free() const { return counts_.read()[1]; }
-  [[nodiscard]] unsigned num_whole() const {
-    unsigned n = 0;
-    for (auto leaf : whole_.leaves()) n += simt::popcount(leaf);
-    return n;
-  }
+  [[nodiscard]] unsigned num_whole() const { return num_bits(whole_); }
+  // Segments where a search for pages looks. At rest after calls one at a time: those that have some free and some claimed. Claims of one
+  // segment's pages at once may leave it here when none is left.
+  [[nodiscard]] unsigned num_broken() const { return num_bits(broken_); }
 
   // What is wrong with a map at rest.
   [[nodiscard]] std::string problem() const {
@@ -116,6 +115,11 @@ class map_memory {
 
  private:
   [[nodiscard]] bitmap_tree::word all_pages() const { return simt::low_bits(1u << lg_pages_); }
+  [[nodiscard]] static unsigned num_bits(tree_memory<> const& tree) {
+    unsigned n = 0;
+    for (auto leaf : tree.leaves()) n += simt::popcount(leaf);
+    return n;
+  }
 
   unsigned num_segments_, lg_pages_;
   tree_memory<> whole_, broken_;

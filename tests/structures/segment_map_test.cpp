@@ -94,6 +94,12 @@ bool all_free(pages_set const& free, unsigned first, unsigned n) {
 bool none_free(pages_set const& free, unsigned first, unsigned n) {
   return std::find(free.begin() + first, free.begin() + first + n, true) == free.begin() + first + n;
 }
+unsigned num_broken(pages_set const& free, unsigned lg_pages) {
+  unsigned n = 0;
+  for (unsigned first = 0; first < free.size(); first += 1u << lg_pages)
+    n += !all_free(free, first, 1u << lg_pages) && !none_free(free, first, 1u << lg_pages);
+  return n;
+}
 void mark(pages_set& free, unsigned first, unsigned n, bool value) { std::fill(free.begin() + first, free.begin() + first + n, value); }
 // Free things in stretches, up to `longest` each.
 pages_set random_set(test::rng& random, unsigned size, unsigned longest) {
@@ -338,18 +344,42 @@ TEST(ClaimPages, AnySpreadFindsWhatThereIs) {
   }
 }
 
-TEST(ClaimPages, ForgetsSegmentsThatHaveNoPageLeft) {
-  map_memory map(1, 2);
-  EXPECT_EQ(claim(map, {claim_kind::broken, 2}).got.first, 0u);
-  EXPECT_EQ(claim(map, {claim_kind::pages, 2}).got.first, 2u);
-  // The segment is still among the broken ones: the first search drops it, which is a move; the others know.
-  claim_answer const first = claim(map, {claim_kind::pages, 1}), second = claim(map, {claim_kind::pages, 1});
-  EXPECT_EQ(first.got.first, segment_map::none);
-  EXPECT_TRUE(first.moved);
-  EXPECT_EQ(second.got.first, segment_map::none);
-  EXPECT_FALSE(second.moved);
-  release_pages(map, 1, 1);
-  EXPECT_EQ(claim(map, {claim_kind::pages, 1}).got.first, 1u);
+TEST(ClaimPages, ASegmentWhoseLastPageIsClaimedIsLookedAtNoMore) {
+  for (bool settle : {false, true}) {
+    map_memory map(1, 2);
+    EXPECT_EQ(claim(map, {claim_kind::broken, 2}).got.first, 0u);
+    EXPECT_EQ(map.num_broken(), 1u);
+    EXPECT_EQ(claim(map, {claim_kind::pages, 2, 1, ~0u, 0, settle}).got.first, 2u);
+    EXPECT_EQ(map.num_broken(), settle ? 0u : 1u);
+    // Should it be among the broken ones still, the first search drops it, which is a move; the others know.
+    claim_answer const first = claim(map, {claim_kind::pages, 1}), second = claim(map, {claim_kind::pages, 1});
+    EXPECT_EQ(first.got.first, segment_map::none);
+    EXPECT_EQ(first.moved, !settle);
+    EXPECT_EQ(second.got.first, segment_map::none);
+    EXPECT_FALSE(second.moved);
+    EXPECT_EQ(map.num_broken(), 0u);
+    release_pages(map, 1, 1);
+    EXPECT_EQ(map.num_broken(), 1u);
+    EXPECT_EQ(claim(map, {claim_kind::pages, 1}).got.first, 1u);
+    EXPECT_EQ(map.num_broken(), 0u);
+    if (settle) {
+      EXPECT_EQ(map.problem(), "");
+    }
+  }
+}
+
+// Segments without a free page, among which a search would look in vain, hide none that has one.
+TEST(ClaimPages, FewLooksSufficeWhereManySegmentsAreFull) {
+  constexpr unsigned num_segments = 150;
+  map_memory map(num_segments, 2);
+  for (unsigned s = 0; s < num_segments; ++s) {
+    EXPECT_EQ(claim(map, {claim_kind::broken, 3}).got.first, s * 4);
+    if (s != num_segments - 1) {
+      EXPECT_EQ(claim(map, {claim_kind::pages, 1}).got.first, s * 4 + 3);
+    }
+  }
+  EXPECT_EQ(map.num_broken(), 1u);
+  EXPECT_EQ(claim(map, {claim_kind::pages, 1, 1, 1}).got.first, num_segments * 4 - 1);
   EXPECT_EQ(map.problem(), "");
 }
 
@@ -392,6 +422,7 @@ TEST(Rejoin, ASegmentIsWholeWhenItsLastPageComesBack) {
       held.push_back(claim(map, order).got);
       ASSERT_NE(held.back().first, segment_map::none);
       ASSERT_LT(held.back().first, per_segment) << "contiguous, and from the first segment";
+      ASSERT_EQ(map.num_broken(), left == held.back().length ? 0u : 1u) << "as long as it has a free page";
     }
     ASSERT_EQ(map.num_free(), 2 * per_segment);
     while (!held.empty()) {
@@ -400,6 +431,7 @@ TEST(Rejoin, ASegmentIsWholeWhenItsLastPageComesBack) {
       release(map, held[which]);
       held.erase(held.begin() + which);
       ASSERT_EQ(map.problem(), "");
+      ASSERT_EQ(map.num_broken(), held.empty() ? 0u : 1u) << "until it is whole";
     }
     ASSERT_EQ(map.num_whole(), 3u);
     ASSERT_EQ(claim_span(map, 3), 0u);
@@ -439,6 +471,7 @@ TEST(SegmentMap, AnySequenceKeepsEveryPageOnce) {
           held.erase(held.begin() + which);
         }
         ASSERT_EQ(map.free(), free);
+        ASSERT_EQ(map.num_broken(), num_broken(free, lg_pages));
         if (i % 10 == 0) {
           ASSERT_EQ(map.problem(), "");
         }

@@ -270,7 +270,7 @@ struct segment_map {
   [[nodiscard]] GPUHEAP_FN claim claim_row(unsigned n, unsigned spread, lazy_transit& transit) const {
     claim got{};
     unsigned const start = spread == 0 ? 0 : spread % whole.num_leaves;
-    // Two rounds: first only rows of at least a quarter of n. Ends: after two.
+    // Ends: after two rounds at most. The first one takes only rows of at least a quarter of n.
     GPUHEAP_NO_UNROLL
     for (unsigned least = n / 4; got.first == none; least = 0) {
       whole.for_each_leaf(start, [&](unsigned i) {

@@ -143,7 +143,7 @@ struct slot_map {
   GPUHEAP_FN void renew(unsigned num_slots, unsigned first, unsigned end, unsigned rank, unsigned lanes) const {
     unsigned const num_words = words_for(num_slots);
     unsigned const last = end * words_per_group < num_words ? end * words_per_group : num_words;
-    // relaxed: published with the run. Ends: one pass per word.
+    // Ends: one pass per word. relaxed: published with the run.
     GPUHEAP_NO_UNROLL
     for (unsigned w = first * words_per_group + rank; w < last; w += lanes) at(w).store(all_slots & ~slots_in(w, num_slots), simt::relaxed);
     // Ends: one pass per group.

@@ -3,6 +3,7 @@
 // Locks: none. Waits: only for a shard whose run another thread is replacing; that thread does not wait for anyone (see malloc_slow).
 #pragma once
 
+#include <gpuheap/allocator.hpp>
 #include <gpuheap/allocators/sharded_runs/supply.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
@@ -280,7 +281,7 @@ struct control : supply<Tuning> {
       bool duty = has_draw && drawn.duty_of(g.size());
       // A sweep that leaves its shard is in transit until its last group has accounted: end_sweep() ends what begins here.
       if (duty && drawn.is_sweep() && g.leads()) moves().begin();
-      // At most twice: what was drawn, then what the duty brought. Ends: likewise.
+      // Ends: the second pass has no duty. It serves what the duty of the first one brought.
       GPUHEAP_NO_UNROLL
       for (warp_group who = g;;) {
         result = serve(here, who, drawn, has_draw && drawn.has_room() && result == nullptr, s.size_class(), result);

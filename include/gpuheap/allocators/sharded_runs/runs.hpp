@@ -112,11 +112,13 @@ struct alignas(128) runs {
     run_tag::word* const tags = at.unit_tags(page, of_segments);
     run_tag::word tag = first.bits;
     unsigned i = 0;
-    // Ends: one pass per eight units, then one per unit.
+    // Ends: one pass per eight units.
     GPUHEAP_NO_UNROLL
     for (; i + 8 <= length; i += 8) {
+      // Ends: eight passes.
       for (unsigned j = 0; j < 8; ++j, tag += run_tag::one_further) simt::global_ref<run_tag::word>{tags[i + j]}.store(tag, simt::relaxed);
     }
+    // Ends: one pass per unit that is left.
     GPUHEAP_NO_UNROLL
     for (; i < length; ++i, tag += run_tag::one_further) simt::global_ref<run_tag::word>{tags[i]}.store(tag, simt::relaxed);
   }

@@ -27,6 +27,7 @@ struct tuning {
 };
 static_assert(tuning{}.lg_run_slots <= 18, "shard_word::max_slots");
 
+// Warps that this launch has.
 [[nodiscard]] GPUHEAP_FN inline unsigned warps_of_launch() {
   return simt::num_blocks() * ((simt::threads_per_block() + simt::warp_lanes - 1) / simt::warp_lanes);
 }
@@ -59,8 +60,9 @@ template <tuning Tuning>
 }
 namespace detail {
 [[nodiscard]] GPUHEAP_HD constexpr bool first_leaves_exist() {
-  // Ends: every leaf count up to 200, and a large one, with every class.
+  // Ends: every leaf count up to 200, then a large one.
   for (unsigned leaves = 1; leaves <= 4096; leaves = leaves == 200 ? 4096 : leaves + 1) {
+    // Ends: one pass per seventh class.
     for (unsigned c = 0; c < size_classes::count; c += 7) {
       if (first_leaf(c, c % 16, leaves) >= leaves || first_leaf(c, 15, leaves) >= leaves) return false;
     }

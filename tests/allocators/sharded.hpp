@@ -1,0 +1,49 @@
+// What the tests of our allocator share: how it is tuned, heaps for it, and its exploration under many schedules.
+#pragma once
+
+#include <gpuheap/allocators/sharded_runs.hpp>
+#include <gpuheap/simt/explore.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdlib>
+
+namespace sharded_test {
+
+namespace simt = gpuheap::simt;
+
+// As it is shipped, and in a hurry: short runs, shards for a few warps, sweeps of nearly full runs, a search after two looks. So whatever
+// happens to a run happens all the time.
+using plain = gpuheap::sharded_runs;
+using eager = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{
+    .lg_run_slots = 6, .guide = 4, .ahead = 1, .rich = 8, .adoption_tries = 3, .lg_warps_per_shard = 0, .looks = 2}>;
+
+// A heap of fixed size.
+template <class Allocator>
+struct fixed_heap {
+  explicit fixed_heap(std::size_t bytes)
+      : region{simt::allocate(simt::memory_kind::device, bytes), bytes}, view{Allocator::create(region, {})} {}
+  ~fixed_heap() { simt::deallocate(simt::memory_kind::device, region.base); }
+  fixed_heap(fixed_heap const&) = delete;
+  fixed_heap& operator=(fixed_heap const&) = delete;
+
+  gpuheap::memory::region region;
+  Allocator view;
+};
+
+GPUHEAP_FN inline void count(unsigned& what) { (void)simt::atomic_ref<unsigned>{what}.fetch_add(1, simt::relaxed); }
+
+// Runs `body` under the schedules of many seeds, half of them in the weak memory mode.
+template <class Body>
+void explore(char const* what, Body body) {
+  char const* const text = std::getenv("GPUHEAP_SEEDS");
+  unsigned const seeds = text != nullptr ? static_cast<unsigned>(std::strtoul(text, nullptr, 10)) : 40;
+  simt::exploration const result = simt::explore(seeds, [&] {
+    body();
+    return !::testing::Test::HasFailure();
+  });
+  EXPECT_TRUE(result) << what << ": " << result.what << "\nafter " << result.num_runs << " runs, seed " << result.seed;
+}
+
+}  // namespace sharded_test
