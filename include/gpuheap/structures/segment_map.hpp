@@ -102,7 +102,7 @@ struct segment_map {
   }
 
   // Up to n contiguous pages, at least `least`, of one of the first `looks` broken segments.
-  [[nodiscard]] GPUHEAP_FN claim claim_pages(unsigned n, unsigned least, unsigned looks, unsigned spread, lazy_transit& transit) const {
+  [[nodiscard]] GPUHEAP_COLD claim claim_pages(unsigned n, unsigned least, unsigned looks, unsigned spread, lazy_transit& transit) const {
     claim found{};
     unsigned const start = spread == 0 ? 0 : (spread >> 4) % broken.num_leaves;
     broken.for_each_leaf(start, [&](unsigned i) {

@@ -119,7 +119,7 @@ struct control : supply<Tuning> {
 
   // Closes what every class but `c` holds without using it, lane by lane. All lanes of the group `mask` call. True if anything was taken
   // back.
-  GPUHEAP_FN bool reclaim(lane_mask mask, unsigned c) {
+  GPUHEAP_COLD bool reclaim(lane_mask mask, unsigned c) {
     warp_group const g{mask};
     bool any = false;
     uint64_t const own = c < size_classes::count ? uint64_t{1} << c : 0;
@@ -200,22 +200,6 @@ struct control : supply<Tuning> {
     return search::of(0, c0, k, search::untried, missed_nothing ? search::refuse : search::wait).bits;
   }
 
-  // Lanes that want a slot of what their group drew get it: `wants` says which of `here`, all of which call. Returns a lane's new result.
-  GPUHEAP_FN void* serve(lane_mask here, warp_group g, shard_word drawn, bool wants, unsigned c, void* result) {
-    bool const sweeps = wants && drawn.is_sweep();
-    if (wants && !sweeps) {
-      unsigned const slot = drawn.next() + g.rank();
-      if (slot < drawn.num_slots()) result = at.address(drawn.page(), slot, c);
-    }
-    if (!simt::any_of(here, sweeps)) return result;
-    result = this->sweep(here, sweeps ? g.mask : 0, drawn.bits, c, result);
-    unsigned const left = drawn.num_draws() - drawn.next();
-    // The takes of the leader, which are all, come before its account.
-    if (sweeps && g.leads() && this->account(drawn.page(), left < g.size() ? left : g.size(), drawn.num_draws()))
-      this->end_sweep(drawn.page(), drawn.num_draws());
-    return result;
-  }
-
   // The lanes of `here`, in groups `group` of equal demand `d`, whose leaders drew `drawn` from the shard, and not all of which were
   // served. Serves or refuses them all.
   //
@@ -268,65 +252,101 @@ struct control : supply<Tuning> {
   // The warp goes through the loop together, and all groups act in the same instruction where they can: each pass first serves, then does
   // every duty that its draws brought, then takes ONE step per group. So no lane waits while another lane of its warp has a duty, and a
   // lane of the same warp that is elsewhere is not waited for.
+  //
+  // What a lane is at lies in the frame, not in registers: the steps are long and call on, and a kernel's registers are those of the
+  // longest chain of calls. Only who comes here touches the frame.
+  struct request {
+    lane_mask here;
+    warp_group g;  // lanes that want a slot of the same class; 0 for a lane that has its result
+    demand d;
+    search s;
+    shard_word drawn;
+    bool has_draw;
+    void* result;
+    warp_group who;  // lanes of the group for which `drawn` was drawn
+    bool duty;       // the draw reached the end of a run
+    supplied got;    // what the duty brought
+  };
   GPUHEAP_COLD void* malloc_slow(lane_mask here, lane_mask group, demand d, uint64_t drawn_bits, bool drew, void* result) {
-    warp_group g{group};
-    shard_word drawn{drawn_bits};
-    bool has_draw = group != 0 && drew;
-    search s = search::at(d.size_class(), d.shard());
+    request r{here, {group}, d, search::at(d.size_class(), d.shard()), {drawn_bits}, group != 0 && drew, result, {group}, false, {}};
     // Ends: a pass serves a lane, or moves a group's search one stage on, or waits for a replacement by another thread (which waits for
-    // nobody), or starts the search again because another thread moved something meanwhile. A move serves its thread (replace, harvest), or
+    // nobody), or starts the search again because another thread moved something meanwhile. A move serves its thread (fetch, harvest), or
     // finds out once that something is full or empty, so some thread gets on. Lock-free.
     GPUHEAP_NO_UNROLL
     for (;;) {
-      bool duty = has_draw && drawn.duty_of(g.size());
+      r.duty = r.has_draw && r.drawn.duty_of(r.g.size());
       // A sweep that leaves its shard is in transit until its last group has accounted: end_sweep() ends what begins here.
-      if (duty && drawn.is_sweep() && g.leads()) moves().begin();
-      // Ends: the second pass has no duty. It serves what the duty of the first one brought.
-      GPUHEAP_NO_UNROLL
-      for (warp_group who = g;;) {
-        result = serve(here, who, drawn, has_draw && drawn.has_room() && result == nullptr, s.size_class(), result);
-        if (!simt::any_of(here, duty)) break;
-        has_draw = duty;
-        who.mask = g.mask & simt::ballot(here, result == nullptr);
-        supplied got{};
-        demand const now = d.at(s.size_class(), s.shard(), who.size());
-        if (duty && g.leads()) got.bits = this->fetch(now, drawn);
-        if (simt::any_of(here, got.is_renewal())) got.bits = this->renew_all(here, now, got);
-        drawn.bits = simt::shuffle(here, got.bits, leader_of(g));
-        // What the leader acquired with the run, all have: another lane may lead those that still want a slot.
-        simt::sync_warp(here);
-        duty = false;
+      if (r.duty && r.drawn.is_sweep() && r.g.leads()) moves().begin();
+      serve(r);
+      if (simt::any_of(r.here, r.duty)) {
+        fetch_for(r);
+        if (r.got.is_later()) r.got.bits = this->fetch_slowly(duty_of(r), r.drawn, r.got);
+        hand_on(r);
+        serve(r);
       }
       // Every lane has what its leader acquired, before it returns with it.
-      simt::sync_warp(here);
-      lane_mask const left = simt::ballot(here, g.mask != 0 && result == nullptr);
-      if (left == 0) return result;
-      g.mask = result == nullptr ? g.mask & left : 0;
-      has_draw = false;
-      uint64_t next = 0;
-      if (g.mask != 0 && g.leads()) next = search_on(d.size_class(), s.bits);
-      s.bits = simt::shuffle(here, next, leader_of(g));
-      unsigned const step = s.next();
-      has_draw = g.mask != 0 && step == search::draw;
-      // dependent: pairs with the exchange in install().
-      if (has_draw && g.leads()) next = at.shard(s.size_class(), s.shard()).fetch_add(g.size(), simt::dependent);
-      drawn.bits = simt::shuffle(here, next, leader_of(g));
-      if (g.mask == 0 || has_draw) continue;
-      if (step == search::wait) {
-        simt::back_off{}.wait();
-      } else if (step == search::harvest) {
-        result = harvest_some(g, s.size_class());
-      } else if (step == search::reclaim) {
-        if (reclaim(g.mask, d.size_class())) s = search::at(d.size_class(), s.shard());
-      } else {
-        g.mask = 0;  // refused
-      }
+      simt::sync_warp(r.here);
+      lane_mask const left = simt::ballot(r.here, r.g.mask != 0 && r.result == nullptr);
+      if (left == 0) return r.result;
+      r.g.mask = r.result == nullptr ? r.g.mask & left : 0;
+      r.who = r.g;
+      take_step(r);
+    }
+  }
+  // Lanes that want a slot of what their group drew get it.
+  GPUHEAP_COLD void serve(request& r) {
+    bool const wants = r.has_draw && r.drawn.has_room() && r.result == nullptr, sweeps = wants && r.drawn.is_sweep();
+    if (wants && !sweeps) {
+      unsigned const slot = r.drawn.next() + r.who.rank();
+      if (slot < r.drawn.num_slots()) r.result = at.address(r.drawn.page(), slot, r.s.size_class());
+    }
+    if (!simt::any_of(r.here, sweeps)) return;
+    r.result = this->sweep(r.here, sweeps ? r.who.mask : 0, r.drawn.bits, r.s.size_class(), r.result);
+    unsigned const left = r.drawn.num_draws() - r.drawn.next(), n = r.who.size();
+    // The takes of the leader, which are all, come before its account.
+    if (sweeps && r.who.leads() && this->account(r.drawn.page(), left < n ? left : n, r.drawn.num_draws()))
+      this->end_sweep(r.drawn.page(), r.drawn.num_draws());
+  }
+  // Does the duties: each brings its group a run, drawn for those of its lanes that have no slot yet.
+  GPUHEAP_COLD void fetch_for(request& r) {
+    r.has_draw = r.duty;
+    r.who.mask = r.g.mask & simt::ballot(r.here, r.result == nullptr);
+    r.got = {};
+    if (r.duty && r.g.leads()) r.got.bits = this->fetch(duty_of(r), r.drawn);
+  }
+  [[nodiscard]] GPUHEAP_FN demand duty_of(request const& r) { return r.d.at(r.s.size_class(), r.s.shard(), r.who.size()); }
+  // Hands what the leaders got to their groups.
+  GPUHEAP_COLD void hand_on(request& r) {
+    if (simt::any_of(r.here, r.got.is_renewal())) r.got.bits = this->renew_all(r.here, duty_of(r), r.got);
+    r.drawn.bits = simt::shuffle(r.here, r.got.bits, leader_of(r.g));
+    // What the leader acquired with the run, all have: another lane may lead those that still want a slot.
+    simt::sync_warp(r.here);
+  }
+  // One step of each group's search.
+  GPUHEAP_COLD void take_step(request& r) {
+    uint64_t next = 0;
+    if (r.g.mask != 0 && r.g.leads()) next = search_on(r.d.size_class(), r.s.bits);
+    r.s.bits = simt::shuffle(r.here, next, leader_of(r.g));
+    unsigned const step = r.s.next();
+    r.has_draw = r.g.mask != 0 && step == search::draw;
+    // dependent: pairs with the exchange in install().
+    if (r.has_draw && r.g.leads()) next = at.shard(r.s.size_class(), r.s.shard()).fetch_add(r.g.size(), simt::dependent);
+    r.drawn.bits = simt::shuffle(r.here, next, leader_of(r.g));
+    if (r.g.mask == 0 || r.has_draw) return;
+    if (step == search::wait) {
+      simt::back_off{}.wait();
+    } else if (step == search::harvest) {
+      r.result = harvest_some(r.g, r.s.size_class());
+    } else if (step == search::reclaim) {
+      if (reclaim(r.g.mask, r.d.size_class())) r.s = search::at(r.d.size_class(), r.s.shard());
+    } else {
+      r.g.mask = 0;  // refused
     }
   }
   [[nodiscard]] GPUHEAP_FN static unsigned leader_of(warp_group g) { return g.mask != 0 ? g.leader() : simt::lane_id(); }
 
   // Slots of one listed run of class c for the group, none of which may get one.
-  GPUHEAP_FN void* harvest_some(warp_group g, unsigned c) {
+  GPUHEAP_COLD void* harvest_some(warp_group g, unsigned c) {
     unsigned page = 0;
     if (g.leads()) page = this->adopt_any(c, warp_hash() >> 7);
     page = g.from_leader(page);

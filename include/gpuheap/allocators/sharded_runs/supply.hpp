@@ -92,11 +92,17 @@ struct demand {
 // What a step of a replacement returns: a run as its shard word, drawn at 0, with two flags in the lowest bits, which are 0 there.
 struct supplied {
   static constexpr uint64_t open = 1;     // a transit is open
+  static constexpr uint64_t later = 4;    // none yet: fetch_slowly() is due, with `pages` from bit 8 on
   static constexpr uint64_t renewal = 2;  // the run is bound by the caller; its free groups are to be handed out anew
   uint64_t bits = 0;
 
   [[nodiscard]] GPUHEAP_HD static constexpr supplied of(uint64_t what, bool is_open) { return {what | (is_open ? open : 0)}; }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_open() const { return (bits & open) != 0; }
+  static constexpr uint64_t adopts = 8, scarce = 16;  // with `later`: listed runs are looked at first; memory is short
+  [[nodiscard]] GPUHEAP_HD static constexpr supplied slowly(unsigned pages, bool adopts_first, bool is_scarce) {
+    return {uint64_t{pages} << 8 | later | (adopts_first ? adopts : 0) | (is_scarce ? scarce : 0)};
+  }
+  [[nodiscard]] GPUHEAP_HD constexpr bool is_later() const { return (bits & (later | open | renewal)) == later; }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_renewal() const { return (bits & renewal) != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr shard_word run() const { return {bits & ~(open | renewal)}; }
 };
@@ -329,7 +335,7 @@ struct supply : frees {
     unsigned n = (pages + (pages >> 3)) >> at.lg_pages;
     if (n > at.max_run_segments()) n = at.max_run_segments();
     if (n == 0 && large_launch) n = 1;
-    if (n == 0 || adopts) return fetch_slowly(d, old, pages, adopts, scarce);
+    if (n == 0 || adopts) return supplied::slowly(pages, adopts, scarce).bits;
     // Ends: four leaves, then four more for half as many segments.
     GPUHEAP_NO_UNROLL
     for (unsigned tries = 0; tries < 8; ++tries) {
@@ -360,42 +366,56 @@ struct supply : frees {
       leaf = leaf + 1 == leaves ? 0 : leaf + 1;
       bits = whole.leaf(leaf).load(simt::relaxed);
     }
-    return fetch_slowly(d, old, pages, adopts, scarce);
+    return supplied::slowly(pages, adopts, scarce).bits;
   }
 
-  // The same where the first look did not do.
-  GPUHEAP_COLD uint64_t fetch_slowly(demand d, shard_word old, unsigned pages, bool adopts, bool scarce) {
-    unsigned const c = d.size_class();
+  // The same where the first look did not do. In the frame, as in control::request.
+  struct slow_fetch {
+    demand d;
+    shard_word old;
+    unsigned pages;
+    supplied got;
+    segment_map::claim claimed;
+  };
+  GPUHEAP_COLD uint64_t fetch_slowly(demand d, shard_word old, supplied how) {
+    slow_fetch f{d, old, static_cast<unsigned>(how.bits >> 8), {old.has_run() ? supplied::open : 0}, {}};
     // See fetch().
     if (old.has_run()) moves().begin();
-    supplied got{old.has_run() ? supplied::open : 0};
-    if (adopts) {
-      // One searches, others of the launch go on with fresh runs until it has found one. relaxed, both: hints.
-      looked_in(c).store(simt::launch_id(), simt::relaxed);
-      got = adopt_rich(c, (warp_hash() + d.shard()) >> 7, scarce, got.is_open());
-      if (got.run().bits != 0) looked_in(c).store(simt::launch_id() - 1, simt::relaxed);
+    if ((how.bits & supplied::adopts) != 0) adopt_for(f, (how.bits & supplied::scarce) != 0);
+    if (f.got.is_renewal()) {
+      if (f.old.has_run() && !f.old.is_sweep()) this->unbind(f.old.page(), run_header::bound, true);
+      return f.got.bits;
     }
-    if (got.is_renewal()) {
-      if (old.has_run() && !old.is_sweep()) this->unbind(old.page(), run_header::bound, true);
-      return got.bits;
-    }
-    shard_word next = got.run();
-    segment_map::claim claimed{};
-    if (!next.has_run()) {
-      got = claim_segments(d, pages, got.is_open());
-      if (got.run().bits == 0) got = claim_pages(d, pages, few_looks, got.is_open());
-      if (got.run().bits == 0) got = break_segment(d, pages, got.is_open());
-      if (got.run().bits == 0) got = claim_pages(d, pages, ~0u, got.is_open());
-      if (got.run().bits != 0) {
-        claimed = unpack(got.bits);
-        next = prepare(d, claimed.of_segments ? claimed.first << at.lg_pages : claimed.first, claimed.length, claimed.of_segments);
-      }
-    }
-    install(d, next);
-    if (claimed.first != segment_map::none) settle(d, claimed);
-    installed(d, old, next, got.is_open());
-    return next.bits;
+    if (!f.got.run().has_run()) claim_for(f);
+    return publish(f);
   }
+  GPUHEAP_COLD void adopt_for(slow_fetch& f, bool scarce) {
+    unsigned const c = f.d.size_class();
+    // One searches, others of the launch go on with fresh runs until it has found one. relaxed, both: hints.
+    looked_in(c).store(simt::launch_id(), simt::relaxed);
+    f.got = adopt_rich(c, (warp_hash() + f.d.shard()) >> 7, scarce, f.got.is_open());
+    if (f.got.run().bits != 0) looked_in(f.d.size_class()).store(simt::launch_id() - 1, simt::relaxed);
+  }
+  GPUHEAP_COLD void claim_for(slow_fetch& f) {
+    f.got = claim_segments(f.d, f.pages, f.got.is_open());
+    if (f.got.run().bits == 0) f.got = claim_pages(f.d, f.pages, few_looks, f.got.is_open());
+    if (f.got.run().bits == 0) f.got = break_segment(f.d, f.pages, f.got.is_open());
+    if (f.got.run().bits == 0) f.got = claim_pages(f.d, f.pages, ~0u, f.got.is_open());
+    if (f.got.run().bits == 0) return;
+    f.claimed = unpack(f.got.bits);
+    f.got = supplied::of(prepare_claimed(f.d, f.claimed).bits, f.got.is_open());
+  }
+  GPUHEAP_COLD shard_word prepare_claimed(demand d, segment_map::claim got) {
+    return prepare(d, got.of_segments ? got.first << at.lg_pages : got.first, got.length, got.of_segments);
+  }
+  GPUHEAP_COLD uint64_t publish(slow_fetch& f) {
+    install(f.d, f.got.run());
+    if (f.claimed.first != segment_map::none) settle_claimed(f.d, f.claimed);
+    uint64_t const next = f.got.run().bits;
+    installed(f.d, f.old, f.got.run(), f.got.is_open());
+    return next;
+  }
+  GPUHEAP_COLD void settle_claimed(demand d, segment_map::claim got) { settle(d, got); }
 
   // Renews the runs that lanes of `here` were offered, one after the other, all lanes together. All lanes of `here` call, each with its own
   // heap's words. Returns what fetch() would have.
