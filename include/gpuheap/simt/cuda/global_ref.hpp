@@ -6,6 +6,7 @@
 #pragma once
 
 #include <gpuheap/simt/config.hpp>
+#include <gpuheap/simt/cuda/atomic.hpp>
 #include <gpuheap/simt/types.hpp>
 
 #include <cuda/std/type_traits>
