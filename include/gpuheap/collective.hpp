@@ -64,9 +64,8 @@ class warp_threads {
     simt::lane_mask const below = lanes_below();
     unsigned const self = simt::lane_id();
     unsigned before = below == 0 ? simt::warp_lanes : simt::highest_bit(below);  // warp_lanes: none
-    unsigned const lanes = size();
-    // Ends: at most 5 passes. All lanes of the mask make the same number.
-    for (unsigned known = 1; known < lanes; known *= 2) {
+    // Ends: 5 passes. All lanes of the warp make the same number, so that groups of different sizes stay together.
+    for (unsigned known = 1; known < simt::warp_lanes; known *= 2) {
       unsigned const from = before == simt::warp_lanes ? self : before;
       simt::uint64_t const theirs = simt::shuffle(mask_, sum, from);
       unsigned const before_them = simt::shuffle(mask_, before, from);
