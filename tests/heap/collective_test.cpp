@@ -62,13 +62,11 @@ struct split {
     simt::size_t const bytes = unit * (mix(i) % 5);
     void* const piece = heap.malloc_each(group, bytes);
     answer mine{.p = piece, .bytes = bytes, .group = static_cast<simt::uint32_t>(first_of(group, i))};
-    if (piece != nullptr && bytes != 0) {
-      fill_pattern(piece, bytes, i);
-      group.sync();
-      mine.wrong = wrong_words(piece, bytes, i);
-    } else {
-      group.sync();
-    }
+    // The barrier stands outside the branches: that of a block must be met by all lanes of a warp together.
+    bool const holds = piece != nullptr && bytes != 0;
+    if (holds) fill_pattern(piece, bytes, i);
+    group.sync();
+    if (holds) mine.wrong = wrong_words(piece, bytes, i);
     if (and_free) (void)heap.free(group, piece);
     out[i] = mine;
   }
