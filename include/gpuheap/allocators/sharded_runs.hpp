@@ -5,14 +5,13 @@
 // in bitmap trees (Gallatin).
 //
 // malloc: the lanes of a warp that ask for one class draw together: one fetch_add on the class's shard word returns the run AND the slots.
-// Fresh slots touch no
-//         other memory. The draw that reaches the end of a run replaces it, all others go on elsewhere.
+//         Fresh slots touch no other memory. The draw that reaches the end of a run fetches the next one; others wait or draw elsewhere.
 // free:   one fetch_or in the run's bitmap per word that the warp's pointers lie in. Only a word that became entirely free is counted; a
-// run all of whose slots
-//         are free goes back to the free segments, for any class or any larger request.
-// Reuse:  below a quarter of free segments, runs with many freed slots are swept by the same draws; before anyone is refused, every freed
-// slot of the class and of
-//         larger classes is looked at, and unused slots held by other classes' shards are taken back.
+//         run all of whose slots are free goes back to the free segments, for any class or any larger request.
+// Reuse:  a run that is mostly free when its last slot is drawn begins anew; what earlier launches left is swept by the same draws; before
+//         anyone is refused, every freed slot of the class and of larger classes is looked at, and unused slots held by other classes'
+//         shards are taken back.
+// docs/allocator.md has drawings.
 //
 // Progress: malloc and free are lock-free; the common path of each is wait-free. malloc returns nullptr only after a search, crossed by no
 // other thread's internal move, that found no slot of the class or a larger one and no free segment.

@@ -200,9 +200,9 @@ struct segment_map {
   // Gives segments first..first+n-1 back. They must be claimed, and what lies about them ready for the next owner: release order is this
   // call's.
   GPUHEAP_FN void release_segments(unsigned first, unsigned n) const {
-    put_back(first, n);
-    // relaxed: a hint.
+    // relaxed: a hint. Before the segments are there, so that no claim of theirs is counted first.
     simt::global_ref<unsigned>{*num_free}.fetch_add(n << lg_pages, simt::relaxed);
+    put_back(first, n);
   }
   // Gives n pages of one segment back, from page `first` of the heap on. Likewise. Makes the segment whole if it was the last.
   GPUHEAP_FN void release_pages(unsigned first, unsigned n, transit_count moves) const {

@@ -19,6 +19,8 @@ struct frees : runs {
     // handed_on: as for any take. A crossing that the free made itself is counted afterwards, which comes to the same.
     auto const change = at.slots_of(page).take_mask(slot / slot_map::slots_per_word, uint64_t{1} << (slot % slot_map::slots_per_word), got);
     if (change.group_crossed) at.header(page).fetch_sub(run_header::full_one, simt::handed_on);
+    // The take has dropped the flag by which a free would learn that it must list the run.
+    if ((change.before & slot_map::unlisted) != 0) list_again(page);
   }
 
   // Frees a pointer that is not one of a run's slots. Any thread.
