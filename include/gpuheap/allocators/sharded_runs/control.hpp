@@ -167,14 +167,18 @@ struct control : supply<Tuning> {
         seen = static_cast<unsigned>(now >> 32) - (transit_count::quiet(now) ? 0 : 1);
       }
       bool being_replaced = false;
-      // Ends: one pass per shard.
+      // Ends: one pass per four shards, whose words are in flight together; where there are fewer, some are looked at twice.
       GPUHEAP_NO_UNROLL
-      for (unsigned i = 0; i < at.num_shards(); ++i) {
-        unsigned const other = k ^ i;
-        // relaxed: the draw acquires; and see class_set::load.
-        shard_word const w{at.shard(c, other).load(simt::relaxed)};
-        if (w.has_room()) return search::of(seen, c, other, tried, search::draw).bits;
-        being_replaced |= !w.is_idle();
+      for (unsigned i = 0; i < at.num_shards(); i += 4) {
+        uint64_t seen_words[4];
+        // Ends: four shards. relaxed: the draw acquires; and see class_set::load.
+        for (unsigned j = 0; j < 4; ++j) seen_words[j] = at.shard(c, (k ^ (i + j)) & (at.num_shards() - 1)).load(simt::relaxed);
+        // Ends: likewise.
+        for (unsigned j = 0; j < 4; ++j) {
+          shard_word const w{seen_words[j]};
+          if (w.has_room()) return search::of(seen, c, (k ^ (i + j)) & (at.num_shards() - 1), tried, search::draw).bits;
+          being_replaced |= !w.is_idle();
+        }
       }
       if (being_replaced) return search::of(seen, c, k, tried, search::wait).bits;
       bool const listed = listed_classes().has(c);

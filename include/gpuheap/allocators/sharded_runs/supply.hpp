@@ -335,7 +335,9 @@ struct supply : frees {
     unsigned n = (pages + (pages >> 3)) >> at.lg_pages;
     if (n > at.max_run_segments()) n = at.max_run_segments();
     if (n == 0 && large_launch) n = 1;
-    if (n == 0 || adopts) return supplied::slowly(pages, adopts, scarce).bits;
+    // Hardly a whole segment is left: not worth eight looks.
+    bool const used_up = free >> at.lg_pages == 0;
+    if (n == 0 || adopts || used_up) return supplied::slowly(pages, adopts, scarce).bits;
     // Ends: four leaves, then four more for half as many segments.
     GPUHEAP_NO_UNROLL
     for (unsigned tries = 0; tries < 8; ++tries) {
