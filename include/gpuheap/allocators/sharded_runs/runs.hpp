@@ -47,7 +47,7 @@ struct alignas(128) runs {
   alignas(128) uint64_t listed_word = 0;                // bit c: a run of class c may be listed
   alignas(128) unsigned held[size_classes::count]{};    // pages of each class's runs
   alignas(128) unsigned idle[size_classes::count]{};    // runs of each class that are not bound; for a moment, below zero
-  alignas(128) unsigned looked[size_classes::count]{};  // the launch that last found no listed run worth a sweep
+  alignas(128) unsigned looked[size_classes::count]{};  // how often the last launch found no listed run worth a sweep
 
   [[nodiscard]] GPUHEAP_FN segment_map segments() {
     return {at.whole_tree(), at.broken_tree(), at.pages, at.num_segments, at.lg_pages, &num_free, &least_free};

@@ -20,7 +20,7 @@ struct tuning {
   unsigned foresight = 64;           // what is wanted now is at least 1/foresight of what will be
   unsigned reserve = 32;             // a fresh run is at least 1/reserve of a shard's share of what the class holds
   unsigned rich = 4;                 // a listed run is swept if 1/rich of its sampled slots are free
-  unsigned adoption_tries = 6;       // listed runs looked at before a fresh one is taken
+  unsigned adoption_tries = 32;      // listed runs sampled before a fresh one is taken
   unsigned scarce = 4;               // memory is short below 1/scarce free
   unsigned lg_warps_per_shard = 11;  // a launch of fewer warps uses one shard of each class
   unsigned looks = 64;               // for the next run, before a search for other memory
@@ -87,6 +87,19 @@ struct demand {
   [[nodiscard]] GPUHEAP_HD constexpr unsigned wanted() const { return bits >> 10 & 63; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned lanes() const { return bits >> 16 & 63; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned lg_shards() const { return bits >> 22 & 7; }
+};
+
+// How often a launch has looked for a listed run worth a sweep in vain; up to `enough`, for one class.
+struct looks_in_vain {
+  static constexpr unsigned enough = 3;
+  unsigned bits = 0;  // launch : 30 | count : 2
+
+  [[nodiscard]] GPUHEAP_HD static constexpr looks_in_vain none_there(unsigned launch) { return {launch << 2 | enough}; }
+  [[nodiscard]] GPUHEAP_HD constexpr bool in(unsigned launch) const { return (bits ^ launch << 2) <= enough; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned count() const { return bits & 3; }
+  [[nodiscard]] GPUHEAP_HD constexpr looks_in_vain one_more(unsigned launch) const {
+    return in(launch) ? looks_in_vain{count() < enough ? bits + 1 : bits} : looks_in_vain{launch << 2 | 1};
+  }
 };
 
 // What a step of a replacement returns: a run as its shard word, drawn at 0, with two flags in the lowest bits, which are 0 there.
@@ -330,8 +343,10 @@ struct supply : frees {
     unsigned const pages = pages_wanted(d, asked, held, free);
     bool const scarce = free < (segments_there << at.lg_pages) / Tuning.scarce;
     // If the class has none at the launch's first look, those that it has later are the launch's own.
-    bool const first_look = looked != simt::launch_id(), adopts = idle && (scarce || first_look);
-    if (first_look && !idle) looked_in(c).store(simt::launch_id(), simt::relaxed);
+    looks_in_vain const vain{looked};
+    bool const first_look = !vain.in(simt::launch_id());
+    bool const adopts = idle && (scarce || first_look || vain.count() < looks_in_vain::enough);
+    if (first_look && !idle) looked_in(c).store(looks_in_vain::none_there(simt::launch_id()).bits, simt::relaxed);
     unsigned n = (pages + (pages >> 3)) >> at.lg_pages;
     if (n > at.max_run_segments()) n = at.max_run_segments();
     if (n == 0 && large_launch) n = 1;
@@ -393,10 +408,10 @@ struct supply : frees {
   }
   GPUHEAP_COLD void adopt_for(slow_fetch& f, bool scarce) {
     unsigned const c = f.d.size_class();
-    // One searches, others of the launch go on with fresh runs until it has found one. relaxed, both: hints.
-    looked_in(c).store(simt::launch_id(), simt::relaxed);
     f.got = adopt_rich(c, (warp_hash() + f.d.shard()) >> 7, scarce, f.got.is_open());
-    if (f.got.run().bits != 0) looked_in(f.d.size_class()).store(simt::launch_id() - 1, simt::relaxed);
+    // relaxed, both: hints.
+    if (f.got.run().bits == 0)
+      looked_in(c).store(looks_in_vain{looked_in(c).load(simt::relaxed)}.one_more(simt::launch_id()).bits, simt::relaxed);
   }
   GPUHEAP_COLD void claim_for(slow_fetch& f) {
     f.got = claim_segments(f.d, f.pages, f.got.is_open());
