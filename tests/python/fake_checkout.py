@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -90,7 +92,11 @@ class Checkout:
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "gpuheap", *arguments]
-        return subprocess.Popen(command, cwd=self.root, env=self.variables(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        # Whoever runs the tests in the background of a shell has interruptions ignored, and so would what they start.
+        heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+        return subprocess.Popen(
+            command, cwd=self.root, env=self.variables(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed
+        )
 
     @property
     def table(self) -> Path:
