@@ -45,7 +45,8 @@ struct pressure_slots {
 };
 
 // Every thread asks for a block in each of its empty slots until one fails or would lift what is live above the limit. A request is counted
-// as live before it is made, and a block until after its free, so that a request that fails at a count did so with at most that much live.
+// as live before it is made, and a block until after its free, so that a request that fails did so with at most as much live as the count
+// reached until then.
 template <class Ref>
 struct fill_empty_slots {
   pressure_slots<Ref> owned;
@@ -61,10 +62,12 @@ struct fill_empty_slots {
       simt::uint64_t const now = owned.live().fetch_add(request.bytes, simt::relaxed) + request.bytes;
       simt::uint64_t* const block = now <= limit_bytes ? owned.blocks.take(request) : nullptr;
       if (block == nullptr) {
-        owned.live().fetch_sub(request.bytes, simt::relaxed);
+        // During a fill the count only rises, but for requests that failed: what it reached while this one was looking for memory.
+        simt::uint64_t const after = owned.live().fetch_sub(request.bytes, simt::relaxed);
         if (now > limit_bytes) return;
-        simt::atomic_ref<simt::uint64_t>{owned.tally->first_null_bytes}.fetch_min(now, simt::relaxed);
-        if (now <= early_bytes) simt::atomic_ref<simt::uint64_t>{owned.tally->early_nulls}.fetch_add(1, simt::relaxed);
+        simt::uint64_t const reached = after > now ? after : now;
+        simt::atomic_ref<simt::uint64_t>{owned.tally->first_null_bytes}.fetch_min(reached, simt::relaxed);
+        if (reached <= early_bytes) simt::atomic_ref<simt::uint64_t>{owned.tally->early_nulls}.fetch_add(1, simt::relaxed);
         return;
       }
       owned.kept[slot] = block;
