@@ -185,9 +185,11 @@ struct layout_plan {
     s.num_segments = static_cast<unsigned>(segments);
     bool const large = segments >= 1024;
     s.lg_shards = large ? layout::max_lg_shards : segments >= 128 ? simt::highest_bit(segments) - 6 : 0;
-    s.shard_stride = large ? 128 : segments >= 128 ? 16 : 1;
-    s.header_stride = large ? 4 : 1;
-    s.group_stride = large ? 8 : 1;
+    // Apart where that costs little: what is hot in different slices of the L2, from 512 MiB on; what a page has in different sectors, from
+    // pages of 16 KiB on.
+    s.shard_stride = large && shift >= 18 ? 128 : segments >= 128 ? 16 : 1;
+    s.header_stride = s.page_shift >= 14 ? 4 : 1;
+    s.group_stride = s.page_shift >= 14 ? 8 : 1;
     s.leaf_stride = large ? 16 : 1;
     size_t at = 0;
     auto const take = [&at](size_t bytes) {
