@@ -42,7 +42,10 @@ void describe_allocator(json_writer& json, allocator_entry const& entry) {
   json.member("name", t.name).member("title", t.title).member("paper", t.paper).member("year", t.year).member("variant", t.variant);
   json.member("reuse", t.reuse).member("min_alignment", t.min_alignment);
   json.member("smallest_bytes", t.smallest_bytes).member("largest_bytes", t.largest_bytes).member("free", name_of(t.free));
-  json.member("warp_level", t.warp_level).member("process_wide", t.process_wide).member("overwrites", t.overwrites);
+  json.member("warp_level", t.warp_level)
+      .member("process_wide", t.process_wide)
+      .member("overwrites", t.overwrites)
+      .member("full_reuse", t.full_reuse);
   json.member("detects_double_free", t.detects_double_free).member("detects_foreign_free", t.detects_foreign_free);
   json.member("supported", entry.why_not.empty());
   if (!entry.why_not.empty()) json.member("why_not", entry.why_not);

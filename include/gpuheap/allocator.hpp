@@ -31,6 +31,7 @@ struct allocator_traits {
   bool warp_level = false;            // requests must come from whole warps
   bool process_wide = false;          // one per context, its size fixed before the first kernel that uses it
   bool overwrites = false;            // hands out memory that may still be live, by design
+  bool full_reuse = true;             // once all blocks are freed, every request is served that a new heap serves
   bool detects_double_free = false;   // a second free of a pointer is refused and reported
   bool detects_foreign_free = false;  // so is the free of a pointer that malloc never returned
 };
@@ -46,6 +47,9 @@ enum class free_status { done, null, foreign, double_free };
 //   static A create(memory::region, stream_ref)        host; initialises the region in stream order (its kernels run on the stream) and
 //   returns the view.
 //                                                      Also how a heap is reset: create() on a used region forgets what was in it.
+//
+// A process_wide allocator's region is a limit without memory; one that also has metadata says by
+//   static size_t own_bytes(size_t region_bytes)       host; how many of these bytes, from base on, it gets as memory (aligned to 256)
 //
 // Optional members, detected: usable_size(p) and owns(p) on the device, rounded_size(bytes) on either side, realloc(p, bytes)
 // or try_resize(p, bytes), aligned_malloc(bytes, alignment); footprint(stream_ref), verify(stream_ref) and what lets it grow and shrink on

@@ -59,6 +59,16 @@ concept has_footprint = device_allocator<A> && requires(A const& a, stream_ref s
 };
 
 #if GPUHEAP_HAS_HOST
+// A process_wide allocator with memory of its own beside the process's heap: how much of `region_bytes`, at most all.
+template <class A>
+concept has_own_bytes = device_allocator<A> && A::traits.process_wide&& requires(simt::size_t region_bytes) {
+  { A::own_bytes(region_bytes) } -> ::cuda::std::convertible_to<simt::size_t>;
+};
+// What the process's heap was granted, at least what was asked.
+template <class A>
+concept has_granted_bytes = device_allocator<A> && requires {
+  { A::granted_bytes() } -> ::cuda::std::convertible_to<simt::size_t>;
+};
 // A region whose memory comes later. Host; no kernel uses the allocator meanwhile.
 //
 //   static A create_growable(memory::region whole, size_t initial_bytes, memory::map_function const& map, stream_ref)

@@ -13,6 +13,7 @@
 #include <gpuheap/simt/bits.hpp>
 #include <gpuheap/simt/types.hpp>
 #include <gpuheap/simt/warp.hpp>
+#include <gpuheap/structures/warp_group.hpp>
 
 #include <cuda/std/concepts>
 #include <cuda/std/type_traits>
@@ -50,7 +51,7 @@ class warp_threads {
 
   [[nodiscard]] GPUHEAP_FN simt::lane_mask mask() const { return mask_; }
   [[nodiscard]] GPUHEAP_FN unsigned size() const { return simt::popcount(mask_); }
-  [[nodiscard]] GPUHEAP_FN unsigned rank() const { return simt::popcount(lanes_below()); }
+  [[nodiscard]] GPUHEAP_FN unsigned rank() const { return structures::warp_group{mask_}.rank(); }
 
   GPUHEAP_FN void sync() const { simt::sync_warp(mask_); }
   template <class T>
@@ -59,28 +60,10 @@ class warp_threads {
     return simt::shuffle(mask_, value, simt::lowest_bit(mask_));
   }
   [[nodiscard]] GPUHEAP_FN simt::uint64_t sum_before(simt::uint64_t value, simt::uint64_t& total) const {
-    // Each lane knows the sum over some ranks up to its own, and the lane before these; a pass doubles their number.
-    simt::uint64_t sum = value;
-    simt::lane_mask const below = lanes_below();
-    unsigned const self = simt::lane_id();
-    unsigned before = below == 0 ? simt::warp_lanes : simt::highest_bit(below);  // warp_lanes: none
-    // Ends: 5 passes. All lanes of the warp make the same number, so that groups of different sizes stay together.
-    for (unsigned known = 1; known < simt::warp_lanes; known *= 2) {
-      unsigned const from = before == simt::warp_lanes ? self : before;
-      simt::uint64_t const theirs = simt::shuffle(mask_, sum, from);
-      unsigned const before_them = simt::shuffle(mask_, before, from);
-      if (before != simt::warp_lanes) {
-        sum += theirs;
-        before = before_them;
-      }
-    }
-    total = simt::shuffle(mask_, sum, simt::highest_bit(mask_));
-    return sum - value;
+    return structures::warp_group{mask_}.sum_before(value, total);
   }
 
  private:
-  [[nodiscard]] GPUHEAP_FN simt::lane_mask lanes_below() const { return mask_ & ((simt::lane_mask{1} << simt::lane_id()) - 1); }
-
   simt::lane_mask mask_;
 };
 

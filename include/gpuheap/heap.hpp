@@ -74,14 +74,15 @@ class heap {
   //   heap{}                          GPUHEAP_BYTES, or a default: heap_size::from_environment
   //   heap{1_GiB, memory::managed}
   // Ready for kernels that run on `stream` after it, or on any stream once that has been waited for. Throws out_of_memory if the memory
-  // cannot be had, gpuheap::error if the size is too small for the allocator. For a process_wide allocator the size is a limit and `from`
-  // is not asked.
+  // cannot be had, gpuheap::error if the size is too small for the allocator. For a process_wide allocator the size is a limit, and `from`
+  // is asked only for what the allocator needs beside the process's heap.
   explicit heap(heap_size size = heap_size::from_environment(), memory::resource from = memory::device, stream_ref stream = {}) {
     simt::size_t const bytes = size.resolve(from);
     require_at_least(min_bytes(), bytes, "a heap");
     if constexpr (Allocator::traits.process_wide) {
       records_ = memory::allocation{memory::device, records_bytes};
-      arena_ = {nullptr, bytes};
+      if constexpr (has_own_bytes<Allocator>) memory_ = take(std::move(from), Allocator::own_bytes(bytes));
+      arena_ = {memory_.base(), bytes};
     } else {
       memory_ = take(std::move(from), bytes);
       lay_out();
@@ -175,12 +176,12 @@ class heap {
     return s;
   }
 
-  // All bytes taken for this heap now, bookkeeping included. For a process_wide allocator: what was granted.
+  // All bytes taken for this heap now, bookkeeping included. For a process_wide allocator: what was granted, and what it has beside that.
   [[nodiscard]] simt::size_t bytes() const {
     if constexpr (!Allocator::traits.process_wide) {
       return grows() ? range_.mapped_bytes() + records_bytes : memory_.bytes();
-    } else if constexpr (requires { Allocator::granted_bytes(); }) {
-      return Allocator::granted_bytes();
+    } else if constexpr (has_granted_bytes<Allocator>) {
+      return memory_.bytes() + Allocator::granted_bytes();
     } else {
       return arena_.bytes;
     }
@@ -484,7 +485,7 @@ class heap {
     simt::synchronize(stream);
   }
 
-  memory::allocation memory_;    // all of it; none for a process_wide allocator, or where range_ is
+  memory::allocation memory_;    // all of it; of a process_wide allocator its own; none where range_ is
   memory::address_range range_;  // what a heap that grows lives in
   memory::allocation records_;   // within memory_, or of their own
   memory::allocation final_;     // last_words, once the policy has been `trap`

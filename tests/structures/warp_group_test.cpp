@@ -71,9 +71,11 @@ struct draw_by_key {
     if (g.leads()) first = simt::atomic_ref<unsigned>{counters[index_of(key)]}.fetch_add(g.size(), simt::relaxed);
     numbers[i] = g.from_leader(first) + g.rank() + 1;
   }
+  GPUHEAP_FN static simt::uint64_t value_of(unsigned i) { return test::mix(i + 5) >> 8; }
   GPUHEAP_FN void check(unsigned i, simt::lane_mask here, Key key, warp_group g) const {
     unsigned const lane = simt::lane_id(), lane0 = i - lane;
     unsigned size = 0, rank = 0, leader = simt::warp_lanes;
+    simt::uint64_t below = 0, all = 0, total = 0;
     for (unsigned other = 0; other < simt::warp_lanes; ++other) {
       bool const belongs = (here >> other & 1) != 0 && key_of<Key>(lane0 + other, num_keys) == key;
       if (belongs != ((g.mask >> other & 1) != 0)) count(wrong);
@@ -81,9 +83,12 @@ struct draw_by_key {
       if (leader == simt::warp_lanes) leader = other;
       rank += other < lane;
       ++size;
+      if (other < lane) below += value_of(lane0 + other);
+      all += value_of(lane0 + other);
     }
     if ((g.mask >> lane & 1) == 0 || g.size() != size || g.rank() != rank || g.leader() != leader) count(wrong);
     if (g.leads() != (lane == leader)) count(wrong);
+    if (g.sum_before(value_of(i), total) != below || total != all) count(wrong);
     simt::uint64_t const wide = simt::uint64_t{i} << 33 | 5;
     if (g.from_leader(i) != lane0 + leader || g.from_leader(wide) != (simt::uint64_t{lane0 + leader} << 33 | 5)) count(wrong);
   }

@@ -29,6 +29,7 @@ class cuda_malloc {
       .variant = "",
       .reuse = "undocumented",
       .process_wide = true,
+      .full_reuse = false,
   };
 
   // nullptr without asking when the whole heap is smaller: CUDA 13.0's own malloc does not come back from some absurd sizes (seen on an

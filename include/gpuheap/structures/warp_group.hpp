@@ -23,13 +23,37 @@ struct warp_group {
   [[nodiscard]] GPUHEAP_FN unsigned leader() const { return simt::lowest_bit(mask); }
   [[nodiscard]] GPUHEAP_FN bool leads() const { return simt::lane_id() == leader(); }
   // Position of this lane among the group's lanes, 0..size()-1.
-  [[nodiscard]] GPUHEAP_FN unsigned rank() const { return simt::popcount(mask & ((simt::lane_mask{1} << simt::lane_id()) - 1)); }
+  [[nodiscard]] GPUHEAP_FN unsigned rank() const { return simt::popcount(lanes_below()); }
+  // The sum of the `value` of lower ranks; `total`: of all.
+  template <class T>
+  [[nodiscard]] GPUHEAP_FN T sum_before(T value, T& total) const {
+    // Each lane knows the sum over some ranks up to its own, and the lane before these; a pass doubles their number.
+    T sum = value;
+    simt::lane_mask const below = lanes_below();
+    unsigned const self = simt::lane_id();
+    unsigned before = below == 0 ? simt::warp_lanes : simt::highest_bit(below);  // warp_lanes: none
+    // Ends: 5 passes. All lanes of the warp make the same number, so that groups of different sizes stay together.
+    for (unsigned known = 1; known < simt::warp_lanes; known *= 2) {
+      unsigned const from = before == simt::warp_lanes ? self : before;
+      T const theirs = simt::shuffle(mask, sum, from);
+      unsigned const before_them = simt::shuffle(mask, before, from);
+      if (before != simt::warp_lanes) {
+        sum += theirs;
+        before = before_them;
+      }
+    }
+    total = simt::shuffle(mask, sum, simt::highest_bit(mask));
+    return sum - value;
+  }
   // The leader's `value`, to every lane of the group. Moves no memory order: who relies on what the leader acquired passes a sync_warp
   // first.
   template <class T>
   [[nodiscard]] GPUHEAP_FN T from_leader(T value) const {
     return simt::shuffle(mask, value, leader());
   }
+
+ private:
+  [[nodiscard]] GPUHEAP_FN simt::lane_mask lanes_below() const { return mask & ((simt::lane_mask{1} << simt::lane_id()) - 1); }
 };
 
 // The bits that any lane of `mask` has, to all of them.

@@ -1,0 +1,78 @@
+// The second heap under an allocator that hands requests on: which one, and how the bytes are divided. Several published allocators take
+// their memory, or all that is too large for them, from another allocator; here that is a template parameter.
+#pragma once
+
+#include <gpuheap/allocator.hpp>
+#include <gpuheap/allocator_members.hpp>
+#include <gpuheap/allocators/backing_reference.hpp>
+#include <gpuheap/allocators/cuda_malloc.hpp>
+#include <gpuheap/simt/bits.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
+
+// A backing without memory: every request that reaches it fails. For heaps that must not spill, and for tests.
+class refusing_backing {
+ public:
+  static constexpr allocator_traits traits{
+      .name = "refusing_backing",
+      .title = "No backing",
+      .reuse = "none",
+      .detects_foreign_free = true,
+  };
+
+  [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t) const { return nullptr; }
+  GPUHEAP_FN free_status free(void* p) const { return p == nullptr ? free_status::null : free_status::foreign; }
+  [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void*) const { return 0; }
+  [[nodiscard]] GPUHEAP_FN bool owns(void const*) const { return false; }
+
+#if GPUHEAP_HAS_HOST
+  [[nodiscard]] static simt::size_t min_region_bytes() { return 0; }
+  [[nodiscard]] static refusing_backing create(memory::region, stream_ref) { return {}; }
+#endif
+};
+static_assert(device_allocator<refusing_backing>);
+
+// As published, the toolkit's heap; in the simulator, which has none, a plain locked one.
+using default_backing = ::cuda::std::conditional_t<simt::has_builtin_heap, cuda_malloc, backing_reference>;
+
+namespace detail {
+
+// What became of the free of `p` in the backing. Device, any thread.
+template <class Backing>
+[[nodiscard]] GPUHEAP_FN free_status free_in(Backing const& backing, void* p) {
+  if constexpr (answers_free<Backing>) {
+    return backing.free(p);
+  } else {
+    backing.free(p);
+    return p == nullptr ? free_status::null : free_status::done;
+  }
+}
+
+#if GPUHEAP_HAS_HOST
+// A heap's bytes as two parts: the allocator's own from the base on, and the rest, which is the backing's. Host.
+template <class Backing>
+struct backing_cut {
+  simt::size_t own_bytes = 0;  // a multiple of 256
+  memory::region rest{};       // of a process_wide backing: its limit
+
+  // The backing gets `percent` % of the region, at least what it needs; nothing if it has no use for memory.
+  [[nodiscard]] static simt::size_t own_bytes_of(simt::size_t region_bytes, unsigned percent) {
+    simt::size_t const least = Backing::min_region_bytes();
+    if (least == 0) return region_bytes;
+    // First a hundredth: the product of a region's bytes and a percentage may exceed 64 bits.
+    simt::size_t share = region_bytes / 100 * percent;
+    if (share < least) share = least;
+    return share < region_bytes ? (region_bytes - share) & ~simt::size_t{255} : 0;
+  }
+
+  [[nodiscard]] static backing_cut of(memory::region whole, unsigned percent) {
+    simt::size_t const own = own_bytes_of(whole.bytes, percent);
+    char* const base = static_cast<char*>(whole.base);
+    return {own, {Backing::traits.process_wide ? nullptr : base + own, whole.bytes - own}};
+  }
+};
+#endif
+
+}  // namespace detail
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE
