@@ -1,6 +1,9 @@
 // Our allocator under chosen schedules: contended mixes on heaps small enough that every transition of a run happens all the time, audited
 // after each launch.
+#include "../support/blocks.hpp"
 #include "sharded.hpp"
+
+#include <gpuheap/heap.hpp>
 
 #include <vector>
 
@@ -127,6 +130,46 @@ struct free_all {
     if (heap.free(p[i]) != gpuheap::free_status::done) count(*refused);
   }
 };
+
+// A shard word counts a bounded number of slots: a run with room for more would waste the rest. On paper, since it takes heaps that no test
+// machine has.
+TEST(ShardedRuns, NoRunHasMoreRoomThanItsShardCanHandOut) {
+  namespace sharded = gpuheap::sharded;
+  for (simt::size_t bytes = 1 << 20; bytes <= simt::size_t{256} << 30; bytes *= 2) {
+    sharded::layout const at = sharded::plan_layout({nullptr, bytes}, 4096).shape;
+    for (unsigned c = 0; c < at.num_classes; ++c) {
+      simt::size_t const slot = sharded::size_classes::slot_bytes(c), run = at.max_run_segments(c) * at.segment_bytes();
+      ASSERT_LE(run, slot * gpuheap::structures::shard_word::max_slots) << bytes << " bytes of heap, class " << c;
+      ASSERT_LE(run, simt::size_t{1} << 30);
+      // Or else pages will do.
+      if (run == 0) ASSERT_LT(slot * gpuheap::structures::shard_word::max_slots, at.segment_bytes());
+    }
+  }
+}
+
+// Several requests of one class, until the heap is full, with a search before each refusal the first time only.
+TEST(ShardedRuns, AFullHeapRefusesUntilSomethingIsFreed) {
+  gpuheap::heap<gpuheap::sharded_runs> heap{1u << 20};
+  using blocks = test::blocks<gpuheap::heap<gpuheap::sharded_runs>::ref_type>;
+  for (std::size_t const bytes : {16u, 100u, 4000u}) {
+    blocks all(heap.ref(), (1u << 20) / bytes, bytes);
+    all.malloc_all();
+    ASSERT_GT(all.nulls(), 0u);
+    blocks none(heap.ref(), 500, bytes);
+    none.malloc_all();
+    EXPECT_EQ(none.nulls(), 500u) << bytes;
+    auto pointers = all.pointers().read();
+    std::vector<void*> go;
+    for (std::size_t i = 0; i < pointers.size() && go.size() < 10; i += 37) {
+      if (pointers[i] != nullptr) go.push_back(pointers[i]);
+    }
+    heap.free(go);
+    blocks some(heap.ref(), 500, bytes);
+    some.malloc_all();
+    EXPECT_EQ(some.nulls(), 500 - go.size()) << bytes;
+    heap.reset();
+  }
+}
 
 TEST(ShardedRuns, EveryByteIsHandedOutBeforeARefusalAndComesBackForEverySize) {
   fixed_heap<plain> heap{1 << 20};

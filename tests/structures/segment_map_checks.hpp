@@ -179,7 +179,7 @@ struct claim_beside_grabbers {
       got = claim_of(map.claim_span(num_free, 1, 0, told.claims), num_free);
     } else {
       lazy_transit transit{told.claims};
-      got = map.claim_segments(4u << map.lg_pages, 0, transit);
+      got = map.claim_segments(4u << map.lg_pages, 64, 0, transit);
       if (got.first != segment_map::none) map.settle(got);
       transit.end();
     }

@@ -11,7 +11,7 @@ struct any_claim {
 
   [[nodiscard]] GPUHEAP_FN segment_map::claim segments(unsigned pages, unsigned spread) const {
     lazy_transit transit{moves};
-    return settled(map.claim_segments(pages, spread, transit), transit);
+    return settled(map.claim_segments(pages, 64, spread, transit), transit);
   }
   [[nodiscard]] GPUHEAP_FN segment_map::claim pages(unsigned n, unsigned least, unsigned looks, unsigned spread) const {
     lazy_transit transit{moves};

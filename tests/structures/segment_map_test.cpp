@@ -25,7 +25,7 @@ struct claim_one {
   GPUHEAP_FN void operator()(unsigned) const {
     lazy_transit transit{moves};
     segment_map::claim got{};
-    if (order.what == claim_kind::segments) got = map.claim_segments(order.n, order.spread, transit);
+    if (order.what == claim_kind::segments) got = map.claim_segments(order.n, 64, order.spread, transit);
     if (order.what == claim_kind::pages) got = map.claim_pages(order.n, order.least, order.looks, order.spread, transit);
     if (order.what == claim_kind::broken) got = map.break_segment(order.n, order.spread, transit);
     if (got.first != segment_map::none && order.settle) map.settle(got);

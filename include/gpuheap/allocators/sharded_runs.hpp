@@ -113,9 +113,8 @@ class basic_sharded_runs {
     unsigned actor = simt::lane_id();  // the lane that does it for this one
     if ((here & (here - 1)) != 0) {
       simt::lane_mask const with = simt::ballot(here, at.exact);
-      if (with == 0) return control_->free_outside_runs(p);
       auto const word = at.exact ? reinterpret_cast<simt::uint64_t>(map.words + w) : 0;
-      unsigned const first = simt::lowest_bit(with), last = simt::highest_bit(with);
+      unsigned const first = with == 0 ? actor : simt::lowest_bit(with), last = with == 0 ? actor : simt::highest_bit(with);
       simt::uint64_t const word0 = simt::shuffle(here, word, first), word1 = simt::shuffle(here, word, last);
       if (simt::all_of(here, word == word0 || word == word1 || !at.exact)) {
         simt::uint64_t const m0 = structures::reduce_or(here, word == word0 ? bit : 0);
@@ -126,8 +125,6 @@ class basic_sharded_runs {
           mask = actor != simt::lane_id() || !at.exact ? 0 : word == word0 ? m0 : m1;
         }
       }
-    } else if (!at.exact) {
-      return control_->free_outside_runs(p);
     }
 
     // handed_on: as in slot_map::give().
@@ -139,22 +136,10 @@ class basic_sharded_runs {
     }
     // What is rare: a pointer that is no slot, or that of a slot which is not live; a run to be listed; a group that became free, and
     // perhaps the run with it.
-    bool const undrawn = drawn.keeps_back(at.page, at.slot), wrong = !at.exact || undrawn || (before & mask) != 0;
-    if (!simt::any_of(here, wrong || crossed || (before & slot_map::unlisted) != 0)) return free_status::done;
-    free_status status = free_status::done;
-    if (simt::any_of(here, wrong)) {
-      bool const again = (simt::shuffle(here, before, actor) & bit) != 0;
-      if (again) status = free_status::double_free;
-      if (undrawn) status = free_status::foreign;
-      if (undrawn && !again) control_->take_back(at.page, at.slot);
-      if (!at.exact) status = control_->free_outside_runs(p);
-    }
-    if ((before & slot_map::unlisted) != 0) control_->list_again(at.page);
-    simt::uint64_t const ended = crossed ? control_->count_full_group(at.page) : 0;
-    simt::lane_mask const all_ended = simt::ballot(here, ended != 0);
-    if (all_ended != 0) control_->wipe_ended(here, all_ended, at.page, ended);
-    if (ended != 0) control_->give_back(at.page, ended);
-    return status;
+    sharded::freed const f =
+        sharded::freed::of(at.slot, actor, at.exact, drawn.keeps_back(at.page, at.slot), crossed, (before & mask) != 0);
+    if (!simt::any_of(here, f.is_rare() || (before & slot_map::unlisted) != 0)) return free_status::done;
+    return control_->finish_free(here, p, at.page, f, before);
   }
 
   // Whether the allocation at p holds `bytes` where it is, from now on: those in slots up to their slot's size; those of whole segments

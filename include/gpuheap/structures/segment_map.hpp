@@ -85,12 +85,12 @@ struct segment_map {
   // do not meet in one word. Three calls, so that the caller can keep each out of line: segments, then a few broken ones' pages or a
   // segment to break, then any broken one's.
 
-  // Whole segments of about `pages`, at most 64 of them; a remainder is rounded up if that wastes less than an eighth. None if that is less
-  // than one, or if there is none.
-  [[nodiscard]] GPUHEAP_FN claim claim_segments(unsigned pages_wanted, unsigned spread, lazy_transit& transit) const {
+  // Whole segments of about `pages`, at most `most` <= 64 of them; a remainder is rounded up if that wastes less than an eighth. None if
+  // that is less than one, or if there is none.
+  [[nodiscard]] GPUHEAP_FN claim claim_segments(unsigned pages_wanted, unsigned most, unsigned spread, lazy_transit& transit) const {
     unsigned const n = (pages_wanted + (pages_wanted >> 3)) >> lg_pages;
-    if (n == 0) return {};
-    return claim_row(n < 64 ? n : 64, spread, transit);
+    if (n == 0 || most == 0) return {};
+    return claim_row(n < most ? n : most, spread, transit);
   }
 
   // Counts what was claimed, and tidies up. Once for each claim, while its transit is open.
@@ -200,18 +200,30 @@ struct segment_map {
   // Gives segments first..first+n-1 back. They must be claimed, and what lies about them ready for the next owner: release order is this
   // call's.
   GPUHEAP_FN void release_segments(unsigned first, unsigned n) const {
-    // relaxed: a hint. Before the segments are there, so that no claim of theirs is counted first.
-    simt::global_ref<unsigned>{*num_free}.fetch_add(n << lg_pages, simt::relaxed);
+    count_free(n << lg_pages);
     put_back(first, n);
+  }
+  // The same in steps, for callers that keep each out of line: count_free() with the pages, then this until none is left. Returns how many
+  // of the `n` segments from `first` on are free now: those of one leaf.
+  GPUHEAP_FN unsigned put_leaf(unsigned first, unsigned n) const {
+    word const mask = span_mask(first, n);
+    whole.set_mask(first / 64, mask);
+    return simt::popcount(mask);
+  }
+  // Before the pages are there, so that no claim of theirs is counted first.
+  GPUHEAP_FN void count_free(unsigned num_pages) const {
+    // relaxed: a hint.
+    simt::global_ref<unsigned>{*num_free}.fetch_add(num_pages, simt::relaxed);
   }
   // Gives n pages of one segment back, from page `first` of the heap on. Likewise. Makes the segment whole if it was the last.
   GPUHEAP_FN void release_pages(unsigned first, unsigned n, transit_count moves) const {
-    if (put_pages(first, n)) rejoin(first >> lg_pages, moves);
+    bool const all = put_pages(first, n);
+    make_broken(first >> lg_pages);
+    if (all) rejoin(first >> lg_pages, moves);
   }
-  // The same in two calls. True: all of the segment is free now, and rejoin() is due.
+  // The same in three calls: this, make_broken(), and if this was true, rejoin(): all of the segment is free now.
   GPUHEAP_FN bool put_pages(unsigned first, unsigned n) const {
-    // relaxed: a hint.
-    simt::global_ref<unsigned>{*num_free}.fetch_add(n, simt::relaxed);
+    count_free(n);
     return put_mask(first >> lg_pages, simt::low_bits(n) << (first & (pages_per_segment() - 1)));
   }
   GPUHEAP_FN void rejoin(unsigned s, transit_count moves) const {
@@ -219,6 +231,19 @@ struct segment_map {
     rejoin(s);
     moves.end();
   }
+  // The steps of rejoin(), for callers that keep each out of line, in a transit: the first; if it is true, the others.
+  //
+  // All pages of the segment, as of one that shall be whole.
+  GPUHEAP_FN bool take_all_pages(unsigned s) const {
+    word expected = all_pages();
+    // handed_over: as in put_mask(). If it fails, somebody claimed pages: whoever gives those back comes here again.
+    return pages_of(s).compare_exchange(expected, 0, simt::handed_over, simt::relaxed);
+  }
+  GPUHEAP_FN void make_whole(unsigned s) const { whole.set(s); }
+  // No longer among the broken ones, unless a free comes in between: if there are pages afterwards, make_broken() is due.
+  GPUHEAP_FN bool drop_broken(unsigned s) const { return broken.take(s); }
+  [[nodiscard]] GPUHEAP_FN bool has_pages(unsigned s) const { return pages_of(s).load(simt::acquire) != 0; }
+  GPUHEAP_FN void make_broken(unsigned s) const { broken.set(s); }
 
   [[nodiscard]] GPUHEAP_FN simt::global_ref<word> pages_of(unsigned s) const { return simt::global_ref<word>{pages[s]}; }
 
@@ -239,9 +264,7 @@ struct segment_map {
     // Ends: one pass per leaf of the span.
     GPUHEAP_NO_UNROLL
     while (n != 0) {
-      word const mask = span_mask(first, n);
-      whole.set_mask(first / 64, mask);
-      unsigned const done = simt::popcount(mask);
+      unsigned const done = put_leaf(first, n);
       first += done;
       n -= done;
     }
@@ -322,22 +345,18 @@ struct segment_map {
   }
 
   // ---- pages
-  // Makes pages of a segment free. True if all of it is now: rejoin() is due, in a transit.
+  // Makes pages of a segment free: make_broken() is due. True if all of it is now: rejoin() is due, in a transit.
   GPUHEAP_FN bool put_mask(unsigned s, word mask) const {
     // handed_over: releases the pages to the next claimer; acquires the others' if the segment becomes whole.
-    word const before = pages_of(s).fetch_or(mask, simt::handed_over);
-    broken.set(s);
-    return (before | mask) == all_pages();
+    return (pages_of(s).fetch_or(mask, simt::handed_over) | mask) == all_pages();
   }
-  // No longer among the broken ones, unless a free comes in between. In a transit.
+  // In a transit, both.
   GPUHEAP_FN void leave_broken(unsigned s) const {
-    if (broken.take(s) && pages_of(s).load(simt::acquire) != 0) broken.set(s);
+    if (drop_broken(s) && has_pages(s)) make_broken(s);
   }
   GPUHEAP_FN void rejoin(unsigned s) const {
-    word expected = all_pages();
-    // handed_over: as above. If it fails, somebody claimed pages: whoever gives those back comes here again.
-    if (!pages_of(s).compare_exchange(expected, 0, simt::handed_over, simt::relaxed)) return;
-    whole.set(s);
+    if (!take_all_pages(s)) return;
+    make_whole(s);
     leave_broken(s);
   }
   [[nodiscard]] GPUHEAP_FN claim claim_pages_of(unsigned s, unsigned n, unsigned least, lazy_transit& transit) const {
@@ -364,7 +383,11 @@ struct segment_map {
       // handed_over: acquires what the last owner released; releases this thread's begin() to who finds the pages gone.
       word const got = pages_of(s).fetch_and(~mask, simt::handed_over) & mask;
       if (got == mask) return {(s << lg_pages) + at, n, false};
-      if (got != 0 && put_mask(s, got)) rejoin(s);
+      if (got != 0) {
+        bool const all = put_mask(s, got);
+        make_broken(s);
+        if (all) rejoin(s);
+      }
       free &= ~mask | got;
     }
     return {};

@@ -97,7 +97,8 @@ struct control : supply<Tuning> {
     this->write_tags(page, h.of_segments(), run_tag::of_slots(c, kept, 0, false), kept);
     this->wipe_tags(page, h.of_segments(), kept, length, 1);
     unsigned const first = page + (h.of_segments() ? kept << at.lg_pages : kept);
-    this->give_memory_back(first, length - kept, h.of_segments(), c);
+    unsigned const due = this->give_memory_back(first, length - kept, h.of_segments(), c);
+    if (due != segment_map::none) this->rejoin(due);
   }
 
   [[nodiscard]] GPUHEAP_FN bool holds_a_run(unsigned c) {
@@ -158,6 +159,7 @@ struct control : supply<Tuning> {
     shard_word const own{at.shard(c, k).load(simt::relaxed)};
     if (own.has_room()) return search::of(seen, c, k, tried, search::draw).bits;
     if (own.is_far()) return search::of(seen, c, k, tried, search::wait).bits;
+    if (c == c0 && tried == search::untried && this->still_exhausted(c0)) return search::of(0, c0, k, search::untried, search::refuse).bits;
     // Ends: `tried` goes up for a class, then the class does.
     GPUHEAP_NO_UNROLL
     for (;;) {
@@ -201,6 +203,7 @@ struct control : supply<Tuning> {
     }
     uint64_t const now = moves().look_again();
     bool const missed_nothing = static_cast<unsigned>(now >> 32) == seen && transit_count::quiet(now);
+    if (missed_nothing) this->refuse(c0, now);
     return search::of(0, c0, k, search::untried, missed_nothing ? search::refuse : search::wait).bits;
   }
 
@@ -216,6 +219,11 @@ struct control : supply<Tuning> {
     unsigned k = d.shard();
     bool drew = true;
     void* result = nullptr;
+    // Others are fetching a run, or have come out of it with none: perhaps there is nothing to wait for.
+    if (simt::all_of(here, !drawn.has_run() && !drawn.is_idle())) {
+      unsigned const refused = g.leads() && this->still_exhausted(c);
+      if (simt::all_of(here, simt::shuffle(here, refused, g.leader()) != 0)) return nullptr;
+    }
     // Ends: after so many looks.
     GPUHEAP_NO_UNROLL
     for (unsigned looks = 0;; ++looks) {

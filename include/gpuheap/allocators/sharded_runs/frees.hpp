@@ -6,7 +6,47 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
+// What a lane's free has come to, in one register.
+struct freed {
+  unsigned bits = 0;  // slot : 18 | actor : 5 | exact, undrawn, crossed, again : 1 each
+
+  [[nodiscard]] GPUHEAP_HD static constexpr freed of(unsigned slot, unsigned actor, bool exact, bool undrawn, bool crossed, bool again) {
+    return {slot | actor << 18 | unsigned{exact} << 23 | unsigned{undrawn} << 24 | unsigned{crossed} << 25 | unsigned{again} << 26};
+  }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned slot() const { return bits & 0x3ffff; }
+  // The lane that set this one's bit.
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned actor() const { return bits >> 18 & 31; }
+  // The pointer is the start of a slot. The slot was never handed out.
+  [[nodiscard]] GPUHEAP_HD constexpr bool is_exact() const { return (bits >> 23 & 1) != 0; }
+  [[nodiscard]] GPUHEAP_HD constexpr bool is_undrawn() const { return (bits >> 24 & 1) != 0; }
+  // By this lane's atomic a group became entirely free. A bit that it set had been set.
+  [[nodiscard]] GPUHEAP_HD constexpr bool has_crossed() const { return (bits >> 25 & 1) != 0; }
+  [[nodiscard]] GPUHEAP_HD constexpr bool found_bits() const { return (bits >> 26 & 1) != 0; }
+  [[nodiscard]] GPUHEAP_HD constexpr bool is_wrong() const { return !is_exact() || is_undrawn() || found_bits(); }
+  [[nodiscard]] GPUHEAP_HD constexpr bool is_rare() const { return is_wrong() || has_crossed(); }
+};
+
 struct frees : runs {
+  // What is left of a free once the bits of all lanes of `here` are set; `before` is the word that this lane's atomic returned, 0 if
+  // another lane acted for it. All lanes of `here` call.
+  GPUHEAP_COLD free_status finish_free(lane_mask here, void* p, unsigned page, freed f, uint64_t before) {
+    uint64_t const theirs = simt::shuffle(here, before, f.actor());
+    bool const again = (theirs >> (f.slot() % slot_map::slots_per_word) & 1) != 0 && f.is_exact();
+    free_status status = f.is_undrawn() ? free_status::foreign : again ? free_status::double_free : free_status::done;
+    if (!f.is_exact()) status = free_outside_runs(p);
+    // Before anything is counted: while its word is full the run might end.
+    if (f.is_undrawn() && !again) take_back(page, f.slot());
+    if ((before & slot_map::unlisted) != 0) list_again(page);
+    if (!simt::any_of(here, f.has_crossed())) return status;
+    uint64_t const ended = f.has_crossed() ? count_full_group(page) : 0;
+    lane_mask const all_ended = simt::ballot(here, ended != 0);
+    if (all_ended == 0) return status;
+    wipe_ended(here, all_ended, page, ended);
+    unsigned const due = ended != 0 ? give_back(page, ended) : segment_map::none;
+    if (due != segment_map::none) rejoin(due);
+    return status;
+  }
+
   // A free found the run unlisted. Should it have ended meanwhile, what is listed is nothing to those who look.
   GPUHEAP_COLD void list_again(unsigned page) { this->list(run_header{at.header(page).load(simt::relaxed)}.size_class(), page); }
 
@@ -44,7 +84,7 @@ struct frees : runs {
       return false;
     // relaxed: before release_segments()'s release.
     at.segment_tag(s).store(0, simt::relaxed);
-    segments().release_segments(s, n);
+    give_segments_back(s, n);
     return true;
   }
 };

@@ -70,10 +70,13 @@ struct layout {
     return slots < shard_word::max_slots ? slots : shard_word::max_slots;
   }
   [[nodiscard]] GPUHEAP_HD unsigned run_slots(run_header h) const { return run_slots(h.size_class(), h.length(), h.of_segments()); }
-  // The longest run of segments: at most 1 GiB.
-  [[nodiscard]] GPUHEAP_HD unsigned max_run_segments() const {
+  // The longest run of segments that class c can use all of: at most 1 GiB, and as many slots as a shard word counts. 0: those are less
+  // than a segment.
+  [[nodiscard]] GPUHEAP_HD unsigned max_run_segments(unsigned c) const {
     unsigned const fit = 1u << (30 - segment_shift());
-    return fit < run_header::max_length ? fit : run_header::max_length;
+    unsigned const most = fit < run_header::max_length ? fit : run_header::max_length;
+    uint64_t const useful = uint64_t{size_classes::slot_bytes(c)} * shard_word::max_slots >> segment_shift();
+    return useful < most ? static_cast<unsigned>(useful) : most;
   }
   [[nodiscard]] GPUHEAP_HD slot_map slots_of(unsigned page) const {
     return {words + size_t{page} * words_per_page, groups + size_t{page} * groups_per_page * group_stride, group_stride};

@@ -49,6 +49,8 @@ struct alignas(128) runs {
   alignas(128) unsigned idle[size_classes::count]{};    // runs of each class that are not bound; for a moment, below zero
   alignas(128) unsigned looked[size_classes::count]{};  // how often the last launch found no listed run worth a sweep
 
+  alignas(128) uint64_t refused[size_classes::count]{};  // the moves word of the last search for each class that found nothing, + 1
+
   [[nodiscard]] GPUHEAP_FN segment_map segments() {
     return {at.whole_tree(), at.broken_tree(), at.pages, at.num_segments, at.lg_pages, &num_free, &least_free};
   }
@@ -58,6 +60,21 @@ struct alignas(128) runs {
   [[nodiscard]] GPUHEAP_FN simt::global_ref<unsigned> held_pages(unsigned c) { return simt::global_ref<unsigned>{held[c]}; }
   [[nodiscard]] GPUHEAP_FN simt::global_ref<unsigned> idle_runs(unsigned c) { return simt::global_ref<unsigned>{idle[c]}; }
   [[nodiscard]] GPUHEAP_FN simt::global_ref<unsigned> looked_in(unsigned c) { return simt::global_ref<unsigned>{looked[c]}; }
+
+  // A search for class c found nothing, and `now`, which is quiet, is what the moves were before and after it.
+  GPUHEAP_FN void refuse(unsigned c, uint64_t now) {
+    // release: whoever believes it has seen what the search saw.
+    simt::global_ref<uint64_t>{refused[c]}.store(now | 1, simt::release);
+  }
+  // Whether another search for class c would find nothing either: nothing has moved since the last one, no run of the class or a larger one
+  // is listed, no memory is free, and no other class has a run that might be closed or drawn from. One thread.
+  GPUHEAP_COLD bool still_exhausted(unsigned c) {
+    // acquire: pairs with refuse().
+    uint64_t const then = simt::global_ref<uint64_t>{refused[c]}.load(simt::acquire), now = moves().look();
+    if (then != (now | 1) || !transit_count::quiet(now)) return false;
+    if ((listed_classes().load() & ~simt::low_bits(c)) != 0 || (bound_classes().load() & ~(uint64_t{1} << c)) != 0) return false;
+    return !segments().maybe_any() && moves().look_again() == now;
+  }
 
   // ---- the end of a run's use
 
@@ -95,11 +112,12 @@ struct alignas(128) runs {
     at.slots_of(page).clear(at.run_slots(h), g.rank(), g.size());
     wipe_tags(page, h.of_segments(), g.rank(), h.length(), g.size());
   }
-  GPUHEAP_COLD void give_back(unsigned page, uint64_t header) {
+  // Returns the segment for which rejoin() is due, or segment_map::none.
+  GPUHEAP_COLD unsigned give_back(unsigned page, uint64_t header) {
     run_header const h{header};
     // Listed or not, nobody shall look here again. The next use's listing comes after the memory is given back.
     at.list_tree(h.size_class()).drop(page);
-    give_memory_back(page, h.length(), h.of_segments(), h.size_class());
+    return give_memory_back(page, h.length(), h.of_segments(), h.size_class());
   }
   GPUHEAP_FN void wipe_tags(unsigned page, bool of_segments, unsigned from, unsigned to, unsigned step) {
     run_tag::word* const tags = at.unit_tags(page, of_segments);
@@ -122,18 +140,43 @@ struct alignas(128) runs {
     GPUHEAP_NO_UNROLL
     for (; i < length; ++i, tag += run_tag::one_further) simt::global_ref<run_tag::word>{tags[i]}.store(tag, simt::relaxed);
   }
-  GPUHEAP_FN void give_memory_back(unsigned page, unsigned length, bool of_segments, unsigned c) {
+  GPUHEAP_FN unsigned give_memory_back(unsigned page, unsigned length, bool of_segments, unsigned c) {
     // relaxed: a hint.
     held_pages(c).fetch_sub(of_segments ? length << at.lg_pages : length, simt::relaxed);
-    if (of_segments) return give_segments_back(page >> at.lg_pages, length);
-    give_pages_back(page, length);
+    if (!of_segments) return give_pages_back(page, length);
+    give_segments_back(page >> at.lg_pages, length);
+    return segment_map::none;
   }
-  GPUHEAP_COLD void give_segments_back(unsigned first, unsigned n) { segments().release_segments(first, n); }
-  GPUHEAP_FN void give_pages_back(unsigned page, unsigned n) {
-    if (put_pages(page, n)) rejoin(page >> at.lg_pages);
+  // segment_map's release_segments(), release_pages() and rejoin(), step by step: each forgets what it knows of the trees, so that a kernel
+  // which frees needs few registers.
+  GPUHEAP_COLD void give_segments_back(unsigned first, unsigned n) {
+    segments().count_free(n << at.lg_pages);
+    // Ends: one pass per leaf.
+    GPUHEAP_NO_UNROLL
+    while (n != 0) {
+      unsigned const done = put_leaf(first, n);
+      first += done;
+      n -= done;
+    }
   }
-  GPUHEAP_COLD bool put_pages(unsigned page, unsigned n) { return segments().put_pages(page, n); }
-  GPUHEAP_COLD void rejoin(unsigned s) { segments().rejoin(s, moves()); }
+  GPUHEAP_COLD unsigned put_leaf(unsigned first, unsigned n) { return segments().put_leaf(first, n); }
+  GPUHEAP_COLD unsigned give_pages_back(unsigned page, unsigned n) {
+    bool const all = segments().put_pages(page, n);
+    make_broken(page >> at.lg_pages);
+    return all ? page >> at.lg_pages : segment_map::none;
+  }
+  GPUHEAP_COLD void rejoin(unsigned s) {
+    moves().begin();
+    if (take_all_pages(s)) {
+      make_whole(s);
+      if (drop_broken(s) && segments().has_pages(s)) make_broken(s);
+    }
+    moves().end();
+  }
+  GPUHEAP_COLD bool take_all_pages(unsigned s) { return segments().take_all_pages(s); }
+  GPUHEAP_COLD void make_whole(unsigned s) { segments().make_whole(s); }
+  GPUHEAP_COLD bool drop_broken(unsigned s) { return segments().drop_broken(s); }
+  GPUHEAP_COLD void make_broken(unsigned s) { segments().make_broken(s); }
 
   // Runs ended by some lanes of a warp, `ended` a subset of `here`: all lanes wipe them one by one. All lanes of `here` call, each with its
   // own heap's words; `page` and `header` say what a lane ended, and that lane calls give_back() afterwards.
@@ -157,7 +200,9 @@ struct alignas(128) runs {
     run_header const h{at.header(page).fetch_add(add, simt::handed_on) + add};
     if (end_if_empty(page, h)) {
       wipe(lane_mask{1} << simt::lane_id(), page, h);
-      return give_back(page, h.bits);
+      unsigned const due = give_back(page, h.bits);
+      if (due != segment_map::none) rejoin(due);
+      return;
     }
     // relaxed: a hint.
     idle_runs(h.size_class()).fetch_add(1, simt::relaxed);

@@ -20,7 +20,7 @@ struct tuning {
   unsigned foresight = 64;           // what is wanted now is at least 1/foresight of what will be
   unsigned reserve = 32;             // a fresh run is at least 1/reserve of a shard's share of what the class holds
   unsigned rich = 4;                 // a listed run is swept if 1/rich of its sampled slots are free
-  unsigned adoption_tries = 32;      // listed runs sampled before a fresh one is taken
+  unsigned adoption_tries = 6;       // listed runs sampled before a fresh one is taken
   unsigned scarce = 4;               // memory is short below 1/scarce free
   unsigned lg_warps_per_shard = 11;  // a launch of fewer warps uses one shard of each class
   unsigned looks = 64;               // for the next run, before a search for other memory
@@ -231,9 +231,9 @@ struct supply : frees {
     if (guided < pages) pages = guided;
     unsigned const most = pages_for(uint64_t{slot} << Tuning.lg_run_slots);
     if (most < pages) pages = most;
-    // Claims round up by an eighth.
-    unsigned const longest = (at.max_run_segments() << at.lg_pages) * 8 / 9;
-    if (longest < pages) pages = longest;
+    // Claims of segments round up by an eighth.
+    unsigned const longest = (at.max_run_segments(c) << at.lg_pages) * 8 / 9;
+    if (longest != 0 && longest < pages) pages = longest;
     unsigned const least = pages_for(slot);
     return least < pages ? pages : least;
   }
@@ -242,7 +242,7 @@ struct supply : frees {
   // as {first page : 20, length : 7, of segments : 1, untidy : 1} from bit 2 on, or 0. One thread.
   GPUHEAP_COLD supplied claim_segments(demand d, unsigned pages, bool is_open) {
     lazy_transit transit{moves(), is_open};
-    segment_map::claim const got = segments().claim_segments(pages, spread(d), transit);
+    segment_map::claim const got = segments().claim_segments(pages, at.max_run_segments(d.size_class()), spread(d), transit);
     return pack(got, transit.open);
   }
   GPUHEAP_COLD supplied claim_pages(demand d, unsigned pages, unsigned looks, bool is_open) {
@@ -348,8 +348,8 @@ struct supply : frees {
     bool const adopts = idle && (scarce || first_look || vain.count() < looks_in_vain::enough);
     if (first_look && !idle) looked_in(c).store(looks_in_vain::none_there(simt::launch_id()).bits, simt::relaxed);
     unsigned n = (pages + (pages >> 3)) >> at.lg_pages;
-    if (n > at.max_run_segments()) n = at.max_run_segments();
     if (n == 0 && large_launch) n = 1;
+    if (n > at.max_run_segments(c)) n = at.max_run_segments(c);
     // Hardly a whole segment is left: not worth eight looks.
     bool const used_up = free >> at.lg_pages == 0;
     if (n == 0 || adopts || used_up) return supplied::slowly(pages, adopts, scarce).bits;
