@@ -336,6 +336,7 @@ struct alignas(128) runs {
 
   // Goes through a whole run that the group `mask` has bound, marking words as unlisted, until every lane has a slot. Each lane gets a
   // pointer or nullptr. If none gets one, all words are marked and nothing was free.
+  static constexpr unsigned words_at_once = 4;
   GPUHEAP_COLD void* harvest(lane_mask mask, unsigned page, unsigned c) {
     warp_group const g{mask};
     unsigned const n = g.size(), rank = g.rank();
@@ -347,19 +348,28 @@ struct alignas(128) runs {
     unsigned const num_words = slot_map::words_for(num_slots);
     void* result = nullptr;
     unsigned served = 0;
-    // Ends: one pass per `n` words.
+    // Ends: one pass per four words of each lane.
     GPUHEAP_NO_UNROLL
-    for (unsigned first = 0; first < num_words && served < n; first += n) {
-      unsigned const w = first + rank;
-      // Ends: one pass per lane whose word has a free slot.
+    for (unsigned first = 0; first < num_words && served < n; first += words_at_once * n) {
+      unsigned has = 0;
+      // Ends: four words, whose atomics are in flight together.
+      for (unsigned j = 0; j < words_at_once; ++j) {
+        unsigned const w = first + j * n + rank;
+        if (w < num_words && map.mark_unlisted(w, num_slots) != 0) has |= 1u << j;
+      }
+      // Ends: likewise.
       GPUHEAP_NO_UNROLL
-      for (lane_mask with = simt::ballot(mask, w < num_words && map.mark_unlisted(w, num_slots) != 0); with != 0 && served < n;
-           with &= with - 1) {
-        unsigned const lane = simt::lowest_bit(with);
-        uint64_t got = 0;
-        if (simt::lane_id() == lane) got = take_slots(map, page, w, num_slots, n - served);
-        got = simt::shuffle(mask, got, lane);
-        result = share_out(result, got, page, simt::shuffle(mask, w, lane), c, rank, served);
+      for (unsigned j = 0; j < words_at_once; ++j) {
+        unsigned const w = first + j * n + rank;
+        // Ends: one pass per lane whose word has a free slot.
+        GPUHEAP_NO_UNROLL
+        for (lane_mask with = simt::ballot(mask, (has >> j & 1) != 0); with != 0 && served < n; with &= with - 1) {
+          unsigned const lane = simt::lowest_bit(with);
+          uint64_t got = 0;
+          if (simt::lane_id() == lane) got = take_slots(map, page, w, num_slots, n - served);
+          got = simt::shuffle(mask, got, lane);
+          result = share_out(result, got, page, simt::shuffle(mask, w, lane), c, rank, served);
+        }
       }
     }
     return result;

@@ -19,7 +19,7 @@ struct tuning {
   unsigned ahead = 4;                // where all lanes of a large launch ask for one class, runs last for this many of its kind
   unsigned foresight = 64;           // what is wanted now is at least 1/foresight of what will be
   unsigned reserve = 32;             // a fresh run is at least 1/reserve of a shard's share of what the class holds
-  unsigned rich = 4;                 // a listed run is swept if 1/rich of its sampled slots are free
+  unsigned rich = 4;                 // a listed run is swept if 1/rich of its sampled slots are free; an eighth of that if memory is short
   unsigned adoption_tries = 6;       // listed runs sampled before a fresh one is taken
   unsigned scarce = 4;               // memory is short below 1/scarce free
   unsigned lg_warps_per_shard = 11;  // a launch of fewer warps uses one shard of each class
@@ -146,7 +146,7 @@ struct supply : frees {
         --samples;
         unsigned sampled = 1;
         unsigned const free = at.slots_of(page).sample(at.run_slots(h), seed >> 8, sampled);
-        if (free * Tuning.rich < sampled || free == 0) return false;
+        if (free * (scarce ? Tuning.rich * 8 : Tuning.rich) < sampled || free == 0) return false;
         // As many as a word has free on average, so that most draws find one.
         unsigned const slots = at.run_slots(h);
         draws = free * (slots < slot_map::slots_per_word ? slots : slot_map::slots_per_word) / sampled;
