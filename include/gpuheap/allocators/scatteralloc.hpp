@@ -63,7 +63,7 @@ struct parts {
 
 }  // namespace scatter
 
-template <scatteralloc_config Config = {}, class Parts = scatter::parts>
+template <scatteralloc_config Config = scatteralloc_config{}, class Parts = scatter::parts>
 class basic_scatteralloc {
  public:
   using state_type = typename Parts::template state<Config, Parts>;
@@ -88,10 +88,6 @@ class basic_scatteralloc {
     auto const units = static_cast<unsigned>(bytes + scatter::unit_bytes - 1) / scatter::unit_bytes;
     // One captured mask for the whole call.
     simt::lane_mask const here = simt::active_mask();
-    if ((here & (here - 1)) == 0) {
-      scatter::grant const got = reserve(units, 1);
-      return got.none() ? nullptr : at_.take_chunk(got.page, got.before.kind(), got.before.fill());
-    }
     // The lanes that ask this heap for the same size; the state's address is a multiple of 128.
     auto group = structures::warp_group::of_equal(here, reinterpret_cast<simt::uintptr_t>(state_) * 64 + units);
     simt::lane_mask const mine = simt::lane_mask{1} << simt::lane_id();
@@ -217,10 +213,10 @@ class basic_scatteralloc {
     scatter::uint32_t const start = at_.first_page(state_->there(), units);
     auto const state = at_.state(start);
     scatter::slab_word const before = state.look();
-    if (at_.serves(before.kind(), units) && !before.is_opening()) {
-      unsigned const capacity = at_.capacity(before.kind()), room = before.fill() < capacity ? capacity - before.fill() : 0;
+    if (at_.has_room(before, units)) {
+      unsigned const room = at_.capacity(before.kind()) - before.fill();
       scatter::slab_word seen = before;
-      if (room != 0 && state.reserve(seen, room < wanted ? room : wanted)) return {start, before};
+      if (state.reserve(seen, room < wanted ? room : wanted)) return {start, before};
     }
     return state_->search(units, wanted, start);
   }

@@ -80,17 +80,22 @@ struct layout {
   [[nodiscard]] GPUHEAP_HD static constexpr bool is_two_level(unsigned units) { return 33 * units * unit_bytes + 8 <= page_bytes; }
   // How many chunks a page has.
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned capacity(unsigned units) {
-    if (!is_two_level(units)) return page_units / units;
-    unsigned const chunk_bytes = units * unit_bytes, segment_bytes = 32 * chunk_bytes + 4;
-    unsigned const full = page_bytes / segment_bytes;
-    if (full >= 32) return structures::hinted_bits::most;
-    unsigned const left = page_bytes - full * segment_bytes;
-    unsigned const more = left < 4 ? 0 : (left - 4) / chunk_bytes;
-    return full * 32 + (more < 31 ? more : 31);
+    bool const two_level = is_two_level(units);
+    unsigned const chunk_bytes = units * unit_bytes;
+    // With a bit for each chunk; the bits of a page come in words of 4 bytes, for which one chunk less may be needed.
+    unsigned const n = (two_level ? 8 * page_bytes : page_bytes) / (two_level ? 8 * chunk_bytes + 1 : chunk_bytes);
+    if (!two_level) return n;
+    if (n >= structures::hinted_bits::most) return structures::hinted_bits::most;
+    return n * chunk_bytes + 4 * structures::hinted_bits::segments_for(n) <= page_bytes ? n : n - 1;
   }
   // Whether a page of chunks of `kind` units serves requests of `units`.
   [[nodiscard]] GPUHEAP_HD static constexpr bool serves(unsigned kind, unsigned units) {
     return kind >= units && kind <= page_units && kind <= Config.waste_factor * units;
+  }
+  // Whether a page in use serves requests of `units`, and has a chunk left. So does a free one whose last chunks were of that size.
+  [[nodiscard]] GPUHEAP_HD static constexpr bool has_room(slab_word word, unsigned units) {
+    if (word.is_opening() || !serves(word.kind(), units)) return false;
+    return word.fill() < capacity(word.kind()) && (word.kind() == units || !word.is_free());
   }
 
   // ---- places

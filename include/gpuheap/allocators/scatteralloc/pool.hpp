@@ -79,7 +79,7 @@ struct alignas(128) pool {
     }
   }
 
- private:
+ protected:
   [[nodiscard]] GPUHEAP_FN simt::global_ref<uint32_t> visits_of(uint32_t region) const {
     return simt::global_ref<uint32_t>{at.visits[region]};
   }

@@ -63,7 +63,7 @@ struct heap_state : pool<Config, Parts> {
     return simt::global_ref<uint32_t>{at.masks[head]}.load(simt::relaxed);  // relaxed: written before the pointer was handed on
   }
 
- private:
+ protected:
   // The next window below runs_end, claimed.
   [[nodiscard]] GPUHEAP_FN index take_next_window(index n, index num_pages) {
     simt::global_ref<uint64_t> const end{runs_end};
