@@ -92,7 +92,8 @@ class basic_scatteralloc {
     auto group = structures::warp_group::of_equal(here, reinterpret_cast<simt::uintptr_t>(state_) * 64 + units);
     simt::lane_mask const mine = simt::lane_mask{1} << simt::lane_id();
     void* p = nullptr;
-    // `group`: those that have no answer yet. Ends: a pass serves at least one lane of each group, or answers all its lanes.
+    // `group`: those that have no answer yet.
+    // Ends: a pass serves at least one lane of each group, or answers all its lanes.
     GPUHEAP_NO_UNROLL
     do {
       unsigned const leader = group.mask != 0 ? group.leader() : simt::lane_id();
