@@ -13,8 +13,7 @@ using gpuheap::scatteralloc_config;
 namespace scatter = gpuheap::scatter;
 using scatter::slab_word;
 
-// Few pages, regions and super blocks: all edges are near. A page has 63 chunks of 16 bytes, 31 of 32, and is the only page of a region in
-// the last super block.
+// Few pages, regions and super blocks: all edges are near. A page has 63 chunks of 16 bytes, in two segments; larger ones are in one.
 constexpr scatteralloc_config small{.page_bytes = 1024, .region_pages = 3, .super_blocks = 3, .region_full_visits = 2};
 template <class Parts = scatter::parts>
 using small_heap = gpuheap::heap<gpuheap::basic_scatteralloc<small, Parts>>;

@@ -24,8 +24,10 @@
 //            lock, whose holder never waits. free: wait-free; of a run, as many steps as it has pages.
 //
 // Different from the paper, and why:
-//   - Lanes of a warp that ask for the same size count in together, in the page that the hash gives all of them, and begin at different
-//     chunks: as many as the page has used before them, instead of their lane numbers.
+//   - Lanes of a warp that ask for the same size count in together, as many as a page of that size has chunks, in the page that the hash
+//   gives
+//     all of them, and begin at different chunks: behind as many as the page has in use, instead of at their lane numbers. There each lane
+//     counts in alone, and all begin at the same page.
 //   - Count and chunk size are one word, and nobody counts in beyond the capacity. In the published form, where the count is an addition
 //     that is taken back, a page that is given a new size may hand out a chunk twice, an empty page may keep its size, and a chunk may be
 //     missed by all. There pages keep their first size for ever by default; here they never do.
@@ -88,20 +90,25 @@ class basic_scatteralloc {
     auto const units = static_cast<unsigned>(bytes + scatter::unit_bytes - 1) / scatter::unit_bytes;
     // One captured mask for the whole call.
     simt::lane_mask const here = simt::active_mask();
-    // The lanes that ask this heap for the same size; the state's address is a multiple of 128.
-    auto group = structures::warp_group::of_equal(here, reinterpret_cast<simt::uintptr_t>(state_) * 64 + units);
+    // The lanes that ask this heap for the same size; of large chunks, as many neighbours as a page has. The state's address is a multiple
+    // of 128 and has at most 53 bits.
+    static_assert(layout_type::page_units < (1u << 13));
+    unsigned const neighbours = simt::lane_id() / at_.capacity(units);
+    auto group = structures::warp_group::of_equal(here, reinterpret_cast<simt::uintptr_t>(state_) << 11 | neighbours << 13 | units);
     simt::lane_mask const mine = simt::lane_mask{1} << simt::lane_id();
     void* p = nullptr;
+    scatter::uint32_t start = scatter::no_page;
     // `group`: those that have no answer yet.
     // Ends: a pass serves at least one lane of each group, or answers all its lanes.
     GPUHEAP_NO_UNROLL
     do {
       unsigned const leader = group.mask != 0 ? group.leader() : simt::lane_id();
       scatter::grant got;
-      if ((group.mask & mine) != 0 && group.leads()) got = reserve(units, group.size());
+      if ((group.mask & mine) != 0 && group.leads()) got = reserve(units, group.size(), neighbours, start);
       got = scatter::grant::unpacked(simt::shuffle(here, got.packed(), leader));
       // What the leader acquired, its lanes have too.
       simt::sync_warp(here);
+      start = got.page;
       unsigned const kind = got.before.kind(), room = got.none() ? simt::warp_lanes : at_.capacity(kind) - got.before.fill();
       unsigned const rank = group.rank();
       if ((group.mask & mine) != 0 && !got.none() && rank < room) p = at_.take_chunk(got.page, kind, got.before.fill() + rank);
@@ -208,10 +215,9 @@ class basic_scatteralloc {
   [[nodiscard]] GPUHEAP_HD state_type* state() const { return state_; }
 
  private:
-  // Up to `wanted` chunks for `units` in one page.
-  [[nodiscard]] GPUHEAP_FN scatter::grant reserve(unsigned units, unsigned wanted) const {
-    // relaxed: a hint, and what does not change.
-    scatter::uint32_t const start = at_.first_page(state_->there(), units);
+  // Up to `wanted` chunks for `units` in one page, from page `start` on; no_page: from the one that the hash gives, and `further`.
+  [[nodiscard]] GPUHEAP_FN scatter::grant reserve(unsigned units, unsigned wanted, unsigned further, scatter::uint32_t start) const {
+    if (start == scatter::no_page) start = at_.first_page(state_->there(), units, further);
     auto const state = at_.state(start);
     scatter::slab_word const before = state.look();
     if (at_.has_room(before, units)) {
