@@ -22,6 +22,9 @@
 // Progress:  malloc up to a page: lock-free, but for waiting for a page that another thread is preparing, which that one does without
 //            waiting. It answers nullptr after two looks at every page. Runs: the claim of a run that is not the next one is made under a
 //            lock, whose holder never waits. free: wait-free; of a run, as many steps as it has pages.
+// Misuse:    a second free, or a pointer at which nothing begins, is refused as long as the page is what it was at the first free. After its
+//            next opening a stale pointer may be that of a live chunk, as anywhere; a second free that is under way meanwhile may clear a
+//            bit of the page's new contents.
 //
 // Different from the paper, and why:
 //   - Lanes of a warp that ask for the same size count in together, as many as a page of that size has chunks, in the page that the hash
