@@ -22,15 +22,14 @@
 // Progress:  malloc up to a page: lock-free, but for waiting for a page that another thread is preparing, which that one does without
 //            waiting. It answers nullptr after two looks at every page. Runs: the claim of a run that is not the next one is made under a
 //            lock, whose holder never waits. free: wait-free; of a run, as many steps as it has pages.
-// Misuse:    a second free, or a pointer at which nothing begins, is refused as long as the page is what it was at the first free. After its
-//            next opening a stale pointer may be that of a live chunk, as anywhere; a second free that is under way meanwhile may clear a
-//            bit of the page's new contents.
+// Misuse:    a second free, or a pointer at which nothing begins, is refused as long as the page is what it was at the first free. After
+//            its next opening a stale pointer may be that of a live chunk, as anywhere; a second free that is under way meanwhile may
+//            clear a bit of the page's new contents.
 //
 // Different from the paper, and why:
 //   - Lanes of a warp that ask for the same size count in together, as many as a page of that size has chunks, in the page that the hash
-//   gives
-//     all of them, and begin at different chunks: behind as many as the page has in use, instead of at their lane numbers. There each lane
-//     counts in alone, and all begin at the same page.
+//     gives all of them, and begin at different chunks: behind as many as the page has in use, instead of at their lane numbers. There
+//     each lane counts in alone, and all begin at the same page.
 //   - Count and chunk size are one word, and nobody counts in beyond the capacity. In the published form, where the count is an addition
 //     that is taken back, a page that is given a new size may hand out a chunk twice, an empty page may keep its size, and a chunk may be
 //     missed by all. There pages keep their first size for ever by default; here they never do.
@@ -39,9 +38,8 @@
 //   - A hint that a segment is full is confirmed after it was set; there every free clears it.
 //   - Whatever half-empties a page, or frees it, resets its region's visits; there chunks of more than 2048 bytes never do.
 //   - The super block that is active wraps around; the published one only rises or falls by chance, and never reaches the last.
-//   - The search for runs ends at the last page, where the published one goes one word too far, and its hint cannot fall below 0. Windows
-//   are
-//     handed out without a lock as long as there are free ones below all runs.
+//   - The search for runs ends at the last page, where the published one goes one word too far, and its hint cannot fall below 0.
+//     Windows are handed out without a lock as long as there are free ones below all runs.
 //   - Interior pointers are foreign. There they stand for pieces of requests that a warp merged, which is not part of this allocator.
 //   - The hash takes the warp's place in its block, as the hardware's number of a warp may change while it runs.
 #pragma once
