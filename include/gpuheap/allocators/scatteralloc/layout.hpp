@@ -18,8 +18,7 @@ struct scatteralloc_config {
   unsigned waste_factor = 2;          // a chunk serves requests down to its size divided by this
   unsigned region_full_visits = 12;   // unsuccessful visits after which a region looks full
   unsigned super_block_percent = 90;  // of a super block's regions look full: it is left
-  // The hash: page = bytes * hash_size + multiprocessor * hash_multiprocessor + (hash_warp + hash_wide_warp * (32 * bytes / page_bytes)) *
-  // warp.
+  // page = bytes * hash_size + multiprocessor * hash_multiprocessor + warp * (hash_warp + hash_wide_warp * (32 * bytes / page_bytes))
   unsigned hash_size = 38183, hash_multiprocessor = 17497, hash_warp = 1, hash_wide_warp = 1;
   unsigned hash_warps = 64;  // a power of two: warps of a multiprocessor that the hash tells apart
 };

@@ -2,10 +2,11 @@
 // run, by kinds that no chunk has; the length is in the mask word of the run's first page.
 //
 //   take:  runs_end hands out windows, each to one thread: one subtraction. Is a window not free, or none left below runs_end, the whole
-//   heap
-//          is searched, and what looks free is claimed under a lock, so that two claims that overlap do not both fail.
+//          heap is searched, and what looks free is claimed under a lock, so that two claims that overlap do not both fail. One that a
+//          small request foils puts its pages back, and who looks at them meanwhile may miss them.
 //   claim: the pages are free -> run_tail by compare-exchanges upward; whoever meets a page that is not free puts back what it has.
-//   give:  the first page run_head -> run_tail, which only one of several frees can do; then all pages become free, and runs_end is raised.
+//   give:  the first page run_head -> run_tail, which only one of several frees can do; then all pages become free, and runs_end is
+//          raised.
 #pragma once
 
 #include <gpuheap/allocators/scatteralloc/pool.hpp>
