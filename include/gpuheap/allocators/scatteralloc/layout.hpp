@@ -1,0 +1,204 @@
+// Where the parts of a ScatterAlloc heap lie, which chunk sizes a page can have, and where a search begins.
+#pragma once
+
+#include <gpuheap/memory/region.hpp>
+#include <gpuheap/simt/bits.hpp>
+#include <gpuheap/simt/warp.hpp>
+#include <gpuheap/structures/free_bits.hpp>
+#include <gpuheap/structures/hinted_bits.hpp>
+#include <gpuheap/structures/slab_word.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
+
+// What the paper leaves to the user, with the values of its implementation.
+struct scatteralloc_config {
+  unsigned page_bytes = 4096;         // a power of two, 512 to 65536
+  unsigned region_pages = 16;         // pages that are passed over together while they look full
+  unsigned super_blocks = 8;          // parts of the heap, one of which is active: there searches begin
+  unsigned waste_factor = 2;          // a chunk serves requests down to its size divided by this
+  unsigned region_full_visits = 12;   // unsuccessful visits after which a region looks full
+  unsigned super_block_percent = 90;  // of a super block's regions look full: it is left
+  // page = bytes * hash_size + multiprocessor * hash_multiprocessor + warp * (hash_warp + hash_wide_warp * (32 * bytes / page_bytes))
+  unsigned hash_size = 38183, hash_multiprocessor = 17497, hash_warp = 1, hash_wide_warp = 1;
+  unsigned hash_warps = 64;  // a power of two: warps of a multiprocessor that the hash tells apart
+};
+
+namespace scatter {
+
+using simt::size_t;
+using simt::uint32_t;
+using simt::uint64_t;
+using structures::slab_word;
+
+// The kinds of pages in slab words: chunks of `kind` units, or one of these. Sizes are counted in units of 16 bytes.
+inline constexpr unsigned unit_bytes = 16;
+inline constexpr unsigned run_tail = slab_word::max_kind;
+inline constexpr unsigned run_head = slab_word::max_kind - 1;
+
+// The extent of the heap and where it is active, in one word.
+struct extent {
+  uint64_t bits = 0;
+  [[nodiscard]] GPUHEAP_HD static constexpr extent of(uint32_t pages, unsigned active) { return {uint64_t{active} << 32 | pages}; }
+  [[nodiscard]] GPUHEAP_HD constexpr uint32_t pages() const { return static_cast<uint32_t>(bits); }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned active() const { return static_cast<unsigned>(bits >> 32); }
+};
+
+// A chunk's place. Page `no_page`: none.
+inline constexpr uint32_t no_page = ~uint32_t{0};
+struct place {
+  uint32_t page = no_page;
+  slab_word seen{};  // of its page
+  unsigned chunk = 0;
+  bool exact = false;  // a chunk of such a page begins there
+};
+
+// Trivially copyable: the view that kernels get has one, and the heap's state another.
+template <scatteralloc_config Config, class Parts>
+struct layout {
+  using bits_type = typename Parts::bits;
+  using chunks_type = typename Parts::chunks;
+  using slab_type = typename Parts::slab;
+
+  static constexpr unsigned page_bytes = Config.page_bytes;
+  static constexpr unsigned page_units = page_bytes / unit_bytes;
+  static_assert(page_bytes >= 512 && page_bytes <= 65536 && (page_bytes & (page_bytes - 1)) == 0);
+  static_assert(page_units <= run_head && (Config.hash_warps & (Config.hash_warps - 1)) == 0);
+  static_assert(Config.region_pages != 0 && Config.super_blocks != 0 && Config.waste_factor != 0 && Config.region_full_visits != 0);
+
+  char* pages = nullptr;
+  slab_word::word* states = nullptr;  // of pages
+  uint32_t* masks = nullptr;          // of pages: the bits of up to 32 chunks; of more, the hints; of a run's first page, its length
+  uint32_t* visits = nullptr;         // of regions: unsuccessful ones, a hint
+  uint32_t max_pages = 0;             // that there can be
+  uint32_t sure_pages = 0;            // that there are for certain
+  uint32_t block_pages = 0;           // of a super block
+
+  // ---- sizes of chunks
+
+  // Whether a page has more chunks of `units` than fit a word: their bits lie in words at the page's end.
+  [[nodiscard]] GPUHEAP_HD static constexpr bool is_two_level(unsigned units) { return 33 * units * unit_bytes + 8 <= page_bytes; }
+  // How many chunks a page has.
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned capacity(unsigned units) {
+    bool const two_level = is_two_level(units);
+    unsigned const chunk_bytes = units * unit_bytes;
+    // With a bit for each chunk; the bits of a page come in words of 4 bytes, for which one chunk less may be needed.
+    unsigned const n = (two_level ? 8 * page_bytes : page_bytes) / (two_level ? 8 * chunk_bytes + 1 : chunk_bytes);
+    if (!two_level) return n;
+    if (n >= structures::hinted_bits::most) return structures::hinted_bits::most;
+    return n * chunk_bytes + 4 * structures::hinted_bits::segments_for(n) <= page_bytes ? n : n - 1;
+  }
+  // Whether a page of chunks of `kind` units serves requests of `units`.
+  [[nodiscard]] GPUHEAP_HD static constexpr bool serves(unsigned kind, unsigned units) {
+    return kind >= units && kind <= page_units && kind <= Config.waste_factor * units;
+  }
+  // Whether a page in use serves requests of `units`, and has a chunk left. So does a free one whose last chunks were of that size.
+  [[nodiscard]] GPUHEAP_HD static constexpr bool has_room(slab_word word, unsigned units) {
+    if (word.is_opening() || !serves(word.kind(), units)) return false;
+    return word.fill() < capacity(word.kind()) && (word.kind() == units || !word.is_free());
+  }
+
+  // ---- places
+
+  [[nodiscard]] GPUHEAP_FN slab_type state(uint32_t page) const { return {states + page}; }
+  [[nodiscard]] GPUHEAP_HD char* page_at(uint32_t page) const { return pages + size_t{page} * page_bytes; }
+  [[nodiscard]] GPUHEAP_FN bits_type flat_chunks(uint32_t page, unsigned units) const { return {masks + page, capacity(units)}; }
+  [[nodiscard]] GPUHEAP_FN chunks_type many_chunks(uint32_t page, unsigned units) const {
+    unsigned const count = capacity(units);
+    auto* const end = reinterpret_cast<uint32_t*>(page_at(page) + page_bytes);
+    return {masks + page, end - structures::hinted_bits::segments_for(count), count};
+  }
+  // Takes a chunk of a page, from chunk `start` on. The caller has a reservation.
+  [[nodiscard]] GPUHEAP_FN void* take_chunk(uint32_t page, unsigned units, unsigned start) const {
+    unsigned chunk;
+    if (is_two_level(units)) {
+      chunk = many_chunks(page, units).claim(start);
+    } else {
+      auto const bits = flat_chunks(page, units);
+      // Ends: the reservation means that a bit is clear for the caller at any time. Who goes around in vain saw others take and give back.
+      // Lock-free.
+      GPUHEAP_NO_UNROLL
+      do {
+        chunk = bits.claim(start);
+      } while (chunk == structures::free_bits::none);
+    }
+    return page_at(page) + size_t{chunk} * units * unit_bytes;
+  }
+  // False: nobody had the chunk.
+  [[nodiscard]] GPUHEAP_FN bool release_chunk(place at) const {
+    unsigned const units = at.seen.kind();
+    if (is_two_level(units)) return many_chunks(at.page, units).release(at.chunk);
+    return (flat_chunks(at.page, units).release(at.chunk) >> at.chunk & 1) != 0;
+  }
+
+  // ---- pages, regions and super blocks
+
+  [[nodiscard]] GPUHEAP_HD uint32_t num_regions(uint32_t num_pages) const {
+    return static_cast<uint32_t>(simt::ceil_div(num_pages, Config.region_pages));
+  }
+  [[nodiscard]] GPUHEAP_HD unsigned num_blocks(uint32_t num_pages) const {
+    return static_cast<unsigned>(simt::ceil_div(num_pages, block_pages));
+  }
+  // Pages of a super block that are there.
+  [[nodiscard]] GPUHEAP_HD uint32_t pages_in_block(unsigned block, uint32_t num_pages) const {
+    uint32_t const first = block * block_pages;
+    return num_pages - first < block_pages ? num_pages - first : block_pages;
+  }
+  // The page where this thread's search for `units` begins, in the active super block, `further` pages from where its warp's does.
+  [[nodiscard]] GPUHEAP_FN uint32_t first_page(extent there, unsigned units, unsigned further) const {
+    unsigned const bytes = units * unit_bytes;
+    // The warps of a block are neighbours, and the blocks of a multiprocessor anywhere.
+    unsigned const warp = (simt::thread_in_block() / simt::warp_lanes + (simt::block_id() * 0x9e3779b1u >> 16)) & (Config.hash_warps - 1);
+    unsigned const hash = bytes * Config.hash_size + simt::sm_id() * Config.hash_multiprocessor +
+                          (Config.hash_warp + Config.hash_wide_warp * (32 * bytes / page_bytes)) * warp + further;
+    return there.active() * block_pages + hash % pages_in_block(there.active(), there.pages());
+  }
+
+#if GPUHEAP_HAS_HOST
+  // ---- host: | state | states of pages | masks | visits of regions | pages |, each part aligned to 256 bytes
+
+  static constexpr size_t part_alignment = 256;
+  static constexpr size_t page_cost = page_bytes + 2 * sizeof(uint32_t);
+
+  // Bytes that so many pages, with all they need, take beside a state of `state_bytes`, at most.
+  [[nodiscard]] static constexpr size_t bytes_for(size_t num_pages, size_t state_bytes) {
+    return state_bytes + 4 * part_alignment + num_pages * page_cost + simt::ceil_div(num_pages, Config.region_pages) * sizeof(uint32_t);
+  }
+  // And how many pages fit into `bytes`.
+  [[nodiscard]] static constexpr size_t pages_within(size_t bytes, size_t state_bytes) {
+    size_t const fixed = bytes_for(0, state_bytes), region_cost = Config.region_pages * page_cost + sizeof(uint32_t);
+    if (bytes < fixed) return 0;
+    size_t const regions = (bytes - fixed) / region_cost, rest = (bytes - fixed) % region_cost;
+    size_t const num_pages = regions * Config.region_pages + (rest < sizeof(uint32_t) ? 0 : (rest - sizeof(uint32_t)) / page_cost);
+    return num_pages < no_page ? num_pages : no_page - 1;
+  }
+  [[nodiscard]] static layout over(memory::region whole, size_t state_bytes) {
+    layout at;
+    at.max_pages = static_cast<uint32_t>(pages_within(whole.bytes, state_bytes));
+    size_t const block_regions = simt::ceil_div(at.num_regions(at.max_pages), Config.super_blocks);
+    at.block_pages = static_cast<uint32_t>(block_regions * Config.region_pages);
+    auto next = reinterpret_cast<simt::uintptr_t>(whole.base);
+    auto const part = [&next](size_t bytes) {
+      auto const here = simt::round_up_pow2(next, part_alignment);
+      next = here + bytes;
+      return here;
+    };
+    (void)part(state_bytes);
+    at.states = reinterpret_cast<slab_word::word*>(part(size_t{at.max_pages} * sizeof(uint32_t)));
+    at.masks = reinterpret_cast<uint32_t*>(part(size_t{at.max_pages} * sizeof(uint32_t)));
+    at.visits = reinterpret_cast<uint32_t*>(part(size_t{at.num_regions(at.max_pages)} * sizeof(uint32_t)));
+    at.pages = reinterpret_cast<char*>(part(0));
+    return at;
+  }
+#endif
+};
+
+// What a walk over the pages found. Device and host.
+struct census {
+  uint64_t held_pages = 0;
+  uint64_t chunks = 0, chunk_bytes = 0;
+  uint64_t runs = 0, run_pages = 0;
+  uint64_t first_fault = 0;  // {page, fault}, the lowest of all; 0: none. Kept inverted, so that a maximum finds it
+};
+
+}  // namespace scatter
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE

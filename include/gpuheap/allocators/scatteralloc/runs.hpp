@@ -1,0 +1,168 @@
+// Requests of more than a page: runs of neighbouring pages, from the heap's end downward. The state of a page says that it is part of a
+// run, by kinds that no chunk has; the length is in the mask word of the run's first page.
+//
+//   take:  runs_end hands out windows, each to one thread: one subtraction. Is a window not free, or none left below runs_end, the whole
+//          heap is searched, and what looks free is claimed under a lock, so that two claims that overlap do not both fail. One that a
+//          small request foils puts its pages back, and who looks at them meanwhile may miss them.
+//   claim: the pages are free -> run_tail by compare-exchanges upward; whoever meets a page that is not free puts back what it has.
+//   give:  the first page run_head -> run_tail, which only one of several frees can do; then all pages become free, and runs_end is
+//          raised.
+#pragma once
+
+#include <gpuheap/allocators/scatteralloc/pool.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::scatter {
+
+// The heap's state: the pool, and what is needed for runs. Device, any thread.
+template <scatteralloc_config Config, class Parts>
+struct heap_state : pool<Config, Parts> {
+  using base = pool<Config, Parts>;
+  using base::at;
+  using index = long long;  // of a page; -1: none
+
+  // runs_end is kept with this added: it never falls below 0, whoever subtracts, and the largest is the highest.
+  static constexpr uint64_t end_bias = uint64_t{1} << 62;
+
+  alignas(128) uint64_t runs_end = end_bias;  // windows are handed out below this page. A hint
+  alignas(128) uint32_t lock = 0;             // 1: held
+  census scratch{};                           // of the host's walks
+
+  // A run of k pages (2 or more), or nullptr.
+  [[nodiscard]] GPUHEAP_COLD void* take_run(uint64_t k) {
+    index const num_pages = base::there().pages();
+    if (k > static_cast<uint64_t>(num_pages)) return nullptr;
+    index const n = static_cast<index>(k);
+    index first = take_next_window(n, num_pages);
+    if (first < 0) first = search_runs(n, num_pages);
+    if (first < 0) return nullptr;
+    auto const head = static_cast<uint32_t>(first);
+    // relaxed, both: nobody else looks at them before the caller hands the pointer on.
+    simt::global_ref<uint32_t>{at.masks[head]}.store(static_cast<uint32_t>(k), simt::relaxed);
+    at.state(head).ref().store(slab_word::of(run_head, 1).bits, simt::relaxed);
+    return at.page_at(head);
+  }
+
+  // Gives back the run that begins at `head`, if the word of that page still is run_head. What the owner did with it must have been
+  // released by a fence before.
+  [[nodiscard]] GPUHEAP_COLD bool give_run(uint32_t head) {
+    slab_word seen = slab_word::of(run_head, 1);
+    // handed_on: between that fence and the stores below.
+    if (!at.state(head).ref().compare_exchange(seen.bits, slab_word::of(run_tail, 1).bits, simt::handed_on, simt::relaxed)) return false;
+    uint32_t const k = length_of(head);
+    simt::global_ref<uint32_t>{at.masks[head]}.store(0, simt::relaxed);
+    give_pages(head, k);
+    // relaxed: a hint.
+    simt::global_ref<uint64_t>{runs_end}.fetch_max(end_bias + head + k, simt::relaxed);
+    // Ends: one pass per region.
+    GPUHEAP_NO_UNROLL
+    for (uint32_t r = head / Config.region_pages; r <= (head + k - 1) / Config.region_pages; ++r) base::room_in_region(r);
+    return true;
+  }
+
+  // Pages of the run that begins at `head`.
+  [[nodiscard]] GPUHEAP_FN uint32_t length_of(uint32_t head) const {
+    return simt::global_ref<uint32_t>{at.masks[head]}.load(simt::relaxed);  // relaxed: written before the pointer was handed on
+  }
+
+ protected:
+  // The next window below runs_end, claimed.
+  [[nodiscard]] GPUHEAP_FN index take_next_window(index n, index num_pages) {
+    simt::global_ref<uint64_t> const end{runs_end};
+    // relaxed, both: who claims the pages acquires.
+    if (static_cast<index>(end.load(simt::relaxed) - end_bias) < n) return -1;
+    auto const mine = static_cast<index>(end.fetch_sub(static_cast<uint64_t>(n), simt::relaxed) - end_bias);
+    if (mine < n || mine > num_pages || first_taken(mine - n, n) != mine) return -1;
+    return claim(mine - n, n) == mine ? mine - n : -1;
+  }
+
+  // Any run, from runs_end down, and then from the heap's end down to runs_end.
+  [[nodiscard]] GPUHEAP_FN index search_runs(index n, index num_pages) {
+    auto end = static_cast<index>(simt::global_ref<uint64_t>{runs_end}.load(simt::relaxed) - end_bias);
+    if (end > num_pages) end = num_pages;
+    if (end < 0) end = 0;
+    index first = search_between(n, 0, end);
+    // Windows that reach beyond runs_end.
+    if (first < 0) first = search_between(n, end - n + 1 > 0 ? end - n + 1 : 0, num_pages);
+    return first;
+  }
+  // The highest run of n pages inside lowest .. end - 1.
+  [[nodiscard]] GPUHEAP_FN index search_between(index n, index lowest, index end) {
+    // Ends: `first` falls.
+    GPUHEAP_NO_UNROLL
+    for (index first = end - n; first >= lowest;) {
+      index taken = first_taken(first, n);
+      if (taken == first + n) taken = claim_alone(first, n);
+      if (taken == first + n) {
+        simt::global_ref<uint64_t>{runs_end}.store(end_bias + static_cast<uint64_t>(first), simt::relaxed);  // relaxed: a hint
+        return first;
+      }
+      // `taken` is the lowest page of the window that is in use: no window with it is free.
+      first = taken - n;
+    }
+    return -1;
+  }
+
+  // The first page of first .. first + n - 1 that is not free, or first + n.
+  [[nodiscard]] GPUHEAP_FN index first_taken(index first, index n) const {
+    // Ends: n / 4 passes.
+    GPUHEAP_NO_UNROLL
+    for (index i = 0; i < n; i += 4) {
+      unsigned in_use = 0;
+      // Ends: 4 passes, whose loads are in flight together.
+      for (unsigned j = 0; j < 4; ++j) {
+        index const page = first + (i + j < n ? i + j : n - 1);
+        in_use |= (at.state(static_cast<uint32_t>(page)).look().is_free() ? 0u : 1u) << j;
+      }
+      // Behind the window's end its last page stands for the others.
+      if (in_use != 0) return first + (i + simt::lowest_bit(in_use) < n ? i + simt::lowest_bit(in_use) : n - 1);
+    }
+    return first + n;
+  }
+
+  // Makes the pages first .. first + n - 1 those of a run. Returns the first that is not free, and has none then, or first + n.
+  [[nodiscard]] GPUHEAP_FN index claim(index first, index n) const {
+    index page = first;
+    // Ends: n passes.
+    GPUHEAP_NO_UNROLL
+    for (; page != first + n; ++page) {
+      auto const state = at.state(static_cast<uint32_t>(page));
+      slab_word seen = state.look();
+      bool mine = false;
+      // Ends: a pass that goes on lost the word to another thread that opened the page, or to one that gave it back.
+      GPUHEAP_NO_UNROLL
+      while (!mine && seen.is_free()) mine = state.open(seen, run_tail, 1, false);
+      if (!mine) break;
+    }
+    if (page != first + n && page != first) give_pages(static_cast<uint32_t>(first), static_cast<uint32_t>(page - first));
+    return page;
+  }
+  // The same, one thread at a time.
+  [[nodiscard]] GPUHEAP_COLD index claim_alone(index first, index n) {
+    simt::global_ref<uint32_t> const held{lock};
+    simt::back_off pause;
+    // Ends: the holder's work is bounded by n and waits for nothing, and threads are scheduled independently, so it runs on even if a
+    // diverged lane of its own warp waits here. The work lies inside the loop, so that no lane that is done waits at the loop's end for one
+    // that is not. Blocking.
+    GPUHEAP_NO_UNROLL
+    while (true) {
+      // acquire: pairs with the release below.
+      if (held.exchange(1, simt::acquire) == 0) {
+        index const page = claim(first, n);
+        // release: pairs with the acquire above.
+        held.store(0, simt::release);
+        return page;
+      }
+      pause.wait();
+    }
+  }
+
+  // Makes pages of a run free.
+  GPUHEAP_FN void give_pages(uint32_t first, uint32_t n) const {
+    // release: what this thread has done and seen done to the pages. Pairs with the acquire half of slab_state::open().
+    simt::fence(simt::release);
+    // Ends: n passes. relaxed: after the fence.
+    for (uint32_t page = first; page != first + n; ++page) at.state(page).ref().store(0, simt::relaxed);
+  }
+};
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::scatter

@@ -1,0 +1,54 @@
+// Up to 32 things, a bit of one word for each: set while somebody has it. Taken by an atomic OR from a chosen place on, so that threads
+// that begin at different places do not meet; given back by an atomic AND, which tells a second time from the first.
+#pragma once
+
+#include <gpuheap/simt/atomic.hpp>
+#include <gpuheap/simt/bits.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
+
+// A view of one word, all of whose bits from `count` on stay clear. Any thread.
+struct free_bits {
+  using word = simt::uint32_t;
+  static constexpr unsigned most = 32;
+  static constexpr unsigned none = most;  // no bit
+
+  word* taken = nullptr;
+  unsigned count = most;  // 1..32
+
+  // The bits of a word for n things, n in 0..32.
+  [[nodiscard]] GPUHEAP_HD static constexpr word bits_of(unsigned n) { return static_cast<word>(simt::low_bits(n)); }
+  // The first clear bit from `from` (0..31) on and around. `taken` has one.
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned next_clear(word taken, unsigned from) {
+    word const behind = ~taken & (~word{0} << from);
+    return simt::lowest_bit(behind != 0 ? behind : ~taken);
+  }
+  // Whether the word `seen` has no clear bit for a thing.
+  [[nodiscard]] GPUHEAP_HD constexpr bool is_full(word seen) const { return (seen | ~bits_of(count)) == ~word{0}; }
+
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<word> ref() const { return simt::global_ref<word>{*taken}; }
+
+  // Takes the thing `start` (below `count`), or the next one around that is there; `none` if all were taken at one moment.
+  [[nodiscard]] GPUHEAP_FN unsigned claim(unsigned start) const {
+    // Ends: a pass that goes on found its bit set by another thread since the look before, which has got it. Lock-free.
+    GPUHEAP_NO_UNROLL
+    for (unsigned bit = start;;) {
+      // handed_on: comes after the fence of the thing's last owner, and goes to the one that owns it now. Pairs with release().
+      word const before = ref().fetch_or(word{1} << bit, simt::handed_on) | ~bits_of(count);
+      if ((before >> bit & 1) == 0) return bit;
+      if (before == ~word{0}) return none;
+      bit = next_clear(before, bit);
+    }
+  }
+
+  // Gives thing `bit` back and returns the word as it was: if the bit was clear, nobody had the thing, and nothing has changed. What the
+  // owner did with the thing must have been released by a fence before.
+  GPUHEAP_FN word release(unsigned bit) const {
+    // handed_on: between that fence and whoever takes the thing next. Pairs with claim().
+    return ref().fetch_and(~(word{1} << bit), simt::handed_on);
+  }
+};
+static_assert(free_bits::next_clear(0, 31) == 31 && free_bits::next_clear(1u << 31, 31) == 0 && free_bits::next_clear(~2u, 5) == 1);
+static_assert(free_bits::bits_of(32) == ~0u && free_bits::bits_of(1) == 1 && free_bits::bits_of(0) == 0);
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures

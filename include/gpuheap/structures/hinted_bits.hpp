@@ -1,0 +1,94 @@
+// Up to 1024 things: segments of 32 bits (free_bits), and one word of hints with a bit for each segment, set while it is full.
+//
+// Invariant, whenever no call is under way: a hinted segment is full. The converse may fail, and costs a look. Hence the hints are 0 when
+// nothing is taken.
+//
+//   take:  a segment found full is hinted, and looked at again: hints |= bit;  segment no longer full ? hints &= ~bit
+//   give:  segment &= ~bit;  it was full ? hints &= ~bit
+// The changes of the hints acquire and release. If the giver's comes last, the hint is gone. If the taker's comes last, it has read from
+// the giver's, so its second look sees the segment as the giver left it, or later.
+//
+// Nobody takes without a reservation: the callers see to it that at any time fewer have one, or a thing, than there are things (slab_word).
+#pragma once
+
+#include <gpuheap/simt/atomic.hpp>
+#include <gpuheap/simt/bits.hpp>
+#include <gpuheap/structures/free_bits.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
+
+// A view of words that live elsewhere. Any thread.
+struct hinted_bits {
+  using word = free_bits::word;
+  static constexpr unsigned most = free_bits::most * free_bits::most;
+
+  word* hints = nullptr;
+  word* segments = nullptr;
+  unsigned count = 0;  // 1..1024
+
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned segments_for(unsigned count) {
+    return (count + free_bits::most - 1) / free_bits::most;
+  }
+  [[nodiscard]] GPUHEAP_HD constexpr free_bits segment(unsigned s) const {
+    unsigned const here = count - s * free_bits::most;
+    return {segments + s, here < free_bits::most ? here : free_bits::most};
+  }
+
+  // Takes thing `start` (below `count`), or another one that is there. The caller has a reservation.
+  [[nodiscard]] GPUHEAP_FN unsigned claim(unsigned start) const {
+    unsigned const s = start / free_bits::most;
+    unsigned const bit = segment(s).claim(start % free_bits::most);
+    return bit != free_bits::none ? s * free_bits::most + bit : search(*this, s);
+  }
+
+  // Gives thing i back; false: nobody had it, and nothing has changed. What the owner did with it must have been released by a fence
+  // before.
+  GPUHEAP_FN bool release(unsigned i) const {
+    free_bits const bits = segment(i / free_bits::most);
+    word const before = bits.release(i % free_bits::most);
+    if ((before >> (i % free_bits::most) & 1) == 0) return false;
+    if (bits.is_full(before)) clear_hint(i / free_bits::most);
+    return true;
+  }
+
+  // Marks segment s, which was seen full.
+  GPUHEAP_FN void hint(unsigned s) const {
+    simt::global_ref<word> const all{*hints};
+    free_bits const bits = segment(s);
+    // acq_rel, and acquire for the second look: see the head.
+    all.fetch_or(word{1} << s, simt::acq_rel);
+    if (!bits.is_full(bits.ref().load(simt::acquire))) all.fetch_and(~(word{1} << s), simt::acq_rel);
+  }
+  GPUHEAP_FN void clear_hint(unsigned s) const {
+    // acq_rel: after the release of the segment's bit; see the head. The fence: before whatever tells others that the thing is free.
+    simt::global_ref<word>{*hints}.fetch_and(~(word{1} << s), simt::acq_rel);
+    simt::fence(simt::release);
+  }
+
+  // Makes the segments those of things that nobody has. One thread, before it publishes them.
+  GPUHEAP_FN void clear_segments() const {
+    // Ends: one pass per segment, at most 32. relaxed: published by the caller.
+    GPUHEAP_NO_UNROLL
+    for (unsigned s = 0; s != segments_for(count); ++s) simt::global_ref<word>{segments[s]}.store(0, simt::relaxed);
+  }
+
+ private:
+  // Any thing that is there, from behind segment s on, which is full.
+  GPUHEAP_COLD static unsigned search(hinted_bits all, unsigned s) {
+    unsigned const n = segments_for(all.count);
+    // Ends: the reservation means that a bit is clear for the caller at any time. A caller that goes around in vain saw others take and
+    // give back. Lock-free. Hints that cover everything are passed over.
+    GPUHEAP_NO_UNROLL
+    while (true) {
+      all.hint(s);
+      s = s + 1 == n ? 0 : s + 1;
+      // relaxed: a guess, which the claim confirms.
+      word const passed_over = simt::global_ref<word>{*all.hints}.load(simt::relaxed) | ~free_bits::bits_of(n);
+      if (passed_over != ~word{0}) s = free_bits::next_clear(passed_over, s);
+      unsigned const bit = all.segment(s).claim(0);
+      if (bit != free_bits::none) return s * free_bits::most + bit;
+    }
+  }
+};
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures

@@ -1,0 +1,72 @@
+// What a piece of memory is in use as, and by how many, in one word: whoever counts itself in has seen what it counts itself in for.
+//
+//   bit  0      12     30        31
+//        | fill | kind | unused | opening |
+//
+//   fill      how many of the slab's things somebody has, or has a reservation for. 0: the slab is free, whatever its kind says
+//   kind      what the things are. Stays when the slab becomes free: the same kind may go on with it, any other opens it anew
+//   opening   somebody prepares the slab for its new kind, and waits for nobody meanwhile. No one else may change the word
+//
+// fill never exceeds the capacity, not even for a moment: reservations are compare-exchanges. And it becomes 0 in the step in which the
+// slab becomes free: no later step that another thread's change could foil is needed.
+#pragma once
+
+#include <gpuheap/simt/atomic.hpp>
+#include <gpuheap/simt/types.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
+
+// The word, as a value. A word of zeros is a free slab.
+struct slab_word {
+  using word = simt::uint32_t;
+  static constexpr unsigned fill_bits = 12, kind_bits = 18;
+  static constexpr unsigned max_fill = (1u << fill_bits) - 1, max_kind = (1u << kind_bits) - 1;
+  static constexpr word opening = word{1} << 31;
+
+  word bits = 0;
+
+  [[nodiscard]] GPUHEAP_HD static constexpr slab_word of(unsigned kind, unsigned fill) { return {word{kind} << fill_bits | fill}; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned fill() const { return bits & max_fill; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned kind() const { return bits >> fill_bits & max_kind; }
+  [[nodiscard]] GPUHEAP_HD constexpr bool is_free() const { return fill() == 0; }
+  [[nodiscard]] GPUHEAP_HD constexpr bool is_opening() const { return (bits & opening) != 0; }
+};
+static_assert(slab_word::of(255, 17).kind() == 255 && slab_word::of(255, 17).fill() == 17 && slab_word{}.is_free());
+static_assert(slab_word::of(slab_word::max_kind, slab_word::max_fill).bits < slab_word::opening);
+
+// A view of the word in memory. Any thread.
+struct slab_state {
+  slab_word::word* at = nullptr;
+
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<slab_word::word> ref() const { return simt::global_ref<slab_word::word>{*at}; }
+  // relaxed: a guess that a compare-exchange confirms; or the caller has one of the things, and the kind cannot change.
+  [[nodiscard]] GPUHEAP_FN slab_word look() const { return {ref().load(simt::relaxed)}; }
+
+  // Reserves n things, if the word still is `seen`, which is not opening, and whose fill leaves room for them. Otherwise `seen` receives
+  // what is there.
+  [[nodiscard]] GPUHEAP_FN bool reserve(slab_word& seen, unsigned n) const { return replace(seen, {seen.bits + n}); }
+  // Gives the slab, if it still is `seen`, which is free, a kind, and n (> 0) reservations. `prepares`: nobody else may count itself in
+  // before publish().
+  [[nodiscard]] GPUHEAP_FN bool open(slab_word& seen, unsigned kind, unsigned n, bool prepares) const {
+    return replace(seen, {slab_word::of(kind, n).bits | (prepares ? slab_word::opening : 0)});
+  }
+  // Ends what open() began.
+  GPUHEAP_FN void publish(unsigned kind, unsigned n) const {
+    // release: what was prepared. Pairs with reserve().
+    ref().store(slab_word::of(kind, n).bits, simt::release);
+  }
+  // Gives n things back, or reservations, and returns the word as it was. What the owner did with them must have been released by a fence
+  // before, and what tells things apart must have been changed before.
+  GPUHEAP_FN slab_word release(unsigned n) const {
+    // handed_on: between that fence and whoever counts itself in next. Pairs with reserve() and open().
+    return {ref().fetch_sub(n, simt::handed_on)};
+  }
+
+ private:
+  GPUHEAP_FN bool replace(slab_word& seen, slab_word by) const {
+    // handed_on: comes after all who gave things back, and after publish(); goes on to places that the page's number and kind tell.
+    return ref().compare_exchange(seen.bits, by.bits, simt::handed_on, simt::relaxed);
+  }
+};
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures
