@@ -21,7 +21,8 @@ namespace simt {
 
 // Runs f(i) for every i < num_threads on the device, asynchronously on the stream. `f` is a trivially copyable functor whose call operator
 // is a GPUHEAP_FN taking `unsigned`. The last warp may be partial. Host; throws simt::error if the launch is refused. num_threads == 0 does
-// nothing.
+// nothing. A functor may say by `static constexpr unsigned largest_block` how many threads its blocks have at most: the compiler then gives
+// the kernel as many registers as such a block leaves, whatever limit the program is built with.
 //
 // Under a compiler that cannot make kernels this is a declaration only: the definition comes from the object file in which nvcc
 // instantiated it.
@@ -40,6 +41,19 @@ __global__ void run_functor(unsigned num_threads, Functor f) {
   unsigned const i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < num_threads) f(i);
 }
+template <class Functor>
+__global__ void __launch_bounds__(Functor::largest_block) run_bounded_functor(unsigned num_threads, Functor f) {
+  unsigned const i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < num_threads) f(i);
+}
+template <class Functor>
+[[nodiscard]] constexpr auto kernel_of() {
+  if constexpr (requires { Functor::largest_block; }) {
+    return &run_bounded_functor<Functor>;
+  } else {
+    return &run_functor<Functor>;
+  }
+}
 }  // namespace detail
 
 template <class Functor>
@@ -50,13 +64,13 @@ void launch(unsigned num_threads, Functor f, launch_config config) {
   shape.blockDim = dim3(config.block_threads);
   shape.stream = static_cast<cudaStream_t>(config.stream.native);
   // Answers for this launch alone, where <<<>>> leaves its error among those of earlier calls.
-  detail::check(cudaLaunchKernelEx(&shape, detail::run_functor<Functor>, num_threads, f), "launching a kernel");
+  detail::check(cudaLaunchKernelEx(&shape, detail::kernel_of<Functor>(), num_threads, f), "launching a kernel");
 }
 
 template <class Functor>
 std::optional<kernel_attributes> attributes_of_kernel() {
   cudaFuncAttributes found{};
-  detail::check(cudaFuncGetAttributes(&found, detail::run_functor<Functor>), "asking what a kernel needs");
+  detail::check(cudaFuncGetAttributes(&found, detail::kernel_of<Functor>()), "asking what a kernel needs");
   return kernel_attributes{static_cast<unsigned>(found.numRegs), found.localSizeBytes};
 }
 #endif
