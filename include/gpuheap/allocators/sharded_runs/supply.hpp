@@ -19,7 +19,7 @@ struct tuning {
   unsigned ahead = 4;                // where all lanes of a large launch ask for one class, runs last for this many of its kind
   unsigned foresight = 64;           // what is wanted now is at least 1/foresight of what will be
   unsigned reserve = 32;             // a fresh run is at least 1/reserve of a shard's share of what the class holds
-  unsigned rich = 4;                 // a listed run is swept if 1/rich of its sampled slots are free; an eighth of that if memory is short
+  unsigned rich = 8;                 // a listed run is swept if 1/rich of its sampled slots are free; an eighth of that if memory is short
   unsigned adoption_tries = 6;       // listed runs sampled before a fresh one is taken
   unsigned scarce = 4;               // memory is short below 1/scarce free
   unsigned lg_warps_per_shard = 11;  // a launch of fewer warps uses one shard of each class
@@ -211,13 +211,11 @@ struct supply : frees {
     uint64_t const all = uint64_t{slots} * slot;
     unsigned pages = pages_for(all + all / 32);
     if (is_large_launch()) {
-      // Enough for several launches like this one, if that is not much. Classes that only some ask for have runs of different lengths, lest
-      // all end at the same time.
+      // Enough for several launches like this one, if that is not much.
       bool const by_all = d.lg_shards() == layout::max_lg_shards;
       unsigned const several = pages * Tuning.ahead, some = by_all ? free / Tuning.guide : free >> 10;
       unsigned const more = several < some ? several : some;
       if (pages < more) pages = more;
-      if (!by_all) pages += pages * (d.shard() & 3) >> 3;
     }
     // A small launch's run lasts for several.
     if (pages < 4) {
