@@ -18,7 +18,8 @@
 //            tidy_up_warp(): the same, but keeps one list, empty.
 // Reuse:     what a warp had serves anybody, once released: it lies in the backing again.
 // Progress:  malloc in the area is lock-free. For a new area, a dedicated block and a release the record's lock is held for a few accesses,
-//            never while the backing is called; beyond that as the backing.
+//            never while the backing is called; beyond that as the backing. Groups of one warp that find its area full at once each get a
+//            superblock, and all but one give theirs back.
 //
 // A warp is known by simt::global_warp(): so a later kernel's warp of the same number goes on with the same record and may release it, and
 // kernels that run at the same time share records. Allocation by any of them is safe; a release takes the blocks of all. A warp beyond the
@@ -103,7 +104,7 @@ class basic_fdgmalloc {
   // `bytes` > 0.
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
     if (bytes > most_bytes_) return nullptr;  // before any arithmetic; 32 such add up to less than 2^64
-    structures::warp_group const group = together();
+    structures::warp_group const group = together(purpose::malloc);
     unsigned const warp = simt::global_warp();
     if (warp >= num_warps_) return nullptr;
     record& r = records_[warp];
@@ -194,6 +195,13 @@ class basic_fdgmalloc {
   };
   static_assert(sizeof(record) == 64);
 
+  // The lanes that are together here with this heap for the same purpose: a compiler may merge the code of different calls.
+  enum class purpose : unsigned { malloc, release, tidy_up };
+  [[nodiscard]] GPUHEAP_FN structures::warp_group together(purpose what) const {
+    auto const at = static_cast<simt::uint64_t>(reinterpret_cast<simt::uintptr_t>(records_));
+    return structures::warp_group::of_equal(simt::active_mask(), at | static_cast<unsigned>(what));
+  }
+
   // ---- the area word
 
   [[nodiscard]] GPUHEAP_HD static constexpr simt::uint64_t area_at(simt::uint64_t address) { return address << 12; }
@@ -222,11 +230,6 @@ class basic_fdgmalloc {
   }
 
   // ---- what does not fit into the area
-
-  // The lanes that are together here with this heap.
-  [[nodiscard]] GPUHEAP_FN structures::warp_group together() const {
-    return structures::warp_group::of_equal(simt::active_mask(), static_cast<simt::uint64_t>(reinterpret_cast<simt::uintptr_t>(records_)));
-  }
 
   // Called by the lanes of `mask` together; each needs `need` bytes, whole units.
   GPUHEAP_COLD static void* malloc_slowly(Backing backing, record* r, simt::lane_mask mask, simt::uint64_t need) {
@@ -360,7 +363,7 @@ class basic_fdgmalloc {
 
   template <bool KeepList>
   [[nodiscard]] GPUHEAP_FN released_memory release() const {
-    structures::warp_group const group = together();
+    structures::warp_group const group = together(KeepList ? purpose::tidy_up : purpose::release);
     unsigned const warp = simt::global_warp();
     if (warp >= num_warps_) return {};
     record& r = records_[warp];
