@@ -3,6 +3,7 @@
 
 #include "cases/alloc_large.hpp"
 #include "cases/alloc_mixed.hpp"
+#include "cases/alloc_repeated.hpp"
 #include "cases/alloc_scaling.hpp"
 #include "cases/alloc_single.hpp"
 #include "cases/alloc_warp.hpp"
@@ -28,6 +29,7 @@ using all_cases = case_list<  //
     alloc_mixed,              //
     alloc_scaling,            //
     alloc_large,              //
+    alloc_repeated,           //
     random_sizes,             //
     fragmentation,            //
     utilisation,              //

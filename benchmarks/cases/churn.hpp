@@ -10,6 +10,7 @@
 
 #include "harness/case.hpp"
 #include "harness/device_array.hpp"
+#include "harness/give_back.hpp"
 #include "harness/heap_under_test.hpp"
 #include "harness/kernel_timer.hpp"
 #include "harness/random.hpp"
@@ -66,8 +67,7 @@ struct churn {
   template <class A>
   static outcome run(session const& s, point const& p) {
     if (auto reason = why_no_heap<A>(s); !reason.empty()) return unsupported(std::move(reason));
-    if (A::traits.warp_level || A::traits.free == frees::collectively)
-      return unsupported("blocks are freed one by one, each by its thread");
+    if (std::string reason = why_no_single_frees<A>(); !reason.empty()) return unsupported(std::move(reason));
     constexpr bool never_frees = A::traits.free == frees::never;
     std::string const too_much = "this allocator never takes memory back: the traffic of about " + memory::in_words(traffic_bytes(p)) +
                                  " does not fit into a heap of " + memory::in_words(s.heap_bytes);

@@ -25,7 +25,6 @@ struct exhausted {
   static outcome run(session const& s, point const& p) {
     if (auto reason = why_no_heap<A>(s); !reason.empty()) return unsupported(std::move(reason));
     if (A::traits.overwrites) return unsupported("this allocator overwrites live memory rather than refuse");
-    if (A::traits.warp_level) return unsupported("requests must come from whole warps");
     equal_requests const requests{p.threads(), p.number("bytes")};
     if (requests.threads * requests.request_bytes > s.heap_bytes)
       return unsupported("the requests of one kernel do not fit into a heap of " + memory::in_words(s.heap_bytes));
@@ -50,7 +49,8 @@ struct exhausted {
     };
     auto const give_back = [&] {
       if (A::traits.free == frees::never) return heap.renew();
-      launch(requests.threads, load_and_free<typename heap_under_test<A>::ref_type, equal_requests>{heap.ref(), blocks.data()}, config);
+      launch(requests.threads, load_and_free<typename heap_under_test<A>::ref_type, equal_requests>{heap.ref(), requests, blocks.data()},
+             config);
     };
 
     row malloc_us{"malloc_us", "us", {}}, kernel_us{"kernel_us", "us", {}}, slowdown{"slowdown", "ratio", {}};

@@ -74,7 +74,6 @@ struct fragmentation {
     if (auto reason = why_no_heap<A>(s); !reason.empty()) return reason;
     if (A::traits.process_wide) return "a process-wide heap has no address range of its own";
     if (A::traits.overwrites) return "this allocator overwrites live memory";
-    if (A::traits.warp_level) return "requests must come from whole warps";
     if (A::traits.free == frees::never && p.number("round") > 1) return "this allocator never takes memory back";
     auto const asked = sum_over_requests(requests, [](simt::uint64_t bytes) { return bytes; });
     if (asked <= s.heap_bytes) return "";
@@ -110,7 +109,7 @@ struct fragmentation {
           auto const lost = run == 0 ? checker.count_lost(list, requests.largest_bytes(), run) : 0;
           if (lost != 0) return wrong(std::to_string(lost) + " words did not keep their contents: blocks overlap");
         }
-        launch(requests.threads, load_and_free<ref, Requests>{heap.ref(), blocks.data()}, config);
+        launch(requests.threads, load_and_free<ref, Requests>{heap.ref(), requests, blocks.data()}, config);
       }
       if (auto fault = heap.refused_frees(); !fault.empty()) return wrong(std::move(fault));
       if (seen.requested_bytes == 0) return unsupported("no request found memory");

@@ -11,6 +11,7 @@
 
 #include "harness/case.hpp"
 #include "harness/device_array.hpp"
+#include "harness/give_back.hpp"
 #include "harness/heap_under_test.hpp"
 #include "harness/kernel_timer.hpp"
 #include "workloads/graph/csr.hpp"
@@ -41,7 +42,7 @@ struct graph_update {
   template <class A>
   static std::string why_not(session const& s, point const& p, graph::edge_list const& list, graph::csr const& arrays) {
     if (auto reason = why_no_heap<A>(s); !reason.empty()) return reason;
-    if (A::traits.warp_level || A::traits.free == frees::collectively) return "lists are freed one by one, by any thread";
+    if (std::string reason = why_no_single_frees<A>(); !reason.empty()) return reason;
     if (A::traits.overwrites) return "this allocator overwrites live memory";
     std::uint64_t list_bytes = 0;
     for (std::size_t v = 0; v < list.num_vertices; ++v) {

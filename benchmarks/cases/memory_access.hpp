@@ -61,7 +61,6 @@ struct memory_access {
   static outcome run(session const& s, point const& p) {
     if (auto reason = why_no_heap<A>(s); !reason.empty()) return unsupported(std::move(reason));
     equal_requests const requests{p.threads(), p.number("bytes")};
-    if (A::traits.warp_level) return unsupported("requests must come from whole warps");
     if (most_bytes_taken(requests) > s.heap_bytes)
       return unsupported("the blocks may not fit into a heap of " + memory::in_words(s.heap_bytes));
     auto const num_words = static_cast<simt::uint32_t>(requests.request_bytes / 8);
@@ -106,7 +105,7 @@ struct memory_access {
       kernel_us.samples.push_back(heap_us);
       slowdown.samples.push_back(heap_us / packed_us);
     }
-    launch(requests.threads, load_and_free<ref, equal_requests>{heap.ref(), blocks.data()}, config);
+    launch(requests.threads, load_and_free<ref, equal_requests>{heap.ref(), requests, blocks.data()}, config);
     if (auto fault = heap.refused_frees(); !fault.empty()) return wrong(std::move(fault));
     return {outcome_status::ok, "", {std::move(kernel_us), std::move(slowdown)}};
   }

@@ -12,6 +12,7 @@
 
 #include "harness/case.hpp"
 #include "harness/device_array.hpp"
+#include "harness/give_back.hpp"
 #include "harness/heap_under_test.hpp"
 #include "harness/kernel_timer.hpp"
 #include "harness/random.hpp"
@@ -116,8 +117,7 @@ struct pressure {
   static outcome run(session const& s, point const& p) {
     if (auto reason = why_no_heap<A>(s); !reason.empty()) return unsupported(std::move(reason));
     if (A::traits.free == frees::never) return unsupported("this allocator never takes memory back");
-    if (A::traits.warp_level || A::traits.free == frees::collectively)
-      return unsupported("blocks are freed one by one, each by its thread");
+    if (std::string reason = why_no_single_frees<A>(); !reason.empty()) return unsupported(std::move(reason));
     using ref = typename heap_under_test<A>::ref_type;
     auto const largest = static_cast<simt::uint32_t>(p.number("bytes"));
     auto const fills = static_cast<simt::uint32_t>(p.number("refills")) + 1;

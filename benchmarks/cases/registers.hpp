@@ -5,6 +5,7 @@
 #include <gpuheap/simt/launch.hpp>
 
 #include <string>
+#include <utility>
 
 #include "cases/alloc_single.hpp"
 #include "cases/churn.hpp"
@@ -19,7 +20,7 @@ struct malloc_and_free {
   GPUHEAP_FN void operator()(unsigned) const {
     void* const block = heap.malloc(bytes);
     if (block != nullptr) *static_cast<void**>(block) = block;
-    heap.free(block);
+    give_back(heap, block);
   }
 };
 
@@ -36,6 +37,9 @@ struct registers {
   static outcome run(session const&, point const& p) {
     using ref = typename heap_under_test<A>::ref_type;
     std::string const& which = p.text("which");
+    if (which == "churn") {
+      if (std::string reason = why_no_single_frees<A>(); !reason.empty()) return unsupported(std::move(reason));
+    }
     auto const [metric, found] = which == "malloc" ? facts<malloc_and_store<ref, equal_requests>>("registers_malloc")
                                  : which == "free" ? facts<load_and_free<ref, equal_requests>>("registers_free")
                                  : which == "pair" ? facts<malloc_and_free<ref>>("registers_pair")

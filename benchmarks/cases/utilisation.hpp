@@ -36,7 +36,6 @@ struct utilisation {
   static outcome run(session const& s, point const& p) {
     if (auto reason = why_no_heap<A>(s); !reason.empty()) return unsupported(std::move(reason));
     if (A::traits.overwrites) return unsupported("this allocator overwrites live memory rather than refuse");
-    if (A::traits.warp_level) return unsupported("requests must come from whole warps");
     auto const bytes = p.number("bytes");
     if (p.text("dist") == "equal") return fill<A>(s, p, equal_requests{p.threads(), bytes}, bytes);
     random_requests const random{p.threads(), static_cast<simt::uint32_t>(bytes), false, random_sequence{s.seed}};

@@ -16,6 +16,7 @@
 #include "harness/block_check.hpp"
 #include "harness/case.hpp"
 #include "harness/device_array.hpp"
+#include "harness/give_back.hpp"
 #include "harness/heap_under_test.hpp"
 #include "harness/kernel_timer.hpp"
 
@@ -26,9 +27,20 @@ namespace gpuheap::bench {
 //   static constexpr unsigned threads_per_request  1: every thread asks; 32: the first lane of each warp
 //   GPUHEAP_HD uint64_t bytes(unsigned request)    of each request
 //   uint64_t largest_bytes() const                 host; no request is larger
+//   unsigned per_thread                            optional: a thread asks so often, for requests r, r + threads, ...; each thread asks
+//   then
+template <class Requests>
+concept repeats = requires(Requests const& requests) {
+  requests.per_thread;
+};
+
 template <class Requests>
 [[nodiscard]] unsigned num_requests(Requests const& requests) {
-  return static_cast<unsigned>(simt::ceil_div(requests.threads, Requests::threads_per_request));
+  if constexpr (repeats<Requests>) {
+    return requests.threads * requests.per_thread;
+  } else {
+    return static_cast<unsigned>(simt::ceil_div(requests.threads, Requests::threads_per_request));
+  }
 }
 
 template <class Requests, class Weight>
@@ -51,17 +63,30 @@ struct malloc_and_store {
   void** blocks;
   GPUHEAP_FN void operator()(unsigned thread) const {
     if (thread % Requests::threads_per_request != 0) return;
-    unsigned const request = thread / Requests::threads_per_request;
-    blocks[request] = heap.malloc(requests.bytes(request));
+    if constexpr (repeats<Requests>) {
+      // Ends: after per_thread passes.
+      for (unsigned k = 0; k < requests.per_thread; ++k) ask(k * requests.threads + thread);
+    } else {
+      ask(thread / Requests::threads_per_request);
+    }
   }
+  GPUHEAP_FN void ask(unsigned request) const { blocks[request] = heap.malloc(requests.bytes(request)); }
 };
 template <class Ref, class Requests>
 struct load_and_free {
   Ref heap;
+  Requests requests;
   void** blocks;
   GPUHEAP_FN void operator()(unsigned thread) const {
     if (thread % Requests::threads_per_request != 0) return;
-    heap.free(blocks[thread / Requests::threads_per_request]);
+    if constexpr (!repeats<Requests>) {
+      give_back(heap, blocks[thread / Requests::threads_per_request]);
+    } else if constexpr (has_release_warp<typename Ref::allocator_type>) {
+      give_back(heap, nullptr);
+    } else {
+      // Ends: after per_thread passes.
+      for (unsigned k = 0; k < requests.per_thread; ++k) give_back(heap, blocks[k * requests.threads + thread]);
+    }
   }
 };
 template <class Requests>
@@ -76,9 +101,6 @@ template <class A, class Requests>
 [[nodiscard]] std::string why_not_allocate(session const& s, point const& p, Requests const& requests) {
   if (auto reason = why_no_heap<A>(s); !reason.empty()) return reason;
   if (A::traits.process_wide && p.text("state") == "cold") return "a process-wide heap cannot be made anew";
-  if (A::traits.warp_level && (Requests::threads_per_request != 1 || requests.threads % simt::warp_lanes != 0)) {
-    return "requests must come from whole warps";
-  }
   simt::uint64_t const asked = sum_over_requests(requests, [](simt::uint64_t bytes) { return bytes; });
   if (asked > s.heap_bytes)
     return "the requests add up to " + memory::in_words(asked) + ", more than the heap of " + memory::in_words(s.heap_bytes);
@@ -122,7 +144,7 @@ template <class A, class Requests>
     }
 
     double const free_time = timer.time_us([&] {
-      launch(requests.threads, load_and_free<ref, Requests>{heap.ref(), blocks.data()}, config);
+      launch(requests.threads, load_and_free<ref, Requests>{heap.ref(), requests, blocks.data()}, config);
     });
     if (round >= warm_up_rounds && round != last_round) {
       malloc_us.samples.push_back(malloc_time);

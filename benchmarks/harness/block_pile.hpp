@@ -78,12 +78,13 @@ class block_pile {
     return lost == 0 ? "" : std::to_string(lost) + " words did not keep their contents: blocks overlap";
   }
 
-  // Frees every block. An allocator that never takes memory back gets a new heap instead.
+  // Frees every block. Warps that give back together are those of one launch for all requests, which has those of each kernel. An allocator
+  // that never takes memory back gets a new heap instead.
   void give_back() {
     if constexpr (A::traits.free == frees::never) {
       heap_.renew();
     } else {
-      launch(static_cast<unsigned>(count_), load_and_free<ref, Requests>{heap_.ref(), blocks_.data()}, config_);
+      launch(static_cast<unsigned>(count_), load_and_free<ref, Requests>{heap_.ref(), requests_, blocks_.data()}, config_);
     }
     clear();
   }

@@ -28,7 +28,7 @@ struct allocator_traits {
   simt::size_t smallest_bytes = 1;  // request served without another allocator
   simt::size_t largest_bytes = 0;   // likewise; 0: bounded by the heap only
   frees free = frees::individually;
-  bool warp_level = false;            // requests must come from whole warps
+  bool warp_level = false;            // memory is a warp's: lanes that ask together are one request
   bool process_wide = false;          // one per context, its size fixed before the first kernel that uses it
   bool overwrites = false;            // hands out memory that may still be live, by design
   bool full_reuse = true;             // once all blocks are freed, every request is served that a new heap serves
@@ -39,6 +39,13 @@ struct allocator_traits {
 // What became of a free. An allocator whose free returns void always did as it was told.
 enum class free_status { done, null, foreign, double_free };
 
+// What a warp's release gave back, in the counts of the statistics. `bytes`: the sum of the blocks' usable sizes, 0 if the allocator has
+// no usable_size.
+struct released_memory {
+  simt::uint64_t allocations = 0;
+  simt::uint64_t bytes = 0;
+};
+
 // A trivially copyable device view of a heap's state: kernels get it by value, and several heaps live side by side.
 //
 //   void* malloc(size_t bytes)      any thread, any divergence; nullptr in bounded time when nothing fits; aligned to traits.min_alignment
@@ -47,6 +54,8 @@ enum class free_status { done, null, foreign, double_free };
 //   static A create(memory::region, stream_ref)        host; initialises the region in stream order (its kernels run on the stream) and
 //   returns the view.
 //                                                      Also how a heap is reset: create() on a used region forgets what was in it.
+//
+// Where frees are `collectively`, free() does nothing, and release_warp() (allocator_members.hpp) gives back what a warp has.
 //
 // A process_wide allocator's region is a limit without memory; one that also has metadata says by
 //   static size_t own_bytes(size_t region_bytes)       host; how many of these bytes, from base on, it gets as memory (aligned to 256)

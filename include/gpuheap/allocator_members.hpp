@@ -52,6 +52,21 @@ template <class A>
 concept has_aligned_malloc = device_allocator<A> && requires(A const& a, simt::size_t bytes, simt::size_t alignment) {
   { a.aligned_malloc(bytes, alignment) } -> ::cuda::std::same_as<void*>;
 };
+// Frees that are `collectively`:
+//
+//   released_memory release_warp()    gives back every block that lanes of the calling warp have obtained, in this kernel or in earlier
+//                                     ones: a warp is known by simt::global_warp(). Any lanes; those that come together act as one, and
+//                                     their accesses happen before. No lane of the warp uses a block or asks for one meanwhile. Answers
+//                                     what was given back to one of these lanes, and nothing to the others.
+//   released_memory tidy_up_warp()    the same, but keeps what the warp's next request needs of the allocator's own. Optional
+template <class A>
+concept has_release_warp = device_allocator<A> && requires(A const& a) {
+  { a.release_warp() } -> ::cuda::std::same_as<released_memory>;
+};
+template <class A>
+concept has_tidy_up_warp = has_release_warp<A> && requires(A const& a) {
+  { a.tidy_up_warp() } -> ::cuda::std::same_as<released_memory>;
+};
 // How much of the region is bound. Host; waits for the stream.
 template <class A>
 concept has_footprint = device_allocator<A> && requires(A const& a, stream_ref stream) {

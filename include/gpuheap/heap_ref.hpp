@@ -31,6 +31,8 @@ inline constexpr simt::size_t largest_alignment = simt::size_t{2} << 20;
 template <device_allocator Allocator = sharded_runs, class Statistics = counted>
 class heap_ref {
   static constexpr bool knows_bytes = Statistics::counts && has_usable_size<Allocator>;
+  static_assert((Allocator::traits.free == frees::collectively) == has_release_warp<Allocator>,
+                "gpuheap: an Allocator has release_warp() if its traits.free is frees::collectively, and only then");
 
  public:
   using allocator_type = Allocator;
@@ -47,16 +49,21 @@ class heap_ref {
 
   // Gives back what any member of this heap returned. nullptr does nothing. Where the traits promise it, a second free of a block and a
   // pointer that is not the heap's are refused, counted in the record and answered so; elsewhere they are undefined.
+  // Where frees are collective it does nothing, and the block stays live, also in the counts, until release_warp().
   GPUHEAP_FN free_status free(void* p) const {
     if (p == nullptr) return free_status::null;
-    simt::size_t const bytes = block_bytes(p);
-    free_status const status = free_block(p);
-    if (status == free_status::done) {
-      statistics_.freed(bytes);
-    } else if (status != free_status::null) {
-      detail::record_refused_free(record_, p, status);
+    if constexpr (Allocator::traits.free == frees::collectively) {
+      return free_status::done;
+    } else {
+      simt::size_t const bytes = block_bytes(p);
+      free_status const status = free_block(p);
+      if (status == free_status::done) {
+        statistics_.freed(bytes);
+      } else if (status != free_status::null) {
+        detail::record_refused_free(record_, p, status);
+      }
+      return status;
     }
-    return status;
   }
 
   // `count` objects of `bytes` each, all zero. nullptr if the product exceeds 2^64 - 1.
@@ -197,6 +204,36 @@ class heap_ref {
     return static_cast<free_status>(threads.from_first(static_cast<simt::uint64_t>(threads.rank() == 0 ? free(p) : free_status::null)));
   }
 
+  // ---- of a warp, where frees are collective
+
+  // Gives back all that lanes of the calling warp have obtained, in this kernel or in earlier ones, and counts it. Every thread of the
+  // group calls, and the call waits for all of them, before and after: their accesses to the blocks happen before, their next requests are
+  // served after it. The group must have every lane of its warp that still uses a block of this heap or may ask for one; a group of several
+  // warps releases what each of them has. Kernels that run at the same time and whose warps have the same numbers share what is released.
+  template <class Group>
+  requires thread_group<Group> || cooperative_group<Group> GPUHEAP_FN void release_warp(Group const& group) const {
+    static_assert(
+        has_release_warp<Allocator>,
+        "gpuheap: this Allocator has no release_warp(): its traits.free is not frees::collectively, and free(p) gives a block back");
+    auto const& threads = detail::as_thread_group(group);
+    threads.sync();
+    count_release(allocator_.release_warp());
+    threads.sync();
+  }
+  // Likewise by the lanes that make this call together now. Only where no other lane of the warp uses the heap until the kernel ends: lanes
+  // that come later release again.
+  GPUHEAP_FN void release_warp() const { release_warp(this_warp()); }
+
+  // Likewise, for a warp that goes on: keeps what its next requests need of the allocator's own.
+  template <class Group>
+  requires thread_group<Group> || cooperative_group<Group> GPUHEAP_FN void tidy_up_warp(Group const& group) const {
+    static_assert(has_tidy_up_warp<Allocator>, "gpuheap: this Allocator has no tidy_up_warp()");
+    auto const& threads = detail::as_thread_group(group);
+    threads.sync();
+    count_release(allocator_.tidy_up_warp());
+    threads.sync();
+  }
+
   // The allocator itself: for its own further members. What is taken from it directly is not counted.
   [[nodiscard]] GPUHEAP_HD Allocator const& allocator() const { return allocator_; }
 
@@ -228,6 +265,10 @@ class heap_ref {
     } else {
       return 0;
     }
+  }
+
+  GPUHEAP_FN void count_release(released_memory const& released) const {
+    if (released.allocations != 0) statistics_.freed_together(released.allocations, released.bytes);
   }
 
   // Whether `p` holds `bytes` from now on, of `usable` bytes, which it keeps up to date.

@@ -28,6 +28,7 @@ class uncounted {
 
   GPUHEAP_FN void allocated(simt::size_t) const {}
   GPUHEAP_FN void freed(simt::size_t) const {}
+  GPUHEAP_FN void freed_together(simt::uint64_t, simt::uint64_t) const {}
 #if GPUHEAP_HAS_HOST
   [[nodiscard]] live_counts read(void const*) const { return {}; }
 #endif
@@ -72,6 +73,8 @@ class counted {
   // Called by each lane once its allocation of `bytes` has succeeded, or its free. `bytes` is 0 for allocators that do not know.
   GPUHEAP_FN void allocated(simt::size_t bytes) const { add<true>(bytes); }
   GPUHEAP_FN void freed(simt::size_t bytes) const { add<false>(bytes); }
+  // Called by one lane for many allocations, `bytes` in all.
+  GPUHEAP_FN void freed_together(simt::uint64_t allocations, simt::uint64_t bytes) const { add_to_stripe<false>(allocations, bytes); }
 
 #if GPUHEAP_HAS_HOST
   // From a copy of the counters in host memory. Exact when no kernel runs; otherwise each word is of its own time.
@@ -97,7 +100,6 @@ class counted {
  private:
   template <bool Up>
   GPUHEAP_FN void add(simt::size_t bytes) const {
-    using word = simt::atomic_ref<simt::uint64_t>;
     simt::uint64_t sum = bytes;
     unsigned lanes = 1;
     // 32 lanes of less than 2^27 bytes sum up within the 32 bits of a warp reduction; a larger block is added by its own lane.
@@ -114,12 +116,18 @@ class counted {
         lanes = simt::popcount(together);
       }
     }
+    add_to_stripe<Up>(lanes, sum);
+  }
+
+  template <bool Up>
+  GPUHEAP_FN void add_to_stripe(simt::uint64_t allocations, simt::uint64_t sum) const {
+    using word = simt::atomic_ref<simt::uint64_t>;
     auto& s = *reinterpret_cast<stripe*>(counters_ + (1 + simt::global_warp() % num_stripes) * stride_bytes);
     // relaxed, both: counts that publish nothing; the host reads them after the kernel.
     if constexpr (Up) {
-      word{s.allocations}.fetch_add(lanes, simt::relaxed);
+      word{s.allocations}.fetch_add(allocations, simt::relaxed);
     } else {
-      word{s.allocations}.fetch_sub(lanes, simt::relaxed);
+      word{s.allocations}.fetch_sub(allocations, simt::relaxed);
     }
     if (sum == 0) return;
     simt::uint64_t const change = Up ? sum : 0 - sum;

@@ -209,7 +209,7 @@ def _notes(allocator: Allocator) -> str:
     if not allocator.supported:
         notes.append(f"unsupported here: {allocator.why_not}")
     if allocator.warp_level:
-        notes.append("whole warps only")
+        notes.append("memory is a warp's")
     if allocator.process_wide:
         notes.append("one per process")
     if allocator.overwrites:

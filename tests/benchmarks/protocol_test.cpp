@@ -84,8 +84,8 @@ TEST(Describe, IsOneObjectWithEverythingInIt) {
     EXPECT_FALSE(c["parameters"].items.empty());
   }
   EXPECT_EQ(cases, (std::vector<std::string>{"init", "registers", "alloc_single", "alloc_warp", "alloc_mixed", "alloc_scaling",
-                                             "alloc_large", "random_sizes", "fragmentation", "utilisation", "exhausted", "memory_access",
-                                             "churn", "churn_long_lived", "pressure", "graph_update"}));
+                                             "alloc_large", "alloc_repeated", "random_sizes", "fragmentation", "utilisation", "exhausted",
+                                             "memory_access", "churn", "churn_long_lived", "pressure", "graph_update"}));
   EXPECT_FALSE(d["version"].text.empty());
   EXPECT_FALSE(d["build"]["compiler"].text.empty());
 }
@@ -134,6 +134,7 @@ TEST(Cases, RunOnEveryAllocator) {
       {"alloc_mixed", {"threads=500,bytes=2000", "threads=500,bytes=1024,dist=pow2,state=cold"}},
       {"alloc_scaling", {"threads=1", "threads=1024"}},
       {"alloc_large", {"threads=3,bytes=1048576", "threads=1,bytes=60000000"}},
+      {"alloc_repeated", {"threads=32,bytes=16", "threads=100,bytes=300,allocations=20,state=cold", "threads=1,bytes=5000,allocations=3"}},
       {"random_sizes", {"threads=500,bytes=777,block_threads=64", "threads=300,bytes=5001,block_threads=1024"}},
       {"fragmentation", {"threads=500,bytes=100", "threads=500,bytes=16,round=3", "threads=200,bytes=32768,dist=uniform"}},
       {"utilisation", {"threads=1000,bytes=100,heap=1MiB", "threads=1000,bytes=4096,dist=uniform,heap=4MiB"}},

@@ -16,7 +16,7 @@ struct try_every_size {
     for (unsigned k = 0; k < count; ++k) {
       void* const p = heap.malloc(simt::size_t{1} << k);
       served[k] = p != nullptr;
-      heap.free(p);
+      give_back(heap, p);
     }
   }
 };

@@ -103,6 +103,7 @@ struct fills_up_under_many_schedules {
         EXPECT_LT(b.nulls(), b.count());
         EXPECT_EQ(b.nulls(), heap->stats().failed_requests);
         b.free_all(17);
+        release_warps(heap);
         expect_all_freed(heap);
         heap->reset();
       }

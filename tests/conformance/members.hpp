@@ -37,6 +37,7 @@ struct zeroes_what_calloc_returns {
     unsigned const threads = scale<A>::threads / 4;
     gpuheap::launch(threads, calloc_and_look<typename heap_under_test<A>::ref_type>{heap.ref(), wrong.data()});
     EXPECT_EQ(wrong.first(), 0u);
+    release_warps(heap);
     EXPECT_EQ(heap->stats().failed_requests, 2u * threads) << "each product beyond 2^64 is a failed request, those of 0 are not";
     EXPECT_EQ(heap->stats().live_allocations, 0u);
   }
@@ -136,6 +137,7 @@ struct aligns_as_asked {
       b.fill();
       b.expect_intact("of blocks with an alignment");
       b.free_all(3);
+      release_warps(heap);
       expect_all_freed(heap);
       if constexpr (!gives_back<A>) heap->reset();
     }
@@ -278,6 +280,7 @@ struct creates_and_destroys_objects {
     gpuheap::launch(threads, create_and_destroy<typename heap_under_test<A>::ref_type>{heap.ref(), ended.data(), wrong.data()});
     EXPECT_EQ(wrong.first(), 0u);
     EXPECT_EQ(ended.first(), threads);
+    release_warps(heap);
     expect_all_freed(heap);
   }
 };

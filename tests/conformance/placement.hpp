@@ -167,6 +167,7 @@ struct keeps_heaps_apart {
     b.expect_intact("in the second of two heaps");
     EXPECT_EQ(first->stats().live_allocations, 500u);
     a.free_all();
+    release_warps(first);
     EXPECT_EQ(first->stats().live_allocations, 0u);
     EXPECT_EQ(second->stats().live_allocations, 500u);
     b.expect_intact("after the other heap's blocks were freed");
@@ -215,6 +216,8 @@ struct keeps_heaps_apart_within_a_warp {
     EXPECT_EQ(even->stats().live_allocations, 500u);
     EXPECT_EQ(odd->stats().live_allocations, 500u);
     gpuheap::launch(1000, free_to_two<ref>{even.ref(), odd.ref(), all.pointers().data()});
+    release_warps(even);
+    release_warps(odd);
     expect_all_freed(even);
     expect_all_freed(odd);
   }

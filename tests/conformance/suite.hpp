@@ -44,6 +44,8 @@ inline constexpr bool supported = on_gpu || !A::traits.process_wide;
 template <class A>
 inline constexpr bool gives_back = A::traits.free == gpuheap::frees::individually && !A::traits.overwrites;
 template <class A>
+inline constexpr bool gives_back_by_warp = A::traits.free == gpuheap::frees::collectively;
+template <class A>
 inline constexpr bool can_reset = !A::traits.process_wide;
 
 // A heap, in a region of ours where the allocator can live in one.
@@ -81,6 +83,30 @@ using blocks_of = test::blocks<typename gpuheap::heap<A>::ref_type>;
   std::vector<std::size_t> sizes(count);
   for (auto& s : sizes) s = 1 + random.below(most);
   return sizes;
+}
+
+// A kernel's own way to give a block back: alone, or with all that its warp has. Then no other lane of the warp uses the heap.
+template <class Ref>
+GPUHEAP_FN void give_back(Ref const& heap, void* p) {
+  if constexpr (gives_back_by_warp<typename Ref::allocator_type>) {
+    heap.release_warp();
+  } else {
+    heap.free(p);
+  }
+}
+
+// Kernel of one lane a warp: the warp of that number gives back what it has.
+template <class Ref>
+struct release_each {
+  Ref heap;
+  GPUHEAP_FN void operator()(unsigned) const { heap.release_warp(); }
+};
+// Where frees are collective: what free() did not give back, of the warps of any launch of the suite.
+template <class A>
+void release_warps([[maybe_unused]] heap_under_test<A>& heap) {
+  if constexpr (gives_back_by_warp<A>) {
+    gpuheap::launch(scale<A>::threads, release_each<typename heap_under_test<A>::ref_type>{heap.ref()}, {.block_threads = 1});
+  }
 }
 
 template <class A>

@@ -3,6 +3,7 @@
 #include "bitmap_tree_checks.hpp"
 #include "segment_map_checks.hpp"
 #include "slot_map_checks.hpp"
+#include "spin_lock_checks.hpp"
 #include "transit_count_checks.hpp"
 
 namespace structures_test {
@@ -292,6 +293,44 @@ TEST(SlotMapMutants, AShorteningThatOverwritesFreesIsFoundWithin1000Seeds) {
 }
 TEST(SlotMapMutants, AShorteningInSilenceIsFoundWithin200Seeds) {
   expect_found(200, [] { return a_shortened_run_ends<map_that_shortens_in_silence>(5, 100, 5, 2, 150); });
+}
+
+// ---- spin_lock
+
+// A lock taken in two steps: whoever looks between them takes it too.
+struct lock_in_two_steps : spin_lock {
+  template <class F>
+  void run(F f) const {
+    simt::atomic_ref<simt::uint32_t> const held{*word};
+    simt::back_off pause;
+    while (held.load(simt::acquire) != 0) pause.wait();
+    held.store(1, simt::relaxed);
+    f();
+    held.store(0, simt::release);
+  }
+};
+TEST(SpinLockMutants, ALockTakenInTwoStepsIsFoundWithin200Seeds) {
+  expect_found(200, [] { return holders_are_alone<lock_in_two_steps>(explored_threads, 2); });
+}
+// One that is opened before the holder's work has reached the next one.
+struct lock_opened_relaxed : spin_lock {
+  template <class F>
+  void run(F f) const {
+    simt::atomic_ref<simt::uint32_t> const held{*word};
+    simt::back_off pause;
+    for (bool done = false; !done;) {
+      if (held.exchange(1, simt::acquire) == 0) {
+        f();
+        held.store(0, simt::relaxed);
+        done = true;
+      } else {
+        pause.wait();
+      }
+    }
+  }
+};
+TEST(SpinLockMutants, ARelaxedOpeningIsFoundWithin200Seeds) {
+  expect_found(200, [] { return holders_are_alone<lock_opened_relaxed>(explored_threads, 2); });
 }
 
 }  // namespace

@@ -27,6 +27,7 @@
 #include <gpuheap/simt/launch.hpp>
 #include <gpuheap/simt/runtime.hpp>
 #include <gpuheap/simt/warp.hpp>
+#include <gpuheap/structures/spin_lock.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
@@ -135,31 +136,11 @@ class backing_reference {
   template <class F>
   GPUHEAP_FN void locked(F f) const {
     simt::lane_mask const here = simt::active_mask();
-    // Ends: one pass a lane.
+    // Ends: one pass a lane. The holder's work is bounded by the number of blocks and waits for nothing, as the lock asks.
     GPUHEAP_NO_UNROLL
     for (simt::lane_mask rest = here; rest != 0; rest &= rest - 1) {
-      if (simt::lane_id() == simt::lowest_bit(rest)) run_locked(f);
+      if (simt::lane_id() == simt::lowest_bit(rest)) structures::spin_lock{&state_->lock}.run(f);
       simt::sync_warp(here);
-    }
-  }
-  template <class F>
-  GPUHEAP_FN void run_locked(F& f) const {
-    simt::atomic_ref<simt::uint32_t> const lock{state_->lock};
-    simt::back_off pause;
-    // Ends: the holder's work is bounded by the number of free blocks and waits for nothing, and threads are scheduled independently, so it
-    // runs on even if a diverged lane of its own warp waits here. The work lies inside the loop, so that no lane that is done waits at the
-    // loop's end for one that is not. Blocking.
-    GPUHEAP_NO_UNROLL
-    for (bool done = false; !done;) {
-      // acquire: pairs with the release below; the last holder's accesses happen before ours.
-      if (lock.exchange(1, simt::acquire) == 0) {
-        f();
-        // release: pairs with the acquire above.
-        lock.store(0, simt::release);
-        done = true;
-      } else {
-        pause.wait();
-      }
     }
   }
 

@@ -1,0 +1,25 @@
+// How a kernel of a case gives memory back: block by block, or where frees are collective, each warp all that it has.
+#pragma once
+
+#include <gpuheap/allocator_members.hpp>
+
+namespace gpuheap::bench {
+
+// Gives back `block`, or with it everything that the calling warp has. The kernel asks for nothing, and was launched in the shape of the
+// one that asked, or a larger one with the same block_threads: warps are known by their number.
+template <class Ref>
+GPUHEAP_FN void give_back(Ref const& heap, [[maybe_unused]] void* block) {
+  if constexpr (has_release_warp<typename Ref::allocator_type>) {
+    heap.release_warp();
+  } else {
+    heap.free(block);
+  }
+}
+
+// Why blocks of A cannot be given back one by one, or "".
+template <class A>
+[[nodiscard]] constexpr char const* why_no_single_frees() {
+  return A::traits.free == frees::collectively ? "blocks are freed one by one, and this allocator takes back all that a warp has" : "";
+}
+
+}  // namespace gpuheap::bench

@@ -1,0 +1,38 @@
+// A lock for work that is short and rare: one word, 0 = open, 1 = held.
+//
+// Who holds it must not wait for anything meanwhile. Then it is safe under independent thread scheduling also where diverged lanes of one
+// warp want it: the holder runs on while they wait. Lanes that come together should elect one of them, or take turns.
+#pragma once
+
+#include <gpuheap/simt/atomic.hpp>
+#include <gpuheap/simt/types.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
+
+// A view of one word. Any thread of the device.
+struct spin_lock {
+  simt::uint32_t* word = nullptr;
+
+  // Runs f() alone among all that use this lock, after what they have done under it.
+  template <class F>
+  GPUHEAP_FN void run(F&& f) const {
+    simt::global_ref<simt::uint32_t> const held{*word};
+    simt::back_off pause;
+    // Ends: the holder waits for nothing and threads are scheduled independently, so it opens the lock even if a diverged lane of its own
+    // warp waits here. The work lies inside the loop, so that no lane that is done waits at the loop's end for one that is not. Blocking.
+    GPUHEAP_NO_UNROLL
+    for (bool done = false; !done;) {
+      // acquire: pairs with the release below; the last holder's accesses happen before ours.
+      if (held.exchange(1, simt::acquire) == 0) {
+        f();
+        // release: pairs with the acquire above.
+        held.store(0, simt::release);
+        done = true;
+      } else {
+        pause.wait();
+      }
+    }
+  }
+};
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures
