@@ -5,3 +5,4 @@ gpuheap_allocator(NAME gpuheap TYPE gpuheap::sharded_runs HEADER gpuheap/allocat
 gpuheap_allocator(NAME cuda TYPE gpuheap::cuda_malloc HEADER gpuheap/allocators/cuda_malloc.hpp)
 gpuheap_allocator(NAME atomic TYPE gpuheap::atomic_malloc HEADER gpuheap/allocators/atomic_malloc.hpp)
 gpuheap_allocator(NAME atomic_wrap TYPE gpuheap::atomic_wrap_malloc HEADER gpuheap/allocators/atomic_wrap_malloc.hpp)
+gpuheap_allocator(NAME xmalloc TYPE gpuheap::xmalloc HEADER gpuheap/allocators/xmalloc.hpp)
