@@ -78,7 +78,7 @@ template <class A>
 struct check_xmalloc;
 }  // namespace detail
 
-template <xmalloc_config Config = {}, class Backing = default_backing>
+template <xmalloc_config Config = xmalloc_config{}, class Backing = default_backing>
 class basic_xmalloc {
   using queue = structures::ring_queue<simt::uint64_t>;
   using tag = detail::xmalloc_tag;
@@ -109,16 +109,30 @@ class basic_xmalloc {
   // `bytes` > 0. Lanes that call together may be served together.
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
     if (bytes > largest_request) return nullptr;
-    bool const small = bytes < Config.merge_below;
     // The lanes that ask this heap for a small block.
-    auto const group = structures::warp_group::of_equal(simt::active_mask(), small ? to_word(reinterpret_cast<char*>(state_)) : 0);
-    if (small && group.size() > 1) {
-      if (void* const piece = merged(group, static_cast<unsigned>(bytes))) return piece;
-      // The sum did not fit; the request alone may.
+    auto const group =
+        structures::warp_group::of_equal(simt::active_mask(), bytes < Config.merge_below ? to_word(reinterpret_cast<char*>(state_)) : 0);
+    bool together = bytes < Config.merge_below && group.size() > 1;
+    piece_place place;
+    if (together) place = piece_in(group, static_cast<unsigned>(bytes));
+    char* block = nullptr;
+    // Ends: two passes at most. If the sum does not fit, each request alone may.
+    GPUHEAP_NO_UNROLL
+    while (true) {
+      if (!together || group.leads()) block = allocate(together ? place.end : bytes);
+      if (!together) break;
+      // relaxed: the lanes' frees come after the barrier below.
+      if (block != nullptr && group.leads()) word32{*live_word(block)}.store(group.size(), simt::relaxed);
+      // The other lanes go on with what the leader acquired.
+      simt::sync_warp(group.mask);
+      block = group.from_leader(block);
+      if (block != nullptr) break;
+      together = false;
     }
-    char* const block = allocate(*this, bytes);
-    if (block != nullptr) write_tag(block, tag::of_block(check_of(block)));
-    return block;
+    if (block == nullptr) return nullptr;
+    char* const p = together ? block + place.begin : block;
+    write_tag(p, together ? tag::of_piece(place.begin, place.usable, check_of(p)) : tag::of_block(check_of(p)));
+    return p;
   }
 
   GPUHEAP_FN free_status free(void* p) const {
@@ -134,7 +148,7 @@ class basic_xmalloc {
       // handed_over: releases the accesses to this piece, and goes on with those to the others for whoever gets the block next.
       if (word32{*live_word(block)}.fetch_sub(1, simt::handed_over) != 1) return free_status::done;
     }
-    return free_block(*this, block);
+    return free_block(block);
   }
 
   // Of a live block; 0 for what free() would refuse.
@@ -268,39 +282,31 @@ class basic_xmalloc {
 
   // ---- pieces
 
-  // For all lanes of the group; each gets its piece, or all nullptr.
-  [[nodiscard]] GPUHEAP_FN void* merged(structures::warp_group group, unsigned bytes) const {
+  // Where a lane's piece lies in the group's block, and where the last one ends.
+  struct piece_place {
+    unsigned begin = 0, usable = 0, end = 0;
+  };
+  [[nodiscard]] GPUHEAP_FN static piece_place piece_in(structures::warp_group group, unsigned bytes) {
     // A piece, and the next one's tag.
     unsigned const step = static_cast<unsigned>(simt::round_up_pow2(bytes + 4, 16));
+    piece_place place;
     unsigned total = 0;
-    unsigned const before = group.sum_before(step, total);
+    place.begin = group.sum_before(step, total);
     unsigned const last = simt::highest_bit(group.mask);
-    unsigned const usable = simt::lane_id() == last ? static_cast<unsigned>(simt::round_up_pow2(bytes, 16)) : step - 4;
-    unsigned const end = simt::shuffle(group.mask, before + usable, last);
-    char* block = nullptr;
-    if (group.leads()) {
-      block = allocate(*this, end);
-      // relaxed: the lanes' frees come after the barrier below.
-      if (block != nullptr) word32{*live_word(block)}.store(group.size(), simt::relaxed);
-    }
-    // The other lanes go on with what the leader acquired.
-    simt::sync_warp(group.mask);
-    block = group.from_leader(block);
-    if (block == nullptr) return nullptr;
-    char* const piece = block + before;
-    write_tag(piece, tag::of_piece(before, usable, check_of(piece)));
-    return piece;
+    place.usable = simt::lane_id() == last ? static_cast<unsigned>(simt::round_up_pow2(bytes, 16)) : step - 4;
+    place.end = simt::shuffle(group.mask, place.begin + place.usable, last);
+    return place;
   }
 
   // ---- blocks
 
   // The payload of a block; its tag is the caller's to write.
-  [[nodiscard]] GPUHEAP_FN static char* allocate(basic_xmalloc const& self, simt::size_t bytes) {
+  [[nodiscard]] GPUHEAP_FN char* allocate(simt::size_t bytes) const {
     unsigned const c = class_for(bytes);
-    if (c >= num_classes) return direct_block(self, bytes);
+    if (c >= num_classes) return direct_block(bytes);
     simt::uint64_t block = 0;
-    if (self.pop_block(c, block)) return to_pointer(block);
-    return wait_for_block(self, c);
+    if (pop_block(c, block)) return to_pointer(block);
+    return wait_for_block(c);
   }
   [[nodiscard]] GPUHEAP_FN static char* to_pointer(simt::uint64_t word) { return reinterpret_cast<char*>(word); }
   [[nodiscard]] GPUHEAP_FN static simt::uint64_t to_word(char* p) { return reinterpret_cast<simt::uintptr_t>(p); }
@@ -316,12 +322,12 @@ class basic_xmalloc {
   }
 
   // From now on nobody's. `block`: a payload.
-  GPUHEAP_COLD static free_status free_block(basic_xmalloc self, char* block) {
+  GPUHEAP_FN free_status free_block(char* block) const {
     origin const from = read_origin(block);
-    if (from.is_direct()) return detail::free_in(self.backing_, block - header_bytes);
+    if (from.is_direct()) return detail::free_in(backing_, block - header_bytes);
     unsigned const c = from.size_class();
-    if (self.list(c, home()).try_push(to_word(block))) return free_status::done;
-    if (self.put_back(c, superblock_of(block, from), simt::uint32_t{1} << from.index())) self.retire_one(c);
+    if (list(c, home()).try_push(to_word(block))) return free_status::done;
+    if (put_back(c, superblock_of(block, from), simt::uint32_t{1} << from.index())) retire_one(c);
     return free_status::done;
   }
 
@@ -378,8 +384,8 @@ class basic_xmalloc {
   // ---- refill
 
   // When the first level has none: waits for one, or brings a superblock; nullptr when nothing is left.
-  [[nodiscard]] GPUHEAP_COLD static char* wait_for_block(basic_xmalloc self, unsigned c) {
-    word64 const word = self.refill_word(c);
+  [[nodiscard]] GPUHEAP_FN char* wait_for_block(unsigned c) const {
+    word64 const word = refill_word(c);
     // relaxed: counts. A read-modify-write reads the latest number of failures.
     unsigned const failures_before = failures_in(word.fetch_add(waiter_one, simt::relaxed));
     simt::back_off pause;
@@ -393,18 +399,18 @@ class basic_xmalloc {
     for (bool done = false; !done;) {
       // acquire: pairs with the end of refills: what they brought is seen below.
       simt::uint64_t now = word.load(simt::acquire);
-      if (self.pop_block(c, block)) {
+      if (pop_block(c, block)) {
         done = true;
       } else if (((failures_in(now) - failures_before) & 0xffff) - 2 < 0x7fff) {
         // The second of these searches began after the first had ended, and the first ended after this lane came.
         done = true;
       } else if (search.done && refillers_in(now) == 0) {
-        done = self.nothing_is_left(c, search);
+        done = nothing_is_left(c, search);
         search.done = false;
       } else if (!search.done && refillers_in(now) * num_blocks < waiters_in(now) &&
                  word.compare_exchange(now, now + refiller_one, simt::acquire, simt::relaxed)) {
-        search = {self.moves().look(), failures_in(now), true};
-        block = to_word(self.refill(c));
+        search = {moves().look(), failures_in(now), true};
+        block = to_word(refill(c));
         // release: pairs with the load above.
         word.fetch_sub(refiller_one, simt::release);
         done = block != 0;
@@ -538,19 +544,19 @@ class basic_xmalloc {
     word64{*origin_word(block)}.store(origin::of_backing(bytes).bits, simt::relaxed);
     return block;
   }
-  [[nodiscard]] GPUHEAP_COLD static char* direct_block(basic_xmalloc self, simt::size_t bytes) {
+  [[nodiscard]] GPUHEAP_FN char* direct_block(simt::size_t bytes) const {
     simt::back_off pause;
     char* block = nullptr;
     // Ends: a pass that goes on moved something itself, or saw another thread do so. Moves are bounded and wait for nothing here; who only
     // fails moves nothing.
     GPUHEAP_NO_UNROLL
     for (bool done = false; !done;) {
-      simt::uint64_t const seen = self.moves().look();
-      block = self.from_backing(bytes);
+      simt::uint64_t const seen = moves().look();
+      block = from_backing(bytes);
       if (block != nullptr) {
         done = true;
-      } else if (!self.flush()) {
-        done = structures::transit_count::quiet(seen) && self.moves().look_again() == seen;
+      } else if (!flush()) {
+        done = structures::transit_count::quiet(seen) && moves().look_again() == seen;
         if (!done) pause.wait();
       }
     }
