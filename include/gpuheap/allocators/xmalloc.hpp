@@ -85,6 +85,7 @@ class basic_xmalloc {
   using origin = detail::xmalloc_origin;
   static constexpr unsigned num_classes = Config.num_classes, num_lists = Config.lists_per_class;
   static constexpr unsigned num_blocks = Config.blocks_per_superblock;
+  static_assert(Backing::traits.min_alignment >= 16);
   static_assert(num_classes >= 1 && num_classes <= 16);
   static_assert(Config.smallest_block_bytes % 16 == 0 && Config.smallest_block_bytes >= 32);
   static_assert(num_blocks >= 2 && num_blocks <= 32, "a superblock's free blocks are a word of 32 bits");
@@ -108,7 +109,7 @@ class basic_xmalloc {
 
   // `bytes` > 0. Lanes that call together may be served together.
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
-    if (bytes > largest_request) return nullptr;
+    if (bytes > largest_request) return nullptr;  // before any sum
     // The lanes that ask this heap for a small block.
     auto const group =
         structures::warp_group::of_equal(simt::active_mask(), bytes < Config.merge_below ? to_word(reinterpret_cast<char*>(state_)) : 0);
@@ -205,7 +206,7 @@ class basic_xmalloc {
   // ---- sizes
 
   static constexpr simt::size_t header_bytes = 16;
-  static constexpr simt::size_t largest_request = simt::size_t{1} << 60;  // before any sum; the backing refuses far less
+  static constexpr simt::size_t largest_request = simt::size_t{1} << 60;  // the backing has less
   static constexpr simt::uint32_t all_blocks = static_cast<simt::uint32_t>(simt::low_bits(num_blocks));
 
   [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t block_bytes(unsigned c) { return simt::size_t{Config.smallest_block_bytes} << c; }
@@ -222,7 +223,7 @@ class basic_xmalloc {
   // ---- own bytes
 
   // Of a class. The refill word: {searches that found nothing : 16, lanes that refill : 16, lanes that wait or refill : 32}.
-  struct alignas(64) class_state {
+  struct class_state {
     simt::uint64_t refill = 0;
     simt::uint32_t superblocks = 0;      // held
     simt::uint32_t wholly_free = 0;      // of these, listed ones without a block out; signed, while a free is about to count
@@ -230,13 +231,16 @@ class basic_xmalloc {
     simt::uint32_t spare = 0;            // listed superblocks from which on wholly free ones go back
     simt::uint64_t second_at = 0;
   };
-  struct alignas(64) state {
-    simt::uint64_t moves = 0;  // blocks and superblocks under way between queues, superblocks and backing; not those of a refill
-    simt::uint64_t own_bytes = 0;
+  static_assert(sizeof(class_state) == 32, "a sector of its own");
+  struct state {
+    simt::uint64_t moves = 0;       // blocks and superblocks under way between queues, superblocks and backing; not those of a refill
+    simt::uint64_t own_bytes = 0;   // this and the next: constant
+    simt::uint64_t heap_bytes = 0;  // the most that the backing can have
+    simt::uint64_t unused = 0;
     simt::uint32_t found[8] = {};  // by verify()'s kernel
     class_state classes[num_classes];
   };
-  static constexpr simt::size_t first_at = sizeof(state);
+  static constexpr simt::size_t first_at = simt::round_up_pow2(sizeof(state), 128);
   static constexpr simt::uint64_t waiter_one = 1, refiller_one = simt::uint64_t{1} << 32, failure_one = simt::uint64_t{1} << 48;
   [[nodiscard]] GPUHEAP_HD static unsigned waiters_in(simt::uint64_t word) { return static_cast<unsigned>(word); }
   [[nodiscard]] GPUHEAP_HD static unsigned refillers_in(simt::uint64_t word) { return static_cast<unsigned>(word >> 32) & 0xffff; }
@@ -445,13 +449,14 @@ class basic_xmalloc {
   // As a refiller: a block for the caller, and others for the first level; nullptr: there is nothing.
   [[nodiscard]] GPUHEAP_FN char* refill(unsigned c) const {
     simt::uint32_t blocks = 0;
-    char* superblock = take_superblock(c, blocks);
-    // Ends: flush() says true only if it moved something that another thread had left there.
+    char* superblock = nullptr;
+    // Ends: flush() says true only if there was something in a queue, which it has taken out. Another pass needs other threads' frees.
     GPUHEAP_NO_UNROLL
-    while (superblock == nullptr) {
-      superblock = new_superblock(c);
-      blocks = all_blocks;
-      if (superblock == nullptr && !flush()) return from_backing(class_bytes(c));
+    while (true) {
+      superblock = take_superblock(c, blocks);
+      if (superblock == nullptr) superblock = new_superblock(c, blocks);
+      if (superblock != nullptr) break;
+      if (!flush()) return from_backing(class_bytes(c));
     }
     char* const kept = block_at(superblock, c, simt::lowest_bit(blocks));
     blocks &= blocks - 1;
@@ -469,8 +474,8 @@ class basic_xmalloc {
   [[nodiscard]] GPUHEAP_FN static char* block_at(char* superblock, unsigned c, unsigned index) {
     return superblock + header_bytes + index * block_bytes(c) + header_bytes;
   }
-  // All blocks are the caller's.
-  [[nodiscard]] GPUHEAP_FN char* new_superblock(unsigned c) const {
+  // Likewise, with all its blocks.
+  [[nodiscard]] GPUHEAP_FN char* new_superblock(unsigned c, simt::uint32_t& blocks) const {
     class_state& s = of_class(c);
     word32 const held{s.superblocks};
     // acquire: pairs with give_back().
@@ -482,6 +487,7 @@ class basic_xmalloc {
       held.fetch_sub(1, simt::relaxed);
       return nullptr;
     }
+    blocks = all_blocks;
     // relaxed: published with the blocks.
     free_blocks(superblock).store(0, simt::relaxed);
     word32{reinterpret_cast<simt::uint32_t*>(superblock)[1]}.store(c, simt::relaxed);
@@ -545,6 +551,8 @@ class basic_xmalloc {
     return block;
   }
   [[nodiscard]] GPUHEAP_FN char* direct_block(simt::size_t bytes) const {
+    // Not worth a flush.
+    if (bytes > simt::plain_read(state_->heap_bytes)) return nullptr;
     simt::back_off pause;
     char* block = nullptr;
     // Ends: a pass that goes on moved something itself, or saw another thread do so. Moves are bounded and wait for nothing here; who only

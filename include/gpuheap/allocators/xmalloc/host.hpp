@@ -106,6 +106,8 @@ basic_xmalloc<Config, Backing> basic_xmalloc<Config, Backing>::create(memory::re
   a.backing_ = Backing::create({Backing::traits.process_wide ? nullptr : base + own, region.bytes - own}, stream);
   state first;
   first.own_bytes = own;
+  first.heap_bytes = region.bytes;
+  if constexpr (has_granted_bytes<Backing>) first.heap_bytes = Backing::granted_bytes();
   simt::size_t at = first_at + num_classes * num_lists * queue::bytes_for(Config.list_capacity);
   unsigned cells = Config.list_capacity;
   for (unsigned c = 0; c < num_classes; ++c) {
