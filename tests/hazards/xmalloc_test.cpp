@@ -470,21 +470,42 @@ bool survives_a_mix() {
 }
 TEST(XMalloc, SurvivesAMixUnderManySchedules) { expect_right(num_seeds(2000), survives_a_mix); }
 
-// Every block of a full heap is served again when all others ask at once: no request is refused because of another's refill or flush.
+// Every block of a full heap is served again when all others ask at once, though requests that nothing fits empty the queues meanwhile:
+// nobody is refused because of another's refill or flush.
 TEST(XMalloc, RefusesNothingThatIsThereUnderManySchedules) {
-  expect_right(num_seeds(500), [] {
-    auto heap = heap_with<small>(4_KiB);
-    blocks_of<small> b(heap.ref(), 240, 48);
+  expect_right(num_seeds(1000), [] {
+    auto heap = heap_with<small>(1_KiB);
+    blocks_of<small> b(heap.ref(), 150, 48);
     b.malloc_all(64);
     auto const all = b.pointers().read();
     std::vector<void*> go;
-    for (std::size_t i = 0; i < all.size(); i += 2) {
+    for (std::size_t i = 0; i < all.size(); i += 4) {
       if (all[i] != nullptr) go.push_back(all[i]);
     }
     heap.free(go);
-    blocks_of<small> again(heap.ref(), go.size(), 48);
-    again.malloc_all(64);
-    return b.nulls() > 0 && again.nulls() == 0 && heap.verify().problem.empty();
+    std::vector<std::size_t> sizes;
+    for (std::size_t i = 0; i < go.size(); ++i) sizes.insert(sizes.end(), {48, 4_KiB});
+    blocks_of<small> again(heap.ref(), sizes);
+    again.malloc_all(32);
+    return b.nulls() > 0 && again.nulls() == go.size() && heap.verify().problem.empty();
+  });
+}
+
+// More ask than a full heap has blocks for: as many are served as there are blocks.
+TEST(XMalloc, ServesAsManyAsThereAreBlocksUnderManySchedules) {
+  expect_right(num_seeds(500), [] {
+    auto heap = heap_with<small>(1_KiB);
+    blocks_of<small> b(heap.ref(), 150, 48);
+    b.malloc_all(64);
+    auto const all = b.pointers().read();
+    std::vector<void*> go;
+    for (std::size_t i = 0; i < all.size(); i += 3) {
+      if (all[i] != nullptr) go.push_back(all[i]);
+    }
+    heap.free(go);
+    blocks_of<small> again(heap.ref(), go.size() + 20, 48);
+    again.malloc_all(32);
+    return b.nulls() > 0 && again.count() - again.nulls() >= go.size() && heap.verify().problem.empty();
   });
 }
 

@@ -43,7 +43,7 @@
 #include <gpuheap/allocator.hpp>
 #include <gpuheap/allocator_members.hpp>
 #include <gpuheap/allocators/backing.hpp>
-#include <gpuheap/allocators/xmalloc/words.hpp>
+#include <gpuheap/allocators/xmalloc/layout.hpp>
 #include <gpuheap/simt/atomic.hpp>
 #include <gpuheap/simt/bits.hpp>
 #include <gpuheap/simt/launch.hpp>
@@ -59,16 +59,6 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-struct xmalloc_config {
-  unsigned num_classes = 5;
-  unsigned smallest_block_bytes = 512;  // header included; each class is twice as large as the one before
-  unsigned blocks_per_superblock = 32;  // 2 to 32
-  unsigned lists_per_class = 4;         // a power of two
-  unsigned list_capacity = 256;         // likewise, from 2
-  unsigned merge_below = 256;           // bytes
-  unsigned spare_percent = 10;          // of the heap: what each class keeps of wholly free superblocks
-};
-
 namespace detail {
 template <class A>
 struct write_xmalloc_state;
@@ -83,17 +73,13 @@ class basic_xmalloc {
   using queue = structures::ring_queue<simt::uint64_t>;
   using tag = detail::xmalloc_tag;
   using origin = detail::xmalloc_origin;
-  static constexpr unsigned num_classes = Config.num_classes, num_lists = Config.lists_per_class;
-  static constexpr unsigned num_blocks = Config.blocks_per_superblock;
+  using layout = detail::xmalloc_layout<Config>;
+  using class_state = typename layout::class_state;
+  using refill_word = detail::xmalloc_refill;
+  static constexpr unsigned num_classes = layout::num_classes, num_lists = layout::num_lists, num_blocks = layout::num_blocks;
+  static constexpr simt::size_t header_bytes = layout::header_bytes, largest_request = simt::size_t{1} << 60;  // the backing has less
+  static constexpr simt::uint32_t all_blocks = layout::all_blocks;
   static_assert(Backing::traits.min_alignment >= 16);
-  static_assert(num_classes >= 1 && num_classes <= 16);
-  static_assert(Config.smallest_block_bytes % 16 == 0 && Config.smallest_block_bytes >= 32);
-  static_assert(num_blocks >= 2 && num_blocks <= 32, "a superblock's free blocks are a word of 32 bits");
-  static_assert(num_blocks * Config.smallest_block_bytes >= 1024, "a superblock's place in the second level is small beside it");
-  static_assert(simt::popcount(num_lists) == 1 && simt::popcount(Config.list_capacity) == 1 && Config.list_capacity >= 2);
-  static_assert(Config.merge_below > 0 && simt::round_up_pow2(Config.merge_below + 3, 16) <= tag::most_usable &&
-                    simt::round_up_pow2(Config.merge_below + 3, 16) * 31 <= tag::most_distance,
-                "a piece's tag has 7 bits for its words and 10 for its distance");
 
  public:
   static constexpr allocator_traits traits{
@@ -160,16 +146,16 @@ class basic_xmalloc {
     if (!found.is_valid(check_of(block)) || !found.is_live()) return 0;
     if (found.is_piece()) return found.usable();
     origin const from = read_origin(block);
-    return from.is_direct() ? from.bytes() : class_bytes(from.size_class());
+    return from.is_direct() ? from.bytes() : layout::class_bytes(from.size_class());
   }
 
   [[nodiscard]] GPUHEAP_FN bool owns(void const* p) const requires has_owns<Backing> { return backing_.owns(p); }
 
 #if GPUHEAP_HAS_HOST
   // Queues take less than an eighth of what a region has more than this.
-  [[nodiscard]] static simt::size_t min_region_bytes() { return (own_bytes_for(0) + Backing::min_region_bytes() + 2048) / 7 * 8; }
+  [[nodiscard]] static simt::size_t min_region_bytes() { return (layout::own_bytes_for(0) + Backing::min_region_bytes() + 2048) / 7 * 8; }
   [[nodiscard]] static simt::size_t own_bytes(simt::size_t region_bytes) requires(Backing::traits.process_wide) {
-    return own_bytes_for(region_bytes);
+    return layout::own_bytes_for(region_bytes);
   }
   [[nodiscard]] static simt::size_t granted_bytes() requires has_granted_bytes<Backing> { return Backing::granted_bytes(); }
 
@@ -177,7 +163,7 @@ class basic_xmalloc {
 
   [[nodiscard]] allocator_footprint footprint(stream_ref stream) const requires has_footprint<Backing> {
     allocator_footprint all = backing_.footprint(stream);
-    state now;
+    typename layout::state now;
     simt::copy(&now, state_, sizeof now, stream);
     simt::synchronize(stream);
     all.metadata_bytes += now.own_bytes;
@@ -203,55 +189,13 @@ class basic_xmalloc {
   using word32 = simt::global_ref<simt::uint32_t>;
   using word64 = simt::global_ref<simt::uint64_t>;
 
-  // ---- sizes
-
-  static constexpr simt::size_t header_bytes = 16;
-  static constexpr simt::size_t largest_request = simt::size_t{1} << 60;  // the backing has less
-  static constexpr simt::uint32_t all_blocks = static_cast<simt::uint32_t>(simt::low_bits(num_blocks));
-
-  [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t block_bytes(unsigned c) { return simt::size_t{Config.smallest_block_bytes} << c; }
-  // Of a block's payload.
-  [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t class_bytes(unsigned c) { return block_bytes(c) - header_bytes; }
-  [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t superblock_bytes(unsigned c) { return header_bytes + num_blocks * block_bytes(c); }
-  // num_classes or more: none has such blocks.
-  [[nodiscard]] GPUHEAP_HD static constexpr unsigned class_for(simt::size_t bytes) {
-    return simt::ceil_log2(simt::ceil_div(bytes + header_bytes, Config.smallest_block_bytes));
-  }
-  static_assert(class_for(1) == 0 && class_for(class_bytes(0)) == 0 && class_for(class_bytes(0) + 1) == 1 &&
-                class_for(class_bytes(num_classes - 1)) == num_classes - 1 && class_for(class_bytes(num_classes - 1) + 1) == num_classes);
-
   // ---- own bytes
 
-  // Of a class. The refill word: {searches that found nothing : 16, lanes that refill : 16, lanes that wait or refill : 32}.
-  struct class_state {
-    simt::uint64_t refill = 0;
-    simt::uint32_t superblocks = 0;      // held
-    simt::uint32_t wholly_free = 0;      // of these, listed ones without a block out; signed, while a free is about to count
-    simt::uint32_t second_capacity = 0;  // this and the rest: constant
-    simt::uint32_t spare = 0;            // listed superblocks from which on wholly free ones go back
-    simt::uint64_t second_at = 0;
-  };
-  static_assert(sizeof(class_state) == 32, "a sector of its own");
-  struct state {
-    simt::uint64_t moves = 0;       // blocks and superblocks under way between queues, superblocks and backing; not those of a refill
-    simt::uint64_t own_bytes = 0;   // this and the next: constant
-    simt::uint64_t heap_bytes = 0;  // the most that the backing can have
-    simt::uint64_t unused = 0;
-    simt::uint32_t found[8] = {};  // by verify()'s kernel
-    class_state classes[num_classes];
-  };
-  static constexpr simt::size_t first_at = simt::round_up_pow2(sizeof(state), 128);
-  static constexpr simt::uint64_t waiter_one = 1, refiller_one = simt::uint64_t{1} << 32, failure_one = simt::uint64_t{1} << 48;
-  [[nodiscard]] GPUHEAP_HD static unsigned waiters_in(simt::uint64_t word) { return static_cast<unsigned>(word); }
-  [[nodiscard]] GPUHEAP_HD static unsigned refillers_in(simt::uint64_t word) { return static_cast<unsigned>(word >> 32) & 0xffff; }
-  [[nodiscard]] GPUHEAP_HD static unsigned failures_in(simt::uint64_t word) { return static_cast<unsigned>(word >> 48); }
-
   [[nodiscard]] GPUHEAP_FN class_state& of_class(unsigned c) const { return state_->classes[c]; }
-  [[nodiscard]] GPUHEAP_FN word64 refill_word(unsigned c) const { return word64{of_class(c).refill}; }
+  [[nodiscard]] GPUHEAP_FN word64 refills(unsigned c) const { return word64{of_class(c).refill}; }
   [[nodiscard]] GPUHEAP_FN structures::transit_count moves() const { return {&state_->moves}; }
   [[nodiscard]] GPUHEAP_FN queue list(unsigned c, unsigned l) const {
-    simt::size_t const at = first_at + (c * num_lists + l) * queue::bytes_for(Config.list_capacity);
-    return {reinterpret_cast<char*>(state_) + at, Config.list_capacity};
+    return {reinterpret_cast<char*>(state_) + layout::list_at(c, l), Config.list_capacity};
   }
   [[nodiscard]] GPUHEAP_FN queue second_level(unsigned c) const {
     class_state const& s = of_class(c);
@@ -306,7 +250,7 @@ class basic_xmalloc {
 
   // The payload of a block; its tag is the caller's to write.
   [[nodiscard]] GPUHEAP_FN char* allocate(simt::size_t bytes) const {
-    unsigned const c = class_for(bytes);
+    unsigned const c = layout::class_for(bytes);
     if (c >= num_classes) return direct_block(bytes);
     simt::uint64_t block = 0;
     if (pop_block(c, block)) return to_pointer(block);
@@ -389,9 +333,9 @@ class basic_xmalloc {
 
   // When the first level has none: waits for one, or brings a superblock; nullptr when nothing is left.
   [[nodiscard]] GPUHEAP_FN char* wait_for_block(unsigned c) const {
-    word64 const word = refill_word(c);
+    word64 const word = refills(c);
     // relaxed: counts. A read-modify-write reads the latest number of failures.
-    unsigned const failures_before = failures_in(word.fetch_add(waiter_one, simt::relaxed));
+    unsigned const failures_before = refill_word::failures(word.fetch_add(refill_word::waiter_one, simt::relaxed));
     simt::back_off pause;
     search_state search;
     simt::uint64_t block = 0;
@@ -405,24 +349,24 @@ class basic_xmalloc {
       simt::uint64_t now = word.load(simt::acquire);
       if (pop_block(c, block)) {
         done = true;
-      } else if (((failures_in(now) - failures_before) & 0xffff) - 2 < 0x7fff) {
+      } else if (((refill_word::failures(now) - failures_before) & 0xffff) - 2 < 0x7fff) {
         // The second of these searches began after the first had ended, and the first ended after this lane came.
         done = true;
-      } else if (search.done && refillers_in(now) == 0) {
+      } else if (search.done && refill_word::refillers(now) == 0) {
         done = nothing_is_left(c, search);
         search.done = false;
-      } else if (!search.done && refillers_in(now) * num_blocks < waiters_in(now) &&
-                 word.compare_exchange(now, now + refiller_one, simt::acquire, simt::relaxed)) {
-        search = {moves().look(), failures_in(now), true};
+      } else if (!search.done && refill_word::refillers(now) * num_blocks < refill_word::waiters(now) &&
+                 word.compare_exchange(now, now + refill_word::refiller_one, simt::acquire, simt::relaxed)) {
+        search = {moves().look(), refill_word::failures(now), true};
         block = to_word(refill(c));
         // release: pairs with the load above.
-        word.fetch_sub(refiller_one, simt::release);
+        word.fetch_sub(refill_word::refiller_one, simt::release);
         done = block != 0;
       } else {
         pause.wait();
       }
     }
-    word.fetch_sub(waiter_one, simt::relaxed);
+    word.fetch_sub(refill_word::waiter_one, simt::relaxed);
     return to_pointer(block);
   }
   struct search_state {
@@ -437,11 +381,12 @@ class basic_xmalloc {
     GPUHEAP_NO_UNROLL
     for (unsigned l = 0; l < num_lists; ++l) some |= list(c, l).size() != 0;
     if (some || !structures::transit_count::quiet(search.moves) || moves().look_again() != search.moves) return false;
-    word64 const word = refill_word(c);
+    word64 const word = refills(c);
     simt::uint64_t now = word.load(simt::relaxed);
     // Ends: a pass that goes on lost the word to another lane, and no search counts twice. Lock-free. relaxed: a count.
     GPUHEAP_NO_UNROLL
-    while (failures_in(now) == search.failures && !word.compare_exchange(now, now + failure_one, simt::relaxed, simt::relaxed)) {
+    while (refill_word::failures(now) == search.failures &&
+           !word.compare_exchange(now, now + refill_word::failure_one, simt::relaxed, simt::relaxed)) {
     }
     return true;
   }
@@ -456,7 +401,7 @@ class basic_xmalloc {
       superblock = take_superblock(c, blocks);
       if (superblock == nullptr) superblock = new_superblock(c, blocks);
       if (superblock != nullptr) break;
-      if (!flush()) return from_backing(class_bytes(c));
+      if (!flush()) return from_backing(layout::class_bytes(c));
     }
     char* const kept = block_at(superblock, c, simt::lowest_bit(blocks));
     blocks &= blocks - 1;
@@ -472,7 +417,7 @@ class basic_xmalloc {
     return kept;
   }
   [[nodiscard]] GPUHEAP_FN static char* block_at(char* superblock, unsigned c, unsigned index) {
-    return superblock + header_bytes + index * block_bytes(c) + header_bytes;
+    return superblock + header_bytes + index * layout::block_bytes(c) + header_bytes;
   }
   // Likewise, with all its blocks.
   [[nodiscard]] GPUHEAP_FN char* new_superblock(unsigned c, simt::uint32_t& blocks) const {
@@ -481,7 +426,7 @@ class basic_xmalloc {
     // acquire: pairs with give_back().
     char* superblock = nullptr;
     if (held.fetch_add(1, simt::acquire) < simt::plain_read(s.second_capacity)) {
-      superblock = static_cast<char*>(backing_.malloc(superblock_bytes(c)));
+      superblock = static_cast<char*>(backing_.malloc(layout::superblock_bytes(c)));
     }
     if (superblock == nullptr) {
       held.fetch_sub(1, simt::relaxed);
@@ -571,21 +516,7 @@ class basic_xmalloc {
     return block;
   }
 
-#if GPUHEAP_HAS_HOST
-  // Of the second level of class c in a heap of so many bytes: as many places as superblocks fit, and one more.
-  [[nodiscard]] static simt::uint32_t second_capacity(simt::size_t region_bytes, unsigned c) {
-    simt::size_t const most = region_bytes / superblock_bytes(c) + 1;
-    simt::uint32_t const places = most >= simt::size_t{1} << 30 ? simt::uint32_t{1} << 30 : simt::uint32_t{1} << simt::ceil_log2(most);
-    return places < 256 ? 256 : places;
-  }
-  [[nodiscard]] static simt::size_t own_bytes_for(simt::size_t region_bytes) {
-    simt::size_t at = first_at + num_classes * num_lists * queue::bytes_for(Config.list_capacity);
-    for (unsigned c = 0; c < num_classes; ++c) at += queue::bytes_for(second_capacity(region_bytes, c));
-    return simt::round_up_pow2(at, 256);
-  }
-#endif
-
-  state* state_ = nullptr;
+  typename layout::state* state_ = nullptr;
   Backing backing_{};
 };
 

@@ -15,7 +15,7 @@ namespace detail {
 template <class A>
 struct write_xmalloc_state {
   A heap;
-  typename A::state first;
+  typename A::layout::state first;
   GPUHEAP_FN void operator()(unsigned) const { *heap.state_ = first; }
 };
 
@@ -51,7 +51,7 @@ struct check_xmalloc {
       auto const second = heap.second_level(c);
       found[0] += s.superblocks;
       found[1] += second.size();
-      if (A::waiters_in(s.refill) != 0 || A::refillers_in(s.refill) != 0) found[7] = 1;
+      if (A::refill_word::waiters(s.refill) != 0 || A::refill_word::refillers(s.refill) != 0) found[7] = 1;
       if (second.size() + second.room() != second.capacity() || second.size() > s.superblocks) found[7] = 2;
       // Ends: one pass an entry.
       for (unsigned k = 0; k < second.size(); ++k) {
@@ -95,26 +95,27 @@ struct check_xmalloc {
 
 template <xmalloc_config Config, class Backing>
 basic_xmalloc<Config, Backing> basic_xmalloc<Config, Backing>::create(memory::region region, stream_ref stream) {
-  simt::size_t const own = own_bytes_for(region.bytes);
+  simt::size_t const own = layout::own_bytes_for(region.bytes);
   if (own + Backing::min_region_bytes() > region.bytes) {
     throw error("gpuheap: the allocator 'xmalloc' needs " + std::to_string(own) + " bytes for its queues in a heap of " +
                 std::to_string(region.bytes) + " bytes: make it larger");
   }
   char* const base = static_cast<char*>(region.base);
   basic_xmalloc a;
-  a.state_ = reinterpret_cast<state*>(base);
+  a.state_ = reinterpret_cast<typename layout::state*>(base);
   a.backing_ = Backing::create({Backing::traits.process_wide ? nullptr : base + own, region.bytes - own}, stream);
-  state first;
+  typename layout::state first;
   first.own_bytes = own;
   first.heap_bytes = region.bytes;
   if constexpr (has_granted_bytes<Backing>) first.heap_bytes = Backing::granted_bytes();
-  simt::size_t at = first_at + num_classes * num_lists * queue::bytes_for(Config.list_capacity);
+  simt::size_t at = layout::second_level_at;
   unsigned cells = Config.list_capacity;
+  // Ends: one pass per class.
   for (unsigned c = 0; c < num_classes; ++c) {
     class_state& s = first.classes[c];
-    s.second_capacity = second_capacity(region.bytes, c);
+    s.second_capacity = layout::second_capacity(region.bytes, c);
     s.second_at = at;
-    s.spare = static_cast<simt::uint32_t>(region.bytes / 100 * Config.spare_percent / superblock_bytes(c));
+    s.spare = static_cast<simt::uint32_t>(region.bytes / 100 * Config.spare_percent / layout::superblock_bytes(c));
     at += queue::bytes_for(s.second_capacity);
     if (s.second_capacity > cells) cells = s.second_capacity;
   }
