@@ -6,4 +6,5 @@ gpuheap_allocator(NAME cuda TYPE gpuheap::cuda_malloc HEADER gpuheap/allocators/
 gpuheap_allocator(NAME atomic TYPE gpuheap::atomic_malloc HEADER gpuheap/allocators/atomic_malloc.hpp)
 gpuheap_allocator(NAME atomic_wrap TYPE gpuheap::atomic_wrap_malloc HEADER gpuheap/allocators/atomic_wrap_malloc.hpp)
 gpuheap_allocator(NAME scatteralloc TYPE gpuheap::scatteralloc HEADER gpuheap/allocators/scatteralloc.hpp)
+gpuheap_allocator(NAME xmalloc TYPE gpuheap::xmalloc HEADER gpuheap/allocators/xmalloc.hpp)
 gpuheap_allocator(NAME fdgmalloc TYPE gpuheap::fdgmalloc HEADER gpuheap/allocators/fdgmalloc.hpp)

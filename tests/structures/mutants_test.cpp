@@ -1,6 +1,7 @@
 // Structures with one typical mistake each. Exploration finds every one of them within the stated number of seeds, so the checks, which the
 // real structures pass, can fail.
 #include "bitmap_tree_checks.hpp"
+#include "ring_queue_checks.hpp"
 #include "segment_map_checks.hpp"
 #include "slot_map_checks.hpp"
 #include "spin_lock_checks.hpp"
@@ -293,6 +294,23 @@ TEST(SlotMapMutants, AShorteningThatOverwritesFreesIsFoundWithin1000Seeds) {
 }
 TEST(SlotMapMutants, AShorteningInSilenceIsFoundWithin200Seeds) {
   expect_found(200, [] { return a_shortened_run_ends<map_that_shortens_in_silence>(5, 100, 5, 2, 150); });
+}
+
+// ---- ring_queue; the queues are in ring_queue_checks.hpp
+
+TEST(RingQueueMutants, AFullTestByEqualityIsFoundWithin1000Seeds) {
+  expect_passes(1000, [] { return every_value_is_popped_once<queue_by_distance<false>, simt::uint32_t>(explored_threads, 4, 4); });
+  expect_found(1000, [] { return every_value_is_popped_once<queue_by_distance<true>, simt::uint32_t>(explored_threads, 4, 4); });
+}
+TEST(RingQueueMutants, TurnsThatOrderNothingAreFoundWithin50Seeds) {
+  expect_found(50,
+               [] { return every_value_is_popped_once<queue_with_relaxed_turns<simt::uint64_t>, simt::uint64_t>(explored_threads, 4, 4); });
+}
+TEST(RingQueueMutants, EntriesWithoutTurnsAreFoundWithin100Seeds) {
+  expect_found(100, [] { return every_value_is_popped_once<queue_without_turns<simt::uint64_t>, simt::uint64_t>(explored_threads, 4, 4); });
+}
+TEST(RingQueueMutants, ClaimsThatAreKeptAreFoundWithin100Seeds) {
+  expect_found(100, [] { return no_place_is_lost<queue_that_keeps_claims<simt::uint32_t>, simt::uint32_t>(explored_threads, 4, 4); });
 }
 
 // ---- spin_lock

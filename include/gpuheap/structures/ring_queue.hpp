@@ -1,0 +1,181 @@
+// A bounded first-in-first-out queue for any number of producers and consumers, over the caller's memory.
+//
+//   state    +0 room   +32 items   +64 head   +96 tail      (32 bits each, in sectors of their own)
+//   +128     cells {value, turn}, a power of two of them
+//
+//   room     free cells that no push has claimed       items   entries that no pop has claimed
+//   tail     pushes that ever got a ticket             head    pops that did
+//   turn     of cell i: t (t % capacity == i): empty, for the push of ticket t. t + 1: full, for the pop of ticket t
+//
+//   push:    claim one of room;   t = tail++;   wait for turn t,      write the value,   turn = t + 1;          items += 1
+//   pop:     claim one of items;  t = head++;   wait for turn t + 1,  read the value,    turn = t + capacity;   room += 1
+//
+// All counts wrap at 2^32; differences are what counts, and room and items are signed. With nothing under way, items is the number of
+// entries and room + items the capacity.
+//
+// Full and empty: a claim subtracts what it wants, keeps what was there and gives the rest back. Until then it hides that much from others,
+// who may be refused; but if something has come meanwhile, the one who gives back sees it and takes it. So a refusal is never more than
+// another's success, and with nothing under way it is exact.
+//
+// Waiting: who has a ticket waits for one thread at most, the one with the ticket before it on the same cell, and only while that thread is
+// between taking its ticket and setting the turn. There is such a thread: a push that got room got what an earlier pop gave back, so
+// fewer pushes than pops + capacity have tickets, and likewise for pops. It waits, if at all, for an older ticket of the cell, and the
+// first push of each cell for nobody: the chain ends. The value moves inside the loop that waits, so that no lane that has had its
+// turn is kept by lanes of its warp that have not.
+//
+// Order: what happens before a push happens before the pop that gets its value. Values of one producer are popped in the order in which
+// they were pushed.
+#pragma once
+
+#include <gpuheap/simt/atomic.hpp>
+#include <gpuheap/simt/bits.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
+
+// Device, any thread. A view. T: an unsigned integer of 32 or 64 bits.
+//
+// Many entries at once, by one lane or by several: claim_pushes(), put() for each ticket, publish() when all are put; claim_pops(), take()
+// for each ticket, recycle() when all are taken. Every ticket must be used at once.
+template <class T>
+class ring_queue {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8);
+
+ public:
+  struct cell {
+    T value;
+    simt::uint32_t turn;
+  };
+
+  [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t bytes_for(simt::uint32_t capacity) {
+    return state_bytes + simt::size_t{capacity} * sizeof(cell);
+  }
+
+  ring_queue() = default;
+  // In bytes_for(capacity) bytes from `memory` on, aligned to 32. `capacity`: a power of two from 2 to 2^30.
+  GPUHEAP_HD ring_queue(void* memory, simt::uint32_t capacity) : memory_{static_cast<char*>(memory)}, capacity_{capacity} {}
+
+  [[nodiscard]] GPUHEAP_HD simt::uint32_t capacity() const { return capacity_; }
+
+  // Makes it empty: for every i < capacity() once, by any threads, before the kernels that use it.
+  GPUHEAP_FN void init(simt::uint32_t i) const {
+    simt::plain_write(cells()[i].turn, i);
+    if (i != 0) return;
+    simt::plain_write(*word(room_at), capacity_);
+    simt::plain_write(*word(items_at), simt::uint32_t{0});
+    simt::plain_write(*word(head_at), simt::uint32_t{0});
+    simt::plain_write(*word(tail_at), simt::uint32_t{0});
+  }
+
+  // False: full.
+  GPUHEAP_FN bool try_push(T value) const {
+    simt::uint32_t ticket = 0;
+    if (claim_pushes(1, ticket) == 0) return false;
+    put(ticket, value);
+    publish(1);
+    return true;
+  }
+  // False: empty.
+  GPUHEAP_FN bool try_pop(T& value) const {
+    simt::uint32_t ticket = 0;
+    if (claim_pops(1, ticket) == 0) return false;
+    value = take(ticket);
+    recycle(1);
+    return true;
+  }
+
+  // Up to `wanted` (at most the capacity) tickets, from `first` on. Returns how many: fewer only if the queue is full.
+  GPUHEAP_FN unsigned claim_pushes(unsigned wanted, simt::uint32_t& first) const {
+    unsigned const got = claim(*word(room_at), wanted);
+    // relaxed: the cell's turn orders.
+    if (got != 0) first = ref{*word(tail_at)}.fetch_add(got, simt::relaxed);
+    return got;
+  }
+  // Likewise for pops: fewer only if it is empty.
+  GPUHEAP_FN unsigned claim_pops(unsigned wanted, simt::uint32_t& first) const {
+    unsigned const got = claim(*word(items_at), wanted);
+    if (got != 0) first = ref{*word(head_at)}.fetch_add(got, simt::relaxed);
+    return got;
+  }
+
+  GPUHEAP_FN void put(simt::uint32_t ticket, T value) const {
+    cell& c = cell_of(ticket);
+    simt::back_off pause;
+    // Ends: see the head. Blocking, for as long as the pop of a lap ago is between its ticket and its turn.
+    GPUHEAP_NO_UNROLL
+    for (bool done = false; !done;) {
+      // acquire: pairs with take(): the old value has been read.
+      if (ref{c.turn}.load(simt::acquire) == ticket) {
+        simt::global_ref<T>{c.value}.store(value, simt::relaxed);
+        // release: publishes the value and what the caller did before; pairs with take().
+        ref{c.turn}.store(ticket + 1, simt::release);
+        done = true;
+      } else {
+        pause.wait();
+      }
+    }
+  }
+  [[nodiscard]] GPUHEAP_FN T take(simt::uint32_t ticket) const {
+    cell& c = cell_of(ticket);
+    simt::back_off pause;
+    T value{};
+    // Ends: see the head. Blocking, for as long as the push of this ticket is between its ticket and its turn.
+    GPUHEAP_NO_UNROLL
+    for (bool done = false; !done;) {
+      // acquire: pairs with put().
+      if (ref{c.turn}.load(simt::acquire) == ticket + 1) {
+        value = simt::global_ref<T>{c.value}.load(simt::relaxed);
+        // release: the value has been read; pairs with put() a lap later.
+        ref{c.turn}.store(ticket + capacity_, simt::release);
+        done = true;
+      } else {
+        pause.wait();
+      }
+    }
+    return value;
+  }
+
+  // relaxed, both: whoever is let in by the count waits for the turn of its cell.
+  GPUHEAP_FN void publish(unsigned count) const { ref{*word(items_at)}.fetch_add(count, simt::relaxed); }
+  GPUHEAP_FN void recycle(unsigned count) const { ref{*word(room_at)}.fetch_add(count, simt::relaxed); }
+
+  // Entries that nobody has claimed, as seen now. With nothing under way, all entries.
+  [[nodiscard]] GPUHEAP_FN unsigned size() const { return at_least_none(ref{*word(items_at)}.load(simt::relaxed)); }
+  [[nodiscard]] GPUHEAP_FN unsigned room() const { return at_least_none(ref{*word(room_at)}.load(simt::relaxed)); }
+  // The k-th entry, k < size(). Only with nothing under way.
+  [[nodiscard]] GPUHEAP_FN T peek(unsigned k) const {
+    return simt::global_ref<T>{cell_of(ref{*word(head_at)}.load(simt::relaxed) + k).value}.load(simt::relaxed);
+  }
+
+ private:
+  using ref = simt::global_ref<simt::uint32_t>;
+  static constexpr unsigned room_at = 0, items_at = 32, head_at = 64, tail_at = 96, state_bytes = 128;
+
+  [[nodiscard]] GPUHEAP_FN static unsigned at_least_none(simt::uint32_t count) { return static_cast<int>(count) > 0 ? count : 0; }
+
+  // Takes up to `wanted` from a count; fewer only if there were no more.
+  GPUHEAP_FN static unsigned claim(simt::uint32_t& count, unsigned wanted) {
+    ref const there{count};
+    // relaxed, all: the count only lets in; the cell's turn orders. A look first: an exhausted count is not written to.
+    if (static_cast<int>(there.load(simt::relaxed)) <= 0) return 0;
+    unsigned got = 0;
+    // Ends: a pass that goes on saw a positive count after it had given back, so another thread's push or pop has ended meanwhile.
+    // Lock-free.
+    GPUHEAP_NO_UNROLL
+    while (true) {
+      unsigned const before = at_least_none(there.fetch_sub(wanted, simt::relaxed));
+      if (before >= wanted) return got + wanted;
+      got += before;
+      wanted -= before;
+      if (static_cast<int>(there.fetch_add(wanted, simt::relaxed) + wanted) <= 0) return got;
+    }
+  }
+
+  [[nodiscard]] GPUHEAP_HD simt::uint32_t* word(unsigned at) const { return reinterpret_cast<simt::uint32_t*>(memory_ + at); }
+  [[nodiscard]] GPUHEAP_HD cell* cells() const { return reinterpret_cast<cell*>(memory_ + state_bytes); }
+  [[nodiscard]] GPUHEAP_HD cell& cell_of(simt::uint32_t ticket) const { return cells()[ticket & (capacity_ - 1)]; }
+
+  char* memory_ = nullptr;
+  simt::uint32_t capacity_ = 0;
+};
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures
