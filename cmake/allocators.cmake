@@ -8,3 +8,4 @@ gpuheap_allocator(NAME atomic_wrap TYPE gpuheap::atomic_wrap_malloc HEADER gpuhe
 gpuheap_allocator(NAME scatteralloc TYPE gpuheap::scatteralloc HEADER gpuheap/allocators/scatteralloc.hpp)
 gpuheap_allocator(NAME xmalloc TYPE gpuheap::xmalloc HEADER gpuheap/allocators/xmalloc.hpp)
 gpuheap_allocator(NAME fdgmalloc TYPE gpuheap::fdgmalloc HEADER gpuheap/allocators/fdgmalloc.hpp)
+gpuheap_allocator(NAME halloc TYPE gpuheap::halloc HEADER gpuheap/allocators/halloc.hpp)

@@ -92,7 +92,7 @@ struct serves_from_a_full_heap_what_is_freed {
   static constexpr bool applies = gives_back<A> && !A::traits.process_wide;
   static void run() {
     heap_under_test<A> heap;
-    std::size_t const bytes = scale<A>::heap_bytes / 4096;
+    std::size_t const bytes = scale<A>::of_its_own(scale<A>::heap_bytes / 4096);
     blocks_of<A> b(heap.ref(), scale<A>::heap_bytes / bytes + 10, bytes);
     b.malloc_all();
     ASSERT_GT(b.nulls(), 0u);

@@ -32,7 +32,7 @@ struct reuses_freed_memory {
   static constexpr bool applies = gives_back<A>;
   static void run() {
     heap_under_test<A> heap;
-    std::size_t const bytes = scale<A>::heap_bytes / 3 / scale<A>::threads;
+    std::size_t const bytes = scale<A>::of_its_own(scale<A>::heap_bytes / 3 / scale<A>::threads);
     for (unsigned round = 0; round < 12; ++round) {
       blocks_of<A> b(heap.ref(), scale<A>::threads, bytes);
       b.malloc_all();
@@ -182,7 +182,7 @@ struct forgets_everything_on_reset {
     heap_under_test<A> heap;
     auto const ref = heap.ref();  // taken once: reset() must not invalidate it
     for (unsigned round = 0; round < 5; ++round) {
-      blocks_of<A> b(ref, scale<A>::threads, scale<A>::heap_bytes / 3 / scale<A>::threads);
+      blocks_of<A> b(ref, scale<A>::threads, scale<A>::of_its_own(scale<A>::heap_bytes / 3 / scale<A>::threads));
       b.malloc_all();
       ASSERT_EQ(b.nulls(), 0u) << "round " << round;
       b.expect_sound(A::traits.min_alignment, heap.where());

@@ -37,6 +37,11 @@ struct scale {
   static constexpr unsigned threads = !on_gpu ? 1500 : A::traits.process_wide ? 4000 : 40'000;
   // Largest size of random requests: all threads together ask for at most a quarter of the heap.
   static constexpr unsigned mixed_bytes = static_cast<unsigned>(heap_bytes / 4 / threads);
+  // For cases that use up much of the heap: what is larger than the allocator serves itself has only the backing's part of it.
+  [[nodiscard]] static constexpr simt::size_t of_its_own(simt::size_t bytes) {
+    constexpr simt::size_t most = A::traits.largest_bytes;
+    return most != 0 && bytes > most ? most : bytes;
+  }
 };
 
 template <class A>

@@ -1,0 +1,172 @@
+// `halloc`: a bitmap heap with hashed probing. One slab at a time, the head, serves all requests of a size class; a head that has become
+// full is replaced, and slabs wait in sets, by how full they are, to be heads again.
+//   A. V. Adinetz, D. Pleiter, "Halloc: a High-Throughput Dynamic Memory Allocator for GPGPU Architectures", GTC 2014, and what M. Winter
+//   et al., PPoPP 2021, measured of it
+//
+// Layout of a region:
+//   classes | sets of slabs | a word for each slab | bitmaps | starts of blocks | slabs, end to end | the backing's bytes (percent)
+//   slab     chunks of ONE size at a time, of 16, 24, 256 or 384 bytes; blocks of 1, 2, 4 or 8 neighbouring chunks, aligned to their
+//            length: 16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072 bytes. Blocks of several classes may share it
+//   A slab's number is an address's upper bits. halloc/slab_word.hpp draws the word, halloc/slabs.hpp the offsets.
+//
+// malloc:    more than 3072 bytes: the backing. Otherwise the lanes of a warp that want one class add their chunks to the word of its head,
+//            by one atomic, which also gives each a ticket. Those that it has no room for take theirs back. The others look for a place by
+//            hashing their ticket (structures/hash_probe.hpp) and claim its bits with an `or` (structures/chunk_map.hpp); after 31 taken
+//            places, wherever one is free; and write the block's length into the four bits of its first chunk.
+//            A head is used up to 83.5 %. Then one lane, under the class's lock, makes the next one head, which was fetched ahead if it
+//            could be, and files the old. Search: slabs of the class up to 60 % full (roomy), those of the chunk size up to 1.2 %
+//            (sparse: the class changes), free ones (both change), busy ones, which as heads are filled up. If there is none, the old
+//            head is filled up; and if that fails, the request looks at every slab, whosever head it is.
+// free:      the address gives the slab and, divided by the chunk size, the chunk; its four bits are read and cleared at once: the length.
+//            The bits are cleared and the chunks subtracted from the slab's word, for all lanes with one slab and length together. Who
+//            brings a slab that is no head down to a level files it there.
+// Reuse:     a block's memory for its class at once; for others of its chunk size if its slab is 98.8 % free; for all if it is free.
+//            Before a request fails, any slab of its chunk size serves it, and any slab that is empty.
+// Progress:  malloc blocks: it may wait for the lock of its class, whose holder waits for nothing. Apart from that, and free: lock-free.
+// Alignment: 16. The class of 24 bytes, which cannot be, is left out: such requests get 32.
+//
+// Different from the original, hazard by hazard:
+//   1  warp operations name the lanes of one captured mask, and groups shrink with it; the original votes over whole warps in loops
+//   2  the slabs lie in one pool, so its table of addresses, too small for more than 64 GB, is a shift, after a range check
+//   3  sets are trees with a bit for every slab (structures/bitmap_tree.hpp); the search passed over the last 1 to 31, all of a small heap
+//   4  the free set is made by a kernel that writes each of its words once; one was overwritten with a count
+//   5  a retired head's level is that of its class, and every level but full is a set; slabs retired above roomy were in none
+//   6  who takes a slab's bit and not the slab puts the bit back if it belongs there; busy slabs found too full were lost
+//   7  the level, the class and the head flag are in the slab's word, changed by exchanges: a bit in a set is a hint, the word decides
+//   8  chunks are counted before they are claimed, so a slab with a thread about to claim is not empty, and is not recycled under it; the
+//      count is bounded, so no more threads look for places than there are. The original claimed first and took back
+//   9  four bits that are cleared once say whether a free is the first; bit 3, that a block was there before, tells double from foreign
+//  10  near exhaustion as above: the head is filled up, then all slabs are looked at, current heads included
+//  11  24 bits of a 64-bit word count up to 2^20 chunks of a slab, 32 number the slabs, and no number means none
+//  12  words that change are read past the L1, and what a reader of a head goes by, it gets from the atomic on the slab's word
+//  13  nothing is set outside the region, which may hold anything before
+// Further: the ticket lies in the slab's word instead of a counter of the class (one atomic less). Slabs are smaller in small heaps. Small
+// heaps fetch no head ahead.
+#pragma once
+
+#include <gpuheap/allocator.hpp>
+#include <gpuheap/allocators/backing.hpp>
+#include <gpuheap/allocators/halloc/slabs.hpp>
+#include <gpuheap/allocators/halloc/verify.hpp>
+#include <gpuheap/simt/launch.hpp>
+#include <gpuheap/simt/runtime.hpp>
+
+#if GPUHEAP_HAS_HOST
+#include <string>
+#endif
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
+
+namespace detail {
+// Kernel, a thread for each leaf: the free set, of all slabs.
+struct fill_free_set {
+  structures::bitmap_tree set;
+  unsigned num_slabs;
+  GPUHEAP_FN void operator()(unsigned leaf) const {
+    // relaxed: read by later kernels.
+    auto const full_below = [](unsigned units, unsigned i) { return simt::low_bits(units - i < 64 ? units - i : 64); };
+    set.leaf(leaf).store(full_below(num_slabs, leaf * 64), simt::relaxed);
+    if (leaf % 64 == 0) set.mid(leaf / 64).store(full_below(set.num_leaves, leaf), simt::relaxed);
+    if (leaf % 4096 == 0 && set.num_tops() != 0) set.top(leaf / 4096).store(full_below(set.num_mids(), leaf / 64), simt::relaxed);
+  }
+};
+}  // namespace detail
+
+// `Backing` serves what is too large. `Rules`: see halloc/slab_word.hpp; for tests.
+template <halloc_config Config = halloc_config{}, class Backing = default_backing, class Rules = halloc_parts::rules>
+class basic_halloc {
+  using sizes = halloc_parts::classes<Config>;
+  using layout = halloc_parts::layout<Config>;
+  using slabs = halloc_parts::slabs<Config, Rules>;
+
+ public:
+  static constexpr allocator_traits traits{
+      .name = "halloc",
+      .title = "Halloc",
+      .paper = "Adinetz, Pleiter: Halloc: a High-Throughput Dynamic Memory Allocator for GPGPU Architectures, GTC 2014",
+      .year = 2014,
+      .variant = "",
+      .reuse = "its class; slabs nearly empty serve classes of their chunk size, empty slabs all; beyond 3 KiB as the backing says",
+      .largest_bytes = sizes::largest_bytes,
+      .process_wide = Backing::traits.process_wide,
+      .full_reuse = Backing::traits.full_reuse,
+      .detects_double_free = Backing::traits.detects_double_free,
+      .detects_foreign_free = Backing::traits.detects_foreign_free,
+  };
+
+  // `bytes` > 0.
+  [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
+    return bytes <= sizes::largest_bytes ? slabs_.malloc(sizes::of_bytes(bytes)) : backing_.malloc(bytes);
+  }
+  GPUHEAP_FN free_status free(void* p) const { return slabs_.holds(p) ? slabs_.free(p) : detail::free_in(backing_, p); }
+
+  // 0 for a pointer into the slabs that is not a live block's.
+  [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void* p) const requires has_usable_size<Backing> {
+    return slabs_.holds(p) ? slabs_.block_bytes(p) : backing_.usable_size(p);
+  }
+  static constexpr bool rounded_size_is_exact = has_exact_rounded_size<Backing>;
+  [[nodiscard]] GPUHEAP_HD constexpr simt::size_t rounded_size(simt::size_t bytes) const requires has_rounded_size<Backing> {
+    return bytes <= sizes::largest_bytes ? sizes::bytes_of(sizes::of_bytes(bytes)) : backing_.rounded_size(bytes);
+  }
+  [[nodiscard]] GPUHEAP_FN bool owns(void const* p) const requires has_owns<Backing> { return slabs_.holds(p) || backing_.owns(p); }
+
+#if GPUHEAP_HAS_HOST
+  // One slab of the smallest size, and what the backing needs.
+  [[nodiscard]] static simt::size_t min_region_bytes() {
+    simt::size_t const own = simt::round_up_pow2(layout::of(1, layout::lg_smallest).end, 256);
+    simt::size_t const least = Backing::min_region_bytes();
+    simt::size_t const shared = simt::round_up_pow2(own * 100 / (100 - Config.backing_percent), 256) + 512;
+    return least == 0 ? own : shared > own + least + 256 ? shared : own + least + 256;
+  }
+  [[nodiscard]] static simt::size_t own_bytes(simt::size_t region_bytes) requires(Backing::traits.process_wide) {
+    return cut::own_bytes_of(region_bytes, Config.backing_percent);
+  }
+  [[nodiscard]] static simt::size_t granted_bytes() requires has_granted_bytes<Backing> { return Backing::granted_bytes(); }
+
+  [[nodiscard]] static basic_halloc create(memory::region region, stream_ref stream) {
+    cut const parts = cut::of(region, Config.backing_percent);
+    layout const at = layout::in(parts.own_bytes);
+    if (at.num_slabs == 0)
+      throw error("gpuheap: a region of " + std::to_string(region.bytes) + " bytes has no room for one slab of halloc: at least " +
+                  std::to_string(min_region_bytes()) + " are needed");
+    basic_halloc a;
+    a.own_bytes_ = parts.own_bytes;
+    a.slabs_ = slabs{region.base, at};
+    a.backing_ = Backing::create(parts.rest, stream);
+    simt::fill(region.base, 0, at.pool, stream);
+    structures::bitmap_tree const free_set = a.slabs_.set(slabs::set_of(halloc_parts::slab_role::unassigned, 0));
+    simt::launch(free_set.num_leaves, detail::fill_free_set{free_set, at.num_slabs}, {.stream = stream});
+    return a;
+  }
+
+  // Slabs count as held as wholes.
+  [[nodiscard]] allocator_footprint footprint(stream_ref stream) const requires has_footprint<Backing> {
+    allocator_footprint of = backing_.footprint(stream);
+    of.held_bytes += halloc_parts::count_held_slabs(slabs_, stream) << slabs_.where().lg_slab;
+    of.metadata_bytes += own_bytes_ - slabs_.pool_bytes();
+    of.peak_held_bytes = 0;
+    return of;
+  }
+  // Of the slabs, and where the backing has it, of the backing. See halloc/verify.hpp.
+  [[nodiscard]] halloc_parts::audit verify(stream_ref stream) const {
+    halloc_parts::audit found = halloc_parts::verify(slabs_, stream);
+    if constexpr (has_verify<Backing>) {
+      if (found.problem.empty()) found.problem = backing_.verify(stream).problem;
+    }
+    return found;
+  }
+
+ private:
+  using cut = detail::backing_cut<Backing>;
+#endif
+
+ private:
+  slabs slabs_;
+  Backing backing_;
+  simt::size_t own_bytes_ = 0;
+};
+
+using halloc = basic_halloc<>;
+static_assert(device_allocator<halloc> && device_allocator<basic_halloc<halloc_config{}, refusing_backing>>);
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE

@@ -1,0 +1,178 @@
+// What a slab of halloc is at a moment, in one word, and the rules by which it goes from one use to the next. Plain arithmetic.
+#pragma once
+
+#include <gpuheap/simt/atomic.hpp>
+#include <gpuheap/simt/bits.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
+
+// The published values where not said otherwise.
+struct halloc_config {
+  unsigned slab_bytes = 4u << 20;      // a power of two; the largest: smaller heaps have smaller slabs,
+  unsigned min_slabs = 64;             // so that there are so many of them (not published), as long as one holds the largest block
+  unsigned smallest_chunk_bytes = 16;  // a power of two. The chunk sizes are this and 3/2 of it, and 16 times these
+  unsigned sparse_permille = 12;       // of a slab's chunks: up to this it may serve another class
+  unsigned roomy_permille = 600;       // up to this it is preferred as a new head
+  unsigned busy_permille = 835;        // from this on a head is replaced
+  unsigned walk_tries = 31;            // places that are looked at by hashing, before all others one after the other
+  unsigned prefetch_slabs = 64;        // heaps of fewer slabs fetch no head ahead (not published)
+  unsigned backing_percent = 25;       // of the heap's bytes
+};
+
+namespace halloc_parts {
+
+using simt::size_t;
+using simt::uint32_t;
+using simt::uint64_t;
+
+// The sizes of blocks. Class 2u has two units of smallest_chunk_bytes / 2 * 2^u, class 2u + 1 three. Classes 0, 2, 4, 6 are 1, 2, 4 and 8
+// chunks of kind 0, the next four even ones of kind 2; the odd ones likewise of kinds 1 and 3.
+template <halloc_config Config>
+struct classes {
+  static constexpr unsigned smallest = Config.smallest_chunk_bytes;
+  static constexpr unsigned count = 16;
+  static constexpr unsigned num_kinds = 4;
+  static constexpr size_t largest_bytes = smallest / 2 * 3 << (count / 2 - 1);
+  static_assert(smallest >= 16 && (smallest & (smallest - 1)) == 0);
+  // With chunks of 16 bytes, one of 24 is not aligned to 16 bytes; two are. So class 1 has no blocks.
+  static constexpr bool has_class_1 = smallest / 2 * 3 % 16 == 0;
+
+  // 1 <= bytes <= largest_bytes.
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned of_bytes(size_t bytes) {
+    if (bytes <= smallest) return 0;
+    auto const b = static_cast<uint32_t>(bytes);
+    unsigned const high = simt::highest_bit(b - 1);
+    unsigned const c = 2 * (high - simt::ceil_log2(smallest)) + (b <= 3u << (high - 1) ? 1 : 2);
+    return c == 1 && !has_class_1 ? 2 : c;
+  }
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned bytes_of(unsigned c) { return smallest / 2 * (2 + c % 2) << (c / 2); }
+  // Chunks of a block.
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned chunks_of(unsigned c) { return 1u << (c / 2 % 4); }
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned kind_of(unsigned c) { return c / 8 * 2 + c % 2; }
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned chunk_bytes(unsigned kind) {
+    return smallest / 2 * (2 + kind % 2) << ((kind & 2) != 0 ? 4 : 0);
+  }
+  // Lanes of a warp that get neighbouring blocks.
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned together(unsigned c) { return c < 2 ? 4 : c < 4 ? 2 : 1; }
+};
+static_assert(classes<halloc_config{}>::largest_bytes == 3072 && classes<halloc_config{}>::of_bytes(1) == 0 &&
+              classes<halloc_config{}>::of_bytes(16) == 0 && classes<halloc_config{}>::of_bytes(17) == 2 &&
+              classes<halloc_config{}>::of_bytes(32) == 2 && classes<halloc_config{}>::of_bytes(33) == 3 &&
+              classes<halloc_config{}>::of_bytes(48) == 3 && classes<halloc_config{}>::of_bytes(49) == 4 &&
+              classes<halloc_config{}>::of_bytes(3071) == 15 && classes<halloc_config{}>::of_bytes(3072) == 15);
+static_assert(classes<halloc_config{}>::bytes_of(15) == 3072 && classes<halloc_config{}>::bytes_of(2) == 32 &&
+              classes<halloc_config{}>::chunks_of(15) * classes<halloc_config{}>::chunk_bytes(classes<halloc_config{}>::kind_of(15)) ==
+                  3072);
+
+// What a slab is for. The four in the middle are levels of fill: a slab of that level is no head, and is in the set of its level, except
+// when it is full.
+enum class slab_role : unsigned {
+  unassigned,  // no block lives in it; in the free set, for any class
+  sparse,      // so few that another class of its kind may have it; in its kind's sparse set
+  roomy,       // in its class's roomy set
+  busy,        // in its class's busy set
+  full,        // not one more block of its class; in no set. The free that makes room files it
+  held,        // a class's head or next head, or in the hands of the thread that is about to file it
+};
+
+// The word of a slab.
+//
+//   bit  0                24      28     31       32       64
+//        | used chunks    | class | role | packed | ticket |
+//
+//   used     at least the chunks whose bits are set: added before a thread claims chunks, subtracted after it has released them or found
+//            that it must not claim any. So a slab of used == 0 has no thread that is about to claim, and while a thread's chunks are
+//            counted and the kind is the one that it expects, the kind stays
+//   class    whose head it is or was last; an unassigned slab keeps it as well
+//   packed   of a head: to be filled entirely
+//   ticket   requests ever: each starts its walk at another place. Wraps
+struct slab_word {
+  using word = uint64_t;
+  static constexpr unsigned class_at = 24, role_at = 28, packed_at = 31, ticket_at = 32;
+  static constexpr word used_mask = (word{1} << class_at) - 1;
+  static constexpr word packed_bit = word{1} << packed_at;
+
+  word bits = 0;
+
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned used() const { return static_cast<unsigned>(bits & used_mask); }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned size_class() const { return static_cast<unsigned>(bits) >> class_at & 15; }
+  [[nodiscard]] GPUHEAP_HD constexpr slab_role role() const { return static_cast<slab_role>(static_cast<unsigned>(bits) >> role_at & 7); }
+  [[nodiscard]] GPUHEAP_HD constexpr bool is_packed() const { return (bits & packed_bit) != 0; }
+  [[nodiscard]] GPUHEAP_HD constexpr uint32_t ticket() const { return static_cast<uint32_t>(bits >> ticket_at); }
+  [[nodiscard]] GPUHEAP_HD constexpr bool is(slab_role r) const { return role() == r; }
+  // No head, but in use.
+  [[nodiscard]] GPUHEAP_HD constexpr bool is_filed() const { return !is(slab_role::unassigned) && !is(slab_role::held); }
+
+  // What to add for requests of `chunks` each.
+  [[nodiscard]] GPUHEAP_HD static constexpr word draw(unsigned requests, unsigned chunks) {
+    return word{requests} << ticket_at | word{requests} * chunks;
+  }
+  [[nodiscard]] GPUHEAP_HD constexpr slab_word as(slab_role r, unsigned c, bool packed) const {
+    constexpr word keep = used_mask | ~word{0xffffffff};
+    return {(bits & keep) | word{c} << class_at | word{static_cast<unsigned>(r)} << role_at | (packed ? packed_bit : 0)};
+  }
+};
+static_assert(slab_word{}.as(slab_role::held, 15, true).is_packed() && slab_word{}.as(slab_role::held, 15, false).size_class() == 15 &&
+              slab_word{slab_word::draw(3, 8)}.as(slab_role::busy, 2, false).used() == 24 &&
+              slab_word{slab_word::draw(3, 8)}.as(slab_role::busy, 2, false).ticket() == 3 && slab_word{}.is(slab_role::unassigned) &&
+              slab_word{}.as(slab_role::busy, 2, false).is(slab_role::busy));
+
+// How many chunks of one kind a slab has, and where its levels of fill end.
+template <halloc_config Config>
+struct fill_levels {
+  unsigned capacity = 0;  // a multiple of 8
+
+  [[nodiscard]] GPUHEAP_HD static constexpr fill_levels of(unsigned lg_slab, unsigned kind) {
+    constexpr unsigned lg_unit = simt::ceil_log2(classes<Config>::smallest) - 1;
+    unsigned const units = 1u << (lg_slab - lg_unit - ((kind & 2) != 0 ? 4 : 0));
+    unsigned const chunks = (kind % 2 != 0 ? units / 3 : units / 2) & ~7u;
+    // A table of 11 n places would be walked in steps of 11 (hash_probe).
+    return {chunks % 11 == 0 ? chunks - 8 : chunks};
+  }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned share(unsigned permille) const { return capacity * (permille * 4096 / 1000) >> 12; }
+
+  // The most used chunks at which a slab is on a level below `r`, with blocks of `chunks`.
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned below(slab_role r, unsigned chunks) const {
+    if (r == slab_role::full) return capacity - chunks;
+    if (r == slab_role::busy) return least(share(Config.roomy_permille), capacity - chunks);
+    return r == slab_role::roomy ? share(Config.sparse_permille) : 0;
+  }
+  // The most used chunks at which a head still gives a block.
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned last_start(bool packed, unsigned chunks) const {
+    return packed ? capacity - chunks : least(share(Config.busy_permille) - 1, capacity - chunks);
+  }
+
+ private:
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned least(unsigned a, unsigned b) { return a < b ? a : b; }
+};
+static_assert(fill_levels<halloc_config{}>::of(22, 0).capacity == 262144 && fill_levels<halloc_config{}>::of(22, 1).capacity == 174760 &&
+              fill_levels<halloc_config{}>::of(22, 2).capacity == 16384 && fill_levels<halloc_config{}>::of(22, 3).capacity == 10920 &&
+              fill_levels<halloc_config{}>::of(12, 3).capacity == 8 && fill_levels<halloc_config{}>::of(16, 1).capacity == 2720);
+
+// The decisions about slabs, as functions. Tests replace one by the published mistake.
+struct rules {
+  // The level of a slab that is no head.
+  template <halloc_config Config>
+  [[nodiscard]] GPUHEAP_HD static constexpr slab_role level(fill_levels<Config> slab, unsigned used, unsigned chunks) {
+    if (used == 0) return slab_role::unassigned;
+    if (used > slab.below(slab_role::full, chunks)) return slab_role::full;
+    if (used > slab.below(slab_role::busy, chunks)) return slab_role::busy;
+    return used > slab.below(slab_role::roomy, chunks) ? slab_role::roomy : slab_role::sparse;
+  }
+  // Whether a slab that was found in a set may become a head of class c.
+  template <halloc_config Config>
+  [[nodiscard]] GPUHEAP_HD static constexpr bool may_adopt(slab_word w, unsigned c) {
+    if (w.is(slab_role::unassigned)) return true;
+    if (w.is(slab_role::sparse)) return classes<Config>::kind_of(w.size_class()) == classes<Config>::kind_of(c);
+    return (w.is(slab_role::roomy) || w.is(slab_role::busy)) && w.size_class() == c;
+  }
+  // How a free learns a slab's kind.
+  // relaxed: who frees a block learned its address from its owner, and while it lives its slab's kind stays.
+  [[nodiscard]] GPUHEAP_FN static slab_word look(slab_word::word& w) { return {simt::global_ref<slab_word::word>{w}.load(simt::relaxed)}; }
+  // Whether a request for which there is no head looks at every slab before it fails.
+  static constexpr bool looks_everywhere = true;
+};
+
+}  // namespace halloc_parts
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE

@@ -1,0 +1,507 @@
+// The slabs of halloc as device code sees them: where their words lie, how a class gets its head, how blocks are drawn from it and go back.
+// ../halloc.hpp has the whole.
+#pragma once
+
+#include <gpuheap/allocator.hpp>
+#include <gpuheap/allocators/halloc/slab_word.hpp>
+#include <gpuheap/simt/warp.hpp>
+#include <gpuheap/structures/bitmap_tree.hpp>
+#include <gpuheap/structures/chunk_map.hpp>
+#include <gpuheap/structures/hash_probe.hpp>
+#include <gpuheap/structures/warp_group.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::halloc_parts {
+
+using structures::bitmap_tree;
+using structures::chunk_map;
+using structures::warp_group;
+
+// Where everything lies, from the region's base on. Sizes in bytes.
+//
+//   +0        16 classes, 256 each: +0 head, +128 next head, +132 lock. Heads are slab numbers + 1, 0: none
+//   sets      37 bitmap trees: free, sparse of 4 kinds, roomy of 16 classes, busy of 16 classes
+//   words     a slab_word for each slab, 32 or 128 apart, so that hot ones lie apart
+//   taken, starts    a chunk_map for each slab, for as many chunks as there are of the smallest size
+//   pool      the slabs, end to end; the base is aligned to 256
+template <halloc_config Config>
+struct layout {
+  unsigned num_slabs = 0;
+  unsigned lg_slab = 0;
+  size_t words = 0, taken = 0, starts = 0, pool = 0;  // offsets
+  size_t end = 0;
+
+  static constexpr size_t class_bytes = 256;
+  static constexpr size_t sets = classes<Config>::count * class_bytes;
+  static constexpr unsigned num_sets = 1 + classes<Config>::num_kinds + 2 * classes<Config>::count;
+  static constexpr unsigned lg_largest = simt::ceil_log2(Config.slab_bytes);
+  static constexpr unsigned lg_smallest = simt::ceil_log2(classes<Config>::largest_bytes);
+  static_assert(Config.slab_bytes == size_t{1} << lg_largest && lg_largest >= lg_smallest);
+  static_assert(Config.slab_bytes / classes<Config>::smallest <= 1u << 20,
+                "2^20 chunks, and as many again for each of 15 million threads that are about to take or give back, fit into `used`");
+  static_assert(Config.sparse_permille <= Config.roomy_permille && Config.roomy_permille <= Config.busy_permille &&
+                Config.busy_permille <= 1000);
+
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned chunks_in(unsigned lg_slab) {
+    return 1u << (lg_slab - simt::ceil_log2(classes<Config>::smallest));
+  }
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned word_stride(unsigned lg_slab) { return lg_slab < 15 ? 4 : 16; }  // in words
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned set_words(unsigned num_slabs) {
+    return bitmap_tree::words_for(bitmap_tree::leaves_for(num_slabs), 1);
+  }
+
+  [[nodiscard]] GPUHEAP_HD static constexpr layout of(unsigned num_slabs, unsigned lg_slab) {
+    size_t const n = num_slabs;
+    layout at;
+    at.num_slabs = num_slabs;
+    at.lg_slab = lg_slab;
+    at.words = simt::round_up_pow2(sets + size_t{num_sets} * set_words(num_slabs) * 8, 128);
+    at.taken = at.words + n * word_stride(lg_slab) * 8;
+    at.starts = at.taken + n * chunk_map::taken_words(chunks_in(lg_slab)) * 8;
+    at.pool = simt::round_up_pow2(at.starts + n * chunk_map::start_words(chunks_in(lg_slab)) * 4, 256);
+    at.end = at.pool + (n << lg_slab);
+    return at;
+  }
+  // The most slabs of that size in `bytes`; none if not one fits.
+  [[nodiscard]] GPUHEAP_HD static constexpr layout most_in(size_t bytes, unsigned lg_slab) {
+    size_t const fit = bytes >> lg_slab;
+    layout at = of(static_cast<unsigned>(fit < max_slabs ? fit : max_slabs), lg_slab);
+    // Ends: `num_slabs` goes down.
+    while (at.end > bytes && at.num_slabs != 0) {
+      size_t const too_much = ((at.end - bytes - 1) >> lg_slab) + 1;
+      at = of(at.num_slabs > too_much ? at.num_slabs - static_cast<unsigned>(too_much) : 0, lg_slab);
+    }
+    return at;
+  }
+  // For a region of `bytes`: the largest slabs of which there are min_slabs, or the smallest.
+  [[nodiscard]] GPUHEAP_HD static constexpr layout in(size_t bytes) {
+    unsigned lg = lg_largest;
+    // Ends: `lg` goes down.
+    while (lg > lg_smallest && most_in(bytes, lg).num_slabs < Config.min_slabs) --lg;
+    return most_in(bytes, lg);
+  }
+  // A slab's number + 1 has 32 bits, and it is less than what a tree can hold.
+  static constexpr unsigned max_slabs = 1u << 24;
+};
+static_assert(layout<halloc_config{}>::in(size_t{6} << 30).lg_slab == 22 && layout<halloc_config{}>::in(size_t{12} << 20).lg_slab == 17 &&
+              layout<halloc_config{}>::in(size_t{12} << 20).num_slabs >= 90);
+static_assert(layout<halloc_config{}>::in(layout<halloc_config{}>::of(1, 12).end).num_slabs == 1 &&
+              layout<halloc_config{}>::in(layout<halloc_config{}>::of(1, 12).end - 1).num_slabs == 0);
+
+// A trivially copyable view.
+template <halloc_config Config, class Rules>
+class slabs {
+ public:
+  using sizes = classes<Config>;
+  using places = layout<Config>;
+  using fill = fill_levels<Config>;
+  using word = slab_word::word;
+
+  slabs() = default;
+  GPUHEAP_HD slabs(void* base, places const& at)
+      : base_{static_cast<char*>(base)},
+        words_{reinterpret_cast<word*>(base_ + at.words)},
+        taken_{reinterpret_cast<word*>(base_ + at.taken)},
+        starts_{reinterpret_cast<uint32_t*>(base_ + at.starts)},
+        pool_{base_ + at.pool},
+        num_slabs_{at.num_slabs},
+        lg_slab_{at.lg_slab} {}
+
+  [[nodiscard]] GPUHEAP_HD char* base() const { return base_; }
+  [[nodiscard]] GPUHEAP_HD char* pool() const { return pool_; }
+  [[nodiscard]] GPUHEAP_HD size_t pool_bytes() const { return size_t{num_slabs_} << lg_slab_; }
+  [[nodiscard]] GPUHEAP_HD places where() const { return places::of(num_slabs_, lg_slab_); }
+  [[nodiscard]] GPUHEAP_HD bool holds(void const* p) const {
+    return static_cast<size_t>(static_cast<char const*>(p) - pool_) < pool_bytes();
+  }
+
+  // ---- malloc
+
+  // A block of class c, or nullptr. Any thread; the lanes of a warp that come together and want the same class draw together.
+  [[nodiscard]] GPUHEAP_FN void* malloc(unsigned c) const {
+    unsigned const chunks = sizes::chunks_of(c);
+    // One warp may use two heaps at once: the group is of one heap and one class.
+    warp_group group = warp_group::of_equal(simt::active_mask(), reinterpret_cast<uint64_t>(base_) | c);
+    bool drawn = true;
+    // Ends: a lane that goes on has found its class's head used up, and either another head was published since, or the head has got room.
+    // A head is used up by requests that are served. A pass after the first adds to a head only where it has seen room: if that is gone
+    // when the addition comes, an addition in between got it, the first of which is served. So passes go on while others are served.
+    // Lock-free, but for the lock in renew_head().
+    GPUHEAP_NO_UNROLL
+    for (bool looks_first = false;; looks_first = true) {
+      uint32_t head = 0;
+      slab_word w;
+      if (group.leads()) drawn = draw(c, chunks, group.size(), looks_first, head, w);
+      // What the leader acquired of the slab is every lane's: the shuffles below do not pass that on.
+      simt::sync_warp(group.mask);
+      head = group.from_leader(head);
+      w.bits = group.from_leader(w.bits);
+      bool const served = has_room(head, w, c, group.rank() * chunks);
+      simt::lane_mask const rest = simt::ballot(group.mask, !served);
+      if (served) return take(head - 1, c, chunks, w.ticket() + group.rank());
+      // The first of the rest speaks for them. If it is not the one that drew, somebody was served, so something was drawn.
+      group.mask = rest;
+      unsigned found = 0;
+      if (group.leads()) {
+        if (drawn) give_back(head - 1, group.size() * chunks);
+        found = renew_head(c, head, false);
+        drawn = true;
+      }
+      if (group.from_leader(found) == 0) return serve_from_any(c);
+    }
+  }
+
+  // ---- free
+
+  // Of a pointer into the pool. Any thread. A pointer into free memory where a block was before is called a double free, any other that is
+  // not a live block's foreign.
+  GPUHEAP_FN free_status free(void* p) const {
+    size_t const offset = static_cast<size_t>(static_cast<char*>(p) - pool_);
+    auto const s = static_cast<unsigned>(offset >> lg_slab_);
+    unsigned const chunk = chunk_at(offset, sizes::kind_of(Rules::look(word_of(s)).size_class()));
+    if (chunk == chunk_map::none) return free_status::foreign;
+    chunk_map const map = map_of(s);
+    chunk_map::start const begun = map.unmark(chunk);
+    if (begun.count == 0) return begun.has_begun ? free_status::double_free : free_status::foreign;
+    // Pairs with the acquires of whoever gets the chunks next: in claim() if they keep their size, in draw() otherwise.
+    simt::fence(simt::release);
+    map.release(chunk, begun.count);
+    // Equal slab and equal length: the words' addresses leave three bits. Two heaps have different words.
+    warp_group const group =
+        warp_group::of_equal(simt::active_mask(), reinterpret_cast<uint64_t>(&word_of(s)) | simt::highest_bit(begun.count));
+    // The other lanes' releases come before the leader's subtraction.
+    simt::sync_warp(group.mask);
+    if (group.leads()) give_back(s, begun.count * group.size());
+    return free_status::done;
+  }
+
+  // Bytes of the live block at p; 0 if there is none. Any thread.
+  [[nodiscard]] GPUHEAP_FN size_t block_bytes(void* p) const {
+    size_t const offset = static_cast<size_t>(static_cast<char*>(p) - pool_);
+    auto const s = static_cast<unsigned>(offset >> lg_slab_);
+    unsigned const kind = sizes::kind_of(Rules::look(word_of(s)).size_class());
+    unsigned const chunk = chunk_at(offset, kind);
+    return chunk == chunk_map::none ? 0 : size_t{map_of(s).count_at(chunk)} * sizes::chunk_bytes(kind);
+  }
+
+  // Where sets begin: 0 free, 1.. sparse by kind, 5.. roomy by class, 21.. busy by class.
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned set_of(slab_role level, unsigned c) {
+    if (level == slab_role::unassigned) return 0;
+    if (level == slab_role::sparse) return 1 + sizes::kind_of(c);
+    return 1 + sizes::num_kinds + (level == slab_role::busy ? sizes::count : 0) + c;
+  }
+  [[nodiscard]] GPUHEAP_HD bitmap_tree set(unsigned i) const {
+    return bitmap_tree::over(reinterpret_cast<word*>(base_ + places::sets) + size_t{i} * places::set_words(num_slabs_),
+                             bitmap_tree::leaves_for(num_slabs_), 1);
+  }
+
+ private:
+  using ref64 = simt::global_ref<word>;
+  using ref32 = simt::global_ref<uint32_t>;
+
+  // ---- places
+
+  [[nodiscard]] GPUHEAP_FN word& word_of(unsigned s) const { return words_[size_t{s} * places::word_stride(lg_slab_)]; }
+  [[nodiscard]] GPUHEAP_FN ref64 state(unsigned s) const { return ref64{word_of(s)}; }
+  [[nodiscard]] GPUHEAP_FN chunk_map map_of(unsigned s) const {
+    unsigned const chunks = places::chunks_in(lg_slab_);
+    return {taken_ + size_t{s} * chunk_map::taken_words(chunks), starts_ + size_t{s} * chunk_map::start_words(chunks)};
+  }
+  [[nodiscard]] GPUHEAP_FN uint32_t& of_class(unsigned c, unsigned at) const {
+    return *reinterpret_cast<uint32_t*>(base_ + c * places::class_bytes + at);
+  }
+  [[nodiscard]] GPUHEAP_FN ref32 head_of(unsigned c) const { return ref32{of_class(c, 0)}; }
+  [[nodiscard]] GPUHEAP_FN ref32 next_of(unsigned c) const { return ref32{of_class(c, 128)}; }
+  [[nodiscard]] GPUHEAP_FN ref32 lock_of(unsigned c) const { return ref32{of_class(c, 132)}; }
+  // The chunk that begins at an offset of the pool, or `none`.
+  [[nodiscard]] GPUHEAP_FN unsigned chunk_at(size_t offset, unsigned kind) const {
+    unsigned const inside = static_cast<unsigned>(offset) & ((1u << lg_slab_) - 1);
+    unsigned const units = inside / (sizes::smallest / 2) >> ((kind & 2) != 0 ? 4 : 0);
+    unsigned const chunk = kind % 2 != 0 ? units / 3 : units / 2;
+    return chunk * sizes::chunk_bytes(kind) == inside ? chunk : chunk_map::none;
+  }
+  [[nodiscard]] GPUHEAP_FN fill fill_of(unsigned c) const { return fill::of(lg_slab_, sizes::kind_of(c)); }
+  [[nodiscard]] GPUHEAP_FN bool is_of_kind(slab_word w, unsigned c) const {
+    return !w.is(slab_role::unassigned) && sizes::kind_of(w.size_class()) == sizes::kind_of(c);
+  }
+  // Whether a head whose word is w gives a block of class c to a request with `before` chunks before it.
+  [[nodiscard]] GPUHEAP_FN bool has_room(uint32_t head, slab_word w, unsigned c, unsigned before) const {
+    return head != 0 && is_of_kind(w, c) && w.used() + before <= fill_of(c).last_start(w.is_packed(), sizes::chunks_of(c));
+  }
+
+  // ---- blocks of a slab
+
+  // Counts `requests` blocks, one draw of tickets, in class c's head, whose word before is `w`. False: there is none, or it was looked at
+  // and has no room; then `w` is what was seen. One lane.
+  GPUHEAP_FN bool draw(unsigned c, unsigned chunks, unsigned requests, bool looks_first, uint32_t& head, slab_word& w) const {
+    // relaxed: the addition tells whether the slab is what the head promises.
+    head = head_of(c).load(simt::relaxed);
+    if (head == 0) return false;
+    ref64 const at = state(head - 1);
+    if (looks_first) {
+      // relaxed: likewise.
+      w.bits = at.load(simt::relaxed);
+      if (!has_room(head, w, c, 0)) return false;
+    }
+    // dependent: acquires all frees of the slab's blocks (give_back), so that memory may be used in other pieces than before.
+    w.bits = at.fetch_add(slab_word::draw(requests, chunks), simt::dependent);
+    return true;
+  }
+
+  // Claims chunks that are counted for this thread, by hashing and then wherever there are some, and makes a block of them. nullptr: no
+  // aligned place was free.
+  [[nodiscard]] GPUHEAP_FN void* claim(unsigned s, unsigned c, unsigned chunks, uint32_t ticket) const {
+    chunk_map const map = map_of(s);
+    unsigned const capacity = fill_of(c).capacity;
+    structures::hash_probe const probe{capacity / chunks};
+    unsigned const start = probe.first(ticket, sizes::together(c));
+    unsigned first = start * chunks;
+    bool claimed = map.claim(first, chunks);
+    // Ends: walk_tries passes.
+    GPUHEAP_NO_UNROLL
+    for (unsigned i = 1; !claimed && i < Config.walk_tries; ++i) {
+      first = probe.at(start, i) * chunks;
+      claimed = map.claim(first, chunks);
+    }
+    if (!claimed) first = claim_anywhere(map, first, chunks, capacity);
+    if (first == chunk_map::none) return nullptr;
+    map.mark(first, chunks);
+    return pool_ + (size_t{s} << lg_slab_) + size_t{first} * sizes::chunk_bytes(sizes::kind_of(c));
+  }
+  GPUHEAP_COLD static unsigned claim_anywhere(chunk_map map, unsigned first, unsigned chunks, unsigned capacity) {
+    return map.claim_any(first, chunks, capacity);
+  }
+
+  // A block from the head, of which this thread's chunks are counted.
+  [[nodiscard]] GPUHEAP_FN void* take(unsigned s, unsigned c, unsigned chunks, uint32_t ticket) const {
+    void* const p = claim(s, c, chunks, ticket);
+    return p != nullptr ? p : serve_past_head(s, c);
+  }
+  // Blocks of other classes leave no aligned place in the head, or others were faster at every one.
+  [[nodiscard]] GPUHEAP_COLD void* serve_past_head(unsigned s, unsigned c) const {
+    give_back(s, sizes::chunks_of(c));
+    (void)renew_head(c, s + 1, true);
+    return serve_from_any(c);
+  }
+
+  // Subtracts chunks that were counted and are not taken, or not any more. The subtraction that brings a slab that is no head to a lower
+  // level has the duty to file it there; subtractions are ordered, so there is one.
+  GPUHEAP_FN void give_back(unsigned s, unsigned chunks) const {
+    // handed_on: releases the frees of this group (free() has the fence), and hands on those of others to whoever draws or adopts next.
+    slab_word const before{state(s).fetch_sub(chunks, simt::handed_on)};
+    if (!before.is_filed()) return;
+    unsigned const c = before.size_class();
+    unsigned const bound = fill_of(c).below(before.role(), sizes::chunks_of(c));
+    if (before.used() > bound && before.used() - chunks <= bound) refile(s, before);
+  }
+
+  // ---- sets
+  //
+  // A slab's word says where it belongs; the sets help to find it. Who files a slab changes the word first and sets the bit afterwards. Who
+  // has taken a bit looks at the word afterwards, and if the slab still belongs into that set, puts the bit back or takes the slab. So a
+  // slab that is filed and at rest has its bit, and a bit over a slab that belongs elsewhere costs a look.
+
+  [[nodiscard]] GPUHEAP_FN slab_role level_of(slab_word w) const {
+    return Rules::level(fill_of(w.size_class()), w.used(), sizes::chunks_of(w.size_class()));
+  }
+  GPUHEAP_FN void enter(unsigned s, slab_role level, unsigned c) const {
+    if (level != slab_role::full) set(set_of(level, c)).set(s);
+  }
+
+  // Brings a slab down to the level that it has reached. `seen`: its word then.
+  GPUHEAP_COLD void refile(unsigned s, slab_word seen) const {
+    if (!seen.is(slab_role::full)) (void)set(set_of(seen.role(), seen.size_class())).take(s);
+    // relaxed: the exchange decides.
+    slab_word now{state(s).load(simt::relaxed)};
+    // Ends: a pass that goes on has lost against another thread's change of the word. Lock-free.
+    GPUHEAP_NO_UNROLL
+    while (now.is_filed()) {
+      slab_role const level = level_of(now);
+      if (level >= now.role()) return enter(s, now.role(), now.size_class());  // the bit taken above may have been this one
+      // handed_over: between the frees of the slab and whoever adopts it.
+      if (state(s).compare_exchange(now.bits, now.as(level, now.size_class(), false).bits, simt::handed_over, simt::relaxed))
+        return enter(s, level, now.size_class());
+    }
+    // Held or unassigned: whoever makes it something else files it.
+  }
+
+  // Files a slab that this thread holds. One thread.
+  GPUHEAP_COLD void retire(unsigned s) const {
+    slab_word now{state(s).load(simt::relaxed)};  // relaxed: likewise
+    // Ends: as above.
+    GPUHEAP_NO_UNROLL
+    while (true) {
+      slab_role const level = level_of(now);
+      // handed_over: likewise.
+      if (state(s).compare_exchange(now.bits, now.as(level, now.size_class(), false).bits, simt::handed_over, simt::relaxed))
+        return enter(s, level, now.size_class());
+    }
+  }
+
+  // Makes a slab of set `from` a held one of class c. Its number + 1, or 0.
+  GPUHEAP_COLD uint32_t adopt_from(unsigned from, unsigned c) const {
+    bitmap_tree const there = set(from);
+    uint32_t found = 0;
+    there.for_each_leaf(0, [&](unsigned leaf) {
+      // relaxed: a guess, the taking decides.
+      word bits = there.leaf(leaf).load(simt::relaxed);
+      // Ends: one pass per bit.
+      GPUHEAP_NO_UNROLL
+      for (; bits != 0 && found == 0; bits &= bits - 1) {
+        unsigned const s = leaf * bitmap_tree::bits_per_leaf + simt::lowest_bit(bits);
+        if (there.take(s) && adopt(s, c)) found = s + 1;
+      }
+      return found != 0;
+    });
+    return found;
+  }
+  // Whether slab s, whose bit this thread has taken, is its own now, as class c's.
+  GPUHEAP_FN bool adopt(unsigned s, unsigned c) const {
+    slab_word now{state(s).load(simt::relaxed)};  // relaxed: likewise
+    // Ends: as above.
+    GPUHEAP_NO_UNROLL
+    while (Rules::template may_adopt<Config>(now, c)) {
+      // handed_on: hands the frees of the slab on to those who draw from it.
+      if (state(s).compare_exchange(now.bits, now.as(slab_role::held, c, now.is(slab_role::busy)).bits, simt::handed_on, simt::relaxed))
+        return true;
+    }
+    return false;
+  }
+  // Busy slabs are filled up when nothing else is there; not ahead of time.
+  GPUHEAP_FN uint32_t find_slab(unsigned c, bool also_busy) const {
+    uint32_t found = adopt_from(set_of(slab_role::roomy, c), c);
+    if (found == 0) found = adopt_from(set_of(slab_role::sparse, c), c);
+    if (found == 0) found = adopt_from(set_of(slab_role::unassigned, c), c);
+    if (found == 0 && also_busy) found = adopt_from(set_of(slab_role::busy, c), c);
+    return found;
+  }
+
+  // ---- heads
+
+  // Class c's head, as seen, has no room, or no place if `is_spent`. True: another head is there, or this one has room (again); worth a
+  // try. False: no slab can become the head. One lane of a group.
+  GPUHEAP_COLD bool renew_head(unsigned c, uint32_t seen, bool is_spent) const {
+    simt::back_off pause;
+    bool waited = false;
+    // Ends: the holder of the lock waits for nothing and its work is bounded, and threads are scheduled independently, so it runs on even
+    // if this is a lane of its own warp. The work lies inside the loop, so that no lane that is done waits at the loop's end for one that
+    // is not. Blocking.
+    GPUHEAP_NO_UNROLL
+    while (true) {
+      // acquire: pairs with the release that opened the lock, so that the head below is not older than what its holder left.
+      bool const open = lock_of(c).load(simt::acquire) == 0;
+      // relaxed: see draw().
+      uint32_t const head = head_of(c).load(simt::relaxed);
+      if (head != seen) return true;
+      // The holder left while we waited, and the head is the same.
+      if (open && waited) return has_room_now(head, c);
+      // acquire: pairs likewise.
+      if (open && lock_of(c).exchange(1, simt::acquire) == 0) return renew_head_locked(c, seen, is_spent);
+      waited = true;
+      pause.wait();
+    }
+  }
+  GPUHEAP_FN bool has_room_now(uint32_t head, unsigned c) const {
+    // relaxed: a guess.
+    return head != 0 && has_room(head, slab_word{state(head - 1).load(simt::relaxed)}, c, 0);
+  }
+  // The holder of the lock: opens it.
+  GPUHEAP_FN bool renew_head_locked(unsigned c, uint32_t seen, bool is_spent) const {
+    uint32_t const head = head_of(c).load(simt::relaxed);  // relaxed: after the lock's acquire
+    bool const usable = head != seen || (!is_spent && has_room_now(head, c));
+    uint32_t found = 0, old = 0;
+    if (!usable) {
+      // relaxed: the slab's word hands on what matters.
+      found = next_of(c).exchange(0, simt::relaxed);
+      if (found == 0) found = find_slab(c, true);
+      // relaxed: likewise. What comes out is the slab that this class held, unless another class has taken it meanwhile (take_unused).
+      if (found != 0) old = head_of(c).exchange(found, simt::relaxed);
+    }
+    bool const refilled = !usable && found == 0 && !is_spent && pack(head, c);
+    // release: pairs with the acquires in renew_head().
+    lock_of(c).store(0, simt::release);
+    if (old != 0) retire(old - 1);
+    if (found != 0 && num_slabs_ >= Config.prefetch_slabs) fetch_next(c);
+    return usable || refilled || found != 0;
+  }
+  // Nothing can take the head's place: it is filled up. Whether that makes room.
+  GPUHEAP_FN bool pack(uint32_t head, unsigned c) const {
+    if (head == 0) return false;
+    // relaxed: the bit guards nothing. Should the slab be another class's by now, one head is filled more than it should.
+    slab_word const w{state(head - 1).fetch_or(slab_word::packed_bit, simt::relaxed)};
+    return has_room(head, {w.bits | slab_word::packed_bit}, c, 0);
+  }
+  // Holds a slab ready, so that the next replacement need not search.
+  GPUHEAP_FN void fetch_next(unsigned c) const {
+    // relaxed, both: as for heads.
+    if (next_of(c).load(simt::relaxed) != 0) return;
+    uint32_t const found = find_slab(c, false);
+    uint32_t none = 0;
+    if (found != 0 && !next_of(c).compare_exchange(none, found, simt::relaxed, simt::relaxed)) retire(found - 1);
+  }
+
+  // ---- the last resort
+
+  // A block from whatever slab has room for it: of the kind, whoever's head it is and in whichever set; or one that nobody lives in, even
+  // if a class holds it. nullptr: none has, when it was looked at. One lane.
+  GPUHEAP_COLD void* serve_from_any(unsigned c) const {
+    if (!Rules::looks_everywhere) return nullptr;
+    unsigned const chunks = sizes::chunks_of(c);
+    unsigned s = simt::global_warp() % num_slabs_;
+    // Ends: one pass per slab.
+    GPUHEAP_NO_UNROLL
+    for (unsigned i = 0; i < num_slabs_; ++i) {
+      slab_word w;
+      bool holds = false;
+      if (count_in(s, c, w, holds)) {
+        void* const p = claim(s, c, chunks, w.ticket());
+        if (p == nullptr) give_back(s, chunks);
+        if (holds) retire(s);
+        if (p != nullptr) return p;
+      }
+      s = s + 1 == num_slabs_ ? 0 : s + 1;
+    }
+    return nullptr;
+  }
+  // Counts one block of class c in slab s, whose word before is `w`. `holds`: the slab is this thread's, which files it.
+  GPUHEAP_FN bool count_in(unsigned s, unsigned c, slab_word& w, bool& holds) const {
+    unsigned const chunks = sizes::chunks_of(c);
+    word const one = slab_word::draw(1, chunks);
+    w.bits = state(s).load(simt::relaxed);  // relaxed: the exchange or the addition decides
+    if (is_of_kind(w, c)) {
+      unsigned const last = fill_of(c).last_start(true, chunks);
+      if (w.used() > last) return false;
+      // dependent: as in draw().
+      w.bits = state(s).fetch_add(one, simt::dependent);
+      if (is_of_kind(w, c) && w.used() <= last) return true;
+      give_back(s, chunks);
+      return false;
+    }
+    bool const taken_away = w.is(slab_role::held) && w.used() == 0 && take_unused(s, w.size_class());
+    // Ends: a pass that goes on has lost against another thread's change of the word. Lock-free.
+    GPUHEAP_NO_UNROLL
+    while (taken_away ? w.used() == 0 : w.is(slab_role::unassigned)) {
+      // handed_on: acquires the frees, as in draw(); hands them on, as in adopt().
+      if (state(s).compare_exchange(w.bits, w.as(slab_role::held, c, false).bits + one, simt::handed_on, simt::relaxed))
+        return holds = true;
+    }
+    if (taken_away) retire(s);
+    return false;
+  }
+  // Takes an empty slab away from the class that holds it as its head or its next head. True: this thread holds it now.
+  GPUHEAP_FN bool take_unused(unsigned s, unsigned of) const {
+    // relaxed, both: the slab's word hands on what matters.
+    uint32_t is_head = s + 1, is_next = s + 1;
+    return head_of(of).compare_exchange(is_head, 0, simt::relaxed, simt::relaxed) ||
+           next_of(of).compare_exchange(is_next, 0, simt::relaxed, simt::relaxed);
+  }
+
+  char* base_ = nullptr;
+  word* words_ = nullptr;
+  word* taken_ = nullptr;
+  uint32_t* starts_ = nullptr;
+  char* pool_ = nullptr;
+  unsigned num_slabs_ = 0;
+  unsigned lg_slab_ = 0;
+};
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::halloc_parts

@@ -1,0 +1,116 @@
+// Which chunks of a piece of memory are taken, where blocks begin and how long they are. A block is 1, 2, 4 or 8 neighbouring chunks,
+// aligned to its length.
+//
+//   taken    a bit per chunk, 1: somebody's. A block's bits lie in one word and are claimed by one `or`; whoever meets a bit that was set
+//            takes back those that it has set itself
+//   starts   four bits per chunk, 8 chunks a word: bits 0..2 at a live block's first chunk are log2(length) + 1, elsewhere 0; bit 3: a
+//            block has begun here before
+//
+// claim() hands a block's memory over from those that released its chunks. A block is unmarked before its chunks are released, so whoever
+// has claimed them finds bits 0..2 zero.
+#pragma once
+
+#include <gpuheap/simt/atomic.hpp>
+#include <gpuheap/simt/bits.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
+
+// A view of words that live elsewhere, at first all zero. Device, any thread.
+struct chunk_map {
+  using word = simt::uint64_t;
+  static constexpr unsigned none = ~0u;
+
+  word* taken = nullptr;
+  simt::uint32_t* starts = nullptr;
+
+  [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t taken_words(simt::size_t num_chunks) { return simt::ceil_div(num_chunks, 64); }
+  [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t start_words(simt::size_t num_chunks) { return simt::ceil_div(num_chunks, 8); }
+
+  // The first chunks of free aligned places for `count` chunks in a word.
+  [[nodiscard]] GPUHEAP_HD static constexpr word places(word taken_bits, unsigned count) {
+    word free = ~taken_bits;
+    if (count == 1) return free;
+    free &= free >> 1;
+    if (count == 2) return free & 0x5555555555555555ull;
+    free &= free >> 2;
+    if (count == 4) return free & 0x1111111111111111ull;
+    return free & free >> 4 & 0x0101010101010101ull;
+  }
+
+  // Claims the chunks first .. first + count - 1; false: one of them is taken, and all are as they were.
+  GPUHEAP_FN bool claim(unsigned first, unsigned count) const {
+    simt::global_ref<word> const bits{taken[first / 64]};
+    word const mask = simt::low_bits(count) << (first % 64);
+    // dependent: acquires what release() released of the chunks; their new owner goes on to them.
+    word const ours = mask & ~bits.fetch_or(mask, simt::dependent);
+    if (ours == mask) return true;
+    // relaxed: nobody relies on a bit that is set for a moment.
+    if (ours != 0) bits.fetch_and(~ours, simt::relaxed);
+    return false;
+  }
+
+  // Claims `count` chunks wherever there is a place among the first num_chunks, looking from chunk `start` on and around. The first chunk,
+  // or `none`: no place was free when it was looked at.
+  [[nodiscard]] GPUHEAP_FN unsigned claim_any(unsigned start, unsigned count, unsigned num_chunks) const {
+    unsigned const num_words = static_cast<unsigned>(taken_words(num_chunks));
+    unsigned w = start / 64;
+    // Ends: one pass per word, and one for the first word's lower bits again.
+    GPUHEAP_NO_UNROLL
+    for (unsigned step = 0; step <= num_words; ++step) {
+      // relaxed: a guess; claim() decides.
+      word rest = places(simt::global_ref<word>{taken[w]}.load(simt::relaxed), count);
+      if (w == num_words - 1) rest &= simt::low_bits(num_chunks - w * 64);
+      // Ends: a pass returns or drops a bit.
+      GPUHEAP_NO_UNROLL
+      for (; rest != 0; rest &= rest - 1) {
+        unsigned const first = w * 64 + simt::lowest_bit(rest);
+        if (claim(first, count)) return first;
+      }
+      w = w + 1 == num_words ? 0 : w + 1;
+    }
+    return none;
+  }
+
+  // Says that a block of `count` claimed chunks begins at `first`.
+  GPUHEAP_FN void mark(unsigned first, unsigned count) const {
+    // relaxed: whoever frees the block got its address from its owner; the last unmark() happened before the claim.
+    starts_at(first).fetch_or((9u + simt::highest_bit(count)) << shift(first), simt::relaxed);
+  }
+  // What unmark() found at a chunk.
+  struct start {
+    unsigned count = 0;      // chunks of the live block that began there; 0: none did
+    bool has_begun = false;  // one did before
+  };
+  // Says that no block begins at `first` any more. Of several calls for one block, one gets its length: that caller releases the chunks.
+  GPUHEAP_FN start unmark(unsigned first) const {
+    // relaxed: the atomic alone decides who frees the block.
+    unsigned const found = starts_at(first).fetch_and(~(7u << shift(first)), simt::relaxed) >> shift(first) & 15;
+    return {length_of(found), (found & 8) != 0};
+  }
+  // The length of the block that begins at `first`, 0: none does.
+  [[nodiscard]] GPUHEAP_FN unsigned count_at(unsigned first) const {
+    // relaxed: asked by who knows the block, or in vain.
+    return length_of(starts_at(first).load(simt::relaxed) >> shift(first) & 15);
+  }
+  // Gives the chunks of an unmarked block back. What their owners did to them must have been released by a fence before.
+  GPUHEAP_FN void release(unsigned first, unsigned count) const {
+    // handed_on: from that fence to whoever claims the chunks.
+    simt::global_ref<word>{taken[first / 64]}.fetch_and(~(simt::low_bits(count) << (first % 64)), simt::handed_on);
+  }
+
+  // Of the four bits of a chunk.
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned length_of(unsigned start_bits) {
+    return (start_bits & 7) == 0 ? 0 : 1u << ((start_bits & 7) - 1);
+  }
+
+ private:
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned shift(unsigned chunk) { return chunk % 8 * 4; }
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<simt::uint32_t> starts_at(unsigned chunk) const {
+    return simt::global_ref<simt::uint32_t>{starts[chunk / 8]};
+  }
+};
+static_assert(chunk_map::places(0, 1) == ~chunk_map::word{0} && chunk_map::places(0, 8) == 0x0101010101010101ull &&
+              chunk_map::places(~chunk_map::word{0}, 1) == 0 && chunk_map::places(0b0110, 2) == 0x5555555555555550ull &&
+              chunk_map::places(~chunk_map::word{0xf0}, 4) == 0x10 && chunk_map::places(~chunk_map::word{0x3c}, 4) == 0);
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures
