@@ -4,7 +4,7 @@
 //   et al., PPoPP 2021, measured of it
 //
 // Layout of a region:
-//   classes | sets of slabs | a word for each slab | bitmaps | starts of blocks | slabs, end to end | the backing's bytes (percent)
+//   view | classes | sets of slabs | a word for each slab | bitmaps | starts of blocks | slabs, end to end | the backing's bytes (percent)
 //   slab     chunks of ONE size at a time, of 16, 24, 256 or 384 bytes; blocks of 1, 2, 4 or 8 neighbouring chunks, aligned to their
 //            length: 16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072 bytes. Blocks of several classes may share it
 //   A slab's number is an address's upper bits. halloc/slab_word.hpp draws the word, halloc/slabs.hpp the offsets.
@@ -58,11 +58,14 @@
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
 namespace detail {
-// Kernel, a thread for each leaf: the free set, of all slabs.
-struct fill_free_set {
-  structures::bitmap_tree set;
-  unsigned num_slabs;
+// Kernel, a thread for each leaf of a set: the slabs' own object, and the free set, of all slabs.
+template <class Slabs>
+struct init_halloc {
+  Slabs slabs;
   GPUHEAP_FN void operator()(unsigned leaf) const {
+    structures::bitmap_tree const set = slabs.set(Slabs::set_of(halloc_parts::slab_role::unassigned, 0));
+    unsigned const num_slabs = slabs.num_slabs();
+    if (leaf == 0) *slabs.home() = slabs;
     // relaxed: read by later kernels.
     auto const full_below = [](unsigned units, unsigned i) { return simt::low_bits(units - i < 64 ? units - i : 64); };
     set.leaf(leaf).store(full_below(num_slabs, leaf * 64), simt::relaxed);
@@ -134,8 +137,7 @@ class basic_halloc {
     a.slabs_ = slabs{region.base, at};
     a.backing_ = Backing::create(parts.rest, stream);
     simt::fill(region.base, 0, at.pool, stream);
-    structures::bitmap_tree const free_set = a.slabs_.set(slabs::set_of(halloc_parts::slab_role::unassigned, 0));
-    simt::launch(free_set.num_leaves, detail::fill_free_set{free_set, at.num_slabs}, {.stream = stream});
+    simt::launch(structures::bitmap_tree::leaves_for(at.num_slabs), detail::init_halloc<slabs>{a.slabs_}, {.stream = stream});
     return a;
   }
 

@@ -166,9 +166,13 @@ struct rules {
     if (w.is(slab_role::sparse)) return classes<Config>::kind_of(w.size_class()) == classes<Config>::kind_of(c);
     return (w.is(slab_role::roomy) || w.is(slab_role::busy)) && w.size_class() == c;
   }
-  // How a free learns a slab's kind.
-  // relaxed: who frees a block learned its address from its owner, and while it lives its slab's kind stays.
-  [[nodiscard]] GPUHEAP_FN static slab_word look(slab_word::word& w) { return {simt::global_ref<slab_word::word>{w}.load(simt::relaxed)}; }
+  // Whether class c's blocks may be taken from a slab that was in this state when they were counted.
+  template <halloc_config Config>
+  [[nodiscard]] GPUHEAP_HD static constexpr bool serves(slab_word w, unsigned c) {
+    return !w.is(slab_role::unassigned) && classes<Config>::kind_of(w.size_class()) == classes<Config>::kind_of(c);
+  }
+  // Of the addition by which chunks are counted: acquires all frees of the slab's blocks (give_back), whatever the size of their chunks.
+  static constexpr simt::memory_order draws = simt::dependent;
   // Whether a request for which there is no head looks at every slab before it fails.
   static constexpr bool looks_everywhere = true;
 };

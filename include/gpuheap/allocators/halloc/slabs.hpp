@@ -18,7 +18,8 @@ using structures::warp_group;
 
 // Where everything lies, from the region's base on. Sizes in bytes.
 //
-//   +0        16 classes, 256 each: +0 head, +128 next head, +132 lock. Heads are slab numbers + 1, 0: none
+//   +0        the slabs object below, for device code whose own copy lies in registers
+//   +256      16 classes, 256 each: +0 head, +128 next head, +132 lock. Heads are slab numbers + 1, 0: none
 //   sets      37 bitmap trees: free, sparse of 4 kinds, roomy of 16 classes, busy of 16 classes
 //   words     a slab_word for each slab, 32 or 128 apart, so that hot ones lie apart
 //   taken, starts    a chunk_map for each slab, for as many chunks as there are of the smallest size
@@ -31,7 +32,8 @@ struct layout {
   size_t end = 0;
 
   static constexpr size_t class_bytes = 256;
-  static constexpr size_t sets = classes<Config>::count * class_bytes;
+  static constexpr size_t sets = 256 + classes<Config>::count * class_bytes;
+  [[nodiscard]] GPUHEAP_HD static constexpr size_t of_class(unsigned c) { return 256 + c * class_bytes; }
   static constexpr unsigned num_sets = 1 + classes<Config>::num_kinds + 2 * classes<Config>::count;
   static constexpr unsigned lg_largest = simt::ceil_log2(Config.slab_bytes);
   static constexpr unsigned lg_smallest = simt::ceil_log2(classes<Config>::largest_bytes);
@@ -65,10 +67,10 @@ struct layout {
   [[nodiscard]] GPUHEAP_HD static constexpr layout most_in(size_t bytes, unsigned lg_slab) {
     size_t const fit = bytes >> lg_slab;
     layout at = of(static_cast<unsigned>(fit < max_slabs ? fit : max_slabs), lg_slab);
-    // Ends: `num_slabs` goes down.
+    // Ends: `num_slabs` goes down. By half of what is too much, as a slab has words beside it.
     while (at.end > bytes && at.num_slabs != 0) {
-      size_t const too_much = ((at.end - bytes - 1) >> lg_slab) + 1;
-      at = of(at.num_slabs > too_much ? at.num_slabs - static_cast<unsigned>(too_much) : 0, lg_slab);
+      size_t const step = (at.end - bytes) >> (lg_slab + 1);
+      at = of(at.num_slabs - (step == 0 ? 1 : static_cast<unsigned>(step)), lg_slab);
     }
     return at;
   }
@@ -107,12 +109,16 @@ class slabs {
         lg_slab_{at.lg_slab} {}
 
   [[nodiscard]] GPUHEAP_HD char* base() const { return base_; }
-  [[nodiscard]] GPUHEAP_HD char* pool() const { return pool_; }
+  [[nodiscard]] GPUHEAP_HD unsigned num_slabs() const { return num_slabs_; }
   [[nodiscard]] GPUHEAP_HD size_t pool_bytes() const { return size_t{num_slabs_} << lg_slab_; }
   [[nodiscard]] GPUHEAP_HD places where() const { return places::of(num_slabs_, lg_slab_); }
   [[nodiscard]] GPUHEAP_HD bool holds(void const* p) const {
     return static_cast<size_t>(static_cast<char const*>(p) - pool_) < pool_bytes();
   }
+
+  // This object in the region. Out-of-line functions are called on it: for one in registers or among a kernel's parameters, each kernel
+  // would keep a copy in its frame.
+  [[nodiscard]] GPUHEAP_HD slabs* home() const { return reinterpret_cast<slabs*>(base_); }
 
   // ---- malloc
 
@@ -122,15 +128,14 @@ class slabs {
     // One warp may use two heaps at once: the group is of one heap and one class.
     warp_group group = warp_group::of_equal(simt::active_mask(), reinterpret_cast<uint64_t>(base_) | c);
     bool drawn = true;
-    // Ends: a lane that goes on has found its class's head used up, and either another head was published since, or the head has got room.
-    // A head is used up by requests that are served. A pass after the first adds to a head only where it has seen room: if that is gone
-    // when the addition comes, an addition in between got it, the first of which is served. So passes go on while others are served.
-    // Lock-free, but for the lock in renew_head().
+    // Ends: a lane that goes on has found its class's head used up, and since then another was published, or this one has got room. A head
+    // is used up by requests that are served. An addition that is in vain followed a look that saw room: another addition came in between,
+    // and the first of those is served. So passes go on while others are served. Lock-free, but for the lock in renew_head().
     GPUHEAP_NO_UNROLL
-    for (bool looks_first = false;; looks_first = true) {
+    while (true) {
       uint32_t head = 0;
       slab_word w;
-      if (group.leads()) drawn = draw(c, chunks, group.size(), looks_first, head, w);
+      if (group.leads()) drawn = draw(c, chunks, group.size(), head, w);
       // What the leader acquired of the slab is every lane's: the shuffles below do not pass that on.
       simt::sync_warp(group.mask);
       head = group.from_leader(head);
@@ -143,10 +148,10 @@ class slabs {
       unsigned found = 0;
       if (group.leads()) {
         if (drawn) give_back(head - 1, group.size() * chunks);
-        found = renew_head(c, head, false);
+        found = home()->renew_head(c, head, false);
         drawn = true;
       }
-      if (group.from_leader(found) == 0) return serve_from_any(c);
+      if (group.from_leader(found) == 0) return home()->serve_from_any(c);
     }
   }
 
@@ -157,7 +162,7 @@ class slabs {
   GPUHEAP_FN free_status free(void* p) const {
     size_t const offset = static_cast<size_t>(static_cast<char*>(p) - pool_);
     auto const s = static_cast<unsigned>(offset >> lg_slab_);
-    unsigned const chunk = chunk_at(offset, sizes::kind_of(Rules::look(word_of(s)).size_class()));
+    unsigned const chunk = chunk_at(offset, sizes::kind_of(look(s).size_class()));
     if (chunk == chunk_map::none) return free_status::foreign;
     chunk_map const map = map_of(s);
     chunk_map::start const begun = map.unmark(chunk);
@@ -178,7 +183,7 @@ class slabs {
   [[nodiscard]] GPUHEAP_FN size_t block_bytes(void* p) const {
     size_t const offset = static_cast<size_t>(static_cast<char*>(p) - pool_);
     auto const s = static_cast<unsigned>(offset >> lg_slab_);
-    unsigned const kind = sizes::kind_of(Rules::look(word_of(s)).size_class());
+    unsigned const kind = sizes::kind_of(look(s).size_class());
     unsigned const chunk = chunk_at(offset, kind);
     return chunk == chunk_map::none ? 0 : size_t{map_of(s).count_at(chunk)} * sizes::chunk_bytes(kind);
   }
@@ -207,11 +212,13 @@ class slabs {
     return {taken_ + size_t{s} * chunk_map::taken_words(chunks), starts_ + size_t{s} * chunk_map::start_words(chunks)};
   }
   [[nodiscard]] GPUHEAP_FN uint32_t& of_class(unsigned c, unsigned at) const {
-    return *reinterpret_cast<uint32_t*>(base_ + c * places::class_bytes + at);
+    return *reinterpret_cast<uint32_t*>(base_ + places::of_class(c) + at);
   }
   [[nodiscard]] GPUHEAP_FN ref32 head_of(unsigned c) const { return ref32{of_class(c, 0)}; }
   [[nodiscard]] GPUHEAP_FN ref32 next_of(unsigned c) const { return ref32{of_class(c, 128)}; }
   [[nodiscard]] GPUHEAP_FN ref32 lock_of(unsigned c) const { return ref32{of_class(c, 132)}; }
+  // For a free. relaxed: who frees a block learned its address from its owner, and while it lives its slab's kind stays.
+  [[nodiscard]] GPUHEAP_FN slab_word look(unsigned s) const { return {state(s).load(simt::relaxed)}; }
   // The chunk that begins at an offset of the pool, or `none`.
   [[nodiscard]] GPUHEAP_FN unsigned chunk_at(size_t offset, unsigned kind) const {
     unsigned const inside = static_cast<unsigned>(offset) & ((1u << lg_slab_) - 1);
@@ -220,30 +227,25 @@ class slabs {
     return chunk * sizes::chunk_bytes(kind) == inside ? chunk : chunk_map::none;
   }
   [[nodiscard]] GPUHEAP_FN fill fill_of(unsigned c) const { return fill::of(lg_slab_, sizes::kind_of(c)); }
-  [[nodiscard]] GPUHEAP_FN bool is_of_kind(slab_word w, unsigned c) const {
-    return !w.is(slab_role::unassigned) && sizes::kind_of(w.size_class()) == sizes::kind_of(c);
-  }
   // Whether a head whose word is w gives a block of class c to a request with `before` chunks before it.
   [[nodiscard]] GPUHEAP_FN bool has_room(uint32_t head, slab_word w, unsigned c, unsigned before) const {
-    return head != 0 && is_of_kind(w, c) && w.used() + before <= fill_of(c).last_start(w.is_packed(), sizes::chunks_of(c));
+    return head != 0 && Rules::template serves<Config>(w, c) &&
+           w.used() + before <= fill_of(c).last_start(w.is_packed(), sizes::chunks_of(c));
   }
 
   // ---- blocks of a slab
 
-  // Counts `requests` blocks, one draw of tickets, in class c's head, whose word before is `w`. False: there is none, or it was looked at
-  // and has no room; then `w` is what was seen. One lane.
-  GPUHEAP_FN bool draw(unsigned c, unsigned chunks, unsigned requests, bool looks_first, uint32_t& head, slab_word& w) const {
-    // relaxed: the addition tells whether the slab is what the head promises.
+  // Counts `requests` blocks, one draw of tickets, in class c's head, whose word before is `w`. False: there is none, or it has no room;
+  // then `w` is what was seen. One lane.
+  GPUHEAP_FN bool draw(unsigned c, unsigned chunks, unsigned requests, uint32_t& head, slab_word& w) const {
+    // relaxed, both: the addition tells whether the slab is what the head promises. The look keeps the count from running ahead of what is
+    // there: who adds in vain hides room from others until it has subtracted again.
     head = head_of(c).load(simt::relaxed);
     if (head == 0) return false;
-    ref64 const at = state(head - 1);
-    if (looks_first) {
-      // relaxed: likewise.
-      w.bits = at.load(simt::relaxed);
-      if (!has_room(head, w, c, 0)) return false;
-    }
-    // dependent: acquires all frees of the slab's blocks (give_back), so that memory may be used in other pieces than before.
-    w.bits = at.fetch_add(slab_word::draw(requests, chunks), simt::dependent);
+    w.bits = state(head - 1).load(simt::relaxed);
+    if (!has_room(head, w, c, 0)) return false;
+    // dependent: see rules.
+    w.bits = state(head - 1).fetch_add(slab_word::draw(requests, chunks), Rules::draws);
     return true;
   }
 
@@ -274,7 +276,7 @@ class slabs {
   // A block from the head, of which this thread's chunks are counted.
   [[nodiscard]] GPUHEAP_FN void* take(unsigned s, unsigned c, unsigned chunks, uint32_t ticket) const {
     void* const p = claim(s, c, chunks, ticket);
-    return p != nullptr ? p : serve_past_head(s, c);
+    return p != nullptr ? p : home()->serve_past_head(s, c);
   }
   // Blocks of other classes leave no aligned place in the head, or others were faster at every one.
   [[nodiscard]] GPUHEAP_COLD void* serve_past_head(unsigned s, unsigned c) const {
@@ -291,7 +293,7 @@ class slabs {
     if (!before.is_filed()) return;
     unsigned const c = before.size_class();
     unsigned const bound = fill_of(c).below(before.role(), sizes::chunks_of(c));
-    if (before.used() > bound && before.used() - chunks <= bound) refile(s, before);
+    if (before.used() > bound && before.used() - chunks <= bound) home()->refile(s, before);
   }
 
   // ---- sets
@@ -392,16 +394,18 @@ class slabs {
       // relaxed: see draw().
       uint32_t const head = head_of(c).load(simt::relaxed);
       if (head != seen) return true;
-      // The holder left while we waited, and the head is the same.
-      if (open && waited) return has_room_now(head, c);
+      // The holder left while we waited, and the head is the same. If it is filled up, or there is none, nothing was found.
+      if (open && waited && (head == 0 || is_packed(head))) return has_room_now(head, c);
+      if (open && waited && !is_spent) return true;
       // acquire: pairs likewise.
       if (open && lock_of(c).exchange(1, simt::acquire) == 0) return renew_head_locked(c, seen, is_spent);
       waited = true;
       pause.wait();
     }
   }
+  // relaxed, both: guesses.
+  GPUHEAP_FN bool is_packed(uint32_t head) const { return slab_word{state(head - 1).load(simt::relaxed)}.is_packed(); }
   GPUHEAP_FN bool has_room_now(uint32_t head, unsigned c) const {
-    // relaxed: a guess.
     return head != 0 && has_room(head, slab_word{state(head - 1).load(simt::relaxed)}, c, 0);
   }
   // The holder of the lock: opens it.
@@ -423,12 +427,12 @@ class slabs {
     if (found != 0 && num_slabs_ >= Config.prefetch_slabs) fetch_next(c);
     return usable || refilled || found != 0;
   }
-  // Nothing can take the head's place: it is filled up. Whether that makes room.
+  // Nothing can take the head's place: it is filled up. Whether that is news, or has made room.
   GPUHEAP_FN bool pack(uint32_t head, unsigned c) const {
     if (head == 0) return false;
     // relaxed: the bit guards nothing. Should the slab be another class's by now, one head is filled more than it should.
     slab_word const w{state(head - 1).fetch_or(slab_word::packed_bit, simt::relaxed)};
-    return has_room(head, {w.bits | slab_word::packed_bit}, c, 0);
+    return !w.is_packed() || has_room(head, w, c, 0);
   }
   // Holds a slab ready, so that the next replacement need not search.
   GPUHEAP_FN void fetch_next(unsigned c) const {
@@ -467,12 +471,12 @@ class slabs {
     unsigned const chunks = sizes::chunks_of(c);
     word const one = slab_word::draw(1, chunks);
     w.bits = state(s).load(simt::relaxed);  // relaxed: the exchange or the addition decides
-    if (is_of_kind(w, c)) {
+    if (Rules::template serves<Config>(w, c)) {
       unsigned const last = fill_of(c).last_start(true, chunks);
       if (w.used() > last) return false;
-      // dependent: as in draw().
-      w.bits = state(s).fetch_add(one, simt::dependent);
-      if (is_of_kind(w, c) && w.used() <= last) return true;
+      // dependent: see rules.
+      w.bits = state(s).fetch_add(one, Rules::draws);
+      if (Rules::template serves<Config>(w, c) && w.used() <= last) return true;
       give_back(s, chunks);
       return false;
     }

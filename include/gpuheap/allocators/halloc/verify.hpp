@@ -22,6 +22,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::halloc_parts {
 struct audit {
   std::string problem;  // empty: every invariant holds
   size_t live_blocks = 0, live_bytes = 0;
+  size_t num_slabs = 0;
   size_t held_slabs = 0;  // that are not unassigned
   size_t heads = 0;       // of these, heads and next heads
 };
@@ -51,6 +52,7 @@ template <halloc_config Config, class Rules>
   auto const load = [&]<class T>(size_t offset, T) { return *reinterpret_cast<T const*>(image.data() + offset); };
 
   audit found;
+  found.num_slabs = at.num_slabs;
   auto const fail = [&found](unsigned s, std::string const& what) {
     if (found.problem.empty()) found.problem = "slab " + std::to_string(s) + what;
   };
@@ -67,9 +69,9 @@ template <halloc_config Config, class Rules>
   std::vector<unsigned> holder(at.num_slabs, sizes::count);
   // Ends: one pass per class, head or next head.
   for (unsigned c = 0; c < sizes::count; ++c) {
-    if (load(c * places::class_bytes + 132, uint32_t{}) != 0) found.problem = "the lock of class " + std::to_string(c) + " is not open";
+    if (load(places::of_class(c) + 132, uint32_t{}) != 0) found.problem = "the lock of class " + std::to_string(c) + " is not open";
     for (unsigned offset : {0u, 128u}) {  // Ends: likewise.
-      uint32_t const head = load(c * places::class_bytes + offset, uint32_t{});
+      uint32_t const head = load(places::of_class(c) + offset, uint32_t{});
       if (head == 0) continue;
       if (head > at.num_slabs) {
         fail(head - 1, " does not exist and is a head");
