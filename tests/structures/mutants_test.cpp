@@ -1,6 +1,7 @@
 // Structures with one typical mistake each. Exploration finds every one of them within the stated number of seeds, so the checks, which the
 // real structures pass, can fail.
 #include "bitmap_tree_checks.hpp"
+#include "chunk_map_checks.hpp"
 #include "ring_queue_checks.hpp"
 #include "segment_map_checks.hpp"
 #include "slot_map_checks.hpp"
@@ -349,6 +350,70 @@ struct lock_opened_relaxed : spin_lock {
 };
 TEST(SpinLockMutants, ARelaxedOpeningIsFoundWithin200Seeds) {
   expect_found(200, [] { return holders_are_alone<lock_opened_relaxed>(explored_threads, 2); });
+}
+
+// ---- chunk_map
+
+// Takes back all bits that it wanted, and with them those of another.
+struct map_that_takes_back_all : chunk_map {
+  bool claim(unsigned first, unsigned count) const {
+    word const mask = simt::low_bits(count) << (first % 64);
+    simt::atomic_ref<word> const bits{taken[first / 64]};
+    if ((bits.fetch_or(mask, simt::acquire) & mask) == 0) return true;
+    bits.fetch_and(~mask, simt::relaxed);
+    return false;
+  }
+};
+// Keeps what it has set of a place that is partly taken: nobody gives these chunks back.
+struct map_that_takes_nothing_back : chunk_map {
+  bool claim(unsigned first, unsigned count) const {
+    word const mask = simt::low_bits(count) << (first % 64);
+    return (simt::atomic_ref<word>{taken[first / 64]}.fetch_or(mask, simt::acquire) & mask) == 0;
+  }
+};
+// Looks whether a place is free and takes it afterwards.
+struct map_that_claims_by_looking : chunk_map {
+  bool claim(unsigned first, unsigned count) const {
+    word const mask = simt::low_bits(count) << (first % 64);
+    simt::atomic_ref<word> const bits{taken[first / 64]};
+    if ((bits.load(simt::acquire) & mask) != 0) return false;
+    bits.fetch_or(mask, simt::acq_rel);
+    return true;
+  }
+};
+// Claims without acquiring what the last owners released.
+struct map_with_relaxed_claim : chunk_map {
+  bool claim(unsigned first, unsigned count) const {
+    word const mask = simt::low_bits(count) << (first % 64);
+    simt::atomic_ref<word> const bits{taken[first / 64]};
+    word const ours = mask & ~bits.fetch_or(mask, simt::relaxed);
+    if (ours != mask && ours != 0) bits.fetch_and(~ours, simt::relaxed);
+    return ours == mask;
+  }
+};
+// Reads a block's length and clears it afterwards.
+struct map_that_unmarks_by_looking : chunk_map {
+  start unmark(unsigned first) const {
+    unsigned const length = count_at(first);
+    (void)chunk_map::unmark(first);
+    return {length, true};
+  }
+};
+
+TEST(ChunkMapMutants, TakingBackTheBitsOfOthersIsFoundWithin20Seeds) {
+  expect_found(20, [] { return blocks_are_apart<map_that_takes_back_all>(explored_threads, 24, 4); });
+}
+TEST(ChunkMapMutants, TakingNothingBackIsFoundWithin20Seeds) {
+  expect_found(20, [] { return blocks_are_apart<map_that_takes_nothing_back>(explored_threads, 24, 4); });
+}
+TEST(ChunkMapMutants, AClaimByLookingIsFoundWithin20Seeds) {
+  expect_found(20, [] { return blocks_are_apart<map_that_claims_by_looking>(explored_threads, 24, 4); });
+}
+TEST(ChunkMapMutants, ARelaxedClaimIsFoundWithin100Seeds) {
+  expect_found(100, [] { return blocks_are_apart<map_with_relaxed_claim>(explored_threads, 24, 4); });
+}
+TEST(ChunkMapMutants, LengthsReadBeforeTheyAreClearedAreFoundWithin20Seeds) {
+  expect_found(20, [] { return a_block_ends_once<map_that_unmarks_by_looking>(40); });
 }
 
 }  // namespace

@@ -49,8 +49,8 @@ struct chunk_map {
     return false;
   }
 
-  // Claims `count` chunks wherever there is a place among the first num_chunks, looking from chunk `start` on and around. The first chunk,
-  // or `none`: no place was free when it was looked at.
+  // Claims `count` chunks wherever there is a place among the first num_chunks, looking from the word of chunk `start` on and around. The
+  // first chunk, or `none`: no place was free when it was looked at.
   [[nodiscard]] GPUHEAP_FN unsigned claim_any(unsigned start, unsigned count, unsigned num_chunks) const {
     unsigned const num_words = static_cast<unsigned>(taken_words(num_chunks));
     unsigned w = start / 64;

@@ -471,7 +471,7 @@ class slabs {
     unsigned const chunks = sizes::chunks_of(c);
     word const one = slab_word::draw(1, chunks);
     w.bits = state(s).load(simt::relaxed);  // relaxed: the exchange or the addition decides
-    if (Rules::template serves<Config>(w, c)) {
+    if (rules::serves<Config>(w, c)) {
       unsigned const last = fill_of(c).last_start(true, chunks);
       if (w.used() > last) return false;
       // dependent: see rules.
