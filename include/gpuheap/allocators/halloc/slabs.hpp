@@ -383,25 +383,30 @@ class slabs {
   // try. False: no slab can become the head. One lane of a group.
   GPUHEAP_COLD bool renew_head(unsigned c, uint32_t seen, bool is_spent) const {
     simt::back_off pause;
-    bool waited = false;
+    bool waited = false, done = false, is_worth_a_try = true;
     // Ends: the holder of the lock waits for nothing and its work is bounded, and threads are scheduled independently, so it runs on even
     // if this is a lane of its own warp. The work lies inside the loop, so that no lane that is done waits at the loop's end for one that
     // is not. Blocking.
     GPUHEAP_NO_UNROLL
-    while (true) {
+    while (!done) {
       // acquire: pairs with the release that opened the lock, so that the head below is not older than what its holder left.
       bool const open = lock_of(c).load(simt::acquire) == 0;
       // relaxed: see draw().
-      uint32_t const head = head_of(c).load(simt::relaxed);
-      if (head != seen) return true;
-      // The holder left while we waited, and the head is the same. If it is filled up, or there is none, nothing was found.
-      if (open && waited && (head == 0 || is_packed(head))) return has_room_now(head, c);
-      if (open && waited && !is_spent) return true;
-      // acquire: pairs likewise.
-      if (open && lock_of(c).exchange(1, simt::acquire) == 0) return renew_head_locked(c, seen, is_spent);
-      waited = true;
-      pause.wait();
+      if (head_of(c).load(simt::relaxed) != seen) {
+        done = true;
+      } else if (open && waited && !is_spent) {
+        // The holder left, and the head is the same. If it is filled up, or there is none, nothing was found.
+        is_worth_a_try = seen != 0 && (!is_packed(seen) || has_room_now(seen, c));
+        done = true;
+      } else if (open && lock_of(c).exchange(1, simt::acquire) == 0) {  // acquire: pairs likewise
+        is_worth_a_try = renew_head_locked(c, seen, is_spent);
+        done = true;
+      } else {
+        waited = true;
+        pause.wait();
+      }
     }
+    return is_worth_a_try;
   }
   // relaxed, both: guesses.
   GPUHEAP_FN bool is_packed(uint32_t head) const { return slab_word{state(head - 1).load(simt::relaxed)}.is_packed(); }
