@@ -148,7 +148,7 @@ class slabs {
       unsigned found = 0;
       if (group.leads()) {
         if (drawn) give_back(head - 1, group.size() * chunks);
-        found = home()->renew_head(c, head, false);
+        found = home()->renew_head(c, head);
         drawn = true;
       }
       if (group.from_leader(found) == 0) return home()->serve_from_any(c);
@@ -281,7 +281,9 @@ class slabs {
   // Blocks of other classes leave no aligned place in the head, or others were faster at every one.
   [[nodiscard]] GPUHEAP_COLD void* serve_past_head(unsigned s, unsigned c) const {
     give_back(s, sizes::chunks_of(c));
-    (void)renew_head(c, s + 1, true);
+    // relaxed: the slab's word hands on what matters. The next request looks for another head.
+    uint32_t seen = s + 1;
+    if (head_of(c).compare_exchange(seen, 0, simt::relaxed, simt::relaxed)) retire(s);
     return serve_from_any(c);
   }
 
@@ -379,9 +381,9 @@ class slabs {
 
   // ---- heads
 
-  // Class c's head, as seen, has no room, or no place if `is_spent`. True: another head is there, or this one has room (again); worth a
+  // Class c's head, as seen, has no room. True: another head is there, or this one has room (again); worth a
   // try. False: no slab can become the head. One lane of a group.
-  GPUHEAP_COLD bool renew_head(unsigned c, uint32_t seen, bool is_spent) const {
+  GPUHEAP_COLD bool renew_head(unsigned c, uint32_t seen) const {
     simt::back_off pause;
     bool waited = false, done = false, is_worth_a_try = true;
     // Ends: the holder of the lock waits for nothing and its work is bounded, and threads are scheduled independently, so it runs on even
@@ -394,12 +396,12 @@ class slabs {
       // relaxed: see draw().
       if (head_of(c).load(simt::relaxed) != seen) {
         done = true;
-      } else if (open && waited && !is_spent) {
+      } else if (open && waited) {
         // The holder left, and the head is the same. If it is filled up, or there is none, nothing was found.
         is_worth_a_try = seen != 0 && (!is_packed(seen) || has_room_now(seen, c));
         done = true;
       } else if (open && lock_of(c).exchange(1, simt::acquire) == 0) {  // acquire: pairs likewise
-        is_worth_a_try = renew_head_locked(c, seen, is_spent);
+        is_worth_a_try = renew_head_locked(c, seen);
         done = true;
       } else {
         waited = true;
@@ -414,18 +416,19 @@ class slabs {
     return head != 0 && has_room(head, slab_word{state(head - 1).load(simt::relaxed)}, c, 0);
   }
   // The holder of the lock: opens it.
-  GPUHEAP_FN bool renew_head_locked(unsigned c, uint32_t seen, bool is_spent) const {
+  GPUHEAP_FN bool renew_head_locked(unsigned c, uint32_t seen) const {
     uint32_t const head = head_of(c).load(simt::relaxed);  // relaxed: after the lock's acquire
-    bool const usable = head != seen || (!is_spent && has_room_now(head, c));
+    bool const usable = head != seen || has_room_now(head, c);
     uint32_t found = 0, old = 0;
     if (!usable) {
       // relaxed: the slab's word hands on what matters.
       found = next_of(c).exchange(0, simt::relaxed);
       if (found == 0) found = find_slab(c, true);
-      // relaxed: likewise. What comes out is the slab that this class held, unless another class has taken it meanwhile (take_unused).
+      // relaxed: likewise. What comes out is the slab that this class held, unless somebody has taken it away meanwhile (take_unused,
+      // serve_past_head).
       if (found != 0) old = head_of(c).exchange(found, simt::relaxed);
     }
-    bool const refilled = !usable && found == 0 && !is_spent && pack(head, c);
+    bool const refilled = !usable && found == 0 && pack(head, c);
     // release: pairs with the acquires in renew_head().
     lock_of(c).store(0, simt::release);
     if (old != 0) retire(old - 1);
