@@ -13,7 +13,7 @@ using gpuheap::halloc_config;
 using gpuheap::refusing_backing;
 using gpuheap::halloc_parts::rules;
 using gpuheap::halloc_parts::slab_role;
-using gpuheap::halloc_parts::slab_word;
+using gpuheap::halloc_parts::slab_use;
 namespace parts = gpuheap::halloc_parts;
 
 // Slabs of 4 KiB, one block of 3072 bytes each; next heads are fetched however small the heap is.

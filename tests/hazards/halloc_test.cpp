@@ -179,7 +179,7 @@ TEST(Hazard5, HeadsRetiredAboveTheRoomyLevelAreLost) {
 // As published: a busy slab whose fill is beyond the middle between busy and full is taken out of its set, and left.
 struct drops_too_full : sets_only {
   template <halloc_config Config>
-  static constexpr bool may_adopt(slab_word w, unsigned c) {
+  static constexpr bool may_adopt(slab_use w, unsigned c) {
     return rules::may_adopt<Config>(w, c) && !(w.is(slab_role::busy) && w.used() > 235);
   }
 };
@@ -209,7 +209,7 @@ TEST(Hazard6, BusySlabsThatAreTooFullAreDroppedFromTheirSet) {
 
 struct trusts_the_sets : rules {
   template <halloc_config Config>
-  static constexpr bool may_adopt(slab_word, unsigned) {
+  static constexpr bool may_adopt(slab_use, unsigned) {
     return true;
   }
 };
@@ -221,7 +221,7 @@ TEST(Hazard7, ASlabThatTwoSetsShowIsTakenTwice) {
 
 struct trusts_the_head : rules {
   template <halloc_config Config>
-  static constexpr bool serves(slab_word, unsigned) {
+  static constexpr bool serves(slab_use, unsigned) {
     return true;
   }
 };
@@ -411,7 +411,7 @@ TEST(Hazard10, OneSlabServesAllClassesOfItsChunks) {
 TEST(Hazard11, CountsAndNumbersOfSlabsOverflow) {
   // The largest slabs: as many chunks as the count holds sixteen times.
   constexpr halloc_config large{.slab_bytes = 16u << 20, .min_slabs = 1};
-  static_assert(parts::fill_levels<large>::of(24, 0).capacity == 1u << 20 && slab_word::used_mask + 1 >= 16u << 20);
+  static_assert(parts::fill_levels<large>::of(24, 0).capacity == 1u << 20 && slab_use::used_mask + 1 >= 16u << 20);
   using A = gpuheap::basic_halloc<large, refusing_backing>;
   gpuheap::heap<A> heap{40_MiB};
   ASSERT_EQ(heap.verify().num_slabs, 2u);

@@ -7,7 +7,7 @@
 //   view | classes | sets of slabs | a word for each slab | bitmaps | starts of blocks | slabs, end to end | the backing's bytes (percent)
 //   slab     chunks of ONE size at a time, of 16, 24, 256 or 384 bytes; blocks of 1, 2, 4 or 8 neighbouring chunks, aligned to their
 //            length: 16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072 bytes. Blocks of several classes may share it
-//   A slab's number is an address's upper bits. halloc/slab_word.hpp draws the word, halloc/slabs.hpp the offsets.
+//   A slab's number is an address's upper bits. halloc/slab_use.hpp draws the word, halloc/slabs.hpp the offsets.
 //
 // malloc:    more than 3072 bytes: the backing. Otherwise the lanes of a warp that want one class add their chunks to the word of its head,
 //            by one atomic, which also gives each a ticket. Those that it has no room for take theirs back. The others look for a place by
@@ -75,7 +75,7 @@ struct init_halloc {
 };
 }  // namespace detail
 
-// `Backing` serves what is too large. `Rules`: see halloc/slab_word.hpp; for tests.
+// `Backing` serves what is too large. `Rules`: see halloc/slab_use.hpp; for tests.
 template <halloc_config Config = halloc_config{}, class Backing = default_backing, class Rules = halloc_parts::rules>
 class basic_halloc {
   using sizes = halloc_parts::classes<Config>;

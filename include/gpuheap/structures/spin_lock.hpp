@@ -13,20 +13,31 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 struct spin_lock {
   simt::uint32_t* word = nullptr;
 
+  // Whether nobody held it a moment ago. acquire: pairs with the release below, so what the last holder did is seen.
+  [[nodiscard]] GPUHEAP_FN bool is_open() const { return simt::global_ref<simt::uint32_t>{*word}.load(simt::acquire) == 0; }
+
+  // Runs f() as run() does, or returns false because somebody holds the lock. For those who wait with something else to look at: in the
+  // loop, as in run().
+  template <class F>
+  GPUHEAP_FN bool try_run(F&& f) const {
+    simt::global_ref<simt::uint32_t> const held{*word};
+    // acquire: pairs with the release below; the last holder's accesses happen before ours.
+    if (held.exchange(1, simt::acquire) != 0) return false;
+    f();
+    // release: pairs with the acquire above.
+    held.store(0, simt::release);
+    return true;
+  }
+
   // Runs f() alone among all that use this lock, after what they have done under it.
   template <class F>
   GPUHEAP_FN void run(F&& f) const {
-    simt::global_ref<simt::uint32_t> const held{*word};
     simt::back_off pause;
     // Ends: the holder waits for nothing and threads are scheduled independently, so it opens the lock even if a diverged lane of its own
     // warp waits here. The work lies inside the loop, so that no lane that is done waits at the loop's end for one that is not. Blocking.
     GPUHEAP_NO_UNROLL
     for (bool done = false; !done;) {
-      // acquire: pairs with the release below; the last holder's accesses happen before ours.
-      if (held.exchange(1, simt::acquire) == 0) {
-        f();
-        // release: pairs with the acquire above.
-        held.store(0, simt::release);
+      if (try_run(f)) {
         done = true;
       } else {
         pause.wait();

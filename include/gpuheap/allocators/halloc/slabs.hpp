@@ -3,11 +3,12 @@
 #pragma once
 
 #include <gpuheap/allocator.hpp>
-#include <gpuheap/allocators/halloc/slab_word.hpp>
+#include <gpuheap/allocators/halloc/slab_use.hpp>
 #include <gpuheap/simt/warp.hpp>
 #include <gpuheap/structures/bitmap_tree.hpp>
 #include <gpuheap/structures/chunk_map.hpp>
 #include <gpuheap/structures/hash_probe.hpp>
+#include <gpuheap/structures/spin_lock.hpp>
 #include <gpuheap/structures/warp_group.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::halloc_parts {
@@ -21,7 +22,7 @@ using structures::warp_group;
 //   +0        the slabs object below, for device code whose own copy lies in registers
 //   +256      16 classes, 256 each: +0 head, +128 next head, +132 lock. Heads are slab numbers + 1, 0: none
 //   sets      37 bitmap trees: free, sparse of 4 kinds, roomy of 16 classes, busy of 16 classes
-//   words     a slab_word for each slab, 32 or 128 apart, so that hot ones lie apart
+//   words     a slab_use for each slab, 32 or 128 apart, so that hot ones lie apart
 //   taken, starts    a chunk_map for each slab, for as many chunks as there are of the smallest size
 //   pool      the slabs, end to end; the base is aligned to 256
 template <halloc_config Config>
@@ -96,7 +97,7 @@ class slabs {
   using sizes = classes<Config>;
   using places = layout<Config>;
   using fill = fill_levels<Config>;
-  using word = slab_word::word;
+  using word = slab_use::word;
 
   slabs() = default;
   GPUHEAP_HD slabs(void* base, places const& at)
@@ -134,7 +135,7 @@ class slabs {
     GPUHEAP_NO_UNROLL
     while (true) {
       uint32_t head = 0;
-      slab_word w;
+      slab_use w;
       if (group.leads()) drawn = draw(c, chunks, group.size(), head, w);
       // What the leader acquired of the slab is every lane's: the shuffles below do not pass that on.
       simt::sync_warp(group.mask);
@@ -216,9 +217,9 @@ class slabs {
   }
   [[nodiscard]] GPUHEAP_FN ref32 head_of(unsigned c) const { return ref32{of_class(c, 0)}; }
   [[nodiscard]] GPUHEAP_FN ref32 next_of(unsigned c) const { return ref32{of_class(c, 128)}; }
-  [[nodiscard]] GPUHEAP_FN ref32 lock_of(unsigned c) const { return ref32{of_class(c, 132)}; }
+  [[nodiscard]] GPUHEAP_FN structures::spin_lock lock_of(unsigned c) const { return {&of_class(c, 132)}; }
   // For a free. relaxed: who frees a block learned its address from its owner, and while it lives its slab's kind stays.
-  [[nodiscard]] GPUHEAP_FN slab_word look(unsigned s) const { return {state(s).load(simt::relaxed)}; }
+  [[nodiscard]] GPUHEAP_FN slab_use look(unsigned s) const { return {state(s).load(simt::relaxed)}; }
   // The chunk that begins at an offset of the pool, or `none`.
   [[nodiscard]] GPUHEAP_FN unsigned chunk_at(size_t offset, unsigned kind) const {
     unsigned const inside = static_cast<unsigned>(offset) & ((1u << lg_slab_) - 1);
@@ -228,7 +229,7 @@ class slabs {
   }
   [[nodiscard]] GPUHEAP_FN fill fill_of(unsigned c) const { return fill::of(lg_slab_, sizes::kind_of(c)); }
   // Whether a head whose word is w gives a block of class c to a request with `before` chunks before it.
-  [[nodiscard]] GPUHEAP_FN bool has_room(uint32_t head, slab_word w, unsigned c, unsigned before) const {
+  [[nodiscard]] GPUHEAP_FN bool has_room(uint32_t head, slab_use w, unsigned c, unsigned before) const {
     return head != 0 && Rules::template serves<Config>(w, c) &&
            w.used() + before <= fill_of(c).last_start(w.is_packed(), sizes::chunks_of(c));
   }
@@ -237,7 +238,7 @@ class slabs {
 
   // Counts `requests` blocks, one draw of tickets, in class c's head, whose word before is `w`. False: there is none, or it has no room;
   // then `w` is what was seen. One lane.
-  GPUHEAP_FN bool draw(unsigned c, unsigned chunks, unsigned requests, uint32_t& head, slab_word& w) const {
+  GPUHEAP_FN bool draw(unsigned c, unsigned chunks, unsigned requests, uint32_t& head, slab_use& w) const {
     // relaxed, both: the addition tells whether the slab is what the head promises. The look keeps the count from running ahead of what is
     // there: who adds in vain hides room from others until it has subtracted again.
     head = head_of(c).load(simt::relaxed);
@@ -245,7 +246,7 @@ class slabs {
     w.bits = state(head - 1).load(simt::relaxed);
     if (!has_room(head, w, c, 0)) return false;
     // dependent: see rules.
-    w.bits = state(head - 1).fetch_add(slab_word::draw(requests, chunks), Rules::draws);
+    w.bits = state(head - 1).fetch_add(slab_use::draw(requests, chunks), Rules::draws);
     return true;
   }
 
@@ -291,7 +292,7 @@ class slabs {
   // level has the duty to file it there; subtractions are ordered, so there is one.
   GPUHEAP_FN void give_back(unsigned s, unsigned chunks) const {
     // handed_on: releases the frees of this group (free() has the fence), and hands on those of others to whoever draws or adopts next.
-    slab_word const before{state(s).fetch_sub(chunks, simt::handed_on)};
+    slab_use const before{state(s).fetch_sub(chunks, simt::handed_on)};
     if (!before.is_filed()) return;
     unsigned const c = before.size_class();
     unsigned const bound = fill_of(c).below(before.role(), sizes::chunks_of(c));
@@ -304,7 +305,7 @@ class slabs {
   // has taken a bit looks at the word afterwards, and if the slab still belongs into that set, puts the bit back or takes the slab. So a
   // slab that is filed and at rest has its bit, and a bit over a slab that belongs elsewhere costs a look.
 
-  [[nodiscard]] GPUHEAP_FN slab_role level_of(slab_word w) const {
+  [[nodiscard]] GPUHEAP_FN slab_role level_of(slab_use w) const {
     return Rules::level(fill_of(w.size_class()), w.used(), sizes::chunks_of(w.size_class()));
   }
   GPUHEAP_FN void enter(unsigned s, slab_role level, unsigned c) const {
@@ -312,10 +313,10 @@ class slabs {
   }
 
   // Brings a slab down to the level that it has reached. `seen`: its word then.
-  GPUHEAP_COLD void refile(unsigned s, slab_word seen) const {
+  GPUHEAP_COLD void refile(unsigned s, slab_use seen) const {
     if (!seen.is(slab_role::full)) (void)set(set_of(seen.role(), seen.size_class())).take(s);
     // relaxed: the exchange decides.
-    slab_word now{state(s).load(simt::relaxed)};
+    slab_use now{state(s).load(simt::relaxed)};
     // Ends: a pass that goes on has lost against another thread's change of the word. Lock-free.
     GPUHEAP_NO_UNROLL
     while (now.is_filed()) {
@@ -330,7 +331,7 @@ class slabs {
 
   // Files a slab that this thread holds. One thread.
   GPUHEAP_COLD void retire(unsigned s) const {
-    slab_word now{state(s).load(simt::relaxed)};  // relaxed: likewise
+    slab_use now{state(s).load(simt::relaxed)};  // relaxed: likewise
     // Ends: as above.
     GPUHEAP_NO_UNROLL
     while (true) {
@@ -360,7 +361,7 @@ class slabs {
   }
   // Whether slab s, whose bit this thread has taken, is its own now, as class c's.
   GPUHEAP_FN bool adopt(unsigned s, unsigned c) const {
-    slab_word now{state(s).load(simt::relaxed)};  // relaxed: likewise
+    slab_use now{state(s).load(simt::relaxed)};  // relaxed: likewise
     // Ends: as above.
     GPUHEAP_NO_UNROLL
     while (Rules::template may_adopt<Config>(now, c)) {
@@ -384,24 +385,23 @@ class slabs {
   // Class c's head, as seen, has no room. True: another head is there, or this one has room (again); worth a
   // try. False: no slab can become the head. One lane of a group.
   GPUHEAP_COLD bool renew_head(unsigned c, uint32_t seen) const {
+    structures::spin_lock const lock = lock_of(c);
     simt::back_off pause;
     bool waited = false, done = false, is_worth_a_try = true;
-    // Ends: the holder of the lock waits for nothing and its work is bounded, and threads are scheduled independently, so it runs on even
-    // if this is a lane of its own warp. The work lies inside the loop, so that no lane that is done waits at the loop's end for one that
-    // is not. Blocking.
+    // Ends: as in spin_lock::run(); or another head is there, or the lock's holder has left. Blocking.
     GPUHEAP_NO_UNROLL
     while (!done) {
-      // acquire: pairs with the release that opened the lock, so that the head below is not older than what its holder left.
-      bool const open = lock_of(c).load(simt::acquire) == 0;
-      // relaxed: see draw().
+      bool const open = lock.is_open();
+      // relaxed: see draw(). Not older than what the holder left, if the lock is open.
       if (head_of(c).load(simt::relaxed) != seen) {
         done = true;
       } else if (open && waited) {
         // The holder left, and the head is the same. If it is filled up, or there is none, nothing was found.
         is_worth_a_try = seen != 0 && (!is_packed(seen) || has_room_now(seen, c));
         done = true;
-      } else if (open && lock_of(c).exchange(1, simt::acquire) == 0) {  // acquire: pairs likewise
-        is_worth_a_try = renew_head_locked(c, seen);
+      } else if (uint32_t old = 0, found = 0; open && lock.try_run([&] { is_worth_a_try = replace_head(c, seen, old, found); })) {
+        if (old != 0) retire(old - 1);
+        if (found != 0 && num_slabs_ >= Config.prefetch_slabs) fetch_next(c);
         done = true;
       } else {
         waited = true;
@@ -411,35 +411,29 @@ class slabs {
     return is_worth_a_try;
   }
   // relaxed, both: guesses.
-  GPUHEAP_FN bool is_packed(uint32_t head) const { return slab_word{state(head - 1).load(simt::relaxed)}.is_packed(); }
+  GPUHEAP_FN bool is_packed(uint32_t head) const { return slab_use{state(head - 1).load(simt::relaxed)}.is_packed(); }
   GPUHEAP_FN bool has_room_now(uint32_t head, unsigned c) const {
-    return head != 0 && has_room(head, slab_word{state(head - 1).load(simt::relaxed)}, c, 0);
+    return head != 0 && has_room(head, slab_use{state(head - 1).load(simt::relaxed)}, c, 0);
   }
-  // The holder of the lock: opens it.
-  GPUHEAP_FN bool renew_head_locked(unsigned c, uint32_t seen) const {
+  // The holder of the lock: puts a slab into the place of the head `seen`, if that still has no room. `found`: the new head. `old`: what
+  // comes out, and is the caller's to file.
+  GPUHEAP_FN bool replace_head(unsigned c, uint32_t seen, uint32_t& old, uint32_t& found) const {
     uint32_t const head = head_of(c).load(simt::relaxed);  // relaxed: after the lock's acquire
-    bool const usable = head != seen || has_room_now(head, c);
-    uint32_t found = 0, old = 0;
-    if (!usable) {
-      // relaxed: the slab's word hands on what matters.
-      found = next_of(c).exchange(0, simt::relaxed);
-      if (found == 0) found = find_slab(c, true);
-      // relaxed: likewise. What comes out is the slab that this class held, unless somebody has taken it away meanwhile (take_unused,
-      // serve_past_head).
-      if (found != 0) old = head_of(c).exchange(found, simt::relaxed);
-    }
-    bool const refilled = !usable && found == 0 && pack(head, c);
-    // release: pairs with the acquires in renew_head().
-    lock_of(c).store(0, simt::release);
-    if (old != 0) retire(old - 1);
-    if (found != 0 && num_slabs_ >= Config.prefetch_slabs) fetch_next(c);
-    return usable || refilled || found != 0;
+    if (head != seen || has_room_now(head, c)) return true;
+    // relaxed: the slab's word hands on what matters.
+    found = next_of(c).exchange(0, simt::relaxed);
+    if (found == 0) found = find_slab(c, true);
+    if (found == 0) return pack(head, c);
+    // relaxed: likewise. What comes out is the slab that this class held, unless somebody has taken it away meanwhile (take_unused,
+    // serve_past_head).
+    old = head_of(c).exchange(found, simt::relaxed);
+    return true;
   }
   // Nothing can take the head's place: it is filled up. Whether that is news, or has made room.
   GPUHEAP_FN bool pack(uint32_t head, unsigned c) const {
     if (head == 0) return false;
     // relaxed: the bit guards nothing. Should the slab be another class's by now, one head is filled more than it should.
-    slab_word const w{state(head - 1).fetch_or(slab_word::packed_bit, simt::relaxed)};
+    slab_use const w{state(head - 1).fetch_or(slab_use::packed_bit, simt::relaxed)};
     return !w.is_packed() || has_room(head, w, c, 0);
   }
   // Holds a slab ready, so that the next replacement need not search.
@@ -462,7 +456,7 @@ class slabs {
     // Ends: one pass per slab.
     GPUHEAP_NO_UNROLL
     for (unsigned i = 0; i < num_slabs_; ++i) {
-      slab_word w;
+      slab_use w;
       bool holds = false;
       if (count_in(s, c, w, holds)) {
         void* const p = claim(s, c, chunks, w.ticket());
@@ -475,9 +469,9 @@ class slabs {
     return nullptr;
   }
   // Counts one block of class c in slab s, whose word before is `w`. `holds`: the slab is this thread's, which files it.
-  GPUHEAP_FN bool count_in(unsigned s, unsigned c, slab_word& w, bool& holds) const {
+  GPUHEAP_FN bool count_in(unsigned s, unsigned c, slab_use& w, bool& holds) const {
     unsigned const chunks = sizes::chunks_of(c);
-    word const one = slab_word::draw(1, chunks);
+    word const one = slab_use::draw(1, chunks);
     w.bits = state(s).load(simt::relaxed);  // relaxed: the exchange or the addition decides
     if (rules::serves<Config>(w, c)) {
       unsigned const last = fill_of(c).last_start(true, chunks);

@@ -31,8 +31,8 @@ struct audit {
 template <halloc_config Config, class Rules>
 [[nodiscard]] size_t count_held_slabs(slabs<Config, Rules> const& heap, stream_ref stream) {
   layout<Config> const at = heap.where();
-  std::vector<slab_word> words(size_t{at.num_slabs} * at.word_stride(at.lg_slab));
-  simt::copy(words.data(), heap.base() + at.words, words.size() * sizeof(slab_word), stream);
+  std::vector<slab_use> words(size_t{at.num_slabs} * at.word_stride(at.lg_slab));
+  simt::copy(words.data(), heap.base() + at.words, words.size() * sizeof(slab_use), stream);
   simt::synchronize(stream);
   size_t held = 0;
   // Ends: one pass per slab.
@@ -86,7 +86,7 @@ template <halloc_config Config, class Rules>
   unsigned const chunks_there = places::chunks_in(at.lg_slab);
   // Ends: one pass per slab.
   for (unsigned s = 0; s < at.num_slabs; ++s) {
-    slab_word const w{load(at.words + size_t{s} * places::word_stride(at.lg_slab) * 8, slab_word::word{})};
+    slab_use const w{load(at.words + size_t{s} * places::word_stride(at.lg_slab) * 8, slab_use::word{})};
     unsigned const c = w.size_class(), kind = sizes::kind_of(c);
     auto const slab = fill_levels<Config>::of(at.lg_slab, kind);
     size_t const taken = at.taken + s * chunk_map::taken_words(chunks_there) * 8;

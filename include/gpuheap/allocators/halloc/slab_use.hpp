@@ -86,7 +86,7 @@ enum class slab_role : unsigned {
 //   class    whose head it is or was last; an unassigned slab keeps it as well
 //   packed   of a head: to be filled entirely
 //   ticket   requests ever: each starts its walk at another place. Wraps
-struct slab_word {
+struct slab_use {
   using word = uint64_t;
   static constexpr unsigned class_at = 24, role_at = 28, packed_at = 31, ticket_at = 32;
   static constexpr word used_mask = (word{1} << class_at) - 1;
@@ -107,15 +107,15 @@ struct slab_word {
   [[nodiscard]] GPUHEAP_HD static constexpr word draw(unsigned requests, unsigned chunks) {
     return word{requests} << ticket_at | word{requests} * chunks;
   }
-  [[nodiscard]] GPUHEAP_HD constexpr slab_word as(slab_role r, unsigned c, bool packed) const {
+  [[nodiscard]] GPUHEAP_HD constexpr slab_use as(slab_role r, unsigned c, bool packed) const {
     constexpr word keep = used_mask | ~word{0xffffffff};
     return {(bits & keep) | word{c} << class_at | word{static_cast<unsigned>(r)} << role_at | (packed ? packed_bit : 0)};
   }
 };
-static_assert(slab_word{}.as(slab_role::held, 15, true).is_packed() && slab_word{}.as(slab_role::held, 15, false).size_class() == 15 &&
-              slab_word{slab_word::draw(3, 8)}.as(slab_role::busy, 2, false).used() == 24 &&
-              slab_word{slab_word::draw(3, 8)}.as(slab_role::busy, 2, false).ticket() == 3 && slab_word{}.is(slab_role::unassigned) &&
-              slab_word{}.as(slab_role::busy, 2, false).is(slab_role::busy));
+static_assert(slab_use{}.as(slab_role::held, 15, true).is_packed() && slab_use{}.as(slab_role::held, 15, false).size_class() == 15 &&
+              slab_use{slab_use::draw(3, 8)}.as(slab_role::busy, 2, false).used() == 24 &&
+              slab_use{slab_use::draw(3, 8)}.as(slab_role::busy, 2, false).ticket() == 3 && slab_use{}.is(slab_role::unassigned) &&
+              slab_use{}.as(slab_role::busy, 2, false).is(slab_role::busy));
 
 // How many chunks of one kind a slab has, and where its levels of fill end.
 template <halloc_config Config>
@@ -161,14 +161,14 @@ struct rules {
   }
   // Whether a slab that was found in a set may become a head of class c.
   template <halloc_config Config>
-  [[nodiscard]] GPUHEAP_HD static constexpr bool may_adopt(slab_word w, unsigned c) {
+  [[nodiscard]] GPUHEAP_HD static constexpr bool may_adopt(slab_use w, unsigned c) {
     if (w.is(slab_role::unassigned)) return true;
     if (w.is(slab_role::sparse)) return classes<Config>::kind_of(w.size_class()) == classes<Config>::kind_of(c);
     return (w.is(slab_role::roomy) || w.is(slab_role::busy)) && w.size_class() == c;
   }
   // Whether class c's blocks may be taken from a slab that was in this state when they were counted.
   template <halloc_config Config>
-  [[nodiscard]] GPUHEAP_HD static constexpr bool serves(slab_word w, unsigned c) {
+  [[nodiscard]] GPUHEAP_HD static constexpr bool serves(slab_use w, unsigned c) {
     return !w.is(slab_role::unassigned) && classes<Config>::kind_of(w.size_class()) == classes<Config>::kind_of(c);
   }
   // Of the addition by which chunks are counted: acquires all frees of the slab's blocks (give_back), whatever the size of their chunks.
