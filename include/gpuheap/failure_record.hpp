@@ -31,11 +31,15 @@ struct last_words {
 
 // All zero in a new heap. Every counter is 64 bits wide and cannot wrap in practice (at 10^9 failures a second, after 584 years).
 struct failure_record {
-  simt::uint64_t failed_requests = 0;  // nullptr answers, those for 0 bytes not counted
+  // nullptr answers, those for 0 bytes not counted: counters of parts of the multiprocessors, one in every 64 bytes, since whole launches
+  // fail at once.
+  static constexpr unsigned num_counters = 8, words_per_counter = 8;
+  simt::uint64_t failed_requests[num_counters * words_per_counter] = {};
+  simt::uint32_t has_first_failed = 0;  // 1: a thread has claimed `first_failed`
+  failed_request first_failed{};
   simt::uint64_t double_frees = 0;
   simt::uint64_t foreign_frees = 0;
   // Each "first" is written by the one thread whose increment of the counter beside it found 0.
-  failed_request first_failed{};
   void* first_double_free = nullptr;
   void* first_foreign_free = nullptr;
   last_words* final = nullptr;  // under when_exhausted::trap, else null. Written by the host in stream order
@@ -68,9 +72,12 @@ GPUHEAP_COLD inline void record_exhaustion(failure_record* record, simt::uint64_
   // Lanes that fail together may hold different heaps.
   simt::lane_mask const here = simt::match_any(simt::active_mask(), record);
   if (simt::lane_id() == simt::lowest_bit(here)) {
-    // relaxed: a count, and a claim that only this thread acts on. The host reads after the kernel.
-    simt::uint64_t const before = simt::atomic_ref<simt::uint64_t>{record->failed_requests}.fetch_add(simt::popcount(here), simt::relaxed);
-    if (before == 0) record->first_failed = {bytes, simt::block_id(), simt::thread_in_block()};
+    unsigned const counter = simt::sm_id() % failure_record::num_counters * failure_record::words_per_counter;
+    // relaxed, all: a count, and a claim that only this thread acts on. The host reads after the kernel.
+    simt::atomic_ref<simt::uint64_t>{record->failed_requests[counter]}.fetch_add(simt::popcount(here), simt::relaxed);
+    simt::atomic_ref<simt::uint32_t> const claimed{record->has_first_failed};
+    if (claimed.load(simt::relaxed) == 0 && claimed.exchange(1, simt::relaxed) == 0)
+      record->first_failed = {bytes, simt::block_id(), simt::thread_in_block()};
   }
   // relaxed: the host wrote the pointer, and what it points to, before this kernel began.
   if (last_words* const final = simt::atomic_ref<last_words*>{record->final}.load(simt::relaxed)) stop_exhausted(record, final, bytes);

@@ -72,7 +72,10 @@ struct exhaustion {
 namespace detail {
 
 inline void read_failures(statistics& s, failure_record const& record) {
-  s.failed_requests = record.failed_requests;
+  s.failed_requests = 0;
+  // Ends: one pass per counter.
+  for (unsigned i = 0; i < failure_record::num_counters; ++i)
+    s.failed_requests += record.failed_requests[i * failure_record::words_per_counter];
   s.first_failure = record.first_failed;
   s.double_frees = record.double_frees;
   s.foreign_frees = record.foreign_frees;

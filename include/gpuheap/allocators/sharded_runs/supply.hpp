@@ -229,8 +229,7 @@ struct supply : frees {
     if (guided < pages) pages = guided;
     unsigned const most = pages_for(uint64_t{slot} << Tuning.lg_run_slots);
     if (most < pages) pages = most;
-    // Claims of segments round up by an eighth.
-    unsigned const longest = (at.max_run_segments(c) << at.lg_pages) * 8 / 9;
+    unsigned const longest = at.max_run_segments(c) << at.lg_pages;
     if (longest != 0 && longest < pages) pages = longest;
     unsigned const least = pages_for(slot);
     return least < pages ? pages : least;
