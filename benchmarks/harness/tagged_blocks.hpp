@@ -24,7 +24,7 @@ struct block_tally {
   }
 };
 
-// The smallest request: its first and its last word differ.
+// The smallest request.
 inline constexpr simt::uint32_t tagged_smallest_bytes = 16;
 
 template <class Ref>
@@ -32,7 +32,7 @@ struct tagged_blocks {
   Ref heap;
   random_sequence random;
   simt::uint32_t largest;
-  bool whole_contents;  // write and check every 8-byte word of a block; otherwise the first and the last
+  bool whole_contents;  // write and check every 8-byte word of a block; otherwise the first
   block_tally* tally;
 
   // A request: its size and what its owner writes into it follow from its number alone, so that only pointers are kept.
@@ -66,7 +66,7 @@ struct tagged_blocks {
   }
 
  private:
-  [[nodiscard]] GPUHEAP_FN simt::uint32_t stride(simt::uint32_t num_words) const { return whole_contents ? 1 : num_words - 1; }
+  [[nodiscard]] GPUHEAP_FN simt::uint32_t stride(simt::uint32_t num_words) const { return whole_contents ? 1 : num_words; }
 
   // relaxed: tallies that the host reads after the kernel. Rare, so each is added where it happens.
   GPUHEAP_FN static void count(simt::uint64_t& what, simt::uint32_t more) {

@@ -128,9 +128,16 @@ class basic_scatteralloc {
     if (at.seen.kind() == scatter::run_head) return state_->give_run(at.page) ? free_status::done : free_status::double_free;
     // First the bit: it must be clear before the count lets others look for it. The answer tells that it is.
     if (!at_.release_chunk(at)) return free_status::double_free;
-    unsigned const before = at_.state(at.page).release(1).fill();
+    // Lanes whose chunks lie in one page count them together.
+    structures::slab_state const state = at_.state(at.page);
+    auto const g = structures::warp_group::of_equal(simt::active_mask(), reinterpret_cast<simt::uint64_t>(state.at));
+    // The others' bits, and what they did with their chunks, come before the leader's fence, and that before its count.
+    simt::sync_warp(g.mask);
+    if (!g.leads()) return free_status::done;
+    simt::fence(simt::release);
+    unsigned const n = g.size(), before = state.release(n).fill(), half = (at_.capacity(at.seen.kind()) + 1) / 2;
     // The page has become half empty, or free.
-    if (before == 1 || before == (at_.capacity(at.seen.kind()) + 1) / 2) state_->room_in_region(at.page / Config.region_pages);
+    if (before == n || (before >= half && before - n < half)) state_->room_in_region(at.page / Config.region_pages);
     return free_status::done;
   }
 

@@ -29,7 +29,7 @@ struct freed {
 struct frees : runs {
   // What is left of a free once the bits of all lanes of `here` are set; `before` is the word that this lane's atomic returned, 0 if
   // another lane acted for it. All lanes of `here` call.
-  GPUHEAP_COLD free_status finish_free(lane_mask here, void* p, unsigned page, freed f, uint64_t before) {
+  GPUHEAP_FN free_status finish_free(lane_mask here, void* p, unsigned page, freed f, uint64_t before) {
     uint64_t const theirs = simt::shuffle(here, before, f.actor());
     bool const again = (theirs >> (f.slot() % slot_map::slots_per_word) & 1) != 0 && f.is_exact();
     free_status status = f.is_undrawn() ? free_status::foreign : again ? free_status::double_free : free_status::done;
