@@ -10,6 +10,7 @@
 #include <gpuheap/structures/free_bits.hpp>
 #include <gpuheap/structures/hinted_bits.hpp>
 #include <gpuheap/structures/slab_word.hpp>
+#include <gpuheap/structures/warp_group.hpp>
 
 #include <string>
 #include <vector>
@@ -50,6 +51,42 @@ std::string bits_of_a_word_change_hands(unsigned threads, unsigned num_bits, uns
   gpuheap::launch(threads, take_and_give_bits<Bits>{bits, cells.view(), rounds}, {.block_threads = 64});
   std::string problems = cells.problem();
   require(problems, word.first() == 0, "bits are set that nobody has");
+  return problems;
+}
+
+// Kernel: the lanes that come together claim the bits of their ranks in one of two words, and give them back.
+template <class Bits>
+struct take_together {
+  Bits words[2];
+  owned_cells cells;
+  unsigned rounds;
+
+  GPUHEAP_FN void operator()(unsigned i) const {
+    test::rng random{i};
+    for (unsigned round = 0; round < rounds; ++round) {
+      if (random.below(5) == 0) continue;
+      gpuheap::structures::warp_group const g{simt::active_mask()};
+      unsigned const which = random.below(2), bit = g.rank();
+      bool const wants = random.below(4) != 0, got = words[which].claim_together(g.mask, bit, wants);
+      if (got && !wants) count(cells.wrong);
+      if (!got) continue;
+      unsigned const cell = which * Bits::most + bit;
+      cells.claim(cell, i);
+      cells.release(cell, i);
+      simt::fence(simt::release);
+      if ((words[which].release(bit) >> bit & 1) == 0) count(cells.wrong);
+    }
+  }
+};
+template <class Bits>
+std::string bits_claimed_together_change_hands(unsigned threads, unsigned rounds) {
+  test::device_array<unsigned> words(2);
+  cell_memory cells(2 * Bits::most);
+  take_together<Bits> kernel{{}, cells.view(), rounds};
+  for (unsigned w = 0; w < 2; ++w) kernel.words[w].taken = words.data() + w;
+  gpuheap::launch(threads, kernel, {.block_threads = 64});
+  std::string problems = cells.problem();
+  for (unsigned word : words.read()) require(problems, word == 0, "bits are set that nobody has");
   return problems;
 }
 

@@ -35,6 +35,21 @@ struct bits_that_look_first : free_bits {
     return bit;
   }
 };
+// Bits claimed together whose lanes go on without waiting for their leader: they have not acquired what it did.
+struct bits_without_barrier : free_bits {
+  bool claim_together(simt::lane_mask group, unsigned bit, bool wants) const {
+    word* const where = wants ? taken : nullptr;
+    simt::lane_mask const same = simt::match_any(group, reinterpret_cast<simt::uintptr_t>(where));
+    word const mine = wants ? word{1} << bit : 0, all = simt::reduce_or(same, mine);
+    word before = 0;
+    if (wants && simt::lane_id() == simt::lowest_bit(same)) before = ref().fetch_or(all, simt::handed_on);
+    before = simt::shuffle(same, before, simt::lowest_bit(same));
+    return wants && (before & mine) == 0;
+  }
+};
+TEST(FreeBitsMutants, LanesThatDoNotWaitForTheirLeaderAreFoundWithin300Seeds) {
+  expect_found(300, [] { return bits_claimed_together_change_hands<bits_without_barrier>(explored_threads, 5); });
+}
 // A release that stores what it has seen without the bit: bits set meanwhile are lost.
 struct bits_with_stored_release : free_bits {
   word release(unsigned bit) const {

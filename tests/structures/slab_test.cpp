@@ -92,6 +92,11 @@ TEST(FreeBits, ChangeHandsUnderManySchedules) {
   expect_passes(1000, [] { return bits_of_a_word_change_hands<free_bits>(5, 3, 8); });
 }
 
+TEST(FreeBits, ClaimedTogetherChangeHands) { EXPECT_EQ(bits_claimed_together_change_hands<free_bits>(many_threads, 20), ""); }
+TEST(FreeBits, ClaimedTogetherChangeHandsUnderManySchedules) {
+  expect_passes(1000, [] { return bits_claimed_together_change_hands<free_bits>(explored_threads, 5); });
+}
+
 TEST(HintedBits, HintsAreThoseOfFullSegments) {
   for (unsigned count : {1u, 32u, 33u, 64u, 127u, 254u, 1000u, 1024u}) {
     for (unsigned start : {0u, count / 2, count - 1}) {

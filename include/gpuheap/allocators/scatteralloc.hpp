@@ -112,7 +112,11 @@ class basic_scatteralloc {
       start = got.page;
       unsigned const kind = got.before.kind(), room = got.none() ? simt::warp_lanes : at_.capacity(kind) - got.before.fill();
       unsigned const rank = group.rank();
-      if ((group.mask & mine) != 0 && !got.none() && rank < room) p = at_.take_chunk(got.page, kind, got.before.fill() + rank);
+      if ((group.mask & mine) != 0 && !got.none()) {
+        bool const wants = rank < room;
+        void* const taken = at_.take_chunks(group.mask, got.page, kind, wants ? got.before.fill() + rank : 0, wants);
+        if (wants) p = taken;
+      }
       group.mask = room < group.size() ? group.mask & (simt::all_lanes << structures::nth_set_bit(group.mask, room)) : 0;
     } while (simt::any_of(here, group.mask != 0));
     return p;

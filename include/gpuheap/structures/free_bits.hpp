@@ -4,6 +4,7 @@
 
 #include <gpuheap/simt/atomic.hpp>
 #include <gpuheap/simt/bits.hpp>
+#include <gpuheap/simt/warp.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 
@@ -39,6 +40,22 @@ struct free_bits {
       if (before == ~word{0}) return none;
       bit = next_clear(before, bit);
     }
+  }
+
+  // Takes thing `bit` for each lane of `group` that wants one: one atomic for those whose things are in one word. All lanes of the group
+  // call, and no two want the same thing. Whether this lane has got its own; otherwise another thread has it.
+  [[nodiscard]] GPUHEAP_FN bool claim_together(simt::lane_mask group, unsigned bit, bool wants) const {
+    word* const where = wants ? taken : nullptr;
+    simt::lane_mask const same = simt::match_any(group, reinterpret_cast<simt::uintptr_t>(where));
+    word const mine = wants ? word{1} << bit : 0, all = simt::reduce_or(same, mine);
+    unsigned const leader = simt::lowest_bit(same);
+    word before = 0;
+    // handed_on: as in claim().
+    if (wants && simt::lane_id() == leader) before = ref().fetch_or(all, simt::handed_on);
+    before = simt::shuffle(same, before, leader);
+    // What the leader acquired, its lanes have too.
+    simt::sync_warp(same);
+    return wants && (before & mine) == 0;
   }
 
   // Gives thing `bit` back and returns the word as it was: if the bit was clear, nobody had the thing, and nothing has changed. What the

@@ -123,6 +123,14 @@ struct layout {
     }
     return page_at(page) + size_t{chunk} * units * unit_bytes;
   }
+  // The same for each lane of `group` that wants one, chunk `start` being another for each. All lanes of the group call.
+  [[nodiscard]] GPUHEAP_FN void* take_chunks(simt::lane_mask group, uint32_t page, unsigned units, unsigned start, bool wants) const {
+    constexpr unsigned most = structures::free_bits::most;
+    bool const two_level = is_two_level(units);
+    auto const bits = two_level ? many_chunks(page, units).segment(start / most) : flat_chunks(page, units);
+    if (bits.claim_together(group, start % most, wants)) return page_at(page) + size_t{start} * units * unit_bytes;
+    return wants ? take_chunk(page, units, start) : nullptr;
+  }
   // False: nobody had the chunk.
   [[nodiscard]] GPUHEAP_FN bool release_chunk(place at) const {
     unsigned const units = at.seen.kind();
