@@ -1,0 +1,496 @@
+// `regeff_c`, `regeff_cf`, `regeff_cm`, `regeff_cfm`: one circular list of chunks in the order of their addresses. CMalloc, CFMalloc,
+// CMMalloc and CFMMalloc of
+//   M. Vinkler, V. Havran, "Register Efficient Memory Allocator for GPUs", HPG 2014 (extended in Computer Graphics Forum 34(8), 2015),
+//   section 4, algorithm 3.
+//
+// Layout of a region. Sizes and positions of chunks are counted in units of `unit_bytes` (64), the smallest chunk.
+//   +0       {bytes held, for footprint()} (256 bytes), then the hints, 32 bytes apart: C, CF one; CM, CFM one for each multiprocessor
+//   table    one header for each unit, and one for the end. The header of the chunk that begins at unit x is table[x]
+//   pool     the units; unit 0 lies at a multiple of min(unit_bytes, 256)
+//
+//   header   {state, next}; C, CM: two words of 32 bits. CF, CFM: fused into one, state in bits 31 and 30
+//              free   a chunk from x to `next` that anybody may lock
+//              live   a chunk from x to `next` that malloc has returned. The end: live for ever, next 0, which closes the circle
+//              held   locked by a thread that will publish it, or absorbed by the chunk before it: no chunk begins here any more
+//              0      no chunk has ever begun here
+//
+// Pre-split (equation 1): trees of chunks, breadth first, the root of R = 2^(L-1) units, node i of R / 2^floor(log2 i), L the largest for
+// which the L * R units of a tree fit: C, CF one tree, CM, CFM one for each multiprocessor. The rest is one last chunk. Hint t starts at
+// root t; a multiprocessor uses hint SM id modulo their number.
+//
+// malloc:   walks along `next` from the hint to a free chunk that is large enough, locks it, cuts off what is left over if it has at least
+//           max_fragmentation times what was asked, and moves the hint behind the block.
+// free:     absorbs the next chunk if that is free, and sets its own free.
+// Reuse:    freed units serve any request that they are enough for, alone or with free neighbours.
+// Progress: free is wait-free. malloc is lock-free: it walks again only if it met a chunk that was large enough and that another thread
+//           took or holds; no thread waits for another one.
+//
+// Different from the paper:
+//   - Merging is safe: headers lie in a table, outside the chunks. Published, a header lies in front of its chunk, and a walker that came
+//     by its position before the chunk was absorbed locks, and follows, what is a block's contents by now (with neighbours this was the
+//     central mistake; the survey's measurements are of a build that does not merge). In the table an absorbed header stays what it was,
+//     held and with the old next, until a chunk begins there again: whoever comes late cannot lock it, and it leads back into the list,
+//     forward. The alternative, to merge only while nobody walks, needs a count of walkers: two more atomics on one word for each call,
+//     and under load merging would never happen. Price: 4 (fused) or 8 bytes for each unit, also of large blocks. This is why the unit is
+//     64 bytes (table 6 % or 11 % of the region) and not the paper's 16; it also shortens the walks over the leaves of the trees.
+//   - Results are aligned to the unit: there is no header in front of them. Published, 4 or 8 bytes.
+//   - The walk ends. Published, it does so only when it finds something. Here the request fails after three laps in which nothing was large
+//     enough: what is left to the end from the hint, one from the pool's start, and one in which free neighbours count together.
+//   - In that last lap, malloc merges neighbours where they suffice. Free merges forward only, as published, so blocks freed in the order
+//     of their addresses would stay apart for ever.
+//   - A chunk is locked only if it looked large enough, and measured again under the lock. Published, the walk locks and unlocks all that
+//     it meets and so hides it from others, and C relies on a size that it read before the lock.
+//   - Heaps above 4 GiB: `next` has 30 bits and counts units. 64 GiB with units of 64 bytes; create() throws for more.
+//   - Failure is nullptr, not the pool's first byte. Double and foreign frees are refused: free needs a `live` header exactly there.
+//   - free does not touch the hints: one that points at an absorbed header does no harm.
+#pragma once
+
+#include <gpuheap/allocator.hpp>
+#include <gpuheap/simt/atomic.hpp>
+#include <gpuheap/simt/bits.hpp>
+#include <gpuheap/simt/launch.hpp>
+#include <gpuheap/simt/runtime.hpp>
+#include <gpuheap/simt/warp.hpp>
+
+#if GPUHEAP_HAS_HOST
+#include <string>
+#include <vector>
+#endif
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
+
+struct regeff_config {
+  bool fused = false;              // state and next in one word of 32 bits
+  bool multi = false;              // a hint and a tree for each multiprocessor
+  unsigned unit_bytes = 64;        // a power of two, at least 16
+  unsigned leaf_units = 4;         // of the smallest chunks at the start
+  unsigned max_fragmentation = 2;  // a chunk with at least so many times what was asked is cut in two
+};
+
+namespace regeff {
+
+using simt::uint32_t;
+
+inline constexpr uint32_t free_bit = 1u << 31, live_bit = 1u << 30, next_mask = live_bit - 1;
+
+// The table of headers: {state | next} of a unit, in one word or in two. A view; any thread of the device.
+//
+//   look(x)         the header, as one word. Of two words they may be of different times: good for walking only
+//   lock(x)         free -> held. The chunk's end; 0 if it was not free, and nothing has changed
+//   end_life(x)     live -> held. The header before; nothing has changed if it was not live
+//   set_free(x, n)  of a held chunk: it is free and ends at n. Everything that the thread did happens before the next lock
+//   cut(x, n)       a free chunk begins at x, inside one that the caller holds, whose end n was. It is not linked yet, but may be locked
+//                   at once by who knows the position from an earlier life. What the thread stores later cannot be seen before it
+//   set_live(x, n)  of a held chunk: it is a block now and ends at n
+//
+// Orders: `dependent` where a thread goes on to the position that it read: pairs with the fence of cut(), by which the header there is
+// written before anything leads to it, and with set_free(). `handed_on` where a thread writes a position on that it got this way.
+template <bool Fused>
+struct headers;
+
+template <>
+struct headers<true> {
+  static constexpr simt::size_t bytes = 4;
+  uint32_t* words = nullptr;
+
+  GPUHEAP_FN simt::global_ref<uint32_t> at(uint32_t x) const { return simt::global_ref<uint32_t>{words[x]}; }
+
+  [[nodiscard]] GPUHEAP_FN uint32_t look(uint32_t x) const { return at(x).load(simt::dependent); }
+  [[nodiscard]] GPUHEAP_FN uint32_t lock(uint32_t x) const {
+    uint32_t const before = at(x).fetch_and(~free_bit, simt::dependent);
+    return (before & free_bit) != 0 ? before & next_mask : 0;
+  }
+  // relaxed: the block's owner calls, and the thread that made it one comes before it.
+  [[nodiscard]] GPUHEAP_FN uint32_t end_life(uint32_t x) const { return at(x).fetch_and(~live_bit, simt::relaxed); }
+  GPUHEAP_FN void set_free(uint32_t x, uint32_t next) const { at(x).store(free_bit | next, simt::release); }
+  GPUHEAP_FN void cut(uint32_t x, uint32_t next) const {
+    at(x).exchange(free_bit | next, simt::handed_on);
+    simt::fence(simt::release);
+  }
+  GPUHEAP_FN void set_live(uint32_t x, uint32_t next) const { at(x).exchange(live_bit | next, simt::handed_on); }
+
+  // Before anybody uses the table, and after.
+  GPUHEAP_FN void init(uint32_t x, uint32_t header) const { simt::plain_write(words[x], header); }
+  [[nodiscard]] GPUHEAP_FN uint32_t plain_look(uint32_t x) const { return simt::plain_read(words[x]); }
+};
+
+template <>
+struct headers<false> {
+  static constexpr simt::size_t bytes = 8;
+  uint32_t* words = nullptr;
+
+  GPUHEAP_FN simt::global_ref<uint32_t> state(uint32_t x) const { return simt::global_ref<uint32_t>{words[simt::size_t{x} * 2]}; }
+  GPUHEAP_FN simt::global_ref<uint32_t> next(uint32_t x) const { return simt::global_ref<uint32_t>{words[simt::size_t{x} * 2 + 1]}; }
+
+  // The state first: if it is free, the end read after it is that of this free chunk or of a later one.
+  [[nodiscard]] GPUHEAP_FN uint32_t look(uint32_t x) const {
+    uint32_t const s = state(x).load(simt::dependent);
+    return s | next(x).load(simt::dependent);
+  }
+  // The end is read under the lock; relaxed: only who holds the chunk writes it.
+  [[nodiscard]] GPUHEAP_FN uint32_t lock(uint32_t x) const {
+    return (state(x).fetch_and(~free_bit, simt::dependent) & free_bit) != 0 ? next(x).load(simt::relaxed) : 0;
+  }
+  // relaxed, both: the block's owner calls, and the thread that made it one comes before it.
+  [[nodiscard]] GPUHEAP_FN uint32_t end_life(uint32_t x) const {
+    uint32_t const s = state(x).fetch_and(~live_bit, simt::relaxed);
+    return s | next(x).load(simt::relaxed);
+  }
+  GPUHEAP_FN void set_free(uint32_t x, uint32_t n) const {
+    next(x).exchange(n, simt::handed_on);
+    state(x).store(free_bit, simt::release);
+  }
+  // relaxed, all: the fence orders the end before the state and before the link.
+  GPUHEAP_FN void cut(uint32_t x, uint32_t n) const {
+    next(x).store(n, simt::relaxed);
+    simt::fence(simt::release);
+    state(x).store(free_bit, simt::relaxed);
+  }
+  // relaxed: nobody goes anywhere by a state of live.
+  GPUHEAP_FN void set_live(uint32_t x, uint32_t n) const {
+    next(x).exchange(n, simt::handed_on);
+    state(x).store(live_bit, simt::relaxed);
+  }
+
+  GPUHEAP_FN void init(uint32_t x, uint32_t header) const {
+    simt::plain_write(words[simt::size_t{x} * 2], header & ~next_mask);
+    simt::plain_write(words[simt::size_t{x} * 2 + 1], header & next_mask);
+  }
+  [[nodiscard]] GPUHEAP_FN uint32_t plain_look(uint32_t x) const {
+    return simt::plain_read(words[simt::size_t{x} * 2]) | simt::plain_read(words[simt::size_t{x} * 2 + 1]);
+  }
+};
+
+// How a pool is split at the start: trees one behind the other, and the rest. In units.
+struct split {
+  uint32_t units = 0, trees = 1, leaf = 1;
+  uint32_t levels = 0;  // of each tree; 0: no trees
+
+  // `units` > 0.
+  [[nodiscard]] GPUHEAP_HD static constexpr split of(uint32_t units, uint32_t trees, uint32_t leaf) {
+    split s{units, trees, leaf, 0};
+    // Ends: the left side doubles, and more, with each level.
+    while ((simt::uint64_t{leaf} * (s.levels + 1)) << s.levels < units / trees) ++s.levels;
+    return s;
+  }
+  [[nodiscard]] GPUHEAP_HD constexpr uint32_t root_units() const { return levels == 0 ? 0 : leaf << (levels - 1); }
+  [[nodiscard]] GPUHEAP_HD constexpr uint32_t tree_units() const { return levels * root_units(); }
+  [[nodiscard]] GPUHEAP_HD constexpr uint32_t tree_nodes() const { return (1u << levels) - 1; }
+  [[nodiscard]] GPUHEAP_HD constexpr uint32_t rest_begin() const { return trees * tree_units(); }
+  // Node i of a tree, from 1 on, breadth first: its units, and where it begins, counted from the tree's begin.
+  [[nodiscard]] GPUHEAP_HD constexpr uint32_t node_units(uint32_t i) const { return root_units() >> simt::highest_bit(i); }
+  [[nodiscard]] GPUHEAP_HD constexpr uint32_t node_begin(uint32_t i) const {
+    uint32_t const depth = simt::highest_bit(i);
+    return depth * root_units() + (i - (1u << depth)) * node_units(i);
+  }
+};
+static_assert(split::of(1, 1, 1).levels == 0 && split::of(1, 1, 1).rest_begin() == 0 && split::of(2, 1, 1).levels == 1 &&
+              split::of(4, 1, 1).levels == 1 && split::of(5, 1, 1).levels == 2 && split::of(12, 1, 1).levels == 2 &&
+              split::of(13, 1, 1).levels == 3 && split::of(5, 9, 1).levels == 0 && split::of(8, 1, 4).levels == 1 &&
+              split::of(16, 1, 4).levels == 1 && split::of(17, 1, 4).levels == 2);
+static_assert(split::of(13, 1, 1).node_begin(1) == 0 && split::of(13, 1, 1).node_units(1) == 4 && split::of(13, 1, 1).node_begin(3) == 6 &&
+              split::of(13, 1, 1).node_begin(7) == 11 && split::of(13, 1, 1).node_units(7) == 1 && split::of(13, 1, 1).rest_begin() == 12 &&
+              split::of(34, 2, 4).node_units(3) == 4 && split::of(34, 2, 4).tree_units() == 16 && split::of(34, 2, 4).rest_begin() == 32);
+
+#if GPUHEAP_HAS_HOST
+// What a walk along the list at rest found.
+struct audit {
+  std::string problem;  // empty: every invariant holds
+  simt::size_t chunks = 0, live_chunks = 0;
+  simt::size_t free_units = 0, live_units = 0, largest_free_units = 0;
+};
+#endif
+
+}  // namespace regeff
+
+template <regeff_config Config>
+class basic_regeff {
+  using uint32_t = simt::uint32_t;
+  static constexpr simt::size_t unit = Config.unit_bytes;
+  static_assert(unit >= 16 && (unit & (unit - 1)) == 0 && Config.leaf_units >= 1 && Config.max_fragmentation >= 1);
+
+  static constexpr char const* by_kind(char const* c, char const* cf, char const* cm, char const* cfm) {
+    return Config.multi ? (Config.fused ? cfm : cm) : (Config.fused ? cf : c);
+  }
+
+ public:
+  static constexpr allocator_traits traits{
+      .name = by_kind("regeff_c", "regeff_cf", "regeff_cm", "regeff_cfm"),
+      .title = by_kind("CMalloc", "CFMalloc", "CMMalloc", "CFMMalloc"),
+      .paper = "Vinkler, Havran: Register Efficient Memory Allocator for GPUs, HPG 2014",
+      .year = 2014,
+      .variant = by_kind("circular list", "circular list, fused headers", "circular list, a hint per multiprocessor",
+                         "circular list, fused headers, a hint per multiprocessor"),
+      .reuse = "any request that fits into a chunk or a run of free neighbours",
+      .min_alignment = unit < 256 ? unit : 256,
+      .detects_double_free = true,
+      .detects_foreign_free = true,
+  };
+
+  // `bytes` > 0.
+  [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
+    // Before any arithmetic: what is at most the pool has at most 2^30 units.
+    if (bytes > pool_bytes()) return nullptr;
+    uint32_t const need = static_cast<uint32_t>((bytes + (unit - 1)) / unit);
+    simt::global_ref<uint32_t> const hint{*my_hint()};
+    // relaxed, as all of the hint: any position is right. One whose header this thread cannot see yet counts as the end.
+    uint32_t from = hint.load(simt::relaxed);
+    uint32_t at = from, begin = from;  // begin: of the free chunks in a row that are looked at together
+    unsigned lap = 0;                  // 0: from the hint; 1: from the pool's start; 2: likewise, joining neighbours
+    bool missed = false;               // in this lap: a chunk that is large enough, but another thread's
+    // Ends: positions rise until the end's header leads back to 0, so a lap has at most as many passes as there are units. Three laps
+    // without a miss are the last. A miss means that another thread locked what this one looked at: it was served, or is between two of its
+    // own steps and does not wait for anything; of threads that take each other's neighbours, the one at the highest position gets its.
+    // Lock-free.
+    GPUHEAP_NO_UNROLL
+    while (true) {
+      uint32_t const header = headers_.look(at);
+      uint32_t const next = header & regeff::next_mask;
+      if ((header & regeff::live_bit) != 0) {
+        begin = next;
+      } else if (next - begin >= need) {
+        // Held chunks count as free until they are tried: a request does not fail because of a chunk in transit.
+        if (uint32_t const end = take(begin, need); end != 0) {
+          hint.store(end, simt::relaxed);
+          return pool_ + begin * unit;
+        }
+        missed = true;
+        begin = next;
+      } else if (lap < 2) {
+        begin = next;
+      }
+      at = next;
+      if (next == 0) {
+        if (!missed && ++lap == 3) return nullptr;
+        if (missed) {
+          simt::back_off{}.wait();
+          if (lap == 0) {
+            // Again from the hint if somebody was served there; it may be an absorbed header, which is held for ever.
+            uint32_t const now = hint.load(simt::relaxed);
+            if (now == from) {
+              lap = 1;
+            } else {
+              at = begin = from = now;
+            }
+          }
+        }
+        missed = false;
+      }
+    }
+  }
+
+  GPUHEAP_FN free_status free(void* p) const {
+    if (p == nullptr) return free_status::null;
+    simt::size_t const offset = offset_of(p);
+    if (offset >= pool_bytes() || offset % unit != 0) return free_status::foreign;
+    auto const x = static_cast<uint32_t>(offset / unit);
+    uint32_t const header = headers_.end_life(x);
+    if ((header & regeff::live_bit) == 0) return header == 0 ? free_status::foreign : free_status::double_free;
+    uint32_t const next = header & regeff::next_mask;
+    uint32_t const behind = headers_.lock(next);
+    headers_.set_free(x, behind != 0 ? behind : next);
+    return free_status::done;
+  }
+
+  // 0 for a pointer that is not a live block's.
+  [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void* p) const {
+    simt::size_t const offset = offset_of(p);
+    if (offset >= pool_bytes() || offset % unit != 0) return 0;
+    auto const x = static_cast<uint32_t>(offset / unit);
+    uint32_t const header = headers_.look(x);
+    return (header & regeff::live_bit) == 0 ? 0 : ((header & regeff::next_mask) - x) * unit;
+  }
+  [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t rounded_size(simt::size_t bytes) { return simt::round_up_pow2(bytes, unit); }
+
+  [[nodiscard]] GPUHEAP_FN bool owns(void const* p) const { return offset_of(p) < pool_bytes(); }
+
+#if GPUHEAP_HAS_HOST
+  [[nodiscard]] static simt::size_t min_region_bytes() {
+    return table_offset(num_hints_here()) + 2 * headers_type::bytes + unit + traits.min_alignment;
+  }
+
+  [[nodiscard]] static basic_regeff create(memory::region region, stream_ref stream);
+
+  // Whole chunks count as held.
+  [[nodiscard]] allocator_footprint footprint(stream_ref stream) const;
+
+  [[nodiscard]] regeff::audit verify(stream_ref stream) const;
+#endif
+
+ private:
+  using headers_type = regeff::headers<Config.fused>;
+  static constexpr simt::size_t state_bytes = 256, hint_stride = 8;  // in words
+
+  // Takes `need` units at `begin`, which are one chunk or several in a row. Where the hint goes; 0: somebody else has some of them.
+  [[nodiscard]] GPUHEAP_FN uint32_t take(uint32_t begin, uint32_t need) const {
+    uint32_t end = headers_.lock(begin);
+    if (end == 0) return 0;
+    // Ends: the end rises by at least a unit each pass.
+    GPUHEAP_NO_UNROLL
+    while (end - begin < need) {
+      uint32_t const behind = headers_.lock(end);
+      if (behind == 0) {
+        headers_.set_free(begin, end);
+        return 0;
+      }
+      end = behind;
+    }
+    if (end - begin != need && (end - begin) / Config.max_fragmentation >= need) {
+      headers_.cut(begin + need, end);
+      end = begin + need;
+    }
+    headers_.set_live(begin, end);
+    return end;
+  }
+
+  [[nodiscard]] GPUHEAP_FN uint32_t* my_hint() const {
+    if constexpr (Config.multi) {
+      return hints_ + simt::sm_id() % num_hints_ * hint_stride;
+    } else {
+      return hints_;
+    }
+  }
+  [[nodiscard]] GPUHEAP_HD simt::size_t pool_bytes() const { return units_ * unit; }
+  // Beyond the pool's bytes for a pointer below the pool.
+  [[nodiscard]] GPUHEAP_FN simt::size_t offset_of(void const* p) const {
+    return static_cast<simt::size_t>(static_cast<char const*>(p) - pool_);
+  }
+
+#if GPUHEAP_HAS_HOST
+  [[nodiscard]] static uint32_t num_hints_here() { return Config.multi ? simt::query_device().num_sms : 1; }
+  [[nodiscard]] static simt::size_t table_offset(uint32_t num_hints) { return state_bytes + num_hints * hint_stride * sizeof(uint32_t); }
+
+  // Kernel: thread i writes every so manieth chunk of the trees and one hint, the first also the rest and the end.
+  struct init_chunks {
+    basic_regeff heap;
+    regeff::split split;
+    uint32_t num_threads;
+    GPUHEAP_FN void operator()(unsigned i) const {
+      // Ends: at most one pass for each chunk.
+      for (simt::uint64_t n = i; n < simt::uint64_t{split.trees} * split.tree_nodes(); n += num_threads) {
+        uint32_t const node = static_cast<uint32_t>(n) % split.tree_nodes() + 1;
+        uint32_t const begin = static_cast<uint32_t>(n) / split.tree_nodes() * split.tree_units() + split.node_begin(node);
+        heap.headers_.init(begin, regeff::free_bit | (begin + split.node_units(node)));
+      }
+      if (i < heap.num_hints_) simt::plain_write(heap.hints_[i * hint_stride], i * split.tree_units());
+      if (i != 0) return;
+      heap.headers_.init(split.rest_begin(), regeff::free_bit | split.units);
+      heap.headers_.init(split.units, regeff::live_bit);
+    }
+  };
+  // Kernel: adds up the bytes of live chunks. Their headers are those that say `live`, whoever leads there.
+  struct sum_held {
+    basic_regeff heap;
+    uint32_t num_threads;
+    GPUHEAP_FN void operator()(unsigned i) const {
+      simt::uint64_t units = 0;
+      // Ends: at most one pass for each unit.
+      for (uint32_t x = i; x < heap.units_; x += num_threads) {
+        uint32_t const header = heap.headers_.plain_look(x);
+        if ((header & regeff::live_bit) != 0) units += (header & regeff::next_mask) - x;
+      }
+      // relaxed: a sum.
+      if (units != 0) simt::atomic_ref<simt::uint64_t>{*heap.held_}.fetch_add(units * unit, simt::relaxed);
+    }
+  };
+#endif
+
+  simt::uint64_t* held_ = nullptr;
+  uint32_t* hints_ = nullptr;
+  headers_type headers_{};
+  char* pool_ = nullptr;
+  uint32_t units_ = 0;
+  uint32_t num_hints_ = 1;
+  simt::size_t region_bytes_ = 0;
+};
+
+using regeff_c = basic_regeff<regeff_config{}>;
+using regeff_cf = basic_regeff<regeff_config{.fused = true}>;
+using regeff_cm = basic_regeff<regeff_config{.multi = true}>;
+using regeff_cfm = basic_regeff<regeff_config{.fused = true, .multi = true}>;
+static_assert(device_allocator<regeff_c> && device_allocator<regeff_cf> && device_allocator<regeff_cm> && device_allocator<regeff_cfm>);
+
+#if GPUHEAP_HAS_HOST
+template <regeff_config Config>
+basic_regeff<Config> basic_regeff<Config>::create(memory::region region, stream_ref stream) {
+  constexpr simt::size_t align = traits.min_alignment;
+  uint32_t const num_hints = num_hints_here();
+  simt::size_t const table = table_offset(num_hints);
+  // A unit and its header, beside the end's header and what aligns the pool.
+  simt::size_t const units = (region.bytes - table - headers_type::bytes - (align - 1)) / (unit + headers_type::bytes);
+  if (units > regeff::next_mask) {
+    throw error("gpuheap: " + std::string(traits.name) + " counts at most 2^30 - 1 units of " + std::to_string(unit) +
+                " bytes, and a heap of " + std::to_string(region.bytes) + " bytes has more: make it smaller, or unit_bytes larger");
+  }
+  auto* const base = static_cast<char*>(region.base);
+  basic_regeff a;
+  a.held_ = reinterpret_cast<simt::uint64_t*>(base);
+  a.hints_ = reinterpret_cast<uint32_t*>(base + state_bytes);
+  a.headers_.words = reinterpret_cast<uint32_t*>(base + table);
+  simt::size_t const pool = simt::round_up_pow2(table + (units + 1) * headers_type::bytes, align);
+  a.pool_ = base + pool;
+  a.units_ = static_cast<uint32_t>(units);
+  a.num_hints_ = num_hints;
+  a.region_bytes_ = region.bytes;
+  simt::fill(base, 0, pool, stream);
+  regeff::split const split = regeff::split::of(a.units_, num_hints, Config.leaf_units);
+  simt::uint64_t const chunks = simt::uint64_t{split.trees} * split.tree_nodes();
+  auto num_threads = static_cast<uint32_t>(chunks < (1u << 20) ? chunks : 1u << 20);
+  if (num_threads < num_hints) num_threads = num_hints;
+  simt::launch(num_threads, init_chunks{a, split, num_threads}, {.stream = stream});
+  return a;
+}
+
+template <regeff_config Config>
+allocator_footprint basic_regeff<Config>::footprint(stream_ref stream) const {
+  simt::fill(held_, 0, sizeof *held_, stream);
+  uint32_t const num_threads = units_ < (1u << 16) ? units_ : 1u << 16;
+  simt::launch(num_threads, sum_held{*this, num_threads}, {.stream = stream});
+  simt::uint64_t held = 0;
+  simt::copy(&held, held_, sizeof held, stream);
+  simt::synchronize(stream);
+  return {.held_bytes = held, .metadata_bytes = region_bytes_ - pool_bytes()};
+}
+
+// Checks that the list leads from unit 0 to the end, always forward, over chunks that are free or live; that nothing else in the table is;
+// and that the hints lie in it.
+template <regeff_config Config>
+regeff::audit basic_regeff<Config>::verify(stream_ref stream) const {
+  constexpr simt::size_t words = headers_type::bytes / sizeof(uint32_t);
+  std::vector<uint32_t> table((units_ + simt::size_t{1}) * words), hints(num_hints_ * hint_stride);
+  simt::copy(table.data(), headers_.words, table.size() * sizeof(uint32_t), stream);
+  simt::copy(hints.data(), hints_, hints.size() * sizeof(uint32_t), stream);
+  simt::synchronize(stream);
+  auto const state = [&](simt::size_t x) { return table[x * words] & (regeff::free_bit | regeff::live_bit); };
+  auto const next = [&](simt::size_t x) { return table[x * words + words - 1] & regeff::next_mask; };
+
+  regeff::audit found;
+  auto const wrong = [&](std::string const& what, simt::size_t x) { found.problem += what + " at unit " + std::to_string(x) + "\n"; };
+  if (state(units_) != regeff::live_bit || next(units_) != 0) wrong("the end's header is not that of the end", units_);
+  simt::size_t x = 0;
+  // Ends: x rises.
+  while (x < units_) {
+    if (state(x) != regeff::free_bit && state(x) != regeff::live_bit) return wrong("a chunk neither free nor live", x), found;
+    simt::size_t const end = next(x);
+    if (end <= x || end > units_) return wrong("a chunk that does not end behind its begin", x), found;
+    // Ends: one pass for each unit of the chunk.
+    for (simt::size_t inside = x + 1; inside < end; ++inside) {
+      if (state(inside) != 0) wrong("a header inside a chunk", inside);
+    }
+    bool const live = state(x) == regeff::live_bit;
+    ++found.chunks;
+    found.live_chunks += live;
+    (live ? found.live_units : found.free_units) += end - x;
+    if (!live && end - x > found.largest_free_units) found.largest_free_units = end - x;
+    x = end;
+  }
+  // Ends: one pass for each hint.
+  for (simt::size_t h = 0; h < num_hints_; ++h) {
+    simt::size_t const at = hints[h * hint_stride];
+    if (at > units_ || (at != units_ && state(at) == 0 && next(at) <= at)) wrong("a hint where no chunk has ever begun", at);
+  }
+  return found;
+}
+#endif
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE
