@@ -71,7 +71,10 @@ namespace regeff {
 
 using simt::uint32_t;
 
-inline constexpr uint32_t free_bit = 1u << 31, live_bit = 1u << 30, next_mask = live_bit - 1;
+// A header's state, and where the chunk ends.
+inline constexpr uint32_t free_bit = 1u << 31, live_bit = 1u << 30, here_bit = 1u << 29, next_mask = here_bit - 1;
+inline constexpr uint32_t state_mask = ~next_mask;
+inline constexpr uint32_t free_state = here_bit | free_bit, live_state = here_bit | live_bit;
 
 // The table of headers: {state | next} of a unit, in one word or in two. A view; any thread of the device.
 //
@@ -102,12 +105,13 @@ struct headers<true> {
   }
   // relaxed: the block's owner calls, and the thread that made it one comes before it.
   [[nodiscard]] GPUHEAP_FN uint32_t end_life(uint32_t x) const { return at(x).fetch_and(~live_bit, simt::relaxed); }
-  GPUHEAP_FN void set_free(uint32_t x, uint32_t next) const { at(x).store(free_bit | next, simt::release); }
+  GPUHEAP_FN void set_free(uint32_t x, uint32_t next) const { at(x).store(free_state | next, simt::release); }
   GPUHEAP_FN void cut(uint32_t x, uint32_t next) const {
-    at(x).exchange(free_bit | next, simt::handed_on);
+    at(x).exchange(free_state | next, simt::handed_on);
     simt::fence(simt::release);
   }
-  GPUHEAP_FN void set_live(uint32_t x, uint32_t next) const { at(x).exchange(live_bit | next, simt::handed_on); }
+  GPUHEAP_FN void set_live(uint32_t x, uint32_t next) const { at(x).exchange(live_state | next, simt::handed_on); }
+  GPUHEAP_FN void absorb(uint32_t x, uint32_t next) const { at(x).exchange(next, simt::handed_on); }
 
   // Before anybody uses the table, and after.
   GPUHEAP_FN void init(uint32_t x, uint32_t header) const { simt::plain_write(words[x], header); }
@@ -138,19 +142,20 @@ struct headers<false> {
   }
   GPUHEAP_FN void set_free(uint32_t x, uint32_t n) const {
     next(x).exchange(n, simt::handed_on);
-    state(x).store(free_bit, simt::release);
+    state(x).store(free_state, simt::release);
   }
   // relaxed, all: the fence orders the end before the state and before the link.
   GPUHEAP_FN void cut(uint32_t x, uint32_t n) const {
     next(x).store(n, simt::relaxed);
     simt::fence(simt::release);
-    state(x).store(free_bit, simt::relaxed);
+    state(x).store(free_state, simt::relaxed);
   }
   // relaxed: nobody goes anywhere by a state of live.
   GPUHEAP_FN void set_live(uint32_t x, uint32_t n) const {
     next(x).exchange(n, simt::handed_on);
-    state(x).store(live_bit, simt::relaxed);
+    state(x).store(live_state, simt::relaxed);
   }
+  GPUHEAP_FN void absorb(uint32_t x, uint32_t) const { state(x).store(0, simt::relaxed); }
 
   GPUHEAP_FN void init(uint32_t x, uint32_t header) const {
     simt::plain_write(words[simt::size_t{x} * 2], header & ~next_mask);
@@ -234,48 +239,35 @@ class basic_regeff {
     uint32_t const need = static_cast<uint32_t>((bytes + (unit - 1)) / unit);
     simt::global_ref<uint32_t> const hint{*my_hint()};
     // relaxed, as all of the hint: any position is right. One whose header this thread cannot see yet counts as the end.
-    uint32_t from = hint.load(simt::relaxed);
-    uint32_t at = from, begin = from;  // begin: of the free chunks in a row that are looked at together
-    unsigned lap = 0;                  // 0: from the hint; 1: from the pool's start; 2: likewise, joining neighbours
-    bool missed = false;               // in this lap: a chunk that is large enough, but another thread's
-    // Ends: positions rise until the end's header leads back to 0, so a lap has at most as many passes as there are units. Three laps
-    // without a miss are the last. A miss means that another thread locked what this one looked at: it was served, or is between two of its
-    // own steps and does not wait for anything; of threads that take each other's neighbours, the one at the highest position gets its.
-    // Lock-free.
+    uint32_t at = hint.load(simt::relaxed), begin = at;  // begin: of the chunks in a row that are looked at together
+    // 0: from the hint to the end. 1: all, from here on. 2: waiting for what is in transit. 3: joining neighbours
+    unsigned lap = 0;
+    // Ends: positions rise until the end's header leads back to 0, so a lap has at most as many passes as there are units, and there are
+    // four, beside two kinds of passes. Looking again where take() failed: another thread holds a chunk there. It is between two of its own
+    // steps and waits for nothing; of threads that take each other's neighbours, the one at the highest position gets its. And lap 2 again
+    // after a chunk was absorbed under our eyes: then another thread's free has come to an end.
     GPUHEAP_NO_UNROLL
     while (true) {
       uint32_t const header = headers_.look(at);
       uint32_t const next = header & regeff::next_mask;
-      if ((header & regeff::live_bit) != 0) {
-        begin = next;
-      } else if (next - begin >= need) {
-        // Held chunks count as free until they are tried: a request does not fail because of a chunk in transit.
+      // Who waits counts held chunks as free until they are tried.
+      bool const usable = (header & regeff::free_bit) != 0 || (lap >= 2 && (header & regeff::state_mask) == regeff::here_bit);
+      if (usable && next - begin >= need) {
         if (uint32_t const end = take(begin, need); end != 0) {
           hint.store(end, simt::relaxed);
           return pool_ + begin * unit;
         }
-        missed = true;
-        begin = next;
-      } else if (lap < 2) {
-        begin = next;
-      }
-      at = next;
-      if (next == 0) {
-        if (!missed && ++lap == 3) return nullptr;
-        if (missed) {
+        if (lap >= 2) {
           simt::back_off{}.wait();
-          if (lap == 0) {
-            // Again from the hint if somebody was served there; it may be an absorbed header, which is held for ever.
-            uint32_t const now = hint.load(simt::relaxed);
-            if (now == from) {
-              lap = 1;
-            } else {
-              at = begin = from = now;
-            }
-          }
+          at = begin;
+          continue;
         }
-        missed = false;
       }
+      // Absorbed while we came here, and large enough: it is still free, but behind us.
+      if (lap == 3 && (header & regeff::here_bit) == 0 && next - at >= need) lap = 2;
+      if (!usable || lap != 3) begin = next;
+      at = next;
+      if (next == 0 && ++lap == 4) return nullptr;
     }
   }
 
@@ -286,9 +278,12 @@ class basic_regeff {
     auto const x = static_cast<uint32_t>(offset / unit);
     uint32_t const header = headers_.end_life(x);
     if ((header & regeff::live_bit) == 0) return header == 0 ? free_status::foreign : free_status::double_free;
-    uint32_t const next = header & regeff::next_mask;
-    uint32_t const behind = headers_.lock(next);
-    headers_.set_free(x, behind != 0 ? behind : next);
+    uint32_t end = header & regeff::next_mask;
+    if (uint32_t const behind = headers_.lock(end); behind != 0) {
+      headers_.absorb(end, behind);
+      end = behind;
+    }
+    headers_.set_free(x, end);
     return free_status::done;
   }
 
@@ -333,6 +328,7 @@ class basic_regeff {
         headers_.set_free(begin, end);
         return 0;
       }
+      headers_.absorb(end, behind);
       end = behind;
     }
     if (end - begin != need && (end - begin) / Config.max_fragmentation >= need) {
@@ -370,12 +366,12 @@ class basic_regeff {
       for (simt::uint64_t n = i; n < simt::uint64_t{split.trees} * split.tree_nodes(); n += num_threads) {
         uint32_t const node = static_cast<uint32_t>(n) % split.tree_nodes() + 1;
         uint32_t const begin = static_cast<uint32_t>(n) / split.tree_nodes() * split.tree_units() + split.node_begin(node);
-        heap.headers_.init(begin, regeff::free_bit | (begin + split.node_units(node)));
+        heap.headers_.init(begin, regeff::free_state | (begin + split.node_units(node)));
       }
       if (i < heap.num_hints_) simt::plain_write(heap.hints_[i * hint_stride], i * split.tree_units());
       if (i != 0) return;
-      heap.headers_.init(split.rest_begin(), regeff::free_bit | split.units);
-      heap.headers_.init(split.units, regeff::live_bit);
+      heap.headers_.init(split.rest_begin(), regeff::free_state | split.units);
+      heap.headers_.init(split.units, regeff::live_state);
     }
   };
   // Kernel: adds up the bytes of live chunks. Their headers are those that say `live`, whoever leads there.
@@ -461,23 +457,23 @@ regeff::audit basic_regeff<Config>::verify(stream_ref stream) const {
   simt::copy(table.data(), headers_.words, table.size() * sizeof(uint32_t), stream);
   simt::copy(hints.data(), hints_, hints.size() * sizeof(uint32_t), stream);
   simt::synchronize(stream);
-  auto const state = [&](simt::size_t x) { return table[x * words] & (regeff::free_bit | regeff::live_bit); };
+  auto const state = [&](simt::size_t x) { return table[x * words] & regeff::state_mask; };
   auto const next = [&](simt::size_t x) { return table[x * words + words - 1] & regeff::next_mask; };
 
   regeff::audit found;
   auto const wrong = [&](std::string const& what, simt::size_t x) { found.problem += what + " at unit " + std::to_string(x) + "\n"; };
-  if (state(units_) != regeff::live_bit || next(units_) != 0) wrong("the end's header is not that of the end", units_);
+  if (state(units_) != regeff::live_state || next(units_) != 0) wrong("the end's header is not that of the end", units_);
   simt::size_t x = 0;
   // Ends: x rises.
   while (x < units_) {
-    if (state(x) != regeff::free_bit && state(x) != regeff::live_bit) return wrong("a chunk neither free nor live", x), found;
+    if (state(x) != regeff::free_state && state(x) != regeff::live_state) return wrong("a chunk neither free nor live", x), found;
     simt::size_t const end = next(x);
     if (end <= x || end > units_) return wrong("a chunk that does not end behind its begin", x), found;
     // Ends: one pass for each unit of the chunk.
     for (simt::size_t inside = x + 1; inside < end; ++inside) {
       if (state(inside) != 0) wrong("a header inside a chunk", inside);
     }
-    bool const live = state(x) == regeff::live_bit;
+    bool const live = state(x) == regeff::live_state;
     ++found.chunks;
     found.live_chunks += live;
     (live ? found.live_units : found.free_units) += end - x;
