@@ -3,46 +3,52 @@
 //   M. Vinkler, V. Havran, "Register Efficient Memory Allocator for GPUs", HPG 2014 (extended in Computer Graphics Forum 34(8), 2015),
 //   section 4, algorithm 3.
 //
-// Layout of a region. Sizes and positions of chunks are counted in units of `unit_bytes` (64), the smallest chunk.
-//   +0       {bytes held, for footprint()} (256 bytes), then the hints, 32 bytes apart: C, CF one; CM, CFM one for each multiprocessor
+// Layout of a region. Sizes and positions of chunks are counted in units of `unit_bytes` (64), twice that and so on in regions so large
+// that 2^29 units are not enough (about 32 GiB).
+//   +0       bytes held, as footprint() last added them up (256 bytes); then the hints, 32 bytes apart: C, CF one; CM, CFM one for each
+//            multiprocessor
 //   table    one header for each unit, and one for the end. The header of the chunk that begins at unit x is table[x]
 //   pool     the units; unit 0 lies at a multiple of min(unit_bytes, 256)
 //
-//   header   {state, next}; C, CM: two words of 32 bits. CF, CFM: fused into one, state in bits 31 and 30
-//              free   a chunk from x to `next` that anybody may lock
-//              live   a chunk from x to `next` that malloc has returned. The end: live for ever, next 0, which closes the circle
-//              held   locked by a thread that will publish it, or absorbed by the chunk before it: no chunk begins here any more
-//              0      no chunk has ever begun here
+//   header   {state, next}. C, CM: two words of 32 bits. CF, CFM: fused into one, the state in its three highest bits
+//              free       a chunk from x to `next` that anybody may lock
+//              live       a chunk from x to `next` that malloc has returned. The end: live for ever, next 0, which closes the circle
+//              held       a chunk in transit: a thread has locked it and will say what it is
+//              absorbed   the chunk before it has swallowed it: no chunk begins here any more. `next` stays
+//              0          no chunk has ever begun here
 //
-// Pre-split (equation 1): trees of chunks, breadth first, the root of R = 2^(L-1) units, node i of R / 2^floor(log2 i), L the largest for
-// which the L * R units of a tree fit: C, CF one tree, CM, CFM one for each multiprocessor. The rest is one last chunk. Hint t starts at
-// root t; a multiprocessor uses hint SM id modulo their number.
+// Pre-split (equation 1): trees of chunks, breadth first, the root of R units, node i of R / 2^floor(log2 i), the leaves of `leaf_units`
+// (4), R the largest for which they fit. C, CF: one tree. CM, CFM: one for each multiprocessor, whose hint starts at the root; hints are
+// taken by SM id modulo their number. The rest is one last chunk.
 //
-// malloc:   walks along `next` from the hint to a free chunk that is large enough, locks it, cuts off what is left over if it has at least
-//           max_fragmentation times what was asked, and moves the hint behind the block.
+// Invariants at rest (verify): `next` leads from unit 0 to the end, always forward, over chunks that are free or live; no other header is
+// free, live or held.
+//
+// malloc:   walks along `next` from the hint to a free chunk that is large enough, locks it, cuts off what is left over if the chunk has at
+//           least max_fragmentation times what was asked, and moves the hint behind the block.
 // free:     absorbs the next chunk if that is free, and sets its own free.
 // Reuse:    freed units serve any request that they are enough for, alone or with free neighbours.
-// Progress: free is wait-free. malloc is lock-free: it walks again only if it met a chunk that was large enough and that another thread
-//           took or holds; no thread waits for another one.
+// Progress: free is wait-free. malloc passes over what others hold; if it then has found nothing in all of the pool, it walks again and
+//           waits for chunks in transit that might be enough. Who holds them waits for nothing.
 //
 // Different from the paper:
 //   - Merging is safe: headers lie in a table, outside the chunks. Published, a header lies in front of its chunk, and a walker that came
-//     by its position before the chunk was absorbed locks, and follows, what is a block's contents by now (with neighbours this was the
-//     central mistake; the survey's measurements are of a build that does not merge). In the table an absorbed header stays what it was,
-//     held and with the old next, until a chunk begins there again: whoever comes late cannot lock it, and it leads back into the list,
-//     forward. The alternative, to merge only while nobody walks, needs a count of walkers: two more atomics on one word for each call,
-//     and under load merging would never happen. Price: 4 (fused) or 8 bytes for each unit, also of large blocks. This is why the unit is
-//     64 bytes (table 6 % or 11 % of the region) and not the paper's 16; it also shortens the walks over the leaves of the trees.
-//   - Results are aligned to the unit: there is no header in front of them. Published, 4 or 8 bytes.
-//   - The walk ends. Published, it does so only when it finds something. Here the request fails after three laps in which nothing was large
-//     enough: what is left to the end from the hint, one from the pool's start, and one in which free neighbours count together.
-//   - In that last lap, malloc merges neighbours where they suffice. Free merges forward only, as published, so blocks freed in the order
-//     of their addresses would stay apart for ever.
-//   - A chunk is locked only if it looked large enough, and measured again under the lock. Published, the walk locks and unlocks all that
-//     it meets and so hides it from others, and C relies on a size that it read before the lock.
-//   - Heaps above 4 GiB: `next` has 30 bits and counts units. 64 GiB with units of 64 bytes; create() throws for more.
-//   - Failure is nullptr, not the pool's first byte. Double and foreign frees are refused: free needs a `live` header exactly there.
-//   - free does not touch the hints: one that points at an absorbed header does no harm.
+//     by its position before the chunk was absorbed locks, and follows, what is a block's contents by now: the central mistake (the
+//     survey's measurements are of a build that does not merge). In the table an absorbed header cannot be locked, and leads on, forward,
+//     into the list; so it does not matter how late a walker comes, or where a hint points. The alternative, to merge only while nobody
+//     walks, needs a count of walkers: two atomics more on one word for each call, and no merging under load. Price: 4 (fused) or 8 bytes
+//     for each unit, in large blocks as well. This is why units have 64 bytes (the table is 6 % or 11 % of the region) and not 16.
+//   - Results are aligned to the unit, as no header lies in front of them. Published, to 4 or 8 bytes.
+//   - The walk ends. Published, it does so only when it finds something. Here there are four laps: from the hint to the end; once around;
+//     once around waiting; once around with free neighbours counted together. At rest, nullptr means that no run of free chunks is enough.
+//   - In that last lap malloc merges neighbours where this serves it. Free merges forward only, as published, and blocks freed in the
+//     order of their addresses would stay apart for ever.
+//   - A chunk is locked only if it looks large enough, and measured under the lock. Published, the walk locks all that it meets, which
+//     hides free chunks from others, and C relies on a size read before the lock.
+//   - Leaves of 256 bytes, not 16: walks over the leaves are what large requests spend their time with.
+//   - Heaps above 4 GiB: positions are units. Published, 31 or 32 bits of bytes.
+//   - Failure is nullptr, not the pool's first byte. free refuses what has no live header.
+//   - free leaves the hints alone: one at an absorbed header does no harm.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -76,18 +82,20 @@ inline constexpr uint32_t free_bit = 1u << 31, live_bit = 1u << 30, here_bit = 1
 inline constexpr uint32_t state_mask = ~next_mask;
 inline constexpr uint32_t free_state = here_bit | free_bit, live_state = here_bit | live_bit;
 
-// The table of headers: {state | next} of a unit, in one word or in two. A view; any thread of the device.
+// The table of headers, of one word or two each. A view; any thread of the device.
 //
-//   look(x)         the header, as one word. Of two words they may be of different times: good for walking only
-//   lock(x)         free -> held. The chunk's end; 0 if it was not free, and nothing has changed
+//   look(x)         state | next. Of two words they may be of different times: good for walking
+//   lock(x)         free -> held. Where the chunk ends; 0 if it was not free, and nothing has changed
 //   end_life(x)     live -> held. The header before; nothing has changed if it was not live
-//   set_free(x, n)  of a held chunk: it is free and ends at n. Everything that the thread did happens before the next lock
-//   cut(x, n)       a free chunk begins at x, inside one that the caller holds, whose end n was. It is not linked yet, but may be locked
-//                   at once by who knows the position from an earlier life. What the thread stores later cannot be seen before it
+//   absorb(x, n)    of a held chunk up to n: it belongs to the chunk before it, which the caller holds too
+//   cut(x, n)       a free chunk begins at x, inside one that the caller holds, and ends at n as that did. Nothing leads to it yet, but who
+//                   knows the position from an earlier life may lock it at once. What the caller stores later is seen after it
 //   set_live(x, n)  of a held chunk: it is a block now and ends at n
+//   set_free(x, n)  of a held chunk: it is free and ends at n. All that the thread did happens before the next lock
 //
-// Orders: `dependent` where a thread goes on to the position that it read: pairs with the fence of cut(), by which the header there is
-// written before anything leads to it, and with set_free(). `handed_on` where a thread writes a position on that it got this way.
+// Orders. `dependent`, where a thread goes on to the position that it read: pairs with the fence in cut(), by which a header is written
+// before anything leads to it, and with the release in set_free(), so that a block's next owner comes after its last one. `handed_on`,
+// where a thread writes down a position that it got this way.
 template <bool Fused>
 struct headers;
 
@@ -208,7 +216,8 @@ struct audit {
 
 }  // namespace regeff
 
-template <regeff_config Config>
+// `Headers`: the table. Tests put mistakes there.
+template <regeff_config Config = {}, class Headers = regeff::headers<Config.fused>>
 class basic_regeff {
   using uint32_t = simt::uint32_t;
   static constexpr simt::size_t unit = Config.unit_bytes;
@@ -234,12 +243,11 @@ class basic_regeff {
 
   // `bytes` > 0.
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
-    // Before any arithmetic: what is at most the pool has at most 2^30 units.
+    // Before any arithmetic: what is not larger than the pool has less than 2^29 units.
     if (bytes > pool_bytes()) return nullptr;
-    uint32_t const need = static_cast<uint32_t>((bytes + (unit - 1)) / unit);
-    simt::global_ref<uint32_t> const hint{*my_hint()};
+    uint32_t const need = static_cast<uint32_t>((bytes - 1) >> lg_unit_) + 1;
     // relaxed, as all of the hint: any position is right. One whose header this thread cannot see yet counts as the end.
-    uint32_t at = hint.load(simt::relaxed), begin = at;  // begin: of the chunks in a row that are looked at together
+    uint32_t at = my_hint().load(simt::relaxed), begin = at;  // begin: of the chunks in a row that are looked at together
     // 0: from the hint to the end. 1: all, from here on. 2: waiting for what is in transit. 3: joining neighbours
     unsigned lap = 0;
     // Ends: positions rise until the end's header leads back to 0, so a lap has at most as many passes as there are units, and there are
@@ -254,8 +262,8 @@ class basic_regeff {
       bool const usable = (header & regeff::free_bit) != 0 || (lap >= 2 && (header & regeff::state_mask) == regeff::here_bit);
       if (usable && next - begin >= need) {
         if (uint32_t const end = take(begin, need); end != 0) {
-          hint.store(end, simt::relaxed);
-          return pool_ + begin * unit;
+          my_hint().store(end, simt::relaxed);
+          return pool_ + (simt::size_t{begin} << lg_unit_);
         }
         if (lap >= 2) {
           simt::back_off{}.wait();
@@ -273,9 +281,8 @@ class basic_regeff {
 
   GPUHEAP_FN free_status free(void* p) const {
     if (p == nullptr) return free_status::null;
-    simt::size_t const offset = offset_of(p);
-    if (offset >= pool_bytes() || offset % unit != 0) return free_status::foreign;
-    auto const x = static_cast<uint32_t>(offset / unit);
+    if (!may_begin_block(p)) return free_status::foreign;
+    uint32_t const x = unit_of(p);
     uint32_t const header = headers_.end_life(x);
     if ((header & regeff::live_bit) == 0) return header == 0 ? free_status::foreign : free_status::double_free;
     uint32_t end = header & regeff::next_mask;
@@ -289,19 +296,20 @@ class basic_regeff {
 
   // 0 for a pointer that is not a live block's.
   [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void* p) const {
-    simt::size_t const offset = offset_of(p);
-    if (offset >= pool_bytes() || offset % unit != 0) return 0;
-    auto const x = static_cast<uint32_t>(offset / unit);
+    if (!may_begin_block(p)) return 0;
+    uint32_t const x = unit_of(p);
     uint32_t const header = headers_.look(x);
-    return (header & regeff::live_bit) == 0 ? 0 : ((header & regeff::next_mask) - x) * unit;
+    return (header & regeff::live_bit) == 0 ? 0 : simt::size_t{(header & regeff::next_mask) - x} << lg_unit_;
   }
-  [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t rounded_size(simt::size_t bytes) { return simt::round_up_pow2(bytes, unit); }
+  [[nodiscard]] GPUHEAP_HD simt::size_t rounded_size(simt::size_t bytes) const {
+    return simt::round_up_pow2(bytes, simt::size_t{1} << lg_unit_);
+  }
 
   [[nodiscard]] GPUHEAP_FN bool owns(void const* p) const { return offset_of(p) < pool_bytes(); }
 
 #if GPUHEAP_HAS_HOST
   [[nodiscard]] static simt::size_t min_region_bytes() {
-    return table_offset(num_hints_here()) + 2 * headers_type::bytes + unit + traits.min_alignment;
+    return table_offset(num_hints_here()) + 2 * Headers::bytes + unit + traits.min_alignment;
   }
 
   [[nodiscard]] static basic_regeff create(memory::region region, stream_ref stream);
@@ -313,7 +321,6 @@ class basic_regeff {
 #endif
 
  private:
-  using headers_type = regeff::headers<Config.fused>;
   static constexpr simt::size_t state_bytes = 256, hint_stride = 8;  // in words
 
   // Takes `need` units at `begin`, which are one chunk or several in a row. Where the hint goes; 0: somebody else has some of them.
@@ -339,22 +346,40 @@ class basic_regeff {
     return end;
   }
 
-  [[nodiscard]] GPUHEAP_FN uint32_t* my_hint() const {
+  // Found twice in a call rather than kept in a register.
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<uint32_t> my_hint() const {
     if constexpr (Config.multi) {
-      return hints_ + simt::sm_id() % num_hints_ * hint_stride;
+      return simt::global_ref<uint32_t>{hints_[simt::sm_id() % num_hints_ * hint_stride]};
     } else {
-      return hints_;
+      return simt::global_ref<uint32_t>{*hints_};
     }
   }
-  [[nodiscard]] GPUHEAP_HD simt::size_t pool_bytes() const { return units_ * unit; }
+  [[nodiscard]] GPUHEAP_HD simt::size_t pool_bytes() const { return simt::size_t{units_} << lg_unit_; }
   // Beyond the pool's bytes for a pointer below the pool.
   [[nodiscard]] GPUHEAP_FN simt::size_t offset_of(void const* p) const {
     return static_cast<simt::size_t>(static_cast<char const*>(p) - pool_);
   }
+  [[nodiscard]] GPUHEAP_FN bool may_begin_block(void const* p) const {
+    simt::size_t const offset = offset_of(p);
+    return offset < pool_bytes() && (offset & ((simt::size_t{1} << lg_unit_) - 1)) == 0;
+  }
+  [[nodiscard]] GPUHEAP_FN uint32_t unit_of(void const* p) const { return static_cast<uint32_t>(offset_of(p) >> lg_unit_); }
 
 #if GPUHEAP_HAS_HOST
   [[nodiscard]] static uint32_t num_hints_here() { return Config.multi ? simt::query_device().num_sms : 1; }
   [[nodiscard]] static simt::size_t table_offset(uint32_t num_hints) { return state_bytes + num_hints * hint_stride * sizeof(uint32_t); }
+
+  // For units and their headers in so many bytes.
+  [[nodiscard]] static constexpr uint32_t lg_unit_for(simt::size_t bytes) {
+    uint32_t lg = simt::lowest_bit(Config.unit_bytes);
+    // Ends: the number of units halves, about.
+    while (bytes / ((simt::size_t{1} << lg) + Headers::bytes) > regeff::next_mask) ++lg;
+    return lg;
+  }
+  static_assert(lg_unit_for(0) == simt::lowest_bit(Config.unit_bytes) &&
+                lg_unit_for(simt::size_t{1} << 29) == simt::lowest_bit(Config.unit_bytes) &&
+                lg_unit_for((unit + Headers::bytes) << 29) == simt::lowest_bit(Config.unit_bytes) + 1 &&
+                lg_unit_for(((unit + Headers::bytes) << 29) - 1) == simt::lowest_bit(Config.unit_bytes));
 
   // Kernel: thread i writes every so manieth chunk of the trees and one hint, the first also the rest and the end.
   struct init_chunks {
@@ -386,16 +411,17 @@ class basic_regeff {
         if ((header & regeff::live_bit) != 0) units += (header & regeff::next_mask) - x;
       }
       // relaxed: a sum.
-      if (units != 0) simt::atomic_ref<simt::uint64_t>{*heap.held_}.fetch_add(units * unit, simt::relaxed);
+      if (units != 0) simt::atomic_ref<simt::uint64_t>{*heap.held_}.fetch_add(units << heap.lg_unit_, simt::relaxed);
     }
   };
 #endif
 
   simt::uint64_t* held_ = nullptr;
   uint32_t* hints_ = nullptr;
-  headers_type headers_{};
+  Headers headers_{};
   char* pool_ = nullptr;
   uint32_t units_ = 0;
+  uint32_t lg_unit_ = 0;
   uint32_t num_hints_ = 1;
   simt::size_t region_bytes_ = 0;
 };
@@ -407,25 +433,24 @@ using regeff_cfm = basic_regeff<regeff_config{.fused = true, .multi = true}>;
 static_assert(device_allocator<regeff_c> && device_allocator<regeff_cf> && device_allocator<regeff_cm> && device_allocator<regeff_cfm>);
 
 #if GPUHEAP_HAS_HOST
-template <regeff_config Config>
-basic_regeff<Config> basic_regeff<Config>::create(memory::region region, stream_ref stream) {
+template <regeff_config Config, class Headers>
+basic_regeff<Config, Headers> basic_regeff<Config, Headers>::create(memory::region region, stream_ref stream) {
   constexpr simt::size_t align = traits.min_alignment;
   uint32_t const num_hints = num_hints_here();
   simt::size_t const table = table_offset(num_hints);
   // A unit and its header, beside the end's header and what aligns the pool.
-  simt::size_t const units = (region.bytes - table - headers_type::bytes - (align - 1)) / (unit + headers_type::bytes);
-  if (units > regeff::next_mask) {
-    throw error("gpuheap: " + std::string(traits.name) + " counts at most 2^30 - 1 units of " + std::to_string(unit) +
-                " bytes, and a heap of " + std::to_string(region.bytes) + " bytes has more: make it smaller, or unit_bytes larger");
-  }
+  simt::size_t const rest = region.bytes - table - Headers::bytes - (align - 1);
+  uint32_t const lg_unit = lg_unit_for(rest);
+  simt::size_t const units = rest / ((simt::size_t{1} << lg_unit) + Headers::bytes);
   auto* const base = static_cast<char*>(region.base);
   basic_regeff a;
   a.held_ = reinterpret_cast<simt::uint64_t*>(base);
   a.hints_ = reinterpret_cast<uint32_t*>(base + state_bytes);
   a.headers_.words = reinterpret_cast<uint32_t*>(base + table);
-  simt::size_t const pool = simt::round_up_pow2(table + (units + 1) * headers_type::bytes, align);
+  simt::size_t const pool = simt::round_up_pow2(table + (units + 1) * Headers::bytes, align);
   a.pool_ = base + pool;
   a.units_ = static_cast<uint32_t>(units);
+  a.lg_unit_ = lg_unit;
   a.num_hints_ = num_hints;
   a.region_bytes_ = region.bytes;
   simt::fill(base, 0, pool, stream);
@@ -437,8 +462,8 @@ basic_regeff<Config> basic_regeff<Config>::create(memory::region region, stream_
   return a;
 }
 
-template <regeff_config Config>
-allocator_footprint basic_regeff<Config>::footprint(stream_ref stream) const {
+template <regeff_config Config, class Headers>
+allocator_footprint basic_regeff<Config, Headers>::footprint(stream_ref stream) const {
   simt::fill(held_, 0, sizeof *held_, stream);
   uint32_t const num_threads = units_ < (1u << 16) ? units_ : 1u << 16;
   simt::launch(num_threads, sum_held{*this, num_threads}, {.stream = stream});
@@ -450,9 +475,9 @@ allocator_footprint basic_regeff<Config>::footprint(stream_ref stream) const {
 
 // Checks that the list leads from unit 0 to the end, always forward, over chunks that are free or live; that nothing else in the table is;
 // and that the hints lie in it.
-template <regeff_config Config>
-regeff::audit basic_regeff<Config>::verify(stream_ref stream) const {
-  constexpr simt::size_t words = headers_type::bytes / sizeof(uint32_t);
+template <regeff_config Config, class Headers>
+regeff::audit basic_regeff<Config, Headers>::verify(stream_ref stream) const {
+  constexpr simt::size_t words = Headers::bytes / sizeof(uint32_t);
   std::vector<uint32_t> table((units_ + simt::size_t{1}) * words), hints(num_hints_ * hint_stride);
   simt::copy(table.data(), headers_.words, table.size() * sizeof(uint32_t), stream);
   simt::copy(hints.data(), hints_, hints.size() * sizeof(uint32_t), stream);
