@@ -82,9 +82,9 @@ inline constexpr uint32_t free_bit = 1u << 31, live_bit = 1u << 30, here_bit = 1
 inline constexpr uint32_t state_mask = ~next_mask;
 inline constexpr uint32_t free_state = here_bit | free_bit, live_state = here_bit | live_bit;
 
-// The table of headers, of one word or two each. A view; any thread of the device.
+// The table of headers. A view; any thread of the device.
 //
-//   look(x)         state | next. Of two words they may be of different times: good for walking
+//   look(x)         state | next
 //   lock(x)         free -> held. Where the chunk ends; 0 if it was not free, and nothing has changed
 //   end_life(x)     live -> held. The header before; nothing has changed if it was not live
 //   absorb(x, n)    of a held chunk up to n: it belongs to the chunk before it, which the caller holds too
@@ -101,10 +101,8 @@ struct headers;
 
 template <>
 struct headers<true> {
-  static constexpr simt::size_t bytes = 4;
-  uint32_t* words = nullptr;
-
-  GPUHEAP_FN simt::global_ref<uint32_t> at(uint32_t x) const { return simt::global_ref<uint32_t>{words[x]}; }
+  using word = uint32_t;
+  word* words = nullptr;
 
   [[nodiscard]] GPUHEAP_FN uint32_t look(uint32_t x) const { return at(x).load(simt::dependent); }
   [[nodiscard]] GPUHEAP_FN uint32_t lock(uint32_t x) const {
@@ -113,65 +111,60 @@ struct headers<true> {
   }
   // relaxed: the block's owner calls, and the thread that made it one comes before it.
   [[nodiscard]] GPUHEAP_FN uint32_t end_life(uint32_t x) const { return at(x).fetch_and(~live_bit, simt::relaxed); }
-  GPUHEAP_FN void set_free(uint32_t x, uint32_t next) const { at(x).store(free_state | next, simt::release); }
+  GPUHEAP_FN void absorb(uint32_t x, uint32_t next) const { at(x).exchange(next, simt::handed_on); }
   GPUHEAP_FN void cut(uint32_t x, uint32_t next) const {
     at(x).exchange(free_state | next, simt::handed_on);
     simt::fence(simt::release);
   }
   GPUHEAP_FN void set_live(uint32_t x, uint32_t next) const { at(x).exchange(live_state | next, simt::handed_on); }
-  GPUHEAP_FN void absorb(uint32_t x, uint32_t next) const { at(x).exchange(next, simt::handed_on); }
+  GPUHEAP_FN void set_free(uint32_t x, uint32_t next) const { at(x).store(free_state | next, simt::release); }
 
-  // Before anybody uses the table, and after.
-  GPUHEAP_FN void init(uint32_t x, uint32_t header) const { simt::plain_write(words[x], header); }
-  [[nodiscard]] GPUHEAP_FN uint32_t plain_look(uint32_t x) const { return simt::plain_read(words[x]); }
+  // The header, at rest.
+  [[nodiscard]] GPUHEAP_HD static constexpr uint32_t header_of(word w) { return w; }
+  [[nodiscard]] GPUHEAP_HD static constexpr word word_of(uint32_t header) { return header; }
+
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<uint32_t> at(uint32_t x) const { return simt::global_ref<uint32_t>{words[x]}; }
 };
 
+// As published: a flag that says free or not, and is what is locked; and the end, here with what else the state says.
+struct alignas(8) flag_and_next {
+  uint32_t flag, next;
+};
 template <>
 struct headers<false> {
-  static constexpr simt::size_t bytes = 8;
-  uint32_t* words = nullptr;
+  using word = flag_and_next;
+  word* words = nullptr;
 
-  GPUHEAP_FN simt::global_ref<uint32_t> state(uint32_t x) const { return simt::global_ref<uint32_t>{words[simt::size_t{x} * 2]}; }
-  GPUHEAP_FN simt::global_ref<uint32_t> next(uint32_t x) const { return simt::global_ref<uint32_t>{words[simt::size_t{x} * 2 + 1]}; }
-
-  // The state first: if it is free, the end read after it is that of this free chunk or of a later one.
+  // Of two different times, perhaps. The flag matters only to who finds no block here, and who relies on it locks it.
   [[nodiscard]] GPUHEAP_FN uint32_t look(uint32_t x) const {
-    uint32_t const s = state(x).load(simt::dependent);
-    return s | next(x).load(simt::dependent);
+    uint32_t const flag = flag_at(x).load(simt::relaxed);
+    uint32_t const next = next_at(x).load(simt::dependent);
+    return (next & state_mask) == here_bit ? next | flag : next;
   }
-  // The end is read under the lock; relaxed: only who holds the chunk writes it.
+  // The end is read under the lock. relaxed: only who holds the chunk writes it.
   [[nodiscard]] GPUHEAP_FN uint32_t lock(uint32_t x) const {
-    return (state(x).fetch_and(~free_bit, simt::dependent) & free_bit) != 0 ? next(x).load(simt::relaxed) : 0;
+    return flag_at(x).fetch_and(~free_bit, simt::dependent) != 0 ? next_at(x).load(simt::relaxed) & next_mask : 0;
   }
-  // relaxed, both: the block's owner calls, and the thread that made it one comes before it.
-  [[nodiscard]] GPUHEAP_FN uint32_t end_life(uint32_t x) const {
-    uint32_t const s = state(x).fetch_and(~live_bit, simt::relaxed);
-    return s | next(x).load(simt::relaxed);
-  }
-  GPUHEAP_FN void set_free(uint32_t x, uint32_t n) const {
-    next(x).exchange(n, simt::handed_on);
-    state(x).store(free_state, simt::release);
-  }
-  // relaxed, all: the fence orders the end before the state and before the link.
-  GPUHEAP_FN void cut(uint32_t x, uint32_t n) const {
-    next(x).store(n, simt::relaxed);
+  // relaxed: as above.
+  [[nodiscard]] GPUHEAP_FN uint32_t end_life(uint32_t x) const { return next_at(x).fetch_and(~live_bit, simt::relaxed); }
+  GPUHEAP_FN void absorb(uint32_t x, uint32_t next) const { next_at(x).exchange(next, simt::handed_on); }
+  // relaxed, both: the fence orders the end before the flag, and before what the caller stores.
+  GPUHEAP_FN void cut(uint32_t x, uint32_t next) const {
+    next_at(x).store(here_bit | next, simt::relaxed);
     simt::fence(simt::release);
-    state(x).store(free_state, simt::relaxed);
+    flag_at(x).store(free_bit, simt::relaxed);
   }
-  // relaxed: nobody goes anywhere by a state of live.
-  GPUHEAP_FN void set_live(uint32_t x, uint32_t n) const {
-    next(x).exchange(n, simt::handed_on);
-    state(x).store(live_state, simt::relaxed);
+  GPUHEAP_FN void set_live(uint32_t x, uint32_t next) const { next_at(x).exchange(live_state | next, simt::handed_on); }
+  GPUHEAP_FN void set_free(uint32_t x, uint32_t next) const {
+    next_at(x).exchange(here_bit | next, simt::handed_on);
+    flag_at(x).store(free_bit, simt::release);
   }
-  GPUHEAP_FN void absorb(uint32_t x, uint32_t) const { state(x).store(0, simt::relaxed); }
 
-  GPUHEAP_FN void init(uint32_t x, uint32_t header) const {
-    simt::plain_write(words[simt::size_t{x} * 2], header & ~next_mask);
-    simt::plain_write(words[simt::size_t{x} * 2 + 1], header & next_mask);
-  }
-  [[nodiscard]] GPUHEAP_FN uint32_t plain_look(uint32_t x) const {
-    return simt::plain_read(words[simt::size_t{x} * 2]) | simt::plain_read(words[simt::size_t{x} * 2 + 1]);
-  }
+  [[nodiscard]] GPUHEAP_HD static constexpr uint32_t header_of(word w) { return w.flag | w.next; }
+  [[nodiscard]] GPUHEAP_HD static constexpr word word_of(uint32_t header) { return {header & free_bit, header & ~free_bit}; }
+
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<uint32_t> flag_at(uint32_t x) const { return simt::global_ref<uint32_t>{words[x].flag}; }
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<uint32_t> next_at(uint32_t x) const { return simt::global_ref<uint32_t>{words[x].next}; }
 };
 
 // How a pool is split at the start: trees one behind the other, and the rest. In units.
@@ -217,7 +210,7 @@ struct audit {
 }  // namespace regeff
 
 // `Headers`: the table. Tests put mistakes there.
-template <regeff_config Config = {}, class Headers = regeff::headers<Config.fused>>
+template <regeff_config Config = regeff_config{}, class Headers = regeff::headers<Config.fused>>
 class basic_regeff {
   using uint32_t = simt::uint32_t;
   static constexpr simt::size_t unit = Config.unit_bytes;
@@ -309,7 +302,7 @@ class basic_regeff {
 
 #if GPUHEAP_HAS_HOST
   [[nodiscard]] static simt::size_t min_region_bytes() {
-    return table_offset(num_hints_here()) + 2 * Headers::bytes + unit + traits.min_alignment;
+    return table_offset(num_hints_here()) + 2 * sizeof(header_word) + unit + traits.min_alignment;
   }
 
   [[nodiscard]] static basic_regeff create(memory::region region, stream_ref stream);
@@ -321,6 +314,7 @@ class basic_regeff {
 #endif
 
  private:
+  using header_word = typename Headers::word;
   static constexpr simt::size_t state_bytes = 256, hint_stride = 8;  // in words
 
   // Takes `need` units at `begin`, which are one chunk or several in a row. Where the hint goes; 0: somebody else has some of them.
@@ -373,13 +367,16 @@ class basic_regeff {
   [[nodiscard]] static constexpr uint32_t lg_unit_for(simt::size_t bytes) {
     uint32_t lg = simt::lowest_bit(Config.unit_bytes);
     // Ends: the number of units halves, about.
-    while (bytes / ((simt::size_t{1} << lg) + Headers::bytes) > regeff::next_mask) ++lg;
+    while (bytes / ((simt::size_t{1} << lg) + sizeof(header_word)) > regeff::next_mask) ++lg;
     return lg;
   }
   static_assert(lg_unit_for(0) == simt::lowest_bit(Config.unit_bytes) &&
                 lg_unit_for(simt::size_t{1} << 29) == simt::lowest_bit(Config.unit_bytes) &&
-                lg_unit_for((unit + Headers::bytes) << 29) == simt::lowest_bit(Config.unit_bytes) + 1 &&
-                lg_unit_for(((unit + Headers::bytes) << 29) - 1) == simt::lowest_bit(Config.unit_bytes));
+                lg_unit_for((unit + sizeof(header_word)) << 29) == simt::lowest_bit(Config.unit_bytes) + 1 &&
+                lg_unit_for(((unit + sizeof(header_word)) << 29) - 1) == simt::lowest_bit(Config.unit_bytes));
+
+  // Before anybody uses the table.
+  GPUHEAP_FN void write_header(uint32_t x, uint32_t header) const { simt::plain_write(headers_.words[x], Headers::word_of(header)); }
 
   // Kernel: thread i writes every so manieth chunk of the trees and one hint, the first also the rest and the end.
   struct init_chunks {
@@ -391,12 +388,12 @@ class basic_regeff {
       for (simt::uint64_t n = i; n < simt::uint64_t{split.trees} * split.tree_nodes(); n += num_threads) {
         uint32_t const node = static_cast<uint32_t>(n) % split.tree_nodes() + 1;
         uint32_t const begin = static_cast<uint32_t>(n) / split.tree_nodes() * split.tree_units() + split.node_begin(node);
-        heap.headers_.init(begin, regeff::free_state | (begin + split.node_units(node)));
+        heap.write_header(begin, regeff::free_state | (begin + split.node_units(node)));
       }
       if (i < heap.num_hints_) simt::plain_write(heap.hints_[i * hint_stride], i * split.tree_units());
       if (i != 0) return;
-      heap.headers_.init(split.rest_begin(), regeff::free_state | split.units);
-      heap.headers_.init(split.units, regeff::live_state);
+      heap.write_header(split.rest_begin(), regeff::free_state | split.units);
+      heap.write_header(split.units, regeff::live_state);
     }
   };
   // Kernel: adds up the bytes of live chunks. Their headers are those that say `live`, whoever leads there.
@@ -407,7 +404,7 @@ class basic_regeff {
       simt::uint64_t units = 0;
       // Ends: at most one pass for each unit.
       for (uint32_t x = i; x < heap.units_; x += num_threads) {
-        uint32_t const header = heap.headers_.plain_look(x);
+        uint32_t const header = Headers::header_of(simt::plain_read(heap.headers_.words[x]));
         if ((header & regeff::live_bit) != 0) units += (header & regeff::next_mask) - x;
       }
       // relaxed: a sum.
@@ -439,15 +436,15 @@ basic_regeff<Config, Headers> basic_regeff<Config, Headers>::create(memory::regi
   uint32_t const num_hints = num_hints_here();
   simt::size_t const table = table_offset(num_hints);
   // A unit and its header, beside the end's header and what aligns the pool.
-  simt::size_t const rest = region.bytes - table - Headers::bytes - (align - 1);
+  simt::size_t const rest = region.bytes - table - sizeof(header_word) - (align - 1);
   uint32_t const lg_unit = lg_unit_for(rest);
-  simt::size_t const units = rest / ((simt::size_t{1} << lg_unit) + Headers::bytes);
+  simt::size_t const units = rest / ((simt::size_t{1} << lg_unit) + sizeof(header_word));
   auto* const base = static_cast<char*>(region.base);
   basic_regeff a;
   a.held_ = reinterpret_cast<simt::uint64_t*>(base);
   a.hints_ = reinterpret_cast<uint32_t*>(base + state_bytes);
-  a.headers_.words = reinterpret_cast<uint32_t*>(base + table);
-  simt::size_t const pool = simt::round_up_pow2(table + (units + 1) * Headers::bytes, align);
+  a.headers_.words = reinterpret_cast<header_word*>(base + table);
+  simt::size_t const pool = simt::round_up_pow2(table + (units + 1) * sizeof(header_word), align);
   a.pool_ = base + pool;
   a.units_ = static_cast<uint32_t>(units);
   a.lg_unit_ = lg_unit;
@@ -477,13 +474,13 @@ allocator_footprint basic_regeff<Config, Headers>::footprint(stream_ref stream) 
 // and that the hints lie in it.
 template <regeff_config Config, class Headers>
 regeff::audit basic_regeff<Config, Headers>::verify(stream_ref stream) const {
-  constexpr simt::size_t words = Headers::bytes / sizeof(uint32_t);
-  std::vector<uint32_t> table((units_ + simt::size_t{1}) * words), hints(num_hints_ * hint_stride);
-  simt::copy(table.data(), headers_.words, table.size() * sizeof(uint32_t), stream);
+  std::vector<header_word> table(units_ + simt::size_t{1});
+  std::vector<uint32_t> hints(num_hints_ * hint_stride);
+  simt::copy(table.data(), headers_.words, table.size() * sizeof(header_word), stream);
   simt::copy(hints.data(), hints_, hints.size() * sizeof(uint32_t), stream);
   simt::synchronize(stream);
-  auto const state = [&](simt::size_t x) { return table[x * words] & regeff::state_mask; };
-  auto const next = [&](simt::size_t x) { return table[x * words + words - 1] & regeff::next_mask; };
+  auto const state = [&](simt::size_t x) { return Headers::header_of(table[x]) & regeff::state_mask; };
+  auto const next = [&](simt::size_t x) { return Headers::header_of(table[x]) & regeff::next_mask; };
 
   regeff::audit found;
   auto const wrong = [&](std::string const& what, simt::size_t x) { found.problem += what + " at unit " + std::to_string(x) + "\n"; };
