@@ -65,6 +65,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
+// What sets the four apart, and sizes.
 struct regeff_config {
   bool fused = false;              // state and next in one word of 32 bits
   bool multi = false;              // a hint and a tree for each multiprocessor
@@ -198,6 +199,11 @@ static_assert(split::of(13, 1, 1).node_begin(1) == 0 && split::of(13, 1, 1).node
               split::of(13, 1, 1).node_begin(7) == 11 && split::of(13, 1, 1).node_units(7) == 1 && split::of(13, 1, 1).rest_begin() == 12 &&
               split::of(34, 2, 4).node_units(3) == 4 && split::of(34, 2, 4).tree_units() == 16 && split::of(34, 2, 4).rest_begin() == 32);
 
+template <class A>
+struct init_chunks;
+template <class A>
+struct sum_held;
+
 #if GPUHEAP_HAS_HOST
 // What a walk along the list at rest found.
 struct audit {
@@ -216,7 +222,7 @@ class basic_regeff {
   static constexpr simt::size_t unit = Config.unit_bytes;
   static_assert(unit >= 16 && (unit & (unit - 1)) == 0 && Config.leaf_units >= 1 && Config.max_fragmentation >= 1);
 
-  static constexpr char const* by_kind(char const* c, char const* cf, char const* cm, char const* cfm) {
+  GPUHEAP_HD static constexpr char const* by_kind(char const* c, char const* cf, char const* cm, char const* cfm) {
     return Config.multi ? (Config.fused ? cfm : cm) : (Config.fused ? cf : c);
   }
 
@@ -374,44 +380,37 @@ class basic_regeff {
                 lg_unit_for(simt::size_t{1} << 29) == simt::lowest_bit(Config.unit_bytes) &&
                 lg_unit_for((unit + sizeof(header_word)) << 29) == simt::lowest_bit(Config.unit_bytes) + 1 &&
                 lg_unit_for(((unit + sizeof(header_word)) << 29) - 1) == simt::lowest_bit(Config.unit_bytes));
+#endif
 
-  // Before anybody uses the table.
+  // By create()'s kernel: thread i of n writes every n-th chunk of the trees and one hint, the first one also the rest and the end.
+  friend struct regeff::init_chunks<basic_regeff>;
+  GPUHEAP_FN void init_chunks(uint32_t i, uint32_t n, regeff::split const& split) const {
+    // Ends: at most one pass for each chunk. 64 bits, as n is added to the last one's number.
+    for (simt::uint64_t chunk = i; chunk < simt::uint64_t{split.trees} * split.tree_nodes(); chunk += n) {
+      uint32_t const node = static_cast<uint32_t>(chunk) % split.tree_nodes() + 1;
+      uint32_t const begin = static_cast<uint32_t>(chunk) / split.tree_nodes() * split.tree_units() + split.node_begin(node);
+      write_header(begin, regeff::free_state | (begin + split.node_units(node)));
+    }
+    if (i < num_hints_) simt::plain_write(hints_[i * hint_stride], i * split.tree_units());
+    if (i != 0) return;
+    write_header(split.rest_begin(), regeff::free_state | split.units);
+    write_header(split.units, regeff::live_state);
+  }
   GPUHEAP_FN void write_header(uint32_t x, uint32_t header) const { simt::plain_write(headers_.words[x], Headers::word_of(header)); }
 
-  // Kernel: thread i writes every so manieth chunk of the trees and one hint, the first also the rest and the end.
-  struct init_chunks {
-    basic_regeff heap;
-    regeff::split split;
-    uint32_t num_threads;
-    GPUHEAP_FN void operator()(unsigned i) const {
-      // Ends: at most one pass for each chunk.
-      for (simt::uint64_t n = i; n < simt::uint64_t{split.trees} * split.tree_nodes(); n += num_threads) {
-        uint32_t const node = static_cast<uint32_t>(n) % split.tree_nodes() + 1;
-        uint32_t const begin = static_cast<uint32_t>(n) / split.tree_nodes() * split.tree_units() + split.node_begin(node);
-        heap.write_header(begin, regeff::free_state | (begin + split.node_units(node)));
-      }
-      if (i < heap.num_hints_) simt::plain_write(heap.hints_[i * hint_stride], i * split.tree_units());
-      if (i != 0) return;
-      heap.write_header(split.rest_begin(), regeff::free_state | split.units);
-      heap.write_header(split.units, regeff::live_state);
+  // By footprint()'s kernel: thread i of n adds up every n-th unit's chunk, if that is live. Such headers are those of blocks, whoever
+  // leads there.
+  friend struct regeff::sum_held<basic_regeff>;
+  GPUHEAP_FN void sum_held(uint32_t i, uint32_t n) const {
+    simt::uint64_t units = 0;
+    // Ends: at most one pass for each unit; sums stay below 2^30.
+    for (uint32_t x = i; x < units_; x += n) {
+      uint32_t const header = Headers::header_of(simt::plain_read(headers_.words[x]));
+      if ((header & regeff::live_bit) != 0) units += (header & regeff::next_mask) - x;
     }
-  };
-  // Kernel: adds up the bytes of live chunks. Their headers are those that say `live`, whoever leads there.
-  struct sum_held {
-    basic_regeff heap;
-    uint32_t num_threads;
-    GPUHEAP_FN void operator()(unsigned i) const {
-      simt::uint64_t units = 0;
-      // Ends: at most one pass for each unit.
-      for (uint32_t x = i; x < heap.units_; x += num_threads) {
-        uint32_t const header = Headers::header_of(simt::plain_read(heap.headers_.words[x]));
-        if ((header & regeff::live_bit) != 0) units += (header & regeff::next_mask) - x;
-      }
-      // relaxed: a sum.
-      if (units != 0) simt::atomic_ref<simt::uint64_t>{*heap.held_}.fetch_add(units << heap.lg_unit_, simt::relaxed);
-    }
-  };
-#endif
+    // relaxed: a sum.
+    if (units != 0) simt::atomic_ref<simt::uint64_t>{*held_}.fetch_add(units << lg_unit_, simt::relaxed);
+  }
 
   simt::uint64_t* held_ = nullptr;
   uint32_t* hints_ = nullptr;
@@ -430,6 +429,23 @@ using regeff_cfm = basic_regeff<regeff_config{.fused = true, .multi = true}>;
 static_assert(device_allocator<regeff_c> && device_allocator<regeff_cf> && device_allocator<regeff_cm> && device_allocator<regeff_cfm>);
 
 #if GPUHEAP_HAS_HOST
+namespace regeff {
+// Kernels, `num_threads` threads.
+template <class A>
+struct init_chunks {
+  A heap;
+  split parts;
+  uint32_t num_threads;
+  GPUHEAP_FN void operator()(unsigned i) const { heap.init_chunks(i, num_threads, parts); }
+};
+template <class A>
+struct sum_held {
+  A heap;
+  uint32_t num_threads;
+  GPUHEAP_FN void operator()(unsigned i) const { heap.sum_held(i, num_threads); }
+};
+}  // namespace regeff
+
 template <regeff_config Config, class Headers>
 basic_regeff<Config, Headers> basic_regeff<Config, Headers>::create(memory::region region, stream_ref stream) {
   constexpr simt::size_t align = traits.min_alignment;
@@ -455,7 +471,7 @@ basic_regeff<Config, Headers> basic_regeff<Config, Headers>::create(memory::regi
   simt::uint64_t const chunks = simt::uint64_t{split.trees} * split.tree_nodes();
   auto num_threads = static_cast<uint32_t>(chunks < (1u << 20) ? chunks : 1u << 20);
   if (num_threads < num_hints) num_threads = num_hints;
-  simt::launch(num_threads, init_chunks{a, split, num_threads}, {.stream = stream});
+  simt::launch(num_threads, regeff::init_chunks<basic_regeff>{a, split, num_threads}, {.stream = stream});
   return a;
 }
 
@@ -463,7 +479,7 @@ template <regeff_config Config, class Headers>
 allocator_footprint basic_regeff<Config, Headers>::footprint(stream_ref stream) const {
   simt::fill(held_, 0, sizeof *held_, stream);
   uint32_t const num_threads = units_ < (1u << 16) ? units_ : 1u << 16;
-  simt::launch(num_threads, sum_held{*this, num_threads}, {.stream = stream});
+  simt::launch(num_threads, regeff::sum_held<basic_regeff>{*this, num_threads}, {.stream = stream});
   simt::uint64_t held = 0;
   simt::copy(&held, held_, sizeof held, stream);
   simt::synchronize(stream);
