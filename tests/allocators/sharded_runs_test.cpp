@@ -142,7 +142,9 @@ TEST(ShardedRuns, NoRunHasMoreRoomThanItsShardCanHandOut) {
       ASSERT_LE(run, slot * gpuheap::structures::shard_word::max_slots) << bytes << " bytes of heap, class " << c;
       ASSERT_LE(run, simt::size_t{1} << 30);
       // Or else pages will do.
-      if (run == 0) ASSERT_LT(slot * gpuheap::structures::shard_word::max_slots, at.segment_bytes());
+      if (run == 0) {
+        ASSERT_LT(slot * gpuheap::structures::shard_word::max_slots, at.segment_bytes());
+      }
     }
   }
 }
