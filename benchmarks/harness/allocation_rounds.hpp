@@ -74,6 +74,9 @@ struct malloc_and_store {
 };
 template <class Ref, class Requests>
 struct load_and_free {
+  // 32 registers, so that all the threads are there that a multiprocessor can hold.
+  static constexpr unsigned largest_block = 1024, blocks_at_once = 2;
+
   Ref heap;
   Requests requests;
   void** blocks;

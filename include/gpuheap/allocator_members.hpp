@@ -14,6 +14,12 @@ template <class A>
 concept answers_free = device_allocator<A> && requires(A const& a, void* p) {
   { a.free(p) } -> ::cuda::std::same_as<free_status>;
 };
+// free(p, refused) calls refused(p, status) when p is foreign or was freed already, as soon as it knows: nobody keeps p in registers for
+// that.
+template <class A>
+concept reports_refused_frees = answers_free<A> && requires(A const& a, void* p, void (*refused)(void*, free_status)) {
+  { a.free(p, refused) } -> ::cuda::std::same_as<free_status>;
+};
 // Bytes usable at p, as malloc returned it. 0 for any other pointer if the allocator detects foreign frees.
 template <class A>
 concept has_usable_size = device_allocator<A> && requires(A const& a, void* p) {

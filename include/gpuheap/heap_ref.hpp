@@ -51,17 +51,13 @@ class heap_ref {
   // pointer that is not the heap's are refused, counted in the record and answered so; elsewhere they are undefined.
   // Where frees are collective it does nothing, and the block stays live, also in the counts, until release_warp().
   GPUHEAP_FN free_status free(void* p) const {
-    if (p == nullptr) return free_status::null;
     if constexpr (Allocator::traits.free == frees::collectively) {
-      return free_status::done;
+      return p == nullptr ? free_status::null : free_status::done;
     } else {
-      simt::size_t const bytes = block_bytes(p);
+      // No early return for nullptr: lanes that part here and meet again cost registers, and the allocator answers it anyway.
+      simt::size_t const bytes = p == nullptr ? 0 : block_bytes(p);
       free_status const status = free_block(p);
-      if (status == free_status::done) {
-        statistics_.freed(bytes);
-      } else if (status != free_status::null) {
-        detail::record_refused_free(record_, p, status);
-      }
+      if (status == free_status::done) statistics_.freed(bytes);
       return status;
     }
   }
@@ -292,12 +288,18 @@ class heap_ref {
     return bytes < usable / 2;
   }
 
+  // Gives p back to the allocator, and records it if that refuses.
   GPUHEAP_FN free_status free_block(void* p) const {
-    if constexpr (answers_free<Allocator>) {
-      return allocator_.free(p);
+    auto const refused = [record = record_](void* what, free_status why) { detail::record_refused_free(record, what, why); };
+    if constexpr (reports_refused_frees<Allocator>) {
+      return allocator_.free(p, refused);
+    } else if constexpr (answers_free<Allocator>) {
+      free_status const status = allocator_.free(p);
+      if (status != free_status::done && status != free_status::null) refused(p, status);
+      return status;
     } else {
       allocator_.free(p);
-      return free_status::done;
+      return p == nullptr ? free_status::null : free_status::done;
     }
   }
 

@@ -90,6 +90,12 @@ class basic_sharded_runs {
   // that no allocator can tell: the memory has been handed out again meanwhile, or is being released at this moment by a free of the last
   // other slot. The second free of memory that has gone back to the free segments is reported as foreign.
   GPUHEAP_FN free_status free(void* p) const {
+    return free(p, [](void*, free_status) {});
+  }
+  // The same; refused(p, status) is called where nothing is changed because p is foreign or freed already, early, so that p need not be
+  // kept.
+  template <class Refused>
+  GPUHEAP_FN free_status free(void* p, Refused refused) const {
     using structures::slot_map;
     // One captured mask for the whole call: the lanes that free together.
     simt::lane_mask const here = simt::active_mask();
@@ -137,9 +143,9 @@ class basic_sharded_runs {
     // What is rare: a pointer that is no slot, or that of a slot which is not live; a run to be listed; a group that became free, and
     // perhaps the run with it.
     sharded::freed const f =
-        sharded::freed::of(at.slot, actor, at.exact, drawn.keeps_back(at.page, at.slot), crossed, (before & mask) != 0);
-    if (!simt::any_of(here, f.is_rare() || (before & slot_map::unlisted) != 0)) return free_status::done;
-    return control_->finish_free(here, p, at.page, f, before);
+        sharded::freed::of(at.slot, actor, at.exact, p == nullptr, drawn.keeps_back(at.page, at.slot), crossed, (before & mask) != 0);
+    if (!simt::any_of(here, f.is_rare() || (before & slot_map::unlisted) != 0)) return f.is_null() ? free_status::null : free_status::done;
+    return control_->finish_free(here, p, at.page, f, before, refused);
   }
 
   // Whether the allocation at p holds `bytes` where it is, from now on: those in slots up to their slot's size; those of whole segments

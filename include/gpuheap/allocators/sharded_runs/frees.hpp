@@ -8,10 +8,12 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
 // What a lane's free has come to, in one register.
 struct freed {
-  unsigned bits = 0;  // slot : 18 | actor : 5 | exact, undrawn, crossed, again : 1 each
+  unsigned bits = 0;  // slot : 18 | actor : 5 | exact, undrawn, crossed, found bits, null : 1 each
 
-  [[nodiscard]] GPUHEAP_HD static constexpr freed of(unsigned slot, unsigned actor, bool exact, bool undrawn, bool crossed, bool again) {
-    return {slot | actor << 18 | unsigned{exact} << 23 | unsigned{undrawn} << 24 | unsigned{crossed} << 25 | unsigned{again} << 26};
+  [[nodiscard]] GPUHEAP_HD static constexpr freed of(unsigned slot, unsigned actor, bool exact, bool null, bool undrawn, bool crossed,
+                                                     bool found_bits) {
+    return {slot | actor << 18 | unsigned{exact} << 23 | unsigned{undrawn} << 24 | unsigned{crossed} << 25 | unsigned{found_bits} << 26 |
+            unsigned{null} << 27};
   }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned slot() const { return bits & 0x3ffff; }
   // The lane that set this one's bit.
@@ -22,18 +24,21 @@ struct freed {
   // By this lane's atomic a group became entirely free. A bit that it set had been set.
   [[nodiscard]] GPUHEAP_HD constexpr bool has_crossed() const { return (bits >> 25 & 1) != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr bool found_bits() const { return (bits >> 26 & 1) != 0; }
-  [[nodiscard]] GPUHEAP_HD constexpr bool is_wrong() const { return !is_exact() || is_undrawn() || found_bits(); }
+  [[nodiscard]] GPUHEAP_HD constexpr bool is_null() const { return (bits >> 27 & 1) != 0; }
+  [[nodiscard]] GPUHEAP_HD constexpr bool is_wrong() const { return (!is_exact() && !is_null()) || is_undrawn() || found_bits(); }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_rare() const { return is_wrong() || has_crossed(); }
 };
 
 struct frees : runs {
   // What is left of a free once the bits of all lanes of `here` are set; `before` is the word that this lane's atomic returned, 0 if
   // another lane acted for it. All lanes of `here` call.
-  GPUHEAP_FN free_status finish_free(lane_mask here, void* p, unsigned page, freed f, uint64_t before) {
+  template <class Refused>
+  GPUHEAP_FN free_status finish_free(lane_mask here, void* p, unsigned page, freed f, uint64_t before, Refused refused) {
     uint64_t const theirs = simt::shuffle(here, before, f.actor());
     bool const again = (theirs >> (f.slot() % slot_map::slots_per_word) & 1) != 0 && f.is_exact();
     free_status status = f.is_undrawn() ? free_status::foreign : again ? free_status::double_free : free_status::done;
     if (!f.is_exact()) status = free_outside_runs(p);
+    if (status == free_status::foreign || status == free_status::double_free) refused(p, status);
     // Before anything is counted: while its word is full the run might end.
     if (f.is_undrawn() && !again) take_back(page, f.slot());
     if ((before & slot_map::unlisted) != 0) list_again(page);
@@ -64,7 +69,7 @@ struct frees : runs {
   }
 
   // Frees a pointer that is not one of a run's slots. Any thread.
-  GPUHEAP_COLD free_status free_outside_runs(void* p) {
+  GPUHEAP_FN free_status free_outside_runs(void* p) {
     if (p == nullptr) return free_status::null;
     size_t const page = at.page_of(p);
     if (at.tag_of(page).tag.bits != run_tag::large_head) return free_status::foreign;

@@ -180,7 +180,7 @@ struct alignas(128) runs {
 
   // Runs ended by some lanes of a warp, `ended` a subset of `here`: all lanes wipe them one by one. All lanes of `here` call, each with its
   // own heap's words; `page` and `header` say what a lane ended, and that lane calls give_back() afterwards.
-  GPUHEAP_COLD void wipe_ended(lane_mask here, lane_mask ended, unsigned page, uint64_t header) {
+  GPUHEAP_FN void wipe_ended(lane_mask here, lane_mask ended, unsigned page, uint64_t header) {
     // Ends: one pass per lane of `ended`.
     GPUHEAP_NO_UNROLL
     for (; ended != 0; ended &= ended - 1) {

@@ -21,8 +21,9 @@ namespace simt {
 
 // Runs f(i) for every i < num_threads on the device, asynchronously on the stream. `f` is a trivially copyable functor whose call operator
 // is a GPUHEAP_FN taking `unsigned`. The last warp may be partial. Host; throws simt::error if the launch is refused. num_threads == 0 does
-// nothing. A functor may say by `static constexpr unsigned largest_block` how many threads its blocks have at most: the compiler then gives
-// the kernel as many registers as such a block leaves, whatever limit the program is built with.
+// nothing. A functor may say by `static constexpr unsigned largest_block` how many threads its blocks have at most, and by `blocks_at_once`
+// how many of those a multiprocessor shall hold: the compiler then gives the kernel as many registers as they leave, whatever limit the
+// program is built with.
 //
 // Under a compiler that cannot make kernels this is a declaration only: the definition comes from the object file in which nvcc
 // instantiated it.
@@ -42,7 +43,16 @@ __global__ void run_functor(unsigned num_threads, Functor f) {
   if (i < num_threads) f(i);
 }
 template <class Functor>
-__global__ void __launch_bounds__(Functor::largest_block) run_bounded_functor(unsigned num_threads, Functor f) {
+[[nodiscard]] constexpr unsigned blocks_at_once_of() {
+  if constexpr (requires { Functor::blocks_at_once; }) {
+    return Functor::blocks_at_once;
+  } else {
+    return 1;
+  }
+}
+template <class Functor>
+__global__ void __launch_bounds__(Functor::largest_block, blocks_at_once_of<Functor>())
+    run_bounded_functor(unsigned num_threads, Functor f) {
   unsigned const i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < num_threads) f(i);
 }
