@@ -92,6 +92,7 @@ inline constexpr uint32_t free_state = here_bit | free_bit, live_state = here_bi
 //   cut(x, n)       a free chunk begins at x, inside one that the caller holds, and ends at n as that did. Nothing leads to it yet, but who
 //                   knows the position from an earlier life may lock it at once. What the caller stores later is seen after it
 //   set_live(x, n)  of a held chunk: it is a block now and ends at n
+//   seems_free(x)   a guess
 //   set_free(x, n)  of a held chunk: it is free and ends at n. All that the thread did happens before the next lock
 //
 // Orders. `dependent`, where a thread goes on to the position that it read: pairs with the fence in cut(), by which a header is written
@@ -106,6 +107,8 @@ struct headers<true> {
   word* words = nullptr;
 
   [[nodiscard]] GPUHEAP_FN uint32_t look(uint32_t x) const { return at(x).load(simt::dependent); }
+  // relaxed: a guess that lock() confirms.
+  [[nodiscard]] GPUHEAP_FN bool seems_free(uint32_t x) const { return (at(x).load(simt::relaxed) & free_bit) != 0; }
   [[nodiscard]] GPUHEAP_FN uint32_t lock(uint32_t x) const {
     uint32_t const before = at(x).fetch_and(~free_bit, simt::dependent);
     return (before & free_bit) != 0 ? before & next_mask : 0;
@@ -142,6 +145,8 @@ struct headers<false> {
     uint32_t const next = next_at(x).load(simt::dependent);
     return (next & state_mask) == here_bit ? next | flag : next;
   }
+  // relaxed: a guess that lock() confirms.
+  [[nodiscard]] GPUHEAP_FN bool seems_free(uint32_t x) const { return flag_at(x).load(simt::relaxed) != 0; }
   // The end is read under the lock. relaxed: only who holds the chunk writes it.
   [[nodiscard]] GPUHEAP_FN uint32_t lock(uint32_t x) const {
     return flag_at(x).fetch_and(~free_bit, simt::dependent) != 0 ? next_at(x).load(simt::relaxed) & next_mask : 0;
@@ -285,9 +290,12 @@ class basic_regeff {
     uint32_t const header = headers_.end_life(x);
     if ((header & regeff::live_bit) == 0) return header == 0 ? free_status::foreign : free_status::double_free;
     uint32_t end = header & regeff::next_mask;
-    if (uint32_t const behind = headers_.lock(end); behind != 0) {
-      headers_.absorb(end, behind);
-      end = behind;
+    // A look first: most neighbours are not free, and a load costs less than taking a header in vain.
+    if (headers_.seems_free(end)) {
+      if (uint32_t const behind = headers_.lock(end); behind != 0) {
+        headers_.absorb(end, behind);
+        end = behind;
+      }
     }
     headers_.set_free(x, end);
     return free_status::done;
