@@ -8,6 +8,11 @@
 // All are read-modify-writes that acquire and release: if tidy's `and` comes first, the setter's `or` restores the bit; if it comes second,
 // it has read from the setter's `or`, so its look below finds the setter's bits. No fence is needed. While a tidy is under way a
 // summary bit can be missing for a moment: who must not miss a bit checks afterwards that no take was under way (transit_count).
+//
+// A bit can also say what is true of something else, which changes at several threads' hands: each of them settles the bit after its
+// change.
+//   settle:  leaf |= bit, or leaf &= ~bit, as it is;  once more if it is otherwise by now
+// The thread that changes the leaf last has read from the changes of all others, so its last look comes after what they settled.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -76,6 +81,25 @@ struct bitmap_tree {
   }
   // Drops one bit, if it is there, whose owner knows that it stands for nothing any more.
   GPUHEAP_FN void drop(unsigned bit) const { leaf(bit / 64).fetch_and(~(word{1} << (bit % 64)), simt::relaxed); }
+  // Makes a bit say what is_there() answers. Who changes that calls this afterwards; is_there() reads with acquire. While a call is under
+  // way the bit can be wrong, and with nothing under way it is right.
+  template <class Look>
+  GPUHEAP_FN void settle(unsigned bit, Look is_there) const {
+    bool there = is_there();
+    // Ends: a pass that goes on found that another thread has changed it since the look before. Lock-free.
+    GPUHEAP_NO_UNROLL
+    while (true) {
+      if (there) {
+        set(bit);
+        simt::fence(simt::acquire);  // the next look comes after it
+      } else {
+        clear(bit);
+      }
+      bool const now = is_there();
+      if (now == there) return;
+      there = now;
+    }
+  }
   // Takes one bit; true if it was there.
   GPUHEAP_FN bool take(unsigned bit) const { return take_mask(bit / 64, word{1} << (bit % 64)) != 0; }
 
@@ -117,6 +141,12 @@ struct bitmap_tree {
   }
 
  private:
+  GPUHEAP_FN void clear(unsigned bit) const {
+    word const mask = word{1} << (bit % 64);
+    // acq_rel: settle()'s next look comes after it.
+    if ((leaf(bit / 64).fetch_and(~mask, simt::acq_rel) & ~mask) == 0) tidy(bit / 64);
+  }
+
   // Out of line and on plain words: they are called from many places, none of which is in a hurry, and are most of a tree's code.
   GPUHEAP_COLD static void set_words(word* leaf, word* mid, word* top, unsigned i, word mask) {
     using ref = simt::global_ref<word>;

@@ -1,0 +1,207 @@
+// `dynasoar`: blocks of 64 objects of one class, their fields as structure of arrays, found through hierarchical bitmaps. An allocator of
+// objects: this file is what it is as an allocator of bytes; objects with fields are declared and made by object_heap.hpp.
+//   M. Springer, H. Masuhara, "DynaSOAr: A Parallel Memory Allocator for Object-Oriented Programming on GPUs with Efficient Memory Access",
+//   ECOOP 2019.
+//
+// Layout:    the pool (dynasoar/layout.hpp): state | bitmaps of blocks: free; of each class active, allocated | words of each block |
+// blocks
+//            behind it, backing_percent of the heap: the second heap
+//   block    1 KiB: 64 slots for the smallest class, as the paper sizes blocks; as many as fit for the others. A free bit for each slot and
+//            the tag {class, capacity} lie apart, in 16 bytes
+//   classes  what the paper's user declares: here an opaque one for each size of size_classes.hpp up to a block, with one field, the bytes
+//
+// malloc:    the lanes of a warp that want one class take the slots of an active block by one AND. After five active blocks that others
+//            emptied first: a free block is opened. See dynasoar/blocks.hpp. More than a block: the second heap.
+// free:      an OR of the slot's bit. The first of a full block makes it active; the last closes it: free for every class.
+// Reuse:     a slot for its class at once; a block of which nothing is in use for any class. What the second heap has, as it says. The two
+//            parts do not exchange memory.
+// Progress:  lock-free as long as there is memory. A request that finds none waits, before it says so, for threads that are just moving a
+//            block between its states, who wait for nobody. free: lock-free.
+// Misuse:    a second free is refused while its block has live slots or is free, and so is a pointer into the middle of a slot. Not exact:
+//            two frees of the last slot of a block that meet can put the block's words out of order. So the traits promise neither.
+//
+// Different from the paper, and why (its abstract and published code):
+//   - Pointers are addresses here, and 8-byte handles of a type of their own in object_heap.hpp, where the published ones pretend to be
+//     addresses.
+//   - A slot that was taken is the proof that a block's class stays. Only then are states changed, those of the class that the block has
+//     now, and slots of another class are given back with its own capacity. There the states of the class that was asked for are changed
+//     first, which can hang, and the undo goes by the wrong capacity, which can give memory twice.
+//   - A block is closed by a compare-exchange of "all free" against "none". There an exchange takes all bits of a block that is not empty,
+//     puts them back, and meanwhile requests find it full.
+//   - Bits of active blocks are settled: set or cleared, then compared with the truth again. There each thread repeats its change until it
+//     is the one that flips the bit, and waits for whoever has yet to flip it the other way.
+//   - Out of memory is nullptr; there the search goes on for ever. A second free is an answer; there it never ends.
+//   - Summaries of bitmaps never lose a bit for more than a moment, and a search that was crossed by a change is repeated. There a find can
+//     fail though there are blocks.
+//   - Words of blocks lie side by side, instead of 64 bytes in front of each: blocks are aligned to their size, and passes over all blocks
+//     read them in long pieces.
+//   - Warps are told apart by their place in the grid, as the hardware's number of a warp may change while it runs.
+//   - Left out: the pass that moves objects together (CompactGpu, ISMM 2019), as pointers here cannot be found and rewritten; classes that
+//     inherit; arrays of objects.
+#pragma once
+
+#include <gpuheap/allocator.hpp>
+#include <gpuheap/allocator_members.hpp>
+#include <gpuheap/allocators/backing.hpp>
+#include <gpuheap/allocators/dynasoar/blocks.hpp>
+#include <gpuheap/allocators/dynasoar/verify.hpp>
+#include <gpuheap/simt/atomic.hpp>
+#include <gpuheap/simt/warp.hpp>
+#include <gpuheap/structures/size_classes.hpp>
+#include <gpuheap/structures/warp_group.hpp>
+
+#if GPUHEAP_HAS_HOST
+#include <string>
+#endif
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
+
+// The smallest object decides how large a block is.
+struct dynasoar_config {
+  unsigned smallest_bytes = 16;   // of an object; 64 of them are a block: a power of two
+  unsigned backing_percent = 50;  // of the heap's bytes, for requests of more than a block
+};
+
+template <dynasoar_config Config = dynasoar_config{}, class Backing = default_backing, class Pool = soa::block_pool>
+class basic_dynasoar {
+ public:
+  static constexpr unsigned block_bytes = Config.smallest_bytes * soa::free_slots::most;
+  static_assert(Config.smallest_bytes >= 16 && (Config.smallest_bytes & (Config.smallest_bytes - 1)) == 0);
+
+  static constexpr allocator_traits traits{
+      .name = "dynasoar",
+      .title = "DynaSOAr",
+      .paper =
+          "Springer, Masuhara: DynaSOAr: A Parallel Memory Allocator for Object-Oriented Programming on GPUs with Efficient Memory "
+          "Access, ECOOP 2019",
+      .year = 2019,
+      .variant = "sizes as classes of objects, before a backing heap",
+      .reuse = "a slot: its class; a block of which nothing is in use: any class; beyond 1 KiB as the backing says",
+      .largest_bytes = block_bytes,
+      .process_wide = Backing::traits.process_wide,
+      .full_reuse = Backing::traits.full_reuse,
+  };
+
+  // `bytes` > 0.
+  [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
+    if (bytes > block_bytes) return backing_.malloc(bytes);
+    unsigned const c = class_of(static_cast<unsigned>(bytes));
+    // The lanes that ask this pool for this class. Its address is a multiple of 256.
+    auto const group = structures::warp_group::of_equal(simt::active_mask(), reinterpret_cast<simt::uintptr_t>(pool_.base) | c);
+    soa::place const at = pool_.take(group, c, capacity(c));
+    return at.none() ? nullptr : pool_.block(at.block) + at.slot * slot_bytes(c);
+  }
+
+  GPUHEAP_FN free_status free(void* p) const {
+    if (p == nullptr) return free_status::null;
+    if (!pool_.holds(p)) return detail::free_in(backing_, p);
+    spot const at = locate(p);
+    if (at.tag.is_free()) return free_status::double_free;
+    if (!at.exact) return free_status::foreign;
+    // release: what the owner did with its memory. Pairs with the acquire halves of those that take it next.
+    simt::fence(simt::release);
+    soa::free_slots::word const bit = soa::free_slots::word{1} << at.slot;
+    return (pool_.give_back(at.block, at.tag, bit) & bit) == 0 ? free_status::done : free_status::double_free;
+  }
+
+  // 0 for a pointer into the pool at which no slot begins.
+  [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void* p) const requires has_usable_size<Backing> {
+    if (!pool_.holds(p)) return backing_.usable_size(p);
+    spot const at = locate(p);
+    return at.exact ? slot_bytes(at.tag.kind()) : 0;
+  }
+  static constexpr bool rounded_size_is_exact = has_exact_rounded_size<Backing>;
+  [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t rounded_size(simt::size_t bytes) requires has_rounded_size<Backing> {
+    return bytes > block_bytes ? Backing::rounded_size(bytes) : slot_bytes(class_of(static_cast<unsigned>(bytes)));
+  }
+  [[nodiscard]] GPUHEAP_FN bool owns(void const* p) const requires has_owns<Backing> { return pool_.holds(p) || backing_.owns(p); }
+
+#if GPUHEAP_HAS_HOST
+  // One block, and what the backing needs.
+  [[nodiscard]] static simt::size_t min_region_bytes() {
+    simt::size_t const own = soa::pool_layout::bytes_for(1, num_classes, block_bytes);
+    if (Backing::min_region_bytes() == 0) return own;
+    simt::size_t const shared = simt::round_up_pow2(own * 100 / (100 - Config.backing_percent), 256) + 512;
+    simt::size_t const apart = simt::round_up_pow2(own, 256) + 256 + Backing::min_region_bytes();
+    return shared > apart ? shared : apart;
+  }
+  [[nodiscard]] static simt::size_t own_bytes(simt::size_t region_bytes) requires(Backing::traits.process_wide) {
+    return cut::own_bytes_of(region_bytes, Config.backing_percent);
+  }
+  [[nodiscard]] static simt::size_t granted_bytes() requires has_granted_bytes<Backing> { return Backing::granted_bytes(); }
+
+  [[nodiscard]] static basic_dynasoar create(memory::region region, stream_ref stream) {
+    cut const parts = cut::of(region, Config.backing_percent);
+    basic_dynasoar a;
+    static_cast<soa::pool_layout&>(a.pool_) = soa::pool_layout::over({region.base, parts.own_bytes}, num_classes, block_bytes);
+    soa::initialise(a.pool_, stream);
+    a.backing_ = Backing::create(parts.rest, stream);
+    return a;
+  }
+
+  [[nodiscard]] allocator_footprint footprint(stream_ref stream) const requires has_footprint<Backing> {
+    allocator_footprint all = backing_.footprint(stream);
+    all.held_bytes += simt::size_t{soa::held_blocks(pool_, stream)} * block_bytes;
+    all.metadata_bytes += pool_.metadata_bytes();
+    all.peak_held_bytes = 0;
+    return all;
+  }
+
+  // Of the pool, and where the backing has it, of the backing.
+  [[nodiscard]] soa::audit verify(stream_ref stream) const {
+    soa::audit found = soa::verify(pool_, stream);
+    if constexpr (has_verify<Backing>) {
+      if (found.problem.empty()) found.problem = backing_.verify(stream).problem;
+    }
+    return found;
+  }
+#endif
+
+  // The pool, for tests and tools.
+  [[nodiscard]] GPUHEAP_HD Pool const& pool() const { return pool_; }
+
+ private:
+  using cut = detail::backing_cut<Backing>;
+
+  // Classes are those of size_classes.hpp from the smallest size on.
+  static constexpr unsigned first_class = structures::size_classes::class_of(Config.smallest_bytes);
+  static constexpr unsigned num_classes = structures::size_classes::class_of(block_bytes) + 1 - first_class;
+  static_assert(num_classes <= 256, "a class and the pool's address are one word");
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned class_of(unsigned bytes) {
+    return bytes <= Config.smallest_bytes ? 0 : structures::size_classes::class_of(bytes) - first_class;
+  }
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned slot_bytes(unsigned c) {
+    return structures::size_classes::slot_bytes(c + first_class);
+  }
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned capacity(unsigned c) {
+    return structures::size_classes::slot_of(c + first_class, block_bytes);
+  }
+
+  // The slot that p would be the start of.
+  struct spot {
+    simt::uint32_t block = 0;
+    unsigned slot = 0;
+    soa::block_tag tag{};
+    bool exact = false;
+  };
+  [[nodiscard]] GPUHEAP_FN spot locate(void const* p) const {
+    auto const offset = static_cast<simt::size_t>(static_cast<char const*>(p) - pool_.data);
+    spot at;
+    at.block = static_cast<simt::uint32_t>(offset / block_bytes);
+    at.tag = pool_.tag_of(at.block);
+    if (at.tag.is_free()) return at;
+    auto const within = static_cast<unsigned>(offset % block_bytes);
+    unsigned const c = at.tag.kind();
+    at.slot = structures::size_classes::slot_of(c + first_class, within);
+    at.exact = at.slot * slot_bytes(c) == within && at.slot < at.tag.capacity();
+    return at;
+  }
+
+  Pool pool_{};
+  Backing backing_{};
+};
+
+using dynasoar = basic_dynasoar<>;
+static_assert(device_allocator<dynasoar> && device_allocator<basic_dynasoar<dynasoar_config{}, refusing_backing>>);
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE

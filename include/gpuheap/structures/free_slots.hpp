@@ -1,0 +1,84 @@
+// Up to 64 slots, a bit of one word for each: set while the slot is free. Taken several at once by an atomic AND, given back by an atomic
+// OR, and closed, when all of them are free, by a compare-exchange: from then on nobody can take one.
+//
+//   word   0        no slot is free, or the slots are closed
+//          all      nobody has a slot: the only value that can be closed
+#pragma once
+
+#include <gpuheap/simt/atomic.hpp>
+#include <gpuheap/simt/bits.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
+
+// A view of one word. Any thread.
+struct free_slots {
+  using word = simt::uint64_t;
+  static constexpr unsigned most = 64;
+
+  word* free = nullptr;
+
+  // Position of the n-th (from 0) set bit of x, n < popcount(x).
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned nth(word x, unsigned n) {
+    unsigned at = 0;
+    // Ends: 6 passes, each of which halves the width that is searched.
+    for (unsigned half = 32; half != 0; half /= 2) {
+      unsigned const below = simt::popcount(static_cast<simt::uint32_t>(x & simt::low_bits(half)));
+      if (n < below) continue;
+      n -= below;
+      at += half;
+      x >>= half;
+    }
+    return at;
+  }
+  // n of the bits of x, or all if there are no more, from bit `start` (0..63) on and around.
+  [[nodiscard]] GPUHEAP_HD static constexpr word choose(word x, unsigned n, unsigned start) {
+    if (simt::popcount(x) <= n) return x;
+    word const turned = ::cuda::std::rotr(x, static_cast<int>(start));
+    return ::cuda::std::rotl(turned & simt::low_bits(nth(turned, n)), static_cast<int>(start));
+  }
+
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<word> ref() const { return simt::global_ref<word>{*free}; }
+
+  // What a claim got, and what was free after it.
+  struct claimed {
+    word slots = 0;  // 0: none was free at one moment
+    word left = 0;
+  };
+  // Takes up to n (> 0) slots, from bit `start` on and around; fewer if there are fewer, or others take them at the same time.
+  [[nodiscard]] GPUHEAP_FN claimed claim(unsigned n, unsigned start) const {
+    // relaxed: a guess that the AND confirms.
+    word seen = ref().load(simt::relaxed);
+    // Ends: a pass that goes on lost all that it chose to others, who have them. Lock-free.
+    GPUHEAP_NO_UNROLL
+    while (seen != 0) {
+      word const wanted = choose(seen, n, start);
+      // handed_on: comes after the fences of the slots' last owners and after open(), and goes to the one that owns them now.
+      word const before = ref().fetch_and(~wanted, simt::handed_on);
+      if ((before & wanted) != 0) return {before & wanted, before & ~wanted};
+      seen = before;
+    }
+    return {};
+  }
+
+  // Gives slots back, and returns the word as it was. What their owner did with them must have been released by a fence before.
+  GPUHEAP_FN word release(word slots) const {
+    // handed_on: between that fence and whoever takes or closes the slots next. Pairs with claim() and close().
+    return ref().fetch_or(slots, simt::handed_on);
+  }
+
+  // Takes all slots for good, if all are free.
+  [[nodiscard]] GPUHEAP_FN bool close(word all) const {
+    // acq_rel: after the releases of all slots, and before what the closer tells others. relaxed on failure: nothing has happened.
+    return ref().compare_exchange(all, 0, simt::acq_rel, simt::relaxed);
+  }
+  // Makes `slots` free. The caller is the one that closed them, or has them from it.
+  GPUHEAP_FN void open(word slots) const {
+    // release: what the slots are. Pairs with claim().
+    ref().store(slots, simt::release);
+  }
+};
+static_assert(free_slots::nth(1, 0) == 0 && free_slots::nth(~0ull, 63) == 63 && free_slots::nth(0x8000000000000010, 1) == 63);
+static_assert(free_slots::choose(0b1011, 2, 0) == 0b0011 && free_slots::choose(0b1011, 2, 1) == 0b1010 &&
+              free_slots::choose(0b1011, 2, 3) == 0b1001 && free_slots::choose(0b1011, 3, 5) == 0b1011);
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures
