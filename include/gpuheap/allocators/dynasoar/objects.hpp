@@ -1,0 +1,192 @@
+// Objects in DynaSOAr blocks: what a class is, and what leads to an object.
+//
+// A class is a plain struct. Its objects never lie in memory as such: in a block, field f of slot i lies at capacity * offset of f + i *
+// size of f, so that the same fields of neighbouring slots are neighbours.
+#pragma once
+
+#include <gpuheap/allocators/dynasoar/layout.hpp>
+
+#include <cuda/std/bit>
+#include <cuda/std/type_traits>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
+
+// The fields of a class, all of them, which whole objects are made and copied by:
+//   struct body {
+//     float x, y, mass;
+//     using fields = gpuheap::fields<&body::x, &body::y, &body::mass>;
+//   };
+template <auto... Members>
+struct fields {};
+
+namespace soa {
+
+template <class List>
+inline constexpr bool is_field_list = false;
+template <auto... Members>
+inline constexpr bool is_field_list<fields<Members...>> = true;
+
+}  // namespace soa
+
+// A class that says what its fields are.
+template <class T>
+concept lists_fields = soa::is_field_list<typename T::fields>;
+
+// Leads to an object of class T in an object_heap; null leads nowhere. 8 bytes: a value that is copied, compared and stored as a pointer
+// is, also in fields of objects, and atomically by its bits().
+//
+//   p[&body::x] += dt * p[&body::vx];     a field, as a reference
+//   body const b = p.load();              all of them; p.store(b)
+//
+// It is no address, and does not pretend to be one: {capacity - 1 : 6, address of the block's data : 52, slot : 6}, as data are aligned to
+// 64 and addresses have less than 58 bits.
+template <class T>
+class object_ptr {
+ public:
+  object_ptr() = default;
+  GPUHEAP_HD constexpr object_ptr(decltype(nullptr)) {}  // NOLINT(google-explicit-constructor): as of pointers
+  GPUHEAP_HD object_ptr(char* data, unsigned slot, unsigned capacity)
+      : bits_{simt::uint64_t{capacity - 1} << 58 | reinterpret_cast<simt::uintptr_t>(data) | slot} {}
+  [[nodiscard]] GPUHEAP_HD static constexpr object_ptr of_bits(simt::uint64_t bits) {
+    object_ptr p;
+    p.bits_ = bits;
+    return p;
+  }
+
+  [[nodiscard]] GPUHEAP_HD constexpr simt::uint64_t bits() const { return bits_; }
+  [[nodiscard]] GPUHEAP_HD constexpr explicit operator bool() const { return bits_ != 0; }
+  [[nodiscard]] GPUHEAP_HD friend constexpr bool operator==(object_ptr a, object_ptr b) { return a.bits_ == b.bits_; }
+
+  // One field of the object. Not null.
+  template <class Field, class Class>
+  requires ::cuda::std::is_base_of_v<Class, T>
+  [[nodiscard]] GPUHEAP_FN Field& operator[](Field Class::*field) const {
+    // A pointer to a data member is its offset, and a constant where it is known.
+    auto const offset = static_cast<simt::size_t>(::cuda::std::bit_cast<::cuda::std::ptrdiff_t>(static_cast<Field T::*>(field)));
+    return *reinterpret_cast<Field*>(data() + capacity() * offset + slot() * sizeof(Field));
+  }
+
+  // All fields, to and from an object of the ordinary kind.
+  [[nodiscard]] GPUHEAP_FN T load() const requires lists_fields<T> { return load_all(typename T::fields{}); }
+  GPUHEAP_FN void store(T const& value) const requires lists_fields<T> { store_all(value, typename T::fields{}); }
+
+  // Where the object is: the block's data, which slot of it, and how many there are.
+  [[nodiscard]] GPUHEAP_HD char* data() const { return reinterpret_cast<char*>(bits_ << 6 >> 12 << 6); }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned slot() const { return static_cast<unsigned>(bits_ & 63); }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned capacity() const { return static_cast<unsigned>(bits_ >> 58) + 1; }
+
+ private:
+  template <auto... Members>
+  [[nodiscard]] GPUHEAP_FN T load_all(fields<Members...>) const {
+    T value{};
+    ((value.*Members = (*this)[Members]), ...);
+    return value;
+  }
+  template <auto... Members>
+  GPUHEAP_FN void store_all(T const& value, fields<Members...>) const {
+    (((*this)[Members] = value.*Members), ...);
+  }
+
+  simt::uint64_t bits_ = 0;
+};
+
+namespace soa {
+
+// The classes of a heap, by number, and the blocks that they need.
+template <class... Classes>
+struct class_list {
+  static constexpr unsigned count = sizeof...(Classes);
+  static_assert(count > 0, "gpuheap: an object_heap has at least one class");
+
+  template <class T>
+  static constexpr bool has = (::cuda::std::is_same_v<T, Classes> || ...);
+  template <class T>
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned index_of() {
+    static_assert(has<T>, "gpuheap: this class is not among those of the object_heap");
+    static_assert(::cuda::std::is_trivially_copyable_v<T> && ::cuda::std::is_trivially_destructible_v<T>,
+                  "gpuheap: the objects of an object_heap are plain data: nothing is run when they are copied or end");
+    static_assert(alignof(T) <= 64, "gpuheap: fields of an object_heap's objects are aligned to 64 bytes at most");
+    unsigned index = 0, found = 0;
+    ((::cuda::std::is_same_v<T, Classes> ? found = index : 0, ++index), ...);
+    return found;
+  }
+
+  // 64 objects of the smallest class, and at least one of the largest.
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned block_bytes() {
+    simt::size_t smallest = ~simt::size_t{0}, largest = 0;
+    ((smallest = sizeof(Classes) < smallest ? sizeof(Classes) : smallest, largest = sizeof(Classes) > largest ? sizeof(Classes) : largest),
+     ...);
+    simt::size_t const bytes = smallest * free_slots::most;
+    return static_cast<unsigned>(simt::round_up_pow2(bytes > largest ? bytes : largest, 128));
+  }
+  template <class T>
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned capacity() {
+    return block_bytes() / sizeof(T) < free_slots::most ? static_cast<unsigned>(block_bytes() / sizeof(T)) : free_slots::most;
+  }
+};
+
+// What a pass over the objects of a class goes by: the blocks of the class, and which of their slots had an object when it began.
+struct pass_list {
+  uint32_t* count = nullptr;
+  free_slots::word* live = nullptr;  // of block blocks[i]
+  uint32_t* blocks = nullptr;
+
+  static constexpr size_t head_bytes = 256;
+  [[nodiscard]] GPUHEAP_HD static constexpr size_t bytes_for(uint32_t num_blocks) {
+    return head_bytes + size_t{num_blocks} * (sizeof(free_slots::word) + sizeof(uint32_t));
+  }
+  [[nodiscard]] GPUHEAP_HD static pass_list over(void* memory, uint32_t num_blocks) {
+    auto* const base = static_cast<char*>(memory);
+    auto* const live = reinterpret_cast<free_slots::word*>(base + head_bytes);
+    return {reinterpret_cast<uint32_t*>(base), live, reinterpret_cast<uint32_t*>(live + num_blocks)};
+  }
+};
+
+// Kernel: thread i lists the blocks of class c among those 64 that word i has bits for. `count` is 0 before.
+struct list_blocks {
+  pool_layout pool;
+  unsigned c;
+  pass_list list;
+
+  GPUHEAP_FN void operator()(unsigned i) const {
+    // relaxed, all: what lives was made before the kernel began, or by others meanwhile: those may be listed or not.
+    uint64_t bits = simt::global_ref<uint64_t>{pool.allocated(c)[i]}.load(simt::relaxed);
+    if (bits == 0) return;
+    uint32_t at = simt::global_ref<uint32_t>{*list.count}.fetch_add(simt::popcount(bits), simt::relaxed);
+    // Ends: one pass a bit.
+    for (; bits != 0; bits &= bits - 1, ++at) {
+      uint32_t const b = i * 64 + simt::lowest_bit(bits);
+      block_words& words = pool.blocks()[b];
+      free_slots::word const free = simt::global_ref<free_slots::word>{words.free}.load(simt::relaxed);
+      block_tag const tag{simt::global_ref<uint64_t>{words.tag}.load(simt::relaxed)};
+      simt::plain_write(list.blocks[at], b);
+      simt::plain_write(list.live[at], tag.is_of(c) ? tag.all() & ~free : 0);
+    }
+  }
+};
+
+// Kernel, after that: calls f(p) for each object that was listed. `threads`: a multiple of the capacity, so that each thread has the same
+// slot of several blocks, and neighbours have neighbours.
+template <class T, class Visit>
+struct visit_objects {
+  pool_layout pool;
+  pass_list list;
+  unsigned capacity;
+  unsigned threads;
+  Visit visit;
+
+  GPUHEAP_FN void operator()(unsigned i) const {
+    unsigned const slot = i % capacity;
+    uint32_t const count = simt::plain_read(*list.count);
+    // Ends: i falls into one of threads / capacity rows, and takes every one of so many blocks.
+    GPUHEAP_NO_UNROLL
+    for (uint32_t n = i / capacity; n < count; n += threads / capacity) {
+      if ((simt::plain_read(list.live[n]) >> slot & 1) == 0) continue;
+      visit(object_ptr<T>{pool.block(simt::plain_read(list.blocks[n])), slot, capacity});
+    }
+  }
+};
+
+}  // namespace soa
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE

@@ -1,0 +1,251 @@
+// A heap of objects whose fields lie as structure of arrays: DynaSOAr (allocators/dynasoar.hpp), for objects with fields.
+//
+//   struct body {                                        // a class is a plain struct
+//     float x, vx;
+//     gpuheap::object_ptr<body> next;
+//     using fields = gpuheap::fields<&body::x, &body::vx, &body::next>;
+//   };
+//   struct drift {                                       // runs for each object
+//     float dt;
+//     GPUHEAP_FN void operator()(gpuheap::object_ptr<body> b) const { b[&body::x] += dt * b[&body::vx]; }
+//   };
+//
+//   gpuheap::object_heap<body, spring> heap{1_GiB};      // all its classes
+//   auto b = heap.ref().create<body>({.x = 1, .vx = 2}); // in a kernel; null when exhausted
+//   heap.for_each<body>(drift{0.1f});                    // on the host: a launch over all bodies
+//
+// Why so. The class stays an ordinary struct: it can be made, copied and filled with ordinary C++, and its objects in the heap differ in
+// one thing only, p[&body::x] instead of p->x. That needs no macro, no base class, no proxies for members, and no pointer that is none. A
+// pointer to a member is a constant, so an access is a multiplication and an addition.
+//
+// for_each visits every object of the class that lives when the pass begins, once, in no order; those made during it are not visited. The
+// function may make objects, change any object, and destroy the one that it is called with and objects of other classes. If it, or a kernel
+// of another stream, destroys other objects of the class, they may be visited when they are gone or their slots are in use again.
+#pragma once
+
+#include <gpuheap/allocator.hpp>
+#include <gpuheap/allocators/dynasoar/blocks.hpp>
+#include <gpuheap/allocators/dynasoar/objects.hpp>
+#include <gpuheap/allocators/dynasoar/verify.hpp>
+#include <gpuheap/failure_record.hpp>
+#include <gpuheap/simt/atomic.hpp>
+#include <gpuheap/simt/launch.hpp>
+#include <gpuheap/structures/warp_group.hpp>
+
+#if GPUHEAP_HAS_HOST
+#include <gpuheap/heap_report.hpp>
+#include <gpuheap/memory/allocation.hpp>
+#include <gpuheap/memory/size.hpp>
+#include <gpuheap/simt/runtime.hpp>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+#endif
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
+
+template <class... Classes>
+class object_heap;
+
+// The device's view of an object_heap. Trivially copyable; valid as long as the heap lives. Any thread, any divergence.
+template <class... Classes>
+class object_heap_ref {
+  using list = soa::class_list<Classes...>;
+
+ public:
+  object_heap_ref() = default;
+
+  // A new object of class T, or null when there is no room, which the heap's record then says. Its fields are `value`'s.
+  template <class T>
+  requires lists_fields<T>
+  [[nodiscard]] GPUHEAP_FN object_ptr<T> create(::cuda::std::type_identity_t<T> const& value) const {
+    object_ptr<T> const p = create<T>();
+    if (p) p.store(value);
+    return p;
+  }
+  // Likewise; its fields are as yet any.
+  template <class T>
+  [[nodiscard]] GPUHEAP_FN object_ptr<T> create() const {
+    constexpr unsigned c = list::template index_of<T>(), capacity = list::template capacity<T>();
+    // The lanes that want this class of this heap.
+    auto const group = structures::warp_group::of_equal(simt::active_mask(), reinterpret_cast<simt::uintptr_t>(pool_.base) | c);
+    soa::place const at = pool_.take(group, c, capacity);
+    if (at.none()) {
+      detail::record_exhaustion(record_, sizeof(T));
+      return nullptr;
+    }
+    return {pool_.block(at.block), at.slot, capacity};
+  }
+
+  // Ends an object. Null does nothing. A second time is refused and recorded as long as the slot is not in use again, unless both happen at
+  // once.
+  template <class T>
+  GPUHEAP_FN free_status destroy(object_ptr<T> p) const {
+    constexpr unsigned c = list::template index_of<T>();
+    if (!p) return free_status::null;
+    bool done = false;
+    if (pool_.holds(p.data())) {
+      auto const b = static_cast<simt::uint32_t>(static_cast<simt::size_t>(p.data() - pool_.data) / list::block_bytes());
+      soa::free_slots::word const bit = soa::free_slots::word{1} << p.slot();
+      soa::block_tag const tag = pool_.tag_of(b);
+      // release: what was done with the object. Pairs with the acquire halves of those that take its slot next.
+      simt::fence(simt::release);
+      done = tag.is_of(c) && (pool_.give_back(b, tag, bit) & bit) == 0;
+    }
+    if (done) return free_status::done;
+    detail::record_refused_free(record_, reinterpret_cast<void*>(p.bits()), free_status::double_free);
+    return free_status::double_free;
+  }
+
+  // Calls visit(p) for every object of class T, one after the other, in the calling thread. Only in kernels that neither make nor destroy
+  // objects of T meanwhile: what is read may be as old as the kernel.
+  template <class T, class Visit>
+  GPUHEAP_FN void for_each(Visit visit) const {
+    constexpr unsigned c = list::template index_of<T>(), capacity = list::template capacity<T>();
+    unsigned const leaves = pool_.num_leaves();
+    // Ends: a pass a word.
+    GPUHEAP_NO_UNROLL
+    for (unsigned i = 0; i != leaves; ++i) {
+      // Ends: a pass a block.
+      GPUHEAP_NO_UNROLL
+      for (auto bits = simt::load_cached(pool_.allocated(c)[i]); bits != 0; bits &= bits - 1) {
+        simt::uint32_t const b = i * 64 + simt::lowest_bit(bits);
+        // Ends: a pass an object.
+        GPUHEAP_NO_UNROLL
+        for (auto live = ~simt::load_cached(pool_.blocks()[b].free) & simt::low_bits(capacity); live != 0; live &= live - 1) {
+          visit(object_ptr<T>{pool_.block(b), simt::lowest_bit(live), capacity});
+        }
+      }
+    }
+  }
+
+ private:
+  friend class object_heap<Classes...>;
+  static_assert(list::count <= 256, "gpuheap: an object_heap has at most 256 classes");
+
+  soa::block_pool pool_{};
+  failure_record* record_ = nullptr;
+};
+
+#if GPUHEAP_HAS_HOST
+// What lives of one class.
+struct object_count {
+  std::uint64_t live = 0;
+  std::uint64_t blocks = 0;
+  std::uint64_t slots = 0;  // of these blocks
+
+  // The part of its blocks' slots that is not in use; 0 without blocks.
+  [[nodiscard]] double fragmentation() const { return slots == 0 ? 0 : 1 - static_cast<double>(live) / static_cast<double>(slots); }
+};
+
+// Owns memory and the objects in it. Move-only. Kernels of any number of streams use one heap at once; a member function is called by one
+// host thread at a time. In a CUDA program nvcc compiles the files that use it.
+template <class... Classes>
+class object_heap {
+  using list = soa::class_list<Classes...>;
+
+ public:
+  using ref_type = object_heap_ref<Classes...>;
+
+  // A heap of `size` bytes in all, bookkeeping included, as of gpuheap::heap. Passes take a list of theirs beside it, 12 bytes a block,
+  // once for each stream. Throws out_of_memory if the memory cannot be had, gpuheap::error if the size is too small.
+  explicit object_heap(heap_size size = heap_size::from_environment(), memory::resource from = memory::device, stream_ref stream = {}) {
+    simt::size_t const bytes = size.resolve(from);
+    if (bytes < min_bytes()) {
+      throw error("gpuheap: an object_heap of " + memory::in_words(bytes) + " is too small: its classes need at least " +
+                  std::to_string(min_bytes()) + " bytes");
+    }
+    memory_ = memory::allocation{std::move(from), bytes};
+    auto* const base = static_cast<char*>(memory_.base());
+    simt::size_t const pool_bytes = (bytes - record_bytes) & ~simt::size_t{255};
+    static_cast<soa::pool_layout&>(ref_.pool_) = soa::pool_layout::over({base, pool_bytes}, list::count, list::block_bytes());
+    ref_.record_ = reinterpret_cast<failure_record*>(base + pool_bytes);
+    most_threads_ = std::max(1u, simt::query_device().num_sms) * 2048;
+    reset(stream);
+  }
+
+  [[nodiscard]] static simt::size_t min_bytes() {
+    return soa::pool_layout::bytes_for(1, list::count, list::block_bytes()) + record_bytes + 256;
+  }
+
+  // The device's view. Stays valid as long as the heap lives, across reset() and moves.
+  [[nodiscard]] ref_type ref() const { return ref_; }
+
+  // Forgets all objects, in stream order. No kernel of another stream uses the heap.
+  void reset(stream_ref stream = {}) {
+    soa::initialise(ref_.pool_, stream);
+    simt::fill(ref_.record_, 0, record_bytes, stream);
+    seen_ = {};
+  }
+
+  // Calls visit(object_ptr<T>) for every object of class T, in parallel: launches, on the stream. `visit`: a trivially copyable functor
+  // whose call operator is a GPUHEAP_FN. See the head for who is visited.
+  template <class T, class Visit>
+  void for_each(Visit visit, stream_ref stream = {}) {
+    constexpr unsigned capacity = list::template capacity<T>();
+    soa::block_pool const& pool = ref_.pool_;
+    soa::pass_list const pass = pass_of(stream);
+    simt::fill(pass.count, 0, sizeof(simt::uint32_t), stream);
+    simt::launch(pool.num_leaves(), soa::list_blocks{pool, list::template index_of<T>(), pass}, {.stream = stream});
+    // As many threads as run at once; they go through all blocks.
+    simt::size_t const all = simt::size_t{pool.num_blocks} * capacity;
+    unsigned const threads = all < most_threads_ ? static_cast<unsigned>(all) : most_threads_ / capacity * capacity;
+    simt::launch(threads, soa::visit_objects<T, Visit>{pool, pass, capacity, threads, visit}, {.stream = stream});
+  }
+
+  // What lives of class T. Waits for the stream; exact if nobody else uses the heap meanwhile.
+  template <class T>
+  [[nodiscard]] object_count count(stream_ref stream = {}) const {
+    auto const found = soa::verify(ref_.pool_, stream, list::template index_of<T>()).found;
+    return {found.live, found.allocated, found.slots};
+  }
+
+  // After launches: waits for the stream, and throws out_of_memory if objects found no room since the last check, gpuheap::error if objects
+  // were destroyed twice.
+  void check(stream_ref stream = {}) {
+    failure_record record;
+    simt::copy(&record, ref_.record_, sizeof record, stream);
+    simt::synchronize(stream);
+    statistics now;
+    detail::read_failures(now, record);
+    now.heap_bytes = memory_.bytes();
+    exhaustion const what{.failed_requests = now.failed_requests - seen_.failed_requests, .first = now.first_failure, .stats = now};
+    bool const refused = now.double_frees != seen_.double_frees;
+    seen_ = now;
+    if (what.failed_requests != 0) throw out_of_memory(what.text());
+    if (refused) throw error("gpuheap: " + std::to_string(now.double_frees) + " objects were destroyed that did not live any more");
+  }
+
+  // Looks for damage: `problem` is empty if there is none. Waits for the stream; no kernel uses the heap meanwhile.
+  [[nodiscard]] soa::audit verify(stream_ref stream = {}) const { return soa::verify(ref_.pool_, stream); }
+
+ private:
+  static constexpr simt::size_t record_bytes = 1024;
+  static_assert(sizeof(failure_record) <= record_bytes);
+
+  // Passes on one stream come one after the other, and share a list.
+  struct stream_pass {
+    void* stream = nullptr;
+    memory::allocation memory;
+  };
+  [[nodiscard]] soa::pass_list pass_of(stream_ref stream) {
+    simt::uint32_t const num_blocks = ref_.pool_.num_blocks;
+    auto found = std::find_if(passes_.begin(), passes_.end(), [&](stream_pass const& p) { return p.stream == stream.native; });
+    if (found == passes_.end()) {
+      passes_.push_back({stream.native, memory::allocation{memory::device, soa::pass_list::bytes_for(num_blocks)}});
+      found = passes_.end() - 1;
+    }
+    return soa::pass_list::over(found->memory.base(), num_blocks);
+  }
+
+  memory::allocation memory_;
+  std::vector<stream_pass> passes_;
+  ref_type ref_{};
+  unsigned most_threads_ = 0;
+  statistics seen_{};  // at the last check()
+};
+#endif
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE
