@@ -161,7 +161,9 @@ class basic_dynasoar {
   [[nodiscard]] GPUHEAP_HD Pool const& pool() const { return pool_; }
 
  private:
+#if GPUHEAP_HAS_HOST
   using cut = detail::backing_cut<Backing>;
+#endif
 
   // Classes are those of size_classes.hpp from the smallest size on.
   static constexpr unsigned first_class = structures::size_classes::class_of(Config.smallest_bytes);

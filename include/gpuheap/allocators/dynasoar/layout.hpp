@@ -92,7 +92,7 @@ struct pool_layout {
     return data_at(n, classes) + size_t{n} * block_bytes;
   }
   // As many blocks as fit; `where` has at least bytes_for(1).
-  [[nodiscard]] static pool_layout over(memory::region where, unsigned classes, unsigned block_bytes) {
+  [[nodiscard]] GPUHEAP_HD static pool_layout over(memory::region where, unsigned classes, unsigned block_bytes) {
     size_t most = where.bytes / block_bytes;
     if (most > most_blocks) most = most_blocks;
     auto n = static_cast<uint32_t>(most);

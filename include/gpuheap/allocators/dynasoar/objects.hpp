@@ -106,9 +106,11 @@ struct class_list {
     static_assert(::cuda::std::is_trivially_copyable_v<T> && ::cuda::std::is_trivially_destructible_v<T>,
                   "gpuheap: the objects of an object_heap are plain data: nothing is run when they are copied or end");
     static_assert(alignof(T) <= 64, "gpuheap: fields of an object_heap's objects are aligned to 64 bytes at most");
-    unsigned index = 0, found = 0;
-    ((::cuda::std::is_same_v<T, Classes> ? found = index : 0, ++index), ...);
-    return found;
+    constexpr bool is_it[] = {::cuda::std::is_same_v<T, Classes>...};
+    unsigned index = 0;
+    // Ends: one of them is.
+    while (!is_it[index]) ++index;
+    return index;
   }
 
   // 64 objects of the smallest class, and at least one of the largest.
