@@ -3,8 +3,7 @@
 //   M. Springer, H. Masuhara, "DynaSOAr: A Parallel Memory Allocator for Object-Oriented Programming on GPUs with Efficient Memory Access",
 //   ECOOP 2019.
 //
-// Layout:    the pool (dynasoar/layout.hpp): state | bitmaps of blocks: free; of each class active, allocated | words of each block |
-// blocks
+// Layout:    pool (dynasoar/layout.hpp): state | bitmaps of blocks: free; of each class active, allocated | words of each block | blocks
 //            behind it, backing_percent of the heap: the second heap
 //   block    1 KiB: 64 slots for the smallest class, as the paper sizes blocks; as many as fit for the others. A free bit for each slot and
 //            the tag {class, capacity} lie apart, in 16 bytes

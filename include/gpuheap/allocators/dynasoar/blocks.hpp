@@ -3,9 +3,8 @@
 //
 // A block at rest:
 //   free        no tag, no free slots;  its bit in the free tree
-//   allocated   tag {class, capacity};  its bit among the allocated of the class;  its bit in the active tree of the class if and only if
-//   it
-//               has a free slot. At least one slot is taken
+//   allocated   tag {class, capacity};  its bit among the allocated of the class;  active, by its bit in the active tree of the class, if
+//               and only if it has a free slot. At least one slot is taken
 //
 //   take        an active block: its slots by one AND. None: a free block, whose tag is written before its slots are made free
 //   give back   the slots by an OR. The last one: close the block by a compare-exchange of all slots against none; its bits go; it is free
@@ -31,7 +30,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::soa {
 // Slots of one block, the caller's.
 struct grant {
   uint32_t block = no_block;
-  bool changed = false;  // whether the block has free slots: its states must follow
+  bool changed = false;  // from no free slot to some, or the other way: the block's states must follow
   free_slots::word slots = 0;
   [[nodiscard]] GPUHEAP_HD constexpr bool none() const { return block == no_block; }
 };
