@@ -112,9 +112,11 @@ struct expect_visits {
   GPUHEAP_FN void operator()(object_ptr<record> r) const { count(r[&record::visits] == visits ? out->seen : out->wrong); }
 };
 
+// The same kernels on both machines, on fewer threads in the simulator.
+constexpr bool on_gpu = simt::has_builtin_heap;
 class ObjectHeap : public testing::Test {
  protected:
-  explicit ObjectHeap(unsigned n = 3000) : leaves(n), branches(n), records(n) {}
+  explicit ObjectHeap(unsigned n = on_gpu ? 30000 : 1000) : leaves(n), branches(n), records(n) {}
   [[nodiscard]] unsigned size() const { return static_cast<unsigned>(leaves.size()); }
   void make() { gpuheap::launch(size(), grow{heap.ref(), leaves.data(), branches.data(), records.data(), out.data()}); }
   void expect_intact() { gpuheap::launch(size(), look_at_all{leaves.data(), branches.data(), records.data(), out.data()}); }
@@ -127,7 +129,7 @@ class ObjectHeap : public testing::Test {
     EXPECT_EQ(heap.verify().problem, "");
   }
 
-  tree_heap heap{4_MiB};
+  tree_heap heap{on_gpu ? 64_MiB : 1_MiB};
   test::device_array<object_ptr<leaf>> leaves;
   test::device_array<object_ptr<branch>> branches;
   test::device_array<object_ptr<record>> records;
