@@ -4,13 +4,14 @@
 //   take:  `end` hands out windows, each to one thread: one subtraction. Is a window not free, or none left below `end`, all pages are
 //          searched, and what looks free is claimed under a lock, so that two claims that overlap do not both fail.
 //   claim: the pages one by one, upward; whoever meets one that is not free gives back those that it has. Who looks at them meanwhile may
-//          miss them.
+//          miss them: so claims are counted, and a search that found nothing counts only if none was under way before and after it.
 //   freed: raises `end`.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
 #include <gpuheap/simt/bits.hpp>
 #include <gpuheap/structures/spin_lock.hpp>
+#include <gpuheap/structures/transit_count.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 
@@ -19,7 +20,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 //   bool is_free(uint32_t) const         a guess
 //   bool claim(uint32_t) const           makes a page that is free the caller's; false if it is not free
 //   void give(uint32_t first, uint32_t n) const   makes n pages of the caller free again
-//   void begin_claims() const, end_claims() const   around claims that end as a run, or with all pages given back
+//   transit_count moving() const         of whatever makes free pages look as if they were not, claims included: a word of the caller's
 struct page_runs {
   using index = long long;  // of a page; negative: none
   static constexpr index none = -1;
@@ -31,11 +32,23 @@ struct page_runs {
 
   // The first of k (> 0) pages that are the caller's now, or `none`.
   template <class Pages>
-  [[nodiscard]] GPUHEAP_FN index take(Pages const& pages, simt::uint64_t k) {
+  [[nodiscard]] GPUHEAP_COLD index take(Pages const& pages, simt::uint64_t k) {
     if (k > pages.count()) return none;
     auto const n = static_cast<index>(k);
-    index const first = take_next_window(pages, n);
-    return first != none ? first : search(pages, n);
+    simt::back_off pause;
+    // Ends: a pass that goes on saw a move of another thread under way or done. A move waits for nobody, and claims begin only where k
+    // pages looked free: if one was in vain, somebody else has got one of its pages, or is at giving it back. Those who look for runs do
+    // not foil each other for ever: windows are different ones, and searches claim one at a time. Blocking, as it waits for moves.
+    GPUHEAP_NO_UNROLL
+    while (true) {
+      auto const before = pages.moving().look();
+      index first = take_next_window(pages, n);
+      if (first == none) first = search(pages, n);
+      if (first != none) return first;
+      auto const after = pages.moving().look_again();
+      if (after == before && transit_count::quiet(after)) return none;
+      pause.wait();
+    }
   }
   // Tells that pages below `page` have become free. Any thread.
   GPUHEAP_FN void freed(simt::uint32_t page) {
@@ -43,7 +56,7 @@ struct page_runs {
     simt::global_ref<simt::uint64_t>{end}.fetch_max(end_bias + page, simt::relaxed);
   }
 
- private:
+ protected:
   template <class Pages>
   [[nodiscard]] GPUHEAP_FN index take_next_window(Pages const& pages, index n) {
     simt::global_ref<simt::uint64_t> const word{end};
@@ -56,7 +69,7 @@ struct page_runs {
 
   // Any run, from `end` down, and then from the last page down to `end`.
   template <class Pages>
-  [[nodiscard]] GPUHEAP_COLD index search(Pages const& pages, index n) {
+  [[nodiscard]] GPUHEAP_FN index search(Pages const& pages, index n) {
     auto const count = static_cast<index>(pages.count());
     auto from = static_cast<index>(simt::global_ref<simt::uint64_t>{end}.load(simt::relaxed) - end_bias);
     if (from > count) from = count;
@@ -107,12 +120,13 @@ struct page_runs {
   template <class Pages>
   [[nodiscard]] GPUHEAP_FN static index claim(Pages const& pages, index first, index n) {
     index page = first;
-    pages.begin_claims();
+    pages.moving().begin();
+    simt::fence(simt::release);  // before the claims, for those who see one
     // Ends: n passes.
     GPUHEAP_NO_UNROLL
     while (page != first + n && pages.claim(static_cast<simt::uint32_t>(page))) ++page;
     if (page != first + n && page != first) pages.give(static_cast<simt::uint32_t>(first), static_cast<simt::uint32_t>(page - first));
-    pages.end_claims();
+    pages.moving().end();
     return page;
   }
 };

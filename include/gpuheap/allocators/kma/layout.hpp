@@ -154,6 +154,7 @@ struct layout {
   // ---- host: | state | states | hints | segments | queued | trees | queue | superblocks |, each part aligned to 256 bytes
 
   static constexpr size_t part_alignment = 256;
+  static constexpr size_t guard_bytes = 64;                    // below the first block, of nobody: what an underflow meets
   static constexpr size_t most_superblocks = size_t{1} << 30;  // places of the queue
 
   // The parts behind a state of `state_bytes` at `base`, for so many superblocks. `behind`: where they end.
@@ -175,7 +176,7 @@ struct layout {
     at.segments = reinterpret_cast<uint32_t*>(part(superblocks * num_segments * sizeof(uint32_t)));
     at.queued = reinterpret_cast<uint32_t*>(part(simt::ceil_div(superblocks, 32) * sizeof(uint32_t)));
     at.trees = reinterpret_cast<uint64_t*>(part(size_t{num_trees} * structures::bitmap_tree::words_for(leaves, 1) * sizeof(uint64_t)));
-    at.queue_memory = reinterpret_cast<char*>(part(queue_type::bytes_for(queue_cells(at.num_superblocks))));
+    at.queue_memory = reinterpret_cast<char*>(part(queue_type::bytes_for(queue_cells(at.num_superblocks)) + guard_bytes));
     at.superblocks = reinterpret_cast<char*>(part(superblocks * superblock_bytes));
     behind = next;
     return at;

@@ -53,6 +53,12 @@ struct alignas(128) manager {
   census scratch{};  // of the host's walks
 
   [[nodiscard]] GPUHEAP_FN structures::transit_count moving() { return {&moves}; }
+  GPUHEAP_FN void begin_move() {
+    moving().begin();
+    // release: whoever finds that something has left its place, by whatever order, sees that it is being moved.
+    simt::fence(simt::release);
+  }
+  GPUHEAP_FN void end_move() { moving().end(); }
   [[nodiscard]] GPUHEAP_FN word32 head(unsigned c, unsigned h) { return word32{heads[c][h]}; }
 
   // ---- malloc
@@ -82,18 +88,8 @@ struct alignas(128) manager {
 
   // A run of k superblocks, or nullptr.
   [[nodiscard]] GPUHEAP_COLD void* take_run(uint64_t k) {
-    simt::back_off pause;
-    structures::page_runs::index first = structures::page_runs::none;
-    // Ends: as above.
-    GPUHEAP_NO_UNROLL
-    while (true) {
-      auto const before = moving().look();
-      first = runs.take(run_pages{this}, k);
-      if (first != structures::page_runs::none) break;
-      auto const after = moving().look_again();
-      if (after == before && structures::transit_count::quiet(after)) return nullptr;
-      pause.wait();
-    }
+    auto const first = runs.take(run_pages{this}, k);
+    if (first == structures::page_runs::none) return nullptr;
     auto const s = static_cast<uint32_t>(first);
     // relaxed, both: nobody else looks at them before the caller hands the pointer on.
     word32{at.hints[s]}.store(static_cast<uint32_t>(k), simt::relaxed);
@@ -138,10 +134,10 @@ struct alignas(128) manager {
     slab_word seen = at.state(s).look();
     if (!layout_type::is_of_class(seen, c) || seen.fill() >= layout_type::capacity(c)) return {};
     if (!seen.is_free()) return reserve(s, seen, c, wanted);
-    moving().begin();
+    begin_move();
     grant const got = reserve(s, seen, c, wanted);
     if (!got.none()) make_head(got, c, wanted, h);
-    moving().end();
+    end_move();
     return got;
   }
 
@@ -154,7 +150,7 @@ struct alignas(128) manager {
     tree.for_each_leaf(static_cast<unsigned>(uint64_t{tree.num_leaves} * h / at.num_heads), [&](unsigned leaf) {
       // relaxed: a guess; whoever takes a bit acquires.
       auto bits = tree.leaf(leaf).load(simt::relaxed);
-      moving().begin();
+      begin_move();
       if (bits == 0) tree.tidy(leaf);
       // Ends: one pass per bit.
       GPUHEAP_NO_UNROLL
@@ -171,7 +167,7 @@ struct alignas(128) manager {
           make_head(got, c, wanted, h);
         }
       }
-      moving().end();
+      end_move();
       return !got.none();
     });
     return got;
@@ -186,7 +182,7 @@ struct alignas(128) manager {
     GPUHEAP_NO_UNROLL
     while (got.none()) {
       if (queue.size() == 0) return {};
-      moving().begin();
+      begin_move();
       uint32_t s = 0;
       bool const popped = queue.try_pop(s);
       if (popped) {
@@ -196,13 +192,13 @@ struct alignas(128) manager {
         if (head_now != head_before && head_now != no_superblock && layout_type::has_room(at.state(head_now).look(), c)) {
           // Somebody else has brought one meanwhile: two are not needed.
           enqueue(s);
-          moving().end();
+          end_move();
           return from_head(c, wanted, h);
         }
         got = open(s, c, wanted);
         if (!got.none()) make_head(got, c, wanted, h);
       }
-      moving().end();
+      end_move();
       if (!popped) return {};
     }
     return got;
@@ -251,12 +247,12 @@ struct alignas(128) manager {
     auto const bit = uint64_t{1} << s % 64;
     // relaxed: a bit that is overlooked costs somebody a look.
     if ((tree.leaf(s / 64).load(simt::relaxed) & bit) == 0) return;
-    moving().begin();
+    begin_move();
     if (tree.take_mask(s / 64, bit) != 0) {
       simt::fence(simt::acquire);  // see 4
       list_if_room(s);
     }
-    moving().end();
+    end_move();
   }
   // Superblock s has become free.
   GPUHEAP_FN void enqueue(uint32_t s) const {
@@ -269,8 +265,7 @@ struct alignas(128) manager {
   // Superblocks as page_runs wants them.
   struct run_pages {
     manager* of;
-    GPUHEAP_FN void begin_claims() const { of->moving().begin(); }
-    GPUHEAP_FN void end_claims() const { of->moving().end(); }
+    [[nodiscard]] GPUHEAP_FN structures::transit_count moving() const { return of->moving(); }
     [[nodiscard]] GPUHEAP_FN uint32_t count() const { return of->at.num_superblocks; }
     [[nodiscard]] GPUHEAP_FN bool is_free(uint32_t s) const { return of->at.state(s).look().is_free(); }
     [[nodiscard]] GPUHEAP_FN bool claim(uint32_t s) const {
