@@ -157,7 +157,8 @@ struct heads_by_exchange : kma::manager<Config, Parts> {
     // Ends: each pass takes an entry out of the queue.
     while (got.none() && base::at.queue().try_pop(s)) {
       simt::atomic_ref<unsigned>{base::at.queued[s / 32]}.fetch_and(~(1u << s % 32), simt::acq_rel);
-      got = base::open(s, c, wanted);
+      slab_word seen = base::at.state(s).look();
+      got = base::open(s, seen, c, wanted);
       if (!got.none()) base::head(c, h).exchange(s, simt::acq_rel);
     }
     return got;
@@ -297,7 +298,8 @@ struct looks_before : kma::manager<Config, Parts> {
     // Ends: each pass takes an entry out of the queue.
     while (got.none() && base::at.queue().try_pop(s)) {
       base::begin_move();
-      got = base::open(s, c, wanted);
+      slab_word seen = base::at.state(s).look();
+      got = base::open(s, seen, c, wanted);
       simt::atomic_ref<unsigned>{base::at.queued[s / 32]}.fetch_and(~(1u << s % 32), simt::acq_rel);
       if (!got.none()) base::make_head(got, c, wanted, h);
       base::end_move();

@@ -35,11 +35,11 @@ TEST(PageRuns, AreEachOnesOwn) {
   expect_passes(1000, [] { return runs_change_hands<page_runs>(explored_threads, 23, 3, 6); });
   expect_passes(1000, [] { return runs_change_hands<page_runs>(4, 7, 6, 5); });
 }
-TEST(PageRuns, AreFoundWhereThereIsAPlace) {
-  EXPECT_EQ(every_place_is_found<page_runs>(500, 3, 250), "");
-  // Windows alone, and the search alone: neither foils the other.
-  expect_passes(1000, [] { return every_place_is_found<page_runs>(10, 3, 10); });
-  expect_passes(1000, [] { return every_place_is_found<page_runs>(10, 3, 0); });
+TEST(PageRuns, OneOfThoseWhoWantTheSameGetsIt) {
+  EXPECT_EQ(one_of_them_is_served<page_runs>(1000, 150, 99, 1), "");
+  // From the search, and from a window and the search.
+  expect_passes(1000, [] { return one_of_them_is_served<page_runs>(6, 5, 3, 0); });
+  expect_passes(1000, [] { return one_of_them_is_served<page_runs>(6, 5, 3, 1); });
 }
 
 }  // namespace

@@ -17,10 +17,10 @@
 // free:      the block's bit, then the superblock's count. The count that becomes 0 has made the superblock free: it goes into the queue.
 //            If the superblock was full, it goes into the room set.
 // Reuse:     a block for its class, at once; a superblock of which nothing is in use for any class, and for runs.
-// Progress:  malloc is lock-free while there is room. Before it says that there is none it waits for those who are about to move a
-//            superblock, which wait for nobody. Claims of runs that are not the next one are made under a lock, whose holder never waits.
-//            free waits for no more than the turn of a queue's cell (ring_queue.hpp); of a run it takes as many steps as that has
-//            superblocks.
+// Progress:  lock-free, but for the turn of a queue's cell (ring_queue.hpp), and for waiting, when nothing is found, for a superblock that
+//            another thread has claimed for a run that is not complete: that one waits for nobody. Before it says that there is nothing,
+//            malloc has found all places empty while nothing was being moved, or has looked at every superblock's word. Of runs, one may
+//            be refused while another thread has claimed superblocks that it gives back.
 // Misuse:    a second free, or a pointer at which nothing begins, is refused as long as the superblock is what it was at the first free.
 //            After its next opening a stale pointer may be that of a live block, as anywhere; a second free that is under way meanwhile
 //            may clear a bit of the superblock's new contents.

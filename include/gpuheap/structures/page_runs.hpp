@@ -2,16 +2,17 @@
 // downward.
 //
 //   take:  `end` hands out windows, each to one thread: one subtraction. Is a window not free, or none left below `end`, all pages are
-//          searched, and what looks free is claimed under a lock, so that two claims that overlap do not both fail.
-//   claim: the pages one by one, upward; whoever meets one that is not free gives back those that it has. Who looks at them meanwhile may
-//          miss them: so claims are counted, and a search that found nothing counts only if none was under way before and after it.
+//          searched.
+//   claim: the pages one by one, upward; whoever meets one that is not free gives back those that it has, and is foiled. Of claims that
+//          overlap, the one at the highest place is foiled by none of the others: so claims do not foil each other for ever.
 //   freed: raises `end`.
+//
+// Who was foiled begins again, and so does who found nothing while another was foiled: pages that one had for a moment looked taken. Not
+// so for claims that are foiled later: then a place may be missed.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
 #include <gpuheap/simt/bits.hpp>
-#include <gpuheap/structures/spin_lock.hpp>
-#include <gpuheap/structures/transit_count.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 
@@ -20,7 +21,8 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 //   bool is_free(uint32_t) const         a guess
 //   bool claim(uint32_t) const           makes a page that is free the caller's; false if it is not free
 //   void give(uint32_t first, uint32_t n) const   makes n pages of the caller free again
-//   transit_count moving() const         of whatever makes free pages look as if they were not, claims included: a word of the caller's
+//   void keep(uint32_t first, uint32_t n) const   told that n pages, all claimed, are a run
+//   void begin_claims() const, end_claims() const   around the claims of several pages, and giving them back or keeping them
 struct page_runs {
   using index = long long;  // of a page; negative: none
   static constexpr index none = -1;
@@ -28,26 +30,26 @@ struct page_runs {
   static constexpr simt::uint64_t end_bias = simt::uint64_t{1} << 62;
 
   simt::uint64_t end = end_bias;  // windows are handed out below this page. A hint
-  simt::uint32_t lock = 0;
+  simt::uint32_t foiled = 0;      // claims that were in vain. Wraps
 
   // The first of k (> 0) pages that are the caller's now, or `none`.
   template <class Pages>
   [[nodiscard]] GPUHEAP_COLD index take(Pages const& pages, simt::uint64_t k) {
     if (k > pages.count()) return none;
     auto const n = static_cast<index>(k);
-    simt::back_off pause;
-    // Ends: a pass that goes on saw a move of another thread under way or done. A move waits for nobody, and claims begin only where k
-    // pages looked free: if one was in vain, somebody else has got one of its pages, or is at giving it back. Those who look for runs do
-    // not foil each other for ever: windows are different ones, and searches claim one at a time. Blocking, as it waits for moves.
+    simt::global_ref<simt::uint32_t> const in_vain{foiled};
+    // Ends: a pass that goes on saw a claim foiled. What foiled it is a page that somebody else has got: for good, or for a claim at a
+    // higher place, the highest of which is foiled by none of them. Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
-      auto const before = pages.moving().look();
+      // acquire: pairs with the release in claim(): the pages that were given back then look free.
+      simt::uint32_t const before = in_vain.load(simt::acquire);
       index first = take_next_window(pages, n);
       if (first == none) first = search(pages, n);
       if (first != none) return first;
-      auto const after = pages.moving().look_again();
-      if (after == before && transit_count::quiet(after)) return none;
-      pause.wait();
+      // The fence makes acquires of the looks: if one saw a claim, and `before` counted it as foiled, the page would have looked free.
+      simt::fence(simt::acquire);
+      if (in_vain.load(simt::relaxed) == before) return none;
     }
   }
   // Tells that pages below `page` have become free. Any thread.
@@ -85,10 +87,7 @@ struct page_runs {
     GPUHEAP_NO_UNROLL
     for (index first = behind - n; first >= lowest;) {
       index taken = first_taken(pages, first, n);
-      if (taken == first + n) {
-        // One thread at a time; its work is bounded by n and waits for nothing.
-        spin_lock{&lock}.run([&] { taken = claim(pages, first, n); });
-      }
+      if (taken == first + n) taken = claim(pages, first, n);
       if (taken == first + n) {
         // relaxed: a hint.
         simt::global_ref<simt::uint64_t>{end}.store(end_bias + static_cast<simt::uint64_t>(first), simt::relaxed);
@@ -118,15 +117,21 @@ struct page_runs {
   }
   // Claims first .. first + n - 1. Returns the first page that is not free, and has none then, or first + n.
   template <class Pages>
-  [[nodiscard]] GPUHEAP_FN static index claim(Pages const& pages, index first, index n) {
+  [[nodiscard]] GPUHEAP_FN index claim(Pages const& pages, index first, index n) {
     index page = first;
-    pages.moving().begin();
-    simt::fence(simt::release);  // before the claims, for those who see one
+    pages.begin_claims();
     // Ends: n passes.
     GPUHEAP_NO_UNROLL
     while (page != first + n && pages.claim(static_cast<simt::uint32_t>(page))) ++page;
-    if (page != first + n && page != first) pages.give(static_cast<simt::uint32_t>(first), static_cast<simt::uint32_t>(page - first));
-    pages.moving().end();
+    if (page == first + n) {
+      pages.keep(static_cast<simt::uint32_t>(first), static_cast<simt::uint32_t>(n));
+    } else if (page != first) {
+      pages.give(static_cast<simt::uint32_t>(first), static_cast<simt::uint32_t>(page - first));
+    }
+    pages.end_claims();
+    if (page == first + n) return page;
+    // release: the pages are free. Pairs with the acquire in take().
+    simt::global_ref<simt::uint32_t>{foiled}.fetch_add(1, simt::release);
     return page;
   }
 };

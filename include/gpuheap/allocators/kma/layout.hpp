@@ -25,9 +25,10 @@ using simt::uint32_t;
 using simt::uint64_t;
 using structures::slab_word;
 
-// The kinds of superblocks in slab words: class + 1, or part of a run of superblocks.
+// The kinds of superblocks in slab words: class + 1, or part of a run of superblocks, or of one that is not yet complete.
 inline constexpr unsigned run_tail = slab_word::max_kind;
 inline constexpr unsigned run_head = slab_word::max_kind - 1;
+inline constexpr unsigned run_claim = slab_word::max_kind - 2;
 
 // Names no superblock.
 inline constexpr uint32_t no_superblock = ~uint32_t{0};
@@ -68,7 +69,7 @@ struct layout {
   static constexpr unsigned num_trees = num_classes - 1;  // a superblock of the last class is never partly in use
   static_assert(simt::popcount(Config.superblock_bytes) == 1 && simt::popcount(Config.smallest_bytes) == 1);
   static_assert(Config.smallest_bytes >= 16 && most_blocks >= 2 && most_blocks <= structures::hinted_bits::most);
-  static_assert(Config.heads_per_class != 0 && num_classes < run_head);
+  static_assert(Config.heads_per_class != 0 && num_classes < run_claim);
 
   char* superblocks = nullptr;
   slab_word::word* states = nullptr;  // of superblocks

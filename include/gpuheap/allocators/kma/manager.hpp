@@ -18,8 +18,8 @@
 //      of its class if it is partly in use. What it sees is at least as new as what made the superblock a head, or set the bit. If it sees
 //      a full superblock, or a free one, then those who have changed that since have done 3, or 1 and 2.
 //
-// While somebody is at 2 or 4, or has pages of a run that it may yet give back, a superblock can be nowhere: `moves` counts these. A search
-// that found nothing counts only if nothing was under way before and after it.
+// While somebody is at 2 or 4, a superblock can be nowhere: `moves` counts these. A search that found nothing counts only if nothing was
+// under way before and after it. Otherwise every word is looked at.
 #pragma once
 
 #include <gpuheap/allocators/kma/layout.hpp>
@@ -45,6 +45,8 @@ struct alignas(128) manager {
   using layout_type = layout<Config, Parts>;
   using word32 = simt::global_ref<uint32_t>;
   static constexpr unsigned num_classes = layout_type::num_classes;
+  // Searches that may be disturbed before all words are looked at: for speed alone.
+  static constexpr unsigned quick_passes = 4;
 
   layout_type at;
   alignas(128) uint64_t moves = 0;
@@ -67,11 +69,10 @@ struct alignas(128) manager {
   // none of the class has a block left.
   [[nodiscard]] GPUHEAP_COLD grant search(unsigned c, unsigned wanted, unsigned h) {
     simt::back_off pause;
-    // Ends: a pass that goes on saw a move of another thread under way or done. A move waits for nobody, and is made by a thread that gets
-    // blocks or a run by it, or gives back what it got in vain as another had got it, or drops a bit that somebody had set: so others have
-    // been served meanwhile, or have freed. Blocking, as it waits for moves.
+    // Ends: a pass that goes on after the first ones saw a superblock claimed for a run that was not complete. Who claims it waits for
+    // nobody, and either gets the run or is foiled by another thread that gets something.
     GPUHEAP_NO_UNROLL
-    while (true) {
+    for (unsigned pass = 1;; ++pass) {
       auto const before = moving().look();
       grant got = from_head(c, wanted, h);
       if (got.none()) got = from_room_set(c, wanted, h);
@@ -82,6 +83,12 @@ struct alignas(128) manager {
       if (!got.none()) return got;
       auto const after = moving().look_again();
       if (after == before && structures::transit_count::quiet(after)) return {};
+      // The first passes may be too early; then all words decide.
+      if (pass >= quick_passes) {
+        bool uncertain = false;
+        got = from_anywhere(c, wanted, h, uncertain);
+        if (!got.none() || !uncertain) return got;
+      }
       pause.wait();
     }
   }
@@ -159,7 +166,7 @@ struct alignas(128) manager {
         if (!tree.take(s)) continue;
         // What the one who set the bit had seen; see 4.
         simt::fence(simt::acquire);
-        slab_word const seen = at.state(s).look();
+        slab_word seen = at.state(s).look();
         if (layout_type::has_room(seen, c)) got = reserve(s, seen, c, wanted);
         if (got.none()) {
           list_if_room(s);
@@ -195,7 +202,8 @@ struct alignas(128) manager {
           end_move();
           return from_head(c, wanted, h);
         }
-        got = open(s, c, wanted);
+        slab_word seen = at.state(s).look();
+        got = open(s, seen, c, wanted);
         if (!got.none()) make_head(got, c, wanted, h);
       }
       end_move();
@@ -204,8 +212,40 @@ struct alignas(128) manager {
     return got;
   }
 
-  // Takes superblock s, which is of class c and was `seen` with room, for up to `wanted` blocks more.
-  [[nodiscard]] GPUHEAP_FN grant reserve(uint32_t s, slab_word seen, unsigned c, unsigned wanted) const {
+  // Any superblock with a block left, and any that is free. `uncertain`: one was claimed for a run and may become free again.
+  [[nodiscard]] GPUHEAP_FN grant from_anywhere(unsigned c, unsigned wanted, unsigned h, bool& uncertain) {
+    // Ends: num_superblocks / 4 passes.
+    GPUHEAP_NO_UNROLL
+    for (uint32_t s = 0; s < at.num_superblocks; s += 4) {
+      unsigned promising = 0;
+      // Ends: 4 passes, whose loads are in flight together.
+      for (unsigned j = 0; j < 4; ++j) {
+        slab_word const word = s + j < at.num_superblocks ? at.state(s + j).look() : slab_word::of(run_tail, 1);
+        uncertain |= word.kind() == run_claim && !word.is_free();
+        if (word.is_free() || layout_type::has_room(word, c)) promising |= 1u << j;
+      }
+      // Ends: one pass a bit.
+      GPUHEAP_NO_UNROLL
+      for (; promising != 0; promising &= promising - 1) {
+        uint32_t const candidate = s + simt::lowest_bit(promising);
+        begin_move();
+        grant got;
+        // Ends: a pass that goes on lost the word to another thread's change. Lock-free.
+        GPUHEAP_NO_UNROLL
+        for (slab_word seen = at.state(candidate).look(); got.none() && (seen.is_free() || layout_type::has_room(seen, c));) {
+          got = seen.is_free() ? open(candidate, seen, c, wanted) : reserve(candidate, seen, c, wanted);
+        }
+        if (!got.none() && got.before.is_free()) make_head(got, c, wanted, h);
+        end_move();
+        if (!got.none()) return got;
+      }
+    }
+    return {};
+  }
+
+  // Takes superblock s, which is of class c and was `seen` with room, for up to `wanted` blocks more. If that is no longer so, `seen`
+  // receives what is there.
+  [[nodiscard]] GPUHEAP_FN grant reserve(uint32_t s, slab_word& seen, unsigned c, unsigned wanted) const {
     bool const was_free = seen.is_free();
     // Ends: a pass that goes on lost the word to another thread's change. Lock-free.
     GPUHEAP_NO_UNROLL
@@ -216,9 +256,8 @@ struct alignas(128) manager {
     }
     return {};
   }
-  // Takes superblock s into use for class c, if it is free.
-  [[nodiscard]] GPUHEAP_FN grant open(uint32_t s, unsigned c, unsigned wanted) const {
-    slab_word seen = at.state(s).look();
+  // Takes superblock s, which was `seen`, into use for class c, if it is free. Likewise.
+  [[nodiscard]] GPUHEAP_FN grant open(uint32_t s, slab_word& seen, unsigned c, unsigned wanted) const {
     unsigned const n = layout_type::capacity(c) < wanted ? layout_type::capacity(c) : wanted;
     // Ends: a pass that goes on lost the word to another thread's change. Lock-free.
     GPUHEAP_NO_UNROLL
@@ -265,17 +304,23 @@ struct alignas(128) manager {
   // Superblocks as page_runs wants them.
   struct run_pages {
     manager* of;
-    [[nodiscard]] GPUHEAP_FN structures::transit_count moving() const { return of->moving(); }
     [[nodiscard]] GPUHEAP_FN uint32_t count() const { return of->at.num_superblocks; }
     [[nodiscard]] GPUHEAP_FN bool is_free(uint32_t s) const { return of->at.state(s).look().is_free(); }
+    GPUHEAP_FN void begin_claims() const { of->begin_move(); }
+    GPUHEAP_FN void end_claims() const { of->end_move(); }
     [[nodiscard]] GPUHEAP_FN bool claim(uint32_t s) const {
       slab_word seen = of->at.state(s).look();
       // Ends: a pass that goes on lost the word to another thread's change. Lock-free.
       GPUHEAP_NO_UNROLL
       while (seen.is_free()) {
-        if (of->at.state(s).open(seen, run_tail, 1, false)) return true;
+        if (of->at.state(s).open(seen, run_claim, 1, false)) return true;
       }
       return false;
+    }
+    GPUHEAP_FN void keep(uint32_t first, uint32_t n) const {
+      // Ends: n passes. relaxed: they are this thread's, whatever they are called.
+      GPUHEAP_NO_UNROLL
+      for (uint32_t s = first; s != first + n; ++s) of->at.state(s).ref().store(slab_word::of(run_tail, 1).bits, simt::relaxed);
     }
     GPUHEAP_FN void give(uint32_t first, uint32_t n) const {
       // release: what this thread has done and seen done to the superblocks. Pairs with the acquire half of slab_state::open().

@@ -1,7 +1,7 @@
 // The invariants of a KMA heap at rest, as code: a kernel with a thread for each superblock counts what is there and what is wrong.
 //
 // At rest means that no kernel is running on the heap. Then:
-//   1. nothing is under way, and no lock is held;
+//   1. nothing is under way;
 //   2. a superblock that is free has no bit set, and is in the queue;
 //   3. one that is in use has as many bits set as its word says, none beyond its last block, and hints at full words only;
 //   4. one that is partly in use is a head of its class or in its room set;
@@ -185,9 +185,7 @@ template <class Layout, class State>
                                    "is in the queue, and its bit does not say so"};
   census const found = count_superblocks(at, state, true, stream);
   uint64_t moves = 0;
-  uint32_t lock = 0;
   simt::copy(&moves, &state->moves, sizeof moves, stream);
-  simt::copy(&lock, &state->runs.lock, sizeof lock, stream);
   simt::synchronize(stream);
   audit result;
   result.live_blocks = found.blocks;
@@ -199,7 +197,6 @@ template <class Layout, class State>
                      " superblocks say that they are there";
   }
   if (!structures::transit_count::quiet(moves)) result.problem = "a superblock is being moved, and no kernel runs";
-  if (lock != 0) result.problem = "the lock of the runs is held";
   uint64_t const which = ~found.first_fault;
   if (found.first_fault != 0) {
     result.problem = "superblock " + std::to_string(which >> 32) + " " + texts[static_cast<uint32_t>(which)];
