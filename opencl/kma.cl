@@ -1,12 +1,13 @@
 // KMA in OpenCL C 1.2: the generic manager, a heap inside a buffer for kernels to allocate from.
 //   R. Spliet, L. Howes, B. R. Gaster, A. L. Varbanescu, "KMA: A Dynamic Memory Manager for OpenCL", GPGPU-7, 2014.
 //
-//   ulong kma_malloc(__global kma_heap* heap, ulong bytes)   where the block begins in the heap, a multiple of 16; 0: nothing fits, or no bytes
-//   int kma_free(__global kma_heap* heap, ulong block)       KMA_DONE, KMA_NULL (block is 0), or what was refused: KMA_FOREIGN, KMA_DOUBLE_FREE
-//   ulong kma_usable_size(__global kma_heap* heap, ulong block)   0 where nothing begins
+//   ulong kma_malloc(__global kma_heap* heap, ulong bytes)   where the block begins in the heap, a multiple of 16; 0: nothing fits, or no
+//   bytes int kma_free(__global kma_heap* heap, ulong block)       KMA_DONE, KMA_NULL (block is 0), or what was refused: KMA_FOREIGN,
+//   KMA_DOUBLE_FREE ulong kma_usable_size(__global kma_heap* heap, ulong block)   0 where nothing begins
 //   __global void* kma_at(__global kma_heap* heap, ulong block)   its address in this kernel; another kernel may see the buffer elsewhere
 //
-// Any work-item may call, alone, at any time. opencl/kma_heap.hpp makes the heap. Put this text before the program's own.
+// Any work-item may call, alone, at any time. opencl/include/gpuheap_opencl/kma_heap.hpp makes the heap. Put this text before the program's
+// own.
 //
 // The layout and the algorithm are those of include/gpuheap/allocators/kma.hpp, for a machine of which less is known:
 //   - No work-item waits for another, as nothing promises that another of its group runs on. A search that found nothing, while others were
@@ -15,7 +16,7 @@
 //   - So the queue, in which a reader may have to wait for a writer, is a set of bits (see the room sets there).
 //   - Atomics of 32 bits are all it takes. They order nothing in OpenCL 1.2: fences stand where order is needed.
 //   - Each work-item asks for itself: a group's requests cannot be joined without a barrier, which all of it would have to reach.
-//   - Of runs of more than a superblock, one may be refused while another work-item has claimed superblocks that it gives back.
+//   - A request may be refused while another work-item has claimed superblocks for a run of more than one that it gives back.
 //
 // Progress: lock-free. A compare-exchange that fails lost to another work-item's success.
 
@@ -29,8 +30,8 @@
 #define KMA_HEADS 16
 #endif
 #define KMA_CLASSES (KMA_SUPERBLOCK_LOG2 - KMA_SMALLEST_LOG2 + 1)
-#define KMA_BLOCKS (1u << (KMA_CLASSES - 1))      // of a superblock, at most
-#define KMA_WORDS ((KMA_BLOCKS + 31) / 32)        // of bits of a superblock
+#define KMA_BLOCKS (1u << (KMA_CLASSES - 1))  // of a superblock, at most
+#define KMA_WORDS ((KMA_BLOCKS + 31) / 32)    // of bits of a superblock
 #define KMA_NONE 0xffffffffu
 
 // A superblock's word: blocks in use, and class + 1 or one of these.
@@ -64,8 +65,8 @@ typedef struct {
   uint num_leaves, num_mids;        // words of a set
   ulong words_at, bits_at, sets_at, superblocks_at;
   uint moves_begun, moves_ended;
-  uint run_hint;  // runs are looked for below this superblock first
-  uint unused;
+  uint run_hint;                       // runs are looked for below this superblock first
+  uint runs_foiled;                    // claims of runs that were in vain. Wraps
   uint heads[KMA_CLASSES][KMA_HEADS];  // superblocks that blocks are handed out of now
 } kma_heap;
 
@@ -225,9 +226,10 @@ static uint kma_from_head(kma_heap_ptr heap, uint c, uint h, uint* start) {
   return done ? s : KMA_NONE;
 }
 static uint kma_from_room_set(kma_heap_ptr heap, uint c, uint h, uint* start) {
-  kma_set set = kma_set_of(heap, c + 1);
+  kma_set set;
   uint s = KMA_NONE, s_in_hand;
-  if (c == KMA_CLASSES - 1) return KMA_NONE;
+  if (c == KMA_CLASSES - 1) return KMA_NONE;  // never partly in use
+  set = kma_set_of(heap, c + 1);
   s_in_hand = kma_find(heap, set, 0, heap->num_superblocks);
   // Ends: s_in_hand rises.
   while (s == KMA_NONE && s_in_hand < heap->num_superblocks) {
@@ -284,17 +286,21 @@ static uint kma_from_anywhere(kma_heap_ptr heap, uint c, uint h, uint* start) {
   // Ends: one pass per superblock.
   for (s = 0; s != heap->num_superblocks; ++s) {
     uint word = KMA_LOAD(kma_words(heap) + s);
-    if (kma_has_room(word, c) && kma_reserve(heap, s, c, 0, start)) return s;
-    if (KMA_FILL(word) == 0) {
-      int done;
-      kma_begin_move(heap);
-      done = kma_open(heap, s, c + 1);
-      if (done) {
+    // Ends: a pass that goes on lost the word to another work-item's change.
+    while (KMA_FILL(word) == 0 || kma_has_room(word, c)) {
+      int opened = 0;
+      if (KMA_FILL(word) != 0) {
+        if (kma_reserve(heap, s, c, 0, start)) return s;
+      } else {
+        kma_begin_move(heap);
+        opened = kma_open(heap, s, c + 1);
         *start = 0;
-        kma_make_head(heap, s, c, h, 0);
+        if (opened) kma_make_head(heap, s, c, h, 0);
+        kma_end_move(heap);
       }
-      kma_end_move(heap);
-      if (done) return s;
+      if (opened) return s;
+      // The latest: a load might still say what the exchange has found not to be so.
+      word = atomic_or(kma_words(heap) + s, 0u);
     }
   }
   return KMA_NONE;
@@ -346,6 +352,21 @@ static void kma_give_superblocks(kma_heap_ptr heap, uint first, uint n) {
     kma_add(kma_set_of(heap, 0), s);
   }
 }
+// Drops superblocks that are this work-item's from the set of the free ones. Part of a move.
+static void kma_drop(kma_heap_ptr heap, uint first, uint n) {
+  kma_set set = kma_set_of(heap, 0);
+  uint s = first;
+  // Ends: one pass per word of the set.
+  while (s != first + n) {
+    uint count = 32 - s % 32, left = first + n - s, mask, before;
+    if (count > left) count = left;
+    mask = (count == 32 ? ~0u : (1u << count) - 1) << (s % 32);
+    before = atomic_and(&set.leaves[s / 32], ~mask);
+    KMA_FENCE();
+    if (before != 0 && (before & ~mask) == 0) kma_tidy(set, s / 32);
+    s += count;
+  }
+}
 // Claims n superblocks from `first` on, upward; returns the first that is not free, and has none then, or first + n. Of several that foil
 // each other the one at the highest place is foiled by none of them.
 static uint kma_claim(kma_heap_ptr heap, uint first, uint n) {
@@ -353,21 +374,21 @@ static uint kma_claim(kma_heap_ptr heap, uint first, uint n) {
   kma_begin_move(heap);
   // Ends: n passes.
   while (s != first + n && kma_open(heap, s, KMA_RUN_TAIL)) ++s;
+  if (s == first + n) kma_drop(heap, first, n);
   if (s != first + n) kma_give_superblocks(heap, first, s - first);
   kma_end_move(heap);
+  KMA_FENCE();  // they look free to whoever sees the count
+  if (s != first + n) atomic_inc((kma_word_ptr)&heap->runs_foiled);
   return s;
 }
-// The highest run of n free superblocks inside lowest .. behind - 1, claimed, or KMA_NONE. `claims`: how many were tried.
-static uint kma_take_run_between(kma_heap_ptr heap, uint n, uint lowest, uint behind, uint* claims) {
+// The highest run of n free superblocks inside lowest .. behind - 1, claimed, or KMA_NONE.
+static uint kma_take_run_between(kma_heap_ptr heap, uint n, uint lowest, uint behind) {
   // Ends: `behind` falls.
   while (behind >= n && behind - n >= lowest) {
     uint first = behind - n, s = first;
     // Ends: n passes.
     while (s != behind && KMA_FILL(KMA_LOAD(kma_words(heap) + s)) == 0) ++s;
-    if (s == behind) {
-      s = kma_claim(heap, first, n);
-      ++*claims;
-    }
+    if (s == behind) s = kma_claim(heap, first, n);
     if (s == behind) return first;
     // s is in use: no window with it is free.
     behind = s;
@@ -375,21 +396,21 @@ static uint kma_take_run_between(kma_heap_ptr heap, uint n, uint lowest, uint be
   return KMA_NONE;
 }
 static ulong kma_malloc_run(kma_heap_ptr heap, ulong bytes) {
-  ulong superblocks = (bytes - 1 >> KMA_SUPERBLOCK_LOG2) + 1;
-  uint n = (uint)superblocks, first, claims, begun, hint;
+  ulong superblocks = ((bytes - 1) >> KMA_SUPERBLOCK_LOG2) + 1;
+  uint n = (uint)superblocks, first, foiled, hint;
   if (superblocks > heap->num_superblocks) return 0;
-  // Ends: a pass that goes on saw others claim or move superblocks, and one of these has got some; see kma_claim().
+  // Ends: a pass that goes on saw a claim foiled. What foiled it is a superblock that another work-item has got: for good, or for a claim
+  // at a higher place, the highest of which is foiled by none of them.
   do {
-    claims = 0;
-    begun = KMA_LOAD((kma_word_ptr)&heap->moves_begun);
-    KMA_FENCE();
+    foiled = KMA_LOAD((kma_word_ptr)&heap->runs_foiled);
+    KMA_FENCE();  // what was given back then looks free
     hint = KMA_LOAD((kma_word_ptr)&heap->run_hint);
     if (hint > heap->num_superblocks) hint = heap->num_superblocks;
-    first = kma_take_run_between(heap, n, 0, hint, &claims);
+    first = kma_take_run_between(heap, n, 0, hint);
     // Those that reach beyond.
-    if (first == KMA_NONE) first = kma_take_run_between(heap, n, hint < n ? 0 : hint - n + 1, heap->num_superblocks, &claims);
+    if (first == KMA_NONE) first = kma_take_run_between(heap, n, hint < n ? 0 : hint - n + 1, heap->num_superblocks);
     KMA_FENCE();
-  } while (first == KMA_NONE && KMA_LOAD((kma_word_ptr)&heap->moves_begun) != begun);
+  } while (first == KMA_NONE && KMA_LOAD((kma_word_ptr)&heap->runs_foiled) != foiled);
   if (first == KMA_NONE) return 0;
   atomic_xchg((kma_word_ptr)&heap->run_hint, first);
   atomic_xchg(kma_bits(heap, first), n);
@@ -429,7 +450,8 @@ static uint kma_locate(kma_heap_ptr heap, ulong block, uint* word, uint* number)
   kind = KMA_KIND(*word);
   *number = KMA_NONE;
   if (kind == KMA_RUN_HEAD && within == 0) *number = 0;
-  if (kind != 0 && kind <= KMA_CLASSES && within % (1u << (kind - 1 + KMA_SMALLEST_LOG2)) == 0) *number = within >> (kind - 1 + KMA_SMALLEST_LOG2);
+  if (kind != 0 && kind <= KMA_CLASSES && within % (1u << (kind - 1 + KMA_SMALLEST_LOG2)) == 0)
+    *number = within >> (kind - 1 + KMA_SMALLEST_LOG2);
   return s;
 }
 
@@ -447,12 +469,14 @@ static int kma_free(kma_heap_ptr heap, ulong block) {
   KMA_FENCE();
   fill = KMA_FILL(atomic_dec(kma_words(heap) + s));
   if (fill == 1) {
-    kma_set room = kma_set_of(heap, c + 1);
-    if (c != KMA_CLASSES - 1 && (KMA_LOAD(&room.leaves[s / 32]) >> (s % 32) & 1) != 0) {
+    if (c != KMA_CLASSES - 1) {
+      kma_set room = kma_set_of(heap, c + 1);
       // It is of no use in the room set.
-      kma_begin_move(heap);
-      if (kma_take(room, s)) kma_list_if_room(heap, s);
-      kma_end_move(heap);
+      if ((KMA_LOAD(&room.leaves[s / 32]) >> (s % 32) & 1) != 0) {
+        kma_begin_move(heap);
+        if (kma_take(room, s)) kma_list_if_room(heap, s);
+        kma_end_move(heap);
+      }
     }
     kma_add(kma_set_of(heap, 0), s);
   } else if (fill == kma_capacity(c)) {
