@@ -66,6 +66,32 @@ need_library() {
   return 1
 }
 
+# has_opencl_device: whether a program finds one, with what is in build/deps or without.
+has_opencl_device() {
+  local vendors=$deps/etc/OpenCL/vendors probe=$root/build/opencl_probe libraries
+  libraries=$deps/usr/lib/$(g++ -dumpmachine)
+  if [ -d "$vendors" ] && [ -z "${OCL_ICD_VENDORS:-}" ]; then
+    export OCL_ICD_VENDORS=$vendors LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+  fi
+  printf '%s\n' '#define CL_TARGET_OPENCL_VERSION 120' '#include <CL/cl.h>' 'int main() {' '  cl_platform_id p[8];' '  cl_uint n = 0, found = 0;' \
+    '  if (clGetPlatformIDs(8, p, &n) != CL_SUCCESS) return 1;' \
+    '  for (cl_uint i = 0; i < n && i < 8; ++i) if (clGetDeviceIDs(p[i], CL_DEVICE_TYPE_ALL, 0, nullptr, &found) == CL_SUCCESS && found) return 0;' \
+    '  return 1;' '}' | g++ -x c++ - -I"$deps/usr/include" "-L$libraries" -lOpenCL -o "$probe" 2>/dev/null && "$probe" 2>/dev/null
+}
+
+# need_opencl WHAT_IT_IS_FOR: OpenCL's headers and loader, and a device: a GPU's, or PoCL, which is the CPU. Likewise.
+need_opencl() {
+  need_library ocl-icd-opencl-dev CL/cl.h OpenCL "$1" || return 1
+  has_opencl_device && return 0
+  if have apt-get && have dpkg; then
+    say "installing pocl-opencl-icd"
+    if is_root; then logged apt-pocl apt_install pocl-opencl-icd || true; else logged apt-pocl apt_unpack pocl-opencl-icd || true; fi
+    has_opencl_device && return 0
+  fi
+  skip "$1: needs an OpenCL device: sudo apt-get install pocl-opencl-icd"
+  return 1
+}
+
 # Makes build/venv. A Python without ensurepip (Debian's, unless python3-venv is installed) gets a venv without pip, and pip out of Debian's wheel of it.
 make_venv() {
   local wheel

@@ -23,6 +23,7 @@ FLOORS: dict[str, tuple[int, str]] = {
     "include/gpuheap/containers/": (6, "containers"),
     "include/gpuheap/mpi/": (6, "mpi"),
     "src/": (6, "src"),
+    "opencl/": (6, "opencl"),
     "benchmarks/": (7, "benchmarks"),
     "examples/": (8, "examples"),
     "tests/": (8, "tests"),
@@ -51,6 +52,8 @@ def included_path(path: str, target: str, quoted: bool) -> str | None:
         return f"include/{target}"
     if target.startswith(("gpuheap_simulator/", "simulator/")):
         return f"simulator/{target.split('/', 1)[1]}"
+    if target.startswith("gpuheap_opencl/"):
+        return f"opencl/include/{target}"
     if quoted:  # relative to the file's own folder, or to the top-level folder that the file is in
         top = PurePosixPath(path).parts[0]
         return target if target.startswith(f"{top}/") else str(PurePosixPath(path).parent / target)

@@ -118,6 +118,38 @@ TEST(RingQueue, ClaimsGetWhatIsThereAndNoMore) {
   EXPECT_EQ(got.read(), (std::vector<unsigned>{0, 6, 2, 0, 8, 0, 100, 101, 102, 103, 104, 105, 106, 107}));
 }
 
+// Kernels: a queue begins with `full` values, and is then emptied and filled, by one thread.
+struct begin_with {
+  ring_queue<narrow> queue;
+  unsigned full;
+  GPUHEAP_FN void operator()(unsigned i) const { queue.init(i, full, 100 + i); }
+};
+struct empty_and_fill {
+  ring_queue<narrow> queue;
+  unsigned full;
+  unsigned* wrong;
+  GPUHEAP_FN void operator()(unsigned) const {
+    narrow v = 0;
+    unsigned bad = queue.size() != full || queue.room() != queue.capacity() - full;
+    for (unsigned k = 0; k < full; ++k) bad += queue.peek(k) != 100 + k;
+    for (unsigned k = 0; k < full; ++k) bad += !queue.try_pop(v) || v != 100 + k;
+    bad += queue.try_pop(v);
+    for (unsigned k = 0; k < queue.capacity(); ++k) bad += !queue.try_push(k);
+    bad += queue.try_push(0);
+    for (unsigned k = 0; k < queue.capacity(); ++k) bad += !queue.try_pop(v) || v != k;
+    *wrong = bad;
+  }
+};
+TEST(RingQueue, CanBeginWithValues) {
+  for (unsigned full : {0u, 1u, 5u, 8u}) {
+    queue_memory<ring_queue<narrow>> memory(8);
+    test::device_array<unsigned> wrong(1);
+    gpuheap::launch(8, begin_with{memory.queue(), full});
+    gpuheap::launch(1, empty_and_fill{memory.queue(), full, wrong.data()});
+    EXPECT_EQ(wrong.first(), 0u) << full;
+  }
+}
+
 TEST(RingQueue, PopsEveryValueOnce) {
   EXPECT_EQ((every_value_is_popped_once<ring_queue<narrow>, narrow>(many_threads, 256, 20)), "");
   EXPECT_EQ((every_value_is_popped_once<ring_queue<wide>, wide>(many_threads, 64, 20)), "");

@@ -57,13 +57,17 @@ class ring_queue {
   [[nodiscard]] GPUHEAP_HD simt::uint32_t capacity() const { return capacity_; }
 
   // Makes it empty: for every i < capacity() once, by any threads, before the kernels that use it.
-  GPUHEAP_FN void init(simt::uint32_t i) const {
-    simt::plain_write(cells()[i].turn, i);
+  GPUHEAP_FN void init(simt::uint32_t i) const { init(i, 0, T{}); }
+  // Makes it hold `count` (at most the capacity) values, of which `value` is the i-th. Likewise for every i < capacity(): from `count` on
+  // the value does not matter.
+  GPUHEAP_FN void init(simt::uint32_t i, simt::uint32_t count, T value) const {
+    simt::plain_write(cells()[i].turn, i < count ? i + 1 : i);
+    if (i < count) simt::plain_write(cells()[i].value, value);
     if (i != 0) return;
-    simt::plain_write(*word(room_at), capacity_);
-    simt::plain_write(*word(items_at), simt::uint32_t{0});
+    simt::plain_write(*word(room_at), capacity_ - count);
+    simt::plain_write(*word(items_at), count);
     simt::plain_write(*word(head_at), simt::uint32_t{0});
-    simt::plain_write(*word(tail_at), simt::uint32_t{0});
+    simt::plain_write(*word(tail_at), count);
   }
 
   // False: full.

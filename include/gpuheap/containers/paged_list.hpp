@@ -1,0 +1,125 @@
+// A list that threads append to and index, in pages that it takes from a heap: the array list of KMA's upper layer.
+//   R. Spliet, L. Howes, B. R. Gaster, A. L. Varbanescu, "KMA: A Dynamic Memory Manager for OpenCL", GPGPU-7, 2014.
+//
+//   state    | size | lock | page 0 | page 1 | ... |      page k has first_page_entries << k entries; nullptr: not yet there
+//
+//   push:    lanes that come together ask for places as one. The pages must be there first: whoever misses one takes it from the heap,
+//   under
+//            a lock. Then the size is raised by a compare-exchange.
+//
+// So pages never move, an entry's address stays, and a push that the heap refuses has changed nothing. Who needs a new page waits
+// for the one who fetches it; everything else is lock-free.
+//
+// Different from the paper: pages grow, so that a list needs no directory that could run full.
+#pragma once
+
+#include <gpuheap/heap_ref.hpp>
+#include <gpuheap/simt/atomic.hpp>
+#include <gpuheap/simt/bits.hpp>
+#include <gpuheap/simt/warp.hpp>
+#include <gpuheap/structures/spin_lock.hpp>
+#include <gpuheap/structures/warp_group.hpp>
+
+#include <cuda/std/type_traits>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
+
+// What a list has in memory. Zeros are an empty list.
+struct paged_list_state {
+  static constexpr unsigned max_pages = 32;
+  simt::uint64_t size = 0;
+  simt::uint32_t lock = 0;  // of who fetches a page
+  void* pages[max_pages] = {};
+};
+
+// Device, any thread: a view of a state and of the heap that pages come from. T: trivially copyable.
+template <class T, class Ref>
+class paged_list {
+  static_assert(::cuda::std::is_trivially_copyable_v<T>);
+
+ public:
+  static constexpr unsigned first_page_entries = 64;  // at least a warp's, so that lanes need two pages at most
+
+  paged_list() = default;
+  GPUHEAP_HD paged_list(Ref heap, paged_list_state* state) : heap_{heap}, state_{state} {}
+
+  // Appends an entry. False: the heap has no page, and the list is as it was. Reading an entry must happen after its push.
+  GPUHEAP_FN bool push(T value) const {
+    auto const group =
+        structures::warp_group::of_equal(simt::active_mask(), static_cast<simt::uint64_t>(reinterpret_cast<simt::uintptr_t>(state_)));
+    simt::uint64_t first = 0;
+    unsigned places = 0;
+    if (group.leads()) places = reserve(group.size(), first);
+    // The other lanes go on with what the leader acquired.
+    simt::sync_warp(group.mask);
+    places = group.from_leader(places);
+    first = group.from_leader(first);
+    if (group.rank() >= places) return false;
+    simt::plain_write((*this)[first + group.rank()], value);
+    return true;
+  }
+
+  // Entry i < size(), whose push has happened before.
+  [[nodiscard]] GPUHEAP_FN T& operator[](simt::uint64_t i) const {
+    unsigned const k = page_of(i);
+    // acquire: pairs with the release that put the page there.
+    auto* const page = static_cast<T*>(simt::atomic_ref<void*>{state_->pages[k]}.load(simt::acquire));
+    return page[i - first_of(k)];
+  }
+  // Entries that have a place; those of pushes under way may not be written yet.
+  [[nodiscard]] GPUHEAP_FN simt::uint64_t size() const {
+    return simt::global_ref<simt::uint64_t>{state_->size}.load(simt::relaxed);  // relaxed: entries are read after their pushes anyway
+  }
+
+  // Gives all pages back: the list is empty. One thread, while no other uses it.
+  GPUHEAP_FN void clear() const {
+    // Ends: one pass per page.
+    GPUHEAP_NO_UNROLL
+    for (auto& page : state_->pages) heap_.free(simt::atomic_ref<void*>{page}.exchange(nullptr, simt::relaxed));
+    simt::global_ref<simt::uint64_t>{state_->size}.store(0, simt::relaxed);
+  }
+
+ private:
+  [[nodiscard]] GPUHEAP_FN static constexpr unsigned page_of(simt::uint64_t i) { return simt::highest_bit(i / first_page_entries + 1); }
+  [[nodiscard]] GPUHEAP_FN static constexpr simt::uint64_t entries_of(unsigned k) { return simt::uint64_t{first_page_entries} << k; }
+  [[nodiscard]] GPUHEAP_FN static constexpr simt::uint64_t first_of(unsigned k) { return entries_of(k) - first_page_entries; }
+
+  // Places for up to n (at most a warp's) entries, from `first` on. Fewer if the heap has no page for more.
+  [[nodiscard]] GPUHEAP_FN unsigned reserve(unsigned n, simt::uint64_t& first) const {
+    simt::global_ref<simt::uint64_t> const size{state_->size};
+    // relaxed, all: the size says only whose places are whose.
+    simt::uint64_t seen = size.load(simt::relaxed);
+    // Ends: a pass that goes on lost the size to another thread's push. Lock-free.
+    GPUHEAP_NO_UNROLL
+    while (true) {
+      unsigned places = n;
+      unsigned const k = page_of(seen);
+      if (!has_page(k)) return 0;
+      if (page_of(seen + n - 1) != k && !has_page(k + 1)) places = static_cast<unsigned>(first_of(k + 1) - seen);
+      first = seen;
+      if (size.compare_exchange(seen, seen + places, simt::relaxed, simt::relaxed)) return places;
+    }
+  }
+  // Whether page k is there, now or by this call.
+  [[nodiscard]] GPUHEAP_FN bool has_page(unsigned k) const {
+    if (k >= paged_list_state::max_pages) return false;
+    simt::atomic_ref<void*> const page{state_->pages[k]};
+    if (page.load(simt::relaxed) != nullptr) return true;  // relaxed: operator[] acquires
+    bool there = false;
+    // One at a time, as many pages as threads might be more than the heap has. Whoever holds the lock waits for the heap at most, and that
+    // not for lanes that wait here.
+    structures::spin_lock{&state_->lock}.run([&] {
+      if (page.load(simt::relaxed) == nullptr) {
+        // release: what the heap has done for the page. Pairs with operator[].
+        page.store(heap_.malloc(entries_of(k) * sizeof(T)), simt::release);
+      }
+      there = page.load(simt::relaxed) != nullptr;
+    });
+    return there;
+  }
+
+  Ref heap_;
+  paged_list_state* state_ = nullptr;
+};
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE

@@ -1,0 +1,275 @@
+// A first-in-first-out queue for any number of producers and consumers, in pages that it takes from a heap and gives back when they are
+// used up: the queue of KMA's upper layer.
+//   R. Spliet, L. Howes, B. R. Gaster, A. L. Varbanescu, "KMA: A Dynamic Memory Manager for OpenCL", GPGPU-7, 2014.
+//
+//   state    | tail | head | frame 0 {turn, page} | frame 1 | ... |      tail, head: tickets ever given to pushes and pops
+//   page     | taken | cells {value, full}, page_entries of them |
+//
+//   turn     of a frame: the page's number q (q % num_frames is the frame's) that it is for. Ticket t lies in page t / page_entries
+//   page     nullptr: not yet there, or used up
+//
+//   push:    lanes that come together ask as one. The page must be there first: whoever misses it takes one from the heap, under a lock.
+//            Then the tail is raised by a compare-exchange; then each lane fills its cell.
+//   pop:     the head is raised likewise, up to the tail; each lane waits for its cell to be full. The pops that make `taken` the whole
+//            page give it back, and set the frame's turn to the page num_frames later.
+//
+// A page is used for one turn only, so its cells are filled and emptied once. Nobody looks into a page without a ticket in it, and it is
+// given back when all its tickets are done: so nobody looks into one that is gone. A page that was put in late, for a turn that is over,
+// is as good for the next.
+//
+// A push that the heap refuses, or that finds all frames in use, has changed nothing. Pops wait for pushes that have a ticket and have not
+// filled the cell yet, and which wait for nobody. Who needs a new page waits for the one who fetches it.
+//
+// Different from the paper: pages go back as soon as they are used up.
+#pragma once
+
+#include <gpuheap/heap_ref.hpp>
+#include <gpuheap/simt/atomic.hpp>
+#include <gpuheap/simt/bits.hpp>
+#include <gpuheap/simt/warp.hpp>
+#include <gpuheap/structures/spin_lock.hpp>
+#include <gpuheap/structures/warp_group.hpp>
+
+#include <cuda/std/type_traits>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
+
+// Device, any thread: a view of a state and of the heap that pages come from. T: trivially copyable.
+template <class T, class Ref, unsigned PageBytes = 4096, unsigned NumFrames = 1024>
+class paged_queue {
+  static_assert(::cuda::std::is_trivially_copyable_v<T> && NumFrames >= 2);
+
+  struct cell {
+    T value;
+    simt::uint32_t full;
+  };
+
+ public:
+  static constexpr unsigned page_entries = (PageBytes - 16) / sizeof(cell);
+  static_assert(page_entries >= 1);
+
+  // What a queue has in memory.
+  struct state {
+    struct frame {
+      simt::uint64_t turn = 0;
+      void* page = nullptr;
+    };
+    alignas(32) simt::uint64_t tail = 0;
+    alignas(32) simt::uint64_t head = 0;
+    simt::uint32_t lock = 0;  // of who fetches a page
+    alignas(32) frame frames[NumFrames];
+  };
+
+  paged_queue() = default;
+  GPUHEAP_HD paged_queue(Ref heap, state* s) : heap_{heap}, state_{s} {}
+
+  // Makes it empty: for every i < NumFrames once, by any threads, before the kernels that use it. Its memory may hold anything.
+  GPUHEAP_FN void init(unsigned i) const {
+    simt::plain_write(state_->frames[i].turn, simt::uint64_t{i});
+    simt::plain_write(state_->frames[i].page, static_cast<void*>(nullptr));
+    if (i != 0) return;
+    simt::plain_write(state_->tail, simt::uint64_t{0});
+    simt::plain_write(state_->head, simt::uint64_t{0});
+    simt::plain_write(state_->lock, simt::uint32_t{0});
+  }
+  // The same for one that has been in use: its pages go back to the heap.
+  GPUHEAP_FN void clear(unsigned i) const {
+    heap_.free(simt::plain_read(state_->frames[i].page));
+    init(i);
+  }
+
+  // False: the heap has no page, or all frames are in use.
+  GPUHEAP_FN bool try_push(T value) const {
+    structures::warp_group group = together(true);
+    // Ends: a pass gives tickets to at least one lane of the group, or refuses all.
+    GPUHEAP_NO_UNROLL
+    while (true) {
+      simt::uint64_t first = 0;
+      unsigned places = 0;
+      if (group.leads()) places = reserve(group.size(), first);
+      share(group, places, first);
+      if (places == 0) return false;
+      unsigned const rank = group.rank();
+      if (rank < places) {
+        cell& c = cell_of(first + rank);
+        simt::plain_write(c.value, value);
+        // release: publishes the value. Pairs with take().
+        simt::atomic_ref<simt::uint32_t>{c.full}.store(1, simt::release);
+        return true;
+      }
+      group = without_first(group, places);
+    }
+  }
+  // False: empty.
+  GPUHEAP_FN bool try_pop(T& value) const {
+    structures::warp_group group = together(false);
+    // Ends: likewise.
+    GPUHEAP_NO_UNROLL
+    while (true) {
+      simt::uint64_t first = 0;
+      unsigned entries = 0;
+      if (group.leads()) entries = claim(group.size(), first);
+      share(group, entries, first);
+      if (entries == 0) return false;
+      unsigned const rank = group.rank();
+      if (rank < entries) {
+        value = take(first + rank);
+        return true;
+      }
+      group = without_first(group, entries);
+    }
+  }
+
+  // Entries, pushes and pops under way included. With nothing under way, all of them.
+  [[nodiscard]] GPUHEAP_FN simt::uint64_t size() const {
+    simt::uint64_t const head = simt::global_ref<simt::uint64_t>{state_->head}.load(simt::relaxed);
+    simt::uint64_t const tail = simt::global_ref<simt::uint64_t>{state_->tail}.load(simt::relaxed);
+    return tail > head ? tail - head : 0;
+  }
+
+ private:
+  using word = simt::global_ref<simt::uint64_t>;
+  using frame_type = typename state::frame;
+  static constexpr unsigned cells_at = 16;
+
+  // The lanes that come together for the same. Lanes that push and lanes that pop may come to this line together.
+  [[nodiscard]] GPUHEAP_FN structures::warp_group together(bool to_push) const {
+    auto const state = static_cast<simt::uint64_t>(reinterpret_cast<simt::uintptr_t>(state_));
+    return structures::warp_group::of_equal(simt::active_mask(), state | (to_push ? 1u : 0u));
+  }
+  GPUHEAP_FN static void share(structures::warp_group group, unsigned& count, simt::uint64_t& first) {
+    // The other lanes go on with what the leader acquired.
+    simt::sync_warp(group.mask);
+    count = group.from_leader(count);
+    first = group.from_leader(first);
+  }
+
+  // The lanes but the first n, fewer than there are.
+  [[nodiscard]] GPUHEAP_FN static structures::warp_group without_first(structures::warp_group group, unsigned n) {
+    return {group.mask & (simt::all_lanes << structures::nth_set_bit(group.mask, n))};
+  }
+
+  // The value of a ticket that this thread has.
+  [[nodiscard]] GPUHEAP_FN T take(simt::uint64_t ticket) const {
+    cell& c = cell_of(ticket);
+    simt::back_off pause;
+    T value{};
+    // Ends: the push of this ticket waits for nobody. Blocking. The value moves inside the loop, so that no lane that has it is kept by
+    // lanes of its warp that have not.
+    GPUHEAP_NO_UNROLL
+    for (bool done = false; !done;) {
+      // acquire: pairs with try_push().
+      if (simt::atomic_ref<simt::uint32_t>{c.full}.load(simt::acquire) != 0) {
+        value = simt::plain_read(c.value);
+        give_back(ticket / page_entries);
+        done = true;
+      } else {
+        pause.wait();
+      }
+    }
+    return value;
+  }
+
+  [[nodiscard]] GPUHEAP_FN frame_type& frame_of(simt::uint64_t q) const { return state_->frames[q % NumFrames]; }
+  // The page of a ticket that this thread has: it is there.
+  [[nodiscard]] GPUHEAP_FN char* page_of(simt::uint64_t q) const {
+    // acquire: pairs with the release that put it there. For a pop also by way of the tail.
+    return static_cast<char*>(simt::atomic_ref<void*>{frame_of(q).page}.load(simt::acquire));
+  }
+  [[nodiscard]] GPUHEAP_FN cell& cell_of(simt::uint64_t ticket) const {
+    return reinterpret_cast<cell*>(page_of(ticket / page_entries) + cells_at)[ticket % page_entries];
+  }
+  [[nodiscard]] GPUHEAP_FN static simt::atomic_ref<simt::uint32_t> taken(char* page) {
+    return simt::atomic_ref<simt::uint32_t>{*reinterpret_cast<simt::uint32_t*>(page)};
+  }
+
+  // Up to n tickets for pushes into one page, from `first` on.
+  [[nodiscard]] GPUHEAP_FN unsigned reserve(unsigned n, simt::uint64_t& first) const {
+    word const tail{state_->tail};
+    // acquire, here and below: who has seen the tail in a page sees the frame as it was then, or later.
+    simt::uint64_t seen = tail.load(simt::acquire);
+    unsigned got = 0;
+    // Ends: a pass that goes on lost the tail to another thread's push. Lock-free.
+    GPUHEAP_NO_UNROLL
+    while (true) {
+      simt::uint64_t const q = seen / page_entries, end = (q + 1) * page_entries;
+      bool stale = false;
+      if (!has_page(q, stale)) {
+        if (!stale) return 0;
+        seen = tail.load(simt::acquire);
+        continue;
+      }
+      got = end - seen < n ? static_cast<unsigned>(end - seen) : n;
+      first = seen;
+      // acq_rel: hands the frame's page on to pops; pairs with claim().
+      if (tail.compare_exchange(seen, seen + got, simt::acq_rel, simt::acquire)) return got;
+    }
+  }
+  // Up to n tickets for pops out of one page.
+  [[nodiscard]] GPUHEAP_FN unsigned claim(unsigned n, simt::uint64_t& first) const {
+    word const head{state_->head};
+    simt::uint64_t seen = head.load(simt::relaxed);
+    // Ends: a pass that goes on lost the head to another thread's pop. Lock-free.
+    GPUHEAP_NO_UNROLL
+    while (true) {
+      // acquire: pairs with reserve().
+      simt::uint64_t const tail = word{state_->tail}.load(simt::acquire);
+      simt::uint64_t const end = (seen / page_entries + 1) * page_entries, behind = tail < end ? tail : end;
+      if (behind <= seen) {
+        // The head may have been old.
+        simt::uint64_t const now = head.load(simt::relaxed);
+        if (now == seen) return 0;
+        seen = now;
+        continue;
+      }
+      unsigned const got = behind - seen < n ? static_cast<unsigned>(behind - seen) : n;
+      first = seen;
+      if (head.compare_exchange(seen, seen + got, simt::relaxed, simt::relaxed)) return got;
+    }
+  }
+
+  // Whether page q is there, now or by this call. `stale`: it has been used up already.
+  [[nodiscard]] GPUHEAP_FN bool has_page(simt::uint64_t q, bool& stale) const {
+    frame_type& f = frame_of(q);
+    // acquire: pairs with give_back(): the page of the turn before is gone.
+    simt::uint64_t const turn = word{f.turn}.load(simt::acquire);
+    stale = turn > q;
+    if (turn != q) return false;
+    simt::atomic_ref<void*> const page{f.page};
+    if (page.load(simt::relaxed) != nullptr) return true;  // relaxed: page_of() acquires
+    bool there = false;
+    // One at a time, as many pages as threads might be more than the heap has. Whoever holds the lock waits for the heap at most, and that
+    // not for lanes that wait here.
+    structures::spin_lock{&state_->lock}.run([&] { there = page.load(simt::relaxed) != nullptr || fetch_page(page); });
+    return there;
+  }
+  [[nodiscard]] GPUHEAP_FN bool fetch_page(simt::atomic_ref<void*> page) const {
+    auto* const mine = static_cast<char*>(heap_.malloc(cells_at + page_entries * sizeof(cell)));
+    if (mine == nullptr) return false;
+    taken(mine).store(0, simt::relaxed);
+    // Ends: one pass per cell.
+    GPUHEAP_NO_UNROLL
+    for (unsigned i = 0; i != page_entries; ++i) {
+      simt::atomic_ref<simt::uint32_t>{reinterpret_cast<cell*>(mine + cells_at)[i].full}.store(0, simt::relaxed);
+    }
+    // release: the page is empty. Pairs with page_of().
+    page.store(mine, simt::release);
+    return true;
+  }
+  // An entry of page q has been taken out of it.
+  GPUHEAP_FN void give_back(simt::uint64_t q) const {
+    char* const page = page_of(q);
+    // acq_rel: whoever takes the last one frees the page after all others are done with it.
+    if (taken(page).fetch_add(1, simt::acq_rel) + 1 != page_entries) return;
+    frame_type& f = frame_of(q);
+    simt::atomic_ref<void*>{f.page}.store(nullptr, simt::relaxed);
+    heap_.free(page);
+    // release: the frame is empty. Pairs with has_page().
+    word{f.turn}.store(q + NumFrames, simt::release);
+  }
+
+  Ref heap_;
+  state* state_ = nullptr;
+};
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE
