@@ -59,6 +59,10 @@ struct parts {
   using mutex = structures::collective_mutex;
   using readers = structures::rcu;
   using bits = structures::hinted_bits;
+  template <class Parts>
+  using tree = tbuddy<Parts>;
+  template <class Parts>
+  using state = heap_state<Parts>;
 };
 
 // Kernel: thread i makes arena i, and the available nodes of order i that the pool begins with.
@@ -80,8 +84,8 @@ struct make_heap {
 template <bulkalloc_config Config = bulkalloc_config{}, class Parts = bulk::parts>
 class basic_bulkalloc {
  public:
-  using state_type = bulk::heap_state<Parts>;
-  using buddy_type = bulk::tbuddy<Parts>;
+  using state_type = typename Parts::template state<Parts>;
+  using tree_type = typename state_type::tree;
   static_assert(Config.chunk_pages >= 4 && Config.chunk_pages <= 64 && (Config.chunk_pages & (Config.chunk_pages - 1)) == 0);
   static_assert(Config.max_arenas != 0 && Config.max_arenas < 1u << state_type::search::arena_bits);
 
@@ -111,7 +115,7 @@ class basic_bulkalloc {
       bool const asks = wants_pages && num_pages_ >> order != 0;
       auto group = structures::warp_group::of_equal(here, state_->blocks.key_of(asks, order));
       if (!asks) group.mask = 0;
-      bulk::uint32_t const page = buddy_type::take_for(&state_->blocks, here, group, order);
+      bulk::uint32_t const page = tree_type::take_for(&state_->blocks, here, group, order);
       if (page != bulk::no_page) {
         // relaxed: the block goes to others by the program's own means.
         simt::global_ref<bulk::uint32_t>{words_[page]}.store(bulk::page_word::of(order, bulk::page_word::live).bits, simt::relaxed);
@@ -146,7 +150,7 @@ class basic_bulkalloc {
       if (!at.is_block() && group.leads()) state_type::give_objects(state_, at.arena, at.c, at.page, group.size());
     }
     if (simt::any_of(here, at.is_block()))
-      buddy_type::give(&state_->blocks, here, at.is_block() ? at.page >> at.order : bulk::no_page, at.order);
+      tree_type::give(&state_->blocks, here, at.is_block() ? at.page >> at.order : bulk::no_page, at.order);
     return free_status::done;
   }
 
@@ -221,7 +225,7 @@ class basic_bulkalloc {
   }
 
   // Walks the whole heap. Waits for the stream; no kernel may be running on the heap.
-  [[nodiscard]] bulk::audit verify(stream_ref stream) const { return bulk::verify(state_, stream); }
+  [[nodiscard]] bulk::audit verify(stream_ref stream) const { return bulk::verify<Parts>(state_, stream); }
 #endif
 
   // The state, for tests and tools.

@@ -58,7 +58,7 @@ struct bulk_semaphore {
   // Waits for what others have promised; false: nobody has promised that much, and the caller has not either.
   [[nodiscard]] GPUHEAP_FN bool wait_promised(unsigned n) const { return wait_or(n, no_growth) == outcome::served; }
 
-  // Takes n units if they are there.
+  // Takes n (> 0) units if they are there.
   [[nodiscard]] GPUHEAP_FN bool try_wait(unsigned n) const { return try_wait_up_to(n, n) == n; }
   // Takes up to n units, a multiple of `multiple`, of those that are there. Returns how many.
   [[nodiscard]] GPUHEAP_FN unsigned try_wait_up_to(unsigned n, unsigned multiple) const {

@@ -57,7 +57,8 @@ struct rcu {
       readers(parity).fetch_add(1, simt::relaxed);
       // seq_cst: pairs with the fence of wait_for_readers(). See the head.
       simt::fence(simt::seq_cst);
-      now = epoch.load(simt::relaxed);
+      // acquire: pairs with wait_for_readers(). Who counts itself into an epoch sees what was taken out before it began.
+      now = epoch.load(simt::acquire);
       if ((now & 1) == parity) return parity;
       leave(parity);
     }

@@ -37,8 +37,9 @@ struct heap_state {
   using mutex = typename Parts::mutex;
   using readers = typename Parts::readers;
   using bits = typename Parts::bits;
+  using tree = typename Parts::template tree<Parts>;
 
-  tbuddy<Parts> blocks;
+  tree blocks;
   census scratch;  // of verify()
 
   // Where a leader's search is: the arena, and units of its class that are held already.
@@ -72,9 +73,10 @@ struct heap_state {
   [[nodiscard]] GPUHEAP_FN static object_grant take_objects(heap_state* self, unsigned c, unsigned wanted, search& where) {
     uint32_t const num_arenas = self->at().num_arenas;
     unsigned const n = wanted < objects(c) ? wanted : objects(c);
+    // In the end the own arena again, in which others may have grown what this one could not.
     // Ends: `step` rises, but for the pass that serves.
     GPUHEAP_NO_UNROLL
-    for (; where.step != num_arenas; ++where.step) {
+    for (; where.step <= num_arenas; ++where.step) {
       uint32_t arena = where.own + where.step;
       if (arena >= num_arenas) arena -= num_arenas;
       if (where.held == 0) {
@@ -121,8 +123,8 @@ struct heap_state {
     readers const domain{&mine.rcu};
     object_grant got;
     simt::back_off pause;
-    // Ends: there are as many objects as units held, or will be, once those who added the units have counted and linked them; they wait
-    // for the list's lock at most, whose holder never waits. A walk that finds none lost them to others, which were served.
+    // Ends: the list has at least as many free objects as units are held. A walk that finds none lost them to others, which were served, or
+    // passed where others were added. Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
       unsigned const parity = domain.enter();
@@ -152,33 +154,48 @@ struct heap_state {
     }
   }
 
-  // Counts m objects as free, whose bits are cleared.
+  // Counts m objects as free, whose bits are cleared. Until then they keep the bin.
   GPUHEAP_COLD static void give_objects(heap_state* self, uint32_t arena, unsigned c, uint32_t page, unsigned m) {
     class_list& mine = self->list(arena, c);
     semaphore const units{&mine.units};
-    units.signal(m);
     bin_header& bin = self->at().bin(page);
     uint32_t seen = word(bin.free).load(simt::relaxed);  // relaxed: the compare-exchange confirms it
+    bool counted = false, closed = false;
     // Ends: a pass that goes on lost the word to another thread's change. Lock-free.
     GPUHEAP_NO_UNROLL
-    while (seen != 0 && seen + m != objects(c)) {
+    while (!counted && seen != 0 && seen + m != objects(c)) {
       // handed_on: between the fences of those who freed, and whoever counts itself in or closes the bin.
-      if (word(bin.free).compare_exchange(seen, seen + m, simt::handed_on, simt::relaxed)) return;
+      counted = word(bin.free).compare_exchange(seen, seen + m, simt::handed_on, simt::relaxed);
     }
-    bool closes = false;
-    mutex{&mine.lock}.run_alone([&] {
-      uint32_t const now = word(bin.free).fetch_add(m, simt::acq_rel) + m;
-      if (now == objects(c) && units.try_wait(now)) {
-        uint32_t expected = now;
-        // acq_rel: after all who freed.
-        closes = word(bin.free).compare_exchange(expected, bin_header::closed, simt::acq_rel, simt::relaxed);
-        if (!closes) units.signal(now);
-      }
-      bool const linked = (word(bin.info).load(simt::relaxed) & bin_header::linked) != 0;
-      if (closes && linked) self->unlink(mine, page);
-      if (!closes && !linked && word(bin.free).load(simt::relaxed) != 0) self->link(mine, page);
-    });
-    if (closes) readers{&mine.rcu}.retire(bin.link, end_of_bin{self});
+    simt::back_off pause;
+    // Ends: a pass that goes on lost the word likewise, or all other objects of the bin are free and not all their units are there. Then
+    // others hold them, and wait for the lock at most until they have taken an object, of this bin or of another one.
+    GPUHEAP_NO_UNROLL
+    while (!counted) {
+      mutex{&mine.lock}.run_alone([&] {
+        seen = word(bin.free).load(simt::relaxed);
+        bool const linked = (word(bin.info).load(simt::relaxed) & bin_header::linked) != 0;
+        if (seen + m != objects(c)) {
+          counted = word(bin.free).compare_exchange(seen, seen + m, simt::handed_on, simt::relaxed);
+          if (counted && !linked) self->link(mine, page);
+        } else if (seen == 0 || units.try_wait(seen)) {
+          // acq_rel: after all who freed.
+          counted = closed = word(bin.free).compare_exchange(seen, bin_header::closed, simt::acq_rel, simt::relaxed);
+          if (!closed) units.signal(objects(c) - m);
+          if (closed && linked) self->unlink(mine, page);
+        }
+      });
+      // Waits without the lock, which those who hold the units may want.
+      // Ends: as above.
+      GPUHEAP_NO_UNROLL
+      while (!counted && word(bin.free).load(simt::relaxed) + m == objects(c) && semaphore::count(units.look()) + m < objects(c))
+        pause.wait();
+    }
+    if (closed) {
+      readers{&mine.rcu}.retire(bin.link, end_of_bin{self});
+    } else {
+      units.signal(m);
+    }
   }
   struct end_of_bin {
     heap_state* self;
@@ -207,8 +224,8 @@ struct heap_state {
     word(bin.free).store(left, simt::relaxed);
     if (left == 0) return;
     class_list& mine = self->list(arena, c);
-    semaphore{&mine.units}.signal(left, promised);
     mutex{&mine.lock}.run_alone([&] { self->link(mine, page); });
+    semaphore{&mine.units}.signal(left, promised);
   }
   GPUHEAP_COLD static void unlink_if_empty(heap_state* self, uint32_t arena, unsigned c, uint32_t page) {
     class_list& mine = self->list(arena, c);
@@ -262,7 +279,7 @@ struct heap_state {
       return page;
     }
     if (!may_grow) return no_page;
-    uint32_t const first = tbuddy<Parts>::take_block(&self->blocks, at.chunk_order());
+    uint32_t const first = tree::take_block(&self->blocks, at.chunk_order());
     if (first == no_page) {
       units.fail(all - 1);
       return no_page;
@@ -290,20 +307,34 @@ struct heap_state {
     chunk_list& mine = at.arenas[word(chunk.arena).load(simt::relaxed)].chunks;
     semaphore const units{&mine.units};
     bool empty = false;
-    mutex{&mine.lock}.run_alone([&] {
-      uint64_t const used = word(chunk.used).load(simt::relaxed) & ~(uint64_t{1} << (page - first));
-      bool const linked = word(chunk.linked).load(simt::relaxed) != 0;
-      word(chunk.used).store(used, simt::relaxed);
-      // If not all units are there, those who hold them must take a bin of this chunk.
-      empty = used == at.header_bits() && units.try_wait(at.bins_per_chunk() - 1);
-      if (empty && linked) self->unlink_chunk(mine, first);
-      if (empty) return;
-      if (!linked) self->link_chunk(mine, first);
-      units.signal(1);
-    });
+    simt::back_off pause;
+    // Ends: a pass that goes on found all other bins of the chunk free, and not all their units there. Then others hold them, and wait for
+    // this lock at most until they have taken a bin, of this chunk or of another one. Until then the own bin keeps the chunk.
+    GPUHEAP_NO_UNROLL
+    for (bool done = false; !done;) {
+      mutex{&mine.lock}.run_alone([&] {
+        uint64_t const used = word(chunk.used).load(simt::relaxed) & ~(uint64_t{1} << (page - first));
+        bool const linked = word(chunk.linked).load(simt::relaxed) != 0;
+        if (used != at.header_bits()) {
+          word(chunk.used).store(used, simt::relaxed);
+          if (!linked) self->link_chunk(mine, first);
+          units.signal(1);
+          done = true;
+        } else if (units.try_wait(at.bins_per_chunk() - 1)) {
+          if (linked) self->unlink_chunk(mine, first);
+          done = empty = true;
+        }
+      });
+      uint64_t const alone = at.header_bits() | uint64_t{1} << (page - first);
+      // Waits without the lock.
+      // Ends: as above.
+      GPUHEAP_NO_UNROLL
+      while (!done && word(chunk.used).load(simt::relaxed) == alone && semaphore::count(units.look()) + 1 < at.bins_per_chunk())
+        pause.wait();
+    }
     if (!empty) return;
     at.word(first).store(0, simt::relaxed);  // relaxed: nobody has an object of it
-    tbuddy<Parts>::give(&self->blocks, simt::lane_mask{1} << simt::lane_id(), first >> at.chunk_order(), at.chunk_order());
+    tree::give(&self->blocks, simt::lane_mask{1} << simt::lane_id(), first >> at.chunk_order(), at.chunk_order());
   }
 
   // Under the arena's lock. relaxed, all.
