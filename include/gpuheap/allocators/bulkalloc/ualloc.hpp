@@ -306,12 +306,12 @@ struct heap_state {
     chunk_header& chunk = at.chunk(first);
     chunk_list& mine = at.arenas[word(chunk.arena).load(simt::relaxed)].chunks;
     semaphore const units{&mine.units};
-    bool empty = false;
+    bool empty = false, done = false;
     simt::back_off pause;
     // Ends: a pass that goes on found all other bins of the chunk free, and not all their units there. Then others hold them, and wait for
     // this lock at most until they have taken a bin, of this chunk or of another one. Until then the own bin keeps the chunk.
     GPUHEAP_NO_UNROLL
-    for (bool done = false; !done;) {
+    while (!done) {
       mutex{&mine.lock}.run_alone([&] {
         uint64_t const used = word(chunk.used).load(simt::relaxed) & ~(uint64_t{1} << (page - first));
         bool const linked = word(chunk.linked).load(simt::relaxed) != 0;
