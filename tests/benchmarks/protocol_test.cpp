@@ -83,10 +83,11 @@ TEST(Describe, IsOneObjectWithEverythingInIt) {
     EXPECT_FALSE(c["section"].text.empty());
     EXPECT_FALSE(c["parameters"].items.empty());
   }
-  EXPECT_EQ(cases, (std::vector<std::string>{"init", "registers", "alloc_single", "alloc_warp", "alloc_mixed", "alloc_scaling",
-                                             "alloc_large", "alloc_repeated", "random_sizes", "fragmentation", "utilisation", "exhausted",
-                                             "memory_access", "churn", "churn_long_lived", "pressure", "graph_update", "counted_supply",
-                                             "collective_locking", "deferred_reclamation"}));
+  EXPECT_EQ(cases, (std::vector<std::string>{"init",          "registers",      "alloc_single",       "alloc_warp",
+                                             "alloc_mixed",   "alloc_scaling",  "alloc_large",        "alloc_repeated",
+                                             "random_sizes",  "fragmentation",  "utilisation",        "exhausted",
+                                             "memory_access", "churn",          "churn_long_lived",   "pressure",
+                                             "graph_update",  "counted_supply", "collective_locking", "deferred_reclamation"}));
   EXPECT_FALSE(d["version"].text.empty());
   EXPECT_FALSE(d["build"]["compiler"].text.empty());
 }

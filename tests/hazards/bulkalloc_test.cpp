@@ -482,11 +482,31 @@ struct readers_nobody_waits_for : gpuheap::structures::rcu {
     end(&link);
   }
 };
-struct parts_without_waiting : bulk::parts {
+// Ends the kernel before the damage spreads, when objects were taken from a bin that has become another list's.
+template <class Parts>
+struct state_that_looks_at_bins : bulk::heap_state<Parts> {
+  using base = bulk::heap_state<Parts>;
+  static bulk::object_grant take_objects(base* self, unsigned c, unsigned wanted, typename base::search& where) {
+    auto const got = base::take_objects(self, c, wanted, where);
+    if (got.before == 0) return got;
+    auto const& at = self->at();
+    unsigned const first = at.chunk_of(got.page);
+    bool const in_use = (base::word(at.chunk(first).used).load(simt::relaxed) >> (got.page - first) & 1) != 0;
+    bool const same_arena = base::word(at.chunk(first).arena).load(simt::relaxed) == (where.own + where.step) % at.num_arenas;
+    bool const same_class = (base::word(at.bin(got.page).info).load(simt::relaxed) & (bulk::bin_header::linked - 1)) == c;
+    if (!in_use || !same_arena || !same_class) simt::trap();
+    return got;
+  }
+};
+struct parts_that_look_at_bins : bulk::parts {
+  template <class Parts>
+  using state = state_that_looks_at_bins<Parts>;
+};
+struct parts_without_waiting : parts_that_look_at_bins {
   using readers = readers_nobody_waits_for;
 };
 TEST(Reclamation, BinsThatGoBackWhileTheyAreWalkedAreFoundWithin4000Seeds) {
-  expect_right(num_seeds(1000), [] { return bins_go_back<bulk::parts>(80, 24, 4, 1000, 200); });
+  expect_right(num_seeds(1000), [] { return bins_go_back<parts_that_look_at_bins>(80, 24, 4, 1000, 200); });
   expect_found(4000, [] { return bins_go_back<parts_without_waiting>(80, 24, 4, 1000, 200); });
 }
 // A bin that is all free, and whose units are not all there, is left to those who hold them; they may find others.

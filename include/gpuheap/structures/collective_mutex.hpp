@@ -2,7 +2,7 @@
 // have left.
 //   After I. Gelado, M. Garland, "Throughput-oriented GPU memory allocation", PPoPP 2019.
 //
-//   word:  0 free, 1 held
+// The word is that of a spin_lock: lanes that come by themselves compete with groups.
 //
 // Progress:  blocking. Under independent thread scheduling the holder runs on while others wait, lanes of its own warp among them: the work
 //            must not wait for anybody outside the group. It lies inside the loop, so that no lane that is done waits at the loop's end for
@@ -10,6 +10,7 @@
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
+#include <gpuheap/structures/spin_lock.hpp>
 #include <gpuheap/structures/warp_group.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
@@ -47,7 +48,7 @@ struct collective_mutex {
   // For this lane alone.
   template <class F>
   GPUHEAP_FN void run_alone(F f) const {
-    run(warp_group{simt::lane_mask{1} << simt::lane_id()}, f);
+    spin_lock{at}.run(f);
   }
 };
 
