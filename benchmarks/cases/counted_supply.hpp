@@ -36,10 +36,10 @@ struct supply_kernel {
 };
 struct take_from_bulk : supply_kernel {
   GPUHEAP_FN void operator()(unsigned) const {
-    structures::bulk_semaphore const semaphore{&units->value};
-    if (semaphore.wait(1, batch) == structures::bulk_semaphore::answer::served) return;
-    make_batch();
-    semaphore.signal(batch - 1, batch - 1);
+    (void)structures::bulk_semaphore{&units->value}.wait(1, batch, [this] {
+      make_batch();
+      return true;
+    });
   }
 };
 struct take_from_counting : supply_kernel {

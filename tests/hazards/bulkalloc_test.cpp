@@ -135,6 +135,15 @@ TEST(Hazard1, WaitersForExactlyWhatWasPromisedGoRound) {
 
 struct semaphore_that_never_fails : bulk_semaphore {
   void fail(unsigned) const {}
+  template <class Grow>
+  bool wait(unsigned n, unsigned batch, Grow grow) const {
+    return bulk_semaphore::wait(n, batch, [&] {
+      bool const made = grow();
+      // What wait() will withdraw is promised once more.
+      if (!made) ref().fetch_add(plus(0, 0, difference{batch} - difference{n}), simt::relaxed);
+      return made;
+    });
+  }
 };
 struct parts_that_never_fail : bulk::parts {
   using semaphore = semaphore_that_never_fails;

@@ -42,13 +42,11 @@ struct ask_for_units {
     test::rng random{i};
     for (unsigned round = 0; round < rounds; ++round) {
       unsigned const n = 1 + random.below(2);
-      if (units.wait(n, from.batch) == Semaphore::answer::grow) {
-        if (simt::atomic_ref<unsigned>{*from.made}.fetch_add(1, simt::relaxed) >= from.most) {
-          units.fail(from.batch - n);
-          count(from.failed);
-          continue;
-        }
-        units.signal(from.batch - n, from.batch - n);
+      bool const served =
+          units.wait(n, from.batch, [&] { return simt::atomic_ref<unsigned>{*from.made}.fetch_add(1, simt::relaxed) < from.most; });
+      if (!served) {
+        count(from.failed);
+        continue;
       }
       if (random.below(2) == 0) {
         units.signal(n);
@@ -90,13 +88,12 @@ struct make_all_at_once {
   unsigned* wrong;
 
   GPUHEAP_FN void operator()(unsigned) const {
-    if (units.wait(1, batch) == Semaphore::answer::grow) {
+    (void)units.wait(1, batch, [&] {
       count(growers);
       simt::plain_write(*cell, 1u);
-      units.signal(batch - 1, batch - 1);
-    } else if (simt::plain_read(*cell) != 1) {
-      count(wrong);
-    }
+      return true;
+    });
+    if (simt::plain_read(*cell) != 1) count(wrong);
   }
 };
 // One grower is enough for as many as it promised for; what it did before it signalled is seen by those who are served.
@@ -157,20 +154,21 @@ struct take_time {
   unsigned* changes;
 
   GPUHEAP_FN void operator()(unsigned) const {
-    if (units.wait(1, 32) == Semaphore::answer::served) return;
-    simt::back_off pause;
-    // All others wait.
-    for (unsigned look = 0; look < 2000; ++look) pause.wait();
-    unsigned n = 0;
-    simt::uint64_t last = units.look();
-    for (unsigned look = 0; look < 500; ++look) {
-      simt::uint64_t const now = units.look();
-      n += now != last;
-      last = now;
-      pause.wait();
-    }
-    *changes = n;
-    units.signal(31, 31);
+    (void)units.wait(1, 32, [&] {
+      simt::back_off pause;
+      // All others wait.
+      for (unsigned look = 0; look < 2000; ++look) pause.wait();
+      unsigned n = 0;
+      simt::uint64_t last = units.look();
+      for (unsigned look = 0; look < 500; ++look) {
+        simt::uint64_t const now = units.look();
+        n += now != last;
+        last = now;
+        pause.wait();
+      }
+      *changes = n;
+      return true;
+    });
   }
 };
 template <class Semaphore>
@@ -186,16 +184,22 @@ unsigned changes_while_waiting() {
 // What a mutant of waiting needs: one pass of it.
 template <class Mutant>
 struct semaphore_that_waits : bulk_semaphore {
-  answer wait(unsigned n, unsigned batch) const {
+  template <class Grow>
+  bool wait(unsigned n, unsigned batch, Grow grow) const {
     difference const needed = n;
+    auto const* const self = static_cast<Mutant const*>(this);
     for (;;) {
       word seen = look();
       difference const there = count(seen), coming = surplus(seen);
       word const served = plus(seen, -needed, 0), growing = plus(seen, 0, Mutant::promise(batch - n)), waiting = plus(seen, 0, -needed);
       bool const grows = there + coming < needed, serves = !grows && there >= needed;
       if (!ref().compare_exchange(seen, grows ? growing : serves ? served : waiting, Mutant::order, simt::relaxed)) continue;
-      if (grows) return answer::grow;
-      if (serves) return answer::served;
+      if (serves) return true;
+      if (grows) {
+        bool const made = grow();
+        made ? self->signal(batch - n, batch - n) : self->fail(batch - n);
+        return made;
+      }
       simt::back_off pause;
       for (seen = look(); count(seen) < needed && !Mutant::gives_up(count(seen) + surplus(seen)); seen = look()) pause.wait();
       ref().fetch_add(plus(0, 0, needed), simt::relaxed);

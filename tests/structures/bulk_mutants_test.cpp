@@ -26,10 +26,11 @@ struct semaphore_that_subtracts : bulk_semaphore {
 };
 // The count is looked at, and changed in a second step.
 struct semaphore_that_looks_first : bulk_semaphore {
-  answer wait(unsigned n, unsigned batch) const {
-    if (count(look()) < n) return bulk_semaphore::wait(n, batch);
+  template <class Grow>
+  bool wait(unsigned n, unsigned batch, Grow grow) const {
+    if (count(look()) < n) return bulk_semaphore::wait(n, batch, grow);
     ref().fetch_sub(n, simt::acquire);
-    return answer::served;
+    return true;
   }
 };
 // Waiters never leave: whose promise is withdrawn waits for ever.
@@ -43,14 +44,14 @@ struct semaphore_without_promises : semaphore_that_waits<semaphore_without_promi
   void fail(unsigned) const {}
 };
 // A promise that is not withdrawn when growth failed: as published.
-struct semaphore_that_never_fails : bulk_semaphore {
+struct semaphore_that_never_fails : semaphore_that_waits<semaphore_that_never_fails> {
   void fail(unsigned) const {}
 };
 // Being served does not acquire, or the signal does not release.
 struct semaphore_with_relaxed_wait : semaphore_that_waits<semaphore_with_relaxed_wait> {
   static constexpr simt::memory_order order = simt::relaxed;
 };
-struct semaphore_with_relaxed_signal : bulk_semaphore {
+struct semaphore_with_relaxed_signal : semaphore_that_waits<semaphore_with_relaxed_signal> {
   void signal(unsigned n, unsigned promised = 0) const { ref().fetch_add(plus(0, n, -difference{promised}), simt::relaxed); }
 };
 

@@ -31,8 +31,8 @@ struct bulk_semaphore {
   using difference = ::cuda::std::int64_t;
   static constexpr unsigned count_bits = 40;
 
-  // What wait() says: n units are the caller's; or it has promised.
-  enum class answer { served, grow };
+  // What ask() says: n units are the caller's; or it has promised; or it is to ask again.
+  enum class answer { served, grow, again };
 
   word* at = nullptr;
 
@@ -50,13 +50,66 @@ struct bulk_semaphore {
   // relaxed: a guess.
   [[nodiscard]] GPUHEAP_FN word look() const { return ref().load(simt::relaxed); }
 
-  // 0 < n <= batch.
-  [[nodiscard]] GPUHEAP_FN answer wait(unsigned n, unsigned batch) const {
-    difference const needed = n;
-    return wait_or(needed, difference{batch} - needed) == outcome::served ? answer::served : answer::grow;
+  // n units, 0 < n <= batch. If this thread is to make a batch, grow() does, or returns false: then wait() does too, and the promise is
+  // withdrawn. What grow() made can be found when it returns; the caller keeps n of it.
+  template <class Grow>
+  [[nodiscard]] GPUHEAP_FN bool wait(unsigned n, unsigned batch, Grow grow) const {
+    unsigned waiting = 0;
+    bool served = false;
+    simt::back_off pause;
+    // Ends: see the head. A promise is kept or withdrawn inside the loop, so that no lane that has promised waits at the loop's end for one
+    // that waits for it. Blocking.
+    GPUHEAP_NO_UNROLL
+    for (bool done = false; !done;) {
+      answer const said = ask(n, batch, waiting);
+      if (said == answer::grow) {
+        served = grow();
+        if (served) {
+          signal(batch - n, batch - n);
+        } else {
+          fail(batch - n);
+        }
+      } else if (said == answer::again) {
+        pause.wait();
+      }
+      served |= said == answer::served;
+      done = said != answer::again;
+    }
+    return served;
   }
-  // Waits for what others have promised; false: nobody has promised that much, and the caller has not either.
-  [[nodiscard]] GPUHEAP_FN bool wait_promised(unsigned n) const { return wait_or(n, no_growth) == outcome::served; }
+  // Waits for what others have promised; false: nobody has promised that much, and the caller does not either.
+  [[nodiscard]] GPUHEAP_FN bool wait_promised(unsigned n) const {
+    unsigned waiting = 0;
+    simt::back_off pause;
+    answer said;
+    // Ends: as in wait(). Blocking.
+    GPUHEAP_NO_UNROLL
+    while ((said = ask(n, n, waiting)) == answer::again) pause.wait();
+    return said == answer::served;
+  }
+  // One pass of waiting, for those whose loop does more than wait(). `waiting`: 0 at first, and as it was left when asking again; who has
+  // asked goes on until it is told something else than `again`. Who is to grow has promised batch - n units: it signals them, or fails.
+  [[nodiscard]] GPUHEAP_FN answer ask(unsigned n, unsigned batch, unsigned& waiting) const {
+    word seen = look();
+    difference const needed = n, there = count(seen), coming = surplus(seen) + waiting;
+    word next = plus(seen, 0, waiting);
+    answer said = answer::again;
+    if (there + coming < needed) {
+      next = plus(next, 0, difference{batch} - needed);
+      said = answer::grow;
+    } else if (there >= needed) {
+      next = plus(next, -needed, 0);
+      said = answer::served;
+    } else if (waiting == 0) {
+      next = plus(next, 0, -needed);
+    } else {
+      return answer::again;
+    }
+    // acquire: pairs with signal().
+    if (next != seen && !ref().compare_exchange(seen, next, simt::acquire, simt::relaxed)) return answer::again;
+    waiting = said == answer::again ? n : 0;
+    return said;
+  }
 
   // Takes n (> 0) units if they are there.
   [[nodiscard]] GPUHEAP_FN bool try_wait(unsigned n) const { return try_wait_up_to(n, n) == n; }
@@ -85,47 +138,6 @@ struct bulk_semaphore {
   GPUHEAP_FN void fail(unsigned promised) const {
     // relaxed: nothing is handed over.
     if (promised != 0) ref().fetch_add(plus(0, 0, -difference{promised}), simt::relaxed);
-  }
-
- private:
-  enum class outcome { served, not_served };
-  static constexpr difference no_growth = -1;
-
-  // `more`: what a caller that grows promises; no_growth: it does not.
-  [[nodiscard]] GPUHEAP_FN outcome wait_or(difference n, difference more) const {
-    word seen = look();
-    difference registered = 0;  // units waited for that P knows of
-    simt::back_off pause;
-    // Ends: a pass that goes on lost the word to another thread's change (lock-free), or waits: then at least as much was promised as is
-    // waited for, and those who promised keep it or withdraw, without waiting for this thread. Blocking.
-    GPUHEAP_NO_UNROLL
-    while (true) {
-      difference const there = count(seen), coming = surplus(seen) + registered;
-      word next = plus(seen, 0, registered);
-      outcome result = outcome::not_served;
-      bool done = true;
-      if (there + coming < n) {
-        if (more != no_growth) next = plus(next, 0, more);
-      } else if (there >= n) {
-        next = plus(next, -n, 0);
-        result = outcome::served;
-      } else if (registered == 0) {
-        next = plus(next, 0, -n);
-        done = false;
-      } else {
-        pause.wait();
-        seen = look();
-        continue;
-      }
-      // acquire: pairs with signal().
-      if (next == seen || ref().compare_exchange(seen, next, simt::acquire, simt::relaxed)) {
-        if (done) return result;
-        registered = n;
-        seen = next;
-      } else {
-        pause.wait();
-      }
-    }
   }
 };
 static_assert(bulk_semaphore::count(bulk_semaphore::plus(bulk_semaphore::of(5), -2, -7)) == 3 &&

@@ -70,27 +70,37 @@ struct alignas(128) tbuddy {
 
   // One block; no_page: there is none, nor a larger one.
   [[nodiscard]] GPUHEAP_COLD static uint32_t take_block(tbuddy* self, unsigned order) {
-    unsigned height = order;
+    uint32_t page = no_page;
+    unsigned height = order, waiting = 0;
+    simt::back_off pause;
     // Climbs to where a unit is; below, a second half is promised at each height.
-    // Ends: `height` rises to the top. What is waited for at a height was promised by one who climbs further up: the one at the top never
-    // waits.
+    // Ends: `height` rises to the top, or this thread waits for what was promised at a height by one that climbs further up: the one at the
+    // top never waits. All is kept or withdrawn inside the loop, so that no lane that has promised waits at the loop's end for one that
+    // waits for it.
     GPUHEAP_NO_UNROLL
-    for (;; ++height) {
-      if (height == self->at.top) {
-        if (self->units(height).try_wait(1)) break;
+    for (bool done = false; !done;) {
+      bool const at_top = height == self->at.top;
+      answer said = at_top ? answer::grow : self->units(height).ask(1, 2, waiting);
+      if (at_top && self->units(height).try_wait(1)) said = answer::served;
+      if (said == answer::served) {
+        unsigned leaf = 0;
+        uint64_t const bit = self->find(height, 1, leaf);
+        page = (leaf * 64 + simt::lowest_bit(bit)) << height;
+        // Ends: one pass per height.
+        GPUHEAP_NO_UNROLL
+        while (height-- > order) self->publish((page >> height) + 1, height, 1);
+        done = true;
+      } else if (said == answer::again) {
+        pause.wait();
+      } else if (at_top) {
         // Ends: one pass per height.
         GPUHEAP_NO_UNROLL
         while (height-- > order) self->units(height).fail(1);
-        return no_page;
+        done = true;
+      } else {
+        ++height;
       }
-      if (self->units(height).wait(1, 2) == answer::served) break;
     }
-    unsigned leaf = 0;
-    uint64_t const bit = self->find(height, 1, leaf);
-    uint32_t const page = (leaf * 64 + simt::lowest_bit(bit)) << height;
-    // Ends: one pass per height.
-    GPUHEAP_NO_UNROLL
-    while (height-- > order) self->publish((page >> height) + 1, height, 1);
     return page;
   }
 
@@ -99,21 +109,27 @@ struct alignas(128) tbuddy {
   [[nodiscard]] GPUHEAP_FN static block_grant take_blocks(tbuddy* self, unsigned order, unsigned wanted, unsigned& held, bool& single) {
     unsigned const further = simt::ceil_log2(wanted);
     if (held == 0 && !single && wanted > 1 && order + further <= self->at.top) {
-      unsigned const promised = wanted & 1;
-      if (self->units(order).wait(wanted, wanted + promised) == answer::served) {
-        held = wanted;
-      } else if (uint32_t const page = take_block(self, order + further); page != no_page) {
-        // What is left over, in the largest nodes that it has.
+      uint32_t page = no_page;
+      // Without units, a larger block for all, and one node for others, if the group is odd.
+      bool const served = self->units(order).wait(wanted, wanted + (wanted & 1), [&] {
+        page = take_block(self, order + further);
+        if (page == no_page) return false;
+        // What is left over, in the largest nodes that it has. The smallest one was promised.
         // Ends: one pass for each of them.
         GPUHEAP_NO_UNROLL
         for (unsigned i = wanted; i < 1u << further; i += i & (0u - i)) {
           unsigned const up = simt::lowest_bit(i);
-          self->publish((page >> (order + up)) + (i >> up), order + up, up == 0 ? promised : 0);
+          uint32_t const node = (page >> (order + up)) + (i >> up);
+          if (up == 0) {
+            self->orders[order].available.set(node);
+          } else {
+            self->publish(node, order + up, 0);
+          }
         }
-        return {0, page, wanted};
-      } else {
-        self->units(order).fail(promised);
-      }
+        return true;
+      });
+      if (page != no_page) return {0, page, wanted};
+      if (served) held = wanted;
     }
     if (held == 0) {
       single = true;

@@ -80,21 +80,26 @@ struct heap_state {
       uint32_t arena = where.own + where.step;
       if (arena >= num_arenas) arena -= num_arenas;
       if (where.held == 0) {
-        bool const own = where.step == 0;
         semaphore const units{&self->list(arena, c).units};
-        if (own ? units.wait(n, objects(c)) == answer::served : (where.held = self->look_elsewhere(arena, c, n)) != 0) {
-          if (own) where.held = n;
+        uint32_t page = no_page;
+        if (where.step == 0) {
+          // A bin of one of the arena's chunks, or of a new one.
+          bool const served = units.wait(n, objects(c), [&] {
+            page = take_bin(self, arena, true);
+            if (page != no_page) open_bin(self, arena, c, page, n);
+            return page != no_page;
+          });
+          if (served && page == no_page) where.held = n;
         } else {
-          // The first of the arena's free pages, or of a new chunk's; a new chunk for the own arena only.
-          uint32_t const page = own || self->has_free_bin(arena) ? take_bin(self, arena, own) : no_page;
-          unsigned const promised = own ? objects(c) - n : 0;
-          if (page == no_page) {
-            units.fail(promised);
-            continue;
+          where.held = self->look_elsewhere(arena, c, n);
+          if (where.held == 0 && self->has_free_bin(arena)) page = take_bin(self, arena, false);
+          if (page != no_page) {
+            open_bin(self, arena, c, page, n);
+            units.signal(objects(c) - n);
           }
-          open_bin(self, arena, c, page, n, promised);
-          return {page, n, 0};
         }
+        if (page != no_page) return {page, n, 0};
+        if (where.held == 0) continue;
       }
       object_grant const got = self->walk(arena, c, where.held);
       where.held -= got.count;
@@ -207,8 +212,8 @@ struct heap_state {
 
   // ---- the list of a class
 
-  // Makes a page a bin of class c, whose first n objects are the caller's.
-  GPUHEAP_COLD static void open_bin(heap_state* self, uint32_t arena, unsigned c, uint32_t page, unsigned n, unsigned promised) {
+  // Makes a page a bin of class c, whose first n objects are the caller's. The caller adds the units of the others.
+  GPUHEAP_COLD static void open_bin(heap_state* self, uint32_t arena, unsigned c, uint32_t page, unsigned n) {
     bin_header& bin = self->at().bin(page);
     // relaxed, all: published by the link, or by handing out the objects.
     word(bin.hints).store(0, simt::relaxed);
@@ -225,7 +230,6 @@ struct heap_state {
     if (left == 0) return;
     class_list& mine = self->list(arena, c);
     mutex{&mine.lock}.run_alone([&] { self->link(mine, page); });
-    semaphore{&mine.units}.signal(left, promised);
   }
   GPUHEAP_COLD static void unlink_if_empty(heap_state* self, uint32_t arena, unsigned c, uint32_t page) {
     class_list& mine = self->list(arena, c);
@@ -256,8 +260,7 @@ struct heap_state {
     word(bin.info).store(word(bin.info).load(simt::relaxed) & ~bin_header::linked, simt::relaxed);
   }
 
-  // ---- bins and chunks. A chunk's words are changed under its arena's lock; so are the units of its bins added, so that whoever holds a
-  // unit finds a bin.
+  // ---- bins and chunks. A chunk's words are changed under its arena's lock. Units of bins are added when the bins can be found.
 
   // A page of a chunk of the arena; no_page: there is none, nor a new chunk, if the caller may make one.
   [[nodiscard]] GPUHEAP_COLD static uint32_t take_bin(heap_state* self, uint32_t arena, bool may_grow) {
@@ -266,24 +269,29 @@ struct heap_state {
     semaphore const units{&mine.units};
     unsigned const all = at.bins_per_chunk();
     uint32_t page = no_page;
-    if (may_grow ? units.wait(1, all) == answer::served : units.wait_promised(1)) {
-      mutex{&mine.lock}.run_alone([&] {
-        uint32_t const first = word(mine.first).load(simt::relaxed);
-        chunk_header& chunk = at.chunk(first);
-        uint64_t const used = word(chunk.used).load(simt::relaxed), bit = ~used & (0 - ~used);
-        word(chunk.touched).store(word(chunk.touched).load(simt::relaxed) | bit, simt::relaxed);
-        word(chunk.used).store(used | bit, simt::relaxed);
-        if ((used | bit) == at.all_bits()) self->unlink_chunk(mine, first);
-        page = first + simt::lowest_bit(bit);
-      });
-      return page;
-    }
-    if (!may_grow) return no_page;
+    bool const served = may_grow ? units.wait(1, all,
+                                              [&] {
+                                                page = take_chunk(self, arena);
+                                                return page != no_page;
+                                              })
+                                 : units.wait_promised(1);
+    if (!served || page != no_page) return page;
+    mutex{&mine.lock}.run_alone([&] {
+      uint32_t const first = word(mine.first).load(simt::relaxed);
+      chunk_header& chunk = at.chunk(first);
+      uint64_t const used = word(chunk.used).load(simt::relaxed), bit = ~used & (0 - ~used);
+      word(chunk.touched).store(word(chunk.touched).load(simt::relaxed) | bit, simt::relaxed);
+      word(chunk.used).store(used | bit, simt::relaxed);
+      if ((used | bit) == at.all_bits()) self->unlink_chunk(mine, first);
+      page = first + simt::lowest_bit(bit);
+    });
+    return page;
+  }
+  // A new chunk's first page for a bin, which is the caller's, and who adds the units of the others; no_page: there is none.
+  [[nodiscard]] GPUHEAP_COLD static uint32_t take_chunk(heap_state* self, uint32_t arena) {
+    geometry const& at = self->at();
     uint32_t const first = tree::take_block(&self->blocks, at.chunk_order());
-    if (first == no_page) {
-      units.fail(all - 1);
-      return no_page;
-    }
+    if (first == no_page) return no_page;
     chunk_header& chunk = at.chunk(first);
     uint64_t const used = at.header_bits() << 1 | 1;
     word(chunk.used).store(used, simt::relaxed);
@@ -292,10 +300,8 @@ struct heap_state {
     word(chunk.linked).store(0, simt::relaxed);
     // release: the chunk's words, for a free of one of its objects.
     at.word(first).store(page_word::of(at.chunk_order(), page_word::live | page_word::chunk).bits, simt::release);
-    mutex{&mine.lock}.run_alone([&] {
-      self->link_chunk(mine, first);
-      units.signal(all - 1, all - 1);
-    });
+    chunk_list& mine = at.arenas[arena].chunks;
+    mutex{&mine.lock}.run_alone([&] { self->link_chunk(mine, first); });
     return first + at.header_pages();
   }
 
