@@ -1,6 +1,6 @@
 // The hazards of the published BulkAllocator. Not here, as nothing in this form can show it: the few locks near the root of the tree that
 // every change at a subtree's boundary meets at (5: the tree has no locks).
-#include "../structures/bulk_checks.hpp"
+#include "../structures/bulk_mutants.hpp"
 #include "mutant.hpp"
 
 #include <gpuheap/allocators/bulkalloc.hpp>

@@ -1,6 +1,6 @@
 // Bulk semaphores, collective mutexes and read-copy-update with one mistake each. Exploration finds every one of them within the stated
 // number of seeds, so the checks, which the real ones pass, can fail.
-#include "bulk_checks.hpp"
+#include "bulk_mutants.hpp"
 
 namespace structures_test {
 namespace {

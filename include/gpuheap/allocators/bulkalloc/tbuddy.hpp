@@ -104,29 +104,35 @@ struct alignas(128) tbuddy {
     return page;
   }
 
+  // `wanted` blocks side by side, of a larger one; no_page: there is none. The rest of it becomes nodes, of which one of `order`, if there
+  // is one, is the caller's to count.
+  [[nodiscard]] GPUHEAP_COLD static uint32_t take_row(tbuddy* self, unsigned order, unsigned wanted) {
+    unsigned const further = simt::ceil_log2(wanted);
+    uint32_t const page = take_block(self, order + further);
+    if (page == no_page) return no_page;
+    // Ends: one pass for each of the largest nodes that the rest is.
+    GPUHEAP_NO_UNROLL
+    for (unsigned i = wanted; i < 1u << further; i += i & (0u - i)) {
+      unsigned const up = simt::lowest_bit(i);
+      uint32_t const node = (page >> (order + up)) + (i >> up);
+      if (up == 0) {
+        self->orders[order].available.set(node);
+      } else {
+        self->publish(node, order + up, 0);
+      }
+    }
+    return page;
+  }
+
   // Blocks for up to `wanted` lanes, of `held` units that the caller has already. `single`: one at a time from now on, as many together are
   // not to be had.
   [[nodiscard]] GPUHEAP_FN static block_grant take_blocks(tbuddy* self, unsigned order, unsigned wanted, unsigned& held, bool& single) {
-    unsigned const further = simt::ceil_log2(wanted);
-    if (held == 0 && !single && wanted > 1 && order + further <= self->at.top) {
+    if (held == 0 && !single && wanted > 1 && order + simt::ceil_log2(wanted) <= self->at.top) {
       uint32_t page = no_page;
       // Without units, a larger block for all, and one node for others, if the group is odd.
       bool const served = self->units(order).wait(wanted, wanted + (wanted & 1), [&] {
-        page = take_block(self, order + further);
-        if (page == no_page) return false;
-        // What is left over, in the largest nodes that it has. The smallest one was promised.
-        // Ends: one pass for each of them.
-        GPUHEAP_NO_UNROLL
-        for (unsigned i = wanted; i < 1u << further; i += i & (0u - i)) {
-          unsigned const up = simt::lowest_bit(i);
-          uint32_t const node = (page >> (order + up)) + (i >> up);
-          if (up == 0) {
-            self->orders[order].available.set(node);
-          } else {
-            self->publish(node, order + up, 0);
-          }
-        }
-        return true;
+        page = take_row(self, order, wanted);
+        return page != no_page;
       });
       if (page != no_page) return {0, page, wanted};
       if (served) held = wanted;
