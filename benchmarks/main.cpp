@@ -100,7 +100,10 @@ void print_summary(std::string const& point_text, outcome const& result) {
 outcome run_point(allocator_entry const& allocator, case_description const& what, session const& s, point const& p) {
   if (!allocator.why_not.empty()) return unsupported(allocator.why_not);
   auto const runner = std::find_if(allocator.runners.begin(), allocator.runners.end(), [&](auto const& r) { return r.which == &what; });
-  if (runner == allocator.runners.end()) return unsupported(std::string(allocator.traits.name) + " is no allocator: the case needs one");
+  if (runner == allocator.runners.end()) {
+    return unsupported(what.without_allocator ? "the case compares structures, and no allocators: run it on store_only"
+                                              : std::string(allocator.traits.name) + " is no allocator: the case needs one");
+  }
   try {
     return runner->run(at_point(s, p), p);
   } catch (out_of_memory const& refused) {

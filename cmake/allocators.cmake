@@ -15,3 +15,4 @@ gpuheap_allocator(NAME fdgmalloc TYPE gpuheap::fdgmalloc HEADER gpuheap/allocato
 gpuheap_allocator(NAME halloc TYPE gpuheap::halloc HEADER gpuheap/allocators/halloc.hpp)
 gpuheap_allocator(NAME dynasoar TYPE gpuheap::dynasoar HEADER gpuheap/allocators/dynasoar.hpp)
 gpuheap_allocator(NAME kma TYPE gpuheap::kma HEADER gpuheap/allocators/kma.hpp)
+gpuheap_allocator(NAME bulkalloc TYPE gpuheap::bulkalloc HEADER gpuheap/allocators/bulkalloc.hpp)

@@ -9,6 +9,9 @@
 #include "cases/alloc_warp.hpp"
 #include "cases/churn.hpp"
 #include "cases/churn_long_lived.hpp"
+#include "cases/collective_locking.hpp"
+#include "cases/counted_supply.hpp"
+#include "cases/deferred_reclamation.hpp"
 #include "cases/exhausted.hpp"
 #include "cases/fragmentation.hpp"
 #include "cases/graph_update.hpp"
@@ -38,6 +41,9 @@ using all_cases = case_list<  //
     churn,                    //
     churn_long_lived,         //
     pressure,                 //
-    graph_update>;
+    graph_update,             //
+    counted_supply,           //
+    collective_locking,       //
+    deferred_reclamation>;
 
 }  // namespace gpuheap::bench

@@ -36,6 +36,8 @@ struct case_description {
   char const* section;  // heading under which reports put it
   std::span<parameter const> parameters;
   bool takes_baselines = false;  // runs also on a baseline that hands out no memory
+  // Compares structures, which a parameter names, and no allocators: runs where there is none, on the baseline that hands out no memory.
+  bool without_allocator = false;
   // Looks at what a point names outside the program (files) before anything is run or printed; throws usage_error. May be null.
   void (*check)(session const&, point const&) = nullptr;
 };

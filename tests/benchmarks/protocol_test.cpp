@@ -83,9 +83,11 @@ TEST(Describe, IsOneObjectWithEverythingInIt) {
     EXPECT_FALSE(c["section"].text.empty());
     EXPECT_FALSE(c["parameters"].items.empty());
   }
-  EXPECT_EQ(cases, (std::vector<std::string>{"init", "registers", "alloc_single", "alloc_warp", "alloc_mixed", "alloc_scaling",
-                                             "alloc_large", "alloc_repeated", "random_sizes", "fragmentation", "utilisation", "exhausted",
-                                             "memory_access", "churn", "churn_long_lived", "pressure", "graph_update"}));
+  EXPECT_EQ(cases, (std::vector<std::string>{"init",          "registers",      "alloc_single",       "alloc_warp",
+                                             "alloc_mixed",   "alloc_scaling",  "alloc_large",        "alloc_repeated",
+                                             "random_sizes",  "fragmentation",  "utilisation",        "exhausted",
+                                             "memory_access", "churn",          "churn_long_lived",   "pressure",
+                                             "graph_update",  "counted_supply", "collective_locking", "deferred_reclamation"}));
   EXPECT_FALSE(d["version"].text.empty());
   EXPECT_FALSE(d["build"]["compiler"].text.empty());
 }
@@ -146,6 +148,9 @@ TEST(Cases, RunOnEveryAllocator) {
       {"graph_update",
        {"phase=init,scale=8", "phase=insert,scale=8,threads=500,batches=2", "phase=delete,scale=8,threads=500,batches=2",
         "phase=update,scale=8,threads=500,batches=2"}},
+      {"counted_supply", {"threads=500,which=bulk", "threads=500,which=counting,batch=7"}},
+      {"collective_locking", {"threads=500,which=collective", "threads=77,which=each"}},
+      {"deferred_reclamation", {"threads=500,which=delegated", "threads=200,which=waiting,writers=4"}},
   };
   json const d = json_reader::read(run({"--describe"}).out.at(0));
   std::vector<std::string> names{"store_only", "bump_sharded"};
@@ -175,6 +180,20 @@ TEST(Cases, AHeapThatCannotHoldTheRequestsIsUnsupported) {
   json const result = json_reader::read(f.out.at(1));
   EXPECT_EQ(result["status"].text, "unsupported");
   EXPECT_EQ(result["reason"].text, "the requests add up to 781.2 MiB, more than the heap of 64.0 MiB");
+}
+
+TEST(Cases, OfStructuresRunWithoutAnAllocator) {
+  auto const f = run_case("counted_supply", "gpuheap", {"--point", "threads=32"});
+  ASSERT_EQ(f.exit_code, 0) << f.err;
+  EXPECT_EQ(json_reader::read(f.out.at(1))["reason"].text, "the case compares structures, and no allocators: run it on store_only");
+  for (std::string const which : {"counted_supply", "collective_locking", "deferred_reclamation"}) {
+    auto const ran = run_case(which, "store_only", {"--point", "threads=300"});
+    ASSERT_EQ(ran.exit_code, 0) << ran.err;
+    json const result = json_reader::read(ran.out.at(1));
+    ASSERT_EQ(result["status"].text, "ok") << which << ": " << result["reason"].text;
+    EXPECT_EQ(result["rows"].items.at(0)["metric"].text, "kernel_us");
+    EXPECT_EQ(result["rows"].items.at(1)["metric"].text, "throughput");
+  }
 }
 
 TEST(Heap, APointMayHaveItsOwn) {

@@ -1,0 +1,370 @@
+// `bulkalloc`: BulkAllocator. Every request is served in two steps: a unit of a bulk semaphore says that there is something, then it is
+// found; those for whom there is nothing make as much as is needed, all at the same time.
+//   I. Gelado, M. Garland, "Throughput-oriented GPU memory allocation", PPoPP 2019.
+//
+// Layout of a region:
+//   | state: orders | arenas | trees of orders | words of pages | pages of 4096 bytes ...                                          |
+//
+//   order    a semaphore and a bit for each available node of one height of the buddy tree over the pages (bulkalloc/tbuddy.hpp)
+//   word     what begins at a page: a block of 2^order pages, a chunk, or what did before it was freed
+//   arena    of each multiprocessor: for each size a list of bins with a semaphore and read-copy-update; a list of chunks with a mutex
+//   chunk    a block of 64 pages, divided into 62 bins of 4096 bytes of objects each (bulkalloc/ualloc.hpp draws it)
+//
+// malloc:    sizes are powers of two. Up to 1024 bytes: units of the arena's class, by one lane for all of its warp that ask for the same;
+//            a bin of the list; its objects' bits. No units: a bin from a chunk, a chunk from the tree. Larger: a unit of the order, a
+//            node; no units: a node of the next order is split. If the arena and the tree have nothing: what other arenas have, then a page
+//            for the object alone.
+// free:      an address that is no multiple of 4096 is an object's: its chunk is the address rounded down. Its bit, the bin's count, the
+//            units; a bin that is empty goes back to its chunk when no reader is left, an empty chunk to the tree. Others are blocks: the
+//            word says which; buddies that are both available join.
+// Reuse:     a bin for any size of its arena, a chunk's pages for anything.
+// Progress:  blocking. malloc waits for those who have promised units, who wait for promises of larger blocks at most: the last of them
+//            waits for nobody. Locks are held while links change, and holders never wait. nullptr after every arena and every order has
+//            said that it has nothing, and that nobody has promised anything. free waits for the lock of a list or chunk; of those whose
+//            frees empty a bin of a list, one at a time waits for those who walk the list, and does it for all.
+// Misuse:    a second free, or a pointer at which nothing begins, is refused as long as the bin or block is what it was at the first free.
+// A
+//            second free that is under way while the memory gets another use may clear a bit of its new contents.
+//
+// Different from the paper, and why:
+//   - Chunks have 64 pages: 62 bins and as many tails, where the paper's 128 pages do not agree with its numbers of tails and of bits.
+//   - The tree has no locks, and no partial nodes: these only guide searches, for which the bits' summaries serve. With locks, whatever
+//     changes at the boundary of a subtree meets at the few nodes near the root.
+//   - Buddies are joined after both are available, by one step on the word that has both bits; the later of two sees the earlier. There a
+//     block is joined before it is made available, and of two that are freed at once each may find the other still in use: both stay.
+//     Who has units for a pair and finds it broken gives them back, and looks again.
+//   - The order of a block is kept with its first page, where the paper guesses it from the states above.
+//   - Waiters wait as long as enough is promised; failed growth is withdrawn, so that they go on.
+//   - A list has only bins with free objects, and a warp takes from one bin as much as it has: no long walks over bins with few.
+//   - Readers look twice at the epoch. Nobody waits for a barrier but the one that runs it.
+//   - Requests are served from other arenas and from single pages before they fail: memory of one multiprocessor is not lost for others.
+//   - Objects of 8 bytes take 16: results are aligned to 16.
+//   - A pool need not be a power of two, nor aligned to more than a page: chunks and buddies are found by the distance from its start.
+#pragma once
+
+#include <gpuheap/allocator.hpp>
+#include <gpuheap/allocator_members.hpp>
+#include <gpuheap/allocators/bulkalloc/ualloc.hpp>
+#include <gpuheap/allocators/bulkalloc/verify.hpp>
+#include <gpuheap/simt/launch.hpp>
+#include <gpuheap/simt/runtime.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
+
+namespace bulk {
+
+// What tests replace by parts with a mistake.
+struct parts {
+  using semaphore = structures::bulk_semaphore;
+  using mutex = structures::collective_mutex;
+  using readers = structures::rcu;
+  using bits = structures::hinted_bits;
+  template <class Parts>
+  using tree = tbuddy<Parts>;
+  template <class Parts>
+  using state = heap_state<Parts>;
+};
+
+// Kernel: thread i makes arena i, and the available nodes of order i that the pool begins with.
+template <class Parts>
+struct make_heap {
+  heap_state<Parts>* state;
+  GPUHEAP_FN void operator()(unsigned i) const {
+    geometry const at = state->at();
+    if (i < at.num_arenas) {
+      at.arenas[i] = arena{};
+    }
+    // The pool is a node for each set bit of its size, the largest first.
+    if (i <= at.top && (at.num_pages >> i & 1) != 0) state->blocks.publish((at.num_pages >> i) - 1, i, 0);
+  }
+};
+
+}  // namespace bulk
+
+template <bulkalloc_config Config = bulkalloc_config{}, class Parts = bulk::parts>
+class basic_bulkalloc {
+ public:
+  using state_type = typename Parts::template state<Parts>;
+  using tree_type = typename state_type::tree;
+  static_assert(Config.chunk_pages >= 4 && Config.chunk_pages <= 64 && (Config.chunk_pages & (Config.chunk_pages - 1)) == 0);
+  static_assert(Config.max_arenas != 0 && Config.max_arenas < 1u << state_type::search::arena_bits);
+
+  static constexpr allocator_traits traits{
+      .name = "bulkalloc",
+      .title = "BulkAllocator",
+      .paper = "Gelado, Garland: Throughput-oriented GPU memory allocation, PPoPP 2019",
+      .year = 2019,
+      .reuse = "a bin of which nothing is in use: any size of its arena; a chunk without bins in use: any request",
+      .detects_double_free = true,
+      .detects_foreign_free = true,
+  };
+
+  basic_bulkalloc() = default;
+
+  // `bytes` > 0.
+  [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
+    // One captured mask for the whole call.
+    simt::lane_mask const here = simt::active_mask();
+    unsigned const c = bytes <= largest_object ? bulk::class_of(bytes) : bulk::num_classes;
+    bool const small = c < bulk::num_classes;
+    void* p = nullptr;
+    if (simt::any_of(here, small)) p = malloc_small(here, small, c);
+    bool const wants_pages = p == nullptr && bytes <= simt::size_t{num_pages_} * bulk::page_bytes;
+    if (simt::any_of(here, wants_pages)) {
+      unsigned const order = small || !wants_pages ? 0 : simt::ceil_log2(simt::ceil_div(bytes, bulk::page_bytes));
+      bool const asks = wants_pages && num_pages_ >> order != 0;
+      auto group = structures::warp_group::of_equal(here, state_->blocks.key_of(asks, order));
+      if (!asks) group.mask = 0;
+      bulk::uint32_t const page = tree_type::take_for(&state_->blocks, here, group, order);
+      if (page != bulk::no_page) {
+        // relaxed: the block goes to others by the program's own means.
+        simt::global_ref<bulk::uint32_t>{words_[page]}.store(bulk::page_word::of(order, bulk::page_word::live).bits, simt::relaxed);
+        p = pool_ + simt::size_t{page} * bulk::page_bytes;
+      }
+    }
+    return p;
+  }
+
+  GPUHEAP_FN free_status free(void* p) const {
+    if (p == nullptr) return free_status::null;
+    // release: what the owner did with its memory. Pairs with the acquire halves of those that take it next.
+    simt::fence(simt::release);
+    place const at = locate(p);
+    if (at.status != free_status::done) return at.status;
+    if (at.is_block()) {
+      auto const word = simt::global_ref<bulk::uint32_t>{words_[at.page]};
+      bulk::uint32_t expected = bulk::page_word::of(at.order, bulk::page_word::live).bits;
+      // handed_on: between that fence and whoever takes the block next. Of two frees one finds it live.
+      if (!word.compare_exchange(expected, bulk::page_word::of(at.order, bulk::page_word::freed).bits, simt::handed_on, simt::relaxed))
+        return free_status::double_free;
+    } else if (!state_type::objects_of(bin_at(at.page), at.c).release(at.object)) {
+      return free_status::double_free;
+    }
+    // Lanes that freed something, together.
+    simt::lane_mask const here = simt::active_mask();
+    // The leaders' steps come after what all of them did.
+    simt::sync_warp(here);
+    if (simt::any_of(here, !at.is_block())) {
+      auto const group =
+          structures::warp_group::of_equal(here, at.is_block() ? simt::uintptr_t{0} : reinterpret_cast<simt::uintptr_t>(&bin_at(at.page)));
+      if (!at.is_block() && group.leads()) state_type::give_objects(state_, at.arena, at.c, at.page, group.size());
+    }
+    if (simt::any_of(here, at.is_block()))
+      tree_type::give(&state_->blocks, here, at.is_block() ? at.page >> at.order : bulk::no_page, at.order);
+    return free_status::done;
+  }
+
+  // 0 for a pointer at which nothing begins.
+  [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void const* p) const {
+    place const at = locate(p);
+    if (at.status != free_status::done) return 0;
+    return at.is_block() ? simt::size_t{bulk::page_bytes} << at.order : bulk::object_bytes(at.c);
+  }
+  // A small block may be a page.
+  [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t rounded_size(simt::size_t bytes) {
+    if (bytes <= largest_object) return bulk::object_bytes(bulk::class_of(bytes));
+    return bytes <= bulk::page_bytes ? bulk::page_bytes : bytes > simt::size_t{1} << 63 ? bytes : simt::size_t{1} << simt::ceil_log2(bytes);
+  }
+  // Whether p lies in a page.
+  [[nodiscard]] GPUHEAP_FN bool owns(void const* p) const {
+    auto const* const byte = static_cast<char const*>(p);
+    return byte >= pool_ && static_cast<simt::size_t>(byte - pool_) / bulk::page_bytes < num_pages_;
+  }
+
+#if GPUHEAP_HAS_HOST
+  // ---- host
+
+  [[nodiscard]] static simt::size_t min_region_bytes() {
+    bulk::uint64_t* trees = nullptr;
+    simt::uintptr_t end = 0;
+    (void)bulk::geometry::over(nullptr, min_pages, Config, num_sms(), sizeof(state_type), trees, end);
+    return end + bulk::page_bytes + bulk::geometry::part_alignment;
+  }
+
+  // Initialises the region in stream order and returns the view. The region may be in use by an earlier heap, which is forgotten.
+  [[nodiscard]] static basic_bulkalloc create(memory::region where, stream_ref stream) {
+    auto const base = simt::round_up_pow2(reinterpret_cast<simt::uintptr_t>(where.base), alignof(state_type));
+    memory::region const aligned{reinterpret_cast<void*>(base), where.bytes - (base - reinterpret_cast<simt::uintptr_t>(where.base))};
+    state_type initial{};
+    bulk::uint64_t* trees = nullptr;
+    bulk::geometry const at = bulk::geometry::within(aligned, Config, num_sms(), sizeof(state_type), trees);
+    initial.blocks.at = at;
+    bulk::uint64_t* next = trees;
+    // Ends: one pass per order.
+    for (unsigned order = 0; order <= at.top; ++order) {
+      initial.blocks.orders[order].available = bulk::bitmap_tree::over(next, at.leaves_of(at.num_pages, order), 1);
+      next += at.tree_words(at.num_pages, order);
+    }
+    basic_bulkalloc heap;
+    heap.state_ = reinterpret_cast<state_type*>(base);
+    heap.pool_ = at.pool;
+    heap.words_ = at.words;
+    heap.num_pages_ = at.num_pages;
+    heap.chunk_pages_ = at.chunk_pages;
+    heap.num_arenas_ = at.num_arenas;
+    heap.region_bytes_ = where.bytes;
+    simt::copy(heap.state_, &initial, sizeof initial, stream);
+    simt::fill(trees, 0, static_cast<simt::size_t>(next - trees) * sizeof *trees, stream);
+    simt::fill(at.words, 0, simt::size_t{at.num_pages} * sizeof *at.words, stream);
+    unsigned const threads = at.num_arenas < bulk::max_orders ? bulk::max_orders : at.num_arenas;
+    launch(threads, bulk::make_heap<Parts>{heap.state_}, {.block_threads = 32, .stream = stream});
+    return heap;
+  }
+
+  // Chunks count as held.
+  [[nodiscard]] allocator_footprint footprint(stream_ref stream) const {
+    bulk::uint32_t free_pages = 0;
+    // Ends: one pass per order. Read word by word: a state is not copyable where its parts are not.
+    for (unsigned order = 0; order != bulk::max_orders; ++order) {
+      structures::bulk_semaphore::word units = 0;
+      simt::copy(&units, &state_->blocks.orders[order].units, sizeof units, stream);
+      simt::synchronize(stream);
+      free_pages += static_cast<bulk::uint32_t>(structures::bulk_semaphore::count(units)) << order;
+    }
+    return {simt::size_t{num_pages_ - free_pages} * bulk::page_bytes, region_bytes_ - simt::size_t{num_pages_} * bulk::page_bytes, 0};
+  }
+
+  // Walks the whole heap. Waits for the stream; no kernel may be running on the heap.
+  [[nodiscard]] bulk::audit verify(stream_ref stream) const { return bulk::verify<Parts>(state_, stream); }
+#endif
+
+  // The state, for tests and tools.
+  [[nodiscard]] GPUHEAP_HD state_type* state() const { return state_; }
+
+ private:
+  static constexpr unsigned largest_object = 1024;
+  static constexpr unsigned min_pages = 8;
+  static_assert(bulk::class_of(largest_object) == bulk::num_classes - 1);
+
+  // What begins at a pointer.
+  struct place {
+    free_status status = free_status::foreign;  // done: something live, or a bit that may be clear already
+    bulk::uint32_t page = 0;                    // of the block or bin
+    bulk::uint32_t arena = 0;
+    bulk::uint16_t order = 0;
+    bulk::uint16_t c = bulk::num_classes;  // num_classes: a block
+    bulk::uint32_t object = 0;
+    [[nodiscard]] GPUHEAP_FN bool is_block() const { return c == bulk::num_classes; }
+  };
+
+  [[nodiscard]] GPUHEAP_FN bulk::bin_header& bin_at(bulk::uint32_t page) const {
+    return *reinterpret_cast<bulk::bin_header*>(pool_ + simt::size_t{page} * bulk::page_bytes);
+  }
+  // relaxed: who frees a live block has got it from one who saw these words.
+  [[nodiscard]] GPUHEAP_FN bulk::page_word word_at(bulk::uint32_t page) const {
+    return {simt::global_ref<bulk::uint32_t>{words_[page]}.load(simt::relaxed)};
+  }
+
+  // An object for each lane of `here` (which all call this) that wants one, of class c.
+  [[nodiscard]] GPUHEAP_FN void* malloc_small(simt::lane_mask here, bool wants, unsigned c) const {
+    using search = typename state_type::search;
+    auto group = structures::warp_group::of_equal(here, reinterpret_cast<simt::uintptr_t>(state_) | c);
+    if (!wants) group.mask = 0;
+    simt::lane_mask const mine = simt::lane_mask{1} << simt::lane_id();
+    // The multiprocessor is asked once: it may be another one a moment later.
+    search where{simt::sm_id() % num_arenas_};
+    void* p = nullptr;
+    // Ends: a pass serves at least one lane of each group, or answers all its lanes.
+    GPUHEAP_NO_UNROLL
+    do {
+      unsigned const leader = group.mask != 0 ? group.leader() : simt::lane_id();
+      bulk::object_grant got;
+      if ((group.mask & mine) != 0 && group.leads()) got = state_type::take_objects(state_, c, group.size(), where);
+      // Who leads a group that was served in part is another lane than before.
+      where = search::unpacked(simt::shuffle(here, where.packed(), leader));
+      bulk::uint64_t const said = simt::shuffle(here, bulk::uint64_t{got.page} << 32 | got.before << 16 | got.count, leader);
+      // What the leader acquired, its lanes have too.
+      simt::sync_warp(here);
+      auto const page = static_cast<bulk::uint32_t>(said >> 32);
+      unsigned const count = said & 0xffff, before = said >> 16 & 0xffff, rank = group.rank();
+      if ((group.mask & mine) != 0 && rank < count) {
+        // Objects are mostly taken in order: as many behind the first as were not free.
+        unsigned const object = before == 0 ? rank : state_type::objects_of(bin_at(page), c).claim(bulk::objects(c) - before + rank);
+        p = state_->at().object_at(page, c, object);
+      }
+      bool const rest = count != 0 && count < group.size();
+      group.mask = rest ? group.mask & (simt::all_lanes << structures::nth_set_bit(group.mask, count)) : 0;
+    } while (simt::any_of(here, group.mask != 0));
+    return p;
+  }
+
+  // What free and usable_size are about.
+  [[nodiscard]] GPUHEAP_FN place locate(void const* p) const {
+    place at;
+    if (!owns(p)) return at;
+    auto const offset = static_cast<simt::size_t>(static_cast<char const*>(p) - pool_);
+    at.page = static_cast<bulk::uint32_t>(offset / bulk::page_bytes);
+    auto const within = static_cast<unsigned>(offset % bulk::page_bytes);
+    bulk::page_word const word = word_at(at.page);
+    if (within == 0 && word.has(bulk::page_word::live) && !word.has(bulk::page_word::chunk)) {
+      at.order = static_cast<bulk::uint16_t>(word.order());
+      at.status = free_status::done;
+      return at;
+    }
+    bulk::uint32_t const first = at.page & ~(chunk_pages_ - 1);
+    if (within == 0 || !word_at(first).has(bulk::page_word::chunk)) {
+      at.status = why_refused(state_, at.page);
+      return at;
+    }
+    locate_object(at, first, within);
+    return at;
+  }
+  GPUHEAP_FN void locate_object(place& at, bulk::uint32_t first, unsigned within) const {
+    bulk::geometry const& all = state_->at();
+    unsigned const header_pages = all.header_pages(), page = at.page - first;
+    if (within < bulk::header_bytes) return;
+    unsigned data = within - bulk::header_bytes;
+    if (page < header_pages) {
+      unsigned const tail = page * bulk::tails_per_page + data / bulk::tail_bytes;
+      if (tail >= chunk_pages_ - header_pages) return;
+      at.page = first + header_pages + tail;
+      data = bulk::data_bytes + data % bulk::tail_bytes;
+    }
+    // relaxed, all: a bin in use has its words, and who frees an object has them from who was given it.
+    auto& chunk = *reinterpret_cast<bulk::chunk_header*>(&bin_at(first));
+    if ((simt::global_ref<bulk::uint64_t>{chunk.touched}.load(simt::relaxed) >> (at.page - first) & 1) == 0) return;
+    unsigned const c = simt::global_ref<bulk::uint32_t>{bin_at(at.page).info}.load(simt::relaxed) & (bulk::bin_header::linked - 1);
+    if (c >= bulk::num_classes || data % bulk::object_bytes(c) != 0 || data / bulk::object_bytes(c) >= bulk::objects(c)) return;
+    bool const in_use = (simt::global_ref<bulk::uint64_t>{chunk.used}.load(simt::relaxed) >> (at.page - first) & 1) != 0;
+    at.c = static_cast<bulk::uint16_t>(c);
+    at.object = data / bulk::object_bytes(c);
+    at.arena = simt::global_ref<bulk::uint32_t>{chunk.arena}.load(simt::relaxed);
+    at.status = in_use ? free_status::done : free_status::double_free;
+  }
+  // Of a pointer into `page` at which nothing live begins: whether the page lies in a block that is live, was freed, or never was there.
+  GPUHEAP_COLD static free_status why_refused(state_type* state, bulk::uint32_t page) {
+    bulk::geometry const& all = state->at();
+    bool freed = false;
+    // Ends: one pass per order.
+    GPUHEAP_NO_UNROLL
+    for (unsigned order = 0; order <= all.top; ++order) {
+      bulk::page_word const word{all.word(page >> order << order).load(simt::relaxed)};
+      if (word.order() < order) continue;
+      if (word.has(bulk::page_word::live)) return free_status::foreign;
+      freed |= word.has(bulk::page_word::freed);
+    }
+    return freed ? free_status::double_free : free_status::foreign;
+  }
+
+#if GPUHEAP_HAS_HOST
+  [[nodiscard]] static unsigned num_sms() {
+    unsigned const n = simt::query_device().num_sms;
+    return n == 0 ? 1 : n;
+  }
+#endif
+
+  state_type* state_ = nullptr;
+  char* pool_ = nullptr;
+  bulk::uint32_t* words_ = nullptr;
+  bulk::uint32_t num_pages_ = 0;
+  bulk::uint16_t chunk_pages_ = 0, num_arenas_ = 0;
+  simt::size_t region_bytes_ = 0;
+};
+
+using bulkalloc = basic_bulkalloc<>;
+static_assert(device_allocator<bulkalloc> && answers_free<bulkalloc>);
+#if GPUHEAP_HAS_HOST
+static_assert(has_verify<bulkalloc> && has_footprint<bulkalloc>);
+#endif
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE

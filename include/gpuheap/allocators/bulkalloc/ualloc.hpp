@@ -1,0 +1,365 @@
+// UAlloc: objects of up to 1024 bytes from bins of one page, which come from chunks, which are blocks of TBuddy. An arena for each
+// multiprocessor; of each class first a unit of a bulk semaphore, then an object of some bin in the class's list.
+//
+//   bin     | header 128 | data 3968 |  and its tail of 128 bytes, for objects of up to 128: so that 4096 / size of them fit
+//   chunk   | header | 31 tails | header | 31 tails | 62 bins |     (of 64 pages; of 32 or fewer, one page of tails)
+//
+//   take:   units -= n;  under read-copy-update, a bin of the list with free objects: free -= m;  m bits of it
+//           nothing there, nothing promised: a page of a chunk becomes a bin, units += what is left over, and it is linked
+//   give:   bit;  units += m;  free += m.   0 -> m: linked, and m -> 0: unlinked.   m -> all: units -= all, free = closed, unlinked; when
+//   all
+//           readers have left, it goes back to its chunk, and a chunk without bins to TBuddy
+// Bits are cleared before `free` counts them, so who lowered `free` by m finds m bits. Units are added before `free` rises: so units and
+// those held by searchers are at least all `free` together. A bin that is all free and stays, as not all its units are there, is one from
+// which a searcher must take.
+//
+// The list's lock is held while links change, while a bin is closed, and while `free` changes from 0 or to all, so that a bin does not go
+// while one who freed its objects still links it. Who lowered `free` to 0 needs no such thing: its own object keeps the bin.
+#pragma once
+
+#include <gpuheap/allocators/bulkalloc/tbuddy.hpp>
+#include <gpuheap/simt/warp.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::bulk {
+
+// What a request of a group got: objects of one bin.
+struct object_grant {
+  uint32_t page = no_page;  // of the bin
+  uint32_t count = 0;
+  uint32_t before = 0;  // objects that were free. 0: the bin is new, and the first `count` objects are marked as taken
+};
+
+// In device memory, at the start of the region.
+template <class Parts>
+struct heap_state {
+  using semaphore = typename Parts::semaphore;
+  using answer = typename semaphore::answer;
+  using mutex = typename Parts::mutex;
+  using readers = typename Parts::readers;
+  using bits = typename Parts::bits;
+  using tree = typename Parts::template tree<Parts>;
+
+  tree blocks;
+  census scratch;  // of verify()
+
+  // Where a leader's search is: the arena, and units of its class that are held already.
+  struct search {
+    uint32_t own = 0;   // arena of this multiprocessor
+    uint32_t step = 0;  // arenas given up
+    uint32_t held = 0;
+    static constexpr unsigned arena_bits = 12;
+    [[nodiscard]] GPUHEAP_FN uint32_t packed() const { return own | step << arena_bits | held << 2 * arena_bits; }
+    [[nodiscard]] GPUHEAP_FN static search unpacked(uint32_t p) {
+      constexpr uint32_t mask = (1u << arena_bits) - 1;
+      return {p & mask, p >> arena_bits & mask, p >> 2 * arena_bits};
+    }
+  };
+
+  [[nodiscard]] GPUHEAP_FN geometry const& at() const { return blocks.at; }
+  [[nodiscard]] GPUHEAP_FN class_list& list(uint32_t arena, unsigned c) { return at().arenas[arena].classes[c]; }
+  [[nodiscard]] GPUHEAP_FN static bits objects_of(bin_header& bin, unsigned c) {
+    bits all;
+    all.hints = &bin.hints;
+    all.segments = bin.taken;
+    all.count = objects(c);
+    return all;
+  }
+  [[nodiscard]] GPUHEAP_FN static simt::global_ref<uint32_t> word(uint32_t& w) { return simt::global_ref<uint32_t>{w}; }
+  [[nodiscard]] GPUHEAP_FN static simt::global_ref<uint64_t> word(uint64_t& w) { return simt::global_ref<uint64_t>{w}; }
+
+  // ---- objects
+
+  // Up to `wanted` objects of class c; count 0: no arena has one, and no chunk can be had.
+  [[nodiscard]] GPUHEAP_FN static object_grant take_objects(heap_state* self, unsigned c, unsigned wanted, search& where) {
+    uint32_t const num_arenas = self->at().num_arenas;
+    unsigned const n = wanted < objects(c) ? wanted : objects(c);
+    // In the end the own arena again, in which others may have grown what this one could not.
+    // Ends: `step` rises, but for the pass that serves.
+    GPUHEAP_NO_UNROLL
+    for (; where.step <= num_arenas; ++where.step) {
+      uint32_t arena = where.own + where.step;
+      if (arena >= num_arenas) arena -= num_arenas;
+      if (where.held == 0) {
+        semaphore const units{&self->list(arena, c).units};
+        uint32_t page = no_page;
+        if (where.step == 0) {
+          // A bin of one of the arena's chunks, or of a new one.
+          bool const served = units.wait(n, objects(c), [&] {
+            page = take_bin(self, arena, true);
+            if (page != no_page) open_bin(self, arena, c, page, n);
+            return page != no_page;
+          });
+          if (served && page == no_page) where.held = n;
+        } else {
+          where.held = self->look_elsewhere(arena, c, n);
+          if (where.held == 0 && self->has_free_bin(arena)) page = take_bin(self, arena, false);
+          if (page != no_page) {
+            open_bin(self, arena, c, page, n);
+            units.signal(objects(c) - n);
+          }
+        }
+        if (page != no_page) return {page, n, 0};
+        if (where.held == 0) continue;
+      }
+      object_grant const got = self->walk(arena, c, where.held);
+      where.held -= got.count;
+      if (got.before == got.count) unlink_if_empty(self, arena, c, got.page);
+      return got;
+    }
+    return {};
+  }
+
+  // Units of another arena's class, for up to n objects; 0: none there or promised.
+  [[nodiscard]] GPUHEAP_FN unsigned look_elsewhere(uint32_t arena, unsigned c, unsigned n) {
+    semaphore const units{&list(arena, c).units};
+    auto const seen = units.look();
+    if (semaphore::count(seen) + semaphore::surplus(seen) <= 0) return 0;
+    unsigned const got = units.try_wait_up_to(n, 1);
+    return got != 0 ? got : units.wait_promised(1) ? 1 : 0;
+  }
+  [[nodiscard]] GPUHEAP_FN bool has_free_bin(uint32_t arena) {
+    auto const seen = semaphore{&at().arenas[arena].chunks.units}.look();
+    return semaphore::count(seen) + semaphore::surplus(seen) > 0;
+  }
+
+  // Up to `wanted` objects of a bin of the list, for as many units held.
+  [[nodiscard]] GPUHEAP_FN object_grant walk(uint32_t arena, unsigned c, unsigned wanted) {
+    class_list& mine = list(arena, c);
+    readers const domain{&mine.rcu};
+    object_grant got;
+    simt::back_off pause;
+    // Ends: the list has at least as many free objects as units are held. A walk that finds none lost them to others, which were served, or
+    // passed where others were added. Lock-free.
+    GPUHEAP_NO_UNROLL
+    while (true) {
+      unsigned const parity = domain.enter();
+      // acquire, here and below: pairs with link(); the bin's words are those of this list.
+      uint32_t page = word(mine.first).load(simt::acquire);
+      // Ends: the list is acyclic; bins that are linked anew while they are passed lead back to its start, and were given objects by
+      // others.
+      GPUHEAP_NO_UNROLL
+      while (page != no_page && got.count == 0) {
+        bin_header& bin = at().bin(page);
+        uint32_t seen = word(bin.free).load(simt::relaxed);  // relaxed: the compare-exchange confirms it
+        // Ends: a pass that goes on lost the word to another thread's change. Lock-free.
+        GPUHEAP_NO_UNROLL
+        while (seen != 0 && seen < bin_header::closed) {
+          unsigned const n = seen < wanted ? seen : wanted;
+          // handed_on: comes after those who gave objects back, and goes on to the bin's bits.
+          if (word(bin.free).compare_exchange(seen, seen - n, simt::handed_on, simt::relaxed)) {
+            got = {page, n, seen};
+            break;
+          }
+        }
+        page = word(bin.next).load(simt::acquire);
+      }
+      domain.leave(parity);
+      if (got.count != 0) return got;
+      pause.wait();
+    }
+  }
+
+  // Counts m objects as free, whose bits are cleared. Until then they keep the bin.
+  GPUHEAP_COLD static void give_objects(heap_state* self, uint32_t arena, unsigned c, uint32_t page, unsigned m) {
+    class_list& mine = self->list(arena, c);
+    semaphore const units{&mine.units};
+    bin_header& bin = self->at().bin(page);
+    uint32_t seen = word(bin.free).load(simt::relaxed);  // relaxed: the compare-exchange confirms it
+    bool counted = false, closed = false;
+    // Ends: a pass that goes on lost the word to another thread's change. Lock-free.
+    GPUHEAP_NO_UNROLL
+    while (!counted && seen != 0 && seen + m != objects(c)) {
+      // handed_on: between the fences of those who freed, and whoever counts itself in or closes the bin.
+      counted = word(bin.free).compare_exchange(seen, seen + m, simt::handed_on, simt::relaxed);
+    }
+    simt::back_off pause;
+    // Ends: a pass that goes on lost the word likewise, or all other objects of the bin are free and not all their units are there. Then
+    // others hold them, and wait for the lock at most until they have taken an object, of this bin or of another one.
+    GPUHEAP_NO_UNROLL
+    while (!counted) {
+      mutex{&mine.lock}.run_alone([&] {
+        seen = word(bin.free).load(simt::relaxed);
+        bool const linked = (word(bin.info).load(simt::relaxed) & bin_header::linked) != 0;
+        if (seen + m != objects(c)) {
+          counted = word(bin.free).compare_exchange(seen, seen + m, simt::handed_on, simt::relaxed);
+          if (counted && !linked) self->link(mine, page);
+        } else if (seen == 0 || units.try_wait(seen)) {
+          // acq_rel: after all who freed.
+          counted = closed = word(bin.free).compare_exchange(seen, bin_header::closed, simt::acq_rel, simt::relaxed);
+          if (!closed) units.signal(objects(c) - m);
+          if (closed && linked) self->unlink(mine, page);
+        }
+      });
+      // Waits without the lock, which those who hold the units may want.
+      // Ends: as above.
+      GPUHEAP_NO_UNROLL
+      while (!counted && word(bin.free).load(simt::relaxed) + m == objects(c) && semaphore::count(units.look()) + m < objects(c))
+        pause.wait();
+    }
+    if (closed) {
+      readers{&mine.rcu}.retire(bin.link, end_of_bin{self});
+    } else {
+      units.signal(m);
+    }
+  }
+  struct end_of_bin {
+    heap_state* self;
+    GPUHEAP_FN void operator()(structures::rcu_link* link) const {
+      auto const offset = static_cast<size_t>(reinterpret_cast<char*>(link) - self->at().pool);
+      give_bin(self, static_cast<uint32_t>(offset / page_bytes));
+    }
+  };
+
+  // ---- the list of a class
+
+  // Makes a page a bin of class c, whose first n objects are the caller's. The caller adds the units of the others.
+  GPUHEAP_COLD static void open_bin(heap_state* self, uint32_t arena, unsigned c, uint32_t page, unsigned n) {
+    bin_header& bin = self->at().bin(page);
+    // relaxed, all: published by the link, or by handing out the objects.
+    word(bin.hints).store(0, simt::relaxed);
+    // Ends: 8 passes.
+    GPUHEAP_NO_UNROLL
+    for (unsigned s = 0; s != 8; ++s) {
+      unsigned const before = s * 32, here = n <= before ? 0 : n - before;
+      word(bin.taken[s]).store(static_cast<uint32_t>(simt::low_bits(here < 32 ? here : 32)), simt::relaxed);
+    }
+    unsigned const left = objects(c) - n;
+    word(bin.next).store(no_page, simt::relaxed);
+    word(bin.info).store(c, simt::relaxed);
+    word(bin.free).store(left, simt::relaxed);
+    if (left == 0) return;
+    class_list& mine = self->list(arena, c);
+    mutex{&mine.lock}.run_alone([&] { self->link(mine, page); });
+  }
+  GPUHEAP_COLD static void unlink_if_empty(heap_state* self, uint32_t arena, unsigned c, uint32_t page) {
+    class_list& mine = self->list(arena, c);
+    mutex{&mine.lock}.run_alone([&] {
+      bin_header& bin = self->at().bin(page);
+      bool const linked = (word(bin.info).load(simt::relaxed) & bin_header::linked) != 0;
+      if (linked && word(bin.free).load(simt::relaxed) == 0) self->unlink(mine, page);
+    });
+  }
+  // Under the list's lock. relaxed but for what readers follow: ordered by the lock.
+  GPUHEAP_FN void link(class_list& mine, uint32_t page) {
+    bin_header& bin = at().bin(page);
+    uint32_t const next = word(mine.first).load(simt::relaxed);
+    word(bin.previous).store(no_page, simt::relaxed);
+    // release, both: the bin's words, and those behind it. Pair with walk().
+    word(bin.next).store(next, simt::release);
+    if (next != no_page) word(at().bin(next).previous).store(page, simt::relaxed);
+    word(mine.first).store(page, simt::release);
+    word(bin.info).store(word(bin.info).load(simt::relaxed) | bin_header::linked, simt::relaxed);
+  }
+  // Likewise. Who reads the bin now goes on from it.
+  GPUHEAP_FN void unlink(class_list& mine, uint32_t page) {
+    bin_header& bin = at().bin(page);
+    uint32_t const next = word(bin.next).load(simt::relaxed), previous = word(bin.previous).load(simt::relaxed);
+    // release, both: as in link().
+    word(previous == no_page ? mine.first : at().bin(previous).next).store(next, simt::release);
+    if (next != no_page) word(at().bin(next).previous).store(previous, simt::relaxed);
+    word(bin.info).store(word(bin.info).load(simt::relaxed) & ~bin_header::linked, simt::relaxed);
+  }
+
+  // ---- bins and chunks. A chunk's words are changed under its arena's lock. Units of bins are added when the bins can be found.
+
+  // A page of a chunk of the arena; no_page: there is none, nor a new chunk, if the caller may make one.
+  [[nodiscard]] GPUHEAP_COLD static uint32_t take_bin(heap_state* self, uint32_t arena, bool may_grow) {
+    geometry const& at = self->at();
+    chunk_list& mine = at.arenas[arena].chunks;
+    semaphore const units{&mine.units};
+    unsigned const all = at.bins_per_chunk();
+    uint32_t page = no_page;
+    bool const served = may_grow ? units.wait(1, all,
+                                              [&] {
+                                                page = take_chunk(self, arena);
+                                                return page != no_page;
+                                              })
+                                 : units.wait_promised(1);
+    if (!served || page != no_page) return page;
+    mutex{&mine.lock}.run_alone([&] {
+      uint32_t const first = word(mine.first).load(simt::relaxed);
+      chunk_header& chunk = at.chunk(first);
+      uint64_t const used = word(chunk.used).load(simt::relaxed), bit = ~used & (0 - ~used);
+      word(chunk.touched).store(word(chunk.touched).load(simt::relaxed) | bit, simt::relaxed);
+      word(chunk.used).store(used | bit, simt::relaxed);
+      if ((used | bit) == at.all_bits()) self->unlink_chunk(mine, first);
+      page = first + simt::lowest_bit(bit);
+    });
+    return page;
+  }
+  // A new chunk's first page for a bin, which is the caller's, and who adds the units of the others; no_page: there is none.
+  [[nodiscard]] GPUHEAP_COLD static uint32_t take_chunk(heap_state* self, uint32_t arena) {
+    geometry const& at = self->at();
+    uint32_t const first = tree::take_block(&self->blocks, at.chunk_order());
+    if (first == no_page) return no_page;
+    chunk_header& chunk = at.chunk(first);
+    uint64_t const used = at.header_bits() << 1 | 1;
+    word(chunk.used).store(used, simt::relaxed);
+    word(chunk.touched).store(used, simt::relaxed);
+    word(chunk.arena).store(arena, simt::relaxed);
+    word(chunk.linked).store(0, simt::relaxed);
+    // release: the chunk's words, for a free of one of its objects.
+    at.word(first).store(page_word::of(at.chunk_order(), page_word::live | page_word::chunk).bits, simt::release);
+    chunk_list& mine = at.arenas[arena].chunks;
+    mutex{&mine.lock}.run_alone([&] { self->link_chunk(mine, first); });
+    return first + at.header_pages();
+  }
+
+  // Nobody looks at the bin any more.
+  GPUHEAP_COLD static void give_bin(heap_state* self, uint32_t page) {
+    geometry const& at = self->at();
+    uint32_t const first = at.chunk_of(page);
+    chunk_header& chunk = at.chunk(first);
+    chunk_list& mine = at.arenas[word(chunk.arena).load(simt::relaxed)].chunks;
+    semaphore const units{&mine.units};
+    bool empty = false, done = false;
+    simt::back_off pause;
+    // Ends: a pass that goes on found all other bins of the chunk free, and not all their units there. Then others hold them, and wait for
+    // this lock at most until they have taken a bin, of this chunk or of another one. Until then the own bin keeps the chunk.
+    GPUHEAP_NO_UNROLL
+    while (!done) {
+      mutex{&mine.lock}.run_alone([&] {
+        uint64_t const used = word(chunk.used).load(simt::relaxed) & ~(uint64_t{1} << (page - first));
+        bool const linked = word(chunk.linked).load(simt::relaxed) != 0;
+        if (used != at.header_bits()) {
+          word(chunk.used).store(used, simt::relaxed);
+          if (!linked) self->link_chunk(mine, first);
+          units.signal(1);
+          done = true;
+        } else if (units.try_wait(at.bins_per_chunk() - 1)) {
+          if (linked) self->unlink_chunk(mine, first);
+          done = empty = true;
+        }
+      });
+      uint64_t const alone = at.header_bits() | uint64_t{1} << (page - first);
+      // Waits without the lock.
+      // Ends: as above.
+      GPUHEAP_NO_UNROLL
+      while (!done && word(chunk.used).load(simt::relaxed) == alone && semaphore::count(units.look()) + 1 < at.bins_per_chunk())
+        pause.wait();
+    }
+    if (!empty) return;
+    at.word(first).store(0, simt::relaxed);  // relaxed: nobody has an object of it
+    tree::give(&self->blocks, simt::lane_mask{1} << simt::lane_id(), first >> at.chunk_order(), at.chunk_order());
+  }
+
+  // Under the arena's lock. relaxed, all.
+  GPUHEAP_FN void link_chunk(chunk_list& mine, uint32_t first) {
+    chunk_header& chunk = at().chunk(first);
+    uint32_t const next = word(mine.first).load(simt::relaxed);
+    word(chunk.next).store(next, simt::relaxed);
+    word(chunk.previous).store(no_page, simt::relaxed);
+    word(chunk.linked).store(1, simt::relaxed);
+    if (next != no_page) word(at().chunk(next).previous).store(first, simt::relaxed);
+    word(mine.first).store(first, simt::relaxed);
+  }
+  GPUHEAP_FN void unlink_chunk(chunk_list& mine, uint32_t first) {
+    chunk_header& chunk = at().chunk(first);
+    uint32_t const next = word(chunk.next).load(simt::relaxed), previous = word(chunk.previous).load(simt::relaxed);
+    word(previous == no_page ? mine.first : at().chunk(previous).next).store(next, simt::relaxed);
+    if (next != no_page) word(at().chunk(next).previous).store(previous, simt::relaxed);
+    word(chunk.linked).store(0, simt::relaxed);
+  }
+};
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::bulk

@@ -1,0 +1,55 @@
+// A mutex that lanes of a warp hold together: one of them competes for it, all enter and may share the work, and one gives it back when all
+// have left.
+//   After I. Gelado, M. Garland, "Throughput-oriented GPU memory allocation", PPoPP 2019.
+//
+// The word is that of a spin_lock: lanes that come by themselves compete with groups.
+//
+// Progress:  blocking. Under independent thread scheduling the holder runs on while others wait, lanes of its own warp among them: the work
+//            must not wait for anybody outside the group. It lies inside the loop, so that no lane that is done waits at the loop's end for
+//            one that is not. No order among waiters.
+#pragma once
+
+#include <gpuheap/simt/atomic.hpp>
+#include <gpuheap/structures/spin_lock.hpp>
+#include <gpuheap/structures/warp_group.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
+
+// A view of one word.
+struct collective_mutex {
+  using word = simt::uint32_t;
+
+  word* at = nullptr;
+
+  // Runs f() in all lanes of the group, which all call this, and in no other lane meanwhile. Lanes of f may work together by operations
+  // that name group.mask. What lanes wrote in f, each lane of a later holder sees.
+  template <class F>
+  GPUHEAP_FN void run(warp_group group, F f) const {
+    simt::global_ref<word> const lock{*at};
+    simt::back_off pause;
+    // Ends: the holder's work waits for nobody outside its group. Blocking.
+    GPUHEAP_NO_UNROLL
+    for (bool done = false; !done;) {
+      // acquire: pairs with the release below; the last holder's accesses happen before those of this group's leader.
+      unsigned const before = group.from_leader(group.leads() ? lock.exchange(1, simt::acquire) : 1u);
+      if (before == 0) {
+        // Both ways: what the leader acquired, the others have too; what all did, the leader releases.
+        simt::sync_warp(group.mask);
+        f();
+        simt::sync_warp(group.mask);
+        // release: pairs with the acquire above.
+        if (group.leads()) lock.store(0, simt::release);
+        done = true;
+      } else {
+        pause.wait();
+      }
+    }
+  }
+  // For this lane alone.
+  template <class F>
+  GPUHEAP_FN void run_alone(F f) const {
+    spin_lock{at}.run(f);
+  }
+};
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures

@@ -1,0 +1,153 @@
+// Read-copy-update: readers walk a structure without locks while writers take things out of it, and what was taken out is put to another
+// use only when nobody can still be looking at it. With delegated reclamation: one writer waits for the readers, on behalf of all.
+//   After I. Gelado, M. Garland, "Throughput-oriented GPU memory allocation", PPoPP 2019.
+//
+//   state   epoch | readers of even epochs | readers of odd epochs | barrier: 0 free, 1 held | runner: 0 none, 1, 2 with new work | queue
+//
+// read:         readers[epoch & 1] += 1, and again if the epoch has changed meanwhile;  ...;  readers[the same] -= 1
+// synchronize:  takes the barrier; epoch += 1; waits until readers[old epoch & 1] == 0; gives the barrier back
+// retire:       queue += thing; runner = 2. Somebody runs already: done, it will see to it. Otherwise this thread does:
+//                 runner = 1; takes the whole queue; synchronize; ends the things of the queue; runner 1 ? none : from the top
+//
+// Why nothing is left behind: a thing is queued before its thread looks for a runner. If the runner resets to 1 after that, it takes the
+// queue with the thing in it; if before, it finds 2 at the end, and goes on.
+// Why no reader is missed: a reader adds itself, then reads the epoch; the barrier changes the epoch, then reads the counter; a seq_cst
+// fence stands between on both sides. So the barrier sees the reader, or the reader sees the new epoch, and with it that the thing is gone.
+// Readers of the epoch before last are gone: the last barrier waited for them.
+//
+// Different from the paper: the reader's second look, without which it may count itself into the wrong epoch; and who delegates finds one
+// that runs, where there it finds one that waits to run. So nobody waits but the runner.
+//
+// Progress:  read: lock-free. retire: wait-free for who delegates; the runner is blocking, and runs on as long as things are retired.
+//            synchronize: blocking. Readers must not wait for one who may be in either: they must not call them.
+#pragma once
+
+#include <gpuheap/simt/atomic.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
+
+// Links a thing into the queue. Part of the thing; free for other use while the thing is not retired.
+struct rcu_link {
+  simt::uint64_t next = 0;  // address, 0: the last
+};
+
+// The words of a domain. All zeros: nothing retired, nobody reading.
+struct rcu_state {
+  simt::uint32_t epoch = 0;
+  simt::uint32_t readers[2] = {};
+  simt::uint32_t barrier = 0;
+  simt::uint32_t runner = 0;
+  simt::uint64_t queue = 0;  // address of a rcu_link
+};
+
+// A view of the words. Any thread; a group of lanes may read by its leader, who goes last.
+struct rcu {
+  using word = simt::uint32_t;
+
+  rcu_state* at = nullptr;
+
+  // Begins reading; what it returns ends it.
+  [[nodiscard]] GPUHEAP_FN unsigned enter() const {
+    simt::global_ref<word> const epoch{at->epoch};
+    word now = epoch.load(simt::relaxed);  // relaxed: looked at again below
+    // Ends: a pass that goes on saw a barrier begin meanwhile. Lock-free.
+    GPUHEAP_NO_UNROLL
+    while (true) {
+      unsigned const parity = now & 1;
+      readers(parity).fetch_add(1, simt::relaxed);
+      // seq_cst: pairs with the fence of wait_for_readers(). See the head.
+      simt::fence(simt::seq_cst);
+      // acquire: pairs with wait_for_readers(). Who counts itself into an epoch sees what was taken out before it began.
+      now = epoch.load(simt::acquire);
+      if ((now & 1) == parity) return parity;
+      leave(parity);
+    }
+  }
+  GPUHEAP_FN void leave(unsigned parity) const {
+    // release: what was read was read before. Pairs with wait_for_readers().
+    readers(parity).fetch_sub(1, simt::release);
+  }
+
+  // Returns when all that read before have left. Not for readers.
+  GPUHEAP_FN void synchronize() const {
+    simt::global_ref<word> const barrier{at->barrier};
+    simt::back_off pause;
+    // Ends: the holder waits for readers only, who wait for nobody here. The work lies inside the loop, so that no lane that is done waits
+    // at the loop's end for one that is not. Blocking.
+    GPUHEAP_NO_UNROLL
+    for (bool done = false; !done;) {
+      // acquire: pairs with the release below; one barrier after the other.
+      if (barrier.exchange(1, simt::acquire) == 0) {
+        wait_for_readers();
+        barrier.store(0, simt::release);
+        done = true;
+      } else {
+        pause.wait();
+      }
+    }
+  }
+
+  // Has end(rcu_link*) called for `link` when all that read before have left: by this thread before it returns, or by another one later.
+  // The thing that it is part of is out of readers' reach. Every retire of a domain passes the same `end`, which may put the thing to any
+  // use, and neither retires nor waits for a reader. Not for readers.
+  template <class End>
+  GPUHEAP_FN void retire(rcu_link& link, End end) const {
+    push(link);
+    simt::global_ref<word> const runner{at->runner};
+    // acq_rel: after the push. Pairs with the runner's exchange, or its compare-exchange.
+    if (runner.exchange(2, simt::acq_rel) == 0) run(end);
+  }
+
+ private:
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<word> readers(unsigned parity) const { return simt::global_ref<word>{at->readers[parity]}; }
+
+  GPUHEAP_FN void push(rcu_link& link) const {
+    simt::global_ref<simt::uint64_t> const queue{at->queue};
+    simt::uint64_t head = queue.load(simt::relaxed);  // relaxed: the compare-exchange confirms it
+    // Ends: a pass that goes on saw another thread push or take. Lock-free.
+    GPUHEAP_NO_UNROLL
+    do {
+      simt::global_ref<simt::uint64_t>{link.next}.store(head, simt::relaxed);  // relaxed: released below
+      // acq_rel: the link and what its thread did to the thing; pairs with the runner's taking.
+    } while (!queue.compare_exchange(head, reinterpret_cast<simt::uintptr_t>(&link), simt::acq_rel, simt::relaxed));
+  }
+
+  GPUHEAP_FN void wait_for_readers() const {
+    // acq_rel: readers of the new epoch see what was taken out before.
+    word const old = simt::global_ref<word>{at->epoch}.fetch_add(1, simt::acq_rel);
+    // seq_cst: pairs with the fence of enter(). See the head.
+    simt::fence(simt::seq_cst);
+    simt::back_off pause;
+    // Ends: readers leave without waiting for this thread; who comes now counts itself into the other counter, or leaves this one at once.
+    // acquire: pairs with leave().
+    GPUHEAP_NO_UNROLL
+    while (readers(old & 1).load(simt::acquire) != 0) pause.wait();
+  }
+
+  template <class End>
+  GPUHEAP_FN void run(End end) const {
+    simt::global_ref<word> const runner{at->runner};
+    word expected = 0;
+    // Ends: a further pass means that another thread retired something meanwhile, and went on.
+    GPUHEAP_NO_UNROLL
+    do {
+      // acq_rel: the pushes of all who have found a runner so far.
+      runner.exchange(1, simt::acq_rel);
+      // acq_rel: the things of the queue, all of whose pushes are one chain of read-modify-writes.
+      simt::uint64_t taken = simt::global_ref<simt::uint64_t>{at->queue}.exchange(0, simt::acq_rel);
+      if (taken != 0) synchronize();
+      // Ends: one pass per thing taken.
+      GPUHEAP_NO_UNROLL
+      while (taken != 0) {
+        auto* const link = reinterpret_cast<rcu_link*>(taken);
+        // relaxed: acquired with the queue. Read before the thing is put to another use.
+        taken = simt::global_ref<simt::uint64_t>{link->next}.load(simt::relaxed);
+        end(link);
+      }
+      expected = 1;
+      // acq_rel: the next runner comes after this one. Pairs with the exchange of retire().
+    } while (!runner.compare_exchange(expected, 0, simt::acq_rel, simt::relaxed));
+  }
+};
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures
