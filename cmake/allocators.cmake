@@ -14,3 +14,4 @@ gpuheap_allocator(NAME xmalloc TYPE gpuheap::xmalloc HEADER gpuheap/allocators/x
 gpuheap_allocator(NAME fdgmalloc TYPE gpuheap::fdgmalloc HEADER gpuheap/allocators/fdgmalloc.hpp)
 gpuheap_allocator(NAME halloc TYPE gpuheap::halloc HEADER gpuheap/allocators/halloc.hpp)
 gpuheap_allocator(NAME dynasoar TYPE gpuheap::dynasoar HEADER gpuheap/allocators/dynasoar.hpp)
+gpuheap_allocator(NAME gallatin TYPE gpuheap::gallatin HEADER gpuheap/allocators/gallatin.hpp)
