@@ -16,3 +16,4 @@ gpuheap_allocator(NAME halloc TYPE gpuheap::halloc HEADER gpuheap/allocators/hal
 gpuheap_allocator(NAME dynasoar TYPE gpuheap::dynasoar HEADER gpuheap/allocators/dynasoar.hpp)
 gpuheap_allocator(NAME kma TYPE gpuheap::kma HEADER gpuheap/allocators/kma.hpp)
 gpuheap_allocator(NAME bulkalloc TYPE gpuheap::bulkalloc HEADER gpuheap/allocators/bulkalloc.hpp)
+gpuheap_allocator(NAME gallatin TYPE gpuheap::gallatin HEADER gpuheap/allocators/gallatin.hpp)

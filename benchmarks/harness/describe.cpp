@@ -45,6 +45,7 @@ void describe_allocator(json_writer& json, allocator_entry const& entry) {
   json.member("warp_level", t.warp_level)
       .member("process_wide", t.process_wide)
       .member("overwrites", t.overwrites)
+      .member("reuses_singly", t.reuses_singly)
       .member("full_reuse", t.full_reuse);
   json.member("detects_double_free", t.detects_double_free).member("detects_foreign_free", t.detects_foreign_free);
   json.member("supported", entry.why_not.empty());

@@ -31,6 +31,7 @@ struct allocator_traits {
   bool warp_level = false;            // memory is a warp's: lanes that ask together are one request
   bool process_wide = false;          // one per context, its size fixed before the first kernel that uses it
   bool overwrites = false;            // hands out memory that may still be live, by design
+  bool reuses_singly = true;          // in a full heap, each block that is freed makes room for one of its size
   bool full_reuse = true;             // once all blocks are freed, every request is served that a new heap serves
   bool detects_double_free = false;   // a second free of a pointer is refused and reported
   bool detects_foreign_free = false;  // so is the free of a pointer that malloc never returned

@@ -214,6 +214,8 @@ def _notes(allocator: Allocator) -> str:
         notes.append("one per process")
     if allocator.overwrites:
         notes.append("overwrites live memory, by design")
+    if not allocator.reuses_singly and allocator.free == "individually":
+        notes.append("freed memory waits for its neighbours")
     if not allocator.full_reuse and allocator.free != "never":
         notes.append("freed memory does not serve every size again")
     detected = [kind for kind, found in (("double", allocator.detects_double_free), ("foreign", allocator.detects_foreign_free)) if found]

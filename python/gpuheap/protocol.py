@@ -45,6 +45,7 @@ class Allocator:
     warp_level: bool = False
     process_wide: bool = False
     overwrites: bool = False
+    reuses_singly: bool = True
     full_reuse: bool = True
     detects_double_free: bool = False
     detects_foreign_free: bool = False

@@ -69,7 +69,7 @@ TEST(Describe, IsOneObjectWithEverythingInIt) {
   EXPECT_TRUE(d["device"].type == json::kind::object || d.has("device_error"));
   for (char const* key :
        {"name", "title", "paper", "year", "variant", "reuse", "min_alignment", "smallest_bytes", "largest_bytes", "free", "warp_level",
-        "process_wide", "overwrites", "full_reuse", "detects_double_free", "detects_foreign_free", "supported"}) {
+        "process_wide", "overwrites", "reuses_singly", "full_reuse", "detects_double_free", "detects_foreign_free", "supported"}) {
     for (auto const& allocator : d["allocators"].items) EXPECT_TRUE(allocator.has(key)) << key;
   }
   for (auto const& allocator : d["allocators"].items) EXPECT_TRUE(allocator["supported"].yes || allocator.has("why_not"));

@@ -89,7 +89,7 @@ struct recovers_from_exhaustion {
 template <class A>
 struct serves_from_a_full_heap_what_is_freed {
   static constexpr char const* name = "ServesFromAFullHeapWhatIsFreed";
-  static constexpr bool applies = gives_back<A> && !A::traits.process_wide;
+  static constexpr bool applies = gives_back<A> && A::traits.reuses_singly && !A::traits.process_wide;
   static void run() {
     heap_under_test<A> heap;
     std::size_t const bytes = scale<A>::of_its_own(scale<A>::heap_bytes / 4096);

@@ -266,4 +266,60 @@ std::string undisturbed_searches_find_the_bit(unsigned threads, leaves_in_play i
   return problems;
 }
 
+// ---- claims in order
+
+// Kernel: threads claim single bits from a place on and runs from the far end, and put them back. Half of them keep what they have at the
+// end.
+template <class Tree>
+struct claim_in_order {
+  Tree tree;
+  owned_cells cells;  // by bit
+  unsigned num_bits;
+  unsigned longest;
+  unsigned rounds;
+
+  GPUHEAP_FN void operator()(unsigned i) const {
+    test::rng random{i};
+    unsigned first = Tree::none, n = 0;
+    for (unsigned round = 0; round < rounds; ++round) {
+      put_back(first, n, i);
+      n = random.below(3) == 0 ? 1 + random.below(longest) : 0;
+      first = n != 0 ? tree.claim_run(n) : tree.claim(random.below(num_bits));
+      n = n != 0 ? n : 1;
+      if (first == Tree::none) continue;
+      for (unsigned k = 0; k < n; ++k) cells.claim(first + k, i);
+    }
+    if (i % 2 == 0) put_back(first, n, i);
+  }
+  GPUHEAP_FN void put_back(unsigned first, unsigned n, unsigned i) const {
+    if (first == Tree::none) return;
+    for (unsigned k = 0; k < n; ++k) cells.release(first + k, i);
+    tree.set_run(first, n);
+  }
+};
+
+// Each bit ends up in the tree or with one owner, and the tree keeps its invariant.
+template <class Tree>
+std::string claims_are_apart(unsigned threads, unsigned num_bits, unsigned longest, unsigned rounds) {
+  unsigned const num_leaves = bitmap_tree::leaves_for(num_bits);
+  tree_memory<Tree> memory(num_leaves);
+  std::vector<bitmap_tree::word> start(num_leaves, ~bitmap_tree::word{0});
+  if (num_bits % 64 != 0) start.back() = simt::low_bits(num_bits % 64);
+  memory.write(start);
+  cell_memory cells(num_leaves * 64);
+  gpuheap::launch(threads, claim_in_order<Tree>{memory.view(), cells.view(), num_bits, longest, rounds}, {.block_threads = 64});
+  std::string problems = memory.problem() + cells.problem();
+  auto const leaves = memory.leaves();
+  auto const owners = cells.owners();
+  for (unsigned bit = 0; bit < num_leaves * 64; ++bit) {
+    bool const there = (leaves[bit / 64] >> (bit % 64) & 1) != 0, owned = owners[bit] != 0;
+    require(problems, bit < num_bits ? there != owned : !there && !owned,
+            "bit " + std::to_string(bit) +
+                (there && owned   ? " is in the tree and owned"
+                 : there || owned ? " came from nowhere"
+                                  : " is lost"));
+  }
+  return problems;
+}
+
 }  // namespace structures_test

@@ -202,6 +202,138 @@ TEST(BitmapTreeSearch, VisitsMarkedLeavesInOrderFromTheStartAndAround) {
   }
 }
 
+// Kernel: what the ordered searches answer from `from` on, or up to it.
+struct ask_in_order {
+  bitmap_tree tree;
+  unsigned from, n;
+  unsigned* out;
+
+  GPUHEAP_FN void operator()(unsigned) const {
+    out[0] = tree.successor(from);
+    out[1] = tree.successor(from, true);
+    out[2] = tree.predecessor(from);
+    out[3] = tree.contains(from);
+    out[4] = tree.find_run(n, tree.num_leaves * 64);
+    out[5] = tree.find_run(n, from);
+  }
+};
+// Bits with runs of ones and zeros of about `length`.
+[[nodiscard]] std::vector<bool> bits_in_runs(unsigned num_bits, unsigned length, test::rng& random) {
+  std::vector<bool> bits;
+  for (bool value = random.below(2) == 0; bits.size() < num_bits; value = !value)
+    bits.insert(bits.end(), 1 + random.below(2 * length), value);
+  bits.resize(num_bits);
+  return bits;
+}
+// The first of the highest n ones in a row below `end`.
+[[nodiscard]] unsigned highest_run(std::vector<bool> const& bits, unsigned n, unsigned end) {
+  unsigned ones = 0;
+  for (unsigned bit = end; bit-- != 0;) {
+    ones = bits[bit] ? ones + 1 : 0;
+    if (ones == n) return bit;
+  }
+  return bitmap_tree::none;
+}
+[[nodiscard]] std::vector<bitmap_tree::word> as_leaves(std::vector<bool> const& bits) {
+  std::vector<bitmap_tree::word> leaves(bits.size() / 64);
+  for (std::size_t bit = 0; bit < bits.size(); ++bit) leaves[bit / 64] |= bitmap_tree::word{bits[bit]} << (bit % 64);
+  return leaves;
+}
+
+TEST(BitmapTreeOrder, FindsNeighboursAndRunsAsASearchThroughAllBitsDoes) {
+  test::rng random{7};
+  for (unsigned num_leaves : {1u, 2u, 64u, 65u, 4100u}) {
+    for (unsigned i = 0; i < 80; ++i) {
+      unsigned const num_bits = num_leaves * 64;
+      std::vector<bool> bits = bits_in_runs(num_bits, i % 3 == 0 ? 2 : i % 3 == 1 ? 40 : 3000, random);
+      if (i < 2) bits.assign(num_bits, i == 0);
+      unsigned const from = i % 5 == 0 ? 0 : i % 5 == 1 ? num_bits - 1 : random.below(num_bits);
+      unsigned const n = i % 4 == 0 ? 1 : i % 4 == 1 ? 64 : 1 + random.below(i % 4 == 2 ? 10 : 300);
+      unsigned next = bitmap_tree::none, before = bitmap_tree::none;
+      for (unsigned bit = num_bits; bit-- != from;) next = bits[bit] ? bit : next;
+      for (unsigned bit = 0; bit <= from; ++bit) before = bits[bit] ? bit : before;
+
+      tree_memory<> memory(num_leaves);
+      memory.write(as_leaves(bits));
+      test::device_array<unsigned> out(6);
+      gpuheap::launch(1, ask_in_order{memory.view(), from, n, out.data()});
+      auto const said = out.read();
+      ASSERT_EQ(said[0], next) << num_leaves << " leaves from " << from;
+      ASSERT_EQ(said[1], next) << num_leaves << " leaves from " << from;
+      ASSERT_EQ(said[2], before) << num_leaves << " leaves from " << from;
+      ASSERT_EQ(said[3] != 0, bits[from]);
+      ASSERT_EQ(said[4], highest_run(bits, n, num_bits)) << n << " bits of " << num_leaves << " leaves";
+      ASSERT_EQ(said[5], highest_run(bits, n, from)) << n << " bits below " << from;
+    }
+  }
+}
+
+// Kernel: claims until nothing is left, runs of n bits or single ones, and writes down what it got.
+struct claim_all {
+  bitmap_tree tree;
+  unsigned n, from;
+  unsigned* out;
+  GPUHEAP_FN void operator()(unsigned) const {
+    unsigned got = 0;
+    for (unsigned first; (first = n != 0 ? tree.claim_run(n) : tree.claim(from)) != bitmap_tree::none;) out[1 + got++] = first;
+    out[0] = got;
+  }
+};
+TEST(BitmapTreeOrder, ClaimsTheFirstBitFromAPlaceOnAndTheLastRun) {
+  test::rng random{11};
+  for (unsigned n : {0u, 1u, 2u, 5u, 63u, 64u, 65u, 130u}) {
+    for (unsigned num_leaves : {1u, 3u, 70u}) {
+      std::vector<bool> bits = bits_in_runs(num_leaves * 64, n < 10 ? 10 : 120, random);
+      tree_memory<> memory(num_leaves);
+      memory.write(as_leaves(bits));
+      unsigned const from = random.below(num_leaves * 64);
+      test::device_array<unsigned> out(num_leaves * 64 + 1);
+      gpuheap::launch(1, claim_all{memory.view(), n, from, out.data()});
+      auto const said = out.read();
+      std::vector<unsigned> expected;
+      for (unsigned bit = from; n == 0 && bit < bits.size(); ++bit) {
+        if (!bits[bit]) continue;
+        expected.push_back(bit);
+        bits[bit] = false;
+      }
+      for (unsigned first; n != 0 && (first = highest_run(bits, n, num_leaves * 64)) != bitmap_tree::none;) {
+        expected.push_back(first);
+        for (unsigned k = 0; k < n; ++k) bits[first + k] = false;
+      }
+      ASSERT_EQ(std::vector<unsigned>(said.begin() + 1, said.begin() + 1 + said[0]), expected) << "runs of " << n;
+      EXPECT_EQ(memory.leaves(), as_leaves(bits));
+      EXPECT_EQ(memory.problem(), "");
+    }
+  }
+}
+// Kernel: takes three runs, the first of which is not all there, and puts the others back.
+struct take_runs {
+  bitmap_tree tree;
+  unsigned* out;
+  GPUHEAP_FN void operator()(unsigned) const {
+    out[0] = tree.take_run(60, 80);
+    out[1] = tree.take_run(60, 24);
+    out[2] = tree.take_run(85, 51);
+    tree.set_run(60, 24);
+    tree.set_run(85, 51);
+  }
+};
+TEST(BitmapTreeOrder, ARunIsTakenWholeOrNotAtAll) {
+  tree_memory<> memory(3);
+  std::vector<bitmap_tree::word> const leaves{~bitmap_tree::word{0}, ~bitmap_tree::word{0} & ~(bitmap_tree::word{1} << 20), 0xff};
+  memory.write(leaves);
+  test::device_array<unsigned> out(3);
+  gpuheap::launch(1, take_runs{memory.view(), out.data()});
+  EXPECT_EQ(out.read(), (std::vector<unsigned>{139, bitmap_tree::none, bitmap_tree::none}));
+  EXPECT_EQ(memory.leaves(), leaves);
+  EXPECT_EQ(memory.problem(), "");
+}
+TEST(BitmapTreeOrder, ClaimsAreApartUnderManySchedules) {
+  EXPECT_EQ(claims_are_apart<bitmap_tree>(many_threads, 500, 90, 10), "");
+  expect_passes(1500, [] { return claims_are_apart<bitmap_tree>(explored_threads, 70, 9, 4); });
+  expect_passes(300, [] { return claims_are_apart<bitmap_tree>(explored_threads, 64 * 66, 3000, 3); });
+}
+
 // Leaves under one middle word, without a top word and with one; and each leaf under a middle word of its own.
 constexpr leaves_in_play together{2}, apart{2, 128}, far_apart{2, 4096};
 

@@ -147,6 +147,48 @@ TEST(BitmapTreeMutants, RelaxedMarkIsFoundWithin4000Seeds) {
   expect_found(4000, [] { return bits_change_hands<tree_with_relaxed_mark>(explored_threads, together, 2, 5); });
 }
 
+// A claim that believes what the search found.
+struct tree_that_believes : bitmap_tree {
+  unsigned claim(unsigned from) const {
+    unsigned const bit = successor(from);
+    if (bit != none) (void)take(bit);
+    return bit;
+  }
+};
+// A search that takes a summary bit for a bit: what it found above may be gone below.
+struct tree_of_wrong_levels : bitmap_tree {
+  unsigned claim(unsigned from) const {
+    unsigned found = none;
+    for_each_leaf(from / 64, [&](unsigned i) {
+      word const bits = leaf(i).load(simt::relaxed);
+      found = i * 64 + (bits == 0 ? 0 : simt::lowest_bit(bits));
+      return true;
+    });
+    if (found != none) drop(found);
+    return found;
+  }
+};
+// A claim of a run that leaves behind what it cannot use.
+struct tree_that_keeps_halves : bitmap_tree {
+  unsigned claim_run(unsigned n) const {
+    for (unsigned end = num_leaves * 64, first; (first = find_run(n, end)) != none; end = first) {
+      unsigned taken = 0;
+      while (taken != n && take(first + taken)) ++taken;
+      if (taken == n) return first;
+    }
+    return none;
+  }
+};
+TEST(BitmapTreeMutants, AClaimThatBelievesASearchIsFoundWithin100Seeds) {
+  expect_found(100, [] { return claims_are_apart<tree_that_believes>(explored_threads, 70, 9, 4); });
+}
+TEST(BitmapTreeMutants, ASearchOfTheWrongLevelIsFoundWithin100Seeds) {
+  expect_found(100, [] { return claims_are_apart<tree_of_wrong_levels>(explored_threads, 70, 9, 4); });
+}
+TEST(BitmapTreeMutants, ARunThatIsHalfTakenIsFoundWithin100Seeds) {
+  expect_found(100, [] { return claims_are_apart<tree_that_keeps_halves>(explored_threads, 70, 9, 4); });
+}
+
 // ---- transit_count
 
 // A search that looks once: what moves behind its back is missed.

@@ -7,7 +7,11 @@
 //   tidy:  middle &= ~bit;  leaf != 0 ? (middle |= bit; top |= bit)     and likewise for the top word over an empty middle word
 // All are read-modify-writes that acquire and release: if tidy's `and` comes first, the setter's `or` restores the bit; if it comes second,
 // it has read from the setter's `or`, so its look below finds the setter's bits. No fence is needed. While a tidy is under way a
-// summary bit can be missing for a moment: who must not miss a bit checks afterwards that no take was under way (transit_count).
+// summary bit can be missing for a moment: who must not miss a bit checks afterwards that no take was under way (transit_count), or asks
+// for an exact search, which reads the leaves only.
+//
+// As an ordered set: set() inserts, take() removes, contains(), successor(), predecessor(); claim() takes the first from a place on, and
+// claim_run() neighbours at the far end. Searches guess, and only a take decides: what is found may be gone, so claims go on with the next.
 //
 // A bit can also say what is true of something else, which changes at several threads' hands: each of them settles the bit after its
 // change.
@@ -25,6 +29,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 struct bitmap_tree {
   using word = simt::uint64_t;
   static constexpr unsigned bits_per_leaf = 64;
+  static constexpr unsigned none = ~0u;  // no bit
 
   word* leaves = nullptr;
   word* mids = nullptr;
@@ -140,6 +145,111 @@ struct bitmap_tree {
     return next_mid(0) < num_mids() && (num_tops() != 0 || mid(0).load(simt::relaxed) != 0);
   }
 
+  // ---- in order
+
+  // Whether a bit is set. Ordered after its set(). Any thread, as all of these.
+  [[nodiscard]] GPUHEAP_FN bool contains(unsigned bit) const {
+    // acquire: pairs with the release of set().
+    return (leaf(bit / 64).load(simt::acquire) >> (bit % 64) & 1) != 0;
+  }
+
+  // The lowest set bit from `from` on, or none. `exact`: without the summaries, so that no bit is missed that is set all the time.
+  [[nodiscard]] GPUHEAP_FN unsigned successor(unsigned from, bool exact = false) const {
+    unsigned const first = from / 64;
+    // Ends: `i` rises.
+    GPUHEAP_NO_UNROLL
+    for (unsigned i = exact ? first : next_leaf(first); i < num_leaves; i = exact ? i + 1 : next_leaf(i + 1)) {
+      // relaxed: a guess; whoever takes the bit acquires.
+      word bits = leaf(i).load(simt::relaxed);
+      if (i == first) bits &= ~simt::low_bits(from % 64);
+      if (bits != 0) return i * 64 + simt::lowest_bit(bits);
+    }
+    return none;
+  }
+  // The highest set bit up to `from`, or none.
+  [[nodiscard]] GPUHEAP_FN unsigned predecessor(unsigned from) const {
+    unsigned const first = from / 64;
+    // Ends: `i` falls.
+    GPUHEAP_NO_UNROLL
+    for (unsigned i = previous_leaf(first); i != none; i = i == 0 ? none : previous_leaf(i - 1)) {
+      word bits = leaf(i).load(simt::relaxed);  // relaxed: as above
+      if (i == first) bits &= simt::low_bits(from % 64 + 1);
+      if (bits != 0) return i * 64 + simt::highest_bit(bits);
+    }
+    return none;
+  }
+
+  // Takes the lowest set bit from `from` on and returns it, or none.
+  [[nodiscard]] GPUHEAP_FN unsigned claim(unsigned from) const {
+    unsigned bit = successor(from);
+    // Ends: a pass that goes on lost its bit to another thread, and has seen it clear. Lock-free.
+    GPUHEAP_NO_UNROLL
+    while (bit != none && !take(bit)) bit = successor(bit);
+    return bit;
+  }
+
+  // The first of the highest n (> 0) neighbouring set bits below `end`, or none. Reads leaves only: it misses none that are set all the
+  // time.
+  [[nodiscard]] GPUHEAP_FN unsigned find_run(unsigned n, unsigned end) const {
+    // Bits bit .. run_end - 1 were seen set.
+    unsigned bit = end, run_end = end;
+    // Ends: `bit` falls.
+    GPUHEAP_NO_UNROLL
+    while (bit != 0) {
+      unsigned const left = (bit - 1) % 64 + 1;
+      // The leaf's bits below `bit`, the highest of them on top. relaxed: a guess, as above.
+      word const below = leaf((bit - 1) / 64).load(simt::relaxed) << (64 - left);
+      unsigned const ones = below == ~word{0} ? 64 : 63 - simt::highest_bit(~below);
+      bit -= ones;
+      if (run_end - bit >= n) return run_end - n;
+      if (ones == left) continue;
+      word const rest = below << ones;
+      bit -= rest == 0 ? left - ones : 63 - simt::highest_bit(rest);
+      run_end = bit;
+    }
+    return none;
+  }
+  // Takes n neighbouring bits from `first` on: all, and returns none; or nothing, and returns the highest that was not set. While it takes
+  // what it puts back, others miss bits.
+  [[nodiscard]] GPUHEAP_FN unsigned take_run(unsigned first, unsigned n) const {
+    // Ends: `end` falls.
+    GPUHEAP_NO_UNROLL
+    for (unsigned end = first + n; end != first;) {
+      unsigned const i = (end - 1) / 64;
+      word const wanted = bits_of_run(i, first, end), got = take_mask(i, wanted);
+      if (got != wanted) {
+        if (got != 0) set_mask(i, got);
+        set_run(end, first + n - end);
+        return i * 64 + simt::highest_bit(wanted & ~got);
+      }
+      end = i * 64 > first ? i * 64 : first;
+    }
+    return none;
+  }
+  // Adds n neighbouring bits from `first` on.
+  GPUHEAP_FN void set_run(unsigned first, unsigned n) const {
+    // Ends: `bit` rises.
+    GPUHEAP_NO_UNROLL
+    for (unsigned bit = first; bit != first + n;) {
+      unsigned const i = bit / 64;
+      set_mask(i, bits_of_run(i, bit, first + n));
+      bit = (i + 1) * 64 < first + n ? (i + 1) * 64 : first + n;
+    }
+  }
+  // Takes the highest n (> 0) neighbouring set bits and returns the first, or none. Two threads at once may foil each other: callers that
+  // must not miss a run take turns.
+  [[nodiscard]] GPUHEAP_FN unsigned claim_run(unsigned n) const {
+    unsigned end = num_leaves * 64;
+    // Ends: `end` falls: a run that was lost lies below the bit that was missing, or ends there.
+    GPUHEAP_NO_UNROLL
+    while (true) {
+      unsigned const first = find_run(n, end);
+      if (first == none) return none;
+      end = take_run(first, n);
+      if (end == none) return first;
+    }
+  }
+
  private:
   GPUHEAP_FN void clear(unsigned bit) const {
     word const mask = word{1} << (bit % 64);
@@ -181,6 +291,45 @@ struct bitmap_tree {
       if (bits != 0) return t * 64 + simt::lowest_bit(bits);
     }
     return num_mids();
+  }
+  // The first leaf from i on that may have a bit; num_leaves or more if there is none.
+  [[nodiscard]] GPUHEAP_FN unsigned next_leaf(unsigned i) const {
+    // Ends: `m` rises.
+    GPUHEAP_NO_UNROLL
+    for (unsigned m = next_mid(i / 64); m < num_mids(); m = next_mid(m + 1)) {
+      word bits = mid(m).load(simt::relaxed);
+      if (m == i / 64) bits &= ~simt::low_bits(i % 64);
+      if (bits != 0) return m * 64 + simt::lowest_bit(bits);
+    }
+    return num_leaves;
+  }
+  // The last leaf up to i that may have a bit, or none.
+  [[nodiscard]] GPUHEAP_FN unsigned previous_leaf(unsigned i) const {
+    // Ends: `m` falls.
+    GPUHEAP_NO_UNROLL
+    for (unsigned m = previous_mid(i / 64); m != none; m = m == 0 ? none : previous_mid(m - 1)) {
+      word bits = mid(m).load(simt::relaxed);
+      if (m == i / 64) bits &= simt::low_bits(i % 64 + 1);
+      if (bits != 0) return m * 64 + simt::highest_bit(bits);
+    }
+    return none;
+  }
+  // The last middle word up to m that may have a bit, or none.
+  [[nodiscard]] GPUHEAP_FN unsigned previous_mid(unsigned m) const {
+    if (num_tops() == 0) return m;
+    // Ends: one pass per top word.
+    GPUHEAP_NO_UNROLL
+    for (unsigned t = m / 64 + 1; t-- != 0;) {
+      word bits = top(t).load(simt::relaxed);
+      if (t == m / 64) bits &= simt::low_bits(m % 64 + 1);
+      if (bits != 0) return t * 64 + simt::highest_bit(bits);
+    }
+    return none;
+  }
+  // The bits of leaf i that lie in first .. end - 1.
+  [[nodiscard]] GPUHEAP_HD static constexpr word bits_of_run(unsigned i, unsigned first, unsigned end) {
+    unsigned const from = first > i * 64 ? first - i * 64 : 0, to = end - i * 64 < 64 ? end - i * 64 : 64;
+    return simt::low_bits(to) & ~simt::low_bits(from);
   }
 };
 

@@ -1,0 +1,320 @@
+// `gallatin`: slices of a block are handed out by adding to a counter, and a block is used again when all of them are back; ordered bit
+// trees find the segments that blocks come from.
+//   H. McCoy, P. Pandey, "Gallatin: A General-Purpose GPU Memory Manager", PPoPP 2024.
+//
+// Layout of a region:
+//   | state | slots | trees | words of segments, blocks and slices | segment 0 | segment 1 | ...        (gallatin/layout.hpp)
+//
+//   segment    16 MiB, of one class: | block 0 | block 1 | ... | blocks of 64 KiB << class. A heap of less than 64 of them has shorter
+//              segments, and so fewer slices in a block
+//   block      4096 slices of 16 << class bytes, classes 0 to 8. Its word counts those that went out, and the full words of those that are
+//              back                                                                                   (gallatin/blocks.hpp)
+//   slot       the block that a multiprocessor's requests of a class are served from                  (gallatin/slots.hpp)
+//   trees      segments that are free; for each class, its segments with blocks that nobody has       (gallatin/segments.hpp)
+//
+// malloc:    up to 4096 bytes: the lanes that want the same class add their number to the word of the block in their multiprocessor's slot,
+//            once for all, and share out what it was before. Is the block exhausted, one thread fetches another for the slot: from the
+//            first segment of the class that has some, or the first free segment. Up to 32 KiB: 2, 4 or 8 neighbouring slices of 4096
+//            bytes. Up to a segment: a whole block. More: a run of segments, from the heap's end.
+// free:      the lanes that free slices of the same 64 set their bits together. Who fills a word counts it; who counts a block's last
+//            word puts it back into its segment; who puts the last block back makes the segment free.
+// Reuse:     a slice when all 4096 of its block went out and are back, a block for its class, a segment for anything.
+// Progress:  malloc is blocking: it waits for whoever fetches a block for its slot, and that thread for one that makes a segment of the
+//            class, which waits for nobody; for claims of runs there is a lock, likewise. It answers nullptr after an attempt of its own,
+//            or of another that began later than it, found no block, and no other slot of the class has slices. free is lock-free; of a
+//            run, as many steps as it has segments.
+// Misuse:    a second free, or a pointer at which nothing begins, is refused as long as the block is what it was at the first free. After
+//            that a stale pointer may be that of a live slice, as anywhere; a second free that is under way while the block changes its
+//            class may give back what another owns. Pointers into memory that is free count as freed twice.
+//
+// Different from the paper, and why:
+//   - Slices come back as bits, 0.8 % of the heap; there they are counted, and a second free makes a block come home under live slices, or
+//     never. The counter is of full words, and of a block's word: a free costs one atomic for the lanes that free neighbours, as there.
+//   - A segment's class and its number of free blocks are one word, changed by compare-exchange. There the number is decremented first and
+//     restored if the class is not as expected, so that for a moment it is wrong: segments are freed under live blocks, or never.
+//   - The free blocks of a segment are bits, and the lowest is taken; there a ring, whose users wait for each other's turn.
+//   - A segment is found by its class from its first free block on; there only when a tenth of them is, so that the others are out of
+//   reach.
+//     Who removes a segment from a tree looks again.
+//   - Anybody who finds a block exhausted may replace it in the slot that it was read from, whose word has a generation. There it is the
+//   duty
+//     of who got the last slice, and lost if that block was in another slot meanwhile, or if no block was to be had: such a slot is dead.
+//   - Blocks of which nothing is in use leave their slots when another class finds no segment, so that a heap that is free serves anything.
+//   - A block's class is in the word that is counted on, beside a count of 32 bits, and blocks known to be exhausted are not counted on.
+//     There 20 bits overflow into the class.
+//   - Whole blocks are never open: between being opened and being counted full, a stale pointer could take slices of them there.
+//   - Runs are found across words of the tree, from its last to its first; there only those that begin with a word, and never in the first.
+//     The segments are free before the tree shows it.
+//   - No attempt is limited by a number of tries: see Progress.
+//   - As many slots as the machine has multiprocessors, or a 64th of the heap allows, and as many of them filled from the start as take a
+//     quarter of it; there 128, 64, 32, ... in 160 MiB.
+#pragma once
+
+#include <gpuheap/allocator.hpp>
+#include <gpuheap/allocator_members.hpp>
+#include <gpuheap/allocators/gallatin/heap_state.hpp>
+#include <gpuheap/allocators/gallatin/verify.hpp>
+#include <gpuheap/simt/warp.hpp>
+#include <gpuheap/structures/warp_group.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
+
+namespace gallatin_parts {
+
+// What tests replace by parts with a mistake.
+struct parts {
+  using tree = structures::bitmap_tree;
+  using block = block_state;
+  using segment = segment_state;
+  using slot = slot_state;
+  template <gallatin_config Config, class Parts>
+  using state = heap_state<Config, Parts>;
+};
+
+}  // namespace gallatin_parts
+
+template <gallatin_config Config = gallatin_config{}, class Parts = gallatin_parts::parts>
+class basic_gallatin {
+ public:
+  using state_type = typename Parts::template state<Config, Parts>;
+  using layout_type = gallatin_parts::layout<Config, Parts>;
+
+  static constexpr allocator_traits traits{
+      .name = "gallatin",
+      .title = "Gallatin",
+      .paper = "McCoy, Pandey: Gallatin: A General-Purpose GPU Memory Manager, PPoPP 2024",
+      .year = 2024,
+      .reuse = "a slice: its class, when all 4096 of its block went out and are back; a segment of which nothing is in use: any request",
+      .reuses_singly = false,
+      .detects_double_free = true,
+      .detects_foreign_free = true,
+  };
+
+  basic_gallatin() = default;
+
+  // `bytes` > 0.
+  [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
+    if (bytes > most_slice_bytes()) return state_->take_large(bytes);
+    unsigned const c = bytes > Config.largest_slice ? layout_type::top_class : layout_type::class_of_slice(bytes);
+    unsigned const lg_k = bytes > Config.largest_slice ? simt::ceil_log2(bytes) - layout_type::lg_largest : 0;
+    // One captured mask for the whole call.
+    simt::lane_mask const here = simt::active_mask();
+    // The lanes that ask this heap for the same. The state's address is a multiple of 128.
+    auto group = structures::warp_group::of_equal(here, reinterpret_cast<simt::uintptr_t>(state_) | c << 2 | lg_k);
+    simt::lane_mask const mine = simt::lane_mask{1} << simt::lane_id();
+    unsigned const slot = simt::sm_id() % at_.num_slots(c);
+    void* p = nullptr;
+    simt::uint32_t attempt = 0;
+    simt::back_off pause;
+    // `group`: those that have no answer yet.
+    // Ends: a pass serves at least one lane of each group, or answers all its lanes; or its leader waited for somebody who fetches a block,
+    // which serves that one, or fails, which ends it.
+    GPUHEAP_NO_UNROLL
+    do {
+      unsigned const leader = group.mask != 0 ? group.leader() : simt::lane_id();
+      gallatin_parts::grant got;
+      if ((group.mask & mine) != 0 && group.leads()) got = take(c, lg_k, group.size(), slot, attempt, pause);
+      got = gallatin_parts::grant::unpacked(simt::shuffle(here, got.packed(), leader));
+      // What the leader acquired, its lanes have too.
+      simt::sync_warp(here);
+      unsigned const rank = group.rank();
+      // How many of the group have an answer.
+      unsigned const room = got.none() ? (got.is_final() ? simt::warp_lanes : 0) : (at_.num_slices() - got.first) >> lg_k;
+      if ((group.mask & mine) != 0 && !got.none() && rank < room) {
+        unsigned const first = got.first + (rank << lg_k);
+        if (lg_k != 0) state_->join(got.block, first, lg_k);
+        p = at_.slice_at(got.block, c, first);
+      }
+      group.mask = room < group.size() ? group.mask & (simt::all_lanes << structures::nth_set_bit(group.mask, room)) : 0;
+    } while (simt::any_of(here, group.mask != 0));
+    return p;
+  }
+
+  GPUHEAP_FN free_status free(void* p) const {
+    if (p == nullptr) return free_status::null;
+    place const at = locate(p);
+    if (at.what == thing::nothing) return free_status::foreign;
+    if (at.what == thing::unused) return free_status::double_free;
+    if (at.what == thing::run) return free_run(at.segment);
+    auto const block = at_.block(at.block);
+    simt::uint64_t* const word = block.freed + at.index / 64;
+    // The lanes that free slices of the same word, from one captured mask.
+    auto const group = structures::warp_group::of_equal(simt::active_mask(), reinterpret_cast<simt::uintptr_t>(word));
+    simt::uint64_t const bit = simt::uint64_t{1} << (at.index % 64), all = structures::reduce_or(group.mask, bit);
+    // What each lane did with its memory comes before the leader's release.
+    simt::sync_warp(group.mask);
+    simt::uint64_t before = 0;
+    if (group.leads()) {
+      before = block.give(at.index / 64, all);
+      if (block.completes(before, all, at.how)) state_->word_is_full(at.block, at.size_class, at.how);
+    }
+    before = group.from_leader(before);
+    bool given = (before & bit) == 0;
+    // Several lanes free the same: one of them does.
+    if (simt::popcount(all) != group.size()) given &= simt::lowest_bit(simt::match_any(group.mask, at.index)) == simt::lane_id();
+    if (given) return free_status::done;
+    return is_inside(at) ? free_status::foreign : free_status::double_free;
+  }
+
+  // 0 for a pointer at which nothing begins.
+  [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void const* p) const {
+    place const at = locate(p);
+    if (at.what == thing::run) return simt::size_t{at_.segment(at.segment).look().count()} << at_.lg_segment();
+    if (at.what != thing::slice) return 0;
+    if (at.how == gallatin_parts::mode::whole) return at_.block_bytes(at.size_class);
+    // relaxed: the caller owns the slice, or gets a guess.
+    auto const freed = at_.block(at.block).freed_word(at.index / 64).load(simt::relaxed);
+    if ((freed >> (at.index % 64) & 1) != 0) return 0;
+    return at_.slice_bytes(at.size_class) * (at.size_class == layout_type::top_class ? state_->length_of(at.block, at.index) : 1);
+  }
+  static constexpr bool rounded_size_is_exact = true;
+  [[nodiscard]] GPUHEAP_HD simt::size_t rounded_size(simt::size_t bytes) const {
+    if (bytes > at_.segment_bytes()) return simt::round_up_pow2(bytes, at_.segment_bytes());
+    if (bytes > most_slice_bytes()) return at_.block_bytes(at_.class_of_block(bytes));
+    return bytes <= Config.smallest_slice ? Config.smallest_slice : simt::size_t{1} << simt::ceil_log2(bytes);
+  }
+  // Whether p lies in a segment.
+  [[nodiscard]] GPUHEAP_FN bool owns(void const* p) const {
+    return p >= at_.base && static_cast<simt::size_t>(static_cast<char const*>(p) - at_.base) >> at_.lg_segment() < at_.num_segments;
+  }
+
+#if GPUHEAP_HAS_HOST
+  // ---- host
+
+  [[nodiscard]] static simt::size_t min_region_bytes() { return layout_type::least_bytes(sizeof(state_type)); }
+
+  // Initialises the region in stream order and returns the view. The region may be in use by an earlier heap, which is forgotten.
+  [[nodiscard]] static basic_gallatin create(memory::region where, stream_ref stream) {
+    basic_gallatin heap;
+    heap.at_ = layout_type::over(where, simt::query_device().num_sms, sizeof(state_type));
+    heap.state_ = static_cast<state_type*>(where.base);
+    heap.region_bytes_ = where.bytes;
+    simt::fill(where.base, 0, static_cast<simt::size_t>(heap.at_.base - static_cast<char*>(where.base)), stream);
+    simt::copy(&heap.state_->at, &heap.at_, sizeof heap.at_, stream);
+    using kernel = gallatin_parts::make_heap<Config, Parts>;
+    launch(kernel::num_threads(heap.at_), kernel{heap.at_}, {.stream = stream});
+    return heap;
+  }
+
+  [[nodiscard]] allocator_footprint footprint(stream_ref stream) const {
+    std::vector<simt::uint64_t> words(at_.num_segments);
+    simt::copy(words.data(), at_.segments, words.size() * sizeof(simt::uint64_t), stream);
+    simt::synchronize(stream);
+    simt::size_t held = 0;
+    // Ends: one pass a segment.
+    for (auto const word : words) held += gallatin_parts::segment_word{word}.is_free() ? 0 : at_.segment_bytes();
+    return {held, region_bytes_ - (simt::size_t{at_.num_segments} << at_.lg_segment()), 0};
+  }
+
+  // Walks the whole heap. Waits for the stream; no kernel may be running on the heap.
+  [[nodiscard]] gallatin_parts::audit verify(stream_ref stream) const {
+    gallatin_parts::audit found = gallatin_parts::snapshot<Config, Parts>{at_, stream}.examine();
+    simt::uint64_t transit = 0;
+    std::vector<simt::uint32_t> locks(layout_type::num_classes + 1);
+    simt::copy(&transit, &state_->transit_word, sizeof transit, stream);
+    simt::copy(locks.data(), state_->growth_locks, layout_type::num_classes * sizeof(simt::uint32_t), stream);
+    simt::copy(&locks.back(), &state_->run_lock, sizeof(simt::uint32_t), stream);
+    simt::synchronize(stream);
+    if (!structures::transit_count::quiet(transit)) found.problem = "something is being moved";
+    // Ends: one pass a lock.
+    for (auto const lock : locks) {
+      if (lock != 0) found.problem = "a lock is held";
+    }
+    return found;
+  }
+#endif
+
+  // The geometry and the state, for tests and tools.
+  [[nodiscard]] GPUHEAP_HD layout_type const& geometry() const { return at_; }
+  [[nodiscard]] GPUHEAP_HD state_type* state() const { return state_; }
+
+ private:
+  // What begins at a pointer. nothing: not the heap's, or inside of something. unused: free memory, where something could begin.
+  enum class thing { nothing, unused, slice, run };
+  struct place {
+    thing what = thing::nothing;
+    gallatin_parts::mode how{};  // of the block: a whole one is a single slice
+    unsigned size_class = 0;
+    unsigned index = 0;  // of the slice in its block
+    simt::uint32_t block = 0, segment = 0;
+  };
+
+  [[nodiscard]] GPUHEAP_HD simt::size_t most_slice_bytes() const { return simt::size_t{Config.largest_slice} << at_.lg_most(); }
+
+  // Slices for n requests of 2^lg_k, or fewer of them, from the block in slot i; or one step towards them; or none: the heap is exhausted.
+  // `attempt`: to fetch a block for the slot, the first that begins after the request; 0 in the first step.
+  [[nodiscard]] GPUHEAP_FN gallatin_parts::grant take(unsigned c, unsigned lg_k, unsigned n, unsigned i, simt::uint32_t& attempt,
+                                                      simt::back_off& pause) const {
+    auto const seen = at_.slot(c, i).look();
+    gallatin_parts::grant got;
+    if (attempt == 0 && lg_k == 0 && seen.has_block() && !seen.is_busy()) {
+      auto const before = at_.block(seen.block()).take(n);
+      if (before.has_slices_of(c) && before.count() + n <= at_.num_slices()) return {seen.block(), before.count()};
+      got = state_->settle_single(seen.block(), c, n, before);
+    } else {
+      got = state_->take_from_slot(seen, c, lg_k, n);
+    }
+    if (!got.none()) return got;
+    if (attempt == 0) attempt = seen.next_attempt();
+    if (!seen.has_failed_since(attempt)) {
+      if (seen.is_busy()) {
+        pause.wait();
+        return gallatin_parts::grant::not_yet();
+      }
+      got = state_->refill(c, lg_k, n, i, seen);
+      if (!got.none() || !got.is_final()) return got;
+    }
+    return state_->take_from_others(c, lg_k, n, i);
+  }
+
+  [[nodiscard]] GPUHEAP_FN place locate(void const* p) const {
+    place at;
+    if (!owns(p)) return at;
+    auto const offset = static_cast<simt::size_t>(static_cast<char const*>(p) - at_.base), within = offset & (at_.segment_bytes() - 1);
+    at.segment = static_cast<simt::uint32_t>(offset >> at_.lg_segment());
+    auto const segment = at_.segment(at.segment).look();
+    if (segment.kind() < gallatin_parts::segment_word::first_class) {
+      if (segment.is_free() && within % Config.smallest_slice == 0) at.what = thing::unused;
+      if (segment.kind() == gallatin_parts::segment_word::head && within == 0) at.what = thing::run;
+      return at;
+    }
+    at.size_class = segment.kind() - gallatin_parts::segment_word::first_class;
+    if ((within & (at_.slice_bytes(at.size_class) - 1)) != 0) return at;
+    auto const slice = static_cast<simt::uint32_t>(within >> (layout_type::lg_smallest + at.size_class));
+    at.index = slice & (at_.num_slices() - 1);
+    at.block = at_.block_id(at.segment, slice >> at_.lg_slices);
+    auto const block = at_.block(at.block).look();
+    at.how = block.state();
+    bool const is_out = at.how == gallatin_parts::mode::open && at.index < block.count();
+    if (at.how == gallatin_parts::mode::whole) {
+      at.what = at.index == 0 ? thing::slice : thing::nothing;
+    } else {
+      at.what = is_out ? thing::slice : thing::unused;
+    }
+    return at;
+  }
+  // Whether the slice belongs to the one before.
+  [[nodiscard]] GPUHEAP_FN bool is_inside(place const& at) const {
+    return at.size_class == layout_type::top_class && at.how == gallatin_parts::mode::open && state_->length_of(at.block, at.index) == 0;
+  }
+
+  GPUHEAP_FN free_status free_run(simt::uint32_t segment) const {
+    // release: what the owner did with its memory. Pairs with whoever takes the segments.
+    simt::fence(simt::release);
+    auto const seen = at_.segment(segment).look();
+    bool const mine = seen.kind() == gallatin_parts::segment_word::head && state_->give_run(segment, seen);
+    return mine ? free_status::done : free_status::double_free;
+  }
+
+  layout_type at_;
+  state_type* state_ = nullptr;
+  simt::size_t region_bytes_ = 0;
+};
+
+using gallatin = basic_gallatin<>;
+static_assert(device_allocator<gallatin> && answers_free<gallatin> && has_exact_rounded_size<gallatin>);
+#if GPUHEAP_HAS_HOST
+static_assert(has_verify<gallatin> && has_footprint<gallatin>);
+#endif
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE

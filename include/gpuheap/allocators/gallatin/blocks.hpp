@@ -1,0 +1,124 @@
+// A block whose slices are handed out in order by a counter, and which is used again when all of them are back.
+//
+//   word   bit 0     32          48      56     63
+//          | count  | full words | class | mode |
+//
+//   count       slices that were asked of the block since it was opened; from N on it has none left
+//   full words  of the words of `freed`, those in which every slice is back
+//   mode        home: nobody has the block. open: in slices. whole: all of it is one piece of memory
+//
+// A slice that is back, and one that never went out when the block was given up, has its bit in `freed` set. Each bit is set once; who sets
+// the last bit of a word counts it, and who counts the last word has the block alone.
+#pragma once
+
+#include <gpuheap/allocators/gallatin/layout.hpp>
+#include <gpuheap/simt/atomic.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::gallatin_parts {
+
+// What becomes of a block.
+enum class mode : unsigned { home, open, whole };
+
+// The word, as a value. A word of zeros is a block that is home.
+struct block_word {
+  uint64_t bits = 0;
+
+  static constexpr uint64_t one_full_word = uint64_t{1} << 32;
+  [[nodiscard]] GPUHEAP_HD static constexpr block_word of(unsigned c, mode m) {
+    return {uint64_t{static_cast<unsigned>(m)} << 56 | uint64_t{c} << 48};
+  }
+  [[nodiscard]] GPUHEAP_HD constexpr uint32_t count() const { return static_cast<uint32_t>(bits); }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned full_words() const { return static_cast<unsigned>(bits >> 32) & 0xffff; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned size_class() const { return static_cast<unsigned>(bits >> 48) & 0xff; }
+  [[nodiscard]] GPUHEAP_HD constexpr mode state() const { return static_cast<mode>(bits >> 56); }
+  // Whether it is in slices of class c.
+  [[nodiscard]] GPUHEAP_HD constexpr bool has_slices_of(unsigned c) const { return bits >> 48 == of(c, mode::open).bits >> 48; }
+};
+
+// A view of a block's words. Any thread.
+struct block_state {
+  uint64_t* word = nullptr;
+  uint64_t* freed = nullptr;
+  unsigned lg_slices = 0;
+
+  [[nodiscard]] GPUHEAP_HD unsigned num_slices() const { return 1u << lg_slices; }
+  [[nodiscard]] GPUHEAP_HD unsigned num_words() const { return lg_slices <= 6 ? 1 : 1u << (lg_slices - 6); }
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<uint64_t> ref() const { return simt::global_ref<uint64_t>{*word}; }
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<uint64_t> freed_word(unsigned i) const { return simt::global_ref<uint64_t>{freed[i]}; }
+  // relaxed: a guess; or the caller owns a slice, and the class and mode cannot change.
+  [[nodiscard]] GPUHEAP_FN block_word look() const { return {ref().load(simt::relaxed)}; }
+
+  // Takes the next n slices, as far as there are any: the caller looks at what is returned, the word as it was. Those it does not want it
+  // gives up.
+  [[nodiscard]] GPUHEAP_FN block_word take(unsigned n) const {
+    // handed_on: comes after the fences of the slices' last owners, by way of who opened the block. Pairs with open().
+    return {ref().fetch_add(n, simt::handed_on)};
+  }
+  // Makes a block that the caller has taken from its segment one of slices of class c. Others see it by what the caller releases next, or
+  // by a slot's word that they read when the block was in it before.
+  // The first `taken` slices are the caller's.
+  GPUHEAP_FN void open(unsigned c, unsigned taken) const {
+    // relaxed: the word's release publishes them.
+    // Ends: one pass a word.
+    GPUHEAP_NO_UNROLL
+    for (unsigned i = 0; i != num_words(); ++i) freed_word(i).store(0, simt::relaxed);
+    // release: who takes a slice comes after its last owner, and its bit after the zeros. Pairs with take().
+    ref().store(block_word::of(c, mode::open).bits + taken, simt::release);
+  }
+  // Or a single piece of memory.
+  GPUHEAP_FN void open_whole(unsigned c) const {
+    // relaxed, both: nobody else looks at them before the caller hands the pointer on.
+    freed_word(0).store(0, simt::relaxed);
+    ref().store(block_word::of(c, mode::whole).bits, simt::relaxed);
+  }
+  // And of no use to anybody, before its segment gets it back.
+  GPUHEAP_FN void close() const { ref().store(0, simt::relaxed); }
+
+  // Gives back slices of freed word i, which were handed out, and returns the word as it was: bits that were set then have not been given
+  // back now. If that `completes` the word, the caller goes on with count_word().
+  [[nodiscard]] GPUHEAP_FN uint64_t give(unsigned i, uint64_t mask) const {
+    // handed_over: what the slices' owners did. Pairs, by way of who opens the block next, with take().
+    return freed_word(i).fetch_or(mask, simt::handed_over);
+  }
+  // Whether adding `mask` to a word made it full.
+  [[nodiscard]] GPUHEAP_HD bool completes(uint64_t before, uint64_t mask, mode m) const {
+    uint64_t const full = m == mode::whole ? 1 : simt::low_bits(num_slices());
+    return (before | mask) == full && before != full;
+  }
+  // True for who counts the last word: the block is the caller's.
+  [[nodiscard]] GPUHEAP_FN bool count_word(mode m, unsigned n = 1) const {
+    if (m == mode::whole) return true;
+    // handed_on: after the fences of all who gave slices back, as each word was counted after its last bit.
+    return block_word{ref().fetch_add(n * block_word::one_full_word, simt::handed_on)}.full_words() + n == num_words();
+  }
+  // Gives back the slices first .. end - 1, which the caller has from take() and has not used. True: the block is the caller's.
+  [[nodiscard]] GPUHEAP_FN bool give_up(unsigned first, unsigned end) const {
+    unsigned counted = 0;
+    // Ends: `first` rises.
+    GPUHEAP_NO_UNROLL
+    while (first != end) {
+      unsigned const next = first / 64 * 64 + 64 < end ? first / 64 * 64 + 64 : end;
+      uint64_t const mask = simt::low_bits(next - first) << (first % 64);
+      counted += completes(give(first / 64, mask), mask, mode::open);
+      first = next;
+    }
+    return counted != 0 && count_word(mode::open, counted);
+  }
+  // Takes all slices that are left, if the block still is in slices, and gives them up. True: the block, which is of class c, is the
+  // caller's.
+  [[nodiscard]] GPUHEAP_FN bool retire(unsigned& c) const {
+    block_word const before = take(num_slices());
+    c = before.size_class();
+    return before.state() == mode::open && before.count() < num_slices() && give_up(before.count(), num_slices());
+  }
+
+  // Whether no slice is out, as seen now, and some are left.
+  [[nodiscard]] GPUHEAP_FN bool is_idle() const {
+    block_word const seen = look();
+    if (seen.state() != mode::open || seen.count() >= num_slices() || seen.full_words() != seen.count() / 64) return false;
+    unsigned const rest = seen.count() % 64;
+    return rest == 0 || freed_word(seen.count() / 64).load(simt::relaxed) == simt::low_bits(rest);  // relaxed: a guess
+  }
+};
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::gallatin_parts

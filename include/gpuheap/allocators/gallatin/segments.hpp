@@ -1,0 +1,232 @@
+// Segments: whose each is and how many of its blocks nobody has, in one word; and the trees in which those that have something are found.
+//
+//   word   bit 0     32      40
+//          | count  | kind  | 0 |
+//
+//   kind    free: in the tree of free segments, or just taken from it or being put into it.   head, tail: of a run of segments.
+//           otherwise the class of its blocks
+//   count   of a class: blocks that are home and that nobody has a claim to.   head: segments of the run
+//
+// Count and kind change together: who takes a block has seen whose it is, and nobody takes one that is not there, not even for a moment. So
+// the word says by itself when all blocks are home, and one of those who see it makes the segment free. The compare-exchanges mean the
+// same whatever happened to the word in between.
+#pragma once
+
+#include <gpuheap/allocators/gallatin/blocks.hpp>
+#include <gpuheap/allocators/gallatin/layout.hpp>
+#include <gpuheap/simt/atomic.hpp>
+#include <gpuheap/simt/warp.hpp>
+#include <gpuheap/structures/spin_lock.hpp>
+#include <gpuheap/structures/transit_count.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::gallatin_parts {
+
+// The word, as a value. A word of zeros is a free segment.
+struct segment_word {
+  uint64_t bits = 0;
+
+  static constexpr unsigned free = 0, head = 1, tail = 2, first_class = 3;
+  [[nodiscard]] GPUHEAP_HD static constexpr segment_word of(unsigned kind, uint32_t count) { return {uint64_t{kind} << 32 | count}; }
+  [[nodiscard]] GPUHEAP_HD static constexpr segment_word of_class(unsigned c, uint32_t count) { return of(first_class + c, count); }
+  [[nodiscard]] GPUHEAP_HD constexpr uint32_t count() const { return static_cast<uint32_t>(bits); }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned kind() const { return static_cast<unsigned>(bits >> 32); }
+  [[nodiscard]] GPUHEAP_HD constexpr bool is_free() const { return kind() == free; }
+  [[nodiscard]] GPUHEAP_HD constexpr bool is_of_class(unsigned c) const { return kind() == first_class + c; }
+};
+
+// A view of the word. Any thread.
+struct segment_state {
+  uint64_t* word = nullptr;
+
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<uint64_t> ref() const { return simt::global_ref<uint64_t>{*word}; }
+  // relaxed: a guess; or the caller has something of the segment, and the kind cannot change.
+  [[nodiscard]] GPUHEAP_FN segment_word look() const { return {ref().load(simt::relaxed)}; }
+
+  // Takes one of the blocks of class c that are home, if there is one, and tells how many are `left`.
+  [[nodiscard]] GPUHEAP_FN bool take(unsigned c, unsigned& left) const {
+    segment_word seen = look();
+    simt::back_off pause;
+    // Ends: a pass that goes on lost the word to another thread's change. Lock-free.
+    GPUHEAP_NO_UNROLL
+    while (seen.is_of_class(c) && seen.count() != 0) {
+      left = seen.count() - 1;
+      // handed_on: comes after those who brought blocks home, and goes on to one of them.
+      if (ref().compare_exchange(seen.bits, seen.bits - 1, simt::handed_on, simt::relaxed)) return true;
+      pause.wait();
+      seen = look();
+    }
+    return false;
+  }
+  // Adds a block that is home, and returns the word as it was.
+  [[nodiscard]] GPUHEAP_FN segment_word give() const {
+    // handed_over: the bit of the block's home comes before, so that it is not set when the segment is already another's.
+    return {ref().fetch_add(1, simt::handed_over)};
+  }
+  // Makes the segment free if all n blocks of class c are home. True for one thread.
+  [[nodiscard]] GPUHEAP_FN bool release(unsigned c, unsigned n) const {
+    uint64_t all = segment_word::of_class(c, n).bits;
+    // handed_on: between those who brought the blocks home and who takes the segment from the tree.
+    return ref().compare_exchange(all, 0, simt::handed_on, simt::relaxed);
+  }
+};
+
+// All segments, and the blocks that nobody has. Device, any thread; out of line, and on a state in memory, so that the view's fast path
+// stays small. `Derived` is the whole state: what tests replace is called through it.
+template <gallatin_config Config, class Parts, class Derived>
+struct alignas(128) segment_pool {
+  using layout_type = layout<Config, Parts>;
+  using tree_type = typename Parts::tree;
+  static constexpr unsigned num_classes = layout_type::num_classes;
+
+  layout_type at;
+  // Things that are moved to where they can be used: idle blocks to their segment, segments to the tree of free ones. And claims of runs,
+  // which may be put back.
+  alignas(128) uint64_t transit_word = 0;
+  alignas(128) uint32_t run_lock = 0;                    // held while a run is claimed
+  alignas(128) uint32_t growth_locks[num_classes] = {};  // held while a free segment becomes one of the class
+
+  [[nodiscard]] GPUHEAP_FN structures::transit_count transit() { return {&transit_word}; }
+
+  // ---- blocks
+
+  // A block of class c that nobody has, or no_block.
+  [[nodiscard]] GPUHEAP_FN uint32_t obtain(unsigned c) {
+    uint32_t id = self().take_from_tree(c, false);
+    if (id != no_block) return id;
+    // A segment that is one block is nobody else's business.
+    if (at.blocks_of(c) == 1) return self().grow(c);
+    // One thread makes a segment for all: without the lock, each would.
+    structures::spin_lock{&growth_locks[c]}.run([&] {
+      id = self().take_from_tree(c, true);
+      if (id == no_block) id = self().grow(c);
+    });
+    return id;
+  }
+
+  // Puts back a block that is home: all slices are back, or nobody had any. True if its segment became free.
+  GPUHEAP_COLD bool put_back(uint32_t id, unsigned c) {
+    uint32_t const s = at.segment_of(id);
+    unsigned const place = at.place_of(id), n = at.blocks_of(c);
+    at.block(id).close();
+    // handed_over: close() comes before whoever opens the block next.
+    home_word(s, place / 64).fetch_or(uint64_t{1} << (place % 64), simt::handed_over);
+    segment_word const before = at.segment(s).give();
+    // A segment that had none is in no tree, or about to be removed by someone who will look again.
+    if (before.count() == 0 && n != 1) at.segments_with_blocks(c).set(s);
+    return before.count() + 1 == n && self().free_segment(s, c);
+  }
+
+  // ---- runs
+
+  // k segments (k > 0), or nullptr.
+  [[nodiscard]] GPUHEAP_FN void* take_run(uint32_t k) {
+    uint32_t first = tree_type::none;
+    auto const tree = at.free_segments();
+    // One at a time: claims that overlap would foil each other. A look first: no claim is made where there is nothing.
+    structures::spin_lock{&run_lock}.run([&] {
+      if (tree.find_run(k, at.tree_leaves() * 64) == tree_type::none) return;
+      transit().begin();
+      first = tree.claim_run(k);
+      transit().end();
+    });
+    if (first == tree_type::none) return nullptr;
+    // relaxed, all: nobody else looks at them before the caller hands the pointer on.
+    at.segment(first).ref().store(segment_word::of(segment_word::head, k).bits, simt::relaxed);
+    // Ends: k passes.
+    GPUHEAP_NO_UNROLL
+    for (uint32_t s = first + 1; s != first + k; ++s)
+      at.segment(s).ref().store(segment_word::of(segment_word::tail, 0).bits, simt::relaxed);
+    return at.segment_at(first);
+  }
+  // Gives back the run whose first segment's word was `seen`. False if somebody else did.
+  [[nodiscard]] GPUHEAP_FN bool give_run(uint32_t first, segment_word seen) {
+    uint32_t const k = seen.count();
+    // handed_on: after the fence at the beginning of free().
+    if (!at.segment(first).ref().compare_exchange(seen.bits, 0, simt::handed_on, simt::relaxed)) return false;
+    // First the words, then the bits: who takes a segment finds it free. relaxed: set_run() releases.
+    // Ends: k passes.
+    GPUHEAP_NO_UNROLL
+    for (uint32_t s = first + 1; s != first + k; ++s) at.segment(s).ref().store(0, simt::relaxed);
+    at.free_segments().set_run(first, k);
+    return true;
+  }
+
+  // ---- steps
+
+  // A block of the first segment that has some. `exact`: none is missed that is there all the time.
+  [[nodiscard]] GPUHEAP_FN uint32_t take_from_tree(unsigned c, bool exact) {
+    auto const tree = at.segments_with_blocks(c);
+    // Ends: a pass that goes on removed a bit, which comes back only when another thread brings a block home.
+    GPUHEAP_NO_UNROLL
+    for (unsigned s = tree.successor(0, exact); s != tree_type::none; s = tree.successor(s, exact)) {
+      unsigned left = 1;
+      bool const got = at.segment(s).take(c, left);
+      if (!got || left == 0) self().unlist(c, s);
+      if (got) return take_home(s);
+    }
+    return no_block;
+  }
+  // Removes a segment that was seen without blocks from its tree, unless it has got one since: who brought that home may have set the bit
+  // before. A bit that is set later than its segment has blocks is left to who meets it.
+  GPUHEAP_FN void unlist(unsigned c, uint32_t s) {
+    at.segments_with_blocks(c).settle(s, [&] {
+      // acquire: as settle() wants it.
+      segment_word const now{at.segment(s).ref().load(simt::acquire)};
+      return now.is_of_class(c) && now.count() != 0;
+    });
+  }
+  // The lowest block of a segment that is home. The caller has taken one from the segment's word.
+  [[nodiscard]] GPUHEAP_FN uint32_t take_home(uint32_t s) {
+    // Ends: as many blocks are home as threads have taken one from the word and not yet found it, so a pass that finds none met another's
+    // change. Lock-free.
+    GPUHEAP_NO_UNROLL
+    for (unsigned i = 0;; i = i + 1 == at.home_words() ? 0 : i + 1) {
+      uint64_t bits = home_word(s, i).load(simt::relaxed);  // relaxed: a guess
+      // Ends: one pass a bit.
+      GPUHEAP_NO_UNROLL
+      for (; bits != 0; bits &= bits - 1) {
+        uint64_t const bit = bits & (0 - bits);
+        // handed_on: comes after who brought it home, and goes on to the block's words.
+        if ((home_word(s, i).fetch_and(~bit, simt::handed_on) & bit) != 0) return at.block_id(s, i * 64 + simt::lowest_bit(bit));
+      }
+    }
+  }
+  // Makes the lowest free segment one of class c and takes its first block.
+  [[nodiscard]] GPUHEAP_COLD uint32_t grow(unsigned c) {
+    auto const tree = at.free_segments();
+    uint32_t s = tree.claim(0);
+    if (s == tree_type::none) s = tree.claim_run(1);  // which misses none
+    if (s == tree_type::none) return no_block;
+    unsigned const n = at.blocks_of(c);
+    // relaxed, all: the word's release publishes them.
+    // Ends: one pass a word.
+    GPUHEAP_NO_UNROLL
+    for (unsigned i = 0; i != at.home_words(); ++i) {
+      uint64_t const all = i * 64 < n ? simt::low_bits(n - i * 64) : 0;
+      home_word(s, i).store(i == 0 ? all & ~uint64_t{1} : all, simt::relaxed);
+    }
+    // release: pairs with take().
+    at.segment(s).ref().store(segment_word::of_class(c, n - 1).bits, simt::release);
+    if (n != 1) at.segments_with_blocks(c).set(s);
+    return at.block_id(s, 0);
+  }
+  // Makes a segment free whose blocks of class c were all seen home. False: one has been taken since.
+  GPUHEAP_FN bool free_segment(uint32_t s, unsigned c) {
+    transit().begin();
+    bool const mine = at.segment(s).release(c, at.blocks_of(c));
+    if (mine) {
+      if (at.blocks_of(c) != 1) (void)at.segments_with_blocks(c).take(s);
+      at.free_segments().set(s);
+    }
+    transit().end();
+    return mine;
+  }
+
+ protected:
+  [[nodiscard]] GPUHEAP_FN Derived& self() { return static_cast<Derived&>(*this); }
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<uint64_t> home_word(uint32_t s, unsigned i) const {
+    return simt::global_ref<uint64_t>{at.homes_of(s)[i]};
+  }
+};
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::gallatin_parts
