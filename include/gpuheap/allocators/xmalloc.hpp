@@ -308,11 +308,16 @@ class basic_xmalloc {
     // release: the backing has the memory before another superblock may be made.
     word32{of_class(c).superblocks}.fetch_sub(1, simt::release);
   }
+  GPUHEAP_FN void begin_move() const {
+    moves().begin();
+    // release: pops are relaxed, and whoever finds that something has left its queue shall see that it is being moved.
+    simt::fence(simt::release);
+  }
   // Looks at one superblock of the second level, if it holds more than the class keeps: back to the backing if it is wholly free, to the
   // queue's end if not. Called once for each that became wholly free.
   GPUHEAP_FN void retire_one(unsigned c) const {
     if (second_level(c).size() <= simt::plain_read(of_class(c).spare)) return;
-    moves().begin();
+    begin_move();
     retire(c);
     moves().end();
   }
@@ -458,7 +463,7 @@ class basic_xmalloc {
       any |= static_cast<int>(word32{of_class(c).wholly_free}.load(simt::relaxed)) > 0;
     }
     if (!any) return false;
-    moves().begin();
+    begin_move();
     // Ends: one pass per class.
     GPUHEAP_NO_UNROLL
     for (unsigned c = 0; c < num_classes; ++c) flush_class(c);
