@@ -260,6 +260,7 @@ class basic_bulkalloc {
     using search = typename state_type::search;
     auto group = structures::warp_group::of_equal(here, reinterpret_cast<simt::uintptr_t>(state_) | c);
     if (!wants) group.mask = 0;
+    c = wants ? c : 0;  // a class, whoever asks
     simt::lane_mask const mine = simt::lane_mask{1} << simt::lane_id();
     // The multiprocessor is asked once: it may be another one a moment later.
     search where{simt::sm_id() % num_arenas_};
