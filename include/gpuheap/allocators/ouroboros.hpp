@@ -1,0 +1,412 @@
+// `ouroboros_p_s`, `_p_va`, `_p_vl`, `_c_s`, `_c_va`, `_c_vl`: a queue for each page size, whose storage may come from the memory that it
+// manages.
+//   M. Winter, D. Mlakar, M. Parger, M. Steinberger, "Ouroboros: Virtualized Queues for Dynamic Memory Management on GPUs", ICS 2020;
+//   measured again in M. Winter, M. Parger, D. Mlakar, M. Steinberger, "Are Dynamic Memory Managers on GPUs Slow?", PPoPP 2021.
+//
+// P: the queue holds free pages. C: chunks with a free page. S: it is a static ring. VA: an array of the chunks that it lies in. VL: a
+// list.
+//
+// Layout of a region (ouroboros/layout.hpp):
+//   | state | pool and trees | queues | of each chunk: word, bits, records | chunks of 8192 bytes ...                        | backing's |
+//   sizes     16 32 64 ... 8192: as many pages as a chunk has room for      16384 32768: of a region, four chunks: the stacked instance
+//   chunk     | page 0 | page 1 | ... |     or a segment of a queue: | place 0 | place 1 | ... 2048 places of 4 bytes |
+//
+// malloc:    lanes of a warp that ask for the same page size are one. Their leader acquires units, as many as there are lanes: the bulk
+//            semaphore (batch_semaphore.hpp). If there are too few, chunks come from the pool, unless others are bringing enough.
+//            A unit is the right to find a page: P: in the queue, otherwise in a listed chunk. C: a chunk from the queue, whose pages are
+//            bits; with pages left it goes to the queue's end.
+// free:      P: the page goes into the queue. If that finds no room, into its chunk, which is listed. C: the page's bit is set, and if it
+//            is the first one the chunk goes into the queue. Then the units.
+// Larger:    more than the largest page comes from the backing, as published: a fifth of the heap is its.
+// Reuse:     P: a page for its page size; chunks whose pages are not in a queue, and storage of queues, for anything. C: a chunk of which
+//            no page is live for anything, regions included: when the pool is empty, one is looked for (state.hpp says why it is safe).
+// Progress:  malloc: blocking. It may wait for threads that bring chunks, that hold a chunk's entry, or that are between ticket and place
+//            of a queue: none of these waits for more than an older ticket's. free: likewise, for the last. Exhaustion: nullptr, when
+//            there is no unit, the pool is empty and nothing moves between them.
+// Misuse:    a second free, and a pointer at which no page begins, are refused as long as the chunk is what it was. A second free that is
+//            under way while the chunk goes to another size may set a bit of its new contents. Others go to the backing.
+//
+// Different from the published form, and why (numbers: the hazards that tests/hazards/ouroboros_test.cpp names):
+//   - A chunk is bound only after the pool had one (1). No queue is full, hangs or traps (4): what finds no room in one is a bit of its
+//   chunk,
+//     and the chunk a bit of a tree. A virtual queue may so find no chunk for its storage when all are live, as free() then must.
+//   - Units have a word of their own, and the demand another (2, 3). Claims of places and entries are subtractions whose refusals are never
+//     more than another's success (5), and are advertised when the value is there (6).
+//   - Who takes pages from a chunk has taken it out of its queue: nobody walks along a queue, and no chunk that others look at can change
+//   its
+//     class, be removed twice or be passed over (7, 8, 9). Published, all look at the chunk at the front.
+//   - Position and segment are one word, records lie outside of the segments, and a segment with an open ticket stays (10, 11). Storage
+//   goes
+//     back to the one pool (12) and is cleared when it serves again (13).
+//   - Orders are named at device scope, and headers are read by atomics (14). Frees test the page's bit (15). The last chunk is used, and
+//     sizes have 64 bits (16).
+//   - A new chunk's pages are bits of it rather than entries of the queue: to fill the queue was nearly all of the published time.
+//   - Headers lie outside of the chunks, so that a page is aligned to its size as far as the region is. Regions of the second instance are
+//     split and joined, and so are the pools one.
+#pragma once
+
+#include <gpuheap/allocator.hpp>
+#include <gpuheap/allocator_members.hpp>
+#include <gpuheap/allocators/backing.hpp>
+#include <gpuheap/allocators/ouroboros/state.hpp>
+#include <gpuheap/allocators/ouroboros/verify.hpp>
+#include <gpuheap/simt/error.hpp>
+#include <gpuheap/simt/launch.hpp>
+#include <gpuheap/simt/runtime.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
+
+template <queue_of Holds, stored_in Stored, ouroboros_config Config = ouroboros_config{}, class Backing = default_backing,
+          class Parts = ouro::parts>
+class basic_ouroboros {
+  static constexpr bool holds_pages = Holds == queue_of::pages;
+  // No pointer but our own pages' is ever valid.
+  static constexpr bool alone = ::cuda::std::is_same_v<Backing, refusing_backing>;
+  static constexpr char const* names[2][3] = {{"ouroboros_p_s", "ouroboros_p_va", "ouroboros_p_vl"},
+                                              {"ouroboros_c_s", "ouroboros_c_va", "ouroboros_c_vl"}};
+  static constexpr char const* variants[2][3] = {
+      {"pages in static rings", "pages in virtualised queues, by an array", "pages in virtualised queues, linked"},
+      {"chunks in static rings", "chunks in virtualised queues, by an array", "chunks in virtualised queues, linked"}};
+
+ public:
+  using layout_type = ouro::layout<Holds, Stored, Config>;
+  using state_type = ouro::heap_state<Holds, Stored, Config, Parts>;
+
+  static constexpr allocator_traits traits{
+      .name = names[static_cast<int>(Holds)][static_cast<int>(Stored)],
+      .title = "Ouroboros",
+      .paper = "Winter, Mlakar, Parger, Steinberger: Ouroboros: Virtualized Queues for Dynamic Memory Management on GPUs, ICS 2020",
+      .year = 2020,
+      .variant = variants[static_cast<int>(Holds)][static_cast<int>(Stored)],
+      .reuse = holds_pages ? "a page: its page size" : "a page: its page size; a chunk of which no page is live: anything",
+      .largest_bytes = layout_type::largest_bytes,
+      .process_wide = Backing::traits.process_wide,
+      .full_reuse = !holds_pages && (alone || Backing::traits.full_reuse),
+      .detects_double_free = alone || Backing::traits.detects_double_free,
+      .detects_foreign_free = alone || Backing::traits.detects_foreign_free,
+  };
+
+  basic_ouroboros() = default;
+
+  // `bytes` > 0.
+  [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
+    // One captured mask for the whole call.
+    simt::lane_mask const here = simt::active_mask();
+    unsigned const q = bytes > layout_type::largest_bytes ? no_class : layout_type::class_of(bytes);
+    auto const group = structures::warp_group::of_equal(here, key(q));
+    if (q == no_class) return backing_.malloc(bytes);
+    unsigned got = 0, served = 0;
+    if (group.leads()) got = state_->acquire(q, group.size());
+    got = group.from_leader(got);
+    void* p = nullptr;
+    simt::back_off pause;
+    // Ends: there is a page for each unit. It is in sight, or held by a thread that waits for nobody; see state.hpp. Blocking.
+    GPUHEAP_NO_UNROLL
+    while (served != got) {
+      unsigned const before = served;
+      if constexpr (holds_pages) served += pages_of_queue(group, q, served, got, p);
+      if (served != got) served += pages_of_chunks(group, q, served, got, p);
+      if (served == before) pause.wait();
+    }
+    return p;
+  }
+
+  GPUHEAP_FN free_status free(void* p) const {
+    simt::lane_mask const here = simt::active_mask();
+    free_status answer = free_status::null;
+    place at;
+    if (p != nullptr) {
+      // release: what the owner did with its memory. Pairs with the acquire halves of those that take it next.
+      simt::fence(simt::release);
+      at = locate(p);
+      answer = free_status::foreign;
+      if (at.exact) answer = mark(at) ? free_status::done : free_status::double_free;
+    }
+    auto const group = structures::warp_group::of_equal(here, key(answer == free_status::done ? at.q : no_class));
+    if (answer == free_status::done) give(group, at);
+    if (answer == free_status::foreign && at.outside) return detail::free_in(backing_, p);
+    return answer;
+  }
+
+  // 0 for a pointer that is no live block's.
+  [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void* p) const requires has_usable_size<Backing> {
+    if (p == nullptr) return 0;
+    place const at = locate(p);
+    if (at.outside) return backing_.usable_size(p);
+    // relaxed: of a live page nobody changes it.
+    return at.exact && (bits_of(at).load(simt::relaxed) >> at.page % 32 & 1) == 0 ? layout_type::page_bytes(at.q) : 0;
+  }
+  [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t rounded_size(simt::size_t bytes) requires has_rounded_size<Backing> {
+    return bytes > layout_type::largest_bytes ? Backing::rounded_size(bytes) : layout_type::page_bytes(layout_type::class_of(bytes));
+  }
+  [[nodiscard]] GPUHEAP_FN bool owns(void const* p) const requires has_owns<Backing> { return !locate(p).outside || backing_.owns(p); }
+
+#if GPUHEAP_HAS_HOST
+  // ---- host
+
+  // Two regions, and what belongs to them.
+  [[nodiscard]] static simt::size_t min_region_bytes() {
+    layout_type at;
+    simt::size_t const own = at.lay_out(nullptr, sizeof(state_type), 2 * layout_type::region_chunks);
+    simt::size_t const least = Backing::min_region_bytes();
+    return least == 0 ? own : (own + least + 512) / (100 - Config.backing_percent) * 100 + 100;
+  }
+  [[nodiscard]] static simt::size_t own_bytes(simt::size_t region_bytes) requires(Backing::traits.process_wide) {
+    return cut::own_bytes_of(region_bytes, Config.backing_percent);
+  }
+  [[nodiscard]] static simt::size_t granted_bytes() requires has_granted_bytes<Backing> { return Backing::granted_bytes(); }
+
+  // Initialises the region in stream order and returns the view. The region may be in use by an earlier heap, which is forgotten.
+  [[nodiscard]] static basic_ouroboros create(memory::region where, stream_ref stream) {
+    cut const parts = cut::of(where, Config.backing_percent);
+    basic_ouroboros heap{{where.base, parts.own_bytes}};
+    heap.backing_ = Backing::create(parts.rest, stream);
+    heap.initialise([](simt::size_t, simt::size_t) {}, stream);
+    heap.add_chunks(
+        0, heap.at_.max_chunks, [](simt::size_t, simt::size_t) {}, stream);
+    return heap;
+  }
+
+  // ---- growth (has_grow): the chunks that are there, and what each of them has. The backing keeps what it got of the first bytes, at the
+  // end of the whole
+
+  [[nodiscard]] static basic_ouroboros create_growable(memory::region whole, simt::size_t initial_bytes, memory::map_function const& map,
+                                                       stream_ref stream) requires(!Backing::traits.process_wide) {
+    simt::size_t const share = initial_bytes - cut::own_bytes_of(initial_bytes, Config.backing_percent);
+    simt::size_t const own = (whole.bytes - share) & ~simt::size_t{255};
+    basic_ouroboros heap{{whole.base, own}};
+    heap.backing_bytes_ = share;
+    uint32_t const chunks = heap.chunks_within(initial_bytes);
+    if (chunks == 0) {
+      throw error("gpuheap: a heap that grows to " + std::to_string(whole.bytes) + " bytes cannot begin with " +
+                  std::to_string(initial_bytes) + ": give it at least " +
+                  std::to_string(heap.bytes_of(layout_type::region_chunks) / (100 - Config.backing_percent) * 100 + 100) + " bytes");
+    }
+    if (share != 0) map(own, share);
+    heap.backing_ = Backing::create({static_cast<char*>(whole.base) + own, share}, stream);
+    heap.initialise(map, stream);
+    heap.add_chunks(0, chunks, map, stream);
+    return heap;
+  }
+  void grow(simt::size_t new_bytes, memory::map_function const& map, stream_ref stream) const requires(!Backing::traits.process_wide) {
+    uint32_t const there = num_chunks(stream), wanted = chunks_within(new_bytes);
+    if (wanted > there) add_chunks(there, wanted, map, stream);
+  }
+
+  // The backing's counted with it. Chunks of queues are held.
+  [[nodiscard]] allocator_footprint footprint(stream_ref stream) const requires(has_footprint<Backing> || alone) {
+    unsigned free_chunks[2] = {};
+    simt::copy(free_chunks, &state_->num_free, sizeof free_chunks, stream);
+    uint32_t const there = num_chunks(stream);
+    allocator_footprint all;
+    if constexpr (!alone) all = backing_.footprint(stream);
+    all.held_bytes += simt::size_t{there - free_chunks[0]} * Config.chunk_bytes;
+    all.metadata_bytes += bytes_of(there) - simt::size_t{there} * Config.chunk_bytes;
+    all.peak_held_bytes = 0;
+    return all;
+  }
+
+  // Walks the whole heap. Waits for the stream; no kernel may be running on the heap.
+  [[nodiscard]] ouro::audit verify(stream_ref stream) const { return ouro::verify(state_, num_chunks(stream), stream); }
+#endif
+
+  // The state, for tests and tools.
+  [[nodiscard]] GPUHEAP_HD state_type* state() const { return state_; }
+
+ private:
+  using uint32_t = simt::uint32_t;
+  static constexpr unsigned no_class = 127;
+  static_assert(alignof(state_type) >= 128);
+
+  // Where a pointer points.
+  struct place {
+    uint32_t chunk = 0;
+    unsigned q = 0, page = 0;
+    bool outside = false;  // of the chunks
+    bool exact = false;    // a page begins there
+  };
+
+  // What tells groups apart: the heap and the class.
+  [[nodiscard]] GPUHEAP_FN simt::uint64_t key(unsigned q) const { return reinterpret_cast<simt::uintptr_t>(state_) | q; }
+
+  // ---- malloc: each gives pages to lanes of ranks from `served` on, before `got`, and returns how many
+
+  [[nodiscard]] GPUHEAP_FN unsigned pages_of_queue(structures::warp_group group, unsigned q, unsigned served, unsigned got,
+                                                   void*& p) const {
+    uint32_t handle = 0;
+    unsigned const popped = state_->queue(q).pop(group, got - served, handle, typename state_type::storage{state_});
+    if (popped == 0) return 0;
+    unsigned const rank = group.rank();
+    bool const mine = rank >= served && rank - served < popped;
+    if (served != 0)
+      handle = simt::shuffle(group.mask, handle, mine ? structures::nth_set_bit(group.mask, rank - served) : simt::lane_id());
+    if (mine) {
+      place at{.chunk = handle >> layout_type::lg_pages, .q = q, .page = handle & ((1u << layout_type::lg_pages) - 1)};
+      // relaxed: nobody asks whether a page is idle who does not own it, or did.
+      bits_of(at).fetch_and(~(1u << at.page % 32), simt::relaxed);
+      p = at_.page_at(at.chunk, q, at.page);
+    }
+    return popped;
+  }
+
+  [[nodiscard]] GPUHEAP_FN unsigned pages_of_chunks(structures::warp_group group, unsigned q, unsigned served, unsigned got,
+                                                    void*& p) const {
+    unsigned const num_pages = layout_type::pages_of(q), wanted = got - served, rank = group.rank();
+    uint32_t chunk = 0, bits = 0;
+    unsigned const held = state_->unlist(group, q, (wanted + num_pages - 1) / num_pages, chunk);
+    if (held == 0) return 0;
+    // Lanes of the lowest ranks hold an entry each; together they take what is wanted.
+    unsigned before = 0, index = 0;
+    bool const holds = rank < held;
+    if (held != 1) {
+      unsigned const count = holds ? ouro::chunk_word{at_.word(chunk).load(simt::relaxed)}.count() : 0;
+      unsigned total = 0;
+      before = group.sum_before(count, total);
+    }
+    bool has_more = holds;
+    if (holds && before < wanted) {
+      unsigned const count = state_->take_pages(chunk, q, wanted - before, index, bits);
+      has_more = count != simt::popcount(bits);
+    }
+    simt::lane_mask const keepers = simt::ballot(group.mask, has_more);
+    if (has_more) state_->list(structures::warp_group{keepers}, q, chunk);
+    simt::sync_warp(group.mask);  // what the holders acquired
+    unsigned done = 0;
+    // Ends: one pass per entry.
+    GPUHEAP_NO_UNROLL
+    for (simt::lane_mask rest = group.mask; done != wanted && rest != 0; rest &= rest - 1) {
+      unsigned const holder = simt::lowest_bit(rest);
+      uint32_t const taken = simt::shuffle(group.mask, bits, holder), of = simt::shuffle(group.mask, chunk, holder);
+      unsigned const word = simt::shuffle(group.mask, index, holder), k = simt::popcount(taken);
+      if (rank >= served + done && rank - served - done < k) {
+        p = at_.page_at(of, q, word * 32 + structures::nth_set_bit(taken, rank - served - done));
+      }
+      done += k;
+    }
+    return done;
+  }
+
+  // ---- free
+
+  [[nodiscard]] GPUHEAP_FN place locate(void const* p) const {
+    place at;
+    auto const offset = static_cast<simt::size_t>(static_cast<char const*>(p) - at_.chunks);
+    simt::size_t const chunk = offset / Config.chunk_bytes;
+    // Below the chunks the offset is a large number.
+    at.outside = chunk >= simt::plain_read(state_->num_chunks);
+    if (at.outside) return at;
+    at.chunk = static_cast<uint32_t>(chunk);
+    // relaxed, both: a live page's chunk does not change.
+    ouro::chunk_word word{at_.word(at.chunk).load(simt::relaxed)};
+    if (word.use() == ouro::chunk_word::tail) {
+      at.chunk &= ~(layout_type::region_chunks - 1);
+      word.bits = at_.word(at.chunk).load(simt::relaxed);
+    }
+    at.q = word.size_class();
+    simt::size_t const within = offset - simt::size_t{at.chunk} * Config.chunk_bytes;
+    if (word.use() != ouro::chunk_word::pages || at.q >= layout_type::num_classes) return at;
+    at.page = static_cast<unsigned>(within / layout_type::page_bytes(at.q));
+    at.exact = at.page < layout_type::pages_of(at.q) && at.page * layout_type::page_bytes(at.q) == within;
+    return at;
+  }
+  // The bits that say whether a page is live: 0.
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<uint32_t> bits_of(place at) const {
+    if constexpr (holds_pages) return at_.idle_word(at.chunk, at.page / 32);
+    return at_.spare_word(at.chunk, at.page / 32);
+  }
+  // False: the page is not live.
+  [[nodiscard]] GPUHEAP_FN bool mark(place at) const {
+    uint32_t const bit = 1u << at.page % 32;
+    // handed_on: between the fence of its owner and whoever takes it next.
+    return (bits_of(at).fetch_or(bit, simt::handed_on) & bit) == 0;
+  }
+  // Each lane of the group a page of class at.q, which it has marked.
+  GPUHEAP_FN void give(structures::warp_group group, place at) const {
+    if constexpr (holds_pages) {
+      unsigned const pushed =
+          state_->queue(at.q).push(group, at.chunk << layout_type::lg_pages | at.page, typename state_type::storage{state_});
+      if (pushed != 0 && group.leads()) state_->units(at.q).release(pushed);
+      if (pushed == group.size()) return;
+      // What finds no room there.
+      group.mask &= simt::all_lanes << structures::nth_set_bit(group.mask, pushed);
+      if ((group.mask >> simt::lane_id() & 1) == 0) return;
+      // handed_on: as in mark().
+      at_.spare_word(at.chunk, at.page / 32).fetch_or(1u << at.page % 32, simt::handed_on);
+    }
+    state_->give_pages(group, at.q, at.chunk);
+  }
+
+#if GPUHEAP_HAS_HOST
+  using cut = detail::backing_cut<Backing>;
+
+  explicit basic_ouroboros(memory::region own)
+      : at_{layout_type::over(own, sizeof(state_type))}, state_{static_cast<state_type*>(own.base)} {}
+
+  [[nodiscard]] simt::size_t offset_of(void const* p) const {
+    return static_cast<simt::size_t>(static_cast<char const*>(p) - reinterpret_cast<char const*>(state_));
+  }
+  // The metadata of all chunks that there may be, and so many chunks with theirs, in a heap that has no more.
+  [[nodiscard]] simt::size_t bytes_of(uint32_t chunks) const {
+    simt::size_t each = 0;
+    layout_type parts = at_;
+    parts.for_each_part([&each](auto*&, simt::size_t bytes, simt::size_t) { each += bytes; });
+    return offset_of(at_.words) + each * chunks;
+  }
+  [[nodiscard]] uint32_t chunks_within(simt::size_t bytes) const {
+    simt::size_t const fixed = bytes_of(0) + backing_bytes_, each = bytes_of(1) - bytes_of(0);
+    if (bytes < fixed) return 0;
+    simt::size_t const chunks = (bytes - fixed) / each / layout_type::region_chunks * layout_type::region_chunks;
+    return chunks < at_.max_chunks ? static_cast<uint32_t>(chunks) : at_.max_chunks;
+  }
+  [[nodiscard]] uint32_t num_chunks(stream_ref stream) const {
+    uint32_t there = 0;
+    simt::copy(&there, &state_->num_chunks, sizeof there, stream);
+    simt::synchronize(stream);
+    return there;
+  }
+  // A heap without chunks.
+  template <class Map>
+  void initialise(Map const& map, stream_ref stream) const {
+    map(0, offset_of(at_.words));
+    simt::fill(state_, 0, offset_of(at_.words), stream);
+    simt::launch(1, ouro::write_layout<state_type>{state_, at_}, {.block_threads = 32, .stream = stream});
+    if constexpr (Stored == stored_in::static_ring) {
+      simt::launch(layout_type::queue_capacity(at_.max_chunks), ouro::init_queues<state_type>{state_}, {.stream = stream});
+    }
+  }
+  // Makes chunks first..end-1 usable, multiples of a region both. Nothing has changed if map() throws.
+  template <class Map>
+  void add_chunks(uint32_t first, uint32_t end, Map const& map, stream_ref stream) const {
+    if (first == end) return;
+    simt::size_t const more = end - first;
+    layout_type parts = at_;
+    parts.for_each_part([&](auto*& array, simt::size_t each, simt::size_t) {
+      if (each != 0) map(offset_of(array) + first * each, more * each);
+    });
+    parts.for_each_part([&](auto*& array, simt::size_t each, simt::size_t) {
+      void* const part = reinterpret_cast<char*>(array) + first * each;
+      if (each != 0 && static_cast<void*>(array) != at_.chunks) simt::fill(part, 0, more * each, stream);
+    });
+    ouro::add_regions<state_type> const kernel{state_, first >> layout_type::lg_region, end >> layout_type::lg_region};
+    simt::launch(kernel.num_leaves(), kernel, {.stream = stream});
+  }
+#endif
+
+  layout_type at_;
+  state_type* state_ = nullptr;
+  Backing backing_{};
+  simt::size_t backing_bytes_ = 0;  // of a heap that grows
+};
+
+using ouroboros_p_s = basic_ouroboros<queue_of::pages, stored_in::static_ring>;
+using ouroboros_p_va = basic_ouroboros<queue_of::pages, stored_in::virtual_array>;
+using ouroboros_p_vl = basic_ouroboros<queue_of::pages, stored_in::virtual_list>;
+using ouroboros_c_s = basic_ouroboros<queue_of::chunks, stored_in::static_ring>;
+using ouroboros_c_va = basic_ouroboros<queue_of::chunks, stored_in::virtual_array>;
+using ouroboros_c_vl = basic_ouroboros<queue_of::chunks, stored_in::virtual_list>;
+static_assert(device_allocator<ouroboros_p_s> && answers_free<ouroboros_p_s>);
+#if GPUHEAP_HAS_HOST
+static_assert(has_verify<ouroboros_c_vl> && has_grow<basic_ouroboros<queue_of::chunks, stored_in::virtual_list, {}, backing_reference>>);
+#endif
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE

@@ -1,0 +1,208 @@
+// Where the parts of an Ouroboros heap lie, its size classes, and the word of a chunk.
+#pragma once
+
+#include <gpuheap/memory/region.hpp>
+#include <gpuheap/simt/atomic.hpp>
+#include <gpuheap/simt/bits.hpp>
+#include <gpuheap/structures/bitmap_tree.hpp>
+#include <gpuheap/structures/ring_queue.hpp>
+#include <gpuheap/structures/segment_map.hpp>
+#include <gpuheap/structures/virtual_queue.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
+
+// What a queue of a size class holds: free pages, or chunks that have a free page.
+enum class queue_of { pages, chunks };
+// How a queue is stored: in a ring of its own, or in chunks of the heap that an array or a list leads to.
+enum class stored_in { static_ring, virtual_array, virtual_list };
+
+// The paper's sizes.
+struct ouroboros_config {
+  unsigned chunk_bytes = 8192;        // a power of two: the largest page of the first instance
+  unsigned smallest_page_bytes = 16;  // a power of two, 16 or more
+  unsigned stacked_classes = 2;       // of the second instance: pages of twice and four times a chunk. Its chunk is its largest page
+  unsigned static_places = 1u << 23;  // at most, of a static ring of pages
+  unsigned backing_percent = 20;      // of the heap: for requests of more than the largest page
+};
+
+namespace ouro {
+
+using simt::size_t;
+using simt::uint32_t;
+using simt::uint64_t;
+using structures::bitmap_tree;
+using structures::no_block;
+
+// What a chunk is in use as.
+//
+//   bit  0            16      24
+//        | free pages | class | use |
+//
+//   free pages   of a chunk of pages, those that lie in the chunk: neither live, nor in a queue of pages
+//   tail         not the first chunk of a larger one
+//   marked       by verify(), for a moment
+struct chunk_word {
+  enum use_type : uint32_t { unused, pages, tail, queue };
+  static constexpr uint32_t marked = uint32_t{1} << 31;
+  uint32_t bits = 0;
+
+  [[nodiscard]] GPUHEAP_HD static constexpr chunk_word of(use_type use, unsigned size_class = 0, unsigned count = 0) {
+    return {static_cast<uint32_t>(use) << 24 | size_class << 16 | count};
+  }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned count() const { return bits & 0xffff; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned size_class() const { return bits >> 16 & 0xff; }
+  [[nodiscard]] GPUHEAP_HD constexpr use_type use() const { return static_cast<use_type>(bits >> 24 & 0x7f); }
+};
+
+// Trivially copyable.
+template <queue_of Holds, stored_in Stored, ouroboros_config Config>
+struct layout {
+  static constexpr unsigned chunk_bytes = Config.chunk_bytes;
+  static constexpr unsigned most_pages = chunk_bytes / Config.smallest_page_bytes;  // of a chunk
+  static constexpr unsigned base_classes = simt::ceil_log2(most_pages) + 1;
+  static constexpr unsigned num_classes = base_classes + Config.stacked_classes;
+  static constexpr unsigned lg_region = Config.stacked_classes;
+  static constexpr unsigned region_chunks = 1u << lg_region;  // that a chunk of the second instance is made of
+  static constexpr size_t region_bytes = size_t{chunk_bytes} << lg_region;
+  static constexpr unsigned words_per_chunk = most_pages > 32 ? most_pages / 32 : 1;
+  static constexpr unsigned lg_pages = simt::ceil_log2(most_pages < region_chunks ? region_chunks : most_pages);
+  static constexpr unsigned places = chunk_bytes / 4;  // of a queue's segment
+  static constexpr size_t largest_bytes = size_t{Config.smallest_page_bytes} << (num_classes - 1);
+  static_assert(simt::popcount(chunk_bytes) == 1 && simt::popcount(Config.smallest_page_bytes) == 1);
+  static_assert(Config.smallest_page_bytes >= 16 && chunk_bytes >= 256 && most_pages <= 4096 && lg_region <= 6 && num_classes <= 32);
+  // A page is one number in a queue: this many chunks at most, as published, and no number is no_block.
+  static constexpr size_t most_chunks = (size_t{1} << (32 - lg_pages)) - region_chunks;
+
+  char* chunks = nullptr;
+  uint32_t* words = nullptr;    // chunk_word of each chunk
+  uint32_t* spare = nullptr;    // words_per_chunk of each: pages that lie in the chunk
+  uint32_t* idle = nullptr;     // likewise, where queues hold pages: those that are not live
+  uint64_t* records = nullptr;  // of each chunk, for virtual queues
+  uint64_t* numbers = nullptr;  // likewise, for lists
+  uint64_t* whole = nullptr;    // a tree: free regions
+  uint64_t* broken = nullptr;   // a tree: regions of which some chunks are free
+  uint64_t* region_words = nullptr;
+  uint64_t* listed = nullptr;  // of each class a tree of chunks: those that are not in a queue of chunks and have a free page
+  char* queues = nullptr;
+  uint32_t max_chunks = 0;  // that there can be, a multiple of region_chunks
+
+  // ---- classes
+
+  [[nodiscard]] GPUHEAP_HD static constexpr size_t page_bytes(unsigned q) { return size_t{Config.smallest_page_bytes} << q; }
+  // 1 <= bytes <= largest_bytes.
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned class_of(size_t bytes) {
+    return simt::ceil_log2((bytes + Config.smallest_page_bytes - 1) / Config.smallest_page_bytes);
+  }
+  static_assert(class_of(1) == 0 && class_of(Config.smallest_page_bytes) == 0 && class_of(Config.smallest_page_bytes + 1) == 1 &&
+                class_of(largest_bytes) == num_classes - 1);
+  // Base chunks of a chunk of class q, and its pages.
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned span(unsigned q) { return q < base_classes ? 1 : region_chunks; }
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned pages_of(unsigned q) {
+    return static_cast<unsigned>((size_t{span(q)} * chunk_bytes) >> q) / Config.smallest_page_bytes;
+  }
+  static_assert(pages_of(0) == most_pages && pages_of(base_classes - 1) == 1 && pages_of(num_classes - 1) == 1);
+
+  // ---- places
+
+  [[nodiscard]] GPUHEAP_HD char* page_at(uint32_t chunk, unsigned q, unsigned page) const {
+    return chunks + size_t{chunk} * chunk_bytes + page * page_bytes(q);
+  }
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<uint32_t> word(uint32_t chunk) const { return simt::global_ref<uint32_t>{words[chunk]}; }
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<uint32_t> spare_word(uint32_t chunk, unsigned i) const {
+    return simt::global_ref<uint32_t>{spare[size_t{chunk} * words_per_chunk + i]};
+  }
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<uint32_t> idle_word(uint32_t chunk, unsigned i) const {
+    return simt::global_ref<uint32_t>{idle[size_t{chunk} * words_per_chunk + i]};
+  }
+
+  // ---- trees
+
+  [[nodiscard]] GPUHEAP_HD uint32_t num_regions() const { return max_chunks >> lg_region; }
+  [[nodiscard]] GPUHEAP_HD static constexpr size_t tree_words(uint32_t bits) {
+    return bitmap_tree::words_for(bitmap_tree::leaves_for(bits), 1);
+  }
+  [[nodiscard]] GPUHEAP_HD bitmap_tree tree_of_regions(uint64_t* at) const {
+    return bitmap_tree::over(at, bitmap_tree::leaves_for(num_regions()), 1);
+  }
+  [[nodiscard]] GPUHEAP_HD bitmap_tree tree_of_class(unsigned q) const {
+    return bitmap_tree::over(listed + q * tree_words(max_chunks), bitmap_tree::leaves_for(max_chunks), 1);
+  }
+
+  // ---- queues. All have the same size, but for static rings of pages, which have less than the paper's where a sixteenth of the heap is
+  // less than all of them
+
+  [[nodiscard]] GPUHEAP_HD static constexpr uint32_t rounded_down(uint64_t n) {
+    return n < 2 ? 2 : uint32_t{1} << simt::highest_bit(n < (1u << 30) ? n : 1u << 30);
+  }
+  // Places of a ring, or segments of a virtual queue.
+  [[nodiscard]] GPUHEAP_HD static constexpr uint32_t queue_capacity(uint64_t max_chunks) {
+    if (Stored == stored_in::static_ring) {
+      if (Holds == queue_of::chunks) return rounded_down(max_chunks);
+      uint64_t const share = max_chunks * (chunk_bytes / 16) / num_classes / sizeof(structures::ring_queue<uint32_t>::cell);
+      return rounded_down(share < Config.static_places ? share : Config.static_places);
+    }
+    // All entries that there can be, and as much again for segments of which few are left.
+    uint64_t const entries = max_chunks * (Holds == queue_of::pages ? most_pages : 1);
+    return rounded_down(4 * (entries / places + 2));
+  }
+  [[nodiscard]] GPUHEAP_HD static constexpr size_t queue_bytes(uint64_t max_chunks) {
+    uint32_t const capacity = queue_capacity(max_chunks);
+    size_t bytes = structures::ring_queue<uint32_t>::bytes_for(capacity);
+    if (Stored == stored_in::virtual_array) bytes = structures::virtual_queue<structures::array_directory>::bytes_for(capacity);
+    if (Stored == stored_in::virtual_list) bytes = structures::virtual_queue<structures::list_directory>::bytes_for(capacity);
+    return simt::round_up_pow2(bytes, 256);
+  }
+  [[nodiscard]] GPUHEAP_HD char* queue_memory(unsigned q) const { return queues + q * queue_bytes(max_chunks); }
+
+#if GPUHEAP_HAS_HOST
+  // ---- host: | state | trees | queues | what each chunk has | chunks |, each part aligned to 256 bytes. What lies before the words is
+  // usable from the start
+
+  // Calls part(pointer, bytes of each chunk, bytes in all) for each array, in order.
+  template <class F>
+  void for_each_part(F part) {
+    auto const n = max_chunks;
+    part(whole, 0, tree_words(num_regions()) * 8);
+    part(broken, 0, tree_words(num_regions()) * 8);
+    part(region_words, 0, size_t{num_regions()} * 8);
+    part(listed, 0, num_classes * tree_words(n) * 8);
+    part(queues, 0, num_classes * queue_bytes(n));
+    part(words, 4, 0);
+    part(spare, 4 * words_per_chunk, 0);
+    if (Holds == queue_of::pages) part(idle, 4 * words_per_chunk, 0);
+    if (Stored != stored_in::static_ring) part(records, 8, 0);
+    if (Stored == stored_in::virtual_list) part(numbers, 8, 0);
+    part(chunks, chunk_bytes, 0);
+  }
+  // Lays so many chunks out behind a state of `state_bytes` at `base`, which is aligned to 256. Returns how many bytes that takes.
+  size_t lay_out(char* base, size_t state_bytes, size_t num_chunks) {
+    max_chunks = static_cast<uint32_t>(num_chunks);
+    size_t at = simt::round_up_pow2(state_bytes, 256);
+    for_each_part([&](auto*& array, size_t each, size_t fixed) {
+      array = reinterpret_cast<std::remove_reference_t<decltype(array)>>(base + at);
+      at = simt::round_up_pow2(at + each * max_chunks + fixed, 256);
+    });
+    return at;
+  }
+  // As many chunks as fit, a multiple of region_chunks.
+  [[nodiscard]] static layout over(memory::region whole, size_t state_bytes) {
+    layout at;
+    size_t low = 0, high = most_chunks >> lg_region;  // in regions
+    if (whole.bytes / region_bytes < high) high = whole.bytes / region_bytes;
+    // Ends: the interval halves.
+    while (low < high) {
+      size_t const middle = (low + high + 1) / 2;
+      if (at.lay_out(static_cast<char*>(whole.base), state_bytes, middle << lg_region) <= whole.bytes) {
+        low = middle;
+      } else {
+        high = middle - 1;
+      }
+    }
+    (void)at.lay_out(static_cast<char*>(whole.base), state_bytes, low << lg_region);
+    return at;
+  }
+#endif
+};
+
+}  // namespace ouro
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE

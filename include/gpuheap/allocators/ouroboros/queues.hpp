@@ -1,0 +1,70 @@
+// The queue of a size class, stored in one of three ways behind the same calls, for the lanes of a group together.
+#pragma once
+
+#include <gpuheap/allocators/ouroboros/layout.hpp>
+#include <gpuheap/structures/ring_queue.hpp>
+#include <gpuheap/structures/virtual_queue.hpp>
+#include <gpuheap/structures/warp_group.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::ouro {
+
+using structures::warp_group;
+
+// A static ring, with the calls of a virtual queue. Storage is not used.
+class static_queue {
+ public:
+  GPUHEAP_HD static_queue(void* memory, uint32_t places, unsigned) : ring_{memory, places} {}
+
+  template <class Storage>
+  [[nodiscard]] GPUHEAP_FN unsigned push(warp_group group, uint32_t value, Storage const&) const {
+    uint32_t first = 0;
+    unsigned got = 0;
+    if (group.leads()) got = ring_.claim_pushes(group.size(), first);
+    got = group.from_leader(got);
+    first = group.from_leader(first);
+    if (group.rank() < got) ring_.put(first + group.rank(), value);
+    simt::sync_warp(group.mask);
+    if (got != 0 && group.leads()) ring_.publish(got);
+    return got;
+  }
+  template <class Storage>
+  [[nodiscard]] GPUHEAP_FN unsigned pop(warp_group group, unsigned wanted, uint32_t& value, Storage const&) const {
+    uint32_t first = 0;
+    unsigned got = 0;
+    if (group.leads()) got = ring_.claim_pops(wanted, first);
+    got = group.from_leader(got);
+    first = group.from_leader(first);
+    if (got == 0) return 0;
+    if (group.rank() < got) value = ring_.take(first + group.rank());
+    simt::sync_warp(group.mask);
+    if (group.leads()) ring_.recycle(got);
+    return got;
+  }
+
+  [[nodiscard]] GPUHEAP_FN unsigned size() const { return ring_.size(); }
+  template <class Storage>
+  [[nodiscard]] GPUHEAP_FN uint32_t peek(unsigned k, Storage const&) const {
+    return ring_.peek(k);
+  }
+  // Cell i of as many as there are places.
+  GPUHEAP_FN void init(uint32_t i) const { ring_.init(i); }
+
+ private:
+  structures::ring_queue<uint32_t> ring_;
+};
+
+// Which queue it is.
+template <stored_in Stored>
+struct queue_stored {
+  using type = static_queue;
+};
+template <>
+struct queue_stored<stored_in::virtual_array> {
+  using type = structures::virtual_queue<structures::array_directory>;
+};
+template <>
+struct queue_stored<stored_in::virtual_list> {
+  using type = structures::virtual_queue<structures::list_directory>;
+};
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::ouro

@@ -1,0 +1,373 @@
+// The state of an Ouroboros heap: the pool of chunks, and of each size class its chunks that have free pages, and how many pages those are.
+//
+//   pool      which chunks nobody has, as a segment_map: a region is what a chunk of the second instance is made of
+//   entry     the right to take pages from a chunk. There is one for each chunk that has a page, or none is there for nobody: it lies in
+//   the
+//             class's queue, or in its tree, or somebody holds it. Who holds it is the only one to take; pages may be given meanwhile
+//   give:     the page's spare bit is set, then the count in the chunk's word rises. From 0: the giver has made the entry, and lists it
+//   take:     unlist an entry; as many spare bits are taken as the word counts, at most; then the count falls. To 0: the entry is gone.
+//             Otherwise it is listed again
+// So a count never exceeds the bits, and the entry comes and goes with the change of one word: no chunk is listed twice or left out.
+//
+//   units     of a class: pages that somebody may have, and find. A chunk that nobody has a page of goes back to the pool when its entry is
+//             unlisted and all its pages' units are acquired: then nobody can find a page of it any more, and nobody is missing one.
+#pragma once
+
+#include <gpuheap/allocators/ouroboros/layout.hpp>
+#include <gpuheap/allocators/ouroboros/queues.hpp>
+#include <gpuheap/structures/batch_semaphore.hpp>
+#include <gpuheap/structures/segment_map.hpp>
+#include <gpuheap/structures/transit_count.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::ouro {
+
+using structures::lazy_transit;
+using structures::segment_map;
+using structures::transit_count;
+
+// What tests replace by parts with a mistake.
+struct parts {
+  using semaphore = structures::batch_semaphore;
+  template <stored_in Stored>
+  using queue = typename queue_stored<Stored>::type;
+};
+
+// What a walk over the heap found. Device and host.
+struct census {
+  uint64_t chunks = 0, live_pages = 0, live_bytes = 0, queued_pages = 0, queue_chunks = 0;
+  uint64_t free_pages[32] = {}, units[32] = {}, empty[32] = {};  // of classes
+  uint64_t first_fault = 0;                                      // ~{chunk, fault} of the lowest chunk; 0: none
+};
+
+// Device, any thread. It lies in the heap's memory.
+template <queue_of Holds, stored_in Stored, ouroboros_config Config, class Parts>
+struct alignas(128) heap_state {
+  using layout_type = layout<Holds, Stored, Config>;
+  using semaphore_type = typename Parts::semaphore;
+  using queue_type = typename Parts::template queue<Stored>;
+  static constexpr unsigned num_classes = layout_type::num_classes;
+  static constexpr bool holds_pages = Holds == queue_of::pages;
+
+  struct alignas(256) class_state {
+    structures::batch_semaphore::words units;
+    alignas(64) uint32_t empty = 0;  // chunks of which all pages are spare. Signed, for a moment
+  };
+
+  layout_type at;
+  uint32_t num_chunks = 0;          // that are there. The host's
+  alignas(128) uint64_t moves = 0;  // a transit_count: chunks between the pool and a class
+  alignas(128) unsigned num_free = 0;
+  unsigned least_free = 0;
+  class_state classes[num_classes] = {};
+  census found{};
+
+  // ---- the pool
+
+  [[nodiscard]] GPUHEAP_FN transit_count transit() { return {&moves}; }
+  [[nodiscard]] GPUHEAP_FN segment_map pool() {
+    return {at.tree_of_regions(at.whole),
+            at.tree_of_regions(at.broken),
+            at.region_words,
+            at.num_regions(),
+            at.lg_region,
+            &num_free,
+            &least_free};
+  }
+
+  // A range of chunks.
+  struct claimed {
+    uint32_t first = no_block;
+    unsigned count = 0;  // in base chunks
+  };
+  // About n chunks of `span` base chunks each, in a row; at least one, or none. `move` is open afterwards if anything was taken.
+  [[nodiscard]] GPUHEAP_COLD claimed claim_chunks(unsigned n, unsigned span, lazy_transit& move) {
+    constexpr unsigned region = layout_type::region_chunks, most_regions = 16;
+    segment_map const map = pool();
+    segment_map::claim got;
+    if (n * span >= region) got = map.claim_segments(n * span, most_regions, 0, move);
+    if (got.first == segment_map::none && span < region) {
+      unsigned const few = n < region ? n : region;
+      got = map.claim_pages(few, 1, 4, 0, move);
+      if (got.first == segment_map::none) got = map.break_segment(few, 0, move);
+      if (got.first == segment_map::none) got = map.claim_pages(few, 1, ~0u, 0, move);
+    }
+    if (got.first == segment_map::none) return {};
+    map.settle(got);
+    unsigned const shift = got.of_segments ? layout_type::lg_region : 0;
+    return {got.first << shift, got.length << shift};
+  }
+  GPUHEAP_COLD void release_chunk(uint32_t chunk, unsigned span) {
+    // Ends: `span` passes.
+    for (unsigned i = 0; i != span; ++i) at.word(chunk + i).store(chunk_word{}.bits, simt::relaxed);  // relaxed: the pool releases
+    if (span == layout_type::region_chunks) {
+      pool().release_segments(chunk >> layout_type::lg_region, 1);
+    } else {
+      pool().release_pages(chunk, 1, transit());
+    }
+  }
+
+  // Where virtual queues get their segments.
+  struct storage {
+    heap_state* heap;
+    [[nodiscard]] GPUHEAP_FN uint32_t take() const {
+      lazy_transit move{heap->transit()};
+      claimed const got = heap->claim_chunks(1, 1, move);
+      move.end();
+      // relaxed: for frees that must be refused, and the host.
+      if (got.first != no_block) heap->at.word(got.first).store(chunk_word::of(chunk_word::queue).bits, simt::relaxed);
+      return got.first;
+    }
+    GPUHEAP_FN void give(uint32_t chunk) const { heap->release_chunk(chunk, 1); }
+    [[nodiscard]] GPUHEAP_FN uint32_t* places(uint32_t chunk) const {
+      return reinterpret_cast<uint32_t*>(heap->at.chunks + size_t{chunk} * layout_type::chunk_bytes);
+    }
+    [[nodiscard]] GPUHEAP_FN uint64_t* record(uint32_t chunk) const { return heap->at.records + chunk; }
+    [[nodiscard]] GPUHEAP_FN uint64_t* number(uint32_t chunk) const { return heap->at.numbers + chunk; }
+  };
+  [[nodiscard]] GPUHEAP_FN queue_type queue(unsigned q) {
+    return {at.queue_memory(q), layout_type::queue_capacity(at.max_chunks), layout_type::places};
+  }
+  [[nodiscard]] GPUHEAP_FN semaphore_type units(unsigned q) { return {&classes[q].units}; }
+
+  // ---- entries
+
+  // Of each lane of the group an entry.
+  GPUHEAP_FN void list(warp_group group, unsigned q, uint32_t chunk) {
+    unsigned listed = 0;
+    if constexpr (!holds_pages) listed = queue(q).push(group, chunk, storage{this});
+    // What finds no room there.
+    if (group.rank() >= listed) at.tree_of_class(q).set(chunk);
+  }
+  // Up to `wanted` entries, for the lanes of the lowest ranks. Returns how many. None: none was in sight at one moment.
+  [[nodiscard]] GPUHEAP_FN unsigned unlist(warp_group group, unsigned q, unsigned wanted, uint32_t& chunk) {
+    if constexpr (!holds_pages) {
+      unsigned const got = queue(q).pop(group, wanted, chunk, storage{this});
+      if (got != 0) return got;
+    }
+    uint32_t base = 0;
+    uint64_t bits = 0;
+    if (group.leads()) bits = take_listed(at.tree_of_class(q), wanted, base);
+    bits = group.from_leader(bits);
+    base = group.from_leader(base);
+    simt::sync_warp(group.mask);  // what the leader acquired
+    unsigned const got = simt::popcount(bits), rank = group.rank();
+    if (rank < got) chunk = base + structures::nth_set_bit(bits, rank);
+    return got;
+  }
+
+  // ---- pages of a chunk
+
+  // Takes up to n (> 0) pages of a chunk whose entry the caller holds: those of one word, `bits` of word `index`. Returns what its count
+  // was.
+  [[nodiscard]] GPUHEAP_FN unsigned take_pages(uint32_t chunk, unsigned q, unsigned n, unsigned& index, uint32_t& bits) {
+    // dependent: after the bits that it counts.
+    chunk_word const seen{at.word(chunk).load(simt::dependent)};
+    unsigned const num_pages = layout_type::pages_of(q), num_words = (num_pages + 31) / 32;
+    if (n > seen.count()) n = seen.count();
+    // Where the first one lies in a chunk whose pages are taken in order.
+    index = (num_pages - seen.count()) / 32;
+    uint32_t there = 0;
+    // Ends: there are as many bits as the word counts, and no other thread takes any; so within num_words passes, but for bits that are on
+    // their way here.
+    GPUHEAP_NO_UNROLL
+    while (true) {
+      there = at.spare_word(chunk, index).load(simt::relaxed);
+      if (there != 0) break;
+      index = index + 1 == num_words ? 0 : index + 1;
+    }
+    bits = there;
+    if (n < simt::popcount(there)) {
+      // Ends: n <= 32 passes.
+      GPUHEAP_NO_UNROLL
+      for (uint32_t rest = there; n != 0; --n) {
+        rest &= rest - 1;
+        bits = there ^ rest;
+      }
+    }
+    // handed_on: between the fences of those who had the pages and those who get them.
+    at.spare_word(chunk, index).fetch_and(~bits, simt::handed_on);
+    // relaxed: nobody asks whether a page is idle who does not own it, or did.
+    if constexpr (holds_pages) at.idle_word(chunk, index).fetch_and(~bits, simt::relaxed);
+    unsigned const k = simt::popcount(bits);
+    // handed_on: comes after the bits; before those of the next holder.
+    chunk_word const before{at.word(chunk).fetch_sub(k, simt::handed_on)};
+    if (before.count() == num_pages) count_empty(q, -1);
+    return before.count();
+  }
+  // Each lane of the group gives a page of its chunk back, whose spare bit it has set. All chunks are of class q. What the lanes did with
+  // the pages must have been released by a fence before.
+  GPUHEAP_FN void give_pages(warp_group group, unsigned q, uint32_t chunk) {
+    warp_group const same = warp_group::of_equal(group.mask, chunk);
+    simt::sync_warp(same.mask);  // after all their bits
+    bool makes_entry = false;
+    if (same.leads()) {
+      chunk_word const before{at.word(chunk).fetch_add(same.size(), simt::handed_on)};
+      makes_entry = before.count() == 0;
+      if (before.count() + same.size() == layout_type::pages_of(q)) count_empty(q, 1);
+    }
+    simt::lane_mask const makers = simt::ballot(group.mask, makes_entry);
+    if (makes_entry) list(warp_group{makers}, q, chunk);
+    simt::sync_warp(group.mask);
+    if (group.leads()) units(q).release(group.size());
+  }
+
+  // ---- units
+
+  // Units of class q for `wanted` lanes; fewer only if the heap has no more.
+  [[nodiscard]] GPUHEAP_FN unsigned acquire(unsigned q, unsigned wanted) {
+    unsigned const got = units(q).try_acquire(wanted);
+    return got == wanted ? got : got + acquire_slowly(q, wanted - got);
+  }
+
+ private:
+  GPUHEAP_FN void count_empty(unsigned q, int change) {
+    // relaxed: a hint, but with nothing under way.
+    simt::global_ref<uint32_t>{classes[q].empty}.fetch_add(static_cast<uint32_t>(change), simt::relaxed);
+  }
+
+  // Up to `wanted` (1 to 32) chunks of a tree, of one of its leaves.
+  [[nodiscard]] GPUHEAP_COLD static uint64_t take_listed(bitmap_tree const& tree, unsigned wanted, uint32_t& base) {
+    uint64_t taken = 0;
+    tree.for_each_leaf(0, [&](unsigned i) {
+      uint64_t seen = tree.leaf(i).load(simt::relaxed);  // relaxed: a guess, which taking confirms
+      if (seen == 0) tree.tidy(i);
+      // Ends: a pass that goes on takes bits off `seen` that others have got.
+      GPUHEAP_NO_UNROLL
+      while (seen != 0 && taken == 0) {
+        uint64_t rest = seen;
+        // Ends: `wanted` passes.
+        for (unsigned n = wanted; n != 0 && rest != 0; --n) rest &= rest - 1;
+        taken = tree.take_mask(i, seen & ~rest);
+        seen = rest;
+      }
+      base = i * 64;
+      return taken != 0;
+    });
+    return taken;
+  }
+
+  // The same as acquire(), when there are too few.
+  [[nodiscard]] GPUHEAP_COLD unsigned acquire_slowly(unsigned q, unsigned wanted) {
+    semaphore_type const there = units(q);
+    unsigned got = 0;
+    simt::back_off pause;
+    there.want(wanted);
+    // Ends: a pass that goes on has got units; or has put a chunk into the pool, which it takes next, or another thread that keeps units of
+    // it, as makers do; or saw that another thread moves a chunk or makes units, which waits for nobody. Who finds the pool empty and
+    // nobody moving gives up. Lock-free, but for waiting for makers.
+    GPUHEAP_NO_UNROLL
+    while (true) {
+      uint64_t const seen = transit().look();
+      unsigned const more = there.try_acquire(wanted);
+      if (more != 0) there.want_no_more(more);
+      got += more;
+      wanted -= more;
+      if (wanted == 0) return got;
+      unsigned const batch = (wanted + layout_type::pages_of(q) - 1) / layout_type::pages_of(q) * layout_type::pages_of(q);
+      if (there.may_make(batch)) {
+        unsigned const mine = make_units(q, batch, wanted);
+        there.made(batch);
+        there.want_no_more(mine);
+        got += mine;
+        wanted -= mine;
+        if (wanted == 0) return got;
+        if (mine != 0 || reclaim()) continue;
+        if (transit_count::quiet(seen) && transit().look_again() == seen) {
+          there.want_no_more(wanted);
+          return got;
+        }
+      }
+      pause.wait();
+    }
+  }
+
+  // Chunks from the pool for about n pages of class q. Keeps up to `wanted` units for the caller, so that nobody else can have a chunk of
+  // them back in the pool before the caller has got anything. Returns how many. 0: there was no chunk.
+  [[nodiscard]] GPUHEAP_FN unsigned make_units(unsigned q, unsigned n, unsigned wanted) {
+    unsigned const span = layout_type::span(q), num_pages = layout_type::pages_of(q);
+    lazy_transit move{transit()};
+    claimed const got = claim_chunks(n / num_pages, span, move);
+    unsigned made = 0;
+    // Ends: one pass per chunk. A row may be a region longer than asked for.
+    GPUHEAP_NO_UNROLL
+    for (unsigned i = 0; i != got.count; i += span) {
+      prepare(got.first + i, q, span, num_pages);
+      list(warp_group{simt::lane_mask{1} << simt::lane_id()}, q, got.first + i);
+      made += num_pages;
+    }
+    if (wanted > made) wanted = made;
+    if (made != wanted) units(q).release(made - wanted);
+    move.end();
+    return wanted;
+  }
+  GPUHEAP_FN void prepare(uint32_t chunk, unsigned q, unsigned span, unsigned num_pages) {
+    // relaxed, all but the last: published by it.
+    // Ends: one pass per word of pages.
+    GPUHEAP_NO_UNROLL
+    for (unsigned i = 0; i * 32 < num_pages; ++i) {
+      auto const bits = static_cast<uint32_t>(simt::low_bits(num_pages - i * 32 < 32 ? num_pages - i * 32 : 32));
+      at.spare_word(chunk, i).store(bits, simt::relaxed);
+      if constexpr (holds_pages) at.idle_word(chunk, i).store(bits, simt::relaxed);
+    }
+    // Ends: `span` passes.
+    for (unsigned i = 1; i < span; ++i) at.word(chunk + i).store(chunk_word::of(chunk_word::tail).bits, simt::relaxed);
+    count_empty(q, 1);
+    // release: the bits. Pairs with take_pages().
+    at.word(chunk).store(chunk_word::of(chunk_word::pages, q, num_pages).bits, simt::release);
+  }
+
+  // Gives a chunk that nobody has a page of back to the pool. False: there is none.
+  [[nodiscard]] GPUHEAP_FN bool reclaim() {
+    // Ends: one pass per class.
+    GPUHEAP_NO_UNROLL
+    for (unsigned q = 0; q != num_classes; ++q) {
+      // relaxed: a hint; a chunk that becomes empty later is another moment's.
+      if (static_cast<int>(simt::global_ref<uint32_t>{classes[q].empty}.load(simt::relaxed)) <= 0) continue;
+      if (units(q).available() >= layout_type::pages_of(q) && reclaim_of(q)) return true;
+    }
+    return false;
+  }
+  [[nodiscard]] GPUHEAP_FN bool reclaim_of(unsigned q) {
+    if constexpr (!holds_pages) {
+      warp_group const alone{simt::lane_mask{1} << simt::lane_id()};
+      uint32_t chunk = no_block;
+      // Ends: `left` falls. An entry that stays goes behind the others.
+      GPUHEAP_NO_UNROLL
+      for (unsigned left = queue(q).size(); left != 0; --left) {
+        if (queue(q).pop(alone, 1, chunk, storage{this}) == 0) break;
+        if (give_chunk(chunk, q)) return true;
+        list(alone, q, chunk);
+      }
+    }
+    bitmap_tree const tree = at.tree_of_class(q);
+    return tree.for_each_leaf(0, [&](unsigned i) {
+      // Ends: one pass per bit. relaxed: guesses, which taking the entry confirms.
+      GPUHEAP_NO_UNROLL
+      for (uint64_t bits = tree.leaf(i).load(simt::relaxed); bits != 0; bits &= bits - 1) {
+        uint32_t const chunk = i * 64 + simt::lowest_bit(bits);
+        if (chunk_word{at.word(chunk).load(simt::relaxed)}.count() != layout_type::pages_of(q) || !tree.take(chunk)) continue;
+        if (give_chunk(chunk, q)) return true;
+        tree.set(chunk);
+      }
+      return false;
+    });
+  }
+  // A chunk whose entry the caller holds goes back to the pool, and its entry with it. False: it is in use.
+  [[nodiscard]] GPUHEAP_FN bool give_chunk(uint32_t chunk, unsigned q) {
+    unsigned const num_pages = layout_type::pages_of(q);
+    // dependent: after those who gave its pages.
+    if (chunk_word{at.word(chunk).load(simt::dependent)}.count() != num_pages) return false;
+    // Somebody may have units of it and wait for more of them: then nothing moves.
+    if (units(q).available() < num_pages) return false;
+    transit().begin();
+    bool const given = units(q).try_acquire_all(num_pages);
+    if (given) {
+      count_empty(q, -1);
+      release_chunk(chunk, layout_type::span(q));
+    }
+    transit().end();
+    return given;
+  }
+};
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::ouro

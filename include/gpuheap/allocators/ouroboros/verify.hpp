@@ -1,0 +1,218 @@
+// The kernels that make an Ouroboros heap, and its invariants at rest, as code.
+//
+// At rest means that no kernel is running on the heap. Then:
+//   1. a chunk is free in the pool, or one of a class, or a tail of one, or a segment of a queue;
+//   2. a chunk of a class has as many spare pages as its word counts, none beyond its last page, and spare pages are idle;
+//   3. it has an entry, in the class's queue or its tree, if and only if it has a spare page; and one only;
+//   4. queues of pages hold idle pages of their class that are not spare; with the spare pages those are all idle ones;
+//   5. the units of a class are its idle pages, and nobody waits for or makes more;
+//   6. as many chunks look empty as are counted, and no chunk moves.
+#pragma once
+
+#include <gpuheap/allocators/ouroboros/state.hpp>
+#include <gpuheap/simt/launch.hpp>
+#include <gpuheap/simt/runtime.hpp>
+
+#if GPUHEAP_HAS_HOST
+#include <string>
+#endif
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::ouro {
+
+// Kernel, one thread.
+template <class State>
+struct write_layout {
+  State* heap;
+  typename State::layout_type at;
+  GPUHEAP_FN void operator()(unsigned) const { heap->at = at; }
+};
+
+// Kernel: thread i makes cell i of every ring.
+template <class State>
+struct init_queues {
+  State* heap;
+  GPUHEAP_FN void operator()(unsigned i) const {
+    // Ends: one pass per class.
+    for (unsigned q = 0; q != State::num_classes; ++q) heap->queue(q).init(i);
+  }
+};
+
+// Kernel: regions first..end-1 are there from now on, and free; a thread for each leaf of the pool's tree. relaxed: ordered by its end.
+template <class State>
+struct add_regions {
+  State* heap;
+  uint32_t first, end;
+
+  [[nodiscard]] GPUHEAP_HD unsigned num_leaves() const { return (end - 1) / 64 - first / 64 + 1; }
+  GPUHEAP_FN void operator()(unsigned i) const {
+    unsigned const leaf = first / 64 + i, base = leaf * 64;
+    unsigned const from = first > base ? first - base : 0, to = end - base < 64 ? end - base : 64;
+    heap->at.tree_of_regions(heap->at.whole).set_mask(leaf, simt::low_bits(to) & ~simt::low_bits(from));
+    if (i != 0) return;
+    unsigned const more = (end - first) << State::layout_type::lg_region;
+    simt::global_ref<unsigned>{heap->num_free}.fetch_add(more, simt::relaxed);
+    simt::global_ref<unsigned>{heap->least_free}.fetch_add(more, simt::relaxed);
+    simt::global_ref<uint32_t>{heap->num_chunks}.store(end << State::layout_type::lg_region, simt::relaxed);
+  }
+};
+
+// What is wrong with a chunk.
+enum class fault : uint32_t { none, in_no_use, wrong_bits, wrong_count, listed_twice, listed_wrongly, not_listed, stray_tail, wrong_page };
+
+// Kernel, a thread for each class: marks the chunks whose entry is in the class's queue or tree, and looks at queued pages. relaxed, all
+// here: the heap is at rest.
+template <class State>
+struct mark_entries {
+  State* heap;
+  GPUHEAP_FN void operator()(unsigned q) const {
+    auto const queue = heap->queue(q);
+    unsigned const n = queue.size();
+    // Ends: one pass an entry.
+    GPUHEAP_NO_UNROLL
+    for (unsigned k = 0; k != n; ++k) {
+      uint32_t const value = queue.peek(k, typename State::storage{heap});
+      if constexpr (State::holds_pages) {
+        look_at_page(q, value);
+      } else {
+        mark(q, value);
+      }
+    }
+    if constexpr (State::holds_pages) simt::global_ref<uint64_t>{heap->found.free_pages[q]}.fetch_add(n, simt::relaxed);
+    if constexpr (State::holds_pages) simt::global_ref<uint64_t>{heap->found.queued_pages}.fetch_add(n, simt::relaxed);
+    auto const tree = heap->at.tree_of_class(q);
+    // Ends: one pass per leaf.
+    GPUHEAP_NO_UNROLL
+    for (unsigned i = 0; i != tree.num_leaves; ++i) {
+      // Ends: one pass per bit.
+      GPUHEAP_NO_UNROLL
+      for (uint64_t bits = tree.leaf(i).load(simt::relaxed); bits != 0; bits &= bits - 1) mark(q, i * 64 + simt::lowest_bit(bits));
+    }
+  }
+  GPUHEAP_FN void mark(unsigned q, uint32_t chunk) const {
+    if (chunk >= heap->num_chunks) return report(*heap, 0, fault::listed_wrongly);
+    chunk_word const before{heap->at.word(chunk).fetch_or(chunk_word::marked, simt::relaxed)};
+    if ((before.bits & chunk_word::marked) != 0) report(*heap, chunk, fault::listed_twice);
+    if (before.use() != chunk_word::pages || before.size_class() != q) report(*heap, chunk, fault::listed_wrongly);
+  }
+  GPUHEAP_FN void look_at_page(unsigned q, uint32_t value) const {
+    using layout_type = typename State::layout_type;
+    uint32_t const chunk = value >> layout_type::lg_pages, page = value & ((1u << layout_type::lg_pages) - 1);
+    if (chunk >= heap->num_chunks) return report(*heap, 0, fault::wrong_page);
+    chunk_word const word{heap->at.word(chunk).load(simt::relaxed)};
+    bool const right = word.use() == chunk_word::pages && word.size_class() == q && page < layout_type::pages_of(q);
+    uint32_t const idle = heap->at.idle_word(chunk, page / 32).load(simt::relaxed);
+    uint32_t const spare = heap->at.spare_word(chunk, page / 32).load(simt::relaxed);
+    if (!right || ((idle & ~spare) >> page % 32 & 1) == 0) report(*heap, chunk, fault::wrong_page);
+  }
+  GPUHEAP_FN static void report(State& heap, uint32_t chunk, fault what) {
+    simt::global_ref<uint64_t>{heap.found.first_fault}.fetch_max(~(uint64_t{chunk} << 32 | static_cast<uint32_t>(what)), simt::relaxed);
+  }
+};
+
+// Kernel, after that, a thread for each chunk: counts, compares, and takes the mark away.
+template <class State>
+struct look_at_chunks {
+  using layout_type = typename State::layout_type;
+  State* heap;
+  GPUHEAP_FN void operator()(unsigned chunk) const {
+    chunk_word const word{heap->at.word(chunk).fetch_and(~chunk_word::marked, simt::relaxed)};
+    fault const what = fault_of(chunk, word);
+    if (what != fault::none) mark_entries<State>::report(*heap, chunk, what);
+  }
+  GPUHEAP_FN static void add(uint64_t& to, uint64_t n) { simt::global_ref<uint64_t>{to}.fetch_add(n, simt::relaxed); }
+
+  GPUHEAP_FN fault fault_of(uint32_t chunk, chunk_word word) const {
+    unsigned const region = layout_type::region_chunks, in_region = chunk % region;
+    uint32_t const r = chunk / region;
+    bool const whole = (heap->at.tree_of_regions(heap->at.whole).leaf(r / 64).load(simt::relaxed) >> r % 64 & 1) != 0;
+    uint64_t const free_chunks = simt::global_ref<uint64_t>{heap->at.region_words[r]}.load(simt::relaxed);
+    bool const in_pool = whole || (free_chunks >> in_region & 1) != 0;
+    bool const marked = (word.bits & chunk_word::marked) != 0;
+    if (in_pool != (word.use() == chunk_word::unused)) return fault::in_no_use;
+    if (word.use() != chunk_word::pages) {
+      if (marked) return fault::listed_wrongly;
+      if (word.use() == chunk_word::queue) add(heap->found.queue_chunks, 1);
+      if (word.use() != chunk_word::tail) return fault::none;
+      chunk_word const head{heap->at.word(chunk - in_region).load(simt::relaxed)};
+      return head.use() == chunk_word::pages && layout_type::span(head.size_class()) == region ? fault::none : fault::stray_tail;
+    }
+    unsigned const q = word.size_class(), num_pages = layout_type::pages_of(q);
+    unsigned spare_pages = 0, idle_pages = 0;
+    // Ends: one pass per word.
+    GPUHEAP_NO_UNROLL
+    for (unsigned i = 0; i * 32 < num_pages; ++i) {
+      uint32_t const spare = heap->at.spare_word(chunk, i).load(simt::relaxed);
+      uint32_t idle = spare;
+      if constexpr (State::holds_pages) idle = heap->at.idle_word(chunk, i).load(simt::relaxed);
+      auto const all = static_cast<uint32_t>(simt::low_bits(num_pages - i * 32 < 32 ? num_pages - i * 32 : 32));
+      if ((idle & ~all) != 0 || (spare & ~idle) != 0) return fault::wrong_bits;
+      spare_pages += simt::popcount(spare);
+      idle_pages += simt::popcount(idle);
+    }
+    add(heap->found.chunks, 1);
+    add(heap->found.live_pages, num_pages - idle_pages);
+    add(heap->found.live_bytes, (num_pages - idle_pages) * layout_type::page_bytes(q));
+    // What mark_entries counted in queues is taken off what is idle: none is left.
+    add(heap->found.free_pages[q], uint64_t{0} - idle_pages + word.count());
+    add(heap->found.units[q], idle_pages);
+    if (word.count() == num_pages) add(heap->found.empty[q], 1);
+    if (spare_pages != word.count()) return fault::wrong_count;
+    if (marked != (word.count() != 0)) return marked ? fault::listed_wrongly : fault::not_listed;
+    return fault::none;
+  }
+};
+
+#if GPUHEAP_HAS_HOST
+// What verify() returns. Host.
+struct audit {
+  std::string problem;  // empty: every invariant holds
+  uint64_t live_pages = 0, live_bytes = 0;
+  uint64_t chunks = 0;        // of classes
+  uint64_t queue_chunks = 0;  // segments of queues
+  uint64_t queued_pages = 0;
+};
+
+// The invariants. Host; waits for the stream.
+template <class State>
+[[nodiscard]] audit verify(State* state, uint32_t num_chunks, stream_ref stream) {
+  simt::fill(&state->found, 0, sizeof(census), stream);
+  simt::launch(State::num_classes, mark_entries<State>{state}, {.block_threads = 32, .stream = stream});
+  simt::launch(num_chunks, look_at_chunks<State>{state}, {.stream = stream});
+  census found;
+  typename State::class_state classes[State::num_classes];
+  uint64_t moves = 0;
+  simt::copy(&found, &state->found, sizeof found, stream);
+  simt::copy(classes, state->classes, sizeof classes, stream);
+  simt::copy(&moves, &state->moves, sizeof moves, stream);
+  simt::synchronize(stream);
+  audit result{"", found.live_pages, found.live_bytes, found.chunks, found.queue_chunks, found.queued_pages};
+  if (found.first_fault != 0) {
+    constexpr char const* texts[] = {"",
+                                     "is neither free nor in use, or both",
+                                     "has a bit for a page that it has not, or a spare page that is not idle",
+                                     "has spare pages that its word does not count",
+                                     "is listed twice",
+                                     "is listed, and has no spare page or another class",
+                                     "has a spare page and is not listed",
+                                     "is marked as part of a larger one, and of none",
+                                     "has a page in a queue that is live, spare, or of another class"};
+    uint64_t const which = ~found.first_fault;
+    result.problem = "chunk " + std::to_string(which >> 32) + " " + texts[static_cast<uint32_t>(which)];
+  }
+  // Ends: one pass per class.
+  for (unsigned q = 0; q != State::num_classes; ++q) {
+    std::string const which = "class " + std::to_string(q) + " ";
+    if (found.free_pages[q] != 0) result.problem = which + "has idle pages that are neither spare nor queued";
+    if (classes[q].units.units != found.units[q]) {
+      result.problem =
+          which + "has " + std::to_string(classes[q].units.units) + " units and " + std::to_string(found.units[q]) + " idle pages";
+    }
+    if (classes[q].units.demand != 0) result.problem = which + "has waiting or making threads";
+    if (classes[q].empty != found.empty[q]) result.problem = which + "counts a wrong number of empty chunks";
+  }
+  if (!transit_count::quiet(moves)) result.problem = "a chunk is on its way";
+  return result;
+}
+#endif
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::ouro
