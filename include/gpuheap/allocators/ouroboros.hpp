@@ -238,8 +238,11 @@ class basic_ouroboros {
     if (popped == 0) return 0;
     unsigned const rank = group.rank();
     bool const mine = rank >= served && rank - served < popped;
-    if (served != 0)
+    if (served != 0) {
+      // Another lane has popped it, and acquired what its last owner released.
+      simt::sync_warp(group.mask);
       handle = simt::shuffle(group.mask, handle, mine ? structures::nth_set_bit(group.mask, rank - served) : simt::lane_id());
+    }
     if (mine) {
       place at{.chunk = handle >> layout_type::lg_pages, .q = q, .page = handle & ((1u << layout_type::lg_pages) - 1)};
       // relaxed: nobody asks whether a page is idle who does not own it, or did.
