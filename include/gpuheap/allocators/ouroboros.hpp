@@ -195,12 +195,12 @@ class basic_ouroboros {
 
   // The backing's counted with it. Chunks of queues are held.
   [[nodiscard]] allocator_footprint footprint(stream_ref stream) const requires(has_footprint<Backing> || alone) {
-    unsigned free_chunks[2] = {};
-    simt::copy(free_chunks, &state_->num_free, sizeof free_chunks, stream);
+    unsigned free_chunks = 0;
+    simt::copy(&free_chunks, &state_->num_free, sizeof free_chunks, stream);
     uint32_t const there = num_chunks(stream);
     allocator_footprint all;
     if constexpr (!alone) all = backing_.footprint(stream);
-    all.held_bytes += simt::size_t{there - free_chunks[0]} * Config.chunk_bytes;
+    all.held_bytes += simt::size_t{there - free_chunks} * Config.chunk_bytes;
     all.metadata_bytes += bytes_of(there) - simt::size_t{there} * Config.chunk_bytes;
     all.peak_held_bytes = 0;
     return all;
@@ -254,9 +254,9 @@ class basic_ouroboros {
 
   [[nodiscard]] GPUHEAP_FN unsigned pages_of_chunks(structures::warp_group group, unsigned q, unsigned served, unsigned got,
                                                     void*& p) const {
-    unsigned const num_pages = layout_type::pages_of(q), wanted = got - served, rank = group.rank();
+    unsigned const wanted = got - served, rank = group.rank();
     uint32_t chunk = 0, bits = 0;
-    unsigned const held = state_->unlist(group, q, (wanted + num_pages - 1) / num_pages, chunk);
+    unsigned const held = state_->unlist(group, q, layout_type::chunks_for(wanted, q), chunk);
     if (held == 0) return 0;
     // Lanes of the lowest ranks hold an entry each; together they take what is wanted.
     unsigned before = 0, index = 0;
@@ -308,8 +308,8 @@ class basic_ouroboros {
     at.q = word.size_class();
     simt::size_t const within = offset - simt::size_t{at.chunk} * Config.chunk_bytes;
     if (word.use() != ouro::chunk_word::pages || at.q >= layout_type::num_classes) return at;
-    at.page = static_cast<unsigned>(within / layout_type::page_bytes(at.q));
-    at.exact = at.page < layout_type::pages_of(at.q) && at.page * layout_type::page_bytes(at.q) == within;
+    at.page = static_cast<unsigned>(within >> (layout_type::lg_smallest + at.q));
+    at.exact = at.page < layout_type::pages_of(at.q) && (within & (layout_type::page_bytes(at.q) - 1)) == 0;
     return at;
   }
   // The bits that say whether a page is live: 0.
@@ -390,7 +390,7 @@ class basic_ouroboros {
       void* const part = reinterpret_cast<char*>(array) + first * each;
       if (each != 0 && static_cast<void*>(array) != at_.chunks) simt::fill(part, 0, more * each, stream);
     });
-    ouro::add_regions<state_type> const kernel{state_, first >> layout_type::lg_region, end >> layout_type::lg_region};
+    ouro::add_to_pool<state_type> const kernel{state_, first, end};
     simt::launch(kernel.num_leaves(), kernel, {.stream = stream});
   }
 #endif
@@ -409,7 +409,8 @@ using ouroboros_c_va = basic_ouroboros<queue_of::chunks, stored_in::virtual_arra
 using ouroboros_c_vl = basic_ouroboros<queue_of::chunks, stored_in::virtual_list>;
 static_assert(device_allocator<ouroboros_p_s> && answers_free<ouroboros_p_s>);
 #if GPUHEAP_HAS_HOST
-static_assert(has_verify<ouroboros_c_vl> && has_grow<basic_ouroboros<queue_of::chunks, stored_in::virtual_list, {}, backing_reference>>);
+static_assert(has_verify<ouroboros_c_vl> &&
+              has_grow<basic_ouroboros<queue_of::chunks, stored_in::virtual_list, ouroboros_config{}, backing_reference>>);
 #endif
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE

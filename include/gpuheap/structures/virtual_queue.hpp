@@ -70,6 +70,7 @@ struct array_directory {
   simt::uint32_t capacity = 0;  // a power of two: segments there can be at once
 
   [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t bytes_for(simt::uint32_t capacity) { return simt::size_t{capacity} * 8; }
+  array_directory() = default;
   GPUHEAP_HD array_directory(void* memory, simt::uint32_t places) : ring{static_cast<simt::uint64_t*>(memory)}, capacity{places} {}
 
   // Under the lock of the queue, three: whether there is a place for a segment; enters it; nothing is kept of it here that must be written.
@@ -124,6 +125,7 @@ struct list_directory {
   words* at = nullptr;
 
   [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t bytes_for(simt::uint32_t) { return sizeof(words); }
+  list_directory() = default;
   GPUHEAP_HD list_directory(void* memory, simt::uint32_t) : at{static_cast<words*>(memory)} {}
 
   [[nodiscard]] GPUHEAP_FN bool has_place(simt::uint32_t) const { return true; }
@@ -186,7 +188,7 @@ struct list_directory {
   // an earlier one: whoever finishes that comes here too, and looks at this one by a read-modify-write after it has moved `first`. Either
   // that sees the segment finished, or finishing it comes after the move and sees that.
   template <class Queue, class Storage>
-  GPUHEAP_COLD void give_finished(Queue const& queue, Storage const& storage) const {
+  GPUHEAP_COLD void give_finished(Queue const& queue, Storage storage) const {
     // Ends: a pass that goes on moved `first`, or saw that another thread did. Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
@@ -211,12 +213,13 @@ class virtual_queue {
     return state_bytes + Directory::bytes_for(segments);
   }
 
+  virtual_queue() = default;
   // In bytes_for(segments) bytes from `memory` on, aligned to 32 and 0 at first. `places`: of a segment, a power of two; `segments`: that
   // there can be at once, a power of two.
   GPUHEAP_HD virtual_queue(void* memory, simt::uint32_t segments, unsigned places)
-      : memory_{static_cast<char*>(memory)}, directory_{memory_ + state_bytes, segments}, places_{places} {}
+      : memory_{static_cast<char*>(memory)}, directory_{memory_ + state_bytes, segments}, lg_places_{simt::highest_bit(places)} {}
 
-  [[nodiscard]] GPUHEAP_HD unsigned places() const { return places_; }
+  [[nodiscard]] GPUHEAP_HD unsigned places() const { return 1u << lg_places_; }
 
   // Of a group's lanes, which all call this: pushes the values of as many as there is room for, those of the lowest ranks. Returns how
   // many.
@@ -312,7 +315,7 @@ class virtual_queue {
   }
   // Unless another thread has. False: there is no block for it, or no place in the directory.
   template <class Storage>
-  [[nodiscard]] GPUHEAP_COLD bool add_segment(Storage const& storage) const {
+  [[nodiscard]] GPUHEAP_COLD bool add_segment(Storage storage) const {
     bool added = true;
     spin_lock{word(lock_at)}.run([&] {
       // relaxed, all: under the lock; the directory publishes.
@@ -323,12 +326,12 @@ class virtual_queue {
       if (!added) return;
       // Ends: places / 2 passes.
       GPUHEAP_NO_UNROLL
-      for (unsigned i = 0; i < places_; i += 2) {
+      for (unsigned i = 0; i < places(); i += 2) {
         ref64{*reinterpret_cast<simt::uint64_t*>(storage.places(block) + i)}.store(~simt::uint64_t{0}, simt::relaxed);
       }
       ref{*word(added_at)}.store(segment + 1, simt::relaxed);
       directory_.add(*this, segment, block, storage);
-      ref{*word(room_at)}.fetch_add(places_, simt::relaxed);
+      ref{*word(room_at)}.fetch_add(places(), simt::relaxed);
     });
     return added;
   }
@@ -345,10 +348,12 @@ class virtual_queue {
     return value;
   }
 
-  [[nodiscard]] GPUHEAP_FN simt::uint32_t segment_of(simt::uint64_t ticket) const { return static_cast<simt::uint32_t>(ticket / places_); }
+  [[nodiscard]] GPUHEAP_FN simt::uint32_t segment_of(simt::uint64_t ticket) const {
+    return static_cast<simt::uint32_t>(ticket >> lg_places_);
+  }
   template <class Storage>
   [[nodiscard]] GPUHEAP_FN simt::uint32_t& place(simt::uint32_t block, simt::uint64_t ticket, Storage const& storage) const {
-    return storage.places(block)[static_cast<unsigned>(ticket) & (places_ - 1)];
+    return storage.places(block)[static_cast<unsigned>(ticket) & (places() - 1)];
   }
   template <class T = simt::uint32_t>
   [[nodiscard]] GPUHEAP_HD T* word(unsigned at) const {
@@ -357,7 +362,7 @@ class virtual_queue {
 
   char* memory_ = nullptr;
   Directory directory_;
-  unsigned places_ = 0;
+  unsigned lg_places_ = 0;
 };
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures

@@ -6,7 +6,6 @@
 #include <gpuheap/simt/bits.hpp>
 #include <gpuheap/structures/bitmap_tree.hpp>
 #include <gpuheap/structures/ring_queue.hpp>
-#include <gpuheap/structures/segment_map.hpp>
 #include <gpuheap/structures/virtual_queue.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
@@ -79,16 +78,15 @@ struct layout {
   uint32_t* idle = nullptr;     // likewise, where queues hold pages: those that are not live
   uint64_t* records = nullptr;  // of each chunk, for virtual queues
   uint64_t* numbers = nullptr;  // likewise, for lists
-  uint64_t* whole = nullptr;    // a tree: free regions
-  uint64_t* broken = nullptr;   // a tree: regions of which some chunks are free
-  uint64_t* region_words = nullptr;
-  uint64_t* listed = nullptr;  // of each class a tree of chunks: those that are not in a queue of chunks and have a free page
+  uint64_t* free = nullptr;     // a tree: chunks that nobody has
+  uint64_t* listed = nullptr;   // of each class a tree of chunks: those that are not in a queue of chunks and have a free page
   char* queues = nullptr;
   uint32_t max_chunks = 0;  // that there can be, a multiple of region_chunks
 
   // ---- classes
 
-  [[nodiscard]] GPUHEAP_HD static constexpr size_t page_bytes(unsigned q) { return size_t{Config.smallest_page_bytes} << q; }
+  static constexpr unsigned lg_smallest = simt::ceil_log2(Config.smallest_page_bytes);
+  [[nodiscard]] GPUHEAP_HD static constexpr size_t page_bytes(unsigned q) { return size_t{1} << (lg_smallest + q); }
   // 1 <= bytes <= largest_bytes.
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned class_of(size_t bytes) {
     return simt::ceil_log2((bytes + Config.smallest_page_bytes - 1) / Config.smallest_page_bytes);
@@ -97,15 +95,18 @@ struct layout {
                 class_of(largest_bytes) == num_classes - 1);
   // Base chunks of a chunk of class q, and its pages.
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned span(unsigned q) { return q < base_classes ? 1 : region_chunks; }
-  [[nodiscard]] GPUHEAP_HD static constexpr unsigned pages_of(unsigned q) {
-    return static_cast<unsigned>((size_t{span(q)} * chunk_bytes) >> q) / Config.smallest_page_bytes;
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned lg_pages_of(unsigned q) {
+    return q < base_classes ? base_classes - 1 - q : num_classes - 1 - q;
   }
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned pages_of(unsigned q) { return 1u << lg_pages_of(q); }
+  // Chunks that have n pages.
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned chunks_for(unsigned n, unsigned q) { return (n + pages_of(q) - 1) >> lg_pages_of(q); }
   static_assert(pages_of(0) == most_pages && pages_of(base_classes - 1) == 1 && pages_of(num_classes - 1) == 1);
 
   // ---- places
 
   [[nodiscard]] GPUHEAP_HD char* page_at(uint32_t chunk, unsigned q, unsigned page) const {
-    return chunks + size_t{chunk} * chunk_bytes + page * page_bytes(q);
+    return chunks + size_t{chunk} * chunk_bytes + (size_t{page} << (lg_smallest + q));
   }
   [[nodiscard]] GPUHEAP_FN simt::global_ref<uint32_t> word(uint32_t chunk) const { return simt::global_ref<uint32_t>{words[chunk]}; }
   [[nodiscard]] GPUHEAP_FN simt::global_ref<uint32_t> spare_word(uint32_t chunk, unsigned i) const {
@@ -117,16 +118,14 @@ struct layout {
 
   // ---- trees
 
-  [[nodiscard]] GPUHEAP_HD uint32_t num_regions() const { return max_chunks >> lg_region; }
-  [[nodiscard]] GPUHEAP_HD static constexpr size_t tree_words(uint32_t bits) {
-    return bitmap_tree::words_for(bitmap_tree::leaves_for(bits), 1);
+  [[nodiscard]] GPUHEAP_HD static constexpr size_t tree_words(uint32_t num_chunks) {
+    return bitmap_tree::words_for(bitmap_tree::leaves_for(num_chunks), 1);
   }
-  [[nodiscard]] GPUHEAP_HD bitmap_tree tree_of_regions(uint64_t* at) const {
-    return bitmap_tree::over(at, bitmap_tree::leaves_for(num_regions()), 1);
+  [[nodiscard]] GPUHEAP_HD bitmap_tree tree_at(uint64_t* words) const {
+    return bitmap_tree::over(words, bitmap_tree::leaves_for(max_chunks), 1);
   }
-  [[nodiscard]] GPUHEAP_HD bitmap_tree tree_of_class(unsigned q) const {
-    return bitmap_tree::over(listed + q * tree_words(max_chunks), bitmap_tree::leaves_for(max_chunks), 1);
-  }
+  [[nodiscard]] GPUHEAP_HD bitmap_tree free_tree() const { return tree_at(free); }
+  [[nodiscard]] GPUHEAP_HD bitmap_tree class_tree(unsigned q) const { return tree_at(listed + q * tree_words(max_chunks)); }
 
   // ---- queues. All have the same size, but for static rings of pages, which have less than the paper's where a sixteenth of the heap is
   // less than all of them
@@ -162,9 +161,7 @@ struct layout {
   template <class F>
   void for_each_part(F part) {
     auto const n = max_chunks;
-    part(whole, 0, tree_words(num_regions()) * 8);
-    part(broken, 0, tree_words(num_regions()) * 8);
-    part(region_words, 0, size_t{num_regions()} * 8);
+    part(free, 0, tree_words(n) * 8);
     part(listed, 0, num_classes * tree_words(n) * 8);
     part(queues, 0, num_classes * queue_bytes(n));
     part(words, 4, 0);

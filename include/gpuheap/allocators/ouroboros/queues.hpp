@@ -13,6 +13,7 @@ using structures::warp_group;
 // A static ring, with the calls of a virtual queue. Storage is not used.
 class static_queue {
  public:
+  static_queue() = default;
   GPUHEAP_HD static_queue(void* memory, uint32_t places, unsigned) : ring_{memory, places} {}
 
   template <class Storage>

@@ -1,6 +1,6 @@
 // The state of an Ouroboros heap: the pool of chunks, and of each size class its chunks that have free pages, and how many pages those are.
 //
-//   pool      which chunks nobody has, as a segment_map: a region is what a chunk of the second instance is made of
+//   pool      which chunks nobody has; a region is what a chunk of the second instance is made of (pool.hpp)
 //   entry     the right to take pages from a chunk. There is one for each chunk that has a page, or none is there for nobody: it lies in
 //   the
 //             class's queue, or in its tree, or somebody holds it. Who holds it is the only one to take; pages may be given meanwhile
@@ -14,15 +14,13 @@
 #pragma once
 
 #include <gpuheap/allocators/ouroboros/layout.hpp>
+#include <gpuheap/allocators/ouroboros/pool.hpp>
 #include <gpuheap/allocators/ouroboros/queues.hpp>
 #include <gpuheap/structures/batch_semaphore.hpp>
-#include <gpuheap/structures/segment_map.hpp>
 #include <gpuheap/structures/transit_count.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::ouro {
 
-using structures::lazy_transit;
-using structures::segment_map;
 using structures::transit_count;
 
 // What tests replace by parts with a mistake.
@@ -41,7 +39,7 @@ struct census {
 
 // Device, any thread. It lies in the heap's memory.
 template <queue_of Holds, stored_in Stored, ouroboros_config Config, class Parts>
-struct alignas(128) heap_state {
+struct alignas(256) heap_state {
   using layout_type = layout<Holds, Stored, Config>;
   using semaphore_type = typename Parts::semaphore;
   using queue_type = typename Parts::template queue<Stored>;
@@ -51,71 +49,38 @@ struct alignas(128) heap_state {
   struct alignas(256) class_state {
     structures::batch_semaphore::words units;
     alignas(64) uint32_t empty = 0;  // chunks of which all pages are spare. Signed, for a moment
+    alignas(64) bitmap_tree listed;  // this and the rest: constant
+    queue_type queue;
   };
 
   layout_type at;
+  chunk_pool pool;
   uint32_t num_chunks = 0;          // that are there. The host's
   alignas(128) uint64_t moves = 0;  // a transit_count: chunks between the pool and a class
   alignas(128) unsigned num_free = 0;
-  unsigned least_free = 0;
   class_state classes[num_classes] = {};
   census found{};
 
   // ---- the pool
 
   [[nodiscard]] GPUHEAP_FN transit_count transit() { return {&moves}; }
-  [[nodiscard]] GPUHEAP_FN segment_map pool() {
-    return {at.tree_of_regions(at.whole),
-            at.tree_of_regions(at.broken),
-            at.region_words,
-            at.num_regions(),
-            at.lg_region,
-            &num_free,
-            &least_free};
-  }
-
-  // A range of chunks.
-  struct claimed {
-    uint32_t first = no_block;
-    unsigned count = 0;  // in base chunks
-  };
-  // About n chunks of `span` base chunks each, in a row; at least one, or none. `move` is open afterwards if anything was taken.
-  [[nodiscard]] GPUHEAP_COLD claimed claim_chunks(unsigned n, unsigned span, lazy_transit& move) {
-    constexpr unsigned region = layout_type::region_chunks, most_regions = 16;
-    segment_map const map = pool();
-    segment_map::claim got;
-    if (n * span >= region) got = map.claim_segments(n * span, most_regions, 0, move);
-    if (got.first == segment_map::none && span < region) {
-      unsigned const few = n < region ? n : region;
-      got = map.claim_pages(few, 1, 4, 0, move);
-      if (got.first == segment_map::none) got = map.break_segment(few, 0, move);
-      if (got.first == segment_map::none) got = map.claim_pages(few, 1, ~0u, 0, move);
-    }
-    if (got.first == segment_map::none) return {};
-    map.settle(got);
-    unsigned const shift = got.of_segments ? layout_type::lg_region : 0;
-    return {got.first << shift, got.length << shift};
-  }
   GPUHEAP_COLD void release_chunk(uint32_t chunk, unsigned span) {
     // Ends: `span` passes.
     for (unsigned i = 0; i != span; ++i) at.word(chunk + i).store(chunk_word{}.bits, simt::relaxed);  // relaxed: the pool releases
-    if (span == layout_type::region_chunks) {
-      pool().release_segments(chunk >> layout_type::lg_region, 1);
-    } else {
-      pool().release_pages(chunk, 1, transit());
-    }
+    pool.release(chunk, span);
   }
 
   // Where virtual queues get their segments.
   struct storage {
     heap_state* heap;
     [[nodiscard]] GPUHEAP_FN uint32_t take() const {
-      lazy_transit move{heap->transit()};
-      claimed const got = heap->claim_chunks(1, 1, move);
-      move.end();
+      chunk_set const got = chunk_pool::claim(heap->pool, 1, false, heap->transit());
+      if (got.bits == 0) return no_block;
+      heap->transit().end();
+      uint32_t const chunk = got.base + simt::lowest_bit(got.bits);
       // relaxed: for frees that must be refused, and the host.
-      if (got.first != no_block) heap->at.word(got.first).store(chunk_word::of(chunk_word::queue).bits, simt::relaxed);
-      return got.first;
+      heap->at.word(chunk).store(chunk_word::of(chunk_word::queue).bits, simt::relaxed);
+      return chunk;
     }
     GPUHEAP_FN void give(uint32_t chunk) const { heap->release_chunk(chunk, 1); }
     [[nodiscard]] GPUHEAP_FN uint32_t* places(uint32_t chunk) const {
@@ -124,9 +89,7 @@ struct alignas(128) heap_state {
     [[nodiscard]] GPUHEAP_FN uint64_t* record(uint32_t chunk) const { return heap->at.records + chunk; }
     [[nodiscard]] GPUHEAP_FN uint64_t* number(uint32_t chunk) const { return heap->at.numbers + chunk; }
   };
-  [[nodiscard]] GPUHEAP_FN queue_type queue(unsigned q) {
-    return {at.queue_memory(q), layout_type::queue_capacity(at.max_chunks), layout_type::places};
-  }
+  [[nodiscard]] GPUHEAP_FN queue_type const& queue(unsigned q) const { return classes[q].queue; }
   [[nodiscard]] GPUHEAP_FN semaphore_type units(unsigned q) { return {&classes[q].units}; }
 
   // ---- entries
@@ -136,7 +99,7 @@ struct alignas(128) heap_state {
     unsigned listed = 0;
     if constexpr (!holds_pages) listed = queue(q).push(group, chunk, storage{this});
     // What finds no room there.
-    if (group.rank() >= listed) at.tree_of_class(q).set(chunk);
+    if (group.rank() >= listed) classes[q].listed.set(chunk);
   }
   // Up to `wanted` entries, for the lanes of the lowest ranks. Returns how many. None: none was in sight at one moment.
   [[nodiscard]] GPUHEAP_FN unsigned unlist(warp_group group, unsigned q, unsigned wanted, uint32_t& chunk) {
@@ -144,11 +107,10 @@ struct alignas(128) heap_state {
       unsigned const got = queue(q).pop(group, wanted, chunk, storage{this});
       if (got != 0) return got;
     }
-    uint32_t base = 0;
-    uint64_t bits = 0;
-    if (group.leads()) bits = take_listed(at.tree_of_class(q), wanted, base);
-    bits = group.from_leader(bits);
-    base = group.from_leader(base);
+    chunk_set listed;
+    if (group.leads()) listed = take_listed(classes[q].listed, wanted);
+    uint64_t const bits = group.from_leader(listed.bits);
+    uint32_t const base = group.from_leader(listed.base);
     simt::sync_warp(group.mask);  // what the leader acquired
     unsigned const got = simt::popcount(bits), rank = group.rank();
     if (rank < got) chunk = base + structures::nth_set_bit(bits, rank);
@@ -226,22 +188,19 @@ struct alignas(128) heap_state {
   }
 
   // Up to `wanted` (1 to 32) chunks of a tree, of one of its leaves.
-  [[nodiscard]] GPUHEAP_COLD static uint64_t take_listed(bitmap_tree const& tree, unsigned wanted, uint32_t& base) {
-    uint64_t taken = 0;
+  [[nodiscard]] GPUHEAP_COLD static chunk_set take_listed(bitmap_tree const& tree, unsigned wanted) {
+    chunk_set taken;
     tree.for_each_leaf(0, [&](unsigned i) {
       uint64_t seen = tree.leaf(i).load(simt::relaxed);  // relaxed: a guess, which taking confirms
       if (seen == 0) tree.tidy(i);
       // Ends: a pass that goes on takes bits off `seen` that others have got.
       GPUHEAP_NO_UNROLL
-      while (seen != 0 && taken == 0) {
-        uint64_t rest = seen;
-        // Ends: `wanted` passes.
-        for (unsigned n = wanted; n != 0 && rest != 0; --n) rest &= rest - 1;
-        taken = tree.take_mask(i, seen & ~rest);
-        seen = rest;
+      while (seen != 0 && taken.bits == 0) {
+        uint64_t const chosen = lowest_bits(seen, wanted);
+        taken = {i * 64, tree.take_mask(i, chosen)};
+        seen &= ~chosen;
       }
-      base = i * 64;
-      return taken != 0;
+      return taken.bits != 0;
     });
     return taken;
   }
@@ -263,7 +222,7 @@ struct alignas(128) heap_state {
       got += more;
       wanted -= more;
       if (wanted == 0) return got;
-      unsigned const batch = (wanted + layout_type::pages_of(q) - 1) / layout_type::pages_of(q) * layout_type::pages_of(q);
+      unsigned const batch = layout_type::chunks_for(wanted, q) << layout_type::lg_pages_of(q);
       if (there.may_make(batch)) {
         unsigned const mine = make_units(q, batch, wanted);
         there.made(batch);
@@ -283,21 +242,24 @@ struct alignas(128) heap_state {
 
   // Chunks from the pool for about n pages of class q. Keeps up to `wanted` units for the caller, so that nobody else can have a chunk of
   // them back in the pool before the caller has got anything. Returns how many. 0: there was no chunk.
-  [[nodiscard]] GPUHEAP_FN unsigned make_units(unsigned q, unsigned n, unsigned wanted) {
+  [[nodiscard]] GPUHEAP_COLD unsigned make_units(unsigned q, unsigned n, unsigned wanted) {
     unsigned const span = layout_type::span(q), num_pages = layout_type::pages_of(q);
-    lazy_transit move{transit()};
-    claimed const got = claim_chunks(n / num_pages, span, move);
+    chunk_set const got = chunk_pool::claim(pool, n >> layout_type::lg_pages_of(q), span != 1, transit());
+    if (got.bits == 0) return 0;
     unsigned made = 0;
-    // Ends: one pass per chunk. A row may be a region longer than asked for.
+    uint64_t heads = 0;
+    // Ends: one pass per chunk.
     GPUHEAP_NO_UNROLL
-    for (unsigned i = 0; i != got.count; i += span) {
-      prepare(got.first + i, q, span, num_pages);
-      list(warp_group{simt::lane_mask{1} << simt::lane_id()}, q, got.first + i);
-      made += num_pages;
+    for (uint64_t rest = got.bits; rest != 0; made += num_pages) {
+      unsigned const bit = simt::lowest_bit(rest);
+      prepare(got.base + bit, q, span, num_pages);
+      heads |= uint64_t{1} << bit;
+      rest &= ~(simt::low_bits(span) << bit);
     }
+    classes[q].listed.set_mask(got.base / 64, heads);
     if (wanted > made) wanted = made;
     if (made != wanted) units(q).release(made - wanted);
-    move.end();
+    transit().end();
     return wanted;
   }
   GPUHEAP_FN void prepare(uint32_t chunk, unsigned q, unsigned span, unsigned num_pages) {
@@ -317,7 +279,7 @@ struct alignas(128) heap_state {
   }
 
   // Gives a chunk that nobody has a page of back to the pool. False: there is none.
-  [[nodiscard]] GPUHEAP_FN bool reclaim() {
+  [[nodiscard]] GPUHEAP_COLD bool reclaim() {
     // Ends: one pass per class.
     GPUHEAP_NO_UNROLL
     for (unsigned q = 0; q != num_classes; ++q) {
@@ -331,15 +293,15 @@ struct alignas(128) heap_state {
     if constexpr (!holds_pages) {
       warp_group const alone{simt::lane_mask{1} << simt::lane_id()};
       uint32_t chunk = no_block;
-      // Ends: `left` falls. An entry that stays goes behind the others.
+      // Ends: `left` falls. What stays goes to the tree, where it need not be taken out to be looked at.
       GPUHEAP_NO_UNROLL
       for (unsigned left = queue(q).size(); left != 0; --left) {
         if (queue(q).pop(alone, 1, chunk, storage{this}) == 0) break;
         if (give_chunk(chunk, q)) return true;
-        list(alone, q, chunk);
+        classes[q].listed.set(chunk);
       }
     }
-    bitmap_tree const tree = at.tree_of_class(q);
+    bitmap_tree const& tree = classes[q].listed;
     return tree.for_each_leaf(0, [&](unsigned i) {
       // Ends: one pass per bit. relaxed: guesses, which taking the entry confirms.
       GPUHEAP_NO_UNROLL

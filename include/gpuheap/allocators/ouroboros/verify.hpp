@@ -24,7 +24,15 @@ template <class State>
 struct write_layout {
   State* heap;
   typename State::layout_type at;
-  GPUHEAP_FN void operator()(unsigned) const { heap->at = at; }
+  GPUHEAP_FN void operator()(unsigned) const {
+    heap->at = at;
+    heap->pool = {at.free_tree(), at.lg_region, &heap->num_free};
+    // Ends: one pass per class.
+    for (unsigned q = 0; q != State::num_classes; ++q) {
+      heap->classes[q].listed = at.class_tree(q);
+      heap->classes[q].queue = typename State::queue_type{at.queue_memory(q), at.queue_capacity(at.max_chunks), at.places};
+    }
+  }
 };
 
 // Kernel: thread i makes cell i of every ring.
@@ -37,9 +45,9 @@ struct init_queues {
   }
 };
 
-// Kernel: regions first..end-1 are there from now on, and free; a thread for each leaf of the pool's tree. relaxed: ordered by its end.
+// Kernel: chunks first..end-1 are there from now on, and free; a thread for each leaf of the pool's tree. relaxed: ordered by its end.
 template <class State>
-struct add_regions {
+struct add_to_pool {
   State* heap;
   uint32_t first, end;
 
@@ -47,12 +55,10 @@ struct add_regions {
   GPUHEAP_FN void operator()(unsigned i) const {
     unsigned const leaf = first / 64 + i, base = leaf * 64;
     unsigned const from = first > base ? first - base : 0, to = end - base < 64 ? end - base : 64;
-    heap->at.tree_of_regions(heap->at.whole).set_mask(leaf, simt::low_bits(to) & ~simt::low_bits(from));
+    heap->pool.free.set_mask(leaf, simt::low_bits(to) & ~simt::low_bits(from));
     if (i != 0) return;
-    unsigned const more = (end - first) << State::layout_type::lg_region;
-    simt::global_ref<unsigned>{heap->num_free}.fetch_add(more, simt::relaxed);
-    simt::global_ref<unsigned>{heap->least_free}.fetch_add(more, simt::relaxed);
-    simt::global_ref<uint32_t>{heap->num_chunks}.store(end << State::layout_type::lg_region, simt::relaxed);
+    simt::global_ref<unsigned>{heap->num_free}.fetch_add(end - first, simt::relaxed);
+    simt::global_ref<uint32_t>{heap->num_chunks}.store(end, simt::relaxed);
   }
 };
 
@@ -65,7 +71,7 @@ template <class State>
 struct mark_entries {
   State* heap;
   GPUHEAP_FN void operator()(unsigned q) const {
-    auto const queue = heap->queue(q);
+    auto const& queue = heap->queue(q);
     unsigned const n = queue.size();
     // Ends: one pass an entry.
     GPUHEAP_NO_UNROLL
@@ -79,7 +85,7 @@ struct mark_entries {
     }
     if constexpr (State::holds_pages) simt::global_ref<uint64_t>{heap->found.free_pages[q]}.fetch_add(n, simt::relaxed);
     if constexpr (State::holds_pages) simt::global_ref<uint64_t>{heap->found.queued_pages}.fetch_add(n, simt::relaxed);
-    auto const tree = heap->at.tree_of_class(q);
+    auto const tree = heap->classes[q].listed;
     // Ends: one pass per leaf.
     GPUHEAP_NO_UNROLL
     for (unsigned i = 0; i != tree.num_leaves; ++i) {
@@ -123,10 +129,7 @@ struct look_at_chunks {
 
   GPUHEAP_FN fault fault_of(uint32_t chunk, chunk_word word) const {
     unsigned const region = layout_type::region_chunks, in_region = chunk % region;
-    uint32_t const r = chunk / region;
-    bool const whole = (heap->at.tree_of_regions(heap->at.whole).leaf(r / 64).load(simt::relaxed) >> r % 64 & 1) != 0;
-    uint64_t const free_chunks = simt::global_ref<uint64_t>{heap->at.region_words[r]}.load(simt::relaxed);
-    bool const in_pool = whole || (free_chunks >> in_region & 1) != 0;
+    bool const in_pool = (heap->pool.free.leaf(chunk / 64).load(simt::relaxed) >> chunk % 64 & 1) != 0;
     bool const marked = (word.bits & chunk_word::marked) != 0;
     if (in_pool != (word.use() == chunk_word::unused)) return fault::in_no_use;
     if (word.use() != chunk_word::pages) {

@@ -1,0 +1,111 @@
+// The chunks that nobody has: a bit for each, in a tree. The published form has a counter for fresh chunks, and for used ones a ring in
+// each instance; here a chunk has one place, and the chunk of the second instance is free when its parts are.
+//
+// What is free is taken by one fetch_and on a leaf, from the lowest address on. Bits that were taken and are put back, and summaries that
+// are being tidied, are out of sight for a moment: that happens inside a transit.
+#pragma once
+
+#include <gpuheap/simt/bits.hpp>
+#include <gpuheap/simt/warp.hpp>
+#include <gpuheap/structures/bitmap_tree.hpp>
+#include <gpuheap/structures/transit_count.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::ouro {
+
+using simt::uint32_t;
+using simt::uint64_t;
+using structures::bitmap_tree;
+using structures::transit_count;
+
+// Chunks of one leaf.
+struct chunk_set {
+  uint32_t base = 0;  // chunk of bit 0
+  uint64_t bits = 0;
+};
+
+// Of `free`, those of the bits whose aligned group of 2^lg bits (lg <= 6) is all set.
+[[nodiscard]] GPUHEAP_HD constexpr uint64_t whole_groups(uint64_t free, unsigned lg) {
+  uint64_t heads = free;
+  // Ends: lg passes. Then a bit stays where it and all above it in its group are set.
+  for (unsigned i = 0; i != lg; ++i) heads &= heads >> (1u << i);
+  uint64_t firsts = ~uint64_t{0};
+  // Ends: one pass per group; 1, 2^lg + 1, ...
+  if (lg != 0) firsts /= simt::low_bits(1u << lg);
+  heads &= firsts;
+  // Ends: lg passes.
+  for (unsigned i = 0; i != lg; ++i) heads |= heads << (1u << i);
+  return heads;
+}
+static_assert(whole_groups(0xf7f0, 2) == 0xf0f0 && whole_groups(0xe, 1) == 0xc && whole_groups(5, 0) == 5);
+static_assert(whole_groups(~uint64_t{0}, 6) == ~uint64_t{0} && whole_groups(~uint64_t{1}, 6) == 0);
+
+// The n lowest bits of x, or all of them.
+[[nodiscard]] GPUHEAP_HD constexpr uint64_t lowest_bits(uint64_t x, unsigned n) {
+  uint64_t rest = x;
+  // Ends: n passes.
+  GPUHEAP_NO_UNROLL
+  for (; n != 0 && rest != 0; --n) rest &= rest - 1;
+  return x & ~rest;
+}
+static_assert(lowest_bits(0b11010, 2) == 0b1010 && lowest_bits(3, 5) == 3 && lowest_bits(3, 0) == 0);
+
+// A view. Device, any thread. Regions are aligned groups of 2^lg_region chunks.
+struct chunk_pool {
+  bitmap_tree free;
+  unsigned lg_region = 0;
+  unsigned* num_free = nullptr;  // exact with nothing under way
+
+  // Up to n (1 to 64) chunks, or regions, of one leaf; none: none was free. A transit is open in `moves` afterwards if there are any: the
+  // caller ends it when they are where others find them.
+  [[nodiscard]] GPUHEAP_COLD static chunk_set claim(chunk_pool const& pool, unsigned n, bool regions, transit_count moves) {
+    bitmap_tree const& tree = pool.free;
+    chunk_set got;
+    unsigned start = 0;
+    // Ends: a pass that goes on lost bits to another thread's claim. Lock-free.
+    GPUHEAP_NO_UNROLL
+    for (bool lost = true; lost;) {
+      lost = false;
+      tree.for_each_leaf(start, [&](unsigned i) {
+        uint64_t const seen = tree.leaf(i).load(simt::relaxed);  // relaxed: a guess, which taking confirms
+        if (seen == 0) {
+          moves.begin();
+          tree.tidy(i);
+          moves.end();
+          return false;
+        }
+        uint64_t const wanted = choose(seen, n, regions, pool.lg_region);
+        if (wanted == 0) return false;
+        moves.begin();
+        uint64_t const taken = tree.take_mask(i, wanted);
+        got = {i * 64, regions ? whole_groups(taken, pool.lg_region) : taken};
+        if (got.bits != taken) tree.set_mask(i, taken & ~got.bits);
+        if (got.bits != 0) return true;
+        moves.end();
+        // Elsewhere, so that the threads that meet here do not meet again.
+        lost = true;
+        start = i + 1 + (simt::global_warp() * 0x9e3779b1u >> 26);
+        if (start >= tree.num_leaves) start = 0;
+        return true;
+      });
+    }
+    // relaxed: a count.
+    if (got.bits != 0) simt::global_ref<unsigned>{*pool.num_free}.fetch_sub(simt::popcount(got.bits), simt::relaxed);
+    return got;
+  }
+  // Chunks from `first` on, of one region, which the caller claimed; ready for the next owner: release order is this call's.
+  GPUHEAP_FN void release(uint32_t first, unsigned n) const {
+    simt::global_ref<unsigned>{*num_free}.fetch_add(n, simt::relaxed);
+    free.set_mask(first / 64, simt::low_bits(n) << (first % 64));
+  }
+
+ private:
+  // Single chunks come from regions of which some is taken, if there are such.
+  [[nodiscard]] GPUHEAP_FN static uint64_t choose(uint64_t seen, unsigned n, bool regions, unsigned lg_region) {
+    uint64_t const whole = whole_groups(seen, lg_region);
+    if (regions) return lowest_bits(whole, n << lg_region);
+    uint64_t const parts = lowest_bits(seen & ~whole, n);
+    return parts != 0 ? parts : lowest_bits(whole, n);
+  }
+};
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::ouro
