@@ -12,8 +12,8 @@
 //
 //   acquire: claim units: subtract, keep what was there, give the rest back. All there: done.
 //            Otherwise reserved += what is missing, and until there is enough:
-//              expected < reserved: expected += batch, make units, units += those made, expected -= batch; or none can be made
-//              else others are making enough: wait
+//              units + expected < reserved: expected += batch, make units, units += those made, expected -= batch; or none can be made
+//              else wait: there are units again, or others are making enough
 //            reserved -= what was got, or given up
 #pragma once
 
@@ -68,16 +68,17 @@ struct batch_semaphore {
 
   GPUHEAP_FN void want(unsigned n) const { demand().fetch_add(n, simt::relaxed); }
   GPUHEAP_FN void want_no_more(unsigned n) const { demand().fetch_sub(n, simt::relaxed); }
-  // True: the caller makes `batch` units, or finds that it cannot, and calls made(batch). False: others are making enough. Between want()
-  // and want_no_more().
+  // True: the caller makes `batch` units, or finds that it cannot, and calls made(batch) when they are released. False: there are enough,
+  // or others are making enough. Between want() and want_no_more().
   [[nodiscard]] GPUHEAP_FN bool may_make(unsigned batch) const {
     word seen = demand().load(simt::relaxed);
     // Ends: a pass that goes on lost the word to another thread's change. Lock-free.
     GPUHEAP_NO_UNROLL
-    while (expected(seen) < reserved(seen)) {
+    while (true) {
+      long long const there = available();
+      if (expected(seen) + (there > 0 ? static_cast<word>(there) : 0) >= reserved(seen)) return false;
       if (demand().compare_exchange(seen, seen + (word{batch} << 32), simt::relaxed, simt::relaxed)) return true;
     }
-    return false;
   }
   GPUHEAP_FN void made(unsigned batch) const { demand().fetch_sub(word{batch} << 32, simt::relaxed); }
 

@@ -35,6 +35,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 
 // What a virtual queue asks of the pool that its segments come from. A view; blocks have numbers below 2^32 - 1.
 //
+//   bool may_have_any()          a look: false spares the rest
 //   uint32_t take()              a block, or no_block. Waits for nobody
 //   void give(uint32_t block)
 //   uint32_t* places(block)      its memory, aligned to 8 bytes
@@ -99,14 +100,22 @@ struct array_directory {
     }
     return block;
   }
-  // n entries of it were popped.
+  // For vacate(): whether the queue may have a segment that is in nobody's way; and, under the lock, gives up the last segment, of which n
+  // places are left that count as popped now. True: its block has gone back.
+  [[nodiscard]] GPUHEAP_FN bool may_leave(bool has_room) const { return has_room; }
   template <class Queue, class Storage>
-  GPUHEAP_FN void popped(Queue const& queue, simt::uint32_t segment, simt::uint32_t block, unsigned n, Storage const& storage) const {
+  [[nodiscard]] GPUHEAP_FN bool leave(Queue const& queue, simt::uint32_t segment, unsigned n, Storage const& storage) const {
+    return n != 0 && popped(queue, segment, find(segment, true, storage), n, storage);
+  }
+  // n entries of it were popped. True: the block has gone back.
+  template <class Queue, class Storage>
+  GPUHEAP_FN bool popped(Queue const& queue, simt::uint32_t segment, simt::uint32_t block, unsigned n, Storage const& storage) const {
     // acq_rel: the last one comes after the reads of all others.
     segment_record const before{ref{*storage.record(block)}.fetch_add(n, simt::acq_rel)};
-    if (before.popped() + n != queue.places()) return;
+    if (before.popped() + n != queue.places()) return false;
     slot(segment).store(0, simt::relaxed);  // relaxed: nothing is handed over by an empty slot
     storage.give(block);
+    return true;
   }
 
  private:
@@ -154,20 +163,19 @@ struct list_directory {
     if (!hinted) here.bits = ref{at->first}.load(simt::acquire);
     simt::back_off pause;
     // Ends: a pass steps on towards the segment, or begins anew because a segment that it came through has gone, which is progress of
-    // others; the first segment is never behind ours. Or it waits for what is being added, or is on its way here; see the head. Blocking.
+    // others; the first segment is never behind ours. Or what comes next is being added, or is on its way here; see the head. Blocking.
     GPUHEAP_NO_UNROLL
     while (here.none() || here.segment() != segment) {
-      bool lost = here.none();
-      if (!lost) {
+      if (!here.none()) {
         segment_record const there{ref{*storage.record(here.block())}.load(simt::acquire)};
-        lost = ref{*storage.number(here.block())}.load(simt::relaxed) != number_of(here.segment());
-        if (!lost && there.has_next()) {
+        bool const same = ref{*storage.number(here.block())}.load(simt::relaxed) == number_of(here.segment());
+        if (same && there.has_next()) {
           here = segment_place::of(here.segment() + 1, there.next());
           continue;
         }
       }
       pause.wait();
-      if (lost) here.bits = ref{at->first}.load(simt::acquire);
+      here.bits = ref{at->first}.load(simt::acquire);
     }
     // release: passes on what this thread acquired on the way.
     ref{at->hints[pops]}.store(here.bits, simt::release);
@@ -178,6 +186,21 @@ struct list_directory {
     // acq_rel: the last one comes after the reads of all others; see give_finished().
     segment_record const before{ref{*storage.record(block)}.fetch_add(n, simt::acq_rel)};
     if (before.popped() + n == queue.places() && before.has_next()) give_finished(queue, storage);
+  }
+  // relaxed: a look.
+  [[nodiscard]] GPUHEAP_FN bool may_leave(bool) const { return ref{at->last}.load(simt::relaxed) != 0; }
+  template <class Queue, class Storage>
+  [[nodiscard]] GPUHEAP_FN bool leave(Queue const& queue, simt::uint32_t, unsigned n, Storage const& storage) const {
+    segment_place const last{ref{at->last}.load(simt::relaxed)};
+    if (last.none()) return false;
+    // acq_rel: after all pops.
+    segment_record const before{ref{*storage.record(last.block())}.fetch_add(n, simt::acq_rel)};
+    // If others still pop from it, or from one before it, it stays until there is a next one. Otherwise nobody has a ticket of any.
+    if (before.popped() + n != queue.places() || ref{at->first}.load(simt::acquire) != last.bits) return false;
+    ref{at->first}.store(0, simt::relaxed);
+    ref{at->last}.store(0, simt::relaxed);
+    storage.give(last.block());
+    return true;
   }
 
  private:
@@ -193,6 +216,7 @@ struct list_directory {
     GPUHEAP_NO_UNROLL
     while (true) {
       segment_place const first{ref{at->first}.load(simt::acquire)};
+      if (first.none()) return;  // others were here, and the queue has been vacated since
       segment_record const seen{ref{*storage.record(first.block())}.fetch_add(0, simt::acq_rel)};
       if (ref{*storage.number(first.block())}.load(simt::relaxed) != number_of(first.segment())) continue;
       if (seen.popped() != queue.places() || !seen.has_next()) return;
@@ -270,6 +294,33 @@ class virtual_queue {
     return got;
   }
 
+  // Gives the last segment back, if the queue is empty and nobody pushes or pops: an empty queue otherwise keeps what is left of it. False:
+  // no block has gone back.
+  template <class Storage>
+  [[nodiscard]] GPUHEAP_COLD bool vacate(Storage storage) const {
+    bool gone = false;
+    // relaxed: looks, which spare the lock.
+    if (size() != 0 || !directory_.may_leave(static_cast<int>(ref{*word(room_at)}.load(simt::relaxed)) > 0)) return false;
+    spin_lock{word(lock_at)}.run([&] {
+      // relaxed, all: under the lock no segment is added. Who has all the places behind the tail, which a read-modify-write looked at
+      // before, is alone with the last segment's end, and the tail stays. And if the head is at the tail, nobody can pop until there is a
+      // next one.
+      simt::uint64_t tail = ref64{*word<simt::uint64_t>(tail_at)}.fetch_add(0, simt::relaxed);
+      unsigned const rest = (ref{*word(added_at)}.load(simt::relaxed) << lg_places_) - static_cast<unsigned>(tail);
+      simt::uint64_t const end = tail + rest;
+      unsigned const got = rest != 0 && rest <= places() ? claim(*word(room_at), rest) : 0;
+      if (got != 0 && got == rest && ref64{*word<simt::uint64_t>(head_at)}.compare_exchange(tail, end, simt::relaxed, simt::relaxed)) {
+        ref64{*word<simt::uint64_t>(tail_at)}.store(end, simt::relaxed);
+        gone = directory_.leave(*this, segment_of(end - 1), rest, storage);
+      } else if (got != 0) {
+        ref{*word(room_at)}.fetch_add(got, simt::relaxed);
+      } else if (rest == 0) {
+        gone = directory_.leave(*this, segment_of(end - 1), 0, storage);
+      }
+    });
+    return gone;
+  }
+
   // Entries that nobody has claimed, as seen now. With nothing under way, all entries.
   [[nodiscard]] GPUHEAP_FN unsigned size() const {
     auto const n = static_cast<int>(ref{*word(items_at)}.load(simt::relaxed));
@@ -317,6 +368,7 @@ class virtual_queue {
   template <class Storage>
   [[nodiscard]] GPUHEAP_COLD bool add_segment(Storage storage) const {
     bool added = true;
+    if (static_cast<int>(ref{*word(room_at)}.load(simt::relaxed)) <= 0 && !storage.may_have_any()) return false;
     spin_lock{word(lock_at)}.run([&] {
       // relaxed, all: under the lock; the directory publishes.
       if (static_cast<int>(ref{*word(room_at)}.load(simt::relaxed)) > 0) return;

@@ -73,6 +73,7 @@ struct alignas(256) heap_state {
   // Where virtual queues get their segments.
   struct storage {
     heap_state* heap;
+    [[nodiscard]] GPUHEAP_FN bool may_have_any() const { return simt::global_ref<unsigned>{heap->num_free}.load(simt::relaxed) != 0; }
     [[nodiscard]] GPUHEAP_FN uint32_t take() const {
       chunk_set const got = chunk_pool::claim(heap->pool, 1, false, heap->transit());
       if (got.bits == 0) return no_block;
@@ -278,7 +279,7 @@ struct alignas(256) heap_state {
     at.word(chunk).store(chunk_word::of(chunk_word::pages, q, num_pages).bits, simt::release);
   }
 
-  // Gives a chunk that nobody has a page of back to the pool. False: there is none.
+  // Gives a chunk that nobody has a page of back to the pool, or what an empty queue lies in. False: there is none.
   [[nodiscard]] GPUHEAP_COLD bool reclaim() {
     // Ends: one pass per class.
     GPUHEAP_NO_UNROLL
@@ -286,6 +287,13 @@ struct alignas(256) heap_state {
       // relaxed: a hint; a chunk that becomes empty later is another moment's.
       if (static_cast<int>(simt::global_ref<uint32_t>{classes[q].empty}.load(simt::relaxed)) <= 0) continue;
       if (units(q).available() >= layout_type::pages_of(q) && reclaim_of(q)) return true;
+    }
+    if constexpr (Stored != stored_in::static_ring) {
+      // Ends: likewise.
+      GPUHEAP_NO_UNROLL
+      for (unsigned q = 0; q != num_classes; ++q) {
+        if (queue(q).vacate(storage{this})) return true;
+      }
     }
     return false;
   }

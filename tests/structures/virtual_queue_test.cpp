@@ -1,0 +1,64 @@
+// The queue in segments: alone, contended, under many schedules, in both forms.
+#include "virtual_queue_checks.hpp"
+
+namespace structures_test {
+
+// Kernel, one thread: what fits, in which order it comes out, and when blocks go.
+template <class Queue>
+struct walk_through_segments {
+  Queue queue;
+  unsigned* wrong;
+  GPUHEAP_FN void operator()(unsigned) const {
+    simt::uint32_t v = 0;
+    unsigned bad = queue.try_pop(v) || queue.queue.size() != 0 || queue.blocks_out() != 0 || queue.vacate();
+    // Four places a segment, three blocks: twelve values.
+    for (unsigned lap = 0; lap < 20; ++lap) {
+      for (unsigned k = 0; k < 12; ++k) bad += !queue.try_push(100 * lap + k) || queue.queue.size() != k + 1;
+      bad += queue.try_push(99) || queue.blocks_out() != 3;
+      for (unsigned k = 0; k < 12; ++k) bad += queue.queue.peek(k, typename Queue::storage{queue.at}) != 100 * lap + k;
+      for (unsigned k = 0; k < 12; ++k) bad += !queue.try_pop(v) || v != 100 * lap + k || (k < 11 && queue.vacate());
+      bad += queue.try_pop(v) || queue.blocks_out() > 1;
+      // A part of a segment is left, and given up.
+      for (unsigned k = 0; k <= lap % 4; ++k) bad += !queue.try_push(k) || queue.vacate() || !queue.try_pop(v) || v != k;
+      (void)queue.vacate();
+      bad += queue.blocks_out() != 0;
+    }
+    *wrong = bad;
+  }
+};
+
+namespace {
+
+template <class Directory>
+struct VirtualQueueIn : ::testing::Test {};
+using directories = ::testing::Types<array_directory, list_directory>;
+TYPED_TEST_SUITE(VirtualQueueIn, directories);
+
+TYPED_TEST(VirtualQueueIn, IsAQueueWhoseSegmentsComeAndGo) {
+  queue_memory<pooled_queue<TypeParam, 4>> memory(4);
+  test::device_array<unsigned> wrong(1);
+  gpuheap::launch(1, walk_through_segments<pooled_queue<TypeParam, 4>>{memory.queue(), wrong.data()});
+  EXPECT_EQ(wrong.first(), 0u);
+}
+TYPED_TEST(VirtualQueueIn, PopsEveryValueOnceAndLosesNoBlock) {
+  EXPECT_EQ((segments_come_and_go<pooled_queue<TypeParam, 64>>(1024, 1024, 10)), "");
+  expect_passes(1000, [] { return segments_come_and_go<pooled_queue<TypeParam, 4>>(explored_threads, 16, 4); });
+  expect_passes(1000, [] { return segments_come_and_go<pooled_queue<TypeParam, 2>>(8, 4, 12); });
+}
+// Of an array; in a list, segments go in order, and one value may keep all.
+TEST(VirtualQueue, RefusesNobodyWhoNeedNotBeRefused) {
+  // A block for each value that a thread may have in a segment of its own.
+  using queue = pooled_queue<array_directory, 2, 14>;
+  expect_passes(1000, [] { return nobody_is_refused_who_need_not_be<queue, simt::uint32_t>(24, 6); });
+}
+TYPED_TEST(VirtualQueueIn, KeepsTheOrderOfEachProducer) {
+  EXPECT_EQ((values_of_a_producer_come_in_order<pooled_queue<TypeParam, 16>, simt::uint32_t>(512, 256, 60)), "");
+  expect_passes(500, [] { return values_of_a_producer_come_in_order<pooled_queue<TypeParam, 2>, simt::uint32_t>(8, 8, 12); });
+}
+TYPED_TEST(VirtualQueueIn, ServesGroupsByOneClaim) {
+  EXPECT_EQ((groups_lose_nothing<pooled_queue<TypeParam, 64>>(many_threads, 1024, 20)), "");
+  expect_passes(1000, [] { return groups_lose_nothing<pooled_queue<TypeParam, 8>>(explored_threads, 40, 3); });
+}
+
+}  // namespace
+}  // namespace structures_test
