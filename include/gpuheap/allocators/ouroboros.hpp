@@ -258,18 +258,18 @@ class basic_ouroboros {
     uint32_t chunk = 0, bits = 0;
     unsigned const held = state_->unlist(group, q, layout_type::chunks_for(wanted, q), chunk);
     if (held == 0) return 0;
-    // Lanes of the lowest ranks hold an entry each; together they take what is wanted.
-    unsigned before = 0, index = 0;
+    // Lanes of the lowest ranks hold an entry each; together they take what is wanted, each at most what its chunk had at the first look.
+    unsigned before = 0, index = 0, most = wanted;
     bool const holds = rank < held;
     if (held != 1) {
-      unsigned const count = holds ? ouro::chunk_word{at_.word(chunk).load(simt::relaxed)}.count() : 0;
+      most = holds ? ouro::chunk_word{at_.word(chunk).load(simt::relaxed)}.count() : 0;
       unsigned total = 0;
-      before = group.sum_before(count, total);
+      before = group.sum_before(most, total);
     }
     bool has_more = holds;
     if (holds && before < wanted) {
-      unsigned const count = state_->take_pages(chunk, q, wanted - before, index, bits);
-      has_more = count != simt::popcount(bits);
+      unsigned const rest = wanted - before;
+      has_more = state_->take_pages(chunk, q, rest < most ? rest : most, index, bits) != simt::popcount(bits);
     }
     simt::lane_mask const keepers = simt::ballot(group.mask, has_more);
     if (has_more) state_->list(structures::warp_group{keepers}, q, chunk);
