@@ -299,8 +299,7 @@ class virtual_queue {
   template <class Storage>
   [[nodiscard]] GPUHEAP_COLD bool vacate(Storage storage) const {
     bool gone = false;
-    // relaxed: looks, which spare the lock.
-    if (size() != 0 || !directory_.may_leave(static_cast<int>(ref{*word(room_at)}.load(simt::relaxed)) > 0)) return false;
+    if (!looks_vacant()) return false;
     spin_lock{word(lock_at)}.run([&] {
       // relaxed, all: under the lock no segment is added. Who has all the places behind the tail, which a read-modify-write looked at
       // before, is alone with the last segment's end, and the tail stays. And if the head is at the tail, nobody can pop until there is a
@@ -319,6 +318,11 @@ class virtual_queue {
       }
     });
     return gone;
+  }
+
+  // Whether vacate() may find a segment to give back. relaxed: looks.
+  [[nodiscard]] GPUHEAP_FN bool looks_vacant() const {
+    return size() == 0 && directory_.may_leave(static_cast<int>(ref{*word(room_at)}.load(simt::relaxed)) > 0);
   }
 
   // Entries that nobody has claimed, as seen now. With nothing under way, all entries.

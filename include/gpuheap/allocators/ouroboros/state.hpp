@@ -279,7 +279,7 @@ struct alignas(256) heap_state {
     at.word(chunk).store(chunk_word::of(chunk_word::pages, q, num_pages).bits, simt::release);
   }
 
-  // Gives a chunk that nobody has a page of back to the pool, or what an empty queue lies in. False: there is none.
+  // Gives a chunk that nobody has a page of back to the pool, or what a queue lies in that needs no chunk. False: there is none.
   [[nodiscard]] GPUHEAP_COLD bool reclaim() {
     // Ends: one pass per class.
     GPUHEAP_NO_UNROLL
@@ -292,10 +292,29 @@ struct alignas(256) heap_state {
       // Ends: likewise.
       GPUHEAP_NO_UNROLL
       for (unsigned q = 0; q != num_classes; ++q) {
-        if (queue(q).vacate(storage{this})) return true;
+        if (vacate_queue(q)) return true;
       }
     }
     return false;
+  }
+  // What an empty queue lies in, or one with few entries, which can do with the tree.
+  [[nodiscard]] GPUHEAP_FN bool vacate_queue(unsigned q) {
+    if constexpr (!holds_pages) {
+      constexpr unsigned few = 64;
+      unsigned const n = queue(q).size();
+      // Ends: `left` falls.
+      GPUHEAP_NO_UNROLL
+      for (unsigned left = n <= few ? n : 0; left != 0; --left) {
+        uint32_t chunk = no_block;
+        if (queue(q).pop(warp_group{simt::lane_mask{1} << simt::lane_id()}, 1, chunk, storage{this}) == 0) break;
+        classes[q].listed.set(chunk);
+      }
+    }
+    if (!queue(q).looks_vacant()) return false;
+    transit().begin();
+    bool const gone = queue(q).vacate(storage{this});
+    transit().end();
+    return gone;
   }
   [[nodiscard]] GPUHEAP_FN bool reclaim_of(unsigned q) {
     if constexpr (!holds_pages) {
