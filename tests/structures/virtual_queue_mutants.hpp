@@ -44,7 +44,7 @@ struct array_that_goes_early : array_directory {
     segment_record const before{ref{*storage.record(block)}.fetch_add(n, simt::acq_rel)};
     if (before.popped() + n != queue.places() - 1) return false;
     ref{ring[segment & (capacity - 1)]}.store(0, simt::relaxed);
-    storage.give(block);
+    queue.give(block, storage);
     return true;
   }
 };
@@ -98,20 +98,20 @@ struct list_that_forgets : list_directory {
     segment_place first{ref{at->first}.load(simt::acquire)};
     if (before.popped() + n != queue.places() || !before.has_next() || first.segment() != segment) return;
     ref{at->first}.store(segment_place::of(segment + 1, before.next()).bits, simt::release);
-    storage.give(block);
+    queue.give(block, storage);
   }
 };
 // A queue that is vacated without regard to who has claimed the places.
 struct list_that_leaves : list_directory {
   using list_directory::list_directory;
   template <class Queue, class Storage>
-  bool leave(Queue const&, simt::uint32_t, unsigned n, Storage const& storage) const {
+  bool leave(Queue const& queue, simt::uint32_t, unsigned n, Storage const& storage) const {
     segment_place const last{ref{at->last}.load(simt::relaxed)};
     if (last.none()) return false;
     ref{*storage.record(last.block())}.fetch_add(n, simt::acq_rel);
     ref{at->first}.store(0, simt::relaxed);
     ref{at->last}.store(0, simt::relaxed);
-    storage.give(last.block());
+    queue.give(last.block(), storage);
     return true;
   }
 };

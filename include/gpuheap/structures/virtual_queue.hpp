@@ -100,9 +100,8 @@ struct array_directory {
     }
     return block;
   }
-  // For vacate(): whether the queue may have a segment that is in nobody's way; and, under the lock, gives up the last segment, of which n
-  // places are left that count as popped now. True: its block has gone back.
-  [[nodiscard]] GPUHEAP_FN bool may_leave(bool has_room) const { return has_room; }
+  // For vacate(), under the lock: gives up the last segment, of which n places are left that count as popped now. True: its block has gone
+  // back.
   template <class Queue, class Storage>
   [[nodiscard]] GPUHEAP_FN bool leave(Queue const& queue, simt::uint32_t segment, unsigned n, Storage const& storage) const {
     return n != 0 && popped(queue, segment, find(segment, true, storage), n, storage);
@@ -114,7 +113,7 @@ struct array_directory {
     segment_record const before{ref{*storage.record(block)}.fetch_add(n, simt::acq_rel)};
     if (before.popped() + n != queue.places()) return false;
     slot(segment).store(0, simt::relaxed);  // relaxed: nothing is handed over by an empty slot
-    storage.give(block);
+    queue.give(block, storage);
     return true;
   }
 
@@ -187,8 +186,6 @@ struct list_directory {
     segment_record const before{ref{*storage.record(block)}.fetch_add(n, simt::acq_rel)};
     if (before.popped() + n == queue.places() && before.has_next()) give_finished(queue, storage);
   }
-  // relaxed: a look.
-  [[nodiscard]] GPUHEAP_FN bool may_leave(bool) const { return ref{at->last}.load(simt::relaxed) != 0; }
   template <class Queue, class Storage>
   [[nodiscard]] GPUHEAP_FN bool leave(Queue const& queue, simt::uint32_t, unsigned n, Storage const& storage) const {
     segment_place const last{ref{at->last}.load(simt::relaxed)};
@@ -199,7 +196,7 @@ struct list_directory {
     if (before.popped() + n != queue.places() || ref{at->first}.load(simt::acquire) != last.bits) return false;
     ref{at->first}.store(0, simt::relaxed);
     ref{at->last}.store(0, simt::relaxed);
-    storage.give(last.block());
+    queue.give(last.block(), storage);
     return true;
   }
 
@@ -222,7 +219,7 @@ struct list_directory {
       if (seen.popped() != queue.places() || !seen.has_next()) return;
       simt::uint64_t expected = first.bits;
       if (ref{at->first}.compare_exchange(expected, segment_place::of(first.segment() + 1, seen.next()).bits, simt::acq_rel, simt::relaxed))
-        storage.give(first.block());
+        queue.give(first.block(), storage);
     }
   }
 };
@@ -299,7 +296,7 @@ class virtual_queue {
   template <class Storage>
   [[nodiscard]] GPUHEAP_COLD bool vacate(Storage storage) const {
     bool gone = false;
-    if (!looks_vacant()) return false;
+    if (!has_segments() || size() != 0) return false;
     spin_lock{word(lock_at)}.run([&] {
       // relaxed, all: under the lock no segment is added. Who has all the places behind the tail, which a read-modify-write looked at
       // before, is alone with the last segment's end, and the tail stays. And if the head is at the tail, nobody can pop until there is a
@@ -320,10 +317,15 @@ class virtual_queue {
     return gone;
   }
 
-  // Whether vacate() may find a segment to give back. relaxed: looks.
-  [[nodiscard]] GPUHEAP_FN bool looks_vacant() const {
-    return size() == 0 && directory_.may_leave(static_cast<int>(ref{*word(room_at)}.load(simt::relaxed)) > 0);
+  // For the directory: a segment that is left.
+  template <class Storage>
+  GPUHEAP_FN void give(simt::uint32_t block, Storage const& storage) const {
+    storage.give(block);
+    // release: who sees that the segment is gone sees that its block went back.
+    ref{*word(segments_at)}.fetch_sub(1, simt::release);
   }
+  // Whether there are any, or one is being added. relaxed: a look; exact where an acquire fence follows.
+  [[nodiscard]] GPUHEAP_FN bool has_segments() const { return ref{*word(segments_at)}.load(simt::relaxed) != 0; }
 
   // Entries that nobody has claimed, as seen now. With nothing under way, all entries.
   [[nodiscard]] GPUHEAP_FN unsigned size() const {
@@ -340,7 +342,8 @@ class virtual_queue {
  private:
   using ref = simt::global_ref<simt::uint32_t>;
   using ref64 = simt::global_ref<simt::uint64_t>;
-  static constexpr unsigned room_at = 0, items_at = 32, head_at = 64, tail_at = 96, lock_at = 128, added_at = 132, state_bytes = 160;
+  static constexpr unsigned room_at = 0, items_at = 32, head_at = 64, tail_at = 96, lock_at = 128, added_at = 132, segments_at = 136,
+                            state_bytes = 160;
 
   // Takes up to `wanted` from a count; fewer only if there were no more.
   [[nodiscard]] GPUHEAP_FN static unsigned claim(simt::uint32_t& count, unsigned wanted) {
@@ -377,9 +380,14 @@ class virtual_queue {
       // relaxed, all: under the lock; the directory publishes.
       if (static_cast<int>(ref{*word(room_at)}.load(simt::relaxed)) > 0) return;
       simt::uint32_t const segment = ref{*word(added_at)}.load(simt::relaxed);
+      // Before the block is taken: who finds none left sees that there is a segment.
+      ref{*word(segments_at)}.fetch_add(1, simt::relaxed);
       simt::uint32_t const block = directory_.has_place(segment) ? storage.take() : no_block;
       added = block != no_block;
-      if (!added) return;
+      if (!added) {
+        ref{*word(segments_at)}.fetch_sub(1, simt::relaxed);
+        return;
+      }
       // Ends: places / 2 passes.
       GPUHEAP_NO_UNROLL
       for (unsigned i = 0; i < places(); i += 2) {

@@ -83,7 +83,11 @@ struct alignas(256) heap_state {
       heap->at.word(chunk).store(chunk_word::of(chunk_word::queue).bits, simt::relaxed);
       return chunk;
     }
-    GPUHEAP_FN void give(uint32_t chunk) const { heap->release_chunk(chunk, 1); }
+    GPUHEAP_FN void give(uint32_t chunk) const {
+      heap->transit().begin();
+      heap->release_chunk(chunk, 1);
+      heap->transit().end();
+    }
     [[nodiscard]] GPUHEAP_FN uint32_t* places(uint32_t chunk) const {
       return reinterpret_cast<uint32_t*>(heap->at.chunks + size_t{chunk} * layout_type::chunk_bytes);
     }
@@ -128,7 +132,7 @@ struct alignas(256) heap_state {
     unsigned const num_pages = layout_type::pages_of(q), num_words = (num_pages + 31) / 32;
     if (n > seen.count()) n = seen.count();
     // Where the first one lies in a chunk whose pages are taken in order.
-    index = (num_pages - seen.count()) / 32;
+    index = (num_pages - seen.count()) / 32 & (num_words - 1);
     uint32_t there = 0;
     // Ends: there are as many bits as the word counts, and no other thread takes any; so within num_words passes, but for bits that are on
     // their way here.
@@ -213,8 +217,8 @@ struct alignas(256) heap_state {
     simt::back_off pause;
     there.want(wanted);
     // Ends: a pass that goes on has got units; or has put a chunk into the pool, which it takes next, or another thread that keeps units of
-    // it, as makers do; or saw that another thread moves a chunk or makes units, which waits for nobody. Who finds the pool empty and
-    // nobody moving gives up. Lock-free, but for waiting for makers.
+    // it, as makers do; or saw that another thread moves a chunk, makes units, or is in an empty queue, and waits for nobody. Who
+    // finds the pool empty and nobody moving gives up. Lock-free, but for waiting for makers.
     GPUHEAP_NO_UNROLL
     while (true) {
       uint64_t const seen = transit().look();
@@ -231,8 +235,10 @@ struct alignas(256) heap_state {
         got += mine;
         wanted -= mine;
         if (wanted == 0) return got;
-        if (mine != 0 || reclaim()) continue;
-        if (transit_count::quiet(seen) && transit().look_again() == seen) {
+        if (mine != 0) continue;
+        reclaimed const more_chunks = reclaim();
+        if (more_chunks == reclaimed::one) continue;
+        if (more_chunks == reclaimed::none && transit_count::quiet(seen) && transit().look_again() == seen) {
           there.want_no_more(wanted);
           return got;
         }
@@ -279,42 +285,41 @@ struct alignas(256) heap_state {
     at.word(chunk).store(chunk_word::of(chunk_word::pages, q, num_pages).bits, simt::release);
   }
 
-  // Gives a chunk that nobody has a page of back to the pool, or what a queue lies in that needs no chunk. False: there is none.
-  [[nodiscard]] GPUHEAP_COLD bool reclaim() {
+  // busy: none now, but there is one in a queue that needs none when those who push and pop are done.
+  enum class reclaimed { none, one, busy };
+  // Gives a chunk that nobody has a page of back to the pool, or what a queue lies in that needs no chunk.
+  [[nodiscard]] GPUHEAP_COLD reclaimed reclaim() {
     // Ends: one pass per class.
     GPUHEAP_NO_UNROLL
     for (unsigned q = 0; q != num_classes; ++q) {
       // relaxed: a hint; a chunk that becomes empty later is another moment's.
       if (static_cast<int>(simt::global_ref<uint32_t>{classes[q].empty}.load(simt::relaxed)) <= 0) continue;
-      if (units(q).available() >= layout_type::pages_of(q) && reclaim_of(q)) return true;
+      if (units(q).available() >= layout_type::pages_of(q) && reclaim_of(q)) return reclaimed::one;
     }
+    reclaimed found = reclaimed::none;
     if constexpr (Stored != stored_in::static_ring) {
       // Ends: likewise.
       GPUHEAP_NO_UNROLL
-      for (unsigned q = 0; q != num_classes; ++q) {
-        if (vacate_queue(q)) return true;
+      for (unsigned q = 0; q != num_classes && found != reclaimed::one; ++q) {
+        reclaimed const here = vacate_queue(q);
+        if (here != reclaimed::none) found = here;
       }
     }
-    return false;
+    return found;
   }
   // What an empty queue lies in, or one with few entries, which can do with the tree.
-  [[nodiscard]] GPUHEAP_FN bool vacate_queue(unsigned q) {
-    if constexpr (!holds_pages) {
-      constexpr unsigned few = 64;
-      unsigned const n = queue(q).size();
-      // Ends: `left` falls.
-      GPUHEAP_NO_UNROLL
-      for (unsigned left = n <= few ? n : 0; left != 0; --left) {
-        uint32_t chunk = no_block;
-        if (queue(q).pop(warp_group{simt::lane_mask{1} << simt::lane_id()}, 1, chunk, storage{this}) == 0) break;
-        classes[q].listed.set(chunk);
-      }
+  [[nodiscard]] GPUHEAP_FN reclaimed vacate_queue(unsigned q) {
+    constexpr unsigned few = holds_pages ? 0 : 64;
+    unsigned const n = queue(q).size();
+    if (n > few || !queue(q).has_segments()) return reclaimed::none;
+    // Ends: `left` falls.
+    GPUHEAP_NO_UNROLL
+    for (unsigned left = n; left != 0; --left) {
+      uint32_t chunk = no_block;
+      if (queue(q).pop(warp_group{simt::lane_mask{1} << simt::lane_id()}, 1, chunk, storage{this}) == 0) break;
+      classes[q].listed.set(chunk);
     }
-    if (!queue(q).looks_vacant()) return false;
-    transit().begin();
-    bool const gone = queue(q).vacate(storage{this});
-    transit().end();
-    return gone;
+    return queue(q).vacate(storage{this}) ? reclaimed::one : reclaimed::busy;
   }
   [[nodiscard]] GPUHEAP_FN bool reclaim_of(unsigned q) {
     if constexpr (!holds_pages) {
