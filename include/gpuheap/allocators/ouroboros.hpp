@@ -56,6 +56,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
+// Any of the six, of other sizes, over another backing.
 template <queue_of Holds, stored_in Stored, ouroboros_config Config = ouroboros_config{}, class Backing = default_backing,
           class Parts = ouro::parts>
 class basic_ouroboros {
