@@ -106,7 +106,16 @@ class basic_ouroboros {
     while (served != got) {
       unsigned const before = served;
       if constexpr (holds_pages) served += pages_of_queue(group, q, served, got, p);
-      if (served != got) served += pages_of_chunks(group, q, served, got, p);
+      if (served != got) {
+        typename state_type::served_page found;
+        if constexpr (holds_pages) {
+          found = state_type::pages_of_chunks_apart(state_, group, q, served, got);
+        } else {
+          found = state_->pages_of_chunks(group, q, served, got);
+        }
+        if (found.p != nullptr) p = found.p;
+        served += found.lanes;
+      }
       if (served == before) pause.wait();
     }
     return p;
@@ -230,8 +239,7 @@ class basic_ouroboros {
   // What tells groups apart: the heap and the class.
   [[nodiscard]] GPUHEAP_FN simt::uint64_t key(unsigned q) const { return reinterpret_cast<simt::uintptr_t>(state_) | q; }
 
-  // ---- malloc: each gives pages to lanes of ranks from `served` on, before `got`, and returns how many
-
+  // Pages of the queue to lanes of ranks from `served` on, before `got`. Returns to how many.
   [[nodiscard]] GPUHEAP_FN unsigned pages_of_queue(structures::warp_group group, unsigned q, unsigned served, unsigned got,
                                                    void*& p) const {
     uint32_t handle = 0;
@@ -251,43 +259,6 @@ class basic_ouroboros {
       p = at_.page_at(at.chunk, q, at.page);
     }
     return popped;
-  }
-
-  [[nodiscard]] GPUHEAP_FN unsigned pages_of_chunks(structures::warp_group group, unsigned q, unsigned served, unsigned got,
-                                                    void*& p) const {
-    unsigned const wanted = got - served, rank = group.rank();
-    uint32_t chunk = 0, bits = 0;
-    unsigned const held = state_->unlist(group, q, layout_type::chunks_for(wanted, q), chunk);
-    if (held == 0) return 0;
-    // Lanes of the lowest ranks hold an entry each; together they take what is wanted, each at most what its chunk had at the first look.
-    unsigned before = 0, index = 0, most = wanted;
-    bool const holds = rank < held;
-    if (held != 1) {
-      most = holds ? ouro::chunk_word{at_.word(chunk).load(simt::relaxed)}.count() : 0;
-      unsigned total = 0;
-      before = group.sum_before(most, total);
-    }
-    bool has_more = holds;
-    if (holds && before < wanted) {
-      unsigned const rest = wanted - before;
-      has_more = state_->take_pages(chunk, q, rest < most ? rest : most, index, bits) != simt::popcount(bits);
-    }
-    simt::lane_mask const keepers = simt::ballot(group.mask, has_more);
-    if (has_more) state_->list(structures::warp_group{keepers}, q, chunk);
-    simt::sync_warp(group.mask);  // what the holders acquired
-    unsigned done = 0;
-    // Ends: one pass per entry.
-    GPUHEAP_NO_UNROLL
-    for (simt::lane_mask rest = group.mask; done != wanted && rest != 0; rest &= rest - 1) {
-      unsigned const holder = simt::lowest_bit(rest);
-      uint32_t const taken = simt::shuffle(group.mask, bits, holder), of = simt::shuffle(group.mask, chunk, holder);
-      unsigned const word = simt::shuffle(group.mask, index, holder), k = simt::popcount(taken);
-      if (rank >= served + done && rank - served - done < k) {
-        p = at_.page_at(of, q, word * 32 + structures::nth_set_bit(taken, rank - served - done));
-      }
-      done += k;
-    }
-    return done;
   }
 
   // ---- free

@@ -178,6 +178,52 @@ struct alignas(256) heap_state {
     if (group.leads()) units(q).release(group.size());
   }
 
+  // Pages to lanes of ranks from `served` on, before `got`; each lane of the group calls, and gets its own, if it is one of them.
+  struct served_page {
+    void* p = nullptr;
+    unsigned lanes = 0;  // that got one
+  };
+  [[nodiscard]] GPUHEAP_FN served_page pages_of_chunks(warp_group group, unsigned q, unsigned served, unsigned got) {
+    unsigned const wanted = got - served, rank = group.rank();
+    uint32_t chunk = 0, bits = 0;
+    unsigned const held = unlist(group, q, layout_type::chunks_for(wanted, q), chunk);
+    if (held == 0) return {};
+    // Lanes of the lowest ranks hold an entry each; together they take what is wanted, each at most what its chunk had at the first look.
+    unsigned before = 0, index = 0, most = wanted;
+    bool const holds = rank < held;
+    if (held != 1) {
+      most = holds ? chunk_word{at.word(chunk).load(simt::relaxed)}.count() : 0;
+      unsigned total = 0;
+      before = group.sum_before(most, total);
+    }
+    bool has_more = holds;
+    if (holds && before < wanted) {
+      unsigned const rest = wanted - before;
+      has_more = take_pages(chunk, q, rest < most ? rest : most, index, bits) != simt::popcount(bits);
+    }
+    simt::lane_mask const keepers = simt::ballot(group.mask, has_more);
+    if (has_more) list(warp_group{keepers}, q, chunk);
+    simt::sync_warp(group.mask);  // what the holders acquired
+    served_page mine;
+    // Ends: one pass per entry.
+    GPUHEAP_NO_UNROLL
+    for (simt::lane_mask rest = group.mask; mine.lanes != wanted && rest != 0; rest &= rest - 1) {
+      unsigned const holder = simt::lowest_bit(rest);
+      uint32_t const taken = simt::shuffle(group.mask, bits, holder), of = simt::shuffle(group.mask, chunk, holder);
+      unsigned const word = simt::shuffle(group.mask, index, holder), k = simt::popcount(taken);
+      if (rank >= served + mine.lanes && rank - served - mine.lanes < k) {
+        mine.p = at.page_at(of, q, word * 32 + structures::nth_set_bit(taken, rank - served - mine.lanes));
+      }
+      mine.lanes += k;
+    }
+    return mine;
+  }
+  // The same out of line, for whom it is rare.
+  [[nodiscard]] GPUHEAP_COLD static served_page pages_of_chunks_apart(heap_state* heap, warp_group group, unsigned q, unsigned served,
+                                                                      unsigned got) {
+    return heap->pages_of_chunks(group, q, served, got);
+  }
+
   // ---- units
 
   // Units of class q for `wanted` lanes; fewer only if the heap has no more.
