@@ -3,8 +3,8 @@
 //   M. Winter, D. Mlakar, M. Parger, M. Steinberger, "Ouroboros: Virtualized Queues for Dynamic Memory Management on GPUs", ICS 2020;
 //   measured again in M. Winter, M. Parger, D. Mlakar, M. Steinberger, "Are Dynamic Memory Managers on GPUs Slow?", PPoPP 2021.
 //
-// P: the queue holds free pages. C: chunks with a free page. S: it is a static ring. VA: an array of the chunks that it lies in. VL: a
-// list.
+// P: the queue holds free pages. C: it holds chunks with a free page.
+// S: it is a static ring. VA: an array of the chunks that it lies in. VL: a list of them.
 //
 // Layout of a region (ouroboros/layout.hpp):
 //   | state | pool and trees | queues | of each chunk: word, bits, records | chunks of 8192 bytes ...                        | backing's |
@@ -13,36 +13,35 @@
 //
 // malloc:    lanes of a warp that ask for the same page size are one. Their leader acquires units, as many as there are lanes: the bulk
 //            semaphore (batch_semaphore.hpp). If there are too few, chunks come from the pool, unless others are bringing enough.
-//            A unit is the right to find a page: P: in the queue, otherwise in a listed chunk. C: a chunk from the queue, whose pages are
-//            bits; with pages left it goes to the queue's end.
+//            A unit is the right to find a page. P: in the queue, otherwise in a listed chunk. C: in a chunk from the queue, whose pages
+//            are bits; with pages left it goes to the queue's end.
 // free:      P: the page goes into the queue. If that finds no room, into its chunk, which is listed. C: the page's bit is set, and if it
 //            is the first one the chunk goes into the queue. Then the units.
-// Larger:    more than the largest page comes from the backing, as published: a fifth of the heap is its.
-// Reuse:     P: a page for its page size; chunks whose pages are not in a queue, and storage of queues, for anything. C: a chunk of which
-//            no page is live for anything, regions included: when the pool is empty, one is looked for (state.hpp says why it is safe).
+// Larger:    more than the largest page comes from the backing, as published: a fifth of the heap is the backing's.
+// Reuse:     P: a page for its page size; chunks all of whose pages are spare, and storage of queues, for anything. C: a chunk of which no
+//            page is live for anything, regions included: when the pool is empty, one is looked for (state.hpp says why that is safe).
 // Progress:  malloc: blocking. It may wait for threads that bring chunks, that hold a chunk's entry, or that are between ticket and place
 //            of a queue: none of these waits for more than an older ticket's. free: likewise, for the last. Exhaustion: nullptr, when
 //            there is no unit, the pool is empty and nothing moves between them.
+// Growth:    between kernels, by chunks; over a backing that has memory of its own (process_wide) heaps do not grow.
+// Limits:    P manages 2^23 chunks of 8192 bytes at most, as published: what a region has beyond 64 GiB is not used.
 // Misuse:    a second free, and a pointer at which no page begins, are refused as long as the chunk is what it was. A second free that is
-//            under way while the chunk goes to another size may set a bit of its new contents. Others go to the backing.
+//            under way while the chunk goes to another size may set a bit of its new contents. Pointers elsewhere go to the backing.
 //
-// Different from the published form, and why (numbers: the hazards that tests/hazards/ouroboros_test.cpp names):
-//   - A chunk is bound only after the pool had one (1). No queue is full, hangs or traps (4): what finds no room in one is a bit of its
-//   chunk,
-//     and the chunk a bit of a tree. A virtual queue may so find no chunk for its storage when all are live, as free() then must.
-//   - Units have a word of their own, and the demand another (2, 3). Claims of places and entries are subtractions whose refusals are never
-//     more than another's success (5), and are advertised when the value is there (6).
+// Different from the published form, and why (the numbers are those of the hazards in tests/hazards/ouroboros_test.cpp):
+//   - A chunk is bound only after the pool had one (1). No queue traps, hangs or drops when it is full (4): what finds no room is a bit of
+//     its chunk, and the chunk a bit of a tree. So free() needs no chunk for a virtual queue's storage, when all are live.
+//   - Units have a word of their own, and the demand another (2, 3). Who makes units keeps those it wants. Claims of units, places and
+//     entries are subtractions whose refusals are never more than another's success (5); what is counted is there (6).
 //   - Who takes pages from a chunk has taken it out of its queue: nobody walks along a queue, and no chunk that others look at can change
-//   its
-//     class, be removed twice or be passed over (7, 8, 9). Published, all look at the chunk at the front.
+//     its class, be removed twice or be passed over (7, 8, 9). Published, all look at the chunk at the front.
 //   - Position and segment are one word, records lie outside of the segments, and a segment with an open ticket stays (10, 11). Storage
-//   goes
-//     back to the one pool (12) and is cleared when it serves again (13).
-//   - Orders are named at device scope, and headers are read by atomics (14). Frees test the page's bit (15). The last chunk is used, and
+//     goes back to the one pool (12) and is cleared when it serves again (13).
+//   - Orders are named, at device scope, and headers are read by atomics (14). Frees test the page's bit (15). The last chunk is used, and
 //     sizes have 64 bits (16).
-//   - A new chunk's pages are bits of it rather than entries of the queue: to fill the queue was nearly all of the published time.
-//   - Headers lie outside of the chunks, so that a page is aligned to its size as far as the region is. Regions of the second instance are
-//     split and joined, and so are the pools one.
+//   - A new chunk's pages are bits of it rather than entries of the queue: filling the queue was nearly all of the published time.
+//   - Headers lie outside of the chunks, so that a page is aligned to its size as far as the region is. Both instances have one pool, in
+//     which regions are split and whole again.
 #pragma once
 
 #include <gpuheap/allocator.hpp>

@@ -1,5 +1,5 @@
-// A count of units that are made in batches: who finds too few makes a batch, unless others are making enough already. The bulk semaphore
-// of
+// A count of units that are made in batches: who finds too few makes a batch, unless others are making enough already. After the bulk
+// semaphore of
 //   I. Gelado, M. Garland, "Throughput-Oriented GPU Memory Allocation", PPoPP 2019, in the form that Ouroboros uses.
 //
 //   units    that are there and that nobody has acquired. Negative for a moment, while a refused claim gives back
@@ -7,8 +7,8 @@
 //              reserved   units that waiting threads still want: at most one for each thread that there is
 //              expected   units that makers have begun to make: less than reserved and a batch
 //
-// Units do not fall under the width of a field that neighbours another, so no number of them carries into one; the two halves of the demand
-// are bounded by the number of resident threads.
+// Units have 64 bits for themselves, so no number of them carries into a neighbour; the two halves of the demand are bounded by the number
+// of resident threads.
 //
 //   acquire: claim units: subtract, keep what was there, give the rest back. All there: done.
 //            Otherwise reserved += what is missing, and until there is enough:

@@ -13,6 +13,8 @@
 //   pop:     claim one of items;   t = head++;  find the segment;  wait for a value;   the segment's record: popped += 1; the last one
 //            gives the block back
 //   add:     one thread at a time: take a block, make all its places empty, enter it into the directory, room += places
+//   vacate:  likewise: claim all room, and move head and tail over it, if there is nothing in the queue: so the last segment is popped
+//   empty
 //
 // How a segment is found is the directory's matter:
 //   array_directory   a ring of {number, block}. A segment goes as soon as it is popped empty
@@ -57,7 +59,7 @@ struct segment_place {
 
 // The word of a segment's block.
 struct segment_record {
-  static constexpr simt::uint64_t popped_one = 1, next_one = simt::uint64_t{1} << 32;
+  static constexpr simt::uint64_t next_one = simt::uint64_t{1} << 32;
   simt::uint64_t bits = 0;
   [[nodiscard]] GPUHEAP_HD constexpr unsigned popped() const { return static_cast<unsigned>(bits); }
   [[nodiscard]] GPUHEAP_HD constexpr bool has_next() const { return bits >> 32 != 0; }

@@ -69,8 +69,8 @@ struct layout {
   static constexpr size_t largest_bytes = size_t{Config.smallest_page_bytes} << (num_classes - 1);
   static_assert(simt::popcount(chunk_bytes) == 1 && simt::popcount(Config.smallest_page_bytes) == 1);
   static_assert(Config.smallest_page_bytes >= 16 && chunk_bytes >= 256 && most_pages <= 4096 && lg_region <= 6 && num_classes <= 32);
-  // A page is one number in a queue: this many chunks at most, as published, and no number is no_block.
-  static constexpr size_t most_chunks = (size_t{1} << (32 - lg_pages)) - region_chunks;
+  // Where queues hold pages, a page is one number: this many chunks at most, as published, and no number is no_block.
+  static constexpr size_t most_chunks = (size_t{1} << (Holds == queue_of::pages ? 32 - lg_pages : 31)) - region_chunks;
 
   char* chunks = nullptr;
   uint32_t* words = nullptr;    // chunk_word of each chunk

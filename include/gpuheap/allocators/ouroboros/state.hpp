@@ -1,13 +1,12 @@
 // The state of an Ouroboros heap: the pool of chunks, and of each size class its chunks that have free pages, and how many pages those are.
 //
 //   pool      which chunks nobody has; a region is what a chunk of the second instance is made of (pool.hpp)
-//   entry     the right to take pages from a chunk. There is one for each chunk that has a page, or none is there for nobody: it lies in
-//   the
-//             class's queue, or in its tree, or somebody holds it. Who holds it is the only one to take; pages may be given meanwhile
+//   entry     the right to take pages from a chunk. A chunk with a spare page has one: it lies in the class's queue, or in its tree, or
+//             somebody holds it. Who holds it is the only one to take; pages may be given meanwhile
 //   give:     the page's spare bit is set, then the count in the chunk's word rises. From 0: the giver has made the entry, and lists it
 //   take:     unlist an entry; as many spare bits are taken as the word counts, at most; then the count falls. To 0: the entry is gone.
 //             Otherwise it is listed again
-// So a count never exceeds the bits, and the entry comes and goes with the change of one word: no chunk is listed twice or left out.
+// So a count never exceeds the bits, and an entry comes and goes with the change of one word: no chunk is listed twice or left out.
 //
 //   units     of a class: pages that somebody may have, and find. A chunk that nobody has a page of goes back to the pool when its entry is
 //             unlisted and all its pages' units are acquired: then nobody can find a page of it any more, and nobody is missing one.
