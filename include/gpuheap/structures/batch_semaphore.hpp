@@ -2,6 +2,9 @@
 // semaphore of
 //   I. Gelado, M. Garland, "Throughput-Oriented GPU Memory Allocation", PPoPP 2019, in the form that Ouroboros uses.
 //
+// Where bulk_semaphore has one word, whose changes are compare-exchanges, and serves a waiter wholly or not at all, here units are claimed
+// by subtraction, in part if there are no more: for counts that all threads of a device change at once.
+//
 //   units    that are there and that nobody has acquired. Negative for a moment, while a refused claim gives back
 //   demand   {expected : 32, reserved : 32}
 //              reserved   units that waiting threads still want: at most one for each thread that there is
