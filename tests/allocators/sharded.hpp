@@ -3,6 +3,7 @@
 
 #include <gpuheap/allocators/sharded_runs.hpp>
 #include <gpuheap/simt/explore.hpp>
+#include "../support/seeds.hpp"
 
 #include <gtest/gtest.h>
 
@@ -37,9 +38,7 @@ GPUHEAP_FN inline void count(unsigned& what) { (void)simt::atomic_ref<unsigned>{
 // Runs `body` under the schedules of many seeds, half of them in the weak memory mode.
 template <class Body>
 void explore(char const* what, Body body) {
-  char const* const text = std::getenv("GPUHEAP_SEEDS");
-  unsigned const seeds = text != nullptr ? static_cast<unsigned>(std::strtoul(text, nullptr, 10)) : 40;
-  simt::exploration const result = simt::explore(seeds, [&] {
+  simt::exploration const result = simt::explore(test::num_seeds(40), [&] {
     body();
     return !::testing::Test::HasFailure();
   });

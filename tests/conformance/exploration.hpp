@@ -3,19 +3,15 @@
 // replayed by GPUHEAP_SIMULATOR_REPLAY=<seed>. GPUHEAP_SEEDS sets the number of seeds of each case.
 #pragma once
 
+#include "../support/seeds.hpp"
 #include "lifetime.hpp"
 #include "misuse.hpp"
 
 #include <gpuheap/simt/explore.hpp>
 
-#include <cstdlib>
-
 namespace conformance {
 
-[[nodiscard]] inline std::uint64_t num_seeds(std::uint64_t otherwise) {
-  char const* const text = std::getenv("GPUHEAP_SEEDS");
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
+using test::num_seeds;
 
 template <class A>
 [[nodiscard]] simt::size_t cramped_bytes() {

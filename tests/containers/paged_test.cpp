@@ -1,6 +1,7 @@
 // Lists and queues in pages from a heap: alone, contended, under many schedules, and when the heap is full.
 #include "../support/device_array.hpp"
 #include "../support/rng.hpp"
+#include "../support/seeds.hpp"
 
 #include <gpuheap/allocators/kma.hpp>
 #include <gpuheap/containers/paged_list.hpp>
@@ -11,7 +12,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -23,10 +23,7 @@ using heap_type = gpuheap::heap<gpuheap::kma>;
 using ref_type = heap_type::ref_type;
 using entry = simt::uint64_t;
 
-std::uint64_t num_seeds(std::uint64_t otherwise) {
-  char const* const text = std::getenv("GPUHEAP_SEEDS");
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
+using test::num_seeds;
 template <class Check>
 void expect_passes(std::uint64_t seeds, Check check) {
   std::string problem;

@@ -1,11 +1,9 @@
 // The hazards of the published BulkAllocator. Not here, as nothing in this form can show it: the few locks near the root of the tree that
 // every change at a subtree's boundary meets at (5: the tree has no locks).
 #include "../structures/bulk_mutants.hpp"
-#include "mutant.hpp"
+#include "mix.hpp"
 
 #include <gpuheap/allocators/bulkalloc.hpp>
-
-#include <cstdlib>
 
 namespace {
 
@@ -18,13 +16,7 @@ using gpuheap::structures::bulk_semaphore;
 constexpr bulkalloc_config small{.chunk_pages = 4, .max_arenas = 2};
 template <class Parts = bulk::parts>
 using small_heap = gpuheap::heap<gpuheap::basic_bulkalloc<small, Parts>>;
-template <class Heap>
-using blocks_of = test::blocks<typename Heap::ref_type>;
 
-[[nodiscard]] std::uint64_t num_seeds(std::uint64_t otherwise) {
-  char const* const text = std::getenv("GPUHEAP_SEEDS");
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
 // A heap of at least so many pages.
 template <class Heap>
 [[nodiscard]] simt::size_t bytes_of_pages(unsigned pages) {
@@ -36,14 +28,6 @@ template <class Heap>
   simt::copy(&at, &heap.ref().allocator().state()->blocks.at, sizeof at);
   return at.num_pages;
 }
-template <class Heap>
-[[nodiscard]] unsigned served(Heap& heap, unsigned count, simt::size_t bytes) {
-  blocks_of<Heap> b(heap.ref(), count, bytes);
-  b.malloc_all(64);
-  unsigned const n = count - static_cast<unsigned>(b.nulls());
-  b.free_all();
-  return n;
-}
 // Nothing is in use, and everything is where it was in the beginning.
 template <class Heap>
 [[nodiscard]] bool is_as_new(Heap const& heap) {
@@ -51,43 +35,17 @@ template <class Heap>
   return found.problem.empty() && found.live_objects + found.live_blocks + found.chunks == 0;
 }
 
-// Kernel: blocks of all kinds come and go; who finds a word of its own block changed counts it.
-template <class Ref>
-struct live_together {
-  Ref heap;
-  unsigned rounds;
-  unsigned* wrong;
-  GPUHEAP_FN void operator()(unsigned i) const {
-    test::rng random{i};
-    void* held[3] = {};
-    unsigned sizes[3] = {};
-    for (unsigned round = 0; round < rounds + 3; ++round) {
-      unsigned const slot = round < rounds ? random.below(3) : round - rounds;
-      // The first words suffice for an overlap to be seen.
-      if (held[slot] != nullptr && test::wrong_words(held[slot], sizes[slot] < 64 ? sizes[slot] : 64, i * 3 + slot) != 0) {
-        simt::atomic_ref<unsigned>{*wrong}.fetch_add(1, simt::relaxed);
-      }
-      heap.free(held[slot]);
-      held[slot] = nullptr;
-      if (round >= rounds) continue;
-      unsigned const kind = random.below(8);
-      sizes[slot] = kind == 0 ? 1025 + random.below(9000) : kind < 4 ? 129 + random.below(896) : 1 + random.below(128);
-      held[slot] = heap.malloc(sizes[slot]);
-      if (held[slot] != nullptr) test::fill_pattern(held[slot], sizes[slot] < 64 ? sizes[slot] : 64, i * 3 + slot);
-    }
+struct bulk_sizes {
+  GPUHEAP_FN unsigned operator()(test::rng& random) const {
+    unsigned const kind = random.below(8);
+    return kind == 0 ? 1025 + random.below(9000) : kind < 4 ? 129 + random.below(896) : 1 + random.below(128);
   }
 };
 template <class Parts>
 bool survives(unsigned threads, unsigned pages, unsigned rounds) {
   using heap_t = small_heap<Parts>;
   heap_t heap{bytes_of_pages<heap_t>(pages)};
-  test::device_array<unsigned> wrong(1);
-  for (unsigned launch = 0; launch < 2; ++launch) {
-    gpuheap::launch(threads, live_together<typename heap_t::ref_type>{heap.ref(), rounds, wrong.data()}, {.block_threads = 64});
-    if (wrong.first() != 0 || !is_as_new(heap)) return false;
-  }
-  auto const s = heap.stats();
-  return s.live_allocations == 0 && s.double_frees == 0 && s.foreign_frees == 0;
+  return lives_together(heap, threads, rounds, bulk_sizes{}, [&] { return is_as_new(heap); });
 }
 // Kernel: threads ask for pages and give them back.
 template <class Ref>

@@ -6,8 +6,6 @@
 
 #include <gpuheap/allocators/dynasoar.hpp>
 
-#include <cstdlib>
-
 namespace {
 
 using namespace hazards;
@@ -20,11 +18,6 @@ using gpuheap::soa::block_tag;
 using gpuheap::soa::free_slots;
 using gpuheap::soa::grant;
 using gpuheap::soa::pool_layout;
-
-[[nodiscard]] std::uint64_t num_seeds(std::uint64_t otherwise) {
-  char const* const text = std::getenv("GPUHEAP_SEEDS");
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
 
 // The allocator without a second heap, in few blocks.
 template <class Pool = block_pool>

@@ -5,8 +5,6 @@
 
 #include <gpuheap/allocators/halloc.hpp>
 
-#include <cstdlib>
-
 namespace hazards {
 
 using gpuheap::halloc_config;
@@ -24,11 +22,6 @@ using small_halloc = gpuheap::basic_halloc<Config, refusing_backing, Rules>;
 
 template <class A>
 using blocks_of = test::blocks<typename gpuheap::heap<A>::ref_type>;
-
-[[nodiscard]] inline std::uint64_t num_seeds(std::uint64_t otherwise) {
-  char const* const text = std::getenv("GPUHEAP_SEEDS");
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
 
 // The size of a heap of so many slabs.
 template <class A>

@@ -1,10 +1,8 @@
 // The hazards of the published KMA. Not here, as nothing in this form can show them: closing a superblock and unlinking it in two steps,
 // and waiting for whoever installs one (3: a head is a guess, and nobody waits for it); one head a class (5: a question of speed).
-#include "mutant.hpp"
+#include "mix.hpp"
 
 #include <gpuheap/allocators/kma.hpp>
-
-#include <cstdlib>
 
 namespace {
 
@@ -17,13 +15,7 @@ using kma::slab_word;
 constexpr kma_config small{.superblock_bytes = 1024, .heads_per_class = 2};
 template <class Parts = kma::parts>
 using small_heap = gpuheap::heap<gpuheap::basic_kma<small, Parts>>;
-template <class Heap>
-using blocks_of = test::blocks<typename Heap::ref_type>;
 
-std::uint64_t num_seeds(std::uint64_t otherwise) {
-  char const* const text = std::getenv("GPUHEAP_SEEDS");
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
 // Bytes of a heap of so many superblocks.
 template <class Heap>
 simt::size_t bytes_of(unsigned superblocks) {
@@ -35,55 +27,23 @@ template <class Heap>
 unsigned num_superblocks(Heap const& heap) {
   return heap.ref().allocator().geometry().num_superblocks;
 }
-template <class Heap>
-unsigned served(Heap& heap, unsigned count, simt::size_t bytes) {
-  blocks_of<Heap> b(heap.ref(), count, bytes);
-  b.malloc_all();
-  unsigned const n = count - static_cast<unsigned>(b.nulls());
-  b.free_all();
-  return n;
-}
 
 // ---- all of it, for the right one and for mutants
 
-// Kernel: blocks and runs come and go; who finds a word of its own block changed counts it.
-template <class Ref>
-struct live_together {
-  Ref heap;
-  unsigned rounds, run_in;  // one in `run_in` is more than a superblock
-  unsigned* wrong;
-  GPUHEAP_FN void operator()(unsigned i) const {
-    test::rng random{i};
-    void* held[3] = {};
-    unsigned sizes[3] = {};
-    // Ends: rounds + 3 passes.
-    for (unsigned round = 0; round < rounds + 3; ++round) {
-      unsigned const slot = round < rounds ? random.below(3) : round - rounds;
-      // The first words suffice for an overlap to be seen.
-      if (held[slot] != nullptr && test::wrong_words(held[slot], sizes[slot] < 64 ? sizes[slot] : 64, i * 3 + slot) != 0) {
-        simt::atomic_ref<unsigned>{*wrong}.fetch_add(1, simt::relaxed);
-      }
-      heap.free(held[slot]);
-      held[slot] = nullptr;
-      if (round >= rounds) continue;
-      unsigned const kind = random.below(run_in);
-      sizes[slot] = kind == 0 ? 1025 + random.below(3000) : kind % 2 == 0 ? 16u << random.below(7) : 1 + random.below(60);
-      held[slot] = heap.malloc(sizes[slot]);
-      if (held[slot] != nullptr) test::fill_pattern(held[slot], sizes[slot] < 64 ? sizes[slot] : 64, i * 3 + slot);
-    }
+struct mixed_sizes {
+  unsigned run_in;  // one in `run_in` is more than a superblock
+  GPUHEAP_FN unsigned operator()(test::rng& random) const {
+    unsigned const kind = random.below(run_in);
+    return kind == 0 ? 1025 + random.below(3000) : kind % 2 == 0 ? 16u << random.below(7) : 1 + random.below(60);
   }
 };
 template <class Parts, unsigned Superblocks = 13, unsigned RunIn = 8>
 bool a_small_heap_survives() {
   using heap_t = small_heap<Parts>;
   heap_t heap{bytes_of<heap_t>(Superblocks)};
-  test::device_array<unsigned> wrong(1);
-  for (unsigned launch = 0; launch < 2; ++launch) {
-    gpuheap::launch(80, live_together<typename heap_t::ref_type>{heap.ref(), 5, RunIn, wrong.data()}, {.block_threads = 64});
-    if (wrong.first() != 0 || !heap.verify().problem.empty() || heap.verify().held_superblocks != 0) return false;
-  }
-  auto const s = heap.stats();
-  return s.live_allocations == 0 && s.double_frees == 0 && s.foreign_frees == 0 && served(heap, 1, num_superblocks(heap) * 1024) == 1;
+  return lives_together(heap, 80, 5, mixed_sizes{RunIn},
+                        [&] { return heap.verify().problem.empty() && heap.verify().held_superblocks == 0; }) &&
+         served(heap, 1, num_superblocks(heap) * 1024) == 1;
 }
 TEST(Kma, SurvivesWithAllEdgesNear) {
   expect_right(num_seeds(2500), a_small_heap_survives<kma::parts>);

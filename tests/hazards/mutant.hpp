@@ -3,6 +3,7 @@
 
 #include "../support/blocks.hpp"
 #include "../support/rng.hpp"
+#include "../support/seeds.hpp"
 
 #include <gpuheap/heap.hpp>
 #include <gpuheap/simt/explore.hpp>
@@ -17,6 +18,7 @@ namespace hazards {
 
 namespace simt = gpuheap::simt;
 using namespace gpuheap::literals;
+using test::num_seeds;
 
 // A counter in front of a pool: what the bump allocators of this folder share. `Take` says how a block is taken.
 template <class Counter, class Take>

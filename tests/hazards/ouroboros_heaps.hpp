@@ -1,11 +1,10 @@
 // Small heaps of the Ouroboros allocators, with parts of them replaced or not, and the mixes that they are put through.
 #pragma once
 
-#include "mutant.hpp"
+#include "mix.hpp"
 
 #include <gpuheap/allocators/ouroboros.hpp>
 
-#include <cstdlib>
 #include <string>
 
 namespace hazards {
@@ -24,13 +23,7 @@ template <queue_of Holds, stored_in Stored, class Parts = ouro::parts>
 using small_allocator = basic_ouroboros<Holds, Stored, small, refusing_backing, Parts>;
 template <queue_of Holds, stored_in Stored, class Parts = ouro::parts>
 using small_heap = gpuheap::heap<small_allocator<Holds, Stored, Parts>>;
-template <class Heap>
-using blocks_of = test::blocks<typename Heap::ref_type>;
 
-[[nodiscard]] inline std::uint64_t num_seeds(std::uint64_t otherwise) {
-  char const* const text = std::getenv("GPUHEAP_SEEDS");
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
 // Bytes of a heap of so many regions.
 template <class Heap>
 [[nodiscard]] simt::size_t bytes_of_regions(unsigned regions) {
@@ -43,14 +36,6 @@ template <class Heap>
 [[nodiscard]] unsigned num_chunks(Heap const& heap) {
   unsigned n = 0;
   simt::copy(&n, &heap.ref().allocator().state()->num_chunks, sizeof n);
-  return n;
-}
-template <class Heap>
-[[nodiscard]] unsigned served(Heap& heap, unsigned count, simt::size_t bytes) {
-  blocks_of<Heap> b(heap.ref(), count, bytes);
-  b.malloc_all();
-  unsigned const n = count - static_cast<unsigned>(b.nulls());
-  b.free_all();
   return n;
 }
 

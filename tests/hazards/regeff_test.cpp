@@ -3,7 +3,6 @@
 
 #include <gpuheap/allocators/regeff.hpp>
 
-#include <cstdlib>
 #include <optional>
 #include <stdexcept>
 
@@ -11,11 +10,6 @@ namespace {
 
 using namespace hazards;
 using simt::uint32_t;
-
-[[nodiscard]] std::uint64_t num_seeds(std::uint64_t otherwise) {
-  char const* const text = std::getenv("GPUHEAP_SEEDS");
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
 
 // Small units, so that small heaps have many chunks.
 template <bool Fused, bool Multi, class Headers = gpuheap::regeff::headers<Fused>>

@@ -1,11 +1,9 @@
 // Small heaps of scatteralloc, with parts of it replaced or not.
 #pragma once
 
-#include "mutant.hpp"
+#include "mix.hpp"
 
 #include <gpuheap/allocators/scatteralloc.hpp>
-
-#include <cstdlib>
 
 namespace hazards {
 
@@ -17,13 +15,7 @@ using scatter::slab_word;
 constexpr scatteralloc_config small{.page_bytes = 1024, .region_pages = 3, .super_blocks = 3, .region_full_visits = 2};
 template <class Parts = scatter::parts>
 using small_heap = gpuheap::heap<gpuheap::basic_scatteralloc<small, Parts>>;
-template <class Heap>
-using blocks_of = test::blocks<typename Heap::ref_type>;
 
-[[nodiscard]] inline std::uint64_t num_seeds(std::uint64_t otherwise) {
-  char const* const text = std::getenv("GPUHEAP_SEEDS");
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
 // Bytes of a heap of so many pages.
 template <class Heap>
 [[nodiscard]] simt::size_t bytes_of_pages(unsigned pages) {
@@ -34,14 +26,6 @@ template <class Heap>
 template <class Heap>
 [[nodiscard]] unsigned num_pages(Heap const& heap) {
   return heap.ref().allocator().geometry().max_pages;
-}
-template <class Heap>
-[[nodiscard]] unsigned served(Heap& heap, unsigned count, simt::size_t bytes) {
-  blocks_of<Heap> b(heap.ref(), count, bytes);
-  b.malloc_all();
-  unsigned const n = count - static_cast<unsigned>(b.nulls());
-  b.free_all();
-  return n;
 }
 
 }  // namespace hazards

@@ -310,42 +310,17 @@ TEST(Hazard13, InteriorPointersAreTakenForPiecesOfABlock) {
 
 // ---- all of it
 
-// Kernel: small and large blocks come and go; who finds a word of its own block changed counts it.
-template <class Ref>
-struct live_together {
-  Ref heap;
-  unsigned rounds;
-  unsigned* wrong;
-  GPUHEAP_FN void operator()(unsigned i) const {
-    test::rng random{i};
-    void* held[3] = {};
-    unsigned sizes[3] = {};
-    for (unsigned round = 0; round < rounds + 3; ++round) {
-      unsigned const slot = round < rounds ? random.below(3) : round - rounds;
-      // The first words suffice for an overlap to be seen.
-      if (held[slot] != nullptr && test::wrong_words(held[slot], sizes[slot] < 64 ? sizes[slot] : 64, i * 3 + slot) != 0) {
-        simt::atomic_ref<unsigned>{*wrong}.fetch_add(1, simt::relaxed);
-      }
-      heap.free(held[slot]);
-      held[slot] = nullptr;
-      if (round >= rounds) continue;
-      unsigned const kind = random.below(8);
-      sizes[slot] = kind == 0 ? 1025 + random.below(3000) : kind < 3 ? 1 + random.below(1024) : 1 + random.below(60);
-      held[slot] = heap.malloc(sizes[slot]);
-      if (held[slot] != nullptr) test::fill_pattern(held[slot], sizes[slot] < 64 ? sizes[slot] : 64, i * 3 + slot);
-    }
+struct mixed_sizes {
+  GPUHEAP_FN unsigned operator()(test::rng& random) const {
+    unsigned const kind = random.below(8);
+    return kind == 0 ? 1025 + random.below(3000) : kind < 3 ? 1 + random.below(1024) : 1 + random.below(60);
   }
 };
 bool a_small_heap_survives() {
   using heap_t = small_heap<>;
   heap_t heap{bytes_of_pages<heap_t>(17)};
-  test::device_array<unsigned> wrong(1);
-  for (unsigned launch = 0; launch < 2; ++launch) {
-    gpuheap::launch(80, live_together<heap_t::ref_type>{heap.ref(), 5, wrong.data()}, {.block_threads = 64});
-    if (wrong.first() != 0 || !heap.verify().problem.empty() || heap.verify().held_pages != 0) return false;
-  }
-  auto const s = heap.stats();
-  return s.live_allocations == 0 && s.double_frees == 0 && s.foreign_frees == 0 && served(heap, 1, num_pages(heap) * 1024) == 1;
+  return lives_together(heap, 80, 5, mixed_sizes{}, [&] { return heap.verify().problem.empty() && heap.verify().held_pages == 0; }) &&
+         served(heap, 1, num_pages(heap) * 1024) == 1;
 }
 TEST(Scatteralloc, SurvivesWithAllEdgesNear) { expect_right(num_seeds(2500), a_small_heap_survives); }
 

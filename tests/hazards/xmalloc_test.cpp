@@ -6,8 +6,6 @@
 
 #include <sys/mman.h>
 
-#include <cstdlib>
-
 namespace {
 
 using namespace hazards;
@@ -29,10 +27,6 @@ using blocks_of = test::blocks<typename gpuheap::heap<A>::ref_type>;
 template <class A>
 gpuheap::heap<A> heap_with(simt::size_t more_bytes) {
   return gpuheap::heap<A>{gpuheap::heap<A>::min_bytes() + more_bytes};
-}
-[[nodiscard]] std::uint64_t num_seeds(std::uint64_t otherwise) {
-  char const* const text = std::getenv("GPUHEAP_SEEDS");
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
 // ---- 1

@@ -2,6 +2,7 @@
 // out, and all of it under many schedules.
 #include "../support/device_array.hpp"
 #include "../support/rng.hpp"
+#include "../support/seeds.hpp"
 
 #include <gpuheap/object_heap.hpp>
 #include <gpuheap/simt/explore.hpp>
@@ -354,8 +355,7 @@ struct live_together {
   }
 };
 TEST(ObjectHeapContention, ClassesLiveTogetherUnderManySchedules) {
-  char const* const text = std::getenv("GPUHEAP_SEEDS");
-  auto const e = simt::explore(text == nullptr ? 1000 : std::strtoull(text, nullptr, 10), [] {
+  auto const e = simt::explore(test::num_seeds(1000), [] {
     tree_heap heap{tree_heap::min_bytes() + 768};
     test::device_array<results> out(1);
     gpuheap::launch(48, live_together{heap.ref(), 8, out.data()}, {.block_threads = 24});

@@ -4,13 +4,13 @@
 #include "../support/device_array.hpp"
 #include "../support/pattern.hpp"
 #include "../support/rng.hpp"
+#include "../support/seeds.hpp"
 
 #include <gpuheap/simt/explore.hpp>
 #include <gpuheap/simt/simt.hpp>
 
 #include <gpuheap_opencl/layout.hpp>
 
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 
@@ -75,10 +75,7 @@ constexpr gpuheap::opencl::kma_config config{.superblock_log2 = KMA_SUPERBLOCK_L
 static_assert(sizeof(right::kma_heap) == sizeof(gpuheap::opencl::kma_head) + 4 * config.num_classes() * config.heads_per_class);
 static_assert(offsetof(right::kma_heap, heads) == sizeof(gpuheap::opencl::kma_head));
 
-std::uint64_t num_seeds(std::uint64_t otherwise) {
-  char const* const text = std::getenv("GPUHEAP_SEEDS");
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
+using test::num_seeds;
 
 // A heap of so many superblocks.
 template <class Kma>

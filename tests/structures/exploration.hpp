@@ -4,11 +4,11 @@
 
 #include <gpuheap/simt/explore.hpp>
 #include <gpuheap/simt/simt.hpp>
+#include "../support/seeds.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 
 namespace structures_test {
@@ -18,10 +18,7 @@ namespace simt = gpuheap::simt;
 inline constexpr unsigned explored_threads = 80;  // in blocks of 64: two warps of a block, and half a warp of another
 inline constexpr unsigned many_threads = 4096;
 
-[[nodiscard]] inline std::uint64_t num_seeds(std::uint64_t otherwise) {
-  char const* const text = std::getenv("GPUHEAP_SEEDS");
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
+using test::num_seeds;
 
 // The check finds nothing wrong under any of the schedules.
 template <class Check>
