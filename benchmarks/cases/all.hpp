@@ -17,6 +17,7 @@
 #include "cases/graph_update.hpp"
 #include "cases/init.hpp"
 #include "cases/memory_access.hpp"
+#include "cases/ordered_bits.hpp"
 #include "cases/pressure.hpp"
 #include "cases/random_sizes.hpp"
 #include "cases/registers.hpp"
@@ -44,6 +45,7 @@ using all_cases = case_list<  //
     graph_update,             //
     counted_supply,           //
     collective_locking,       //
-    deferred_reclamation>;
+    deferred_reclamation,     //
+    ordered_bits>;
 
 }  // namespace gpuheap::bench
