@@ -23,3 +23,9 @@ gpuheap_allocator(NAME ouroboros_c_s TYPE gpuheap::ouroboros_c_s HEADER gpuheap/
 gpuheap_allocator(NAME ouroboros_c_va TYPE gpuheap::ouroboros_c_va HEADER gpuheap/allocators/ouroboros.hpp)
 gpuheap_allocator(NAME ouroboros_c_vl TYPE gpuheap::ouroboros_c_vl HEADER gpuheap/allocators/ouroboros.hpp)
 gpuheap_allocator(NAME gallatin TYPE gpuheap::gallatin HEADER gpuheap/allocators/gallatin.hpp)
+
+foreach(name IN LISTS GPUHEAP_ONLY)
+  if(NOT name IN_LIST GPUHEAP_ALLOCATORS)
+    message(FATAL_ERROR "gpuheap: GPUHEAP_ONLY names '${name}', which is no allocator: cmake/allocators.cmake lists them")
+  endif()
+endforeach()

@@ -36,10 +36,13 @@ function(gpuheap_source_language backend)
   endif()
 endfunction()
 
-# gpuheap_allocator(NAME name TYPE class HEADER header): one line for each allocator in allocators.cmake.
+# gpuheap_allocator(NAME name TYPE class HEADER header): one line for each allocator in allocators.cmake. Those that GPUHEAP_ONLY leaves out have no part in
+# what is built; their headers are there all the same.
 macro(gpuheap_allocator)
   cmake_parse_arguments(allocator "" "NAME;TYPE;HEADER" "" ${ARGN})
-  list(APPEND GPUHEAP_ALLOCATORS ${allocator_NAME})
+  if(NOT GPUHEAP_ONLY OR "${allocator_NAME}" IN_LIST GPUHEAP_ONLY)
+    list(APPEND GPUHEAP_ALLOCATORS ${allocator_NAME})
+  endif()
   set(GPUHEAP_ALLOCATOR_${allocator_NAME}_TYPE ${allocator_TYPE})
   set(GPUHEAP_ALLOCATOR_${allocator_NAME}_HEADER ${allocator_HEADER})
 endmacro()

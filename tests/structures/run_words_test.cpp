@@ -164,7 +164,7 @@ TEST(ShardWord, ASweepKeepsItsPageWordsAndDrawsPerWord) {
   test::rng random{5};
   for (unsigned i = 0; i < 20000; ++i) {
     unsigned const page = i == 0 ? shard_word::max_pages - 1 : random.below(shard_word::max_pages);
-    unsigned const words = i == 0 ? slot_map::words_for(shard_word::max_slots) : 1 + random.below((1u << 13) - 1);
+    unsigned const words = i == 0 ? slot_map::words_for(shard_word::max_slots) : 1 + random.below((1u << 14) - 1);
     unsigned const per_word = i == 0 ? slot_map::slots_per_word : 1 + random.below(slot_map::slots_per_word);
     shard_word w = shard_word::of_sweep(page, words, per_word);
     ASSERT_EQ(w.next(), 0u);
@@ -185,7 +185,7 @@ TEST(ShardWord, ASweepKeepsItsPageWordsAndDrawsPerWord) {
 // What is drawn of a sweep is accounted in the header's field, and a sweep of the longest run must fit there.
 TEST(ShardWord, TheDrawsOfTheLongestSweepFitTheHeader) {
   unsigned const words = slot_map::words_for(shard_word::max_slots);
-  EXPECT_LT(words, 1u << 13);
+  EXPECT_LT(words, 1u << 14);
   EXPECT_LE(words * slot_map::slots_per_word, run_header::accounted_mask);
 }
 

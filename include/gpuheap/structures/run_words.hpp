@@ -88,7 +88,7 @@ static_assert(run_header::fresh_slots(59, 64, true, 7).size_class() == 59 && run
 //   next < num_draws()     room: the draw that reaches num_draws() has the duty to replace the run. It is unique, because the additions
 //                          are ordered
 //   next >= num_draws()    being replaced; the excess is what others want at this moment
-//   sweep                  the run's slots were handed out before, and num_slots is {words : 13 | draws per word : 6}: draw n looks for a
+//   sweep                  the run's slots were handed out before, and num_slots is {words : 14 | draws per word : 6}: draw n looks for a
 //                          freed slot in word n / (draws per word). Without it, slots next..num_slots-1 are nobody's, and num_slots may
 //                          be less than the run has
 // Draws past the end cannot overflow the field: who finds `is_far()` waits for the run to be replaced and draws nowhere meanwhile, so there
@@ -98,7 +98,7 @@ struct shard_word {
   static constexpr unsigned page_at = 24, slots_at = 43;
   static constexpr word sweep = word{1} << 63;
   static constexpr unsigned max_pages = 1u << 19;
-  static constexpr unsigned max_slots = 1u << 18;
+  static constexpr unsigned max_slots = 1u << 19;
   static constexpr unsigned far = 1u << 23;
 
   word bits = 0;
@@ -106,7 +106,7 @@ struct shard_word {
   [[nodiscard]] GPUHEAP_HD static constexpr shard_word of_run(unsigned page, unsigned num_slots) {
     return {word{page} << page_at | word{num_slots} << slots_at};
   }
-  // words < 2^13, 1 <= draws_per_word <= 63.
+  // words < 2^14, 1 <= draws_per_word <= 63.
   [[nodiscard]] GPUHEAP_HD static constexpr shard_word of_sweep(unsigned page, unsigned words, unsigned draws_per_word) {
     return {of_run(page, words << 6 | draws_per_word).bits | sweep};
   }
@@ -135,7 +135,7 @@ struct shard_word {
 };
 static_assert(shard_word::of_run(5, 131072).page() == 5 && shard_word::of_run(5, 131072).num_draws() == 131072 &&
               !shard_word::of_run(5, 10).is_sweep() && shard_word::of_sweep(5, 4162, 63).is_sweep() &&
-              shard_word::of_sweep(5, 4162, 63).num_draws() == 4162 * 63 && shard_word::of_sweep(5, 4162, 7).page() == 5 &&
+              shard_word::of_sweep(5, 8323, 63).num_draws() == 8323 * 63 && shard_word::of_sweep(5, 4162, 7).page() == 5 &&
               shard_word::of_run(shard_word::max_pages - 1, shard_word::max_slots).page() == shard_word::max_pages - 1 &&
               shard_word::of_run(5, 10).duty_of(10) && !shard_word::of_run(5, 10).duty_of(9) && shard_word{0}.duty_of(1));
 

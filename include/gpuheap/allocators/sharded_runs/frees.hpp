@@ -8,26 +8,29 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
 // What a lane's free has come to, in one register.
 struct freed {
-  unsigned bits = 0;  // slot : 18 | actor : 5 | exact, undrawn, crossed, found bits, null : 1 each
+  unsigned bits = 0;  // slot : 19 | actor : 5 | exact, undrawn, crossed, found bits, null : 1 each
 
   [[nodiscard]] GPUHEAP_HD static constexpr freed of(unsigned slot, unsigned actor, bool exact, bool null, bool undrawn, bool crossed,
                                                      bool found_bits) {
-    return {slot | actor << 18 | unsigned{exact} << 23 | unsigned{undrawn} << 24 | unsigned{crossed} << 25 | unsigned{found_bits} << 26 |
-            unsigned{null} << 27};
+    return {slot | actor << 19 | unsigned{exact} << 24 | unsigned{undrawn} << 25 | unsigned{crossed} << 26 | unsigned{found_bits} << 27 |
+            unsigned{null} << 28};
   }
-  [[nodiscard]] GPUHEAP_HD constexpr unsigned slot() const { return bits & 0x3ffff; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned slot() const { return bits & 0x7ffff; }
   // The lane that set this one's bit.
-  [[nodiscard]] GPUHEAP_HD constexpr unsigned actor() const { return bits >> 18 & 31; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned actor() const { return bits >> 19 & 31; }
   // The pointer is the start of a slot. The slot was never handed out.
-  [[nodiscard]] GPUHEAP_HD constexpr bool is_exact() const { return (bits >> 23 & 1) != 0; }
-  [[nodiscard]] GPUHEAP_HD constexpr bool is_undrawn() const { return (bits >> 24 & 1) != 0; }
+  [[nodiscard]] GPUHEAP_HD constexpr bool is_exact() const { return (bits >> 24 & 1) != 0; }
+  [[nodiscard]] GPUHEAP_HD constexpr bool is_undrawn() const { return (bits >> 25 & 1) != 0; }
   // By this lane's atomic a group became entirely free. A bit that it set had been set.
-  [[nodiscard]] GPUHEAP_HD constexpr bool has_crossed() const { return (bits >> 25 & 1) != 0; }
-  [[nodiscard]] GPUHEAP_HD constexpr bool found_bits() const { return (bits >> 26 & 1) != 0; }
-  [[nodiscard]] GPUHEAP_HD constexpr bool is_null() const { return (bits >> 27 & 1) != 0; }
+  [[nodiscard]] GPUHEAP_HD constexpr bool has_crossed() const { return (bits >> 26 & 1) != 0; }
+  [[nodiscard]] GPUHEAP_HD constexpr bool found_bits() const { return (bits >> 27 & 1) != 0; }
+  [[nodiscard]] GPUHEAP_HD constexpr bool is_null() const { return (bits >> 28 & 1) != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_wrong() const { return (!is_exact() && !is_null()) || is_undrawn() || found_bits(); }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_rare() const { return is_wrong() || has_crossed(); }
 };
+static_assert(freed::of(shard_word::max_slots - 1, 31, false, false, false, false, false).slot() == shard_word::max_slots - 1 &&
+              freed::of(shard_word::max_slots - 1, 31, false, false, false, false, false).actor() == 31 &&
+              freed::of(0, 0, true, true, true, true, true).slot() == 0);
 
 struct frees : runs {
   // What is left of a free once the bits of all lanes of `here` are set; `before` is the word that this lane's atomic returned, 0 if

@@ -14,9 +14,9 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
 // What may be tuned. The defaults are measured ones: docs/measurements.md.
 struct tuning {
-  unsigned lg_run_slots = 18;        // a run has at most 2^this slots
+  unsigned lg_run_slots = 19;        // a run has at most 2^this slots
   unsigned guide = 32;               // a fresh run takes at most 1/guide of the free memory
-  unsigned ahead = 4;                // where all lanes of a large launch ask for one class, runs last for this many of its kind
+  unsigned ahead = 4;                // where all lanes of a launch ask for one class, runs last for this many of its kind
   unsigned foresight = 64;           // what is wanted now is at least 1/foresight of what will be
   unsigned reserve = 32;             // a fresh run is at least 1/reserve of a shard's share of what the class holds
   unsigned rich = 8;                 // a listed run is swept if 1/rich of its sampled slots are free; an eighth of that if memory is short
@@ -25,7 +25,7 @@ struct tuning {
   unsigned lg_warps_per_shard = 11;  // a launch of fewer warps uses one shard of each class
   unsigned looks = 64;               // for the next run, before a search for other memory
 };
-static_assert(tuning{}.lg_run_slots <= 18, "shard_word::max_slots");
+static_assert(1u << tuning{}.lg_run_slots <= shard_word::max_slots);
 
 // Warps that this launch has.
 [[nodiscard]] GPUHEAP_FN inline unsigned warps_of_launch() {
@@ -169,12 +169,20 @@ struct supply : frees {
     unsigned const rank = g.rank(), lanes = g.size(), page = run.page(), num_slots = run.num_slots();
     slot_map const map = at.slots_of(page);
     unsigned const groups = slot_map::groups_for(slot_map::words_for(num_slots));
-    uint64_t full = 0;
-    // Ends: one pass per group; those beyond the 64th stay as they are.
+    // The first stretch, first .. end - 1; it may go on where the 64 groups of a pass end.
+    unsigned first = 0, end = 0;
+    // Ends: one pass per 64 groups.
     GPUHEAP_NO_UNROLL
-    for (unsigned i = rank; i < groups && i < 64; i += lanes) full |= map.is_full(i) ? uint64_t{1} << i : 0;
-    full = structures::reduce_or(here, full);
-    unsigned const first = simt::lowest_bit(full), end = first + structures::run_length(full, first);
+    for (unsigned from = 0; from < groups && (end == first || end == from); from += 64) {
+      uint64_t full = 0;
+      // Ends: one pass per group.
+      GPUHEAP_NO_UNROLL
+      for (unsigned i = rank; i < 64 && from + i < groups; i += lanes) full |= map.is_full(from + i) ? uint64_t{1} << i : 0;
+      full = structures::reduce_or(here, full);
+      if (full == 0) continue;
+      if (end == first) first = from + simt::lowest_bit(full), end = first;
+      end += structures::run_length(full, end - from);
+    }
     map.renew(num_slots, first, end, rank, lanes);
     // relaxed: class and length of a bound run stay.
     run_header const h{at.header(page).load(simt::relaxed)};
@@ -210,10 +218,11 @@ struct supply : frees {
     if (asked * Tuning.foresight < slots && is_large_launch()) slots = asked * Tuning.foresight;
     uint64_t const all = uint64_t{slots} * slot;
     unsigned pages = pages_for(all + all / 32);
-    if (is_large_launch()) {
-      // Enough for several launches like this one, if that is not much.
-      bool const by_all = d.lg_shards() == layout::max_lg_shards;
-      unsigned const several = pages * Tuning.ahead, some = by_all ? free / Tuning.guide : free >> 10;
+    // Enough for several launches like this one, if that is not much: a launch in which a run ends lasts longer.
+    bool const large = is_large_launch();
+    bool const of_one_class = large ? d.lg_shards() == layout::max_lg_shards : d.lanes() * 4 >= simt::warp_lanes * 3;
+    if (large || of_one_class) {
+      unsigned const several = pages * Tuning.ahead, some = of_one_class ? free / Tuning.guide : free >> 10;
       unsigned const more = several < some ? several : some;
       if (pages < more) pages = more;
     }
@@ -225,7 +234,7 @@ struct supply : frees {
     unsigned const share = held / (Tuning.reserve << d.lg_shards());
     if (share > pages) pages = share;
     // Where several classes are in use at once, they share.
-    unsigned const guided = free / (is_large_launch() && d.lg_shards() < layout::max_lg_shards ? Tuning.guide * 4 : Tuning.guide);
+    unsigned const guided = free / (large && !of_one_class ? Tuning.guide * 4 : Tuning.guide);
     if (guided < pages) pages = guided;
     unsigned const most = pages_for(uint64_t{slot} << Tuning.lg_run_slots);
     if (most < pages) pages = most;
