@@ -134,15 +134,23 @@ def _covers_some(bound: Bound, grid: Grid) -> bool:
     return True
 
 
-def _read_condition(key: str, said: Any, path: Path, where: str) -> Condition:
+def read_condition(key: str, said: Any) -> Condition:
+    """ValueError says what was expected."""
     if isinstance(said, str) and ".." in said:
         ends = said.split("..")
         try:
             low, high = (float(end) if end.strip() else None for end in ends)
         except ValueError:
-            raise UserError(f"{path}: {where}: where {key} is '{said}', expected a range like 16..256, ..256 or 16..") from None
+            raise ValueError(f"where {key} is '{said}', expected a range like 16..256, ..256 or 16..") from None
         return Condition(key, (), float("-inf") if low is None else low, float("inf") if high is None else high)
     values = said if isinstance(said, list) else [said]
     if not values or not all(isinstance(v, (int, float, str)) and not isinstance(v, bool) for v in values):
-        raise UserError(f"{path}: {where}: where {key} must be a value, a list of values or a range like 16..256")
+        raise ValueError(f"where {key} must be a value, a list of values or a range like 16..256")
     return Condition(key, tuple(str(value) for value in values))
+
+
+def _read_condition(key: str, said: Any, path: Path, where: str) -> Condition:
+    try:
+        return read_condition(key, said)
+    except ValueError as error:
+        raise UserError(f"{path}: {where}: {error}") from None

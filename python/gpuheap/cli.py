@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
-from gpuheap import __version__
+from gpuheap import __version__, row_commands
 from gpuheap.errors import UserError
 from gpuheap.executable import BACKENDS, Executable, choose
 from gpuheap.paths import Layout, find_layout
+from gpuheap.terminal import console as _console
 from gpuheap.units import parse_bytes
 
 EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
@@ -64,11 +64,24 @@ def _top(version: Annotated[bool, typer.Option("--version", help="Print the vers
         raise typer.Exit()
 
 
+row_commands.register(app)
+
+
 @app.command("list")
-def list_allocators(backend: Backend = None, as_json: Json = False) -> None:
+def list_allocators(
+    backend: Backend = None,
+    table: Annotated[bool, typer.Option("--table", help="As table 1 of the survey, with how stable rows show each to be.")] = False,
+    results: row_commands.Results = None,
+    as_json: Json = False,
+) -> None:
     """Show the allocators and what each promises."""
     from gpuheap.display import allocator_table
 
+    if table:
+        row_commands.list_as_survey(backend, results, as_json)
+        return
+    if results is not None:
+        raise UserError("--results goes with --table")
     executable = _executable(find_layout(), backend)
     if as_json:
         description = executable.description
@@ -208,8 +221,3 @@ def _executable(layout: Layout, backend: str | None) -> Executable:
 def _complain(words: str) -> int:
     print(f"gpuheap: {words}", file=sys.stderr)
     return EXIT_USAGE
-
-
-def _console() -> Console:
-    # Without a terminal there is no width to fit.
-    return Console(highlight=False, markup=False, width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 140)

@@ -20,6 +20,11 @@ class Layout:
         return self.root / "benchmarks" / "suites"
 
     @property
+    def claims(self) -> Path:
+        """What the papers say, as data."""
+        return self.root / "benchmarks" / "claims"
+
+    @property
     def results(self) -> Path:
         """Tables measured on GPUs, one folder each."""
         return self.root / "results"

@@ -124,7 +124,7 @@ def parse_description(text: str) -> Description:
             backend=backend,
             device=_device(said["device"]) if said.get("device") else None,
             device_error=str(said.get("device_error") or ""),
-            allocators=tuple(_known_fields(Allocator, entry) for entry in said["allocators"]),
+            allocators=tuple(read_allocator(entry) for entry in said["allocators"]),
             baselines=tuple(str(name) for name in said.get("baselines", [])),
             cases=tuple(_case(entry) for entry in said["cases"]),
             version=str(said.get("version", "")),
@@ -133,6 +133,12 @@ def parse_description(text: str) -> Description:
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ProtocolError(f"the description lacks or misspells {error}") from None
+
+
+def read_allocator(entry: dict[str, Any]) -> Allocator:
+    """An allocator's traits. Keys that this version does not know are ignored."""
+    known = {key: value for key, value in entry.items() if key in Allocator.__dataclass_fields__ and value is not None}
+    return Allocator(**{"name": str(entry["name"]), **known})
 
 
 def parse_event(line: str) -> Begin | Result:
@@ -183,11 +189,6 @@ def cuda_version(said: Any) -> str:
     if isinstance(said, int) and said >= 1000:
         return f"{said // 1000}.{said % 1000 // 10}"
     return "" if said in (None, 0) else str(said)
-
-
-def _known_fields(kind: type[Allocator], entry: dict[str, Any]) -> Allocator:
-    known = {key: value for key, value in entry.items() if key in kind.__dataclass_fields__ and value is not None}
-    return kind(**{"name": str(entry["name"]), **known})
 
 
 def _case(entry: dict[str, Any]) -> CaseDescription:

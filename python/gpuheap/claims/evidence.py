@@ -1,0 +1,122 @@
+"""The measurements that claims are judged from, found quickly: by suite, case and metric."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gpuheap.claims.language import SAME, Side
+from gpuheap.errors import UserError
+from gpuheap.metrics import METRICS
+from gpuheap.protocol import FAILING
+from gpuheap.results import EXPLAINING, Row
+from gpuheap.units import parse_bytes
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What one allocator did at one point: a value, or the trouble that stood in its way."""
+
+    allocator: str
+    fields: Mapping[str, str]  # of the point, as text
+    value: float = math.nan
+    trouble: str = ""  # timeout, crash, wrong, or nulls: requests failed, so that the time is not that of the work
+
+    @property
+    def ok(self) -> bool:
+        return not self.trouble
+
+
+@dataclass(frozen=True)
+class Found:
+    """The readings of a side, and what is known of the allocators that have none."""
+
+    readings: tuple[Reading, ...]
+    missing: tuple[str, ...] = ()  # allocators of the side without any row there
+    unsupported: Mapping[str, str] = field(default_factory=dict)  # allocators that cannot do it, and why
+
+
+class Evidence:
+    """All rows of one device."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self._points: dict[tuple[str, str], dict[tuple[object, ...], list[Row]]] = {}
+        for row in rows:
+            self._points.setdefault((row.suite, row.case), {}).setdefault(row.key, []).append(row)
+
+    def suites(self) -> frozenset[str]:
+        return frozenset(suite for suite, _ in self._points)
+
+    def has(self, suite: str, case: str) -> bool:
+        return (suite, case) in self._points
+
+    def find(self, side: Side, of: Sequence[str] | None = None) -> Found:
+        """The readings of a side; `of` in place of its allocators."""
+        wanted = side.of if of is None else tuple(of)
+        assert SAME not in wanted
+        readings: list[Reading] = []
+        unsupported: dict[str, str] = {}
+        seen: set[str] = set()
+        for rows in self._points.get((side.suite, side.case), {}).values():
+            if rows[0].allocator not in wanted:
+                continue
+            fields = fields_of(rows[0])
+            if not all(condition.holds(fields.get(condition.key)) for condition in side.where):
+                continue
+            reading = _reading(rows, fields, side)
+            if reading is not None:
+                seen.add(reading.allocator)
+                readings.append(reading)
+            elif rows[0].status == "unsupported":
+                unsupported.setdefault(rows[0].allocator, rows[0].reason)
+        for name in seen:
+            unsupported.pop(name, None)
+        return Found(tuple(readings), tuple(name for name in wanted if name not in seen and name not in unsupported), unsupported)
+
+    def endings(self, side: Side) -> list[tuple[Reading, str]]:
+        """How each point of a side ended, unsupported ones too. Values do not count."""
+        found: list[tuple[Reading, str]] = []
+        for rows in self._points.get((side.suite, side.case), {}).values():
+            fields = fields_of(rows[0])
+            if rows[0].allocator in side.of and all(condition.holds(fields.get(condition.key)) for condition in side.where):
+                status = rows[0].status
+                found.append((Reading(rows[0].allocator, fields), "nulls" if status == "ok" and _requests_failed(rows) else status))
+        return found
+
+
+def fields_of(row: Row) -> dict[str, str]:
+    """Every value of a row's point as text."""
+    pairs = [("threads", row.threads), ("bytes", row.bytes)]
+    kept = {key: value for key, value in row.parameters.items() if key not in EXPLAINING}
+    return {key: str(value) for key, value in pairs if value is not None} | kept
+
+
+def axis_number(text: str) -> float | None:
+    """A value of an axis as a number: `4096`, `2GiB`."""
+    try:
+        return float(text)
+    except ValueError:
+        try:
+            return float(parse_bytes(text, ""))
+        except UserError:
+            return None
+
+
+def _reading(rows: Sequence[Row], fields: Mapping[str, str], side: Side) -> Reading | None:
+    """None where the point has no such measurement."""
+    first = rows[0]
+    if first.status in FAILING:
+        return Reading(first.allocator, fields, trouble=first.status)
+    row = next((row for row in rows if row.metric == side.metric), None)
+    if first.status != "ok" or row is None or row.statistics is None:
+        return None
+    if METRICS[side.metric].is_time and _requests_failed(rows):
+        return Reading(first.allocator, fields, trouble="nulls")
+    if side.statistic == "variance":
+        return Reading(first.allocator, fields, row.statistics.stddev**2)
+    return Reading(first.allocator, fields, float(getattr(row.statistics, side.statistic)))
+
+
+def _requests_failed(rows: Sequence[Row]) -> bool:
+    return any(row.metric == "nulls" and row.statistics is not None and row.statistics.median > 0 for row in rows)

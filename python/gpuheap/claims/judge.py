@@ -1,0 +1,120 @@
+"""Gives every claim its verdict."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpuheap.claims.evidence import Evidence
+from gpuheap.claims.language import Claim, Paper, Side
+from gpuheap.claims.relations import NotMeasured, hold
+from gpuheap.errors import UserError, unknown_name
+from gpuheap.points import Draw, Grid, values_of
+from gpuheap.suites import Suite
+
+HOLDS, FAILS, PUBLISHED, UNMEASURED = "holds", "does not hold here", "about the published code only", "not measured"
+VERDICTS = (HOLDS, FAILS, PUBLISHED, UNMEASURED)
+SHORT = {"holds": HOLDS, "fails": FAILS, "published": PUBLISHED, "unmeasured": UNMEASURED}  # as --verdict takes them
+
+
+@dataclass(frozen=True)
+class Judged:
+    claim: Claim
+    verdict: str
+    numbers: str  # what was measured; or why there is nothing
+    points: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        claim = self.claim
+        return {
+            "paper": claim.paper,
+            "name": claim.name,
+            "says": claim.says,
+            "at": claim.at,
+            "verdict": self.verdict,
+            "numbers": self.numbers,
+            "points": self.points,
+            "rows": sorted({f"{side.suite}/{side.case}" for side in claim.sides}),
+        }
+
+
+def judge(claim: Claim, evidence: Evidence) -> Judged:
+    if claim.relation is None:
+        return Judged(claim, PUBLISHED, claim.published)
+    try:
+        outcome = hold(claim.relation, evidence)
+    except NotMeasured as why:
+        return Judged(claim, UNMEASURED, str(why))
+    return Judged(claim, HOLDS if outcome.holds else FAILS, outcome.numbers, outcome.points)
+
+
+def judge_all(papers: Iterable[Paper], evidence: Evidence) -> list[Judged]:
+    return [judge(claim, evidence) for paper in papers for claim in paper.claims]
+
+
+def select(judged: Sequence[Judged], papers: Sequence[str], verdicts: Sequence[str]) -> list[Judged]:
+    """Those of some papers and verdicts; none named means all. `does not hold here` may be written in full or as `fails`."""
+    known = {one.claim.paper for one in judged}
+    for paper in papers:
+        if paper not in known:
+            raise unknown_name("paper", paper, known)
+    wanted: list[str] = []
+    for verdict in verdicts:
+        if verdict not in SHORT and verdict not in VERDICTS:
+            raise unknown_name("verdict", verdict, SHORT)
+        wanted.append(SHORT.get(verdict, verdict))
+    return [one for one in judged if (not papers or one.claim.paper in papers) and (not wanted or one.verdict in wanted)]
+
+
+def commands_for(judged: Iterable[Judged], evidence: Evidence) -> list[str]:
+    """What to run so that the claims without rows can be judged: whole suites where nothing of them is there, else their cases."""
+    suites = evidence.suites()
+    targets: dict[str, None] = {}
+    for one in judged:
+        if one.verdict == UNMEASURED:
+            for side in one.claim.sides:
+                if side.suite not in suites:
+                    targets[side.suite] = None
+                elif not evidence.has(side.suite, side.case) or evidence.find(dataclasses.replace(side, of=named(side))).missing:
+                    targets[f"{side.suite}/{side.case}"] = None
+    return [f"gpuheap bench {target}" for target in targets]
+
+
+def named(side: Side) -> tuple[str, ...]:
+    """The allocators that a side names itself."""
+    return tuple(name for name in side.of if name != "same")
+
+
+def check_suites(papers: Iterable[Paper], suites: Mapping[str, Suite]) -> None:
+    """Every side must mean points of a suite of this checkout. Raises UserError with file and line."""
+    for paper in papers:
+        for claim in paper.claims:
+            for side in claim.sides:
+                problem = _mismatch(side, suites)
+                if problem:
+                    raise UserError(f"{claim.path}:{claim.line}: claim '{claim.name}': {problem}")
+
+
+def _mismatch(side: Side, suites: Mapping[str, Suite]) -> str:
+    suite = suites.get(side.suite)
+    if suite is None:
+        return str(unknown_name("suite", side.suite, suites))
+    if side.case not in suite.cases:
+        return str(unknown_name(f"case of suite {side.suite}", side.case, suite.cases))
+    case = suite.case(side.case, "cuda")
+    if case.metrics and side.metric not in case.metrics:
+        return str(unknown_name(f"metric of {side.suite}/{side.case}", side.metric, case.metrics))
+    if not any(_meets(side, grid) for grid in case.grids):
+        conditions = ", ".join(str(condition) for condition in side.where)
+        return f"no point of {side.suite}/{side.case} has {conditions}"
+    return ""
+
+
+def _meets(side: Side, grid: Grid) -> bool:
+    for condition in side.where:
+        axis = grid.get(condition.key)
+        if axis is None or (not isinstance(axis, Draw) and not any(condition.holds(str(value)) for value in values_of(axis))):
+            return False
+    return True

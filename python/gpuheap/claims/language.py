@@ -1,0 +1,254 @@
+"""What a claim can say: sides that choose measurements, and relations between them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuheap.bounds import Condition
+from gpuheap.units import format_factor
+
+SAME = "same"  # in place of the right side's allocators: each of the left is held against itself
+OTHERS = "others"  # all that the paper compares, without those of the left
+ALL = "all"  # the group that every file of claims has: what the paper compares
+
+STATISTICS = ("median", "mean", "stddev", "variance", "p5", "p95", "min", "max")
+PICKS = ("each", "best", "worst", "median", "mean", "span")
+QUANTIFIERS = ("all", "most", "any", "median")
+SHAPES = ("flat", "rising", "falling", "linear")
+ENDINGS = ("ok", "nulls", "timeout", "crash", "wrong", "unsupported")
+MOST = 0.75  # the share that "most" asks for
+
+_SPAN = re.compile(r"^\s*(?:([<>])\s*([0-9._]+)|([0-9._]+)?\s*\.\.\s*([0-9._]+)?)\s*$")
+
+
+@dataclass(frozen=True)
+class Span:
+    """A range of numbers: `1.13..4.33`, `2..`, `..2` with their ends; `>1`, `<1` without."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    open: bool = False
+
+    def holds(self, value: float) -> bool:
+        return self.low < value < self.high if self.open else self.low <= value <= self.high
+
+    def __str__(self) -> str:
+        show = (lambda v: f"{v:,.0f}" if float(v).is_integer() else f"{v:g}")
+        if self.open:
+            return f"more than {show(self.low)}" if self.high == math.inf else f"less than {show(self.high)}"
+        if self.high == math.inf:
+            return f"{show(self.low)} or more"
+        return f"{show(self.high)} at most" if self.low == -math.inf else f"{show(self.low)} to {show(self.high)}"
+
+
+def parse_span(text: str) -> Span:
+    """ValueError for what is no range, or an empty one."""
+    match = _SPAN.match(text)
+    if match is None:
+        raise ValueError
+    sign, bound, low, high = match.groups()
+    if sign:
+        return Span(low=float(bound), open=True) if sign == ">" else Span(high=float(bound), open=True)
+    if low is None and high is None:
+        raise ValueError
+    span = Span(float(low) if low else -math.inf, float(high) if high else math.inf)
+    if span.low > span.high:
+        raise ValueError
+    return span
+
+
+@dataclass(frozen=True)
+class Side:
+    """The measurements that one side of a relation means: those of some allocators, at the points of a case that meet all conditions.
+
+    `pick` makes one of all that share a key (see Relation.by): the best of them in the metric's sense, their mean, or with `span` the
+    largest over the smallest. `apart` picks for each allocator on its own.
+    """
+
+    of: tuple[str, ...]
+    suite: str
+    case: str
+    metric: str
+    where: tuple[Condition, ...] = ()
+    own: frozenset[str] = frozenset()  # the keys whose conditions are this side's alone: no key of a pair
+    statistic: str = "median"
+    pick: str = "each"
+    apart: bool = False
+
+
+@dataclass(frozen=True)
+class Better:
+    """How many times better the left is lies in `factor`, at the points that both have."""
+
+    left: Side
+    right: Side
+    factor: Span
+    over: str
+    by: tuple[str, ...] | None  # the keys that a pair agrees in; None: all that both sides have
+
+
+@dataclass(frozen=True)
+class Order:
+    """Each side is better than the next."""
+
+    sides: tuple[Side, ...]
+    over: str
+    by: tuple[str, ...] | None
+
+
+@dataclass(frozen=True)
+class Value:
+    """The values themselves lie in a range, in the metric's unit."""
+
+    left: Side
+    within: Span
+    over: str
+
+
+@dataclass(frozen=True)
+class Alike:
+    """At each point the largest value is at most `factor` times the smallest."""
+
+    left: Side
+    factor: float
+    over: str
+    by: tuple[str, ...] | None
+
+
+@dataclass(frozen=True)
+class Trend:
+    """How values go along an axis.
+
+    flat: the largest is at most `factor` times the smallest. rising, falling: the last is `factor` times the first, or the first the last,
+    and three quarters of all pairs go that way. linear: a straight line explains `factor` of the variance, and rises.
+    """
+
+    left: Side
+    axis: str
+    shape: str
+    factor: float
+    over: str
+
+
+@dataclass(frozen=True)
+class Jump:
+    """The largest step up between neighbours on an axis leads to a value of it within `at`, and is at least `factor` times."""
+
+    left: Side
+    axis: str
+    at: Span
+    factor: float
+    over: str
+
+
+@dataclass(frozen=True)
+class Peak:
+    """The largest value on an axis stands within `at`, and what follows is smaller."""
+
+    left: Side
+    axis: str
+    at: Span
+    over: str
+
+
+@dataclass(frozen=True)
+class Crossover:
+    """The first value of an axis at which the left is no longer better lies within `at`."""
+
+    left: Side
+    right: Side
+    axis: str
+    at: Span
+    over: str
+
+
+@dataclass(frozen=True)
+class FirstFailure:
+    """The first value of an axis at which there is no result (status, or failed requests) lies within `at`."""
+
+    left: Side
+    axis: str
+    at: Span
+    over: str
+
+
+@dataclass(frozen=True)
+class Status:
+    """Points end in one of these ways. `nulls`: ok, but requests failed."""
+
+    left: Side
+    endings: tuple[str, ...]
+    over: str
+
+
+@dataclass(frozen=True)
+class Winners:
+    """How many different allocators are the best at some point lies within a range."""
+
+    left: Side
+    within: Span
+    by: tuple[str, ...] | None
+
+
+@dataclass(frozen=True)
+class AllOf:
+    parts: tuple[Relation, ...]
+
+
+@dataclass(frozen=True)
+class AnyOf:
+    parts: tuple[Relation, ...]
+
+
+Relation = Better | Order | Value | Alike | Trend | Jump | Peak | Crossover | FirstFailure | Status | Winners | AllOf | AnyOf
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of a paper. Without a relation it is about the published code only, and `published` says why."""
+
+    paper: str
+    name: str
+    says: str
+    at: str  # section or figure
+    relation: Relation | None
+    published: str
+    path: Path
+    line: int
+
+    @property
+    def sides(self) -> tuple[Side, ...]:
+        return () if self.relation is None else sides_of(self.relation)
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A file of claims."""
+
+    name: str
+    title: str
+    cite: str
+    machine: str
+    claims: tuple[Claim, ...]
+    path: Path
+
+
+def sides_of(relation: Relation) -> tuple[Side, ...]:
+    """All sides, those of its parts too; `same` and `others` are names of allocators by now."""
+    if isinstance(relation, (AllOf, AnyOf)):
+        return tuple(side for part in relation.parts for side in sides_of(part))
+    if isinstance(relation, Order):
+        return relation.sides
+    sides = [getattr(relation, field.name) for field in dataclasses.fields(relation) if field.name in ("left", "right")]
+    return tuple(sides)
+
+
+def times_words(times: float) -> str:
+    """A ratio for people: `1.20`, `3.4`, `27`; also below one."""
+    if times == math.inf:
+        return "∞"
+    return format_factor(times) if times >= 0.995 or times == 0 else f"{times:.2g}"

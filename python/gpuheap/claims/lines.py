@@ -1,0 +1,49 @@
+"""On which line of a TOML file something stands, for complaints: the parser gives values without places."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from gpuheap.errors import UserError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_HEADER = re.compile(r"^\s*\[\[?\s*([A-Za-z0-9_.-]+)\s*\]\]?\s*(?:#.*)?$")
+
+
+class Source:
+    """A TOML file and the lines of its tables."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            text = path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise UserError(f"{path}: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise UserError(f"{path}: not a text file in UTF-8") from None
+        try:
+            self.said: dict[str, Any] = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            found = re.search(r"line (\d+)", str(error))
+            raise UserError(f"{path}:{found[1] if found else len(text.splitlines())}: {error}") from None
+        self._lines = text.splitlines()
+        self._headers = [(number, match[1]) for number, line in enumerate(self._lines, start=1) if (match := _HEADER.match(line))]
+
+    def tables(self, name: str, first: int = 1, last: int | None = None) -> list[tuple[int, int]]:
+        """First and last line of every table of this name between two lines; its sub-tables belong to it."""
+        end = last if last is not None else len(self._lines)
+        starts = [number for number, header in self._headers if header == name and first <= number <= end]
+        outside = [number for number, header in self._headers if not header.startswith(f"{name}.")]
+        return [(start, min([number - 1 for number in outside if number > start] + [end])) for start in starts]
+
+    def line_of(self, key: str, first: int, last: int) -> int:
+        """The line between two that gives `key` a value, else the first."""
+        pattern = re.compile(rf"(^|[{{,\s]){re.escape(key)}\s*=")
+        return next((number for number in range(first, last + 1) if pattern.search(self._lines[number - 1])), first)

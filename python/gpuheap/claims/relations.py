@@ -1,0 +1,346 @@
+"""Holds a relation against measurements."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from gpuheap.catalogue import ordered
+from gpuheap.claims import language as say
+from gpuheap.claims.evidence import Evidence, Found, Reading
+from gpuheap.claims.series import Outcome, held_along
+from gpuheap.metrics import METRICS
+from gpuheap.units import format_bytes, format_count, format_value
+
+Key = tuple[str, ...]
+
+
+class NotMeasured(Exception):
+    """There are no rows to judge from; the text says which."""
+
+
+def hold(relation: say.Relation, evidence: Evidence) -> Outcome:
+    """Whether measurements bear a relation out, with the numbers. Raises NotMeasured."""
+    if isinstance(relation, (say.AllOf, say.AnyOf)):
+        return _hold_parts(relation, evidence)
+    return _HOLDERS[type(relation)](relation, evidence)
+
+
+def _hold_parts(relation: say.AllOf | say.AnyOf, evidence: Evidence) -> Outcome:
+    """A part that decides does so whether or not the others were measured."""
+    every = isinstance(relation, say.AllOf)
+    found: list[Outcome] = []
+    lacking: list[str] = []
+    for part in relation.parts:
+        try:
+            found.append(hold(part, evidence))
+        except NotMeasured as why:
+            lacking.append(str(why))
+    decided = any(outcome.holds != every for outcome in found)
+    if lacking and not decided:
+        raise NotMeasured("; ".join(dict.fromkeys(lacking)))
+    marks = [("" if outcome.holds else "not so: ") + outcome.numbers for outcome in found]
+    return Outcome(decided != every, "; ".join(marks), sum(outcome.points for outcome in found))
+
+
+def _hold_better(relation: say.Better, evidence: Evidence) -> Outcome:
+    pairs = _pairs(relation.left, relation.right, relation.by, evidence)
+    times = [pair.times for pair in pairs]
+    outcome = Outcome(_over(relation.over, times, relation.factor.holds), "", len(pairs))
+    return outcome.saying(_pair_words(pairs, relation))
+
+
+def _hold_order(relation: say.Order, evidence: Evidence) -> Outcome:
+    steps: list[str] = []
+    holds, points = True, 0
+    for left, right in zip(relation.sides, relation.sides[1:], strict=False):
+        pairs = _pairs(left, right, relation.by, evidence)
+        times = [pair.times for pair in pairs]
+        so = _over(relation.over, times, lambda t: t > 1)
+        holds, points = holds and so, points + len(pairs)
+        middle = say.times_words(statistics.median(times))
+        before = sum(t > 1 for t in times)
+        steps.append(f"{_names(left.of)} {'before' if so else 'NOT before'} {_names(right.of)} at {before} of {len(times)} (median {middle})")
+    return Outcome(holds, "; ".join(steps), points)
+
+
+def _hold_value(relation: say.Value, evidence: Evidence) -> Outcome:
+    found = _readings(relation.left, evidence)
+    values = [(reading.value if reading.ok else math.nan, reading) for reading in found]
+    so = _over(relation.over, [value for value, _ in values], relation.within.holds)
+    measured = sorted((pair for pair in values if pair[1].ok), key=lambda pair: pair[0])
+    words = [f"{_value(value, relation.left)} ({_who(reading)})" for value, reading in dict.fromkeys((measured[0], measured[-1]))] if measured else []
+    inside = sum(relation.within.holds(value) for value, _ in values)
+    return Outcome(so, f"{' to '.join(words)}{_trouble_words(found)}; {inside} of {len(found)} within", len(found))
+
+
+def _hold_alike(relation: say.Alike, evidence: Evidence) -> Outcome:
+    found = _readings(relation.left, evidence)
+    keys = _common_keys([found], frozenset()) if relation.by is None else relation.by
+    spreads: list[tuple[float, list[Reading]]] = []
+    for group in _grouped(found, keys).values():
+        if len(group) > 1:
+            spreads.append((_span(group), group))
+    if not spreads:
+        raise NotMeasured(f"nothing to hold beside {_names(relation.left.of)} in {_where(relation.left)}")
+    so = _over(relation.over, [spread for spread, _ in spreads], lambda spread: spread <= relation.factor)
+    worst, group = max(spreads, key=lambda pair: pair[0])
+    ends = sorted((reading for reading in group if reading.ok), key=lambda reading: reading.value)
+    between = f", {ends[0].allocator} to {ends[-1].allocator} at {_point(ends[0].fields, keys)}" if len(ends) > 1 else ""
+    middle = statistics.median(spread for spread, _ in spreads)
+    text = f"largest over smallest {say.times_words(worst)} at most{between}, {say.times_words(middle)} in the median{_trouble_words(found)}"
+    return Outcome(so, text, len(spreads))
+
+
+def _hold_along(relation: say.Trend | say.Jump | say.Peak | say.FirstFailure, evidence: Evidence) -> Outcome:
+    return _along(relation, _readings(relation.left, evidence))
+
+
+def _hold_crossover(relation: say.Crossover, evidence: Evidence) -> Outcome:
+    """The times better as values of their own: a series falls to one or below."""
+    pairs = _pairs(relation.left, relation.right, None, evidence)
+    return _along(relation, [Reading(pair.left.allocator, pair.left.fields, pair.times) for pair in pairs])
+
+
+def _hold_status(relation: say.Status, evidence: Evidence) -> Outcome:
+    found = evidence.endings(relation.left)
+    _require(relation.left, evidence, {reading.allocator for reading, _ in found}, {})
+    so = _over(relation.over, [float(ending in relation.endings) for _, ending in found], bool)
+    by_allocator: dict[str, dict[str, int]] = {}
+    for reading, ending in found:
+        counts = by_allocator.setdefault(reading.allocator, {})
+        counts[ending] = counts.get(ending, 0) + 1
+    words = [f"{name} {', '.join(f'{count} {ending}' for ending, count in by_allocator[name].items())}" for name in ordered(by_allocator)]
+    return Outcome(so, "; ".join(words), len(found))
+
+
+def _hold_winners(relation: say.Winners, evidence: Evidence) -> Outcome:
+    found = _readings(relation.left, evidence)
+    keys = _common_keys([found], frozenset()) if relation.by is None else relation.by
+    wins: dict[str, int] = {}
+    for group in _grouped(found, keys).values():
+        finished = [reading for reading in group if reading.ok]
+        if len(finished) > 1:
+            best = _best(finished, relation.left.metric).allocator
+            wins[best] = wins.get(best, 0) + 1
+    if not wins:
+        raise NotMeasured(f"nothing to hold beside {_names(relation.left.of)} in {_where(relation.left)}")
+    words = ", ".join(f"{name} at {wins[name]}" for name in sorted(wins, key=lambda name: -wins[name]))
+    return Outcome(relation.within.holds(len(wins)), f"best: {words}", sum(wins.values()))
+
+
+_HOLDERS: dict[type, Callable[..., Outcome]] = {
+    say.Better: _hold_better,
+    say.Order: _hold_order,
+    say.Value: _hold_value,
+    say.Alike: _hold_alike,
+    say.Trend: _hold_along,
+    say.Jump: _hold_along,
+    say.Peak: _hold_along,
+    say.FirstFailure: _hold_along,
+    say.Crossover: _hold_crossover,
+    say.Status: _hold_status,
+    say.Winners: _hold_winners,
+}
+
+
+@dataclass(frozen=True)
+class _Pair:
+    left: Reading
+    right: Reading
+    times: float  # how many times better the left is: 0 if it failed, infinite if the right did
+    at: str
+
+
+def _along(relation: say.Trend | say.Jump | say.Peak | say.FirstFailure | say.Crossover, found: Sequence[Reading]) -> Outcome:
+    outcome = held_along(relation, found)
+    if outcome is None:
+        raise NotMeasured(f"no two values of {relation.axis} for {_names(relation.left.of)} in {_where(relation.left)}")
+    return outcome
+
+
+def _pairs(left: say.Side, right: say.Side, by: tuple[str, ...] | None, evidence: Evidence) -> list[_Pair]:
+    """Every left with every right of the same key. Where neither finished nothing is compared."""
+    same = right.of == (say.SAME,)
+    lefts = _readings(left, evidence)
+    rights = _readings(right, evidence, left.of if same else None)
+    keys = by if by is not None else _common_keys([lefts, rights], left.own | right.own)
+    if same:
+        keys = (*keys, "allocator")
+    left_groups = _picked(left, _grouped(lefts, keys))
+    right_groups = _picked(right, _grouped(rights, keys))
+    pairs: list[_Pair] = []
+    for key, group in left_groups.items():
+        for one in group:
+            for other in right_groups.get(key, ()):
+                if one.ok or other.ok:
+                    at = _point(one.fields, [name for name in keys if name != "allocator"])
+                    pairs.append(_Pair(one, other, _times(one, other, left), at))
+    if not pairs:
+        words = f"no point where both {_names(left.of)} and {_names(left.of if same else right.of)} were measured in {_where(left)}"
+        raise NotMeasured(words + (f" and {_where(right)}" if _where(right) != _where(left) else ""))
+    return pairs
+
+
+def _times(left: Reading, right: Reading, side: say.Side) -> float:
+    if not left.ok:
+        return 0.0
+    if not right.ok:
+        return math.inf
+    lower = METRICS[side.metric].lower_is_better is not False or side.statistic in ("stddev", "variance") or side.pick == "span"
+    better, worse = (left.value, right.value) if lower else (right.value, left.value)
+    if better == worse:
+        return 1.0
+    return worse / better if better > 0 else math.inf
+
+
+def _readings(side: say.Side, evidence: Evidence, of: Sequence[str] | None = None) -> list[Reading]:
+    """The readings of a side. Every allocator of it must have been tried there; one that cannot do it is left out."""
+    found = evidence.find(side, of)
+    _require(side, evidence, {reading.allocator for reading in found.readings}, found.unsupported, found)
+    return list(found.readings)
+
+
+def _require(side: say.Side, evidence: Evidence, seen: set[str], unsupported: Mapping[str, str], found: Found | None = None) -> None:
+    wanted = found.missing if found is not None else tuple(name for name in side.of if name not in seen)
+    if wanted:
+        if not evidence.has(side.suite, side.case):
+            raise NotMeasured(f"no rows of {side.suite}/{side.case}")
+        raise NotMeasured(f"no {side.metric} of {_names(wanted)} in {_where(side)}")
+    if not seen:
+        why = next(iter(unsupported.values()), "")
+        raise NotMeasured(f"{_names(tuple(unsupported))} unsupported in {_where(side)}{': ' + why if why else ''}")
+
+
+def _common_keys(sides: Iterable[Sequence[Reading]], own: frozenset[str]) -> tuple[str, ...]:
+    """The keys that every reading has. An allocator's own settings, which others lack, tell no points apart."""
+    keys: dict[str, None] | None = None
+    for readings in sides:
+        for reading in readings:
+            keys = dict.fromkeys(reading.fields) if keys is None else {key: None for key in keys if key in reading.fields}
+    return tuple(key for key in keys or () if key not in own)
+
+
+def _grouped(readings: Iterable[Reading], keys: Sequence[str]) -> dict[Key, list[Reading]]:
+    groups: dict[Key, list[Reading]] = {}
+    for reading in readings:
+        key = tuple(reading.allocator if name == "allocator" else reading.fields.get(name, "") for name in keys)
+        groups.setdefault(key, []).append(reading)
+    return groups
+
+
+def _picked(side: say.Side, groups: dict[Key, list[Reading]]) -> dict[Key, list[Reading]]:
+    if side.pick == "each":
+        return groups
+    picked: dict[Key, list[Reading]] = {}
+    for key, group in groups.items():
+        parts = _grouped(group, ("allocator",)).values() if side.apart else [group]
+        picked[key] = [reading for part in parts if (reading := _pick(side, part)) is not None]
+    return picked
+
+
+def _pick(side: say.Side, group: Sequence[Reading]) -> Reading | None:
+    finished = [reading for reading in group if reading.ok]
+    if not finished:
+        return group[0]
+    if side.pick == "best":
+        return _best(finished, side.metric)
+    if side.pick == "worst":
+        failed = [reading for reading in group if not reading.ok]
+        return failed[0] if failed else _best(finished, side.metric, worst=True)
+    if side.pick == "median":
+        # A failed one is the worst of all.
+        low = METRICS[side.metric].lower_is_better is not False
+        ranked = sorted(group, key=lambda reading: (not reading.ok, reading.value if low else -reading.value))
+        return ranked[(len(ranked) - 1) // 2]
+    value = statistics.fmean(reading.value for reading in finished) if side.pick == "mean" else _span(finished)
+    if side.pick == "span" and len(finished) < 2:
+        return None
+    names = tuple(dict.fromkeys(reading.allocator for reading in group))
+    return Reading(names[0] if len(names) == 1 else f"{side.pick} of {len(names)}", group[0].fields, value)
+
+
+def _best(finished: Sequence[Reading], metric: str, worst: bool = False) -> Reading:
+    low = METRICS[metric].lower_is_better is not False
+    return (min if low != worst else max)(finished, key=lambda reading: reading.value)
+
+
+def _span(group: Sequence[Reading]) -> float:
+    """Largest over smallest; infinite if one of them failed."""
+    values = [reading.value for reading in group]
+    if not all(reading.ok for reading in group):
+        return math.inf
+    low, high = min(values), max(values)
+    return 1.0 if low == high else high / low if low > 0 else math.inf
+
+
+def _over(over: str, values: Sequence[float], holds: Callable[[float], bool]) -> bool:
+    if over == "median":
+        return holds(statistics.median(values))
+    held = sum(map(bool, map(holds, values)))
+    if over == "any":
+        return held > 0
+    return held == len(values) if over == "all" else held >= say.MOST * len(values)
+
+
+def _pair_words(pairs: Sequence[_Pair], relation: say.Better) -> str:
+    """`1.2 to 5.3 times, median 2.0; least at 16 B: gallatin 12 µs, cuda 14 µs`."""
+    ranked = sorted(pairs, key=lambda pair: pair.times)
+    least, most = ranked[0], ranked[-1]
+    middle = say.times_words(statistics.median(pair.times for pair in pairs))
+    held = sum(relation.factor.holds(pair.times) for pair in pairs)
+
+    def one(reading: Reading, side: say.Side) -> str:
+        value = say.times_words(reading.value) if side.pick == "span" else _value(reading.value, side)
+        return f"{reading.allocator} {value if reading.ok else reading.trouble}"
+
+    def shown(pair: _Pair) -> str:
+        return f"{one(pair.left, relation.left)}, {one(pair.right, relation.right)}{' at ' + pair.at if pair.at else ''}"
+
+    if len(pairs) == 1:
+        return f"{say.times_words(least.times)} times: {shown(least)}"
+    span = f"{say.times_words(least.times)} to {say.times_words(most.times)} times, median {middle}"
+    ends = f"least: {shown(least)}" + ("" if held == len(pairs) else f"; most: {shown(most)}")
+    return f"{span}; {held} of {len(pairs)} within; {ends}"
+
+
+def _trouble_words(found: Sequence[Reading]) -> str:
+    failed: dict[str, int] = {}
+    for reading in found:
+        if not reading.ok:
+            failed[f"{reading.allocator} {reading.trouble}"] = failed.get(f"{reading.allocator} {reading.trouble}", 0) + 1
+    return "".join(f", {words} at {count}" for words, count in failed.items())
+
+
+def _value(value: float, side: say.Side) -> str:
+    unit = METRICS[side.metric].unit
+    return f"{value:.3g} {unit}²" if side.statistic == "variance" else format_value(value, unit)
+
+
+def _who(reading: Reading) -> str:
+    at = _point(reading.fields, [key for key in ("bytes", "threads") if key in reading.fields])
+    return f"{reading.allocator}{', ' + at if at else ''}"
+
+
+def _point(fields: Mapping[str, str], keys: Sequence[str]) -> str:
+    words = []
+    for key in keys:
+        value = fields.get(key, "")
+        if key == "bytes":
+            words.append(format_bytes(int(value)))
+        elif key == "threads":
+            words.append(f"{format_count(int(value))} thread{'' if value == '1' else 's'}")
+        else:
+            words.append(f"{key}={value}")
+    return ", ".join(words)
+
+
+def _names(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= 3 else f"{names[0]}, {names[1]} and {len(names) - 2} more"
+
+
+def _where(side: say.Side) -> str:
+    conditions = ", ".join(str(condition) for condition in side.where)
+    return f"{side.suite}/{side.case}" + (f" ({conditions})" if conditions else "")

@@ -1,0 +1,156 @@
+"""How values go along an axis: what the relations trend, jump, peak, crossover and first_failure ask."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpuheap.claims import language as say
+from gpuheap.claims.evidence import Reading, axis_number
+from gpuheap.metrics import METRICS
+from gpuheap.units import format_bytes, format_count, format_value
+
+Step = tuple[float, Reading]  # where on the axis, and what was there
+Held = tuple[bool, str]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    holds: bool
+    numbers: str
+    points: int  # that it was judged from
+
+    def saying(self, words: str) -> Outcome:
+        return Outcome(self.holds, words, self.points)
+
+
+Along = say.Trend | say.Jump | say.Peak | say.FirstFailure | say.Crossover
+
+
+def held_along(relation: Along, found: Sequence[Reading]) -> Outcome | None:
+    """None where no allocator has enough values on the axis. A series is what differs in the axis only."""
+    series: dict[tuple[object, ...], list[Step]] = {}
+    for reading in found:
+        place = axis_number(reading.fields.get(relation.axis, ""))
+        if place is not None:
+            rest = tuple(sorted((key, value) for key, value in reading.fields.items() if key != relation.axis))
+            series.setdefault((reading.allocator, rest), []).append((place, reading))
+    least = 1 if isinstance(relation, say.FirstFailure) else 3 if isinstance(relation, say.Trend) and relation.shape == "linear" else 2
+    ask: Callable[[Any, Sequence[Step]], Held] = _ASK[type(relation)]
+    held: list[tuple[bool, str, str]] = []
+    for (allocator, rest), steps in series.items():
+        if len(steps) < least:
+            continue
+        so, words = ask(relation, sorted(steps, key=lambda step: step[0]))
+        held.append((so, f"{allocator}{_rest_words(rest, series)}", words))
+    if not held:
+        return None
+    count = sum(so for so, _, _ in held)
+    holds = count > 0 if relation.over == "any" else count == len(held) if relation.over == "all" else count >= say.MOST * len(held)
+    # First what speaks against the verdict, as that is what a reader looks for.
+    shown = sorted(held, key=lambda entry: entry[0] == holds)[:3]
+    words = "; ".join(f"{who} {words}" for _, who, words in shown)
+    return Outcome(holds, words + (f"; so of {count} of {len(held)}" if len(held) > 1 else ""), sum(len(steps) for steps in series.values()))
+
+
+def _trend(relation: say.Trend, steps: Sequence[Step]) -> Held:
+    values = [reading.value if reading.ok else math.inf for _, reading in steps]
+    first, last = values[0], values[-1]
+    if relation.shape == "flat":
+        spread = _ratio(max(values), min(values))
+        return spread <= relation.factor, f"{_ends(relation, steps)}, largest over smallest {say.times_words(spread)}"
+    if relation.shape == "linear":
+        finished = [(place, reading.value) for place, reading in steps if reading.ok]
+        if len(finished) < 3 or len(finished) < len(steps):
+            return False, f"has {len(steps) - len(finished)} points without a value"
+        slope, explained = _line(finished)
+        return slope > 0 and explained >= relation.factor, f"{_ends(relation, steps)}, a line explains {explained:.0%}"
+    rising = relation.shape == "rising"
+    ratio = _ratio(last, first) if rising else _ratio(first, last)
+    pairs = [(a, b) for index, a in enumerate(values) for b in values[index + 1 :]]
+    share = sum((b > a) if rising else (b < a) for a, b in pairs) / len(pairs)
+    return ratio >= relation.factor and share >= say.MOST, f"{_ends(relation, steps)}, {relation.shape} in {share:.0%} of all pairs"
+
+
+def _jump(relation: say.Jump, steps: Sequence[Step]) -> Held:
+    ups: list[tuple[float, float]] = []  # how many times, and to which place
+    for (_, before), (place, after) in zip(steps, steps[1:], strict=False):
+        if before.ok:
+            ups.append((_ratio(after.value, before.value) if after.ok else math.inf, place))
+    if not ups:
+        return False, "has no step between values"
+    times, place = max(ups, key=lambda up: up[0])
+    return relation.at.holds(place) and times >= relation.factor, f"steps {say.times_words(times)} times to {_place(relation.axis, place)}"
+
+
+def _peak(relation: say.Peak, steps: Sequence[Step]) -> Held:
+    finished = [(reading.value, place) for place, reading in steps if reading.ok]
+    if not finished:
+        return False, "has no value"
+    value, place = max(finished)
+    after = [later for later, at in finished if at > place]
+    words = f"peaks at {_place(relation.axis, place)} with {_value(relation, value)}"
+    return relation.at.holds(place) and bool(after), words + (f", then {_value(relation, min(after))}" if after else ", the last value")
+
+
+def _first_failure(relation: say.FirstFailure, steps: Sequence[Step]) -> Held:
+    for place, reading in steps:
+        if not reading.ok:
+            return relation.at.holds(place), f"{reading.trouble} first at {_place(relation.axis, place)}"
+    return False, f"has a result at all {len(steps)}"
+
+
+def _crossover(relation: say.Crossover, steps: Sequence[Step]) -> Held:
+    for place, reading in steps:
+        if reading.value <= 1:
+            return relation.at.holds(place), f"is no longer better at {_place(relation.axis, place)} ({say.times_words(reading.value)} times)"
+    least = min(reading.value for _, reading in steps)
+    return False, f"is better at all {len(steps)}, {say.times_words(least)} times or more"
+
+
+_ASK: dict[type, Callable[[Any, Sequence[Step]], Held]] = {
+    say.Trend: _trend,
+    say.Jump: _jump,
+    say.Peak: _peak,
+    say.FirstFailure: _first_failure,
+    say.Crossover: _crossover,
+}
+
+
+def _ratio(above: float, below: float) -> float:
+    if above == below:
+        return 1.0
+    return above / below if below > 0 else math.inf
+
+
+def _line(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The slope of the straight line of least squares, and the share of the variance that it explains."""
+    xs, ys = [x for x, _ in points], [y for _, y in points]
+    if min(xs) == max(xs) or min(ys) == max(ys):
+        return 0.0, 0.0
+    return statistics.linear_regression(xs, ys).slope, statistics.correlation(xs, ys) ** 2
+
+
+def _ends(relation: Along, steps: Sequence[Step]) -> str:
+    ends = [(place, _value(relation, reading.value) if reading.ok else reading.trouble) for place, reading in (steps[0], steps[-1])]
+    return " to ".join(f"{value} at {_place(relation.axis, place)}" for place, value in ends)
+
+
+def _value(relation: Along, value: float) -> str:
+    return format_value(value, METRICS[relation.left.metric].unit)
+
+
+def _place(axis: str, place: float) -> str:
+    if axis in ("bytes", "heap", "page"):
+        return format_bytes(place)
+    return f"{format_count(place)} {axis}"
+
+
+def _rest_words(rest: Any, series: Any) -> str:
+    """What tells this series from the others, in the keys that differ among them."""
+    everywhere = set.intersection(*(set(other) for _, other in series))
+    words = [format_bytes(int(value)) if key == "bytes" else f"{key}={value}" for key, value in rest if (key, value) not in everywhere]
+    return f" ({', '.join(words)})" if words else ""
