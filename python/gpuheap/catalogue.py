@@ -9,7 +9,7 @@ ALLOCATORS = (
     "ouroboros_p_s ouroboros_p_va ouroboros_p_vl ouroboros_c_s ouroboros_c_va ouroboros_c_vl gallatin "
     "coalesce_block_header coalesce_block_map coalesce_warp_header coalesce_warp_map coalesce_dynamic"
 ).split()
-BASELINES = ("store_only", "bump_sharded")  # no allocators: what a case's kernels cost without one
+BASELINES = ("store_only", "bump_sharded", "scan_malloc", "scan_malloc_async")  # no allocators: what a case costs without one
 _PLACE = {name: place for place, name in enumerate([*ALLOCATORS, *BASELINES])}
 
 
