@@ -41,7 +41,7 @@ _DEFAULT_FACTOR = {"flat": 2.0, "rising": 1.1, "falling": 1.1, "linear": 0.9}
 
 
 def load_papers(layout: Layout) -> tuple[say.Paper, ...]:
-    """The claims of all papers, in the order of the papers' years."""
+    """The claims of all papers, in the order of the files' names."""
     paths = sorted(layout.claims.glob("*.toml"))
     if not paths:
         raise UserError(f"no claims in {layout.shown(layout.claims)}")

@@ -68,12 +68,13 @@ def _hold_order(relation: say.Order, evidence: Evidence) -> Outcome:
 
 def _hold_value(relation: say.Value, evidence: Evidence) -> Outcome:
     found = _readings(relation.left, evidence)
-    values = [(reading.value if reading.ok else math.nan, reading) for reading in found]
-    so = _over(relation.over, [value for value, _ in values], relation.within.holds)
-    measured = sorted((pair for pair in values if pair[1].ok), key=lambda pair: pair[0])
-    words = [f"{_value(value, relation.left)} ({_who(reading)})" for value, reading in dict.fromkeys((measured[0], measured[-1]))] if measured else []
-    inside = sum(relation.within.holds(value) for value, _ in values)
-    return Outcome(so, f"{' to '.join(words)}{_trouble_words(found)}; {inside} of {len(found)} within", len(found))
+    values = [reading.value if reading.ok else math.nan for reading in found]
+    so = _over(relation.over, values, relation.within.holds)
+    measured = sorted((reading for reading in found if reading.ok), key=lambda reading: reading.value)
+    ends = [measured[0], measured[-1]] if len(measured) > 1 else measured
+    words = " to ".join(f"{_value(reading.value, relation.left)} ({_who(reading)})" for reading in ends) or "no value"
+    inside = sum(map(relation.within.holds, values))
+    return Outcome(so, f"{words}{_trouble_words(found)}; {inside} of {len(found)} within", len(found))
 
 
 def _hold_alike(relation: say.Alike, evidence: Evidence) -> Outcome:
@@ -151,7 +152,13 @@ class _Pair:
     left: Reading
     right: Reading
     times: float  # how many times better the left is: 0 if it failed, infinite if the right did
-    at: str
+    key: Key
+    keys: tuple[str, ...]
+
+    def at(self, pairs: Sequence[_Pair]) -> str:
+        """Where it is, in what tells it from the other pairs."""
+        varying = [name for place, name in enumerate(self.keys) if len({pair.key[place] for pair in pairs}) > 1]
+        return _point(dict(zip(self.keys, self.key, strict=True)), [name for name in varying if name != "allocator"])
 
 
 def _along(relation: say.Trend | say.Jump | say.Peak | say.FirstFailure | say.Crossover, found: Sequence[Reading]) -> Outcome:
@@ -176,8 +183,7 @@ def _pairs(left: say.Side, right: say.Side, by: tuple[str, ...] | None, evidence
         for one in group:
             for other in right_groups.get(key, ()):
                 if one.ok or other.ok:
-                    at = _point(one.fields, [name for name in keys if name != "allocator"])
-                    pairs.append(_Pair(one, other, _times(one, other, left), at))
+                    pairs.append(_Pair(one, other, _times(one, other, left), key, tuple(keys)))
     if not pairs:
         words = f"no point where both {_names(left.of)} and {_names(left.of if same else right.of)} were measured in {_where(left)}"
         raise NotMeasured(words + (f" and {_where(right)}" if _where(right) != _where(left) else ""))
@@ -293,11 +299,13 @@ def _pair_words(pairs: Sequence[_Pair], relation: say.Better) -> str:
     held = sum(relation.factor.holds(pair.times) for pair in pairs)
 
     def one(reading: Reading, side: say.Side) -> str:
-        value = say.times_words(reading.value) if side.pick == "span" else _value(reading.value, side)
-        return f"{reading.allocator} {value if reading.ok else reading.trouble}"
+        if not reading.ok:
+            return f"{reading.allocator} {reading.trouble}"
+        return f"{reading.allocator} {say.times_words(reading.value) if side.pick == 'span' else _value(reading.value, side)}"
 
     def shown(pair: _Pair) -> str:
-        return f"{one(pair.left, relation.left)}, {one(pair.right, relation.right)}{' at ' + pair.at if pair.at else ''}"
+        at = pair.at(pairs)
+        return f"{one(pair.left, relation.left)}, {one(pair.right, relation.right)}{' at ' + at if at else ''}"
 
     if len(pairs) == 1:
         return f"{say.times_words(least.times)} times: {shown(least)}"
@@ -328,9 +336,9 @@ def _point(fields: Mapping[str, str], keys: Sequence[str]) -> str:
     words = []
     for key in keys:
         value = fields.get(key, "")
-        if key == "bytes":
+        if key == "bytes" and value:
             words.append(format_bytes(int(value)))
-        elif key == "threads":
+        elif key == "threads" and value:
             words.append(f"{format_count(int(value))} thread{'' if value == '1' else 's'}")
         else:
             words.append(f"{key}={value}")

@@ -76,14 +76,15 @@ def _trend(relation: say.Trend, steps: Sequence[Step]) -> Held:
 
 
 def _jump(relation: say.Jump, steps: Sequence[Step]) -> Held:
-    ups: list[tuple[float, float]] = []  # how many times, and to which place
+    ups: list[tuple[float, float, str]] = []  # how many times, to which place, and what stopped it there
     for (_, before), (place, after) in zip(steps, steps[1:], strict=False):
         if before.ok:
-            ups.append((_ratio(after.value, before.value) if after.ok else math.inf, place))
+            ups.append((_ratio(after.value, before.value) if after.ok else math.inf, place, after.trouble))
     if not ups:
         return False, "has no step between values"
-    times, place = max(ups, key=lambda up: up[0])
-    return relation.at.holds(place) and times >= relation.factor, f"steps {say.times_words(times)} times to {_place(relation.axis, place)}"
+    times, place, trouble = max(ups, key=lambda up: up[0])
+    words = trouble or f"steps {say.times_words(times)} times"
+    return relation.at.holds(place) and times >= relation.factor, f"{words} {'at' if trouble else 'to'} {_place(relation.axis, place)}"
 
 
 def _peak(relation: say.Peak, steps: Sequence[Step]) -> Held:
@@ -146,7 +147,7 @@ def _value(relation: Along, value: float) -> str:
 def _place(axis: str, place: float) -> str:
     if axis in ("bytes", "heap", "page"):
         return format_bytes(place)
-    return f"{format_count(place)} {axis}"
+    return f"{format_count(place)} {axis.removesuffix('s') if place == 1 else axis}"
 
 
 def _rest_words(rest: Any, series: Any) -> str:
