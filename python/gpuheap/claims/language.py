@@ -34,7 +34,9 @@ class Span:
     open: bool = False
 
     def holds(self, value: float) -> bool:
-        return self.low < value < self.high if self.open else self.low <= value <= self.high
+        if self.open:  # one end only
+            return value > self.low if self.high == math.inf else value < self.high
+        return self.low <= value <= self.high
 
     def __str__(self) -> str:
         show = (lambda v: f"{v:,.0f}" if float(v).is_integer() else f"{v:g}")

@@ -134,9 +134,6 @@ class _Words:
             self.complain(key, f"{key} must be a positive number")
         return float(value)
 
-    def within(self, said: dict[str, Any]) -> _Words:
-        return dataclasses.replace(self, said=said)
-
 
 @dataclass(frozen=True)
 class _Selecting:
@@ -285,7 +282,8 @@ def _side(
 ) -> say.Side:
     """A side is a name, a list of names, or a table with `of`. With `left` it may be `same` or `others`."""
     table = said if isinstance(said, dict) else {"of": said}
-    side = words.within(table)
+    line = words.source.line_of(key, words.first, words.last)
+    side = dataclasses.replace(words, said=table, first=line, last=line)
     for name in table:
         if name not in _SIDE_KEYS:
             words.complain(key, f"{key}: {unknown_name('key', name, _SIDE_KEYS)}")
