@@ -136,7 +136,7 @@ def read_table(path: Path) -> list[Row]:
         raise ResultsError(f"{path}: not a text file in UTF-8") from None
     lines = text.split("\n")
     if lines[0] != ",".join(COLUMNS):
-        raise ResultsError(f"{path}:1: expected the columns {','.join(COLUMNS)}")
+        raise ResultsError(f"{path}:1: {_header_words(lines[0])}")
     if lines[-1] != "":
         raise ResultsError(f"{path}:{len(lines)}: the line ends in the middle: delete it, its point is measured again")
     rows: list[Row] = []
@@ -283,6 +283,19 @@ def _percentile(ordered: Sequence[float], fraction: float) -> float:
     low = math.floor(position)
     high = min(low + 1, len(ordered) - 1)
     return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
+
+
+def _header_words(line: str) -> str:
+    """What is wrong with a first line."""
+    expected = f"expected the columns {','.join(COLUMNS)}"
+    if not line.strip():
+        return f"{expected}, found an empty line"
+    found = [name.strip() for name in line.removeprefix("\ufeff").split(",")]
+    missing = [name for name in COLUMNS if name not in found]
+    unknown = [name for name in found if name not in COLUMNS]
+    words = [f"no {', '.join(missing)}"] if missing else []
+    words += [f"unknown {', '.join(repr(name) for name in unknown[:4])}"] if unknown else []
+    return f"{expected}: {'; '.join(words) or 'they are in another order'}"
 
 
 def _check_parameter(text: str) -> None:

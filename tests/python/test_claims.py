@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import random
+import re
+import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
-import subprocess
 
 import pytest
 from fake_checkout import REPOSITORY, Checkout
@@ -337,6 +338,16 @@ def test_a_claim_beside_its_suite_is_found(tmp_path: Path) -> None:
         with pytest.raises(UserError) as error:
             check_suites([load_paper(path)], suites)
         assert str(error.value).startswith(f"{path}:12: claim 'one': {complaint}")
+
+
+def test_the_example_of_the_documentation_reads(tmp_path: Path) -> None:
+    (example,) = re.findall(r"```toml\n(.*?)```", (REPOSITORY / "docs" / "claims.md").read_text(), re.DOTALL)
+    path = tmp_path / "small.toml"
+    path.write_text(HEAD + example)
+    (claim,) = load_paper(path).claims
+    times = {"regeff_cf": 1, "scatteralloc": 2}
+    rows = [row(name, v, case="kdtree", metric="build_ms", parameter="scene=a;times_root=200") for name, v in times.items()]
+    assert judge(claim, Evidence(rows)).verdict == HOLDS
 
 
 def random_rows(seed: int) -> list[Row]:

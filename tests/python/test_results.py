@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuheap.errors import UserError
 from gpuheap.protocol import Measurement, PointResult
 from gpuheap.results import COLUMNS, ResultsError, Table, format_row, parse_row, read_table, rows_of, summarise
 from gpuheap.points import make_point
@@ -83,6 +84,39 @@ def test_other_columns_are_refused(tmp_path: Path) -> None:
     path.write_text(HEADER.replace("median", "middle") + "\n")
     with pytest.raises(ResultsError, match=r"quick\.csv:1: expected the columns"):
         read_table(path)
+
+
+@pytest.mark.parametrize(
+    ("header", "complaint"),
+    [
+        (HEADER.replace("median,", ""), "expected the columns suite,.*: no median$"),
+        (HEADER.replace("median", "middle"), ": no median; unknown 'middle'$"),
+        (HEADER.replace("suite,case", "case,suite"), ": they are in another order$"),
+        ("", "found an empty line$"),
+        ("<html>", ": no suite, case, .*; unknown '<html>'$"),
+    ],
+)
+def test_a_header_is_said_what_it_lacks(tmp_path: Path, header: str, complaint: str) -> None:
+    path = tmp_path / "quick.csv"
+    path.write_bytes(header.encode() + b"\n")
+    with pytest.raises(ResultsError, match=r"quick\.csv:1: .*" + complaint):
+        read_table(path)
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00", HEADER.encode() + b"\n" + GOOD.encode() + b"\x00\n", b"\x00" * 64])
+def test_what_is_no_table_is_refused_and_stays(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "quick.csv"
+    path.write_bytes(content)
+    with pytest.raises(ResultsError, match=r"quick\.csv"):
+        Table(path)
+    assert path.read_bytes() == content
+
+
+def test_a_table_that_is_no_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="none.csv: No such file"):
+        read_table(tmp_path / "none.csv")
+    with pytest.raises(UserError, match="Is a directory"):
+        read_table(tmp_path)
 
 
 def test_a_half_line_is_refused(tmp_path: Path) -> None:

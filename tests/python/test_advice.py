@@ -1,0 +1,200 @@
+"""Advice from rows: what is ranked, what is set aside and why, and what the papers say beside it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+
+import pytest
+from fake_checkout import REPOSITORY, Checkout
+from handmade import failed, row, save
+
+from gpuheap.advice import Advice, Pattern, advise_on, read_pattern
+from gpuheap.claims.advised import load_recommendations
+from gpuheap.errors import UserError
+from gpuheap.measured import Measured
+from gpuheap.paths import Layout
+from gpuheap.protocol import Allocator
+from gpuheap.results import Row
+
+ErrorLine = Callable[[subprocess.CompletedProcess[str]], str]
+
+LAYOUT = Layout(REPOSITORY)
+RECOMMENDED = load_recommendations(LAYOUT)
+TRAITS = {
+    one.name: one
+    for one in (
+        Allocator("gpuheap"),
+        Allocator("scatteralloc"),
+        Allocator("halloc", full_reuse=False, reuse="its class"),
+        Allocator("atomic", free="never"),
+        Allocator("atomic_wrap", free="never", overwrites=True),
+        Allocator("fdgmalloc", free="collectively", warp_level=True),
+        Allocator("cuda"),
+    )
+}
+
+
+def single(allocator: str, malloc: float, free: float = 1, size: int = 16, threads: int = 1_000_000, case: str = "alloc_single", state: str = "warm") -> list[Row]:
+    point = {"case": case, "size": size, "threads": threads, "parameter": f"state={state}"}
+    return [row(allocator, malloc, **point), row(allocator, free, metric="free_us", **point)]  # type: ignore[arg-type]
+
+
+def advice(pattern: Pattern, rows: list[Row]) -> Advice:
+    return advise_on(pattern, Measured(LAYOUT.results, tuple(rows), {}), TRAITS, RECOMMENDED)
+
+
+def pattern(**said: str) -> Pattern:
+    usual = {"sizes": "16:64", "threads": "1e6", "granularity": "thread", "reuse": "cross-size", "memory": "ample"}
+    return read_pattern(**{**usual, **said})
+
+
+ROWS = [
+    *single("gpuheap", 10),
+    *single("scatteralloc", 20),
+    *single("halloc", 5),
+    *single("atomic", 2, 0),
+    *single("atomic_wrap", 1, 0),
+    *single("fdgmalloc", 3),
+    failed("cuda", case="alloc_single", threads=1_000_000, parameter="state=warm"),
+    row("store_only", 0.5, case="alloc_single", threads=1_000_000, parameter="state=warm"),
+]
+
+
+def test_the_fastest_that_fits_comes_first() -> None:
+    found = advice(pattern(), ROWS)
+    assert [(one.allocator, round(one.times, 3)) for one in found.ranked] == [("gpuheap", 1.0), ("scatteralloc", 1.909)]
+    aside = dict(found.set_aside)
+    assert aside["halloc"] == "freed memory does not serve every size again: its class"
+    assert aside["atomic"] == "never gives memory back"
+    assert aside["atomic_wrap"] == "overwrites live memory, by design"
+    assert aside["fdgmalloc"] == "its memory is a warp's"
+    assert aside["cuda"].startswith("timeout at 1,000,000 threads, 16 B, state=warm")
+    assert "store_only" not in aside
+    assert [used.words for used in found.used] == ["survey/alloc_single, 1,000,000 threads, 16 B, state=warm: malloc_us, free_us"]
+
+
+def test_reuse_decides_who_fits_and_what_counts() -> None:
+    assert [one.allocator for one in advice(pattern(reuse="same-size"), ROWS).ranked] == ["halloc", "gpuheap", "scatteralloc"]
+    found = advice(pattern(reuse="none"), ROWS)
+    assert [one.allocator for one in found.ranked][:2] == ["atomic", "halloc"]
+    assert all(one.free_us is None for one in found.ranked)
+
+
+def test_the_nearest_points_are_used() -> None:
+    rows = [
+        *single("gpuheap", 1, size=32),
+        *single("gpuheap", 2, size=64),
+        *single("gpuheap", 4, size=4096),
+        *single("gpuheap", 8, size=32, threads=10_000),
+        *single("gpuheap", 9, size=32, state="cold"),
+        *single("gpuheap", 3, size=64, case="alloc_mixed"),
+        *single("gpuheap", 3, size=8192, case="alloc_mixed"),
+    ]
+    used = advice(pattern(threads="2000000"), rows).used
+    assert [(one.case, one.point[0], one.point[1], one.point[2]) for one in used] == [
+        ("alloc_single", 1_000_000, 32, "state=warm"),
+        ("alloc_single", 1_000_000, 64, "state=warm"),
+        ("alloc_mixed", 1_000_000, 64, "state=warm"),
+    ]
+    assert [one.point[1] for one in advice(pattern(sizes="48"), rows).used] == [64]
+    assert [one.point[2] for one in advice(pattern(sizes="32", reuse="none"), rows).used] == ["state=cold"]
+
+
+def test_far_rows_are_no_answer_but_a_command() -> None:
+    for said in ({"threads": "100"}, {"sizes": "1MiB"}, {"granularity": "warp"}):
+        found = advice(pattern(**said), ROWS)
+        assert not found.ranked
+        assert found.to_run == ("gpuheap bench survey/alloc_warp" if "granularity" in said else "gpuheap bench gallatin/alloc_single gallatin/alloc_mixed",)
+
+
+def test_tight_memory_asks_for_utilisation() -> None:
+    assert advice(pattern(memory="tight"), ROWS).to_run == ("gpuheap bench survey/utilisation",)
+    fills = [
+        row("gpuheap", 0.98, case="utilisation", metric="utilisation", parameter="heap=2GiB"),
+        row("gpuheap", 0.5, case="utilisation", metric="utilisation", parameter="heap=1MiB"),
+        row("gpuheap", 0.2, case="utilisation", metric="utilisation", parameter="heap=2GiB", size=8192),
+        row("scatteralloc", 0.6, case="utilisation", metric="utilisation", parameter="heap=2GiB"),
+    ]
+    found = advice(pattern(memory="tight"), ROWS + fills)
+    assert [(one.allocator, one.utilisation) for one in found.ranked] == [("gpuheap", 0.98)]
+    assert dict(found.set_aside)["scatteralloc"] == "fills 60% of its heap; 90% are asked for where memory is tight"
+    assert found.to_run == ()
+
+
+def test_requests_that_fail_set_an_allocator_aside() -> None:
+    nulls = row("gpuheap", 7, metric="nulls", case="alloc_single", threads=1_000_000, parameter="state=warm")
+    found = advice(pattern(), [*ROWS, nulls])
+    assert dict(found.set_aside)["gpuheap"].startswith("requests failed at")
+    assert [one.allocator for one in found.ranked] == ["scatteralloc"]
+
+
+def test_the_papers_stand_beside_it() -> None:
+    says = [(one.paper, one.says) for one in advice(pattern(), ROWS).recommendations]
+    assert ("gallatin", "memory that must serve other sizes again: Gallatin is the best of those with full reuse") in says
+    assert any(paper == "survey" and words.startswith("mainly small allocations") for paper, words in says)
+    assert not any("warps" in words for _, words in says)
+    same = advice(pattern(sizes="16", reuse="same-size", granularity="warp"), ROWS).recommendations
+    assert {one.paper for one in same} == {"survey", "gallatin", "regeff"}
+    tight = advice(pattern(memory="tight"), ROWS).recommendations
+    assert any("distant second" in one.says for one in tight)
+
+
+@pytest.mark.parametrize(
+    ("said", "complaint"),
+    [
+        ({"sizes": "64:16"}, "--sizes: 64 is more than 16"),
+        ({"sizes": "1:2:3"}, "--sizes: '1:2:3' is no range"),
+        ({"sizes": "few"}, "--sizes: 'few' is not a size"),
+        ({"threads": "many"}, "--threads: 'many' is no number of threads"),
+        ({"threads": "0"}, "--threads: '0' is no number of threads"),
+        ({"threads": "1.5"}, "--threads: '1.5' is no number of threads"),
+        ({"threads": "inf"}, "--threads: 'inf' is no number of threads"),
+        ({"granularity": "block"}, "--granularity: 'block' is not one of thread, warp"),
+        ({"reuse": "all"}, "--reuse: 'all' is not one of cross-size, same-size, none"),
+        ({"memory": "some"}, "--memory: 'some' is not one of tight, ample"),
+    ],
+)
+def test_a_mistake_names_the_option(said: dict[str, str], complaint: str) -> None:
+    with pytest.raises(UserError) as error:
+        pattern(**said)
+    assert complaint in str(error.value)
+
+
+def test_the_command_answers_from_rows_and_says_what_lacks(checkout: Checkout, error_line: ErrorLine) -> None:
+    tables = checkout.root / "benchmarks" / "claims" / "tables"
+    tables.mkdir(parents=True)
+    (tables / "recommendations.toml").write_text((LAYOUT.claims / "tables" / "recommendations.toml").read_text())
+    none = checkout.gpuheap("advise", "--sizes", "16:64")
+    assert none.returncode == 0, none.stderr
+    assert "to measure what is lacking: gpuheap bench gallatin/alloc_single gallatin/alloc_mixed" in none.stdout
+    assert "the papers recommend:" in none.stdout
+    save(checkout.root / "results" / "nvidia-h200" / "survey.csv", [*single("gpuheap", 10), *single("atomic", 2, 0)])
+    out = checkout.gpuheap("advise", "--sizes", "16:64").stdout
+    assert "survey/alloc_single, 1,000,000 threads, 16 B, state=warm: malloc_us, free_us" in out
+    assert "atomic: never gives memory back" in out
+    said = json.loads(checkout.gpuheap("advise", "--sizes", "16", "--json").stdout)
+    assert [one["allocator"] for one in said["ranked"]] == ["gpuheap"]
+    assert said["rows"][0]["threads"] == 1_000_000
+    assert "--sizes" in error_line(checkout.gpuheap("advise"))
+    assert "--memory: 'none'" in error_line(checkout.gpuheap("advise", "--sizes", "16", "--memory", "none"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "complaint"),
+    [
+        ('allocators = ["scatteralloc"', 'allocators = ["scateralloc"', 8, "unknown allocators 'scateralloc': did you mean 'scatteralloc'"),
+        ('sizes = "..512"', 'sizes = "small"', 9, "sizes is 'small'"),
+        ('granularity = ["thread"]', 'granularity = ["block"]', 10, "unknown granularity 'block'"),
+        ('at = "section 6"', 'page = "section 6"', 6, "unknown key 'page'"),
+    ],
+)
+def test_a_mistake_in_the_recommendations_is_named_with_its_line(tmp_path, old: str, new: str, line: int, complaint: str) -> None:
+    path = tmp_path / "benchmarks" / "claims" / "tables" / "recommendations.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text((LAYOUT.claims / "tables" / "recommendations.toml").read_text().replace(old, new, 1))
+    with pytest.raises(UserError) as error:
+        load_recommendations(Layout(tmp_path))
+    assert str(error.value).startswith(f"{path}:{line}: recommendation: ")
+    assert complaint in str(error.value)
