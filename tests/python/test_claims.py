@@ -204,6 +204,13 @@ def test_conditions_choose_points(tmp_path: Path) -> None:
     assert "no malloc_us of halloc in survey/alloc_single (from 8 KiB, 1,000 threads)" in judged(tmp_path, claim.format("8192.."), rows).numbers
 
 
+def test_a_condition_may_ask_for_what_a_point_lacks(tmp_path: Path) -> None:
+    rows = [row("halloc", 1), row("halloc", 9, parameter="page=8192")]
+    claim = 'where = { page = "" }\nrelation = "value"\nleft = "halloc"\nwithin = "..2"'
+    assert judged(tmp_path, claim, rows).verdict == HOLDS
+    assert judged(tmp_path, claim.replace('""', '["", "8192"]'), rows).verdict == FAILS
+
+
 def test_a_page_is_fixed_or_the_best_of_each_scene(tmp_path: Path) -> None:
     """The two readings of `1.13 to 4.33 times faster than ScatterAlloc with tuned page size`."""
     shared = {"suite": "survey", "case": "alloc_single", "size": None, "threads": None}

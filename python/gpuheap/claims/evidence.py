@@ -62,7 +62,7 @@ class Evidence:
             if rows[0].allocator not in wanted:
                 continue
             fields = fields_of(rows[0])
-            if not all(condition.holds(fields.get(condition.key)) for condition in side.where):
+            if not meets(side, fields):
                 continue
             reading = _reading(rows, fields, side)
             if reading is not None:
@@ -79,10 +79,15 @@ class Evidence:
         found: list[tuple[Reading, str]] = []
         for rows in self._points.get((side.suite, side.case), {}).values():
             fields = fields_of(rows[0])
-            if rows[0].allocator in side.of and all(condition.holds(fields.get(condition.key)) for condition in side.where):
+            if rows[0].allocator in side.of and meets(side, fields):
                 status = rows[0].status
                 found.append((Reading(rows[0].allocator, fields), "nulls" if status == "ok" and _requests_failed(rows) else status))
         return found
+
+
+def meets(side: Side, fields: Mapping[str, str]) -> bool:
+    """Whether a point meets all of a side's conditions. `page = ""` is met where a point has no page."""
+    return all(condition.holds(fields.get(condition.key, "")) for condition in side.where)
 
 
 def fields_of(row: Row) -> dict[str, str]:

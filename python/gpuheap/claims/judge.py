@@ -12,7 +12,7 @@ from gpuheap.claims.language import Claim, Paper, Side
 from gpuheap.claims.relations import NotMeasured, hold
 from gpuheap.errors import UserError, unknown_name
 from gpuheap.points import Draw, Grid, values_of
-from gpuheap.suites import Suite
+from gpuheap.suites import Case, Suite
 
 HOLDS, FAILS, PUBLISHED, UNMEASURED = "holds", "does not hold here", "about the published code only", "not measured"
 VERDICTS = (HOLDS, FAILS, PUBLISHED, UNMEASURED)
@@ -106,15 +106,21 @@ def _mismatch(side: Side, suites: Mapping[str, Suite]) -> str:
     case = suite.case(side.case, "cuda")
     if case.metrics and side.metric not in case.metrics:
         return str(unknown_name(f"metric of {side.suite}/{side.case}", side.metric, case.metrics))
-    if not any(_meets(side, grid) for grid in case.grids):
+    if not any(_meets(side, grid) for grid in _grids_of(case, side.of)):
         conditions = ", ".join(str(condition) for condition in side.where)
         return f"no point of {side.suite}/{side.case} has {conditions}"
     return ""
 
 
+def _grids_of(case: Case, allocators: Sequence[str]) -> list[Grid]:
+    """The points of a case, and those that its suite gives to one of these allocators only."""
+    variants: Mapping[str, Grid] = getattr(case, "variants", {})
+    return [*case.grids, *({**grid, **more} for name, more in variants.items() if name in allocators for grid in case.grids)]
+
+
 def _meets(side: Side, grid: Grid) -> bool:
     for condition in side.where:
-        axis = grid.get(condition.key)
-        if axis is None or (not isinstance(axis, Draw) and not any(condition.holds(str(value)) for value in values_of(axis))):
+        axis = grid.get(condition.key, ("",))
+        if not isinstance(axis, Draw) and not any(condition.holds(str(value)) for value in values_of(axis)):
             return False
     return True
