@@ -39,7 +39,7 @@ class Pattern:
         if self.high_bytes != self.low_bytes:
             sizes += f" to {format_bytes(self.high_bytes)}"
         who = "each thread allocates" if self.granularity == "thread" else "one lane of each warp allocates"
-        kept = {"cross-size": "freed memory serves other sizes", "same-size": "freed memory serves the same size", "none": "nothing is freed"}
+        kept = {"cross-size": "freed memory serves other sizes", "same-size": "freed memory serves its size", "none": "nothing is freed"}
         return f"{sizes}, {format_count(self.threads)} threads, {who}, {kept[self.reuse]}, {self.memory} memory"
 
 
@@ -142,7 +142,8 @@ def advise_on(
                 elif utilisation[name] == 0:
                     aside.setdefault(name, "filling its heap came to no end")
                 elif utilisation[name] < TIGHT_UTILISATION:
-                    aside.setdefault(name, f"fills {utilisation[name]:.0%} of its heap; {TIGHT_UTILISATION:.0%} are asked for where memory is tight")
+                    asked = f"{TIGHT_UTILISATION:.0%} are asked for where memory is tight"
+                    aside.setdefault(name, f"fills {utilisation[name]:.0%} of its heap; {asked}")
     for name, found in times.items():
         if len(found) < len(points):
             aside.setdefault(name, f"has {len(found)} of {len(points)} points")

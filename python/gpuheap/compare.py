@@ -146,7 +146,8 @@ def _ratio(after: float, before: float) -> float:
 def _same_backend(before: Sequence[Row], after: Sequence[Row]) -> None:
     backends = [sorted({row.backend for row in rows}) for rows in (before, after)]
     if all(backends) and backends[0] != backends[1]:
-        raise UserError(f"one table is of backend {' and '.join(backends[0])}, the other of {' and '.join(backends[1])}: they are never compared")
+        one, other = (" and ".join(names) for names in backends)
+        raise UserError(f"one table is of backend {one}, the other of {other}: they are never compared")
 
 
 def _what(rows: Sequence[Row]) -> str:

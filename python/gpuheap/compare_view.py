@@ -39,7 +39,8 @@ def print_comparison(console: Console, comparison: Comparison, before: str, afte
     if comparison.statuses:
         console.print(f"ended otherwise: {len(comparison.statuses)}", style="yellow")
         for one, other in comparison.statuses[:LISTED]:
-            console.print(f"  {_point(one)}: {one.status} in A, {other.status} in B{': ' + other.reason if other.reason else ''}", soft_wrap=True)
+            why = f": {other.reason}" if other.reason else ""
+            console.print(f"  {_point(one)}: {one.status} in A, {other.status} in B{why}", soft_wrap=True)
         _more(console, len(comparison.statuses))
     console.print(verdict_text(comparison))
 
@@ -99,7 +100,9 @@ def as_object(comparison: Comparison) -> dict[str, Any]:
         ],
         "missing": [place(row) for row in comparison.missing],
         "extra": [place(row) for row in comparison.extra],
-        "statuses": [{**place(one), "before": one.status, "after": other.status, "reason": other.reason} for one, other in comparison.statuses],
+        "statuses": [
+            {**place(one), "before": one.status, "after": other.status, "reason": other.reason} for one, other in comparison.statuses
+        ],
     }
 
 

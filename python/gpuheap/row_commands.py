@@ -13,7 +13,9 @@ from gpuheap.terminal import console
 
 EXIT_WORSE = 1
 
-Results = Annotated[Path | None, typer.Option("--results", metavar="DIR", help="Folder of tables. Default: that of the only GPU in results/.")]
+Results = Annotated[
+    Path | None, typer.Option("--results", metavar="DIR", help="Folder of tables. Default: that of the only GPU in results/.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -75,7 +77,7 @@ def list_as_survey(backend: str | None, results: Path | None, as_json: bool) -> 
     measured = find_measured(layout, results)
     allocators = traits_by_name(layout, measured, backend).values()
     if not allocators:
-        raise UserError("nothing tells the allocators' traits: no benchmark executable is built, and no results name them (see `gpuheap doctor`)")
+        raise UserError("nothing tells the allocators' traits: no benchmark executable is built, and no results name them")
     found = families(allocators, measured.rows, load_survey_table(layout))
     device = measured.device if measured.rows else None
     if as_json:
@@ -84,7 +86,8 @@ def list_as_survey(backend: str | None, results: Path | None, as_json: bool) -> 
     out = console()
     out.print(survey_table(found, device or ""))
     if device is None:
-        out.print(f"no results in {layout.shown(measured.folder)}: `gpuheap bench survey` measures them on a GPU", style="yellow", soft_wrap=True)
+        where = layout.shown(measured.folder)
+        out.print(f"no results in {where}: `gpuheap bench survey` measures them on a GPU", style="yellow", soft_wrap=True)
 
 
 def compare(
@@ -113,7 +116,9 @@ def compare(
 def advise(
     sizes: Annotated[str, typer.Option(metavar="A:B", help="Bytes of the requests, as 16:64 or 4KiB.")],
     threads: Annotated[str, typer.Option(metavar="N", help="Threads that allocate at once, as 1e6.")] = "1e6",
-    granularity: Annotated[str, typer.Option(metavar="thread|warp", help="Who allocates: every thread, or one lane of each warp.")] = "thread",
+    granularity: Annotated[
+        str, typer.Option(metavar="thread|warp", help="Who allocates: every thread, or one lane of each warp.")
+    ] = "thread",
     reuse: Annotated[
         str, typer.Option(metavar="cross-size|same-size|none", help="What freed memory must serve again: any size, the same size, nothing.")
     ] = "cross-size",

@@ -36,7 +36,9 @@ TRAITS = {
 }
 
 
-def single(allocator: str, malloc: float, free: float = 1, size: int = 16, threads: int = 1_000_000, case: str = "alloc_single", state: str = "warm") -> list[Row]:
+def single(
+    allocator: str, malloc: float, free: float = 1, size: int = 16, threads: int = 1_000_000, case: str = "alloc_single", state: str = "warm"
+) -> list[Row]:
     point = {"case": case, "size": size, "threads": threads, "parameter": f"state={state}"}
     return [row(allocator, malloc, **point), row(allocator, free, metric="free_us", **point)]  # type: ignore[arg-type]
 
@@ -106,7 +108,8 @@ def test_far_rows_are_no_answer_but_a_command() -> None:
     for said in ({"threads": "100"}, {"sizes": "1MiB"}, {"granularity": "warp"}):
         found = advice(pattern(**said), ROWS)
         assert not found.ranked
-        assert found.to_run == ("gpuheap bench survey/alloc_warp" if "granularity" in said else "gpuheap bench gallatin/alloc_single gallatin/alloc_mixed",)
+        command = "survey/alloc_warp" if "granularity" in said else "gallatin/alloc_single gallatin/alloc_mixed"
+        assert found.to_run == (f"gpuheap bench {command}",)
 
 
 def test_tight_memory_asks_for_utilisation() -> None:

@@ -62,7 +62,8 @@ def _hold_order(relation: say.Order, evidence: Evidence) -> Outcome:
         holds, points = holds and so, points + len(pairs)
         middle = say.times_words(statistics.median(times))
         before = sum(t > 1 for t in times)
-        steps.append(f"{_names(left.of)} {'before' if so else 'NOT before'} {_names(right.of)} at {before} of {len(times)} (median {middle})")
+        how = "before" if so else "NOT before"
+        steps.append(f"{_names(left.of)} {how} {_names(right.of)} at {before} of {len(times)} (median {middle})")
     return Outcome(holds, "; ".join(steps), points)
 
 
@@ -91,8 +92,8 @@ def _hold_alike(relation: say.Alike, evidence: Evidence) -> Outcome:
     ends = sorted((reading for reading in group if reading.ok), key=lambda reading: reading.value)
     between = f", {ends[0].allocator} to {ends[-1].allocator} at {_point(ends[0].fields, keys)}" if len(ends) > 1 else ""
     middle = statistics.median(spread for spread, _ in spreads)
-    text = f"largest over smallest {say.times_words(worst)} at most{between}, {say.times_words(middle)} in the median{_trouble_words(found)}"
-    return Outcome(so, text, len(spreads))
+    text = f"largest over smallest {say.times_words(worst)} at most{between}, {say.times_words(middle)} in the median"
+    return Outcome(so, text + _trouble_words(found), len(spreads))
 
 
 def _hold_along(relation: say.Trend | say.Jump | say.Peak | say.FirstFailure, evidence: Evidence) -> Outcome:

@@ -53,7 +53,8 @@ def held_along(relation: Along, found: Sequence[Reading]) -> Outcome | None:
     # First what speaks against the verdict, as that is what a reader looks for.
     shown = sorted(held, key=lambda entry: entry[0] == holds)[:3]
     words = "; ".join(f"{who} {words}" for _, who, words in shown)
-    return Outcome(holds, words + (f"; so of {count} of {len(held)}" if len(held) > 1 else ""), sum(len(steps) for steps in series.values()))
+    counted = f"; so of {count} of {len(held)}" if len(held) > 1 else ""
+    return Outcome(holds, words + counted, sum(len(steps) for steps in series.values()))
 
 
 def _trend(relation: say.Trend, steps: Sequence[Step]) -> Held:
@@ -107,7 +108,8 @@ def _first_failure(relation: say.FirstFailure, steps: Sequence[Step]) -> Held:
 def _crossover(relation: say.Crossover, steps: Sequence[Step]) -> Held:
     for place, reading in steps:
         if reading.value <= 1:
-            return relation.at.holds(place), f"is no longer better at {_place(relation.axis, place)} ({say.times_words(reading.value)} times)"
+            words = f"is no longer better at {_place(relation.axis, place)} ({say.times_words(reading.value)} times)"
+            return relation.at.holds(place), words
     least = min(reading.value for _, reading in steps)
     return False, f"is better at all {len(steps)}, {say.times_words(least)} times or more"
 
