@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuheap.claims.evidence import Evidence
-from gpuheap.claims.language import Claim, Paper, Side
+from gpuheap.claims.language import SAME, Claim, Paper, Side
 from gpuheap.claims.relations import NotMeasured, hold
 from gpuheap.errors import UserError, unknown_name
 from gpuheap.points import Draw, Grid, values_of
@@ -84,7 +84,7 @@ def commands_for(judged: Iterable[Judged], evidence: Evidence) -> list[str]:
 
 def named(side: Side) -> tuple[str, ...]:
     """The allocators that a side names itself."""
-    return tuple(name for name in side.of if name != "same")
+    return tuple(name for name in side.of if name != SAME)
 
 
 def check_suites(papers: Iterable[Paper], suites: Mapping[str, Suite]) -> None:
@@ -106,16 +106,17 @@ def _mismatch(side: Side, suites: Mapping[str, Suite]) -> str:
     case = suite.case(side.case, "cuda")
     if case.metrics and side.metric not in case.metrics:
         return str(unknown_name(f"metric of {side.suite}/{side.case}", side.metric, case.metrics))
-    if not any(_meets(side, grid) for grid in _grids_of(case, side.of)):
+    if not any(_meets(side, grid) for grid in grids_of(case, side.of)):
         conditions = ", ".join(str(condition) for condition in side.where)
         return f"no point of {side.suite}/{side.case} has {conditions}"
     return ""
 
 
-def _grids_of(case: Case, allocators: Sequence[str]) -> list[Grid]:
-    """The points of a case, and those that its suite gives to one of these allocators only."""
+def grids_of(case: Case, allocators: Sequence[str]) -> list[Grid]:
+    """The points of a case, and those that its suite gives to one of these allocators only; `same` may be any."""
     variants: Mapping[str, Grid] = getattr(case, "variants", {})
-    return [*case.grids, *({**grid, **more} for name, more in variants.items() if name in allocators for grid in case.grids)]
+    own = [more for name, more in variants.items() if name in allocators or SAME in allocators]
+    return [*case.grids, *({**grid, **more} for more in own for grid in case.grids)]
 
 
 def _meets(side: Side, grid: Grid) -> bool:

@@ -80,7 +80,7 @@ def _hold_value(relation: say.Value, evidence: Evidence) -> Outcome:
 
 def _hold_alike(relation: say.Alike, evidence: Evidence) -> Outcome:
     found = _readings(relation.left, evidence)
-    keys = _common_keys([found], frozenset()) if relation.by is None else relation.by
+    keys = _keys_among(found, relation.by)
     spreads: list[tuple[float, list[Reading]]] = []
     for group in _grouped(found, keys).values():
         if len(group) > 1:
@@ -120,7 +120,7 @@ def _hold_status(relation: say.Status, evidence: Evidence) -> Outcome:
 
 def _hold_winners(relation: say.Winners, evidence: Evidence) -> Outcome:
     found = _readings(relation.left, evidence)
-    keys = _common_keys([found], frozenset()) if relation.by is None else relation.by
+    keys = _keys_among(found, relation.by)
     wins: dict[str, int] = {}
     for group in _grouped(found, keys).values():
         finished = [reading for reading in group if reading.ok]
@@ -221,13 +221,18 @@ def _require(side: say.Side, evidence: Evidence, seen: set[str], unsupported: Ma
         raise NotMeasured(f"{_names(tuple(unsupported))} unsupported in {_where(side)}{': ' + why if why else ''}")
 
 
-def _common_keys(sides: Iterable[Sequence[Reading]], own: frozenset[str]) -> tuple[str, ...]:
-    """The keys that every reading has. An allocator's own settings, which others lack, tell no points apart."""
+def _common_keys(sides: Iterable[Iterable[Reading]], own: frozenset[str] = frozenset()) -> tuple[str, ...]:
+    """The keys that some point of every side has: a setting of one side alone tells no pairs apart."""
     keys: dict[str, None] | None = None
     for readings in sides:
-        for reading in readings:
-            keys = dict.fromkeys(reading.fields) if keys is None else {key: None for key in keys if key in reading.fields}
+        there = dict.fromkeys(key for reading in readings for key in reading.fields)
+        keys = there if keys is None else {key: None for key in keys if key in there}
     return tuple(key for key in keys or () if key not in own)
+
+
+def _keys_among(found: Sequence[Reading], by: tuple[str, ...] | None) -> tuple[str, ...]:
+    """What tells points apart that are held beside each other: `by`, or the keys that points of every allocator have."""
+    return by if by is not None else _common_keys(_grouped(found, ("allocator",)).values())
 
 
 def _grouped(readings: Iterable[Reading], keys: Sequence[str]) -> dict[Key, list[Reading]]:
