@@ -340,6 +340,21 @@ def test_points_of_different_sweeps_are_not_mixed(tmp_path: Path) -> None:
     assert judged(tmp_path, claim, rows).verdict == HOLDS
 
 
+def test_what_a_sweep_did_not_get_to_counts_as_failed(tmp_path: Path) -> None:
+    """Three failures in a row end a sweep: the points behind them have no rows."""
+    rows = sweep("halloc", [1] * 5) + sweep("scatteralloc", [2] * 5) + sweep("cuda", [3, None, None, None])
+    found = judged(tmp_path, 'where = { bytes = 256 }\n' + BETTER, rows)
+    assert (found.verdict, found.numbers) == (HOLDS, "∞ times: halloc 1 µs, cuda untried")
+    status = 'relation = "status"\nleft = "cuda"\nis = "timeout"\nover = "most"'
+    found = judged(tmp_path, status, rows)
+    assert (found.verdict, found.numbers) == (HOLDS, "cuda 1 ok, 4 timeout")
+    # Two failures end nothing, and what one allocator has alone is a setting of its own.
+    two = sweep("halloc", [1] * 5) + sweep("scatteralloc", [2] * 5) + sweep("cuda", [3, 3, None, None])
+    assert judged(tmp_path, 'where = { bytes = 256 }\n' + BETTER, two).verdict == UNMEASURED
+    alone = sweep("halloc", [1] * 5) + sweep("cuda", [3, None, None, None])
+    assert judged(tmp_path, 'where = { bytes = 256 }\n' + BETTER, alone).verdict == UNMEASURED
+
+
 def test_a_condition_may_ask_for_what_a_point_lacks(tmp_path: Path) -> None:
     rows = [row("halloc", 1), row("halloc", 9, parameter="page=8192")]
     claim = 'where = { page = "" }\nrelation = "value"\nleft = "halloc"\nwithin = "..2"'

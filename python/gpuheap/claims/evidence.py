@@ -11,6 +11,7 @@ from gpuheap.errors import UserError
 from gpuheap.metrics import METRICS
 from gpuheap.protocol import FAILING
 from gpuheap.results import EXPLAINING, Row
+from gpuheap.runner import FAILURES_THAT_END_A_SWEEP
 from gpuheap.units import parse_bytes
 
 
@@ -21,7 +22,8 @@ class Reading:
     allocator: str
     fields: Mapping[str, str]  # of the point, as text
     value: float = math.nan
-    trouble: str = ""  # timeout, crash, wrong, or nulls: requests failed, so that the time is not that of the work
+    # timeout, crash, wrong; nulls: requests failed, so that the time is not that of the work; untried: the sweep ended before, by failures
+    trouble: str = ""
 
     @property
     def ok(self) -> bool:
@@ -41,6 +43,7 @@ class Evidence:
     """All rows of one device."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
+        self._untried: dict[tuple[str, str], list[tuple[Reading, str]]] = {}
         self._points: dict[tuple[str, str], dict[tuple[object, ...], list[Row]]] = {}
         for row in rows:
             self._points.setdefault((row.suite, row.case), {}).setdefault(row.key, []).append(row)
@@ -70,6 +73,10 @@ class Evidence:
                 readings.append(reading)
             elif rows[0].status == "unsupported":
                 unsupported.setdefault(rows[0].allocator, rows[0].reason)
+        for reading, _ in self._untried_of(side.suite, side.case):
+            if reading.allocator in wanted and meets(side, reading.fields):
+                seen.add(reading.allocator)
+                readings.append(reading)
         for name in seen:
             unsupported.pop(name, None)
         return Found(tuple(readings), tuple(name for name in wanted if name not in seen and name not in unsupported), unsupported)
@@ -82,7 +89,32 @@ class Evidence:
             if rows[0].allocator in side.of and meets(side, fields):
                 status = rows[0].status
                 found.append((Reading(rows[0].allocator, fields), "nulls" if status == "ok" and _requests_failed(rows) else status))
-        return found
+        untried = self._untried_of(side.suite, side.case)
+        return found + [pair for pair in untried if pair[0].allocator in side.of and meets(side, pair[0].fields)]
+
+    def _untried_of(self, suite: str, case: str) -> list[tuple[Reading, str]]:
+        """The points that an allocator was not tried at, with what ended its sweep: the runner ends one after failures in a row.
+
+        They are the points that at least two others have; what one has alone are settings of its own.
+        """
+        if (suite, case) not in self._untried:
+            places: dict[tuple[object, ...], list[str]] = {}
+            statuses: dict[str, list[str]] = {}
+            example: dict[tuple[object, ...], Row] = {}
+            for rows in self._points.get((suite, case), {}).values():
+                place = (rows[0].threads, rows[0].bytes, rows[0].key[6])
+                places.setdefault(place, []).append(rows[0].allocator)
+                example.setdefault(place, rows[0])
+                statuses.setdefault(rows[0].allocator, []).append(rows[0].status)
+            ended = {name: ending for name, found in statuses.items() if (ending := _ending(found))}
+            self._untried[suite, case] = [
+                (Reading(name, fields_of(example[place]), trouble="untried"), ending)
+                for place, names in places.items()
+                if len(names) > 1
+                for name, ending in ended.items()
+                if name not in names
+            ]
+        return self._untried[suite, case]
 
 
 def meets(side: Side, fields: Mapping[str, str]) -> bool:
@@ -121,6 +153,16 @@ def _reading(rows: Sequence[Row], fields: Mapping[str, str], side: Side) -> Read
     if side.statistic == "variance":
         return Reading(first.allocator, fields, row.statistics.stddev**2)
     return Reading(first.allocator, fields, float(getattr(row.statistics, side.statistic)))
+
+
+def _ending(statuses: Sequence[str]) -> str:
+    """The failure that ended a sweep, or "": so many in a row end it."""
+    failures = 0
+    for status in statuses:
+        failures = failures + 1 if status in FAILING else 0
+        if failures == FAILURES_THAT_END_A_SWEEP:
+            return status
+    return ""
 
 
 def _requests_failed(rows: Sequence[Row]) -> bool:
