@@ -292,6 +292,13 @@ def test_a_relation_is_judged(tmp_path: Path, claim: str, rows: list[Row], verdi
     assert (one.points > 0) == (verdict in (HOLDS, FAILS))
 
 
+def test_a_crossover_of_a_group_is_one_series(tmp_path: Path) -> None:
+    rows = sweep("ouroboros_p_s", [1, 2, 3]) + sweep("ouroboros_p_va", [2, 1, 3]) + sweep("cuda", [1.5, 1.5, 1.5])
+    claim = 'relation = "crossover"\nleft = { of = ["pages"], pick = "best" }\nright = "cuda"\naxis = "bytes"\nat_value = 64'
+    found = judged(tmp_path, claim, rows)
+    assert (found.verdict, found.numbers) == (HOLDS, "best of ouroboros_p_s, ouroboros_p_va is no longer better at 64 B (0.5 times)")
+
+
 PARTS = """
 relation = "{kind}"
 [[claim.part]]

@@ -103,7 +103,9 @@ def _hold_along(relation: say.Trend | say.Jump | say.Peak | say.FirstFailure, ev
 def _hold_crossover(relation: say.Crossover, evidence: Evidence) -> Outcome:
     """The times better as values of their own: a series falls to one or below."""
     pairs = _pairs(relation.left, relation.right, None, evidence)
-    return _along(relation, [Reading(pair.left.allocator, pair.left.fields, pair.times) for pair in pairs])
+    # What is picked is one series, whoever is picked at a point.
+    one = "" if relation.left.pick == "each" else f"{relation.left.pick} of {_names(relation.left.of)}"
+    return _along(relation, [Reading(one or pair.left.allocator, pair.left.fields, pair.times) for pair in pairs])
 
 
 def _hold_status(relation: say.Status, evidence: Evidence) -> Outcome:
