@@ -1,4 +1,4 @@
-"""Small tables of results, written by hand."""
+"""Small tables of results and a small file of claims, written by hand."""
 
 from __future__ import annotations
 
@@ -9,6 +9,28 @@ from gpuheap.metrics import METRICS
 from gpuheap.results import COLUMNS, Row, Statistics
 
 HEADER = ",".join(COLUMNS)
+
+# A file of claims: its head, the beginning of a claim, a relation.
+HEAD = """[paper]
+name = "small"
+title = "A small paper"
+cite = "Nobody 2020"
+machine = "a machine"
+suite = "survey"
+
+[groups]
+pages = ["ouroboros_p_s", "ouroboros_p_va"]
+all = ["cuda", "halloc", "scatteralloc", "pages"]
+
+"""
+CLAIM = """[[claim]]
+name = "one"
+says = "what the paper says"
+at = "section 1"
+case = "alloc_single"
+metric = "malloc_us"
+"""
+BETTER = 'relation = "better"\nleft = "halloc"\nright = "cuda"\n'
 
 
 def row(

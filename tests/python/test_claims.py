@@ -1,51 +1,23 @@
-"""Claims: how each relation is judged, what a file of claims may not say, and the claims of the repository."""
+"""Claims: how each relation is judged, and what a file of claims may not say."""
 
 from __future__ import annotations
 
-import json
-import random
 import re
-import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from fake_checkout import REPOSITORY, Checkout
-from handmade import failed, row, save
+from fake_checkout import REPOSITORY
+from handmade import BETTER, CLAIM, HEAD, failed, row
 
-from gpuheap.catalogue import ALLOCATORS, BASELINES
 from gpuheap.claims.evidence import Evidence
-from gpuheap.claims.judge import FAILS, HOLDS, PUBLISHED, UNMEASURED, VERDICTS, Judged, check_suites, grids_of, judge, judge_all
-from gpuheap.claims.language import parse_span, sides_of
-from gpuheap.claims.reader import load_paper, load_papers
+from gpuheap.claims.judge import FAILS, HOLDS, PUBLISHED, UNMEASURED, Judged, check_suites, judge
+from gpuheap.claims.language import parse_span
+from gpuheap.claims.reader import load_paper
 from gpuheap.errors import UserError
-from gpuheap.metrics import METRICS
 from gpuheap.paths import Layout
-from gpuheap.points import points_of
 from gpuheap.results import Row
 from gpuheap.suites import load_suites
-
-ErrorLine = Callable[[subprocess.CompletedProcess[str]], str]
-
-HEAD = """[paper]
-name = "small"
-title = "A small paper"
-cite = "Nobody 2020"
-machine = "a machine"
-suite = "survey"
-
-[groups]
-pages = ["ouroboros_p_s", "ouroboros_p_va"]
-all = ["cuda", "halloc", "scatteralloc", "pages"]
-
-"""
-CLAIM = """[[claim]]
-name = "one"
-says = "what the paper says"
-at = "section 1"
-case = "alloc_single"
-metric = "malloc_us"
-"""
 
 
 def file_of(folder: Path, claim: str) -> Path:
@@ -68,7 +40,6 @@ def sweep(allocator: str, values: Sequence[float | None], **rest: object) -> lis
     ]
 
 
-BETTER = 'relation = "better"\nleft = "halloc"\nright = "cuda"\n'
 JUMP = 'relation = "jump"\nleft = "halloc"\naxis = "bytes"\nat_value = 64\n'
 TREND = 'relation = "trend"\nleft = "halloc"\naxis = "bytes"\n'
 
@@ -440,83 +411,6 @@ def test_a_range(text: str, inside: float, outside: float) -> None:
     assert not span.holds(outside)
 
 
-PAPERS = load_papers(Layout(REPOSITORY))
-CLAIMS = [claim for paper in PAPERS for claim in paper.claims]
-# Cases of the papers' suites, as the design names them.
-CASES = {
-    "survey": set(
-        "init registers alloc_single alloc_warp alloc_mixed alloc_scaling fragmentation utilisation work_generation memory_access "
-        "graph_init graph_update graph_update_focused".split()
-    ),
-    "regeff": {"alloc_dealloc", "alloc_cycle_dealloc", "probability", "kdtree"},
-}
-CASES["gallatin"] = CASES["survey"] | {"alloc_large", "graph_expansion", "graph_skewed"}
-
-
-def test_the_papers_claims_are_there() -> None:
-    assert {paper.name for paper in PAPERS} == {"survey", "gallatin", "regeff"}
-    assert len(CLAIMS) >= 60
-    assert all(len([claim for claim in CLAIMS if claim.paper == paper.name]) >= 20 for paper in PAPERS)
-    assert len({(claim.paper, claim.says) for claim in CLAIMS}) == len(CLAIMS)
-    against_scatteralloc = [claim for claim in CLAIMS if "1.13 to 4.33" in claim.says]
-    assert len(against_scatteralloc) == 2
-
-
-@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: f"{claim.paper}-{claim.name}")
-def test_a_claim_means_cases_of_the_papers_suites(claim) -> None:
-    if claim.relation is None:
-        assert claim.published
-        return
-    for side in sides_of(claim.relation):
-        assert side.case in CASES[side.suite]
-        assert side.metric in METRICS
-        assert side.of
-
-
-def test_claims_fit_the_suites_of_the_repository() -> None:
-    """Every side means points of its suite, as far as the repository has it: a mistyped axis would make a claim unmeasured for ever."""
-    suites = load_suites(Layout(REPOSITORY))
-    for paper in PAPERS:
-        for claim in paper.claims:
-            if all(side.suite in suites for side in claim.sides):
-                one = type(paper)(paper.name, paper.title, paper.cite, paper.machine, (claim,), paper.path)
-                check_suites([one], suites)
-
-
-PROCESS_WIDE = ("cuda", "xmalloc", "halloc", "fdgmalloc")  # no time to start, no address range, never cold
-
-
-def rows_of_all_suites(layout: Layout, seed: int) -> list[Row]:
-    """A row for every metric at every point of every suite, but where an allocator cannot do the case."""
-    source = random.Random(seed)
-    rows: list[Row] = []
-    for suite in load_suites(layout).values():
-        for backends in suite.cases.values():
-            case = backends["cuda"]
-            for name in [*ALLOCATORS, *BASELINES]:
-                for point in points_of(grids_of(case, (name,)), 1):
-                    where = {"suite": suite.name, "case": case.name, "threads": point.threads, "size": point.bytes, "parameter": point.parameter}
-                    cannot = name in PROCESS_WIDE and (case.name in ("init", "fragmentation") or ("state", "cold") in point.others)
-                    cannot = cannot or (name == "fdgmalloc" and case.name.startswith(("graph", "kdtree", "churn")))
-                    if cannot:
-                        rows.append(failed(name, "unsupported", **where))
-                        continue
-                    metrics = [metric for metric in case.metrics if metric != "nulls"]
-                    if case.name == "registers":
-                        metrics = [f"registers_{dict(point.others)['which']}"]
-                    rows += [row(name, source.uniform(1, 2), metric=metric, **where) for metric in metrics]
-    return rows
-
-
-def test_once_all_suites_were_run_at_most_five_claims_are_not_measured() -> None:
-    layout = Layout(REPOSITORY)
-    suites = load_suites(layout)
-    found = judge_all(PAPERS, Evidence(rows_of_all_suites(layout, 1)))
-    there = [one for one in found if all(side.suite in suites for side in one.claim.sides)]
-    unmeasured = [f"{one.claim.name}: {one.numbers}" for one in there if one.verdict == UNMEASURED]
-    assert len(unmeasured) <= 5, unmeasured
-
-
 def test_a_claim_beside_its_suite_is_found(tmp_path: Path) -> None:
     suites = load_suites(Layout(REPOSITORY))
     claim = BETTER + 'where = { threads = 1_000_000 }\n'
@@ -547,97 +441,3 @@ def test_the_example_of_the_documentation_reads(tmp_path: Path) -> None:
     times = {"regeff_cf": 1, "scatteralloc": 2}
     rows = [row(name, v, case="kdtree", metric="build_ms", parameter="scene=a;times_root=200") for name, v in times.items()]
     assert judge(claim, Evidence(rows)).verdict == HOLDS
-
-
-def random_rows(seed: int) -> list[Row]:
-    """Rows of what claims ask for, with every way to fail among them; whole sweeps are missing."""
-    source = random.Random(seed)
-    rows: dict[tuple[object, ...], Row] = {}
-    sides = [side for claim in CLAIMS for side in claim.sides]
-    parameters = ("", "state=warm", "state=cold;which=free", "which=malloc;page=4096;scene=a", "page=0;scene=b;heap=2GiB", "iterations=10;state=warm")
-    for side in sides:
-        if source.random() < 0.2:
-            continue
-        metric = METRICS[side.metric].name
-        for name in side.of:
-            if name == "same" or source.random() < 0.1:
-                continue
-            for _ in range(4):
-                threads, size = source.choice([None, 1, 32, 10_000, 100_000]), source.choice([None, 4, 16, 64, 2048, 8192])
-                point = {"suite": side.suite, "case": side.case, "threads": threads, "size": size, "parameter": source.choice(parameters)}
-                status = source.choice(["ok", "ok", "ok", "timeout", "crash", "wrong", "unsupported"])
-                value = source.choice([0.0, 1e-9, 0.5, 1.0, 3.0, 1e12, source.random()])
-                one = row(name, value, metric=metric, **point) if status == "ok" else failed(name, status, **point)  # type: ignore[arg-type]
-                rows.setdefault((*one.key, one.metric), one)
-                if status == "ok" and source.random() < 0.1:
-                    nulls = row(name, 2.0, metric="nulls", **point)  # type: ignore[arg-type]
-                    rows.setdefault((*nulls.key, "nulls"), nulls)
-    return list(rows.values())
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_judging_ends_in_a_verdict_whatever_the_rows(seed: int) -> None:
-    found = judge_all(PAPERS, Evidence(random_rows(seed)))
-    assert len(found) == len(CLAIMS)
-    assert {one.verdict for one in found} == set(VERDICTS)
-    assert all(one.numbers for one in found)
-
-
-def with_claims(checkout: Checkout) -> Checkout:
-    folder = checkout.root / "benchmarks" / "claims"
-    folder.mkdir()
-    (folder / "small.toml").write_text(HEAD + CLAIM + BETTER + CLAIM.replace("one", "two") + BETTER.replace("halloc", "scatteralloc"))
-    return checkout
-
-
-def test_reproduce_says_what_to_run_where_nothing_was_measured(checkout: Checkout) -> None:
-    ran = with_claims(checkout).gpuheap("reproduce")
-    assert ran.returncode == 0, ran.stderr
-    assert "2 claims: 2 not measured" in ran.stdout
-    assert "gpuheap bench survey\n" in ran.stdout
-
-
-def test_reproduce_prints_verdicts_and_numbers(checkout: Checkout) -> None:
-    with_claims(checkout)
-    save(checkout.root / "results" / "nvidia-h200" / "survey.csv", [row("halloc", 2), row("cuda", 6)])
-    out = checkout.gpuheap("reproduce").stdout
-    assert "3.0 times: halloc 2 µs, cuda 6 µs" in out
-    assert "2 claims: 1 holds, 1 not measured" in out
-    assert "gpuheap bench survey/alloc_single\n" in out
-    said = json.loads(checkout.gpuheap("reproduce", "--json", "--verdict", "holds").stdout)
-    (claim,) = said["claims"]
-    assert (claim["name"], claim["verdict"], claim["points"], claim["rows"]) == ("one", "holds", 1, ["survey/alloc_single"])
-    assert said["to_run"] == []
-    assert "two" not in checkout.gpuheap("reproduce", "--paper", "small", "--verdict", "holds").stdout
-
-
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (["--paper", "smal"], "unknown paper 'smal': did you mean 'small'?"),
-        (["--verdict", "hold"], "unknown verdict 'hold': did you mean 'holds'?"),
-        (["--results", "nowhere"], "--results: there is no folder 'nowhere'"),
-    ],
-)
-def test_a_mistake_of_reproduce_is_one_line(checkout: Checkout, error_line: ErrorLine, arguments: list[str], complaint: str) -> None:
-    assert complaint in error_line(with_claims(checkout).gpuheap("reproduce", *arguments))
-
-
-def test_reproduce_takes_one_gpu_and_no_simulator(checkout: Checkout, error_line: ErrorLine) -> None:
-    with_claims(checkout)
-    simulated = save(checkout.root / "simulated" / "survey.csv", [row("halloc", 2, backend="host")])
-    assert "holds results of the simulator only" in error_line(checkout.gpuheap("reproduce", "--results", str(simulated.parent)))
-    for gpu in ("nvidia-a40", "nvidia-h200"):
-        save(checkout.root / "results" / gpu / "survey.csv", [row("halloc", 2), row("cuda", 6)])
-    words = error_line(checkout.gpuheap("reproduce"))
-    assert "results of several GPUs: name one with --results: results/nvidia-a40, results/nvidia-h200" in words
-    assert "1 holds" in checkout.gpuheap("reproduce", "--results", "results/nvidia-a40").stdout
-
-
-def test_a_bad_table_is_one_line_and_stays_as_it_was(checkout: Checkout, error_line: ErrorLine) -> None:
-    with_claims(checkout)
-    path = save(checkout.root / "results" / "nvidia-h200" / "survey.csv", [row("halloc", 2)])
-    path.write_text(path.read_text() + "survey,alloc_single,cu")
-    before = path.read_bytes()
-    assert f"{path}:3: the line ends in the middle" in error_line(checkout.gpuheap("reproduce"))
-    assert path.read_bytes() == before

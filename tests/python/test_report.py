@@ -204,6 +204,6 @@ def test_figures_show_measured_times_only(checkout: Checkout, error_line: Callab
 
 def test_every_allocator_has_a_look_of_its_own() -> None:
     names = [*ALLOCATORS, *BASELINES]
-    assert len({(look(name).colour, look(name).marker) for name in names}) == len(names) == 29
+    assert len({(look(name).colour, look(name).marker) for name in names}) == len(names) == 31
     assert all(look(name).marker in MARKER_PATHS for name in [*names, "some_new_allocator"])
     assert look("some_new_allocator") == look("some_new_allocator")

@@ -44,6 +44,8 @@ _LOOKS = {
     "coalesce_dynamic": Look("#8a6a50", "v"),
     "store_only": Look("#98a0a8", "x", "--"),
     "bump_sharded": Look("#98a0a8", "+", ":"),
+    "scan_malloc": Look("#98a0a8", "d", "--"),
+    "scan_malloc_async": Look("#98a0a8", "p", ":"),
 }
 
 
