@@ -55,7 +55,7 @@ TREND = 'relation = "trend"\nleft = "halloc"\naxis = "bytes"\n'
         (BETTER, [row("halloc", 2), failed("cuda")], HOLDS, "∞ times: halloc 2 µs, cuda timeout"),
         (BETTER, [failed("halloc"), row("cuda", 6)], FAILS, "0.00 times: halloc timeout, cuda 6 µs"),
         (BETTER, [failed("halloc"), failed("cuda")], UNMEASURED, "no point where both"),
-        (BETTER, [row("halloc", 2), failed("cuda", "unsupported")], UNMEASURED, "cuda unsupported in survey/alloc_single: why"),
+        (BETTER, [row("halloc", 2), failed("cuda", "unsupported")], PUBLISHED, "cuda unsupported in survey/alloc_single: why"),
         # A kernel whose requests fail is quick for nothing.
         (BETTER, [row("halloc", 2), row("halloc", 5, metric="nulls"), row("cuda", 6)], FAILS, "halloc nulls"),
         (BETTER + 'factor = "2..4"', [row("halloc", 2), row("cuda", 6)], HOLDS, "3.0 times"),
@@ -299,6 +299,24 @@ within = "..2"
 def test_parts_are_joined(tmp_path: Path, kind: str, halloc: float, cuda: float | None, verdict: str) -> None:
     rows = [row("halloc", halloc)] + ([row("cuda", cuda)] if cuda is not None else [])
     assert judged(tmp_path, PARTS.format(kind=kind), rows).verdict == verdict
+
+
+def test_who_cannot_do_it_is_left_out_and_named(tmp_path: Path) -> None:
+    rows = [row("halloc", 1), failed("cuda", "unsupported"), *[row(name, 2) for name in ("scatteralloc", "ouroboros_p_s", "ouroboros_p_va")]]
+    one = judged(tmp_path, 'relation = "better"\nleft = "halloc"\nright = "others"', rows)
+    assert (one.verdict, one.points) == (HOLDS, 3)
+    assert one.numbers.endswith("; without cuda, unsupported there")
+    # Half of what it is about is enough, less is not.
+    pages = 'relation = "better"\nleft = {}\nright = "halloc"'
+    assert judged(tmp_path, pages.format('["cuda", "scatteralloc"]'), rows).verdict == FAILS
+    rows += [failed("xmalloc", "unsupported")]
+    assert judged(tmp_path, pages.format('["cuda", "xmalloc", "scatteralloc"]'), rows).verdict == PUBLISHED
+
+
+def test_parts_that_cannot_be_asked_or_were_not_measured(tmp_path: Path) -> None:
+    assert judged(tmp_path, PARTS.format(kind="all_of"), [row("halloc", 1), failed("cuda", "unsupported")]).verdict == PUBLISHED
+    assert judged(tmp_path, PARTS.format(kind="all_of"), [failed("cuda", "unsupported")]).verdict == UNMEASURED
+    assert judged(tmp_path, PARTS.format(kind="all_of"), [row("halloc", 9), failed("cuda", "unsupported")]).verdict == FAILS
 
 
 def test_conditions_choose_points(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_claims_fit_the_suites_of_the_repository() -> None:
                 check_suites([one], suites)
 
 
-PROCESS_WIDE = ("cuda", "xmalloc", "halloc", "fdgmalloc")  # no time to start, no address range, never cold
+PROCESS_WIDE = ("cuda", "xmalloc", "halloc", "fdgmalloc", "dynasoar", *(name for name in ALLOCATORS if name.startswith("ouroboros")))
 
 
 def rows_of_all_suites(layout: Layout, seed: int) -> list[Row]:

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gpuheap.catalogue import ordered
 from gpuheap.claims.evidence import Evidence
 from gpuheap.claims.language import SAME, Claim, Paper, Side
-from gpuheap.claims.relations import NotMeasured, hold
+from gpuheap.claims.relations import NotMeasured, Unsupported, hold
 from gpuheap.errors import UserError, unknown_name
 from gpuheap.points import Draw, Grid, values_of
 from gpuheap.suites import Case, Suite
@@ -45,9 +46,19 @@ def judge(claim: Claim, evidence: Evidence) -> Judged:
         return Judged(claim, PUBLISHED, claim.published)
     try:
         outcome = hold(claim.relation, evidence)
+    except Unsupported as why:
+        return Judged(claim, PUBLISHED, f"cannot be asked of the allocators here: {why}")
     except NotMeasured as why:
         return Judged(claim, UNMEASURED, str(why))
-    return Judged(claim, HOLDS if outcome.holds else FAILS, outcome.numbers, outcome.points)
+    return Judged(claim, HOLDS if outcome.holds else FAILS, outcome.numbers + _left_out(claim, evidence), outcome.points)
+
+
+def _left_out(claim: Claim, evidence: Evidence) -> str:
+    """The allocators that were judged without, as they cannot do it."""
+    found = ordered(name for side in claim.sides for name in evidence.find(side, named(side)).unsupported)
+    if not found:
+        return ""
+    return f"; without {', '.join(found[:3])}{f' and {len(found) - 3} more' if len(found) > 3 else ''}, unsupported there"
 
 
 def judge_all(papers: Iterable[Paper], evidence: Evidence) -> list[Judged]:

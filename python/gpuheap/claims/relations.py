@@ -21,6 +21,10 @@ class NotMeasured(Exception):
     """There are no rows to judge from; the text says which."""
 
 
+class Unsupported(NotMeasured):
+    """There are rows, and they say that the allocators here cannot do it; the text says why."""
+
+
 def hold(relation: say.Relation, evidence: Evidence) -> Outcome:
     """Whether measurements bear a relation out, with the numbers. Raises NotMeasured."""
     if isinstance(relation, (say.AllOf, say.AnyOf)):
@@ -32,15 +36,16 @@ def _hold_parts(relation: say.AllOf | say.AnyOf, evidence: Evidence) -> Outcome:
     """A part that decides does so whether or not the others were measured."""
     every = isinstance(relation, say.AllOf)
     found: list[Outcome] = []
-    lacking: list[str] = []
+    lacking: list[NotMeasured] = []
     for part in relation.parts:
         try:
             found.append(hold(part, evidence))
         except NotMeasured as why:
-            lacking.append(str(why))
+            lacking.append(why)
     decided = any(outcome.holds != every for outcome in found)
     if lacking and not decided:
-        raise NotMeasured("; ".join(dict.fromkeys(lacking)))
+        kind = Unsupported if all(isinstance(why, Unsupported) for why in lacking) else NotMeasured
+        raise kind("; ".join(dict.fromkeys(map(str, lacking))))
     marks = [("" if outcome.holds else "not so: ") + outcome.numbers for outcome in found]
     return Outcome(decided != every, "; ".join(marks), sum(outcome.points for outcome in found))
 
@@ -68,7 +73,7 @@ def _hold_order(relation: say.Order, evidence: Evidence) -> Outcome:
 
 
 def _hold_value(relation: say.Value, evidence: Evidence) -> Outcome:
-    found = _readings(relation.left, evidence)
+    found = _subject(relation.left, evidence)
     values = [reading.value if reading.ok else math.nan for reading in found]
     so = _over(relation.over, values, relation.within.holds)
     measured = sorted((reading for reading in found if reading.ok), key=lambda reading: reading.value)
@@ -79,7 +84,7 @@ def _hold_value(relation: say.Value, evidence: Evidence) -> Outcome:
 
 
 def _hold_alike(relation: say.Alike, evidence: Evidence) -> Outcome:
-    found = _readings(relation.left, evidence)
+    found = _subject(relation.left, evidence)
     keys = _keys_among(found, relation.by)
     spreads: list[tuple[float, list[Reading]]] = []
     for group in _grouped(found, keys).values():
@@ -97,7 +102,7 @@ def _hold_alike(relation: say.Alike, evidence: Evidence) -> Outcome:
 
 
 def _hold_along(relation: say.Trend | say.Jump | say.Peak | say.FirstFailure, evidence: Evidence) -> Outcome:
-    return _along(relation, _readings(relation.left, evidence))
+    return _along(relation, _subject(relation.left, evidence))
 
 
 def _hold_crossover(relation: say.Crossover, evidence: Evidence) -> Outcome:
@@ -121,7 +126,7 @@ def _hold_status(relation: say.Status, evidence: Evidence) -> Outcome:
 
 
 def _hold_winners(relation: say.Winners, evidence: Evidence) -> Outcome:
-    found = _readings(relation.left, evidence)
+    found = _subject(relation.left, evidence)
     keys = _keys_among(found, relation.by)
     wins: dict[str, int] = {}
     for group in _grouped(found, keys).values():
@@ -174,7 +179,7 @@ def _along(relation: say.Trend | say.Jump | say.Peak | say.FirstFailure | say.Cr
 def _pairs(left: say.Side, right: say.Side, by: tuple[str, ...] | None, evidence: Evidence) -> list[_Pair]:
     """Every left with every right of the same key. Where neither finished nothing is compared."""
     same = right.of == (say.SAME,)
-    lefts = _readings(left, evidence)
+    lefts = _subject(left, evidence)
     rights = _readings(right, evidence, left.of if same else None)
     keys = by if by is not None else _common_keys([lefts, rights], left.own | right.own)
     if same:
@@ -205,6 +210,14 @@ def _times(left: Reading, right: Reading, side: say.Side) -> float:
     return worse / better if better > 0 else math.inf
 
 
+def _subject(side: say.Side, evidence: Evidence) -> list[Reading]:
+    """The readings of what a claim is about: it is not judged where most of that cannot do it."""
+    unsupported = evidence.find(side).unsupported
+    if 2 * len(unsupported) > len(side.of):
+        raise Unsupported(_unsupported_words(side, unsupported))
+    return _readings(side, evidence)
+
+
 def _readings(side: say.Side, evidence: Evidence, of: Sequence[str] | None = None) -> list[Reading]:
     """The readings of a side. Every allocator of it must have been tried there; one that cannot do it is left out."""
     found = evidence.find(side, of)
@@ -219,8 +232,12 @@ def _require(side: say.Side, evidence: Evidence, seen: set[str], unsupported: Ma
             raise NotMeasured(f"no rows of {side.suite}/{side.case}")
         raise NotMeasured(f"no {side.metric} of {_names(wanted)} in {_where(side)}")
     if not seen:
-        why = next(iter(unsupported.values()), "")
-        raise NotMeasured(f"{_names(tuple(unsupported))} unsupported in {_where(side)}{': ' + why if why else ''}")
+        raise Unsupported(_unsupported_words(side, unsupported))
+
+
+def _unsupported_words(side: say.Side, unsupported: Mapping[str, str]) -> str:
+    why = next(iter(unsupported.values()), "")
+    return f"{_names(tuple(unsupported))} unsupported in {_where(side)}{': ' + why if why else ''}"
 
 
 def _common_keys(sides: Iterable[Iterable[Reading]], own: frozenset[str] = frozenset()) -> tuple[str, ...]:
