@@ -306,7 +306,7 @@ lane* machine::finish(lane* me) {
       stop();
     }
   }
-  if (b.num_at_barrier != 0) {
+  if (b.num_at_barrier != 0 && !b.barrier_of_living) {
     note_failure(failure_kind::misuse, "sync_block()" + report::place(b.barrier) + " is not reached by all threads of block " +
                                            std::to_string(b.index) + ": " + report::name_of(*me) + " has exited, " +
                                            std::to_string(b.num_at_barrier) + " of " + std::to_string(b.num_threads) + " threads wait");
@@ -322,6 +322,7 @@ lane* machine::finish(lane* me) {
   end_turn();
   last_progress_ = points_;
   dying_ = std::exchange(me->on, nullptr);
+  if (b.num_at_barrier != 0 && b.num_at_barrier + b.num_exited == b.num_threads) open_barrier(b, nullptr);
   if (b.num_exited == b.num_threads) {
     grid_->blocks_done.fetch_add(1, std::memory_order_relaxed);
     queue_.set_starting(true);

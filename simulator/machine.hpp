@@ -47,7 +47,8 @@ struct block {
   std::uint32_t num_threads = 0;
   std::uint32_t num_exited = 0;
   std::uint32_t num_at_barrier = 0;
-  site barrier{};  // of the first that arrived
+  bool barrier_of_living = false;  // the one that they wait in asks only for threads that have not exited
+  site barrier{};                  // of the first that arrived
   lane* lanes = nullptr;
   warp* warps = nullptr;
   std::uint32_t num_warps = 0;
@@ -90,6 +91,8 @@ class machine : public core {
   void park(lane* me);
   // The lanes of `who`, already out of their warp's masks, can run again.
   void wake(warp& w, lane_bits who);
+  // Lets all threads go that wait in the block's barrier. `running`: one of them that has not stopped, or null.
+  void open_barrier(block& b, lane const* running);
   // Lets all lanes go that wait in active_mask().
   void release_gathers(warp& w);
   // `me`, about to wait in active_mask(), opens a gather or joins one.

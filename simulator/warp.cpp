@@ -135,11 +135,11 @@ void complete(machine& m, warp& w, operation what, lane_bits mask) {
   }
 }
 
-// The barrier's memory order in the weak mode.
+// The barrier's memory order in the weak mode: among those that wait in it.
 void meet(machine& m, block& b) {
   happens_before& order = m.memory().order_of_events();
-  for (std::uint32_t i = 0; i < b.num_warps; ++i) each(b.warps[i], b.warps[i].existing, [&](lane const& l) { order.gather(*l.view); });
-  for (std::uint32_t i = 0; i < b.num_warps; ++i) each(b.warps[i], b.warps[i].existing, [&](lane const& l) { order.spread(*l.view); });
+  for (std::uint32_t i = 0; i < b.num_warps; ++i) each(b.warps[i], b.warps[i].at_barrier, [&](lane const& l) { order.gather(*l.view); });
+  for (std::uint32_t i = 0; i < b.num_warps; ++i) each(b.warps[i], b.warps[i].at_barrier, [&](lane const& l) { order.spread(*l.view); });
   order.end_meeting();
 }
 
@@ -223,31 +223,36 @@ std::uint64_t exchange_in_warp(operation what, std::uint32_t mask, std::uint64_t
   return me->result;
 }
 
-void sync_block(site where) {
+void machine::open_barrier(block& b, lane const* running) {
+  if (weak) meet(*this, b);
+  b.num_at_barrier = 0;
+  for (std::uint32_t i = 0; i < b.num_warps; ++i) {
+    warp& w = b.warps[i];
+    lane_bits const all = std::exchange(w.at_barrier, 0);
+    wake(w, running != nullptr && &w == running->in ? all & ~(lane_bits{1} << running->index) : all);
+  }
+}
+
+void sync_block(site where, bool of_living) {
   lane* const me = caller("sync_block");
   machine& m = machine::of(me);
   warp& w = *me->in;
   block& b = *w.in;
   note(me, operation::sync_block, where);
-  if (b.num_exited != 0) misuse(m, barrier_after_exit, *me);
+  if (b.num_exited != 0 && !of_living) misuse(m, barrier_after_exit, *me);
   if (b.num_at_barrier == 0) {
     b.barrier = where;
+    b.barrier_of_living = of_living;
   } else if (!(b.barrier == where)) {
     misuse(m, other_barrier, *me);
   }
   ++b.num_at_barrier;
   w.at_barrier |= lane_bits{1} << me->index;
   hooks::release(&b);
-  if (b.num_at_barrier != b.num_threads) {
+  if (b.num_at_barrier + b.num_exited != b.num_threads) {
     m.park(me);
   } else {
-    if (m.weak) meet(m, b);
-    b.num_at_barrier = 0;
-    for (std::uint32_t i = 0; i < b.num_warps; ++i) {
-      warp& each_warp = b.warps[i];
-      lane_bits const all = std::exchange(each_warp.at_barrier, 0);
-      m.wake(each_warp, &each_warp == &w ? all & ~(lane_bits{1} << me->index) : all);
-    }
+    m.open_barrier(b, me);
     if (--m.points_left <= 0) m.reschedule(me);
   }
   hooks::acquire(&b);

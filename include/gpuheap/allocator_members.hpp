@@ -73,6 +73,19 @@ template <class A>
 concept has_tidy_up_warp = has_release_warp<A> && requires(A const& a) {
   { a.tidy_up_warp() } -> ::cuda::std::same_as<released_memory>;
 };
+// Blocks side by side for threads that ask together (heap_ref::malloc_coalesced): all threads of a group call, which has rank(), size() and
+// from_first(v) (collective.hpp), with the same size, which may be 0. Each gets a block of its own, which it frees by itself, or nullptr.
+//
+//   void* malloc_by_warp(threads, bytes)     threads of one warp
+//   void* malloc_by_block(threads, bytes)    threads of one block
+template <class A, class Threads>
+concept has_malloc_by_warp = device_allocator<A> && requires(A const& a, Threads const& threads, simt::size_t bytes) {
+  { a.malloc_by_warp(threads, bytes) } -> ::cuda::std::same_as<void*>;
+};
+template <class A, class Threads>
+concept has_malloc_by_block = device_allocator<A> && requires(A const& a, Threads const& threads, simt::size_t bytes) {
+  { a.malloc_by_block(threads, bytes) } -> ::cuda::std::same_as<void*>;
+};
 // How much of the region is bound. Host; waits for the stream.
 template <class A>
 concept has_footprint = device_allocator<A> && requires(A const& a, stream_ref stream) {

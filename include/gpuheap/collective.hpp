@@ -3,6 +3,7 @@
 //   this_warp(mask)         the lanes of `mask`
 //   this_warp()             the lanes that execute the call together
 //   this_block(scratch)     all threads of the block; `scratch` is one block_scratch for each block, in shared memory or any other
+//   live_block(scratch)     those threads of the block that have not returned, in any number: it counts them
 //   tile, coalesced group   of cooperative_groups, or any type that has their thread_rank(), size(), sync() and shfl(value, rank), as it is
 //
 // A call that takes a group is made by every thread of the group, with the same group. It waits for all of them, and accesses before it
@@ -77,13 +78,16 @@ class warp_threads {
 // or, in code for both backends, element block_id() of an array in device memory. Needs no initialisation. The calls leave it free for the
 // block's next call, or for other uses.
 struct block_scratch {
-  simt::uint64_t common;                  // what rank 0 tells all
-  simt::uint64_t sums[simt::warp_lanes];  // by warp of the block
+  simt::uint64_t common;                   // what rank 0 tells all
+  simt::uint64_t sums[simt::warp_lanes];   // by warp of the block
+  simt::uint32_t lanes[simt::warp_lanes];  // of live_block(): who is there, by warp
 };
 
 // All threads of the calling block. Made by this_block().
 class block_threads {
  public:
+  static constexpr bool spans_warps = true;
+
   GPUHEAP_FN explicit block_threads(block_scratch& scratch) : scratch_{&scratch} {}
 
   [[nodiscard]] GPUHEAP_FN unsigned size() const { return simt::threads_per_block(); }
@@ -137,6 +141,84 @@ template <cooperative_group Block>
   return block_threads{scratch};
 }
 
+// Those threads of the calling block that have not returned. Made by live_block(). Ranks are in the order of the threads' numbers.
+class live_block_threads {
+ public:
+  static constexpr bool spans_warps = true;
+
+  // The census: three barriers.
+  GPUHEAP_FN explicit live_block_threads(block_scratch& scratch) : scratch_{&scratch} {
+    structures::warp_group const here{simt::active_mask()};
+    // Lanes of a warp may come by parts; each clears all words, which nobody uses now, and a warp none of whose lanes is left cannot clear
+    // its own. relaxed, all of them: the barriers order.
+    // Ends: 32 / size passes, rounded up.
+    for (unsigned w = here.rank(); w < simt::warp_lanes; w += here.size()) lanes_of(w).store(0, simt::relaxed);
+    sync();
+    if (here.leads()) lanes_of(simt::thread_in_block() / simt::warp_lanes).fetch_or(here.mask, simt::relaxed);
+    sync();
+    unsigned const own = simt::thread_in_block() / simt::warp_lanes;
+    unsigned const num_warps = static_cast<unsigned>(simt::ceil_div(simt::threads_per_block(), simt::warp_lanes));
+    // Ends: a pass for each warp of the block.
+    for (unsigned w = 0; w < num_warps; ++w) {
+      simt::lane_mask const lanes = lanes_of(w).load(simt::relaxed);
+      if (lanes != 0) warps_ |= simt::lane_mask{1} << w;
+      if (w < own) rank_ += simt::popcount(lanes);
+      if (w == own) mine_ = lanes;
+      size_ += simt::popcount(lanes);
+    }
+    rank_ += simt::popcount(mine_ & ((simt::lane_mask{1} << simt::lane_id()) - 1));
+    sync();  // read before the next call writes
+  }
+
+  [[nodiscard]] GPUHEAP_FN unsigned size() const { return size_; }
+  [[nodiscard]] GPUHEAP_FN unsigned rank() const { return rank_; }
+
+  GPUHEAP_FN void sync() const { simt::sync_living_block(); }
+  template <class T>
+  [[nodiscard]] GPUHEAP_FN T from_first(T value) const {
+    static_assert(sizeof(T) == 8);
+    if (rank_ == 0) simt::plain_write(scratch_->common, ::cuda::std::bit_cast<simt::uint64_t>(value));
+    sync();  // written before it is read
+    T const common = ::cuda::std::bit_cast<T>(simt::plain_read(scratch_->common));
+    sync();  // read before the next call writes
+    return common;
+  }
+  [[nodiscard]] GPUHEAP_FN simt::uint64_t sum_before(simt::uint64_t value, simt::uint64_t& total) const {
+    simt::uint64_t of_warp = 0;
+    simt::uint64_t const in_warp = warp_threads{mine_}.sum_before(value, of_warp);
+    unsigned const own = simt::thread_in_block() / simt::warp_lanes;
+    if (simt::lane_id() == simt::lowest_bit(mine_)) simt::plain_write(scratch_->sums[own], of_warp);
+    sync();  // the warps' sums are written before they are read
+    simt::uint64_t before = 0;
+    total = 0;
+    // Ends: a pass for each warp of the group.
+    for (simt::lane_mask rest = warps_; rest != 0; rest &= rest - 1) {
+      unsigned const w = simt::lowest_bit(rest);
+      simt::uint64_t const sum = simt::plain_read(scratch_->sums[w]);
+      if (w < own) before += sum;
+      total += sum;
+    }
+    sync();  // read before the next call writes
+    return before + in_warp;
+  }
+
+ private:
+  [[nodiscard]] GPUHEAP_FN simt::atomic_ref<simt::uint32_t, simt::scope::block> lanes_of(unsigned warp) const {
+    return simt::atomic_ref<simt::uint32_t, simt::scope::block>{scratch_->lanes[warp]};
+  }
+
+  block_scratch* scratch_;
+  simt::lane_mask mine_ = 0;   // of the caller's warp
+  simt::lane_mask warps_ = 0;  // that have any
+  unsigned rank_ = 0;
+  unsigned size_ = 0;
+};
+
+// Those threads of the calling block that have not returned, which all make this call, and come to each call that takes the group: others
+// may have returned before, whole warps among them, and the last block of a launch may be partial. A thread that returns later ends the
+// group. Waits for all of them.
+[[nodiscard]] GPUHEAP_FN inline live_block_threads live_block(block_scratch& scratch) { return live_block_threads{scratch}; }
+
 namespace detail {
 
 // A tile or a coalesced group as a thread_group.
@@ -146,6 +228,7 @@ class shuffling_threads {
   GPUHEAP_FN explicit shuffling_threads(G const& group) : group_{group} {}
 
   [[nodiscard]] GPUHEAP_FN unsigned rank() const { return static_cast<unsigned>(group_.thread_rank()); }
+  [[nodiscard]] GPUHEAP_FN unsigned size() const { return static_cast<unsigned>(group_.size()); }
   GPUHEAP_FN void sync() const { group_.sync(); }
   template <class T>
   [[nodiscard]] GPUHEAP_FN T from_first(T value) const {
@@ -166,6 +249,12 @@ class shuffling_threads {
 
  private:
   G const& group_;
+};
+
+// Whether a thread_group may have threads of several warps.
+template <class G>
+inline constexpr bool spans_warps = requires {
+  requires G::spans_warps;
 };
 
 // Any group that the collective calls take, as a thread_group.

@@ -189,6 +189,28 @@ class heap_ref {
     return block != nullptr && (bytes != 0 || first) ? block + before : nullptr;
   }
 
+  // A block of `bytes` for each thread of the group, which should be the same in all of them: its own, as malloc(bytes) would give it, to
+  // be freed by free(p) of any one thread at any later time. Where the allocator can (coalesce_*), the blocks lie side by side in the order
+  // of the ranks, and one thread asks for all; a group of a block is then best. Elsewhere each thread asks for itself, and nobody waits.
+  template <class Group>
+  requires thread_group<Group> || cooperative_group<Group>
+  [[nodiscard]] GPUHEAP_FN void* malloc_coalesced(Group const& group, simt::size_t bytes) const {
+    auto const& threads = detail::as_thread_group(group);
+    using threads_type = ::cuda::std::remove_cvref_t<decltype(threads)>;
+    constexpr bool of_block = detail::spans_warps<threads_type>;
+    if constexpr (of_block && has_malloc_by_block<Allocator, threads_type>) {
+      void* const p = allocator_.malloc_by_block(threads, bytes);
+      finish_malloc(p, bytes);
+      return p;
+    } else if constexpr (!of_block && has_malloc_by_warp<Allocator, threads_type>) {
+      void* const p = allocator_.malloc_by_warp(threads, bytes);
+      finish_malloc(p, bytes);
+      return p;
+    } else {
+      return malloc(bytes);
+    }
+  }
+
   // Frees what malloc(group, ...) or malloc_each(group, ...) gave a group with the same rank 0, or this thread's alone gave rank 0; the
   // pointers of the other ranks are not looked at. Every thread's accesses to the block happen before it is free. All get the answer.
   template <class Group>

@@ -24,6 +24,7 @@ void sync_warp(std::uint32_t mask, site where);
 [[nodiscard]] std::uint64_t exchange_in_warp(operation what, std::uint32_t mask, std::uint64_t value, std::uint32_t argument, site where);
 
 // The block's barrier. All threads of the block must reach the same one: a thread that has exited, or waits at another line, is misuse.
-void sync_block(site where);
+// `of_living`: it waits only for threads that have not exited, and opens when the last of the others exits.
+void sync_block(site where, bool of_living = false);
 
 }  // namespace gpuheap::simulator

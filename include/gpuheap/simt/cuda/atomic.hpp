@@ -42,6 +42,32 @@ class atomic_ref {
   ::cuda::atomic_ref<T, detail::cuda_scope<S>> ref_;
 };
 
+// A fetch_or of two bytes that touches no byte beside them, which atomic_ref's does. The hardware has a compare-and-swap of two bytes.
+// Device; in global memory. `order`: relaxed or acq_rel.
+GPUHEAP_FN inline uint16_t fetch_or_16(uint16_t& object, uint16_t bits, memory_order order) {
+#if defined(__CUDA_ARCH__)
+  auto const at = __cvta_generic_to_global(&object);
+  uint16_t before;
+  asm volatile("ld.relaxed.gpu.global.b16 %0, [%1];" : "=h"(before) : "l"(at) : "memory");
+  // Ends: a pass that goes on lost the word to another thread that changed it. Lock-free.
+  GPUHEAP_NO_UNROLL
+  while (true) {
+    uint16_t const wanted = static_cast<uint16_t>(before | bits);
+    uint16_t found;
+    if (order == relaxed) {
+      asm volatile("atom.relaxed.gpu.global.cas.b16 %0, [%1], %2, %3;" : "=h"(found) : "l"(at), "h"(before), "h"(wanted) : "memory");
+    } else {
+      asm volatile("atom.acq_rel.gpu.global.cas.b16 %0, [%1], %2, %3;" : "=h"(found) : "l"(at), "h"(before), "h"(wanted) : "memory");
+    }
+    if (found == before) return before;
+    before = found;
+  }
+#else
+  (void)object, (void)bits, (void)order;
+  return 0;
+#endif
+}
+
 // 16 bytes that change together, on hardware that can (has_atomic_16()). Elsewhere the call traps: no allocator may require it.
 struct alignas(16) pair64 {
   uint64_t low, high;

@@ -164,6 +164,9 @@ GPUHEAP_FN inline uint32_t reduce_by_shuffle(lane_mask mask, uint32_t value, Op 
 
 // Every thread of the block must arrive. Memory accesses before it happen before those after it, among the block's threads.
 GPUHEAP_FN inline void sync_block() { __syncthreads(); }
+// The same for those of the block's threads that have not returned: nobody waits for the others. From sm_70 on the barrier is so by itself
+// (CUDA C++ Programming Guide, "Synchronization Functions").
+GPUHEAP_FN inline void sync_living_block() { __syncthreads(); }
 
 // Ends the kernel with an error that the host sees as a failed launch.
 [[noreturn]] GPUHEAP_FN inline void trap() {

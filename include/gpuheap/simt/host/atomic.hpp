@@ -91,6 +91,11 @@ inline constexpr memory_order dependent = acquire;
 inline constexpr memory_order handed_on = acq_rel;
 inline constexpr memory_order handed_over = acq_rel;
 
+// A fetch_or of two bytes that touches no byte beside them.
+inline uint16_t fetch_or_16(uint16_t& object, uint16_t bits, memory_order order, detail::site where = detail::site::here()) {
+  return ::gpuheap::simulator::fetch_or(object, bits, detail::to_order(order), where);
+}
+
 // 16 bytes that change together, on hardware that can (has_atomic_16()). Elsewhere the call traps: no allocator may require it.
 struct alignas(16) pair64 {
   uint64_t low, high;

@@ -126,6 +126,8 @@ template <class T>
 
 // Every thread of the block must arrive. Memory accesses before it happen before those after it, among the block's threads.
 inline void sync_block(detail::site where = detail::site::here()) { ::gpuheap::simulator::sync_block(where); }
+// The same for those of the block's threads that have not returned: nobody waits for the others.
+inline void sync_living_block(detail::site where = detail::site::here()) { ::gpuheap::simulator::sync_block(where, true); }
 
 // Ends the kernel with an error that the host sees as a failed launch.
 [[noreturn]] inline void trap(detail::site where = detail::site::here()) { ::gpuheap::simulator::trap(where); }

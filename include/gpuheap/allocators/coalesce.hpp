@@ -1,0 +1,340 @@
+// `coalesce_block_header`, `coalesce_block_map`, `coalesce_warp_header`, `coalesce_warp_map`: threads that ask together for one size get
+// neighbouring pieces of one superblock, which one of them takes from another allocator.
+//   N. Blach, M. Erhart, F. Memedi, A. Schaefer, "Coalescing memory allocations for GPU MPI", ETH Zurich (static coalescing)
+//
+// Layout of a superblock, at an address `base` that the upstream allocator gave; piece k begins at base + 16 + k * stride:
+//   +0   {usable bytes of each piece : 48, pieces not yet freed : 16}
+//   header      +8 base | piece 0 | padding, base | piece 1 | ...     8 bytes before each piece say where its superblock begins
+//   map         +8 -    | piece 0 | piece 1 | ...                     pieces adjoin; a hash map (structures/address_map.hpp) has the
+//                                                                     distance of each to its superblock
+// Own bytes:   of the map variants, map_percent of the heap: the map. Of the others, none.
+//
+// Two calls:
+//   together   malloc_by_block(threads, bytes), malloc_by_warp(threads, bytes): all threads of a group, with one size: the paper's call,
+//   for
+//              sites where all threads are known to come. Rank 0 takes the superblock, and tells the others. Programs reach it by
+//              heap.malloc_coalesced(gpuheap::live_block(scratch), bytes) and heap.malloc_coalesced(gpuheap::this_warp(), bytes):
+//              live_block is a census of those threads of the block that have not returned, so partial blocks and early exits are no error.
+//              Of the warp variants the first is a plain call
+//   plain      malloc(bytes), anywhere: the lanes of a warp that come together with one size are a group
+// malloc:    as above. A request of more than largest_piece_bytes is served alone, and so is each thread of a group when the upstream
+//            allocator refuses the superblock, or when its size is not that of rank 0. Alone: with a header, a superblock of one; with a
+//            map, a block of the upstream allocator as it is, which is in no map. So is a piece that the map has no room for.
+// free:      any thread. From the piece to its superblock; lanes that free pieces of one superblock count down together. Who takes the last
+//            one gives the superblock back. With a map: what is not in it is the upstream allocator's.
+// Reuse:     as the upstream allocator says, of a superblock once all its pieces are freed: a piece that stays keeps all of it.
+// Alignment: coalesce/alignment.hpp.
+// Progress:  of malloc and free what the upstream allocator says; what is added is wait-free, but for the barriers of malloc_by_block. No
+//            thread waits for another one outside its group.
+//
+// Different from the paper:
+//   - the counter holds those that came, not the block's size, and the leader is rank 0 of them, not thread 0, which may have returned;
+//   - a plain call is coalesced too, by warp; there it goes upstream alone, and free needs to know of which kind a pointer is;
+//   - a key leaves the map before the counter falls. The other way round a superblock can be freed, given again and put into the map again
+//     while the old entry is there, and the late removal takes out the new one;
+//   - the map never fills up with marks of what was removed, and is not what decides whether memory is there;
+//   - sizes that differ are no corruption; overflow is answered before it; the counter's word also says how much a piece holds.
+// coalesce_warp_header is not in the paper: it completes its square.
+#pragma once
+
+#include <gpuheap/allocator.hpp>
+#include <gpuheap/allocator_members.hpp>
+#include <gpuheap/allocators/backing.hpp>
+#include <gpuheap/allocators/coalesce/alignment.hpp>
+#include <gpuheap/allocators/coalesce/verify.hpp>
+#include <gpuheap/simt/atomic.hpp>
+#include <gpuheap/simt/bits.hpp>
+#include <gpuheap/simt/runtime.hpp>
+#include <gpuheap/simt/warp.hpp>
+#include <gpuheap/structures/address_map.hpp>
+#include <gpuheap/structures/warp_group.hpp>
+
+#if GPUHEAP_HAS_HOST
+#include <string>
+#endif
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
+
+// Who shares a superblock when all threads of a block call together.
+enum class coalesce_group { block, warp };
+// How a piece's superblock is found.
+enum class coalesce_link { header, map };
+
+struct coalesce_config {
+  coalesce_group group = coalesce_group::block;
+  coalesce_link link = coalesce_link::header;
+  coalesce_alignment alignment = coalesce_alignment::strict16;
+  unsigned largest_piece_bytes = 4096;  // beyond it a thread is served alone: a live piece keeps its superblock. Below 32 KiB
+  unsigned map_percent = 6;             // of the heap, for the map: 12 bytes for each piece, of which half should stay free
+};
+
+// `Order`: of a free's steps; for tests.
+enum class coalesce_removal { before_the_count, after_the_count };
+
+template <coalesce_config Config = coalesce_config{}, class Backing = default_backing,
+          coalesce_removal Order = coalesce_removal::before_the_count>
+class basic_coalesce {
+  using map_type = structures::address_map;
+  static constexpr bool maps = Config.link == coalesce_link::map;
+  static constexpr bool of_block = Config.group == coalesce_group::block;
+  static constexpr simt::size_t head_bytes = 16;
+  static constexpr unsigned count_bits = 16;
+  static constexpr simt::size_t largest_request = simt::size_t{1} << 47;  // no heap has it
+  // A heap and a size in one word.
+  static constexpr unsigned size_bits = 15;
+  static_assert(Backing::traits.min_alignment >= 16 && Config.largest_piece_bytes < (1u << size_bits) - 16 && Config.map_percent < 50);
+
+ public:
+  static constexpr allocator_traits traits{
+      .name = of_block ? maps ? "coalesce_block_map" : "coalesce_block_header"
+              : maps   ? "coalesce_warp_map"
+                       : "coalesce_warp_header",
+      .title = of_block ? maps ? "Coalesced by block, map" : "Coalesced by block, headers"
+               : maps   ? "Coalesced by warp, map"
+                        : "Coalesced by warp, headers",
+      .paper = !of_block && !maps ? "" : "Blach, Erhart, Memedi, Schaefer: Coalescing memory allocations for GPU MPI, ETH Zurich",
+      .year = !of_block && !maps ? 0 : 2022,
+      .variant = maps ? "pieces adjoin, a hash map has their superblocks" : "a pointer to its superblock before each piece",
+      .reuse = "as the upstream allocator says, once all pieces of a superblock are free",
+      .min_alignment = Config.alignment == coalesce_alignment::strict16 ? 16 : 1,
+      .process_wide = Backing::traits.process_wide,
+      .reuses_singly = false,
+      .full_reuse = Backing::traits.full_reuse,
+  };
+  // The same over another allocator.
+  template <class Upstream>
+  using over = basic_coalesce<Config, Upstream, Order>;
+
+  // `bytes` > 0. Lanes of a warp that call together with one size share a superblock.
+  [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
+    // This heap's lanes with this size; those that ask for too much stay by themselves.
+    bool const small = bytes <= Config.largest_piece_bytes;
+    auto const group = structures::warp_group::of_equal(simt::active_mask(), small ? home_ << size_bits | usable_for(bytes) : 0);
+    if (!small || group.size() == 1) return malloc_alone(bytes);
+    char* base = group.leads() ? open(group.size(), bytes) : nullptr;
+    // The leader has written the superblock's head before the others count on it.
+    simt::sync_warp(group.mask);
+    base = group.from_leader(base);
+    void* const p = base == nullptr ? nullptr : piece(base, group.rank(), bytes);
+    return p != nullptr ? p : malloc_alone(bytes);
+  }
+
+  // By all threads of a group (collective.hpp), which wait for each other: neighbouring pieces of one superblock, in the order of the
+  // ranks. `bytes`, which may be 0, should be the same in all of them.
+  template <class Threads>
+  requires(of_block) [[nodiscard]] GPUHEAP_FN void* malloc_by_block(Threads const& threads, simt::size_t bytes) const {
+    return malloc_by(threads, bytes);
+  }
+  template <class Threads>
+  [[nodiscard]] GPUHEAP_FN void* malloc_by_warp(Threads const& threads, simt::size_t bytes) const {
+    return malloc_by(threads, bytes);
+  }
+
+  GPUHEAP_FN free_status free(void* p) const {
+    if (p == nullptr) return free_status::null;
+    if constexpr (maps) {
+      unsigned const at = map_.find(key_of(p));
+      if (at == map_type::none) return detail::free_in(backing_, p);
+      char* const base = static_cast<char*>(p) - distance_at(at);
+      if constexpr (Order == coalesce_removal::before_the_count) {
+        return map_.remove(at, key_of(p)) ? count_down(base) : free_status::double_free;
+      } else {
+        free_status const status = count_down(base);
+        map_.remove(at, key_of(p));
+        return status;
+      }
+    } else {
+      return count_down(superblock_of(p));
+    }
+  }
+
+  // Of a live block.
+  [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void* p) const requires(!maps || has_usable_size<Backing>) {
+    if (p == nullptr) return 0;
+    if constexpr (maps) {
+      unsigned const at = map_.find(key_of(p));
+      return at == map_type::none ? backing_.usable_size(p) : usable_in(static_cast<char*>(p) - distance_at(at));
+    } else {
+      return usable_in(superblock_of(p));
+    }
+  }
+  static constexpr bool rounded_size_is_exact = !maps;
+  [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t rounded_size(simt::size_t bytes) requires(!maps) { return usable_for(bytes); }
+
+  [[nodiscard]] GPUHEAP_FN bool owns(void const* p) const requires has_owns<Backing> { return backing_.owns(p); }
+
+#if GPUHEAP_HAS_HOST
+  [[nodiscard]] static simt::size_t min_region_bytes() {
+    simt::size_t const least = Backing::min_region_bytes();
+    if constexpr (!maps) return least;
+    return simt::round_up_pow2((least + 256) / (100 - Config.map_percent) * 100 + 512, 256);
+  }
+  [[nodiscard]] static simt::size_t own_bytes(simt::size_t region_bytes) requires(Backing::traits.process_wide) {
+    return own_bytes_of(region_bytes);
+  }
+  [[nodiscard]] static simt::size_t granted_bytes() requires has_granted_bytes<Backing> { return Backing::granted_bytes(); }
+
+  [[nodiscard]] static basic_coalesce create(memory::region region, stream_ref stream) {
+    simt::size_t const own = own_bytes_of(region.bytes);
+    char* const base = static_cast<char*>(region.base);
+    basic_coalesce a;
+    a.home_ = reinterpret_cast<simt::uintptr_t>(base) >> 8;  // a region is aligned to 256
+    if constexpr (maps) {
+      simt::size_t const buckets = own / map_type::bucket_bytes;
+      a.map_.num_buckets = static_cast<unsigned>(buckets < largest_buckets ? buckets : largest_buckets);
+      a.map_.keys = reinterpret_cast<map_type::key*>(base);
+      simt::size_t const keys_bytes = simt::size_t{a.map_.num_buckets} * map_type::bucket_places * sizeof(map_type::key);
+      a.map_.values = reinterpret_cast<map_type::value*>(base + keys_bytes);
+      a.own_bytes_ = own;
+      simt::fill(base, 0, keys_bytes, stream);
+    }
+    a.backing_ = Backing::create({Backing::traits.process_wide ? nullptr : base + own, region.bytes - own}, stream);
+    return a;
+  }
+
+  [[nodiscard]] allocator_footprint footprint(stream_ref stream) const requires has_footprint<Backing> {
+    allocator_footprint all = backing_.footprint(stream);
+    all.metadata_bytes += own_bytes_;
+    return all;
+  }
+  // Of the map, and where it has it, of the upstream allocator.
+  [[nodiscard]] coalesce_parts::audit verify(stream_ref stream) const requires(maps || has_verify<Backing>) {
+    coalesce_parts::audit found;
+    if constexpr (maps) found = coalesce_parts::verify(map_, stream);
+    if constexpr (has_verify<Backing>) {
+      if (found.problem.empty()) found.problem = backing_.verify(stream).problem;
+    }
+    return found;
+  }
+
+ private:
+  static constexpr simt::size_t largest_buckets = (simt::size_t{1} << 28) - 1;
+  [[nodiscard]] static constexpr simt::size_t own_bytes_of(simt::size_t region_bytes) {
+    if constexpr (!maps) return 0;
+    simt::size_t const share = region_bytes / 100 * Config.map_percent;
+    return simt::round_up_pow2(share < map_type::bucket_bytes ? map_type::bucket_bytes : share, 256);
+  }
+#endif
+
+ private:
+  using word = simt::global_ref<simt::uint64_t>;
+
+  // ---- sizes. `bytes`: up to largest_request
+
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned alignment_of(simt::size_t bytes) {
+    // With headers the paper pads to 16.
+    bool const padded = !maps && Config.alignment == coalesce_alignment::paper;
+    return padded ? 16 : coalesce_parts::alignment_of(Config.alignment, bytes);
+  }
+  // Without padding, whatever the type, nobody may rely on more bytes than asked: their alignment would be another.
+  [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t usable_for(simt::size_t bytes) {
+    return Config.alignment == coalesce_alignment::strict16 ? simt::round_up_pow2(bytes, 16) : bytes;
+  }
+  [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t stride_for(simt::size_t usable) {
+    unsigned const alignment = alignment_of(usable);
+    if constexpr (maps) return simt::round_up_pow2(usable, alignment);
+    return alignment == 16 ? simt::round_up_pow2(usable, 16) + 16 : simt::round_up_pow2(usable, 8) + 8;
+  }
+
+  // ---- words of a superblock
+
+  [[nodiscard]] GPUHEAP_FN static simt::uint64_t& head_of(char* base) { return *reinterpret_cast<simt::uint64_t*>(base); }
+  // relaxed: the bytes stay as the leader wrote them before anybody had the superblock.
+  [[nodiscard]] GPUHEAP_FN static simt::size_t usable_in(char* base) { return word{head_of(base)}.load(simt::relaxed) >> count_bits; }
+  // relaxed, both: the word before a piece is for whoever got the piece.
+  [[nodiscard]] GPUHEAP_FN static char* superblock_of(void* p) {
+    return reinterpret_cast<char*>(word{static_cast<simt::uint64_t*>(p)[-1]}.load(simt::relaxed));
+  }
+  GPUHEAP_FN static void set_superblock_of(void* p, char* base) {
+    word{static_cast<simt::uint64_t*>(p)[-1]}.store(reinterpret_cast<simt::uintptr_t>(base), simt::relaxed);
+  }
+  [[nodiscard]] GPUHEAP_FN static simt::uint64_t key_of(void* p) { return reinterpret_cast<simt::uintptr_t>(p); }
+  [[nodiscard]] GPUHEAP_FN simt::size_t distance_at(unsigned at) const { return map_.value_at(at); }
+
+  // ---- malloc
+
+  // A superblock of `pieces`, all of them live; nullptr: the upstream allocator has none.
+  [[nodiscard]] GPUHEAP_FN char* open(unsigned pieces, simt::size_t bytes) const {
+    simt::size_t const usable = usable_for(bytes);
+    auto* const base = static_cast<char*>(backing_.malloc(head_bytes + (pieces - 1) * stride_for(usable) + usable));
+    // relaxed: published with the pieces.
+    if (base != nullptr) word{head_of(base)}.store(usable << count_bits | pieces, simt::relaxed);
+    return base;
+  }
+  // Piece k of a superblock for a request of `bytes`. nullptr: it does not hold just these, or the map has no room for it; it is free then.
+  [[nodiscard]] GPUHEAP_FN void* piece(char* base, unsigned k, simt::size_t bytes) const {
+    simt::size_t const usable = usable_in(base);
+    simt::size_t const distance = head_bytes + k * stride_for(usable);
+    char* const p = base + distance;
+    bool kept = bytes != 0 && usable_for(bytes) == usable;
+    if constexpr (maps) {
+      kept = kept && map_.insert(key_of(p), static_cast<map_type::value>(distance));
+    } else {
+      set_superblock_of(p, base);
+    }
+    if (kept) return p;
+    (void)count_down(base);
+    return nullptr;
+  }
+  // Out of line: a second call of the upstream allocator.
+  [[nodiscard]] GPUHEAP_COLD void* malloc_alone(simt::size_t bytes) const {
+    if (bytes == 0 || bytes > largest_request) return nullptr;
+    if constexpr (maps) {
+      return backing_.malloc(bytes);
+    } else {
+      char* const base = open(1, bytes);
+      if (base == nullptr) return nullptr;
+      set_superblock_of(base + head_bytes, base);
+      return base + head_bytes;
+    }
+  }
+  template <class Threads>
+  [[nodiscard]] GPUHEAP_FN void* malloc_by(Threads const& threads, simt::size_t bytes) const {
+    bool const fits = bytes != 0 && bytes <= Config.largest_piece_bytes;
+    // Waits for all, after the leader has written the superblock's head.
+    char* const base = static_cast<char*>(
+        threads.from_first(threads.rank() == 0 && fits ? static_cast<void*>(open(static_cast<unsigned>(threads.size()), bytes)) : nullptr));
+    void* const p = base == nullptr ? nullptr : piece(base, threads.rank(), bytes);
+    return p != nullptr ? p : malloc_alone(bytes);
+  }
+
+  // ---- free
+
+  // One piece of the superblock is free, and is touched no more. The lanes that come together count as one.
+  GPUHEAP_FN free_status count_down(char* base) const {
+    auto const group = structures::warp_group::of_equal(simt::active_mask(), reinterpret_cast<simt::uint64_t>(base));
+    // What the lanes did to their pieces happens before the leader's release.
+    simt::sync_warp(group.mask);
+    simt::uint32_t status = static_cast<simt::uint32_t>(free_status::done);
+    if (group.leads()) {
+      // handed_over: releases the accesses to these pieces, and goes on with those to the others for whoever gets the memory next.
+      simt::uint64_t const before = word{head_of(base)}.fetch_sub(group.size(), simt::handed_over);
+      if ((before & simt::low_bits(count_bits)) == group.size()) status = static_cast<simt::uint32_t>(detail::free_in(backing_, base));
+    }
+    return static_cast<free_status>(group.from_leader(status));
+  }
+
+  simt::uint64_t home_ = 0;  // tells heaps apart
+  map_type map_;             // of the map variants
+  Backing backing_;
+  simt::size_t own_bytes_ = 0;
+};
+
+// Over any allocator: `basic_coalesce_block_header<gpuheap::sharded_runs>`. As published, and without an argument, over the toolkit's.
+template <class Upstream = default_backing>
+using basic_coalesce_block_header = basic_coalesce<coalesce_config{}, Upstream>;
+template <class Upstream = default_backing>
+using basic_coalesce_block_map = basic_coalesce<coalesce_config{.link = coalesce_link::map}, Upstream>;
+template <class Upstream = default_backing>
+using basic_coalesce_warp_header = basic_coalesce<coalesce_config{.group = coalesce_group::warp}, Upstream>;
+template <class Upstream = default_backing>
+using basic_coalesce_warp_map = basic_coalesce<coalesce_config{.group = coalesce_group::warp, .link = coalesce_link::map}, Upstream>;
+
+using coalesce_block_header = basic_coalesce_block_header<>;
+using coalesce_block_map = basic_coalesce_block_map<>;
+using coalesce_warp_header = basic_coalesce_warp_header<>;
+using coalesce_warp_map = basic_coalesce_warp_map<>;
+static_assert(device_allocator<coalesce_block_header> && device_allocator<coalesce_warp_map> &&
+              device_allocator<basic_coalesce_block_map<refusing_backing>>);
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE

@@ -1,0 +1,166 @@
+// `coalesce_dynamic`: the lanes of a warp that ask at the same moment, for whatever sizes, get neighbouring segments of one superblock,
+// which one of them takes from another allocator. Nothing need be known about who calls.
+//   N. Blach, M. Erhart, F. Memedi, A. Schaefer, "Coalescing memory allocations for GPU MPI", ETH Zurich (dynamic coalescing)
+//
+// Layout of a superblock, at an address that the upstream allocator gave:
+//   padding | header 0 | payload 0 | padding | header 1 | payload 1 | ...        a header ends where its payload begins
+//   header  {usable bytes : 40 (of 8-byte headers), distance to the payload before, of the first to the superblock : 21, 29 or 13,
+//            last : 1, first : 1, free : 1}
+//   The distance counts bytes, in 2-byte headers pairs of bytes. All headers of a superblock have one width, that of the most demanding
+//   lane; a pointer's lowest bits say which. coalesce/segment.hpp has the widths:
+//     strict16   8 bytes, payloads aligned to 16
+//     natural    requests up to 3 bytes: 2, at 2 mod 4. Up to 7: 4, at 4 mod 8. Up to 15: 8, at 0 mod 8. Others: 8, at 0 mod 16
+//     paper      up to 3 bytes: 2, at 2 mod 4. All others: 4, at 4 mod 8
+//
+// malloc:    the lanes that come together are the group (one captured mask); the lowest leads. Each learns by a scan over their slots where
+//            its segment begins. The leader takes the superblock; each lane writes its header; none returns before all have. More than
+//            largest_piece_bytes: alone, and so is each lane if the upstream allocator refuses. Alone is a superblock of one.
+// free:      any thread. Sets `free` in the header. If that had `last`, the caller has the duty: it goes down the chain, hands `last` to
+// the
+//            segment before by setting it, and goes on if that one is free already. Who comes to the first one gives the superblock back.
+// Why exactly one does: the one that frees and the one that hands over change the same word by one read-modify-write each, so either the
+//            first sees `last` and walks, or the second sees `free` and goes on. The word of a segment that got `last` while live is not
+//            touched again: it may be gone.
+// Reuse:     as the upstream allocator says, of a superblock once all its segments are freed: one that stays keeps all of it.
+// Progress:  of malloc and free what the upstream allocator says; what is added is wait-free: a walk has at most 31 steps.
+// Misuse:    a second free is answered so while its superblock is there. Not exact, so the traits do not promise it.
+//
+// Different from the paper:
+//   - both flags are set by an atomic `or`, where the paper has a compare-and-swap for one of them: a plain store of the other can undo it,
+//     and then nobody has the duty;
+//   - 2-byte headers are changed by a compare-and-swap of two bytes: four would reach into a payload;
+//   - all lanes have written their headers before one returns: it might free its segment and walk into one that has no header yet;
+//   - the width follows from alignment. As published, the smallest that the distance fits into, a pointer or a double may not be where the
+//     hardware can read it: the policy `paper`, which is not the default, and which keeps 4-byte types readable;
+//   - an 8-byte header also says how much its segment holds.
+#pragma once
+
+#include <gpuheap/allocator.hpp>
+#include <gpuheap/allocator_members.hpp>
+#include <gpuheap/allocators/backing.hpp>
+#include <gpuheap/allocators/coalesce/segment.hpp>
+#include <gpuheap/simt/atomic.hpp>
+#include <gpuheap/simt/bits.hpp>
+#include <gpuheap/simt/runtime.hpp>
+#include <gpuheap/simt/warp.hpp>
+#include <gpuheap/structures/warp_group.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
+
+struct coalesce_dynamic_config {
+  coalesce_alignment alignment = coalesce_alignment::strict16;
+  unsigned largest_piece_bytes = 4096;  // beyond it a lane is served alone: a live segment keeps its superblock. Below 1 MiB, 16 KiB if
+                                        // not strict16
+};
+
+// `Chain`: what a free does to headers, see coalesce/segment.hpp; for tests.
+template <coalesce_dynamic_config Config = coalesce_dynamic_config{}, class Backing = default_backing, class Chain = coalesce_parts::chain>
+class basic_coalesce_dynamic {
+  using shape = coalesce_parts::segment_shape;
+  static constexpr bool strict = Config.alignment == coalesce_alignment::strict16;
+  static constexpr simt::size_t largest_request = simt::size_t{1} << 39;  // no heap has it, and 40 bits hold it
+  static_assert(Backing::traits.min_alignment >= 16 && Config.largest_piece_bytes <= (strict ? 1u << 20 : 1u << 14) - 64);
+
+ public:
+  static constexpr allocator_traits traits{
+      .name = "coalesce_dynamic",
+      .title = "Coalesced by who comes",
+      .paper = "Blach, Erhart, Memedi, Schaefer: Coalescing memory allocations for GPU MPI, ETH Zurich",
+      .year = 2022,
+      .variant = "a chain of headers; groups found in each call",
+      .reuse = "as the upstream allocator says, once all segments of a superblock are free",
+      .min_alignment = strict ? 16 : 1,
+      .process_wide = Backing::traits.process_wide,
+      .reuses_singly = false,
+      .full_reuse = Backing::traits.full_reuse,
+  };
+  // The same over another allocator.
+  template <class Upstream>
+  using over = basic_coalesce_dynamic<Config, Upstream, Chain>;
+
+  // `bytes` > 0. Lanes of a warp that call together share a superblock.
+  [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
+    bool const small = bytes <= Config.largest_piece_bytes;
+    // This heap's lanes; those that ask for too much stay by themselves.
+    auto const group = structures::warp_group::of_equal(simt::active_mask(), small ? home_ : 1);
+    if (!small || group.size() == 1) return malloc_alone(bytes);
+    auto const own = static_cast<simt::uint32_t>(bytes);
+    shape const form = shape::of(Config.alignment, strict ? own : simt::reduce_max(group.mask, own));
+    simt::uint32_t const slot = static_cast<simt::uint32_t>(form.slot(own));
+    simt::uint32_t total = 0;
+    simt::uint32_t const before = group.sum_before(slot, total);
+    unsigned const rank = group.rank();
+    // Of the lane before; the first has none.
+    simt::lane_mask const below = group.mask & ((simt::lane_mask{1} << simt::lane_id()) - 1);
+    simt::uint32_t const slot_before = simt::shuffle(group.mask, slot, below == 0 ? simt::lane_id() : simt::highest_bit(below));
+    char* base = group.leads() ? static_cast<char*>(backing_.malloc(form.lead + total - form.width)) : nullptr;
+    // What the leader acquired with the memory, the others have too.
+    simt::sync_warp(group.mask);
+    base = group.from_leader(base);
+    if (base == nullptr) return malloc_alone(bytes);
+    char* const p = base + form.lead + before;
+    Chain::make(p, form, rank == 0 ? form.lead : slot_before, form.usable(own), rank == 0, rank + 1 == group.size());
+    // All headers are written before a lane can free its segment and look at another one's.
+    Chain::headers_are_written(group.mask);
+    return p;
+  }
+
+  GPUHEAP_FN free_status free(void* p) const {
+    if (p == nullptr) return free_status::null;
+    shape const form = shape::at(Config.alignment, p);
+    if (form.width == 0) return free_status::foreign;
+    char* base = nullptr;
+    free_status const status = Chain::release(static_cast<char*>(p), form, base);
+    return base != nullptr ? detail::free_in(backing_, base) : status;
+  }
+
+  // Of a live block.
+  [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void* p) const requires strict {
+    return p == nullptr ? 0 : Chain::usable_at(static_cast<char*>(p));
+  }
+  static constexpr bool rounded_size_is_exact = strict;
+  [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t rounded_size(simt::size_t bytes) requires strict {
+    return shape::of(Config.alignment, bytes).usable(bytes);
+  }
+
+  [[nodiscard]] GPUHEAP_FN bool owns(void const* p) const requires has_owns<Backing> { return backing_.owns(p); }
+
+#if GPUHEAP_HAS_HOST
+  [[nodiscard]] static simt::size_t min_region_bytes() { return Backing::min_region_bytes(); }
+  [[nodiscard]] static simt::size_t granted_bytes() requires has_granted_bytes<Backing> { return Backing::granted_bytes(); }
+  [[nodiscard]] static basic_coalesce_dynamic create(memory::region region, stream_ref stream) {
+    basic_coalesce_dynamic a;
+    a.home_ = reinterpret_cast<simt::uintptr_t>(region.base);
+    a.backing_ = Backing::create(region, stream);
+    return a;
+  }
+  [[nodiscard]] allocator_footprint footprint(stream_ref stream) const requires has_footprint<Backing> {
+    return backing_.footprint(stream);
+  }
+  // Of the upstream allocator: a superblock is known to its segments only.
+  [[nodiscard]] auto verify(stream_ref stream) const requires has_verify<Backing> { return backing_.verify(stream); }
+#endif
+
+ private:
+  // Out of line: a second call of the upstream allocator.
+  [[nodiscard]] GPUHEAP_COLD void* malloc_alone(simt::size_t bytes) const {
+    if (bytes > largest_request) return nullptr;
+    shape const form = shape::of(Config.alignment, bytes);
+    auto* const base = static_cast<char*>(backing_.malloc(form.lead + form.usable(bytes)));
+    if (base == nullptr) return nullptr;
+    Chain::make(base + form.lead, form, form.lead, form.usable(bytes), true, true);
+    return base + form.lead;
+  }
+
+  simt::uint64_t home_ = 0;  // tells heaps apart: where the region begins
+  Backing backing_;
+};
+
+// Over any allocator: `coalesce_dynamic_over<gpuheap::sharded_runs>`. As published, and without an argument, over the toolkit's.
+template <class Upstream = default_backing>
+using coalesce_dynamic_over = basic_coalesce_dynamic<coalesce_dynamic_config{}, Upstream>;
+
+using coalesce_dynamic = basic_coalesce_dynamic<>;
+static_assert(device_allocator<coalesce_dynamic> && device_allocator<coalesce_dynamic_over<refusing_backing>>);
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE
