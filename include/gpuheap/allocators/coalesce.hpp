@@ -109,25 +109,19 @@ class basic_coalesce {
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
     // This heap's lanes with this size; those that ask for too much stay by themselves.
     bool const small = bytes <= Config.largest_piece_bytes;
-    auto const group = structures::warp_group::of_equal(simt::active_mask(), small ? home_ << size_bits | usable_for(bytes) : 0);
-    if (!small || group.size() == 1) return malloc_alone(bytes);
-    char* base = group.leads() ? open(group.size(), bytes) : nullptr;
-    // The leader has written the superblock's head before the others count on it.
-    simt::sync_warp(group.mask);
-    base = group.from_leader(base);
-    void* const p = base == nullptr ? nullptr : piece(base, group.rank(), bytes);
-    return p != nullptr ? p : malloc_alone(bytes);
+    lanes const here{structures::warp_group::of_equal(simt::active_mask(), small ? home_ << size_bits | usable_for(bytes) : 0)};
+    return malloc_by(here, bytes, small && here.size() > 1);
   }
 
   // By all threads of a group (collective.hpp), which wait for each other: neighbouring pieces of one superblock, in the order of the
   // ranks. `bytes`, which may be 0, should be the same in all of them.
   template <class Threads>
   requires(of_block) [[nodiscard]] GPUHEAP_FN void* malloc_by_block(Threads const& threads, simt::size_t bytes) const {
-    return malloc_by(threads, bytes);
+    return malloc_by(threads, bytes, true);
   }
   template <class Threads>
   [[nodiscard]] GPUHEAP_FN void* malloc_by_warp(Threads const& threads, simt::size_t bytes) const {
-    return malloc_by(threads, bytes);
+    return malloc_by(threads, bytes, true);
   }
 
   GPUHEAP_FN free_status free(void* p) const {
@@ -253,14 +247,6 @@ class basic_coalesce {
 
   // ---- malloc
 
-  // A superblock of `pieces`, all of them live; nullptr: the upstream allocator has none.
-  [[nodiscard]] GPUHEAP_FN char* open(unsigned pieces, simt::size_t bytes) const {
-    simt::size_t const usable = usable_for(bytes);
-    auto* const base = static_cast<char*>(backing_.malloc(head_bytes + (pieces - 1) * stride_for(usable) + usable));
-    // relaxed: published with the pieces.
-    if (base != nullptr) word{head_of(base)}.store(usable << count_bits | pieces, simt::relaxed);
-    return base;
-  }
   // Piece k of a superblock for a request of `bytes`. nullptr: it does not hold just these, or the map has no room for it; it is free then.
   [[nodiscard]] GPUHEAP_FN void* piece(char* base, unsigned k, simt::size_t bytes) const {
     simt::size_t const usable = usable_in(base);
@@ -276,26 +262,40 @@ class basic_coalesce {
     (void)count_down(base);
     return nullptr;
   }
-  // Out of line: a second call of the upstream allocator.
-  [[nodiscard]] GPUHEAP_COLD void* malloc_alone(simt::size_t bytes) const {
-    if (bytes == 0 || bytes > largest_request) return nullptr;
-    if constexpr (maps) {
-      return backing_.malloc(bytes);
-    } else {
-      char* const base = open(1, bytes);
-      if (base == nullptr) return nullptr;
-      set_superblock_of(base + head_bytes, base);
-      return base + head_bytes;
+  // Lanes as a group.
+  struct lanes {
+    structures::warp_group group;
+    [[nodiscard]] GPUHEAP_FN unsigned size() const { return group.size(); }
+    [[nodiscard]] GPUHEAP_FN unsigned rank() const { return group.rank(); }
+    [[nodiscard]] GPUHEAP_FN void* from_first(void* p) const {
+      simt::sync_warp(group.mask);  // a shuffle orders nothing
+      return group.from_leader(p);
     }
-  }
+  };
+  // `together`: the same in all of them; else the caller is served alone, and nobody waits.
   template <class Threads>
-  [[nodiscard]] GPUHEAP_FN void* malloc_by(Threads const& threads, simt::size_t bytes) const {
-    bool const fits = bytes != 0 && bytes <= Config.largest_piece_bytes;
-    // Waits for all, after the leader has written the superblock's head.
-    char* const base = static_cast<char*>(
-        threads.from_first(threads.rank() == 0 && fits ? static_cast<void*>(open(static_cast<unsigned>(threads.size()), bytes)) : nullptr));
-    void* const p = base == nullptr ? nullptr : piece(base, threads.rank(), bytes);
-    return p != nullptr ? p : malloc_alone(bytes);
+  [[nodiscard]] GPUHEAP_FN void* malloc_by(Threads const& threads, simt::size_t bytes, bool together) const {
+    unsigned const rank = together ? threads.rank() : 0;
+    void* p = nullptr;
+    // Ends: two passes at most, of which the second is alone. One place that calls the upstream allocator.
+    GPUHEAP_NO_UNROLL
+    while (true) {
+      char* base = nullptr;
+      bool const bare = maps && !together;  // without a head
+      if ((!together || rank == 0) && bytes != 0 && bytes <= (together ? Config.largest_piece_bytes : largest_request)) {
+        unsigned const pieces = together ? static_cast<unsigned>(threads.size()) : 1;
+        simt::size_t const usable = usable_for(bytes);
+        base = static_cast<char*>(backing_.malloc(bare ? bytes : head_bytes + (pieces - 1) * stride_for(usable) + usable));
+        // relaxed: published with the pieces.
+        if (base != nullptr && !bare) word{head_of(base)}.store(usable << count_bits | pieces, simt::relaxed);
+      }
+      // All wait, after the superblock's head is written.
+      if (together) base = static_cast<char*>(threads.from_first(base));
+      if (base != nullptr) p = bare ? base : piece(base, together ? rank : 0, bytes);
+      if (p != nullptr || !together) break;
+      together = false;
+    }
+    return p;
   }
 
   // ---- free

@@ -83,26 +83,29 @@ class basic_coalesce_dynamic {
     bool const small = bytes <= Config.largest_piece_bytes;
     // This heap's lanes; those that ask for too much stay by themselves.
     auto const group = structures::warp_group::of_equal(simt::active_mask(), small ? home_ : 1);
-    if (!small || group.size() == 1) return malloc_alone(bytes);
-    auto const own = static_cast<simt::uint32_t>(bytes);
-    shape const form = shape::of(Config.alignment, strict ? own : simt::reduce_max(group.mask, own));
-    simt::uint32_t const slot = static_cast<simt::uint32_t>(form.slot(own));
-    simt::uint32_t total = 0;
-    simt::uint32_t const before = group.sum_before(slot, total);
-    unsigned const rank = group.rank();
-    // Of the lane before; the first has none.
-    simt::lane_mask const below = group.mask & ((simt::lane_mask{1} << simt::lane_id()) - 1);
-    simt::uint32_t const slot_before = simt::shuffle(group.mask, slot, below == 0 ? simt::lane_id() : simt::highest_bit(below));
-    char* base = group.leads() ? static_cast<char*>(backing_.malloc(form.lead + total - form.width)) : nullptr;
-    // What the leader acquired with the memory, the others have too.
-    simt::sync_warp(group.mask);
-    base = group.from_leader(base);
-    if (base == nullptr) return malloc_alone(bytes);
-    char* const p = base + form.lead + before;
-    Chain::make(p, form, rank == 0 ? form.lead : slot_before, form.usable(own), rank == 0, rank + 1 == group.size());
-    // All headers are written before a lane can free its segment and look at another one's.
-    Chain::headers_are_written(group.mask);
-    return p;
+    bool together = small && group.size() > 1;
+    place at = together ? place_in(group, static_cast<simt::uint32_t>(bytes)) : alone(bytes);
+    // Ends: two passes at most, of which the second is alone. One place that calls the upstream allocator.
+    GPUHEAP_NO_UNROLL
+    while (true) {
+      char* base = nullptr;
+      if (at.first && bytes <= largest_request) base = static_cast<char*>(backing_.malloc(at.superblock_bytes));
+      if (together) {
+        // What the leader acquired with the memory, the others have too.
+        simt::sync_warp(group.mask);
+        base = group.from_leader(base);
+      }
+      if (base != nullptr) {
+        char* const p = base + at.offset;
+        Chain::make(p, at.form, at.distance, at.form.usable(bytes), at.first, at.last);
+        // All headers are written before a lane can free its segment and look at another one's.
+        if (together) Chain::headers_are_written(group.mask);
+        return p;
+      }
+      if (!together) return nullptr;
+      together = false;
+      at = alone(bytes);
+    }
   }
 
   GPUHEAP_FN free_status free(void* p) const {
@@ -142,14 +145,33 @@ class basic_coalesce_dynamic {
 #endif
 
  private:
-  // Out of line: a second call of the upstream allocator.
-  [[nodiscard]] GPUHEAP_COLD void* malloc_alone(simt::size_t bytes) const {
-    if (bytes > largest_request) return nullptr;
+  // Where a segment lies, and its superblock.
+  struct place {
+    shape form;
+    simt::size_t superblock_bytes;
+    simt::size_t offset;    // of the payload
+    simt::size_t distance;  // to the payload before
+    bool first, last;
+  };
+  [[nodiscard]] GPUHEAP_FN static place alone(simt::size_t bytes) {
     shape const form = shape::of(Config.alignment, bytes);
-    auto* const base = static_cast<char*>(backing_.malloc(form.lead + form.usable(bytes)));
-    if (base == nullptr) return nullptr;
-    Chain::make(base + form.lead, form, form.lead, form.usable(bytes), true, true);
-    return base + form.lead;
+    return {form, form.lead + form.usable(bytes), form.lead, form.lead, true, true};
+  }
+  // All lanes of the group call.
+  [[nodiscard]] GPUHEAP_FN static place place_in(structures::warp_group group, simt::uint32_t bytes) {
+    shape const form = shape::of(Config.alignment, strict ? bytes : simt::reduce_max(group.mask, bytes));
+    auto const slot = static_cast<simt::uint32_t>(form.slot(bytes));
+    simt::uint32_t total = 0;
+    simt::uint32_t const before = group.sum_before(slot, total);
+    // Of the lane before; the first has none.
+    simt::lane_mask const below = group.mask & ((simt::lane_mask{1} << simt::lane_id()) - 1);
+    simt::uint32_t const slot_before = simt::shuffle(group.mask, slot, below == 0 ? simt::lane_id() : simt::highest_bit(below));
+    return {form,
+            form.lead + total - form.width,
+            form.lead + before,
+            below == 0 ? form.lead : slot_before,
+            below == 0,
+            simt::lane_id() == simt::highest_bit(group.mask)};
   }
 
   simt::uint64_t home_ = 0;  // tells heaps apart: where the region begins
