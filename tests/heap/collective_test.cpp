@@ -122,7 +122,7 @@ std::string problem_of_pieces(std::vector<answer> const& answers) {
 // Each kind of group, by block sizes that it is tried with.
 template <class Groups>
 class Collective : public ::testing::Test {};
-using kinds_of_group = ::testing::Types<whole_warps, odd_and_even, whoever_is_here, triples, blocks, own_tiles>;
+using kinds_of_group = ::testing::Types<whole_warps, odd_and_even, whoever_is_here, triples, blocks, live_blocks, own_tiles>;
 TYPED_TEST_SUITE(Collective, kinds_of_group);
 
 constexpr unsigned block_sizes[] = {1, 31, 32, 33, 64, 200, 1024};
@@ -280,6 +280,106 @@ TEST(CollectiveBlock, UsesItsScratchAgainAndAgain) {
     return wrong.first() == 0 && heap.stats().live_allocations == 0;
   });
   EXPECT_TRUE(result) << result.what;
+}
+
+// Threads that come to a call of their block, by kind of launch; the others return first.
+[[nodiscard]] GPUHEAP_HD bool comes(unsigned i, unsigned pattern) {
+  switch (pattern) {
+    case 0:
+      return true;
+    case 1:
+      return i % 200 != 0;  // not thread 0
+    case 2:
+      return i % 200 >= 64;  // not the first two warps
+    case 3:
+      return i % 3 == 1;
+    default:
+      return i % 200 == 77;  // one of each block
+  }
+}
+// Each thread of what is left of a block adds up, and gets a piece.
+struct count_the_living {
+  ref_t heap;
+  gpuheap::block_scratch* scratch;
+  unsigned pattern;
+  answer* out;  // `group`: rank; `bytes`: sum of the thread numbers of lower ranks
+  unsigned* wrong;
+  GPUHEAP_FN void operator()(unsigned i) const {
+    if (!comes(i, pattern)) return;
+    auto const block = gpuheap::live_block(scratch[simt::block_id()]);
+    simt::uint64_t total = 0;
+    simt::uint64_t const before = block.sum_before(i, total);
+    void* const piece = heap.malloc_each(block, 40);
+    auto const again = gpuheap::live_block(scratch[simt::block_id()]);
+    bool const bad = again.rank() != block.rank() || again.size() != block.size() || piece == nullptr || total < before + i;
+    if (bad) simt::atomic_ref<unsigned>{*wrong}.fetch_add(1, simt::relaxed);
+    out[i] = {.p = piece, .bytes = before, .group = block.rank(), .wrong = block.size()};
+  }
+};
+std::string problem_of_census(unsigned threads, unsigned pattern) {
+  heap_t heap{8_MiB};
+  device_array<gpuheap::block_scratch> scratch(4);
+  device_array<answer> out(threads);
+  device_array<unsigned> wrong(1);
+  gpuheap::launch(threads, count_the_living{heap.ref(), scratch.data(), pattern, out.data(), wrong.data()}, {.block_threads = 200});
+  if (wrong.first() != 0) return "a thread was answered wrongly";
+  auto const answers = out.read();
+  for (unsigned first = 0; first < threads; first += 200) {
+    unsigned rank = 0, size = 0;
+    simt::uint64_t sum = 0;
+    unsigned const end = std::min(first + 200, threads);
+    for (unsigned i = first; i < end; ++i) size += comes(i, pattern);
+    for (unsigned i = first; i < end; ++i) {
+      if (!comes(i, pattern)) continue;
+      answer const& a = answers[i];
+      if (a.group != rank || a.wrong != size || a.bytes != sum) return "thread " + std::to_string(i) + " has another rank, size or sum";
+      ++rank;
+      sum += i;
+    }
+  }
+  return "";
+}
+TEST(CollectiveLiveBlock, CountsThoseThatHaveNotReturned) {
+  for (unsigned pattern = 0; pattern < 5; ++pattern) {
+    for (unsigned const threads : {200u, 650u, 33u + 200u}) EXPECT_EQ(problem_of_census(threads, pattern), "") << threads << " " << pattern;
+  }
+}
+TEST(CollectiveLiveBlock, CountsUnderManySchedules) {
+  std::string problem;
+  simt::exploration const result = simt::explore(100, [&] {
+    for (unsigned pattern = 0; pattern < 4 && problem.empty(); ++pattern) problem = problem_of_census(270, pattern);
+    return problem.empty();
+  });
+  EXPECT_TRUE(result) << problem << result.what << "\nseed " << result.seed;
+}
+
+// A block of its own for each thread of a group, from an allocator that does nothing special for it.
+template <class Groups>
+struct own_blocks {
+  ref_t heap;
+  Groups groups;
+  answer* out;
+  GPUHEAP_FN void operator()(unsigned i) const {
+    auto const group = groups(i);
+    void* const p = heap.malloc_coalesced(group, 40);
+    void* const none = heap.malloc_coalesced(group, 0);
+    if (p != nullptr) fill_pattern(p, 40, i);
+    out[i] = {.p = p, .wrong = none != nullptr};
+  }
+};
+TYPED_TEST(Collective, EachThreadGetsABlockOfItsOwn) {
+  launch_shape<TypeParam> shape{96};
+  heap_t heap{8_MiB};
+  auto const answers = answers_of(shape.threads, 96, own_blocks<TypeParam>{heap.ref(), shape.groups, nullptr});
+  std::vector<void*> pointers;
+  for (answer const& a : answers) {
+    EXPECT_EQ(a.wrong, 0u);
+    pointers.push_back(a.p);
+  }
+  EXPECT_EQ(heap.stats().live_allocations, shape.threads);
+  heap.free(pointers);
+  EXPECT_EQ(heap.stats().live_allocations, 0u);
+  EXPECT_NO_THROW(heap.check());
 }
 
 struct free_twice {

@@ -44,6 +44,13 @@ struct blocks {
   GPUHEAP_FN gpuheap::block_threads operator()(unsigned) const { return gpuheap::this_block(scratch[simt::block_id()]); }
 };
 
+// Counts its threads: here all of the block's.
+struct live_blocks {
+  gpuheap::block_scratch* scratch;
+  static live_blocks make(gpuheap::block_scratch* scratch) { return {scratch}; }
+  GPUHEAP_FN gpuheap::live_block_threads operator()(unsigned) const { return gpuheap::live_block(scratch[simt::block_id()]); }
+};
+
 // Eight neighbouring lanes, or what exists of them, with the members of a tile of cooperative_groups.
 class own_tile {
  public:
@@ -76,6 +83,7 @@ template <gpuheap::thread_group Group>
   return i - simt::lane_id() + simt::lowest_bit(group.mask());
 }
 [[nodiscard]] GPUHEAP_FN inline unsigned first_of(gpuheap::block_threads const& group, unsigned i) { return i - group.rank(); }
+[[nodiscard]] GPUHEAP_FN inline unsigned first_of(gpuheap::live_block_threads const& group, unsigned i) { return i - group.rank(); }
 [[nodiscard]] GPUHEAP_FN inline unsigned first_of(own_tile const& group, unsigned i) { return i - rank_of(group); }
 
 }  // namespace test

@@ -57,6 +57,34 @@ TYPED_TEST(Atomic, OperationsReturnTheOldValue) {
   EXPECT_EQ(wrong[0], 0u);
 }
 
+// Each thread sets a bit of one of two bytes pairs, next to bytes that others write plainly.
+struct set_bits_of_16 {
+  std::uint16_t* pairs;  // of each thread's group of 16: {bits, plain, bits, plain}
+  unsigned* wrong;
+  GPUHEAP_FN void operator()(unsigned i) const {
+    std::uint16_t* const mine = pairs + i / 16 * 4;
+    auto const bit = static_cast<std::uint16_t>(1u << i % 16);
+    if (i % 16 == 3) simt::plain_write(mine[1], static_cast<std::uint16_t>(7));
+    require(wrong, (simt::fetch_or_16(mine[0], bit, simt::acq_rel) & bit) == 0);
+    require(wrong, (simt::fetch_or_16(mine[2], bit, simt::relaxed) & bit) == 0);
+    require(wrong, (simt::fetch_or_16(mine[2], bit, simt::relaxed) & bit) != 0);
+    if (i % 16 == 5) simt::plain_write(mine[3], static_cast<std::uint16_t>(9));
+  }
+};
+TEST(Atomic16, OrTouchesNoByteBesideIt) {
+  constexpr unsigned threads = 4096;
+  cells<std::uint16_t> pairs(threads / 4);
+  cells<unsigned> wrong(1);
+  run(threads, set_bits_of_16{pairs.data(), wrong.data()});
+  EXPECT_EQ(wrong[0], 0u);
+  for (unsigned g = 0; g < threads / 16; ++g) {
+    EXPECT_EQ(pairs[g * 4], 0xffffu);
+    EXPECT_EQ(pairs[g * 4 + 1], 7u);
+    EXPECT_EQ(pairs[g * 4 + 2], 0xffffu);
+    EXPECT_EQ(pairs[g * 4 + 3], 9u);
+  }
+}
+
 // Block scope is among the threads of a block: each block has cells of its own, far enough apart that no word holds those of two.
 template <class T, simt::scope S>
 struct contended {

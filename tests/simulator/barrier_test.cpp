@@ -49,6 +49,31 @@ TEST(Barrier, NotReachedByAThreadThatExits) {
   });
 }
 
+TEST(Barrier, OfTheLivingDoesNotWaitForThoseThatExit) {
+  under_all_schedulers([] {
+    constexpr unsigned num_threads = 300, block_threads = 200, rounds = 4;
+    std::vector<unsigned> arrived(2 * rounds);
+    tally early;
+    // Some never come, others leave after a round or two: while the rest wait, or before.
+    auto const comes = [](unsigned i, unsigned round) { return i % 5 != 0 && (i % 7 != 3 || round < 2); };
+    run(
+        num_threads,
+        [&, a = arrived.data()](unsigned i) {
+          unsigned const threads = simt::block_id() == 0 ? 200 : 100, first = simt::block_id() * 200;
+          for (unsigned r = 0; r < rounds && comes(i, r); ++r) {
+            unsigned& count = a[simt::block_id() * rounds + r];
+            simt::atomic_ref<unsigned>(count).fetch_add(1, simt::relaxed);
+            simt::sync_living_block();
+            unsigned all = 0;
+            for (unsigned k = first; k < first + threads; ++k) all += comes(k, r);
+            early += simt::atomic_ref<unsigned>(count).load(simt::relaxed) != all;
+          }
+        },
+        block_threads);
+    EXPECT_EQ(early, 0u);
+  });
+}
+
 TEST(Barrier, ReachedOnTwoLines) {
   std::string const text = failure_of(failure_kind::misuse, [] {
     run(64, [](unsigned i) {

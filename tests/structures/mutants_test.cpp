@@ -1,5 +1,6 @@
 // Structures with one typical mistake each. Exploration finds every one of them within the stated number of seeds, so the checks, which the
 // real structures pass, can fail.
+#include "address_map_checks.hpp"
 #include "bitmap_tree_checks.hpp"
 #include "chunk_map_checks.hpp"
 #include "ring_queue_checks.hpp"
@@ -456,6 +457,37 @@ TEST(ChunkMapMutants, ARelaxedClaimIsFoundWithin100Seeds) {
 }
 TEST(ChunkMapMutants, LengthsReadBeforeTheyAreClearedAreFoundWithin20Seeds) {
   expect_found(20, [] { return a_block_ends_once<map_that_unmarks_by_looking>(40); });
+}
+
+// Gives a key's place up before its value is read.
+struct map_that_removes_first : address_map {
+  unsigned find(key k) const {
+    unsigned const at = address_map::find(k);
+    if (at != none) (void)address_map::remove(at, k);
+    return at;
+  }
+  bool remove(unsigned, key) const { return true; }
+};
+// Takes a place that it has seen free.
+struct map_that_takes_by_looking : address_map {
+  bool insert(key k, value v) const {
+    for (unsigned at = 0; at < num_buckets * bucket_places; ++at) {
+      if (simt::global_ref<key>{keys[at]}.load(simt::relaxed) != 0) continue;
+      simt::global_ref<key>{keys[at]}.store(k, simt::release);
+      simt::global_ref<value>{values[at]}.store(v, simt::relaxed);
+      return true;
+    }
+    return false;
+  }
+};
+
+TEST(AddressMapMutants, AValueReadTooLateIsFoundWithin300Seeds) {
+  EXPECT_EQ(keys_come_and_go<map_that_removes_first>(1, 1, 6, 2, false), "") << "alone it is right";
+  expect_found(300, [] { return keys_come_and_go<map_that_removes_first>(1, 6, 6, 2, false); });
+}
+TEST(AddressMapMutants, APlaceTakenByLookingIsFoundWithin100Seeds) {
+  EXPECT_EQ(keys_come_and_go<map_that_takes_by_looking>(1, 1, 6, 2, false), "") << "alone it is right";
+  expect_found(100, [] { return keys_come_and_go<map_that_takes_by_looking>(1, 6, 6, 2, false); });
 }
 
 }  // namespace
