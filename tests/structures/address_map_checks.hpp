@@ -16,7 +16,7 @@ namespace structures_test {
 using gpuheap::structures::address_map;
 
 // Its arrays.
-struct map_memory {
+struct address_memory {
   unsigned num_buckets;
   test::device_array<address_map::key> keys{num_buckets * std::size_t{address_map::bucket_places}};
   test::device_array<address_map::value> values{num_buckets * std::size_t{address_map::bucket_places}};
@@ -29,12 +29,12 @@ struct map_memory {
     return k.size() - static_cast<std::size_t>(std::count(k.begin(), k.end(), 0u));
   }
 };
-struct plain_map : address_map {};
+struct plain_address_map : address_map {};
 
 // Kernel: thread i puts keys in that are its own, finds each with its value, and takes it out, in other orders each round. A key that is
 // taken out is put in by the next thread of the round.
 template <class Map>
-struct come_and_go {
+struct keys_in_turn {
   Map map;
   unsigned rounds;
   unsigned per_thread;  // up to 8
@@ -75,9 +75,9 @@ struct come_and_go {
 };
 template <class Map>
 [[nodiscard]] std::string keys_come_and_go(unsigned num_buckets, unsigned threads, unsigned rounds, unsigned per_thread, bool has_room) {
-  map_memory memory{num_buckets};
+  address_memory memory{num_buckets};
   test::device_array<unsigned> wrong(1), refused(1);
-  gpuheap::launch(threads, come_and_go<Map>{memory.map<Map>(), rounds, per_thread, wrong.data(), refused.data()}, {.block_threads = 64});
+  gpuheap::launch(threads, keys_in_turn<Map>{memory.map<Map>(), rounds, per_thread, wrong.data(), refused.data()}, {.block_threads = 64});
   std::string problems;
   require(problems, wrong.first() == 0, "a key was not found, or with another value, or after it was taken out");
   require(problems, memory.in_use() == 0, "places are in use, and all keys were taken out");

@@ -4,8 +4,8 @@
 namespace structures_test {
 
 // Kernel, one thread: fills the map, and empties it.
-struct fill_up {
-  plain_map map;
+struct fill_address_map {
+  plain_address_map map;
   unsigned* out;
   GPUHEAP_FN void operator()(unsigned) const {
     unsigned const places = map.num_buckets * address_map::bucket_places;
@@ -33,9 +33,9 @@ namespace {
 
 TEST(AddressMap, ServesTwoThirdsOfItsPlacesAndIsEmptyAgain) {
   for (unsigned const num_buckets : {1u, 7u, 100u}) {
-    map_memory memory{num_buckets};
+    address_memory memory{num_buckets};
     test::device_array<unsigned> out(3);
-    gpuheap::launch(1, fill_up{memory.map<plain_map>(), out.data()});
+    gpuheap::launch(1, fill_address_map{memory.map<plain_address_map>(), out.data()});
     auto const said = out.read();
     EXPECT_GE(said[0], num_buckets * address_map::bucket_places * 2 / 3) << "keys before the first was refused, of " << num_buckets;
     EXPECT_EQ(said[1], 0u) << "keys that were put in, and not found";
@@ -44,12 +44,12 @@ TEST(AddressMap, ServesTwoThirdsOfItsPlacesAndIsEmptyAgain) {
   }
 }
 TEST(AddressMap, KeysComeAndGo) {
-  EXPECT_EQ(keys_come_and_go<plain_map>(many_threads, many_threads, 5, 8, true), "");
-  EXPECT_EQ(keys_come_and_go<plain_map>(3, 512, 10, 4, false), "");
+  EXPECT_EQ(keys_come_and_go<plain_address_map>(many_threads, many_threads, 5, 8, true), "");
+  EXPECT_EQ(keys_come_and_go<plain_address_map>(3, 512, 10, 4, false), "");
 }
 TEST(AddressMap, KeysComeAndGoUnderManySchedules) {
-  expect_passes(600, [] { return keys_come_and_go<plain_map>(2, explored_threads, 3, 2, false); });
-  expect_passes(600, [] { return keys_come_and_go<plain_map>(1, 6, 8, 3, false); });
+  expect_passes(600, [] { return keys_come_and_go<plain_address_map>(2, explored_threads, 3, 2, false); });
+  expect_passes(600, [] { return keys_come_and_go<plain_address_map>(1, 6, 8, 3, false); });
 }
 
 }  // namespace

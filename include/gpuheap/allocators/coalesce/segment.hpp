@@ -69,6 +69,13 @@ struct chain {
 
   // The free of the payload at p. `base`: the superblock, if it is the caller's to give back now.
   GPUHEAP_FN static free_status release(char* p, segment_shape form, char*& base) {
+    return walk(p, form, base, [](char* at, segment_shape f, simt::uint64_t flag) { return set(at, f, flag); });
+  }
+
+ protected:
+  // `set(p, form, flag)`: sets a flag of the header of the payload at p, and answers what was there.
+  template <class Set>
+  GPUHEAP_FN static free_status walk(char* p, segment_shape form, char*& base, Set set) {
     simt::uint64_t before = set(p, form, is_free);
     if ((before & is_free) != 0) return free_status::double_free;
     // Ends: each pass goes one segment down, up to the first: at most 31.
@@ -87,8 +94,6 @@ struct chain {
     return free_status::done;
   }
 
- protected:
-  // Sets a flag; what was there.
   // handed_over: releases the accesses to the caller's segments, and goes on with those to others for whoever gets the memory next.
   GPUHEAP_FN static simt::uint64_t set(char* p, segment_shape form, simt::uint64_t flag) {
     if (form.width == 8) return word64(p).fetch_or(flag, simt::handed_over);
