@@ -23,6 +23,11 @@ gpuheap_allocator(NAME ouroboros_c_s TYPE gpuheap::ouroboros_c_s HEADER gpuheap/
 gpuheap_allocator(NAME ouroboros_c_va TYPE gpuheap::ouroboros_c_va HEADER gpuheap/allocators/ouroboros.hpp)
 gpuheap_allocator(NAME ouroboros_c_vl TYPE gpuheap::ouroboros_c_vl HEADER gpuheap/allocators/ouroboros.hpp)
 gpuheap_allocator(NAME gallatin TYPE gpuheap::gallatin HEADER gpuheap/allocators/gallatin.hpp)
+gpuheap_allocator(NAME coalesce_block_header TYPE gpuheap::coalesce_block_header HEADER gpuheap/allocators/coalesce.hpp)
+gpuheap_allocator(NAME coalesce_block_map TYPE gpuheap::coalesce_block_map HEADER gpuheap/allocators/coalesce.hpp)
+gpuheap_allocator(NAME coalesce_warp_header TYPE gpuheap::coalesce_warp_header HEADER gpuheap/allocators/coalesce.hpp)
+gpuheap_allocator(NAME coalesce_warp_map TYPE gpuheap::coalesce_warp_map HEADER gpuheap/allocators/coalesce.hpp)
+gpuheap_allocator(NAME coalesce_dynamic TYPE gpuheap::coalesce_dynamic HEADER gpuheap/allocators/coalesce_dynamic.hpp)
 
 foreach(name IN LISTS GPUHEAP_ONLY)
   if(NOT name IN_LIST GPUHEAP_ALLOCATORS)

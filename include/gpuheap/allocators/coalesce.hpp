@@ -60,6 +60,7 @@ enum class coalesce_group { block, warp };
 // How a piece's superblock is found.
 enum class coalesce_link { header, map };
 
+// The defaults are coalesce_block_header.
 struct coalesce_config {
   coalesce_group group = coalesce_group::block;
   coalesce_link link = coalesce_link::header;
@@ -68,9 +69,10 @@ struct coalesce_config {
   unsigned map_percent = 6;             // of the heap, for the map: 12 bytes for each piece, of which half should stay free
 };
 
-// `Order`: of a free's steps; for tests.
+// When a free takes its piece out of the map.
 enum class coalesce_removal { before_the_count, after_the_count };
 
+// Over the allocator `Backing`. `Order` is for tests, which look for what happens in the wrong one.
 template <coalesce_config Config = coalesce_config{}, class Backing = default_backing,
           coalesce_removal Order = coalesce_removal::before_the_count>
 class basic_coalesce {

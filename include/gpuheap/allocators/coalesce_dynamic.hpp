@@ -47,6 +47,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
+// The defaults serve every type.
 struct coalesce_dynamic_config {
   coalesce_alignment alignment = coalesce_alignment::strict16;
   unsigned largest_piece_bytes = 4096;  // beyond it a lane is served alone: a live segment keeps its superblock. Below 1 MiB, 16 KiB if

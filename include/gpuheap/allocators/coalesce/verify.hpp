@@ -87,8 +87,4 @@ struct read_heads {
 }
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::coalesce_parts
-#else
-namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::coalesce_parts {
-struct audit;
-}
 #endif
