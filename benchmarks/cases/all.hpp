@@ -14,13 +14,18 @@
 #include "cases/deferred_reclamation.hpp"
 #include "cases/exhausted.hpp"
 #include "cases/fragmentation.hpp"
+#include "cases/gather.hpp"
 #include "cases/graph_update.hpp"
 #include "cases/init.hpp"
+#include "cases/linear.hpp"
 #include "cases/memory_access.hpp"
+#include "cases/neighbour.hpp"
 #include "cases/ordered_bits.hpp"
 #include "cases/pressure.hpp"
+#include "cases/quadratic.hpp"
 #include "cases/random_sizes.hpp"
 #include "cases/registers.hpp"
+#include "cases/scan.hpp"
 #include "cases/utilisation.hpp"
 
 namespace gpuheap::bench {
@@ -43,6 +48,11 @@ using all_cases = case_list<  //
     churn_long_lived,         //
     pressure,                 //
     graph_update,             //
+    linear,                   //
+    quadratic,                //
+    scan,                     //
+    gather,                   //
+    neighbour,                //
     counted_supply,           //
     collective_locking,       //
     deferred_reclamation,     //
