@@ -164,9 +164,10 @@ GPUHEAP_FN inline uint32_t reduce_by_shuffle(lane_mask mask, uint32_t value, Op 
 
 // Every thread of the block must arrive. Memory accesses before it happen before those after it, among the block's threads.
 GPUHEAP_FN inline void sync_block() { __syncthreads(); }
-// The same for those of the block's threads that have not returned: nobody waits for the others. From sm_70 on the barrier is so by itself
-// (CUDA C++ Programming Guide, "Synchronization Functions").
-GPUHEAP_FN inline void sync_living_block() { __syncthreads(); }
+// The same for those of the block's threads that have not returned: nobody waits for the others. From sm_70 on barriers are so by
+// themselves (CUDA C++ Programming Guide, "Synchronization Functions"). This form is for threads one by one: lanes of a warp may come by
+// parts.
+GPUHEAP_FN inline void sync_living_block() { asm volatile("barrier.sync 0;" ::: "memory"); }
 
 // Ends the kernel with an error that the host sees as a failed launch.
 [[noreturn]] GPUHEAP_FN inline void trap() {
