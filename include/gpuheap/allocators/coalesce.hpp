@@ -23,6 +23,7 @@
 // free:      any thread. From the piece to its superblock; lanes that free pieces of one superblock count down together. Who takes the last
 //            one gives the superblock back. With a map: what is not in it is the upstream allocator's.
 // Reuse:     as the upstream allocator says, of a superblock once all its pieces are freed: a piece that stays keeps all of it.
+// Misuse:    with headers, a free of what is not a live piece is undefined; with a map, it is what the upstream allocator says.
 // Alignment: coalesce/alignment.hpp.
 // Progress:  of malloc and free what the upstream allocator says; what is added is wait-free, but for the barriers of malloc_by_block. No
 //            thread waits for another one outside its group.
@@ -165,7 +166,7 @@ class basic_coalesce {
     if constexpr (!maps) return least;
     return simt::round_up_pow2((least + 256) / (100 - Config.map_percent) * 100 + 512, 256);
   }
-  [[nodiscard]] static simt::size_t own_bytes(simt::size_t region_bytes) requires(Backing::traits.process_wide) {
+  [[nodiscard]] static simt::size_t own_bytes(simt::size_t region_bytes) requires(maps&& Backing::traits.process_wide) {
     return own_bytes_of(region_bytes);
   }
   [[nodiscard]] static simt::size_t granted_bytes() requires has_granted_bytes<Backing> { return Backing::granted_bytes(); }
@@ -222,7 +223,7 @@ class basic_coalesce {
     bool const padded = !maps && Config.alignment == coalesce_alignment::paper;
     return padded ? 16 : coalesce_parts::alignment_of(Config.alignment, bytes);
   }
-  // Without padding, whatever the type, nobody may rely on more bytes than asked: their alignment would be another.
+  // But for strict16 no more than was asked: more could hold a type that needs another alignment.
   [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t usable_for(simt::size_t bytes) {
     return Config.alignment == coalesce_alignment::strict16 ? simt::round_up_pow2(bytes, 16) : bytes;
   }
