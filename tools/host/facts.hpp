@@ -1,0 +1,11 @@
+// What a trace says of its process: command line, folder, names of the entry points, and of each device that is used, its name and memory.
+#pragma once
+
+namespace gpuheap::interpose {
+
+// Before the first call of the process is recorded. Later calls cost one load.
+void record_facts_once();
+
+void forget_facts_after_fork();
+
+}  // namespace gpuheap::interpose

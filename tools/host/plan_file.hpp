@@ -1,0 +1,42 @@
+// The plan that `gpuheap host pool` makes of a profile: text, one fact a line, the last line a checksum of all before it.
+//
+//   gpuheap-host-plan 1
+//   driver 13000
+//   device 0 151397597184 NVIDIA H200
+//   pool 0 device 0 4194304          number, memory, device, bytes
+//   slot 0 512 4096 9f3c...          pool, offset, bytes, site
+//   checksum 1c2f...
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "slots.hpp"
+#include "trace_format.hpp"
+
+namespace gpuheap::interpose {
+
+struct planned_pool {
+  memory what = memory::unknown;
+  int device = 0;
+  std::uint64_t bytes = 0;
+  std::vector<planned_slot> slots;
+};
+
+struct planned_device {
+  int ordinal = 0;
+  std::uint64_t total_bytes = 0;
+  std::string name;
+};
+
+struct plan {
+  int driver = 0;
+  std::vector<planned_device> devices;
+  std::vector<planned_pool> pools;
+};
+
+// Reads a plan. On failure `why` says what is wrong, and the plan is empty.
+[[nodiscard]] plan read_plan(std::string const& path, std::string* why);
+
+}  // namespace gpuheap::interpose

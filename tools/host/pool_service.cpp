@@ -1,0 +1,404 @@
+#include "pool_service.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+#include <vector>
+
+#include "messages.hpp"
+#include "plan_file.hpp"
+#include "settings.hpp"
+#include "slots.hpp"
+#include "trace_file.hpp"
+
+namespace gpuheap::interpose {
+
+namespace {
+
+struct pool {
+  memory what;
+  int device;
+  CUcontext context;
+  std::uint64_t base;
+  std::uint64_t bytes;
+  bool on_device;  // its bytes are the device's
+  slot_table slots;
+
+  pool(planned_pool const& planned, CUcontext in, std::uint64_t at, bool device_bytes)
+      : what(planned.what), device(planned.device), context(in), base(at), bytes(planned.bytes), on_device(device_bytes), slots(planned.slots) {}
+  [[nodiscard]] bool holds(std::uint64_t address) const { return address >= base && address - base < bytes; }
+};
+
+struct service {
+  std::shared_mutex lock;  // guards the list: written when contexts come and go, read by requests
+  std::vector<std::shared_ptr<pool>> pools;
+  std::vector<CUcontext> tried;  // contexts whose device was looked at
+  plan made;
+  bool planned = false;
+  std::atomic<int> captures{0};
+  std::atomic<bool> prefetches{true};
+};
+
+service& all() {
+  static service* const only = new service;  // never destroyed: calls come after static destruction too
+  return *only;
+}
+
+template <class Pfn>
+Pfn helper(char const* symbol) {
+  return reinterpret_cast<Pfn>(symbol_in_driver(symbol));
+}
+
+CUcontext current_context() {
+  static auto const ask = helper<PFN_cuCtxGetCurrent_v4000>("cuCtxGetCurrent");
+  CUcontext context = nullptr;
+  return ask != nullptr && ask(&context) == CUDA_SUCCESS ? context : nullptr;
+}
+
+char const* words_for(memory what) {
+  switch (what) {
+    case memory::device:
+      return "device";
+    case memory::managed:
+      return "managed";
+    case memory::pinned:
+      return "pinned host";
+    case memory::stream_ordered:
+      return "stream-ordered";
+    default:
+      return "other";
+  }
+}
+
+char const* consequence() { return configured().strict ? "it fails with out of memory (--strict)" : "the driver serves it"; }
+
+int attribute(CUdevice device, CUdevice_attribute which) {
+  static auto const ask = helper<PFN_cuDeviceGetAttribute_v2000>("cuDeviceGetAttribute");
+  int value = 0;
+  return ask != nullptr && ask(&value, which, device) == CUDA_SUCCESS ? value : 0;
+}
+
+// Why the mode cannot be had on a device; empty: it can.
+std::string unsupported(CUdevice device) {
+  if (configured().mode == pool_mode::zero_copy) {
+    if (attribute(device, CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY) == 0) return "zero-copy needs a device that maps host memory (attribute 0)";
+    if (attribute(device, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING) == 0) return "zero-copy needs unified addressing (attribute 0)";
+  }
+  if (configured().mode == pool_mode::unified) {
+    if (attribute(device, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY) == 0) return "unified needs managed memory (attribute 0)";
+    if (attribute(device, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS) == 0) {
+      return "unified needs concurrent managed access (attribute 0): the host must not touch managed memory while a kernel runs here";
+    }
+  }
+  return {};
+}
+
+struct described {
+  std::string name;
+  std::uint64_t total_bytes = 0;
+};
+
+described describe(int device) {
+  static auto const name_of = helper<PFN_cuDeviceGetName_v2000>("cuDeviceGetName");
+  static auto const total_of = helper<PFN_cuDeviceTotalMem_v3020>("cuDeviceTotalMem_v2");
+  char name[256] = "";
+  std::size_t total = 0;
+  if (name_of == nullptr || total_of == nullptr) return {};
+  if (name_of(name, sizeof name, device) != CUDA_SUCCESS || total_of(&total, device) != CUDA_SUCCESS) return {};
+  return {name, total};
+}
+
+// Each device that the process uses, once, into the trace.
+void record_device(int device) {
+  static std::atomic<std::uint64_t> recorded{0};
+  if (device < 0 || device >= 64) return;
+  std::uint64_t const bit = std::uint64_t{1} << device;
+  // relaxed: decides who writes the fact, nothing else.
+  if ((recorded.fetch_or(bit, std::memory_order_relaxed) & bit) != 0) return;
+  described const found = describe(device);
+  append_fact("device", std::to_string(device) + " " + std::to_string(found.total_bytes) + " " + found.name);
+}
+
+void compare_device(plan const& made, int device) {
+  static auto const version_of = helper<PFN_cuDriverGetVersion_v2020>("cuDriverGetVersion");
+  described const found = describe(device);
+  int version = 0;
+  for (planned_device const& profiled : made.devices) {
+    if (profiled.ordinal != device || (profiled.name == found.name && profiled.total_bytes == found.total_bytes)) continue;
+    say("E03", "the profile is of " + profiled.name + " with " + std::to_string(profiled.total_bytes) + " bytes; device " + std::to_string(device) + " is " +
+                   found.name + " with " + std::to_string(found.total_bytes) + ": the plan is used as it is; profile on this device to have it fit");
+  }
+  if (version_of != nullptr && version_of(&version) == CUDA_SUCCESS && made.driver != 0 && made.driver != version) {
+    say("E03", "the profile was taken with driver " + std::to_string(made.driver) + ", this is " + std::to_string(version) + ": the plan is used as it is");
+  }
+}
+
+// The driver's memory behind a pool; 0 if it refuses.
+std::uint64_t reserve(planned_pool const& wanted, CUdevice device, bool* on_device) {
+  std::size_t const bytes = wanted.bytes;
+  CUdeviceptr address = 0;
+  void* host = nullptr;
+  pool_mode const mode = wanted.what == memory::pinned ? pool_mode::zero_copy : wanted.what == memory::managed ? pool_mode::unified : configured().mode;
+  *on_device = mode != pool_mode::zero_copy;
+  if (mode == pool_mode::zero_copy) {
+    CUresult const result = real<row::cuMemHostAlloc>()(&host, bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+    return result == CUDA_SUCCESS ? reinterpret_cast<std::uint64_t>(host) : 0;
+  }
+  if (mode == pool_mode::unified) {
+    if (real<row::cuMemAllocManaged>()(&address, bytes, CU_MEM_ATTACH_GLOBAL) != CUDA_SUCCESS) return 0;
+    if (wanted.what == memory::device) {
+      // Present on the device from the start, as what it stands for is. Where the driver cannot, pages come at first touch.
+      CUmemLocation const there{CU_MEM_LOCATION_TYPE_DEVICE, {device}};
+      auto const prefetch = real<row::cuMemPrefetchAsync_v2>();
+      if (prefetch != nullptr && prefetch(address, bytes, there, 0, nullptr) == CUDA_SUCCESS) real<row::cuCtxSynchronize>()();
+    }
+    return address;
+  }
+  return real<row::cuMemAlloc_v2>()(&address, bytes) == CUDA_SUCCESS ? address : 0;
+}
+
+void reserve_all(service& s, CUcontext context) {
+  int const device = current_device();
+  if (device < 0) return;
+  if (!s.planned) {
+    s.planned = true;
+    std::string why;
+    s.made = read_plan(configured().plan, &why);
+    if (!why.empty()) say("E01", "the plan " + configured().plan + " " + why + ": there are no pools, and every request " + (configured().strict ? "fails" : "goes to the driver"));
+  }
+  bool const served_already = std::any_of(s.pools.begin(), s.pools.end(), [&](auto const& each) { return each->device == device; });
+  bool const wanted = std::any_of(s.made.pools.begin(), s.made.pools.end(), [&](auto const& each) { return each.device == device; });
+  if (served_already || !wanted) return;
+  std::string const reason = unsupported(device);
+  if (!reason.empty()) return say("E08", reason + " on device " + std::to_string(device) + ": there are no pools there");
+  compare_device(s.made, device);
+  std::size_t free = 0;
+  std::size_t total = 0;
+  real<row::cuMemGetInfo_v2>()(&free, &total);
+  std::uint64_t needed = 0;
+  for (planned_pool const& each : s.made.pools) {
+    if (each.device == device && each.what != memory::pinned && configured().mode != pool_mode::zero_copy) needed += each.bytes;
+  }
+  if (needed > free) {
+    return say("E02", "the pools of device " + std::to_string(device) + " need " + std::to_string(needed) + " bytes, " + std::to_string(free) + " of " +
+                          std::to_string(total) + " are free: there are no pools there; free memory, or profile a smaller run");
+  }
+  for (planned_pool const& each : s.made.pools) {
+    if (each.device != device) continue;
+    bool on_device = false;
+    std::uint64_t const base = reserve(each, device, &on_device);
+    if (base == 0) {
+      say("E02", "the driver does not give " + std::to_string(each.bytes) + " bytes for the pool of " + words_for(each.what) + " memory of device " +
+                     std::to_string(device) + ": it is missing, and its requests go past it");
+      continue;
+    }
+    count(counter::pool_bytes, each.bytes);
+    s.pools.push_back(std::make_shared<pool>(each, context, base, on_device));
+  }
+}
+
+std::shared_ptr<pool> pool_holding(std::uint64_t address) {
+  service& s = all();
+  std::shared_lock const held{s.lock};
+  for (auto const& each : s.pools) {
+    if (each->holds(address)) return each;
+  }
+  return nullptr;
+}
+
+void forget(bool (*dies)(pool const&, CUcontext, int), CUcontext context, int device) {
+  service& s = all();
+  std::unique_lock const held{s.lock};
+  std::erase_if(s.pools, [&](auto const& each) { return dies(*each, context, device); });
+  s.tried.clear();
+}
+
+// Waits for all work of the pool's context, as the driver's free does.
+CUresult wait_for(pool const& of) {
+  if (current_context() == of.context) return real<row::cuCtxSynchronize>()();
+  static auto const pop = helper<PFN_cuCtxPopCurrent_v4000>("cuCtxPopCurrent_v2");
+  if (real<row::cuCtxPushCurrent_v2>()(of.context) != CUDA_SUCCESS) return CUDA_SUCCESS;
+  CUresult const result = real<row::cuCtxSynchronize>()();
+  CUcontext popped = nullptr;
+  if (pop != nullptr) pop(&popped);
+  return result;
+}
+
+verdict miss(char const* code, counter which, std::string const& words, call_site const& from) {
+  count(which);
+  count(configured().strict ? counter::refused : counter::driver_allocations);
+  say(code, words + " (stack " + std::to_string(from.stack) + " of the trace): " + consequence());
+  return configured().strict ? verdict::refused : verdict::driver;
+}
+
+}  // namespace
+
+bool pools_on() { return configured().mode != pool_mode::none; }
+
+void context_used() {
+  CUcontext const context = current_context();
+  if (context == nullptr) return;
+  service& s = all();
+  {
+    std::shared_lock const held{s.lock};
+    if (std::find(s.tried.begin(), s.tried.end(), context) != s.tried.end()) return;
+  }
+  check_rows();
+  std::unique_lock const held{s.lock};
+  if (std::find(s.tried.begin(), s.tried.end(), context) != s.tried.end()) return;
+  s.tried.push_back(context);
+  record_device(current_device());
+  if (pools_on()) reserve_all(s, context);
+}
+
+verdict pool_allocate(memory what, call_site const& from, std::uint64_t bytes, bool poolable, std::uint64_t* address) {
+  if (bytes == 0) return verdict::driver;  // which refuses it
+  context_used();
+  CUcontext const context = current_context();
+  std::string const request = "a request for " + std::to_string(bytes) + " bytes of " + words_for(what) + " memory";
+  std::shared_ptr<pool> of;
+  if (poolable) {
+    service& s = all();
+    std::shared_lock const held{s.lock};
+    for (auto const& each : s.pools) {
+      if (each->what == what && each->context == context) of = each;
+    }
+  }
+  if (of == nullptr) return miss("E04", counter::unprofiled, request + " has no pool", from);
+  slot_table::grant const got = of->slots.allocate(from.site, bytes);
+  switch (got.how) {
+    case slot_table::outcome::unprofiled:
+      return miss("E04", counter::unprofiled, request + " comes from a place that the profile does not have", from);
+    case slot_table::outcome::too_large:
+      return miss("E06", counter::too_large, request + " is larger than the " + std::to_string(got.bytes) + " bytes of the largest slot of its place", from);
+    case slot_table::outcome::busy:
+      return miss("E05", counter::slot_busy,
+                  request + " finds every slot of its place in use (" + std::to_string(got.bytes) + " bytes and more): more are live than in the profile, or in another order", from);
+    case slot_table::outcome::served:
+      break;
+  }
+  *address = of->base + got.offset;
+  count(counter::served);
+  count(counter::served_bytes, bytes);
+  if (configured().poison >= 0) {
+    CUresult const set = of->what == memory::pinned ? CUDA_SUCCESS : real<row::cuMemsetD8_v2>()(*address, static_cast<unsigned char>(configured().poison), bytes);
+    if (of->what == memory::pinned) std::fill_n(reinterpret_cast<unsigned char*>(*address), bytes, static_cast<unsigned char>(configured().poison));
+    if (set != CUDA_SUCCESS) complain("--poison: the driver refused to fill a block: error " + std::to_string(static_cast<int>(set)));
+  }
+  return verdict::served;
+}
+
+bool pool_release(memory what, std::uint64_t address, CUstream const* stream, CUresult* result) {
+  std::shared_ptr<pool> const of = address == 0 ? nullptr : pool_holding(address);
+  if (of == nullptr) return false;
+  bool const right_call = (what == memory::pinned) == (of->what == memory::pinned);
+  std::uint64_t const offset = address - of->base;
+  *result = CUDA_SUCCESS;
+  if (right_call && of->slots.begins_live(offset)) {
+    bool const capturing = all().captures.load() > 0;
+    if (!capturing && stream != nullptr) {
+      *result = real<row::cuStreamSynchronize>()(*stream);
+    } else if (!capturing && configured().synchronise) {
+      *result = wait_for(*of);
+    }
+    if (of->slots.release(offset)) return true;
+  }
+  count(counter::foreign_frees);
+  say("E07", std::string{"a free of an address "} + (right_call ? "where no live block begins (freed twice, or inside a block)" : "with the call for another kind of memory") +
+                 ": the program gets invalid value, as from the driver");
+  *result = CUDA_ERROR_INVALID_VALUE;
+  return true;
+}
+
+std::uint64_t pool_free_bytes(std::uint64_t driver_free_bytes) {
+  CUcontext const context = current_context();
+  service& s = all();
+  std::shared_lock const held{s.lock};
+  for (auto const& each : s.pools) {
+    if (each->what != memory::device || each->context != context) continue;
+    std::uint64_t const live = each->slots.live_bytes();
+    if (each->on_device) driver_free_bytes += each->bytes - std::min(live, each->bytes);
+    if (!each->on_device) driver_free_bytes -= std::min(live, driver_free_bytes);
+  }
+  return driver_free_bytes;
+}
+
+pool_block pool_block_of(std::uint64_t address) {
+  std::shared_ptr<pool> const of = pool_holding(address);
+  if (of == nullptr) return {};
+  slot_table::block const block = of->slots.live_at(address - of->base);
+  return {of->base + block.offset, block.bytes};
+}
+
+bool pool_refuses_export(std::uint64_t address) {
+  if (pool_holding(address) == nullptr) return false;
+  say("E10", "memory of a pool is to be shared with another process, which would see all of the pool: the call fails with not supported; leave this program unpooled");
+  return true;
+}
+
+void pool_copied(std::uint64_t to, std::uint64_t bytes, CUstream stream) {
+  service& s = all();
+  if (configured().mode != pool_mode::unified || bytes == 0 || s.captures.load() > 0 || !s.prefetches.load()) return;
+  std::shared_ptr<pool> const of = pool_holding(to);
+  if (of == nullptr || of->what != memory::device) return;
+  CUmemLocation const there{CU_MEM_LOCATION_TYPE_DEVICE, {of->device}};
+  auto const prefetch = real<row::cuMemPrefetchAsync_v2>();
+  if (prefetch == nullptr || prefetch(to, bytes, there, 0, stream) != CUDA_SUCCESS) {
+    s.prefetches.store(false);
+    say("E08", "the driver does not prefetch managed memory here: the pages of the pool move when they are touched");
+  }
+}
+
+void pool_capture_begins() {
+  service& s = all();
+  if (s.captures.fetch_add(1) > 0) return;
+  std::shared_lock const held{s.lock};
+  for (auto const& each : s.pools) each->slots.pin(true);
+}
+
+void pool_capture_ends() {
+  service& s = all();
+  int const before = s.captures.load();
+  if (before == 0 || s.captures.fetch_sub(1) > 1) return;
+  std::shared_lock const held{s.lock};
+  for (auto const& each : s.pools) each->slots.pin(false);
+}
+
+void pool_context_gone(CUcontext context) {
+  forget([](pool const& each, CUcontext gone, int) { return each.context == gone; }, context, 0);
+}
+
+void pool_primary_released(CUdevice device) {
+  static auto const ask = helper<PFN_cuDevicePrimaryCtxGetState_v7000>("cuDevicePrimaryCtxGetState");
+  unsigned flags = 0;
+  int active = 1;
+  if (ask == nullptr || ask(device, &flags, &active) != CUDA_SUCCESS || active != 0) return;
+  pool_device_reset(device);
+}
+
+void pool_device_reset(CUdevice device) {
+  forget([](pool const& each, CUcontext, int gone) { return each.device == gone; }, nullptr, device);
+}
+
+void pool_ended() {
+  service& s = all();
+  std::shared_lock const held{s.lock};
+  std::size_t blocks = 0;
+  std::uint64_t bytes = 0;
+  for (auto const& each : s.pools) {
+    blocks += each->slots.num_live();
+    bytes += each->slots.live_bytes();
+  }
+  if (blocks > 0) say("W01", std::to_string(blocks) + " blocks of pools, " + std::to_string(bytes) + " bytes, were never freed");
+}
+
+void pool_forget_after_fork() {
+  service& s = all();
+  new (&s) service;  // its lock may have been held by a thread that this process lacks
+}
+
+}  // namespace gpuheap::interpose

@@ -1,0 +1,59 @@
+// Pools over the driver: reserved when a context is first used, asked by the handlers of requests, frees and queries. With no mode set nothing here does anything.
+#pragma once
+
+#include <cstdint>
+
+#include "call_stack.hpp"
+#include "driver.hpp"
+#include "trace_format.hpp"
+
+namespace gpuheap::interpose {
+
+inline constexpr std::uint64_t pool_alignment = 512;  // what cudaMalloc gives, and texture addresses need
+
+enum class verdict { driver, served, refused };
+
+struct pool_block {
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;  // 0: not of a pool
+};
+
+[[nodiscard]] bool pools_on();
+
+// A context became current: reserves the device's pools if none did yet. Also where there are no pools: what is checked once a process.
+void context_used();
+
+// A request. `poolable`: of a kind that pools have; others go to the driver, or are refused in strict mode. Counts and says what is not served.
+[[nodiscard]] verdict pool_allocate(memory what, call_site const& from, std::uint64_t bytes, bool poolable, std::uint64_t* address);
+
+// A free. False: the address is none of a pool's, and the driver decides. Otherwise waits as the driver would (for the stream, or for the context), and `result` is
+// what the program gets: an error of that wait is passed on, and invalid value stands for an address where no live block begins (E07).
+[[nodiscard]] bool pool_release(memory what, std::uint64_t address, CUstream const* stream, CUresult* result);
+
+// What a program that asks for free memory is told: as if its live blocks alone were allocated.
+[[nodiscard]] std::uint64_t pool_free_bytes(std::uint64_t driver_free_bytes);
+
+// The live block that holds an address.
+[[nodiscard]] pool_block pool_block_of(std::uint64_t address);
+
+// Whether the address is in a pool, so that it must not be exported to another process: the handle would show all of the pool. Says E10.
+[[nodiscard]] bool pool_refuses_export(std::uint64_t address);
+
+// A copy to an address succeeded: in unified mode the copied bytes are prefetched to the device in the copy's stream.
+void pool_copied(std::uint64_t to, std::uint64_t bytes, CUstream stream);
+
+void pool_capture_begins();
+void pool_capture_ends();
+
+// Pools die with their context.
+void pool_context_gone(CUcontext context);
+void pool_primary_released(CUdevice device);  // once; the context is gone only if nobody else holds it
+void pool_device_reset(CUdevice device);
+
+// At exit: says W01 if blocks are still live.
+void pool_ended();
+
+// In the child after fork: the driver is unusable there, and the parent's pools are the parent's.
+void pool_forget_after_fork();
+
+}  // namespace gpuheap::interpose

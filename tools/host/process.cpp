@@ -1,0 +1,38 @@
+// The life of the process: what happens at exit and at fork.
+
+#include <pthread.h>
+
+#include "call_stack.hpp"
+#include "facts.hpp"
+#include "kernels.hpp"
+#include "pool_service.hpp"
+#include "settings.hpp"
+#include "trace_file.hpp"
+
+namespace gpuheap::interpose {
+
+namespace {
+
+void in_child() {
+  if (!configured().on) return;
+  forget_after_fork();
+  forget_facts_after_fork();
+  forget_stacks_after_fork();
+  forget_kernels_after_fork();
+  pool_forget_after_fork();
+}
+
+// No driver call and no file here: the library also enters shells, compilers and wrappers.
+__attribute__((constructor)) void loaded() {
+  if (configured().on) pthread_atfork(nullptr, nullptr, in_child);
+}
+
+__attribute__((destructor)) void leaving() {
+  if (!configured().on) return;
+  if (pools_on()) pool_ended();
+  mark_ended();
+}
+
+}  // namespace
+
+}  // namespace gpuheap::interpose

@@ -1,0 +1,101 @@
+// A pool's slots: which request gets which bytes. Knows nothing of the driver; addresses are offsets into the pool.
+//
+// The plan (python/gpuheap/host/plan.py) gives each call site slots, one for each request of it that was live at a time, and places slots that were never live
+// together on the same bytes. Here, at every instant and whatever the program does, live slots are disjoint: a slot whose bytes are in use is blocked.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+namespace gpuheap::interpose {
+
+struct planned_slot {
+  std::uint64_t offset;
+  std::uint64_t bytes;
+  std::uint64_t site;
+};
+
+// A set of small integers in words of 64, in three levels: insert, erase and the first member at or after a number in constant time. At most 64^3 members.
+class index_set {
+ public:
+  static constexpr std::size_t limit = std::size_t{64} * 64 * 64;
+
+  explicit index_set(std::size_t num = 0);
+  void insert(std::size_t index);
+  void erase(std::size_t index);
+  [[nodiscard]] bool contains(std::size_t index) const;
+  [[nodiscard]] std::optional<std::size_t> first_from(std::size_t index) const;
+
+ private:
+  std::vector<std::uint64_t> words_[3];  // words_[0]: the members; a bit of words_[k + 1] says that the word of words_[k] is not 0
+};
+
+class slot_table {
+ public:
+  enum class outcome { served, unprofiled, too_large, busy };
+  struct grant {
+    outcome how;
+    std::uint64_t offset = 0;
+    std::uint64_t bytes = 0;  // of the slot
+  };
+  struct block {
+    std::uint64_t offset = 0;
+    std::uint64_t bytes = 0;  // asked for; 0: none
+  };
+
+  explicit slot_table(std::vector<planned_slot> const& slots);
+
+  // The smallest free slot of the site that is large enough: a hash look-up, a binary search among the site's sizes, six words, and the slots that share its
+  // bytes, whose number the plan bounds. Nothing grows with the number of live blocks.
+  [[nodiscard]] grant allocate(std::uint64_t site, std::uint64_t bytes);
+
+  // Ends the life of the live block that begins at `offset`. False: there is none.
+  [[nodiscard]] bool release(std::uint64_t offset);
+
+  // While on, blocks that are live or handed out stay blocked after their release: a captured graph may name them.
+  void pin(bool on);
+
+  // Whether a live block begins there.
+  [[nodiscard]] bool begins_live(std::uint64_t offset) const;
+  // The live block that holds the offset. Looks at every slot.
+  [[nodiscard]] block live_at(std::uint64_t offset) const;
+  [[nodiscard]] std::uint64_t live_bytes() const;  // as asked for
+  [[nodiscard]] std::size_t num_live() const;
+
+ private:
+  struct slot {
+    std::uint64_t offset;
+    std::uint64_t bytes;
+    std::uint64_t asked = 0;  // 0: not live; a live request of 0 bytes counts as 1
+    std::uint32_t site;
+    std::uint32_t rank;  // among the slots of its site, by size
+    std::uint32_t place;  // among the distinct offsets
+    std::uint32_t blocked_by = 0;  // live or pinned slots that share bytes with this one
+    bool pinned = false;
+    std::vector<std::uint32_t> sharing;  // those slots
+  };
+  struct site {
+    std::vector<std::uint32_t> by_size;
+    std::vector<std::uint64_t> sizes;
+    index_set free;
+  };
+
+  void block_sharers(slot const& of);
+  void unblock_sharers(slot const& of);
+
+  mutable std::mutex lock_;  // guards all below; nothing is called under it
+  std::vector<slot> slots_;
+  std::vector<site> sites_;
+  std::unordered_map<std::uint64_t, std::uint32_t> site_of_;
+  std::unordered_map<std::uint64_t, std::uint32_t> place_of_;  // offset
+  std::vector<std::uint32_t> live_at_place_;  // slot + 1; 0: none
+  std::uint64_t live_bytes_ = 0;
+  std::size_t num_live_ = 0;
+  bool pinning_ = false;
+};
+
+}  // namespace gpuheap::interpose
