@@ -15,6 +15,7 @@ from rich.text import Text
 from gpuheap import __version__, row_commands
 from gpuheap.errors import UserError
 from gpuheap.executable import BACKENDS, Executable, choose
+from gpuheap.host.commands import app as host_app
 from gpuheap.paths import Layout, find_layout
 from gpuheap.terminal import console as _console
 from gpuheap.units import parse_bytes
@@ -28,6 +29,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+app.add_typer(host_app, name="host")
 
 Backend = Annotated[
     str | None, typer.Option("--backend", metavar="cuda|host", help="Default: cuda where its executable finds a GPU, else host.")

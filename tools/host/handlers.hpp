@@ -126,6 +126,7 @@ struct allocate_pitched : sited {
 struct allocate_managed : sited {
   template <class Real>
   static CUresult run(call& c, Real real, CUdeviceptr* out, std::size_t bytes, unsigned flags) {
+    c.record.other = flags;
     return allocate(c, memory::managed, out, bytes, flags == CU_MEM_ATTACH_GLOBAL, [&] { return real(out, bytes, flags); });
   }
 };
@@ -133,6 +134,7 @@ struct allocate_managed : sited {
 struct allocate_pinned : sited {
   template <class Real>
   static CUresult run(call& c, Real real, void** out, std::size_t bytes, unsigned flags) {
+    c.record.other = flags;
     // The pool is portable and mapped, which is more than these flags ask; write-combined memory is another thing.
     bool const poolable = (flags & ~unsigned{CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP}) == 0;
     return allocate(c, memory::pinned, out, bytes, poolable, [&] { return real(out, bytes, flags); });

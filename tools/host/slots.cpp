@@ -59,7 +59,8 @@ slot_table::slot_table(std::vector<planned_slot> const& slots) {
   }
   live_at_place_.assign(place_of_.size(), 0);
   for (site& of : sites_) {
-    std::sort(of.by_size.begin(), of.by_size.end(), [this](auto a, auto b) { return slots_[a].bytes < slots_[b].bytes; });
+    // Stable: of slots of one size the plan's first comes first, as in the plan's own rehearsal.
+    std::stable_sort(of.by_size.begin(), of.by_size.end(), [this](auto a, auto b) { return slots_[a].bytes < slots_[b].bytes; });
     of.free = index_set{of.by_size.size()};
     for (std::size_t rank = 0; rank < of.by_size.size(); ++rank) {
       of.sizes.push_back(slots_[of.by_size[rank]].bytes);

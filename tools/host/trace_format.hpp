@@ -58,7 +58,7 @@ struct event {
   std::uint32_t duration_ns;  // 2^32 - 1 stands for longer
   std::int32_t result;  // the driver's CUresult
   std::uint64_t address;  // allocation; copy and set: destination; launch: the kernel
-  std::uint64_t other;  // copy: source; allocation: pitch if it has one; launch: blocks
+  std::uint64_t other;  // copy: source; allocation: its pitch, or the flags of managed and pinned memory; launch: blocks
   std::uint64_t bytes;  // launch: dynamic shared memory
   std::uint64_t stream;  // launch: stream
   std::uint32_t stack;  // 0: not taken

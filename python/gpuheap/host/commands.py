@@ -1,0 +1,128 @@
+"""The commands `gpuheap host ...`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from gpuheap.errors import UserError
+from gpuheap.paths import find_layout
+
+app = typer.Typer(
+    help="What a CUDA program allocates, copies and launches: traced without touching it, reported, and served from pools made at its start.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+MODES = ("device", "zero-copy", "unified")
+Words = Annotated[list[str], typer.Argument(metavar="-- PROGRAM [ARGUMENTS ...]", show_default=False)]
+Only = Annotated[str, typer.Option("--only", metavar="NAME", help="Of the processes that the program starts, those of this program (file name) alone.")]
+
+
+@app.command()
+def trace(
+    words: Words,
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="DIR", help="Default: <program>.trace, here. Traces in it are replaced.")] = None,
+    only: Only = "",
+) -> None:
+    """Run a program and record what it asks of the CUDA driver. Its output and exit code are its own."""
+    from gpuheap.host.launch import find_library, find_program, prepare_folder, run
+
+    library = find_library(find_layout())
+    find_program(words)
+    folder = prepare_folder(output or Path(f"{Path(words[0]).name}.trace"))
+    code = run(words, library, {"GPUHEAP_HOST_TRACE": str(folder), "GPUHEAP_HOST_ONLY": only})
+    num = len(list(folder.glob("*.trace")))
+    if num == 0:
+        _say("no process used the CUDA driver: nothing was recorded")
+    else:
+        _say(f"{num} {'process' if num == 1 else 'processes'} recorded: see gpuheap host report {_shown(folder)}")
+    raise typer.Exit(code)
+
+
+@app.command()
+def report(
+    path: Annotated[Path, typer.Argument(metavar="TRACE", help="What `gpuheap host trace` made: its folder, or one file of it.")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Default: report.html in the trace's folder.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, and write no page.")] = False,
+) -> None:
+    """Show what a trace holds: here in short, and as one HTML file with pictures."""
+    from gpuheap.host import summary
+    from gpuheap.host.history import history_of
+    from gpuheap.host.stacks import Symbols
+    from gpuheap.host.trace import find_traces, read_trace
+
+    histories = [history_of(read_trace(file)) for file in find_traces(path)]
+    symbols = Symbols()
+    symbols.learn(stack for history in histories for stack in history.trace.stacks.values())
+    if as_json:
+        print(json.dumps([summary.as_json(history, symbols) for history in histories], indent=2, ensure_ascii=False))
+        return
+    console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 140)
+    for history in histories:
+        summary.print_history(console, history, symbols)
+    from gpuheap.host.page import write_page
+
+    written = write_page(output or (path if path.is_dir() else path.parent) / "report.html", histories, symbols)
+    console.print(f"report: {_shown(written)}", soft_wrap=True)
+
+
+@app.command()
+def pool(
+    words: Words,
+    mode: Annotated[str, typer.Option("--mode", metavar="|".join(MODES), help="What device memory is taken from.")],
+    profile: Annotated[Path | None, typer.Option(metavar="TRACE", help="Of an earlier run of the program. Default: <program>.trace, here.")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="What the pools cannot serve fails with out of memory, in place of going to the driver.")] = False,
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="DIR", help="For the plan and the counts. Default: <program>.pool, here.")] = None,
+    poison: Annotated[int | None, typer.Option(min=0, max=255, metavar="BYTE", help="Fill each block with it: shows reads of memory never written.")] = None,
+    no_synchronise: Annotated[
+        bool, typer.Option("--no-synchronise", help="Served frees do not wait for the device. For programs that never rely on that.")
+    ] = False,
+    only: Only = "",
+) -> None:
+    """Run a program with its memory served from pools that are planned from a trace and made when its first context is."""
+    from gpuheap.host.launch import find_library, find_program, prepare_folder, profiler_note, run
+    from gpuheap.host.pooling import plan_for, print_outcome
+
+    if mode not in MODES:
+        raise UserError(f"--mode: '{mode}' is none of {', '.join(MODES)}")
+    library = find_library(find_layout())
+    program = find_program(words)
+    name = Path(words[0]).name
+    plan = plan_for(profile or Path(f"{name}.trace"), program, only)
+    folder = prepare_folder(output or Path(f"{name}.pool"))
+    file = folder / "pools.plan"
+    file.write_text(plan.text())
+    note = profiler_note()
+    if note is not None:
+        _say(note)
+    variables = {
+        "GPUHEAP_HOST_TRACE": str(folder),
+        "GPUHEAP_HOST_ONLY": only or program.name,
+        "GPUHEAP_HOST_EVENTS": "0",
+        "GPUHEAP_HOST_POOL": mode,
+        "GPUHEAP_HOST_PLAN": str(file),
+        "GPUHEAP_HOST_STRICT": "1" if strict else "0",
+        "GPUHEAP_HOST_SYNC": "0" if no_synchronise else "1",
+        "GPUHEAP_HOST_POISON": "" if poison is None else str(poison),
+    }
+    code = run(words, library, variables)
+    print_outcome(Console(stderr=True, highlight=False, markup=False), plan, folder, mode)
+    raise typer.Exit(code)
+
+
+def _say(words: str) -> None:
+    """To standard error: standard output is the program's."""
+    print(f"gpuheap: {words}", file=sys.stderr)
+
+
+def _shown(path: Path) -> str:
+    try:
+        return str(path.resolve().relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)

@@ -1,0 +1,232 @@
+"""What happened in a traced process: each allocation with its life, each copy with its direction, and what was left over."""
+
+from __future__ import annotations
+
+import bisect
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gpuheap.host.trace import (
+    ALLOCATE, ARRAY, ASYNC, CAPTURE, CONTEXT, COPY, DIRECTION, LAUNCH, MEMORY, NO_DEVICE, OTHER, POOLED, RELEASE, SET, Trace,
+)  # fmt: skip
+
+ON_DEVICE = frozenset({"device", "managed", "stream-ordered", "array", "physical", "imported"})
+ON_HOST = frozenset({"pinned", "registered"})
+# Numbers of these are handles, of which no byte can be copied.
+_NO_ADDRESS = frozenset({"array", "physical"})
+_DIES_BY_RESET = 3
+
+
+@dataclass
+class Allocation:
+    index: int  # in the order of allocation
+    memory: str
+    device: int  # -1: unknown
+    address: int
+    bytes: int
+    pitch: int  # 0: none
+    request_flags: int  # of managed and pinned memory
+    stack: int
+    thread: int
+    stream: int
+    begin_ns: int
+    end_ns: int | None = None  # None: never freed
+    pooled: bool = False
+    lost: str = ""  # why it ended without a free
+    shared: bool = False  # with another process
+    captured: bool = False  # live during a capture: a graph may name it
+
+    @property
+    def leaked(self) -> bool:
+        return self.end_ns is None or self.lost != ""
+
+
+@dataclass(frozen=True)
+class Copy:
+    direction: str
+    pinned: bool  # the host side is
+    asynchronous: bool
+    bytes: int
+    stack: int
+    begin_ns: int
+    duration_ns: int
+
+
+@dataclass(frozen=True)
+class Failure:
+    entry: str
+    result: int
+    count: int
+
+
+@dataclass
+class Launches:
+    count: int = 0
+    api_ns: int = 0
+    blocks: int = 0
+
+
+@dataclass
+class History:
+    trace: Trace
+    allocations: list[Allocation] = field(default_factory=list)
+    copies: list[Copy] = field(default_factory=list)
+    sets: list[Copy] = field(default_factory=list)
+    launches: dict[str, Launches] = field(default_factory=dict)
+    failures: list[Failure] = field(default_factory=list)
+    foreign_frees: int = 0  # of addresses that the trace does not know; the driver answered
+    null_frees: int = 0
+    end_ns: int = 0
+
+    @property
+    def leaks(self) -> list[Allocation]:
+        # Imported memory is another process's.
+        return [a for a in self.allocations if a.leaked and a.memory != "imported"]
+
+
+def history_of(trace: Trace) -> History:
+    """Follows the trace in time. A free counts from its begin and an allocation from its end, so that an address which one thread frees and another gets is seen
+    in the right order."""
+    found = History(trace, end_ns=trace.last_ns)
+    failures: Counter[tuple[str, int]] = Counter()
+    live = _Live()
+    capturing = 0
+    names = _KernelNames(trace)
+    events = trace.events
+    when = events["begin_ns"] + np.where(events["kind"] == ALLOCATE, events["duration_ns"], 0).astype("u8")
+    for event in events[np.argsort(when, kind="stable")]:
+        kind = int(event["kind"])
+        if event["result"] != 0:
+            failures[trace.entry(int(event["entry"])), int(event["result"])] += 1
+        elif kind == ALLOCATE:
+            made = _allocation(event, len(found.allocations))
+            made.captured = capturing > 0
+            found.allocations.append(made)
+            live.add(made)
+        elif kind == RELEASE:
+            if event["address"] == 0:
+                found.null_frees += 1
+            elif not live.end(int(event["address"]), MEMORY[event["detail"]], int(event["begin_ns"])):
+                found.foreign_frees += 1
+        elif kind == COPY:
+            found.copies.append(_copy(event, live))
+        elif kind == SET:
+            found.sets.append(_set(event))
+        elif kind == LAUNCH:
+            launches = found.launches.setdefault(names.at(int(event["address"]), int(event["begin_ns"])), Launches())
+            launches.count += 1
+            launches.api_ns += int(event["duration_ns"])
+            launches.blocks += int(event["other"])
+        elif kind == CAPTURE:
+            capturing = max(0, capturing + (1 if event["flags"] == 1 else -1))
+            if capturing:
+                live.capture()
+        elif kind == OTHER and trace.entry(int(event["entry"])).startswith("cuIpcGetMemHandle"):
+            exported = live.holding(int(event["address"]))
+            if exported is not None:
+                exported.shared = True
+        elif kind == CONTEXT and event["flags"] == _DIES_BY_RESET:
+            live.lose_device(int(event["device"]), int(event["begin_ns"]))
+    found.failures = [Failure(entry, result, count) for (entry, result), count in failures.most_common()]
+    return found
+
+
+class _Live:
+    """The allocations that live, by address."""
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._at: dict[tuple[bool, int], Allocation] = {}  # handles and addresses are numbers of different kinds
+
+    def add(self, made: Allocation) -> None:
+        key = (made.memory in _NO_ADDRESS, made.address)
+        before = self._at.get(key)
+        if before is not None:  # ended where the trace does not see it, as with its context
+            before.end_ns, before.lost = made.begin_ns, "its address was given again"
+        elif not key[0]:
+            bisect.insort(self._starts, made.address)
+        self._at[key] = made
+
+    def end(self, address: int, memory: str, at_ns: int) -> bool:
+        ended = self._at.pop((memory in _NO_ADDRESS, address), None)
+        if ended is None:
+            return False
+        ended.end_ns = at_ns
+        self._forget(ended)
+        return True
+
+    def lose_device(self, device: int, at_ns: int) -> None:
+        for key, each in list(self._at.items()):
+            if each.device == device:
+                each.end_ns, each.lost = at_ns, "its device was reset"
+                del self._at[key]
+                self._forget(each)
+
+    def capture(self) -> None:
+        for each in self._at.values():
+            each.captured = True
+
+    def holding(self, address: int) -> Allocation | None:
+        before = bisect.bisect_right(self._starts, address) - 1
+        if before < 0:
+            return None
+        found = self._at[False, self._starts[before]]
+        return found if address - found.address < found.bytes else None
+
+    def _forget(self, ended: Allocation) -> None:
+        if ended.memory not in _NO_ADDRESS:
+            del self._starts[bisect.bisect_left(self._starts, ended.address)]
+
+
+class _KernelNames:
+    """A handle may be given again to another kernel: the last name before a launch counts."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._of: dict[int, list[tuple[int, str]]] = {}
+        for when, handle, name in sorted(trace.names):
+            self._of.setdefault(handle, []).append((when, name))
+
+    def at(self, handle: int, when: int) -> str:
+        names = self._of.get(handle)
+        if names is None:
+            return f"kernel {handle:#x}"
+        # The name of a handle that was never looked up is recorded during its first launch.
+        return next((name for at, name in reversed(names) if at <= when), names[0][1])
+
+
+def _allocation(event: np.void, index: int) -> Allocation:
+    return Allocation(
+        index=index,
+        memory=MEMORY[event["detail"]],
+        device=-1 if event["device"] == NO_DEVICE else int(event["device"]),
+        address=int(event["address"]),
+        bytes=int(event["bytes"]),
+        pitch=int(event["other"]) if MEMORY[event["detail"]] == "device" else 0,
+        request_flags=int(event["other"]) if MEMORY[event["detail"]] in ("managed", "pinned") else 0,
+        stack=int(event["stack"]),
+        thread=int(event["thread"]),
+        stream=int(event["stream"]),
+        begin_ns=int(event["begin_ns"]) + int(event["duration_ns"]),
+        pooled=bool(event["flags"] & POOLED),
+    )
+
+
+def _copy(event: np.void, live: _Live) -> Copy:
+    direction = DIRECTION[event["detail"]]
+    to, source = live.holding(int(event["address"])), live.holding(int(event["other"]))
+    if direction == "by address":
+        ends = tuple("device" if side is not None and side.memory in ON_DEVICE else "host" for side in (source, to))
+        direction = f"{ends[0]} to {ends[1]}"
+    host_side = {"host to device": source, "device to host": to}.get(direction)
+    pinned = host_side is not None and host_side.memory in ON_HOST | {"managed"}
+    if event["flags"] & ARRAY:
+        direction += " (array)"
+    return Copy(
+        direction, pinned, bool(event["flags"] & ASYNC), int(event["bytes"]), int(event["stack"]), int(event["begin_ns"]), int(event["duration_ns"])
+    )
+
+
+def _set(event: np.void) -> Copy:
+    return Copy("set", False, bool(event["flags"] & ASYNC), int(event["bytes"]), int(event["stack"]), int(event["begin_ns"]), int(event["duration_ns"]))

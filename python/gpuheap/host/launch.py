@@ -1,0 +1,140 @@
+"""Runs a program with the library before it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import stat
+import struct
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuheap.errors import UserError
+from gpuheap.paths import Layout
+
+LIBRARY = "libgpuheap_host.so"
+_ELF_64, _X86_64 = 2, 62
+_PT_INTERP, _PT_NOTE, _NT_GNU_BUILD_ID = 3, 4, 3
+
+
+@dataclass(frozen=True)
+class Program:
+    """What is on disk under a command's first word."""
+
+    path: Path
+    name: str  # of the file that runs: of a script, its interpreter's
+    build_id: str
+
+
+def find_library(layout: Layout) -> Path:
+    named = os.environ.get("GPUHEAP_HOST_LIBRARY")
+    if named:
+        if not Path(named).is_file():
+            raise UserError(f"GPUHEAP_HOST_LIBRARY is '{named}', which is no file")
+        return Path(named).resolve()
+    places = [layout.build / preset / "tools" / "host" / LIBRARY for preset in ("cuda", "host")]
+    found = next((place for place in places if place.is_file()), None)
+    if found is None:
+        raise UserError(
+            f"{LIBRARY} is not built: run ./demo, or cmake --preset cuda && cmake --build --preset cuda --target gpuheap_host (it needs the CUDA headers, x86-64)"
+        )
+    return found
+
+
+def find_program(words: Sequence[str]) -> Program:
+    """Raises UserError (E12) for a program that no library can be put before."""
+    if not words:
+        raise UserError("name the program to run: gpuheap host ... -- program arguments")
+    found = shutil.which(words[0])
+    if found is None:
+        raise UserError(f"'{words[0]}' is no program that can be run: give its path, or a name that PATH finds")
+    path = Path(found).resolve()
+    for _ in range(8):  # an interpreter may be a script itself
+        if path.stat().st_mode & (stat.S_ISUID | stat.S_ISGID):
+            raise UserError(f"E12: {path} runs with another user's or group's rights, and the system ignores LD_PRELOAD for it: run a copy without that bit")
+        with path.open("rb") as file:
+            head = file.read(256)
+        if not head.startswith(b"#!"):
+            break
+        line = head[2:].split(b"\n")[0].decode(errors="replace").split()
+        word = next((w for w in line[1:] if not w.startswith("-")), line[0]) if line and Path(line[0]).name == "env" else line[0] if line else ""
+        interpreter = shutil.which(word)
+        if interpreter is None:
+            raise UserError(f"{path} asks for the interpreter '{word}', which is not there")
+        path = Path(interpreter).resolve()
+    return Program(path, path.name, _check_elf(path))
+
+
+def _check_elf(path: Path) -> str:
+    """The build id, "" where there is none."""
+    with path.open("rb") as file:
+        head = file.read(64)
+        if not head.startswith(b"\x7fELF") or len(head) < 64:
+            raise UserError(f"E12: {path} is neither an ELF program nor a script: nothing can be put before it")
+        if head[4] != _ELF_64 or struct.unpack_from("<H", head, 18)[0] != _X86_64:
+            raise UserError(f"E12: {path} is not a 64-bit x86 program: the library is one, and cannot be put before it")
+        table, size, count = struct.unpack_from("<Q", head, 32)[0], *struct.unpack_from("<HH", head, 54)
+        dynamic, build_id = False, ""
+        for number in range(count):
+            file.seek(table + number * size)
+            kind, _, offset, _, _, length = struct.unpack_from("<IIQQQQ", file.read(size))
+            dynamic = dynamic or kind == _PT_INTERP
+            if kind == _PT_NOTE and not build_id:
+                file.seek(offset)
+                build_id = _build_id(file.read(min(length, 65536)))
+    if not dynamic:
+        raise UserError(f"E12: {path} is linked statically, C library included, and no library can be put before it: link it without -static (the CUDA runtime may stay static)")
+    return build_id
+
+
+def _build_id(notes: bytes) -> str:
+    at = 0
+    while at + 12 <= len(notes):
+        name_bytes, data_bytes, kind = struct.unpack_from("<III", notes, at)
+        data = at + 12 + -(-name_bytes // 4) * 4
+        if kind == _NT_GNU_BUILD_ID and notes[at + 12 : at + 16] == b"GNU\0":
+            return notes[data : data + data_bytes].hex()
+        at = data + -(-data_bytes // 4) * 4
+    return ""
+
+
+def prepare_folder(folder: Path) -> Path:
+    """An empty folder for traces. One that holds traces alone is emptied; any other that holds files is refused."""
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder} is a file: name a folder for the trace with -o")
+    if folder.is_dir():
+        others = [entry.name for entry in folder.iterdir() if entry.suffix not in (".trace", ".html", ".plan")]
+        if others:
+            raise UserError(f"{folder} holds other files ('{others[0]}'): name an empty folder for the trace with -o")
+        for entry in folder.iterdir():
+            entry.unlink()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{folder}: {error.strerror}") from None
+    return folder.resolve()
+
+
+def run(words: Sequence[str], library: Path, variables: Mapping[str, str]) -> int:
+    """Runs the program to its end and gives its exit code; 128 and the signal's number if one ended it. Ctrl-C is the program's to answer."""
+    before = os.environ.get("LD_PRELOAD", "")
+    environment = {**os.environ, **variables, "LD_PRELOAD": f"{library}:{before}" if before else str(library)}
+    try:
+        process = subprocess.Popen(list(words), env=environment)
+    except OSError as error:
+        raise UserError(f"{words[0]}: {error.strerror}") from None
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        code = process.wait()
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    return code if code >= 0 else 128 - code
+
+
+def profiler_note() -> str | None:
+    """E13: a profiler that the environment injects sees the pool's calls as the program's."""
+    name = os.environ.get("CUDA_INJECTION64_PATH")
+    return f"E13: CUDA_INJECTION64_PATH injects {name} into the same process: it sees the calls that pools make; unset it for counts of the program alone" if name else None

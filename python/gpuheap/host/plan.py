@@ -1,0 +1,184 @@
+"""From the history of a profiled run to pools: slots for each call site, placed so that what was never live together may share bytes.
+
+The library serves a request from the smallest free slot of its site that is large enough (tools/host/slots.hpp). The plan rehearses just that on the profiled order,
+so a run that allocates in the same order is served throughout.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpuheap.errors import UserError
+from gpuheap.host.history import Allocation, History
+from gpuheap.host.packing import Interval, Need, lower_bound, pack, peak, rounded
+
+FIRST_LINE = "gpuheap-host-plan 1"
+POOLED = ("device", "managed", "pinned")
+MOST_SLOTS = 64**3  # of a pool: what the library's sets of free slots hold
+_MOST_REHEARSALS = 32
+_PORTABLE_OR_MAPPED = 0x01 | 0x02
+_ATTACH_GLOBAL = 0x01
+
+
+@dataclass(frozen=True)
+class Slot:
+    site: int
+    offset: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Pool:
+    memory: str
+    device: int
+    bytes: int
+    lower_bound: int  # what any placement needs
+    bump_bytes: int  # what slots side by side would need
+    requests: int
+    slots: tuple[Slot, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    driver: int
+    devices: dict[int, tuple[str, int]]
+    pools: tuple[Pool, ...]
+    left_out: int  # requests of kinds that no pool has
+
+    def text(self) -> str:
+        lines = [FIRST_LINE, f"driver {self.driver}"]
+        lines += [f"device {number} {total} {name}" for number, (name, total) in sorted(self.devices.items())]
+        for number, pool in enumerate(self.pools):
+            lines.append(f"pool {number} {pool.memory} {pool.device} {pool.bytes}")
+            lines += [f"slot {number} {slot.offset} {slot.bytes} {slot.site:x}" for slot in pool.slots]
+        body = "\n".join(lines) + "\n"
+        return f"{body}checksum {_checksum(body):016x}\n"
+
+
+def make_plan(history: History) -> Plan:
+    """Raises UserError for a profile that lost records: its lifetimes are not what happened."""
+    trace = history.trace
+    if trace.counters["lost_events"]:
+        raise UserError(f"E01: {trace.path} lost {trace.counters['lost_events']} records, as the disk was full: trace the program again")
+    if trace.facts.get("events") == "0":
+        raise UserError(f"E01: {trace.path} is of a pooled run, which records no calls: give the trace that `gpuheap host trace` made")
+    # Another process that gets a handle to a block of a pool sees all of the pool: a place that shares one block is left to the driver.
+    private = {_site(history, each) for each in history.allocations if each.shared}
+    chosen = [each for each in history.allocations if _poolable(each) and _site(history, each) not in private]
+    groups: dict[tuple[str, int], list[Allocation]] = {}
+    for each in chosen:
+        groups.setdefault((each.memory, each.device), []).append(each)
+    pools = tuple(_pool(history, memory, device, allocations) for (memory, device), allocations in sorted(groups.items()))
+    return Plan(int(trace.facts.get("driver", "0")), dict(trace.devices), pools, len(history.allocations) - len(chosen))
+
+
+def _site(history: History, each: Allocation) -> int:
+    stacks = history.trace.stacks
+    return stacks[each.stack].site if each.stack in stacks else 0
+
+
+def _poolable(each: Allocation) -> bool:
+    if each.memory not in POOLED or each.device < 0:
+        return False
+    if each.memory == "pinned":
+        return each.request_flags & ~_PORTABLE_OR_MAPPED == 0
+    if each.memory == "managed":
+        return each.request_flags == _ATTACH_GLOBAL
+    # The library knows a pitch before the request only where the driver's rule is the alignment of slots.
+    return each.pitch % 512 == 0
+
+
+def _pool(history: History, memory: str, device: int, allocations: Sequence[Allocation]) -> Pool:
+    at_site: dict[int, list[Allocation]] = {}
+    for each in allocations:
+        at_site.setdefault(_site(history, each), []).append(each)
+    sites: list[int] = []
+    needs: list[Need] = []
+    for site, made in at_site.items():
+        for need in _slots_of_site(made, history.end_ns):
+            sites.append(site)
+            needs.append(need)
+    if len(needs) > MOST_SLOTS:
+        raise UserError(f"E01: {history.trace.path} needs {len(needs)} slots in one pool, {MOST_SLOTS} is the most: pool a smaller run")
+    offsets = pack(needs)
+    slots = sorted((Slot(s, o, n.bytes) for s, o, n in zip(sites, offsets, needs, strict=True)), key=lambda slot: (slot.site, slot.bytes))
+    whole = [Need(rounded(each.bytes), (_life(each, history.end_ns),)) for each in allocations]
+    return Pool(memory, device, peak(needs, offsets), lower_bound(whole), sum(need.bytes for need in needs), len(allocations), tuple(slots))
+
+
+def _life(each: Allocation, end_ns: int) -> Interval:
+    # What a captured graph may name is never given again.
+    end = end_ns + 1 if each.end_ns is None or each.captured else each.end_ns
+    return each.begin_ns, max(end, each.begin_ns + 1)
+
+
+def _slots_of_site(made: Sequence[Allocation], end_ns: int) -> list[Need]:
+    """Slots in the order of their sizes.
+
+    Threads interleave differently in every run. So each thread of a site gets slots of its own count, all as large as the site's largest request, and no slot of
+    one thread shares bytes with one of another.
+    """
+    by_thread: dict[int, list[Allocation]] = {}
+    for each in made:
+        by_thread.setdefault(each.thread, []).append(each)
+    needs = []
+    for thread, own in by_thread.items():
+        if len(by_thread) > 1:
+            largest = rounded(max(each.bytes for each in made))
+            needs += [Need(largest, times, thread) for _, times in rehearse([(largest, *_life(each, end_ns)) for each in own])]
+        else:
+            needs += [Need(size, times, thread) for size, times in rehearse([(rounded(each.bytes), *_life(each, end_ns)) for each in own])]
+    return sorted(needs, key=lambda need: need.bytes)
+
+
+def rehearse(requests: Sequence[tuple[int, int, int]]) -> list[tuple[int, tuple[Interval, ...]]]:
+    """The slots, (bytes, times of use), that serve requests of (bytes, from, until) by the smallest free slot that is large enough.
+
+    Starts with none. A request that finds no slot makes the largest free one as large as it is, or adds one; then the rehearsal begins again, as earlier requests may
+    now choose otherwise. If that goes on too long all slots become as large as the largest request, and then their number alone matters.
+    """
+    requests = sorted(requests, key=lambda request: request[1])
+    sizes: list[int] = []
+    for _ in range(_MOST_REHEARSALS):
+        used = _serve(requests, sizes)
+        if used is not None:
+            return [(size, tuple(times)) for size, times in zip(sizes, used, strict=True)]
+    largest = max(size for size, _, _ in requests)
+    even = [(largest, begin, end) for _, begin, end in requests]
+    sizes = [largest] * len(sizes)
+    used = _serve(even, sizes)
+    while used is None:
+        used = _serve(even, sizes)
+    return [(size, tuple(times)) for size, times in zip(sizes, used, strict=True)]
+
+
+def _serve(requests: Sequence[tuple[int, int, int]], sizes: list[int]) -> list[list[Interval]] | None:
+    """Serves all requests. None: `sizes`, which is sorted, was changed underway."""
+    used: list[list[Interval]] = [[] for _ in sizes]
+    free_from = [0] * len(sizes)  # when the slot's last block ends
+    changed = False
+    for wanted, begin, end in requests:
+        first = bisect.bisect_left(sizes, wanted)
+        slot = next((i for i in range(first, len(sizes)) if free_from[i] <= begin), None)
+        if slot is None:
+            changed = True
+            # The list stays sorted: the largest free slot is below `first`, and grows to the place of its new size.
+            slot = next((i for i in range(first - 1, -1, -1) if free_from[i] <= begin), None)
+            if slot is not None:
+                sizes.pop(slot), used.pop(slot), free_from.pop(slot)
+            slot = bisect.bisect_left(sizes, wanted)
+            sizes.insert(slot, wanted)
+            used.insert(slot, [])
+            free_from.insert(slot, 0)
+        free_from[slot] = end
+        used[slot].append((begin, end))
+    return None if changed else used
+
+
+def _checksum(text: str) -> int:
+    value = 0xCBF29CE484222325
+    for byte in text.encode():
+        value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    return value

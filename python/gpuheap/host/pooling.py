@@ -1,0 +1,82 @@
+"""The plan for a run of a program, and what came of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from gpuheap.errors import UserError
+from gpuheap.host.history import history_of
+from gpuheap.host.launch import Program
+from gpuheap.host.plan import Plan, make_plan
+from gpuheap.host.stacks import Symbols
+from gpuheap.host.trace import Trace, find_traces, read_trace
+from gpuheap.units import format_bytes, format_count
+
+PLACES_SHOWN = 5
+
+
+def plan_for(profile: Path, program: Program, only: str) -> Plan:
+    """From the trace of this very program. Raises UserError (E01) for another program's or another build's."""
+    if not profile.exists():
+        raise UserError(f"E01: {profile} does not exist: make a profile with `gpuheap host trace -- program arguments`, or name one with --profile")
+    traces = [read_trace(path) for path in find_traces(profile)]
+    wanted = only or program.name
+    own = [trace for trace in traces if trace.path.name.split(".trace")[0].rsplit(".", 1)[0] == wanted]
+    if not own:
+        others = ", ".join(sorted({trace.program for trace in traces}))
+        raise UserError(f"E01: {profile} is a profile of another program ({others}, not {wanted}): trace this one")
+    chosen = max(own, key=lambda trace: len(trace.events))
+    for build_id in _build_ids(chosen, program):
+        if program.build_id and build_id and build_id != program.build_id:
+            raise UserError(f"E01: {profile} is a profile of another build of {program.path}: its call sites lie elsewhere; trace the program again")
+    return make_plan(history_of(chosen))
+
+
+def _build_ids(trace: Trace, program: Program) -> set[str]:
+    modules = (frame.module for stack in trace.stacks.values() for frame in stack.frames if frame.module is not None)
+    return {module.build_id for module in modules if Path(module.path).name == program.name}
+
+
+def print_outcome(console: Console, plan: Plan, folder: Path, mode: str) -> None:
+    """The pools, what they served, and for each kind of miss where it came from."""
+    traces = [read_trace(path) for path in sorted(folder.glob("*.trace"))]
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=f"pools, mode {mode}", title_justify="left")
+    for column in ("memory", "device", "bytes", "lower bound", "side by side", "slots", "requests in the profile"):
+        table.add_column(column, justify="left" if column == "memory" else "right")
+    for pool in plan.pools:
+        table.add_row(
+            pool.memory, str(pool.device), format_bytes(pool.bytes), f"{format_bytes(pool.lower_bound)} ({pool.bytes / pool.lower_bound:.2f}x)",
+            format_bytes(pool.bump_bytes), format_count(len(pool.slots)), format_count(pool.requests),
+        )  # fmt: skip
+    console.print(table)
+    if not traces:
+        console.print("no process used the CUDA driver")
+    for trace in traces:
+        counts = trace.counters
+        line = f"process {trace.process}: {format_count(counts['served'])} requests served, {format_bytes(counts['served_bytes'])} in all"
+        line += f"; {format_count(counts['driver_allocations'])} went to the driver"
+        line += f"; {format_count(counts['refused'])} refused" if counts["refused"] else ""
+        console.print(line, soft_wrap=True)
+        reasons = {"unprofiled": "not in the profile (E04)", "slot_busy": "found their slots in use (E05)", "too_large": "larger than their slots (E06)"}
+        for counter, words in reasons.items():
+            if counts[counter]:
+                console.print(f"  {format_count(counts[counter])} {words}", style="yellow")
+        if counts["foreign_frees"]:
+            console.print(f"  {format_count(counts['foreign_frees'])} frees of what was not allocated (E07)", style="yellow")
+        _print_places(console, trace)
+
+
+def _print_places(console: Console, trace: Trace) -> None:
+    numbers = [int(m.words.split("(stack ")[1].split(" ")[0]) for m in trace.messages if "(stack " in m.words]
+    stacks = {number: trace.stacks[number] for number in dict.fromkeys(numbers) if number in trace.stacks}
+    symbols = Symbols()
+    symbols.learn(stacks.values())
+    places = list(dict.fromkeys(symbols.site_words(stack) for stack in stacks.values()))
+    for place in places[:PLACES_SHOWN]:
+        console.print(f"    {place}", style="bright_black", soft_wrap=True)
+    if len(places) > PLACES_SHOWN:
+        console.print(f"    and {len(places) - PLACES_SHOWN} more places", style="bright_black")
