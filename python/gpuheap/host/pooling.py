@@ -25,7 +25,7 @@ def plan_for(profile: Path, program: Program, only: str) -> Plan:
         raise UserError(f"E01: {profile} does not exist: make a profile with `gpuheap host trace -- program arguments`, or name one with --profile")
     traces = [read_trace(path) for path in find_traces(profile)]
     wanted = only or program.name
-    own = [trace for trace in traces if trace.path.name.split(".trace")[0].rsplit(".", 1)[0] == wanted]
+    own = [trace for trace in traces if trace.path.name.removesuffix(".trace").rpartition(".")[0] == wanted]
     if not own:
         others = ", ".join(sorted({trace.program for trace in traces}))
         raise UserError(f"E01: {profile} is a profile of another program ({others}, not {wanted}): trace this one")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from xml.etree.ElementTree import Element
@@ -347,3 +347,11 @@ def _end_words(chart: Chart, series: Series) -> str:
 
 def _longest_name(chart: Chart | None) -> int:
     return max((len(series.allocator) for series in chart.series), default=0) if chart is not None else 0
+
+
+def drawn_for_page(name: str, label: str, size: tuple[float, float], draw: Callable[[Figure], None]) -> str:
+    """Any picture, `size` in inches, in the style of the report, as SVG to stand in a page."""
+    with matplotlib.rc_context(_settings(name, PAGE)):
+        figure = Figure(figsize=size, layout="constrained")
+        draw(figure)
+        return svg.inline(_finish(figure, {}, label), PAGE_COLOURS)
