@@ -25,6 +25,7 @@ FLOORS: dict[str, tuple[int, str]] = {
     "src/": (6, "src"),
     "opencl/": (6, "opencl"),
     "benchmarks/": (7, "benchmarks"),
+    "tools/": (7, "tools"),
     "examples/": (8, "examples"),
     "tests/": (8, "tests"),
 }

@@ -1,4 +1,5 @@
-// Where a call comes from: the return addresses of the frames outside this library, numbered once each, and a hash of them that is the same in every run.
+// Where a call comes from: the return addresses of the frames outside this library, numbered once each, and a hash of them that is the same
+// in every run.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +11,8 @@ struct call_site {
   std::uint64_t site = 0;   // hash of (build id, offset) of its frames
 };
 
-// The stack of the caller. The first call from a place walks the frames (some µs) and records it; later ones compare the return addresses where they were found
-// then, in the thread's own cache, at some ns a frame.
+// The stack of the caller. The first call from a place walks the frames (some µs) and records it; later ones compare the return addresses
+// where they were found then, in the thread's own cache, at some ns a frame.
 [[nodiscard]] call_site where_from();
 
 // In the child after fork: its trace has no stacks yet.

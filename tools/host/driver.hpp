@@ -24,10 +24,10 @@ inline constexpr std::size_t num_rows = static_cast<std::size_t>(row::num);
 // The C signature of a row, as a pointer type.
 template <row Row>
 struct signature;
-#define GPUHEAP_ROW(symbol, base, version, suffix, handler)   \
-  template <>                                                 \
-  struct signature<row::symbol> {                             \
-    using type = PFN_##base##_v##version##suffix;             \
+#define GPUHEAP_ROW(symbol, base, version, suffix, handler) \
+  template <>                                               \
+  struct signature<row::symbol> {                           \
+    using type = PFN_##base##_v##version##suffix;           \
   };
 GPUHEAP_ENTRY_POINTS(GPUHEAP_ROW)
 #undef GPUHEAP_ROW
@@ -47,12 +47,12 @@ template <row Row>
 // The linker's own dlsym, past this library's.
 [[nodiscard]] void* linker_dlsym(void* handle, char const* name) noexcept;
 
-// The wrapper to hand out in place of `address`, which the driver gave for `base`: the one for the very function at `address`, whatever version and flags were
-// asked for; `address` itself where the table has no row for it.
+// The wrapper to hand out in place of `address`, which the driver gave for `base`: the one for the very function at `address`, whatever
+// version and flags were asked for; `address` itself where the table has no row for it.
 [[nodiscard]] void* wrapper_for_lookup(char const* base, void* address);
 
-// The wrapper for an exported symbol, which dlsym found at `address`; `address` itself where the table has no row for it. nullptr where dlsym found but this library's
-// own export and the program would have found nothing.
+// The wrapper for an exported symbol, which dlsym found at `address`; `address` itself where the table has no row for it. nullptr where
+// dlsym found but this library's own export and the program would have found nothing.
 [[nodiscard]] void* wrapper_for_symbol(char const* symbol, void* address);
 
 // Says E11 once if this driver lacks functions that its version should have. Called when a context is first used.

@@ -1,5 +1,5 @@
-// What is done around each driver call: a handler makes the call, through `real`, and fills in the event. A function's handler stands in its row of the table of
-// entry points. Handlers of allocations and frees ask the pools first.
+// What is done around each driver call: a handler makes the call, through `real`, and fills in the event. A function's handler stands in
+// its row of the table of entry points. Handlers of allocations and frees ask the pools first.
 #pragma once
 
 #include "call_stack.hpp"
@@ -55,7 +55,8 @@ struct look_up : unsited {
     c.keep = false;
     count(counter::lookups);
     CUresult const result = real(base, function, version, flags, status...);
-    if (result == CUDA_SUCCESS && base != nullptr && function != nullptr && *function != nullptr) *function = wrapper_for_lookup(base, *function);
+    if (result == CUDA_SUCCESS && base != nullptr && function != nullptr && *function != nullptr)
+      *function = wrapper_for_lookup(base, *function);
     return result;
   }
 };
@@ -114,7 +115,8 @@ struct allocate_pitched : sited {
   static CUresult run(call& c, Real real, CUdeviceptr* out, std::size_t* pitch, std::size_t width, std::size_t height, unsigned element) {
     // The pitch is known before the request only where the driver's rule is the pools' alignment; the plan holds such requests alone.
     std::size_t const own = (width + pool_alignment - 1) / pool_alignment * pool_alignment;
-    CUresult const result = allocate(c, memory::device, out, own * height, pitch != nullptr && element <= 16, [&] { return real(out, pitch, width, height, element); });
+    CUresult const result = allocate(c, memory::device, out, own * height, pitch != nullptr && element <= 16,
+                                     [&] { return real(out, pitch, width, height, element); });
     if (result != CUDA_SUCCESS || pitch == nullptr) return result;
     if ((c.record.flags & flag_pooled) != 0) *pitch = own;
     c.record.other = *pitch;
@@ -250,7 +252,8 @@ struct destroy_array : sited {
 
 struct create_physical : sited {
   template <class Real>
-  static CUresult run(call& c, Real real, CUmemGenericAllocationHandle* out, std::size_t bytes, CUmemAllocationProp const* properties, unsigned long long flags) {
+  static CUresult run(call& c, Real real, CUmemGenericAllocationHandle* out, std::size_t bytes, CUmemAllocationProp const* properties,
+                      unsigned long long flags) {
     c.is(kind::allocate);
     c.record.detail = static_cast<std::uint16_t>(memory::physical);
     c.record.bytes = bytes;

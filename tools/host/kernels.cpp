@@ -54,8 +54,10 @@ void kernel_launched(std::uint64_t handle) {
   static auto const of_kernel = reinterpret_cast<PFN_cuKernelGetName_v12030>(symbol_in_driver("cuKernelGetName"));
   char const* name = nullptr;
   // A launch takes either handle; so the driver tells them apart, and refuses the wrong one.
-  if (of_function != nullptr && of_function(&name, reinterpret_cast<CUfunction>(handle)) == CUDA_SUCCESS && name != nullptr) return record(handle, name);
-  if (of_kernel != nullptr && of_kernel(&name, reinterpret_cast<CUkernel>(handle)) == CUDA_SUCCESS && name != nullptr) return record(handle, name);
+  if (of_function != nullptr && of_function(&name, reinterpret_cast<CUfunction>(handle)) == CUDA_SUCCESS && name != nullptr)
+    return record(handle, name);
+  if (of_kernel != nullptr && of_kernel(&name, reinterpret_cast<CUkernel>(handle)) == CUDA_SUCCESS && name != nullptr)
+    return record(handle, name);
 }
 
 void forget_kernels_after_fork() {

@@ -29,7 +29,13 @@ struct pool {
   slot_table slots;
 
   pool(planned_pool const& planned, CUcontext in, std::uint64_t at, bool device_bytes)
-      : what(planned.what), device(planned.device), context(in), base(at), bytes(planned.bytes), on_device(device_bytes), slots(planned.slots) {}
+      : what(planned.what),
+        device(planned.device),
+        context(in),
+        base(at),
+        bytes(planned.bytes),
+        on_device(device_bytes),
+        slots(planned.slots) {}
   [[nodiscard]] bool holds(std::uint64_t address) const { return address >= base && address - base < bytes; }
 };
 
@@ -85,7 +91,8 @@ int attribute(CUdevice device, CUdevice_attribute which) {
 // Why the mode cannot be had on a device; empty: it can.
 std::string unsupported(CUdevice device) {
   if (configured().mode == pool_mode::zero_copy) {
-    if (attribute(device, CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY) == 0) return "zero-copy needs a device that maps host memory (attribute 0)";
+    if (attribute(device, CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY) == 0)
+      return "zero-copy needs a device that maps host memory (attribute 0)";
     if (attribute(device, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING) == 0) return "zero-copy needs unified addressing (attribute 0)";
   }
   if (configured().mode == pool_mode::unified) {
@@ -129,11 +136,13 @@ void compare_device(plan const& made, int device) {
   int version = 0;
   for (planned_device const& profiled : made.devices) {
     if (profiled.ordinal != device || (profiled.name == found.name && profiled.total_bytes == found.total_bytes)) continue;
-    say("E03", "the profile is of " + profiled.name + " with " + std::to_string(profiled.total_bytes) + " bytes; device " + std::to_string(device) + " is " +
-                   found.name + " with " + std::to_string(found.total_bytes) + ": the plan is used as it is; profile on this device to have it fit");
+    say("E03", "the profile is of " + profiled.name + " with " + std::to_string(profiled.total_bytes) + " bytes; device " +
+                   std::to_string(device) + " is " + found.name + " with " + std::to_string(found.total_bytes) +
+                   ": the plan is used as it is; profile on this device to have it fit");
   }
   if (version_of != nullptr && version_of(&version) == CUDA_SUCCESS && made.driver != 0 && made.driver != version) {
-    say("E03", "the profile was taken with driver " + std::to_string(made.driver) + ", this is " + std::to_string(version) + ": the plan is used as it is");
+    say("E03", "the profile was taken with driver " + std::to_string(made.driver) + ", this is " + std::to_string(version) +
+                   ": the plan is used as it is");
   }
 }
 
@@ -142,7 +151,9 @@ std::uint64_t reserve(planned_pool const& wanted, CUdevice device, bool* on_devi
   std::size_t const bytes = wanted.bytes;
   CUdeviceptr address = 0;
   void* host = nullptr;
-  pool_mode const mode = wanted.what == memory::pinned ? pool_mode::zero_copy : wanted.what == memory::managed ? pool_mode::unified : configured().mode;
+  pool_mode const mode = wanted.what == memory::pinned    ? pool_mode::zero_copy
+                         : wanted.what == memory::managed ? pool_mode::unified
+                                                          : configured().mode;
   *on_device = mode != pool_mode::zero_copy;
   if (mode == pool_mode::zero_copy) {
     CUresult const result = real<row::cuMemHostAlloc>()(&host, bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
@@ -168,7 +179,9 @@ void reserve_all(service& s, CUcontext context) {
     s.planned = true;
     std::string why;
     s.made = read_plan(configured().plan, &why);
-    if (!why.empty()) say("E01", "the plan " + configured().plan + " " + why + ": there are no pools, and every request " + (configured().strict ? "fails" : "goes to the driver"));
+    if (!why.empty())
+      say("E01", "the plan " + configured().plan + " " + why + ": there are no pools, and every request " +
+                     (configured().strict ? "fails" : "goes to the driver"));
   }
   bool const served_already = std::any_of(s.pools.begin(), s.pools.end(), [&](auto const& each) { return each->device == device; });
   bool const wanted = std::any_of(s.made.pools.begin(), s.made.pools.end(), [&](auto const& each) { return each.device == device; });
@@ -184,16 +197,17 @@ void reserve_all(service& s, CUcontext context) {
     if (each.device == device && each.what != memory::pinned && configured().mode != pool_mode::zero_copy) needed += each.bytes;
   }
   if (needed > free) {
-    return say("E02", "the pools of device " + std::to_string(device) + " need " + std::to_string(needed) + " bytes, " + std::to_string(free) + " of " +
-                          std::to_string(total) + " are free: there are no pools there; free memory, or profile a smaller run");
+    return say("E02", "the pools of device " + std::to_string(device) + " need " + std::to_string(needed) + " bytes, " +
+                          std::to_string(free) + " of " + std::to_string(total) +
+                          " are free: there are no pools there; free memory, or profile a smaller run");
   }
   for (planned_pool const& each : s.made.pools) {
     if (each.device != device) continue;
     bool on_device = false;
     std::uint64_t const base = reserve(each, device, &on_device);
     if (base == 0) {
-      say("E02", "the driver does not give " + std::to_string(each.bytes) + " bytes for the pool of " + words_for(each.what) + " memory of device " +
-                     std::to_string(device) + ": it is missing, and its requests go past it");
+      say("E02", "the driver does not give " + std::to_string(each.bytes) + " bytes for the pool of " + words_for(each.what) +
+                     " memory of device " + std::to_string(device) + ": it is missing, and its requests go past it");
       continue;
     }
     count(counter::pool_bytes, each.bytes);
@@ -228,6 +242,16 @@ CUresult wait_for(pool const& of) {
   return result;
 }
 
+void fill(pool const& of, std::uint64_t address, std::uint64_t bytes) {
+  auto const byte = static_cast<unsigned char>(configured().poison);
+  if (of.what == memory::pinned) {
+    std::fill_n(reinterpret_cast<unsigned char*>(address), bytes, byte);
+    return;
+  }
+  CUresult const result = real<row::cuMemsetD8_v2>()(address, byte, bytes);
+  if (result != CUDA_SUCCESS) complain("--poison: the driver refused to fill a block: error " + std::to_string(static_cast<int>(result)));
+}
+
 verdict miss(char const* code, counter which, std::string const& words, call_site const& from) {
   count(which);
   count(configured().strict ? counter::refused : counter::driver_allocations);
@@ -258,37 +282,36 @@ void context_used() {
 verdict pool_allocate(memory what, call_site const& from, std::uint64_t bytes, bool poolable, std::uint64_t* address) {
   if (bytes == 0) return verdict::driver;  // which refuses it
   context_used();
-  CUcontext const context = current_context();
-  std::string const request = "a request for " + std::to_string(bytes) + " bytes of " + words_for(what) + " memory";
+  auto const request = [&] { return "a request for " + std::to_string(bytes) + " bytes of " + words_for(what) + " memory"; };
   std::shared_ptr<pool> of;
   if (poolable) {
+    CUcontext const context = current_context();
     service& s = all();
     std::shared_lock const held{s.lock};
     for (auto const& each : s.pools) {
       if (each->what == what && each->context == context) of = each;
     }
   }
-  if (of == nullptr) return miss("E04", counter::unprofiled, request + " has no pool", from);
+  if (of == nullptr) return miss("E04", counter::unprofiled, request() + " has no pool", from);
   slot_table::grant const got = of->slots.allocate(from.site, bytes);
   switch (got.how) {
     case slot_table::outcome::unprofiled:
-      return miss("E04", counter::unprofiled, request + " comes from a place that the profile does not have", from);
+      return miss("E04", counter::unprofiled, request() + " comes from a place that the profile does not have", from);
     case slot_table::outcome::too_large:
-      return miss("E06", counter::too_large, request + " is larger than the " + std::to_string(got.bytes) + " bytes of the largest slot of its place", from);
+      return miss("E06", counter::too_large,
+                  request() + " is larger than the " + std::to_string(got.bytes) + " bytes of the largest slot of its place", from);
     case slot_table::outcome::busy:
       return miss("E05", counter::slot_busy,
-                  request + " finds every slot of its place in use (" + std::to_string(got.bytes) + " bytes and more): more are live than in the profile, or in another order", from);
+                  request() + " finds every slot of its place in use (" + std::to_string(got.bytes) +
+                      " bytes and more): more are live than in the profile, or in another order",
+                  from);
     case slot_table::outcome::served:
       break;
   }
   *address = of->base + got.offset;
   count(counter::served);
   count(counter::served_bytes, bytes);
-  if (configured().poison >= 0) {
-    CUresult const set = of->what == memory::pinned ? CUDA_SUCCESS : real<row::cuMemsetD8_v2>()(*address, static_cast<unsigned char>(configured().poison), bytes);
-    if (of->what == memory::pinned) std::fill_n(reinterpret_cast<unsigned char*>(*address), bytes, static_cast<unsigned char>(configured().poison));
-    if (set != CUDA_SUCCESS) complain("--poison: the driver refused to fill a block: error " + std::to_string(static_cast<int>(set)));
-  }
+  if (configured().poison >= 0) fill(*of, *address, bytes);
   return verdict::served;
 }
 
@@ -308,7 +331,8 @@ bool pool_release(memory what, std::uint64_t address, CUstream const* stream, CU
     if (of->slots.release(offset)) return true;
   }
   count(counter::foreign_frees);
-  say("E07", std::string{"a free of an address "} + (right_call ? "where no live block begins (freed twice, or inside a block)" : "with the call for another kind of memory") +
+  say("E07", std::string{"a free of an address "} +
+                 (right_call ? "where no live block begins (freed twice, or inside a block)" : "with the call for another kind of memory") +
                  ": the program gets invalid value, as from the driver");
   *result = CUDA_ERROR_INVALID_VALUE;
   return true;
@@ -336,7 +360,9 @@ pool_block pool_block_of(std::uint64_t address) {
 
 bool pool_refuses_export(std::uint64_t address) {
   if (pool_holding(address) == nullptr) return false;
-  say("E10", "memory of a pool is to be shared with another process, which would see all of the pool: the call fails with not supported; leave this program unpooled");
+  say("E10",
+      "memory of a pool is to be shared with another process, which would see all of the pool: the call fails with not supported; leave "
+      "this program unpooled");
   return true;
 }
 

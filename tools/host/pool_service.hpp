@@ -1,4 +1,5 @@
-// Pools over the driver: reserved when a context is first used, asked by the handlers of requests, frees and queries. With no mode set nothing here does anything.
+// Pools over the driver: reserved when a context is first used, asked by the handlers of requests, frees and queries. With no mode set
+// nothing here does anything.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +24,13 @@ struct pool_block {
 // A context became current: reserves the device's pools if none did yet. Also where there are no pools: what is checked once a process.
 void context_used();
 
-// A request. `poolable`: of a kind that pools have; others go to the driver, or are refused in strict mode. Counts and says what is not served.
+// A request. `poolable`: of a kind that pools have; others go to the driver, or are refused in strict mode. Counts and says what is not
+// served.
 [[nodiscard]] verdict pool_allocate(memory what, call_site const& from, std::uint64_t bytes, bool poolable, std::uint64_t* address);
 
-// A free. False: the address is none of a pool's, and the driver decides. Otherwise waits as the driver would (for the stream, or for the context), and `result` is
-// what the program gets: an error of that wait is passed on, and invalid value stands for an address where no live block begins (E07).
+// A free. False: the address is none of a pool's, and the driver decides. Otherwise waits as the driver would (for the stream, or for the
+// context), and `result` is what the program gets: an error of that wait is passed on, and invalid value stands for an address where no
+// live block begins (E07).
 [[nodiscard]] bool pool_release(memory what, std::uint64_t address, CUstream const* stream, CUresult* result);
 
 // What a program that asks for free memory is told: as if its live blocks alone were allocated.

@@ -8,15 +8,15 @@ namespace gpuheap::interpose {
 enum class pool_mode { none, device, zero_copy, unified };
 
 struct settings {
-  bool on = false;      // GPUHEAP_HOST_TRACE is set and this program is meant
-  std::string folder;   // GPUHEAP_HOST_TRACE: where trace files go
-  std::string only;     // GPUHEAP_HOST_ONLY: the one program (file name) that is meant; empty: every one
-  bool events = true;   // GPUHEAP_HOST_EVENTS=0: messages and counters alone
+  bool on = false;                   // GPUHEAP_HOST_TRACE is set and this program is meant
+  std::string folder;                // GPUHEAP_HOST_TRACE: where trace files go
+  std::string only;                  // GPUHEAP_HOST_ONLY: the one program (file name) that is meant; empty: every one
+  bool events = true;                // GPUHEAP_HOST_EVENTS=0: messages and counters alone
   pool_mode mode = pool_mode::none;  // GPUHEAP_HOST_POOL: device, zero-copy or unified
-  std::string plan;     // GPUHEAP_HOST_PLAN: the plan's file
-  bool strict = false;  // GPUHEAP_HOST_STRICT=1: what the plan does not hold fails with out of memory
-  bool synchronise = true;  // GPUHEAP_HOST_SYNC=0: a served free does not wait for the device
-  int poison = -1;      // GPUHEAP_HOST_POISON: a byte that served memory is filled with; -1: none
+  std::string plan;                  // GPUHEAP_HOST_PLAN: the plan's file
+  bool strict = false;               // GPUHEAP_HOST_STRICT=1: what the plan does not hold fails with out of memory
+  bool synchronise = true;           // GPUHEAP_HOST_SYNC=0: a served free does not wait for the device
+  int poison = -1;                   // GPUHEAP_HOST_POISON: a byte that served memory is filled with; -1: none
 };
 
 // Read once, at load.

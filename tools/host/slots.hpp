@@ -1,7 +1,8 @@
 // A pool's slots: which request gets which bytes. Knows nothing of the driver; addresses are offsets into the pool.
 //
-// The plan (python/gpuheap/host/plan.py) gives each call site slots, one for each request of it that was live at a time, and places slots that were never live
-// together on the same bytes. Here, at every instant and whatever the program does, live slots are disjoint: a slot whose bytes are in use is blocked.
+// The plan (python/gpuheap/host/plan.py) gives each call site slots, one for each request of it that was live at a time, and places slots
+// that were never live together on the same bytes. Here, at every instant and whatever the program does, live slots are disjoint: a slot
+// whose bytes are in use is blocked.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,8 @@ struct planned_slot {
   std::uint64_t site;
 };
 
-// A set of small integers in words of 64, in three levels: insert, erase and the first member at or after a number in constant time. At most 64^3 members.
+// A set of small integers in words of 64, in three levels: insert, erase and the first member at or after a number in constant time. At
+// most 64^3 members.
 class index_set {
  public:
   static constexpr std::size_t limit = std::size_t{64} * 64 * 64;
@@ -49,8 +51,8 @@ class slot_table {
 
   explicit slot_table(std::vector<planned_slot> const& slots);
 
-  // The smallest free slot of the site that is large enough: a hash look-up, a binary search among the site's sizes, six words, and the slots that share its
-  // bytes, whose number the plan bounds. Nothing grows with the number of live blocks.
+  // The smallest free slot of the site that is large enough: a hash look-up, a binary search among the site's sizes, six words, and the
+  // slots that share its bytes, whose number the plan bounds. Nothing grows with the number of live blocks.
   [[nodiscard]] grant allocate(std::uint64_t site, std::uint64_t bytes);
 
   // Ends the life of the live block that begins at `offset`. False: there is none.
@@ -72,8 +74,8 @@ class slot_table {
     std::uint64_t bytes;
     std::uint64_t asked = 0;  // 0: not live; a live request of 0 bytes counts as 1
     std::uint32_t site;
-    std::uint32_t rank;  // among the slots of its site, by size
-    std::uint32_t place;  // among the distinct offsets
+    std::uint32_t rank;            // among the slots of its site, by size
+    std::uint32_t place;           // among the distinct offsets
     std::uint32_t blocked_by = 0;  // live or pinned slots that share bytes with this one
     bool pinned = false;
     std::vector<std::uint32_t> sharing;  // those slots
@@ -92,7 +94,7 @@ class slot_table {
   std::vector<site> sites_;
   std::unordered_map<std::uint64_t, std::uint32_t> site_of_;
   std::unordered_map<std::uint64_t, std::uint32_t> place_of_;  // offset
-  std::vector<std::uint32_t> live_at_place_;  // slot + 1; 0: none
+  std::vector<std::uint32_t> live_at_place_;                   // slot + 1; 0: none
   std::uint64_t live_bytes_ = 0;
   std::size_t num_live_ = 0;
   bool pinning_ = false;

@@ -45,7 +45,8 @@ struct position {
   std::uint32_t generation = 0;
 };
 
-// Constant initialised and trivially destroyed: other libraries call the driver before this one's constructors have run, and after its destructors.
+// Constant initialised and trivially destroyed: other libraries call the driver before this one's constructors have run, and after its
+// destructors.
 static_assert(std::is_trivially_destructible_v<open_file>);
 constinit open_file first_file;
 constinit open_file* file = &first_file;
@@ -63,7 +64,8 @@ bool open_now() {
   std::string path;
   // Ends: a name that exists means an earlier file of this process number, and there are finitely many; other errors leave.
   for (int attempt = 0;; ++attempt) {
-    path = wanted.folder + "/" + program_name() + "." + std::to_string(getpid()) + (attempt == 0 ? "" : "-" + std::to_string(attempt)) + ".trace";
+    path = wanted.folder + "/" + program_name() + "." + std::to_string(getpid()) + (attempt == 0 ? "" : "-" + std::to_string(attempt)) +
+           ".trace";
     file->descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (file->descriptor >= 0 || errno != EEXIST) break;
   }
@@ -119,7 +121,8 @@ bool take_block() {
     void* const room = mmap(nullptr, bytes + block_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (room == MAP_FAILED) return false;
     auto const aligned = (reinterpret_cast<std::uintptr_t>(room) + block_bytes - 1) / block_bytes * block_bytes;
-    void* const mapped = mmap(reinterpret_cast<void*>(aligned), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file->descriptor, static_cast<off_t>(at));
+    void* const mapped = mmap(reinterpret_cast<void*>(aligned), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file->descriptor,
+                              static_cast<off_t>(at));
     if (mapped == MAP_FAILED) return false;
     file->extent = static_cast<std::byte*>(mapped);
     file->next_in_extent = 0;
@@ -150,7 +153,8 @@ pthread_key_t end_of_thread() {
 
 // Room for so many slots. relaxed: a generation changes in a child of fork only, which has one thread.
 bool make_room(std::size_t slots) {
-  if (mine.generation == current_generation.load(std::memory_order_relaxed) && static_cast<std::size_t>(mine.end - mine.next) >= slots) return true;
+  if (mine.generation == current_generation.load(std::memory_order_relaxed) && static_cast<std::size_t>(mine.end - mine.next) >= slots)
+    return true;
   std::lock_guard const held{file->lock};
   if (!opened()) return false;
   if (mine.generation != current_generation.load(std::memory_order_relaxed)) {
@@ -225,7 +229,8 @@ void mark_ended() {
 }
 
 void forget_after_fork() {
-  // The mappings stay, unused: the parent's file is the parent's. The lock may have been held by a thread that this process lacks: a new one.
+  // The mappings stay, unused: the parent's file is the parent's. The lock may have been held by a thread that this process lacks: a new
+  // one.
   if (file->descriptor >= 0) close(file->descriptor);
   file = new open_file;
   header_of_file.store(nullptr, std::memory_order_relaxed);

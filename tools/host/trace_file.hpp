@@ -1,4 +1,5 @@
-// The trace file of this process: made at the first record, written through a shared mapping, so that what was recorded outlives the process however it ends.
+// The trace file of this process: made at the first record, written through a shared mapping, so that what was recorded outlives the
+// process however it ends.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,8 @@ namespace gpuheap::interpose {
 // Nanoseconds of the monotonic clock.
 [[nodiscard]] std::uint64_t now_ns();
 
-// Appends from any thread; about 15 ns. Fills in the thread; `begin_ns` comes as now_ns() gave it. A full disk loses the record and counts it, and is said once.
+// Appends from any thread; about 15 ns. Fills in the thread; `begin_ns` comes as now_ns() gave it. A full disk loses the record and counts
+// it, and is said once.
 void append(event record);
 
 // Appends a record with a payload of at most 16 KiB - 64 B; longer ones are cut.

@@ -3,8 +3,9 @@
 //   0                     4096                 4096 + 16 KiB
 //   | file_header, zeros  | block: 256 slots   | block | ...
 //
-// A slot is 64 bytes. A block is filled from its start; its first slot whose kind is 0 ends it, so a process that dies at any instruction leaves a file that
-// can be read. A text record is an event whose `bytes` counts the payload in the slots after it; a record never crosses a block.
+// A slot is 64 bytes. A block is filled from its start; its first slot whose kind is 0 ends it, so a process that dies at any instruction
+// leaves a file that can be read. A text record is an event whose `bytes` counts the payload in the slots after it; a record never crosses
+// a block.
 #pragma once
 
 #include <atomic>
@@ -40,10 +41,27 @@ enum class kind : std::uint16_t {
 };
 
 // What memory an allocation is, and what a release gives back.
-enum class memory : std::uint16_t { unknown = 0, device = 1, managed = 2, pinned = 3, stream_ordered = 4, registered = 5, array = 6, physical = 7, imported = 8 };
+enum class memory : std::uint16_t {
+  unknown = 0,
+  device = 1,
+  managed = 2,
+  pinned = 3,
+  stream_ordered = 4,
+  registered = 5,
+  array = 6,
+  physical = 7,
+  imported = 8
+};
 
 // What a copy's entry point says of its direction; `by_address` leaves it to the reader, who knows every live allocation.
-enum class direction : std::uint16_t { by_address = 0, host_to_device = 1, device_to_host = 2, device_to_device = 3, host_to_host = 4, peer = 5 };
+enum class direction : std::uint16_t {
+  by_address = 0,
+  host_to_device = 1,
+  device_to_host = 2,
+  device_to_device = 3,
+  host_to_host = 4,
+  peer = 5
+};
 
 inline constexpr std::uint8_t flag_async = 1;   // of a copy, set, allocation or release: ordered in a stream, the host need not wait
 inline constexpr std::uint8_t flag_pooled = 2;  // an allocation or release that a pool served
@@ -51,18 +69,18 @@ inline constexpr std::uint8_t flag_array = 4;   // of a copy: one side is a CUDA
 inline constexpr std::uint8_t no_device = 255;
 
 struct event {
-  std::uint16_t kind;  // written last, with release: the reader of a live or torn file sees whole slots only
+  std::uint16_t kind;   // written last, with release: the reader of a live or torn file sees whole slots only
   std::uint16_t entry;  // row of the table of entry points, whose names are the fact `entries`
   std::uint32_t thread;
-  std::uint64_t begin_ns;  // since the file was made
+  std::uint64_t begin_ns;     // since the file was made
   std::uint32_t duration_ns;  // 2^32 - 1 stands for longer
-  std::int32_t result;  // the driver's CUresult
-  std::uint64_t address;  // allocation; copy and set: destination; launch: the kernel
-  std::uint64_t other;  // copy: source; allocation: its pitch, or the flags of managed and pinned memory; launch: blocks
-  std::uint64_t bytes;  // launch: dynamic shared memory
-  std::uint64_t stream;  // launch: stream
-  std::uint32_t stack;  // 0: not taken
-  std::uint16_t detail;  // memory, direction, or threads of a block
+  std::int32_t result;        // the driver's CUresult
+  std::uint64_t address;      // allocation; copy and set: destination; launch: the kernel
+  std::uint64_t other;        // copy: source; allocation: its pitch, or the flags of managed and pinned memory; launch: blocks
+  std::uint64_t bytes;        // launch: dynamic shared memory
+  std::uint64_t stream;       // launch: stream
+  std::uint32_t stack;        // 0: not taken
+  std::uint16_t detail;       // memory, direction, or threads of a block
   std::uint8_t device;
   std::uint8_t flags;
 };
@@ -70,15 +88,15 @@ static_assert(sizeof(event) == slot_bytes);
 
 struct frame {
   std::uint64_t module_base;  // 0: code outside any module
-  std::uint64_t offset;  // in the module, as its file counts addresses; else the address
+  std::uint64_t offset;       // in the module, as its file counts addresses; else the address
 };
 
 // Counted while the process runs; a reader of a file whose process died finds what was reached.
 enum class counter : std::uint32_t {
-  lookups,             // of driver entry points
-  hooks,               // rows of the table that a program was given a wrapper for
-  lost_events,         // the disk was full
-  served,              // requests that a pool served
+  lookups,      // of driver entry points
+  hooks,        // rows of the table that a program was given a wrapper for
+  lost_events,  // the disk was full
+  served,       // requests that a pool served
   served_bytes,
   driver_allocations,  // requests that went to the driver although a pool was on
   unprofiled,          // E04

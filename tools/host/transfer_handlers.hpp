@@ -42,7 +42,8 @@ using copy_on_device = copy<direction::device_to_device>;
 
 struct copy_peer : sited {
   template <class Real, class... Stream>
-  static CUresult run(call& c, Real real, CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, std::size_t bytes, Stream... stream) {
+  static CUresult run(call& c, Real real, CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, std::size_t bytes,
+                      Stream... stream) {
     note_copy(c, direction::peer, to, from, bytes);
     (c.in(stream), ...);
     return real(to, to_context, from, from_context, bytes, stream...);
@@ -106,8 +107,8 @@ struct copy_described : sited {
                                 : (to_host ? direction::device_to_host : direction::device_to_device);
     if (to_type == CU_MEMORYTYPE_UNIFIED || from_type == CU_MEMORYTYPE_UNIFIED) which = direction::by_address;
     if constexpr (requires { wanted.dstContext; }) which = direction::peer;
-    note_copy(c, which, side(to_type, wanted.dstHost, wanted.dstDevice, wanted.dstArray), side(from_type, wanted.srcHost, wanted.srcDevice, wanted.srcArray),
-              wanted.WidthInBytes * wanted.Height * depth);
+    note_copy(c, which, side(to_type, wanted.dstHost, wanted.dstDevice, wanted.dstArray),
+              side(from_type, wanted.srcHost, wanted.srcDevice, wanted.srcArray), wanted.WidthInBytes * wanted.Height * depth);
     if (to_type == CU_MEMORYTYPE_ARRAY || from_type == CU_MEMORYTYPE_ARRAY) c.record.flags |= flag_array;
   }
   template <class Real, class Description, class... Stream>
@@ -150,7 +151,8 @@ struct set_row : sited {
 
 struct set_rows : sited {
   template <class Real, class Value, class... Stream>
-  static CUresult run(call& c, Real real, CUdeviceptr to, std::size_t pitch, Value value, std::size_t width, std::size_t height, Stream... stream) {
+  static CUresult run(call& c, Real real, CUdeviceptr to, std::size_t pitch, Value value, std::size_t width, std::size_t height,
+                      Stream... stream) {
     c.is(kind::set);
     c.record.address = to;
     c.record.bytes = width * height * sizeof(Value);
@@ -180,8 +182,8 @@ struct launch : sited {
     kernel_launched(c.record.address);
   }
   template <class Real, class... Rest>
-  static CUresult run(call& c, Real real, CUfunction kernel, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared_bytes,
-                      CUstream stream, Rest... rest) {
+  static CUresult run(call& c, Real real, CUfunction kernel, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                      unsigned shared_bytes, CUstream stream, Rest... rest) {
     note(c, kernel, std::uint64_t{gx} * gy * gz, std::uint64_t{bx} * by * bz, shared_bytes, stream);
     return real(kernel, gx, gy, gz, bx, by, bz, shared_bytes, stream, rest...);
   }

@@ -1,4 +1,5 @@
-// One wrapper for each row of the table of entry points: takes the stack and the time, has the row's handler make the call, appends the event.
+// One wrapper for each row of the table of entry points: takes the stack and the time, has the row's handler make the call, appends the
+// event.
 
 #include <algorithm>
 #include <limits>
@@ -68,13 +69,13 @@ void* const wrappers[num_rows] = {
 }  // namespace gpuheap::interpose
 
 // The driver's symbols, for programs linked with libcuda: the linker meets these first. Each is resolved at load to its row's wrapper.
-#define GPUHEAP_ROW(symbol, base, version, suffix, handler)                                                                                                  \
-  extern "C" {                                                                                                                                               \
-  static PFN_##base##_v##version##suffix gpuheap_resolve_##symbol() {                                                                                                                  \
-    using gpuheap::interpose::row;                                                                                                                           \
-    return gpuheap::interpose::address<row::symbol, gpuheap::interpose::handlers::handler>();                                                                \
-  }                                                                                                                                                          \
-  __attribute__((visibility("default"), ifunc("gpuheap_resolve_" #symbol))) std::remove_pointer_t<PFN_##base##_v##version##suffix> symbol;                   \
+#define GPUHEAP_ROW(symbol, base, version, suffix, handler)                                                                                \
+  extern "C" {                                                                                                                             \
+  static PFN_##base##_v##version##suffix gpuheap_resolve_##symbol() {                                                                      \
+    using gpuheap::interpose::row;                                                                                                         \
+    return gpuheap::interpose::address<row::symbol, gpuheap::interpose::handlers::handler>();                                              \
+  }                                                                                                                                        \
+  __attribute__((visibility("default"), ifunc("gpuheap_resolve_" #symbol))) std::remove_pointer_t<PFN_##base##_v##version##suffix> symbol; \
   }
 GPUHEAP_ENTRY_POINTS(GPUHEAP_ROW)
 #undef GPUHEAP_ROW

@@ -126,7 +126,7 @@ void end_all_of(int device) {
 void log(char const* format, ...) {
   static int const file = [] {
     char const* const name = std::getenv("DOUBLE_LOG");
-    return name == nullptr ? -1 : open(name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    return name == nullptr || *name == '\0' ? -1 : open(name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   }();
   if (file < 0) return;
   char line[512];

@@ -1,4 +1,5 @@
-// The memory of the driver double: every block stands between redzones, is filled when it is made and when it is freed, and is known while it lives.
+// The memory of the driver double: every block stands between redzones, is filled when it is made and when it is freed, and is known while
+// it lives.
 #pragma once
 
 #include <cstddef>

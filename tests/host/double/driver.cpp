@@ -76,8 +76,14 @@ struct named_kernel {
   kernel run;
 };
 constexpr std::array<named_kernel, 2> kernels{{
-    {"add_one", [](unsigned* to, unsigned const* from, unsigned num) { for (unsigned i = 0; i < num; ++i) to[i] = from[i] + 1; }},
-    {"scale", [](unsigned* to, unsigned const* from, unsigned num) { for (unsigned i = 0; i < num; ++i) to[i] = from[i] * 3; }},
+    {"add_one",
+     [](unsigned* to, unsigned const* from, unsigned num) {
+       for (unsigned i = 0; i < num; ++i) to[i] = from[i] + 1;
+     }},
+    {"scale",
+     [](unsigned* to, unsigned const* from, unsigned num) {
+       for (unsigned i = 0; i < num; ++i) to[i] = from[i] * 3;
+     }},
 }};
 
 CUresult run(CUfunction function, void** parameters) {
@@ -115,7 +121,8 @@ CUresult look_up(char const* base, void** function, int asked, cuuint64_t flags)
   for (entry const& each : entries) {
     if (std::strcmp(each.base, base) != 0 || each.version > asked || each.version > version()) continue;
     if (each.per_thread && !per_thread) continue;
-    bool const better = best == nullptr || (per_thread && each.per_thread && !best->per_thread) || (each.per_thread == best->per_thread && each.version > best->version);
+    bool const better = best == nullptr || (per_thread && each.per_thread && !best->per_thread) ||
+                        (each.per_thread == best->per_thread && each.version > best->version);
     if (better) best = &each;
   }
   std::string const symbol = best != nullptr ? best->symbol : base;
@@ -225,21 +232,31 @@ CUresult cuCtxSynchronize() {
   return CUDA_SUCCESS;
 }
 
-CUresult cuMemAlloc_v2(CUdeviceptr* out, std::size_t bytes) { return allocate("cuMemAlloc", memory::device, reinterpret_cast<void**>(out), bytes); }
+CUresult cuMemAlloc_v2(CUdeviceptr* out, std::size_t bytes) {
+  return allocate("cuMemAlloc", memory::device, reinterpret_cast<void**>(out), bytes);
+}
 CUresult cuMemAllocPitch_v2(CUdeviceptr* out, std::size_t* pitch, std::size_t width, std::size_t height, unsigned) {
   *pitch = (width + 511) / 512 * 512;
   return allocate("cuMemAllocPitch", memory::device, reinterpret_cast<void**>(out), *pitch * height);
 }
-CUresult cuMemAllocManaged(CUdeviceptr* out, std::size_t bytes, unsigned) { return allocate("cuMemAllocManaged", memory::managed, reinterpret_cast<void**>(out), bytes); }
+CUresult cuMemAllocManaged(CUdeviceptr* out, std::size_t bytes, unsigned) {
+  return allocate("cuMemAllocManaged", memory::managed, reinterpret_cast<void**>(out), bytes);
+}
 CUresult cuMemHostAlloc(void** out, std::size_t bytes, unsigned) { return allocate("cuMemHostAlloc", memory::pinned, out, bytes); }
 CUresult cuMemAllocHost_v2(void** out, std::size_t bytes) { return allocate("cuMemAllocHost", memory::pinned, out, bytes); }
-CUresult cuMemAllocAsync(CUdeviceptr* out, std::size_t bytes, CUstream) { return allocate("cuMemAllocAsync", memory::device, reinterpret_cast<void**>(out), bytes); }
+CUresult cuMemAllocAsync(CUdeviceptr* out, std::size_t bytes, CUstream) {
+  return allocate("cuMemAllocAsync", memory::device, reinterpret_cast<void**>(out), bytes);
+}
 CUresult cuMemAllocAsync_ptsz(CUdeviceptr* out, std::size_t bytes, CUstream stream) { return cuMemAllocAsync(out, bytes, stream); }
 CUresult cuMemFree_v2(CUdeviceptr address) { return release("cuMemFree", memory::device, reinterpret_cast<void*>(address)); }
-CUresult cuMemFreeAsync(CUdeviceptr address, CUstream) { return release("cuMemFreeAsync", memory::device, reinterpret_cast<void*>(address)); }
+CUresult cuMemFreeAsync(CUdeviceptr address, CUstream) {
+  return release("cuMemFreeAsync", memory::device, reinterpret_cast<void*>(address));
+}
 CUresult cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream) { return cuMemFreeAsync(address, stream); }
 CUresult cuMemFreeHost(void* address) { return release("cuMemFreeHost", memory::pinned, address); }
-CUresult cuMemHostRegister_v2(void* at, std::size_t bytes, unsigned) { return register_block(at, bytes) ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED; }
+CUresult cuMemHostRegister_v2(void* at, std::size_t bytes, unsigned) {
+  return register_block(at, bytes) ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+}
 CUresult cuMemHostUnregister(void* at) { return unregister_block(at) ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED; }
 CUresult cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
   if (now() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
@@ -258,12 +275,16 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle* out, CUdeviceptr address) {
   return block_of(reinterpret_cast<void*>(address), 1).bytes == 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
-#define DOUBLE_HTOD(suffix) \
-  CUresult cuMemcpyHtoD_v2##suffix(CUdeviceptr to, void const* from, std::size_t bytes) { return copy("cuMemcpyHtoD" #suffix, reinterpret_cast<void*>(to), from, bytes, true, false); }
+#define DOUBLE_HTOD(suffix)                                                                     \
+  CUresult cuMemcpyHtoD_v2##suffix(CUdeviceptr to, void const* from, std::size_t bytes) {       \
+    return copy("cuMemcpyHtoD" #suffix, reinterpret_cast<void*>(to), from, bytes, true, false); \
+  }
 DOUBLE_HTOD()
 DOUBLE_HTOD(_ptds)
-#define DOUBLE_DTOH(suffix) \
-  CUresult cuMemcpyDtoH_v2##suffix(void* to, CUdeviceptr from, std::size_t bytes) { return copy("cuMemcpyDtoH" #suffix, to, reinterpret_cast<void*>(from), bytes, false, true); }
+#define DOUBLE_DTOH(suffix)                                                                     \
+  CUresult cuMemcpyDtoH_v2##suffix(void* to, CUdeviceptr from, std::size_t bytes) {             \
+    return copy("cuMemcpyDtoH" #suffix, to, reinterpret_cast<void*>(from), bytes, false, true); \
+  }
 DOUBLE_DTOH()
 DOUBLE_DTOH(_ptds)
 CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, std::size_t bytes) {
@@ -279,7 +300,8 @@ CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, std::size_t bytes) {
   return copy("cuMemcpy", reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes, false, false);
 }
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream) { return cuMemcpy(to, from, bytes); }
-CUresult cuMemcpyBatchAsync_v2(CUdeviceptr* to, CUdeviceptr* from, std::size_t* bytes, std::size_t num, CUmemcpyAttributes*, std::size_t*, std::size_t, CUstream) {
+CUresult cuMemcpyBatchAsync_v2(CUdeviceptr* to, CUdeviceptr* from, std::size_t* bytes, std::size_t num, CUmemcpyAttributes*, std::size_t*,
+                               std::size_t, CUstream) {
   for (std::size_t i = 0; i < num; ++i) {
     CUresult const result = cuMemcpy(to[i], from[i], bytes[i]);
     if (result != CUDA_SUCCESS) return result;
@@ -292,7 +314,8 @@ CUresult cuMemcpy2D_v2(CUDA_MEMCPY2D const* wanted) {
   auto* to = to_device ? reinterpret_cast<char*>(wanted->dstDevice) : static_cast<char*>(wanted->dstHost);
   auto const* source = from_device ? reinterpret_cast<char const*>(wanted->srcDevice) : static_cast<char const*>(wanted->srcHost);
   for (std::size_t y = 0; y < wanted->Height; ++y) {
-    CUresult const result = copy("cuMemcpy2D", to + y * wanted->dstPitch, source + y * wanted->srcPitch, wanted->WidthInBytes, to_device, from_device);
+    CUresult const result =
+        copy("cuMemcpy2D", to + y * wanted->dstPitch, source + y * wanted->srcPitch, wanted->WidthInBytes, to_device, from_device);
     if (result != CUDA_SUCCESS) return result;
   }
   return CUDA_SUCCESS;
@@ -316,10 +339,12 @@ CUresult cuModuleGetFunction(CUfunction* out, CUmodule, char const* name) {
   }
   return CUDA_ERROR_NOT_FOUND;
 }
-CUresult cuLaunchKernel(CUfunction function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void** parameters, void**) {
+CUresult cuLaunchKernel(CUfunction function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream,
+                        void** parameters, void**) {
   return run(function, parameters);
 }
-CUresult cuLaunchKernel_ptsz(CUfunction function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void** parameters, void**) {
+CUresult cuLaunchKernel_ptsz(CUfunction function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream,
+                             void** parameters, void**) {
   return run(function, parameters);
 }
 

@@ -1,4 +1,5 @@
-// Every entry point of the interposer's table that the double does not implement answers "not supported". No driver header here: its types do not matter.
+// Every entry point of the interposer's table that the double does not implement answers "not supported". No driver header here: its types
+// do not matter.
 
 #include "tools/host/entry_table.hpp"
 

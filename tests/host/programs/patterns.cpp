@@ -1,9 +1,10 @@
-// One program with many ways to use memory: patterns WAY PATTERN [NUMBER]. WAY is how it finds the driver (driver_api.hpp); `linked` where it is built so.
-// It prints results that depend on what kernels computed, and nothing that differs from run to run.
+// One program with many ways to use memory: patterns WAY PATTERN [NUMBER]. WAY is how it finds the driver (driver_api.hpp); `linked` where
+// it is built so. It prints results that depend on what kernels computed, and nothing that differs from run to run.
 
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <functional>
 #include <map>
@@ -73,7 +74,8 @@ __attribute__((noinline)) unsigned one_round(unsigned num, unsigned seed) {
 }
 
 void rounds(int num) {
-  for (int i = 0; i < num; ++i) std::printf("round %d: %u\n", i, one_round(static_cast<unsigned>(1000 + 100 * (i % 4)), static_cast<unsigned>(i)));
+  for (int i = 0; i < num; ++i)
+    std::printf("round %d: %u\n", i, one_round(static_cast<unsigned>(1000 + 100 * (i % 4)), static_cast<unsigned>(i)));
 }
 
 // Sizes and lifetimes that overlap in part, so that packing has something to do: like phases of a program, each with its own temporaries.
@@ -221,7 +223,8 @@ void asks(int) {
   std::size_t bytes = 0;
   check(driver.range(&base, &bytes, block + 100), "range");
   CUipcMemHandle handle{};
-  std::printf("asks: %zu %zu %d, shared: %d\n", before - after, bytes, base == block ? 1 : 0, static_cast<int>(driver.share(&handle, block)));
+  std::printf("asks: %zu %zu %d, shared: %d\n", before - after, bytes, base == block ? 1 : 0,
+              static_cast<int>(driver.share(&handle, block)));
   check(driver.free(block), "free");
 }
 
@@ -263,22 +266,27 @@ void leaves(int) {
 void many(int num) {
   CUdeviceptr const first = allocate(4096);
   CUdeviceptr const second = allocate(4096);
+  auto const from = std::chrono::steady_clock::now();
   for (int i = 0; i < num; ++i) launch(add_one, second, first, 1);
+  std::printf("%.0f ns a call\n", std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - from).count() / num);
   check(driver.free(second), "free");
   check(driver.free(first), "free");
 }
 
 void many_requests(int num) {
+  auto const from = std::chrono::steady_clock::now();
   for (int i = 0; i < num; ++i) check(driver.free(allocate(4096)), "free");
+  std::printf("%.0f ns a pair\n", std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - from).count() / num);
 }
 
 }  // namespace
 
 int main(int count, char** arguments) {
   std::map<std::string, std::function<void(int)>> const patterns{
-      {"rounds", rounds}, {"phases", phases}, {"kinds", kinds},   {"leak", leak},     {"threads", threads}, {"devices", devices},
-      {"forks", forks},   {"twice", frees_twice}, {"grows", grows}, {"asks", asks}, {"captures", captures}, {"resets", resets},
-      {"dies", dies},     {"leaves", leaves}, {"many", many}, {"requests", many_requests},
+      {"rounds", rounds},   {"phases", phases},   {"kinds", kinds},       {"leak", leak},
+      {"threads", threads}, {"devices", devices}, {"forks", forks},       {"twice", frees_twice},
+      {"grows", grows},     {"asks", asks},       {"captures", captures}, {"resets", resets},
+      {"dies", dies},       {"leaves", leaves},   {"many", many},         {"requests", many_requests},
   };
   if (count < 3 || !patterns.contains(arguments[2])) {
     std::fprintf(stderr, "patterns WAY PATTERN [NUMBER]\n");

@@ -1,0 +1,92 @@
+"""Programs on the driver double, with the host tools before them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILT = ROOT / "build" / "host" / "tests" / "host"
+LIBRARY = ROOT / "build" / "host" / "tools" / "host" / "libgpuheap_host.so"
+
+needs_double = pytest.mark.skipif(
+    not (LIBRARY.exists() and (BUILT / "libcuda.so.1").exists()), reason="the driver double is not built: cmake --build --preset host"
+)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A folder to run in."""
+
+    folder: Path
+
+    def environment(self, **variables: str) -> dict[str, str]:
+        kept = {key: value for key, value in os.environ.items() if not key.startswith(("GPUHEAP_HOST", "DOUBLE_", "LD_"))}
+        found = {"LD_LIBRARY_PATH": str(BUILT), "PYTHONPATH": str(ROOT / "python"), "GPUHEAP_HOST_LIBRARY": str(LIBRARY)}
+        return {**kept, **found, **variables}
+
+    def plain(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        return self.run(*self.program(words), **variables)
+
+    def program(self, words: tuple[str, ...]) -> tuple[str, ...]:
+        return (str(BUILT / words[0]), *words[1:])
+
+    def run(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(words, cwd=self.folder, env=self.environment(**variables), capture_output=True, text=True, timeout=120)
+
+    def gpuheap(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        return self.run(sys.executable, "-m", "gpuheap", *words, **variables)
+
+    def traced(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        """The program with the library before it, as `gpuheap host trace` starts it; its trace is in `trace/`."""
+        (self.folder / "trace").mkdir(exist_ok=True)
+        for old in (self.folder / "trace").iterdir():
+            old.unlink()
+        return self.run(*self.program(words), LD_PRELOAD=str(LIBRARY), GPUHEAP_HOST_TRACE=str(self.folder / "trace"), **variables)
+
+    def pooled(self, mode: str, *words: str, strict: bool = False, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Likewise with pools, planned from `trace/`; counts are in `pool/`, the double's log in `log`."""
+        from gpuheap.host.history import history_of
+        from gpuheap.host.plan import make_plan
+
+        plan = self.folder / "plan"
+        plan.write_text(make_plan(history_of(max(self.traces("trace"), key=lambda trace: len(trace.events)))).text())
+        (self.folder / "pool").mkdir(exist_ok=True)
+        for old in [*(self.folder / "pool").iterdir(), *self.folder.glob("log")]:
+            old.unlink()
+        pools = {"GPUHEAP_HOST_TRACE": str(self.folder / "pool"), "GPUHEAP_HOST_EVENTS": "0", "GPUHEAP_HOST_POOL": mode, "GPUHEAP_HOST_PLAN": str(plan)}
+        pools |= {"DOUBLE_LOG": str(self.folder / "log"), "GPUHEAP_HOST_STRICT": "1" if strict else "0"}
+        return self.run(*self.program(words), LD_PRELOAD=str(LIBRARY), **{**pools, **variables})
+
+    def traces(self, folder: str) -> list[Any]:
+        from gpuheap.host.trace import find_traces, read_trace
+
+        return [read_trace(path) for path in find_traces(self.folder / folder)]
+
+    def trace(self, folder: str = "trace") -> Any:
+        found = self.traces(folder)
+        assert len(found) == 1
+        return found[0]
+
+    def history(self) -> Any:
+        from gpuheap.host.history import history_of
+
+        return history_of(self.trace())
+
+    def log(self) -> Counter[str]:
+        """How often each call reached the double."""
+        path = self.folder / "log"
+        return Counter(line.split()[0] for line in path.read_text().splitlines()) if path.exists() else Counter()
+
+    def report(self, folder: str) -> Any:
+        ran = self.gpuheap("host", "report", folder, "--json")
+        assert ran.returncode == 0, ran.stderr
+        return json.loads(ran.stdout)
