@@ -24,20 +24,23 @@ needs_double = pytest.mark.skipif(
 
 @dataclass(frozen=True)
 class Bench:
-    """A folder to run in."""
+    """A folder to run in, and what runs there: by default programs on the double."""
 
     folder: Path
+    built: Path = BUILT
+    library: Path = LIBRARY
+    driver: str = str(BUILT)  # where libcuda.so.1 is looked for first
 
     def environment(self, **variables: str) -> dict[str, str]:
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("GPUHEAP_HOST", "DOUBLE_", "LD_"))}
-        found = {"LD_LIBRARY_PATH": str(BUILT), "PYTHONPATH": str(ROOT / "python"), "GPUHEAP_HOST_LIBRARY": str(LIBRARY)}
+        found = {"LD_LIBRARY_PATH": self.driver, "PYTHONPATH": str(ROOT / "python"), "GPUHEAP_HOST_LIBRARY": str(self.library)}
         return {**kept, **found, **variables}
 
     def plain(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
         return self.run(*self.program(words), **variables)
 
     def program(self, words: tuple[str, ...]) -> tuple[str, ...]:
-        return (str(BUILT / words[0]), *words[1:])
+        return (str(self.built / words[0]), *words[1:])
 
     def run(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(words, cwd=self.folder, env=self.environment(**variables), capture_output=True, text=True, timeout=120)
@@ -50,7 +53,7 @@ class Bench:
         (self.folder / "trace").mkdir(exist_ok=True)
         for old in (self.folder / "trace").iterdir():
             old.unlink()
-        return self.run(*self.program(words), LD_PRELOAD=str(LIBRARY), GPUHEAP_HOST_TRACE=str(self.folder / "trace"), **variables)
+        return self.run(*self.program(words), LD_PRELOAD=str(self.library), GPUHEAP_HOST_TRACE=str(self.folder / "trace"), **variables)
 
     def pooled(self, mode: str, *words: str, strict: bool = False, **variables: str) -> subprocess.CompletedProcess[str]:
         """Likewise with pools, planned from `trace/`; counts are in `pool/`, the double's log in `log`."""
@@ -64,7 +67,7 @@ class Bench:
             old.unlink()
         pools = {"GPUHEAP_HOST_TRACE": str(self.folder / "pool"), "GPUHEAP_HOST_EVENTS": "0", "GPUHEAP_HOST_POOL": mode, "GPUHEAP_HOST_PLAN": str(plan)}
         pools |= {"DOUBLE_LOG": str(self.folder / "log"), "GPUHEAP_HOST_STRICT": "1" if strict else "0"}
-        return self.run(*self.program(words), LD_PRELOAD=str(LIBRARY), **{**pools, **variables})
+        return self.run(*self.program(words), LD_PRELOAD=str(self.library), **{**pools, **variables})
 
     def traces(self, folder: str) -> list[Any]:
         from gpuheap.host.trace import find_traces, read_trace

@@ -311,7 +311,8 @@ verdict pool_allocate(memory what, call_site const& from, std::uint64_t bytes, b
   *address = of->base + got.offset;
   count(counter::served);
   count(counter::served_bytes, bytes);
-  if (configured().poison >= 0) fill(*of, *address, bytes);
+  // A capture would take the filling into its graph.
+  if (configured().poison >= 0 && all().captures.load() == 0) fill(*of, *address, bytes);
   return verdict::served;
 }
 

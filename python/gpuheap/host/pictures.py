@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 
@@ -42,9 +43,7 @@ def live_bytes(history: History, key: str) -> str:
             x, y = _thinned(np.array([0, *times, history.end_ns]), np.array([0, *live, live[-1]]))
             axes.step(x / 1e9, y, where="post", color=colour(memory), label=memory, linewidth=1.4)
             axes.fill_between(x / 1e9, y, step="post", color=colour(memory), alpha=0.12, linewidth=0)
-        axes.set_ylim(bottom=0)
-        axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 4, 8, 10]))
-        _bytes_axis(axes.yaxis)
+        _bytes_axis(axes)
         _time_axis(axes, history)
         _legend(axes)
 
@@ -155,8 +154,12 @@ def _histogram(axes: Axes, groups: dict[str, list[int]], what: str) -> None:
     _legend(axes)
 
 
-def _bytes_axis(axis: object) -> None:
-    axis.set_major_formatter(FuncFormatter(lambda value, _: format_bytes(value)))  # type: ignore[attr-defined]
+def _bytes_axis(axes: Axes) -> None:
+    """From 0 in steps of a power of two, so that labels are round in units of 1024."""
+    top = max(axes.get_ylim()[1], 1)
+    step = 2 ** math.ceil(math.log2(top / 5))
+    axes.set_ylim(0, top)
+    axes.set_yticks(np.arange(0, top, step), [format_bytes(value) for value in np.arange(0, top, step)])
 
 
 def _time_axis(axes: Axes, history: History) -> None:

@@ -30,6 +30,8 @@ def warnings_of(history: History) -> list[str]:
         found.append("the process did not end by exit: it was killed, left through _exit, or still runs; the trace goes as far as it got")
     if trace.counters["lost_events"]:
         found.append(f"{trace.counters['lost_events']} calls are missing: the disk was full")
+    if trace.counters["lookups"] and not trace.counters["hooks"]:
+        found.append("E11: the process looked up the driver's functions, and none of them was one that is wrapped: nothing of it is seen")
     paths = {frame.module.path for stack in trace.stacks.values() for frame in stack.frames if frame.module is not None}
     for library, whose in _CACHING.items():
         if any(library in path for path in paths):

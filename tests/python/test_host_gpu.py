@@ -1,0 +1,85 @@
+"""The host tools on a GPU: the same output under every mode, counts that are known, and no driver allocations after the start. Needs a GPU and the preset cuda."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from host_tools import ROOT, Bench
+
+from gpuheap.host.history import History
+from gpuheap.host.sites import peaks_of
+from gpuheap.host.stacks import Symbols
+
+BUILT = ROOT / "build" / "cuda" / "tests" / "host"
+LIBRARY = ROOT / "build" / "cuda" / "tools" / "host" / "libgpuheap_host.so"
+WAYS = ("static", "shared", "per_thread")
+
+
+def has_gpu() -> bool:
+    try:
+        return "GPU" in subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=60).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+pytestmark = pytest.mark.skipif(not (BUILT / "host_cases_static").exists() or not has_gpu(), reason="needs a GPU, and the preset cuda built")
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path, BUILT, LIBRARY, os.environ.get("LD_LIBRARY_PATH", ""))
+
+
+def traced(bench: Bench, way: str, pattern: str) -> History:
+    ran = bench.traced(f"host_cases_{way}", pattern)
+    assert ran.returncode == 0 and ran.stdout == f"{pattern}: right\n" and ran.stderr == "", ran.stdout + ran.stderr
+    history = bench.history()
+    assert history.trace.ended and history.failures == []
+    return history
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_counts_are_those_of_the_program(bench: Bench, way: str) -> None:
+    history = traced(bench, way, "rounds")
+    assert history.leaks == [] and len(history.allocations) == 16
+    assert [(peak.memory, peak.bytes) for peak in peaks_of(history)] == [("device", 2 * 103000 * 4)]
+    assert Counter(copy.direction for copy in history.copies) == {"host to device": 9, "device to host": 8}  # one of them to the symbol
+    assert sorted((re.sub(r".*(add_one|scale).*", r"\1", name), each.count) for name, each in history.launches.items()) == [("add_one", 8), ("scale", 8)]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_kind_of_memory_is_seen(bench: Bench, way: str) -> None:
+    history = traced(bench, way, "kinds")
+    assert history.leaks == []
+    assert {each.memory for each in history.allocations} == {"device", "managed", "pinned", "stream-ordered", "registered"}
+
+
+def test_a_leak_is_found_with_its_place(bench: Bench) -> None:
+    history = traced(bench, "static", "leak")
+    assert [each.bytes for each in history.leaks] == [64 << 20]
+    symbols = Symbols()
+    symbols.learn(history.trace.stacks.values())
+    assert "allocate" in symbols.site_words(history.trace.stacks[history.leaks[0].stack])
+
+
+@pytest.mark.parametrize("mode", ["device", "zero-copy", "unified"])
+@pytest.mark.parametrize(("way", "pattern"), [*((way, "rounds") for way in WAYS), ("static", "phases"), ("static", "threads"), ("static", "freed_early")])
+def test_pools_change_no_output_and_leave_nothing_to_the_driver(bench: Bench, mode: str, way: str, pattern: str) -> None:
+    traced(bench, way, pattern)
+    ran = bench.pooled(mode, f"host_cases_{way}", pattern, strict=True)
+    assert ran.returncode == 0 and ran.stdout == f"{pattern}: right\n" and ran.stderr == "", ran.stdout + ran.stderr
+    counters = bench.trace("pool").counters
+    assert counters["served"] == len(bench.history().allocations) and counters["driver_allocations"] == counters["refused"] == 0
+
+
+@pytest.mark.parametrize("mode", ["device", "zero-copy", "unified"])
+def test_all_kinds_of_memory_together_are_served(bench: Bench, mode: str) -> None:
+    traced(bench, "static", "kinds")
+    ran = bench.pooled(mode, "host_cases_static", "kinds")
+    assert ran.returncode == 0 and ran.stdout == "kinds: right\n", ran.stdout + ran.stderr
+    assert bench.trace("pool").counters["driver_allocations"] == 1  # the stream-ordered request
