@@ -34,6 +34,12 @@ def test_output_is_the_same_and_nothing_is_allocated_after_the_start(bench: Benc
     assert counters["served"] == len(bench.history().allocations) and counters["driver_allocations"] == 0
 
 
+def test_each_device_has_a_pool_of_its_own(bench: Bench) -> None:
+    plain = bench.traced("host_patterns", "dlsym", "devices", "3", DOUBLE_DEVICES="3")
+    pooled = bench.pooled("device", "host_patterns", "dlsym", "devices", "3", strict=True, DOUBLE_DEVICES="3")
+    assert pooled.stdout == plain.stdout and pooled.stderr == "" and bench.log()["cuMemAlloc"] == 3
+
+
 def test_each_kind_of_memory_has_a_pool_of_its_own(bench: Bench) -> None:
     plain = bench.traced("host_patterns", "dlsym", "kinds")
     pooled = bench.pooled("device", "host_patterns", "dlsym", "kinds")

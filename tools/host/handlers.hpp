@@ -32,12 +32,16 @@ inline std::uint8_t device_number() {
   return device < 0 || device >= no_device ? no_device : static_cast<std::uint8_t>(device);
 }
 
-// Whether a call has a site: its stack is taken.
+// When a call's stack is taken: where its event is kept; also where it is not, as pools serve a request by its place; never.
+enum class stack_use { for_trace, always, never };
 struct sited {
-  static constexpr bool takes_stack = true;
+  static constexpr stack_use use = stack_use::for_trace;
+};
+struct placed {
+  static constexpr stack_use use = stack_use::always;
 };
 struct unsited {
-  static constexpr bool takes_stack = false;
+  static constexpr stack_use use = stack_use::never;
 };
 
 struct logged : unsited {
@@ -103,14 +107,14 @@ CUresult release(call& c, memory what, std::uint64_t address, CUstream const* st
   return ask();
 }
 
-struct allocate_device : sited {
+struct allocate_device : placed {
   template <class Real>
   static CUresult run(call& c, Real real, CUdeviceptr* out, std::size_t bytes) {
     return allocate(c, memory::device, out, bytes, true, [&] { return real(out, bytes); });
   }
 };
 
-struct allocate_pitched : sited {
+struct allocate_pitched : placed {
   template <class Real>
   static CUresult run(call& c, Real real, CUdeviceptr* out, std::size_t* pitch, std::size_t width, std::size_t height, unsigned element) {
     // The pitch is known before the request only where the driver's rule is the pools' alignment; the plan holds such requests alone.
@@ -125,7 +129,7 @@ struct allocate_pitched : sited {
   }
 };
 
-struct allocate_managed : sited {
+struct allocate_managed : placed {
   template <class Real>
   static CUresult run(call& c, Real real, CUdeviceptr* out, std::size_t bytes, unsigned flags) {
     c.record.other = flags;
@@ -133,7 +137,7 @@ struct allocate_managed : sited {
   }
 };
 
-struct allocate_pinned : sited {
+struct allocate_pinned : placed {
   template <class Real>
   static CUresult run(call& c, Real real, void** out, std::size_t bytes, unsigned flags) {
     c.record.other = flags;
@@ -147,7 +151,7 @@ struct allocate_pinned : sited {
   }
 };
 
-struct allocate_ordered : sited {
+struct allocate_ordered : placed {
   template <class Real>
   static CUresult run(call& c, Real real, CUdeviceptr* out, std::size_t bytes, CUstream stream) {
     c.in(stream);

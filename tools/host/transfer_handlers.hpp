@@ -164,9 +164,10 @@ struct set_rows : sited {
 struct name_kernel : unsited {
   template <class Real, class Function, class Module>
   static CUresult run(call& c, Real real, Function* out, Module module, char const* name) {
+    bool const traced = c.keep;
     c.keep = false;
     CUresult const result = real(out, module, name);
-    if (result == CUDA_SUCCESS && name != nullptr) kernel_named(number(*out), name);
+    if (result == CUDA_SUCCESS && traced && name != nullptr) kernel_named(number(*out), name);
     return result;
   }
 };
@@ -179,7 +180,7 @@ struct launch : sited {
     c.record.detail = static_cast<std::uint16_t>(threads);
     c.record.bytes = shared_bytes;
     c.record.stream = number(stream);
-    kernel_launched(c.record.address);
+    if (c.keep) kernel_launched(c.record.address);
   }
   template <class Real, class... Rest>
   static CUresult run(call& c, Real real, CUfunction kernel, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,

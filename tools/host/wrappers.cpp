@@ -36,8 +36,10 @@ struct wrapper<Row, Handler, CUresult (*)(Arguments...)> {
     inside const here;
     record_facts_once();
     handlers::call made;
-    if constexpr (Handler::takes_stack) made.from = where_from();
     made.keep = configured().events;
+    if constexpr (Handler::use != handlers::stack_use::never) {
+      if (made.keep || Handler::use == handlers::stack_use::always) made.from = where_from();
+    }
     made.record.entry = static_cast<std::uint16_t>(Row);
     made.record.stack = made.from.stack;
     made.record.device = no_device;

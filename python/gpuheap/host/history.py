@@ -5,8 +5,10 @@ from __future__ import annotations
 import bisect
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpuheap.host.trace import (
     ALLOCATE, ARRAY, ASYNC, CAPTURE, CONTEXT, COPY, DIRECTION, LAUNCH, MEMORY, NO_DEVICE, OTHER, POOLED, RELEASE, SET, Trace,
@@ -90,17 +92,19 @@ def history_of(trace: Trace) -> History:
     """Follows the trace in time. A free counts from its begin and an allocation from its end, so that an address which one thread frees and another gets is seen
     in the right order."""
     found = History(trace, end_ns=trace.last_ns)
-    failures: Counter[tuple[str, int]] = Counter()
+    events = trace.events
+    failed = events["result"] != 0
+    for (entry, result), count in Counter(zip(events["entry"][failed].tolist(), events["result"][failed].tolist(), strict=True)).most_common():
+        found.failures.append(Failure(trace.entry(entry), result, count))
+    found.launches = _launches(trace, events[(events["kind"] == LAUNCH) & ~failed])
     live = _Live()
     capturing = 0
-    names = _KernelNames(trace)
-    events = trace.events
+    # Launches are most of what many programs do; what is left is followed call by call.
+    events = events[~failed & np.isin(events["kind"], (ALLOCATE, RELEASE, COPY, SET, CAPTURE, OTHER, CONTEXT))]
     when = events["begin_ns"] + np.where(events["kind"] == ALLOCATE, events["duration_ns"], 0).astype("u8")
     for event in events[np.argsort(when, kind="stable")]:
         kind = int(event["kind"])
-        if event["result"] != 0:
-            failures[trace.entry(int(event["entry"])), int(event["result"])] += 1
-        elif kind == ALLOCATE:
+        if kind == ALLOCATE:
             made = _allocation(event, len(found.allocations))
             made.captured = capturing > 0
             found.allocations.append(made)
@@ -114,11 +118,6 @@ def history_of(trace: Trace) -> History:
             found.copies.append(_copy(event, live))
         elif kind == SET:
             found.sets.append(_set(event))
-        elif kind == LAUNCH:
-            launches = found.launches.setdefault(names.at(int(event["address"]), int(event["begin_ns"])), Launches())
-            launches.count += 1
-            launches.api_ns += int(event["duration_ns"])
-            launches.blocks += int(event["other"])
         elif kind == CAPTURE:
             capturing = max(0, capturing + (1 if event["flags"] == 1 else -1))
             if capturing:
@@ -129,7 +128,26 @@ def history_of(trace: Trace) -> History:
                 exported.shared = True
         elif kind == CONTEXT and event["flags"] == _DIES_BY_RESET:
             live.lose_device(int(event["device"]), int(event["begin_ns"]))
-    found.failures = [Failure(entry, result, count) for (entry, result), count in failures.most_common()]
+    return found
+
+
+def _launches(trace: Trace, events: NDArray[Any]) -> dict[str, Launches]:
+    """By the kernel's name. A handle may be given again to another kernel: the last name before a launch counts."""
+    names: dict[int, list[tuple[int, str]]] = {}
+    for when, handle, name in sorted(trace.names):
+        names.setdefault(handle, []).append((when, name))
+    found: dict[str, Launches] = {}
+    for handle in np.unique(events["address"]).tolist():
+        of_handle = events[events["address"] == handle]
+        given = names.get(handle, [(0, f"kernel {handle:#x}")])
+        # The name of a handle that was never looked up is recorded during its first launch: it holds from the start.
+        which = np.maximum(np.searchsorted([when for when, _ in given], of_handle["begin_ns"], side="right") - 1, 0)
+        for number in np.unique(which).tolist():
+            part = of_handle[which == number]
+            launches = found.setdefault(given[number][1], Launches())
+            launches.count += len(part)
+            launches.api_ns += int(part["duration_ns"].sum(dtype="u8"))
+            launches.blocks += int(part["other"].sum())
     return found
 
 
@@ -178,22 +196,6 @@ class _Live:
     def _forget(self, ended: Allocation) -> None:
         if ended.memory not in _NO_ADDRESS:
             del self._starts[bisect.bisect_left(self._starts, ended.address)]
-
-
-class _KernelNames:
-    """A handle may be given again to another kernel: the last name before a launch counts."""
-
-    def __init__(self, trace: Trace) -> None:
-        self._of: dict[int, list[tuple[int, str]]] = {}
-        for when, handle, name in sorted(trace.names):
-            self._of.setdefault(handle, []).append((when, name))
-
-    def at(self, handle: int, when: int) -> str:
-        names = self._of.get(handle)
-        if names is None:
-            return f"kernel {handle:#x}"
-        # The name of a handle that was never looked up is recorded during its first launch.
-        return next((name for at, name in reversed(names) if at <= when), names[0][1])
 
 
 def _allocation(event: np.void, index: int) -> Allocation:
