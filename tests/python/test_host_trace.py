@@ -15,10 +15,11 @@ from host_tools import BUILT, LIBRARY, Bench, needs_double
 
 from gpuheap.errors import UserError
 from gpuheap.host.history import history_of
-from gpuheap.host.launch import find_program
+from gpuheap.host.launch import find_program, profiler_note
 from gpuheap.host.sites import flows_of, peaks_of, sites_of
 from gpuheap.host.stacks import Symbols
-from gpuheap.host.trace import BLOCK_BYTES, HEADER_BYTES, read_trace
+from gpuheap.host.summary import warnings_of
+from gpuheap.host.trace import BLOCK_BYTES, HEADER_BYTES, Frame, Module, Stack, read_trace
 
 pytestmark = needs_double
 
@@ -149,10 +150,30 @@ def test_the_runtime_gets_wrappers_however_it_is_linked(bench: Bench, runtime: s
     assert counters["lookups"] > 300 and counters["hooks"] > 80
 
 
-def test_an_older_driver_gets_no_wrapper_of_what_it_lacks(bench: Bench) -> None:
-    # The double answers look-ups of version 13000 with what its version has; functions of that age that it lacks are none that E11 counts.
+def test_an_older_driver_is_not_asked_for_what_came_later(bench: Bench) -> None:
     ran = bench.traced("host_patterns", "dlsym", "rounds", "1", DOUBLE_VERSION="11020")
     assert ran.returncode == 0 and ran.stderr == "" and bench.trace().facts["driver"] == "11020"
+
+
+def test_a_driver_that_lacks_functions_of_its_version_is_told_of(bench: Bench) -> None:
+    plain = bench.plain("host_patterns", "dlsym", "rounds", "2")
+    ran = bench.traced("host_patterns", "dlsym", "rounds", "2", LD_LIBRARY_PATH=str(BUILT / "bare"))
+    assert ran.stdout == plain.stdout and ran.returncode == 0
+    assert ran.stderr.startswith("gpuheap: E11: ") and "cuMemcpyPeer" in ran.stderr and "cuMemAlloc_v2" not in ran.stderr
+    assert len(bench.history().allocations) == 4
+
+
+def test_notes_warn_of_caches_and_of_profilers(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.traced("host_patterns", "dlsym", "rounds", "1")
+    history = bench.history()
+    assert warnings_of(history) == []
+    number, stack = next(iter(history.trace.stacks.items()))
+    frames = (Frame(Module("/x/libc10_cuda.so", ""), 16), *stack.frames)
+    history.trace.stacks[number] = Stack(stack.site, frames)
+    assert [words[:4] for words in warnings_of(history)] == ["W03:"]
+    assert profiler_note() is None
+    monkeypatch.setenv("CUDA_INJECTION64_PATH", "/x/profiler.so")
+    assert "E13" in (profiler_note() or "")
 
 
 def test_failures_of_the_driver_are_passed_on_and_counted(bench: Bench) -> None:

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <atomic>
-#include <cstring>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -59,7 +58,7 @@ void* driver_library() {
 void* find(row which) {
   description const& wanted = rows[static_cast<std::size_t>(which)];
   static auto const look_up = reinterpret_cast<PFN_cuGetProcAddress_v12000>(symbol_in_driver("cuGetProcAddress_v2"));
-  if (look_up != nullptr && std::strcmp(wanted.base, "cuGetProcAddress") != 0) {
+  if (look_up != nullptr) {
     void* found = nullptr;
     cuuint64_t const flags = wanted.per_thread ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM : CU_GET_PROC_ADDRESS_DEFAULT;
     if (look_up(wanted.base, &found, wanted.version, flags, nullptr) == CUDA_SUCCESS && found != nullptr) return found;

@@ -38,9 +38,8 @@ def find_library(layout: Layout) -> Path:
     places = [layout.build / preset / "tools" / "host" / LIBRARY for preset in ("cuda", "host")]
     found = next((place for place in places if place.is_file()), None)
     if found is None:
-        raise UserError(
-            f"{LIBRARY} is not built: run ./demo, or cmake --preset cuda && cmake --build --preset cuda --target gpuheap_host (it needs the CUDA headers, x86-64)"
-        )
+        build = "cmake --preset cuda -DGPUHEAP_BUILD_TESTS=OFF && cmake --build --preset cuda --target gpuheap_host"
+        raise UserError(f"{LIBRARY} is not built: run {build} in {layout.root} (./demo puts cmake into build/venv/bin)")
     return found
 
 

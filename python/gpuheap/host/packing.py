@@ -10,6 +10,8 @@ import numpy as np
 ALIGNMENT = 512
 # Slots that share bytes with one slot: what serving a request costs grows with it.
 MOST_SHARERS = 64
+# More needs than this are placed with less care, so that a plan takes seconds.
+MANY = 2000
 
 Interval = tuple[int, int]  # from, until
 
@@ -38,7 +40,7 @@ def lower_bound(needs: Sequence[Need]) -> int:
 
 
 def pack(needs: Sequence[Need]) -> list[int]:
-    """An offset for each need, by the best of three orders: largest first, longest in bytes by time first, earliest first."""
+    """An offset for each need, by the best of three orders: largest first, longest in bytes by time first, earliest first. Of very many, by the first alone."""
     if not needs:
         return []
     clashes = _clashes(needs)
@@ -47,6 +49,7 @@ def pack(needs: Sequence[Need]) -> list[int]:
         sorted(range(len(needs)), key=lambda i: -needs[i].bytes * (needs[i].times[-1][1] - needs[i].times[0][0])),
         sorted(range(len(needs)), key=lambda i: (needs[i].times[0][0], -needs[i].bytes)),
     ]
+    orders = orders[: 3 if len(needs) <= MANY else 1]
     return min((place_in_order(needs, clashes, order) for order in orders), key=lambda offsets: peak(needs, offsets))
 
 
@@ -76,14 +79,16 @@ def _lowest(
 ) -> tuple[int, np.ndarray]:
     starts, ends = offsets[placed], offsets[placed] + sizes[placed]
     blocking = clashes[index][placed]
-    # Offsets worth a try: the start, and where something in the way ends. Beyond the last of all, nothing is in the way and nothing is shared.
-    for candidate in [0, *sorted(set(ends.tolist()))]:
-        overlapping = (starts < candidate + sizes[index]) & (ends > candidate)
-        if (overlapping & blocking).any():
-            continue
-        shared = placed[overlapping]
+    by_start = np.argsort(starts[blocking], kind="stable")
+    # The gaps between what is in the way, the last one without an end.
+    gap_begins = np.concatenate(([0], np.maximum.accumulate(ends[blocking][by_start])))
+    gap_ends = np.concatenate((starts[blocking][by_start], [np.iinfo(np.int64).max]))
+    fitting = gap_begins[gap_ends - gap_begins >= sizes[index]]
+    # Beyond the last of all, nothing is in the way and nothing is shared.
+    for candidate in (*fitting.tolist(), int(ends.max())):
+        shared = placed[(starts < candidate + sizes[index]) & (ends > candidate)]
         if len(shared) < MOST_SHARERS and not (sharers[shared] >= MOST_SHARERS).any():
-            return int(candidate), shared
+            return candidate, shared
     raise AssertionError("the end of all placed slots is free")
 
 
@@ -93,8 +98,8 @@ def _clashes(needs: Sequence[Need]) -> np.ndarray:
     last = np.array([need.times[-1][1] for need in needs])
     groups = np.array([need.group for need in needs])
     matrix = (first[:, None] < last[None, :]) & (first[None, :] < last[:, None])
-    # Of those whose whole spans overlap, needs with gaps may still miss each other.
-    gappy = np.array([len(need.times) > 1 for need in needs])
+    # Of those whose whole spans overlap, needs with gaps may still miss each other: looked at pair by pair unless there are very many.
+    gappy = np.array([len(need.times) > 1 for need in needs]) & (len(needs) <= MANY)
     for a, b in zip(*np.nonzero(np.triu(matrix & (gappy[:, None] | gappy[None, :]), 1)), strict=True):
         matrix[a, b] = matrix[b, a] = _overlap(needs[a].times, needs[b].times)
     matrix |= groups[:, None] != groups[None, :]
