@@ -1,0 +1,342 @@
+// Calls: allocations and releases, functions known by name, functions whose definition is visible, and all others.
+#include "flow.hpp"
+#include "frontend.hpp"
+#include "known.hpp"
+
+#include <clang/AST/ASTContext.h>
+#include <clang/AST/Attr.h>
+#include <clang/AST/DeclCXX.h>
+#include <clang/Lex/Lexer.h>
+
+namespace coalesce {
+
+using namespace clang;
+
+namespace {
+
+// The value in the caller of what a callee knows by its parameters.
+value in_caller(value const& v, std::map<unsigned, value> const& arguments) {
+  value result{v.same_in, 0, v.cause};
+  for (auto const& [i, argument] : arguments) {
+    if ((v.parameters >> i & 1) != 0) result = join(result, argument);
+  }
+  if ((v.parameters >> no_parameter & 1) != 0) result.same_in = scope::thread;
+  return result;
+}
+
+// Is it the C library's function, by its own name, and not one that a program has in a class or a namespace.
+bool is_library_function(FunctionDecl const* f) {
+  auto const* context = f->getDeclContext()->getRedeclContext();
+  return f->getDeclName().isIdentifier() && !isa<CXXMethodDecl>(f) && (context->isTranslationUnit() || context->isStdNamespace() || f->isExternC());
+}
+
+}  // namespace
+
+void flow::tell(severity level, char const* id, SourceLocation at, std::string const& text) {
+  if (!users_) return;
+  diagnostic said{level, id, text, place_of(context_.getSourceManager(), at), {}};
+  for (auto const& other : a_.found.diagnostics) {
+    if (other.id == said.id && other.at.file == said.at.file && other.at.offset == said.at.offset && other.text == said.text) return;
+  }
+  a_.found.diagnostics.push_back(said);
+}
+
+// The macro whose body has the token at `at`, or nothing.
+std::string flow::macro_of(SourceLocation at, place& body) const {
+  auto const& sources = context_.getSourceManager();
+  if (!at.isMacroID() || !sources.isMacroBodyExpansion(at)) return "";
+  auto const spelling = sources.getSpellingLoc(at);
+  body = place_of(sources, spelling);
+  return Lexer::getImmediateMacroName(at, sources, context_.getLangOpts()).str();
+}
+
+// Before the closing parenthesis at `at`.
+stretch flow::closing(SourceLocation at) const {
+  stretch s = stretch_of(context_, a_.found, SourceRange{at});
+  s.length = 0;
+  return s;
+}
+
+// The callee may write these, now or later.
+void flow::spoil(std::map<unsigned, Expr const*> const& addressed) {
+  for (auto const& [i, e] : addressed) escape(e);
+}
+
+value flow::eval_call(CallExpr const* e) {
+  auto const* callee = e->getDirectCallee();
+  auto const* method = dyn_cast_or_null<CXXMethodDecl>(callee);
+  std::map<unsigned, value> arguments;
+  std::map<unsigned, Expr const*> addressed;  // arguments that let the callee write a variable
+
+  // The object of a method, or what a pointer to a function is.
+  unsigned first = 0;
+  if (auto const* member = dyn_cast<CXXMemberCallExpr>(e)) {
+    if (auto const* object = member->getImplicitObjectArgument()) {
+      bool const by_pointer = object->getType()->isPointerType();
+      if (by_pointer && isa<CXXThisExpr>(object->IgnoreParenImpCasts())) {
+        arguments[this_object] = object_;
+      } else if (by_pointer) {
+        arguments[this_object] = join(eval(object), differs(object->getExprLoc(), "read from memory that any thread may have written"));
+      } else {
+        arguments[this_object] = eval(object);
+        if (method != nullptr && !method->isConst() && object->isLValue()) addressed[this_object] = object;
+      }
+    }
+  } else if (isa<CXXOperatorCallExpr>(e) && method != nullptr && method->isInstance() && e->getNumArgs() > 0) {
+    arguments[this_object] = eval(e->getArg(0));
+    if (!method->isConst() && e->getArg(0)->isLValue()) addressed[this_object] = e->getArg(0);
+    first = 1;
+  } else if (callee == nullptr) {
+    (void)eval(e->getCallee());
+  }
+  for (unsigned i = first; i < e->getNumArgs(); ++i) {
+    Expr const* const argument = e->getArg(i);
+    unsigned const parameter = std::min(i - first, no_parameter);
+    Expr const* const plain = argument->IgnoreParenImpCasts();
+    auto const* unary = dyn_cast<UnaryOperator>(plain);
+    bool const by_reference = callee != nullptr && i - first < callee->getNumParams() && callee->getParamDecl(i - first)->getType()->isReferenceType() &&
+                              !callee->getParamDecl(i - first)->getType().getNonReferenceType().isConstQualified();
+    if (unary != nullptr && unary->getOpcode() == UO_AddrOf && part_of(unary->getSubExpr()).variable != nullptr) {
+      addressed[parameter] = unary->getSubExpr();
+      arguments[parameter] = eval(unary->getSubExpr());
+    } else {
+      arguments[parameter] = eval(argument);
+      if ((by_reference && argument->isLValue()) || plain->getType()->isArrayType()) addressed[parameter] = plain;
+    }
+  }
+
+  value all;
+  for (auto const& [i, v] : arguments) all = join(all, v);
+  if (callee == nullptr) {
+    spoil(addressed);
+    now_.shared_unknown = facts_.writes_memory = true;
+    return differs(e->getExprLoc(), "the result of a call through a pointer");
+  }
+
+  std::string const name = callee->getDeclName().isIdentifier() ? callee->getName().str() : "";
+  std::string const full = callee->getQualifiedNameAsString();
+  if (full.rfind("gpuheap::coalesced::", 0) == 0) {
+    if (name == "malloc" || name == "calloc") tell(severity::note, "I1", e->getExprLoc(), "this call is one of the collective heap's already: left as it is");
+    return differs(e->getExprLoc(), "each thread gets its own memory");
+  }
+  if (a_.asked.registered.count(full) != 0 || (is_library_function(callee) && a_.asked.registered.count(name) != 0)) {
+    spoil(addressed);
+    return allocate(e, site_kind::registered, arguments);
+  }
+  if (is_library_function(callee)) {
+    bool const visible = a_.is_users(callee) && a_.definition_of(callee) != nullptr;
+    if (name == "malloc" || name == "calloc") return allocate(e, name == "malloc" ? site_kind::malloc : site_kind::calloc, arguments);
+    if (name == "free" && !visible) return note_release(e), value{};
+    if (auto const known = effect_of(name); known && !visible) {
+      switch (*known) {
+        case effect::pure:
+          return all;
+        case effect::uniform_in_block:
+        case effect::uniform_in_warp: {
+          scope const same_in = pattern_ ? scope::thread : *known == effect::uniform_in_block ? scope::block : scope::warp;
+          if (name.rfind("__syncthreads", 0) == 0 && here().same_in <= scope::block) now_.shared_unknown = false, now_.shared_written.clear();
+          return {same_in, 0, a_.cause_at(context_, e->getExprLoc(), cause_kind::source, "the result of " + name + " is that of a group of threads", -1)};
+        }
+        case effect::barrier:
+          if (here().same_in <= scope::block) now_.shared_unknown = false, now_.shared_written.clear();
+          return {};
+        case effect::rank_of:
+        case effect::size_of: {
+          unsigned const last = e->getNumArgs() - 1;
+          if (auto const out = addressed.find(last); out != addressed.end())
+            assign(out->second, *known == effect::rank_of ? differs(e->getExprLoc(), "the rank is asked for here")
+                                : pattern_                ? differs(e->getExprLoc(), "a number that the patterns do not follow")
+                                                          : arguments[0]);
+          return {};
+        }
+        case effect::allocates:
+          tell(severity::warning, "W8", e->getExprLoc(), name + " is not handled: write it as malloc, a copy and free, or leave its memory to the toolkit's heap");
+          return differs(e->getExprLoc(), "each thread gets its own memory");
+        case effect::ends:
+          return {};
+        case effect::differs:
+          spoil(addressed);
+          return differs(e->getExprLoc(), "the result of " + name + " differs between threads");
+      }
+    }
+  }
+  auto const* facts = a_.facts_of(callee);
+  if (facts != nullptr) {
+    if (a_.is_users(callee)) note_call(e, callee, arguments);
+    value const result = call_visible(*facts, arguments, addressed);
+    return pattern_ ? differs(e->getExprLoc(), "the result of a call, which the patterns do not follow") : result;
+  }
+  if (callee->hasAttr<ConstAttr>() || (callee->getBuiltinID() != 0 && callee->hasAttr<PureAttr>())) return pattern_ ? differs(e->getExprLoc(), "the result of a call") : all;
+  spoil(addressed);
+  now_.shared_unknown = facts_.writes_memory = true;
+  if (a_.is_users(callee) && a_.definition_of(callee) != nullptr) note_call(e, callee, arguments);  // a recursion
+  if (a_.is_users(callee) && a_.definition_of(callee) == nullptr && is_device(callee) && !callee->isImplicit() && !callee->isPureVirtual())
+    tell(severity::warning, "W2", e->getExprLoc(),
+         "the definition of " + full + " is not in the files given: what it allocates stays in its own heap and must be freed there, and it must not free what is "
+         "allocated here. Name its file too, or give it a further argument by hand and --register " + full);
+  return differs(e->getExprLoc(), "the result of " + (full.empty() ? "a call" : full));
+}
+
+value flow::call_visible(function_facts const& facts, std::map<unsigned, value> const& arguments,
+                         std::map<unsigned, Expr const*> const& addressed) {
+  for (auto const& [i, e] : addressed) {
+    if (auto const written = facts.written.find(i); written != facts.written.end()) {
+      // What is written may not be all: the variable keeps what it had.
+      value const before = load(e->IgnoreParenImpCasts());
+      assign(e, join(before, in_caller(written->second, arguments)));
+    }
+    if ((facts.leaked >> i & 1) != 0) escape(e);
+  }
+  if (facts.writes_memory) now_.shared_unknown = facts_.writes_memory = true;
+  return in_caller(facts.result, arguments);
+}
+
+value flow::eval_construct(CXXConstructExpr const* e) {
+  std::map<unsigned, value> arguments;
+  std::map<unsigned, Expr const*> addressed;
+  value all;
+  for (unsigned i = 0; i < e->getNumArgs(); ++i) {
+    Expr const* const argument = e->getArg(i);
+    auto const* unary = dyn_cast<UnaryOperator>(argument->IgnoreParenImpCasts());
+    if (unary != nullptr && unary->getOpcode() == UO_AddrOf) {
+      escape(unary->getSubExpr());
+    }
+    arguments[std::min(i, no_parameter)] = eval(argument);
+    all = join(all, arguments[std::min(i, no_parameter)]);
+  }
+  auto const* constructor = e->getConstructor();
+  if (constructor->isTrivial() || constructor->isImplicit() || constructor->isDefaulted()) return all;
+  arguments[this_object] = {};
+  auto const* facts = a_.facts_of(constructor);
+  if (facts == nullptr) return differs(e->getExprLoc(), "an object whose constructor is not to be seen");
+  value const returned = call_visible(*facts, arguments, addressed);
+  auto const written = facts->written.find(this_object);
+  return join(join(all, returned), written == facts->written.end() ? value{} : in_caller(written->second, arguments));
+}
+
+value flow::allocate(CallExpr const* e, site_kind kind, std::map<unsigned, value> const& arguments) {
+  value const result = differs(e->getExprLoc(), "each thread gets its own memory");
+  auto const* callee = e->getDirectCallee();
+  if (!users_) return result;
+  auto const& sources = context_.getSourceManager();
+  site s;
+  s.kind = kind;
+  s.at = place_of(sources, e->getExprLoc());
+  s.callee = callee->getQualifiedNameAsString();
+  unsigned const expected = kind == site_kind::calloc ? 2 : 1;
+  if (kind != site_kind::registered) {
+    s.flagged = e->getNumArgs() != expected;
+    for (auto const& [i, v] : arguments) s.size = join(s.size, v);
+    if (e->getNumArgs() > 0) s.size_text = text_of(context_, {e->getArg(0)->getBeginLoc(), e->getArg(e->getNumArgs() - 1)->getEndLoc()});
+  } else {
+    unsigned written = 0;
+    for (unsigned i = 0; i < e->getNumArgs(); ++i) written += !isa<CXXDefaultArgExpr>(e->getArg(i));
+    s.flagged = written == callee->getNumParams() && !callee->isVariadic();
+    if (written + 1 < callee->getNumParams() && !callee->isVariadic()) s.refused = "arguments are left to their defaults: write them out";
+    if (s.flagged && e->getNumArgs() > 0 && !callee->getParamDecl(callee->getNumParams() - 1)->getType()->isBooleanType()) {
+      s.flagged = false;
+      s.refused = "the registered function " + s.callee + " takes no flag: declare it with a last parameter `bool coalesce = false`";
+    }
+  }
+  s.control = here();
+  auto const* named = dyn_cast<DeclRefExpr>(e->getCallee()->IgnoreParenImpCasts());
+  SourceLocation const name_at = named == nullptr ? e->getBeginLoc() : named->getLocation();
+  s.macro = macro_of(name_at, s.macro_at);
+  s.name = s.macro.empty() && named != nullptr ? stretch_of(context_, a_.found, named->getSourceRange()) : spelled_at(context_, a_.found, name_at);
+  s.close = closing(e->getRParenLoc());
+  s.arm_of = arm_of_;
+  s.arm_else = arm_else_;
+  sites_[e] = s;
+  return result;
+}
+
+void flow::note_call(CallExpr const* e, FunctionDecl const* callee, std::map<unsigned, value> const& arguments) {
+  if (!users_) return;
+  call c;
+  c.at = place_of(context_.getSourceManager(), e->getExprLoc());
+  c.callee_key = a_.key_of(callee);
+  c.callee = callee->getQualifiedNameAsString();
+  c.arguments = arguments;
+  c.control = here();
+  c.close = closing(e->getRParenLoc());
+  c.has_arguments = e->getNumArgs() != 0 && !isa<CXXDefaultArgExpr>(e->getArg(0)) && !isa<CXXOperatorCallExpr>(e);
+  for (auto const* argument : e->arguments()) c.all_written = c.all_written && !isa<CXXDefaultArgExpr>(argument);
+  place ignored;
+  c.macro = macro_of(e->getRParenLoc(), ignored);
+  calls_[e] = c;
+}
+
+namespace {
+
+// Objects whose `delete` is a destructor and a free of the same address.
+std::string cannot_destroy(QualType type, bool array) {
+  auto const* record = type->getBaseElementTypeUnsafe()->getAsCXXRecordDecl();
+  if (record == nullptr || !record->hasDefinition()) return "";
+  if (record->isPolymorphic()) return "the class has virtual functions, so that `delete` frees what only its destructor knows";
+  if (array && !record->hasTrivialDestructor()) return "an array of objects with a destructor has its length in front of it";
+  return "";
+}
+
+}  // namespace
+
+value flow::eval_new(CXXNewExpr const* e) {
+  value const result = differs(e->getExprLoc(), "each thread gets its own memory");
+  value size;
+  if (e->isArray()) size = eval(*e->getArraySize());
+  for (unsigned i = 0; i < e->getNumPlacementArgs(); ++i) (void)eval(e->getPlacementArg(i));
+  auto const* allocator = e->getOperatorNew();
+  bool const own = allocator != nullptr && (isa<CXXMethodDecl>(allocator) || a_.is_users(allocator));
+  if (e->getInitializer() != nullptr) (void)eval(e->getInitializer());
+  if (e->getNumPlacementArgs() > 0 || own || !users_) {
+    auto const* tag = e->getNumPlacementArgs() == 1 ? e->getPlacementArg(0)->getType()->getAsCXXRecordDecl() : nullptr;
+    if (users_ && tag != nullptr && tag->getQualifiedNameAsString() == "gpuheap::coalesced::memory")
+      tell(severity::note, "I1", e->getExprLoc(), "this call is one of the collective heap's already: left as it is");
+    return result;
+  }
+  site s;
+  s.kind = e->isArray() ? site_kind::create_array : site_kind::create;
+  s.at = place_of(context_.getSourceManager(), e->getBeginLoc());
+  s.callee = "new";
+  s.size_text = text_of(context_, {e->getAllocatedTypeSourceInfo()->getTypeLoc().getBeginLoc(), e->getEndLoc()});
+  s.size = size;
+  s.control = here();
+  s.refused = cannot_destroy(e->getAllocatedType(), e->isArray());
+  if (e->passAlignment()) s.refused = "the type asks for a larger alignment than the heap's 16 bytes";
+  s.macro = macro_of(e->getBeginLoc(), s.macro_at);
+  SourceLocation const word = e->isGlobalNew() ? SourceLocation{} : e->getBeginLoc();
+  if (word.isInvalid()) s.refused = "write `new` without `::`";
+  s.name = s.macro.empty() && word.isValid() ? stretch_of(context_, a_.found, SourceRange{word}) : spelled_at(context_, a_.found, e->getBeginLoc());
+  s.close = s.name;
+  s.arm_of = arm_of_;
+  s.arm_else = arm_else_;
+  sites_[e] = s;
+  return result;
+}
+
+void flow::note_delete(CXXDeleteExpr const* e) {
+  auto const* own = dyn_cast_or_null<CXXMethodDecl>(e->getOperatorDelete());
+  if (!users_ || own != nullptr || e->getDestroyedType().isNull()) return;
+  release r;
+  r.kind = e->isArrayForm() ? release_kind::destroy_array : release_kind::destroy;
+  r.at = place_of(context_.getSourceManager(), e->getBeginLoc());
+  r.whole = stretch_of(context_, a_.found, e->getSourceRange());
+  r.operand = stretch_of(context_, a_.found, e->getArgument()->IgnoreImpCasts()->getSourceRange());
+  r.refused = cannot_destroy(e->getDestroyedType(), e->isArrayForm());
+  place ignored;
+  r.macro = macro_of(e->getBeginLoc(), ignored);
+  releases_[e] = r;
+}
+
+void flow::note_release(CallExpr const* e) {
+  if (!users_) return;
+  release r;
+  r.at = place_of(context_.getSourceManager(), e->getExprLoc());
+  auto const* named = dyn_cast<DeclRefExpr>(e->getCallee()->IgnoreParenImpCasts());
+  SourceLocation const name_at = named == nullptr ? e->getBeginLoc() : named->getLocation();
+  place ignored;
+  r.macro = macro_of(name_at, ignored);
+  r.whole = r.macro.empty() && named != nullptr ? stretch_of(context_, a_.found, named->getSourceRange()) : spelled_at(context_, a_.found, name_at);
+  releases_[e] = r;
+}
+
+}  // namespace coalesce

@@ -1,0 +1,46 @@
+// Changes to files: collected by place, shown as a unified diff, written all or none.
+#pragma once
+
+#include "facts.hpp"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace coalesce {
+
+// Replacements in the texts of some files. Two calls that say the same count once; what overlaps otherwise is a conflict.
+class edits {
+ public:
+  // Replaces `where` by `text`. Insertions at one offset are made in the order of the calls.
+  void replace(stretch const& where, std::string const& text);
+  void insert(stretch const& before, std::string const& text) { replace({before.file, before.offset, 0, before.editable}, text); }
+
+  [[nodiscard]] bool empty() const { return files_.empty(); }
+  [[nodiscard]] std::vector<std::string> files() const;
+  // Places where two replacements overlap: "file:offset".
+  [[nodiscard]] std::vector<place> const& conflicts() const { return conflicts_; }
+  [[nodiscard]] std::string apply(std::string const& file, std::string const& text) const;
+  // Like diff -u, with three lines of context, under `name`.
+  [[nodiscard]] std::string diff(std::string const& file, std::string const& text, std::string const& name) const;
+
+ private:
+  struct change {
+    unsigned length = 0;
+    std::vector<std::string> texts;  // insertions: in order; a replacement: one
+  };
+  std::map<std::string, std::map<unsigned, change>> files_;
+  std::vector<place> conflicts_;
+};
+
+// One file to be written: its path, what must be there now, what shall be there.
+struct rewritten_file {
+  std::string path, before, after;
+};
+// Writes all files or none. The error's words, or empty. `must_match`: fails if a file's text is no longer `before`.
+[[nodiscard]] std::string write_all(std::vector<rewritten_file> const& files, bool must_match);
+
+// The text of a file, or nothing.
+[[nodiscard]] bool read_file(std::string const& path, std::string& text);
+
+}  // namespace coalesce

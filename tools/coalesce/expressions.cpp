@@ -1,0 +1,253 @@
+// Values of expressions, and what they change.
+#include "flow.hpp"
+#include "frontend.hpp"
+#include "known.hpp"
+
+#include <clang/AST/ASTContext.h>
+#include <clang/AST/Attr.h>
+
+#include <algorithm>
+
+namespace coalesce {
+
+using namespace clang;
+
+value flow::eval_children(Stmt const* e) {
+  value v;
+  for (auto const* child : e->children()) {
+    if (auto const* part = dyn_cast_or_null<Expr>(child)) v = join(v, eval(part));
+  }
+  return v;
+}
+
+value flow::eval(Expr const* e) {
+  if (e == nullptr) return {};
+  if (auto const* named = dyn_cast<DeclRefExpr>(e)) {
+    auto const* v = dyn_cast<VarDecl>(named->getDecl());
+    return v == nullptr ? value{} : read(v, e);
+  }
+  if (auto const* called = dyn_cast<CallExpr>(e)) return eval_call(called);
+  if (auto const* made = dyn_cast<CXXConstructExpr>(e)) return eval_construct(made);
+  if (auto const* created = dyn_cast<CXXNewExpr>(e)) return eval_new(created);
+  if (auto const* ended = dyn_cast<CXXDeleteExpr>(e)) {
+    value const v = eval(ended->getArgument());
+    note_delete(ended);
+    return v;
+  }
+  if (auto const* property = dyn_cast<PseudoObjectExpr>(e)) return eval(property->getSyntacticForm());
+  if (auto const* property = dyn_cast<MSPropertyRefExpr>(e)) return eval(property->getBaseExpr());
+  if (auto const* opaque = dyn_cast<OpaqueValueExpr>(e)) return eval(opaque->getSourceExpr());
+  if (isa<UnaryExprOrTypeTraitExpr>(e)) return {};
+  if (auto const* choice = dyn_cast<AbstractConditionalOperator>(e)) return eval_conditional(choice);
+  if (auto const* binary = dyn_cast<BinaryOperator>(e)) {
+    if (binary->isLogicalOp()) {
+      value const first = eval(binary->getLHS());
+      value const outer = control_;
+      control_ = join(control_, branch(first, binary->getOperatorLoc(), cause_kind::condition, "what is after this is evaluated by some threads only"));
+      value const second = eval(binary->getRHS());
+      control_ = outer;
+      return join(first, second);
+    }
+    if (binary->isAssignmentOp()) {
+      value v = eval(binary->getRHS());
+      if (binary->isCompoundAssignmentOp()) v = join(v, eval(binary->getLHS()));
+      assign(binary->getLHS(), v);
+      return v;
+    }
+  }
+  if (auto const* unary = dyn_cast<UnaryOperator>(e)) {
+    if (unary->isIncrementDecrementOp()) {
+      value const v = eval(unary->getSubExpr());
+      assign(unary->getSubExpr(), v);
+      return v;
+    }
+    if (unary->getOpcode() == UO_Deref) return load(e);
+    if (unary->getOpcode() == UO_AddrOf) {
+      escape(unary->getSubExpr());
+      return part_of(unary->getSubExpr()).index;
+    }
+  }
+  if (isa<ArraySubscriptExpr>(e) || isa<MemberExpr>(e)) return load(e);
+  if (isa<CXXThisExpr>(e)) {
+    facts_.leaked |= std::uint64_t{1} << this_object;
+    return differs(e->getExprLoc(), "the address of an object");
+  }
+  if (auto const* lambda = dyn_cast<LambdaExpr>(e)) {
+    value v;
+    for (auto const* initial : lambda->capture_inits()) v = join(v, eval(initial));
+    for (auto const& captured : lambda->captures()) {
+      if (captured.capturesVariable() && captured.getCaptureKind() == LCK_ByRef) {
+        if (auto const* variable = dyn_cast<VarDecl>(captured.getCapturedVar())) escaped_.insert(variable);
+      }
+    }
+    return v;
+  }
+  if (auto const* block = dyn_cast<StmtExpr>(e)) {
+    value const outer = control_;
+    if (pattern_) control_ = differs(e->getExprLoc(), "inside a statement expression", cause_kind::condition);
+    walk(block->getSubStmt());
+    control_ = outer;
+    return differs(e->getExprLoc(), "the value of a statement expression");
+  }
+  if (isa<AtomicExpr>(e)) return (void)eval_children(e), now_.shared_unknown = true, differs(e->getExprLoc(), "the result of an atomic operation");
+  if (auto const* standard = dyn_cast<CXXDefaultArgExpr>(e)) return eval(standard->getExpr());
+  if (auto const* standard = dyn_cast<CXXDefaultInitExpr>(e)) return eval(standard->getExpr());
+  return eval_children(e);
+}
+
+value flow::eval_conditional(AbstractConditionalOperator const* e) {
+  value const condition = eval(e->getCond());
+  value const outer = control_;
+  control_ = join(control_, branch(condition, e->getQuestionLoc(), cause_kind::condition, "this condition may differ between threads"));
+  value const result = join(condition, join(eval(e->getTrueExpr()), eval(e->getFalseExpr())));
+  control_ = outer;
+  return result;
+}
+
+// A variable by its name.
+value flow::read(VarDecl const* v, Expr const* e) {
+  if (auto const special = scope_of_variable(v->getName()); special && v->hasGlobalStorage()) {
+    if (*special == scope::grid) return {};
+    scope const same_in = pattern_ ? scope::thread : *special;
+    return {same_in, 0, a_.cause_at(context_, e->getExprLoc(), cause_kind::source, v->getNameAsString() + " is read here", -1)};
+  }
+  if (v->isConstexpr() || (v->getType().isConstQualified() && v->getAnyInitializer() != nullptr && v->getAnyInitializer()->isEvaluatable(context_))) return {};
+  if (v->hasAttr<CUDASharedAttr>()) {
+    bool const written = now_.shared_unknown || now_.shared_written.count(v) != 0;
+    if (pattern_ || written || v->getType().isVolatileQualified())
+      return differs(e->getExprLoc(), v->getNameAsString() + " is shared memory, perhaps written since the last barrier");
+    // Without a race all threads of the block that come here together read the same.
+    return {scope::block, 0, a_.cause_at(context_, e->getExprLoc(), cause_kind::source, v->getNameAsString() + " belongs to the block", -1)};
+  }
+  if (v->hasGlobalStorage()) {
+    if (v->hasAttr<CUDAConstantAttr>()) return pattern_ ? differs(e->getExprLoc(), "a variable") : value{};
+    return differs(e->getExprLoc(), v->getNameAsString() + " is memory that any thread may have written");
+  }
+  if (escaped_.count(v) != 0) return differs(e->getExprLoc(), "the address of " + v->getNameAsString() + " is known elsewhere");
+  if (pattern_ && !isa<ParmVarDecl>(v) && counters_.count(v) == 0)
+    return differs(e->getExprLoc(), v->getNameAsString() + " is a variable, which the patterns do not follow");
+  if (isa<ParmVarDecl>(v) && v->getType()->isPointerType() && cast<ParmVarDecl>(v)->getFunctionScopeIndex() < this_object)
+    facts_.leaked |= std::uint64_t{1} << cast<ParmVarDecl>(v)->getFunctionScopeIndex();  // the pointer itself is used, perhaps kept
+  auto const found = now_.variables.find(v);
+  return found == now_.variables.end() ? value{} : found->second;
+}
+
+flow::part flow::part_of(Expr const* e) {
+  e = e->IgnoreParens();
+  if (auto const* cast = dyn_cast<CastExpr>(e)) {
+    auto const kind = cast->getCastKind();
+    if (kind == CK_ArrayToPointerDecay || kind == CK_NoOp || kind == CK_DerivedToBase || kind == CK_UncheckedDerivedToBase || kind == CK_BitCast)
+      return part_of(cast->getSubExpr());
+    if (kind == CK_LValueToRValue) {
+      part p = part_of(cast->getSubExpr());
+      p.through_pointer = true;
+      return p.of_this ? part{} : p;
+    }
+  }
+  if (auto const* named = dyn_cast<DeclRefExpr>(e)) {
+    part p;
+    p.variable = dyn_cast<VarDecl>(named->getDecl());
+    return p;
+  }
+  if (auto const* member = dyn_cast<MemberExpr>(e)) {
+    if (isa<CXXThisExpr>(member->getBase()->IgnoreParenImpCasts())) {
+      part p;
+      p.of_this = true;
+      p.whole = false;
+      return p;
+    }
+    part p = part_of(member->getBase());
+    p.whole = false;
+    if (member->isArrow() && !p.through_pointer) p = {};
+    return p;
+  }
+  if (auto const* element = dyn_cast<ArraySubscriptExpr>(e)) {
+    part p = part_of(element->getBase());
+    p.index = join(p.index, eval(element->getIdx()));
+    p.whole = false;
+    return p;
+  }
+  if (auto const* unary = dyn_cast<UnaryOperator>(e); unary != nullptr && (unary->getOpcode() == UO_Deref || unary->getOpcode() == UO_AddrOf)) {
+    part p = part_of(unary->getSubExpr());
+    p.whole = false;
+    return p;
+  }
+  if (auto const* bound = dyn_cast<MaterializeTemporaryExpr>(e)) return part_of(bound->getSubExpr());
+  part p;
+  p.index = eval(e);
+  return p;
+}
+
+// *p, p[i], x.m, p->m.
+value flow::load(Expr const* e) {
+  if (auto const* member = dyn_cast<MemberExpr>(e)) {
+    if (auto const* v = dyn_cast<VarDecl>(member->getMemberDecl())) return read(v, e);  // static
+    if (!isa<FieldDecl>(member->getMemberDecl())) return eval(member->getBase());
+  }
+  part const p = part_of(e);
+  if (p.of_this) return join(object_, p.index);
+  if (p.variable != nullptr) {
+    if (!p.through_pointer) return join(read(p.variable, e), p.index);
+    auto const pointee = p.variable->getType()->getPointeeType();
+    if (!pattern_ && p.variable->getType().isRestrictQualified() && !pointee.isNull() && pointee.isConstQualified() && !pointee.isVolatileQualified())
+      return join(read(p.variable, e), p.index);
+    if (!pattern_ && p.variable->getType()->isReferenceType()) return join(read(p.variable, e), p.index);
+  }
+  return differs(e->getExprLoc(), "read from memory that any thread may have written");
+}
+
+void flow::assign(Expr const* to, value v) {
+  value const where = here();
+  if (v.same_in != scope::grid && v.cause >= 0) {
+    auto const at = to->getExprLoc();
+    place const here_is = place_of(context_.getSourceManager(), at);
+    place const was = a_.found.causes[static_cast<std::size_t>(v.cause)].at;
+    if (was.line != here_is.line || was.file != here_is.file)
+      v.cause = a_.cause_at(context_, at, cause_kind::data, text_of(context_, to->getSourceRange()) + " gets a value here that differs between threads", v.cause);
+  }
+  v = join(v, where);
+  part const p = part_of(to);
+  v = join(v, p.index);
+  if (p.of_this) {
+    object_ = join(object_, v);
+    facts_.written[this_object] = join(facts_.written[this_object], v);
+    return;
+  }
+  if (p.variable == nullptr) {
+    now_.shared_unknown = facts_.writes_memory = true;
+    return;
+  }
+  if (p.variable->hasAttr<CUDASharedAttr>()) {
+    now_.shared_written.insert(p.variable);
+    facts_.writes_memory = true;
+    return;
+  }
+  auto const* parameter = dyn_cast<ParmVarDecl>(p.variable);
+  bool const is_reference = p.variable->getType()->isReferenceType();
+  if (p.through_pointer || is_reference || p.variable->hasGlobalStorage()) {
+    now_.shared_unknown = facts_.writes_memory = true;
+    if (parameter != nullptr) {
+      auto& written = facts_.written[parameter->getFunctionScopeIndex()];
+      written = join(written, v);
+      if (is_reference) now_.variables[p.variable] = join(now_.variables[p.variable], v);
+    }
+    return;
+  }
+  auto& variable = now_.variables[p.variable];
+  variable = p.whole ? v : join(variable, v);
+}
+
+// The address of a variable goes somewhere that is not followed: it may change at any time.
+void flow::escape(Expr const* e) {
+  part const p = part_of(e);
+  if (p.variable == nullptr) return;
+  if (auto const* parameter = dyn_cast<ParmVarDecl>(p.variable); parameter != nullptr && (p.through_pointer || parameter->getType()->isReferenceType()))
+    facts_.leaked |= std::uint64_t{1} << std::min(parameter->getFunctionScopeIndex(), no_parameter);
+  if (!p.through_pointer && !p.variable->hasGlobalStorage()) {
+    escaped_.insert(p.variable);
+    now_.variables[p.variable] = differs(e->getExprLoc(), "the address of " + p.variable->getNameAsString() + " is known elsewhere");
+  }
+  if (p.variable->hasAttr<CUDASharedAttr>()) now_.shared_written.insert(p.variable);
+}
+
+}  // namespace coalesce

@@ -1,0 +1,104 @@
+// The data flow of one function: walks its body once for straight code and until nothing changes for loops, with the values of variables and the
+// conditions under which each statement is reached.
+//
+// Control is structured here: a function with goto, inline assembly that jumps, or try is taken as reached differently everywhere. A value that is
+// assigned under a condition that differs between threads differs, which covers the joins after branches and loops.
+#pragma once
+
+#include "analysis.hpp"
+
+#include <clang/AST/Expr.h>
+#include <clang/AST/ExprCXX.h>
+#include <clang/AST/Stmt.h>
+
+#include <map>
+#include <set>
+#include <vector>
+
+namespace coalesce {
+
+class flow {
+ public:
+  flow(analysis& a, clang::FunctionDecl const* f);
+  [[nodiscard]] function_facts run();
+
+ private:
+  struct state {
+    std::map<clang::VarDecl const*, value> variables;
+    std::set<clang::VarDecl const*> shared_written;  // since the last barrier
+    bool shared_unknown = false;                     // something was written that may be shared memory
+    bool reachable = true;
+  };
+  struct frame {
+    bool is_loop;
+    value left, skipped;  // conditions of break, of continue
+    std::vector<state> after_break, after_continue;
+  };
+  // What an lvalue is a part of.
+  struct part {
+    clang::VarDecl const* variable = nullptr;
+    bool whole = true;
+    bool of_this = false;
+    bool through_pointer = false;  // `variable` is a pointer that is followed
+    value index;
+  };
+
+  // statements (flow.cpp)
+  void walk(clang::Stmt const* s);
+  void walk_declaration(clang::VarDecl const* v);
+  void walk_if(clang::IfStmt const* s);
+  void walk_loop(clang::Stmt const* s, clang::Expr const* condition, clang::Stmt const* step, clang::Stmt const* body, bool body_first);
+  void walk_for(clang::ForStmt const* s);
+  void walk_switch(clang::SwitchStmt const* s);
+  void leave_function(clang::Stmt const* s);
+  [[nodiscard]] value here() const;  // under which conditions the statement at hand is reached
+  [[nodiscard]] value branch(value condition, clang::SourceLocation at, cause_kind kind, char const* text);
+  [[nodiscard]] bool is_opaque(clang::Stmt const* s) const;
+  static void join_into(state& into, state const& other);
+  [[nodiscard]] static bool same(state const& a, state const& b);
+
+  // expressions (expressions.cpp)
+  value eval(clang::Expr const* e);
+  value eval_children(clang::Stmt const* e);
+  value read(clang::VarDecl const* v, clang::Expr const* e);
+  value load(clang::Expr const* e);
+  value eval_conditional(clang::AbstractConditionalOperator const* e);
+  void assign(clang::Expr const* to, value v);
+  [[nodiscard]] part part_of(clang::Expr const* e);
+  void escape(clang::Expr const* e);
+
+  // calls (calls.cpp)
+  value eval_call(clang::CallExpr const* e);
+  value eval_construct(clang::CXXConstructExpr const* e);
+  value call_visible(function_facts const& facts, std::map<unsigned, value> const& arguments, std::map<unsigned, clang::Expr const*> const& addressed);
+  void spoil(std::map<unsigned, clang::Expr const*> const& addressed);
+  value eval_new(clang::CXXNewExpr const* e);
+  void note_delete(clang::CXXDeleteExpr const* e);
+  void note_release(clang::CallExpr const* e);
+  value allocate(clang::CallExpr const* e, site_kind kind, std::map<unsigned, value> const& arguments);
+  void note_call(clang::CallExpr const* e, clang::FunctionDecl const* callee, std::map<unsigned, value> const& arguments);
+  void tell(severity level, char const* id, clang::SourceLocation at, std::string const& text);
+  [[nodiscard]] value differs(clang::SourceLocation at, std::string const& text, cause_kind kind = cause_kind::source, int from = -1);
+  [[nodiscard]] std::string macro_of(clang::SourceLocation at, place& body) const;
+  [[nodiscard]] stretch closing(clang::SourceLocation at) const;
+
+  analysis& a_;
+  clang::FunctionDecl const* function_;
+  clang::ASTContext& context_;
+  function_facts facts_;
+  bool users_, root_, pattern_;
+
+  state now_;
+  value control_;  // of the statement at hand, without what frames add
+  value left_;     // conditions under which threads have returned and are still alive
+  value object_;   // *this
+  std::vector<frame> frames_;
+  std::set<clang::VarDecl const*> escaped_, assigned_, counters_;
+  std::map<clang::Expr const*, site> sites_;
+  std::map<clang::Expr const*, call> calls_;
+  std::map<clang::Expr const*, release> releases_;
+  int arm_of_ = -1;
+  bool arm_else_ = false;
+};
+
+}  // namespace coalesce

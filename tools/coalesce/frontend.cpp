@@ -1,0 +1,176 @@
+#include "frontend.hpp"
+
+#include "edits.hpp"
+
+#include <clang/Basic/Diagnostic.h>
+#include <clang/Basic/SourceManager.h>
+#include <clang/Lex/Lexer.h>
+#include <clang/Tooling/JSONCompilationDatabase.h>
+#include <clang/Tooling/Tooling.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+namespace coalesce {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+class error_collector : public clang::DiagnosticConsumer {
+ public:
+  explicit error_collector(std::vector<diagnostic>& to) : to_{to} {}
+  void HandleDiagnostic(clang::DiagnosticsEngine::Level level, clang::Diagnostic const& said) override {
+    clang::DiagnosticConsumer::HandleDiagnostic(level, said);
+    if (level < clang::DiagnosticsEngine::Error) return;
+    llvm::SmallString<128> text;
+    said.FormatDiagnostic(text);
+    place at;
+    if (said.hasSourceManager() && said.getLocation().isValid()) at = place_of(said.getSourceManager(), said.getLocation());
+    to_.push_back({severity::error, "E1", text.str().str(), at, {}});
+  }
+
+ private:
+  std::vector<diagnostic>& to_;
+};
+
+// What of an nvcc or clang command line says how to read the source.
+std::vector<std::string> reading_options(std::vector<std::string> const& command, std::string const& folder) {
+  std::vector<std::string> kept;
+  auto const absolute = [&](std::string const& path) { return fs::path{path}.is_absolute() ? path : (fs::path{folder} / path).string(); };
+  for (std::size_t i = 1; i < command.size(); ++i) {
+    std::string const& word = command[i];
+    auto const value_of = [&](std::string const& option) -> std::string {
+      if (word == option) return i + 1 < command.size() ? command[++i] : "";
+      std::string const rest = word.substr(option.size());
+      return rest.rfind('=', 0) == 0 ? rest.substr(1) : rest;
+    };
+    bool done = false;
+    for (std::string const option : {"-isystem", "-iquote", "-include", "--include-path", "-I"}) {
+      if (done || word.rfind(option, 0) != 0) continue;
+      kept.push_back(option == "--include-path" ? "-I" : option);
+      kept.push_back(absolute(value_of(option)));
+      done = true;
+    }
+    for (std::string const option : {"-D", "-U"}) {
+      if (done || word.rfind(option, 0) != 0) continue;
+      kept.push_back(option + value_of(option));
+      done = true;
+    }
+    for (std::string const option : {"--std", "-std"}) {
+      if (done || word.rfind(option, 0) != 0) continue;
+      kept.push_back("-std=" + value_of(option));
+      done = true;
+    }
+    if (auto const sm = word.find("sm_"); !done && sm != std::string::npos && word[0] == '-') {
+      kept.push_back("--cuda-gpu-arch=" + word.substr(sm, word.find_first_not_of("0123456789", sm + 3) - sm));
+    }
+  }
+  return kept;
+}
+
+std::string toolkit_of(options const& asked) {
+  if (asked.no_toolkit) return "";
+  if (!asked.toolkit.empty()) return asked.toolkit;
+  char const* const named = std::getenv("CUDA_PATH");
+  for (std::string const folder : {named == nullptr ? "" : named, "/usr/local/cuda"}) {
+    if (!folder.empty() && fs::exists(folder + "/include/cuda_runtime.h") && fs::exists(folder + "/nvvm/libdevice")) return folder;
+  }
+  return "";
+}
+
+bool has_option(std::vector<std::string> const& words, std::string const& beginning) {
+  for (auto const& word : words) {
+    if (word.rfind(beginning, 0) == 0) return true;
+  }
+  return false;
+}
+
+std::vector<std::string> arguments_for(options const& asked, std::string const& file) {
+  std::vector<std::string> words{"-x", "cuda", "--cuda-device-only", "-fsyntax-only", "-w", "-Wno-unknown-cuda-version", "-ferror-limit=20"};
+  words.insert(words.end(), {"-resource-dir", COALESCE_RESOURCE_DIR, "-I", COALESCE_STUBS});
+  std::string const toolkit = toolkit_of(asked);
+  if (toolkit.empty()) {
+    words.insert(words.end(), {"-nocudainc", "-nocudalib", "-include", COALESCE_STUBS "/cuda_stub.hpp", "-isystem", COALESCE_STUBS "/no_toolkit"});
+  } else {
+    // CUDA 13 has no texture header any more, which Clang 19 includes; curand may be missing. Empty ones do.
+    words.insert(words.end(), {"--cuda-path=" + toolkit, "-isystem", COALESCE_STUBS "/toolkit", "-isystem", toolkit + "/include/cccl"});
+  }
+  std::vector<std::string> own = asked.compiler;
+  if (!asked.database.empty()) {
+    std::string problem;
+    auto const database = clang::tooling::JSONCompilationDatabase::loadFromFile(asked.database + "/compile_commands.json", problem,
+                                                                                clang::tooling::JSONCommandLineSyntax::AutoDetect);
+    if (database != nullptr) {
+      for (auto const& command : database->getCompileCommands(file)) {
+        auto const kept = reading_options(command.CommandLine, command.Directory);
+        own.insert(own.begin(), kept.begin(), kept.end());
+        break;
+      }
+    }
+  }
+  if (!has_option(own, "-std=")) words.push_back("-std=c++20");
+  if (!has_option(own, "--cuda-gpu-arch=")) words.push_back("--cuda-gpu-arch=sm_90");
+  words.insert(words.end(), own.begin(), own.end());
+  return words;
+}
+
+}  // namespace
+
+std::string path_of(std::string const& name) {
+  std::error_code ignored;
+  auto const path = fs::weakly_canonical(name, ignored);
+  return ignored ? name : path.string();
+}
+
+bool is_stub(std::string const& path) { return path.rfind(COALESCE_STUBS, 0) == 0; }
+
+parsed parse(options const& asked, std::string const& file, std::map<std::string, std::string> const& texts) {
+  parsed result;
+  error_collector errors{result.errors};
+  clang::tooling::FileContentMappings others;
+  for (auto const& [path, text] : texts) {
+    if (path != file) others.emplace_back(path, text);
+  }
+  auto const own = texts.find(file);
+  std::string text;
+  if (own == texts.end()) (void)read_file(file, text);
+  result.ast = clang::tooling::buildASTFromCodeWithArgs(own == texts.end() ? text : own->second, arguments_for(asked, file), file, "gpuheap-coalesce",
+                                                        std::make_shared<clang::PCHContainerOperations>(),
+                                                        clang::tooling::getClangStripDependencyFileAdjuster(), others, &errors);
+  if (result.ast == nullptr && result.errors.empty()) result.errors.push_back({severity::error, "E1", "Clang cannot read this file", {file, 0, 1, 1}, {}});
+  return result;
+}
+
+place place_of(clang::SourceManager const& sources, clang::SourceLocation at) {
+  at = sources.getExpansionLoc(at);
+  auto const [id, offset] = sources.getDecomposedLoc(at);
+  auto const entry = sources.getFileEntryRefForID(id);
+  if (!entry) return {};
+  return {path_of(entry->getName().str()), offset, sources.getLineNumber(id, offset), sources.getColumnNumber(id, offset)};
+}
+
+namespace {
+
+stretch in_file(clang::SourceManager const& sources, program const& p, clang::SourceLocation begin, unsigned length) {
+  place const at = place_of(sources, begin);
+  return {at.file, at.offset, length, p.editable.count(at.file) != 0};
+}
+
+}  // namespace
+
+stretch stretch_of(clang::ASTContext const& context, program const& p, clang::SourceRange range) {
+  auto const& sources = context.getSourceManager();
+  auto const found = clang::Lexer::makeFileCharRange(clang::CharSourceRange::getTokenRange(range), sources, context.getLangOpts());
+  if (found.isInvalid()) return {};
+  return in_file(sources, p, found.getBegin(), sources.getFileOffset(found.getEnd()) - sources.getFileOffset(found.getBegin()));
+}
+
+stretch spelled_at(clang::ASTContext const& context, program const& p, clang::SourceLocation at) {
+  auto const& sources = context.getSourceManager();
+  auto const spelling = sources.getSpellingLoc(at);
+  if (spelling.isInvalid() || !sources.getFileEntryRefForID(sources.getFileID(spelling))) return {};
+  return in_file(sources, p, spelling, clang::Lexer::MeasureTokenLength(spelling, sources, context.getLangOpts()));
+}
+
+}  // namespace coalesce

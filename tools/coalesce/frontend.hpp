@@ -1,0 +1,37 @@
+// Reading CUDA files with Clang: the options it needs, the errors it finds, and places in terms of files.
+#pragma once
+
+#include "facts.hpp"
+#include "options.hpp"
+
+#include <clang/Basic/SourceLocation.h>
+#include <clang/Frontend/ASTUnit.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace coalesce {
+
+struct parsed {
+  std::unique_ptr<clang::ASTUnit> ast;  // null if Clang could not even start
+  std::vector<diagnostic> errors;
+};
+
+// Parses `file` for the device. `texts` stand in for files of those paths.
+[[nodiscard]] parsed parse(options const& asked, std::string const& file, std::map<std::string, std::string> const& texts);
+
+// The path under which a file is known here: absolute, without links.
+[[nodiscard]] std::string path_of(std::string const& name);
+// True for the tool's own headers, which stand in for others.
+[[nodiscard]] bool is_stub(std::string const& path);
+
+// Places. Those inside macros are where the macro is used.
+[[nodiscard]] place place_of(clang::SourceManager const& sources, clang::SourceLocation at);
+// The text of [begin, end of the token at `end`], if it is written out in one file. Editable if that file is.
+[[nodiscard]] stretch stretch_of(clang::ASTContext const& context, program const& p, clang::SourceRange range);
+// The token at `at` where it is spelled, which may be in a macro's body.
+[[nodiscard]] stretch spelled_at(clang::ASTContext const& context, program const& p, clang::SourceLocation at);
+
+}  // namespace coalesce

@@ -1,0 +1,79 @@
+#include "known.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace coalesce {
+
+namespace {
+
+using entry = std::pair<std::string_view, effect>;
+
+constexpr std::array named{
+    entry{"__syncthreads", effect::barrier},
+    entry{"__syncthreads_and", effect::uniform_in_block},
+    entry{"__syncthreads_or", effect::uniform_in_block},
+    entry{"__syncthreads_count", effect::uniform_in_block},
+    entry{"__any_sync", effect::uniform_in_warp},
+    entry{"__all_sync", effect::uniform_in_warp},
+    entry{"__ballot_sync", effect::uniform_in_warp},
+    entry{"__reduce_add_sync", effect::uniform_in_warp},
+    entry{"__reduce_min_sync", effect::uniform_in_warp},
+    entry{"__reduce_max_sync", effect::uniform_in_warp},
+    entry{"__reduce_and_sync", effect::uniform_in_warp},
+    entry{"__reduce_or_sync", effect::uniform_in_warp},
+    entry{"__reduce_xor_sync", effect::uniform_in_warp},
+    entry{"__ldg", effect::pure},
+    entry{"clock", effect::differs},
+    entry{"clock64", effect::differs},
+    entry{"__activemask", effect::differs},
+    entry{"MPI_Comm_rank", effect::rank_of},
+    entry{"MPI_Comm_size", effect::size_of},
+    entry{"MPI_Wtime", effect::differs},
+    entry{"realloc", effect::allocates},
+    entry{"strdup", effect::allocates},
+    entry{"aligned_alloc", effect::allocates},
+    entry{"__nv_aligned_device_malloc", effect::allocates},
+    entry{"__trap", effect::ends},
+    entry{"__assertfail", effect::ends},
+    entry{"__assert_fail", effect::ends},
+    entry{"abort", effect::ends},
+    // Registers, as Clang's headers name them.
+    entry{"__nvvm_read_ptx_sreg_ctaid_x", effect::uniform_in_block},
+    entry{"__nvvm_read_ptx_sreg_ctaid_y", effect::uniform_in_block},
+    entry{"__nvvm_read_ptx_sreg_ctaid_z", effect::uniform_in_block},
+};
+
+// Arithmetic of the toolkit, whose definitions are in its libraries. Names that also end in f are meant.
+constexpr std::array<std::string_view, 40> arithmetic{
+    "min",  "max",  "abs",   "labs", "llabs",  "fabs",   "fmin", "fmax", "sqrt", "rsqrt",   "cbrt",  "exp",   "exp2",
+    "log",  "log2", "log10", "pow",  "floor",  "ceil",   "round", "trunc", "fmod", "sin",   "cos",   "tan",   "__popc",
+    "__popcll", "__clz", "__clzll", "__ffs", "__ffsll", "__brev", "__brevll", "umin", "umax", "llmin", "llmax", "ullmin", "ullmax", "fma",
+};
+
+}  // namespace
+
+std::optional<effect> effect_of(std::string_view function) {
+  for (auto const& [name, what] : named) {
+    if (name == function) return what;
+  }
+  if (function.starts_with("__nv_")) return effect::pure;  // libdevice
+  if (function.starts_with("__nvvm_read_ptx_sreg_n") || function == "__nvvm_read_ptx_sreg_warpsize") return effect::pure;
+  auto const is = [&](std::string_view name) { return name == function; };
+  if (std::any_of(arithmetic.begin(), arithmetic.end(), is)) return effect::pure;
+  if (function.ends_with('f')) {
+    function.remove_suffix(1);
+    if (std::any_of(arithmetic.begin(), arithmetic.end(), is)) return effect::pure;
+  }
+  return std::nullopt;
+}
+
+std::optional<scope> scope_of_variable(std::string_view name) {
+  if (name == "threadIdx") return scope::thread;
+  if (name == "blockIdx") return scope::block;
+  if (name == "blockDim" || name == "gridDim" || name == "warpSize") return scope::grid;
+  return std::nullopt;
+}
+
+}  // namespace coalesce

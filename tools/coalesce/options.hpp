@@ -1,0 +1,30 @@
+// The command line of gpuheap-coalesce.
+#pragma once
+
+#include "facts.hpp"
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace coalesce {
+
+struct options {
+  std::vector<std::string> files;
+  std::vector<std::string> compiler;  // after `--`
+  std::string database;               // folder of compile_commands.json
+  std::string toolkit;                // CUDA toolkit; empty: the usual places
+  std::string output;                 // folder for the rewritten files
+  std::string heap_bytes;             // the argument of init(), as C++ text
+  std::set<std::string> registered, roots;
+  scope level = scope::block;
+  bool pattern = false;  // the paper's pattern matching instead of the data flow
+  bool census = true;    // the allocators count the threads that are still there
+  bool dynamic = false, in_place = false, json = false, no_toolkit = false, init = true, quiet = false;
+};
+
+// nullopt after an error or --help, with the exit code in `code`.
+[[nodiscard]] std::optional<options> parse_options(int count, char const* const* words, int& code);
+
+}  // namespace coalesce

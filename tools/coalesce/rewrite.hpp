@@ -1,0 +1,12 @@
+// From decisions to changes of text.
+#pragma once
+
+#include "decide.hpp"
+#include "edits.hpp"
+
+namespace coalesce {
+
+// The changes. What cannot be changed as it must be becomes an error among the program's diagnostics.
+[[nodiscard]] edits rewrite(options const& asked, program& p, decisions const& decided);
+
+}  // namespace coalesce

@@ -1,0 +1,1 @@
+#include <gpuheap/coalesced.hpp>

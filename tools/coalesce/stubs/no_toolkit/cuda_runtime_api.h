@@ -1,0 +1,1 @@
+// Nothing more than cuda_stub.hpp has.

@@ -1,0 +1,1 @@
+// Empty: Clang includes this header, which a toolkit without curand lacks.

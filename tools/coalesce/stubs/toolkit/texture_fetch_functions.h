@@ -1,0 +1,1 @@
+// Empty: Clang 19 includes this header, which CUDA 13 no longer has.
