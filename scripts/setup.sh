@@ -92,6 +92,24 @@ need_opencl() {
   return 1
 }
 
+# has_clang_tooling: whether Clang's libraries of version 19.1 are in the system.
+has_clang_tooling() {
+  local llvm=/usr/lib/llvm-19
+  [ -e $llvm/include/clang/Tooling/Tooling.h ] && [ -e $llvm/include/llvm/Support/JSON.h ] && [ -e $llvm/lib/libclang-cpp.so.19.1 ]
+}
+
+# need_clang_tooling WHAT_IT_IS_FOR: likewise. As root only: unpacked elsewhere its libraries do not find each other.
+need_clang_tooling() {
+  has_clang_tooling && return 0
+  if is_root && have apt-get; then
+    say "installing llvm-19-dev and libclang-19-dev: 137 MB to fetch, 1 GB installed"
+    logged apt-llvm apt_install llvm-19-dev libclang-19-dev || true
+    has_clang_tooling && return 0
+  fi
+  skip "$1: needs Clang 19.1: sudo apt-get install llvm-19-dev libclang-19-dev"
+  return 1
+}
+
 # Makes build/venv. A Python without ensurepip (Debian's, unless python3-venv is installed) gets a venv without pip, and pip out of Debian's wheel of it.
 make_venv() {
   local wheel

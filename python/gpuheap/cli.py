@@ -215,6 +215,17 @@ def report(
     console.print(f"report: {layout.shown(path)}", highlight=False, soft_wrap=True)
 
 
+@app.command(
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []},
+    add_help_option=False,
+)
+def coalesce(context: typer.Context) -> None:
+    """Rewrite allocations of CUDA device code that all threads make together to collective ones; --help lists the options."""
+    from gpuheap.coalesce import run_tool
+
+    raise typer.Exit(run_tool(find_layout(), context.args))
+
+
 def _executable(layout: Layout, backend: str | None) -> Executable:
     if backend is not None and backend not in BACKENDS:
         raise UserError(f"--backend: '{backend}' is neither cuda nor host")

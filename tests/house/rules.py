@@ -24,6 +24,7 @@ FLOORS: dict[str, tuple[int, str]] = {
     "include/gpuheap/mpi/": (6, "mpi"),
     "src/": (6, "src"),
     "opencl/": (6, "opencl"),
+    "tools/coalesce/": (6, "rewriter"),
     "benchmarks/": (7, "benchmarks"),
     "tools/": (7, "tools"),
     "examples/": (8, "examples"),

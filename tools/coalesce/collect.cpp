@@ -65,13 +65,24 @@ class collector : public RecursiveASTVisitor<collector> {
     if (f != nullptr && is_device(f) && called_.count(e) == 0) address_taken(f, e->getExprLoc());
     return true;
   }
+  bool VisitLambdaExpr(LambdaExpr* e) {
+    // A lambda's class is not written out, so its functions are not visited otherwise.
+    if (auto* generic = e->getLambdaClass()->getDependentLambdaCallOperator()) {
+      for (auto* instance : generic->getAsFunction()->getDescribedFunctionTemplate()->specializations()) VisitFunctionDecl(instance);
+    } else {
+      VisitFunctionDecl(e->getCallOperator());
+    }
+    return true;
+  }
   bool VisitFunctionDecl(FunctionDecl* f) {
     if (f->isImplicit() && !isa<CXXMethodDecl>(f)) return true;
     if (f->isMain() && f->doesThisDeclarationHaveABody()) return collect_main(f), true;
     if (!is_device(f) || !a_.is_users(f)) return true;
     auto& unit = unit_of(f);
     if (f->doesThisDeclarationHaveABody()) {
-      a_.definitions_.emplace(a_.key_of(f), f);
+      auto const [before, is_new] = a_.definitions_.emplace(unit.key, f);
+      if (before->second->isDependentContext()) before->second = f;
+      if (!is_new) require_same(before->second, f);
       if (!f->isDependentContext()) a_.to_analyse_.push_back(f);
     }
     if (f->getTemplateInstantiationPattern() == nullptr || f == pattern_of(f)) declare(unit, f);
@@ -84,11 +95,21 @@ class collector : public RecursiveASTVisitor<collector> {
     auto& unit = a_.found.functions[key];
     if (unit.key.empty()) {
       unit.key = key;
-      unit.name = f->getQualifiedNameAsString();
+      auto const* method = dyn_cast<CXXMethodDecl>(f);
+      unit.name = method != nullptr && method->getParent()->isLambda() ? "the lambda" : f->getQualifiedNameAsString();
       unit.root = is_kernel(f) || a_.asked.roots.count(unit.name) != 0;
       unit.at = place_of(context_.getSourceManager(), f->getLocation());
     }
     return unit;
+  }
+
+  // Two definitions of one name are two programs.
+  void require_same(FunctionDecl const* a, FunctionDecl const* b) {
+    place const first = place_of(a->getASTContext().getSourceManager(), pattern_of(a)->getLocation());
+    place const second = place_of(context_.getSourceManager(), pattern_of(b)->getLocation());
+    if (first.file == second.file) return;
+    a_.found.diagnostics.push_back({severity::error, "E6", b->getQualifiedNameAsString() + " has a second definition: the files given are not one program. Run once for each program",
+                                    second, {{first, "the first one"}}});
   }
 
   void address_taken(FunctionDecl const* f, SourceLocation at) {

@@ -86,6 +86,7 @@ int run(options const& asked) {
   }
   analysis facts{asked, p};
   for (unsigned i = 0; i < units.size(); ++i) facts.collect(*units[i].ast, i);
+  if (has_errors(p)) return print_errors(p), complain("errors: nothing is written");
   facts.run();
   auto const decided = decide(asked, p);
   auto const changes = rewrite(asked, p, decided);

@@ -1,0 +1,149 @@
+// The calls that `gpuheap coalesce` writes into a program in place of malloc, calloc, free, new and delete: one heap of the whole program, which device code
+// calls without being given it. docs/coalesce.md.
+//
+//   host     init() before the first kernel that allocates, clean() after the last one
+//   device   malloc(bytes), calloc(count, bytes), free(p), new (memory{}) T, destroy(p), destroy_array(p)
+//
+// The last argument of a call, `together`, and that of memory{}, is a promise: all live threads of the block make this call, the same number of times as
+// all others of that kind, and with one size. Threads that have returned from the kernel are not live. The call then waits for them. False promises hang,
+// or trap in a checked build. Without it nothing is promised, and nobody waits.
+//
+// Memory of one side is freed there: on the host these calls are those of the C library, for functions that are both __host__ and __device__. Before init()
+// and after clean() device requests are answered nullptr, and frees do nothing.
+#pragma once
+
+#include <gpuheap/allocators/sharded_runs.hpp>
+#include <gpuheap/collective.hpp>
+#include <gpuheap/heap.hpp>
+#include <gpuheap/simt/program.hpp>
+
+#include <cstdlib>
+#include <optional>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::coalesced {
+
+// The program's allocator: here it is chosen, for everything that follows.
+using allocator = sharded_runs;
+
+namespace detail {
+
+using ref = heap_ref<allocator>;
+
+// What device code reads. All zero: no heap.
+struct program_heap {
+  ref heap;
+  bool made = false;
+};
+[[maybe_unused]] static bool const known_here = simt::has_program_value<program_heap>();
+
+// A piece for each live thread of the block, side by side where the allocator can; else a block for each thread, which waits for nobody. `Scratch` is
+// block_scratch: a parameter, so that the better call is looked for and need not be there.
+template <class Heap, class Scratch>
+[[nodiscard]] GPUHEAP_FN void* malloc_together(Heap const& heap, Scratch& scratch, simt::size_t bytes) {
+  if constexpr (requires { heap.malloc_coalesced(live_block(scratch), bytes); }) {
+    return heap.malloc_coalesced(live_block(scratch), bytes);
+  } else {
+    return heap.malloc(bytes);
+  }
+}
+
+struct malloc_side {
+  GPUHEAP_FN static void* on_device(simt::size_t bytes, bool together) {
+    program_heap const& program = simt::program_value<program_heap>();
+    if (!program.made) return nullptr;
+    return together ? malloc_together(program.heap, simt::block_storage<block_scratch>(), bytes) : program.heap.malloc(bytes);
+  }
+  static void* on_host(simt::size_t bytes, bool) { return std::malloc(bytes); }
+};
+struct free_side {
+  GPUHEAP_FN static void on_device(void* p) {
+    program_heap const& program = simt::program_value<program_heap>();
+    if (program.made) (void)program.heap.free(p);
+  }
+  static void on_host(void* p) { std::free(p); }
+};
+
+// The heap, on the host.
+inline std::optional<heap<allocator>>& owner() {
+  static std::optional<heap<allocator>> heap;
+  return heap;
+}
+
+}  // namespace detail
+
+// Makes the program's heap: of `size`, else as GPUHEAP_BYTES says, else heap_size's default. Host; throws gpuheap::error if there is one already, and
+// out_of_memory.
+inline void init(heap_size size = heap_size::from_environment()) {
+  auto& owner = detail::owner();
+  if (owner) throw error("gpuheap: coalesced::init() is called again: the program has one heap, made once, until coalesced::clean()");
+  owner.emplace(size);
+  simt::program_values<detail::program_heap>::set({owner->ref(), true});
+}
+
+// Ends the heap and all blocks in it, after waiting for the kernels that run. Does nothing without one. Host.
+inline void clean() {
+  auto& owner = detail::owner();
+  if (!owner) return;
+  simt::synchronize_device();
+  simt::program_values<detail::program_heap>::set({});
+  owner.reset();
+}
+
+// The program's heap, to look into: nullptr outside init() and clean(). Host.
+[[nodiscard]] inline heap<allocator>* program_heap() { return detail::owner() ? &*detail::owner() : nullptr; }
+
+// `bytes` aligned to 16, or nullptr; 0 bytes: nullptr.
+[[nodiscard]] GPUHEAP_HD inline void* malloc(simt::size_t bytes, bool together = false) {
+  return simt::by_side<detail::malloc_side>(bytes, together);
+}
+
+// `count` objects of `bytes` each, all zero. nullptr if the product exceeds 2^64 - 1, after waiting for those of the promise all the same.
+[[nodiscard]] GPUHEAP_HD inline void* calloc(simt::size_t count, simt::size_t bytes, bool together = false) {
+  bool const too_much = bytes != 0 && count > ~simt::size_t{0} / bytes;
+  simt::size_t const all = too_much ? ~simt::size_t{0} : count * bytes;
+  void* const p = coalesced::malloc(all, together);
+  if (p == nullptr) return nullptr;
+  // Whole words first, as blocks are aligned to 16 bytes.
+  auto* const words = static_cast<simt::uint64_t*>(p);
+  // Ends: all / 8 passes.
+  for (simt::size_t i = 0; i < all / 8; ++i) words[i] = 0;
+  auto* const bytes_left = static_cast<unsigned char*>(p);
+  // Ends: at most 7 passes.
+  for (simt::size_t i = all & ~simt::size_t{7}; i < all; ++i) bytes_left[i] = 0;
+  return p;
+}
+
+// Gives back what malloc, calloc or `new (memory{})` gave, in whichever way, by any thread. nullptr does nothing.
+GPUHEAP_HD inline void free(void* p) { simt::by_side<detail::free_side>(p); }
+
+// The placement argument of `new`: `new (memory{}) T(...)`, `new (memory{true}) T[n]`. nullptr when exhausted; then no constructor runs.
+struct memory {
+  bool together = false;
+};
+
+// `delete p` of what `new (memory{})` made: p's class has no virtual functions, or p is nullptr.
+template <class T>
+GPUHEAP_HD inline void destroy(T* p) {
+  if (p == nullptr) return;
+  p->~T();
+  coalesced::free(const_cast<void*>(static_cast<void const volatile*>(p)));
+}
+// `delete[] p` of what `new (memory{}) T[n]` made.
+template <class T>
+GPUHEAP_HD inline void destroy_array(T* p) {
+  static_assert(::cuda::std::is_trivially_destructible_v<T>, "gpuheap: arrays of objects with destructors are not for coalesced::destroy_array");
+  coalesced::free(const_cast<void*>(static_cast<void const volatile*>(p)));
+}
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::coalesced
+
+// Placement forms: nothing else in a program has this second parameter.
+[[nodiscard]] GPUHEAP_HD inline void* operator new(std::size_t bytes, gpuheap::coalesced::memory how) noexcept {
+  return gpuheap::coalesced::malloc(bytes, how.together);
+}
+[[nodiscard]] GPUHEAP_HD inline void* operator new[](std::size_t bytes, gpuheap::coalesced::memory how) noexcept {
+  return gpuheap::coalesced::malloc(bytes, how.together);
+}
+// What the language asks for beside them: called if a constructor throws, which device code cannot.
+GPUHEAP_HD inline void operator delete(void* p, gpuheap::coalesced::memory) noexcept { gpuheap::coalesced::free(p); }
+GPUHEAP_HD inline void operator delete[](void* p, gpuheap::coalesced::memory) noexcept { gpuheap::coalesced::free(p); }

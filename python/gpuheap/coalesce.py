@@ -1,0 +1,39 @@
+"""`gpuheap coalesce`: finds the built rewriter and hands its arguments on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from gpuheap.errors import UserError
+from gpuheap.paths import Layout
+
+HOW_TO_GET_IT = (
+    "sudo apt-get install llvm-19-dev libclang-19-dev, then in the checkout: "
+    "cmake --preset host -DGPUHEAP_ENABLE_COALESCE=ON && cmake --build --preset host --target gpuheap_coalesce (./test does it too)"
+)
+
+
+def find_tool(layout: Layout) -> Path:
+    """The executable: `GPUHEAP_COALESCE`, else the one that a build of this checkout made."""
+    named = os.environ.get("GPUHEAP_COALESCE")
+    if named:
+        if not os.access(named, os.X_OK) or Path(named).is_dir():
+            raise UserError(f"GPUHEAP_COALESCE is '{named}', which is not an executable file")
+        return Path(named).resolve()
+    places = [layout.build / preset / "tools" / "coalesce" / "gpuheap-coalesce" for preset in ("host", "cuda")]
+    for place in places:
+        if os.access(place, os.X_OK):
+            return place
+    raise UserError(f"the source rewriter is not built: {HOW_TO_GET_IT}")
+
+
+def run_tool(layout: Layout, arguments: Sequence[str]) -> int:
+    """Runs the rewriter as it is, in the current folder; its exit code."""
+    tool = find_tool(layout)
+    try:
+        return subprocess.run([tool, *arguments], check=False).returncode
+    except OSError as error:
+        raise UserError(f"{tool} cannot be run: {error.strerror}") from None

@@ -1,0 +1,24 @@
+"""The built rewriter and the folder of its cases."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from gpuheap.coalesce import find_tool
+from gpuheap.errors import UserError
+from gpuheap.paths import find_layout
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+CASES = sorted((HERE / "cases").glob("*.cu"))
+
+try:
+    TOOL = find_tool(find_layout())
+except UserError as error:
+    pytest.skip(str(error), allow_module_level=True)
+
+
+def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([TOOL, *arguments], capture_output=True, text=True, cwd=cwd, timeout=120, check=False)
