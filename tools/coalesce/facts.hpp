@@ -34,7 +34,7 @@ struct value {
   int const cause = first ? (a.cause >= 0 || a.same_in > b.same_in ? a.cause : b.cause) : b.cause;
   return {first ? a.same_in : b.same_in, a.parameters | b.parameters, cause};
 }
-[[nodiscard]] inline value of_parameter(unsigned i) { return {scope::grid, std::uint64_t{1} << (i < this_object ? i : no_parameter), -1}; }
+[[nodiscard]] inline value of_parameter(unsigned i) { return {scope::grid, std::uint64_t{1} << (i <= this_object ? i : no_parameter), -1}; }
 
 // A place in a file as it is on disk.
 struct place {
