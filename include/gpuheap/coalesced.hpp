@@ -1,15 +1,15 @@
-// The calls that `gpuheap coalesce` writes into a program in place of malloc, calloc, free, new and delete: one heap of the whole program, which device code
-// calls without being given it. docs/coalesce.md.
+// The calls that `gpuheap coalesce` writes into a program in place of malloc, calloc, free, new and delete: one heap of the whole program,
+// which device code calls without being given it. docs/coalesce.md.
 //
 //   host     init() before the first kernel that allocates, clean() after the last one
 //   device   malloc(bytes), calloc(count, bytes), free(p), new (memory{}) T, destroy(p), destroy_array(p)
 //
-// The last argument of a call, `together`, and that of memory{}, is a promise: all live threads of the block make this call, the same number of times as
-// all others of that kind, and with one size. Threads that have returned from the kernel are not live. The call then waits for them. False promises hang,
-// or trap in a checked build. Without it nothing is promised, and nobody waits.
+// The last argument of a call, `together`, and that of memory{}, is a promise: all live threads of the block make this call, the same
+// number of times as all others of that kind, and with one size. Threads that have returned from the kernel are not live. The call then
+// waits for them. False promises hang, or trap in a checked build. Without it nothing is promised, and nobody waits.
 //
-// Memory of one side is freed there: on the host these calls are those of the C library, for functions that are both __host__ and __device__. Before init()
-// and after clean() device requests are answered nullptr, and frees do nothing.
+// Memory of one side is freed there: on the host these calls are those of the C library, for functions that are both __host__ and
+// __device__. Before init() and after clean() device requests are answered nullptr, and frees do nothing.
 #pragma once
 
 #include <gpuheap/allocators/sharded_runs.hpp>
@@ -36,8 +36,8 @@ struct program_heap {
 };
 [[maybe_unused]] static bool const known_here = simt::has_program_value<program_heap>();
 
-// A piece for each live thread of the block, side by side where the allocator can; else a block for each thread, which waits for nobody. `Scratch` is
-// block_scratch: a parameter, so that the better call is looked for and need not be there.
+// A piece for each live thread of the block, side by side where the allocator can; else a block for each thread, which waits for nobody.
+// `Scratch` is block_scratch: a parameter, so that the better call is looked for and need not be there.
 template <class Heap, class Scratch>
 [[nodiscard]] GPUHEAP_FN void* malloc_together(Heap const& heap, Scratch& scratch, simt::size_t bytes) {
   if constexpr (requires { heap.malloc_coalesced(live_block(scratch), bytes); }) {
@@ -71,8 +71,8 @@ inline std::optional<heap<allocator>>& owner() {
 
 }  // namespace detail
 
-// Makes the program's heap: of `size`, else as GPUHEAP_BYTES says, else heap_size's default. Host; throws gpuheap::error if there is one already, and
-// out_of_memory.
+// Makes the program's heap: of `size`, else as GPUHEAP_BYTES says, else heap_size's default. Host; throws gpuheap::error if there is one
+// already, and out_of_memory.
 inline void init(heap_size size = heap_size::from_environment()) {
   auto& owner = detail::owner();
   if (owner) throw error("gpuheap: coalesced::init() is called again: the program has one heap, made once, until coalesced::clean()");
@@ -131,7 +131,8 @@ GPUHEAP_HD inline void destroy(T* p) {
 // `delete[] p` of what `new (memory{}) T[n]` made.
 template <class T>
 GPUHEAP_HD inline void destroy_array(T* p) {
-  static_assert(::cuda::std::is_trivially_destructible_v<T>, "gpuheap: arrays of objects with destructors are not for coalesced::destroy_array");
+  static_assert(::cuda::std::is_trivially_destructible_v<T>,
+                "gpuheap: arrays of objects with destructors are not for coalesced::destroy_array");
   coalesced::free(const_cast<void*>(static_cast<void const volatile*>(p)));
 }
 

@@ -27,7 +27,8 @@ value in_caller(value const& v, std::map<unsigned, value> const& arguments) {
 // Is it the C library's function, by its own name, and not one that a program has in a class or a namespace.
 bool is_library_function(FunctionDecl const* f) {
   auto const* context = f->getDeclContext()->getRedeclContext();
-  return f->getDeclName().isIdentifier() && !isa<CXXMethodDecl>(f) && (context->isTranslationUnit() || context->isStdNamespace() || f->isExternC());
+  return f->getDeclName().isIdentifier() && !isa<CXXMethodDecl>(f) &&
+         (context->isTranslationUnit() || context->isStdNamespace() || f->isExternC());
 }
 
 }  // namespace
@@ -94,7 +95,8 @@ value flow::eval_call(CallExpr const* e) {
     unsigned const parameter = std::min(i - first, no_parameter);
     Expr const* const plain = argument->IgnoreParenImpCasts();
     auto const* unary = dyn_cast<UnaryOperator>(plain);
-    bool const by_reference = callee != nullptr && i - first < callee->getNumParams() && callee->getParamDecl(i - first)->getType()->isReferenceType() &&
+    bool const by_reference = callee != nullptr && i - first < callee->getNumParams() &&
+                              callee->getParamDecl(i - first)->getType()->isReferenceType() &&
                               !callee->getParamDecl(i - first)->getType().getNonReferenceType().isConstQualified();
     if (unary != nullptr && unary->getOpcode() == UO_AddrOf && part_of(unary->getSubExpr()).variable != nullptr) {
       addressed[parameter] = unary->getSubExpr();
@@ -116,7 +118,8 @@ value flow::eval_call(CallExpr const* e) {
   std::string const name = callee->getDeclName().isIdentifier() ? callee->getName().str() : "";
   std::string const full = callee->getQualifiedNameAsString();
   if (full.rfind("gpuheap::coalesced::", 0) == 0) {
-    if (name == "malloc" || name == "calloc") tell(severity::note, "I1", e->getExprLoc(), "this call is one of the collective heap's already: left as it is");
+    if (name == "malloc" || name == "calloc")
+      tell(severity::note, "I1", e->getExprLoc(), "this call is one of the collective heap's already: left as it is");
     return differs(e->getExprLoc(), "each thread gets its own memory");
   }
   if (a_.asked.registered.count(full) != 0 || (is_library_function(callee) && a_.asked.registered.count(name) != 0)) {
@@ -134,8 +137,11 @@ value flow::eval_call(CallExpr const* e) {
         case effect::uniform_in_block:
         case effect::uniform_in_warp: {
           scope const same_in = pattern_ ? scope::thread : *known == effect::uniform_in_block ? scope::block : scope::warp;
-          if (name.rfind("__syncthreads", 0) == 0 && here().same_in <= scope::block) now_.shared_unknown = false, now_.shared_written.clear();
-          return {same_in, 0, a_.cause_at(context_, e->getExprLoc(), cause_kind::source, "the result of " + name + " is that of a group of threads", -1)};
+          if (name.rfind("__syncthreads", 0) == 0 && here().same_in <= scope::block)
+            now_.shared_unknown = false, now_.shared_written.clear();
+          return {
+              same_in, 0,
+              a_.cause_at(context_, e->getExprLoc(), cause_kind::source, "the result of " + name + " is that of a group of threads", -1)};
         }
         case effect::barrier:
           if (here().same_in <= scope::block) now_.shared_unknown = false, now_.shared_written.clear();
@@ -150,7 +156,8 @@ value flow::eval_call(CallExpr const* e) {
           return {};
         }
         case effect::allocates:
-          tell(severity::warning, "W8", e->getExprLoc(), name + " is not handled: write it as malloc, a copy and free, or leave its memory to the toolkit's heap");
+          tell(severity::warning, "W8", e->getExprLoc(),
+               name + " is not handled: write it as malloc, a copy and free, or leave its memory to the toolkit's heap");
           return differs(e->getExprLoc(), "each thread gets its own memory");
         case effect::ends:
           return {};
@@ -166,14 +173,17 @@ value flow::eval_call(CallExpr const* e) {
     value const result = call_visible(*facts, arguments, addressed);
     return pattern_ ? differs(e->getExprLoc(), "the result of a call, which the patterns do not follow") : result;
   }
-  if (callee->hasAttr<ConstAttr>() || (callee->getBuiltinID() != 0 && callee->hasAttr<PureAttr>())) return pattern_ ? differs(e->getExprLoc(), "the result of a call") : all;
+  if (callee->hasAttr<ConstAttr>() || (callee->getBuiltinID() != 0 && callee->hasAttr<PureAttr>()))
+    return pattern_ ? differs(e->getExprLoc(), "the result of a call") : all;
   spoil(addressed);
   now_.shared_unknown = facts_.writes_memory = true;
   if (a_.is_users(callee) && a_.definition_of(callee) != nullptr) note_call(e, callee, arguments);  // a recursion
   if (a_.is_users(callee) && a_.definition_of(callee) == nullptr && is_device(callee) && !callee->isImplicit() && !callee->isPureVirtual())
     tell(severity::warning, "W2", e->getExprLoc(),
-         "the definition of " + full + " is not in the files given: what it allocates stays in its own heap and must be freed there, and it must not free what is "
-         "allocated here. Name its file too, or give it a further argument by hand and --register " + full);
+         "the definition of " + full +
+             " is not in the files given: what it allocates stays in its own heap and must be freed there, and it must not free what is "
+             "allocated here. Name its file too, or give it a further argument by hand and --register " +
+             full);
   return differs(e->getExprLoc(), "the result of " + (full.empty() ? "a call" : full));
 }
 
@@ -242,7 +252,8 @@ value flow::allocate(CallExpr const* e, site_kind kind, std::map<unsigned, value
   auto const* named = dyn_cast<DeclRefExpr>(e->getCallee()->IgnoreParenImpCasts());
   SourceLocation const name_at = named == nullptr ? e->getBeginLoc() : named->getLocation();
   s.macro = macro_of(name_at, s.macro_at);
-  s.name = s.macro.empty() && named != nullptr ? stretch_of(context_, a_.found, named->getSourceRange()) : spelled_at(context_, a_.found, name_at);
+  s.name = s.macro.empty() && named != nullptr ? stretch_of(context_, a_.found, named->getSourceRange())
+                                               : spelled_at(context_, a_.found, name_at);
   s.close = closing(e->getRParenLoc());
   s.arm_of = arm_of_;
   s.arm_else = arm_else_;
@@ -305,7 +316,8 @@ value flow::eval_new(CXXNewExpr const* e) {
   s.macro = macro_of(e->getBeginLoc(), s.macro_at);
   SourceLocation const word = e->isGlobalNew() ? SourceLocation{} : e->getBeginLoc();
   if (word.isInvalid()) s.refused = "write `new` without `::`";
-  s.name = s.macro.empty() && word.isValid() ? stretch_of(context_, a_.found, SourceRange{word}) : spelled_at(context_, a_.found, e->getBeginLoc());
+  s.name = s.macro.empty() && word.isValid() ? stretch_of(context_, a_.found, SourceRange{word})
+                                             : spelled_at(context_, a_.found, e->getBeginLoc());
   s.close = s.name;
   s.arm_of = arm_of_;
   s.arm_else = arm_else_;
@@ -335,7 +347,8 @@ void flow::note_release(CallExpr const* e) {
   SourceLocation const name_at = named == nullptr ? e->getBeginLoc() : named->getLocation();
   place ignored;
   r.macro = macro_of(name_at, ignored);
-  r.whole = r.macro.empty() && named != nullptr ? stretch_of(context_, a_.found, named->getSourceRange()) : spelled_at(context_, a_.found, name_at);
+  r.whole = r.macro.empty() && named != nullptr ? stretch_of(context_, a_.found, named->getSourceRange())
+                                                : spelled_at(context_, a_.found, name_at);
   releases_[e] = r;
 }
 

@@ -37,7 +37,9 @@ std::string one_line(std::string text) {
 
 // Whether `text` has `word` as a word.
 bool has_word(std::string const& text, std::string const& word) {
-  auto const in_word = [&](std::size_t at) { return at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) || text[at] == '_'); };
+  auto const in_word = [&](std::size_t at) {
+    return at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) || text[at] == '_');
+  };
   for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
     if (!(at > 0 && in_word(at - 1)) && !in_word(at + word.size())) return true;
   }
@@ -108,8 +110,12 @@ class collector : public RecursiveASTVisitor<collector> {
     place const first = place_of(a->getASTContext().getSourceManager(), pattern_of(a)->getLocation());
     place const second = place_of(context_.getSourceManager(), pattern_of(b)->getLocation());
     if (first.file == second.file) return;
-    a_.found.diagnostics.push_back({severity::error, "E6", b->getQualifiedNameAsString() + " has a second definition: the files given are not one program. Run once for each program",
-                                    second, {{first, "the first one"}}});
+    a_.found.diagnostics.push_back(
+        {severity::error,
+         "E6",
+         b->getQualifiedNameAsString() + " has a second definition: the files given are not one program. Run once for each program",
+         second,
+         {{first, "the first one"}}});
   }
 
   void address_taken(FunctionDecl const* f, SourceLocation at) {
@@ -143,7 +149,8 @@ class collector : public RecursiveASTVisitor<collector> {
     if (auto const* described = f->getDescribedFunctionTemplate()) {
       for (auto const* instance : described->specializations()) {
         auto const kind = instance->getTemplateSpecializationKind();
-        if (kind == TSK_ExplicitSpecialization || kind == TSK_ExplicitInstantiationDefinition || kind == TSK_ExplicitInstantiationDeclaration)
+        if (kind == TSK_ExplicitSpecialization || kind == TSK_ExplicitInstantiationDefinition ||
+            kind == TSK_ExplicitInstantiationDeclaration)
           fix(unit, "it is specialized or instantiated explicitly", instance);
       }
     }
@@ -247,7 +254,8 @@ bool analysis::is_users(Decl const* d) const {
 
 int analysis::cause_at(ASTContext const& context, SourceLocation at, cause_kind kind, std::string const& text, int from) {
   place const where = place_of(context.getSourceManager(), at);
-  auto const [number, is_new] = cause_numbers_.emplace(where.file + ':' + std::to_string(where.offset) + ':' + text, static_cast<int>(found.causes.size()));
+  auto const [number, is_new] =
+      cause_numbers_.emplace(where.file + ':' + std::to_string(where.offset) + ':' + text, static_cast<int>(found.causes.size()));
   if (is_new) found.causes.push_back({where, text, from, kind});
   return number->second;
 }

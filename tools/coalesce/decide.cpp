@@ -87,10 +87,13 @@ class decider {
     return calls;
   }
 
-  [[nodiscard]] bool handles(site const& s) const { return !asked_.pattern || (s.kind != site_kind::create && s.kind != site_kind::create_array); }
+  [[nodiscard]] bool handles(site const& s) const {
+    return !asked_.pattern || (s.kind != site_kind::create && s.kind != site_kind::create_array);
+  }
   [[nodiscard]] bool can_flag(joined_site const& s) const {
     value const size = s.what.kind == site_kind::registered ? value{} : s.size;
-    return !s.what.flagged && s.what.refused.empty() && s.what.macro.empty() && s.what.close.editable && handles(s.what) && fits(join(size, s.control));
+    return !s.what.flagged && s.what.refused.empty() && s.what.macro.empty() && s.what.close.editable && handles(s.what) &&
+           fits(join(size, s.control));
   }
   [[nodiscard]] bool can_take_parameter(function_unit const& unit) const { return why_fixed(unit).empty(); }
   [[nodiscard]] std::string why_fixed(function_unit const& unit) const {
@@ -186,24 +189,32 @@ class decider {
       d.is = verdict::untouched;
       say(severity::warning, "W8", "patterns do not match `new`: left to the toolkit's heap; --analysis flow handles it");
     } else if (!s.what.macro.empty()) {
-      auto& said = say(severity::warning, "W5", "the macro " + s.what.macro + " has this call, and one text serves all its uses: it is not coalesced. Write the call out, or use a function");
+      auto& said = say(severity::warning, "W5",
+                       "the macro " + s.what.macro +
+                           " has this call, and one text serves all its uses: it is not coalesced. Write the call out, or use a function");
       said.hints.push_back({s.what.macro_at, "in the body of " + s.what.macro});
     } else if (recursive_.count(unit.key) != 0) {
-      say(severity::warning, "W10", in_quotes(unit.name) + " calls itself, and how deep may differ between threads: not coalesced. Allocate before the recursion, or make it a loop");
+      say(severity::warning, "W10",
+          in_quotes(unit.name) +
+              " calls itself, and how deep may differ between threads: not coalesced. Allocate before the recursion, or make it a loop");
     } else if (!fits(s.control)) {
       auto& said = say(severity::warning, rule_of(s.control), "not all " + group() + " reach this call together: not coalesced");
       explain(said, s.control.cause);
     } else if (s.what.kind != site_kind::registered && !fits(s.size)) {
-      auto& said = say(severity::warning, "W4", "the size " + in_quotes(s.what.size_text) + " differs between " + group() + ": not coalesced");
+      auto& said =
+          say(severity::warning, "W4", "the size " + in_quotes(s.what.size_text) + " differs between " + group() + ": not coalesced");
       explain(said, s.size.cause);
     } else if (!s.what.close.editable) {
       say(severity::warning, "W5", "a macro closes this call: it is not coalesced. Write the call out");
     } else if (unit.root) {
       d.is = verdict::collective;
       std::string const size = s.what.kind == site_kind::registered ? "" : ", with the size " + in_quotes(s.what.size_text);
-      say(severity::remark, "R1", std::string{"coalesced: all live threads of each "} + name_of(asked_.level) + " reach this call together" + size);
+      say(severity::remark, "R1",
+          std::string{"coalesced: all live threads of each "} + name_of(asked_.level) + " reach this call together" + size);
     } else if (auto const fixed = why_fixed(unit); !fixed.empty()) {
-      auto& said = say(severity::warning, "W3", in_quotes(unit.name) + " gets no parameter, as " + fixed + ": this call is not coalesced. Call a second function, which has no such need, where all threads come");
+      auto& said = say(severity::warning, "W3",
+                       in_quotes(unit.name) + " gets no parameter, as " + fixed +
+                           ": this call is not coalesced. Call a second function, which has no such need, where all threads come");
       if (!unit.fixed_at.file.empty()) said.hints.push_back({unit.fixed_at, "here"});
     } else {
       d.is = verdict::inherit;
@@ -221,7 +232,8 @@ class decider {
       bool const own = recursive_.count(unit.key) == 0 && (unit.root || can_take_parameter(unit));
       if (forwards && own) {
         d.is = unit.root ? verdict::collective : verdict::inherit;
-        tell(severity::remark, "R3", d.what.at, "this call of " + in_quotes(d.what.callee) + (unit.root ? " is collective: it passes true" : " passes the flag on"));
+        tell(severity::remark, "R3", d.what.at,
+             "this call of " + in_quotes(d.what.callee) + (unit.root ? " is collective: it passes true" : " passes the flag on"));
       } else {
         tell_why_not(unit, calls);
       }
@@ -251,7 +263,8 @@ class decider {
           if ((wanted >> i & 1) != 0 && !fits(argument)) differing = join(differing, argument);
         }
       }
-      explain(tell(severity::warning, "W4", c.at, what + "an argument that its allocations depend on differs between " + group()), differing.cause);
+      explain(tell(severity::warning, "W4", c.at, what + "an argument that its allocations depend on differs between " + group()),
+              differing.cause);
     }
   }
 
@@ -282,10 +295,12 @@ class decider {
     for (auto const& a : result_.sites) {
       if (a.is != verdict::dynamic || a.what.arm_of < 0 || a.what.arm_else || fits(a.what.control)) continue;
       for (auto const& b : result_.sites) {
-        bool const pair = b.what.arm_else && b.what.arm_of == a.what.arm_of && b.what.at.file == a.what.at.file && b.what.kind == a.what.kind &&
-                          b.what.size_text == a.what.size_text && fits(a.what.size) && fits(b.what.size);
+        bool const pair = b.what.arm_else && b.what.arm_of == a.what.arm_of && b.what.at.file == a.what.at.file &&
+                          b.what.kind == a.what.kind && b.what.size_text == a.what.size_text && fits(a.what.size) && fits(b.what.size);
         if (!pair) continue;
-        auto& said = tell(severity::note, "N1", a.what.at, "both arms of the branch allocate " + in_quotes(a.what.size_text) + ": one call before the branch can be coalesced");
+        auto& said =
+            tell(severity::note, "N1", a.what.at,
+                 "both arms of the branch allocate " + in_quotes(a.what.size_text) + ": one call before the branch can be coalesced");
         said.hints.push_back({b.what.at, "the other one"});
         break;
       }

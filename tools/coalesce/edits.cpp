@@ -171,7 +171,9 @@ class temporaries {
   std::vector<std::string> paths_;
 };
 
-std::string failed(std::string const& doing, std::string const& path) { return "cannot " + doing + " " + path + ": " + std::strerror(errno); }
+std::string failed(std::string const& doing, std::string const& path) {
+  return "cannot " + doing + " " + path + ": " + std::strerror(errno);
+}
 
 // A new file with `text` and the permissions of `like`.
 std::string make_file(std::string const& path, std::string const& text, std::string const& like) {

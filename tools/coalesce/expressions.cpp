@@ -43,7 +43,8 @@ value flow::eval(Expr const* e) {
     if (binary->isLogicalOp()) {
       value const first = eval(binary->getLHS());
       value const outer = control_;
-      control_ = join(control_, branch(first, binary->getOperatorLoc(), cause_kind::condition, "what is after this is evaluated by some threads only"));
+      control_ = join(
+          control_, branch(first, binary->getOperatorLoc(), cause_kind::condition, "what is after this is evaluated by some threads only"));
       value const second = eval(binary->getRHS());
       control_ = outer;
       return join(first, second);
@@ -89,7 +90,8 @@ value flow::eval(Expr const* e) {
     control_ = outer;
     return differs(e->getExprLoc(), "the value of a statement expression");
   }
-  if (isa<AtomicExpr>(e)) return (void)eval_children(e), now_.shared_unknown = true, differs(e->getExprLoc(), "the result of an atomic operation");
+  if (isa<AtomicExpr>(e))
+    return (void)eval_children(e), now_.shared_unknown = true, differs(e->getExprLoc(), "the result of an atomic operation");
   if (auto const* standard = dyn_cast<CXXDefaultArgExpr>(e)) return eval(standard->getExpr());
   if (auto const* standard = dyn_cast<CXXDefaultInitExpr>(e)) return eval(standard->getExpr());
   return eval_children(e);
@@ -111,13 +113,16 @@ value flow::read(VarDecl const* v, Expr const* e) {
     scope const same_in = pattern_ ? scope::thread : *special;
     return {same_in, 0, a_.cause_at(context_, e->getExprLoc(), cause_kind::source, v->getNameAsString() + " is read here", -1)};
   }
-  if (v->isConstexpr() || (v->getType().isConstQualified() && v->getAnyInitializer() != nullptr && v->getAnyInitializer()->isEvaluatable(context_))) return {};
+  if (v->isConstexpr() ||
+      (v->getType().isConstQualified() && v->getAnyInitializer() != nullptr && v->getAnyInitializer()->isEvaluatable(context_)))
+    return {};
   if (v->hasAttr<CUDASharedAttr>()) {
     bool const written = now_.shared_unknown || now_.shared_written.count(v) != 0;
     if (pattern_ || written || v->getType().isVolatileQualified())
       return differs(e->getExprLoc(), v->getNameAsString() + " is shared memory, perhaps written since the last barrier");
     // Without a race all threads of the block that come here together read the same.
-    return {scope::block, 0, a_.cause_at(context_, e->getExprLoc(), cause_kind::source, v->getNameAsString() + " belongs to the block", -1)};
+    return {scope::block, 0,
+            a_.cause_at(context_, e->getExprLoc(), cause_kind::source, v->getNameAsString() + " belongs to the block", -1)};
   }
   if (v->hasGlobalStorage()) {
     if (v->hasAttr<CUDAConstantAttr>()) return pattern_ ? differs(e->getExprLoc(), "a variable") : value{};
@@ -136,7 +141,8 @@ flow::part flow::part_of(Expr const* e) {
   e = e->IgnoreParens();
   if (auto const* cast = dyn_cast<CastExpr>(e)) {
     auto const kind = cast->getCastKind();
-    if (kind == CK_ArrayToPointerDecay || kind == CK_NoOp || kind == CK_DerivedToBase || kind == CK_UncheckedDerivedToBase || kind == CK_BitCast)
+    if (kind == CK_ArrayToPointerDecay || kind == CK_NoOp || kind == CK_DerivedToBase || kind == CK_UncheckedDerivedToBase ||
+        kind == CK_BitCast)
       return part_of(cast->getSubExpr());
     if (kind == CK_LValueToRValue) {
       part p = part_of(cast->getSubExpr());
@@ -167,7 +173,8 @@ flow::part flow::part_of(Expr const* e) {
     p.whole = false;
     return p;
   }
-  if (auto const* unary = dyn_cast<UnaryOperator>(e); unary != nullptr && (unary->getOpcode() == UO_Deref || unary->getOpcode() == UO_AddrOf)) {
+  if (auto const* unary = dyn_cast<UnaryOperator>(e);
+      unary != nullptr && (unary->getOpcode() == UO_Deref || unary->getOpcode() == UO_AddrOf)) {
     part p = part_of(unary->getSubExpr());
     p.whole = false;
     return p;
@@ -189,7 +196,8 @@ value flow::load(Expr const* e) {
   if (p.variable != nullptr) {
     if (!p.through_pointer) return join(read(p.variable, e), p.index);
     auto const pointee = p.variable->getType()->getPointeeType();
-    if (!pattern_ && p.variable->getType().isRestrictQualified() && !pointee.isNull() && pointee.isConstQualified() && !pointee.isVolatileQualified())
+    if (!pattern_ && p.variable->getType().isRestrictQualified() && !pointee.isNull() && pointee.isConstQualified() &&
+        !pointee.isVolatileQualified())
       return join(read(p.variable, e), p.index);
     if (!pattern_ && p.variable->getType()->isReferenceType()) return join(read(p.variable, e), p.index);
   }
@@ -203,7 +211,8 @@ void flow::assign(Expr const* to, value v) {
     place const here_is = place_of(context_.getSourceManager(), at);
     place const was = a_.found.causes[static_cast<std::size_t>(v.cause)].at;
     if (was.line != here_is.line || was.file != here_is.file)
-      v.cause = a_.cause_at(context_, at, cause_kind::data, text_of(context_, to->getSourceRange()) + " gets a value here that differs between threads", v.cause);
+      v.cause = a_.cause_at(context_, at, cause_kind::data,
+                            text_of(context_, to->getSourceRange()) + " gets a value here that differs between threads", v.cause);
   }
   v = join(v, where);
   part const p = part_of(to);
@@ -241,7 +250,8 @@ void flow::assign(Expr const* to, value v) {
 void flow::escape(Expr const* e) {
   part const p = part_of(e);
   if (p.variable == nullptr) return;
-  if (auto const* parameter = dyn_cast<ParmVarDecl>(p.variable); parameter != nullptr && (p.through_pointer || parameter->getType()->isReferenceType()))
+  if (auto const* parameter = dyn_cast<ParmVarDecl>(p.variable);
+      parameter != nullptr && (p.through_pointer || parameter->getType()->isReferenceType()))
     facts_.leaked |= std::uint64_t{1} << std::min(parameter->getFunctionScopeIndex(), no_parameter);
   if (!p.through_pointer && !p.variable->hasGlobalStorage()) {
     escaped_.insert(p.variable);

@@ -1,5 +1,5 @@
-// What the analysis finds out about a program, in plain data: values and how far they are the same, allocations, calls, functions. No Clang here, so that
-// decisions, edits and reports compile without it.
+// What the analysis finds out about a program, in plain data: values and how far they are the same, allocations, calls, functions. No Clang
+// here, so that decisions, edits and reports compile without it.
 #pragma once
 
 #include <cstdint>
@@ -66,13 +66,13 @@ struct site {
   place at;
   std::string callee, size_text;
   value size, control;
-  bool flagged = false;    // has a further argument already
-  stretch name;            // the callee's name, or the word `new`
-  stretch close;           // the closing parenthesis, length 0
-  std::string macro;       // whose body has the call; empty: none
+  bool flagged = false;  // has a further argument already
+  stretch name;          // the callee's name, or the word `new`
+  stretch close;         // the closing parenthesis, length 0
+  std::string macro;     // whose body has the call; empty: none
   place macro_at;
-  std::string refused;     // why this kind cannot be rewritten; empty: it can
-  int arm_of = -1;         // the branch whose arm it stands in, by number, and which arm
+  std::string refused;  // why this kind cannot be rewritten; empty: it can
+  int arm_of = -1;      // the branch whose arm it stands in, by number, and which arm
   bool arm_else = false;
 };
 
@@ -101,7 +101,7 @@ struct release {
 // A declaration of a function, where a parameter can be added.
 struct declaration {
   place at;
-  stretch close;  // before the closing parenthesis; length 0
+  stretch close;      // before the closing parenthesis; length 0
   stretch only_void;  // `(void)`: that word
   bool has_parameters = false;
   unsigned unit = 0;  // the translation unit that saw it
@@ -163,10 +163,10 @@ struct program {
   std::map<std::string, function_unit> functions;  // by key
   std::vector<main_function> mains;
   std::vector<diagnostic> diagnostics;
-  std::map<std::string, std::string> texts;      // of each user's file that was read, by path
-  std::set<std::string> editable;                // paths of the files given
+  std::map<std::string, std::string> texts;       // of each user's file that was read, by path
+  std::set<std::string> editable;                 // paths of the files given
   std::map<std::string, stretch> after_includes;  // where a further #include goes, in files that were parsed
-  std::set<std::string> has_include;             // files that have it already
+  std::set<std::string> has_include;              // files that have it already
 };
 
 }  // namespace coalesce

@@ -27,7 +27,8 @@ void find_assigned(Stmt const* s, std::set<VarDecl const*>& assigned) {
     }
   };
   if (auto const* binary = dyn_cast<BinaryOperator>(s); binary != nullptr && binary->isAssignmentOp()) note(binary->getLHS());
-  if (auto const* unary = dyn_cast<UnaryOperator>(s); unary != nullptr && (unary->isIncrementDecrementOp() || unary->getOpcode() == UO_AddrOf))
+  if (auto const* unary = dyn_cast<UnaryOperator>(s);
+      unary != nullptr && (unary->isIncrementDecrementOp() || unary->getOpcode() == UO_AddrOf))
     note(unary->getSubExpr());
   for (auto const* child : s->children()) find_assigned(child, assigned);
 }
@@ -54,12 +55,14 @@ function_facts flow::run() {
     auto const* parameter = function_->getParamDecl(i);
     value v = root_ ? value{} : of_parameter(i);
     if (i >= this_object) v = differs(parameter->getLocation(), "more parameters than are followed");
-    if (pattern_ && assigned_.count(parameter) != 0) v = differs(parameter->getLocation(), "the parameter " + parameter->getNameAsString() + " is assigned");
+    if (pattern_ && assigned_.count(parameter) != 0)
+      v = differs(parameter->getLocation(), "the parameter " + parameter->getNameAsString() + " is assigned");
     now_.variables[parameter] = v;
   }
   object_ = pattern_ ? differs(function_->getLocation(), "a member of an object") : of_parameter(this_object);
   now_.shared_unknown = !root_;
-  if (is_opaque(body)) control_ = differs(function_->getLocation(), "this function has goto, try or assembly that jumps", cause_kind::condition);
+  if (is_opaque(body))
+    control_ = differs(function_->getLocation(), "this function has goto, try or assembly that jumps", cause_kind::condition);
   if (auto const* constructor = dyn_cast<CXXConstructorDecl>(function_)) {
     for (auto const* initial : constructor->inits()) object_ = join(object_, eval(initial->getInit()));
   }
@@ -184,8 +187,10 @@ void flow::leave_function(Stmt const* s) {
     value const result = eval(ended->getRetValue());
     if (!function_->getReturnType()->isVoidType()) facts_.result = join(facts_.result, join(result, here()));
   }
-  // Threads that leave a kernel are gone, and allocators that count who is there do not wait for them. Those that leave another function go on.
-  if (!root_ || !a_.asked.census) left_ = join(left_, branch(here(), s->getBeginLoc(), cause_kind::early_exit, "threads return early here"));
+  // Threads that leave a kernel are gone, and allocators that count who is there do not wait for them. Those that leave another function go
+  // on.
+  if (!root_ || !a_.asked.census)
+    left_ = join(left_, branch(here(), s->getBeginLoc(), cause_kind::early_exit, "threads return early here"));
   now_.reachable = false;
 }
 
@@ -238,7 +243,8 @@ void flow::walk_loop(Stmt const* s, Expr const* condition, Stmt const* step, Stm
   auto const test = [&] {
     if (condition == nullptr) return;
     counters_ = counters;
-    trip = join(trip, branch(eval(condition), s->getBeginLoc(), cause_kind::loop, "threads may make different numbers of passes through this loop"));
+    trip = join(trip, branch(eval(condition), s->getBeginLoc(), cause_kind::loop,
+                             "threads may make different numbers of passes through this loop"));
     control_ = join(outer, trip);
   };
   state exit;
@@ -298,7 +304,8 @@ void flow::walk_switch(SwitchStmt const* s) {
       if (auto const* label = dyn_cast<SwitchCase>(child)) {
         join_into(now_, before);
         // Labels that follow one another.
-        for (auto const* l = label; l != nullptr; l = dyn_cast<SwitchCase>(l->getSubStmt())) has_default = has_default || isa<DefaultStmt>(l);
+        for (auto const* l = label; l != nullptr; l = dyn_cast<SwitchCase>(l->getSubStmt()))
+          has_default = has_default || isa<DefaultStmt>(l);
       }
       walk(child);
     }

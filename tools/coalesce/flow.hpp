@@ -1,8 +1,8 @@
-// The data flow of one function: walks its body once for straight code and until nothing changes for loops, with the values of variables and the
-// conditions under which each statement is reached.
+// The data flow of one function: walks its body once for straight code and until nothing changes for loops, with the values of variables
+// and the conditions under which each statement is reached.
 //
-// Control is structured here: a function with goto, inline assembly that jumps, or try is taken as reached differently everywhere. A value that is
-// assigned under a condition that differs between threads differs, which covers the joins after branches and loops.
+// Control is structured here: a function with goto, inline assembly that jumps, or try is taken as reached differently everywhere. A value
+// that is assigned under a condition that differs between threads differs, which covers the joins after branches and loops.
 #pragma once
 
 #include "analysis.hpp"
@@ -70,7 +70,8 @@ class flow {
   // calls (calls.cpp)
   value eval_call(clang::CallExpr const* e);
   value eval_construct(clang::CXXConstructExpr const* e);
-  value call_visible(function_facts const& facts, std::map<unsigned, value> const& arguments, std::map<unsigned, clang::Expr const*> const& addressed);
+  value call_visible(function_facts const& facts, std::map<unsigned, value> const& arguments,
+                     std::map<unsigned, clang::Expr const*> const& addressed);
   void spoil(std::map<unsigned, clang::Expr const*> const& addressed);
   value eval_new(clang::CXXNewExpr const* e);
   void note_delete(clang::CXXDeleteExpr const* e);

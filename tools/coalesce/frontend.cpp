@@ -87,11 +87,13 @@ bool has_option(std::vector<std::string> const& words, std::string const& beginn
 }
 
 std::vector<std::string> arguments_for(options const& asked, std::string const& file) {
-  std::vector<std::string> words{"-x", "cuda", "--cuda-device-only", "-fsyntax-only", "-w", "-Wno-unknown-cuda-version", "-ferror-limit=20"};
+  std::vector<std::string> words{
+      "-x", "cuda", "--cuda-device-only", "-fsyntax-only", "-w", "-Wno-unknown-cuda-version", "-ferror-limit=20"};
   words.insert(words.end(), {"-resource-dir", COALESCE_RESOURCE_DIR, "-I", COALESCE_STUBS});
   std::string const toolkit = toolkit_of(asked);
   if (toolkit.empty()) {
-    words.insert(words.end(), {"-nocudainc", "-nocudalib", "-include", COALESCE_STUBS "/cuda_stub.hpp", "-isystem", COALESCE_STUBS "/no_toolkit"});
+    words.insert(words.end(),
+                 {"-nocudainc", "-nocudalib", "-include", COALESCE_STUBS "/cuda_stub.hpp", "-isystem", COALESCE_STUBS "/no_toolkit"});
   } else {
     // CUDA 13 has no texture header any more, which Clang 19 includes; curand may be missing. Empty ones do.
     words.insert(words.end(), {"--cuda-path=" + toolkit, "-isystem", COALESCE_STUBS "/toolkit", "-isystem", toolkit + "/include/cccl"});
@@ -135,10 +137,11 @@ parsed parse(options const& asked, std::string const& file, std::map<std::string
   auto const own = texts.find(file);
   std::string text;
   if (own == texts.end()) (void)read_file(file, text);
-  result.ast = clang::tooling::buildASTFromCodeWithArgs(own == texts.end() ? text : own->second, arguments_for(asked, file), file, "gpuheap-coalesce",
-                                                        std::make_shared<clang::PCHContainerOperations>(),
+  result.ast = clang::tooling::buildASTFromCodeWithArgs(own == texts.end() ? text : own->second, arguments_for(asked, file), file,
+                                                        "gpuheap-coalesce", std::make_shared<clang::PCHContainerOperations>(),
                                                         clang::tooling::getClangStripDependencyFileAdjuster(), others, &errors);
-  if (result.ast == nullptr && result.errors.empty()) result.errors.push_back({severity::error, "E1", "Clang cannot read this file", {file, 0, 1, 1}, {}});
+  if (result.ast == nullptr && result.errors.empty())
+    result.errors.push_back({severity::error, "E1", "Clang cannot read this file", {file, 0, 1, 1}, {}});
   return result;
 }
 

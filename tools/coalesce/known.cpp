@@ -47,9 +47,10 @@ constexpr std::array named{
 
 // Arithmetic of the toolkit, whose definitions are in its libraries. Names that also end in f are meant.
 constexpr std::array<std::string_view, 40> arithmetic{
-    "min",  "max",  "abs",   "labs", "llabs",  "fabs",   "fmin", "fmax", "sqrt", "rsqrt",   "cbrt",  "exp",   "exp2",
-    "log",  "log2", "log10", "pow",  "floor",  "ceil",   "round", "trunc", "fmod", "sin",   "cos",   "tan",   "__popc",
-    "__popcll", "__clz", "__clzll", "__ffs", "__ffsll", "__brev", "__brevll", "umin", "umax", "llmin", "llmax", "ullmin", "ullmax", "fma",
+    "min",     "max",    "abs",      "labs", "llabs", "fabs",   "fmin",     "fmax",   "sqrt",    "rsqrt",
+    "cbrt",    "exp",    "exp2",     "log",  "log2",  "log10",  "pow",      "floor",  "ceil",    "round",
+    "trunc",   "fmod",   "sin",      "cos",  "tan",   "__popc", "__popcll", "__clz",  "__clzll", "__ffs",
+    "__ffsll", "__brev", "__brevll", "umin", "umax",  "llmin",  "llmax",    "ullmin", "ullmax",  "fma",
 };
 
 }  // namespace

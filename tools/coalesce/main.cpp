@@ -45,11 +45,16 @@ std::vector<std::string> sources_of(options const& asked, program& p, int& code)
 }
 
 // Parses every source with the changed texts: what comes out must be a program too.
-void parse_again(options const& asked, program& p, std::vector<std::string> const& sources, std::map<std::string, std::string> const& texts) {
+void parse_again(options const& asked, program& p, std::vector<std::string> const& sources,
+                 std::map<std::string, std::string> const& texts) {
   for (auto const& source : sources) {
     for (auto& e : parse(asked, source, texts).errors) {
       std::string const at = e.at.file.empty() ? "" : shown(e.at.file) + ":" + std::to_string(e.at.line) + ": ";
-      p.diagnostics.push_back({severity::error, "E4", "the rewritten file would not compile: " + at + e.text + "; nothing is written. Rewrite the line by hand", {source, 0, 0, 0}, {}});
+      p.diagnostics.push_back({severity::error,
+                               "E4",
+                               "the rewritten file would not compile: " + at + e.text + "; nothing is written. Rewrite the line by hand",
+                               {source, 0, 0, 0},
+                               {}});
     }
   }
 }
@@ -82,7 +87,8 @@ int run(options const& asked) {
   }
   if (has_errors(p)) {
     print_errors(p);
-    return complain("the files cannot be parsed, and nothing is written; options for the compiler (-I, -D, -std) come after --, or from -p DIR");
+    return complain(
+        "the files cannot be parsed, and nothing is written; options for the compiler (-I, -D, -std) come after --, or from -p DIR");
   }
   analysis facts{asked, p};
   for (unsigned i = 0; i < units.size(); ++i) facts.collect(*units[i].ast, i);

@@ -48,7 +48,7 @@ std::optional<options> parse_options(int count, char const* const* words, int& c
   options o;
   std::string problem;
   std::map<std::string, bool*> const flags{
-      {"--in-place", &o.in_place}, {"--json", &o.json},       {"--dynamic", &o.dynamic}, {"--no-toolkit", &o.no_toolkit}, {"--quiet", &o.quiet},
+      {"--in-place", &o.in_place}, {"--json", &o.json}, {"--dynamic", &o.dynamic}, {"--no-toolkit", &o.no_toolkit}, {"--quiet", &o.quiet},
   };
   std::map<std::string, std::function<void(std::string const&)>> const valued{
       {"--output", [&](std::string const& v) { o.output = v; }},
@@ -91,7 +91,8 @@ std::optional<options> parse_options(int count, char const* const* words, int& c
     } else if (word.size() > 1 && word[0] == '-') {
       auto const equals = word.rfind("--", 0) == 0 ? word.find('=') : std::string::npos;
       auto const option = valued.find(word.substr(0, equals));
-      if (option == valued.end()) return complain("there is no option '" + word + "': see --help; options for the compiler come after --", code);
+      if (option == valued.end())
+        return complain("there is no option '" + word + "': see --help; options for the compiler come after --", code);
       if (equals == std::string::npos && i + 1 == count) return complain(word + " needs a value: see --help", code);
       option->second(equals == std::string::npos ? words[++i] : word.substr(equals + 1));
       if (!problem.empty()) return complain(problem, code);

@@ -67,7 +67,8 @@ std::vector<diagnostic const*> in_order(program const& p) {
 }
 
 llvm::json::Object json_of(place const& at) {
-  return llvm::json::Object{{"file", shown(at.file)}, {"line", static_cast<std::int64_t>(at.line)}, {"column", static_cast<std::int64_t>(at.column)}};
+  return llvm::json::Object{
+      {"file", shown(at.file)}, {"line", static_cast<std::int64_t>(at.line)}, {"column", static_cast<std::int64_t>(at.column)}};
 }
 
 }  // namespace

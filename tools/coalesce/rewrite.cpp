@@ -42,7 +42,8 @@ unsigned offset_for_include(std::string const& text) {
       ++depth;
     } else if (directive.rfind("endif", 0) == 0 && depth > 0) {
       --depth;
-    } else if (directive.rfind("define", 0) == 0 && !guard_name.empty() && guard == 0 && directive.find(guard_name.substr(1, guard_name.size() - 2)) != std::string::npos) {
+    } else if (directive.rfind("define", 0) == 0 && !guard_name.empty() && guard == 0 &&
+               directive.find(guard_name.substr(1, guard_name.size() - 2)) != std::string::npos) {
       guard = 1;
       after = at;
     } else if (directive.rfind("pragma once", 0) == 0) {
@@ -77,14 +78,19 @@ class rewriter {
              "no main in the files given: call gpuheap::coalesced::init() before the first kernel, and clean() after the last");
     }
     for (auto const& file : library_users_) add_include(file);
-    for (auto const& where : edits_.conflicts()) tell(severity::error, "E2", where, "two changes meet here: write the line in a simpler way");
+    for (auto const& where : edits_.conflicts())
+      tell(severity::error, "E2", where, "two changes meet here: write the line in a simpler way");
     return std::move(edits_);
   }
 
  private:
-  void tell(severity level, char const* id, place const& at, std::string const& text) { p_.diagnostics.push_back({level, id, text, at, {}}); }
+  void tell(severity level, char const* id, place const& at, std::string const& text) {
+    p_.diagnostics.push_back({level, id, text, at, {}});
+  }
 
-  static std::string flag_of(verdict v, std::string const& parameter) { return v == verdict::collective ? "true" : v == verdict::inherit ? parameter : ""; }
+  static std::string flag_of(verdict v, std::string const& parameter) {
+    return v == verdict::collective ? "true" : v == verdict::inherit ? parameter : "";
+  }
 
   void append(stretch const& close, bool has_arguments, std::string const& text) {
     if (!text.empty()) edits_.insert(close, (has_arguments ? ", " : "") + text);
@@ -177,7 +183,8 @@ class rewriter {
       }
       if (one.conditional)
         tell(severity::warning, "W7", one.at,
-             "clean-up here waits for all kernels and ends the heap of the whole process, and this return is taken under a condition: if threads of the host go on, "
+             "clean-up here waits for all kernels and ends the heap of the whole process, and this return is taken under a condition: if "
+             "threads of the host go on, "
              "use --no-init and call init() and clean() where none does");
       std::string const indent = indent_at(one.whole);
       if (one.constant || one.result.empty()) {
@@ -205,7 +212,8 @@ class rewriter {
   void add_include(std::string const& file) {
     auto const& text = p_.texts.at(file);
     if (text.find("<gpuheap/coalesced") != std::string::npos) return;
-    edits_.insert({file, offset_for_include(text), 0, true}, std::string{"#include <gpuheap/coalesced"} + (asked_.dynamic ? "_dynamic" : "") + ".hpp>\n");
+    edits_.insert({file, offset_for_include(text), 0, true},
+                  std::string{"#include <gpuheap/coalesced"} + (asked_.dynamic ? "_dynamic" : "") + ".hpp>\n");
   }
 
   options const& asked_;

@@ -1,4 +1,5 @@
-// What device code has without being given it: a value that the host sets for the whole program, storage of the block, and which side runs it.
+// What device code has without being given it: a value that the host sets for the whole program, storage of the block, and which side runs
+// it.
 #pragma once
 
 #include <gpuheap/simt/config.hpp>

@@ -41,6 +41,7 @@ unsigned __cudaPushCallConfiguration(dim3, dim3, size_t = 0, cudaStream_t = null
 cudaError_t cudaLaunchKernel(void const*, dim3, dim3, void**, size_t, cudaStream_t);
 cudaError_t cudaDeviceSynchronize();
 cudaError_t cudaMalloc(void**, size_t);
+cudaError_t cudaMallocManaged(void**, size_t, unsigned = 1);
 cudaError_t cudaMemcpy(void*, void const*, size_t, cudaMemcpyKind);
 cudaError_t cudaFree(void*);
 __device__ void* malloc(size_t);

@@ -1,5 +1,5 @@
-// The CUDA backend of program.hpp. Device code of one translation unit cannot name a variable of another one, so each has its own, and tells the host how
-// it is set: program_values is the list of those of a program.
+// The CUDA backend of program.hpp. Device code of one translation unit cannot name a variable of another one, so each has its own, and
+// tells the host how it is set: program_values is the list of those of a program.
 #pragma once
 
 #include <gpuheap/simt/config.hpp>

@@ -1,0 +1,13 @@
+# Runs the PROGRAMS, and fails unless all end well and print the same, which is not nothing.
+foreach(program IN LISTS PROGRAMS)
+  execute_process(COMMAND ${program} OUTPUT_VARIABLE printed RESULT_VARIABLE code)
+  if(NOT code EQUAL 0 OR printed STREQUAL "")
+    message(FATAL_ERROR "${program} ended with ${code} and printed: ${printed}")
+  endif()
+  if(NOT DEFINED first)
+    set(first "${printed}")
+    message(STATUS "${printed}")
+  elseif(NOT first STREQUAL printed)
+    message(FATAL_ERROR "before: ${first}\nafter:  ${printed}")
+  endif()
+endforeach()
