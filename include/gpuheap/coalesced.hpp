@@ -4,14 +4,17 @@
 //   host     init() before the first kernel that allocates, clean() after the last one
 //   device   malloc(bytes), calloc(count, bytes), free(p), new (memory{}) T, destroy(p), destroy_array(p)
 //
-// The last argument of a call, `together`, and that of memory{}, is a promise: all live threads of the block make this call, the same
-// number of times as all others of that kind, and with one size. Threads that have returned from the kernel are not live. The call then
-// waits for them. False promises hang, or trap in a checked build. Without it nothing is promised, and nobody waits.
+// The last argument of a call, `together`, and that of memory{}, is a promise: all live threads of the block make this call, in the same
+// order as all others of that kind, and with one size. Threads that have returned from the kernel are not live. The call then waits for
+// them; a false promise hangs. Without it nothing is promised, and nobody waits but, after init_dynamic(), for lanes that come together.
 //
 // Memory of one side is freed there: on the host these calls are those of the C library, for functions that are both __host__ and
 // __device__. Before init() and after clean() device requests are answered nullptr, and frees do nothing.
 #pragma once
 
+#if __has_include(<gpuheap/allocators/coalesce.hpp>)
+#include <gpuheap/allocators/coalesce.hpp>
+#endif
 #include <gpuheap/allocators/sharded_runs.hpp>
 #include <gpuheap/collective.hpp>
 #include <gpuheap/heap.hpp>
@@ -23,7 +26,11 @@
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::coalesced {
 
 // The program's allocator: here it is chosen, for everything that follows.
-using allocator = sharded_runs;
+#if __has_include(<gpuheap/allocators/coalesce.hpp>)
+using allocator = basic_coalesce_block_header<sharded_runs>;
+#else
+using allocator = sharded_runs;  // packs blocks of one size, whoever asks for them
+#endif
 
 namespace detail {
 
@@ -33,28 +40,59 @@ using ref = heap_ref<allocator>;
 struct program_heap {
   ref heap;
   bool made = false;
+  bool dynamic = false;  // lanes that come together without a promise are looked for
 };
 [[maybe_unused]] static bool const known_here = simt::has_program_value<program_heap>();
 
 // A piece for each live thread of the block, side by side where the allocator can; else a block for each thread, which waits for nobody.
 // `Scratch` is block_scratch: a parameter, so that the better call is looked for and need not be there.
 template <class Heap, class Scratch>
-[[nodiscard]] GPUHEAP_FN void* malloc_together(Heap const& heap, Scratch& scratch, simt::size_t bytes) {
+[[nodiscard]] GPUHEAP_FN void* malloc_by_block(Heap const& heap, Scratch& scratch, simt::size_t bytes) {
   if constexpr (requires { heap.malloc_coalesced(live_block(scratch), bytes); }) {
     return heap.malloc_coalesced(live_block(scratch), bytes);
   } else {
     return heap.malloc(bytes);
   }
 }
+// Likewise for the lanes that make this call together now, whoever they are.
+template <class Heap>
+[[nodiscard]] GPUHEAP_FN void* malloc_by_lanes(Heap const& heap, simt::size_t bytes) {
+  if constexpr (requires { heap.malloc_coalesced(this_warp(), bytes); }) {
+    return heap.malloc_coalesced(this_warp(), bytes);
+  } else {
+    return heap.malloc(bytes);
+  }
+}
+
+// Who promises to make a call together.
+enum class promise : unsigned char { none, block, warp };
+[[nodiscard]] GPUHEAP_HD constexpr promise promise_of(bool together, promise by) { return together ? by : promise::none; }
 
 struct malloc_side {
-  GPUHEAP_FN static void* on_device(simt::size_t bytes, bool together) {
+  GPUHEAP_FN static void* on_device(simt::size_t bytes, promise by) {
     program_heap const& program = simt::program_value<program_heap>();
     if (!program.made) return nullptr;
-    return together ? malloc_together(program.heap, simt::block_storage<block_scratch>(), bytes) : program.heap.malloc(bytes);
+    if (by == promise::block) return malloc_by_block(program.heap, simt::block_storage<block_scratch>(), bytes);
+    return by == promise::warp || program.dynamic ? malloc_by_lanes(program.heap, bytes) : program.heap.malloc(bytes);
   }
-  static void* on_host(simt::size_t bytes, bool) { return std::malloc(bytes); }
+  static void* on_host(simt::size_t bytes, promise) { return std::malloc(bytes); }
 };
+// `count` objects of `bytes` each, all zero. nullptr if the product exceeds 2^64 - 1, after waiting for those of the promise all the same.
+[[nodiscard]] GPUHEAP_HD inline void* zeroed(simt::size_t count, simt::size_t bytes, promise by) {
+  bool const too_much = bytes != 0 && count > ~simt::size_t{0} / bytes;
+  simt::size_t const all = too_much ? ~simt::size_t{0} : count * bytes;
+  void* const p = simt::by_side<malloc_side>(all, by);
+  if (p == nullptr) return nullptr;
+  // Whole words first, as blocks are aligned to 16 bytes.
+  auto* const words = static_cast<simt::uint64_t*>(p);
+  // Ends: all / 8 passes.
+  for (simt::size_t i = 0; i < all / 8; ++i) words[i] = 0;
+  auto* const bytes_left = static_cast<unsigned char*>(p);
+  // Ends: at most 7 passes.
+  for (simt::size_t i = all & ~simt::size_t{7}; i < all; ++i) bytes_left[i] = 0;
+  return p;
+}
+
 struct free_side {
   GPUHEAP_FN static void on_device(void* p) {
     program_heap const& program = simt::program_value<program_heap>();
@@ -69,16 +107,19 @@ inline std::optional<heap<allocator>>& owner() {
   return heap;
 }
 
+inline void make_heap(heap_size size, bool dynamic) {
+  auto& heap = owner();
+  if (heap) throw error("gpuheap: coalesced::init() is called again: the program has one heap, made once, until coalesced::clean()");
+  heap.emplace(size);
+  simt::program_values<program_heap>::set({heap->ref(), true, dynamic});
+}
 }  // namespace detail
 
 // Makes the program's heap: of `size`, else as GPUHEAP_BYTES says, else heap_size's default. Host; throws gpuheap::error if there is one
 // already, and out_of_memory.
-inline void init(heap_size size = heap_size::from_environment()) {
-  auto& owner = detail::owner();
-  if (owner) throw error("gpuheap: coalesced::init() is called again: the program has one heap, made once, until coalesced::clean()");
-  owner.emplace(size);
-  simt::program_values<detail::program_heap>::set({owner->ref(), true});
-}
+inline void init(heap_size size = heap_size::from_environment()) { detail::make_heap(size, false); }
+// Likewise, and calls without a promise are served together for the lanes of a warp that happen to make them together.
+inline void init_dynamic(heap_size size = heap_size::from_environment()) { detail::make_heap(size, true); }
 
 // Ends the heap and all blocks in it, after waiting for the kernels that run. Does nothing without one. Host.
 inline void clean() {
@@ -94,23 +135,11 @@ inline void clean() {
 
 // `bytes` aligned to 16, or nullptr; 0 bytes: nullptr.
 [[nodiscard]] GPUHEAP_HD inline void* malloc(simt::size_t bytes, bool together = false) {
-  return simt::by_side<detail::malloc_side>(bytes, together);
+  return simt::by_side<detail::malloc_side>(bytes, detail::promise_of(together, detail::promise::block));
 }
-
 // `count` objects of `bytes` each, all zero. nullptr if the product exceeds 2^64 - 1, after waiting for those of the promise all the same.
 [[nodiscard]] GPUHEAP_HD inline void* calloc(simt::size_t count, simt::size_t bytes, bool together = false) {
-  bool const too_much = bytes != 0 && count > ~simt::size_t{0} / bytes;
-  simt::size_t const all = too_much ? ~simt::size_t{0} : count * bytes;
-  void* const p = coalesced::malloc(all, together);
-  if (p == nullptr) return nullptr;
-  // Whole words first, as blocks are aligned to 16 bytes.
-  auto* const words = static_cast<simt::uint64_t*>(p);
-  // Ends: all / 8 passes.
-  for (simt::size_t i = 0; i < all / 8; ++i) words[i] = 0;
-  auto* const bytes_left = static_cast<unsigned char*>(p);
-  // Ends: at most 7 passes.
-  for (simt::size_t i = all & ~simt::size_t{7}; i < all; ++i) bytes_left[i] = 0;
-  return p;
+  return detail::zeroed(count, bytes, detail::promise_of(together, detail::promise::block));
 }
 
 // Gives back what malloc, calloc or `new (memory{})` gave, in whichever way, by any thread. nullptr does nothing.
@@ -136,6 +165,25 @@ GPUHEAP_HD inline void destroy_array(T* p) {
   coalesced::free(const_cast<void*>(static_cast<void const volatile*>(p)));
 }
 
+// The same calls where the promise is one of the live lanes of a warp, not of a block: `gpuheap coalesce --level warp`.
+namespace by_warp {
+using coalesced::clean;
+using coalesced::destroy;
+using coalesced::destroy_array;
+using coalesced::free;
+using coalesced::init;
+using coalesced::init_dynamic;
+[[nodiscard]] GPUHEAP_HD inline void* malloc(simt::size_t bytes, bool together = false) {
+  return simt::by_side<detail::malloc_side>(bytes, detail::promise_of(together, detail::promise::warp));
+}
+[[nodiscard]] GPUHEAP_HD inline void* calloc(simt::size_t count, simt::size_t bytes, bool together = false) {
+  return detail::zeroed(count, bytes, detail::promise_of(together, detail::promise::warp));
+}
+struct memory {
+  bool together = false;
+};
+}  // namespace by_warp
+
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::coalesced
 
 // Placement forms: nothing else in a program has this second parameter.
@@ -148,3 +196,11 @@ GPUHEAP_HD inline void destroy_array(T* p) {
 // What the language asks for beside them: called if a constructor throws, which device code cannot.
 GPUHEAP_HD inline void operator delete(void* p, gpuheap::coalesced::memory) noexcept { gpuheap::coalesced::free(p); }
 GPUHEAP_HD inline void operator delete[](void* p, gpuheap::coalesced::memory) noexcept { gpuheap::coalesced::free(p); }
+[[nodiscard]] GPUHEAP_HD inline void* operator new(std::size_t bytes, gpuheap::coalesced::by_warp::memory how) noexcept {
+  return gpuheap::coalesced::by_warp::malloc(bytes, how.together);
+}
+[[nodiscard]] GPUHEAP_HD inline void* operator new[](std::size_t bytes, gpuheap::coalesced::by_warp::memory how) noexcept {
+  return gpuheap::coalesced::by_warp::malloc(bytes, how.together);
+}
+GPUHEAP_HD inline void operator delete(void* p, gpuheap::coalesced::by_warp::memory) noexcept { gpuheap::coalesced::free(p); }
+GPUHEAP_HD inline void operator delete[](void* p, gpuheap::coalesced::by_warp::memory) noexcept { gpuheap::coalesced::free(p); }

@@ -65,32 +65,43 @@ def test_there_are_cases_for_each_number_of_the_design() -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda path: path.stem)
-def test_words(case: Path) -> None:
-    """Diagnostics, diff and exit code are exactly those of expected/CASE.txt. GPUHEAP_UPDATE_EXPECTED=1 writes them, to be read before they are kept."""
-    ran = run(*options_of(case), case.name, cwd=case.parent)
+def test_words(case: Path, tmp_path: Path) -> None:
+    """Diagnostics, diff and exit code are exactly those of expected/CASE.txt; patch makes of the diff what --in-place writes; and a second run changes nothing.
+    GPUHEAP_UPDATE_EXPECTED=1 writes the text, to be read before it is kept."""
+    copy = tmp_path / case.name
+    copy.write_bytes(case.read_bytes())
+    ran = run(*options_of(case), case.name, cwd=tmp_path)
     text = f"{ran.stderr}{ran.stdout}exit code {ran.returncode}\n"
     kept = case.parent.parent / "expected" / f"{case.stem}.txt"
     if os.environ.get("GPUHEAP_UPDATE_EXPECTED"):
         kept.write_text(text)
     assert text == kept.read_text()
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda path: path.stem)
-def test_a_second_run_changes_nothing(case: Path, tmp_path: Path) -> None:
-    first = run("--quiet", "--output", str(tmp_path), *options_of(case), str(case))
-    assert first.returncode in (0, 2), first.stderr
+    written = run("--quiet", "--in-place", *options_of(case), case.name, cwd=tmp_path)
+    assert written.returncode == ran.returncode, written.stderr
+    if ran.returncode != 0:
+        assert copy.read_bytes() == case.read_bytes()
+        return
+    patched = tmp_path / "patched.cu"
+    patched.write_bytes(case.read_bytes())
+    subprocess.run(["patch", str(patched)], input=ran.stdout, text=True, check=True, capture_output=True)
+    assert patched.read_text() == copy.read_text()
     again = run("--quiet", *options_of(case), case.name, cwd=tmp_path)
     assert (again.returncode, again.stdout) == (2, ""), again.stdout
 
 
-def test_the_diff_is_one_that_patch_takes(tmp_path: Path) -> None:
-    written = tmp_path / "out"
-    written.mkdir()
-    for case in CASES:
-        copy = tmp_path / case.name
-        copy.write_bytes(case.read_bytes())
-        ran = run("--quiet", *options_of(case), copy.name, cwd=tmp_path)
-        if ran.returncode == 0:
-            subprocess.run(["patch", "-p0"], input=ran.stdout, text=True, cwd=tmp_path, check=True, capture_output=True)
-        run("--quiet", "--output", str(written), *options_of(case), str(case))
-        assert copy.read_text() == (written / case.name).read_text()
+def test_the_promise_is_that_of_the_level(tmp_path: Path) -> None:
+    """What is proven for warps only is not promised for blocks."""
+    votes = tmp_path / "votes.cu"
+    votes.write_text("__global__ void kernel(int* d) { if (__any_sync(~0u, d[threadIdx.x])) free(malloc(8)); }\nint main() {}\n")
+    block = run("--no-toolkit", "--quiet", str(votes))
+    assert "gpuheap::coalesced::malloc(8))" in block.stdout and "[W1]" in block.stderr
+    warp = run("--no-toolkit", "--quiet", "--level", "warp", str(votes))
+    assert "gpuheap::coalesced::by_warp::malloc(8, true)" in warp.stdout and "gpuheap::coalesced::by_warp::free(" in warp.stdout
+
+
+def test_options_of_the_inserted_calls() -> None:
+    case = str(next(path for path in CASES if path.stem == "32_three_returns"))
+    ran = run("--no-toolkit", "--quiet", "--dynamic", "--heap-bytes", "1 << 20", case)
+    assert "+  gpuheap::coalesced::init_dynamic(1 << 20);" in ran.stdout
+    without = run("--no-toolkit", "--quiet", "--no-init", case).stdout
+    assert "init" not in without and "clean" not in without and "malloc(8, true)" in without

@@ -300,7 +300,7 @@ value flow::eval_new(CXXNewExpr const* e) {
   if (e->getInitializer() != nullptr) (void)eval(e->getInitializer());
   if (e->getNumPlacementArgs() > 0 || own || !users_) {
     auto const* tag = e->getNumPlacementArgs() == 1 ? e->getPlacementArg(0)->getType()->getAsCXXRecordDecl() : nullptr;
-    if (users_ && tag != nullptr && tag->getQualifiedNameAsString() == "gpuheap::coalesced::memory")
+    if (users_ && tag != nullptr && tag->getName() == "memory" && tag->getQualifiedNameAsString().rfind("gpuheap::coalesced::", 0) == 0)
       tell(severity::note, "I1", e->getExprLoc(), "this call is one of the collective heap's already: left as it is");
     return result;
   }

@@ -213,7 +213,7 @@ class collector : public RecursiveASTVisitor<collector> {
     }
     if (auto const* called = dyn_cast<CallExpr>(s)) {
       auto const* callee = called->getDirectCallee();
-      if (callee != nullptr && callee->getQualifiedNameAsString() == "gpuheap::coalesced::init") main.has_init = true;
+      if (callee != nullptr && callee->getQualifiedNameAsString().rfind("gpuheap::coalesced::init", 0) == 0) main.has_init = true;
     }
     for (auto const* child : s->children()) find_returns(child, outermost, main, s);
   }

@@ -23,7 +23,7 @@ written: the change is printed as a unified diff, and what was decided for each 
   --analysis flow|pattern   follow values and branches (the default), or match the published tool's patterns
   --level block|warp|grid   groups of threads that allocate together: default block
   --no-census        the allocator counts on every thread of a group, also on those that have ended
-  --dynamic          calls that are not collective go to the allocator that finds out at run time which lanes call together
+  --dynamic          calls that are not collective are served together for the lanes that come together at run time
   --register NAME    a library function adapted by hand: it takes the flag as a further argument; may be repeated
   --root NAME        a device function that every thread calls, with the same arguments, as a kernel; may be repeated
   --heap-bytes TEXT  the argument of the inserted init(), C++ text; default: none, so GPUHEAP_BYTES or the heap's default decides

@@ -86,9 +86,10 @@ std::string diagnostics_text(program const& p, bool quiet) {
 std::string summary(decisions const& decided) {
   unsigned counts[4] = {};
   for (auto const& d : decided.sites) ++counts[static_cast<int>(d.is)];
-  return std::to_string(decided.sites.size()) + " allocations: " + std::to_string(counts[0]) + " collective, " + std::to_string(counts[1]) +
-         " as the caller says, " + std::to_string(counts[2]) + " not coalesced, " + std::to_string(counts[3]) + " left as they are; " +
-         std::to_string(decided.with_parameter.size()) + " functions get a parameter";
+  return std::to_string(decided.sites.size()) + (decided.sites.size() == 1 ? " allocation: " : " allocations: ") +
+         std::to_string(counts[0]) + " collective, " + std::to_string(counts[1]) + " as the caller says, " + std::to_string(counts[2]) +
+         " not coalesced, " + std::to_string(counts[3]) + " left as they are; " + std::to_string(decided.with_parameter.size()) +
+         (decided.with_parameter.size() == 1 ? " function gets a parameter" : " functions get a parameter");
 }
 
 std::string json(program const& p, options const& asked, decisions const& decided) {

@@ -7,8 +7,6 @@ namespace coalesce {
 
 namespace {
 
-constexpr char const* library = "gpuheap::coalesced::";
-
 // Where a further #include goes in a file: after the last one of its head, or before the first line of code.
 unsigned offset_for_include(std::string const& text) {
   unsigned after = 0, at = 0, depth = 0, guard = 0;
@@ -61,7 +59,11 @@ unsigned offset_for_include(std::string const& text) {
 
 class rewriter {
  public:
-  rewriter(options const& asked, program& p, decisions const& decided) : asked_{asked}, p_{p}, decided_{decided} {}
+  rewriter(options const& asked, program& p, decisions const& decided)
+      : asked_{asked},
+        p_{p},
+        decided_{decided},
+        library_{asked.level == scope::warp ? "gpuheap::coalesced::by_warp::" : "gpuheap::coalesced::"} {}
 
   edits run() {
     for (auto const& d : decided_.sites) rewrite_site(d);
@@ -75,7 +77,8 @@ class rewriter {
       for (auto const& main : p_.mains) rewrite_main(main);
       if (p_.mains.empty())
         tell(severity::note, "I2", {*p_.editable.begin(), 0, 0, 0},
-             "no main in the files given: call gpuheap::coalesced::init() before the first kernel, and clean() after the last");
+             std::string{"no main in the files given: call gpuheap::coalesced::init"} + (asked_.dynamic ? "_dynamic" : "") +
+                 "() before the first kernel, and clean() after the last");
     }
     for (auto const& file : library_users_) add_include(file);
     for (auto const& where : edits_.conflicts())
@@ -117,10 +120,10 @@ class rewriter {
     if (!can_change(s.name, s.at, "allocation")) return;
     library_users_.insert(s.name.file);
     if (s.kind == site_kind::create || s.kind == site_kind::create_array) {
-      edits_.replace(s.name, std::string{"new ("} + library + "memory{" + flag + "})");
+      edits_.replace(s.name, std::string{"new ("} + library_ + "memory{" + flag + "})");
       return;
     }
-    edits_.replace(s.name, std::string{library} + (s.kind == site_kind::calloc ? "calloc" : "malloc"));
+    edits_.replace(s.name, library_ + (s.kind == site_kind::calloc ? "calloc" : "malloc"));
     append(s.close, true, flag);
   }
 
@@ -128,7 +131,7 @@ class rewriter {
     if (!can_change(r.whole, r.at, "release")) return;
     library_users_.insert(r.whole.file);
     if (r.kind == release_kind::free) {
-      edits_.replace(r.whole, std::string{library} + "free");
+      edits_.replace(r.whole, library_ + "free");
       return;
     }
     if (r.operand.file.empty() || !r.macro.empty()) {
@@ -139,7 +142,7 @@ class rewriter {
     head.length = r.operand.offset - r.whole.offset;
     stretch end = r.operand;
     end.offset += r.operand.length;
-    edits_.replace(head, std::string{library} + (r.kind == release_kind::destroy ? "destroy(" : "destroy_array("));
+    edits_.replace(head, library_ + (r.kind == release_kind::destroy ? "destroy(" : "destroy_array("));
     edits_.insert(end, ")");
   }
 
@@ -173,8 +176,8 @@ class rewriter {
       tell(severity::error, "E3", main.at, "main stands in a file that is not among those given: name it too, or use --no-init");
       return;
     }
-    std::string const clean = std::string{library} + "clean();";
-    edits_.insert(main.after_brace, "\n  " + std::string{library} + "init(" + asked_.heap_bytes + ");");
+    std::string const clean = library_ + "clean();";
+    edits_.insert(main.after_brace, "\n  " + library_ + (asked_.dynamic ? "init_dynamic(" : "init(") + asked_.heap_bytes + ");");
     library_users_.insert(main.after_brace.file);
     for (auto const& one : main.returns) {
       if (!one.whole.editable) {
@@ -211,14 +214,14 @@ class rewriter {
 
   void add_include(std::string const& file) {
     auto const& text = p_.texts.at(file);
-    if (text.find("<gpuheap/coalesced") != std::string::npos) return;
-    edits_.insert({file, offset_for_include(text), 0, true},
-                  std::string{"#include <gpuheap/coalesced"} + (asked_.dynamic ? "_dynamic" : "") + ".hpp>\n");
+    if (text.find("<gpuheap/coalesced.hpp>") != std::string::npos) return;
+    edits_.insert({file, offset_for_include(text), 0, true}, "#include <gpuheap/coalesced.hpp>\n");
   }
 
   options const& asked_;
   program& p_;
   decisions const& decided_;
+  std::string library_;  // the namespace of the calls, whose promise is that of the level
   edits edits_;
   std::set<std::string> library_users_;
 };

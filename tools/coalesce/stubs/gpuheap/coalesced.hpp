@@ -1,25 +1,47 @@
 // The calls of gpuheap/coalesced.hpp as the rewriter sees them: declarations without the library behind them.
 #pragma once
 
+#define GPUHEAP_STUB_HD __attribute__((host)) __attribute__((device))
+
 namespace gpuheap::coalesced {
 
 using size_type = decltype(sizeof(0));
 
-__attribute__((host)) __attribute__((device)) void* malloc(size_type bytes, bool together = false);
-__attribute__((host)) __attribute__((device)) void* calloc(size_type count, size_type bytes, bool together = false);
-__attribute__((host)) __attribute__((device)) void free(void* p);
+GPUHEAP_STUB_HD void* malloc(size_type bytes, bool together = false);
+GPUHEAP_STUB_HD void* calloc(size_type count, size_type bytes, bool together = false);
+GPUHEAP_STUB_HD void free(void* p);
 struct memory {
   bool together = false;
 };
 template <class T>
-__attribute__((host)) __attribute__((device)) void destroy(T* p);
+GPUHEAP_STUB_HD void destroy(T* p);
 template <class T>
-__attribute__((host)) __attribute__((device)) void destroy_array(T* p);
+GPUHEAP_STUB_HD void destroy_array(T* p);
 template <class... Size>
 void init(Size const&... size);
+template <class... Size>
+void init_dynamic(Size const&... size);
 void clean();
+
+namespace by_warp {
+using coalesced::clean;
+using coalesced::destroy;
+using coalesced::destroy_array;
+using coalesced::free;
+using coalesced::init;
+using coalesced::init_dynamic;
+GPUHEAP_STUB_HD void* malloc(size_type bytes, bool together = false);
+GPUHEAP_STUB_HD void* calloc(size_type count, size_type bytes, bool together = false);
+struct memory {
+  bool together = false;
+};
+}  // namespace by_warp
 
 }  // namespace gpuheap::coalesced
 
-__attribute__((host)) __attribute__((device)) void* operator new(decltype(sizeof(0)) bytes, gpuheap::coalesced::memory) noexcept;
-__attribute__((host)) __attribute__((device)) void* operator new[](decltype(sizeof(0)) bytes, gpuheap::coalesced::memory) noexcept;
+GPUHEAP_STUB_HD void* operator new(decltype(sizeof(0)) bytes, gpuheap::coalesced::memory) noexcept;
+GPUHEAP_STUB_HD void* operator new[](decltype(sizeof(0)) bytes, gpuheap::coalesced::memory) noexcept;
+GPUHEAP_STUB_HD void* operator new(decltype(sizeof(0)) bytes, gpuheap::coalesced::by_warp::memory) noexcept;
+GPUHEAP_STUB_HD void* operator new[](decltype(sizeof(0)) bytes, gpuheap::coalesced::by_warp::memory) noexcept;
+
+#undef GPUHEAP_STUB_HD

@@ -1,1 +1,0 @@
-#include <gpuheap/coalesced.hpp>
