@@ -223,7 +223,9 @@ def coalesce(context: typer.Context) -> None:
     """Rewrite allocations of CUDA device code that all threads make together to collective ones; --help lists the options."""
     from gpuheap.coalesce import run_tool
 
-    raise typer.Exit(run_tool(find_layout(), context.args))
+    # As they were given: the command-line library would take out the `--` before options of the compiler.
+    words = sys.argv[sys.argv.index(context.info_name or "coalesce") + 1 :]
+    raise typer.Exit(run_tool(find_layout(), words))
 
 
 def _executable(layout: Layout, backend: str | None) -> Executable:

@@ -1,0 +1,37 @@
+"""`gpuheap coalesce` finds the built rewriter, and hands on arguments, output and exit code as they are. tests/coalesce/ has the rewriter's own tests."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    known = {**os.environ, "PYTHONPATH": str(ROOT / "python"), **environment}
+    return subprocess.run([sys.executable, "-m", "gpuheap", "coalesce", *arguments], capture_output=True, text=True, env=known, timeout=60, check=False)
+
+
+def test_arguments_are_handed_on_as_they_are(tmp_path: Path) -> None:
+    tool = tmp_path / "tool"
+    tool.write_text('#!/bin/sh\nfor word in "$@"; do echo "[$word]"; done\nexit 2\n')
+    tool.chmod(0o755)
+    words = ["-h", "--help", "a b.cu", "-p", "build", "--level=warp", "--", "-Iinclude", "--json"]
+    ran = run(*words, GPUHEAP_COALESCE=str(tool))
+    assert ran.stdout.splitlines() == [f"[{word}]" for word in words]
+    assert ran.returncode == 2
+
+
+def test_a_tool_that_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "benchmarks" / "suites").mkdir(parents=True)
+    ran = run("prog.cu", GPUHEAP_ROOT=str(tmp_path), GPUHEAP_COALESCE="")
+    assert ran.returncode == 2 and ran.stdout == ""
+    assert ran.stderr.startswith("gpuheap: the source rewriter is not built: sudo apt-get install llvm-19-dev libclang-19-dev")
+
+
+def test_a_named_tool_that_is_no_program(tmp_path: Path) -> None:
+    ran = run("prog.cu", GPUHEAP_COALESCE=str(tmp_path))
+    assert (ran.returncode, ran.stderr) == (2, f"gpuheap: GPUHEAP_COALESCE is '{tmp_path}', which is not an executable file\n")
