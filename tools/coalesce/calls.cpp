@@ -167,18 +167,20 @@ value flow::eval_call(CallExpr const* e) {
       }
     }
   }
-  auto const* facts = a_.facts_of(callee);
+  // Which function a virtual call reaches is not known.
+  bool const is_virtual = method != nullptr && method->isVirtual();
+  auto const* facts = is_virtual ? nullptr : a_.facts_of(callee);
   if (facts != nullptr) {
     if (a_.is_users(callee)) note_call(e, callee, arguments);
     value const result = call_visible(*facts, arguments, addressed);
     return pattern_ ? differs(e->getExprLoc(), "the result of a call, which the patterns do not follow") : result;
   }
-  if (callee->hasAttr<ConstAttr>() || (callee->getBuiltinID() != 0 && callee->hasAttr<PureAttr>()))
+  if (e->getNumArgs() > 0 && callee->hasAttr<ConstAttr>() && !is_virtual)
     return pattern_ ? differs(e->getExprLoc(), "the result of a call") : all;
   spoil(addressed);
   now_.shared_unknown = facts_.writes_memory = true;
   if (a_.is_users(callee) && a_.definition_of(callee) != nullptr) note_call(e, callee, arguments);  // a recursion
-  if (a_.is_users(callee) && a_.definition_of(callee) == nullptr && is_device(callee) && !callee->isImplicit() && !callee->isPureVirtual())
+  if (a_.is_users(callee) && a_.definition_of(callee) == nullptr && is_device(callee) && !callee->isImplicit() && !is_virtual)
     tell(severity::warning, "W2", e->getExprLoc(),
          "the definition of " + full +
              " is not in the files given: what it allocates stays in its own heap and must be freed there, and it must not free what is "

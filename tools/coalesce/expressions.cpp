@@ -23,8 +23,10 @@ value flow::eval_children(Stmt const* e) {
 value flow::eval(Expr const* e) {
   if (e == nullptr) return {};
   if (auto const* named = dyn_cast<DeclRefExpr>(e)) {
-    auto const* v = dyn_cast<VarDecl>(named->getDecl());
-    return v == nullptr ? value{} : read(v, e);
+    if (auto const* v = dyn_cast<VarDecl>(named->getDecl())) return read(v, e);
+    bool const constant =
+        isa<EnumConstantDecl>(named->getDecl()) || isa<FunctionDecl>(named->getDecl()) || isa<NonTypeTemplateParmDecl>(named->getDecl());
+    return constant ? value{} : differs(e->getExprLoc(), named->getDecl()->getNameAsString() + " is a part of an object");
   }
   if (auto const* called = dyn_cast<CallExpr>(e)) return eval_call(called);
   if (auto const* made = dyn_cast<CXXConstructExpr>(e)) return eval_construct(made);
@@ -45,7 +47,9 @@ value flow::eval(Expr const* e) {
       value const outer = control_;
       control_ = join(
           control_, branch(first, binary->getOperatorLoc(), cause_kind::condition, "what is after this is evaluated by some threads only"));
+      state const without = now_;
       value const second = eval(binary->getRHS());
+      join_into(now_, without);
       control_ = outer;
       return join(first, second);
     }
@@ -101,9 +105,14 @@ value flow::eval_conditional(AbstractConditionalOperator const* e) {
   value const condition = eval(e->getCond());
   value const outer = control_;
   control_ = join(control_, branch(condition, e->getQuestionLoc(), cause_kind::condition, "this condition may differ between threads"));
-  value const result = join(condition, join(eval(e->getTrueExpr()), eval(e->getFalseExpr())));
+  state const before = now_;
+  value const first = eval(e->getTrueExpr());
+  state const after_first = now_;
+  now_ = before;
+  value const second = eval(e->getFalseExpr());
+  join_into(now_, after_first);
   control_ = outer;
-  return result;
+  return join(condition, join(first, second));
 }
 
 // A variable by its name.

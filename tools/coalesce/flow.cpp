@@ -35,7 +35,7 @@ void find_assigned(Stmt const* s, std::set<VarDecl const*>& assigned) {
 
 }  // namespace
 
-bool flow::is_opaque(Stmt const* s) const {
+bool flow::is_opaque(Stmt const* s, bool in_switch) const {
   if (s == nullptr) return false;
   if (isa<GotoStmt>(s) || isa<IndirectGotoStmt>(s) || isa<LabelStmt>(s) || isa<CXXTryStmt>(s)) return true;
   if (auto const* assembly = dyn_cast<GCCAsmStmt>(s)) {
@@ -43,7 +43,10 @@ bool flow::is_opaque(Stmt const* s) const {
     if (assembly->isAsmGoto() || text.contains("exit") || text.contains("bra") || text.contains("ret")) return true;
   }
   for (auto const* child : s->children()) {
-    if (is_opaque(child)) return true;
+    // A case label deeper in the body of its switch is a jump into that.
+    bool const in_place = isa<SwitchCase>(s) || in_switch;
+    if (isa_and_nonnull<SwitchCase>(child) && !in_place) return true;
+    if (is_opaque(child, isa<SwitchStmt>(s) && child == cast<SwitchStmt>(s)->getBody())) return true;
   }
   return false;
 }
@@ -130,7 +133,7 @@ void flow::walk(Stmt const* s) {
   } else if (auto const* loop = dyn_cast<ForStmt>(s)) {
     walk_for(loop);
   } else if (auto const* loop = dyn_cast<WhileStmt>(s)) {
-    if (auto const* v = loop->getConditionVariable()) walk_declaration(v);
+    if (auto const* v = loop->getConditionVariable()) walk_condition_variable(v);
     walk_loop(s, loop->getCond(), nullptr, loop->getBody(), false);
   } else if (auto const* loop = dyn_cast<DoStmt>(s)) {
     walk_loop(s, loop->getCond(), nullptr, loop->getBody(), true);
@@ -166,6 +169,7 @@ void flow::walk(Stmt const* s) {
   } else if (auto const* assembly = dyn_cast<GCCAsmStmt>(s)) {
     for (unsigned i = 0; i < assembly->getNumOutputs(); ++i)
       assign(assembly->getOutputExpr(i), differs(s->getBeginLoc(), "inline assembly"));
+    for (unsigned i = 0; i < assembly->getNumInputs(); ++i) (void)eval(assembly->getInputExpr(i));
     now_.shared_unknown = facts_.writes_memory = true;
   } else {
     // Attributes, labels, and what has no meaning of its own.
@@ -180,6 +184,12 @@ void flow::walk_declaration(VarDecl const* v) {
   value const what = eval(initial);
   if (v->getType()->isReferenceType()) escape(initial);
   now_.variables[v] = join(what, here());
+}
+
+// Of a loop: made anew for each pass, from what that is then.
+void flow::walk_condition_variable(VarDecl const* v) {
+  walk_declaration(v);
+  escaped_.insert(v);
 }
 
 void flow::leave_function(Stmt const* s) {
@@ -219,7 +229,7 @@ void flow::walk_if(IfStmt const* s) {
 
 void flow::walk_for(ForStmt const* s) {
   walk(s->getInit());
-  if (auto const* v = s->getConditionVariable()) walk_declaration(v);
+  if (auto const* v = s->getConditionVariable()) walk_condition_variable(v);
   // The pattern level follows no variables but the counter of a loop, which only the loop's head changes.
   std::set<VarDecl const*> counters;
   if (auto const* declared = dyn_cast_or_null<DeclStmt>(s->getInit()); pattern_ && declared != nullptr) {

@@ -46,6 +46,7 @@ class flow {
   // statements (flow.cpp)
   void walk(clang::Stmt const* s);
   void walk_declaration(clang::VarDecl const* v);
+  void walk_condition_variable(clang::VarDecl const* v);
   void walk_if(clang::IfStmt const* s);
   void walk_loop(clang::Stmt const* s, clang::Expr const* condition, clang::Stmt const* step, clang::Stmt const* body, bool body_first);
   void walk_for(clang::ForStmt const* s);
@@ -53,7 +54,7 @@ class flow {
   void leave_function(clang::Stmt const* s);
   [[nodiscard]] value here() const;  // under which conditions the statement at hand is reached
   [[nodiscard]] value branch(value condition, clang::SourceLocation at, cause_kind kind, char const* text);
-  [[nodiscard]] bool is_opaque(clang::Stmt const* s) const;
+  [[nodiscard]] bool is_opaque(clang::Stmt const* s, bool in_switch = false) const;
   static void join_into(state& into, state const& other);
   [[nodiscard]] static bool same(state const& a, state const& b);
 

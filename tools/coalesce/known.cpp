@@ -61,6 +61,7 @@ std::optional<effect> effect_of(std::string_view function) {
   }
   if (function.starts_with("__nv_")) return effect::pure;  // libdevice
   if (function.starts_with("__nvvm_read_ptx_sreg_n") || function == "__nvvm_read_ptx_sreg_warpsize") return effect::pure;
+  if (function.starts_with("__nvvm_")) return effect::differs;  // the thread's, the lane's, and exchanges between lanes
   auto const is = [&](std::string_view name) { return name == function; };
   if (std::any_of(arithmetic.begin(), arithmetic.end(), is)) return effect::pure;
   if (function.ends_with('f')) {
