@@ -12,9 +12,7 @@
 // __device__. Before init() and after clean() device requests are answered nullptr, and frees do nothing.
 #pragma once
 
-#if __has_include(<gpuheap/allocators/coalesce.hpp>)
 #include <gpuheap/allocators/coalesce.hpp>
-#endif
 #include <gpuheap/allocators/sharded_runs.hpp>
 #include <gpuheap/collective.hpp>
 #include <gpuheap/heap.hpp>
@@ -26,11 +24,7 @@
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::coalesced {
 
 // The program's allocator: here it is chosen, for everything that follows.
-#if __has_include(<gpuheap/allocators/coalesce.hpp>)
 using allocator = basic_coalesce_block_header<sharded_runs>;
-#else
-using allocator = sharded_runs;  // packs blocks of one size, whoever asks for them
-#endif
 
 namespace detail {
 
@@ -44,26 +38,6 @@ struct program_heap {
 };
 [[maybe_unused]] static bool const known_here = simt::has_program_value<program_heap>();
 
-// A piece for each live thread of the block, side by side where the allocator can; else a block for each thread, which waits for nobody.
-// `Scratch` is block_scratch: a parameter, so that the better call is looked for and need not be there.
-template <class Heap, class Scratch>
-[[nodiscard]] GPUHEAP_FN void* malloc_by_block(Heap const& heap, Scratch& scratch, simt::size_t bytes) {
-  if constexpr (requires { heap.malloc_coalesced(live_block(scratch), bytes); }) {
-    return heap.malloc_coalesced(live_block(scratch), bytes);
-  } else {
-    return heap.malloc(bytes);
-  }
-}
-// Likewise for the lanes that make this call together now, whoever they are.
-template <class Heap>
-[[nodiscard]] GPUHEAP_FN void* malloc_by_lanes(Heap const& heap, simt::size_t bytes) {
-  if constexpr (requires { heap.malloc_coalesced(this_warp(), bytes); }) {
-    return heap.malloc_coalesced(this_warp(), bytes);
-  } else {
-    return heap.malloc(bytes);
-  }
-}
-
 // Who promises to make a call together.
 enum class promise : unsigned char { none, block, warp };
 [[nodiscard]] GPUHEAP_HD constexpr promise promise_of(bool together, promise by) { return together ? by : promise::none; }
@@ -72,8 +46,8 @@ struct malloc_side {
   GPUHEAP_FN static void* on_device(simt::size_t bytes, promise by) {
     program_heap const& program = simt::program_value<program_heap>();
     if (!program.made) return nullptr;
-    if (by == promise::block) return malloc_by_block(program.heap, simt::block_storage<block_scratch>(), bytes);
-    return by == promise::warp || program.dynamic ? malloc_by_lanes(program.heap, bytes) : program.heap.malloc(bytes);
+    if (by == promise::block) return program.heap.malloc_coalesced(live_block(simt::block_storage<block_scratch>()), bytes);
+    return by == promise::warp || program.dynamic ? program.heap.malloc_coalesced(this_warp(), bytes) : program.heap.malloc(bytes);
   }
   static void* on_host(simt::size_t bytes, promise) { return std::malloc(bytes); }
 };

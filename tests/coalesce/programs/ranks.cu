@@ -1,4 +1,4 @@
-// Ranks that each build rows, a list and a table of their own, and add up what is in them: calls of every kind that the rewriter decides on.
+// Ranks that each build rows, a list and a table of their own, and add up what is in them: calls of every kind that are decided on.
 // What is printed does not depend on where memory comes from.
 #include <on_machine.hpp>
 
