@@ -27,6 +27,7 @@
 #include "cases/registers.hpp"
 #include "cases/scan.hpp"
 #include "cases/utilisation.hpp"
+#include "cases/work_generation.hpp"
 
 namespace gpuheap::bench {
 
@@ -44,6 +45,7 @@ using all_cases = case_list<  //
     utilisation,              //
     exhausted,                //
     memory_access,            //
+    work_generation,          //
     churn,                    //
     churn_long_lived,         //
     pressure,                 //

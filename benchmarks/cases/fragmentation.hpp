@@ -49,7 +49,7 @@ struct fragmentation {
   static constexpr parameter parameters[] = {
       threads_parameter,
       number_parameter("bytes", "16", 1, simt::uint64_t{1} << 30),
-      choice_parameter("dist", "equal", "equal|uniform"),  // uniform: from 1 byte up
+      choice_parameter("dist", "equal", "equal|uniform|pow2"),  // uniform: from 1 byte up; pow2: from 16
       number_parameter("round", "1", 1, 10'000),           // the one whose blocks are looked at
       heap_parameter,
       block_threads_parameter,
@@ -59,13 +59,17 @@ struct fragmentation {
       .brief = "the address range of the blocks of one kernel over what was asked for, and what rounding takes",
       .section = "Memory",
       .parameters = parameters,
+      .check = &check_drawn_sizes,
   };
 
   template <class A>
   static outcome run(session const& s, point const& p) {
     auto const bytes = p.number("bytes");
     if (p.text("dist") == "equal") return measure<A>(s, p, equal_requests{p.threads(), bytes});
-    return measure<A>(s, p, random_requests{p.threads(), static_cast<simt::uint32_t>(bytes), false, random_sequence{s.seed}, 1});
+    bool const powers = p.text("dist") == "pow2";
+    return measure<A>(s, p,
+                      random_requests{p.threads(), static_cast<simt::uint32_t>(bytes), powers, random_sequence{s.seed},
+                                      powers ? smallest_power_drawn : 1});
   }
 
  private:
@@ -94,15 +98,20 @@ struct fragmentation {
     block_checker checker(stream);
     device_array<extent> found(1);
     row range{"range_ratio", "ratio", {}}, internal{"internal_fragmentation", "ratio", {}}, nulls{"nulls", "count", {}};
-    for (unsigned run = 0; run < s.runs; ++run) {
+    pace const timing(s);
+    std::uint64_t const rounds = p.number("round");
+    for (unsigned run = 0; !timing.enough(run); ++run) {
       if (run != 0) heap.renew();
       extent seen;
-      for (std::uint64_t round = 1; round <= p.number("round"); ++round) {
+      for (std::uint64_t round = 1; round <= rounds; ++round) {
+        double const done = static_cast<double>(run * rounds + round - 1);
+        if (auto reason = timing.too_slow(done, static_cast<double>(timing.lacking(run) * rounds - round + 1)); !reason.empty())
+          return timed_out(std::move(reason));
         launch(requests.threads, malloc_and_store<ref, Requests>{heap.ref(), requests, blocks.data()}, config);
         auto const report = checker.inspect(list, A::traits.min_alignment, heap.range());
         if (auto fault = report.fault(A::traits.min_alignment); !fault.empty())
           return wrong("round " + std::to_string(round) + ": " + fault);
-        if (round == p.number("round")) {
+        if (round == rounds) {
           simt::copy(found.data(), &seen, sizeof seen, stream);
           launch(requests.threads, measure_extent<ref, Requests>{heap.ref(), requests, blocks.data(), found.data()}, config);
           seen = found.download(stream)[0];

@@ -38,7 +38,7 @@ struct utilisation {
     if (A::traits.overwrites) return unsupported("this allocator overwrites live memory rather than refuse");
     auto const bytes = p.number("bytes");
     if (p.text("dist") == "equal") return fill<A>(s, p, equal_requests{p.threads(), bytes}, bytes);
-    random_requests const random{p.threads(), static_cast<simt::uint32_t>(bytes), false, random_sequence{s.seed}};
+    random_requests const random{p.threads(), static_cast<simt::uint32_t>(bytes), false, random_sequence{s.seed}, smallest_drawn};
     return fill<A>(s, p, random, (random.smallest + bytes) / 2);
   }
 
@@ -54,14 +54,18 @@ struct utilisation {
     block_pile<A, Requests> pile(heap, requests, capacity, {.block_threads = p.block_threads(), .stream = stream});
     row share{"utilisation", "ratio", {}};
     simt::uint64_t expected = s.heap_bytes;
+    pace const timing(s);
     // Run 0 finds out what to expect, checks whole blocks, and is not counted.
-    for (unsigned run = 0; run <= s.runs; ++run) {
+    for (unsigned run = 0; run == 0 || !timing.enough(share.samples.size()); ++run) {
       pile_tally tally;
       while (tally.nulls == 0) {
         auto const to_come = expected > tally.live_bytes ? expected - tally.live_bytes : tally.live_bytes - expected;
         auto const next = std::clamp<simt::uint64_t>(to_come / 4 / mean_bytes, simt::warp_lanes, p.threads());
         if (next > pile.room()) return wrong("more blocks were handed out than fit into the heap");
         tally = pile.add(static_cast<unsigned>(next));
+        double const filled = static_cast<double>(tally.live_bytes) / static_cast<double>(heap.bytes());
+        if (auto reason = timing.too_slow(run + filled, static_cast<double>(timing.lacking(share.samples.size())) - filled + (run == 0)); !reason.empty())
+          return timed_out(std::to_string(static_cast<int>(100 * filled)) + " % of the heap were in blocks after " + std::to_string(static_cast<int>(timing.seconds())) + " s: it " + reason);
       }
       if (auto fault = pile.fault(checker, run == 0, run); !fault.empty()) return wrong("run " + std::to_string(run) + ": " + fault);
       expected = tally.bytes_at_first_null;

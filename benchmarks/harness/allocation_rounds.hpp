@@ -19,6 +19,7 @@
 #include "harness/give_back.hpp"
 #include "harness/heap_under_test.hpp"
 #include "harness/kernel_timer.hpp"
+#include "harness/pace.hpp"
 
 namespace gpuheap::bench {
 
@@ -116,7 +117,7 @@ template <class A, class Requests>
   bool const fresh_heaps = p.text("state") == "cold" || A::traits.free == frees::never;
   // An allocator that overwrites live blocks by design does so once it has gone through its heap.
   bool const contents_last = hands_out_memory<A>() && (!A::traits.overwrites || most_bytes_taken(requests) <= s.heap_bytes);
-  constexpr unsigned warm_up_rounds = 2;
+  constexpr double slow_round_s = 0.2;  // one of which is warm-up enough
 
   using ref = typename heap_under_test<A>::ref_type;
   owned_stream stream;
@@ -131,8 +132,16 @@ template <class A, class Requests>
   kernel_timer timer(stream);
 
   row malloc_us{"malloc_us", "us", {}}, free_us{"free_us", "us", {}}, nulls{"nulls", "count", {}};
-  unsigned const last_round = warm_up_rounds + s.runs;
-  for (unsigned round = 0; round <= last_round; ++round) {
+  pace const timing(s);
+  unsigned warm_up_rounds = 2;
+  bool last = false;  // the round after the timed ones
+  for (unsigned round = 0; !last; ++round) {
+    if (round == 1 && timing.seconds() >= slow_round_s) warm_up_rounds = 1;
+    std::size_t const runs = malloc_us.samples.size();
+    last = timing.enough(runs);
+    unsigned const uncounted = 1 + (warm_up_rounds > round ? warm_up_rounds - round : 0);
+    if (auto reason = timing.too_slow(round, static_cast<double>(timing.lacking(runs) + uncounted)); !reason.empty() && !last)
+      return timed_out(std::move(reason));
     if (fresh_heaps && round != 0) heap.renew();
     double const malloc_time = timer.time_us([&] {
       launch(requests.threads, malloc_and_store<ref, Requests>{heap.ref(), requests, blocks.data()}, config);
@@ -140,7 +149,7 @@ template <class A, class Requests>
 
     auto const report = checker.inspect(list, A::traits.min_alignment, hands_out_memory<A>() ? heap.range() : memory::region{});
     if (auto fault = report.fault(A::traits.min_alignment); !fault.empty()) return wrong("round " + std::to_string(round) + ": " + fault);
-    if (contents_last && (round == 0 || round == last_round)) {
+    if (contents_last && (round == 0 || last)) {
       auto const lost = checker.count_lost(list, requests.largest_bytes(), round);
       if (lost != 0)
         return wrong("round " + std::to_string(round) + ": " + std::to_string(lost) + " words did not keep their contents: blocks overlap");
@@ -149,7 +158,7 @@ template <class A, class Requests>
     double const free_time = timer.time_us([&] {
       launch(requests.threads, load_and_free<ref, Requests>{heap.ref(), requests, blocks.data()}, config);
     });
-    if (round >= warm_up_rounds && round != last_round) {
+    if (round >= warm_up_rounds && !last) {
       malloc_us.samples.push_back(malloc_time);
       free_us.samples.push_back(free_time);
       nulls.samples.push_back(static_cast<double>(report.nulls));

@@ -25,4 +25,15 @@ template <class A>
   }
 }
 
+// A baseline whose memory is allocated by the host, for all threads of a kernel at once: no thread can ask it. Says so by
+// `static constexpr bool allocates_from_host = true`. Compiled for the cases that take such baselines only.
+template <class A>
+[[nodiscard]] constexpr bool allocates_from_host() {
+  if constexpr (requires { A::allocates_from_host; }) {
+    return A::allocates_from_host;
+  } else {
+    return false;
+  }
+}
+
 }  // namespace gpuheap::bench

@@ -22,6 +22,8 @@ struct session {
   unsigned runs = 10;  // timed; each sample of a row is one
   std::uint64_t seed = 1;
   std::string graph_file;  // Matrix Market; empty: generated graphs
+  double enough_s = 0;     // after so long a point needs no more than the fewest runs (pace.hpp); 0: it makes them all
+  double timeout_s = 0;    // when whoever drives the program gives a point up; 0: never
 };
 
 // The session as a point has it: the point's own heap if it names one.
@@ -36,6 +38,7 @@ struct case_description {
   char const* section;  // heading under which reports put it
   std::span<parameter const> parameters;
   bool takes_baselines = false;  // runs also on a baseline that hands out no memory
+  bool takes_host_allocation = false;  // and on one whose memory the host allocates
   // Compares structures, which a parameter names, and no allocators: runs where there is none, on the baseline that hands out no memory.
   bool without_allocator = false;
   // Looks at what a point names outside the program (files) before anything is run or printed; throws usage_error. May be null.

@@ -11,6 +11,41 @@
 
 namespace gpuheap::bench {
 
+// The memory of a heap. One piece is kept when its heap goes, as the next point of a sweep asks for the same size again.
+class heap_memory {
+ public:
+  // Throws out_of_memory.
+  explicit heap_memory(std::size_t bytes) : array_{take(bytes)} {}
+  ~heap_memory() {
+    if (array_.size() != 0) kept() = std::move(array_);
+  }
+  heap_memory(heap_memory const&) = delete;
+  heap_memory& operator=(heap_memory const&) = delete;
+
+  [[nodiscard]] unsigned char* data() const { return array_.data(); }
+  [[nodiscard]] std::size_t size() const { return array_.size(); }
+
+ private:
+  // Never destroyed: when it would be, there may be no device any more.
+  static std::optional<device_array<unsigned char>>& kept() {
+    static auto* const one = new std::optional<device_array<unsigned char>>;
+    return *one;
+  }
+  static device_array<unsigned char> take(std::size_t bytes) {
+    auto before = std::exchange(kept(), std::nullopt);
+    if (before && before->size() == bytes) return std::move(*before);
+    before.reset();  // two at once may be too many
+    try {
+      return device_array<unsigned char>(bytes);
+    } catch (out_of_memory const& refused) {
+      throw out_of_memory("a heap of " + memory::in_words(bytes) + " cannot be had, " + memory::in_words(simt::query_device().free_bytes) +
+                          " are free: ask for less with --heap-bytes (" + refused.what() + ")");
+    }
+  }
+
+  device_array<unsigned char> array_;
+};
+
 template <device_allocator A>
 class heap_under_test {
   using heap_type = heap<A, uncounted>;
@@ -19,7 +54,7 @@ class heap_under_test {
   using ref_type = typename heap_type::ref_type;
 
   // Throws out_of_memory if the device has not that much, and error if a process-wide heap already has another size.
-  heap_under_test(std::size_t bytes, stream_ref stream) : stream_{stream}, memory_{take(bytes)}, heap_{make(bytes)} {
+  heap_under_test(std::size_t bytes, stream_ref stream) : stream_{stream}, memory_{A::traits.process_wide ? 0 : bytes}, heap_{make(bytes)} {
     simt::synchronize(stream);
   }
 
@@ -57,15 +92,6 @@ class heap_under_test {
   }
 
  private:
-  // The memory is the case's own, so that it knows where blocks must lie.
-  static device_array<unsigned char> take(std::size_t bytes) {
-    try {
-      return device_array<unsigned char>(A::traits.process_wide ? 0 : bytes);
-    } catch (out_of_memory const& refused) {
-      throw out_of_memory("a heap of " + memory::in_words(bytes) + " cannot be had, " + memory::in_words(simt::query_device().free_bytes) +
-                          " are free: ask for less with --heap-bytes (" + refused.what() + ")");
-    }
-  }
   heap_type make(std::size_t bytes) const {
     if constexpr (A::traits.process_wide) {
       return heap_type{heap_size{bytes}, stream_};
@@ -75,7 +101,7 @@ class heap_under_test {
   }
 
   stream_ref stream_;
-  device_array<unsigned char> memory_;
+  heap_memory memory_;  // the case's own, so that it knows where blocks must lie
   heap_type heap_;
 };
 

@@ -23,6 +23,15 @@ std::uint64_t parse_number(std::string const& option, std::string const& text, s
   return number;
 }
 
+double parse_seconds(std::string const& option, std::string const& text) {
+  double seconds = 0;
+  auto const [end, failure] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  if (failure != std::errc{} || end != text.data() + text.size() || !(seconds >= 0 && seconds <= 1e6)) {
+    throw usage_error(option + ": expected seconds, from 0 to 1000000, got '" + text + "'");
+  }
+  return seconds;
+}
+
 }  // namespace
 
 options parse_options(std::vector<std::string> const& arguments) {
@@ -41,6 +50,8 @@ options parse_options(std::vector<std::string> const& arguments) {
       {"--runs", [&](auto const& v) { o.runs = static_cast<unsigned>(parse_number("--runs", v, 1, 100'000)); }},
       {"--seed", [&](auto const& v) { o.seed = parse_number("--seed", v, 0, most); }},
       {"--graph", [&](auto const& v) { o.graph_file = v; }},
+      {"--enough-s", [&](auto const& v) { o.enough_s = parse_seconds("--enough-s", v); }},
+      {"--timeout-s", [&](auto const& v) { o.timeout_s = parse_seconds("--timeout-s", v); }},
       {"--point", [&](auto const& v) { o.points.push_back(v); }},
       {"--skip", [&](auto const& v) { o.skip = parse_number("--skip", v, 0, most); }},
   };
@@ -73,6 +84,8 @@ char const* usage_text() {
          "  --skip K           begin with point K, counted from 0\n"
          "  --heap-bytes SIZE  of the heap: 65536, 64MiB, 8GiB; default 8GiB, 64MiB in the simulator\n"
          "  --runs R           timed runs of each point (10)\n"
+         "  --enough-s T       a point that took so long needs no more than five of its runs; 0 for all (0)\n"
+         "  --timeout-s T      say at once if five runs of a point will take longer; 0 for never (0)\n"
          "  --seed S           of everything random (1)\n"
          "  --graph FILE       Matrix Market file for the graph cases, instead of a generated graph\n"
          "  --summary          also print the median and the range of each metric to stderr\n"

@@ -17,6 +17,7 @@ struct row {
 enum class outcome_status {
   ok,
   unsupported,  // cannot be done by this allocator, in this heap or on this machine
+  timeout,      // would not be done in time
   wrong,        // memory was handed out twice, lost its contents, or was misaligned
 };
 
@@ -27,6 +28,7 @@ struct outcome {
 };
 
 [[nodiscard]] inline outcome unsupported(std::string reason) { return {outcome_status::unsupported, std::move(reason), {}}; }
+[[nodiscard]] inline outcome timed_out(std::string reason) { return {outcome_status::timeout, std::move(reason), {}}; }
 [[nodiscard]] inline outcome wrong(std::string reason) { return {outcome_status::wrong, std::move(reason), {}}; }
 
 }  // namespace gpuheap::bench

@@ -56,6 +56,20 @@ inline void deallocate(memory_kind kind, void* p) noexcept {
       break;
   }
 }
+// The same in the order of a stream's work, from the current device's default pool, which keeps what comes back for the next request.
+// Throws out_of_memory.
+[[nodiscard]] inline void* allocate_async(size_t bytes, stream_ref stream) {
+  int device = 0;
+  detail::check(cudaGetDevice(&device), "looking for a GPU");
+  cudaMemPool_t pool = nullptr;
+  detail::check(cudaDeviceGetDefaultMemPool(&pool, device), "asking for the device's memory pool");
+  unsigned long long keep = ~0ull;
+  detail::check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep), "setting what a memory pool keeps");
+  void* p = nullptr;
+  detail::check(cudaMallocAsync(&p, bytes, static_cast<cudaStream_t>(stream.native)), "allocating device memory from a pool");
+  return p;
+}
+inline void deallocate_async(void* p, stream_ref stream) noexcept { (void)cudaFreeAsync(p, static_cast<cudaStream_t>(stream.native)); }
 // Copies or fills bytes anywhere (device, managed, host), in stream order; complete for the host after synchronize().
 inline void copy(void* to, void const* from, size_t bytes, stream_ref stream = {}) {
   detail::check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, static_cast<cudaStream_t>(stream.native)), "copying memory");

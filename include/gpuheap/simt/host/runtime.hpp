@@ -23,6 +23,9 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 }
 // Gives back what allocate() returned.
 inline void deallocate(memory_kind, void* p) noexcept { ::gpuheap::simulator::deallocate(p); }
+// The same in the order of a stream's work: from a pool, where the machine has one.
+[[nodiscard]] inline void* allocate_async(size_t bytes, stream_ref) { return allocate(memory_kind::device, bytes); }
+inline void deallocate_async(void* p, stream_ref) noexcept { deallocate(memory_kind::device, p); }
 // Copies or fills bytes anywhere; complete on return.
 inline void copy(void* to, void const* from, size_t bytes, stream_ref = {}) {
   if (bytes != 0) ::std::memmove(to, from, bytes);

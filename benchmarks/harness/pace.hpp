@@ -1,0 +1,51 @@
+// How long a point goes on: until it has its runs, or, of an allocator so slow that they would take too long, as many as are enough.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <string>
+
+#include "harness/case.hpp"
+
+namespace gpuheap::bench {
+
+// A row of results has at least so many runs, however slow they are, unless fewer are asked for.
+inline constexpr unsigned fewest_runs = 5;
+
+class pace {
+ public:
+  explicit pace(session const& s) : s_{s}, start_{clock::now()} {}
+
+  [[nodiscard]] double seconds() const { return std::chrono::duration<double>(clock::now() - start_).count(); }
+
+  // Whether `runs` timed runs are all that the point needs.
+  [[nodiscard]] bool enough(std::size_t runs) const {
+    return runs >= s_.runs || (runs >= fewest() && s_.enough_s > 0 && seconds() >= s_.enough_s);
+  }
+
+  // Timed runs that are needed still, if the point takes so long that the fewest must do.
+  [[nodiscard]] std::size_t lacking(std::size_t runs) const { return fewest() > runs ? fewest() - runs : 0; }
+
+  // Why the point will not be done within its time limit, or "": all the time so far went into `done` parts of the work, and `left` more
+  // of them must follow. A point that the limit would end says so as soon as that can be told, and leaves its time to the others.
+  [[nodiscard]] std::string too_slow(double done, double left) const {
+    constexpr double least_share = 0.05;  // of the limit; before, a guess is worth nothing
+    double const spent = seconds();
+    if (s_.timeout_s <= 0 || done <= 0 || spent < least_share * s_.timeout_s) return "";
+    double const expected = spent * (done + left) / done;
+    if (expected <= s_.timeout_s) return "";
+    char text[120];
+    std::snprintf(text, sizeof text, "would take about %.0f s, longer than the %g s that a point has", expected, s_.timeout_s);
+    return text;
+  }
+
+ private:
+  using clock = std::chrono::steady_clock;
+  [[nodiscard]] std::size_t fewest() const { return std::min(fewest_runs, s_.runs); }
+
+  session s_;
+  clock::time_point start_;
+};
+
+}  // namespace gpuheap::bench
