@@ -15,7 +15,11 @@
 #include "cases/exhausted.hpp"
 #include "cases/fragmentation.hpp"
 #include "cases/gather.hpp"
+#include "cases/graph_expansion.hpp"
+#include "cases/graph_init.hpp"
+#include "cases/graph_skewed.hpp"
 #include "cases/graph_update.hpp"
+#include "cases/graph_update_focused.hpp"
 #include "cases/init.hpp"
 #include "cases/linear.hpp"
 #include "cases/memory_access.hpp"
@@ -49,7 +53,11 @@ using all_cases = case_list<  //
     churn,                    //
     churn_long_lived,         //
     pressure,                 //
+    graph_init,               //
     graph_update,             //
+    graph_update_focused,     //
+    graph_expansion,          //
+    graph_skewed,             //
     linear,                   //
     quadratic,                //
     scan,                     //

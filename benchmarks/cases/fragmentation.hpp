@@ -50,7 +50,7 @@ struct fragmentation {
       threads_parameter,
       number_parameter("bytes", "16", 1, simt::uint64_t{1} << 30),
       choice_parameter("dist", "equal", "equal|uniform|pow2"),  // uniform: from 1 byte up; pow2: from 16
-      number_parameter("round", "1", 1, 10'000),           // the one whose blocks are looked at
+      number_parameter("round", "1", 1, 10'000),                // the one whose blocks are looked at
       heap_parameter,
       block_threads_parameter,
   };

@@ -85,10 +85,11 @@ struct memory_access {
       .brief = "every thread writes or reads its own block, over the same in an array in which the blocks lie side by side",
       .section = "Memory",
       .parameters = parameters,
-      .check = [](session const&, point const& p) {
-        if (p.text("dist") == "uniform" && p.number("bytes") < smallest)
-          throw usage_error("bytes=" + p.text("bytes") + ": with dist=uniform sizes begin at " + std::to_string(smallest));
-      },
+      .check =
+          [](session const&, point const& p) {
+            if (p.text("dist") == "uniform" && p.number("bytes") < smallest)
+              throw usage_error("bytes=" + p.text("bytes") + ": with dist=uniform sizes begin at " + std::to_string(smallest));
+          },
   };
 
   template <class A>
@@ -149,8 +150,8 @@ struct memory_access {
       double const packed_us = time(places.data());
       double const heap_us = time(blocks.data());
       num_lost.zero(stream);
-      launch(requests.threads,
-             check_blocks<Requests>{requests, blocks.data(), writes ? nullptr : sums.data(), pattern, num_lost.data()}, config);
+      launch(requests.threads, check_blocks<Requests>{requests, blocks.data(), writes ? nullptr : sums.data(), pattern, num_lost.data()},
+             config);
       if (auto const lost = num_lost.download(stream)[0]; lost != 0)
         return wrong(std::to_string(lost) + " blocks did not keep their contents");
       if (run == 0) continue;

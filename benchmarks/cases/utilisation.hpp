@@ -64,8 +64,10 @@ struct utilisation {
         if (next > pile.room()) return wrong("more blocks were handed out than fit into the heap");
         tally = pile.add(static_cast<unsigned>(next));
         double const filled = static_cast<double>(tally.live_bytes) / static_cast<double>(heap.bytes());
-        if (auto reason = timing.too_slow(run + filled, static_cast<double>(timing.lacking(share.samples.size())) - filled + (run == 0)); !reason.empty())
-          return timed_out(std::to_string(static_cast<int>(100 * filled)) + " % of the heap were in blocks after " + std::to_string(static_cast<int>(timing.seconds())) + " s: it " + reason);
+        if (auto reason = timing.too_slow(run + filled, static_cast<double>(timing.lacking(share.samples.size())) - filled + (run == 0));
+            !reason.empty())
+          return timed_out(std::to_string(static_cast<int>(100 * filled)) + " % of the heap were in blocks after " +
+                           std::to_string(static_cast<int>(timing.seconds())) + " s: it " + reason);
       }
       if (auto fault = pile.fault(checker, run == 0, run); !fault.empty()) return wrong("run " + std::to_string(run) + ": " + fault);
       expected = tally.bytes_at_first_null;

@@ -151,7 +151,9 @@ struct work_generation {
           failed = report.nulls;
           return report.fault(A::traits.min_alignment);
         },
-        [&] { launch(requests.threads, load_and_free<ref, random_requests>{heap.ref(), requests, blocks.data()}, config); });
+        [&] {
+          launch(requests.threads, load_and_free<ref, random_requests>{heap.ref(), requests, blocks.data()}, config);
+        });
     if (auto fault = heap.refused_frees(); result.status == outcome_status::ok && !fault.empty()) return wrong(std::move(fault));
     return result;
   }

@@ -37,7 +37,7 @@ struct case_description {
   char const* brief;
   char const* section;  // heading under which reports put it
   std::span<parameter const> parameters;
-  bool takes_baselines = false;  // runs also on a baseline that hands out no memory
+  bool takes_baselines = false;        // runs also on a baseline that hands out no memory
   bool takes_host_allocation = false;  // and on one whose memory the host allocates
   // Compares structures, which a parameter names, and no allocators: runs where there is none, on the baseline that hands out no memory.
   bool without_allocator = false;

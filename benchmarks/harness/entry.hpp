@@ -15,8 +15,9 @@ template <class A, class... Cases>
   if (A::traits.process_wide && !simt::has_builtin_heap) entry.why_not = "this machine has no built-in device heap";
   // What hands out no memory is compiled for the cases that take it only, and cases without an allocator for nothing else.
   auto const add = [&]<class Case>(Case) {
-    if constexpr (allocates_from_host<A>()       ? Case::description.takes_host_allocation
-                  : Case::description.without_allocator ? !hands_out_memory<A>() : hands_out_memory<A>() || Case::description.takes_baselines)
+    if constexpr (allocates_from_host<A>()              ? Case::description.takes_host_allocation
+                  : Case::description.without_allocator ? !hands_out_memory<A>()
+                                                        : hands_out_memory<A>() || Case::description.takes_baselines)
       entry.runners.push_back({&Case::description, &Case::template run<A>});
   };
   (add(Cases{}), ...);

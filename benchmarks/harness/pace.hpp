@@ -19,13 +19,14 @@ class pace {
 
   [[nodiscard]] double seconds() const { return std::chrono::duration<double>(clock::now() - start_).count(); }
 
-  // Whether `runs` timed runs are all that the point needs.
-  [[nodiscard]] bool enough(std::size_t runs) const {
-    return runs >= s_.runs || (runs >= fewest() && s_.enough_s > 0 && seconds() >= s_.enough_s);
+  // Whether `runs` timed runs are all that the point needs. A run may give several samples.
+  [[nodiscard]] bool enough(std::size_t runs, std::size_t samples) const {
+    return runs >= s_.runs || (samples >= fewest() && s_.enough_s > 0 && seconds() >= s_.enough_s);
   }
+  [[nodiscard]] bool enough(std::size_t runs) const { return enough(runs, runs); }
 
-  // Timed runs that are needed still, if the point takes so long that the fewest must do.
-  [[nodiscard]] std::size_t lacking(std::size_t runs) const { return fewest() > runs ? fewest() - runs : 0; }
+  // Samples that are needed still, if the point takes so long that the fewest must do.
+  [[nodiscard]] std::size_t lacking(std::size_t samples) const { return fewest() > samples ? fewest() - samples : 0; }
 
   // Why the point will not be done within its time limit, or "": all the time so far went into `done` parts of the work, and `left` more
   // of them must follow. A point that the limit would end says so as soon as that can be told, and leaves its time to the others.

@@ -1,24 +1,34 @@
-// A graph that changes on the device: one adjacency list per vertex, an array from the heap that doubles when it is full, halves when three
-// quarters of it are empty, and is given back with its last edge. Any number of threads insert and delete at once; a vertex is locked while
-// its list changes.
+// A graph that changes on the device: one adjacency list per vertex, an array from the heap whose capacity is the power of two at or above
+// the number of its edges. A list that crosses a power of two moves to a new array, and the old one is given back; one without edges has
+// none. All updates of a vertex are made by one warp.
 #pragma once
 
-#include <gpuheap/simt/atomic.hpp>
+#include <gpuheap/simt/bits.hpp>
 #include <gpuheap/simt/types.hpp>
+#include <gpuheap/simt/warp.hpp>
 
-#include "workloads/graph/reference.hpp"
 #include "workloads/graph/update_plan.hpp"
 
 namespace gpuheap::bench::graph {
 
 struct vertex {
-  simt::uint32_t lock;      // 1: some thread owns the rest
   simt::uint32_t degree;    // edges in the list; degree <= capacity
   simt::uint32_t capacity;  // 0 exactly if neighbours is nullptr
   simt::uint32_t* neighbours;
 };
 
+// What a kernel reports about a list that it made or moved, or about an update: a set of these bits.
+enum list_result : simt::uint8_t {
+  was_done = 1,      // the graph is changed as asked
+  asked_memory = 2,  // malloc was called
+  got_null = 4,      // and returned nullptr
+};
+
 inline constexpr simt::uint32_t smallest_capacity = 4;
+[[nodiscard]] GPUHEAP_HD inline simt::uint32_t capacity_for(simt::uint32_t degree) {
+  if (degree == 0) return 0;
+  return degree <= smallest_capacity ? smallest_capacity : simt::uint32_t{2} << simt::highest_bit(degree - 1);
+}
 
 // What kernels get by value. `Ref` is a heap_ref.
 template <class Ref>
@@ -26,90 +36,89 @@ struct dynamic_graph {
   Ref heap;
   vertex* vertices;
 
-  // Puts the edge in. Undone only if the list was full and no memory could be had. Any thread; a bit set of update_result.
-  GPUHEAP_FN simt::uint8_t insert(edge e) const {
-    return locked(vertices[e.from], [&](vertex& v) -> simt::uint8_t {
-      simt::uint8_t result = 0;
-      if (v.degree == v.capacity) result = move_to(v, v.capacity == 0 ? smallest_capacity : 2 * v.capacity);
-      if (v.degree == v.capacity) return result;
-      v.neighbours[v.degree++] = e.to;
-      return result | was_done;
-    });
-  }
-
-  // Takes one such edge out. Undone if there is none.
-  GPUHEAP_FN simt::uint8_t erase(edge e) const {
-    return locked(vertices[e.from], [&](vertex& v) -> simt::uint8_t {
-      simt::uint32_t at = 0;
-      // Ends: once for each edge of the vertex.
-      while (at < v.degree && v.neighbours[at] != e.to) ++at;
-      if (at == v.degree) return 0;
-      v.neighbours[at] = v.neighbours[--v.degree];
-      if (v.degree == 0) {
-        give_back(v);
-        return was_done;
-      }
-      simt::uint8_t const shrunk =
-          v.capacity > smallest_capacity && v.degree <= v.capacity / 4 ? move_to(v, v.capacity / 2) : simt::uint8_t{0};
-      return shrunk | was_done;
-    });
-  }
-
-  // Gives the vertex its first list, with room for `count` edges that the caller then writes. One thread per vertex, no other kernel on the
-  // graph at the time. Undone only if no memory could be had.
+  // Gives the vertex its first list, with room for `count` edges that another kernel then writes. One thread per vertex. Undone only if no
+  // memory could be had.
   GPUHEAP_FN simt::uint8_t make_list(vertex& v, simt::uint32_t count) const {
-    v = {};
+    v = {0, 0, nullptr};
     if (count == 0) return was_done;
-    simt::uint32_t capacity = smallest_capacity;
-    // Ends: each pass doubles; count < 2^31.
-    while (capacity < count) capacity *= 2;
-    simt::uint8_t const result = move_to(v, capacity);
-    if (v.capacity == 0) return result;
+    v.neighbours = ask(capacity_for(count));
+    if (v.neighbours == nullptr) return asked_memory | got_null;
+    v.capacity = capacity_for(count);
     v.degree = count;
-    return result | was_done;
+    return asked_memory | was_done;
   }
 
-  // The vertex gets rid of its edges. Its owner, or one thread per vertex.
+  // Makes updates first .. last - 1, which all belong to one vertex, deletes before inserts. `here`: the calling warp, whole. Answers for
+  // the list; each update's own answer goes to results[]. A delete is undone if there is no such edge, an insert if the list is full and no
+  // memory could be had.
+  GPUHEAP_FN simt::uint8_t apply(simt::lane_mask here, update const* updates, simt::uint32_t first, simt::uint32_t last,
+                                 simt::uint8_t* results) const {
+    unsigned const lane = simt::lane_id();
+    vertex& home = vertices[updates[first].what.from];
+    vertex v = home;
+    // Ends: once for each delete.
+    for (; first < last && updates[first].is_delete != 0; ++first) {
+      bool const done = erase(here, v, updates[first].what.to);
+      if (lane == 0) results[first] = done ? was_done : 0;
+    }
+    simt::uint8_t const moved = move_to(here, v, capacity_for(v.degree + (last - first)));
+    simt::uint32_t const room = v.capacity - v.degree;
+    // Ends: each lane has every warp_lanes-th insert.
+    for (simt::uint32_t i = lane; i < last - first; i += simt::warp_lanes) {
+      if (i < room) v.neighbours[v.degree + i] = updates[first + i].what.to;
+      results[first + i] = i < room ? was_done : got_null;
+    }
+    v.degree += room < last - first ? room : last - first;
+    if (lane == 0) home = v;
+    return moved;
+  }
+
+  // The vertex gets rid of its edges. One thread per vertex.
   GPUHEAP_FN void give_back(vertex& v) const {
     heap.free(v.neighbours);
-    v.neighbours = nullptr;
-    v.degree = v.capacity = 0;
+    v = {0, 0, nullptr};
   }
 
  private:
-  // Moves the list to one of another capacity, which must hold it. Keeps the old one where no memory can be had.
-  GPUHEAP_FN simt::uint8_t move_to(vertex& v, simt::uint32_t capacity) const {
-    auto const moved = static_cast<simt::uint32_t*>(heap.malloc(simt::size_t{capacity} * sizeof(simt::uint32_t)));
-    if (moved == nullptr) return asked_memory | got_null;
-    // Ends: once for each edge of the vertex.
-    for (simt::uint32_t i = 0; i < v.degree; ++i) moved[i] = v.neighbours[i];
-    heap.free(v.neighbours);
-    v.neighbours = moved;
-    v.capacity = capacity;
-    return asked_memory;
+  [[nodiscard]] GPUHEAP_FN simt::uint32_t* ask(simt::uint32_t capacity) const {
+    return static_cast<simt::uint32_t*>(heap.malloc(simt::size_t{capacity} * sizeof(simt::uint32_t)));
   }
 
-  // Runs `change` as the vertex's owner and returns what it returned.
-  template <class Change>
-  GPUHEAP_FN static simt::uint8_t locked(vertex& v, Change change) {
-    simt::atomic_ref<simt::uint32_t> const lock{v.lock};
-    simt::back_off back_off;
-    simt::uint8_t result = 0;
-    bool done = false;
-    // Ends: once the owners before this thread are done. An owner waits for nobody inside `change`, and gives the lock back within the
-    // branch that it alone took: it needs no other lane of its warp to leave the loop first. Not fair.
-    while (!done) {
-      // acquire: pairs with the store below; what the last owner wrote is seen. The load before it, relaxed, only saves traffic.
-      if (lock.load(simt::relaxed) == 0 && lock.exchange(1, simt::acquire) == 0) {
-        result = change(v);
-        // release: pairs with the exchange above; the list is as this owner left it before the next one looks.
-        lock.store(0, simt::release);
-        done = true;
-      } else {
-        back_off.wait();
-      }
+  // Takes one edge to `target` out of the list: the last one takes its place. False if there is none.
+  GPUHEAP_FN static bool erase(simt::lane_mask here, vertex& v, simt::uint32_t target) {
+    unsigned const lane = simt::lane_id();
+    // Ends: each pass looks at the next 32 edges.
+    for (simt::uint32_t begin = 0; begin < v.degree; begin += simt::warp_lanes) {
+      simt::uint32_t const i = begin + lane;
+      simt::lane_mask const hits = simt::ballot(here, i < v.degree && v.neighbours[i] == target);
+      if (hits == 0) continue;
+      --v.degree;
+      if (lane == 0) v.neighbours[begin + simt::lowest_bit(hits)] = v.neighbours[v.degree];
+      // The other lanes read the list only after lane 0 wrote it.
+      simt::sync_warp(here);
+      return true;
     }
-    return result;
+    return false;
+  }
+
+  // Gives the list another capacity, if it has not got it. Keeps the old one where no memory can be had.
+  GPUHEAP_FN simt::uint8_t move_to(simt::lane_mask here, vertex& v, simt::uint32_t capacity) const {
+    if (capacity == v.capacity) return 0;
+    unsigned const lane = simt::lane_id();
+    simt::uint32_t* moved = nullptr;
+    if (capacity != 0) {
+      if (lane == 0) moved = ask(capacity);
+      moved = simt::shuffle(here, moved, 0);
+      if (moved == nullptr) return asked_memory | got_null;
+      // Ends: each lane has every warp_lanes-th edge.
+      for (simt::uint32_t i = lane; i < v.degree; i += simt::warp_lanes) moved[i] = v.neighbours[i];
+      // The old list is read before it is given back.
+      simt::sync_warp(here);
+    }
+    if (lane == 0) heap.free(v.neighbours);
+    v.neighbours = moved;
+    v.capacity = capacity;
+    return capacity != 0 ? asked_memory : 0;
   }
 };
 

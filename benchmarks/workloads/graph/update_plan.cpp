@@ -1,53 +1,71 @@
 #include "workloads/graph/update_plan.hpp"
 
-#include <utility>
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+#include "harness/random.hpp"
 
 namespace gpuheap::bench::graph {
 
-update_plan::update_plan(edge_list const& start, std::uint64_t seed)
-    : neighbours_(start.num_vertices), position_(start.num_vertices), random_{seed, /*stream=*/0x75706474} {
-  for (edge const& e : start.edges) add(e);
+namespace {
+
+// Runs f(0) .. f(count - 1) on as many threads as the machine has.
+template <class F>
+void for_each_in_parallel(unsigned count, F f) {
+  std::atomic<unsigned> next{0};
+  auto const work = [&] {
+    for (unsigned i = next++; i < count; i = next++) f(i);
+  };
+  std::vector<std::thread> others;
+  for (unsigned t = 1; t < std::min(count, std::thread::hardware_concurrency()); ++t) others.emplace_back(work);
+  work();
+  for (auto& thread : others) thread.join();
 }
 
-void update_plan::add(edge e) {
-  auto& list = neighbours_[e.from];
-  if (list.empty()) {
-    position_[e.from] = static_cast<std::uint32_t>(with_edges_.size());
-    with_edges_.push_back(e.from);
+// What batch `b` inserts.
+std::vector<edge> inserts_of(plan_parameters const& plan, unsigned b, unsigned count) {
+  random_sequence const random{plan.seed, 0x7570'6474'0000'0000u + b};
+  std::uint32_t const range = plan.range == 0 ? plan.num_vertices : std::min(plan.range, plan.num_vertices);
+  std::uint32_t const first = plan.first != plan_parameters::any_vertex ? plan.first : random.below(0, plan.num_vertices);
+  std::vector<edge> edges(count);
+  for (unsigned i = 0; i < count; ++i) {
+    auto const from = (std::uint64_t{first} + random.below(2 * std::uint64_t{i} + 1, range)) % plan.num_vertices;
+    edges[i] = {static_cast<std::uint32_t>(from), random.below(2 * std::uint64_t{i} + 2, plan.num_vertices)};
   }
-  list.push_back(e.to);
+  return edges;
 }
 
-// A random edge of a random vertex that has some.
-edge update_plan::take_any() {
-  std::uint32_t const from = with_edges_[draw(with_edges_.size())];
-  auto& list = neighbours_[from];
-  std::swap(list[draw(list.size())], list.back());
-  edge const taken{from, list.back()};
-  list.pop_back();
-  if (list.empty()) {
-    std::uint32_t const last = with_edges_.back();
-    with_edges_[position_[from]] = last;
-    position_[last] = position_[from];
-    with_edges_.pop_back();
+update_batch grouped(std::vector<update> updates) {
+  auto const key = [](update const& u) { return std::uint64_t{u.what.from} << 1 | (u.is_delete == 0); };
+  std::sort(updates.begin(), updates.end(),
+            [&](update const& a, update const& b) { return key(a) != key(b) ? key(a) < key(b) : a.what.to < b.what.to; });
+  update_batch made{std::move(updates), {}};
+  for (std::uint32_t i = 0; i < made.updates.size(); ++i) {
+    if (i == 0 || made.updates[i].what.from != made.updates[i - 1].what.from) made.begins.push_back(i);
   }
-  return taken;
+  made.begins.push_back(static_cast<std::uint32_t>(made.updates.size()));
+  return made;
 }
 
-std::vector<update> update_plan::next(batch_kind kind, unsigned size) {
-  unsigned const num_deletes = kind == batch_kind::inserts ? 0 : kind == batch_kind::deletes ? size : size / 2;
-  unsigned const num_inserts = kind == batch_kind::deletes ? 0 : size - num_deletes;
-  std::vector<update> batch;
-  batch.reserve(size);
-  for (unsigned i = 0; i < num_deletes && !with_edges_.empty(); ++i) batch.push_back({take_any(), 1});
-  for (unsigned i = 0; i < num_inserts; ++i) {
-    edge const inserted{draw(neighbours_.size()), draw(neighbours_.size())};
-    batch.push_back({inserted, 0});
-    add(inserted);
-  }
-  // Fisher-Yates, by the plan's own numbers: std::shuffle differs between libraries.
-  for (std::size_t i = batch.size(); i > 1; --i) std::swap(batch[i - 1], batch[draw(i)]);
-  return batch;
+}  // namespace
+
+std::vector<update_batch> make_plan(plan_parameters const& plan) {
+  unsigned const num_batches = plan.num_batches + plan.mixed;
+  unsigned const num_deletes = plan.mixed ? plan.size / 2 : 0;
+  std::vector<update_batch> batches(num_batches);
+  for_each_in_parallel(num_batches, [&](unsigned b) {
+    bool const deletes = plan.mixed && b != 0;
+    std::vector<update> updates;
+    updates.reserve(plan.size);
+    for (edge const e : inserts_of(plan, b, plan.size - num_deletes)) updates.push_back({e, 0});
+    if (deletes) {
+      auto const before = inserts_of(plan, b - 1, plan.size - num_deletes);
+      for (unsigned i = 0; i < num_deletes; ++i) updates.push_back({before[i], 1});
+    }
+    batches[b] = grouped(std::move(updates));
+  });
+  return batches;
 }
 
 }  // namespace gpuheap::bench::graph

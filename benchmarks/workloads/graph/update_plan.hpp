@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "harness/random.hpp"
 #include "workloads/graph/edge_list.hpp"
 
 namespace gpuheap::bench::graph {
@@ -14,29 +13,31 @@ struct update {
   std::uint32_t is_delete = 0;  // 1: take one such edge out; 0: put one in
 };
 
-// Which updates a batch holds. `both`: half and half, in random order.
-enum class batch_kind { inserts, deletes, both };
-
-// Follows a graph through its batches. Each deletes edges that were there before it, so that the outcome does not depend on the order
-// within the batch. Sources are drawn evenly from the vertices (those with edges, for deletes), so that the threads of a batch seldom meet
-// at one list.
-class update_plan {
- public:
-  update_plan(edge_list const& start, std::uint64_t seed);
-
-  // The next batch, of `size` updates. Fewer if the graph runs out of edges to delete.
-  [[nodiscard]] std::vector<update> next(batch_kind kind, unsigned size);
-
- private:
-  [[nodiscard]] std::uint32_t draw(std::size_t bound) { return random_.below(num_drawn_++, static_cast<std::uint32_t>(bound)); }
-  void add(edge e);
-  [[nodiscard]] edge take_any();
-
-  std::vector<std::vector<std::uint32_t>> neighbours_;  // of each vertex, after the batches so far
-  std::vector<std::uint32_t> with_edges_;               // the vertices whose list is not empty, in any order
-  std::vector<std::uint32_t> position_;                 // of each such vertex in with_edges_
-  random_sequence random_;
-  std::uint64_t num_drawn_ = 0;
+// The updates of one kernel, those of each vertex side by side, deletes before inserts. Vertex group g has updates begins[g] ..
+// begins[g + 1].
+struct update_batch {
+  std::vector<update> updates;
+  std::vector<std::uint32_t> begins;
+  [[nodiscard]] std::uint32_t num_groups() const { return static_cast<std::uint32_t>(begins.size() - 1); }
 };
+
+struct plan_parameters {
+  std::uint32_t num_vertices = 0;
+  unsigned num_batches = 1;
+  unsigned size = 1;  // updates of a batch
+  // Vertices that the updates of a batch belong to, side by side, somewhere else in each batch; 0: all. Ends of edges are drawn evenly.
+  std::uint32_t range = 0;
+  std::uint32_t first = any_vertex;  // of the range in every batch
+  // false: a batch inserts. true: one half of it deletes what the batch before inserted, the other inserts.
+  bool mixed = false;
+  std::uint64_t seed = 1;
+
+  static constexpr std::uint32_t any_vertex = ~std::uint32_t{0};
+  friend bool operator==(plan_parameters const&, plan_parameters const&) = default;
+};
+
+// All batches of a plan, made by as many host threads as there are. The same for the same parameters on every machine. Every delete's edge
+// is there when its batch begins. A mixed plan begins with one batch more, of inserts, for the first of the others to delete.
+[[nodiscard]] std::vector<update_batch> make_plan(plan_parameters const& parameters);
 
 }  // namespace gpuheap::bench::graph

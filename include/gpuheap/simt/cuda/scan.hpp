@@ -13,15 +13,16 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
   size_t bytes = 0;
   uint64_t const* const values = nullptr;
   uint64_t* const sums = nullptr;
-  detail::check(cub::DeviceScan::ExclusiveSum(nullptr, bytes, values, sums, static_cast<::cuda::std::int64_t>(count)), "asking what a scan needs");
+  detail::check(cub::DeviceScan::ExclusiveSum(nullptr, bytes, values, sums, static_cast<::cuda::std::int64_t>(count)),
+                "asking what a scan needs");
   return bytes;
 }
 
 // sums[i] = the sum of values[0..i), for each i < count. `work`: so many bytes as exclusive_scan_bytes(count) says. In stream order.
 inline void exclusive_scan(void* work, size_t work_bytes, uint64_t const* values, uint64_t* sums, size_t count, stream_ref stream) {
-  detail::check(
-      cub::DeviceScan::ExclusiveSum(work, work_bytes, values, sums, static_cast<::cuda::std::int64_t>(count), static_cast<cudaStream_t>(stream.native)),
-      "scanning");
+  detail::check(cub::DeviceScan::ExclusiveSum(work, work_bytes, values, sums, static_cast<::cuda::std::int64_t>(count),
+                                              static_cast<cudaStream_t>(stream.native)),
+                "scanning");
 }
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt

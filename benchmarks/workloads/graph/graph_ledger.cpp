@@ -1,0 +1,134 @@
+// Device code: compiled by the compiler of the backend's kernels.
+#include "workloads/graph/graph_ledger.hpp"
+
+#include <gpuheap/simt/atomic.hpp>
+#include <gpuheap/simt/launch.hpp>
+#include <gpuheap/simt/warp.hpp>
+
+namespace gpuheap::bench::graph {
+
+namespace {
+
+// relaxed, all atomics here: tallies that the next kernel or the host reads.
+template <class T>
+GPUHEAP_FN void add(T& tally, T more) {
+  simt::atomic_ref<T>{tally}.fetch_add(more, simt::relaxed);
+}
+
+struct tally_memory {
+  simt::uint8_t const* results;
+  memory_counts* counts;
+  GPUHEAP_FN void operator()(unsigned i) const {
+    if ((results[i] & asked_memory) != 0) add(counts->allocations, simt::uint64_t{1});
+    if ((results[i] & got_null) != 0) add(counts->nulls, simt::uint64_t{1});
+  }
+};
+
+struct note_lists {
+  simt::uint8_t const* results;
+  simt::uint64_t const* offsets;
+  simt::uint64_t const* sums_of_edges;
+  simt::uint32_t* degrees;
+  simt::uint64_t* sums;
+  GPUHEAP_FN void operator()(unsigned v) const {
+    bool const done = (results[v] & was_done) != 0;
+    degrees[v] = done ? static_cast<simt::uint32_t>(offsets[v + 1] - offsets[v]) : 0;
+    sums[v] = done ? sums_of_edges[v] : 0;
+  }
+};
+
+struct word_of_threads {
+  simt::uint64_t refused_inserts = 0, unexplained_inserts = 0, undone_deletes = 0;
+};
+struct note_each_update {
+  update const* updates;
+  simt::uint8_t const* results;
+  simt::uint32_t* degrees;
+  simt::uint64_t* sums;
+  word_of_threads* word;
+  GPUHEAP_FN void operator()(unsigned i) const {
+    update const& u = updates[i];
+    bool const is_delete = u.is_delete != 0;
+    if ((results[i] & was_done) != 0) {
+      // Unsigned, so that a subtraction is the addition of what wraps round.
+      add(degrees[u.what.from], is_delete ? ~simt::uint32_t{0} : simt::uint32_t{1});
+      add(sums[u.what.from], is_delete ? simt::uint64_t{0} - weight_of(u.what.to) : weight_of(u.what.to));
+    } else if (is_delete) {
+      add(word->undone_deletes, simt::uint64_t{1});
+    } else {
+      add((results[i] & got_null) != 0 ? word->refused_inserts : word->unexplained_inserts, simt::uint64_t{1});
+    }
+  }
+};
+
+struct differences {
+  simt::uint64_t count = 0;
+  simt::uint32_t first = ~simt::uint32_t{0};
+};
+// A warp for each vertex.
+struct compare_lists {
+  vertex const* vertices;
+  simt::uint32_t const* degrees;
+  simt::uint64_t const* sums;
+  differences* found;
+  GPUHEAP_FN void operator()(unsigned thread) const {
+    simt::lane_mask const here = simt::all_lanes;
+    unsigned const lane = simt::lane_id();
+    unsigned const v = thread / simt::warp_lanes;
+    vertex const list = vertices[v];
+    bool const fits = list.degree <= list.capacity && (list.capacity == 0) == (list.neighbours == nullptr);
+    simt::uint64_t sum = 0;
+    if (fits) {
+      // Ends: each lane has every warp_lanes-th edge.
+      for (simt::uint32_t i = lane; i < list.degree; i += simt::warp_lanes) sum += weight_of(list.neighbours[i]);
+    }
+    // Ends: five times.
+    for (unsigned distance = simt::warp_lanes / 2; distance != 0; distance /= 2) sum += simt::shuffle_xor(here, sum, distance);
+    if (lane != 0 || (fits && list.degree == degrees[v] && sum == sums[v])) return;
+    add(found->count, simt::uint64_t{1});
+    simt::atomic_ref<simt::uint32_t>{found->first}.fetch_min(v, simt::relaxed);
+  }
+};
+
+template <class T>
+device_array<T> one(stream_ref stream) {
+  return on_device(std::vector<T>{T{}}, stream);
+}
+
+}  // namespace
+
+memory_counts count_memory(simt::uint8_t const* results, std::size_t count, stream_ref stream) {
+  auto const counts = one<memory_counts>(stream);
+  launch(static_cast<unsigned>(count), tally_memory{results, counts.data()}, {.stream = stream});
+  return counts.download(stream)[0];
+}
+
+graph_ledger::graph_ledger(device_csr const& edges, stream_ref stream)
+    : edges_{edges}, stream_{stream}, degrees_(edges.num_vertices), sums_(edges.num_vertices) {}
+
+void graph_ledger::note_build(simt::uint8_t const* results) {
+  launch(edges_.num_vertices, note_lists{results, edges_.offsets.data(), edges_.sums.data(), degrees_.data(), sums_.data()},
+         {.stream = stream_});
+  refused_ = count_memory(results, edges_.num_vertices, stream_).nulls != 0;
+}
+
+std::string graph_ledger::note_updates(update const* updates, std::size_t count, simt::uint8_t const* results) {
+  auto const word = one<word_of_threads>(stream_);
+  launch(static_cast<unsigned>(count), note_each_update{updates, results, degrees_.data(), sums_.data(), word.data()}, {.stream = stream_});
+  auto const said = word.download(stream_)[0];
+  if (said.unexplained_inserts != 0)
+    return std::to_string(said.unexplained_inserts) + " edges were not inserted, although no memory was refused";
+  refused_ = refused_ || said.refused_inserts != 0;
+  if (said.undone_deletes != 0 && !refused_) return std::to_string(said.undone_deletes) + " edges were not found to delete";
+  return "";
+}
+
+std::string graph_ledger::compare(vertex const* vertices) const {
+  auto const found = one<differences>(stream_);
+  launch(edges_.num_vertices * simt::warp_lanes, compare_lists{vertices, degrees_.data(), sums_.data(), found.data()}, {.stream = stream_});
+  auto const said = found.download(stream_)[0];
+  if (said.count == 0) return "";
+  return std::to_string(said.count) + " lists are not what they should be: the first is that of vertex " + std::to_string(said.first);
+}
+
+}  // namespace gpuheap::bench::graph
