@@ -153,6 +153,7 @@ class _SweepWriter:
             timeout_s=sweep.case.timeout_s,
             seed=self._request.chosen_seed,
             graph=self._request.graph.resolve() if self._request.graph is not None else None,
+            enough_s=sweep.case.enough_s,
             finished=finished,
         )
 
@@ -184,7 +185,7 @@ class _SweepWriter:
 
     def _out_of_date(self, rows: list[Row]) -> bool:
         if rows[0].status == "ok":
-            return rows[0].runs < self._sweep.case.runs
+            return rows[0].runs < self._sweep.case.runs_that_count()
         return self._policy.retry and rows[0].status in FAILING
 
     def _end(self, index: int, result: PointResult, samples: SampleFile | None, listener: Listener, outcome: Outcome) -> None:

@@ -131,11 +131,12 @@ def bench(
     backend: Backend = None,
     runs: Annotated[int | None, typer.Option(min=1, help="Timed runs of each point, in place of the suite's.")] = None,
     timeout: Annotated[float | None, typer.Option(min=0.001, metavar="S", help="Seconds for each point, in place of the suite's.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="The ends of each axis only, three runs at most.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Few points of each sweep, with few runs.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Every point that the suite has, for hours.")] = False,
     seed: Annotated[int | None, typer.Option(min=0, help="Of everything random. Default: 1.")] = None,
     heap_bytes: Annotated[str | None, typer.Option(metavar="SIZE", help="Of each heap, as 8GiB, in place of the suite's.")] = None,
     graph: Annotated[
-        Path | None, typer.Option(metavar="FILE.mtx", help="Matrix Market file for graph_update, in place of a generated graph.")
+        Path | None, typer.Option(metavar="FILE.mtx", help="Matrix Market file for the graph cases, in place of generated graphs.")
     ] = None,
     output: Annotated[Path | None, typer.Option(metavar="DIR", help="Default: results/<gpu>, or build/results/host-simulator.")] = None,
     samples: Annotated[bool, typer.Option("--samples", help="Also keep every run in <suite>.samples.parquet.")] = False,
@@ -167,6 +168,7 @@ def bench(
         runs=runs,
         timeout_s=timeout,
         quick=quick,
+        full=full,
         seed=seed,
         heap_bytes=None if heap_bytes is None else parse_bytes(heap_bytes, "--heap-bytes"),
         graph=graph,

@@ -15,7 +15,7 @@ from gpuheap.suites import Case, Suite, select
 from gpuheap.units import format_bytes
 
 # The axes that choose a generated graph; a file given by the user stands in for them.
-GENERATED_GRAPH_AXES = ("scale", "edge_factor")
+GENERATED_GRAPH_AXES = ("graph", "scale", "edge_factor")
 # The most of the device's free memory that a suite's own heap size may take. A size that the user names is taken as it is.
 LARGEST_SHARE_OF_FREE_MEMORY = 0.75
 
@@ -30,6 +30,7 @@ class Request:
     runs: int | None = None
     timeout_s: float | None = None
     quick: bool = False
+    full: bool = False
     seed: int | None = None
     heap_bytes: int | None = None
     graph: Path | None = None
@@ -62,6 +63,8 @@ class Plan:
 def make_plan(request: Request, suites: Mapping[str, Suite], executable: Executable) -> Plan:
     """The sweeps in the order in which they run: case by case, each over its allocators. Raises UserError for names that do not exist."""
     _check_allocators(request.allocators, executable, "allocator")
+    if request.quick and request.full:
+        raise UserError("--quick takes points away and --full adds some: choose one of them")
     if request.graph is not None and not request.graph.is_file():
         raise UserError(f"--graph: there is no file '{request.graph}'")
     sweeps: list[PlannedSweep] = []
@@ -124,7 +127,7 @@ def _of_one_process(allocator: str, points: tuple[Point, ...], executable: Execu
 
 
 def _adjusted(case: Case, request: Request) -> Case:
-    case = case.cut() if request.quick else case
+    case = case.cut() if request.quick else case.widened() if request.full else case
     return dataclasses.replace(case, runs=request.runs or case.runs, timeout_s=request.timeout_s or case.timeout_s)
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpuheap.errors import UserError
-from gpuheap.toml_checks import table, tables, whole
+from gpuheap.errors import UserError, unknown_name
+from gpuheap.toml_checks import table, tables, text, whole
 
 DEFAULT_SEED = 1
 
@@ -97,16 +97,16 @@ def ends_of(grid: Grid) -> Grid:
     return ends
 
 
-def read_grids(said: Any, host: Any, path: Path, where: str) -> tuple[Grid, ...]:
-    """The grids of a case: a table of axes, or a list of such tables.
+def read_grids(said: Any, host: Any, path: Path, where: str, lists: Mapping[str, Any] | None = None) -> tuple[Grid, ...]:
+    """The grids of a case: a table of axes, or a list of such tables. `lists` are the suite's named lists of values.
 
     `host` is what the simulator has instead: a table replaces axes of the same name in every grid, a list replaces the grids.
     """
     entries = host if isinstance(host, list) else said
     shown = f"{where}: axes"
-    grids = [_read_grid(entry, path, where) for entry in (tables(entries, path, shown, None) if isinstance(entries, list) else [entries])]
+    grids = [_read_grid(entry, path, where, lists or {}) for entry in (tables(entries, path, shown, None) if isinstance(entries, list) else [entries])]
     if isinstance(host, dict):
-        over = _read_grid(host, path, f"{where}: host")
+        over = _read_grid(host, path, f"{where}: host", lists or {})
         grids = [{**grid, **over} for grid in grids]
     elif not isinstance(host, list):
         raise UserError(f"{path}: {where}: host: axes is not a table or a list of tables")
@@ -116,13 +116,43 @@ def read_grids(said: Any, host: Any, path: Path, where: str) -> tuple[Grid, ...]
     return tuple(grid for number, grid in enumerate(grids) if grid not in grids[:number])
 
 
-def _read_grid(said: Any, path: Path, where: str) -> Grid:
+def _read_grid(said: Any, path: Path, where: str, lists: Mapping[str, Any]) -> Grid:
     grid: Grid = {}
     for key, values in table(said, path, f"{where}: axes", None).items():
         if set(key) & set(",;="):
             raise UserError(f"{path}: {where}: axis '{key}' must not contain any of , ; =")
-        grid[key] = _read_draw(values, path, f"{where}: axis '{key}'") if isinstance(values, dict) else _read_values(key, values, path, where)
+        shown = f"{where}: axis '{key}'"
+        if isinstance(values, dict) and "draw" in values:
+            grid[key] = _read_draw(values, path, shown)
+        else:
+            grid[key] = _read_values(key, _by_rule(values, path, shown, lists), path, where)
     return grid
+
+
+def _by_rule(values: Any, path: Path, where: str, lists: Mapping[str, Any]) -> Any:
+    """The values that a table stands for: one of the suite's lists, or numbers at equal distances or ratios. Others as they are."""
+    if not isinstance(values, dict):
+        return values
+    if "list" in values:
+        name = text(table(values, path, where, ("list",))["list"], path, f"{where}: list")
+        if name not in lists:
+            raise UserError(f"{path}: {where}: {unknown_name('list of suite.lists', name, lists)}")
+        return lists[name]
+    table(values, path, where, ("from", "to", "step", "times", "draw"))
+    first, last = (whole(values.get(key), path, f"{where}: {key}") for key in ("from", "to"))
+    if ("step" in values) == ("times" in values):
+        raise UserError(f"{path}: {where}: one of draw, step and times says which numbers from {first} to {last} are meant")
+    if "step" in values:
+        return list(range(first, last + 1, whole(values["step"], path, f"{where}: step")))
+    times = whole(values["times"], path, f"{where}: times")
+    if times < 2:
+        raise UserError(f"{path}: {where}: times must be 2 or more")
+    found = []
+    # Ends: each number is at least twice the one before.
+    while first <= last:
+        found.append(first)
+        first *= times
+    return found
 
 
 def _read_draw(said: dict[str, Any], path: Path, where: str) -> Draw:

@@ -22,10 +22,14 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-_SUITE_KEYS = {"name", "brief", "allocators", "baselines", "bounds"}
+_SUITE_KEYS = {"name", "brief", "paper", "lists", "allocators", "baselines", "bounds"}
 _BOUNDS_KEYS = {"of", "on"}
-_CASE_KEYS = {"name", "section", "brief", "heap_bytes", "runs", "timeout_s", "axes", "headline", "metrics", "baselines", "bounds", "host"}
-_HOST_KEYS = {"heap_bytes", "runs", "timeout_s", "axes", "headline", "bounds"}
+_HOST_KEYS = {"heap_bytes", "runs", "timeout_s", "enough_s", "axes", "headline", "bounds", "quick", "full"}
+_CASE_KEYS = _HOST_KEYS | {"name", "section", "paper", "brief", "metrics", "baselines", "host"}
+# What the rows of a paper's suite are held to on a GPU.
+FEWEST_RUNS = 5
+SHORTEST_TIMEOUT_S = 60
+QUICK_RUNS = 3
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,11 @@ class Case:
     metrics: tuple[str, ...]
     baselines: tuple[str, ...]
     bounds: tuple[Bound, ...]
+    paper: str = ""  # where the suite's paper has the case: section, figure
+    enough_s: float = 0.0  # a point that took so long needs no more than five of its runs; 0: it makes them all
+    fewest_runs: int = 1  # that --quick may leave
+    quick_grids: tuple[Grid, ...] = ()  # in place of `grids` for --quick; none: the ends of each axis
+    full_grids: tuple[Grid, ...] = ()  # likewise for --full; none: nothing is added
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -59,10 +68,21 @@ class Case:
         return make_point({key: self.headline.get(key, values_of(axis)[0]) for key, axis in grid.items()})
 
     def cut(self) -> Case:
-        """The same sweep with the ends of each axis only and three runs at most."""
-        grids = tuple(ends_of(grid) for grid in self.grids)
+        """The same sweep with fewer points, the ends of each axis unless the suite names them, and three runs at most, or as few as count."""
+        grids = self.quick_grids or tuple(ends_of(grid) for grid in self.grids)
+        return dataclasses.replace(self._with(grids), runs=min(self.runs, max(QUICK_RUNS, self.fewest_runs)))
+
+    def widened(self) -> Case:
+        """The same sweep with every point that the suite has for --full."""
+        return self._with(self.full_grids) if self.full_grids else self
+
+    def runs_that_count(self) -> int:
+        """The fewest with which a row is finished."""
+        return min(self.runs, FEWEST_RUNS) if self.enough_s else self.runs
+
+    def _with(self, grids: tuple[Grid, ...]) -> Case:
         headline = self.headline if any(_holds(grid, self.headline) for grid in grids) else {}
-        return dataclasses.replace(self, grids=grids, headline=headline, runs=min(self.runs, 3))
+        return dataclasses.replace(self, grids=grids, headline=headline)
 
 
 @dataclass(frozen=True)
@@ -74,6 +94,7 @@ class Suite:
     cases: dict[str, dict[str, Case]]  # name, then backend
     bounds_of: tuple[str, ...] = ()  # the allocators that the cases' bounds are for
     bounds_on: str = ""  # the device that they are stated for
+    paper: str = ""  # whose evaluation the suite is
 
     def case(self, name: str, backend: str) -> Case:
         return self.cases[name][backend]
@@ -102,9 +123,13 @@ def load_suite(path: Path) -> Suite:
     suite = toml_checks.table(said.get("suite"), path, "[suite]", _SUITE_KEYS)
     name = toml_checks.text(suite.get("name"), path, "suite.name")
     baselines = toml_checks.names(suite.get("baselines", []), path, "suite.baselines")
+    paper = str(suite.get("paper", ""))
+    lists = toml_checks.table(suite.get("lists", {}), path, "suite.lists", None)
     cases: dict[str, dict[str, Case]] = {}
     for entry in said.get("case", []):
-        case = _case(entry, path, baselines)
+        case = _case(entry, path, baselines, lists)
+        if paper:
+            _check_of_paper(case["cuda"], path)
         if case["cuda"].name in cases:
             raise UserError(f"{path}: case '{case['cuda'].name}' comes twice")
         cases[case["cuda"].name] = case
@@ -122,12 +147,13 @@ def load_suite(path: Path) -> Suite:
         cases=cases,
         bounds_of=bounds_of,
         bounds_on=str(bounds.get("on", "")),
+        paper=paper,
     )
 
 
 def select(suites: Mapping[str, Suite], targets: list[str]) -> list[tuple[Suite, tuple[str, ...]]]:
-    """What the command line names: suites, cases (of the first suite that has them, `quick` before others), or `suite/case`."""
-    ordered = sorted(suites.values(), key=lambda suite: (suite.name != "quick", suite.name))
+    """What the command line names: suites, cases (of the first suite that has them: `quick`, then those of no paper), or `suite/case`."""
+    ordered = sorted(suites.values(), key=lambda suite: (suite.name != "quick", suite.paper != "", suite.name))
     chosen: dict[str, list[str]] = {}
     for target in targets:
         suite_name, _, case_name = target.partition("/")
@@ -149,7 +175,16 @@ def select(suites: Mapping[str, Suite], targets: list[str]) -> list[tuple[Suite,
     return [(suites[name], tuple(case for case in suites[name].cases if case in cases)) for name, cases in chosen.items()]
 
 
-def _case(entry: Any, path: Path, suite_baselines: tuple[str, ...]) -> dict[str, Case]:
+def _check_of_paper(case: Case, path: Path) -> None:
+    if not case.paper:
+        raise UserError(f"{path}: {case.name}: paper is missing: where the suite's paper has the case, such as 'section 4.1'")
+    if case.runs < FEWEST_RUNS:
+        raise UserError(f"{path}: {case.name}: runs is {case.runs}: a row of a paper's suite has at least {FEWEST_RUNS}")
+    if case.timeout_s < SHORTEST_TIMEOUT_S:
+        raise UserError(f"{path}: {case.name}: timeout_s is {case.timeout_s:g}: a point of a paper's suite has at least {SHORTEST_TIMEOUT_S} s")
+
+
+def _case(entry: Any, path: Path, suite_baselines: tuple[str, ...], lists: Mapping[str, Any]) -> dict[str, Case]:
     """The case for each backend. `host` overrides what it names; bounds are the GPU's unless it has its own."""
     said = toml_checks.table(entry, path, "[[case]]", _CASE_KEYS)
     name = toml_checks.text(said.get("name"), path, "case.name")
@@ -160,7 +195,11 @@ def _case(entry: Any, path: Path, suite_baselines: tuple[str, ...]) -> dict[str,
             raise UserError(f"{path}: {name}: {unknown_name('metric', metric, METRICS)}")
     made: dict[str, Case] = {}
     for backend, over in (("cuda", {}), ("host", host)):
-        grids = read_grids(said.get("axes", {}), over.get("axes", {}), path, name)
+        grids = read_grids(said.get("axes", {}), over.get("axes", {}), path, name, lists)
+        # The GPU's are too large for the simulator, which has those that it names itself.
+        own = said if backend == "cuda" else over
+        others = {key: read_grids(own[key], {}, path, f"{name}: {key}", lists) if key in own else () for key in ("quick", "full")}
+        paper = str(said.get("paper", ""))
         axes = {key for grid in grids for key in grid}
         headline = dict(toml_checks.table(over.get("headline", said.get("headline", {})), path, f"{name}: headline", axes))
         for key in list(headline):
@@ -185,6 +224,11 @@ def _case(entry: Any, path: Path, suite_baselines: tuple[str, ...]) -> dict[str,
             metrics=metrics,
             baselines=toml_checks.names(said.get("baselines", list(suite_baselines)), path, f"{name}: baselines"),
             bounds=read_bounds(bounds, grids, path, name if backend == "cuda" else f"{name}: host"),
+            paper=paper,
+            enough_s=toml_checks.number(over.get("enough_s", said.get("enough_s", 0)), path, f"{name}: enough_s"),
+            fewest_runs=FEWEST_RUNS if paper and backend == "cuda" else 1,
+            quick_grids=others["quick"],
+            full_grids=others["full"],
         )
     return made
 

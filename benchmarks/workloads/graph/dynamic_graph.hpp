@@ -56,6 +56,7 @@ struct dynamic_graph {
     unsigned const lane = simt::lane_id();
     vertex& home = vertices[updates[first].what.from];
     vertex v = home;
+    simt::sync_warp(here);  // every lane has read it before lane 0 writes it below
     // Ends: once for each delete.
     for (; first < last && updates[first].is_delete != 0; ++first) {
       bool const done = erase(here, v, updates[first].what.to);
