@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "baselines/scan_malloc.hpp"
 #include "cases/all.hpp"
 
 namespace gpuheap::bench {
@@ -98,6 +99,14 @@ TEST(AllocCases, FindBlocksOutsideTheHeapWithoutTouchingThem) {
 TEST(AllocCases, FindRefusedFrees) {
   EXPECT_EQ((run<alloc_single, refuses_frees>(equal_sizes).reason), "256 frees of live blocks were refused");
 }
+TEST(AllocCases, DrawPowersOfTwoFrom16BytesUp) {
+  EXPECT_EQ((run<alloc_mixed, no_fault>("threads=64,bytes=64,dist=pow2").status), outcome_status::ok);
+  for (unsigned i = 0; i < 100; ++i) {
+    auto const bytes = random_requests{100, 64, true, random_sequence{1}, smallest_power_drawn}.bytes(i);
+    EXPECT_TRUE(bytes == 16 || bytes == 32 || bytes == 64);
+  }
+  EXPECT_THROW(alloc_mixed::description.check(small, point("bytes=8,dist=pow2", alloc_mixed::parameters)), usage_error);
+}
 TEST(AllocCases, CountNulls) {
   auto const result = run<alloc_single, no_fault>("threads=1000,bytes=1024");
   ASSERT_EQ(result.status, outcome_status::ok) << result.reason;
@@ -177,6 +186,28 @@ TEST(MemoryAccess, FindsABlockGivenTwice) {
   EXPECT_EQ((run<memory_access, given_twice>("threads=64,bytes=64").status), outcome_status::wrong);
 }
 
+TEST(MemoryAccess, TakesMixedSizesAndWrites) {
+  for (auto const* text : {"threads=64,bytes=64,dist=uniform,access=write", "threads=64,bytes=64,dist=uniform,access=read"}) {
+    EXPECT_EQ((run<memory_access, no_fault>(text).status), outcome_status::ok);
+    EXPECT_EQ((run<memory_access, given_twice>(text).status), outcome_status::wrong);
+  }
+  EXPECT_THROW(memory_access::description.check(small, point("bytes=8,dist=uniform", memory_access::parameters)), usage_error);
+}
+
+TEST(WorkGeneration, CallsASoundAllocatorOk) {
+  EXPECT_EQ((run<work_generation, no_fault>("threads=64,bytes=64").status), outcome_status::ok);
+}
+TEST(WorkGeneration, FindsABlockGivenTwice) {
+  EXPECT_EQ((run<work_generation, given_twice>("threads=64,bytes=64").status), outcome_status::wrong);
+}
+TEST(WorkGeneration, TakesMemoryOfTheHost) {
+  for (auto const* text : {"threads=1,bytes=4", "threads=1000,bytes=4096"}) {
+    auto const result = work_generation::run<scan_malloc>(small, point(text, work_generation::parameters));
+    EXPECT_EQ(result.status, outcome_status::ok) << result.reason;
+    EXPECT_EQ((work_generation::run<scan_malloc_async>(small, point(text, work_generation::parameters)).status), outcome_status::ok);
+  }
+}
+
 TEST(Init, LooksWhetherWhatWasMadeServes) {
   EXPECT_EQ((run<init, no_fault>("").status), outcome_status::ok);
   EXPECT_EQ((run<init, given_twice>("").status), outcome_status::wrong);
@@ -203,6 +234,34 @@ TEST(GraphUpdate, GoesOnWithoutTheEdgesThatFoundNoMemory) {
   auto const result = graph_update::run<broken_malloc<no_fault>>(s, point(with_lists, graph_update::parameters));
   ASSERT_EQ(result.status, outcome_status::ok) << result.reason;
   EXPECT_GT(result.rows.at(2).samples.at(0), 0);  // nulls
+}
+
+TEST(GraphCases, CallASoundAllocatorOk) {
+  EXPECT_EQ((run<graph_init, no_fault>("scale=6,edge_factor=4").status), outcome_status::ok);
+  for (auto const* phase : {"insert", "delete"}) {
+    auto const text = std::string("threads=200,batches=3,scale=6,edge_factor=4,phase=") + phase;
+    auto const result = run<graph_update, no_fault>(text.c_str());
+    ASSERT_EQ(result.status, outcome_status::ok) << result.reason;
+    EXPECT_EQ(result.rows.at(0).samples.size(), 3u);  // one for each batch of the run
+    EXPECT_EQ((run<graph_update_focused, no_fault>((text + ",range=3").c_str()).status), outcome_status::ok);
+  }
+  EXPECT_EQ((run<graph_expansion, no_fault>("threads=200,batches=5,scale=6,edge_factor=4").status), outcome_status::ok);
+  EXPECT_EQ((run<graph_skewed, no_fault>("hub=2000,scale=6,edge_factor=4").status), outcome_status::ok);
+}
+TEST(GraphCases, FindListsThatShareMemory) {
+  EXPECT_EQ((run<graph_init, reused_while_live>("scale=8,edge_factor=8").status), outcome_status::wrong);
+  EXPECT_EQ((run<graph_expansion, reused_while_live>("threads=500,batches=5,scale=4,edge_factor=4").status), outcome_status::wrong);
+  EXPECT_EQ((run<graph_update_focused, reused_while_live>("threads=2000,batches=2,range=8,scale=4,edge_factor=4").status),
+            outcome_status::wrong);
+}
+TEST(GraphCases, AHubThatFindsNoMemoryCannotBeDone) {
+  session s = small;
+  s.heap_bytes = 64 << 10;
+  for (auto const* phase : {"init", "insert"}) {
+    auto const text = std::string("hub=10000,batches=4,scale=6,edge_factor=4,phase=") + phase;
+    auto const result = graph_skewed::run<broken_malloc<no_fault>>(s, point(text, graph_skewed::parameters));
+    EXPECT_EQ(result.status, outcome_status::unsupported) << phase << ": " << result.reason;
+  }
 }
 
 }  // namespace gpuheap::bench

@@ -137,6 +137,8 @@ def main(arguments):
     case, name = options["--case"], options["--allocator"]
     asked = [f"skip={options['--skip']}", f"points={len(points)}", f"heap={options['--heap-bytes']}", f"seed={options['--seed']}"]
     log(f"start {case}/{name} {' '.join(asked)} graph={options.get('--graph')}")
+    if options["--enough-s"] != "0":
+        log(f"limits timeout={options['--timeout-s']} enough={options['--enough-s']}")
     for index in range(int(options["--skip"]), len(points)):
         fault = settings.get("faults", {}).get(f"{case}/{name}/{points[index]}")
         if fault == "usage":

@@ -78,6 +78,25 @@ def test_the_settings_of_the_command_line_reach_the_executable_and_the_rows(chec
     assert (row.parameter, row.runs) == (f"heap={8 << 20};rounds=4;seed=9", 2)
 
 
+def test_a_point_that_was_slow_enough_for_fewer_runs_is_finished(checkout: Checkout) -> None:
+    suite = checkout.root / "benchmarks" / "suites" / "mini.toml"
+    suite.write_text(suite.read_text().replace("runs = 4", "runs = 100\nenough_s = 0.5", 1))
+    checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap", "--no-baselines", "--runs", "5")
+    assert checkout.log()[1] == "limits timeout=20 enough=0.5"
+    checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap", "--no-baselines")  # 100 of them; 5 are enough
+    assert checkout.points_run() == []
+
+
+def test_full_is_what_the_suite_has_for_it(checkout: Checkout) -> None:
+    suite = checkout.root / "benchmarks" / "suites" / "mini.toml"
+    suite.write_text(suite.read_text().replace('heap_bytes = "16MiB"', 'heap_bytes = "16MiB"\nfull = { threads = [100], bytes = { from = 4, to = 40, step = 4 } }'))
+    checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap", "--no-baselines", "--full")
+    assert len(checkout.points_run()) == 10
+    ran = checkout.gpuheap("bench", "alloc_single", "--full", "--quick")
+    assert ran.returncode == 2
+    assert "choose one of them" in ran.stderr
+
+
 def test_a_graph_of_the_user_takes_the_place_of_the_generated_one(checkout: Checkout) -> None:
     graph = checkout.root / "web.mtx"
     graph.write_text("%%MatrixMarket\n")

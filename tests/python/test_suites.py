@@ -46,9 +46,9 @@ def test_cases_and_suites_are_chosen_by_name(suite: Suite) -> None:
     assert select(suites, ["graph_update", "mini/alloc_single"]) == [(suite, ("alloc_single", "graph_update"))]
 
 
-def with_axes(tmp_path: Path, axes: str, host: str = "") -> Suite:
+def with_axes(tmp_path: Path, axes: str, host: str = "", lists: str = "{}") -> Suite:
     old = 'axes = { threads = [100], bytes = [16, 32, 64, 128, 256], state = ["warm"] }'
-    text = SUITE.replace(old, f"axes = {axes}").replace('heap_bytes = "16MiB"', f'heap_bytes = "16MiB"\n{host}')
+    text = SUITE.replace('brief = "for the tests"', f"lists = {lists}").replace(old, f"axes = {axes}").replace('heap_bytes = "16MiB"', f'heap_bytes = "16MiB"\n{host}')
     (tmp_path / "mini.toml").write_text(text)
     return load_suite(tmp_path / "mini.toml")
 
@@ -82,6 +82,51 @@ def test_values_may_be_drawn_by_the_seed(tmp_path: Path) -> None:
     assert len(case.cut().points()) == 1 + 2
 
 
+def test_axes_may_be_a_named_list_or_follow_a_rule(tmp_path: Path) -> None:
+    axes = "[{ bytes = { list = 'sizes' }, threads = [1] }, { bytes = { from = 4, to = 13, step = 4 }, threads = { from = 1, to = 20, times = 4 } }]"
+    suite = with_axes(tmp_path, axes, "axes = { bytes = { list = 'sizes' }, threads = [2] }", "{ sizes = [64, 5000] }")
+    sizes = [(point.bytes, point.threads) for point in suite.case("alloc_single", "cuda").points()]
+    assert sizes == [(64, 1), (5000, 1)] + [(size, threads) for size in (4, 8, 12) for threads in (1, 4, 16)]
+    assert [point.bytes for point in suite.case("alloc_single", "host").points()] == [64, 5000]
+
+
+def test_a_suite_may_say_what_quick_and_full_are(tmp_path: Path) -> None:
+    suite = with_axes(tmp_path, "{ threads = [100], bytes = [16, 64] }\nquick = { threads = [7], bytes = [64] }\nfull = { threads = [100, 200], bytes = [16, 64] }")
+    case = suite.case("alloc_single", "cuda")
+    assert [point.argument for point in case.cut().points()] == ["threads=7,bytes=64"]
+    assert case.cut().headline_point().argument == "threads=7,bytes=64"
+    assert len(case.widened().points()) == 4
+    assert case.widened().runs == case.runs
+    simulated = suite.case("alloc_single", "host")  # has none of its own
+    assert len(simulated.cut().points()) == 2
+    assert simulated.widened() == simulated
+
+
+def of_paper(tmp_path: Path, case: str) -> Suite:
+    text = SUITE.replace('name = "mini"', 'name = "mini"\npaper = "Somebody 2020"').replace("runs = 4\ntimeout_s = 20", case).replace("runs = 2\ntimeout_s = 20", case)
+    (tmp_path / "mini.toml").write_text(text)
+    return load_suite(tmp_path / "mini.toml")
+
+
+def test_rows_of_a_papers_suite_have_five_runs_and_a_minute(tmp_path: Path) -> None:
+    good = 'runs = 100\ntimeout_s = 60\npaper = "section 3"\nenough_s = 0.5'
+    suite = of_paper(tmp_path, good)
+    case = suite.case("churn", "cuda")
+    assert (suite.paper, case.paper, case.enough_s) == ("Somebody 2020", "section 3", 0.5)
+    assert (case.cut().runs, case.runs_that_count(), case.cut().runs_that_count()) == (5, 5, 5)
+    for old, new, complaint in (
+        ("runs = 100", "runs = 4", "runs is 4: a row of a paper's suite has at least 5"),
+        ("timeout_s = 60", "timeout_s = 30", "timeout_s is 30: a point of a paper's suite has at least 60 s"),
+        ('paper = "section 3"\n', "", "paper is missing"),
+    ):
+        with pytest.raises(UserError, match=complaint):
+            of_paper(tmp_path, good.replace(old, new))
+
+
+def test_without_a_time_that_is_enough_all_runs_count(suite: Suite) -> None:
+    assert suite.case("alloc_single", "cuda").runs_that_count() == 4
+
+
 @pytest.mark.parametrize(
     ("old", "new", "complaint"),
     [
@@ -99,6 +144,10 @@ def test_values_may_be_drawn_by_the_seed(tmp_path: Path) -> None:
         ('heap_bytes = "1GiB"', 'heap_bytes = "1 gigabyte"', "'1 gigabyte' is not a size"),
         ("bytes = [16, 32, 64, 128, 256]", "bytes = { draw = 3, from = 5, to = 9 }", "3 numbers cannot be drawn from 5 to 9"),
         ("bytes = [16, 32, 64, 128, 256]", "bytes = { draw = 3, to = 9 }", "axis 'bytes': from must be a positive whole number"),
+        ("bytes = [16, 32, 64, 128, 256]", "bytes = { list = 'sizes' }", "unknown list of suite.lists 'sizes'"),
+        ("bytes = [16, 32, 64, 128, 256]", "bytes = { from = 1, to = 9 }", "one of draw, step and times"),
+        ("bytes = [16, 32, 64, 128, 256]", "bytes = { from = 1, to = 9, times = 1 }", "times must be 2 or more"),
+        ("bytes = [16, 32, 64, 128, 256]", "bytes = { from = 1, to = 9, steps = 1 }", "unknown key 'steps'"),
         ('axes = { threads = [100], bytes = [16, 32', "axes = []\nold = { bytes = [16, 32", "unknown key 'old'"),
         ("[[case]]", "[[case]", "(at line"),
         ('name = "churn"', 'name = "alloc_single"', "case 'alloc_single' comes twice"),
@@ -117,9 +166,13 @@ def test_a_mistake_is_named_with_the_file(tmp_path: Path, old: str, new: str, co
 def test_the_suites_of_the_repository_read() -> None:
     suites = load_suites(Layout(REPOSITORY))
     assert set(suites["quick"].cases) == {"alloc_single", "alloc_warp", "alloc_mixed", "alloc_scaling", "churn", "graph_update"}
+    assert {name for name, suite in suites.items() if suite.paper} >= {"survey", "gallatin"}
     for suite in suites.values():
         for backends in suite.cases.values():
-            for case in backends.values():
+            for shown in backends.values():
+                for case in (shown, shown.cut(), shown.widened()):
+                    assert case.headline_point() in case.points()
+                case = shown
                 assert case.metrics, f"{suite.name}: {case.name} names no metrics"
                 assert case.headline_point() in case.points()
                 assert not set(case.axes) & (set(COLUMNS) - {"threads", "bytes"}), (

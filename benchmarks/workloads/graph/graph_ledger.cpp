@@ -37,15 +37,12 @@ struct note_lists {
   }
 };
 
-struct word_of_threads {
-  simt::uint64_t refused_inserts = 0, unexplained_inserts = 0, undone_deletes = 0;
-};
 struct note_each_update {
   update const* updates;
   simt::uint8_t const* results;
   simt::uint32_t* degrees;
   simt::uint64_t* sums;
-  word_of_threads* word;
+  ledger_findings* word;
   GPUHEAP_FN void operator()(unsigned i) const {
     update const& u = updates[i];
     bool const is_delete = u.is_delete != 0;
@@ -61,16 +58,12 @@ struct note_each_update {
   }
 };
 
-struct differences {
-  simt::uint64_t count = 0;
-  simt::uint32_t first = ~simt::uint32_t{0};
-};
 // A warp for each vertex.
 struct compare_lists {
   vertex const* vertices;
   simt::uint32_t const* degrees;
   simt::uint64_t const* sums;
-  differences* found;
+  ledger_findings* found;
   GPUHEAP_FN void operator()(unsigned thread) const {
     simt::lane_mask const here = simt::all_lanes;
     unsigned const lane = simt::lane_id();
@@ -85,37 +78,40 @@ struct compare_lists {
     // Ends: five times.
     for (unsigned distance = simt::warp_lanes / 2; distance != 0; distance /= 2) sum += simt::shuffle_xor(here, sum, distance);
     if (lane != 0 || (fits && list.degree == degrees[v] && sum == sums[v])) return;
-    add(found->count, simt::uint64_t{1});
-    simt::atomic_ref<simt::uint32_t>{found->first}.fetch_min(v, simt::relaxed);
+    add(found->bad_lists, simt::uint64_t{1});
+    simt::atomic_ref<simt::uint32_t>{found->first_bad_list}.fetch_min(v, simt::relaxed);
   }
 };
 
-template <class T>
-device_array<T> one(stream_ref stream) {
-  return on_device(std::vector<T>{T{}}, stream);
-}
-
 }  // namespace
 
-memory_counts count_memory(simt::uint8_t const* results, std::size_t count, stream_ref stream) {
-  auto const counts = one<memory_counts>(stream);
-  launch(static_cast<unsigned>(count), tally_memory{results, counts.data()}, {.stream = stream});
-  return counts.download(stream)[0];
+graph_ledger::graph_ledger(device_csr const& edges, stream_ref stream)
+    : edges_{edges}, stream_{stream}, degrees_(edges.num_vertices), sums_(edges.num_vertices), findings_(1) {}
+
+void graph_ledger::forget() {
+  static constexpr ledger_findings none{};
+  simt::copy(findings_.data(), &none, sizeof none, stream_);
 }
 
-graph_ledger::graph_ledger(device_csr const& edges, stream_ref stream)
-    : edges_{edges}, stream_{stream}, degrees_(edges.num_vertices), sums_(edges.num_vertices) {}
+memory_counts graph_ledger::count_memory(simt::uint8_t const* results, std::size_t count) {
+  forget();
+  launch(static_cast<unsigned>(count), tally_memory{results, &findings_.data()->memory}, {.stream = stream_});
+  return found().memory;
+}
 
-void graph_ledger::note_build(simt::uint8_t const* results) {
+memory_counts graph_ledger::note_build(simt::uint8_t const* results) {
   launch(edges_.num_vertices, note_lists{results, edges_.offsets.data(), edges_.sums.data(), degrees_.data(), sums_.data()},
          {.stream = stream_});
-  refused_ = count_memory(results, edges_.num_vertices, stream_).nulls != 0;
+  auto const counts = count_memory(results, edges_.num_vertices);
+  refused_ = counts.nulls != 0;
+  return counts;
 }
 
 std::string graph_ledger::note_updates(update const* updates, std::size_t count, simt::uint8_t const* results) {
-  auto const word = one<word_of_threads>(stream_);
-  launch(static_cast<unsigned>(count), note_each_update{updates, results, degrees_.data(), sums_.data(), word.data()}, {.stream = stream_});
-  auto const said = word.download(stream_)[0];
+  forget();
+  launch(static_cast<unsigned>(count), note_each_update{updates, results, degrees_.data(), sums_.data(), findings_.data()},
+         {.stream = stream_});
+  auto const said = found();
   if (said.unexplained_inserts != 0)
     return std::to_string(said.unexplained_inserts) + " edges were not inserted, although no memory was refused";
   refused_ = refused_ || said.refused_inserts != 0;
@@ -123,12 +119,14 @@ std::string graph_ledger::note_updates(update const* updates, std::size_t count,
   return "";
 }
 
-std::string graph_ledger::compare(vertex const* vertices) const {
-  auto const found = one<differences>(stream_);
-  launch(edges_.num_vertices * simt::warp_lanes, compare_lists{vertices, degrees_.data(), sums_.data(), found.data()}, {.stream = stream_});
-  auto const said = found.download(stream_)[0];
-  if (said.count == 0) return "";
-  return std::to_string(said.count) + " lists are not what they should be: the first is that of vertex " + std::to_string(said.first);
+std::string graph_ledger::compare(vertex const* vertices) {
+  forget();
+  launch(edges_.num_vertices * simt::warp_lanes, compare_lists{vertices, degrees_.data(), sums_.data(), findings_.data()},
+         {.stream = stream_});
+  auto const said = found();
+  if (said.bad_lists == 0) return "";
+  return std::to_string(said.bad_lists) + " lists are not what they should be: the first is that of vertex " +
+         std::to_string(said.first_bad_list);
 }
 
 }  // namespace gpuheap::bench::graph
