@@ -129,7 +129,7 @@ TEST(UpdatePlan, DeletesWhatTheBatchBeforeInserted) {
     for (update const& u : plan[b - 1].updates) left[{u.what.from, u.what.to}] += u.is_delete == 0;
     for (update const& u : plan[b].updates) {
       if (u.is_delete != 0) {
-        EXPECT_GE(--left[{u.what.from, u.what.to}], 0);
+        EXPECT_GE((--left[{u.what.from, u.what.to}]), 0);
       }
     }
   }

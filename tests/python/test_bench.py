@@ -89,7 +89,8 @@ def test_a_point_that_was_slow_enough_for_fewer_runs_is_finished(checkout: Check
 
 def test_full_is_what_the_suite_has_for_it(checkout: Checkout) -> None:
     suite = checkout.root / "benchmarks" / "suites" / "mini.toml"
-    suite.write_text(suite.read_text().replace('heap_bytes = "16MiB"', 'heap_bytes = "16MiB"\nfull = { threads = [100], bytes = { from = 4, to = 40, step = 4 } }'))
+    widened = 'heap_bytes = "16MiB"\nfull = { threads = [100], bytes = { from = 4, to = 40, step = 4 } }'
+    suite.write_text(suite.read_text().replace('heap_bytes = "16MiB"', widened))
     checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap", "--no-baselines", "--full")
     assert len(checkout.points_run()) == 10
     ran = checkout.gpuheap("bench", "alloc_single", "--full", "--quick")

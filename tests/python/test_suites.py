@@ -83,7 +83,8 @@ def test_values_may_be_drawn_by_the_seed(tmp_path: Path) -> None:
 
 
 def test_axes_may_be_a_named_list_or_follow_a_rule(tmp_path: Path) -> None:
-    axes = "[{ bytes = { list = 'sizes' }, threads = [1] }, { bytes = { from = 4, to = 13, step = 4 }, threads = { from = 1, to = 20, times = 4 } }]"
+    steps = "{ bytes = { from = 4, to = 13, step = 4 }, threads = { from = 1, to = 20, times = 4 } }"
+    axes = f"[{{ bytes = {{ list = 'sizes' }}, threads = [1] }}, {steps}]"
     suite = with_axes(tmp_path, axes, "axes = { bytes = { list = 'sizes' }, threads = [2] }", "{ sizes = [64, 5000] }")
     sizes = [(point.bytes, point.threads) for point in suite.case("alloc_single", "cuda").points()]
     assert sizes == [(64, 1), (5000, 1)] + [(size, threads) for size in (4, 8, 12) for threads in (1, 4, 16)]
@@ -91,7 +92,8 @@ def test_axes_may_be_a_named_list_or_follow_a_rule(tmp_path: Path) -> None:
 
 
 def test_a_suite_may_say_what_quick_and_full_are(tmp_path: Path) -> None:
-    suite = with_axes(tmp_path, "{ threads = [100], bytes = [16, 64] }\nquick = { threads = [7], bytes = [64] }\nfull = { threads = [100, 200], bytes = [16, 64] }")
+    others = "quick = { threads = [7], bytes = [64] }\nfull = { threads = [100, 200], bytes = [16, 64] }"
+    suite = with_axes(tmp_path, "{ threads = [100], bytes = [16, 64] }\n" + others)
     case = suite.case("alloc_single", "cuda")
     assert [point.argument for point in case.cut().points()] == ["threads=7,bytes=64"]
     assert case.cut().headline_point().argument == "threads=7,bytes=64"
@@ -103,7 +105,8 @@ def test_a_suite_may_say_what_quick_and_full_are(tmp_path: Path) -> None:
 
 
 def of_paper(tmp_path: Path, case: str) -> Suite:
-    text = SUITE.replace('name = "mini"', 'name = "mini"\npaper = "Somebody 2020"').replace("runs = 4\ntimeout_s = 20", case).replace("runs = 2\ntimeout_s = 20", case)
+    text = SUITE.replace('name = "mini"', 'name = "mini"\npaper = "Somebody 2020"')
+    text = text.replace("runs = 4\ntimeout_s = 20", case).replace("runs = 2\ntimeout_s = 20", case)
     (tmp_path / "mini.toml").write_text(text)
     return load_suite(tmp_path / "mini.toml")
 
