@@ -65,8 +65,9 @@ TEST(Point, RefusesWhatAParameterDoesNotTake) {
 }
 
 TEST(Options, AreRead) {
-  auto const o = parse_options({"--case", "churn", "--allocator", "gpuheap", "--heap-bytes", "8GiB", "--runs", "3", "--seed", "7",
-                                "--point", "threads=1", "--point", "threads=2", "--skip", "1"});
+  auto const o =
+      parse_options({"--case",  "churn",     "--allocator", "gpuheap",   "--heap-bytes", "8GiB", "--runs",     "3",   "--seed",      "7",
+                     "--point", "threads=1", "--point",     "threads=2", "--skip",       "1",    "--enough-s", "0.5", "--timeout-s", "60"});
   EXPECT_EQ(o.case_name, "churn");
   EXPECT_EQ(o.allocator, "gpuheap");
   EXPECT_EQ(o.heap_bytes, std::uint64_t{8} << 30);
@@ -74,10 +75,16 @@ TEST(Options, AreRead) {
   EXPECT_EQ(o.seed, 7u);
   EXPECT_EQ(o.points, (std::vector<std::string>{"threads=1", "threads=2"}));
   EXPECT_EQ(o.skip, 1u);
+  EXPECT_EQ(o.enough_s, 0.5);
+  EXPECT_EQ(o.timeout_s, 60);
 }
 
 TEST(Options, MistakesAreNamed) {
   EXPECT_EQ(why_refused([] { (void)parse_options({"--runs", "0"}); }), "--runs: expected a whole number from 1 to 100000, got '0'");
+  EXPECT_EQ(why_refused([] {
+              (void)parse_options({"--timeout-s", "soon"});
+            }),
+            "--timeout-s: expected seconds, from 0 to 1000000, got 'soon'");
   EXPECT_EQ(why_refused([] { (void)parse_options({"--case"}); }), "--case: a value is missing");
   EXPECT_EQ(why_refused([] { (void)parse_options({"--heap-byte", "1"}); }), "unknown option '--heap-byte' (did you mean --heap-bytes?)");
 }

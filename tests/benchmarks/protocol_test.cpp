@@ -141,19 +141,25 @@ TEST(Cases, RunOnEveryAllocator) {
       {"fragmentation", {"threads=500,bytes=100", "threads=500,bytes=16,round=3", "threads=200,bytes=32768,dist=uniform"}},
       {"utilisation", {"threads=1000,bytes=100,heap=1MiB", "threads=1000,bytes=4096,dist=uniform,heap=4MiB"}},
       {"exhausted", {"threads=300,bytes=256,heap=1MiB"}},
-      {"memory_access", {"threads=500,bytes=64", "threads=99,bytes=24"}},
+      {"memory_access", {"threads=500,bytes=64", "threads=99,bytes=24", "threads=300,bytes=128,dist=uniform,access=write"}},
+      {"work_generation", {"threads=500,bytes=64", "threads=33,bytes=4096"}},
       {"churn", {"threads=200", "threads=100,bytes=64,rounds=5,heap=16MiB"}},
       {"churn_long_lived", {"threads=200,rounds=20", "threads=33,rounds=7,bytes=100,long_lived=50"}},
       {"pressure", {"threads=64,bytes=1000,refills=2,heap=1MiB", "threads=64,bytes=100,refills=1,fill=50,heap=1MiB"}},
       {"graph_update",
        {"phase=init,scale=8", "phase=insert,scale=8,threads=500,batches=2", "phase=delete,scale=8,threads=500,batches=2",
         "phase=update,scale=8,threads=500,batches=2"}},
+      {"graph_init", {"graph=1138_bus"}},
+      {"graph_update_focused",
+       {"phase=insert,scale=6,threads=500,batches=2,range=7", "phase=delete,scale=6,threads=500,batches=2,range=7"}},
+      {"graph_expansion", {"scale=6,threads=500,batches=3"}},
+      {"graph_skewed", {"scale=6,hub=5000", "scale=6,hub=5000,batches=3,phase=insert"}},
       {"counted_supply", {"threads=500,which=bulk", "threads=500,which=counting,batch=7"}},
       {"collective_locking", {"threads=500,which=collective", "threads=77,which=each"}},
       {"deferred_reclamation", {"threads=500,which=delegated", "threads=200,which=waiting,writers=4"}},
   };
   json const d = json_reader::read(run({"--describe"}).out.at(0));
-  std::vector<std::string> names{"store_only", "bump_sharded"};
+  std::vector<std::string> names{"store_only", "bump_sharded", "scan_malloc", "scan_malloc_async"};
   for (auto const& allocator : d["allocators"].items) names.push_back(allocator["name"].text);
   for (auto const& name : names) {
     for (auto const& [which, points] : cases) {
@@ -196,6 +202,14 @@ TEST(Cases, OfStructuresRunWithoutAnAllocator) {
   }
 }
 
+TEST(Cases, APointThatWouldTakeTooLongSaysSo) {
+  auto const f = run_case("alloc_single", "atomic", {"--timeout-s", "0.0001", "--point", "threads=1000,bytes=64"});
+  ASSERT_EQ(f.exit_code, 0) << f.err;
+  json const result = json_reader::read(f.out.at(1));
+  EXPECT_EQ(result["status"].text, "timeout");
+  EXPECT_NE(result["reason"].text.find("longer than the 0.0001 s that a point has"), std::string::npos) << result["reason"].text;
+}
+
 TEST(Heap, APointMayHaveItsOwn) {
   auto const f = run_case("alloc_single", "bump_sharded",
                           {"--point", "threads=100000,bytes=512,heap=32MiB", "--point", "threads=100000,bytes=512,heap=60MiB"});
@@ -221,6 +235,10 @@ TEST(Mistakes, AreExitCode2AndOneLineBeforeAnyOutput) {
             "gpuheap-bench: bytes=many: expected a whole number from 1 to 1099511627776\n");
   EXPECT_EQ(refused(run_case("alloc_single", "store_only", {"--point", "heap=big"})),
             "gpuheap-bench: heap: expected a size such as 65536, 64MiB or 8GiB, got 'big'\n");
+  EXPECT_EQ(refused(run_case("graph_init", "atomic", {"--point", "graph=emial"})),
+            "gpuheap-bench: graph=emial: expected a file, *.mtx, or the name of a generated graph (did you mean email?)\n");
+  EXPECT_EQ(refused(run_case("alloc_mixed", "atomic", {"--point", "bytes=8,dist=pow2"})),
+            "gpuheap-bench: bytes=8: with dist=pow2 sizes begin at 16\n");
   EXPECT_EQ(refused(run({"--allocator", "store_only"})), "gpuheap-bench: --case is missing: --describe lists the cases\n");
 }
 
