@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -76,18 +77,14 @@ TEST(Describe, IsOneObjectWithEverythingInIt) {
   ASSERT_EQ(d["baselines"].items.size(), 4u);
   EXPECT_EQ(d["baselines"].items[0].text, "store_only");
   EXPECT_EQ(d["baselines"].items[1].text, "bump_sharded");
-  std::vector<std::string> cases;
-  for (auto const& c : d["cases"].items) {
-    cases.push_back(c["name"].text);
-    EXPECT_FALSE(c["brief"].text.empty());
-    EXPECT_FALSE(c["section"].text.empty());
-    EXPECT_FALSE(c["parameters"].items.empty());
+  std::set<std::string> cases;
+  for (auto const& what : d["cases"].items) {
+    EXPECT_TRUE(cases.insert(what["name"].text).second) << what["name"].text << " comes twice";
+    EXPECT_FALSE(what["brief"].text.empty()) << what["name"].text;
+    EXPECT_FALSE(what["section"].text.empty()) << what["name"].text;
+    EXPECT_FALSE(what["parameters"].items.empty()) << what["name"].text;
   }
-  EXPECT_EQ(cases, (std::vector<std::string>{"init",          "registers",      "alloc_single",       "alloc_warp",
-                                             "alloc_mixed",   "alloc_scaling",  "alloc_large",        "alloc_repeated",
-                                             "random_sizes",  "fragmentation",  "utilisation",        "exhausted",
-                                             "memory_access", "churn",          "churn_long_lived",   "pressure",
-                                             "graph_update",  "counted_supply", "collective_locking", "deferred_reclamation"}));
+  for (auto const* name : {"init", "alloc_single", "graph_update", "counted_supply"}) EXPECT_TRUE(cases.contains(name)) << name;
   EXPECT_FALSE(d["version"].text.empty());
   EXPECT_FALSE(d["build"]["compiler"].text.empty());
 }
