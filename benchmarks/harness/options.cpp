@@ -41,6 +41,8 @@ options parse_options(std::vector<std::string> const& arguments) {
       {"--runs", [&](auto const& v) { o.runs = static_cast<unsigned>(parse_number("--runs", v, 1, 100'000)); }},
       {"--seed", [&](auto const& v) { o.seed = parse_number("--seed", v, 0, most); }},
       {"--graph", [&](auto const& v) { o.graph_file = v; }},
+      {"--scene", [&](auto const& v) { o.scene_file = v; }},
+      {"--trace", [&](auto const& v) { o.trace_file = v; }},
       {"--point", [&](auto const& v) { o.points.push_back(v); }},
       {"--skip", [&](auto const& v) { o.skip = parse_number("--skip", v, 0, most); }},
   };
@@ -75,6 +77,8 @@ char const* usage_text() {
          "  --runs R           timed runs of each point (10)\n"
          "  --seed S           of everything random (1)\n"
          "  --graph FILE       Matrix Market file for the graph cases, instead of a generated graph\n"
+         "  --scene FILE       OBJ or PLY file for kdtree, instead of a generated scene\n"
+         "  --trace FILE       recording of a program for replay, instead of those that the points name\n"
          "  --summary          also print the median and the range of each metric to stderr\n"
          "  --allow-debug      time a debug or instrumented build\n"
          "\n"

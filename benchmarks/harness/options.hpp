@@ -19,6 +19,8 @@ struct options {
   unsigned runs = 10;
   std::uint64_t seed = 1;
   std::string graph_file;
+  std::string scene_file;
+  std::string trace_file;
   std::vector<std::string> points;  // as given; none: one point of fallbacks
   std::size_t skip = 0;
 };
