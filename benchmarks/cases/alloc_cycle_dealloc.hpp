@@ -1,5 +1,5 @@
-// alloc_cycle_dealloc: one lane of each warp asks for several blocks, one after the other, then gives all of them back, in one kernel. Vinkler
-// and Havran 2014, section 5, [ACD].
+// alloc_cycle_dealloc: one lane of each warp asks for several blocks, one after the other, then gives all of them back, in one kernel.
+// Vinkler and Havran 2014, section 5, [ACD].
 #pragma once
 
 #include "harness/page_sizes.hpp"

@@ -1,5 +1,5 @@
-// burst: all threads allocate at once until much is live, a random half is freed, and requests of other sizes have to find room in what that
-// left.
+// burst: all threads allocate at once until much is live, a random half is freed, and requests of other sizes have to find room in what
+// that left.
 #pragma once
 
 #include "workloads/slots/slot_heap.hpp"
@@ -9,9 +9,9 @@ namespace gpuheap::bench {
 struct burst {
   static constexpr parameter parameters[] = {
       number_parameter("threads", "65536", 64, 1u << 24),
-      number_parameter("bytes", "512", tagged_smallest_bytes, 1u << 20),   // of the first burst: the largest
-      number_parameter("then", "4096", tagged_smallest_bytes, 1u << 20),   // of the second
-      number_parameter("slots", "16", 1, 1u << 12),                        // blocks of a thread in the first burst
+      number_parameter("bytes", "512", tagged_smallest_bytes, 1u << 20),  // of the first burst: the largest
+      number_parameter("then", "4096", tagged_smallest_bytes, 1u << 20),  // of the second
+      number_parameter("slots", "16", 1, 1u << 12),                       // blocks of a thread in the first burst
       heap_parameter,
       block_threads_parameter,
   };

@@ -31,7 +31,8 @@ outcome leak_growth::measure(slots::slot_heap& heap, session const& s, point con
     if (auto fault = slots::fault_of(heap, run); !fault.empty()) return wrong(std::move(fault));
     if (whole) continue;
     auto const quarter = static_cast<std::ptrdiff_t>(rounds / 4);
-    double const first = percentile({times.begin(), times.begin() + quarter}, 0.5), last = percentile({times.end() - quarter, times.end()}, 0.5);
+    double const first = percentile({times.begin(), times.begin() + quarter}, 0.5),
+                 last = percentile({times.end() - quarter, times.end()}, 0.5);
     kernel_us.samples.push_back(percentile(times, 0.5));
     slowdown.samples.push_back(last / first);
     nulls.samples.push_back(static_cast<double>(failed));

@@ -1,5 +1,5 @@
-// leak_growth: in each round every thread asks for blocks and frees most of them; the others stay for good. How much slower are requests and
-// frees once much has been left behind?
+// leak_growth: in each round every thread asks for blocks and frees most of them; the others stay for good. How much slower are requests
+// and frees once much has been left behind?
 #pragma once
 
 #include "workloads/slots/slot_heap.hpp"
@@ -10,9 +10,9 @@ struct leak_growth {
   static constexpr parameter parameters[] = {
       number_parameter("threads", "32768", 64, 1u << 24),
       number_parameter("bytes", "1024", tagged_smallest_bytes, 1u << 20),
-      number_parameter("slots", "4", 1, 1u << 10),    // blocks that a thread asks for in a round
+      number_parameter("slots", "4", 1, 1u << 10),  // blocks that a thread asks for in a round
       number_parameter("rounds", "40", 4, 1u << 12),
-      number_parameter("leak", "25", 0, 100),         // percent of the blocks of a round that stay
+      number_parameter("leak", "25", 0, 100),  // percent of the blocks of a round that stay
       heap_parameter,
       block_threads_parameter,
   };

@@ -1,5 +1,5 @@
-// What the generic tests of Vinkler and Havran (2014, section 5) share: one lane of each warp asks, sizes are padded to 16 bytes, and requests
-// and frees are in one kernel.
+// What the generic tests of Vinkler and Havran (2014, section 5) share: one lane of each warp asks, sizes are padded to 16 bytes, and
+// requests and frees are in one kernel.
 #pragma once
 
 #include <gpuheap/allocator.hpp>

@@ -32,7 +32,8 @@ class builder {
         units_a_(2 * large_a_.size()),
         units_b_(units_a_.size()),
         timer_{stream} {
-    box whole = {{{scene::beyond_all, scene::beyond_all, scene::beyond_all}}, {{-scene::beyond_all, -scene::beyond_all, -scene::beyond_all}}};
+    box whole = {{{scene::beyond_all, scene::beyond_all, scene::beyond_all}},
+                 {{-scene::beyond_all, -scene::beyond_all, -scene::beyond_all}}};
     for (auto const& t : triangles) {
       box const b = scene::bounds_of(t);
       for (int axis = 0; axis < 3; ++axis) {

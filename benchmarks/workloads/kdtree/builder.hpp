@@ -30,8 +30,8 @@ class tree_heap {
 
 struct heap_facts {
   std::uint64_t bytes;
-  bool never_frees;     // trees are not given back: the heap is made anew
-  bool may_not_wrap;    // hands out live memory again once its bytes have been asked for
+  bool never_frees;   // trees are not given back: the heap is made anew
+  bool may_not_wrap;  // hands out live memory again once its bytes have been asked for
 };
 
 template <class A>

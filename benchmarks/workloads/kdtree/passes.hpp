@@ -12,9 +12,9 @@ namespace gpuheap::bench::kdtree {
 
 // What was wrong with a tree. All zero: nothing.
 struct tree_faults {
-  simt::uint64_t outside;   // nodes or lists that do not lie in the heap
-  simt::uint64_t astray;    // references of leaves to no triangle, or to one that does not reach into the leaf
-  simt::uint64_t misplaced; // children whose box is not a part of their parent's
+  simt::uint64_t outside;    // nodes or lists that do not lie in the heap
+  simt::uint64_t astray;     // references of leaves to no triangle, or to one that does not reach into the leaf
+  simt::uint64_t misplaced;  // children whose box is not a part of their parent's
 };
 
 struct ray_answer {
@@ -34,7 +34,8 @@ void next_level(build_arrays const& tree, stream_ref stream);
 // Each node's number of references, negative minus one for one that is no leaf, and the two pointers that go back to the heap.
 void list_blocks(node* const* nodes, uint32_t count, std::int32_t* references, void** blocks, stream_ref stream);
 // Adds to `faults`, and sets covered[t] of each triangle that some leaf refers to. `heap`: base nullptr if nobody knows.
-void check_tree(build_arrays const& tree, uint32_t count, memory::region heap, tree_faults* faults, unsigned char* covered, stream_ref stream);
+void check_tree(build_arrays const& tree, uint32_t count, memory::region heap, tree_faults* faults, unsigned char* covered,
+                stream_ref stream);
 // Each ray once through the tree and once against all triangles.
 void trace(node const* const* root, scene::triangle const* triangles, uint32_t num_triangles, scene::ray const* rays, uint32_t num_rays,
            ray_answer* answers, stream_ref stream);

@@ -1,5 +1,5 @@
-// A kd-tree over triangles that is built on the device, with nodes and lists of references that come from a heap: the workload of Vinkler and
-// Havran (2014, section 5, [DS]). Level by level, a warp for each node:
+// A kd-tree over triangles that is built on the device, with nodes and lists of references that come from a heap: the workload of Vinkler
+// and Havran (2014, section 5, [DS]). Level by level, a warp for each node:
 //
 //   count     for each of 32 planes on each axis, how many triangles reach to its left and to its right
 //   choose    the plane with the least cost by the surface area heuristic, or none: then the node stays a leaf
@@ -33,7 +33,7 @@ struct node {
 static_assert(sizeof(node) == 64);
 
 // Costs of the heuristic: of passing a node, and of a triangle.
-inline constexpr float node_cost = 15, triangle_cost = 20;
+inline constexpr float node_cost = 3, triangle_cost = 2;
 inline constexpr uint32_t most_in_leaf = 2;   // nodes with fewer references are not split
 inline constexpr uint32_t large_from = 1024;  // references of a large node, and of a unit of work on one
 inline constexpr uint32_t num_planes = simt::warp_lanes;
@@ -45,8 +45,8 @@ struct plane_counts {
 
 struct large_node {
   node* which;
-  uint32_t* list;      // its references, which are freed when all have been handed on; nullptr: it was not split
-  int axis;            // of the plane that splits it
+  uint32_t* list;  // its references, which are freed when all have been handed on; nullptr: it was not split
+  int axis;        // of the plane that splits it
   float plane;
   uint32_t filled[2];  // of the children's lists
 };
@@ -76,7 +76,7 @@ struct build_arrays {
   node** nodes;  // in the order in which they were made: level after level
   uint32_t room_for_nodes;
   large_node* large[2];
-  void** retired;                    // lists of large nodes to be freed at the end of the level
+  void** retired;                     // lists of large nodes to be freed at the end of the level
   uint32_t (*counts)[6][num_planes];  // of the large nodes of this level
   unit* units[2];
   uint32_t room_for_large, room_for_units;

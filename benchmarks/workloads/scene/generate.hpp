@@ -14,8 +14,8 @@ namespace gpuheap::bench::scene {
 // soup:    triangles of sizes over three decades, anywhere, at any angle
 inline constexpr char const* scene_kinds[] = {"surface", "hall", "forest", "soup"};
 
-// Exactly `count` triangles (at least 16), the same ones for the same arguments on every machine but for the last bits of their coordinates.
-// `kind` is one of scene_kinds.
+// Exactly `count` triangles (at least 16), the same ones for the same arguments on every machine but for the last bits of their
+// coordinates. `kind` is one of scene_kinds.
 [[nodiscard]] triangle_list make_scene(std::string_view kind, std::uint32_t count, std::uint64_t seed);
 
 }  // namespace gpuheap::bench::scene

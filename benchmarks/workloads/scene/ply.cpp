@@ -20,9 +20,9 @@ enum class number_type { i8, u8, i16, u16, i32, u32, f32, f64 };
 
 std::optional<number_type> type_named(std::string_view name) {
   static std::map<std::string_view, number_type> const types{
-      {"char", number_type::i8},   {"int8", number_type::i8},   {"uchar", number_type::u8},  {"uint8", number_type::u8},
-      {"short", number_type::i16}, {"int16", number_type::i16}, {"ushort", number_type::u16}, {"uint16", number_type::u16},
-      {"int", number_type::i32},   {"int32", number_type::i32}, {"uint", number_type::u32},  {"uint32", number_type::u32},
+      {"char", number_type::i8},   {"int8", number_type::i8},     {"uchar", number_type::u8},   {"uint8", number_type::u8},
+      {"short", number_type::i16}, {"int16", number_type::i16},   {"ushort", number_type::u16}, {"uint16", number_type::u16},
+      {"int", number_type::i32},   {"int32", number_type::i32},   {"uint", number_type::u32},   {"uint32", number_type::u32},
       {"float", number_type::f32}, {"float32", number_type::f32}, {"double", number_type::f64}, {"float64", number_type::f64},
   };
   auto const found = types.find(name);
@@ -93,7 +93,8 @@ header read_header(line_reader& lines) {
 // The numbers of the elements, one after another, whatever they are written as.
 class body_reader {
  public:
-  body_reader(std::istream& in, line_reader& lines, std::string const& name, encoding how) : in_{in}, lines_{lines}, name_{name}, how_{how} {}
+  body_reader(std::istream& in, line_reader& lines, std::string const& name, encoding how)
+      : in_{in}, lines_{lines}, name_{name}, how_{how} {}
 
   void begin(element const& e, std::uint64_t index) {
     where_ = e.name + " " + std::to_string(index) + " of " + std::to_string(e.count);

@@ -20,8 +20,8 @@ struct kept_block {
   simt::uint32_t tag;
 };
 
-// What the threads of a block do. A thread t works on set (t + shift) % sets, in `passes` passes over its slots first .. first + count - 1: in
-// their order, or on one drawn at random in each. A block that is there is freed with a chance, and an empty slot filled with a chance.
+// What the threads of a block do. A thread t works on set (t + shift) % sets, in `passes` passes over its slots first .. first + count - 1:
+// in their order, or on one drawn at random in each. A block that is there is freed with a chance, and an empty slot filled with a chance.
 struct task {
   simt::uint32_t shift = 0;
   simt::uint32_t first = 0, count = 0;
@@ -31,7 +31,7 @@ struct task {
 };
 
 struct slot_launch {
-  task tasks[2];           // of blocks with even and with odd numbers
+  task tasks[2];  // of blocks with even and with odd numbers
   simt::uint32_t smallest_bytes = tagged_smallest_bytes, largest_bytes = tagged_smallest_bytes;
   bool whole_contents = false;  // write and check every word of a block; otherwise the first
   simt::uint64_t number = 0;    // of the launch: for draws
