@@ -7,13 +7,13 @@
 #include <gpuheap/memory/literals.hpp>
 #include <gpuheap/recorded.hpp>
 
+#include <algorithm>
+#include <bit>
 #include <cstdio>
 #include <fstream>
 #include <string>
 
-#include "workloads/graph/graph_run.hpp"
-#include "workloads/graph/rmat.hpp"
-#include "workloads/graph/update_plan.hpp"
+#include "harness/random.hpp"
 #include "workloads/kdtree/builder.hpp"
 #include "workloads/scene/generate.hpp"
 
@@ -24,22 +24,62 @@ using recorder = recorded<sharded_runs, 1u << 16>;
 using recorded_heap = heap_under_test<recorder>;
 constexpr std::uint64_t heap_bytes = 64_MiB;
 
-// A skewed graph, and edges inserted and deleted by one thread each.
+// A graph that changes: a list of neighbours for each vertex, which doubles when it is full and goes when it is empty. In a batch each
+// vertex, by a thread of its own, gets some edges or loses some; a few get and lose most of them.
+struct change_lists {
+  struct list {
+    std::uint32_t* neighbours;
+    std::uint32_t degree, capacity;
+  };
+  recorded_heap::ref_type heap;
+  list* lists;
+  random_sequence random;
+  bool last;  // all lists go
+
+  void operator()(unsigned vertex) const {
+    list& mine = lists[vertex];
+    // One in 1, 2, 4, ... of the numbers is that much larger: degrees are skewed as those of real graphs.
+    auto const draw = random.bits(vertex);
+    unsigned const skew = static_cast<unsigned>(std::countr_zero(draw >> 32 | 1u << 7));
+    auto const change = static_cast<std::uint32_t>(draw % 3) << skew;
+    if (last || (draw >> 16) % 4 == 0) {
+      mine.degree = last || mine.degree < change ? 0 : mine.degree - change;
+      if (mine.degree == 0) {
+        heap.free(mine.neighbours);
+        mine = {};
+      }
+      return;
+    }
+    // Ends: once for each new edge.
+    for (std::uint32_t e = 0; e < change; ++e) {
+      if (mine.degree == mine.capacity && !grow(mine)) return;
+      mine.neighbours[mine.degree++] = e;
+    }
+  }
+
+ private:
+  bool grow(list& mine) const {
+    std::uint32_t const capacity = mine.capacity == 0 ? 4 : 2 * mine.capacity;
+    auto* const moved = static_cast<std::uint32_t*>(heap.malloc(capacity * sizeof(std::uint32_t)));
+    if (moved == nullptr) return false;
+    std::copy_n(mine.neighbours, mine.degree, moved);
+    heap.free(mine.neighbours);
+    mine.neighbours = moved;
+    mine.capacity = capacity;
+    return true;
+  }
+};
+
 recording record_graph_update() {
+  constexpr unsigned num_vertices = 1024, num_batches = 8;
   owned_stream stream;
   recorded_heap heap(heap_bytes, stream);
-  kernel_timer timer(stream);
-  auto const list = graph::make_rmat({.scale = 10, .edge_factor = 4, .seed = 1});
-  auto const arrays = graph::make_csr(list);
-  graph::device_edges const edges(arrays, stream);
-  graph::graph_run<recorded_heap::ref_type> work(list, edges, heap.ref(), timer, stream);
-  heap.ref().allocator().end_kernel(stream);
-  graph::update_plan plan(list, 1);
-  for (int batch = 0; batch < 4; ++batch) {
-    (void)work.apply(plan.next(graph::batch_kind::both, 4096));
+  device_array<change_lists::list> lists(num_vertices);
+  lists.zero(stream);
+  for (unsigned batch = 0; batch < num_batches; ++batch) {
+    launch(num_vertices, change_lists{heap.ref(), lists.data(), random_sequence{1, batch}, batch + 1 == num_batches}, {.stream = stream});
     heap.ref().allocator().end_kernel(stream);
   }
-  work.give_back();
   return heap.ref().allocator().read(stream);
 }
 

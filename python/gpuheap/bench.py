@@ -152,7 +152,7 @@ class _SweepWriter:
             runs=sweep.case.runs,
             timeout_s=sweep.case.timeout_s,
             seed=self._request.chosen_seed,
-            graph=self._request.graph.resolve() if self._request.graph is not None else None,
+            files=tuple((name, path.resolve()) for name, path in self._request.files.items()),
             finished=finished,
         )
 

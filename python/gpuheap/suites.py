@@ -22,10 +22,10 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-_SUITE_KEYS = {"name", "brief", "allocators", "baselines", "bounds"}
+_SUITE_KEYS = {"name", "brief", "paper", "allocators", "baselines", "bounds"}
 _BOUNDS_KEYS = {"of", "on"}
-_CASE_KEYS = {"name", "section", "brief", "heap_bytes", "runs", "timeout_s", "axes", "headline", "metrics", "baselines", "bounds", "host"}
-_HOST_KEYS = {"heap_bytes", "runs", "timeout_s", "axes", "headline", "bounds"}
+_CASE_KEYS = {"name", "section", "paper", "brief", "heap_bytes", "runs", "timeout_s", "axes", "headline", "metrics", "baselines", "bounds", "host", "variants"}
+_HOST_KEYS = {"heap_bytes", "runs", "timeout_s", "axes", "headline", "bounds", "variants"}
 
 
 @dataclass(frozen=True)
@@ -43,15 +43,18 @@ class Case:
     metrics: tuple[str, ...]
     baselines: tuple[str, ...]
     bounds: tuple[Bound, ...]
+    paper: str = ""  # where the suite's paper has the case: section, figure
+    variants: dict[str, Grid] = dataclasses.field(default_factory=dict)  # axes that one allocator has beside the others' points
 
     @property
     def axes(self) -> tuple[str, ...]:
         """The names of all axes."""
-        return tuple(dict.fromkeys(key for grid in self.grids for key in grid))
+        return tuple(dict.fromkeys(key for grid in (*self.grids, *self.variants.values()) for key in grid))
 
-    def points(self, seed: int = DEFAULT_SEED) -> tuple[Point, ...]:
-        """Every combination of the axes; the last axis varies fastest."""
-        return points_of(self.grids, seed)
+    def points(self, seed: int = DEFAULT_SEED, allocator: str = "") -> tuple[Point, ...]:
+        """Every combination of the axes; the last axis varies fastest. An allocator with variants has its own points after these."""
+        more = self.variants.get(allocator, {})
+        return points_of((*self.grids, *({**grid, **more} for grid in self.grids if more)), seed)
 
     def headline_point(self) -> Point:
         """The point that summaries show."""
@@ -62,7 +65,8 @@ class Case:
         """The same sweep with the ends of each axis only and three runs at most."""
         grids = tuple(ends_of(grid) for grid in self.grids)
         headline = self.headline if any(_holds(grid, self.headline) for grid in grids) else {}
-        return dataclasses.replace(self, grids=grids, headline=headline, runs=min(self.runs, 3))
+        variants = {name: ends_of(grid) for name, grid in self.variants.items()}
+        return dataclasses.replace(self, grids=grids, variants=variants, headline=headline, runs=min(self.runs, 3))
 
 
 @dataclass(frozen=True)
@@ -185,8 +189,15 @@ def _case(entry: Any, path: Path, suite_baselines: tuple[str, ...]) -> dict[str,
             metrics=metrics,
             baselines=toml_checks.names(said.get("baselines", list(suite_baselines)), path, f"{name}: baselines"),
             bounds=read_bounds(bounds, grids, path, name if backend == "cuda" else f"{name}: host"),
+            paper=str(said.get("paper", "")),
+            variants=_variants(over.get("variants", said.get("variants", {})), path, name),
         )
     return made
+
+
+def _variants(said: Any, path: Path, name: str) -> dict[str, Grid]:
+    entries = toml_checks.table(said, path, f"{name}: variants", None)
+    return {allocator: read_grids(axes, {}, path, f"{name}: variants of {allocator}")[0] for allocator, axes in entries.items()}
 
 
 def _holds(grid: Grid, values: Mapping[str, Value]) -> bool:

@@ -42,7 +42,7 @@ void check_scene(session const& s, point const& p) {
   if (file.empty()) return;
   if (file.find_first_of("./") == std::string::npos) {
     std::vector<std::string> const known(std::begin(scene_kinds), std::end(scene_kinds));
-    throw usage_error("scene=" + file + ": expected a file, or one of surface, hall, forest, soup" + suggestion(file, known));
+    throw usage_error("scene=" + file + ": expected a file, or a kind of scene" + suggestion(file, known));
   }
   (void)load_scene(s, p);
 }

@@ -2,12 +2,14 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <string_view>
 
 #include "harness/error.hpp"
 #include "harness/line_reader.hpp"
+#include "harness/near_names.hpp"
 
 namespace gpuheap::bench::trace {
 
@@ -111,6 +113,13 @@ std::shared_ptr<program const> load_trace(session const& s, point const& p) {
   auto const& named = p.text("trace");
   bool const comes_with_us = named.find_first_of("./") == std::string::npos;
   auto const file = !s.trace_file.empty() ? s.trace_file : comes_with_us ? GPUHEAP_BENCH_TRACES "/" + named + ".trace" : named;
+  if (s.trace_file.empty() && comes_with_us && !std::filesystem::exists(file)) {
+    std::vector<std::string> known;
+    for (auto const& entry : std::filesystem::directory_iterator(GPUHEAP_BENCH_TRACES)) {
+      if (entry.path().extension() == ".trace") known.push_back(entry.path().stem());
+    }
+    throw usage_error("trace=" + named + ": expected a file, or a recording of " GPUHEAP_BENCH_TRACES + suggestion(named, known));
+  }
   if (last == nullptr || file != last_file) {
     last = std::make_shared<program const>(read_trace(file));
     last_file = file;
