@@ -15,6 +15,7 @@ from gpuheap.errors import UserError, unknown_name
 from gpuheap.metrics import METRICS
 from gpuheap.paths import Layout
 from gpuheap.points import DEFAULT_SEED, Grid, Point, Value, ends_of, make_point, points_of, read_grids, values_of
+from gpuheap.slowdowns import Slowdown, read_slowdown
 from gpuheap.units import parse_bytes
 
 if sys.version_info >= (3, 11):
@@ -24,7 +25,7 @@ else:
 
 _SUITE_KEYS = {"name", "brief", "paper", "allocators", "baselines", "bounds"}
 _BOUNDS_KEYS = {"of", "on"}
-_CASE_KEYS = {"name", "section", "paper", "brief", "heap_bytes", "runs", "timeout_s", "axes", "headline", "metrics", "baselines", "bounds", "host", "variants"}
+_CASE_KEYS = {"name", "section", "paper", "brief", "heap_bytes", "runs", "timeout_s", "axes", "headline", "metrics", "baselines", "bounds", "host", "variants", "slowdown"}
 _HOST_KEYS = {"heap_bytes", "runs", "timeout_s", "axes", "headline", "bounds", "variants"}
 
 
@@ -44,6 +45,7 @@ class Case:
     baselines: tuple[str, ...]
     bounds: tuple[Bound, ...]
     paper: str = ""  # where the suite's paper has the case: section, figure
+    slowdown: Slowdown | None = None  # rows made of the others when all have run
     variants: dict[str, Grid] = dataclasses.field(default_factory=dict)  # axes that one allocator has beside the others' points
 
     @property
@@ -190,6 +192,7 @@ def _case(entry: Any, path: Path, suite_baselines: tuple[str, ...]) -> dict[str,
             baselines=toml_checks.names(said.get("baselines", list(suite_baselines)), path, f"{name}: baselines"),
             bounds=read_bounds(bounds, grids, path, name if backend == "cuda" else f"{name}: host"),
             paper=str(said.get("paper", "")),
+            slowdown=read_slowdown(said.get("slowdown"), path, name),
             variants=_variants(over.get("variants", said.get("variants", {})), path, name),
         )
     return made

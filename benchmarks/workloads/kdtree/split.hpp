@@ -138,6 +138,8 @@ struct split_level {
       p = reinterpret_cast<void*>(simt::shuffle(simt::all_lanes, reinterpret_cast<simt::uint64_t>(p), 0));
       if (simt::lane_id() == k) mine = p;
     }
+    // What the first lane acquired with the blocks, the others have too before they write there.
+    simt::sync_warp(simt::all_lanes);
     return mine;
   }
   // Likewise frees.
