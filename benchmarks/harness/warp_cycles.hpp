@@ -28,6 +28,8 @@ inline constexpr parameter warp_cycle_threads_parameter = number_parameter("thre
 // Lane 0 of each warp takes `iterations` blocks, one after the other, then gives them all back. Block k of warp w is blocks[k * warps + w].
 template <class Ref>
 struct warp_cycle {
+  static constexpr unsigned largest_block = 1024;  // so 64 registers: few threads ask, and each does several things
+
   Ref heap;
   void** blocks;
   simt::uint64_t bytes;
