@@ -21,9 +21,9 @@ struct session {
   std::uint64_t heap_bytes = 0;
   unsigned runs = 10;  // timed; each sample of a row is one
   std::uint64_t seed = 1;
-  std::string graph_file;  // Matrix Market; empty: generated graphs
-  std::string scene_file;  // OBJ or PLY; empty: generated scenes
-  std::string trace_file;  // of a recorded program; empty: those of the points
+  std::string graph_file;    // Matrix Market; empty: generated graphs
+  std::string scene_file{};  // OBJ or PLY; empty: generated scenes
+  std::string trace_file{};  // of a recorded program; empty: those of the points
 };
 
 // The session as a point has it: the point's own heap if it names one.
