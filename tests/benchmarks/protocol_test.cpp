@@ -83,36 +83,14 @@ TEST(Describe, IsOneObjectWithEverythingInIt) {
     EXPECT_FALSE(c["section"].text.empty());
     EXPECT_FALSE(c["parameters"].items.empty());
   }
-  EXPECT_EQ(cases, (std::vector<std::string>{"init",
-                                             "registers",
-                                             "alloc_single",
-                                             "alloc_warp",
-                                             "alloc_mixed",
-                                             "alloc_scaling",
-                                             "alloc_large",
-                                             "alloc_repeated",
-                                             "random_sizes",
-                                             "fragmentation",
-                                             "utilisation",
-                                             "exhausted",
-                                             "memory_access",
-                                             "churn",
-                                             "churn_long_lived",
-                                             "pressure",
-                                             "graph_update",
-                                             "alloc_dealloc",
-                                             "alloc_cycle_dealloc",
-                                             "probability",
-                                             "kdtree",
-                                             "larson",
-                                             "producer_consumer",
-                                             "leak_growth",
-                                             "burst",
-                                             "phase_change",
-                                             "replay",
-                                             "counted_supply",
-                                             "collective_locking",
-                                             "deferred_reclamation"}));
+  EXPECT_EQ(cases,
+            (std::vector<std::string>{
+                "init",          "registers",      "alloc_single",     "alloc_warp",         "alloc_mixed",          "alloc_scaling",
+                "alloc_large",   "alloc_repeated", "random_sizes",     "fragmentation",      "utilisation",          "exhausted",
+                "memory_access", "churn",          "churn_long_lived", "pressure",           "graph_update",         "linear",
+                "quadratic",     "scan",           "gather",           "neighbour",          "alloc_dealloc",        "alloc_cycle_dealloc",
+                "probability",   "kdtree",         "larson",           "producer_consumer",  "leak_growth",          "burst",
+                "phase_change",  "replay",         "counted_supply",   "collective_locking", "deferred_reclamation", "ordered_bits"}));
   EXPECT_FALSE(d["version"].text.empty());
   EXPECT_FALSE(d["build"]["compiler"].text.empty());
 }
