@@ -21,9 +21,11 @@ struct session {
   std::uint64_t heap_bytes = 0;
   unsigned runs = 10;  // timed; each sample of a row is one
   std::uint64_t seed = 1;
-  std::string graph_file;  // Matrix Market; empty: generated graphs
-  double enough_s = 0;     // after so long a point needs no more than the fewest runs (pace.hpp); 0: it makes them all
-  double timeout_s = 0;    // when whoever drives the program gives a point up; 0: never
+  std::string graph_file{};  // Matrix Market; empty: generated graphs
+  std::string scene_file{};  // OBJ or PLY; empty: generated scenes
+  std::string trace_file{};  // of a recorded program; empty: those of the points
+  double enough_s = 0;       // after so long a point needs no more than the fewest runs (pace.hpp); 0: it makes them all
+  double timeout_s = 0;      // when whoever drives the program gives a point up; 0: never
 };
 
 // The session as a point has it: the point's own heap if it names one.

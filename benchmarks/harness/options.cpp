@@ -50,6 +50,8 @@ options parse_options(std::vector<std::string> const& arguments) {
       {"--runs", [&](auto const& v) { o.runs = static_cast<unsigned>(parse_number("--runs", v, 1, 100'000)); }},
       {"--seed", [&](auto const& v) { o.seed = parse_number("--seed", v, 0, most); }},
       {"--graph", [&](auto const& v) { o.graph_file = v; }},
+      {"--scene", [&](auto const& v) { o.scene_file = v; }},
+      {"--trace", [&](auto const& v) { o.trace_file = v; }},
       {"--enough-s", [&](auto const& v) { o.enough_s = parse_seconds("--enough-s", v); }},
       {"--timeout-s", [&](auto const& v) { o.timeout_s = parse_seconds("--timeout-s", v); }},
       {"--point", [&](auto const& v) { o.points.push_back(v); }},
@@ -88,6 +90,8 @@ char const* usage_text() {
          "  --timeout-s T      say at once if five runs of a point will take longer; 0 for never (0)\n"
          "  --seed S           of everything random (1)\n"
          "  --graph FILE       Matrix Market file for the graph cases, instead of a generated graph\n"
+         "  --scene FILE       OBJ or PLY file for kdtree, instead of a generated scene\n"
+         "  --trace FILE       recording of a program for replay, instead of those that the points name\n"
          "  --summary          also print the median and the range of each metric to stderr\n"
          "  --allow-debug      time a debug or instrumented build\n"
          "\n"

@@ -19,6 +19,8 @@ struct options {
   unsigned runs = 10;
   std::uint64_t seed = 1;
   std::string graph_file;
+  std::string scene_file;
+  std::string trace_file;
   double enough_s = 0;              // 0: a point makes all its runs
   double timeout_s = 0;             // 0: none
   std::vector<std::string> points;  // as given; none: one point of fallbacks

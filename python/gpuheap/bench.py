@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +22,7 @@ from gpuheap.protocol import FAILING, PointResult
 from gpuheap.results import Key, Row, Table, point_key, rows_of
 from gpuheap.runner import PointBegan, PointEnded, Sweep, SweepCutShort, run_sweep
 from gpuheap.samples import SampleFile
+from gpuheap.slowdowns import write_slowdowns
 
 
 class Listener(Protocol):
@@ -83,6 +84,7 @@ def carry_out(
         except KeyboardInterrupt:
             outcome.interrupted = True
         finally:
+            _compare(plan, executable.backend, tables)
             for table in tables.values():
                 table.arrange(_order(plan))
             for file in samples.values():
@@ -90,6 +92,14 @@ def carry_out(
         wanted = {key for sweep in plan.sweeps for key in keys_of(sweep, executable.backend)}
         outcome.rows = [row for table in tables.values() for row in table.rows if row.key in wanted]
     return outcome
+
+
+def _compare(plan: Plan, backend: str, tables: Mapping[str, Table]) -> None:
+    """The rows that follow from others."""
+    for suite, case in {(sweep.suite.name, sweep.case.name): (sweep.suite.name, sweep.case) for sweep in plan.sweeps}.values():
+        if case.slowdown is not None and suite in tables:
+            variants = [axis for axes in case.variants.values() for axis in axes]
+            write_slowdowns(tables[suite], case.name, backend, case.slowdown, variants)
 
 
 def keys_of(sweep: PlannedSweep, backend: str) -> list[Key]:
@@ -152,7 +162,7 @@ class _SweepWriter:
             runs=sweep.case.runs,
             timeout_s=sweep.case.timeout_s,
             seed=self._request.chosen_seed,
-            graph=self._request.graph.resolve() if self._request.graph is not None else None,
+            files=tuple((name, path.resolve()) for name, path in self._request.files.items()),
             enough_s=sweep.case.enough_s,
             finished=finished,
         )

@@ -138,6 +138,10 @@ def bench(
     graph: Annotated[
         Path | None, typer.Option(metavar="FILE.mtx", help="Matrix Market file for the graph cases, in place of generated graphs.")
     ] = None,
+    scene: Annotated[Path | None, typer.Option(metavar="FILE", help="OBJ or PLY file for kdtree, in place of generated scenes.")] = None,
+    trace: Annotated[
+        Path | None, typer.Option(metavar="FILE.trace", help="Recording of a program for replay, in place of those in benchmarks/traces.")
+    ] = None,
     output: Annotated[Path | None, typer.Option(metavar="DIR", help="Default: results/<gpu>, or build/results/host-simulator.")] = None,
     samples: Annotated[bool, typer.Option("--samples", help="Also keep every run in <suite>.samples.parquet.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure again what an earlier run finished.")] = False,
@@ -172,6 +176,8 @@ def bench(
         seed=seed,
         heap_bytes=None if heap_bytes is None else parse_bytes(heap_bytes, "--heap-bytes"),
         graph=graph,
+        scene=scene,
+        trace=trace,
     )
     executable = _executable(layout, backend)
     plan = make_plan(request, suites, executable)

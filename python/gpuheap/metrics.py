@@ -44,6 +44,7 @@ METRICS: dict[str, Metric] = {
         Metric("gflops", "gflop/s", "arithmetic rate", False),
         Metric("build_ms", "ms", "build"),
         Metric("allocations", "count", "allocations", None),
+        Metric("deallocations", "count", "deallocations", None),
         Metric("size_mean", "bytes", "mean request", None),
         Metric("size_stddev", "bytes", "spread of requests", None),
         Metric("references", "count", "references", None),

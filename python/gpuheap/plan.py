@@ -16,6 +16,14 @@ from gpuheap.units import format_bytes
 
 # The axes that choose a generated graph; a file given by the user stands in for them.
 GENERATED_GRAPH_AXES = ("graph", "scale", "edge_factor")
+# Likewise for a generated scene.
+GENERATED_SCENE_AXES = ("scene", "triangles")
+# Likewise for the recordings that come with the benchmarks.
+RECORDING_AXES = ("trace",)
+STOOD_IN_FOR = {"graph": GENERATED_GRAPH_AXES, "scene": GENERATED_SCENE_AXES, "trace": RECORDING_AXES}
+READERS = {"graph": "graph_update", "scene": "kdtree", "trace": "replay"}  # one of them
+# What decides how large a point's own heap is.
+HEAP_AXES = ("heap", "times_root", *GENERATED_SCENE_AXES)
 # The most of the device's free memory that a suite's own heap size may take. A size that the user names is taken as it is.
 LARGEST_SHARE_OF_FREE_MEMORY = 0.75
 
@@ -34,6 +42,14 @@ class Request:
     seed: int | None = None
     heap_bytes: int | None = None
     graph: Path | None = None
+    scene: Path | None = None
+    trace: Path | None = None
+
+    @property
+    def files(self) -> dict[str, Path]:
+        """The files that stand in for what is generated or comes with the benchmarks, by the parameter of the cases that read them."""
+        named = {"graph": self.graph, "scene": self.scene, "trace": self.trace}
+        return {name: path for name, path in named.items() if path is not None}
 
     @property
     def chosen_seed(self) -> int:
@@ -65,11 +81,12 @@ def make_plan(request: Request, suites: Mapping[str, Suite], executable: Executa
     _check_allocators(request.allocators, executable, "allocator")
     if request.quick and request.full:
         raise UserError("--quick takes points away and --full adds some: choose one of them")
-    if request.graph is not None and not request.graph.is_file():
-        raise UserError(f"--graph: there is no file '{request.graph}'")
+    for option, path in request.files.items():
+        if not path.is_file():
+            raise UserError(f"--{option}: there is no file '{path}'")
     sweeps: list[PlannedSweep] = []
     notes: list[str] = []
-    takes_graph = False
+    taken: set[str] = set()
     for suite, case_names in select(suites, list(request.targets)):
         _check_allocators(suite.allocators, executable, f"allocator of suite {suite.name}")
         for name in case_names:
@@ -77,23 +94,25 @@ def make_plan(request: Request, suites: Mapping[str, Suite], executable: Executa
             described = executable.description.case(name)
             if described is None:
                 raise UserError(f"{executable.path} has no case '{name}' of suite '{suite.name}': build it again")
-            graph_here = request.graph is not None and "graph" in described.parameters
-            takes_graph |= graph_here
-            if graph_here:
-                grids = tuple({key: axis for key, axis in grid.items() if key not in GENERATED_GRAPH_AXES} for grid in case.grids)
-                case = dataclasses.replace(case, grids=grids)
+            files = {key: path for key, path in request.files.items() if key in described.parameters}
+            taken |= set(files)
+            stood_in_for = {axis for key in files for axis in STOOD_IN_FOR[key]}
+            if stood_in_for:
+                grids = tuple({key: axis for key, axis in grid.items() if key not in stood_in_for} for grid in case.grids)
+                case = dataclasses.replace(case, grids=tuple(grid for number, grid in enumerate(grids) if grid not in grids[:number]))
             for axis in case.axes:
                 if axis not in described.parameters:
                     raise UserError(f"{suite.path}: {name}: {unknown_name('axis', axis, described.parameters)}")
             heap_bytes, note = _heap_bytes(case, request, executable)
             if note and note not in notes:
                 notes.append(note)
-            extra = _extra(case, request, suite.case(name, executable.backend), heap_bytes, graph_here)
+            extra = _extra(case, request, suite.case(name, executable.backend), heap_bytes, files)
             for allocator in _allocators(suite, case, request, executable):
-                for points in _of_one_process(allocator, case.points(request.chosen_seed), executable):
+                for points in _of_one_process(allocator, case.points(request.chosen_seed, allocator), executable):
                     sweeps.append(PlannedSweep(suite, case, allocator, points, heap_bytes, extra))
-    if request.graph is not None and not takes_graph:
-        raise UserError("--graph: none of the cases asked for reads a graph; graph_update does")
+    for option in request.files:
+        if option not in taken:
+            raise UserError(f"--{option}: none of the cases asked for reads a {option}; {READERS[option]} does")
     if not sweeps:
         raise UserError("nothing to run: none of these allocators takes part in these cases")
     return Plan(tuple(sweeps), tuple(notes))
@@ -120,9 +139,9 @@ def _of_one_process(allocator: str, points: tuple[Point, ...], executable: Execu
     described = executable.description.allocator(allocator)
     if described is None or not described.process_wide or not described.supported:
         return [points]
-    by_heap: dict[str | None, list[Point]] = {}
+    by_heap: dict[tuple[str | None, ...], list[Point]] = {}
     for point in points:
-        by_heap.setdefault(dict(point.others).get("heap"), []).append(point)
+        by_heap.setdefault(tuple(point.fields.get(axis) for axis in HEAP_AXES), []).append(point)
     return [tuple(together) for together in by_heap.values()]
 
 
@@ -151,12 +170,12 @@ def _heap_bytes(case: Case, request: Request, executable: Executable) -> tuple[i
     return case.heap_bytes, ""
 
 
-def _extra(case: Case, request: Request, as_written: Case, heap_bytes: int, graph: bool) -> str:
+def _extra(case: Case, request: Request, as_written: Case, heap_bytes: int, files: Mapping[str, Path]) -> str:
     pairs: dict[str, str] = {}
     if heap_bytes != as_written.heap_bytes:
         pairs["heap"] = str(heap_bytes)
     if request.seed is not None and request.seed != DEFAULT_SEED:
         pairs["seed"] = str(request.seed)
-    if graph and request.graph is not None:
-        pairs["graph"] = request.graph.name.replace(";", "_").replace("=", "_")
+    for key, path in files.items():
+        pairs[key] = path.name.replace(";", "_").replace("=", "_")
     return ";".join(f"{key}={value}" for key, value in sorted(pairs.items()))

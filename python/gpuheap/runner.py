@@ -35,7 +35,7 @@ class Sweep:
     runs: int
     timeout_s: float  # for one point, all its runs
     seed: int
-    graph: Path | None = None
+    files: tuple[tuple[str, Path], ...] = ()  # that the cases read, by the name of the option
     enough_s: float = 0.0  # a point that took so long needs no more than five of its runs; 0: it makes them all
     # Points that have results already, by index: not run, but counted where failures in a row end the sweep.
     finished: Mapping[int, PointResult] = field(default_factory=dict)
@@ -100,8 +100,8 @@ class _Process:
         command = [str(executable), "--case", sweep.case, "--allocator", sweep.allocator]
         command += ["--heap-bytes", str(sweep.heap_bytes), "--runs", str(sweep.runs), "--seed", str(sweep.seed)]
         command += ["--timeout-s", f"{sweep.timeout_s:g}", "--enough-s", f"{sweep.enough_s:g}"]
-        if sweep.graph is not None:
-            command += ["--graph", str(sweep.graph)]
+        for option, path in sweep.files:
+            command += [f"--{option}", str(path)]
         for point in points:
             command += ["--point", point.argument]
         if skip:

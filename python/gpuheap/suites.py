@@ -15,6 +15,7 @@ from gpuheap.errors import UserError, unknown_name
 from gpuheap.metrics import METRICS
 from gpuheap.paths import Layout
 from gpuheap.points import DEFAULT_SEED, Grid, Point, Value, ends_of, make_point, points_of, read_grids, values_of
+from gpuheap.slowdowns import Slowdown, read_slowdown
 from gpuheap.units import parse_bytes
 
 if sys.version_info >= (3, 11):
@@ -24,8 +25,8 @@ else:
 
 _SUITE_KEYS = {"name", "brief", "paper", "lists", "allocators", "baselines", "bounds"}
 _BOUNDS_KEYS = {"of", "on"}
-_HOST_KEYS = {"heap_bytes", "runs", "timeout_s", "enough_s", "axes", "headline", "bounds", "quick", "full"}
-_CASE_KEYS = _HOST_KEYS | {"name", "section", "paper", "brief", "metrics", "baselines", "host"}
+_HOST_KEYS = {"heap_bytes", "runs", "timeout_s", "enough_s", "axes", "headline", "bounds", "quick", "full", "variants"}
+_CASE_KEYS = _HOST_KEYS | {"name", "section", "paper", "brief", "metrics", "baselines", "host", "slowdown"}
 # What the rows of a paper's suite are held to on a GPU.
 FEWEST_RUNS = 5
 SHORTEST_TIMEOUT_S = 60
@@ -52,15 +53,18 @@ class Case:
     fewest_runs: int = 1  # that --quick may leave
     quick_grids: tuple[Grid, ...] = ()  # in place of `grids` for --quick; none: the ends of each axis
     full_grids: tuple[Grid, ...] = ()  # likewise for --full; none: nothing is added
+    slowdown: Slowdown | None = None  # rows made of the others when all have run
+    variants: dict[str, Grid] = dataclasses.field(default_factory=dict)  # axes that one allocator has beside the others' points
 
     @property
     def axes(self) -> tuple[str, ...]:
         """The names of all axes."""
-        return tuple(dict.fromkeys(key for grid in self.grids for key in grid))
+        return tuple(dict.fromkeys(key for grid in (*self.grids, *self.variants.values()) for key in grid))
 
-    def points(self, seed: int = DEFAULT_SEED) -> tuple[Point, ...]:
-        """Every combination of the axes; the last axis varies fastest."""
-        return points_of(self.grids, seed)
+    def points(self, seed: int = DEFAULT_SEED, allocator: str = "") -> tuple[Point, ...]:
+        """Every combination of the axes; the last axis varies fastest. An allocator with variants has its own points after these."""
+        more = self.variants.get(allocator, {})
+        return points_of((*self.grids, *({**grid, **more} for grid in self.grids if more)), seed)
 
     def headline_point(self) -> Point:
         """The point that summaries show."""
@@ -70,7 +74,8 @@ class Case:
     def cut(self) -> Case:
         """The same sweep with fewer points, the ends of each axis unless the suite names them, and as few runs as count."""
         grids = self.quick_grids or tuple(ends_of(grid) for grid in self.grids)
-        return dataclasses.replace(self._with(grids), runs=min(self.runs, max(QUICK_RUNS, self.fewest_runs)))
+        variants = {name: ends_of(grid) for name, grid in self.variants.items()}
+        return dataclasses.replace(self._with(grids), variants=variants, runs=min(self.runs, max(QUICK_RUNS, self.fewest_runs)))
 
     def widened(self) -> Case:
         """The same sweep with every point that the suite has for --full."""
@@ -232,8 +237,15 @@ def _case(entry: Any, path: Path, suite_baselines: tuple[str, ...], lists: Mappi
             fewest_runs=FEWEST_RUNS if paper and backend == "cuda" else 1,
             quick_grids=others["quick"],
             full_grids=others["full"],
+            slowdown=read_slowdown(said.get("slowdown"), path, name),
+            variants=_variants(over.get("variants", said.get("variants", {})), path, name),
         )
     return made
+
+
+def _variants(said: Any, path: Path, name: str) -> dict[str, Grid]:
+    entries = toml_checks.table(said, path, f"{name}: variants", None)
+    return {allocator: read_grids(axes, {}, path, f"{name}: variants of {allocator}")[0] for allocator, axes in entries.items()}
 
 
 def _holds(grid: Grid, values: Mapping[str, Value]) -> bool:

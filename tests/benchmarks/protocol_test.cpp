@@ -151,6 +151,17 @@ TEST(Cases, RunOnEveryAllocator) {
        {"phase=insert,scale=6,threads=500,batches=2,range=7", "phase=delete,scale=6,threads=500,batches=2,range=7"}},
       {"graph_expansion", {"scale=6,threads=500,batches=3"}},
       {"graph_skewed", {"scale=6,hub=5000", "scale=6,hub=5000,batches=3,phase=insert"}},
+      {"alloc_dealloc", {"threads=500,bytes=4", "threads=64,bytes=40000,state=cold"}},
+      {"alloc_cycle_dealloc",
+       {"threads=500,bytes=100", "threads=320,bytes=4,iterations=30,page=8192", "threads=320,bytes=4096,heap=256KiB"}},
+      {"probability", {"threads=1000,bytes=24,chance=25"}},
+      {"kdtree", {"threads=256,scene=hall,triangles=100,times_root=50000", "threads=64,scene=soup,triangles=100,heap=64KiB"}},
+      {"larson", {"threads=128,block_threads=32,slots=3,rounds=4,bytes=500"}},
+      {"producer_consumer", {"threads=128,block_threads=64,slots=3,bytes=500"}},
+      {"leak_growth", {"threads=128,block_threads=64,slots=1,rounds=8,heap=4MiB", "threads=100,block_threads=64"}},
+      {"burst", {"threads=128,block_threads=64,slots=3,then=2000"}},
+      {"phase_change", {"threads=64,block_threads=32,slots=1,rounds=2,bytes=4096"}},
+      {"replay", {"trace=graph_update"}},
       {"counted_supply", {"threads=500,which=bulk", "threads=500,which=counting,batch=7"}},
       {"collective_locking", {"threads=500,which=collective", "threads=77,which=each"}},
       {"deferred_reclamation", {"threads=500,which=delegated", "threads=200,which=waiting,writers=4"}},
@@ -183,6 +194,38 @@ TEST(Cases, AHeapThatCannotHoldTheRequestsIsUnsupported) {
   json const result = json_reader::read(f.out.at(1));
   EXPECT_EQ(result["status"].text, "unsupported");
   EXPECT_EQ(result["reason"].text, "the requests add up to 781.2 MiB, more than the heap of 64.0 MiB");
+}
+
+TEST(Cases, AnInputFileThatIsBadIsRefusedBeforeAnythingRuns) {
+  auto const file = scratch("scene.obj");
+  std::ofstream(file) << "v 0 0 0\nv 1 0 0\nv 0 1\n";
+  EXPECT_NE(refused(run_case("kdtree", "gpuheap", {"--scene", file})).find(file + ":3: expected a corner"), std::string::npos);
+  EXPECT_NE(refused(run_case("kdtree", "gpuheap", {"--point", "scene=haal"})).find("did you mean hall?"), std::string::npos);
+  EXPECT_NE(refused(run_case("replay", "gpuheap", {"--trace", file})).find(file + ":1: expected 'gpuheap-trace 1'"), std::string::npos);
+  EXPECT_NE(refused(run_case("replay", "gpuheap", {"--point", "trace=kdtre"})).find("did you mean kdtree?"), std::string::npos);
+  std::remove(file.c_str());
+}
+
+TEST(Cases, ATreeIsTheSameWhateverItsAllocator) {
+  std::vector<double> first;
+  unsigned compared = 0;
+  json const d = json_reader::read(run({"--describe"}).out.at(0));
+  for (auto const& allocator : d["allocators"].items) {
+    auto const f = run_case("kdtree", allocator["name"].text, {"--point", "threads=256,scene=forest,triangles=150,times_root=50000"});
+    ASSERT_EQ(f.exit_code, 0) << f.err;
+    json const result = json_reader::read(f.out.at(1));
+    std::vector<double> facts;
+    for (auto const& row : result["rows"].items) {
+      if (row["metric"].text != "build_ms") facts.push_back(row["samples"].items.at(0).number);
+    }
+    if (result["status"].text != "ok") continue;
+    ASSERT_EQ(facts.size(), 4u);
+    EXPECT_GT(facts[0], 150);
+    if (first.empty()) first = facts;
+    EXPECT_EQ(facts, first) << allocator["name"].text;
+    ++compared;
+  }
+  EXPECT_GT(compared, 0u);
 }
 
 TEST(Cases, OfStructuresRunWithoutAnAllocator) {

@@ -63,6 +63,19 @@ def test_axes_may_be_a_list_of_which_each_entry_is_all_combinations(tmp_path: Pa
     assert case.headline_point().argument == "threads=100,bytes=64"
 
 
+def test_an_allocator_may_have_axes_of_its_own_beside_the_points_of_all(tmp_path: Path) -> None:
+    text = SUITE.replace('heap_bytes = "16MiB"', 'heap_bytes = "16MiB"\nvariants = { scatteralloc = { page = [8192, 16384, 65536] } }', 1)
+    (tmp_path / "mini.toml").write_text(text)
+    case = next(iter(load_suite(tmp_path / "mini.toml").cases.values()))["host"]
+    everybody, own = case.points(allocator="gpuheap"), case.points(allocator="scatteralloc")
+    assert case.points() == everybody
+    assert own[: len(everybody)] == everybody
+    assert len(own) == 4 * len(everybody)
+    assert {dict(point.others)["page"] for point in own[len(everybody) :]} == {"8192", "16384", "65536"}
+    assert "page" in case.axes
+    assert {dict(point.others).get("page") for point in case.cut().points(allocator="scatteralloc")} == {None, "8192", "65536"}
+
+
 def test_axes_of_the_simulator_replace_those_of_the_same_name_or_the_list(tmp_path: Path) -> None:
     by_name = with_axes(tmp_path, TWO_GRIDS, "axes = { threads = [5] }").case("alloc_single", "host")
     assert [point.argument for point in by_name.points()] == ["threads=5,bytes=16", "threads=5,bytes=64", "threads=5,bytes=8192,heap=24GiB"]

@@ -13,78 +13,16 @@
 #include <vector>
 
 #include "harness/error.hpp"
+#include "harness/line_reader.hpp"
 
 namespace gpuheap::bench::graph {
 
 namespace {
 
-// The lines of a file, with what a message needs to point at one.
-class line_reader {
- public:
-  line_reader(std::istream& in, std::string const& name) : in_{in}, name_{name} {}
-
-  // False at the end of the file.
-  bool next() {
-    if (!std::getline(in_, line_)) {
-      if (in_.bad()) throw usage_error(name_ + ": reading failed after line " + std::to_string(number_));
-      ended_ = true;
-      ++number_;
-      return false;
-    }
-    ++number_;
-    if (line_.ends_with('\r')) line_.pop_back();
-    return true;
-  }
-  // The next line that is neither blank nor a comment.
-  bool next_data() {
-    while (next()) {
-      auto const first = line_.find_first_not_of(" \t");
-      if (first != std::string::npos && line_[first] != '%') return true;
-    }
-    return false;
-  }
-
-  // The words of the current line.
-  [[nodiscard]] std::vector<std::string_view> const& words() {
-    words_.clear();
-    std::string_view rest = line_;
-    while (true) {
-      auto const begin = rest.find_first_not_of(" \t");
-      if (begin == std::string_view::npos) return words_;
-      rest.remove_prefix(begin);
-      auto const length = std::min(rest.find_first_of(" \t"), rest.size());
-      words_.push_back(rest.substr(0, length));
-      rest.remove_prefix(length);
-    }
-  }
-
-  [[noreturn]] void refuse(std::string const& expected) const {
-    constexpr std::size_t most_shown = 60;
-    std::string const found =
-        ended_ ? "the end of the file" : "'" + line_.substr(0, most_shown) + (line_.size() > most_shown ? "..." : "") + "'";
-    throw usage_error(name_ + ":" + std::to_string(number_) + ": expected " + expected + ", found " + found);
-  }
-
- private:
-  std::istream& in_;
-  std::string const& name_;
-  std::string line_;
-  std::vector<std::string_view> words_;
-  std::uint64_t number_ = 0;
-  bool ended_ = false;
-};
-
 std::string lower_case(std::string_view word) {
   std::string lower{word};
   std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return lower;
-}
-
-template <class Number>
-bool read_whole(std::string_view word, Number& number) {
-  if (word.starts_with('+')) word.remove_prefix(1);
-  auto const [end, failure] = std::from_chars(word.data(), word.data() + word.size(), number);
-  return failure == std::errc{} && end == word.data() + word.size();
 }
 
 // A value out of the range of double is a number all the same.

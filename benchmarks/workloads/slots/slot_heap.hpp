@@ -1,0 +1,98 @@
+// A heap with its slots, as the cases see it that work on slots: what they do with it is compiled once, and not for each allocator.
+#pragma once
+
+#include <gpuheap/simt/launch.hpp>
+
+#include <string>
+
+#include "harness/case.hpp"
+#include "harness/device_array.hpp"
+#include "harness/give_back.hpp"
+#include "harness/heap_under_test.hpp"
+#include "harness/kernel_timer.hpp"
+#include "workloads/slots/slot_kernel.hpp"
+
+namespace gpuheap::bench::slots {
+
+class slot_heap {
+ public:
+  virtual ~slot_heap() = default;
+
+  // Empty slots, and where the heap can be made anew, a new heap. `run` is for draws.
+  virtual void start(unsigned run) = 0;
+  // Microseconds of one kernel of all threads.
+  virtual double work(slot_launch const& what) = 0;
+  // All that was counted since start().
+  virtual block_tally tally() = 0;
+  // "" or how many frees were refused since start().
+  virtual std::string refused_frees() = 0;
+};
+
+// What the cases say of one launch in which all blocks do the same.
+[[nodiscard]] inline slot_launch same_for_all(task const& what) { return {.tasks = {what, what}}; }
+
+// `sets`: as many as threads.
+template <class A>
+class slot_heap_of final : public slot_heap {
+ public:
+  slot_heap_of(session const& s, point const& p, std::size_t slots_per_set)
+      : seed_{s.seed},
+        threads_{p.threads()},
+        heap_{s.heap_bytes, stream_},
+        timer_{stream_},
+        slots_(slots_per_set * p.threads()),
+        tally_(1),
+        config_{.block_threads = p.block_threads(), .stream = stream_} {}
+
+  void start(unsigned run) override {
+    if (!A::traits.process_wide) heap_.renew();
+    run_ = run;
+    launches_ = 0;
+    slots_.zero(stream_);
+    tally_.zero(stream_);
+  }
+  double work(slot_launch const& what) override {
+    slot_launch numbered = what;
+    numbered.number = launches_++;
+    work_on_slots<ref> const kernel{heap_.ref(), slots_.data(), threads_, numbered, random_sequence{seed_, run_}, tally_.data()};
+    return timer_.time_us([&] { launch(threads_, kernel, config_); });
+  }
+  block_tally tally() override { return tally_.download(stream_)[0]; }
+  std::string refused_frees() override { return heap_.refused_frees(); }
+
+ private:
+  using ref = typename heap_under_test<A>::ref_type;
+
+  std::uint64_t seed_;
+  unsigned threads_;
+  owned_stream stream_;
+  heap_under_test<A> heap_;
+  kernel_timer timer_;
+  device_array<kept_block> slots_;
+  device_array<block_tally> tally_;
+  launch_config config_;
+  unsigned run_ = 0;
+  std::uint64_t launches_ = 0;
+};
+
+// Why blocks of A cannot change hands, or "".
+template <class A>
+[[nodiscard]] std::string why_no_slots(session const& s, point const& p) {
+  if (auto reason = why_no_heap<A>(s); !reason.empty()) return reason;
+  if (A::traits.free == frees::never) return "this allocator never takes memory back";
+  if (std::string reason = why_no_single_frees<A>(); !reason.empty()) return reason;
+  if (A::traits.overwrites) return "this allocator overwrites live memory";
+  if (p.threads() % (2 * p.block_threads()) != 0)
+    return "threads=" + p.text("threads") + " is no multiple of two blocks of " + p.text("block_threads") + " threads";
+  return "";
+}
+
+// A case in two parts: `Case::slots_per_set(p)`, and `Case::measure(slot_heap&, s, p)`, which does not know the allocator.
+template <class A, class Case>
+[[nodiscard]] outcome run_on_slots(session const& s, point const& p) {
+  if (auto reason = why_no_slots<A>(s, p); !reason.empty()) return unsupported(std::move(reason));
+  slot_heap_of<A> heap(s, p, Case::slots_per_set(p));
+  return Case::measure(heap, s, p);
+}
+
+}  // namespace gpuheap::bench::slots

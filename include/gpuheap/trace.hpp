@@ -1,0 +1,75 @@
+// What a program asked of its heap, as recorded.hpp records it, and the text that it becomes in a file (docs/traces.md).
+#pragma once
+
+#include <gpuheap/simt/types.hpp>
+
+#if GPUHEAP_HAS_HOST
+#include <algorithm>
+#include <ostream>
+#include <string>
+#include <unordered_map>
+#include <vector>
+#endif
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
+
+// One thing that a thread asked.
+struct trace_event {
+  static constexpr simt::uint32_t request = 1, release = 2, kernel_end = 3;
+
+  simt::uint64_t address;  // of the block; 0 for a request that failed
+  simt::uint64_t bytes;    // of a request
+  simt::uint32_t thread;   // its number in its launch
+  simt::uint32_t kind;
+};
+
+#if GPUHEAP_HAS_HOST
+// Events in an order in which they may have happened.
+struct recording {
+  std::vector<trace_event> events;
+  simt::uint64_t dropped = 0;  // that came when the buffer was full
+};
+
+// A recording as text, for `std::ostream << trace_text{recording}`:
+//
+//   gpuheap-trace 1
+//   threads 4096         the largest number of a thread, plus one
+//   events 20113         lines that follow
+//   dropped 0
+//   m 17 64              thread 17 asks for 64 bytes: allocation 0, the next such line is allocation 1, ...
+//   f 3 0                thread 3 frees allocation 0
+//   k                    a kernel has ended
+//
+// Frees of pointers that no recorded request returned are left out.
+struct trace_text {
+  recording const& what;
+
+  friend std::ostream& operator<<(std::ostream& out, trace_text const& text) {
+    std::string lines;
+    simt::uint64_t num_lines = 0, num_allocations = 0;
+    simt::uint32_t threads = 0;
+    std::unordered_map<simt::uint64_t, simt::uint64_t> live;  // address, allocation
+    // Ends: once for each event.
+    for (auto const& e : text.what.events) {
+      std::string const by = std::to_string(e.thread) + " ";
+      if (e.kind == trace_event::request) {
+        lines += "m " + by + std::to_string(e.bytes) + "\n";
+        if (e.address != 0) live[e.address] = num_allocations;
+        ++num_allocations;
+      } else if (e.kind == trace_event::release) {
+        auto const block = live.find(e.address);
+        if (block == live.end()) continue;
+        lines += "f " + by + std::to_string(block->second) + "\n";
+        live.erase(block);
+      } else {
+        lines += "k\n";
+      }
+      ++num_lines;
+      if (e.kind != trace_event::kernel_end) threads = std::max(threads, e.thread + 1);
+    }
+    return out << "gpuheap-trace 1\nthreads " << threads << "\nevents " << num_lines << "\ndropped " << text.what.dropped << "\n" << lines;
+  }
+};
+#endif
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE

@@ -1,0 +1,65 @@
+"""Slowdowns: rows that follow from a case's other rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpuheap.errors import UserError
+from gpuheap.points import make_point
+from gpuheap.protocol import Measurement, PointResult
+from gpuheap.results import Row, Table, read_table, rows_of
+from gpuheap.slowdowns import Slowdown, read_slowdown, write_slowdowns
+
+WHAT = Slowdown("build_ms", "atomic")
+
+
+def rows(allocator: str, samples: list[float], **others: str | int) -> list[Row]:
+    result = PointResult("ok", "", (Measurement("build_ms", "ms", tuple(samples)), Measurement("references", "count", (7.0,) * len(samples))))
+    return rows_of("regeff", "kdtree", allocator, "host", make_point({"threads": 256, **others}), "", result)
+
+
+def filled(tmp_path: Path) -> Table:
+    table = Table(tmp_path / "regeff.csv")
+    table.append(rows("gpuheap", [3.0, 4.0, 8.0], scene="hall"))
+    table.append(rows("atomic", [2.0, 1.0, 6.0], scene="hall"))
+    table.append(rows("scatteralloc", [6.0, 6.0, 6.0], scene="hall") + rows("scatteralloc", [5.0, 5.0, 5.0], scene="hall", page=8192))
+    table.append(rows("gpuheap", [9.0], scene="soup"))
+    write_slowdowns(table, "kdtree", "host", WHAT, ["page"])
+    return table
+
+
+def made(table: Table) -> dict[tuple[str, str], float]:
+    return {(row.allocator, row.parameter): row.statistics.median for row in table.rows if row.metric == "slowdown" and row.statistics}
+
+
+def test_each_run_is_divided_by_the_references_median_at_the_same_point(tmp_path: Path) -> None:
+    table = filled(tmp_path)
+    assert made(table) == {
+        ("gpuheap", "scene=hall"): 2.0,
+        ("atomic", "scene=hall"): 1.0,
+        ("scatteralloc", "scene=hall"): 3.0,
+        ("scatteralloc", "page=8192;scene=hall"): 2.5,
+    }
+    row = next(row for row in read_table(table.path) if row.metric == "slowdown")
+    assert row.statistics is not None
+    assert (row.statistics.min, row.statistics.max, row.runs, row.unit) == (1.5, 4.0, 3, "ratio")
+
+
+def test_they_follow_when_rows_change_and_stay_when_they_do_not(tmp_path: Path) -> None:
+    table = filled(tmp_path)
+    before = table.path.read_bytes()
+    again = Table(table.path)
+    write_slowdowns(again, "kdtree", "host", WHAT, ["page"])
+    assert table.path.read_bytes() == before
+    again.drop(lambda row: row.allocator == "atomic" and row.metric != "slowdown")
+    write_slowdowns(again, "kdtree", "host", WHAT, ["page"])
+    assert made(again) == {}
+
+
+def test_what_a_suite_says_is_checked() -> None:
+    assert read_slowdown({"of": "build_ms", "over": "atomic"}, Path("s.toml"), "kdtree") == WHAT
+    assert read_slowdown(None, Path("s.toml"), "kdtree") is None
+    with pytest.raises(UserError, match="build_s"):
+        read_slowdown({"of": "build_s", "over": "atomic"}, Path("s.toml"), "kdtree")
