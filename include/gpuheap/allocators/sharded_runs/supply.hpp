@@ -353,7 +353,7 @@ struct supply : frees {
     bool const first_look = !vain.in(simt::launch_id());
     bool const adopts = idle && (scarce || first_look || vain.count() < looks_in_vain::enough);
     if (first_look && !idle) looked_in(c).store(looks_in_vain::none_there(simt::launch_id()).bits, simt::relaxed);
-    unsigned n = (pages + (pages >> 3)) >> at.lg_pages;
+    unsigned n = (pages + (pages >> (large_launch ? 3 : 2))) >> at.lg_pages;
     if (n == 0 && large_launch) n = 1;
     if (n > at.max_run_segments(c)) n = at.max_run_segments(c);
     // Hardly a whole segment is left: not worth eight looks.
