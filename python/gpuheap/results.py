@@ -10,6 +10,7 @@ import re
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from gpuheap.errors import UserError
@@ -54,7 +55,7 @@ class Row:
     runs: int
     status: str
 
-    @property
+    @cached_property
     def key(self) -> Key:
         """What tells this row's point apart from all others."""
         kept = [f"{name}={value}" for name, value in self.parameters.items() if name not in EXPLAINING]
@@ -64,9 +65,16 @@ class Row:
     def sweep(self) -> Sweep:
         return (self.case, self.allocator, self.backend)
 
-    @property
+    @cached_property
     def parameters(self) -> dict[str, str]:
         return split_parameter(self.parameter)
+
+    @cached_property
+    def fields(self) -> dict[str, str]:
+        """Everything that tells the row's point apart within its case, as text."""
+        pairs = [("threads", self.threads), ("bytes", self.bytes)]
+        named = {key: str(value) for key, value in pairs if value is not None}
+        return named | {key: value for key, value in self.parameters.items() if key not in EXPLAINING}
 
     @property
     def reason(self) -> str:

@@ -14,6 +14,7 @@ from gpuheap.bounds import Bound, read_bounds
 from gpuheap.errors import UserError, unknown_name
 from gpuheap.metrics import METRICS
 from gpuheap.paths import Layout
+from gpuheap.plots import Plot, read_plots
 from gpuheap.points import DEFAULT_SEED, Grid, Point, Value, ends_of, make_point, points_of, read_grids, values_of
 from gpuheap.units import parse_bytes
 
@@ -25,7 +26,7 @@ else:
 _SUITE_KEYS = {"name", "brief", "paper", "lists", "allocators", "baselines", "bounds"}
 _BOUNDS_KEYS = {"of", "on"}
 _HOST_KEYS = {"heap_bytes", "runs", "timeout_s", "enough_s", "axes", "headline", "bounds", "quick", "full"}
-_CASE_KEYS = _HOST_KEYS | {"name", "section", "paper", "brief", "metrics", "baselines", "host"}
+_CASE_KEYS = _HOST_KEYS | {"name", "section", "paper", "brief", "metrics", "baselines", "plot", "host"}
 # What the rows of a paper's suite are held to on a GPU.
 FEWEST_RUNS = 5
 SHORTEST_TIMEOUT_S = 60
@@ -52,6 +53,7 @@ class Case:
     fewest_runs: int = 1  # that --quick may leave
     quick_grids: tuple[Grid, ...] = ()  # in place of `grids` for --quick; none: the ends of each axis
     full_grids: tuple[Grid, ...] = ()  # likewise for --full; none: nothing is added
+    plots: tuple[Plot, ...] = ()
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -232,6 +234,8 @@ def _case(entry: Any, path: Path, suite_baselines: tuple[str, ...], lists: Mappi
             fewest_runs=FEWEST_RUNS if paper and backend == "cuda" else 1,
             quick_grids=others["quick"],
             full_grids=others["full"],
+            # Pictures show what GPUs measured.
+            plots=read_plots(said.get("plot"), others["full"] or grids, path, name) if backend == "cuda" else (),
         )
     return made
 

@@ -53,8 +53,8 @@ def format_value(value: float, unit: str) -> str:
             if abs(nanoseconds) >= scale * 0.99995:
                 return f"{_short(nanoseconds / scale)} {name}"
         return f"{_short(nanoseconds)} ns"
-    text = _short(value)
-    return text if unit in ("ratio", "") else f"{text} {unit}"
+    text = _short(value) if value == 0 or abs(value) >= 1e-4 else f"{value:.2g}"
+    return text if unit in ("ratio", "") else f"{text} {unit.replace('us', 'µs')}"
 
 
 def format_factor(factor: float) -> str:
