@@ -34,6 +34,7 @@ class Request:
     seed: int | None = None
     heap_bytes: int | None = None
     graph: Path | None = None
+    outside: str = ""  # an allocator that an executable of its own has; takes part whatever else is chosen
 
     @property
     def chosen_seed(self) -> int:
@@ -47,6 +48,7 @@ class PlannedSweep:
     allocator: str
     points: tuple[Point, ...]
     heap_bytes: int
+    executable: Executable  # that has the allocator
     extra: str  # what differs from the suite for every point, as key=value;... of the results' parameter
 
 
@@ -60,9 +62,12 @@ class Plan:
         return sum(len(sweep.points) for sweep in self.sweeps)
 
 
-def make_plan(request: Request, suites: Mapping[str, Suite], executable: Executable) -> Plan:
-    """The sweeps in the order in which they run: case by case, each over its allocators. Raises UserError for names that do not exist."""
-    _check_allocators(request.allocators, executable, "allocator")
+def make_plan(request: Request, suites: Mapping[str, Suite], executable: Executable, outside: Executable | None = None) -> Plan:
+    """The sweeps in the order in which they run: case by case, each over its allocators. Raises UserError for names that do not exist.
+
+    `outside`: an executable with one further allocator, which the request names.
+    """
+    _check_allocators([name for name in request.allocators if name != request.outside], executable, "allocator")
     if request.quick and request.full:
         raise UserError("--quick takes points away and --full adds some: choose one of them")
     if request.graph is not None and not request.graph.is_file():
@@ -71,7 +76,8 @@ def make_plan(request: Request, suites: Mapping[str, Suite], executable: Executa
     notes: list[str] = []
     takes_graph = False
     for suite, case_names in select(suites, list(request.targets)):
-        _check_allocators(suite.allocators, executable, f"allocator of suite {suite.name}")
+        if not request.outside:
+            _check_allocators(suite.allocators, executable, f"allocator of suite {suite.name}")
         for name in case_names:
             case = _adjusted(suite.case(name, executable.backend), request)
             described = executable.description.case(name)
@@ -90,8 +96,9 @@ def make_plan(request: Request, suites: Mapping[str, Suite], executable: Executa
                 notes.append(note)
             extra = _extra(case, request, suite.case(name, executable.backend), heap_bytes, graph_here)
             for allocator in _allocators(suite, case, request, executable):
-                for points in _of_one_process(allocator, case.points(request.chosen_seed), executable):
-                    sweeps.append(PlannedSweep(suite, case, allocator, points, heap_bytes, extra))
+                runs_it = outside if outside is not None and allocator == request.outside else executable
+                for points in _of_one_process(allocator, case.points(request.chosen_seed), runs_it):
+                    sweeps.append(PlannedSweep(suite, case, allocator, points, heap_bytes, runs_it, extra))
     if request.graph is not None and not takes_graph:
         raise UserError("--graph: none of the cases asked for reads a graph; graph_update does")
     if not sweeps:
@@ -109,8 +116,11 @@ def _check_allocators(names: Sequence[str], executable: Executable, kind: str) -
 def _allocators(suite: Suite, case: Case, request: Request, executable: Executable) -> list[str]:
     """A baseline that is no allocator takes part in the cases that name it only."""
     description = executable.description
-    chosen = request.allocators or suite.allocators or tuple(a.name for a in description.allocators)
     known = {a.name for a in description.allocators} | set(description.baselines)
+    chosen = request.allocators or suite.allocators or tuple(a.name for a in description.allocators)
+    # In a suite whose own are baselines alone, as that of structures, no allocator takes part.
+    if request.outside and not (suite.allocators and set(suite.allocators) <= set(description.baselines)):
+        chosen = (*request.allocators, request.outside)
     added = tuple(name for name in case.baselines if name in known) if request.baselines else ()
     return ordered(name for name in chosen + added if name not in description.baselines or name in case.baselines)
 

@@ -21,6 +21,7 @@ from gpuheap.protocol import STATUSES, Measurement, PointResult
 COLUMNS = tuple("suite,case,allocator,backend,threads,bytes,parameter,metric,unit,mean,median,stddev,p5,p95,min,max,runs,status".split(","))
 EXPLAINING = ("reason", "reached")  # keys of `parameter` that say what happened and do not tell points apart
 
+_NUMBERS = ("mean", "median", "stddev", "p5", "p95", "min", "max")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 Key = tuple[str, str, str, str, int | None, int | None, str]
@@ -75,6 +76,19 @@ class Row:
         pairs = [("threads", self.threads), ("bytes", self.bytes)]
         named = {key: str(value) for key, value in pairs if value is not None}
         return named | {key: value for key, value in self.parameters.items() if key not in EXPLAINING}
+
+    @cached_property
+    def line(self) -> str:
+        """As it stands in a file, with its end. Kept: a table of thousands of rows is written again for each sweep that replaces old ones."""
+        values = self.statistics
+        numbers = [_number(getattr(values, name)) if values else "" for name in _NUMBERS]
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(
+            [self.suite, self.case, self.allocator, self.backend, _optional(self.threads), _optional(self.bytes), self.parameter, self.metric]
+            + [self.unit, *numbers, str(self.runs), self.status]
+        )
+        return out.getvalue()
 
     @property
     def reason(self) -> str:
@@ -206,15 +220,7 @@ def parse_row(line: str) -> Row:
 
 def format_row(row: Row) -> str:
     """The line of a row, with its end."""
-    values = row.statistics
-    numbers = [_number(getattr(values, name)) if values else "" for name in ("mean", "median", "stddev", "p5", "p95", "min", "max")]
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(
-        [row.suite, row.case, row.allocator, row.backend, _optional(row.threads), _optional(row.bytes), row.parameter, row.metric, row.unit]
-        + [*numbers, str(row.runs), row.status]
-    )
-    return out.getvalue()
+    return row.line
 
 
 class Table:
@@ -329,11 +335,10 @@ def _check_metric(metric: str, unit: str, may_be_empty: bool) -> None:
 
 
 def _numbers(cell: dict[str, str], required: bool) -> Statistics | None:
-    names = ("mean", "median", "stddev", "p5", "p95", "min", "max")
-    if not required and not any(cell[name] for name in names):
+    if not required and not any(cell[name] for name in _NUMBERS):
         return None
     values: dict[str, float] = {}
-    for name in names:
+    for name in _NUMBERS:
         try:
             values[name] = float(cell[name])
         except ValueError:

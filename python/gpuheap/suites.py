@@ -154,10 +154,14 @@ def load_suite(path: Path) -> Suite:
 
 
 def select(suites: Mapping[str, Suite], targets: list[str]) -> list[tuple[Suite, tuple[str, ...]]]:
-    """What the command line names: suites, cases (of the first suite that has them: `quick`, then those of no paper), or `suite/case`."""
+    """What the command line names: suites, cases (of the first suite that has them: `quick`, then those of no paper), `suite/case`, or `all`.
+
+    `all` is every suite but `quick`, which is a cut of others.
+    """
     ordered = sorted(suites.values(), key=lambda suite: (suite.name != "quick", suite.paper != "", suite.name))
     chosen: dict[str, list[str]] = {}
-    for target in targets:
+    whole = [name for name in suites if name != "quick"]
+    for target in [name for named in targets for name in (whole if named == "all" else [named])]:
         suite_name, _, case_name = target.partition("/")
         if case_name:
             if suite_name not in suites:

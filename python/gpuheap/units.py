@@ -67,9 +67,11 @@ def format_factor(factor: float) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """`12 s`, `0.5 s`, `2 min 5 s`."""
+    """`12 s`, `0.5 s`, `2 min 5 s`, `1 h 20 min`."""
     if seconds < 60:
         return f"{seconds:.3g} s"
+    if seconds >= 3600:
+        return f"{int(seconds // 3600)} h {int(seconds % 3600 // 60)} min"
     return f"{int(seconds // 60)} min {int(seconds % 60)} s"
 
 
