@@ -13,6 +13,7 @@ import typer
 from rich.text import Text
 
 from gpuheap import __version__, row_commands
+from gpuheap.commands.data import app as data_commands
 from gpuheap.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, UserError
 from gpuheap.executable import BACKENDS, Executable, choose
 from gpuheap.host.commands import app as host_app
@@ -229,6 +230,9 @@ def conform(
     outside = read_outside(allocator_header, type_name)
     assert outside is not None
     raise typer.Exit(run_conform(find_layout(), _console(), outside, _checked(backend), tests))
+
+
+app.add_typer(data_commands, name="data")
 
 
 def _executable(layout: Layout, backend: str | None) -> Executable:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import queue
+import re
+import socket
 import threading
 import time
 import uuid
@@ -38,18 +41,15 @@ class Cluster:
         except ImportError:
             raise UserError("--scheduler needs Dask: pip install 'gpuheap[cluster]', or pip install distributed") from None
         # Its log would tell on the terminal what a line of ours says.
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        for name in [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]:
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
         self.address = address
         self._topic = f"gpuheap-{uuid.uuid4().hex[:12]}"
         self._inboxes: dict[str, queue.SimpleQueue[tuple[int, remote.Message]]] = {}
-        target = {"scheduler_file": address} if Path(address).is_file() else {"address": address}
         try:
-            self._client = distributed.Client(**target, timeout=CONNECT_S, set_as_default=False, name="gpuheap")
-        except (OSError, TimeoutError, ValueError) as error:
-            raise UserError(
-                f"--scheduler: no Dask scheduler answers at '{address}' ({' '.join(str(error).split())[:200] or type(error).__name__}): "
-                f"start one with `dask scheduler`, and `dask worker {address}` on each machine"
-            ) from None
+            self._client = distributed.Client(_reachable(address), timeout=CONNECT_S, set_as_default=False, name="gpuheap")
+        except (OSError, TimeoutError) as error:
+            raise _no_scheduler(address, error) from None
         self._client.subscribe_topic(self._topic, self._heard)
 
     def close(self) -> None:
@@ -196,3 +196,30 @@ class ClusterWorker:
 
 def _short(said: Any) -> str:
     return ", ".join(said) if isinstance(said, list) else str(said) or "none"
+
+
+def _reachable(address: str) -> str:
+    """The address, which a scheduler file may hold. Raises UserError unless something answers there: a client would ask in vain for long."""
+    if Path(address).is_file():
+        try:
+            named = str(json.loads(Path(address).read_text())["address"])
+        except (OSError, ValueError, KeyError, TypeError):
+            raise UserError(f"--scheduler: '{address}' is no scheduler file: `dask scheduler --scheduler-file FILE` writes one") from None
+    else:
+        named = address
+    found = re.fullmatch(r"(?:(?:tcp|tls)://)?\[?([^\[\]/]+?)\]?:(\d{1,5})", named)
+    if found is None:
+        raise UserError(f"--scheduler: '{named}' is neither host:port, tcp://host:port nor a scheduler file")
+    try:
+        socket.create_connection((found[1], int(found[2])), timeout=CONNECT_S).close()
+    except (OSError, OverflowError) as error:
+        raise _no_scheduler(address, error) from None
+    return named
+
+
+def _no_scheduler(address: str, error: Exception) -> UserError:
+    words = " ".join(str(error).split())[:200] or type(error).__name__
+    return UserError(
+        f"--scheduler: no Dask scheduler answers at '{address}' ({words}): start one with `dask scheduler`, "
+        "and `dask worker ADDRESS` on each machine"
+    )

@@ -20,13 +20,13 @@ LINES_OF_A_FAILURE = 12
 
 
 @dataclass(frozen=True)
-class TestResult:
+class Tested:
     name: str
     verdict: str  # passed, failed, crashed, timeout
     words: str = ""  # of what went wrong
 
 
-def tests_of(suite: Path) -> list[str]:
+def names_of_tests(suite: Path) -> list[str]:
     """The names of the tests that an executable has."""
     try:
         ran = subprocess.run([suite, "--gtest_list_tests"], capture_output=True, text=True, errors="replace", timeout=60)
@@ -46,7 +46,7 @@ def tests_of(suite: Path) -> list[str]:
     return names
 
 
-def run_tests(suite: Path, names: list[str], at_once: int, limit_s: float = LIMIT_S) -> Generator[TestResult, None, None]:
+def run_tests(suite: Path, names: list[str], at_once: int, limit_s: float = LIMIT_S) -> Generator[Tested, None, None]:
     """Runs them, so many at once. Gives each result as it comes; closing the iterator ends what runs."""
     running = _Running()
     pool = ThreadPoolExecutor(at_once)
@@ -99,23 +99,23 @@ def kill(child: subprocess.Popen[str]) -> None:
             os.killpg(child.pid, signal.SIGKILL)
 
 
-def _run(suite: Path, name: str, limit_s: float, running: _Running) -> TestResult:
+def _run(suite: Path, name: str, limit_s: float, running: _Running) -> Tested:
     child = running.start([str(suite), f"--gtest_filter={name}", "--gtest_brief=1"])
     if child is None:
-        return TestResult(name, "failed", "not run")
+        return Tested(name, "failed", "not run")
     try:
         said, _ = child.communicate(timeout=limit_s)
     except subprocess.TimeoutExpired:
         kill(child)
         child.communicate()
-        return TestResult(name, "timeout", f"no result within {limit_s:.0f} s")
+        return Tested(name, "timeout", f"no result within {limit_s:.0f} s")
     finally:
         running.ended(child)
     if child.returncode == 0:
-        return TestResult(name, "passed")
+        return Tested(name, "passed")
     # GoogleTest's own frame says nothing that the name does not.
     lines = [line for line in said.splitlines() if line.strip() and not line.startswith(("[", "Running main", "Note: Google"))]
     words = "\n".join(lines[:LINES_OF_A_FAILURE] + ["..."] * (len(lines) > LINES_OF_A_FAILURE))
     if child.returncode == 1:
-        return TestResult(name, "failed", words)
-    return TestResult(name, "crashed", exit_words(child.returncode) + (f"\n{words}" if words else ""))
+        return Tested(name, "failed", words)
+    return Tested(name, "crashed", exit_words(child.returncode) + (f"\n{words}" if words else ""))

@@ -10,9 +10,7 @@ from gpuheap.catalogue import ALLOCATORS, BASELINES
 from gpuheap.metrics import METRICS
 from gpuheap.results import COLUMNS, Row, format_row, summarise
 
-SIZES = sorted(
-    {*range(16, 257, 16), *(2**k + d for k in range(9, 14) for d in (-4, 0, 4))}
-)
+SIZES = sorted({*range(16, 257, 16), *(2**k + d for k in range(9, 14) for d in (-4, 0, 4))})
 THREADS = [2**k for k in range(21)]
 CASES: dict[str, tuple[list[int], list[int], list[str]]] = {  # threads, bytes, metrics
     "alloc_single": ([10_000, 100_000], SIZES, ["malloc_us", "free_us"]),
@@ -36,9 +34,7 @@ def write_evaluation(root: Path) -> int:
     for case, (threads, sizes, metrics) in CASES.items():
         text += f'\n[[case]]\nname = "{case}"\nheap_bytes = "8GiB"\nmetrics = {metrics}\n'
         text += f"axes = {{ threads = {threads}, bytes = {sizes} }}\n"
-        every = itertools.product(
-            enumerate([*ALLOCATORS, *BASELINES], start=1), threads, sizes, metrics
-        )
+        every = itertools.product(enumerate([*ALLOCATORS, *BASELINES], start=1), threads, sizes, metrics)
         for (number, name), count, size, metric in every:
             middle = number * (1 + size / 1000) * (1 + count / 1e5)
             values = [middle * (1 + source.random() / 10) for _ in range(5)]

@@ -29,13 +29,9 @@ axes = {axes}
 """
 
 
-def suite_of(
-    folder: Path, axes: str, plot: str = "", metrics: str = '["malloc_us"]'
-) -> Suite:
+def suite_of(folder: Path, axes: str, plot: str = "", metrics: str = '["malloc_us"]') -> Suite:
     path = folder / "drawn.toml"
-    path.write_text(
-        CASE.format(axes=axes, metrics=metrics) + (f"plot = {plot}\n" if plot else "")
-    )
+    path.write_text(CASE.format(axes=axes, metrics=metrics) + (f"plot = {plot}\n" if plot else ""))
     return load_suite(path)
 
 
@@ -53,10 +49,7 @@ def view_of(
             result = PointResult(
                 "ok",
                 "",
-                tuple(
-                    Measurement(metric, unit, tuple(samples))
-                    for metric, unit in metrics
-                ),
+                tuple(Measurement(metric, unit, tuple(samples)) for metric, unit in metrics),
             )
             if failing.get(name) and number > 1:
                 result = PointResult(failing[name], "as asked")
@@ -70,9 +63,7 @@ def words(chart: Chart) -> tuple[str | None, str, str]:
 
 
 def test_the_swept_axis_lies_along_x_and_others_make_panels(tmp_path: Path) -> None:
-    suite = suite_of(
-        tmp_path, '{ threads = [1000, 2000], bytes = [16, 64, 256], state = ["warm"] }'
-    )
+    suite = suite_of(tmp_path, '{ threads = [1000, 2000], bytes = [16, 64, 256], state = ["warm"] }')
     found = charts_of(view_of(suite, {"gpuheap": 1, "cuda": 2}))
     assert [words(chart) for chart in found] == [
         ("bytes", "log", "state warm, 1,000 threads"),
@@ -80,9 +71,7 @@ def test_the_swept_axis_lies_along_x_and_others_make_panels(tmp_path: Path) -> N
     ]
     assert [len(series.marks) for series in found[0].series] == [3, 3]
     assert len({chart.name for chart in found}) == 2
-    assert found[0].y_range == found[1].y_range, (
-        "charts of one unit compare at a glance"
-    )
+    assert found[0].y_range == found[1].y_range, "charts of one unit compare at a glance"
 
 
 def test_each_sweep_of_a_case_has_its_own_picture(tmp_path: Path) -> None:
@@ -127,27 +116,18 @@ def test_a_suite_may_say_how_it_is_drawn(tmp_path: Path) -> None:
         plot,
         '["malloc_us", "free_us"]',
     )
-    (chart,) = charts_of(
-        view_of(suite, {"scatteralloc": 1}, [("malloc_us", "us"), ("free_us", "us")])
-    )
+    (chart,) = charts_of(view_of(suite, {"scatteralloc": 1}, [("malloc_us", "us"), ("free_us", "us")]))
     assert words(chart) == ("bytes", "linear", "")
-    assert [series.label for series in chart.series] == [
-        f"scatteralloc, page {page} KiB" for page in (4, 8, 16)
-    ]
+    assert [series.label for series in chart.series] == [f"scatteralloc, page {page} KiB" for page in (4, 8, 16)]
     assert [series.curve_index for series in chart.series] == [0, 1, 2]
     assert chart.figure == "figure 4"
 
 
 def test_times_over_a_baseline_and_variances(tmp_path: Path) -> None:
     plots = '[{ over = "atomic" }, { statistic = "variance" }]'
-    view = view_of(
-        suite_of(tmp_path, "{ bytes = [16, 64] }", plots), {"gpuheap": 3, "atomic": 1.5}
-    )
+    view = view_of(suite_of(tmp_path, "{ bytes = [16, 64] }", plots), {"gpuheap": 3, "atomic": 1.5})
     over, variance = charts_of(view)
-    assert {
-        series.allocator: [mark.median for mark in series.marks]
-        for series in over.series
-    } == {"gpuheap": [2, 2], "atomic": [1, 1]}
+    assert {series.allocator: [mark.median for mark in series.marks] for series in over.series} == {"gpuheap": [2, 2], "atomic": [1, 1]}
     assert (over.title, over.unit, over.y_words(2)) == (
         "malloc, over atomic",
         "ratio",
@@ -158,12 +138,8 @@ def test_times_over_a_baseline_and_variances(tmp_path: Path) -> None:
 
 
 def test_a_case_without_times_shows_what_it_measures(tmp_path: Path) -> None:
-    suite = suite_of(
-        tmp_path, "{ bytes = [16, 64] }", metrics='["utilisation", "nulls"]'
-    )
-    (chart,) = charts_of(
-        view_of(suite, {"gpuheap": 0.4}, [("utilisation", "ratio"), ("nulls", "count")])
-    )
+    suite = suite_of(tmp_path, "{ bytes = [16, 64] }", metrics='["utilisation", "nulls"]')
+    (chart,) = charts_of(view_of(suite, {"gpuheap": 0.4}, [("utilisation", "ratio"), ("nulls", "count")]))
     assert (chart.metric.name, chart.y_scale) == ("utilisation", "linear")
 
 
@@ -178,9 +154,7 @@ def test_points_on_no_sweep_are_drawn_all_the_same(tmp_path: Path) -> None:
         "graph=web.mtx",
         PointResult("ok", "", (Measurement("malloc_us", "us", (1.0,)),)),
     )
-    (both,) = case_views(
-        [*view.rows, *other], {"drawn": suite_of(tmp_path, "{ bytes = [16, 64] }")}
-    )
+    (both,) = case_views([*view.rows, *other], {"drawn": suite_of(tmp_path, "{ bytes = [16, 64] }")})
     assert [chart.fixed for chart in charts_of(both)] == ["", "99 B, graph web.mtx"]
 
 
@@ -206,9 +180,7 @@ def test_points_on_no_sweep_are_drawn_all_the_same(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_mistake_in_a_plot_is_named(
-    tmp_path: Path, plot: str, complaint: str
-) -> None:
+def test_a_mistake_in_a_plot_is_named(tmp_path: Path, plot: str, complaint: str) -> None:
     with pytest.raises(UserError, match="drawn.toml: case: ") as raised:
         suite_of(tmp_path, "{ bytes = [16, 64] }", plot)
     assert complaint in str(raised.value)
@@ -221,9 +193,7 @@ TRAITS = {"atomic": {"free": "never"}}
 def test_the_best_is_among_those_that_give_memory_back_and_served_everything(
     tmp_path: Path,
 ) -> None:
-    suite = suite_of(
-        tmp_path, "{ threads = [1000, 1_000_000], bytes = [16, 32, 4096] }"
-    )
+    suite = suite_of(tmp_path, "{ threads = [1000, 1_000_000], bytes = [16, 32, 4096] }")
     found = best_per_pattern([view_of(suite, VALUES)], TRAITS)
     assert [(pattern.where, sorted(pattern.best)) for pattern in found] == [
         ("up to 10,000 threads", ["over 2 KiB", "up to 64 B"]),
@@ -238,9 +208,7 @@ def test_the_best_is_among_those_that_give_memory_back_and_served_everything(
     )
     assert best.ahead == pytest.approx(2)
     (failed, *_) = best_per_pattern([view_of(suite, VALUES, gpuheap="crash")], TRAITS)
-    assert failed.best["up to 64 B"].allocator == "halloc", (
-        "gpuheap has no value at the second point"
-    )
+    assert failed.best["up to 64 B"].allocator == "halloc", "gpuheap has no value at the second point"
     assert (
         failed.best["up to 64 B"].complete,
         failed.best["up to 64 B"].contenders,
@@ -249,9 +217,7 @@ def test_the_best_is_among_those_that_give_memory_back_and_served_everything(
 
 def test_who_fails_requests_is_not_the_best(tmp_path: Path) -> None:
     suite = suite_of(tmp_path, "{ bytes = [16, 32] }", metrics='["malloc_us", "nulls"]')
-    view = view_of(
-        suite, {"halloc": 2.0, "kma": 3.0, "xmalloc": 4.0}, [("malloc_us", "us")]
-    )
+    view = view_of(suite, {"halloc": 2.0, "kma": 3.0, "xmalloc": 4.0}, [("malloc_us", "us")])
     short = rows_of(
         "drawn",
         "case",

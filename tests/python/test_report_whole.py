@@ -16,11 +16,7 @@ from synthetic import write_evaluation
 from gpuheap.catalogue import ALLOCATORS
 
 CHROMIUM = next(
-    (
-        path
-        for name in ("chromium", "chromium-browser", "google-chrome")
-        if (path := shutil.which(name))
-    ),
+    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))),
     None,
 )
 
@@ -75,11 +71,7 @@ def test_the_best_allocator_of_each_pattern_is_found(
     page: tuple[Path, int, float],
 ) -> None:
     text = page[0].read_text()
-    matrix = text[
-        text.index("The best allocator for each pattern") : text.index(
-            "From the medians above"
-        )
-    ]
+    matrix = text[text.index("The best allocator for each pattern") : text.index("From the medians above")]
     # The tables give every allocator times by its place in the list.
     assert set(re.findall(r'class="chip">.*?</svg>(\w+)<', matrix)) == {
         ALLOCATORS[0],
@@ -87,13 +79,9 @@ def test_the_best_allocator_of_each_pattern_is_found(
     }, "times, and utilisation, which is better high"
 
 
-@pytest.mark.skipif(
-    CHROMIUM is None, reason="no Chromium is installed: apt-get install chromium"
-)
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed: apt-get install chromium")
 @pytest.mark.parametrize("width", [1300, 500])
-def test_a_browser_shows_the_page(
-    page: tuple[Path, int, float], tmp_path: Path, width: int
-) -> None:
+def test_a_browser_shows_the_page(page: tuple[Path, int, float], tmp_path: Path, width: int) -> None:
     looked_at = tmp_path / "page.html"
     looked_at.write_text(page[0].read_text().replace("</body>", LOOK + "</body>"))
     command = [

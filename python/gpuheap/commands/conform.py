@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
-from gpuheap.conform import run_tests, tests_of
+from gpuheap.conform import run_tests, names_of_tests
 from gpuheap.errors import EXIT_FAILED, EXIT_INTERRUPTED, UserError
 from gpuheap.executable import candidates, choose
 from gpuheap.outside import Outside, build_conformance, likely_backend
@@ -22,9 +22,9 @@ def run_conform(layout: Layout, console: Console, outside: Outside, backend: str
     """Returns the exit code: 1 if a test did not pass."""
     backend = backend or (choose(layout).backend if candidates(layout) else likely_backend())
     suite = build_conformance(layout, outside, backend, lambda words: console.print(words, highlight=False, soft_wrap=True))
-    names = [name for name in tests_of(suite) if part.lower() in name.lower()]
+    names = [name for name in names_of_tests(suite) if part.lower() in name.lower()]
     if not names:
-        raise UserError(f"--tests: no test has '{part}' in its name: {', '.join(name.partition('.')[2] for name in tests_of(suite))}")
+        raise UserError(f"--tests: no test has '{part}' in its name: {', '.join(name.partition('.')[2] for name in names_of_tests(suite))}")
     passed, others = 0, 0
     # A GPU has one test at a time: they measure how long what must end takes.
     at_once = 1 if backend == "cuda" else os.cpu_count() or 1
