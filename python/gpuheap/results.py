@@ -79,7 +79,7 @@ class Row:
 
     @cached_property
     def line(self) -> str:
-        """As it stands in a file, with its end. Kept: a table of thousands of rows is written again for each sweep that replaces old ones."""
+        """As it stands in a file, with its end. Kept: a long table is written again for each sweep that replaces old rows."""
         values = self.statistics
         numbers = [_number(getattr(values, name)) if values else "" for name in _NUMBERS]
         out = io.StringIO()

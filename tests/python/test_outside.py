@@ -69,7 +69,7 @@ def test_the_page_is_true(tmp_path: Path) -> None:
     passed = re.search(r"mine::shelf in the simulator: (\d+) of (\d+) tests passed", said[0])
     assert passed is not None and passed[1] == passed[2] and int(passed[1]) >= 25
     rows = [row for row in read_table(tmp_path / "mine" / "quick.csv") if row.allocator == "shelf"]
-    assert {row.case for row in rows} == {"alloc_single", "churn"}
+    assert {row.case for row in rows} == {"alloc_mixed", "churn"}
     assert all(row.ok for row in rows)
     assert "shelf" in (tmp_path / "mine" / "report.html").read_text()
 

@@ -30,7 +30,7 @@ def get(names: Annotated[list[str], typer.Argument(metavar="NAME ...", help="As 
             disable=not console.is_terminal,
         ) as bar:
             task = bar.add_task(name, total=None)
-            path, there = store.get(name, lambda have, total: bar.update(task, completed=have, total=total))
+            path, there = store.get(name, lambda have, total, task=task: bar.update(task, completed=have, total=total))
         if not there:
             console.print(f"{name}: {format_bytes(path.stat().st_size)}", highlight=False)
         print(path)
