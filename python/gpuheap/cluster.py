@@ -199,7 +199,7 @@ def _short(said: Any) -> str:
 
 
 def _reachable(address: str) -> str:
-    """The address, which a scheduler file may hold. Raises UserError unless something answers there: a client would ask in vain for long."""
+    """The address, which a scheduler file may hold. Raises UserError unless something answers there: a client would ask for long."""
     if Path(address).is_file():
         try:
             named = str(json.loads(Path(address).read_text())["address"])

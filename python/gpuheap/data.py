@@ -100,8 +100,8 @@ class Store:
         if known and found != known["archive_sha256"]:
             part.unlink()
             raise UserError(
-                f"{self._url(dataset)}: its checksum is {found[:16]}..., but {known['archive_sha256'][:16]}... in {self._lock}: the file was "
-                f"removed. If the collection has a new version, take {name} out of {self._lock}"
+                f"{self._url(dataset)}: its checksum is {found[:16]}..., but {known['archive_sha256'][:16]}... in {self._lock}: the file "
+                f"was removed. If the collection has a new version, take {name} out of {self._lock}"
             )
         try:
             _unpack(part, name, matrix)
@@ -160,8 +160,8 @@ class Store:
         except (OSError, urllib.error.URLError) as error:
             reason = getattr(error, "reason", error)
             raise UserError(
-                f"{url} cannot be reached ({reason}): on a machine without network, fetch it elsewhere and put {dataset.name}.mtx, unpacked, "
-                f"anywhere for --graph; the suites run on generated graphs of the same classes meanwhile"
+                f"{url} cannot be reached ({reason}): on a machine without network, fetch it elsewhere and put {dataset.name}.mtx, "
+                f"unpacked, anywhere for --graph; the suites run on generated graphs of the same classes meanwhile"
             ) from None
         if total is not None and have < total:
             part.unlink()

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from gpuheap.claims.printed import PrintedValue
 from gpuheap.errors import UserError
 from gpuheap.patterns import best_per_pattern
 from gpuheap.points import make_point
 from gpuheap.protocol import Measurement, PointResult
 from gpuheap.report.charts import Chart, charts_of
+from gpuheap.report.figures import chart_for_page
 from gpuheap.report.tables import timeouts_table
 from gpuheap.results import Row, rows_of
 from gpuheap.suites import Suite, load_suite
@@ -135,6 +137,21 @@ def test_times_over_a_baseline_and_variances(tmp_path: Path) -> None:
     )
     assert variance.series[0].marks[0].median == pytest.approx(0.3**2)
     assert variance.y_words(0.25) == "0.25 µs²"
+
+
+def test_numbers_of_papers_stand_where_they_belong(tmp_path: Path) -> None:
+    suite = suite_of(tmp_path, "{ threads = [1000], bytes = [16, 64] }", metrics='["utilisation"]')
+    view = view_of(suite, {"halloc": 0.4}, [("utilisation", "ratio")])
+
+    def value(allocator: str, size: int, threads: int | None = 1000, comparable: bool = True) -> PrintedValue:
+        where = ("a paper", "figure 7", "a machine", "drawn", "case", allocator, threads, size, "")
+        return PrintedValue(*where, "utilisation", "ratio", 0.75, comparable)
+
+    printed = [value("halloc", 64), value("halloc", 64, 2000), value("kma", 64), value("halloc", 16, None, comparable=False)]
+    (chart,) = charts_of(view, printed)
+    assert [(number.allocator, number.x, number.value) for number in chart.printed] == [("halloc", 64, 0.75)]
+    assert chart.printed[0].words == "halloc in a paper, figure 7 (a machine): 0.75"
+    assert "halloc in a paper, figure 7 (a machine): 0.75" in chart_for_page(chart)
 
 
 def test_a_case_without_times_shows_what_it_measures(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
-from gpuheap.conform import run_tests, names_of_tests
+from gpuheap.conform import names_of_tests, run_tests
 from gpuheap.errors import EXIT_FAILED, EXIT_INTERRUPTED, UserError
 from gpuheap.executable import candidates, choose
 from gpuheap.outside import Outside, build_conformance, likely_backend

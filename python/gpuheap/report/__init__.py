@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gpuheap import __version__
 from gpuheap.catalogue import ordered
+from gpuheap.claims.printed import PrintedValue, load_printed
 from gpuheap.environment import now
 from gpuheap.errors import UserError
 from gpuheap.paths import Layout
@@ -28,12 +29,13 @@ def write_report(layout: Layout, path: Path, further: Sequence[Path] = ()) -> Pa
 
     suites = _quick_first(load_suites(layout))
     on_gpus, simulated = find_recordings(layout, further)
+    printed = _printed(layout)
     environment = Environment(
         loader=PackageLoader("gpuheap.report", ""), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     files = resources.files("gpuheap.report")
     html = environment.get_template("report.html.j2").render(
-        gpus=[gpu_section(recording, suites) for recording in on_gpus],
+        gpus=[gpu_section(recording, suites, printed) for recording in on_gpus],
         simulated=[simulated_section(recording, suites) for recording in simulated],
         version=__version__,
         date=now().replace("T", " ").replace("Z", " UTC"),
@@ -57,11 +59,12 @@ def write_figures(layout: Layout, folder: Path, further: Sequence[Path] = ()) ->
     if not on_gpus:
         raise UserError(f"no GPU results in {layout.shown(layout.results)}: figures show measured times only")
     overview_written = False
+    printed = _printed(layout)
     for recording in on_gpus:
         of_gpu = folder / recording.folder.name
         views = case_views(recording.rows, suites)
         for view in views:
-            charts = charts_of(view)
+            charts = charts_of(view, printed)
             if charts:
                 name = f"{view.suite}-{view.name}"
                 yield _write(of_gpu / f"{name}.svg", case_file(charts, recording.name))
@@ -117,6 +120,11 @@ def _overview(recording: Recording, suites: dict[str, Suite]) -> str | None:
     return overview_file(
         lines, dots, f"Allocation inside kernels, {recording.name}", "median time of one kernel, logarithmic; lower is better"
     )
+
+
+def _printed(layout: Layout) -> tuple[PrintedValue, ...]:
+    """The numbers that papers print; none where the checkout holds none."""
+    return load_printed(layout) if layout.claims.is_dir() else ()
 
 
 def _quick_first(suites: dict[str, Suite]) -> dict[str, Suite]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gpuheap.catalogue import BASELINES
+from gpuheap.claims.printed import PrintedValue, printed_for
 from gpuheap.errors import UserError
 from gpuheap.metrics import METRICS, Metric
 from gpuheap.plots import Plot, default_metrics
@@ -31,6 +32,16 @@ class Mark:
 @dataclass(frozen=True)
 class Failure:
     x: float
+    words: str
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A number that a paper prints, where it may stand beside those measured here."""
+
+    allocator: str
+    x: float
+    value: float
     words: str
 
 
@@ -64,6 +75,7 @@ class Chart:
     labels: tuple[str, ...] = ()  # of x = 0, 1, ... where the scale is words
     unit: str = ""
     figure: str = ""  # of the paper
+    printed: tuple[Printed, ...] = ()
     y_range: tuple[float, float] | None = None  # shared with other charts of the case
 
     @property
@@ -81,8 +93,8 @@ class Chart:
         return format_value(y, self.unit)
 
 
-def charts_of(view: CaseView) -> list[Chart]:
-    """The charts of a case, as its suite says or as its sweeps suggest.
+def charts_of(view: CaseView, printed: Sequence[PrintedValue] = ()) -> list[Chart]:
+    """The charts of a case, as its suite says or as its sweeps suggest; with those numbers of papers that belong to them.
 
     Charts of one unit and one axis share their range, so that malloc and free compare at a glance.
     """
@@ -91,13 +103,15 @@ def charts_of(view: CaseView) -> list[Chart]:
         measured = dict.fromkeys(row.metric for row in rows if row.metric)
         listed = [metric for metric in view.metrics if metric in measured]
         for metric in [metric for metric in plot.metrics if metric in measured] or default_metrics(listed):
-            charts += _charts(view, rows, METRICS[metric], plot)
+            charts += _charts(view, rows, METRICS[metric], plot, printed)
     several: dict[str, int] = {}
     for chart in charts:
         several[chart.name] = several.get(chart.name, 0) + 1
     named: list[Chart] = []
     for number, chart in enumerate(charts):
-        values = [mark.median for other in charts if _alike(chart, other) for series in other.series for mark in series.marks]
+        alike = [other for other in charts if _alike(chart, other)]
+        values = [mark.median for other in alike for series in other.series for mark in series.marks]
+        values += [number.value for other in alike for number in other.printed]
         name = chart.name if several[chart.name] == 1 else f"{chart.name}-{number}"
         named.append(replace(chart, name=name, y_range=(min(values), max(values)) if values else None))
     return named
@@ -135,7 +149,7 @@ def _plots(view: CaseView) -> list[tuple[Plot, list[Row]]]:
     return found + ([(Plot(), others)] if others else [])
 
 
-def _charts(view: CaseView, all_rows: Sequence[Row], metric: Metric, plot: Plot) -> list[Chart]:
+def _charts(view: CaseView, all_rows: Sequence[Row], metric: Metric, plot: Plot, printed: Sequence[PrintedValue]) -> list[Chart]:
     measured = [row for row in all_rows if row.metric == metric.name and row.statistics is not None]
     values: dict[str, list[str]] = {}
     for row in measured:
@@ -164,7 +178,8 @@ def _charts(view: CaseView, all_rows: Sequence[Row], metric: Metric, plot: Plot)
     charts = []
     for panel, of_panel in by_panel.items():
         fixed = {key: found[0] for key, found in values.items() if len(found) == 1} | dict(zip(panel_keys, panel, strict=True))
-        charts.append(_chart(view, of_panel, metric, plot, axis, curves, fixed))
+        chart = _chart(view, of_panel, metric, plot, axis, curves, fixed)
+        charts.append(replace(chart, printed=_printed(chart, view, plot, fixed, printed)))
     return [chart for chart in charts if any(series.marks for series in chart.series)]
 
 
@@ -206,6 +221,29 @@ def _chart(view: CaseView, rows: list[Row], metric: Metric, plot: Plot, axis: st
         unit=unit,
         figure=plot.figure,
     )
+
+
+def _printed(chart: Chart, view: CaseView, plot: Plot, fixed: Mapping[str, str], printed: Sequence[PrintedValue]) -> tuple[Printed, ...]:
+    """Those of the chart's allocators, at its values: what a paper held otherwise is no neighbour."""
+    if plot.statistic != "median":
+        return ()
+    drawn = {series.allocator for series in chart.series}
+    found = []
+    for value in printed_for(printed, view.suite, view.name, "slowdown" if plot.over else chart.metric.name):
+        pairs = [("threads", value.threads), ("bytes", value.bytes)]
+        fields = {key: str(number) for key, number in pairs if number is not None} | value.parameters
+        x = _place_of(chart, fields.pop(chart.axis, "")) if chart.axis is not None else 0.0
+        if x is None or value.allocator not in drawn or any(fixed.get(key) != said for key, said in fields.items()):
+            continue
+        words = f"{value.allocator} in {value.paper}, {value.at} ({value.machine}): {format_value(value.value, value.unit)}"
+        found.append(Printed(value.allocator, x, value.value, words))
+    return tuple(found)
+
+
+def _place_of(chart: Chart, text: str) -> float | None:
+    if chart.x_scale == "words":
+        return float(chart.labels.index(text)) if text in chart.labels else None
+    return as_number(chart.axis or "", text)
 
 
 def _reference(rows: Iterable[Row], allocator: str) -> dict[PointId, float]:

@@ -20,7 +20,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocat
 
 from gpuheap.catalogue import ordered, place
 from gpuheap.report import svg
-from gpuheap.report.charts import BYTES_AXES, Chart, Series
+from gpuheap.report.charts import BYTES_AXES, Chart, Printed, Series
 from gpuheap.report.style import look
 
 PIXELS_PER_INCH = 96
@@ -192,6 +192,7 @@ def _draw_lines(axes: Axes, chart: Chart, theme: Theme, suffix: str) -> dict[str
     _value_axis(axes.yaxis, axes, chart, theme, "y")
     _x_ticks(axes, chart)
     axes.margins(x=0.03)
+    titles |= _draw_printed(axes, chart, suffix, lambda number: (number.x + _middle(chart, number.allocator, shift), number.value))
     failing = [series for series in chart.series if series.failures]
     for number, series in enumerate(failing):
         # Above the upper edge, where the value would be if it had come; allocators beside each other.
@@ -213,6 +214,24 @@ def _draw_lines(axes: Axes, chart: Chart, theme: Theme, suffix: str) -> dict[str
         crosses.set_in_layout(False)
         titles[name] = [f.words for f in series.failures]
     return titles
+
+
+def _draw_printed(axes: Axes, chart: Chart, suffix: str, where: Callable[[Printed], tuple[float, float]]) -> dict[str, list[str]]:
+    """Numbers of papers: open marks, faint."""
+    titles = {}
+    for order, number in enumerate(chart.printed):
+        name = f"{number.allocator}--printed{suffix}{order}"
+        x, y = where(number)
+        style = look(number.allocator)
+        axes.plot(
+            [x], [y], color=style.colour, marker=style.marker, markerfacecolor="none", markersize=7, alpha=0.45, linestyle="none", gid=name
+        )
+        titles[name] = [number.words]
+    return titles
+
+
+def _middle(chart: Chart, allocator: str, shifts: dict[str, float]) -> float:
+    return next((shifts.get(series.label, 0.0) for series in chart.series if series.allocator == allocator), 0.0)
 
 
 def _shifts(chart: Chart) -> dict[str, float]:
@@ -308,6 +327,9 @@ def _draw_dots(axes: Axes, chart: Chart, theme: Theme, suffix: str) -> dict[str,
                 va="center",
                 color=style.colour,
             )
+    rows = {series.allocator: float(row) for row, series in enumerate(chart.series)}
+    titles |= _draw_printed(axes, chart, suffix, lambda number: (number.value, rows[number.allocator]))
+    values += [number.value for number in chart.printed]
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.5, -0.5)
     if values and logarithmic:

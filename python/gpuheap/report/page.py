@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from gpuheap.catalogue import ordered
+from gpuheap.claims.printed import PrintedValue
 from gpuheap.metrics import METRICS
 from gpuheap.patterns import best_per_pattern, size_classes
 from gpuheap.report.charts import charts_of
@@ -145,7 +146,7 @@ class SimulatedSection:
     environment: tuple[tuple[str, str], ...]
 
 
-def gpu_section(recording: Recording, suites: Mapping[str, Suite]) -> GpuSection:
+def gpu_section(recording: Recording, suites: Mapping[str, Suite], printed: Sequence[PrintedValue] = ()) -> GpuSection:
     views = case_views(recording.rows, suites)
     traits = traits_of(recording)
     names = ordered(row.allocator for row in recording.rows)
@@ -158,7 +159,7 @@ def gpu_section(recording: Recording, suites: Mapping[str, Suite]) -> GpuSection
         summary=summary_table(views, names, traits),
         bounds=tuple(_bounds(recording, suites)),
         best=_best(views, traits),
-        cases=tuple(_case_section(recording, view, name_of(view, views), traits) for view in views),
+        cases=tuple(_case_section(recording, view, name_of(view, views), traits, printed) for view in views),
         timeouts=timeouts_table(views, names, traits),
         failures=tuple(_failures(views)),
         environment=tuple(_environment_words(recording.environment)),
@@ -208,8 +209,8 @@ def _tiles(views: list[CaseView]) -> list[Tile]:
     return tiles
 
 
-def _case_section(recording: Recording, view: CaseView, name: str, traits: Traits) -> CaseSection:
-    figures = [Figure(chart_for_page(chart), chart.title, chart.fixed, chart.figure) for chart in charts_of(view)]
+def _case_section(recording: Recording, view: CaseView, name: str, traits: Traits, printed: Sequence[PrintedValue]) -> CaseSection:
+    figures = [Figure(chart_for_page(chart), chart.title, chart.fixed, chart.figure) for chart in charts_of(view, printed)]
     return CaseSection(
         anchor=f"{recording.folder.name}-{view.suite}-{view.name}",
         name=name,
