@@ -205,7 +205,6 @@ def report(
     console.print(f"report: {layout.shown(path)}", highlight=False, soft_wrap=True)
 
 
-from gpuheap import __version__
 @app.command(
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []},
     add_help_option=False,
@@ -217,6 +216,8 @@ def coalesce(context: typer.Context) -> None:
     # As they were given: the command-line library would take out the `--` before options of the compiler.
     words = sys.argv[sys.argv.index(context.info_name or "coalesce") + 1 :]
     raise typer.Exit(run_tool(find_layout(), words))
+
+
 @app.command()
 def conform(
     allocator_header: Annotated[Path, typer.Option(metavar="FILE", help="The header that has the allocator.")],
@@ -227,6 +228,7 @@ def conform(
     """Run the conformance suite on an allocator from outside the repository, each test in a process of its own."""
     from gpuheap.commands.conform import run_conform
     from gpuheap.outside import read_outside
+
     outside = read_outside(allocator_header, type_name)
     assert outside is not None
     raise typer.Exit(run_conform(find_layout(), _console(), outside, _checked(backend), tests))

@@ -34,8 +34,8 @@ class Plot:
     figure: str = ""  # of the paper
 
     def shows(self, fields: Mapping[str, str]) -> bool:
-        """Whether a point with these values is on the sweep."""
-        on_grid = all(key in fields and _lies_on(axis, fields[key]) for key, axis in self.grid.items())
+        """Whether a point with these values is on the sweep, or between its points: a finer sweep is drawn like it."""
+        on_grid = all(key in fields and (_lies_on(axis, fields[key]) or _lies_within(axis, fields[key])) for key, axis in self.grid.items())
         return on_grid and all(fields.get(key) in values for key, values in self.where.items())
 
     def names_all_of(self, fields: Mapping[str, str]) -> bool:
@@ -101,3 +101,14 @@ def _lies_on(axis: Axis, value: str) -> bool:
     if isinstance(axis, Draw):
         return value.isdigit() and axis.low <= int(value) <= axis.high
     return value in {str(v) for v in values_of(axis)}
+
+
+def _lies_within(axis: Axis, value: str) -> bool:
+    """Whether a number lies between the ends of an axis of numbers that sweeps: one of three values at least."""
+    values = values_of(axis)
+    if len(values) < 3 or not all(isinstance(v, (int, float)) for v in values):
+        return False
+    try:
+        return min(float(v) for v in values) <= float(value) <= max(float(v) for v in values)
+    except ValueError:
+        return False

@@ -175,6 +175,14 @@ def test_points_on_no_sweep_are_drawn_all_the_same(tmp_path: Path) -> None:
     assert [chart.fixed for chart in charts_of(both)] == ["", "99 B, graph web.mtx"]
 
 
+def test_a_finer_sweep_is_drawn_like_the_suites(tmp_path: Path) -> None:
+    coarse = suite_of(tmp_path, "{ bytes = [16, 32, 64] }")
+    view = view_of(suite_of(tmp_path, "{ bytes = [16, 20, 24, 32, 48, 64] }"), {"gpuheap": 1})
+    (both,) = case_views(view.rows, {"drawn": coarse})
+    (chart,) = charts_of(both)
+    assert [mark.x for mark in chart.series[0].marks] == [16, 20, 24, 32, 48, 64]
+
+
 @pytest.mark.parametrize(
     ("plot", "complaint"),
     [
