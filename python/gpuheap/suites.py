@@ -154,7 +154,7 @@ def load_suite(path: Path) -> Suite:
 
 
 def select(suites: Mapping[str, Suite], targets: list[str]) -> list[tuple[Suite, tuple[str, ...]]]:
-    """What the command line names: suites, cases (of the first suite that has them: `quick`, then those of no paper), `suite/case`, or `all`.
+    """What the command line names: suites, cases (of the first suite that has them: `quick`, then those of no paper), or `suite/case`.
 
     `all` is every suite but `quick`, which is a cut of others.
     """

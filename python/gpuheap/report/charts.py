@@ -219,7 +219,7 @@ def _chart(view: CaseView, rows: list[Row], metric: Metric, plot: Plot, axis: st
         y_scale=_y_scale(values, unit, plot),
         labels=labels,
         unit=unit,
-        figure=plot.figure,
+        figure=plot.figure or (view.case.paper if view.case is not None else ""),
     )
 
 
