@@ -5,8 +5,8 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -20,18 +20,20 @@ from gpuheap.plan import Plan, PlannedSweep, Request
 from gpuheap.points import Point
 from gpuheap.protocol import FAILING, PointResult
 from gpuheap.results import Key, Row, Table, point_key, rows_of
-from gpuheap.runner import PointBegan, PointEnded, Sweep, SweepCutShort, run_sweep
+from gpuheap.runner import PointBegan, PointEnded, Sweep, SweepEvent
 from gpuheap.samples import SampleFile
 from gpuheap.slowdowns import write_slowdowns
+from gpuheap.workers import Dispatcher, LocalWorker, Worker
 
 
 class Listener(Protocol):
     """What is told as a plan is carried out."""
 
     def sweep_begins(self, sweep: PlannedSweep, kept: int) -> None: ...
-    def point_begins(self, sweep: PlannedSweep, point: Point) -> None: ...
+    def point_begins(self, sweep: PlannedSweep, point: Point, worker: str) -> None: ...
     def point_ends(self, sweep: PlannedSweep, point: Point, result: PointResult) -> None: ...
     def sweep_ends(self, sweep: PlannedSweep, rows: list[Row], untried: int) -> None: ...
+    def worker_lost(self, words: str) -> None: ...
 
 
 @dataclass
@@ -58,16 +60,27 @@ class Policy:
 
 
 def carry_out(
-    plan: Plan, request: Request, policy: Policy, executable: Executable, layout: Layout, folder: Path, listener: Listener
+    plan: Plan,
+    request: Request,
+    policy: Policy,
+    executable: Executable,
+    layout: Layout,
+    folder: Path,
+    listener: Listener,
+    workers: Sequence[Worker] = (LocalWorker(),),
 ) -> Outcome:
-    """Runs what has no rows yet. Ctrl-C ends the running process and returns what is finished."""
+    """Runs what has no rows yet, a sweep on each worker. Ctrl-C ends the running processes and returns what is finished.
+
+    The tables are those that one worker would have made. `executable` is the one that describes the machine.
+    """
     outcome = Outcome()
-    identity = executable.identity()
+    identities = {build.path: build.identity() for build in (executable, *(sweep.executable for sweep in plan.sweeps))}
+    builds = {identities[sweep.executable.path]: sweep.executable for sweep in plan.sweeps}
     folder.mkdir(parents=True, exist_ok=True)
     with _only_writer(folder):
         environment = Environment(folder)
         environment.check_machine(executable)
-        environment.describe(layout, executable, identity)
+        environment.describe(layout, executable, identities[executable.path], builds)
         tables: dict[str, Table] = {}
         samples: dict[str, SampleFile] = {}
         for sweep in plan.sweeps:
@@ -77,10 +90,29 @@ def carry_out(
                 outcome.tables[name] = tables[name].path
                 if policy.samples:
                     samples[name] = SampleFile(folder / f"{name}.samples.parquet")
+        writers = [
+            _SweepWriter(
+                sweep,
+                request,
+                policy,
+                environment,
+                identities[sweep.executable.path],
+                tables[sweep.suite.name],
+                samples.get(sweep.suite.name),
+                listener,
+                outcome,
+            )
+            for sweep in plan.sweeps
+        ]
+        dispatcher = Dispatcher(
+            workers,
+            begin=lambda index: writers[index].begin(),
+            event=lambda index, event, worker: writers[index].event(event, worker.name),
+            end=lambda index: writers[index].end(),
+            lost=listener.worker_lost,
+        )
         try:
-            for sweep in plan.sweeps:
-                writer = _SweepWriter(sweep, request, policy, executable, environment, identity, tables[sweep.suite.name])
-                writer.run(samples.get(sweep.suite.name), listener, outcome)
+            dispatcher.run(len(writers))
         except KeyboardInterrupt:
             outcome.interrupted = True
         finally:
@@ -114,43 +146,54 @@ class _SweepWriter:
         sweep: PlannedSweep,
         request: Request,
         policy: Policy,
-        executable: Executable,
         environment: Environment,
         identity: str,
         table: Table,
+        samples: SampleFile | None,
+        listener: Listener,
+        outcome: Outcome,
     ) -> None:
         self._sweep = sweep
         self._request = request
         self._policy = policy
-        self._executable = executable
         self._environment = environment
         self._identity = identity
         self._table = table
-        self._keys = keys_of(sweep, executable.backend)
+        self._samples = samples
+        self._listener = listener
+        self._outcome = outcome
+        self._keys = keys_of(sweep, sweep.executable.backend)
+        self._begun = False
+        self._measured: set[int] = set()  # points, by this run
+        self._untried = 0
 
-    def run(self, samples: SampleFile | None, listener: Listener, outcome: Outcome) -> None:
+    def begin(self) -> tuple[Executable, Sweep] | None:
+        """Removes what is to be measured again. Returns what is to run, None if that is nothing. Called again, it goes on."""
         sweep = self._sweep
         finished = self._make_room()
-        outcome.kept += len(finished)
-        listener.sweep_begins(sweep, len(finished))
-        untried = 0
-        unsupported = self._executable.description.allocator(sweep.allocator)
-        if unsupported is not None and not unsupported.supported:
+        if not self._begun:
+            self._begun = True
+            self._outcome.kept += len(finished)
+            self._listener.sweep_begins(sweep, len(finished))
+        described = sweep.executable.description.allocator(sweep.allocator)
+        if described is not None and not described.supported:
             for index in range(len(sweep.points)):
                 if index not in finished:
-                    self._end(index, PointResult("unsupported", unsupported.why_not), samples, listener, outcome)
-        elif len(finished) < len(sweep.points):
-            # closing: the process ends with this block, whatever ends it.
-            with closing(run_sweep(self._executable.path, self._process(finished))) as events:
-                for event in events:
-                    if isinstance(event, PointBegan):
-                        listener.point_begins(sweep, sweep.points[event.index])
-                    elif isinstance(event, PointEnded):
-                        self._end(event.index, event.result, samples, listener, outcome)
-                    elif isinstance(event, SweepCutShort):
-                        untried = event.remaining
+                    self._point_ended(index, PointResult("unsupported", described.why_not))
+            return None
+        return (sweep.executable, self._process(finished)) if len(finished) < len(sweep.points) else None
+
+    def event(self, event: SweepEvent, worker: str) -> None:
+        if isinstance(event, PointBegan):
+            self._listener.point_begins(self._sweep, self._sweep.points[event.index], worker)
+        elif isinstance(event, PointEnded):
+            self._point_ended(event.index, event.result)
+        else:
+            self._untried = event.remaining
+
+    def end(self) -> None:
         keys = set(self._keys)
-        listener.sweep_ends(sweep, [row for row in self._table.rows if row.key in keys], untried)
+        self._listener.sweep_ends(self._sweep, [row for row in self._table.rows if row.key in keys], self._untried)
 
     def _process(self, finished: dict[int, PointResult]) -> Sweep:
         sweep = self._sweep
@@ -173,7 +216,7 @@ class _SweepWriter:
         names = (sweep.suite.name, sweep.case.name, sweep.allocator)
         same_build = self._environment.build_of(*names) == self._identity
         if not same_build:
-            mine = (sweep.case.name, sweep.allocator, self._executable.backend)
+            mine = (sweep.case.name, sweep.allocator, sweep.executable.backend)
             self._table.drop(lambda row: row.sweep == mine)
         rows: dict[Key, list[Row]] = {}
         for row in self._table.rows:
@@ -183,7 +226,7 @@ class _SweepWriter:
         for index, key in enumerate(self._keys):
             if key not in rows:
                 continue
-            if self._policy.fresh or self._out_of_date(rows[key]):
+            if index not in self._measured and (self._policy.fresh or self._out_of_date(rows[key])):
                 again.add(key)
             else:
                 finished[index] = PointResult(rows[key][0].status, rows[key][0].reason)
@@ -198,26 +241,33 @@ class _SweepWriter:
             return rows[0].runs < self._sweep.case.runs_that_count()
         return self._policy.retry and rows[0].status in FAILING
 
-    def _end(self, index: int, result: PointResult, samples: SampleFile | None, listener: Listener, outcome: Outcome) -> None:
+    def _point_ended(self, index: int, result: PointResult) -> None:
         sweep = self._sweep
+        if index in self._measured:
+            return
         point = sweep.points[index]
-        rows = rows_of(sweep.suite.name, sweep.case.name, sweep.allocator, self._executable.backend, point, sweep.extra, result)
+        rows = rows_of(sweep.suite.name, sweep.case.name, sweep.allocator, sweep.executable.backend, point, sweep.extra, result)
         with _uninterrupted():
+            self._measured.add(index)
             self._table.append(rows)
-            if samples is not None:
-                samples.add(rows, result)
-            outcome.measured += 1
-        listener.point_ends(sweep, point, result)
+            if self._samples is not None:
+                self._samples.add(rows, result)
+            self._outcome.measured += 1
+        self._listener.point_ends(sweep, point, result)
 
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Ctrl-C waits until the block is done, so that file and memory agree."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    """Ctrl-C waits until the block is done, so that file and memory agree. By handlers: a blocked signal would go to a worker's thread."""
+    came: list[int] = []
+    before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if came:
+            signal.raise_signal(signal.Signals(came[0]))
 
 
 @contextmanager

@@ -13,14 +13,13 @@ import typer
 from rich.text import Text
 
 from gpuheap import __version__, row_commands
-from gpuheap.errors import UserError
+from gpuheap.commands.data import app as data_commands
+from gpuheap.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, UserError
 from gpuheap.executable import BACKENDS, Executable, choose
 from gpuheap.host.commands import app as host_app
 from gpuheap.paths import Layout, find_layout
 from gpuheap.terminal import console as _console
 from gpuheap.units import parse_bytes
-
-EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 
 app = typer.Typer(
     help="Runs the gpuheap benchmarks, keeps their results, draws the report.",
@@ -142,31 +141,38 @@ def bench(
     trace: Annotated[
         Path | None, typer.Option(metavar="FILE.trace", help="Recording of a program for replay, in place of those in benchmarks/traces.")
     ] = None,
+    allocator_header: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also an allocator from outside the repository: the header that has it.")
+    ] = None,
+    type_name: Annotated[str | None, typer.Option("--type", metavar="my::alloc", help="The allocator's class in that header.")] = None,
+    gpus: Annotated[
+        str | None, typer.Option(metavar="all|N|0,2", help="Run on several GPUs of this machine side by side. Default: one.")
+    ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS|FILE", help="Run on the machines of a Dask cluster: its scheduler, or its scheduler file."),
+    ] = None,
     output: Annotated[Path | None, typer.Option(metavar="DIR", help="Default: results/<gpu>, or build/results/host-simulator.")] = None,
     samples: Annotated[bool, typer.Option("--samples", help="Also keep every run in <suite>.samples.parquet.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure again what an earlier run finished.")] = False,
     retry: Annotated[bool, typer.Option("--retry", help="Measure again the points that crashed, timed out or were wrong.")] = False,
     no_baselines: Annotated[bool, typer.Option("--no-baselines", help="Leave out the baselines that the suite adds.")] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a point crashed, timed out or was wrong, or a bound was not kept.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with 1 if a point crashed, timed out or was wrong, or a bound was not kept.")
+    ] = False,
 ) -> None:
     """Run suites or cases, one process for each allocator and case.
 
     Rows are written as points finish. The same command goes on where an earlier one stopped.
     Rows of another build of the executable are measured again.
     """
-    from gpuheap.bench import Policy, carry_out
-    from gpuheap.display import ProgressListener, print_outcome
-    from gpuheap.environment import results_folder
-    from gpuheap.plan import Request, make_plan
-    from gpuheap.suites import load_suites
-    from gpuheap.verdicts import FAILED, verdicts
+    from gpuheap.bench import Policy
+    from gpuheap.commands.bench import Where, run_bench
+    from gpuheap.outside import read_outside
+    from gpuheap.plan import Request
 
-    layout = find_layout()
-    suites = load_suites(layout)
-    if not targets:
-        raise UserError(f"name a suite or a case to run: the suites are {', '.join(suites)}")
     request = Request(
-        targets=tuple(targets),
+        targets=tuple(targets or ()),
         allocators=tuple(name.strip() for text in allocators or [] for name in text.split(",") if name.strip()),
         baselines=not no_baselines,
         runs=runs,
@@ -179,26 +185,8 @@ def bench(
         scene=scene,
         trace=trace,
     )
-    executable = _executable(layout, backend)
-    plan = make_plan(request, suites, executable)
-    folder = output.resolve() if output is not None else results_folder(layout, executable)
-    console = _console()
-    device = executable.description.device
-    where = device.name if device is not None and executable.backend == "cuda" else "the simulator"
-    console.print(f"{plan.num_points} points on {where} ({executable.why})", highlight=False)
-    for note in plan.notes:
-        console.print(f"note: {note}", style="yellow", highlight=False)
-    with ProgressListener(console, plan, executable.backend) as listener:
-        policy = Policy(fresh=fresh, retry=retry, samples=samples)
-        outcome = carry_out(plan, request, policy, executable, layout, folder, listener)
-    if outcome.interrupted:
-        kept = f"{outcome.measured + outcome.kept} of {plan.num_points} points are kept in {layout.shown(folder)}"
-        console.print(f"stopped: {kept}; the same command goes on from there", style="yellow", highlight=False, soft_wrap=True)
-        raise typer.Exit(EXIT_INTERRUPTED)
-    print_outcome(console, outcome, plan, suites, executable.backend, layout)
-    failed = any(row.status not in ("ok", "unsupported") for row in outcome.rows)
-    if strict and (failed or any(verdict.verdict == FAILED for verdict in verdicts(outcome.rows, suites))):
-        raise typer.Exit(EXIT_FAILED)
+    where = Where(_checked(backend), gpus, scheduler, output, read_outside(allocator_header, type_name))
+    raise typer.Exit(run_bench(find_layout(), _console(), request, Policy(fresh=fresh, retry=retry, samples=samples), where, strict))
 
 
 @app.command()
@@ -236,10 +224,33 @@ def coalesce(context: typer.Context) -> None:
     raise typer.Exit(run_tool(find_layout(), words))
 
 
+@app.command()
+def conform(
+    allocator_header: Annotated[Path, typer.Option(metavar="FILE", help="The header that has the allocator.")],
+    type_name: Annotated[str, typer.Option("--type", metavar="my::alloc", help="The allocator's class in that header.")],
+    backend: Backend = None,
+    tests: Annotated[str, typer.Option(metavar="PART", help="Only tests whose name has this part.")] = "",
+) -> None:
+    """Run the conformance suite on an allocator from outside the repository, each test in a process of its own."""
+    from gpuheap.commands.conform import run_conform
+    from gpuheap.outside import read_outside
+
+    outside = read_outside(allocator_header, type_name)
+    assert outside is not None
+    raise typer.Exit(run_conform(find_layout(), _console(), outside, _checked(backend), tests))
+
+
+app.add_typer(data_commands, name="data")
+
+
 def _executable(layout: Layout, backend: str | None) -> Executable:
+    return choose(layout, _checked(backend))
+
+
+def _checked(backend: str | None) -> str | None:
     if backend is not None and backend not in BACKENDS:
         raise UserError(f"--backend: '{backend}' is neither cuda nor host")
-    return choose(layout, backend)
+    return backend
 
 
 def _complain(words: str) -> int:

@@ -11,13 +11,14 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from gpuheap.bench import Outcome
+from gpuheap.estimate import Estimate
 from gpuheap.paths import Layout
 from gpuheap.plan import Plan, PlannedSweep
 from gpuheap.points import Point
 from gpuheap.protocol import Allocator, Description, PointResult
 from gpuheap.results import Row
 from gpuheap.suites import Suite
-from gpuheap.units import format_bytes, format_value
+from gpuheap.units import format_bytes, format_seconds, format_value
 from gpuheap.verdicts import AIM, FAILED, MET, NOTHING, PART, Verdict, summary_words, verdicts
 from gpuheap.views import CaseView, case_views, point_id, point_words, status_words
 
@@ -30,20 +31,23 @@ SIMULATED = "simulated on the CPU: shows correctness and scheduling, not speed"
 class ProgressListener:
     """A bar for the whole plan and a line for each finished sweep; without a terminal, the lines only."""
 
-    def __init__(self, console: Console, plan: Plan, backend: str) -> None:
+    def __init__(self, console: Console, plan: Plan, workers: int = 1) -> None:
         self._console = console
-        self._backend = backend
-        self._done = 0
+        self._total = plan.num_points
+        self._estimate = Estimate(plan.sweeps, workers)
+        self._settled: dict[int, int] = {}  # points of each sweep
+        self._at: dict[int, str] = {}  # what each running sweep is at
         self._bar = Progress(
             BarColumn(bar_width=16),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
+            TextColumn("{task.fields[left]}", style="bright_black"),
             TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis")),
             console=console,
             transient=True,
             disable=not console.is_terminal,
         )
-        self._task = self._bar.add_task("starting", total=plan.num_points)
+        self._task = self._bar.add_task("starting", total=plan.num_points, left="")
         self._widest = max(len(sweep.case.name) for sweep in plan.sweeps)
         self._widest_allocator = max(len(sweep.allocator) for sweep in plan.sweeps)
 
@@ -55,24 +59,44 @@ class ProgressListener:
         self._bar.stop()
 
     def sweep_begins(self, sweep: PlannedSweep, kept: int) -> None:
-        self._bar.update(self._task, description=f"{sweep.case.name} {sweep.allocator}")
-        self._bar.advance(self._task, kept)
-        self._done = kept
+        self._estimate.begins(sweep, kept)
+        self._at[id(sweep)] = f"{sweep.case.name} {sweep.allocator}"
+        self._settled[id(sweep)] = kept
+        self._show()
 
-    def point_begins(self, sweep: PlannedSweep, point: Point) -> None:
-        self._bar.update(self._task, description=f"{sweep.case.name} {sweep.allocator}  {point}")
+    def point_begins(self, sweep: PlannedSweep, point: Point, worker: str) -> None:
+        self._at[id(sweep)] = f"{worker + ': ' if worker else ''}{sweep.case.name} {sweep.allocator}  {point}"
+        self._show()
 
     def point_ends(self, sweep: PlannedSweep, point: Point, result: PointResult) -> None:
-        self._bar.advance(self._task)
-        self._done += 1
+        self._estimate.point_ends(sweep)
+        self._settled[id(sweep)] += 1
+        self._show()
 
     def sweep_ends(self, sweep: PlannedSweep, rows: list[Row], untried: int) -> None:
-        self._bar.advance(self._task, len(sweep.points) - self._done)
+        self._estimate.untried(sweep, len(sweep.points) - self._settled[id(sweep)])
+        self._settled[id(sweep)] = len(sweep.points)
+        self._at.pop(id(sweep), None)
+        self._show()
         line = Text(f"{sweep.case.name:<{self._widest}}  {sweep.allocator:<{self._widest_allocator}}  ")
         line.append_text(_status_text(rows))
         if untried:
             line.append(f", {untried} not tried after three failures in a row", "yellow")
+        if not self._console.is_terminal and self._left_words:
+            line.append(f"  [{sum(self._settled.values())}/{self._total}, {self._left_words}]", "bright_black")
         self._console.print(line)
+
+    def worker_lost(self, words: str) -> None:
+        self._console.print(f"{words}; others go on with its work", style="yellow", highlight=False, soft_wrap=True)
+
+    @property
+    def _left_words(self) -> str:
+        seconds = self._estimate.seconds_left
+        return f"about {format_seconds(seconds)} left" if seconds is not None and seconds >= 1 else ""
+
+    def _show(self) -> None:
+        running = "; ".join(self._at.values())
+        self._bar.update(self._task, completed=sum(self._settled.values()), description=running, left=self._left_words)
 
 
 def print_outcome(console: Console, outcome: Outcome, plan: Plan, suites: dict[str, Suite], backend: str, layout: Layout) -> None:

@@ -9,9 +9,12 @@ import os
 import platform
 import re
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+from gpuheap.catalogue import ordered
 from gpuheap.errors import UserError
 from gpuheap.executable import Executable
 from gpuheap.paths import Layout
@@ -54,28 +57,31 @@ class Environment:
                 f"{self.path.parent} holds results of {there or 'the simulator'}, this is {here or 'the simulator'}: give another --output"
             )
 
-    def describe(self, layout: Layout, executable: Executable, identity: str) -> None:
-        """Takes down the machine and the build of this run."""
+    def describe(
+        self, layout: Layout, executable: Executable, identity: str, others: Mapping[str, Executable] = MappingProxyType({})
+    ) -> None:
+        """Takes down the machine and the build of this run; `others`, by identity, are further builds that take part."""
         description = executable.description
         device = description.device if description.backend == "cuda" else None
         commit, modified = git_commit(layout.root)
+        machine = executable.machine or machine_facts()
         facts: dict[str, Any] = {
             "format": FORMAT,
             "backend": description.backend,
             "gpu": None,
-            "driver": driver_version() if device else None,
+            "driver": machine["driver"] if device else None,
             "driver_cuda": device.driver_version if device else None,
             "runtime_cuda": device.runtime_version if device else None,
-            "toolkit": toolkit_version() if device else None,
+            "toolkit": machine["toolkit"] if device else None,
             "compiler": description.build.get("compiler", ""),
             "flags": description.build.get("flags", ""),
             "build_type": description.build.get("type", ""),
             "version": description.version,
             "commit": commit,
             "modified": modified,
-            "system": system_facts(),
+            "system": machine["system"],
             "date": now(),
-            "allocators": [dataclasses.asdict(allocator) for allocator in description.allocators],
+            "allocators": [],
         }
         if device is not None:
             facts["gpu"] = {
@@ -85,7 +91,14 @@ class Environment:
                 "memory_bytes": device.total_bytes,
             }
         builds = dict(self.facts.get("builds") or {})
-        builds[identity] = {key: facts[key] for key in ("commit", "modified", "compiler", "flags", "driver", "toolkit", "date")}
+        for name, build in {identity: executable, **others}.items():
+            own = {key: build.description.build.get(key, "") for key in ("compiler", "flags")}
+            builds[name] = {key: facts[key] for key in ("commit", "modified", "compiler", "flags", "driver", "toolkit", "date")} | own
+        # Those of other executables, whose rows the tables may hold, stay known.
+        known = {str(entry.get("name")): entry for entry in self.facts.get("allocators") or []}
+        for build in (executable, *others.values()):
+            known |= {allocator.name: dataclasses.asdict(allocator) for allocator in build.description.allocators}
+        facts["allocators"] = [known[name] for name in ordered(known)]
         self.facts = {**facts, "builds": builds, "sweeps": dict(self.facts.get("sweeps") or {})}
 
     def build_of(self, suite: str, case: str, allocator: str) -> str | None:
@@ -138,6 +151,11 @@ def git_commit(root: Path) -> tuple[str | None, bool]:
     if commit is None:
         return None, False
     return commit, bool(git("status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)results"))
+
+
+def machine_facts() -> dict[str, Any]:
+    """What environment.json tells of the machine that runs the benchmark."""
+    return {"driver": driver_version(), "toolkit": toolkit_version(), "system": system_facts()}
 
 
 def system_facts() -> dict[str, Any]:

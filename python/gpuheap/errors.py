@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
+
 
 class UserError(Exception):
     """Something the user gave or lacks. The text is one line; the command line prints it and exits with 2."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from gpuheap.errors import UserError
 from gpuheap.paths import Layout
@@ -21,6 +23,7 @@ class Executable:
     path: Path
     description: Description
     why: str  # this one was chosen
+    machine: Mapping[str, Any] | None = None  # facts of where it runs (environment.machine_facts), if that is not here
 
     @property
     def backend(self) -> str:

@@ -44,6 +44,7 @@ class Request:
     graph: Path | None = None
     scene: Path | None = None
     trace: Path | None = None
+    outside: str = ""  # an allocator that an executable of its own has; takes part whatever else is chosen
 
     @property
     def files(self) -> dict[str, Path]:
@@ -63,6 +64,7 @@ class PlannedSweep:
     allocator: str
     points: tuple[Point, ...]
     heap_bytes: int
+    executable: Executable  # that has the allocator
     extra: str  # what differs from the suite for every point, as key=value;... of the results' parameter
 
 
@@ -76,9 +78,12 @@ class Plan:
         return sum(len(sweep.points) for sweep in self.sweeps)
 
 
-def make_plan(request: Request, suites: Mapping[str, Suite], executable: Executable) -> Plan:
-    """The sweeps in the order in which they run: case by case, each over its allocators. Raises UserError for names that do not exist."""
-    _check_allocators(request.allocators, executable, "allocator")
+def make_plan(request: Request, suites: Mapping[str, Suite], executable: Executable, outside: Executable | None = None) -> Plan:
+    """The sweeps in the order in which they run: case by case, each over its allocators. Raises UserError for names that do not exist.
+
+    `outside`: an executable with one further allocator, which the request names.
+    """
+    _check_allocators([name for name in request.allocators if name != request.outside], executable, "allocator")
     if request.quick and request.full:
         raise UserError("--quick takes points away and --full adds some: choose one of them")
     for option, path in request.files.items():
@@ -88,7 +93,8 @@ def make_plan(request: Request, suites: Mapping[str, Suite], executable: Executa
     notes: list[str] = []
     taken: set[str] = set()
     for suite, case_names in select(suites, list(request.targets)):
-        _check_allocators(suite.allocators, executable, f"allocator of suite {suite.name}")
+        if not request.outside:
+            _check_allocators(suite.allocators, executable, f"allocator of suite {suite.name}")
         for name in case_names:
             case = _adjusted(suite.case(name, executable.backend), request)
             described = executable.description.case(name)
@@ -108,8 +114,9 @@ def make_plan(request: Request, suites: Mapping[str, Suite], executable: Executa
                 notes.append(note)
             extra = _extra(case, request, suite.case(name, executable.backend), heap_bytes, files)
             for allocator in _allocators(suite, case, request, executable):
-                for points in _of_one_process(allocator, case.points(request.chosen_seed, allocator), executable):
-                    sweeps.append(PlannedSweep(suite, case, allocator, points, heap_bytes, extra))
+                runs_it = outside if outside is not None and allocator == request.outside else executable
+                for points in _of_one_process(allocator, case.points(request.chosen_seed, allocator), runs_it):
+                    sweeps.append(PlannedSweep(suite, case, allocator, points, heap_bytes, runs_it, extra))
     for option in request.files:
         if option not in taken:
             raise UserError(f"--{option}: none of the cases asked for reads a {option}; {READERS[option]} does")
@@ -128,8 +135,11 @@ def _check_allocators(names: Sequence[str], executable: Executable, kind: str) -
 def _allocators(suite: Suite, case: Case, request: Request, executable: Executable) -> list[str]:
     """A baseline that is no allocator takes part in the cases that name it only."""
     description = executable.description
-    chosen = request.allocators or suite.allocators or tuple(a.name for a in description.allocators)
     known = {a.name for a in description.allocators} | set(description.baselines)
+    chosen = request.allocators or suite.allocators or tuple(a.name for a in description.allocators)
+    # In a suite whose own are baselines alone, as that of structures, no allocator takes part.
+    if request.outside and not (suite.allocators and set(suite.allocators) <= set(description.baselines)):
+        chosen = (*request.allocators, request.outside)
     added = tuple(name for name in case.baselines if name in known) if request.baselines else ()
     return ordered(name for name in chosen + added if name not in description.baselines or name in case.baselines)
 

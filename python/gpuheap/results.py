@@ -10,6 +10,7 @@ import re
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from gpuheap.errors import UserError
@@ -20,6 +21,7 @@ from gpuheap.protocol import STATUSES, Measurement, PointResult
 COLUMNS = tuple("suite,case,allocator,backend,threads,bytes,parameter,metric,unit,mean,median,stddev,p5,p95,min,max,runs,status".split(","))
 EXPLAINING = ("reason", "reached")  # keys of `parameter` that say what happened and do not tell points apart
 
+_NUMBERS = ("mean", "median", "stddev", "p5", "p95", "min", "max")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 Key = tuple[str, str, str, str, int | None, int | None, str]
@@ -54,7 +56,7 @@ class Row:
     runs: int
     status: str
 
-    @property
+    @cached_property
     def key(self) -> Key:
         """What tells this row's point apart from all others."""
         kept = [f"{name}={value}" for name, value in self.parameters.items() if name not in EXPLAINING]
@@ -64,9 +66,38 @@ class Row:
     def sweep(self) -> Sweep:
         return (self.case, self.allocator, self.backend)
 
-    @property
+    @cached_property
     def parameters(self) -> dict[str, str]:
         return split_parameter(self.parameter)
+
+    @cached_property
+    def fields(self) -> dict[str, str]:
+        """Everything that tells the row's point apart within its case, as text."""
+        pairs = [("threads", self.threads), ("bytes", self.bytes)]
+        named = {key: str(value) for key, value in pairs if value is not None}
+        return named | {key: value for key, value in self.parameters.items() if key not in EXPLAINING}
+
+    @cached_property
+    def line(self) -> str:
+        """As it stands in a file, with its end. Kept: a long table is written again for each sweep that replaces old rows."""
+        values = self.statistics
+        numbers = [_number(getattr(values, name)) if values else "" for name in _NUMBERS]
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(
+            [
+                self.suite,
+                self.case,
+                self.allocator,
+                self.backend,
+                _optional(self.threads),
+                _optional(self.bytes),
+                self.parameter,
+                self.metric,
+            ]
+            + [self.unit, *numbers, str(self.runs), self.status]
+        )
+        return out.getvalue()
 
     @property
     def reason(self) -> str:
@@ -84,10 +115,12 @@ class ResultsError(UserError):
 def summarise(samples: Sequence[float]) -> Statistics:
     """Percentiles by linear interpolation; the standard deviation of a sample, 0 for a single value."""
     ordered = sorted(samples)
+    mean = statistics.fmean(ordered)
     return Statistics(
-        mean=statistics.fmean(ordered),
+        mean=mean,
         median=statistics.median(ordered),
-        stddev=statistics.stdev(ordered) if len(ordered) > 1 else 0.0,
+        # In doubles: statistics.stdev works in fractions, a hundred times slower.
+        stddev=math.sqrt(math.fsum((sample - mean) ** 2 for sample in ordered) / (len(ordered) - 1)) if len(ordered) > 1 else 0.0,
         p5=_percentile(ordered, 0.05),
         p95=_percentile(ordered, 0.95),
         min=ordered[0],
@@ -198,15 +231,7 @@ def parse_row(line: str) -> Row:
 
 def format_row(row: Row) -> str:
     """The line of a row, with its end."""
-    values = row.statistics
-    numbers = [_number(getattr(values, name)) if values else "" for name in ("mean", "median", "stddev", "p5", "p95", "min", "max")]
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(
-        [row.suite, row.case, row.allocator, row.backend, _optional(row.threads), _optional(row.bytes), row.parameter, row.metric, row.unit]
-        + [*numbers, str(row.runs), row.status]
-    )
-    return out.getvalue()
+    return row.line
 
 
 class Table:
@@ -321,11 +346,10 @@ def _check_metric(metric: str, unit: str, may_be_empty: bool) -> None:
 
 
 def _numbers(cell: dict[str, str], required: bool) -> Statistics | None:
-    names = ("mean", "median", "stddev", "p5", "p95", "min", "max")
-    if not required and not any(cell[name] for name in names):
+    if not required and not any(cell[name] for name in _NUMBERS):
         return None
     values: dict[str, float] = {}
-    for name in names:
+    for name in _NUMBERS:
         try:
             values[name] = float(cell[name])
         except ValueError:

@@ -6,6 +6,7 @@ import os
 import selectors
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -59,8 +60,19 @@ class SweepCutShort:
     remaining: int
 
 
-def run_sweep(executable: Path, sweep: Sweep) -> Generator[PointBegan | PointEnded | SweepCutShort, None, None]:
-    """Runs the points that are not finished. Closing the iterator ends the process.
+SweepEvent = PointBegan | PointEnded | SweepCutShort
+
+
+class Stopped(Exception):
+    """Whoever asked for the sweep wants no more of it."""
+
+
+def run_sweep(
+    executable: Path, sweep: Sweep, variables: Mapping[str, str] | None = None, stop: threading.Event | None = None
+) -> Generator[SweepEvent, None, None]:
+    """Runs the points that are not finished. Closing the iterator ends the process; so does `stop`, set by another thread: Stopped.
+
+    `variables`: of the process's environment, beside those of this one.
 
     Ends: each pass of the outer loop, one process, settles at least one point.
     """
@@ -71,7 +83,7 @@ def run_sweep(executable: Path, sweep: Sweep) -> Generator[PointBegan | PointEnd
         if _ended(results, len(sweep.points)):
             yield SweepCutShort(len(pending) - settled)
             return
-        with _Process(executable, sweep, [sweep.points[i] for i in pending], skip=settled) as process:
+        with _Process(executable, sweep, [sweep.points[i] for i in pending], settled, variables, stop) as process:
             for event in process.events(len(pending)):
                 index = pending[event.point]
                 if isinstance(event, Begin):
@@ -96,7 +108,15 @@ def _ended(results: Mapping[int, PointResult], count: int) -> bool:
 class _Process:
     """A running executable. Its events end with the first point that fails to give a result, for which a result is made up."""
 
-    def __init__(self, executable: Path, sweep: Sweep, points: Sequence[Point], skip: int) -> None:
+    def __init__(
+        self,
+        executable: Path,
+        sweep: Sweep,
+        points: Sequence[Point],
+        skip: int,
+        variables: Mapping[str, str] | None,
+        stop: threading.Event | None,
+    ) -> None:
         command = [str(executable), "--case", sweep.case, "--allocator", sweep.allocator]
         command += ["--heap-bytes", str(sweep.heap_bytes), "--runs", str(sweep.runs), "--seed", str(sweep.seed)]
         command += ["--timeout-s", f"{sweep.timeout_s:g}", "--enough-s", f"{sweep.enough_s:g}"]
@@ -111,11 +131,16 @@ class _Process:
         try:
             # A session of its own: Ctrl-C reaches this process only, which then ends the other with all it started.
             self._child = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+                env={**os.environ, **variables} if variables else None,
             )
         except OSError as error:
             raise UserError(f"{executable} cannot be run: {error.strerror}") from None
-        self._output = _Output(self._child)
+        self._output = _Output(self._child, stop)
 
     def __enter__(self) -> _Process:
         return self
@@ -194,9 +219,10 @@ class _Process:
 class _Output:
     """Reads the two pipes of a process: whole lines of standard output, the end of standard error."""
 
-    def __init__(self, child: subprocess.Popen[bytes]) -> None:
+    def __init__(self, child: subprocess.Popen[bytes], stop: threading.Event | None) -> None:
         assert child.stdout is not None and child.stderr is not None
         self._child = child
+        self._stop = stop
         self._out, self._err = child.stdout, child.stderr
         self._selector = selectors.DefaultSelector()
         for pipe in (self._out, self._err):
@@ -224,6 +250,8 @@ class _Output:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise TimeoutError
+            if self._stop is not None and self._stop.is_set():
+                raise Stopped
             # Half a second at most: a process may end while something that it started holds the pipe open.
             ready = self._selector.select(min(left, 0.5))
             for key, _ in ready:

@@ -14,6 +14,7 @@ from gpuheap.bounds import Bound, read_bounds
 from gpuheap.errors import UserError, unknown_name
 from gpuheap.metrics import METRICS
 from gpuheap.paths import Layout
+from gpuheap.plots import Plot, read_plots
 from gpuheap.points import DEFAULT_SEED, Grid, Point, Value, ends_of, make_point, points_of, read_grids, values_of
 from gpuheap.slowdowns import Slowdown, read_slowdown
 from gpuheap.units import parse_bytes
@@ -26,7 +27,7 @@ else:
 _SUITE_KEYS = {"name", "brief", "paper", "lists", "allocators", "baselines", "bounds"}
 _BOUNDS_KEYS = {"of", "on"}
 _HOST_KEYS = {"heap_bytes", "runs", "timeout_s", "enough_s", "axes", "headline", "bounds", "quick", "full", "variants"}
-_CASE_KEYS = _HOST_KEYS | {"name", "section", "paper", "brief", "metrics", "baselines", "host", "slowdown"}
+_CASE_KEYS = _HOST_KEYS | {"name", "section", "paper", "brief", "metrics", "baselines", "plot", "host", "slowdown"}
 # What the rows of a paper's suite are held to on a GPU.
 FEWEST_RUNS = 5
 SHORTEST_TIMEOUT_S = 60
@@ -55,6 +56,7 @@ class Case:
     full_grids: tuple[Grid, ...] = ()  # likewise for --full; none: nothing is added
     slowdown: Slowdown | None = None  # rows made of the others when all have run
     variants: dict[str, Grid] = dataclasses.field(default_factory=dict)  # axes that one allocator has beside the others' points
+    plots: tuple[Plot, ...] = ()
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -157,10 +159,14 @@ def load_suite(path: Path) -> Suite:
 
 
 def select(suites: Mapping[str, Suite], targets: list[str]) -> list[tuple[Suite, tuple[str, ...]]]:
-    """What the command line names: suites, cases (of the first suite that has them: `quick`, then those of no paper), or `suite/case`."""
+    """What the command line names: suites, cases (of the first suite that has them: `quick`, then those of no paper), or `suite/case`.
+
+    `all` is every suite but `quick`, which is a cut of others.
+    """
     ordered = sorted(suites.values(), key=lambda suite: (suite.name != "quick", suite.paper != "", suite.name))
     chosen: dict[str, list[str]] = {}
-    for target in targets:
+    whole = [name for name in suites if name != "quick"]
+    for target in [name for named in targets for name in (whole if named == "all" else [named])]:
         suite_name, _, case_name = target.partition("/")
         if case_name:
             if suite_name not in suites:
@@ -239,6 +245,8 @@ def _case(entry: Any, path: Path, suite_baselines: tuple[str, ...], lists: Mappi
             full_grids=others["full"],
             slowdown=read_slowdown(said.get("slowdown"), path, name),
             variants=_variants(over.get("variants", said.get("variants", {})), path, name),
+            # Pictures show what GPUs measured.
+            plots=read_plots(said.get("plot"), others["full"] or grids, path, name) if backend == "cuda" else (),
         )
     return made
 

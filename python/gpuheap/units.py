@@ -53,8 +53,8 @@ def format_value(value: float, unit: str) -> str:
             if abs(nanoseconds) >= scale * 0.99995:
                 return f"{_short(nanoseconds / scale)} {name}"
         return f"{_short(nanoseconds)} ns"
-    text = _short(value)
-    return text if unit in ("ratio", "") else f"{text} {unit}"
+    text = _short(value) if value == 0 or abs(value) >= 1e-4 else f"{value:.2g}"
+    return text if unit in ("ratio", "") else f"{text} {unit.replace('us', 'µs')}"
 
 
 def format_factor(factor: float) -> str:
@@ -67,9 +67,11 @@ def format_factor(factor: float) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """`12 s`, `0.5 s`, `2 min 5 s`."""
+    """`12 s`, `0.5 s`, `2 min 5 s`, `1 h 20 min`."""
     if seconds < 60:
         return f"{seconds:.3g} s"
+    if seconds >= 3600:
+        return f"{int(seconds // 3600)} h {int(seconds % 3600 // 60)} min"
     return f"{int(seconds // 60)} min {int(seconds % 60)} s"
 
 

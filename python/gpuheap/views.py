@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from gpuheap.catalogue import ordered
 from gpuheap.metrics import METRICS
@@ -26,12 +27,13 @@ class CaseView:
     metrics: tuple[str, ...]
     rows: tuple[Row, ...]
     wanted_headline: PointId | None
+    case: Case | None = None  # of the suite; None where this checkout's suites lack it
 
-    @property
+    @cached_property
     def allocators(self) -> list[str]:
         return ordered(row.allocator for row in self.rows)
 
-    @property
+    @cached_property
     def points(self) -> list[PointId]:
         """In the order of the axes: threads, bytes, then the rest."""
         found = dict.fromkeys(point_id(row) for row in self.rows)
@@ -39,14 +41,15 @@ class CaseView:
 
     def find(self, allocator: str, metric: str, point: PointId) -> Row | None:
         """The measurement, or the row that says why there is none."""
-        failed = None
-        for row in self.rows:
-            if row.allocator == allocator and point_id(row) == point:
-                if row.metric == metric:
-                    return row
-                if row.metric == "":
-                    failed = row
-        return failed
+        return self._by_place.get((allocator, metric, point)) or self._by_place.get((allocator, "", point))
+
+    @cached_property
+    def _by_place(self) -> dict[tuple[str, str, PointId], Row]:
+        return {(row.allocator, row.metric, point_id(row)): row for row in self.rows}
+
+    def untried(self, allocator: str) -> int:
+        """Points that others have rows of and this one has not: a sweep ends after three failing points in a row."""
+        return len(self.points) - len({point_id(row) for row in self.rows if row.allocator == allocator})
 
     def headline(self, metric: str) -> PointId | None:
         """The point that summaries show for a metric: the suite's if it was measured, else the first."""
@@ -117,6 +120,7 @@ def case_views(rows: Iterable[Row], suites: Mapping[str, Suite]) -> list[CaseVie
             metrics=(*listed, *(metric for metric in measured if metric not in listed)),
             rows=tuple(found),
             wanted_headline=headline,
+            case=case,
         )
         views.append((rank, view))
     return [view for _, view in sorted(views, key=lambda pair: pair[0])]

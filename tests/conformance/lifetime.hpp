@@ -48,7 +48,7 @@ struct reuses_freed_memory {
 template <class A>
 struct serves_other_sizes_from_freed_memory {
   static constexpr char const* name = "ServesOtherSizesFromFreedMemory";
-  static constexpr bool applies = gives_back<A> && A::traits.largest_bytes == 0 && !A::traits.process_wide;
+  static constexpr bool applies = gives_back<A> && A::traits.full_reuse && A::traits.largest_bytes == 0 && !A::traits.process_wide;
   static void run() {
     heap_under_test<A> heap;
     for (std::size_t bytes : {64, 4096, 16, 1024, 65536, 200}) {

@@ -139,6 +139,8 @@ def main(arguments):
     log(f"start {case}/{name} {' '.join(asked)} graph={options.get('--graph')}")
     if options["--enough-s"] != "0":
         log(f"limits timeout={options['--timeout-s']} enough={options['--enough-s']}")
+    if "CUDA_VISIBLE_DEVICES" in os.environ:
+        log(f"gpu {os.environ['CUDA_VISIBLE_DEVICES']} {case}/{name}")
     for index in range(int(options["--skip"]), len(points)):
         fault = settings.get("faults", {}).get(f"{case}/{name}/{points[index]}")
         if fault == "usage":

@@ -74,7 +74,7 @@ class Checkout:
         self.bench.chmod(0o755)
 
     def variables(self) -> dict[str, str]:
-        kept = {key: value for key, value in os.environ.items() if not key.startswith(("GPUHEAP_", "FAKE_"))}
+        kept = {key: value for key, value in os.environ.items() if not key.startswith(("GPUHEAP_", "FAKE_", "CUDA_VISIBLE"))}
         return {
             **kept,
             "PYTHONPATH": str(REPOSITORY / "python"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import re
 import shutil
 import subprocess
@@ -14,7 +16,7 @@ import pytest
 from fake_checkout import Checkout
 
 from gpuheap.catalogue import ALLOCATORS, BASELINES
-from gpuheap.report.style import MARKER_PATHS, look
+from gpuheap.report.style import MARKER_PATHS, family_of, look
 
 VOID = {"meta", "link", "br", "img", "input", "path", "use", "hr"}
 
@@ -116,6 +118,14 @@ def test_failures_are_listed_not_hidden(filled: Checkout) -> None:
     assert "atomic, alloc_single 100 threads, 32 B, state=warm: wrong, as asked" in page.words["simulated"]
 
 
+def test_what_was_not_tried_is_listed_too(checkout: Checkout) -> None:
+    checkout.settings["backend"] = "cuda"
+    checkout.fail(**{f"atomic/{size}": "crash" for size in (16, 32, 64)})
+    checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap,atomic")
+    words = report(checkout).words["nvidia-h200"]
+    assert "atomic, alloc_single 2 points: not tried: a sweep ends after three failing points in a row" in words
+
+
 def test_simulated_results_have_no_figures_and_say_what_they_are(filled: Checkout) -> None:
     page = report(filled)
     assert page.svgs_in == {"nvidia-h200": 5}  # malloc and free, churn, build and updates
@@ -181,7 +191,7 @@ def test_figures_are_files_that_stand_alone(filled: Checkout) -> None:
     assert ran.returncode == 0, ran.stderr
     paths = [filled.root / line for line in ran.stdout.splitlines()]
     assert {path.name for path in paths} >= {"quick.svg", "quick-alloc_single.svg", "quick-churn.svg"}
-    for path in paths:
+    for path in (path for path in paths if path.suffix == ".svg"):
         root = ET.parse(path).getroot()
         assert root.get("width") and root.get("viewBox")
         references = [value for part in root.iter() for name, value in part.attrib.items() if name.endswith("href")]
@@ -193,8 +203,23 @@ def test_figures_are_files_that_stand_alone(filled: Checkout) -> None:
 def test_figures_do_not_change_when_drawn_again(filled: Checkout) -> None:
     for folder in ("one", "two"):
         filled.gpuheap("report", "--figures", folder)
-    for path in (filled.root / "one").rglob("*.svg"):
-        assert path.read_bytes() == (filled.root / "two" / path.relative_to(filled.root / "one")).read_bytes()
+    written = [path for path in (filled.root / "one").rglob("*") if path.is_file()]
+    assert {path.suffix for path in written} == {".svg", ".pdf", ".tex"}
+    for path in written:
+        assert path.read_bytes() == (filled.root / "two" / path.relative_to(filled.root / "one")).read_bytes(), path
+
+
+def test_figures_for_papers_come_as_pdf_and_tables_as_latex(filled: Checkout) -> None:
+    filled.gpuheap("report", "--figures", "figures")
+    folder = filled.root / "figures" / "nvidia-h200"
+    assert (folder / "mini-alloc_single.pdf").read_bytes().startswith(b"%PDF-")
+    table = (folder / "mini-alloc_single.tex").read_text()
+    assert table.count(r"\begin{table}") == table.count(r"\end{table}") == 2, "ten columns in two pieces"
+    assert r"\texttt{store\_only}" in table and r"\textmu{}s" in table and "crash" in table
+    for line in table.splitlines():
+        if line.endswith(r"\\") and "multicolumn" not in line:
+            assert line.count(" & ") in (7, 3), line
+    assert not re.search(r"(?<!\\)[_%#]", re.sub(r"%.*|\\label\{.*", "", table, count=0)), "a character that LaTeX takes for a command"
 
 
 def test_figures_show_measured_times_only(checkout: Checkout, error_line: Callable[[subprocess.CompletedProcess[str]], str]) -> None:
@@ -207,3 +232,41 @@ def test_every_allocator_has_a_look_of_its_own() -> None:
     assert len({(look(name).colour, look(name).marker) for name in names}) == len(names) == 31
     assert all(look(name).marker in MARKER_PATHS for name in [*names, "some_new_allocator"])
     assert look("some_new_allocator") == look("some_new_allocator")
+
+
+def test_families_have_one_colour_each_that_eyes_tell_apart_on_both_grounds() -> None:
+    colours: dict[str, set[str]] = {}
+    for name in ALLOCATORS:
+        colours.setdefault(family_of(name), set()).add(look(name).colour)
+    assert all(len(found) == 1 for found in colours.values())
+    assert len(colours["ouroboros"]) == 1 and len({look(name).marker for name in ALLOCATORS if name.startswith("ouroboros")}) == 6
+    flat = sorted(colour for found in colours.values() for colour in found)
+    assert len(flat) == len(colours) == 14
+    assert min(difference(one, other) for one, other in itertools.combinations(flat, 2)) > 15
+    assert all(contrast(colour, ground) > 2.4 for colour in flat for ground in ("#ffffff", "#181b1f"))
+
+
+def linear(colour: str) -> list[float]:
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    return [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+
+
+def contrast(one: str, other: str) -> float:
+    """As WCAG has it."""
+    light, dark = sorted((sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear(x), strict=True)) for x in (one, other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def difference(one: str, other: str) -> float:
+    """CIE 1994 of two colours: about 2 is the least that is seen."""
+
+    def lab(colour: str) -> tuple[float, float, float]:
+        r, g, b = linear(colour)
+        xyz = (0.4124 * r + 0.3576 * g + 0.1805 * b) / 0.95047, 0.2126 * r + 0.7152 * g + 0.0722 * b, (0.0193 * r + 0.1192 * g + 0.9505 * b) / 1.08883
+        x, y, z = (value ** (1 / 3) if value > 0.008856 else 7.787 * value + 16 / 116 for value in xyz)
+        return 116 * y - 16, 500 * (x - y), 200 * (y - z)
+
+    (l1, a1, b1), (l2, a2, b2) = lab(one), lab(other)
+    c1, c2 = math.hypot(a1, b1), math.hypot(a2, b2)
+    hue = max(0.0, (a1 - a2) ** 2 + (b1 - b2) ** 2 - (c1 - c2) ** 2)
+    return math.sqrt((l1 - l2) ** 2 + ((c1 - c2) / (1 + 0.045 * c1)) ** 2 + hue / (1 + 0.015 * c1) ** 2)

@@ -1,4 +1,4 @@
-"""The report: one HTML file of what was recorded on GPUs and what ran on this machine; and the same figures as files."""
+"""The report: one HTML file of what was recorded on GPUs and what ran on this machine; and its figures and tables as files for papers."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from importlib import resources
 from pathlib import Path
 
 from gpuheap import __version__
+from gpuheap.catalogue import ordered
+from gpuheap.claims.printed import PrintedValue, load_printed
 from gpuheap.environment import now
 from gpuheap.errors import UserError
 from gpuheap.paths import Layout
 from gpuheap.report.recorded import Recording, find_recordings
 from gpuheap.results import replace_file
 from gpuheap.suites import Suite, load_suites
-from gpuheap.views import case_views
+from gpuheap.views import CaseView, case_views
 
 OVERVIEW_SERIES = 9  # as many names as fit beside the lines
 
@@ -27,12 +29,13 @@ def write_report(layout: Layout, path: Path, further: Sequence[Path] = ()) -> Pa
 
     suites = _quick_first(load_suites(layout))
     on_gpus, simulated = find_recordings(layout, further)
+    printed = _printed(layout)
     environment = Environment(
         loader=PackageLoader("gpuheap.report", ""), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     files = resources.files("gpuheap.report")
     html = environment.get_template("report.html.j2").render(
-        gpus=[gpu_section(recording, suites) for recording in on_gpus],
+        gpus=[gpu_section(recording, suites, printed) for recording in on_gpus],
         simulated=[simulated_section(recording, suites) for recording in simulated],
         version=__version__,
         date=now().replace("T", " ").replace("Z", " UTC"),
@@ -44,27 +47,58 @@ def write_report(layout: Layout, path: Path, further: Sequence[Path] = ()) -> Pa
 
 
 def write_figures(layout: Layout, folder: Path, further: Sequence[Path] = ()) -> Iterator[Path]:
-    """Writes a file for each case and GPU, and `quick.svg`, the overview of the first GPU that has the quick suite.
+    """Writes for each case and GPU an SVG and a PDF file, the tables as LaTeX, and `quick.svg`, the overview of the quick suite.
 
     Gives each path as it is written.
     """
     from gpuheap.report.charts import charts_of
-    from gpuheap.report.figures import case_file
+    from gpuheap.report.figures import case_file, case_pdf
 
     suites = _quick_first(load_suites(layout))
     on_gpus, _ = find_recordings(layout, further)
     if not on_gpus:
         raise UserError(f"no GPU results in {layout.shown(layout.results)}: figures show measured times only")
     overview_written = False
+    printed = _printed(layout)
     for recording in on_gpus:
-        for view in case_views(recording.rows, suites):
-            charts = [chart for chart in charts_of(view) if any(series.marks for series in chart.series)]
+        of_gpu = folder / recording.folder.name
+        views = case_views(recording.rows, suites)
+        for view in views:
+            charts = charts_of(view, printed)
             if charts:
-                yield _write(folder / recording.folder.name / f"{view.suite}-{view.name}.svg", case_file(charts, recording.name))
+                name = f"{view.suite}-{view.name}"
+                yield _write(of_gpu / f"{name}.svg", case_file(charts, recording.name))
+                yield _write(of_gpu / f"{name}.pdf", case_pdf(charts, recording.name))
+        for name, text in _latex_tables(recording, views):
+            yield _write(of_gpu / f"{name}.tex", text)
         picture = None if overview_written else _overview(recording, suites)
         if picture is not None:
             overview_written = True
             yield _write(folder / "quick.svg", picture)
+
+
+def _latex_tables(recording: Recording, views: list[CaseView]) -> Iterator[tuple[str, str]]:
+    """The report's tables: for each suite the headline medians, the best allocators and the time-outs, and all points of each case."""
+    from gpuheap.patterns import best_per_pattern
+    from gpuheap.report.latex import best_table, grid_table
+    from gpuheap.report.tables import points_table, summary_table, timeouts_table, traits_of
+
+    traits = traits_of(recording)
+    for suite in dict.fromkeys(view.suite for view in views):
+        of_suite = [view for view in views if view.suite == suite]
+        names = ordered(name for view in of_suite for name in view.allocators)
+        where = f"suite {suite}, {recording.name}"
+        yield f"{suite}-summary", grid_table(summary_table(of_suite, names, traits), f"Medians, {where}", f"{suite}-summary")
+        patterns = best_per_pattern(of_suite, traits)
+        if patterns:
+            caption = f"The best allocator for each pattern and how far ahead of the next it is, {where}"
+            yield f"{suite}-best", best_table(patterns, caption, f"{suite}-best")
+        timeouts = timeouts_table(of_suite, names, traits)
+        if timeouts is not None:
+            yield f"{suite}-timeouts", grid_table(timeouts, f"Points that ran out of time, {where}", f"{suite}-timeouts")
+        for view in of_suite:
+            label = f"{suite}-{view.name}"
+            yield label, grid_table(points_table(view, traits), f"{view.name}: medians, {where}", label)
 
 
 def _overview(recording: Recording, suites: dict[str, Suite]) -> str | None:
@@ -88,13 +122,18 @@ def _overview(recording: Recording, suites: dict[str, Suite]) -> str | None:
     )
 
 
+def _printed(layout: Layout) -> tuple[PrintedValue, ...]:
+    """The numbers that papers print; none where the checkout holds none."""
+    return load_printed(layout) if layout.claims.is_dir() else ()
+
+
 def _quick_first(suites: dict[str, Suite]) -> dict[str, Suite]:
     return dict(sorted(suites.items(), key=lambda pair: (pair[0] != "quick", pair[0])))
 
 
-def _write(path: Path, text: str) -> Path:
+def _write(path: Path, content: str | bytes) -> Path:
     try:
-        replace_file(path, text.encode())
+        replace_file(path, content.encode() if isinstance(content, str) else content)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}") from None
     return path

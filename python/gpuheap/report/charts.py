@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gpuheap.catalogue import BASELINES
+from gpuheap.claims.printed import PrintedValue, printed_for
+from gpuheap.errors import UserError
 from gpuheap.metrics import METRICS, Metric
+from gpuheap.plots import Plot, default_metrics
 from gpuheap.results import Row
-from gpuheap.units import format_bytes, format_count, format_value
-from gpuheap.views import CaseView
+from gpuheap.units import format_bytes, format_count, format_value, parse_bytes
+from gpuheap.views import CaseView, PointId, point_id
 
-BYTES_AXES = ("bytes", "page")
+BYTES_AXES = ("bytes", "page", "heap")
+WIDE = 16.0  # an axis whose ends are farther apart than this factor is logarithmic
 
 
 @dataclass(frozen=True)
@@ -19,7 +23,7 @@ class Mark:
     """One measured value."""
 
     x: float
-    median: float
+    median: float  # or what else the plot shows of the runs
     low: float  # 5th percentile
     high: float  # 95th
     words: str
@@ -32,10 +36,26 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class Printed:
+    """A number that a paper prints, where it may stand beside those measured here."""
+
+    allocator: str
+    x: float
+    value: float
+    words: str
+
+
+@dataclass(frozen=True)
 class Series:
     allocator: str
     marks: tuple[Mark, ...]
     failures: tuple[Failure, ...] = ()
+    curve: str = ""  # what tells it apart from other series of the allocator, in words
+    curve_index: int = 0
+
+    @property
+    def label(self) -> str:
+        return f"{self.allocator}, {self.curve}" if self.curve else self.allocator
 
 
 @dataclass(frozen=True)
@@ -50,6 +70,12 @@ class Chart:
     metric: Metric
     axis: str | None
     series: tuple[Series, ...]
+    x_scale: str = "log"  # log, linear, words
+    y_scale: str = "log"
+    labels: tuple[str, ...] = ()  # of x = 0, 1, ... where the scale is words
+    unit: str = ""
+    figure: str = ""  # of the paper
+    printed: tuple[Printed, ...] = ()
     y_range: tuple[float, float] | None = None  # shared with other charts of the case
 
     @property
@@ -59,19 +85,36 @@ class Chart:
         )
 
     def x_words(self, x: float) -> str:
+        if self.x_scale == "words":
+            return self.labels[round(x)] if 0 <= round(x) < len(self.labels) else ""
         return format_bytes(x) if self.axis in BYTES_AXES else format_count(x)
 
+    def y_words(self, y: float) -> str:
+        return format_value(y, self.unit)
 
-def charts_of(view: CaseView) -> list[Chart]:
-    """The charts of all times that a case measures. Charts of one unit share their range, so that malloc and free compare at a glance."""
-    charts = [chart for metric in view.times for chart in _charts(view, METRICS[metric])]
-    shared: list[Chart] = []
+
+def charts_of(view: CaseView, printed: Sequence[PrintedValue] = ()) -> list[Chart]:
+    """The charts of a case, as its suite says or as its sweeps suggest; with those numbers of papers that belong to them.
+
+    Charts of one unit and one axis share their range, so that malloc and free compare at a glance.
+    """
+    charts: list[Chart] = []
+    for plot, rows in _plots(view):
+        measured = dict.fromkeys(row.metric for row in rows if row.metric)
+        listed = [metric for metric in view.metrics if metric in measured]
+        for metric in [metric for metric in plot.metrics if metric in measured] or default_metrics(listed):
+            charts += _charts(view, rows, METRICS[metric], plot, printed)
+    several: dict[str, int] = {}
     for chart in charts:
-        values = [
-            mark.median for other in charts if _alike(chart, other) for series in other.series for mark in series.marks if mark.median > 0
-        ]
-        shared.append(replace(chart, y_range=(min(values), max(values)) if values else None))
-    return shared
+        several[chart.name] = several.get(chart.name, 0) + 1
+    named: list[Chart] = []
+    for number, chart in enumerate(charts):
+        alike = [other for other in charts if _alike(chart, other)]
+        values = [mark.median for other in alike for series in other.series for mark in series.marks]
+        values += [number.value for other in alike for number in other.printed]
+        name = chart.name if several[chart.name] == 1 else f"{chart.name}-{number}"
+        named.append(replace(chart, name=name, y_range=(min(values), max(values)) if values else None))
+    return named
 
 
 def cut(chart: Chart, most: int) -> Chart:
@@ -83,91 +126,226 @@ def cut(chart: Chart, most: int) -> Chart:
 
 
 def _alike(one: Chart, other: Chart) -> bool:
-    return one.metric.unit == other.metric.unit and one.axis == other.axis
+    return (one.unit, one.axis, one.y_scale) == (other.unit, other.axis, other.y_scale)
 
 
-def _charts(view: CaseView, metric: Metric) -> list[Chart]:
-    measured = [row for row in view.rows if row.metric == metric.name and row.statistics is not None]
-    fields = [_fields(row) for row in measured]
-    values = {key: list(dict.fromkeys(f.get(key, "") for f in fields)) for key in dict.fromkeys(key for f in fields for key in f)}
-    axis = _axis(values)
-    panel_keys = [key for key, found in values.items() if len(found) > 1 and key != axis]
-    panels = list(dict.fromkeys(tuple(f.get(key, "") for key in panel_keys) for f in fields))
+def _plots(view: CaseView) -> list[tuple[Plot, list[Row]]]:
+    """The plots of the case with the rows that each shows; rows on none of its sweeps, as of a user's graph, have a plot of their own."""
+    plots = view.case.plots if view.case is not None else ()
+    sweeps = [Plot(grid) for grid in view.case.grids] if view.case is not None else []
+    shown: dict[int, list[Row]] = {}
+    others: list[Row] = []
+    meant: dict[PointId, list[int]] = {}  # rows of one point go together
+    for row in view.rows:
+        point = point_id(row)
+        if point not in meant:
+            on = [number for number, plot in enumerate(plots) if plot.shows(row.fields)]
+            meant[point] = [number for number in on if plots[number].names_all_of(row.fields)] or on
+        for number in meant[point]:
+            shown.setdefault(number, []).append(row)
+        if not meant[point] and not any(sweep.shows(row.fields) for sweep in sweeps):
+            others.append(row)
+    found = [(plot, shown[number]) for number, plot in enumerate(plots) if number in shown]
+    return found + ([(Plot(), others)] if others else [])
+
+
+def _charts(view: CaseView, all_rows: Sequence[Row], metric: Metric, plot: Plot, printed: Sequence[PrintedValue]) -> list[Chart]:
+    measured = [row for row in all_rows if row.metric == metric.name and row.statistics is not None]
+    values: dict[str, list[str]] = {}
+    for row in measured:
+        for key in row.fields:
+            values.setdefault(key, [])
+    for key, found in values.items():
+        found += sorted(dict.fromkeys(row.fields.get(key, "") for row in measured), key=lambda value: plot.place(key, value))
+    axis = plot.x if len(values.get(plot.x, ())) > 1 else _axis(values, plot)
+    curves = plot.curves if len(values.get(plot.curves, ())) > 1 and plot.curves != axis else ""
+    panel_keys = [key for key, found in values.items() if len(found) > 1 and key not in (axis, curves)]
+    panels = sorted(
+        dict.fromkeys(tuple(row.fields.get(key, "") for key in panel_keys) for row in measured),
+        key=lambda panel: [plot.place(key, value) for key, value in zip(panel_keys, panel, strict=True)],
+    )
+    # A point that failed says which fields it had; one of another phase has no part in a chart of this metric.
+    rows = [
+        row
+        for row in all_rows
+        if row.metric in (metric.name, "") and all(row.fields.get(k, "") in found for k, found in values.items() if k != axis)
+    ]
+    by_panel: dict[tuple[str, ...], list[Row]] = {panel: [] for panel in panels}
+    for row in rows:
+        panel = tuple(row.fields.get(key, "") for key in panel_keys)
+        if panel in by_panel:
+            by_panel[panel].append(row)
     charts = []
-    for number, panel in enumerate(panels):
-        rows = [
-            row for row in view.rows if tuple(_fields(row).get(key, "") for key in panel_keys) == panel and row.metric in (metric.name, "")
-        ]
-        # A point that failed says which fields it had; one of another phase has no part in this chart.
-        rows = [row for row in rows if all(_fields(row).get(k, "") in found for k, found in values.items() if k != axis)]
+    for panel, of_panel in by_panel.items():
         fixed = {key: found[0] for key, found in values.items() if len(found) == 1} | dict(zip(panel_keys, panel, strict=True))
-        charts.append(
-            Chart(
-                name=f"{view.suite}-{view.name}-{metric.name}" + (f"-{number}" if len(panels) > 1 else ""),
-                case=view.name,
-                title=metric.label,
-                fixed=", ".join(_field_words(key, value) for key, value in fixed.items() if value),
-                size=", ".join(_field_words(key, value) for key, value in fixed.items() if value and key in ("threads", "bytes")),
-                metric=metric,
-                axis=axis,
-                series=_all_series(rows, view.allocators, axis),
-            )
-        )
-    return charts
+        chart = _chart(view, of_panel, metric, plot, axis, curves, fixed)
+        charts.append(replace(chart, printed=_printed(chart, view, plot, fixed, printed)))
+    return [chart for chart in charts if any(series.marks for series in chart.series)]
 
 
-def _all_series(rows: Sequence[Row], allocators: Sequence[str], axis: str | None) -> tuple[Series, ...]:
-    """In the order of all tables; where there is no axis, by value."""
-    found = [series for name in allocators if (series := _series(rows, name, axis)) is not None]
+def _chart(view: CaseView, rows: list[Row], metric: Metric, plot: Plot, axis: str | None, curves: str, fixed: Mapping[str, str]) -> Chart:
+    found = list(dict.fromkeys(row.fields[axis] for row in rows if axis in row.fields)) if axis is not None else []
+    x_scale, labels, place = _x_scale(axis, found, plot)
+    reference = _reference(rows, plot.over) if plot.over else None
+    curve_values = (
+        sorted(dict.fromkeys(row.fields.get(curves, "") for row in rows), key=lambda v: plot.place(curves, v)) if curves else [""]
+    )
+    series: list[Series] = []
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row.allocator, row.fields.get(curves, "") if curves else ""), []).append(row)
+    for allocator in view.allocators:
+        for index, value in enumerate(curve_values):
+            of_series = groups.get((allocator, value), [])
+            words = field_words(curves, value) if curves else ""
+            one = _series(of_series, allocator, axis, place, plot, reference, words, index)
+            if one is not None:
+                series.append(one)
     if axis is None:
-        found.sort(key=lambda series: series.marks[0].median if series.marks else float("inf"))
+        series.sort(key=lambda s: s.marks[0].median if s.marks else float("inf"))
+    unit = "ratio" if plot.over else f"{metric.unit}²" if plot.statistic == "variance" else metric.unit
+    values = [mark.median for s in series for mark in s.marks]
+    size = [field_words(key, value) for key, value in fixed.items() if value and key in ("threads", "bytes")]
+    return Chart(
+        name=f"{view.suite}-{view.name}-{metric.name}" + ("-variance" if plot.statistic == "variance" else ""),
+        case=view.name,
+        title=metric.label + (f", over {plot.over}" if plot.over else "") + (", variance" if plot.statistic == "variance" else ""),
+        fixed=", ".join(field_words(key, value) for key, value in fixed.items() if value),
+        size=", ".join(size),
+        metric=metric,
+        axis=axis,
+        series=tuple(series),
+        x_scale=x_scale,
+        y_scale=_y_scale(values, unit, plot),
+        labels=labels,
+        unit=unit,
+        figure=plot.figure or (view.case.paper if view.case is not None else ""),
+    )
+
+
+def _printed(chart: Chart, view: CaseView, plot: Plot, fixed: Mapping[str, str], printed: Sequence[PrintedValue]) -> tuple[Printed, ...]:
+    """Those of the chart's allocators, at its values: what a paper held otherwise is no neighbour."""
+    if plot.statistic != "median":
+        return ()
+    drawn = {series.allocator for series in chart.series}
+    found = []
+    for value in printed_for(printed, view.suite, view.name, "slowdown" if plot.over else chart.metric.name):
+        pairs = [("threads", value.threads), ("bytes", value.bytes)]
+        fields = {key: str(number) for key, number in pairs if number is not None} | value.parameters
+        x = _place_of(chart, fields.pop(chart.axis, "")) if chart.axis is not None else 0.0
+        if x is None or value.allocator not in drawn or any(fixed.get(key) != said for key, said in fields.items()):
+            continue
+        words = f"{value.allocator} in {value.paper}, {value.at} ({value.machine}): {format_value(value.value, value.unit)}"
+        found.append(Printed(value.allocator, x, value.value, words))
     return tuple(found)
 
 
-def _series(rows: Sequence[Row], allocator: str, axis: str | None) -> Series | None:
+def _place_of(chart: Chart, text: str) -> float | None:
+    if chart.x_scale == "words":
+        return float(chart.labels.index(text)) if text in chart.labels else None
+    return as_number(chart.axis or "", text)
+
+
+def _reference(rows: Iterable[Row], allocator: str) -> dict[PointId, float]:
+    """The medians that a plot divides by."""
+    return {point_id(row): row.statistics.median for row in rows if row.allocator == allocator and row.ok and row.statistics is not None}
+
+
+def _x_scale(axis: str | None, found: Sequence[str], plot: Plot) -> tuple[str, tuple[str, ...], Mapping[str, float]]:
+    """The scale, the words beside it if it is one of words, and where each value comes."""
+    if axis is None:
+        return "log", (), {}
+    numbers = {value: number for value in found if (number := as_number(axis, value)) is not None}
+    if len(numbers) < len(found) or plot.x_scale == "words":
+        inorder = sorted(found, key=lambda value: plot.place(axis, value))
+        return "words", tuple(inorder), {value: float(place) for place, value in enumerate(inorder)}
+    least, most = min(numbers.values()), max(numbers.values())
+    scale = plot.x_scale or ("log" if least > 0 and len(numbers) > 2 and most / least >= WIDE else "linear")
+    return ("linear" if least <= 0 else scale), (), numbers
+
+
+def _y_scale(values: Sequence[float], unit: str, plot: Plot) -> str:
+    """Logarithmic but for shares and counts that lie close together."""
+    if not values or min(values) <= 0:
+        return "linear"
+    if plot.y_scale:
+        return plot.y_scale
+    return "linear" if unit in ("ratio", "count", "bytes") and max(values) / min(values) < WIDE else "log"
+
+
+def _series(
+    rows: Sequence[Row],
+    allocator: str,
+    axis: str | None,
+    place: Mapping[str, float],
+    plot: Plot,
+    reference: Mapping[PointId, float] | None,
+    curve: str,
+    curve_index: int,
+) -> Series | None:
     marks: list[Mark] = []
     failures: list[Failure] = []
+    name = f"{allocator}, {curve}" if curve else allocator
     for row in rows:
-        if row.allocator != allocator:
+        fields = row.fields
+        if axis is not None and axis not in fields:
             continue
-        fields = _fields(row)
-        x = float(fields[axis]) if axis is not None and fields.get(axis) else 0.0
-        where = f" at {_field_words(axis, fields[axis])}" if axis is not None and axis in fields else ""
+        x = place[fields[axis]] if axis is not None else 0.0
+        where = f" at {field_words(axis, fields[axis])}" if axis is not None else ""
         if row.statistics is not None and row.ok:
-            s = row.statistics
-            median, low, high = (format_value(value, row.unit) for value in (s.median, s.p5, s.p95))
-            marks.append(Mark(x, s.median, s.p5, s.p95, f"{allocator}{where}: {median} (p5 {low}, p95 {high})"))
+            mark = _mark(row, x, f"{name}{where}", plot, None if reference is None else reference.get(point_id(row), 0.0))
+            marks += [mark] if mark is not None else []
         elif row.status != "unsupported":
-            failures.append(Failure(x, f"{allocator}{where}: {row.status}" + (f", {row.reason}" if row.reason else "")))
+            failures.append(Failure(x, f"{name}{where}: {row.status}" + (f", {row.reason}" if row.reason else "")))
     if not marks and not failures:
         return None
-    return Series(allocator, tuple(sorted(marks, key=lambda m: m.x)), tuple(sorted(failures, key=lambda f: f.x)))
+    return Series(
+        allocator, tuple(sorted(marks, key=lambda m: m.x)), tuple(sorted(failures, key=lambda f: f.x)), curve=curve, curve_index=curve_index
+    )
 
 
-def _fields(row: Row) -> dict[str, str]:
-    """Everything that tells the row's point apart, as text."""
-    fields = {} if row.threads is None else {"threads": str(row.threads)}
-    fields |= {} if row.bytes is None else {"bytes": str(row.bytes)}
-    return fields | {key: value for key, value in row.parameters.items() if key not in ("reason", "reached")}
+def _mark(row: Row, x: float, name: str, plot: Plot, reference: float | None) -> Mark | None:
+    """`reference`: what to divide by, 0 where there is nothing."""
+    s = row.statistics
+    assert s is not None
+    if plot.statistic == "variance":
+        variance = s.stddev**2
+        return Mark(x, variance, variance, variance, f"{name}: {format_value(variance, f'{row.unit}²')} in {row.runs} runs")
+    if reference is not None:
+        if reference <= 0:
+            return None
+        ratio = s.median / reference
+        return Mark(x, ratio, s.p5 / reference, s.p95 / reference, f"{name}: {format_value(ratio, 'ratio')} × {plot.over}")
+    median, low, high = (format_value(value, row.unit) for value in (s.median, s.p5, s.p95))
+    return Mark(x, s.median, s.p5, s.p95, f"{name}: {median} ({low} to {high})" if high != low else f"{name}: {median}")
 
 
-def _axis(values: dict[str, list[str]]) -> str | None:
-    """The numeric field with the most values, if any varies."""
-    varying = {key: found for key, found in values.items() if len(found) > 1 and all(_is_number(v) for v in found)}
-    return max(varying, key=lambda key: len(varying[key])) if varying else None
+def _axis(values: Mapping[str, list[str]], plot: Plot) -> str | None:
+    """The field with the most values, numbers before words; the suite's curves are no axis."""
+    varying = {key: found for key, found in values.items() if len(found) > 1 and key != plot.curves}
+    numeric = {key: found for key, found in varying.items() if all(as_number(key, v) is not None for v in found)}
+    candidates = numeric or {key: found for key, found in varying.items() if len(found) > 2}
+    return max(candidates, key=lambda key: (len(candidates[key]), key == "bytes")) if candidates else None
 
 
-def _is_number(text: str) -> bool:
+def as_number(key: str, text: str) -> float | None:
+    """A value of an axis as a number: `8GiB` of a heap too."""
     try:
-        float(text)
+        return float(text)
     except ValueError:
-        return False
-    return True
+        pass
+    if key not in BYTES_AXES:
+        return None
+    try:
+        return float(parse_bytes(text, key))
+    except UserError:
+        return None
 
 
-def _field_words(key: str, value: str) -> str:
+def field_words(key: str, value: str) -> str:
+    """`1,000 threads`, `16 B`, `page 4 KiB`, `state warm`."""
     if key == "threads":
         return f"{format_count(int(value))} thread{'' if value == '1' else 's'}"
-    if key == "bytes":
-        return format_bytes(int(value))
+    if key in BYTES_AXES and (number := as_number(key, value)) is not None:
+        return format_bytes(number) if key == "bytes" else f"{key} {format_bytes(number)}"
     return f"{key} {value}"

@@ -14,18 +14,21 @@ import matplotlib
 matplotlib.use("svg")
 
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-from gpuheap.catalogue import ordered
+from gpuheap.catalogue import ordered, place
 from gpuheap.report import svg
-from gpuheap.report.charts import Chart, Series
+from gpuheap.report.charts import BYTES_AXES, Chart, Printed, Series
 from gpuheap.report.style import look
-from gpuheap.units import format_value
 
 PIXELS_PER_INCH = 96
 INCHES_PER_LETTER = 0.068  # at the size of labels
-AXIS_WORDS = {"bytes": "bytes of a request", "threads": "threads"}
+AXIS_WORDS = {"bytes": "bytes of a request", "threads": "threads", "heap": "bytes of the heap", "page": "bytes of a page"}
+CURVE_DASHES = ("", "--", "-.", ":")  # of an allocator's further curves; the first has the allocator's own
+FAILURE_ROWS = 3  # of crosses above a chart
+COLUMNS = 3  # of a case's file
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,7 @@ PAGE = Theme(text="#000000", grid="#010101", axis="#020202")
 PAGE_COLOURS = {"#010101": "var(--grid)", "#020202": "var(--axis)"}
 # In a file: greys that read on light and on dark ground.
 FILE = Theme(text="#737c87", grid="#a4acb5", axis="#8b949e")
+PAPER = Theme(text="#000000", grid="#a4acb5", axis="#333333")
 
 
 def _settings(name: str, theme: Theme) -> dict[str, Any]:
@@ -73,35 +77,69 @@ def _settings(name: str, theme: Theme) -> dict[str, Any]:
 
 def chart_for_page(chart: Chart) -> str:
     """One chart as SVG to stand in a page."""
-    height = 2.9 if chart.axis is not None else _dots_height(chart)
+    width, height = 4.9, 2.9 if chart.axis is not None else _dots_height(chart)
     with matplotlib.rc_context(_settings(chart.name, PAGE)):
-        figure = Figure(figsize=(4.9, height), layout="constrained")
-        titles = _draw(figure.add_subplot(), chart, PAGE)
+        # Margins from the words beside the axes: a layout engine would draw everything twice to find them.
+        figure = Figure(figsize=(width, height))
+        axes = figure.add_axes((0.1, 0.1, 0.8, 0.8))
+        titles = _draw(axes, chart, PAGE)
+        left = 0.16 + INCHES_PER_LETTER * max(len(words) for words in _side_words(axes, chart))
+        bottom = 0.42 if chart.axis is not None else 0.26
+        if axes.xaxis.get_tick_params().get("labelrotation"):
+            bottom += 0.5 * INCHES_PER_LETTER * max(map(len, chart.labels))
+        axes.set_position((left / width, bottom / height, 1 - (left + 0.16) / width, 1 - (bottom + 0.1) / height))
         return svg.inline(_finish(figure, titles, f"{chart.case}: {chart.title}"), PAGE_COLOURS)
 
 
+def _side_words(axes: Axes, chart: Chart) -> list[str]:
+    if chart.axis is None:
+        return [series.label for series in chart.series]
+    low, high = axes.get_ylim()
+    return [chart.y_words(value) for value in axes.yaxis.get_majorticklocs() if low <= value <= high] or [""]
+
+
 def case_file(charts: Sequence[Chart], heading: str) -> str:
-    """All charts of a case side by side, with a legend, as a file."""
-    height = max(3.4 if chart.axis is not None else _dots_height(chart) + 0.7 for chart in charts)
-    width = 4.9 * len(charts)
+    """All charts of a case side by side, with a legend, as an SVG file."""
     with matplotlib.rc_context(_settings(charts[0].name, FILE)):
-        figure = Figure(figsize=(width, height), layout="constrained")
-        titles: dict[str, list[str]] = {}
-        for number, axes in enumerate(_row(figure, len(charts))):
-            titles |= _draw(axes, charts[number], FILE, suffix=f"--{number}")
-            axes.set_title(charts[number].title, loc="left", fontsize=9, fontweight="bold")
-        figure.suptitle(f"{heading}: {charts[0].case}, {charts[0].fixed}", x=0.01, ha="left", fontsize=10)
-        handles: dict[str, Any] = {}
-        for axes, chart in zip(figure.axes, charts, strict=True):
-            # A dot's allocator stands beside it.
-            if chart.axis is not None:
-                handles |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
-        if handles:
-            names = ordered(handles)
-            figure.legend(
-                [handles[name] for name in names], names, loc="outside lower left", ncols=min(len(names), 3 * len(charts)), fontsize=8
-            )
-        return svg.standalone(_finish(figure, titles, f"{heading}: {charts[0].case}"), width * PIXELS_PER_INCH, height * PIXELS_PER_INCH)
+        figure, titles = _case_figure(charts, heading, FILE)
+        width, height = figure.get_size_inches() * PIXELS_PER_INCH
+        return svg.standalone(_finish(figure, titles, f"{heading}: {charts[0].case}"), width, height)
+
+
+def case_pdf(charts: Sequence[Chart], heading: str) -> bytes:
+    """The same as a PDF file, for papers: black text."""
+    out = io.BytesIO()
+    with matplotlib.rc_context({**_settings(charts[0].name, PAPER), "pdf.fonttype": 42, "font.sans-serif": ["DejaVu Sans"]}):
+        figure, _ = _case_figure(charts, heading, PAPER)
+        figure.savefig(out, format="pdf", metadata={"CreationDate": None, "Creator": None, "Producer": None})
+    return out.getvalue()
+
+
+def _case_figure(charts: Sequence[Chart], heading: str, theme: Theme) -> tuple[Figure, dict[str, list[str]]]:
+    columns = min(COLUMNS, len(charts))
+    rows = [charts[first : first + columns] for first in range(0, len(charts), columns)]
+    heights = [max(3.0 if chart.axis is not None else _dots_height(chart) for chart in row) for row in rows]
+    names = ordered({series.allocator for chart in charts if chart.axis is not None for series in chart.series})
+    legend_columns = max(1, min(len(names), 3 * columns))
+    legend = 0.17 * math.ceil(len(names) / legend_columns)
+    figure = Figure(figsize=(4.9 * columns, sum(heights) + 0.5 + legend), layout="constrained")
+    grid = figure.add_gridspec(len(rows), columns, height_ratios=heights)
+    titles: dict[str, list[str]] = {}
+    shared = charts[0].fixed if len({chart.fixed for chart in charts}) == 1 else ""
+    handles: dict[str, Any] = {}
+    for number, chart in enumerate(charts):
+        axes = figure.add_subplot(grid[number // columns, number % columns])
+        titles |= _draw(axes, chart, theme, suffix=f"--{number}")
+        words = chart.title if shared or not chart.fixed else f"{chart.title}, {chart.fixed}"
+        axes.set_title(words, loc="left", fontsize=9, fontweight="bold")
+        # A dot's allocator stands beside it.
+        if chart.axis is not None:
+            handles |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+    figure.suptitle(f"{heading}: {charts[0].case}" + (f", {shared}" if shared else ""), x=0.01, ha="left", fontsize=10)
+    if handles:
+        shown = sorted(handles, key=lambda label: (place(label.split(", ")[0]), label))
+        figure.legend([handles[name] for name in shown], shown, loc="outside lower left", ncols=legend_columns, fontsize=8)
+    return figure, titles
 
 
 def overview_file(lines: Chart, dots: Chart | None, heading: str, note: str) -> str:
@@ -129,13 +167,12 @@ def overview_file(lines: Chart, dots: Chart | None, heading: str, note: str) -> 
         return svg.standalone(_finish(figure, titles, heading), width * PIXELS_PER_INCH, height * PIXELS_PER_INCH)
 
 
-def _row(figure: Figure, count: int) -> list[Axes]:
-    return [figure.add_subplot(1, count, 1 + number) for number in range(count)]
-
-
 def _finish(figure: Figure, titles: dict[str, list[str]], label: str) -> Element:
     out = io.StringIO()
-    figure.savefig(out, format="svg", transparent=True, metadata={"Creator": None, "Date": None, "Format": None, "Type": None})
+    for patch in (figure.patch, *(axes.patch for axes in figure.axes)):
+        patch.set_visible(False)
+    # print_svg draws once; savefig would do so twice.
+    FigureCanvasSVG(figure).print_svg(out, metadata={"Creator": None, "Date": None, "Format": None, "Type": None})
     return svg.clean(out.getvalue(), titles, label)
 
 
@@ -146,55 +183,86 @@ def _draw(axes: Axes, chart: Chart, theme: Theme, suffix: str = "") -> dict[str,
 
 def _draw_lines(axes: Axes, chart: Chart, theme: Theme, suffix: str) -> dict[str, list[str]]:
     titles: dict[str, list[str]] = {}
-    axes.set_yscale("log")
-    logarithmic = min(chart.xs, default=1) > 0 and len(chart.xs) > 2
-    if logarithmic:
+    axes.set_yscale(chart.y_scale)
+    if chart.x_scale == "log":
         axes.set_xscale("log", base=2)
-    for order, series in enumerate(reversed(chart.series)):
-        titles |= _draw_series(axes, series, suffix, order)
-    _time_axis(axes.yaxis, axes, chart, theme, "y")
+    shift = _shifts(chart)
+    for order, series in enumerate(series for series in reversed(chart.series) if series.marks):
+        titles |= _draw_series(axes, chart, series, suffix, order, shift.get(series.label, 0.0))
+    _value_axis(axes.yaxis, axes, chart, theme, "y")
     _x_ticks(axes, chart)
     axes.margins(x=0.03)
-    for number, series in enumerate(chart.series):
-        if series.failures:
-            # On the upper edge, where the value would be if it had come.
-            name = f"{series.allocator}--failed{suffix}{number}"
-            axes.plot(
-                [f.x for f in series.failures],
-                [1.0] * len(series.failures),
-                transform=axes.get_xaxis_transform(),
-                color=look(series.allocator).colour,
-                marker="x",
-                markersize=6,
-                markeredgewidth=1.6,
-                linestyle="none",
-                clip_on=False,
-                zorder=60,
-                gid=name,
-            )
-            titles[name] = [f.words for f in series.failures]
+    titles |= _draw_printed(axes, chart, suffix, lambda number: (number.x + _middle(chart, number.allocator, shift), number.value))
+    failing = [series for series in chart.series if series.failures]
+    for number, series in enumerate(failing):
+        # Above the upper edge, where the value would be if it had come; allocators beside each other.
+        name = f"{series.allocator}--failed{suffix}{number}"
+        (crosses,) = axes.plot(
+            [f.x + shift.get(series.label, 0.0) for f in series.failures],
+            [1.0 + 0.03 * (number % FAILURE_ROWS)] * len(series.failures),
+            transform=axes.get_xaxis_transform(),
+            color=look(series.allocator).colour,
+            marker="x",
+            markersize=5,
+            markeredgewidth=1.5,
+            linestyle="none",
+            clip_on=False,
+            label="" if series.marks else series.label,
+            zorder=60,
+            gid=name,
+        )
+        crosses.set_in_layout(False)
+        titles[name] = [f.words for f in series.failures]
     return titles
 
 
-def _draw_series(axes: Axes, series: Series, suffix: str, order: int) -> dict[str, list[str]]:
+def _draw_printed(axes: Axes, chart: Chart, suffix: str, where: Callable[[Printed], tuple[float, float]]) -> dict[str, list[str]]:
+    """Numbers of papers: open marks, faint."""
+    titles = {}
+    for order, number in enumerate(chart.printed):
+        name = f"{number.allocator}--printed{suffix}{order}"
+        x, y = where(number)
+        style = look(number.allocator)
+        axes.plot(
+            [x], [y], color=style.colour, marker=style.marker, markerfacecolor="none", markersize=7, alpha=0.45, linestyle="none", gid=name
+        )
+        titles[name] = [number.words]
+    return titles
+
+
+def _middle(chart: Chart, allocator: str, shifts: dict[str, float]) -> float:
+    return next((shifts.get(series.label, 0.0) for series in chart.series if series.allocator == allocator), 0.0)
+
+
+def _shifts(chart: Chart) -> dict[str, float]:
+    """Above a word the allocators stand side by side; above a number they stand on it."""
+    if chart.x_scale != "words":
+        return {}
+    count = len(chart.series)
+    return {series.label: 0.7 * ((number + 0.5) / count - 0.5) for number, series in enumerate(chart.series)}
+
+
+def _draw_series(axes: Axes, chart: Chart, series: Series, suffix: str, order: int, shift: float) -> dict[str, list[str]]:
     style = look(series.allocator)
-    xs = [mark.x for mark in series.marks]
+    xs = [mark.x + shift for mark in series.marks]
+    suffix = f"{suffix}-{series.curve_index}" if series.curve else suffix
     name = f"{series.allocator}--line{suffix}"
     axes.plot(
         xs,
         [mark.median for mark in series.marks],
         color=style.colour,
-        linestyle=style.dashes,
+        linestyle="none" if chart.x_scale == "words" else CURVE_DASHES[series.curve_index % len(CURVE_DASHES)] or style.dashes,
         linewidth=2.2 if style.emphasis else 1.3,
         marker=style.marker,
         markersize=5.2 if style.emphasis else 4.2,
         markeredgewidth=1.1 if style.marker in "x+" else 0,
         clip_on=False,
-        label=series.allocator,
+        label=series.label,
         zorder=10 + order,
         gid=name,
     )
-    if any(mark.high > 1.15 * mark.low for mark in series.marks) and all(mark.low > 0 for mark in series.marks):
+    spread = any(mark.high > 1.15 * mark.low for mark in series.marks) and all(mark.low > 0 for mark in series.marks)
+    if spread and chart.x_scale != "words":
         band = f"{series.allocator}--band{suffix}"
         axes.fill_between(
             xs,
@@ -213,16 +281,16 @@ def _draw_series(axes: Axes, series: Series, suffix: str, order: int) -> dict[st
 def _draw_dots(axes: Axes, chart: Chart, theme: Theme, suffix: str) -> dict[str, list[str]]:
     """One row for each allocator: a dot at its median, a line from its 5th to its 95th percentile, the value in words."""
     titles: dict[str, list[str]] = {}
-    names = [series.allocator for series in chart.series]
+    names = [series.label for series in chart.series]
     values = [mark.median for series in chart.series for mark in series.marks]
-    axes.set_xscale("log")
+    logarithmic = chart.y_scale == "log"
+    low = min(values, default=0.0) * 0.5 if logarithmic else min(0.0, *values, 0.0)
+    axes.set_xscale(chart.y_scale)
     for row, series in enumerate(chart.series):
         style = look(series.allocator)
         for mark in series.marks:
-            name = f"{series.allocator}--dot{suffix}"
-            axes.plot(
-                [min(values) * 0.5, mark.median], [row, row], color=style.colour, linewidth=1.2, alpha=0.35, zorder=3, solid_capstyle="butt"
-            )
+            name = f"{series.allocator}--dot{suffix}{row}"
+            axes.plot([low, mark.median], [row, row], color=style.colour, linewidth=1.2, alpha=0.35, zorder=3, solid_capstyle="butt")
             axes.plot(
                 [mark.low, mark.high],
                 [row, row],
@@ -230,7 +298,7 @@ def _draw_dots(axes: Axes, chart: Chart, theme: Theme, suffix: str) -> dict[str,
                 linewidth=3.0,
                 alpha=0.35,
                 zorder=4,
-                gid=f"{series.allocator}--range{suffix}",
+                gid=f"{series.allocator}--range{suffix}{row}",
             )
             axes.plot(
                 [mark.median],
@@ -246,10 +314,11 @@ def _draw_dots(axes: Axes, chart: Chart, theme: Theme, suffix: str) -> dict[str,
                 gid=name,
             )
             titles[name] = [mark.words]
-            titles[f"{series.allocator}--range{suffix}"] = []
+            titles[f"{series.allocator}--range{suffix}{row}"] = []
             weight = "bold" if style.emphasis else "normal"
-            text = format_value(mark.median, chart.metric.unit)
-            axes.annotate(text, (mark.median, row), xytext=(9, 0), textcoords="offset points", va="center", fontweight=weight)
+            text = chart.y_words(mark.median)
+            beside = axes.annotate(text, (mark.median, row), xytext=(9, 0), textcoords="offset points", va="center", fontweight=weight)
+            beside.set_in_layout(False)
         if not series.marks and series.failures:
             axes.annotate(
                 series.failures[0].words.split(": ")[1].split(",")[0],
@@ -258,11 +327,16 @@ def _draw_dots(axes: Axes, chart: Chart, theme: Theme, suffix: str) -> dict[str,
                 va="center",
                 color=style.colour,
             )
+    rows = {series.allocator: float(row) for row, series in enumerate(chart.series)}
+    titles |= _draw_printed(axes, chart, suffix, lambda number: (number.value, rows[number.allocator]))
+    values += [number.value for number in chart.printed]
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.5, -0.5)
-    if values:
-        axes.set_xlim(min(values) * 0.5, max(values) * (max(values) / min(values)) ** 0.28 * 1.6)
-    _time_axis(axes.xaxis, axes, chart, theme, "x")
+    if values and logarithmic:
+        axes.set_xlim(low, max(values) * (max(values) / min(values)) ** 0.28 * 1.6)
+    elif values:
+        axes.set_xlim(low, (max(values) or 1.0) * 1.35)
+    _value_axis(axes.xaxis, axes, chart, theme, "x")
     return titles
 
 
@@ -270,35 +344,63 @@ def _dots_height(chart: Chart) -> float:
     return 0.75 + 0.27 * max(3, len(chart.series))
 
 
-def _time_axis(axis: Any, axes: Axes, chart: Chart, theme: Theme, which: str) -> None:
-    """Decades with words such as 10 µs; 2 and 5 between them where the range is short."""
+def _value_axis(axis: Any, axes: Axes, chart: Chart, theme: Theme, which: str) -> None:
+    """Decades with words such as 10 µs; 2 and 5 between them where the range is short. Round numbers where the scale is linear."""
     low, high = axes.get_ylim() if which == "y" else axes.get_xlim()
     if which == "y" and chart.y_range is not None:
-        low, high = chart.y_range[0] / 1.35, chart.y_range[1] * 1.35
+        low, high = _limits(chart.y_range, chart.y_scale)
         axes.set_ylim(low, high)
-    decades = math.log10(high / low) if low > 0 else 9
-    axis.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0) if decades < 1.8 and which == "y" else (1.0,), numticks=12))
-    if which == "x" and decades < 1.0:
-        axis.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0), numticks=12))
+    if chart.y_scale == "log":
+        decades = math.log10(high / low) if low > 0 else 9
+        axis.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0) if decades < (1.8 if which == "y" else 1.0) else (1.0,), numticks=12))
+    else:
+        axis.set_major_locator(MaxNLocator(5))
     axis.set_minor_locator(NullLocator())
     axis.set_minor_formatter(NullFormatter())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: format_value(value, chart.metric.unit)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: chart.y_words(value)))
     axes.grid(True, axis="y" if which == "y" else "x", color=theme.grid, linewidth=0.7, alpha=1.0 if theme is PAGE else 0.35)
 
 
+def _limits(values: tuple[float, float], scale: str) -> tuple[float, float]:
+    if scale == "log":
+        return values[0] / 1.35, values[1] * 1.35
+    room = 0.06 * (values[1] - values[0] or values[1] or 1.0)
+    return (0.0 if values[0] < 0.6 * values[1] else values[0] - room), values[1] + room
+
+
 def _x_ticks(axes: Axes, chart: Chart) -> None:
-    xs = chart.xs
-    step = max(1, math.ceil(len(xs) / 7))
-    shown = xs[::step]
-    axes.xaxis.set_major_locator(FixedLocator(shown))
+    axes.xaxis.set_major_locator(FixedLocator(_shown_ticks(axes, chart)))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _compact(chart, value)))
     axes.set_xlabel(AXIS_WORDS.get(chart.axis or "", chart.axis or ""), loc="right", labelpad=2)
 
 
+def _shown_ticks(axes: Axes, chart: Chart) -> list[float]:
+    """Values of the sweep so far apart that their words do not touch; every word of a scale of words."""
+    xs = chart.xs
+    if chart.x_scale == "words":
+        if len(chart.labels) > 4 or max(map(len, chart.labels)) > 12:
+            axes.tick_params(axis="x", labelrotation=28)
+            for label in axes.get_xticklabels():
+                label.set_horizontalalignment("right")
+        return [float(place) for place in range(len(chart.labels))]
+    scale = math.log if chart.x_scale == "log" else float
+    gap = (scale(xs[-1]) - scale(xs[0])) / 7.5 if len(xs) > 1 else 0.0
+    # On a sweep of powers of two and of what lies beside them, the powers.
+    shown: list[float] = []
+    for x in sorted(xs, key=lambda x: (not _is_power_of_two(x), x)):
+        if all(abs(scale(x) - scale(other)) >= gap for other in shown):
+            shown.append(x)
+    return sorted(shown)
+
+
+def _is_power_of_two(x: float) -> bool:
+    return x >= 1 and math.frexp(x)[0] == 0.5
+
+
 def _compact(chart: Chart, x: float) -> str:
     """`16K` for powers of two of a count, which would not fit side by side in full."""
-    if chart.axis is not None and chart.axis != "bytes" and x >= 1024 and x % 1024 == 0:
+    if chart.x_scale != "words" and chart.axis not in BYTES_AXES and x >= 1024 and x % 1024 == 0:
         return f"{x / 1024:.0f}K" if x < 1 << 20 else f"{x / (1 << 20):.3g}M"
     return chart.x_words(x)
 
@@ -324,12 +426,12 @@ def _label_ends(axes: Axes, chart: Chart) -> None:
             if missing > 0:
                 places[i - 1] -= missing / 2
                 places[i] += missing / 2
-    for place, (_, series) in zip(places, ends, strict=True):
+    for height, (_, series) in zip(places, ends, strict=True):
         style = look(series.allocator)
         weight = "bold" if style.emphasis else "normal"
         axes.annotate(
             _end_words(chart, series),
-            (1.03, place),
+            (1.03, height),
             xycoords="axes fraction",
             va="center",
             color=style.colour,
@@ -341,7 +443,7 @@ def _label_ends(axes: Axes, chart: Chart) -> None:
 def _end_words(chart: Chart, series: Series) -> str:
     """`gpuheap 115 µs`; a line that ends early says where."""
     end = series.marks[-1]
-    words = f"{series.allocator} {format_value(end.median, chart.metric.unit)}"
+    words = f"{series.allocator} {chart.y_words(end.median)}"
     return words if end.x == max(chart.xs) else f"{words} at {chart.x_words(end.x)}"
 
 

@@ -1,4 +1,4 @@
-"""One colour and one marker for each allocator, the same in every picture."""
+"""One colour for each family of allocators and one marker for each of its members, the same in every picture."""
 
 from __future__ import annotations
 
@@ -14,34 +14,45 @@ class Look:
     emphasis: bool = False
 
 
+# Variants of one publication are a family. The colours are as far apart as fourteen can be that read on white and on near-black.
+_FAMILIES: dict[str, tuple[str, dict[str, str]]] = {
+    "gpuheap": ("#e8590c", {"gpuheap": "o"}),
+    "cuda": ("#2f9e44", {"cuda": "s"}),
+    "atomic": ("#54696f", {"atomic": "v", "atomic_wrap": "^"}),
+    "regeff": ("#bf69f2", {"regeff_c": "<", "regeff_cf": ">", "regeff_cm": "v", "regeff_cfm": "^"}),
+    "scatteralloc": ("#0364ea", {"scatteralloc": "P"}),
+    "xmalloc": ("#88913f", {"xmalloc": "X"}),
+    "fdgmalloc": ("#cf9854", {"fdgmalloc": "d"}),
+    "halloc": ("#fb6fbe", {"halloc": "D"}),
+    "kma": ("#95518c", {"kma": "p"}),
+    "bulkalloc": ("#ec7a7a", {"bulkalloc": "h"}),
+    "dynasoar": ("#406c0d", {"dynasoar": "*"}),
+    "ouroboros": (
+        "#0784ce",
+        {
+            "ouroboros_p_s": "o",
+            "ouroboros_p_va": "s",
+            "ouroboros_p_vl": "D",
+            "ouroboros_c_s": "^",
+            "ouroboros_c_va": "v",
+            "ouroboros_c_vl": "P",
+        },
+    ),
+    "gallatin": ("#b5214e", {"gallatin": "s"}),
+    "coalesce": (
+        "#8d664b",
+        {
+            "coalesce_block_header": "o",
+            "coalesce_block_map": "s",
+            "coalesce_warp_header": "D",
+            "coalesce_warp_map": "^",
+            "coalesce_dynamic": "v",
+        },
+    ),
+}
 _LOOKS = {
-    "gpuheap": Look("#e8590c", "o", emphasis=True),
-    "cuda": Look("#2f9e44", "s"),
-    "atomic": Look("#7b8794", "v"),
-    "atomic_wrap": Look("#4c7fd6", "^"),
-    "regeff_c": Look("#9c36b5", "<"),
-    "regeff_cf": Look("#b04fc9", ">"),
-    "regeff_cm": Look("#c36bdb", "v"),
-    "regeff_cfm": Look("#8a3aa3", "^"),
-    "scatteralloc": Look("#1c7ed6", "P"),
-    "xmalloc": Look("#0ca678", "X"),
-    "fdgmalloc": Look("#d98a00", "d"),
-    "halloc": Look("#d6336c", "D"),
-    "kma": Look("#845ef7", "p"),
-    "bulkalloc": Look("#6a55d8", "h"),
-    "dynasoar": Look("#6f9a1c", "*"),
-    "ouroboros_p_s": Look("#1098ad", "o"),
-    "ouroboros_p_va": Look("#15a0b5", "s"),
-    "ouroboros_p_vl": Look("#24acc2", "D"),
-    "ouroboros_c_s": Look("#0b7f94", "^"),
-    "ouroboros_c_va": Look("#2b8fa1", "v"),
-    "ouroboros_c_vl": Look("#3fb3c8", "P"),
-    "gallatin": Look("#c93a3a", "s"),
-    "coalesce_block_header": Look("#a5673f", "o"),
-    "coalesce_block_map": Look("#b3764e", "s"),
-    "coalesce_warp_header": Look("#94572f", "D"),
-    "coalesce_warp_map": Look("#c0855e", "^"),
-    "coalesce_dynamic": Look("#8a6a50", "v"),
+    name: Look(colour, marker, emphasis=name == "gpuheap") for colour, members in _FAMILIES.values() for name, marker in members.items()
+} | {
     "store_only": Look("#98a0a8", "x", "--"),
     "bump_sharded": Look("#98a0a8", "+", ":"),
     "scan_malloc": Look("#98a0a8", "d", "--"),
@@ -55,7 +66,12 @@ def look(allocator: str) -> Look:
     if known is not None:
         return known
     number = zlib.crc32(allocator.encode())
-    return Look(_SPARE_COLOURS[number % len(_SPARE_COLOURS)], _SPARE_MARKERS[number // 16 % len(_SPARE_MARKERS)])
+    return Look(_SPARE_COLOURS[number % len(_SPARE_COLOURS)], _SPARE_MARKERS[number // 16 % len(_SPARE_MARKERS)], "-.")
+
+
+def family_of(allocator: str) -> str:
+    """The name that variants of one publication share, else the allocator's own."""
+    return next((family for family, (_, members) in _FAMILIES.items() if allocator in members), allocator)
 
 
 _SPARE_COLOURS = ("#5c7cfa", "#20a98a", "#e0709a", "#a98600", "#a06cd5", "#d1701f", "#5f9ea0", "#7d8f3a")

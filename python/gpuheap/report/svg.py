@@ -27,6 +27,12 @@ def clean(text: str, titles: Mapping[str, Sequence[str]], label: str) -> ET.Elem
             marks = list(group.iter(f"{{{SVG}}}use"))
             for use, words in zip(marks, titles[name], strict=False):
                 ET.SubElement(use, f"{{{SVG}}}title").text = words
+            # Said once for all marks.
+            styles = {use.get("style") for use in marks}
+            if len(styles) == 1 and None not in styles:
+                group.set("style", styles.pop() or "")
+                for use in marks:
+                    del use.attrib["style"]
     root.attrib.pop("width", None)
     root.attrib.pop("height", None)
     root.set("role", "img")
@@ -41,11 +47,16 @@ def inline(root: ET.Element, colours: Mapping[str, str]) -> str:
     text = text.replace("xlink:href", "href")
     for old, new in colours.items():
         text = text.replace(old, new)
-    return re.sub(r">\s+<", "><", text)
+    return _shortened(re.sub(r">\s+<", "><", text))
 
 
 def standalone(root: ET.Element, width: float, height: float) -> str:
     """For a file: with its size in pixels."""
     root.set("width", f"{width:.0f}")
     root.set("height", f"{height:.0f}")
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + re.sub(r">\s+<", ">\n<", ET.tostring(root, encoding="unicode")) + "\n"
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + _shortened(re.sub(r">\s+<", ">\n<", ET.tostring(root, encoding="unicode"))) + "\n"
+
+
+def _shortened(text: str) -> str:
+    """Coordinates to a hundredth of a point: nobody sees more."""
+    return re.sub(r' (?:x|y|d)="[^"]*"', lambda attribute: re.sub(r"(\.\d\d)\d+", r"\1", attribute[0]), text)

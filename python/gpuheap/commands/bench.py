@@ -1,0 +1,117 @@
+"""`gpuheap bench`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rich.console import Console
+
+from gpuheap.bench import Policy, carry_out
+from gpuheap.cluster import Cluster, SchedulerGone
+from gpuheap.display import ProgressListener, print_outcome
+from gpuheap.environment import results_folder
+from gpuheap.errors import EXIT_FAILED, EXIT_INTERRUPTED, UserError
+from gpuheap.executable import Executable, candidates, choose
+from gpuheap.outside import Outside, build_benchmark, likely_backend
+from gpuheap.paths import Layout
+from gpuheap.plan import Request, make_plan
+from gpuheap.suites import load_suites
+from gpuheap.verdicts import FAILED, verdicts
+from gpuheap.workers import Worker, local_workers
+
+
+@dataclass(frozen=True)
+class Where:
+    """What runs, on which machines, and where the tables go."""
+
+    backend: str | None
+    gpus: str | None
+    scheduler: str | None
+    output: Path | None
+    outside: Outside | None
+
+
+def run_bench(layout: Layout, console: Console, request: Request, policy: Policy, where: Where, strict: bool) -> int:
+    """Returns the exit code."""
+    suites = load_suites(layout)
+    if not request.targets:
+        raise UserError(f"name a suite or a case to run: the suites are {', '.join(suites)}; all is every one but quick")
+    if where.gpus is not None and where.scheduler is not None:
+        raise UserError("--gpus is for this machine, --scheduler for others: start a `dask worker` for each GPU there")
+    with ExitStack() as stack:
+        cluster = stack.enter_context(Cluster(where.scheduler)) if where.scheduler is not None else None
+        executable, workers = _executable(layout, where, cluster)
+        outside = _outside(layout, console, where, executable, cluster)
+        if outside is not None:
+            name = outside.description.allocators[0].name
+            executable = executable or outside
+            _check_name(name, executable, outside, where)
+            request = replace(request, outside=name)
+        assert executable is not None
+        workers = workers or local_workers(where.gpus, executable)
+        plan = make_plan(request, suites, executable, outside)
+        folder = where.output.resolve() if where.output is not None else results_folder(layout, executable)
+        device = executable.description.device
+        on = device.name if device is not None and executable.backend == "cuda" else "the simulator"
+        several = f" by {len(workers)} workers" if len(workers) > 1 else ""
+        console.print(f"{plan.num_points} points on {on}{several} ({executable.why})", highlight=False)
+        for note in plan.notes:
+            console.print(f"note: {note}", style="yellow", highlight=False)
+        try:
+            with ProgressListener(console, plan, len(workers)) as listener:
+                outcome = carry_out(plan, request, policy, executable, layout, folder, listener, workers)
+        except SchedulerGone as error:
+            raise UserError(
+                f"{error}: what is finished is kept in {layout.shown(folder)}, and the same command goes on from there"
+            ) from None
+    if outcome.interrupted:
+        kept = f"{outcome.measured + outcome.kept} of {plan.num_points} points are kept in {layout.shown(folder)}"
+        console.print(f"stopped: {kept}; the same command goes on from there", style="yellow", highlight=False, soft_wrap=True)
+        return EXIT_INTERRUPTED
+    print_outcome(console, outcome, plan, suites, executable.backend, layout)
+    failed = any(row.status not in ("ok", "unsupported") for row in outcome.rows)
+    return EXIT_FAILED if strict and (failed or any(v.verdict == FAILED for v in verdicts(outcome.rows, suites))) else 0
+
+
+def _executable(layout: Layout, where: Where, cluster: Cluster | None) -> tuple[Executable | None, Sequence[Worker]]:
+    """The repository's executable, None where an allocator from outside is to run and nothing is built; with a cluster its workers too."""
+    if cluster is not None:
+        return _of_cluster(layout, where, cluster)
+    found: Mapping[str, Path] = candidates(layout)
+    if where.outside is not None and not found.keys() & ({where.backend, "named"} if where.backend else {"named", "cuda", "host"}):
+        return None, ()
+    return choose(layout, where.backend), ()
+
+
+def _of_cluster(layout: Layout, where: Where, cluster: Cluster) -> tuple[Executable, Sequence[Worker]]:
+    """This machine need not have a GPU: what counts is what the workers find."""
+    found = candidates(layout)
+    backend = "named" if "named" in found else where.backend or ("cuda" if "cuda" in found else "host")
+    if backend not in found:
+        return choose(layout, where.backend), ()  # which says what to build
+    workers, executable = cluster.examine(found[backend])
+    if where.backend is not None and executable.backend != where.backend:
+        raise UserError(f"{found[backend]} is built for the {executable.backend} backend, not for {where.backend}")
+    return executable, workers
+
+
+def _outside(layout: Layout, console: Console, where: Where, executable: Executable | None, cluster: Cluster | None) -> Executable | None:
+    if where.outside is None:
+        return None
+    backend = executable.backend if executable is not None else where.backend or likely_backend()
+    built = build_benchmark(layout, where.outside, backend, lambda words: console.print(words, highlight=False, soft_wrap=True))
+    if cluster is not None:
+        cluster.check_build(built)
+    return built
+
+
+def _check_name(name: str, executable: Executable, outside: Executable, where: Where) -> None:
+    assert where.outside is not None
+    known = {allocator.name for allocator in executable.description.allocators} | set(executable.description.baselines)
+    if executable is not outside and name in known:
+        raise UserError(
+            f"{where.outside.type} calls itself '{name}' (traits.name), as an allocator of the repository does: give it a name of its own"
+        )

@@ -1,0 +1,45 @@
+"""`gpuheap data`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from gpuheap.data import DATASETS, Store, cache_folder
+from gpuheap.units import format_bytes
+
+app = typer.Typer(help="Graphs of the literature, from the SuiteSparse Matrix Collection.", no_args_is_help=True)
+
+
+@app.command("get")
+def get(names: Annotated[list[str], typer.Argument(metavar="NAME ...", help="As `gpuheap data list` shows them.")]) -> None:
+    """Fetch graphs into the cache folder: $GPUHEAP_DATA, else ~/.cache/gpuheap/data. Prints where each lies, for --graph."""
+    store = Store(cache_folder())
+    console = Console(stderr=True)
+    for name in names:
+        with Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            DownloadColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        ) as bar:
+            task = bar.add_task(name, total=None)
+            path, there = store.get(name, lambda have, total, task=task: bar.update(task, completed=have, total=total))
+        if not there:
+            console.print(f"{name}: {format_bytes(path.stat().st_size)}", highlight=False)
+        print(path)
+
+
+@app.command("list")
+def list_them() -> None:
+    """Show the graphs, and which are here."""
+    store = Store(cache_folder())
+    widest = max(map(len, DATASETS))
+    for dataset in DATASETS.values():
+        print(f"{dataset.name:<{widest}}  {'here' if store.has(dataset.name) else '    '}  {dataset.brief}")

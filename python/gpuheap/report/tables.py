@@ -1,0 +1,235 @@
+"""The tables of a report: allocators by columns, worked out from rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpuheap.catalogue import BASELINES
+from gpuheap.metrics import METRICS
+from gpuheap.report.recorded import Recording
+from gpuheap.report.style import MARKER_PATHS, look
+from gpuheap.units import format_factor, format_value
+from gpuheap.views import CaseView, PointId, point_id, point_words, status_words
+
+COMPARED_WITH = "cuda"  # the allocator that every CUDA program has
+REST = "atomic"  # stands in where that one was not measured
+
+Traits = Mapping[str, dict[str, Any]]  # of allocators, by name, as environment.json has them
+
+
+@dataclass(frozen=True)
+class Chip:
+    """An allocator's name with its mark."""
+
+    name: str
+    colour: str
+    path: str
+
+
+@dataclass(frozen=True)
+class Cell:
+    value: str = ""
+    ratio: str = ""
+    better: bool = False  # than the allocator compared with
+    best: bool = False  # of those that give memory back
+    status: str = ""  # if not ok; `short` if requests failed
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Column:
+    metric: str
+    point: str
+
+
+@dataclass(frozen=True)
+class ColumnGroup:
+    case: str
+    columns: tuple[Column, ...]
+    point: str = ""  # what all its columns share
+
+
+@dataclass(frozen=True)
+class Line:
+    chip: Chip
+    title: str
+    note: str
+    cells: tuple[Cell, ...]
+    baseline: bool = False
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table of allocators by columns."""
+
+    groups: tuple[ColumnGroup, ...]
+    lines: tuple[Line, ...]
+    compared_with: str = ""
+
+
+def name_of(view: CaseView, views: list[CaseView]) -> str:
+    """With its suite where several suites were measured: they share cases."""
+    return view.name if len({other.suite for other in views}) == 1 else f"{view.suite}/{view.name}"
+
+
+def chip(name: str) -> Chip:
+    style = look(name)
+    return Chip(name, style.colour, MARKER_PATHS[style.marker])
+
+
+def traits_of(recording: Recording) -> dict[str, dict[str, Any]]:
+    return {str(entry.get("name")): entry for entry in recording.environment.get("allocators") or []}
+
+
+def line(name: str, cells: list[Cell], traits: Traits) -> Line:
+    known = traits.get(name, {})
+    published = " ".join(str(part) for part in (known.get("paper"), known.get("year")) if part)
+    title = ", ".join(str(part) for part in (known.get("title"), known.get("variant"), published) if part)
+    note = "overwrites" if known.get("overwrites") else "never frees" if known.get("free") == "never" else ""
+    note = "baseline" if name in BASELINES else note
+    return Line(chip(name), title, note, tuple(cells), name in BASELINES)
+
+
+def summary_table(views: list[CaseView], names: list[str], traits: Traits, ratios: bool = True) -> Grid:
+    groups: list[ColumnGroup] = []
+    columns: list[dict[str, Cell]] = []
+    compared = COMPARED_WITH if any(name == COMPARED_WITH for name in names) else REST
+    for view in views:
+        headlines = view.headlines()
+        if not headlines:
+            continue
+        groups.append(_headline_group(view, name_of(view, views), headlines))
+        columns += [_cells(view, metric, point, names, compared if ratios else "", traits) for metric, point in headlines]
+    lines = [line(name, [column[name] for column in columns], traits) for name in names]
+    return Grid(tuple(groups), tuple(lines), compared if ratios else "")
+
+
+def _headline_group(view: CaseView, name: str, headlines: list[tuple[str, PointId]]) -> ColumnGroup:
+    words = [point_words(point, hide=unvaried(view)) for _, point in headlines]
+    shared = words[0] if len(set(words)) == 1 else ""
+    columns = [Column(METRICS[metric].label, "" if shared else point) for (metric, _), point in zip(headlines, words, strict=True)]
+    return ColumnGroup(name, tuple(columns), shared)
+
+
+def unvaried(view: CaseView) -> set[str]:
+    """Keys that a column head leaves out: those with one value at all points of the case, and `phase`, which goes with the metric."""
+    values: dict[str, set[str]] = {}
+    for _, _, parameter in view.points:
+        for part in parameter.split(";"):
+            key, _, value = part.partition("=")
+            values.setdefault(key, set()).add(value)
+    return {key for key, found in values.items() if len(found) == 1} | {"phase"}
+
+
+def _cells(view: CaseView, metric: str, point: PointId, names: list[str], compared: str, traits: Traits) -> dict[str, Cell]:
+    rows = {name: view.find(name, metric, point) for name in names}
+    medians = {name: row.statistics.median for name, row in rows.items() if row is not None and row.ok and row.statistics is not None}
+    rivals = [
+        name
+        for name in medians
+        if name not in BASELINES
+        and traits.get(name, {}).get("free", "individually") != "never"
+        and not traits.get(name, {}).get("overwrites")
+    ]
+    best = min(rivals, key=lambda name: medians[name]) if len(rivals) > 1 and METRICS[metric].is_time else ""
+    cells = {}
+    for name, row in rows.items():
+        if row is None:
+            cells[name] = Cell()
+        elif name not in medians:
+            cells[name] = Cell(status=row.status, reason=row.reason)
+        else:
+            ratio, better = "", False
+            if METRICS[metric].is_time and compared in medians and name != compared and name not in BASELINES:
+                ratio, better = ratio_words(medians[name], medians[compared])
+            cells[name] = Cell(format_value(medians[name], METRICS[metric].unit), ratio, better, name == best)
+    return cells
+
+
+def ratio_words(value: float, reference: float) -> tuple[str, bool]:
+    if value <= 0 or reference <= 0:
+        return "", False
+    if value <= reference:
+        return f"{format_factor(reference / value)}× faster", True
+    return f"{format_factor(value / reference)}× slower", False
+
+
+def points_table(view: CaseView, traits: Traits) -> Grid:
+    groups: list[ColumnGroup] = []
+    columns: list[dict[str, Cell]] = []
+    for metric in view.metrics:
+        points = [p for p in view.points if any(row.metric == metric and point_id(row) == p for row in view.rows)]
+        hidden = unvaried(view)
+        if len({p[0] for p in points}) == 1:
+            hidden |= {"threads"}
+        if len({p[1] for p in points}) == 1:
+            hidden |= {"bytes"}
+        groups.append(ColumnGroup(METRICS[metric].label, tuple(Column(point_words(p, hide=hidden) or "median", "") for p in points)))
+        columns += [_cells(view, metric, point, view.allocators, "", traits) for point in points]
+    return Grid(tuple(groups), tuple(line(name, [column[name] for column in columns], traits) for name in view.allocators))
+
+
+def timeouts_table(views: list[CaseView], names: list[str], traits: Traits) -> Grid | None:
+    """How many points of each case ran out of time, of those that were tried; the first one, and the limit that it met."""
+    late = {
+        (view.suite, view.name, name): [row for row in view.failures if row.allocator == name and row.status == "timeout"]
+        for view in views
+        for name in names
+    }
+    shown = [view for view in views if any(late[view.suite, view.name, name] for name in names)]
+    if not shown:
+        return None
+    lines = []
+    for name in names:
+        cells = []
+        for view in shown:
+            rows = late[view.suite, view.name, name]
+            words = f"{len(rows)} of {view.statuses(name).total()}" if rows else ""
+            reason = f"{point_words(point_id(rows[0]))}: {rows[0].reason}" if rows else ""
+            cells.append(Cell(value=words, status="timeout" if rows else "", reason=reason))
+        if any(cell.value for cell in cells):
+            lines.append(line(name, cells, traits))
+    return Grid(tuple(ColumnGroup(name_of(view, views), (Column("points", ""),)) for view in shown), tuple(lines))
+
+
+def statuses_table(views: list[CaseView], names: list[str], traits: Traits) -> Grid:
+    lines = []
+    for name in names:
+        cells = []
+        for view in views:
+            statuses = view.statuses(name)
+            reason = next((row.reason for row in view.failures if row.allocator == name and row.reason), "")
+            if not statuses:
+                cells.append(Cell())
+            elif set(statuses) == {"ok"} and view.nulls(name):
+                cells.append(Cell(value=status_words(statuses, view.nulls(name)), status="short", reason="requests that got no memory"))
+            elif set(statuses) == {"ok"}:
+                cells.append(Cell(value=status_words(statuses, view.nulls(name)), best=True))
+            else:
+                worst = next(s for s in ("wrong", "crash", "timeout", "unsupported") if s in statuses)
+                cells.append(Cell(value=status_words(statuses, view.nulls(name)) if len(statuses) > 1 else "", status=worst, reason=reason))
+        lines.append(line(name, cells, traits))
+    return Grid(tuple(ColumnGroup(name_of(view, views), (Column("points", ""),)) for view in views), tuple(lines))
+
+
+def counts_table(views: list[CaseView], names: list[str], traits: Traits) -> Grid | None:
+    """What the simulator counts: allocations, failed requests, scheduling points; the medians of all points of a case added up."""
+    groups: list[ColumnGroup] = []
+    columns: list[dict[str, Cell]] = []
+    for view in views:
+        metrics = [metric for metric in view.metrics if METRICS[metric].unit == "count"]
+        if not metrics:
+            continue
+        groups.append(ColumnGroup(name_of(view, views), tuple(Column(METRICS[metric].label, "") for metric in metrics)))
+        columns += [{name: Cell(value=_total(view, name, metric)) for name in names} for metric in metrics]
+    if not groups:
+        return None
+    counted = [name for name in names if any(column[name].value for column in columns)]
+    return Grid(tuple(groups), tuple(line(name, [column[name] for column in columns], traits) for name in counted))
+
+
+def _total(view: CaseView, name: str, metric: str) -> str:
+    found = [row.statistics.median for row in view.rows if row.allocator == name and row.metric == metric and row.statistics is not None]
+    return format_value(sum(found), "count") if found else ""

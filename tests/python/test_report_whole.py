@@ -1,0 +1,108 @@
+"""The report of a whole evaluation: how long it takes, how large it is, and that a browser shows it."""
+
+from __future__ import annotations
+
+import json
+import re
+import resource
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from fake_checkout import Checkout
+from synthetic import write_evaluation
+
+from gpuheap.catalogue import ALLOCATORS
+
+CHROMIUM = next(
+    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))),
+    None,
+)
+
+# Runs in the page: presses a name, and leaves what came of it in the title.
+LOOK = """
+<script>
+const facts = {};
+const section = document.querySelector("section");
+section.querySelector('button.chip[data-allocator="gallatin"]').click();
+facts.focused = section.classList.contains("focused");
+facts.on = section.querySelectorAll(".series.on").length;
+facts.others = [...section.querySelectorAll(".series.on")].filter((s) => !s.classList.contains("s-gallatin")).length;
+facts.figures = document.querySelectorAll("figure svg").length;
+const boxes = [...document.querySelectorAll("figure svg")].map((s) => s.getBoundingClientRect());
+facts.empty = boxes.filter((b) => b.width < 100 || b.height < 50).length;
+const shown = [...document.querySelectorAll("figure svg text")].map((t) => t.getBoundingClientRect()).filter((b) => b.width > 0);
+facts.outside = shown.filter((b) => b.left < 0 || b.right > innerWidth).length;
+facts.tooltips = document.querySelectorAll("figure svg use title").length;
+facts.wide = document.documentElement.scrollWidth > innerWidth;
+document.title = JSON.stringify(facts);
+</script>
+"""
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int, float]:
+    """The report, the rows it is of, and the seconds of a processor that it took."""
+    checkout = Checkout(tmp_path_factory.mktemp("whole"))
+    rows = write_evaluation(checkout.root)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    ran = checkout.gpuheap("report")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr == ""
+    return (
+        checkout.root / "build" / "report.html",
+        rows,
+        after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+    )
+
+
+def test_twenty_thousand_rows_take_under_ten_seconds_and_eight_megabytes(
+    page: tuple[Path, int, float],
+) -> None:
+    path, rows, seconds = page
+    assert rows >= 20_000
+    assert seconds < 10
+    assert path.stat().st_size < 8e6
+
+
+def test_the_best_allocator_of_each_pattern_is_found(
+    page: tuple[Path, int, float],
+) -> None:
+    text = page[0].read_text()
+    matrix = text[text.index("The best allocator for each pattern") : text.index("From the medians above")]
+    # The tables give every allocator times by its place in the list.
+    assert set(re.findall(r'class="chip">.*?</svg>(\w+)<', matrix)) == {
+        ALLOCATORS[0],
+        ALLOCATORS[-1],
+    }, "times, and utilisation, which is better high"
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed: apt-get install chromium")
+@pytest.mark.parametrize("width", [1300, 500])
+def test_a_browser_shows_the_page(page: tuple[Path, int, float], tmp_path: Path, width: int) -> None:
+    looked_at = tmp_path / "page.html"
+    looked_at.write_text(page[0].read_text().replace("</body>", LOOK + "</body>"))
+    command = [
+        str(CHROMIUM),
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        f"--window-size={width},900",
+        "--enable-logging=stderr",
+    ]
+    command += [
+        f"--user-data-dir={tmp_path / 'profile'}",
+        "--dump-dom",
+        looked_at.as_uri(),
+    ]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert "CONSOLE" not in ran.stderr, ran.stderr
+    title = re.search(r"<title>(\{.*?\})</title>", ran.stdout)
+    assert title is not None, ran.stderr[-2000:]
+    facts = json.loads(title[1])
+    assert facts["figures"] > 20 and facts["empty"] == 0
+    assert facts["focused"] and facts["on"] > 20 and facts["others"] == 0
+    assert facts["tooltips"] > 15_000
+    assert facts["outside"] == 0 and not facts["wide"]
