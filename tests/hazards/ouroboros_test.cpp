@@ -77,7 +77,7 @@ TEST(Hazard3, MoreThan16777215UnitsRunIntoTheNextField) {
   test::device_array<batch_semaphore::words> words(1);
   gpuheap::launch(1, release_many{{words.data()}});
   EXPECT_EQ(words.first().units, 20ull << 24);
-  EXPECT_EQ(words.first().demand, 0u);
+  EXPECT_EQ(words.first().reserved | words.first().expected, 0u);
 }
 
 // ---- 4: full queues
@@ -120,7 +120,7 @@ struct semaphore_that_does_not_look_again : batch_semaphore {
     return 0;
   }
   bool may_make(unsigned batch) const {
-    simt::atomic_ref<word>{at->demand}.fetch_add(word{batch} << 32, simt::relaxed);
+    simt::atomic_ref<word>{at->expected}.fetch_add(batch, simt::relaxed);
     return true;
   }
 };
