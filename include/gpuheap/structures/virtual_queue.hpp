@@ -109,8 +109,8 @@ struct array_directory {
     // Ends: the segment is being added, or the word is on its way here; see the head. Blocking.
     GPUHEAP_NO_UNROLL
     while (block == no_block) {
-      // acquire: pairs with add().
-      segment_place const at{slot(segment).load(simt::acquire)};
+      // dependent: goes on to the block's places. Pairs with add().
+      segment_place const at{slot(segment).load(simt::dependent)};
       if (!at.none() && at.segment() == segment) {
         block = at.block();
       } else {
@@ -128,8 +128,8 @@ struct array_directory {
   // n entries of it were popped. True: the block has gone back.
   template <class Queue, class Storage>
   GPUHEAP_FN bool popped(Queue const& queue, simt::uint32_t segment, simt::uint32_t block, unsigned n, Storage const& storage) const {
-    // acq_rel: the last one comes after the reads of all others.
-    segment_record const before{ref{*storage.record(block)}.fetch_add(n, simt::acq_rel)};
+    // handed_on: the last one comes after the reads of all others, and goes on to give the block back.
+    segment_record const before{ref{*storage.record(block)}.fetch_add(n, simt::handed_on)};
     if (before.popped() + n != queue.places()) return false;
     slot(segment).store(0, simt::relaxed);  // relaxed: nothing is handed over by an empty slot
     queue.give(block, storage);
@@ -189,8 +189,8 @@ struct list_directory {
   // Where the way ends, the number tells whether it is the segment: while the caller has a ticket of it, no other block has that.
   template <class Storage>
   [[nodiscard]] GPUHEAP_FN simt::uint32_t find(simt::uint32_t segment, bool pops, Storage const& storage) const {
-    // acquire: pairs with the release below.
-    segment_place here{hint(segment, pops).load(simt::acquire)};
+    // dependent: goes on to the block's places. Pairs with the release below.
+    segment_place here{hint(segment, pops).load(simt::dependent)};
     if (!here.none() && here.segment() == segment) return here.block();
     if (!leads_to(here, segment)) here.bits = hint(segment - (1u << lg_hinted), pops).load(simt::relaxed);
     if (!leads_to(here, segment)) here.bits = ref{at->first}.load(simt::relaxed);
@@ -200,8 +200,8 @@ struct list_directory {
     GPUHEAP_NO_UNROLL
     while (true) {
       here = walked(here, segment, storage);
-      // acquire: pairs with add().
-      bool const right = !here.none() && ref{*storage.number(here.block())}.load(simt::acquire) == number_of(here.segment());
+      // dependent: likewise. Pairs with add().
+      bool const right = !here.none() && ref{*storage.number(here.block())}.load(simt::dependent) == number_of(here.segment());
       if (right && here.segment() == segment) break;
       pause.wait();
       if (!right) here.bits = ref{at->first}.load(simt::relaxed);
@@ -212,8 +212,8 @@ struct list_directory {
   }
   template <class Queue, class Storage>
   GPUHEAP_FN void popped(Queue const& queue, simt::uint32_t, simt::uint32_t block, unsigned n, Storage const& storage) const {
-    // acq_rel: the last one comes after the reads of all others; see give_finished().
-    segment_record const before{ref{*storage.record(block)}.fetch_add(n, simt::acq_rel)};
+    // handed_on: the last one comes after the reads of all others; see give_finished().
+    segment_record const before{ref{*storage.record(block)}.fetch_add(n, simt::handed_on)};
     if (before.popped() + n == queue.places() && before.has_next()) give_finished(queue, storage);
   }
   template <class Queue, class Storage>
