@@ -108,6 +108,11 @@ struct walk_through_units {
     semaphore.made(16);
     bad += !semaphore.may_make(16);
     semaphore.made(16);
+    // Closed: who wants units waits, and what is there can be had.
+    bad += semaphore.is_making() || !semaphore.try_close() || semaphore.try_close() || semaphore.may_make(16) || !semaphore.is_making();
+    semaphore.reopen();
+    bad += !semaphore.may_make(16) || semaphore.try_close();
+    semaphore.made(16);
     semaphore.want_no_more(20);
     bad += semaphore.may_make(16) || semaphore.try_acquire(9) != 4;
     // More than 32 bits of units.

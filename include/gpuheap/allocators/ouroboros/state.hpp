@@ -244,16 +244,19 @@ struct alignas(256) heap_state {
     simt::global_ref<uint32_t>{classes[q].empty}.fetch_add(static_cast<uint32_t>(change), simt::relaxed);
   }
 
-  // Up to `wanted` (1 to 32) chunks of a tree, of one of its leaves.
+  // Up to `wanted` (1 to 32) chunks of a tree, of one of its leaves. Warps that come at the same time begin at different leaves of the
+  // first 64 that have some, and at different bits, so that they do not try for the same.
   [[nodiscard]] GPUHEAP_COLD static chunk_set take_listed(bitmap_tree const& tree, unsigned wanted) {
     chunk_set taken;
-    tree.for_each_leaf(0, [&](unsigned i) {
+    uint32_t const spread = simt::global_warp() * 0x9e3779b1u;
+    unsigned const first = tree.successor(0), leaf = first / 4096 * 64 + (spread >> 26);
+    tree.for_each_leaf(leaf < tree.num_leaves ? leaf : 0, [&](unsigned i) {
       uint64_t seen = tree.leaf(i).load(simt::relaxed);  // relaxed: a guess, which taking confirms
       if (seen == 0) tree.tidy(i);
       // Ends: a pass that goes on takes bits off `seen` that others have got.
       GPUHEAP_NO_UNROLL
       while (seen != 0 && taken.bits == 0) {
-        uint64_t const chosen = lowest_bits(seen, wanted);
+        uint64_t const above = seen & ~simt::low_bits(spread >> 20 & 63), chosen = lowest_bits(above != 0 ? above : seen, wanted);
         taken = {i * 64, tree.take_mask(i, chosen)};
         seen &= ~chosen;
       }
