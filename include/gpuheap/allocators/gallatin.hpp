@@ -145,16 +145,20 @@ class basic_gallatin {
     // What each lane did with its memory comes before the leader's release.
     simt::sync_warp(group.mask);
     simt::uint64_t before = 0;
+    bool completes = false;
     if (group.leads()) {
       before = block.give(at.index / 64, all);
-      if (block.completes(before, all, at.how)) state_->word_is_full(at.block, at.size_class, at.how);
+      completes = block.completes(before, all, at.how);
     }
     before = group.from_leader(before);
     bool given = (before & bit) == 0;
     // Several lanes free the same: one of them does.
     if (simt::popcount(all) != group.size()) given &= simt::lowest_bit(simt::match_any(group.mask, at.index)) == simt::lane_id();
-    if (given) return free_status::done;
-    return is_inside(at) ? free_status::foreign : free_status::double_free;
+    auto answer = free_status::done;
+    if (!given) answer = is_inside(at) ? free_status::foreign : free_status::double_free;
+    // Last: little is kept meanwhile, and so few registers are needed.
+    if (completes) state_->word_is_full(at.block, at.size_class, at.how);
+    return answer;
   }
 
   // 0 for a pointer at which nothing begins.
