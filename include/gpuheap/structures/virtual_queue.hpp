@@ -21,8 +21,8 @@
 //
 // How a segment is found is the directory's matter:
 //   array_directory   a ring of {number, block}. A segment goes as soon as it is popped empty
-//   list_directory    each record leads to the next segment's, the way begins at the first segment, or where lately somebody was.
-//                     Segments go in order, once there is a next one
+//   list_directory    each record leads to the next segment's, the way begins at the first segment, at an eighth one, or where
+//                     lately somebody was. Segments go in order, once there is a next one
 //
 // A segment cannot go while somebody has a ticket of it that is not popped. So who has one finds the segment, or, if the directory does
 // not show it yet, waits for the thread that adds it, which waits for nobody but those who are leaving an array's place, and have all they
@@ -147,13 +147,14 @@ struct array_directory {
 // Records that lead on. Device, any thread. Directories of one pool lie less than 2^32 bytes apart.
 struct list_directory {
   using ref = simt::global_ref<simt::uint64_t>;
-  static constexpr unsigned lg_hinted = 4, num_hints = 8;
-  // segment_place, all: the first segment that is there; the last, or the number of the next if there is none; and of eight times sixteen
-  // neighbouring segments, one where lately somebody pushed or popped.
+  static constexpr unsigned lg_stride = 3, num_stones = 128;
+  // segment_place, all: the first segment that is there; the last, or the number of the next if there is none; where lately somebody
+  // pushed or popped; and of the latest 1024 segments each eighth.
   struct words {
     alignas(32) simt::uint64_t first = 0;
     alignas(32) simt::uint64_t last = 0;
-    alignas(64) simt::uint64_t hints[2][num_hints] = {};
+    alignas(32) simt::uint64_t recent[2] = {};
+    alignas(32) simt::uint64_t stones[num_stones] = {};
   };
   words* at = nullptr;
 
@@ -177,6 +178,8 @@ struct list_directory {
     // release: the block's places are empty, and its record is. Pairs with find(). After the exchange, as no other block may have this
     // number for a moment.
     ref{*storage.number(block)}.store(number_of(mine.segment()), simt::release);
+    // relaxed: who begins there looks at the number.
+    if (mine.segment() % (1u << lg_stride) == 0) stone(mine.segment()).store(mine.bits, simt::relaxed);
     if (before.none()) {
       // release: others begin here. Pairs with give_finished().
       ref{at->first}.store(mine.bits, simt::release);
@@ -190,13 +193,14 @@ struct list_directory {
   template <class Storage>
   [[nodiscard]] GPUHEAP_FN simt::uint32_t find(simt::uint32_t segment, bool pops, Storage const& storage) const {
     // dependent: goes on to the block's places. Pairs with the release below.
-    segment_place here{hint(segment, pops).load(simt::dependent)};
-    if (!here.none() && here.segment() == segment) return here.block();
-    if (!leads_to(here, segment)) here.bits = hint(segment - (1u << lg_hinted), pops).load(simt::relaxed);
-    if (!leads_to(here, segment)) here.bits = ref{at->first}.load(simt::relaxed);
+    segment_place const recent{ref{at->recent[pops]}.load(simt::dependent)};
+    // relaxed, both: where the way begins.
+    segment_place const stone_before{stone(segment).load(simt::relaxed)}, first{ref{at->first}.load(simt::relaxed)};
+    if (!recent.none() && recent.segment() == segment) return recent.block();
+    segment_place here = nearer(first, nearer(recent, stone_before, segment), segment);
     simt::back_off pause;
     // Ends: what comes next is being added, or a number or a link is on its way here; see the head. Or a block of the way belongs to
-    // another segment by now: then the way begins at the first one, which is never behind ours. Blocking.
+    // another segment by now, or began behind ours: then it begins at the first one, which never is. Blocking.
     GPUHEAP_NO_UNROLL
     while (true) {
       here = walked(here, segment, storage);
@@ -204,10 +208,10 @@ struct list_directory {
       bool const right = !here.none() && ref{*storage.number(here.block())}.load(simt::dependent) == number_of(here.segment());
       if (right && here.segment() == segment) break;
       pause.wait();
-      if (!right) here.bits = ref{at->first}.load(simt::relaxed);
+      if (!right || static_cast<int>(segment - here.segment()) < 0) here.bits = ref{at->first}.load(simt::relaxed);
     }
     // release: passes on what this thread acquired.
-    hint(segment, pops).store(here.bits, simt::release);
+    ref{at->recent[pops]}.store(here.bits, simt::release);
     return here.block();
   }
   template <class Queue, class Storage>
@@ -238,21 +242,19 @@ struct list_directory {
   [[nodiscard]] GPUHEAP_FN simt::uint64_t number_of(simt::uint32_t segment) const {
     return static_cast<simt::uint64_t>(reinterpret_cast<simt::uintptr_t>(at)) << 32 | segment;
   }
-  [[nodiscard]] GPUHEAP_FN ref hint(simt::uint32_t segment, bool pops) const {
-    return ref{at->hints[pops][segment >> lg_hinted & (num_hints - 1)]};
-  }
+  [[nodiscard]] GPUHEAP_FN ref stone(simt::uint32_t segment) const { return ref{at->stones[segment >> lg_stride & (num_stones - 1)]}; }
   // Of the segment after it.
   [[nodiscard]] GPUHEAP_HD static simt::uint32_t after(segment_place last) { return last.none() ? last.segment() : last.segment() + 1; }
-  // Whether it is not far to the segment.
-  [[nodiscard]] GPUHEAP_HD static bool leads_to(segment_place here, simt::uint32_t segment) {
-    return !here.none() && segment - here.segment() < 2u << lg_hinted;
+  // From where it is not so far to the segment. What lies behind it is farthest, and nowhere still farther.
+  [[nodiscard]] GPUHEAP_HD static segment_place nearer(segment_place one, segment_place other, simt::uint32_t segment) {
+    return !one.none() && (other.none() || segment - one.segment() <= segment - other.segment()) ? one : other;
   }
   // As far on the way to the segment as there are links, whoever's they are by now.
   template <class Storage>
   [[nodiscard]] GPUHEAP_FN static segment_place walked(segment_place here, simt::uint32_t segment, Storage const& storage) {
     // Ends: a pass comes one closer.
     GPUHEAP_NO_UNROLL
-    while (!here.none() && here.segment() != segment) {
+    while (!here.none() && static_cast<int>(segment - here.segment()) > 0) {
       // relaxed: the end of the way is looked at.
       segment_record const there{ref{*storage.record(here.block())}.load(simt::relaxed)};
       if (!there.has_next()) break;
