@@ -105,11 +105,22 @@ struct alignas(128) segment_pool {
     if (got.count != 0) return got;
     // A segment that is one block is nobody else's business.
     if (at.blocks_of(c) == 1) return self().grow(c, wanted);
-    // One thread makes a segment for all: without the lock, each would.
-    structures::spin_lock{&growth_locks[c]}.run([&] {
-      got = self().take_from_tree(c, wanted, true);
-      if (got.count == 0) got = self().grow(c, wanted);
-    });
+    structures::spin_lock const lock{&growth_locks[c]};
+    simt::back_off pause;
+    // One thread makes a segment for all: without the lock, each would. The others look for blocks of it meanwhile, and not in turn.
+    // Ends: whoever holds the lock waits for nobody. Blocking.
+    GPUHEAP_NO_UNROLL
+    for (bool done = false; !done;) {
+      done = lock.try_run([&] {
+        got = self().take_from_tree(c, wanted, true);
+        if (got.count == 0) got = self().grow(c, wanted);
+      });
+      if (!done) {
+        pause.wait();
+        got = self().take_from_tree(c, wanted, false);
+        done = got.count != 0;
+      }
+    }
     return got;
   }
 
