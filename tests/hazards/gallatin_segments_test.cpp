@@ -10,39 +10,39 @@ using namespace hazards;
 
 // The count is decremented whatever the word says, and restored.
 struct decremented_first : parts_of::segment_state {
-  GPUHEAP_FN bool take(unsigned c, unsigned& left) const {
-    if (!look().is_of_class(c)) return false;
+  GPUHEAP_FN unsigned take(unsigned c, unsigned, unsigned& left) const {
+    if (!look().is_of_class(c)) return 0;
     segment_word const before{ref().fetch_sub(1, simt::acq_rel)};
     left = before.count() - 1;
-    if (before.is_of_class(c) && before.count() != 0) return true;
+    if (before.is_of_class(c) && before.count() != 0) return 1;
     ref().fetch_add(1, simt::acq_rel);
-    return false;
+    return 0;
   }
 };
 // It never falls below 0, but the class is looked at afterwards.
 struct restored_unseen : parts_of::segment_state {
-  GPUHEAP_FN bool take(unsigned c, unsigned& left) const {
+  GPUHEAP_FN unsigned take(unsigned c, unsigned, unsigned& left) const {
     segment_word seen = look();
     while (seen.kind() >= segment_word::first_class && seen.count() != 0) {
       if (!ref().compare_exchange(seen.bits, seen.bits - 1, simt::acq_rel, simt::relaxed)) continue;
       left = seen.count() - 1;
-      if (seen.is_of_class(c)) return true;
+      if (seen.is_of_class(c)) return 1;
       ref().fetch_add(1, simt::acq_rel);
-      return false;
+      return 0;
     }
-    return false;
+    return 0;
   }
 };
 // The class is what the SM's L1 says.
 struct stale_owner : parts_of::segment_state {
-  GPUHEAP_FN bool take(unsigned c, unsigned& left) const {
-    if (!segment_word{simt::load_cached(*word)}.is_of_class(c)) return false;
+  GPUHEAP_FN unsigned take(unsigned c, unsigned, unsigned& left) const {
+    if (!segment_word{simt::load_cached(*word)}.is_of_class(c)) return 0;
     segment_word seen = look();
     while (seen.kind() >= segment_word::first_class && seen.count() != 0) {
       left = seen.count() - 1;
-      if (ref().compare_exchange(seen.bits, seen.bits - 1, simt::acq_rel, simt::relaxed)) return true;
+      if (ref().compare_exchange(seen.bits, seen.bits - 1, simt::acq_rel, simt::relaxed)) return 1;
     }
-    return false;
+    return 0;
   }
 };
 template <class Segment>
@@ -95,7 +95,7 @@ struct share_a_segment {
     for (unsigned round = 0; round < rounds; ++round) {
       unsigned left = 0;
       uint64_t free = 0;
-      bool const mine = segment.take(c, left) ||
+      bool const mine = segment.take(c, 1, left) != 0 ||
                         segment.ref().compare_exchange(free, segment_word::of_class(c, n - 1).bits, simt::acq_rel, simt::relaxed);
       if (mine && segment.give().count() + 1 == n) (void)segment.release(c, n);
     }

@@ -210,10 +210,10 @@ struct time_a_failure {
 // Tries again until there is a block.
 template <gallatin_config Config, class Parts>
 struct tries_for_ever : parts_of::heap_state<Config, Parts> {
-  uint32_t obtain_or_flush(unsigned c, unsigned but) {
+  parts_of::block_claim obtain_or_flush(unsigned c, unsigned wanted, unsigned but) {
     while (true) {
-      uint32_t const id = parts_of::heap_state<Config, Parts>::obtain_or_flush(c, but);
-      if (id != parts_of::no_block) return id;
+      auto const got = parts_of::heap_state<Config, Parts>::obtain_or_flush(c, wanted, but);
+      if (got.count != 0) return got;
     }
   }
 };

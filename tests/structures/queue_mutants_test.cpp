@@ -71,8 +71,8 @@ struct semaphore_that_expects_for_ever : batch_semaphore {
 };
 // All in one word, as published: 25 bits of units, 25 expected.
 struct semaphore_of_one_word : batch_semaphore {
-  void release(unsigned n) const { simt::atomic_ref<word>{at->demand}.fetch_add(n, simt::relaxed); }
-  long long available() const { return static_cast<long long>(simt::atomic_ref<word>{at->demand}.load(simt::relaxed) & 0x1ffffff); }
+  void release(unsigned n) const { simt::atomic_ref<word>{at->expected}.fetch_add(n, simt::relaxed); }
+  long long available() const { return static_cast<long long>(simt::atomic_ref<word>{at->expected}.load(simt::relaxed) & 0x1ffffff); }
 };
 
 TEST(BatchSemaphoreMutants, AClaimInTwoStepsIsFoundWithin50Seeds) {

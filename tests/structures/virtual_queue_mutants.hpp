@@ -18,9 +18,9 @@ using gpuheap::structures::segment_record;
 struct array_of_old_blocks : array_directory {
   using array_directory::array_directory;
   template <class Queue, class Storage>
-  void add(Queue const& queue, simt::uint32_t segment, simt::uint32_t block, Storage const& storage) const {
+  void add(Queue const& queue, simt::uint32_t block, Storage const& storage) const {
     simt::atomic_ref<simt::uint32_t>{storage.places(block)[0]}.store(12345, simt::relaxed);
-    array_directory::add(queue, segment, block, storage);
+    array_directory::add(queue, block, storage);
   }
 };
 // A directory whose words do not say of which segment they are.

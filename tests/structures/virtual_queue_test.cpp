@@ -27,6 +27,23 @@ struct walk_through_segments {
   }
 };
 
+// Kernel, one thread: a few values in the queue all the time, over more segments than a directory has places.
+template <class Queue>
+struct go_round {
+  Queue queue;
+  unsigned pushes, held;
+  unsigned* wrong;
+  GPUHEAP_FN void operator()(unsigned) const {
+    unsigned bad = 0;
+    for (unsigned k = 0; k < pushes; ++k) {
+      simt::uint32_t v = 0;
+      bad += !queue.try_push(k);
+      if (k >= held) bad += !queue.try_pop(v) || v != k - held;
+    }
+    *wrong = bad;
+  }
+};
+
 namespace {
 
 template <class Directory>
@@ -39,6 +56,14 @@ TYPED_TEST(VirtualQueueIn, IsAQueueWhoseSegmentsComeAndGo) {
   test::device_array<unsigned> wrong(1);
   gpuheap::launch(1, walk_through_segments<pooled_queue<TypeParam, 4>>{memory.queue(), wrong.data()});
   EXPECT_EQ(wrong.first(), 0u);
+}
+TYPED_TEST(VirtualQueueIn, GoesRound) {
+  for (unsigned held : {1u, 7u, 40u}) {
+    queue_memory<pooled_queue<TypeParam, 2>> memory(44);
+    test::device_array<unsigned> wrong(1);
+    gpuheap::launch(1, go_round<pooled_queue<TypeParam, 2>>{memory.queue(), 5000, held, wrong.data()});
+    EXPECT_EQ(wrong.first(), 0u) << held << " values held";
+  }
 }
 TYPED_TEST(VirtualQueueIn, PopsEveryValueOnceAndLosesNoBlock) {
   EXPECT_EQ((segments_come_and_go<pooled_queue<TypeParam, 64>>(1024, 1024, 10)), "");

@@ -32,7 +32,8 @@
 //     never. The counter is of full words, and of a block's word: a free costs one atomic for the lanes that free neighbours, as there.
 //   - A segment's class and its number of free blocks are one word, changed by compare-exchange. There the number is decremented first and
 //     restored if the class is not as expected, so that for a moment it is wrong: segments are freed under live blocks, or never.
-//   - The free blocks of a segment are bits, and the lowest is taken; there a ring, whose users wait for each other's turn.
+//   - The free blocks of a segment are bits, of which those who come at once try for different ones; there a ring, whose users wait for
+//     each other's turn. Lanes of a warp that want whole blocks take them together.
 //   - A segment is found by its class from its first free block on; there only when a tenth of them is, so that the others are out of
 //   reach.
 //     Who removes a segment from a tree looks again.
@@ -94,7 +95,7 @@ class basic_gallatin {
 
   // `bytes` > 0.
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
-    if (bytes > most_slice_bytes()) return state_->take_large(bytes);
+    if (bytes > most_slice_bytes()) return state_->take_large(simt::active_mask(), bytes);
     unsigned const c = bytes > Config.largest_slice ? layout_type::top_class : layout_type::class_of_slice(bytes);
     unsigned const lg_k = bytes > Config.largest_slice ? simt::ceil_log2(bytes) - layout_type::lg_largest : 0;
     // One captured mask for the whole call.
@@ -144,16 +145,20 @@ class basic_gallatin {
     // What each lane did with its memory comes before the leader's release.
     simt::sync_warp(group.mask);
     simt::uint64_t before = 0;
+    bool completes = false;
     if (group.leads()) {
       before = block.give(at.index / 64, all);
-      if (block.completes(before, all, at.how)) state_->word_is_full(at.block, at.size_class, at.how);
+      completes = block.completes(before, all, at.how);
     }
     before = group.from_leader(before);
     bool given = (before & bit) == 0;
     // Several lanes free the same: one of them does.
     if (simt::popcount(all) != group.size()) given &= simt::lowest_bit(simt::match_any(group.mask, at.index)) == simt::lane_id();
-    if (given) return free_status::done;
-    return is_inside(at) ? free_status::foreign : free_status::double_free;
+    auto answer = free_status::done;
+    if (!given) answer = is_inside(at) ? free_status::foreign : free_status::double_free;
+    // Last: little is kept meanwhile, and so few registers are needed.
+    if (completes) state_->word_is_full(at.block, at.size_class, at.how);
+    return answer;
   }
 
   // 0 for a pointer at which nothing begins.

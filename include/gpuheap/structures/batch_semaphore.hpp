@@ -5,19 +5,19 @@
 // Where bulk_semaphore has one word, whose changes are compare-exchanges, and serves a waiter wholly or not at all, here units are claimed
 // by subtraction, in part if there are no more: for counts that all threads of a device change at once.
 //
-//   units    that are there and that nobody has acquired. Negative for a moment, while a refused claim gives back
-//   demand   {expected : 32, reserved : 32}
-//              reserved   units that waiting threads still want: at most one for each thread that there is
-//              expected   units that makers have begun to make: less than reserved and a batch
+//   units      that are there and that nobody has acquired. Negative for a moment, while a refused claim gives back
+//   reserved   units that waiting threads still want: at most one for each thread that there is
+//   expected   units that makers have begun to make: less than reserved and a batch. More for a moment, while a refused maker gives back
 //
-// Units have 64 bits for themselves, so no number of them carries into a neighbour; the two halves of the demand are bounded by the number
-// of resident threads.
+// Each word has 64 bits, so no number of units carries into a neighbour.
 //
 //   acquire: claim units: subtract, keep what was there, give the rest back. All there: done.
 //            Otherwise reserved += what is missing, and until there is enough:
-//              units + expected < reserved: expected += batch, make units, units += those made, expected -= batch; or none can be made
-//              else wait: there are units again, or others are making enough
+//              expected += batch, and if before units + expected < reserved: make units, units += those made, expected -= batch; or none
+//              can be made
+//              else expected -= batch, and wait: there are units again, or others are making enough
 //            reserved -= what was got, or given up
+// No word is changed by compare-exchange, of which one at a time succeeds: thousands may begin to make at once.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -29,7 +29,8 @@ struct batch_semaphore {
   using word = simt::uint64_t;
   struct words {
     alignas(64) word units = 0;
-    alignas(64) word demand = 0;
+    alignas(64) word reserved = 0;
+    alignas(64) word expected = 0;
   };
 
   words* at = nullptr;
@@ -67,31 +68,51 @@ struct batch_semaphore {
   GPUHEAP_FN void release(unsigned n) const { units().fetch_add(n, simt::relaxed); }
   [[nodiscard]] GPUHEAP_FN long long available() const { return as_signed(units().load(simt::relaxed)); }
 
-  // ---- demand. relaxed, all: it only says who makes units.
+  // ---- demand
 
-  GPUHEAP_FN void want(unsigned n) const { demand().fetch_add(n, simt::relaxed); }
-  GPUHEAP_FN void want_no_more(unsigned n) const { demand().fetch_sub(n, simt::relaxed); }
+  // relaxed, both: they only say who makes units.
+  GPUHEAP_FN void want(unsigned n) const { reserved().fetch_add(n, simt::relaxed); }
+  GPUHEAP_FN void want_no_more(unsigned n) const { reserved().fetch_sub(n, simt::relaxed); }
   // True: the caller makes `batch` units, or finds that it cannot, and calls made(batch) when they are released. False: there are enough,
   // or others are making enough. Between want() and want_no_more().
   [[nodiscard]] GPUHEAP_FN bool may_make(unsigned batch) const {
-    word seen = demand().load(simt::relaxed);
-    // Ends: a pass that goes on lost the word to another thread's change. Lock-free.
+    // relaxed: a look; what is enough is not written to.
+    if (is_enough(expected().load(simt::relaxed))) return false;
+    // Ends: a pass that goes on saw too little after it had given back what others may have taken for enough, so another thread has made
+    // or given back meanwhile. Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
-      long long const there = available();
-      if (expected(seen) + (there > 0 ? static_cast<word>(there) : 0) >= reserved(seen)) return false;
-      if (demand().compare_exchange(seen, seen + (word{batch} << 32), simt::relaxed, simt::relaxed)) return true;
+      // acquire: pairs with made() and reopen(); what earlier makers made is seen.
+      if (!is_enough(expected().fetch_add(batch, simt::acquire))) return true;
+      if (is_enough(expected().fetch_sub(batch, simt::relaxed) - batch)) return false;
     }
   }
-  GPUHEAP_FN void made(unsigned batch) const { demand().fetch_sub(word{batch} << 32, simt::relaxed); }
+  // release: what was made. Pairs with may_make() and try_close().
+  GPUHEAP_FN void made(unsigned batch) const { expected().fetch_sub(batch, simt::release); }
+  // Whether somebody makes units, or seems to. acquire: pairs with made().
+  [[nodiscard]] GPUHEAP_FN bool is_making() const { return expected().load(simt::acquire) != 0; }
 
-  [[nodiscard]] GPUHEAP_HD static constexpr unsigned expected(word d) { return static_cast<unsigned>(d >> 32); }
-  [[nodiscard]] GPUHEAP_HD static constexpr unsigned reserved(word d) { return static_cast<unsigned>(d); }
+  // True: nobody makes units, and until reopen() all who want some wait. For work that is short and waits for nobody.
+  [[nodiscard]] GPUHEAP_FN bool try_close() const {
+    word none = 0;
+    // acquire: pairs with made().
+    return expected().compare_exchange(none, closed, simt::acquire, simt::relaxed);
+  }
+  // release: pairs with may_make().
+  GPUHEAP_FN void reopen() const { expected().fetch_sub(closed, simt::release); }
 
  private:
   using ref = simt::global_ref<word>;
+  static constexpr word closed = word{1} << 62;  // more than can be reserved
+
+  // So many expected. relaxed, both: whoever finds too little and is wrong makes some too many.
+  [[nodiscard]] GPUHEAP_FN bool is_enough(word expected) const {
+    long long const there = available();
+    return expected + (there > 0 ? static_cast<word>(there) : 0) >= reserved().load(simt::relaxed);
+  }
   [[nodiscard]] GPUHEAP_FN ref units() const { return ref{at->units}; }
-  [[nodiscard]] GPUHEAP_FN ref demand() const { return ref{at->demand}; }
+  [[nodiscard]] GPUHEAP_FN ref reserved() const { return ref{at->reserved}; }
+  [[nodiscard]] GPUHEAP_FN ref expected() const { return ref{at->expected}; }
   [[nodiscard]] GPUHEAP_HD static constexpr long long as_signed(word w) { return static_cast<long long>(w); }
 };
 

@@ -93,11 +93,12 @@ struct heap_state : segment_pool<Config, Parts, typename Parts::template state<C
     if (!where.begin(seen, kept && !idle)) return grant::not_yet();
     if (idle) (void)retire(seen.block());
     // Others of the class that have enough slices would be found later; those that have too few are not, and may be idle.
-    uint32_t const id = base::self().obtain_or_flush(c, lg_k == 0 ? c : every_class);
-    if (id == no_block) {
+    block_claim const got = base::self().obtain_or_flush(c, 1, lg_k == 0 ? c : every_class);
+    if (got.count == 0) {
       where.end(seen, kept && !idle ? seen.block() : no_block, true);
       return {};
     }
+    uint32_t const id = base::take_home(got.segment, i);
     if (c == at.top_class) separate(id);
     unsigned const most = at.num_slices() >> lg_k;
     at.block(id).open(c, (n < most ? n : most) << lg_k);
@@ -116,8 +117,8 @@ struct heap_state : segment_pool<Config, Parts, typename Parts::template state<C
     return at.block(id).retire(c) && base::self().put_back(id, c);
   }
 
-  // A block of class c, for which idle blocks of classes other than `but` leave their slots if need be.
-  [[nodiscard]] GPUHEAP_FN uint32_t obtain_or_flush(unsigned c, unsigned but) {
+  // Up to `wanted` blocks of class c, of one segment, for which idle blocks of classes other than `but` leave their slots if need be.
+  [[nodiscard]] GPUHEAP_FN block_claim obtain_or_flush(unsigned c, unsigned wanted, unsigned but) {
     structures::transit_count const moves = base::transit();
     simt::back_off pause;
     // Ends: a pass that goes on moved an idle block out of its slot, or saw another thread move something, and waits for that one, which
@@ -125,10 +126,10 @@ struct heap_state : segment_pool<Config, Parts, typename Parts::template state<C
     GPUHEAP_NO_UNROLL
     while (true) {
       auto const before = moves.look();
-      uint32_t const id = base::obtain(c);
-      if (id != no_block) return id;
+      block_claim const got = base::obtain(c, wanted);
+      if (got.count != 0) return got;
       if (base::self().flush(but, false)) continue;
-      if (moves.look_again() == before && moves.quiet(before)) return no_block;
+      if (moves.look_again() == before && moves.quiet(before)) return {};
       pause.wait();
     }
   }
@@ -160,15 +161,12 @@ struct heap_state : segment_pool<Config, Parts, typename Parts::template state<C
 
   // ---- requests of more than the slices of the top class
 
-  [[nodiscard]] GPUHEAP_COLD void* take_large(size_t bytes) {
+  // The lanes of `here` call this together, and those that want blocks of the same class take them together.
+  [[nodiscard]] GPUHEAP_COLD void* take_large(simt::lane_mask here, size_t bytes) {
+    unsigned const c = bytes <= at.segment_bytes() ? at.class_of_block(bytes) : num_classes;
+    auto const group = structures::warp_group::of_equal(here, reinterpret_cast<simt::uintptr_t>(this) | c);
+    if (c != num_classes) return take_blocks(group, c);
     if (bytes > size_t{at.num_segments} << at.lg_segment()) return nullptr;
-    if (bytes <= at.segment_bytes()) {
-      unsigned const c = at.class_of_block(bytes);
-      uint32_t const id = base::self().obtain_or_flush(c, every_class);
-      if (id == no_block) return nullptr;
-      at.block(id).open_whole(c);
-      return at.slice_at(id, c, 0);
-    }
     auto const k = static_cast<uint32_t>((bytes + at.segment_bytes() - 1) >> at.lg_segment());
     structures::transit_count const moves = base::transit();
     simt::back_off pause;
@@ -182,6 +180,28 @@ struct heap_state : segment_pool<Config, Parts, typename Parts::template state<C
       if (moves.look_again() == before && moves.quiet(before)) return nullptr;
       pause.wait();
     }
+  }
+
+  // A whole block to each lane of the group, or to those of the lowest ranks if there are not enough.
+  [[nodiscard]] GPUHEAP_FN void* take_blocks(structures::warp_group group, unsigned c) {
+    unsigned const rank = group.rank();
+    void* p = nullptr;
+    unsigned got = 1;
+    // Ends: a pass that goes on served a lane.
+    GPUHEAP_NO_UNROLL
+    for (unsigned served = 0; served != group.size() && got != 0; served += got) {
+      block_claim claim;
+      if (group.leads()) claim = base::self().obtain_or_flush(c, group.size() - served, every_class);
+      got = group.from_leader(claim.count);
+      uint32_t const segment = group.from_leader(claim.segment);
+      simt::sync_warp(group.mask);  // what the leader acquired
+      if (rank >= served && rank - served < got) {
+        uint32_t const id = base::take_home(segment, simt::global_warp() + rank);
+        at.block(id).open_whole(c);
+        p = at.slice_at(id, c, 0);
+      }
+    }
+    return p;
   }
 
   // The slices behind the first of a request of 2^lg_k are back from the start, so that one free is enough, and are known to have none of

@@ -18,6 +18,7 @@
 #include <gpuheap/simt/warp.hpp>
 #include <gpuheap/structures/spin_lock.hpp>
 #include <gpuheap/structures/transit_count.hpp>
+#include <gpuheap/structures/warp_group.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::gallatin_parts {
 
@@ -42,20 +43,23 @@ struct segment_state {
   // relaxed: a guess; or the caller has something of the segment, and the kind cannot change.
   [[nodiscard]] GPUHEAP_FN segment_word look() const { return {ref().load(simt::relaxed)}; }
 
-  // Takes one of the blocks of class c that are home, if there is one, and tells how many are `left`.
-  [[nodiscard]] GPUHEAP_FN bool take(unsigned c, unsigned& left) const {
+  // Takes up to `wanted` of the blocks of class c that are home, and tells how many are `left`. Returns how many.
+  //
+  // Of many that saw the word at the same time only one can win it, and the next a round trip later. So who has lost it guesses, every
+  // other time, how many have taken theirs before its exchange comes to the word: of those that guess differently more than one win.
+  [[nodiscard]] GPUHEAP_FN unsigned take(unsigned c, unsigned wanted, unsigned& left) const {
     segment_word seen = look();
-    simt::back_off pause;
-    // Ends: a pass that goes on lost the word to another thread's change. Lock-free.
+    // Ends: of two passes that go on the first lost the word to another thread's change. Lock-free.
     GPUHEAP_NO_UNROLL
-    while (seen.is_of_class(c) && seen.count() != 0) {
-      left = seen.count() - 1;
-      // handed_on: comes after those who brought blocks home, and goes on to one of them.
-      if (ref().compare_exchange(seen.bits, seen.bits - 1, simt::handed_on, simt::relaxed)) return true;
-      pause.wait();
-      seen = look();
+    for (unsigned attempt = 0; seen.is_of_class(c) && seen.count() != 0; ++attempt) {
+      unsigned const ahead = attempt % 2 == 0 ? 0 : wanted * ((simt::global_warp() + attempt) * 0x9e3779b1u >> 29);
+      if (ahead < seen.count()) seen.bits -= ahead;
+      unsigned const n = wanted < seen.count() ? wanted : seen.count();
+      left = seen.count() - n;
+      // handed_on: comes after those who brought blocks home, and goes on to some of them.
+      if (ref().compare_exchange(seen.bits, seen.bits - n, simt::handed_on, simt::relaxed)) return n;
     }
-    return false;
+    return 0;
   }
   // Adds a block that is home, and returns the word as it was.
   [[nodiscard]] GPUHEAP_FN segment_word give() const {
@@ -68,6 +72,12 @@ struct segment_state {
     // handed_on: between those who brought the blocks home and who takes the segment from the tree.
     return ref().compare_exchange(all, 0, simt::handed_on, simt::relaxed);
   }
+};
+
+// Blocks of a segment that somebody has taken from its word, and finds by take_home(), each once.
+struct block_claim {
+  uint32_t segment = 0;
+  unsigned count = 0;  // 0: none
 };
 
 // All segments, and the blocks that nobody has. Device, any thread; out of line, and on a state in memory, so that the view's fast path
@@ -89,18 +99,29 @@ struct alignas(128) segment_pool {
 
   // ---- blocks
 
-  // A block of class c that nobody has, or no_block.
-  [[nodiscard]] GPUHEAP_FN uint32_t obtain(unsigned c) {
-    uint32_t id = self().take_from_tree(c, false);
-    if (id != no_block) return id;
+  // Up to `wanted` blocks of class c that nobody has, of one segment.
+  [[nodiscard]] GPUHEAP_FN block_claim obtain(unsigned c, unsigned wanted) {
+    block_claim got = self().take_from_tree(c, wanted, false);
+    if (got.count != 0) return got;
     // A segment that is one block is nobody else's business.
-    if (at.blocks_of(c) == 1) return self().grow(c);
-    // One thread makes a segment for all: without the lock, each would.
-    structures::spin_lock{&growth_locks[c]}.run([&] {
-      id = self().take_from_tree(c, true);
-      if (id == no_block) id = self().grow(c);
-    });
-    return id;
+    if (at.blocks_of(c) == 1) return self().grow(c, wanted);
+    structures::spin_lock const lock{&growth_locks[c]};
+    simt::back_off pause;
+    // One thread makes a segment for all: without the lock, each would. The others look for blocks of it meanwhile, and not in turn.
+    // Ends: whoever holds the lock waits for nobody. Blocking.
+    GPUHEAP_NO_UNROLL
+    for (bool done = false; !done;) {
+      done = lock.try_run([&] {
+        got = self().take_from_tree(c, wanted, true);
+        if (got.count == 0) got = self().grow(c, wanted);
+      });
+      if (!done) {
+        pause.wait();
+        got = self().take_from_tree(c, wanted, false);
+        done = got.count != 0;
+      }
+    }
+    return got;
   }
 
   // Puts back a block that is home: all slices are back, or nobody had any. True if its segment became free.
@@ -153,18 +174,18 @@ struct alignas(128) segment_pool {
 
   // ---- steps
 
-  // A block of the first segment that has some. `exact`: none is missed that is there all the time.
-  [[nodiscard]] GPUHEAP_FN uint32_t take_from_tree(unsigned c, bool exact) {
+  // Blocks of the first segment that has some. `exact`: none is missed that is there all the time.
+  [[nodiscard]] GPUHEAP_FN block_claim take_from_tree(unsigned c, unsigned wanted, bool exact) {
     auto const tree = at.segments_with_blocks(c);
     // Ends: a pass that goes on removed a bit, which comes back only when another thread brings a block home.
     GPUHEAP_NO_UNROLL
     for (unsigned s = tree.successor(0, exact); s != tree_type::none; s = tree.successor(s, exact)) {
       unsigned left = 1;
-      bool const got = at.segment(s).take(c, left);
-      if (!got || left == 0) self().unlist(c, s);
-      if (got) return take_home(s);
+      unsigned const got = at.segment(s).take(c, wanted, left);
+      if (got == 0 || left == 0) self().unlist(c, s);
+      if (got != 0) return {s, got};
     }
-    return no_block;
+    return {};
   }
   // Removes a segment that was seen without blocks from its tree, unless it has got one since: who brought that home may have set the bit
   // before. A bit that is set later than its segment has blocks is left to who meets it.
@@ -175,40 +196,41 @@ struct alignas(128) segment_pool {
       return now.is_of_class(c) && now.count() != 0;
     });
   }
-  // The lowest block of a segment that is home. The caller has taken one from the segment's word.
-  [[nodiscard]] GPUHEAP_FN uint32_t take_home(uint32_t s) {
+  // A block of a segment that is home. The caller has taken it from the segment's word. `nth`: those who come at the same time have
+  // different ones, so that they do not try for the same.
+  [[nodiscard]] GPUHEAP_FN uint32_t take_home(uint32_t s, unsigned nth) {
     // Ends: as many blocks are home as threads have taken one from the word and not yet found it, so a pass that finds none met another's
     // change. Lock-free.
     GPUHEAP_NO_UNROLL
-    for (unsigned i = 0;; i = i + 1 == at.home_words() ? 0 : i + 1) {
+    for (unsigned i = nth % at.home_words();; i = i + 1 == at.home_words() ? 0 : i + 1) {
       uint64_t bits = home_word(s, i).load(simt::relaxed);  // relaxed: a guess
       // Ends: one pass a bit.
       GPUHEAP_NO_UNROLL
-      for (; bits != 0; bits &= bits - 1) {
-        uint64_t const bit = bits & (0 - bits);
+      while (bits != 0) {
+        uint64_t const bit = uint64_t{1} << structures::nth_set_bit(bits, nth % simt::popcount(bits));
         // handed_on: comes after who brought it home, and goes on to the block's words.
         if ((home_word(s, i).fetch_and(~bit, simt::handed_on) & bit) != 0) return at.block_id(s, i * 64 + simt::lowest_bit(bit));
+        bits &= ~bit;
       }
     }
   }
-  // Makes the lowest free segment one of class c and takes its first block.
-  [[nodiscard]] GPUHEAP_COLD uint32_t grow(unsigned c) {
+  // Makes the lowest free segment one of class c and takes blocks of it.
+  [[nodiscard]] GPUHEAP_COLD block_claim grow(unsigned c, unsigned wanted) {
     auto const tree = at.free_segments();
     uint32_t s = tree.claim(0);
     if (s == tree_type::none) s = tree.claim_run(1);  // which misses none
-    if (s == tree_type::none) return no_block;
-    unsigned const n = at.blocks_of(c);
+    if (s == tree_type::none) return {};
+    unsigned const n = at.blocks_of(c), mine = wanted < n ? wanted : n;
     // relaxed, all: the word's release publishes them.
     // Ends: one pass a word.
     GPUHEAP_NO_UNROLL
     for (unsigned i = 0; i != at.home_words(); ++i) {
-      uint64_t const all = i * 64 < n ? simt::low_bits(n - i * 64) : 0;
-      home_word(s, i).store(i == 0 ? all & ~uint64_t{1} : all, simt::relaxed);
+      home_word(s, i).store(i * 64 < n ? simt::low_bits(n - i * 64) : 0, simt::relaxed);
     }
     // release: pairs with take().
-    at.segment(s).ref().store(segment_word::of_class(c, n - 1).bits, simt::release);
-    if (n != 1) at.segments_with_blocks(c).set(s);
-    return at.block_id(s, 0);
+    at.segment(s).ref().store(segment_word::of_class(c, n - mine).bits, simt::release);
+    if (mine != n) at.segments_with_blocks(c).set(s);
+    return {s, mine};
   }
   // Makes a segment free whose blocks of class c were all seen home. False: one has been taken since.
   GPUHEAP_FN bool free_segment(uint32_t s, unsigned c) {

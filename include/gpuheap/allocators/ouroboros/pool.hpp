@@ -60,7 +60,7 @@ struct chunk_pool {
   [[nodiscard]] GPUHEAP_COLD static chunk_set claim(chunk_pool const& pool, unsigned n, bool regions, transit_count moves) {
     bitmap_tree const& tree = pool.free;
     chunk_set got;
-    unsigned start = 0;
+    unsigned start = 0, spread = simt::global_warp();
     // Ends: a pass that goes on lost bits to another thread's claim. Lock-free.
     GPUHEAP_NO_UNROLL
     for (bool lost = true; lost;) {
@@ -83,7 +83,8 @@ struct chunk_pool {
         moves.end();
         // Elsewhere, so that the threads that meet here do not meet again.
         lost = true;
-        start = i + 1 + (simt::global_warp() * 0x9e3779b1u >> 26);
+        spread = spread * 0x9e3779b1u + 1;
+        start = i + 1 + (spread >> 26);
         if (start >= tree.num_leaves) start = 0;
         return true;
       });

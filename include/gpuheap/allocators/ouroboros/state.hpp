@@ -157,7 +157,6 @@ struct alignas(256) heap_state {
     unsigned const k = simt::popcount(bits);
     // handed_on: comes after the bits; before those of the next holder.
     chunk_word const before{at.word(chunk).fetch_sub(k, simt::handed_on)};
-    if (before.count() == num_pages) count_empty(q, -1);
     return before.count();
   }
   // Each lane of the group gives a page of its chunk back, whose spare bit it has set. All chunks are of class q. What the lanes did with
@@ -165,12 +164,13 @@ struct alignas(256) heap_state {
   GPUHEAP_FN void give_pages(warp_group group, unsigned q, uint32_t chunk) {
     warp_group const same = warp_group::of_equal(group.mask, chunk);
     simt::sync_warp(same.mask);  // after all their bits
-    bool makes_entry = false;
+    bool makes_entry = false, empties = false;
     if (same.leads()) {
       chunk_word const before{at.word(chunk).fetch_add(same.size(), simt::handed_on)};
       makes_entry = before.count() == 0;
-      if (before.count() + same.size() == layout_type::pages_of(q)) count_empty(q, 1);
+      empties = before.count() + same.size() == layout_type::pages_of(q);
     }
+    count_empty(group, q, empties, 1);
     simt::lane_mask const makers = simt::ballot(group.mask, makes_entry);
     if (makes_entry) list(warp_group{makers}, q, chunk);
     simt::sync_warp(group.mask);
@@ -195,11 +195,13 @@ struct alignas(256) heap_state {
       unsigned total = 0;
       before = group.sum_before(most, total);
     }
-    bool has_more = holds;
+    bool has_more = holds, was_empty = false;
     if (holds && before < wanted) {
-      unsigned const rest = wanted - before;
-      has_more = take_pages(chunk, q, rest < most ? rest : most, index, bits) != simt::popcount(bits);
+      unsigned const rest = wanted - before, count = take_pages(chunk, q, rest < most ? rest : most, index, bits);
+      has_more = count != simt::popcount(bits);
+      was_empty = count == layout_type::pages_of(q);
     }
+    count_empty(group, q, was_empty, -1);
     simt::lane_mask const keepers = simt::ballot(group.mask, has_more);
     if (has_more) list(warp_group{keepers}, q, chunk);
     simt::sync_warp(group.mask);  // what the holders acquired
@@ -232,21 +234,29 @@ struct alignas(256) heap_state {
   }
 
  private:
+  // The lanes of a group, all: as many changes as lanes that count.
+  GPUHEAP_FN void count_empty(warp_group group, unsigned q, bool counts, int change) {
+    simt::lane_mask const lanes = simt::ballot(group.mask, counts);
+    if (lanes != 0 && group.leads()) count_empty(q, change * static_cast<int>(simt::popcount(lanes)));
+  }
   GPUHEAP_FN void count_empty(unsigned q, int change) {
     // relaxed: a hint, but with nothing under way.
     simt::global_ref<uint32_t>{classes[q].empty}.fetch_add(static_cast<uint32_t>(change), simt::relaxed);
   }
 
-  // Up to `wanted` (1 to 32) chunks of a tree, of one of its leaves.
+  // Up to `wanted` (1 to 32) chunks of a tree, of one of its leaves. Warps that come at the same time begin at different leaves of the
+  // first 64 that have some, and at different bits, so that they do not try for the same.
   [[nodiscard]] GPUHEAP_COLD static chunk_set take_listed(bitmap_tree const& tree, unsigned wanted) {
     chunk_set taken;
-    tree.for_each_leaf(0, [&](unsigned i) {
+    uint32_t const spread = simt::global_warp() * 0x9e3779b1u;
+    unsigned const first = tree.successor(0), leaf = first / 4096 * 64 + (spread >> 26);
+    tree.for_each_leaf(leaf < tree.num_leaves ? leaf : 0, [&](unsigned i) {
       uint64_t seen = tree.leaf(i).load(simt::relaxed);  // relaxed: a guess, which taking confirms
       if (seen == 0) tree.tidy(i);
       // Ends: a pass that goes on takes bits off `seen` that others have got.
       GPUHEAP_NO_UNROLL
       while (seen != 0 && taken.bits == 0) {
-        uint64_t const chosen = lowest_bits(seen, wanted);
+        uint64_t const above = seen & ~simt::low_bits(spread >> 20 & 63), chosen = lowest_bits(above != 0 ? above : seen, wanted);
         taken = {i * 64, tree.take_mask(i, chosen)};
         seen &= ~chosen;
       }

@@ -210,7 +210,7 @@ template <class State>
       result.problem =
           which + "has " + std::to_string(classes[q].units.units) + " units and " + std::to_string(found.units[q]) + " idle pages";
     }
-    if (classes[q].units.demand != 0) result.problem = which + "has waiting or making threads";
+    if ((classes[q].units.reserved | classes[q].units.expected) != 0) result.problem = which + "has waiting or making threads";
     if (classes[q].empty != found.empty[q]) result.problem = which + "counts a wrong number of empty chunks";
   }
   if (!transit_count::quiet(moves)) result.problem = "a chunk is on its way";
