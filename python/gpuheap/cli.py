@@ -12,12 +12,13 @@ from typing import Annotated, NoReturn
 import typer
 from rich.text import Text
 
-from gpuheap import __version__, row_commands
+from gpuheap import __version__
+from gpuheap.commands import row_commands
 from gpuheap.commands.data import app as data_commands
 from gpuheap.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, UserError
-from gpuheap.executable import BACKENDS, Executable, choose
 from gpuheap.host.commands import app as host_app
 from gpuheap.paths import Layout, find_layout
+from gpuheap.running.executable import BACKENDS, Executable, choose
 from gpuheap.terminal import console as _console
 from gpuheap.units import parse_bytes
 
@@ -77,7 +78,7 @@ def list_allocators(
     as_json: Json = False,
 ) -> None:
     """Show the allocators and what each promises."""
-    from gpuheap.display import allocator_table
+    from gpuheap.commands.display import allocator_table
 
     if table:
         row_commands.list_as_survey(backend, results, as_json)
@@ -102,7 +103,7 @@ def doctor(as_json: Json = False) -> None:
     """Look at the machine: what runs here, which backend is chosen and why, what is missing and what to do."""
     import dataclasses
 
-    from gpuheap.doctor import examine
+    from gpuheap.commands.doctor import examine
 
     findings = examine(find_layout())
     if as_json:
@@ -166,10 +167,10 @@ def bench(
     Rows are written as points finish. The same command goes on where an earlier one stopped.
     Rows of another build of the executable are measured again.
     """
-    from gpuheap.bench import Policy
     from gpuheap.commands.bench import Where, run_bench
-    from gpuheap.outside import read_outside
-    from gpuheap.plan import Request
+    from gpuheap.running.bench import Policy
+    from gpuheap.running.outside import read_outside
+    from gpuheap.running.plan import Request
 
     request = Request(
         targets=tuple(targets or ()),
@@ -217,7 +218,7 @@ def report(
 )
 def coalesce(context: typer.Context) -> None:
     """Rewrite allocations of CUDA device code that all threads make together to collective ones; --help lists the options."""
-    from gpuheap.coalesce import run_tool
+    from gpuheap.commands.coalesce import run_tool
 
     # As they were given: the command-line library would take out the `--` before options of the compiler.
     words = sys.argv[sys.argv.index(context.info_name or "coalesce") + 1 :]
@@ -233,7 +234,7 @@ def conform(
 ) -> None:
     """Run the conformance suite on an allocator from outside the repository, each test in a process of its own."""
     from gpuheap.commands.conform import run_conform
-    from gpuheap.outside import read_outside
+    from gpuheap.running.outside import read_outside
 
     outside = read_outside(allocator_header, type_name)
     assert outside is not None

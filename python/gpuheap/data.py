@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuheap.errors import UserError, unknown_name
-from gpuheap.results import replace_file
+from gpuheap.formats.results import replace_file
 from gpuheap.units import format_bytes
 
 SERVER = "https://suitesparse-collection-website.herokuapp.com"  # GPUHEAP_DATA_URL names another, with the same folders

@@ -6,7 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from gpuheap.coalesce import find_tool
+
+from gpuheap.commands.coalesce import find_tool
 from gpuheap.errors import UserError
 from gpuheap.paths import find_layout
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from gpuheap.formats.results import COLUMNS, Row, Statistics
 from gpuheap.metrics import METRICS
-from gpuheap.results import COLUMNS, Row, Statistics
 
 HEADER = ",".join(COLUMNS)
 
@@ -71,7 +71,7 @@ def failed(allocator: str, status: str = "timeout", **point: object) -> Row:
 
 
 def save(path: Path, rows: Iterable[Row]) -> Path:
-    from gpuheap.results import format_row
+    from gpuheap.formats.results import format_row
 
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(HEADER + "\n" + "".join(format_row(one) for one in rows))

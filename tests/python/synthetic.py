@@ -7,8 +7,8 @@ import random
 from pathlib import Path
 
 from gpuheap.catalogue import ALLOCATORS, BASELINES
+from gpuheap.formats.results import COLUMNS, Row, format_row, summarise
 from gpuheap.metrics import METRICS
-from gpuheap.results import COLUMNS, Row, format_row, summarise
 
 SIZES = sorted({*range(16, 257, 16), *(2**k + d for k in range(9, 14) for d in (-4, 0, 4))})
 THREADS = [2**k for k in range(21)]

@@ -10,13 +10,13 @@ import pytest
 from fake_checkout import REPOSITORY, Checkout
 from handmade import failed, row, save
 
-from gpuheap.advice import Advice, Pattern, advise_on, read_pattern
+from gpuheap.answers.advice import Advice, Pattern, advise_on, read_pattern
+from gpuheap.answers.measured import Measured
 from gpuheap.claims.advised import load_recommendations
 from gpuheap.errors import UserError
-from gpuheap.measured import Measured
+from gpuheap.formats.protocol import Allocator
+from gpuheap.formats.results import Row
 from gpuheap.paths import Layout
-from gpuheap.protocol import Allocator
-from gpuheap.results import Row
 
 ErrorLine = Callable[[subprocess.CompletedProcess[str]], str]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from fake_checkout import Checkout
 
-from gpuheap.results import COLUMNS, read_table
+from gpuheap.formats.results import COLUMNS, read_table
 
 POINTS_OF_MINI = 5 * 5 + 4 + 2 * 4  # alloc_single with store_only, churn, graph_update; four allocators
 

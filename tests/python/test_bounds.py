@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from fake_checkout import REPOSITORY, SUITE, Checkout
 
+from gpuheap.answers.verdicts import AIM, FAILED, MET, NOTHING, PART, Verdict, judge, summary_words, verdicts
 from gpuheap.errors import UserError
-from gpuheap.points import DEFAULT_SEED
-from gpuheap.protocol import Measurement, PointResult
-from gpuheap.results import Row, rows_of
-from gpuheap.suites import Suite, load_suite
-from gpuheap.verdicts import AIM, FAILED, MET, NOTHING, PART, Verdict, judge, summary_words, verdicts
+from gpuheap.formats.points import DEFAULT_SEED
+from gpuheap.formats.protocol import Measurement, PointResult
+from gpuheap.formats.results import Row, rows_of
+from gpuheap.formats.suites import Suite, load_suite
 
 AXES = 'axes = { threads = [100], bytes = [16, 32, 64, 128, 256], state = ["warm"] }'
 BASELINES = 'baselines = ["store_only"]\n'

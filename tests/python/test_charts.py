@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from gpuheap.answers.patterns import best_per_pattern
+from gpuheap.answers.views import CaseView, case_views
 from gpuheap.claims.printed import PrintedValue
 from gpuheap.errors import UserError
-from gpuheap.patterns import best_per_pattern
-from gpuheap.points import make_point
-from gpuheap.protocol import Measurement, PointResult
+from gpuheap.formats.points import make_point
+from gpuheap.formats.protocol import Measurement, PointResult
+from gpuheap.formats.results import Row, rows_of
+from gpuheap.formats.suites import Suite, load_suite
 from gpuheap.report.charts import Chart, charts_of
 from gpuheap.report.figures import chart_for_page
 from gpuheap.report.tables import timeouts_table
-from gpuheap.results import Row, rows_of
-from gpuheap.suites import Suite, load_suite
-from gpuheap.views import CaseView, case_views
 
 CASE = """
 [suite]

@@ -15,9 +15,9 @@ from gpuheap.claims.judge import FAILS, HOLDS, PUBLISHED, UNMEASURED, Judged, ch
 from gpuheap.claims.language import parse_span
 from gpuheap.claims.reader import load_paper
 from gpuheap.errors import UserError
+from gpuheap.formats.results import Row
+from gpuheap.formats.suites import load_suites
 from gpuheap.paths import Layout
-from gpuheap.results import Row
-from gpuheap.suites import load_suites
 
 
 def file_of(folder: Path, claim: str) -> Path:

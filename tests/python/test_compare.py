@@ -11,9 +11,9 @@ import pytest
 from fake_checkout import Checkout
 from handmade import failed, row, save
 
-from gpuheap.compare import BETTER, CHANGED, NOISE, ONE_RUN, WORSE, compare_tables, noise_of
+from gpuheap.answers.compare import BETTER, CHANGED, NOISE, ONE_RUN, WORSE, compare_tables, noise_of
 from gpuheap.errors import UserError
-from gpuheap.results import Row
+from gpuheap.formats.results import Row
 
 ErrorLine = Callable[[subprocess.CompletedProcess[str]], str]
 

@@ -17,10 +17,10 @@ import pytest
 from fake_checkout import REPOSITORY
 
 from gpuheap.commands.bench import Where, _check_name
-from gpuheap.conform import run_tests, names_of_tests
 from gpuheap.errors import UserError
-from gpuheap.outside import Outside, read_outside
-from gpuheap.results import read_table
+from gpuheap.formats.results import read_table
+from gpuheap.running.conform import names_of_tests, run_tests
+from gpuheap.running.outside import Outside, read_outside
 
 ErrorLine = Callable[[subprocess.CompletedProcess[str]], str]
 PAGE = (REPOSITORY / "docs" / "add-an-allocator.md").read_text()

@@ -16,11 +16,11 @@ from gpuheap.claims.evidence import Evidence
 from gpuheap.claims.judge import UNMEASURED, VERDICTS, check_suites, grids_of, judge_all
 from gpuheap.claims.language import sides_of
 from gpuheap.claims.reader import load_papers
+from gpuheap.formats.points import points_of
+from gpuheap.formats.results import Row
+from gpuheap.formats.suites import load_suites
 from gpuheap.metrics import METRICS
 from gpuheap.paths import Layout
-from gpuheap.points import points_of
-from gpuheap.results import Row
-from gpuheap.suites import load_suites
 
 ErrorLine = Callable[[subprocess.CompletedProcess[str]], str]
 

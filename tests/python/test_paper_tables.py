@@ -9,11 +9,11 @@ import pytest
 from fake_checkout import REPOSITORY, Checkout
 from handmade import failed, row, save
 
+from gpuheap.answers.survey_table import families, published_in, stability_words
 from gpuheap.claims.printed import VALUE_COLUMNS, load_printed, load_survey_table, printed_for
 from gpuheap.errors import UserError
+from gpuheap.formats.protocol import Allocator
 from gpuheap.paths import Layout
-from gpuheap.protocol import Allocator
-from gpuheap.survey_table import families, published_in, stability_words
 
 LAYOUT = Layout(REPOSITORY)
 PRINTED = load_printed(LAYOUT)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from gpuheap.protocol import Begin, Measurement, ProtocolError, Result, cuda_version, parse_description, parse_event
+from gpuheap.formats.protocol import Begin, Measurement, ProtocolError, Result, cuda_version, parse_description, parse_event
 
 OK = {"point": 2, "status": "ok", "reason": "", "rows": [{"metric": "malloc_us", "unit": "us", "samples": [1, 2.5]}]}
 

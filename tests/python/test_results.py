@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from gpuheap.errors import UserError
-from gpuheap.protocol import Measurement, PointResult
-from gpuheap.results import COLUMNS, ResultsError, Table, format_row, parse_row, read_table, rows_of, summarise
-from gpuheap.points import make_point
+from gpuheap.formats.points import make_point
+from gpuheap.formats.protocol import Measurement, PointResult
+from gpuheap.formats.results import COLUMNS, ResultsError, Table, format_row, parse_row, read_table, rows_of, summarise
 
 HEADER = ",".join(COLUMNS)
 GOOD = "quick,alloc_single,gpuheap,cuda,1000,16,state=warm,malloc_us,us,2,2,0.5,1.1,2.9,1,3,10,ok"

@@ -11,9 +11,9 @@ import pytest
 from fake_checkout import Checkout
 
 from gpuheap.errors import UserError
-from gpuheap.protocol import PointResult
-from gpuheap.runner import PointBegan, PointEnded, Sweep, SweepCutShort, run_sweep
-from gpuheap.points import make_point
+from gpuheap.formats.points import make_point
+from gpuheap.formats.protocol import PointResult
+from gpuheap.running.runner import PointBegan, PointEnded, Sweep, SweepCutShort, run_sweep
 
 SIZES = (16, 32, 64, 128, 256)
 POINTS = tuple(make_point({"threads": 100, "bytes": size, "state": "warm"}) for size in SIZES)

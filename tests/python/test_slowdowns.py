@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from gpuheap.errors import UserError
-from gpuheap.points import make_point
-from gpuheap.protocol import Measurement, PointResult
-from gpuheap.results import Row, Table, read_table, rows_of
-from gpuheap.slowdowns import Slowdown, read_slowdown, write_slowdowns
+from gpuheap.formats.points import make_point
+from gpuheap.formats.protocol import Measurement, PointResult
+from gpuheap.formats.results import Row, Table, read_table, rows_of
+from gpuheap.formats.slowdowns import Slowdown, read_slowdown, write_slowdowns
 
 WHAT = Slowdown("build_ms", "atomic")
 

@@ -8,9 +8,9 @@ import pytest
 from fake_checkout import REPOSITORY, SUITE
 
 from gpuheap.errors import UserError
+from gpuheap.formats.results import COLUMNS
+from gpuheap.formats.suites import Suite, load_suite, load_suites, select
 from gpuheap.paths import Layout
-from gpuheap.results import COLUMNS
-from gpuheap.suites import Suite, load_suite, load_suites, select
 
 
 @pytest.fixture

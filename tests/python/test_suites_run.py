@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from fake_checkout import REPOSITORY
 
-from gpuheap.executable import candidates, describe
+from gpuheap.formats.results import read_table
+from gpuheap.formats.suites import load_suites
 from gpuheap.paths import Layout
-from gpuheap.results import read_table
-from gpuheap.suites import load_suites
+from gpuheap.running.executable import candidates, describe
 
 LAYOUT = Layout(REPOSITORY)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpuheap.environment import slug
 from gpuheap.errors import UserError, unknown_name
+from gpuheap.running.environment import slug
 from gpuheap.units import format_bytes, format_count, format_factor, format_seconds, format_value, parse_bytes
 
 

@@ -17,17 +17,17 @@ import pytest
 from fake_checkout import SUITE, Checkout
 from synthetic import write_evaluation
 
-from gpuheap.bench import Policy, carry_out
 from gpuheap.errors import UserError
-from gpuheap.estimate import Estimate
-from gpuheap.executable import choose
+from gpuheap.formats.protocol import Measurement, PointResult
+from gpuheap.formats.results import read_table
+from gpuheap.formats.suites import load_suites
 from gpuheap.paths import Layout
-from gpuheap.plan import Request, make_plan
-from gpuheap.protocol import Measurement, PointResult
-from gpuheap.results import read_table
-from gpuheap.runner import PointBegan, PointEnded, SweepEvent
-from gpuheap.suites import load_suites
-from gpuheap.workers import Dispatcher, LocalWorker, WorkerLost, local_workers
+from gpuheap.running.bench import Policy, carry_out
+from gpuheap.running.estimate import Estimate
+from gpuheap.running.executable import choose
+from gpuheap.running.plan import Request, make_plan
+from gpuheap.running.runner import PointBegan, PointEnded, SweepEvent
+from gpuheap.running.workers import Dispatcher, LocalWorker, WorkerLost, local_workers
 
 
 def on_gpus(checkout: Checkout) -> Checkout:
@@ -101,7 +101,7 @@ def test_gpus_are_no_matter_of_the_simulator(checkout: Checkout, error_line: Any
 
 
 def test_all_gpus_are_those_of_one_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpuheap.workers.gpu_names", lambda: ["NVIDIA H200", "NVIDIA T4", "NVIDIA H200"])
+    monkeypatch.setattr("gpuheap.running.workers.gpu_names", lambda: ["NVIDIA H200", "NVIDIA T4", "NVIDIA H200"])
     executable: Any = SimpleNamespace(
         backend="cuda",
         description=SimpleNamespace(device=SimpleNamespace(name="NVIDIA H200")),

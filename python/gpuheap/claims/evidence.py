@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from gpuheap.claims.language import SAME, Side
 from gpuheap.errors import UserError
+from gpuheap.formats.protocol import FAILING
+from gpuheap.formats.results import EXPLAINING, Row
 from gpuheap.metrics import METRICS
-from gpuheap.protocol import FAILING
-from gpuheap.results import EXPLAINING, Row
-from gpuheap.runner import FAILURES_THAT_END_A_SWEEP
+from gpuheap.running.runner import FAILURES_THAT_END_A_SWEEP
 from gpuheap.units import parse_bytes
 
 

@@ -12,8 +12,8 @@ from gpuheap.claims.evidence import Evidence
 from gpuheap.claims.language import SAME, Claim, Paper, Side
 from gpuheap.claims.relations import NotMeasured, Unsupported, hold
 from gpuheap.errors import UserError, unknown_name
-from gpuheap.points import Draw, Grid, values_of
-from gpuheap.suites import Case, Suite
+from gpuheap.formats.points import Draw, Grid, values_of
+from gpuheap.formats.suites import Case, Suite
 
 HOLDS, FAILS, PUBLISHED, UNMEASURED = "holds", "does not hold here", "about the published code only", "not measured"
 VERDICTS = (HOLDS, FAILS, PUBLISHED, UNMEASURED)

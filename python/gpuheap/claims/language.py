@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuheap.bounds import Condition
+from gpuheap.formats.bounds import Condition
 from gpuheap.units import format_factor
 
 SAME = "same"  # in place of the right side's allocators: each of the left is held against itself

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from gpuheap.catalogue import ALLOCATORS, BASELINES
 from gpuheap.errors import UserError, unknown_name
+from gpuheap.formats.results import split_parameter
 from gpuheap.metrics import METRICS
 from gpuheap.paths import Layout
-from gpuheap.results import split_parameter
 
 VALUE_COLUMNS = tuple("paper,at,machine,suite,case,allocator,threads,bytes,parameter,metric,unit,value,comparable".split(","))
 SURVEY_COLUMNS = tuple("name,allocators,year,availability,build,variants,over_cuda,general_purpose,results,stable".split(","))

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from gpuheap.bounds import Condition, read_condition
 from gpuheap.catalogue import ALLOCATORS, BASELINES
 from gpuheap.claims import language as say
 from gpuheap.claims.lines import Source
 from gpuheap.errors import UserError, unknown_name
+from gpuheap.formats.bounds import Condition, read_condition
 from gpuheap.metrics import METRICS
 from gpuheap.paths import Layout
 

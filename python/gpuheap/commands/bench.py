@@ -9,18 +9,18 @@ from pathlib import Path
 
 from rich.console import Console
 
-from gpuheap.bench import Policy, carry_out
-from gpuheap.cluster import Cluster, SchedulerGone
-from gpuheap.display import ProgressListener, print_outcome
-from gpuheap.environment import results_folder
+from gpuheap.answers.verdicts import FAILED, verdicts
+from gpuheap.commands.display import ProgressListener, print_outcome
 from gpuheap.errors import EXIT_FAILED, EXIT_INTERRUPTED, UserError
-from gpuheap.executable import Executable, candidates, choose
-from gpuheap.outside import Outside, build_benchmark, likely_backend
+from gpuheap.formats.suites import load_suites
 from gpuheap.paths import Layout
-from gpuheap.plan import Request, make_plan
-from gpuheap.suites import load_suites
-from gpuheap.verdicts import FAILED, verdicts
-from gpuheap.workers import Worker, local_workers
+from gpuheap.running.bench import Policy, carry_out
+from gpuheap.running.cluster import Cluster, SchedulerGone
+from gpuheap.running.environment import results_folder
+from gpuheap.running.executable import Executable, candidates, choose
+from gpuheap.running.outside import Outside, build_benchmark, likely_backend
+from gpuheap.running.plan import Request, make_plan
+from gpuheap.running.workers import Worker, local_workers
 
 
 @dataclass(frozen=True)

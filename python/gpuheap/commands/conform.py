@@ -9,11 +9,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
-from gpuheap.conform import names_of_tests, run_tests
 from gpuheap.errors import EXIT_FAILED, EXIT_INTERRUPTED, UserError
-from gpuheap.executable import candidates, choose
-from gpuheap.outside import Outside, build_conformance, likely_backend
 from gpuheap.paths import Layout
+from gpuheap.running.conform import names_of_tests, run_tests
+from gpuheap.running.executable import candidates, choose
+from gpuheap.running.outside import Outside, build_conformance, likely_backend
 
 STYLE = {"failed": "red", "crashed": "bold red", "timeout": "yellow"}
 

@@ -11,7 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuheap.host.trace import (
-    ALLOCATE, ARRAY, ASYNC, CAPTURE, CONTEXT, COPY, DIRECTION, LAUNCH, MEMORY, NO_DEVICE, OTHER, POOLED, RELEASE, SET, Trace,
+    ALLOCATE,
+    ARRAY,
+    ASYNC,
+    CAPTURE,
+    CONTEXT,
+    COPY,
+    DIRECTION,
+    LAUNCH,
+    MEMORY,
+    NO_DEVICE,
+    OTHER,
+    POOLED,
+    RELEASE,
+    SET,
+    Trace,
 )  # fmt: skip
 
 ON_DEVICE = frozenset({"device", "managed", "stream-ordered", "array", "physical", "imported"})

@@ -8,13 +8,13 @@ from importlib import resources
 from pathlib import Path
 
 from gpuheap import __version__
-from gpuheap.environment import now
 from gpuheap.errors import UserError
+from gpuheap.formats.results import replace_file
 from gpuheap.host.history import Allocation, History
 from gpuheap.host.sites import api_times, flows_of, peaks_of, sites_of
 from gpuheap.host.stacks import Symbols
 from gpuheap.host.summary import time_words, warnings_of
-from gpuheap.results import replace_file
+from gpuheap.running.environment import now
 from gpuheap.units import format_bytes, format_count
 
 LEAKS_SHOWN = 50

@@ -7,15 +7,15 @@ from importlib import resources
 from pathlib import Path
 
 from gpuheap import __version__
+from gpuheap.answers.views import CaseView, case_views
 from gpuheap.catalogue import ordered
 from gpuheap.claims.printed import PrintedValue, load_printed
-from gpuheap.environment import now
 from gpuheap.errors import UserError
+from gpuheap.formats.results import replace_file
+from gpuheap.formats.suites import Suite, load_suites
 from gpuheap.paths import Layout
 from gpuheap.report.recorded import Recording, find_recordings
-from gpuheap.results import replace_file
-from gpuheap.suites import Suite, load_suites
-from gpuheap.views import CaseView, case_views
+from gpuheap.running.environment import now
 
 OVERVIEW_SERIES = 9  # as many names as fit beside the lines
 
@@ -79,7 +79,7 @@ def write_figures(layout: Layout, folder: Path, further: Sequence[Path] = ()) ->
 
 def _latex_tables(recording: Recording, views: list[CaseView]) -> Iterator[tuple[str, str]]:
     """The report's tables: for each suite the headline medians, the best allocators and the time-outs, and all points of each case."""
-    from gpuheap.patterns import best_per_pattern
+    from gpuheap.answers.patterns import best_per_pattern
     from gpuheap.report.latex import best_table, grid_table
     from gpuheap.report.tables import points_table, summary_table, timeouts_table, traits_of
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from gpuheap.answers.views import CaseView, PointId, point_id
 from gpuheap.catalogue import BASELINES
 from gpuheap.claims.printed import PrintedValue, printed_for
 from gpuheap.errors import UserError
+from gpuheap.formats.plots import Plot, default_metrics
+from gpuheap.formats.results import Row
 from gpuheap.metrics import METRICS, Metric
-from gpuheap.plots import Plot, default_metrics
-from gpuheap.results import Row
 from gpuheap.units import format_bytes, format_count, format_value, parse_bytes
-from gpuheap.views import CaseView, PointId, point_id
 
 BYTES_AXES = ("bytes", "page", "heap")
 WIDE = 16.0  # an axis whose ends are farther apart than this factor is logarithmic

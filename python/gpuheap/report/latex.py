@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpuheap.patterns import Pattern, size_classes
+from gpuheap.answers.patterns import Pattern, size_classes
 from gpuheap.report.tables import Cell, Column, ColumnGroup, Grid
 from gpuheap.units import format_factor
 

@@ -6,10 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gpuheap.answers.patterns import best_per_pattern, size_classes
+from gpuheap.answers.verdicts import AIM, FAILED, MET, NOTHING, PART, Verdict, summary_words, verdicts
+from gpuheap.answers.views import CaseView, case_views, point_id, point_words
 from gpuheap.catalogue import ordered
 from gpuheap.claims.printed import PrintedValue
+from gpuheap.formats.results import Row
+from gpuheap.formats.suites import Suite
 from gpuheap.metrics import METRICS
-from gpuheap.patterns import best_per_pattern, size_classes
 from gpuheap.report.charts import charts_of
 from gpuheap.report.figures import chart_for_page
 from gpuheap.report.recorded import Recording
@@ -30,11 +34,7 @@ from gpuheap.report.tables import (
     traits_of,
     unvaried,
 )
-from gpuheap.results import Row
-from gpuheap.suites import Suite
 from gpuheap.units import format_bytes, format_factor, format_value
-from gpuheap.verdicts import AIM, FAILED, MET, NOTHING, PART, Verdict, summary_words, verdicts
-from gpuheap.views import CaseView, case_views, point_id, point_words
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpuheap.environment import read_environment
+from gpuheap.formats.results import Row, read_table
 from gpuheap.paths import Layout
-from gpuheap.results import Row, read_table
+from gpuheap.running.environment import read_environment
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gpuheap.answers.views import CaseView, PointId, point_id, point_words, status_words
 from gpuheap.catalogue import BASELINES
 from gpuheap.metrics import METRICS
 from gpuheap.report.recorded import Recording
 from gpuheap.report.style import MARKER_PATHS, look
 from gpuheap.units import format_factor, format_value
-from gpuheap.views import CaseView, PointId, point_id, point_words, status_words
 
 COMPARED_WITH = "cuda"  # the allocator that every CUDA program has
 REST = "atomic"  # stands in where that one was not measured

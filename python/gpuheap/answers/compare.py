@@ -1,0 +1,155 @@
+"""Two tables of results held against each other, point by point, with the noise of their runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from gpuheap.errors import UserError
+from gpuheap.formats.results import Key, Row
+from gpuheap.metrics import METRICS
+
+BETTER, WORSE, CHANGED, NOISE, ONE_RUN = "better", "worse", "changed", "within noise", "one run"
+_FEW_RUNS = 5  # from so many runs on the 5th and the 95th percentile say how far a median may lie
+
+
+@dataclass(frozen=True)
+class Change:
+    """One measurement in both tables. `ratio` is the second's median over the first's; with noise it lies between `low` and `high`."""
+
+    before: Row
+    after: Row
+    ratio: float
+    low: float
+    high: float
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Summary:
+    """All measurements of one metric by one allocator in one case."""
+
+    suite: str
+    case: str
+    allocator: str
+    metric: str
+    mean_ratio: float | None  # geometric; None where values of zero leave nothing to take a mean of
+    counts: dict[str, int]  # by verdict
+
+
+@dataclass(frozen=True)
+class Comparison:
+    changes: tuple[Change, ...]
+    summaries: tuple[Summary, ...]
+    missing: tuple[Row, ...]  # points of the first that the second lacks, a row each
+    extra: tuple[Row, ...]  # the other way round
+    statuses: tuple[tuple[Row, Row], ...]  # points that ended otherwise
+
+    @property
+    def worse(self) -> bool:
+        return (
+            any(change.verdict == WORSE for change in self.changes)
+            or bool(self.missing)
+            or any(before.ok and not after.ok for before, after in self.statuses)
+        )
+
+
+def compare_tables(before: Sequence[Row], after: Sequence[Row], tolerance: float = 0.0) -> Comparison:
+    """`tolerance`: a share of the first's value. Raises UserError for tables that have no point in common."""
+    first, second = _points(before), _points(after)
+    if before and after and not first.keys() & second.keys():
+        raise UserError(f"the tables have no point in common: one holds {_what(before)}, the other {_what(after)}")
+    _same_backend(before, after)
+    changes: list[Change] = []
+    statuses: list[tuple[Row, Row]] = []
+    for key, rows in first.items():
+        others = {row.metric: row for row in second.get(key, ())}
+        if not others:
+            continue
+        other = second[key][0]
+        if rows[0].status != other.status:
+            statuses.append((rows[0], other))
+            continue
+        for row in rows:
+            twin = others.get(row.metric)
+            if row.ok and twin is not None and row.statistics is not None and twin.statistics is not None:
+                changes.append(_change(row, twin, tolerance))
+    return Comparison(
+        tuple(changes),
+        tuple(_summaries(changes)),
+        tuple(rows[0] for key, rows in first.items() if key not in second),
+        tuple(rows[0] for key, rows in second.items() if key not in first),
+        tuple(statuses),
+    )
+
+
+def noise_of(row: Row) -> tuple[float, float] | None:
+    """Where the median of such runs may lie; None for a single time, which says nothing about that.
+
+    From five runs on between the percentiles; of fewer, two standard deviations around the median, and all that was seen.
+    Counts and sizes of one run are exact.
+    """
+    values = row.statistics
+    assert values is not None
+    if row.runs >= _FEW_RUNS:
+        return values.p5, values.p95
+    if row.runs > 1:
+        return min(values.min, values.median - 2 * values.stddev), max(values.max, values.median + 2 * values.stddev)
+    return (values.median, values.median) if row.unit in ("count", "bytes") else None
+
+
+def _change(before: Row, after: Row, tolerance: float) -> Change:
+    assert before.statistics is not None and after.statistics is not None
+    ratio = _ratio(after.statistics.median, before.statistics.median)
+    noise, other = noise_of(before), noise_of(after)
+    if noise is None or other is None:
+        return Change(before, after, ratio, ratio, ratio, NOISE if ratio == 1 else ONE_RUN)
+    low, high = _ratio(max(other[0], 0), noise[1]), _ratio(other[1], max(noise[0], 0))
+    if ratio == 1 or low <= 1 <= high or abs(ratio - 1) <= tolerance:
+        return Change(before, after, ratio, low, high, NOISE)
+    less_is_better = METRICS[before.metric].lower_is_better
+    if less_is_better is None:
+        return Change(before, after, ratio, low, high, CHANGED)
+    return Change(before, after, ratio, low, high, BETTER if (ratio < 1) == less_is_better else WORSE)
+
+
+def _summaries(changes: Iterable[Change]) -> list[Summary]:
+    grouped: dict[tuple[str, str, str, str], list[Change]] = {}
+    for change in changes:
+        row = change.before
+        grouped.setdefault((row.suite, row.case, row.allocator, row.metric), []).append(change)
+    found: list[Summary] = []
+    for (suite, case, allocator, metric), group in grouped.items():
+        logs = [math.log(change.ratio) for change in group if 0 < change.ratio < math.inf]
+        counts: dict[str, int] = {}
+        for change in group:
+            counts[change.verdict] = counts.get(change.verdict, 0) + 1
+        mean = math.exp(math.fsum(logs) / len(logs)) if len(logs) == len(group) else None
+        found.append(Summary(suite, case, allocator, metric, mean, counts))
+    return found
+
+
+def _points(rows: Sequence[Row]) -> dict[Key, list[Row]]:
+    points: dict[Key, list[Row]] = {}
+    for row in rows:
+        points.setdefault(row.key, []).append(row)
+    return points
+
+
+def _ratio(after: float, before: float) -> float:
+    if after == before:
+        return 1.0
+    return after / before if before > 0 else math.inf
+
+
+def _same_backend(before: Sequence[Row], after: Sequence[Row]) -> None:
+    backends = [sorted({row.backend for row in rows}) for rows in (before, after)]
+    if all(backends) and backends[0] != backends[1]:
+        one, other = (" and ".join(names) for names in backends)
+        raise UserError(f"one table is of backend {one}, the other of {other}: they are never compared")
+
+
+def _what(rows: Sequence[Row]) -> str:
+    cases = list(dict.fromkeys(f"{row.suite}/{row.case}" for row in rows))
+    return ", ".join(cases[:3]) + (f" and {len(cases) - 3} more" if len(cases) > 3 else "")

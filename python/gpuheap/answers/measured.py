@@ -1,0 +1,59 @@
+"""The measurements of one GPU that claims, tables and advice are computed from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpuheap.errors import UserError
+from gpuheap.formats.protocol import Allocator, read_allocator
+from gpuheap.formats.results import Row, read_table
+from gpuheap.paths import Layout
+from gpuheap.running.environment import read_environment
+from gpuheap.running.executable import candidates, choose
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The tables of one folder: the rows that a GPU gave. Times of the simulator say nothing about speed and are left out."""
+
+    folder: Path
+    rows: tuple[Row, ...]
+    environment: dict[str, Any]
+
+    @property
+    def device(self) -> str:
+        return str((self.environment.get("gpu") or {}).get("name") or self.folder.name)
+
+    @property
+    def allocators(self) -> tuple[Allocator, ...]:
+        """The traits of those that were measured, as their executable told them."""
+        return tuple(read_allocator(entry) for entry in self.environment.get("allocators") or [])
+
+
+def find_measured(layout: Layout, folder: Path | None = None) -> Measured:
+    """The tables of a folder; without one, of the only GPU in `results/`. A folder without tables is no mistake: it has no rows yet."""
+    if folder is None:
+        candidates = sorted({path.parent for path in layout.results.glob("*/*.csv")})
+        if not candidates:
+            return Measured(layout.results, (), {})
+        if len(candidates) > 1:
+            names = ", ".join(layout.shown(candidate) for candidate in candidates)
+            raise UserError(f"results of several GPUs: name one with --results: {names}")
+        folder = candidates[0]
+    elif not folder.is_dir():
+        raise UserError(f"--results: there is no folder '{folder}'")
+    rows = [row for path in sorted(folder.glob("*.csv")) for row in read_table(path)]
+    on_gpu = tuple(row for row in rows if row.backend == "cuda")
+    if rows and not on_gpu:
+        raise UserError(f"{layout.shown(folder)} holds results of the simulator only, whose times are not a GPU's")
+    return Measured(folder, on_gpu, read_environment(folder))
+
+
+def traits_by_name(layout: Layout, measured: Measured, backend: str | None = None) -> dict[str, Allocator]:
+    """The traits of every allocator: as a built executable tells them, else as stands beside the results."""
+    found = {allocator.name: allocator for allocator in measured.allocators}
+    if backend is not None or candidates(layout):
+        found |= {allocator.name: allocator for allocator in choose(layout, backend).description.allocators}
+    return found

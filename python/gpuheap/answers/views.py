@@ -1,0 +1,144 @@
+"""Tables of results seen case by case: what the terminal's summary and the report show."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from gpuheap.catalogue import ordered
+from gpuheap.formats.results import Row
+from gpuheap.formats.suites import Case, Suite
+from gpuheap.metrics import METRICS
+from gpuheap.units import format_bytes, format_count
+
+PointId = tuple[int | None, int | None, str]  # threads, bytes, parameter
+
+
+@dataclass(frozen=True)
+class CaseView:
+    """The rows of one case of one table."""
+
+    suite: str
+    name: str
+    section: str
+    brief: str
+    metrics: tuple[str, ...]
+    rows: tuple[Row, ...]
+    wanted_headline: PointId | None
+    case: Case | None = None  # of the suite; None where this checkout's suites lack it
+
+    @cached_property
+    def allocators(self) -> list[str]:
+        return ordered(row.allocator for row in self.rows)
+
+    @cached_property
+    def points(self) -> list[PointId]:
+        """In the order of the axes: threads, bytes, then the rest."""
+        found = dict.fromkeys(point_id(row) for row in self.rows)
+        return sorted(found, key=lambda p: (p[2], p[0] or 0, p[1] or 0))
+
+    def find(self, allocator: str, metric: str, point: PointId) -> Row | None:
+        """The measurement, or the row that says why there is none."""
+        return self._by_place.get((allocator, metric, point)) or self._by_place.get((allocator, "", point))
+
+    @cached_property
+    def _by_place(self) -> dict[tuple[str, str, PointId], Row]:
+        return {(row.allocator, row.metric, point_id(row)): row for row in self.rows}
+
+    def untried(self, allocator: str) -> int:
+        """Points that others have rows of and this one has not: a sweep ends after three failing points in a row."""
+        return len(self.points) - len({point_id(row) for row in self.rows if row.allocator == allocator})
+
+    def headline(self, metric: str) -> PointId | None:
+        """The point that summaries show for a metric: the suite's if it was measured, else the first."""
+        measured = [point_id(row) for row in self.rows if row.metric == metric]
+        if self.wanted_headline in measured or not measured:
+            return self.wanted_headline if measured else None
+        if self.wanted_headline is not None:
+            # The same point but for its parameter, as a phase that this metric is not of.
+            near = [p for p in measured if p[:2] == self.wanted_headline[:2]]
+            if near:
+                return near[0]
+        return measured[0]
+
+    def statuses(self, allocator: str) -> Counter[str]:
+        """How many points ended how."""
+        seen = {point_id(row): row.status for row in self.rows if row.allocator == allocator}
+        return Counter(seen.values())
+
+    def nulls(self, allocator: str) -> float:
+        """Requests that failed, the medians of all points together."""
+        return sum(row.statistics.median for row in self.rows if row.allocator == allocator and row.metric == "nulls" and row.statistics)
+
+    def headlines(self) -> list[tuple[str, PointId]]:
+        """The metrics that summaries show, each with its point. Failed requests only where there were some."""
+        shown = [*self.times, *(["nulls"] if any(self.nulls(name) for name in self.allocators) else [])]
+        pairs = [(metric, self.headline(metric)) for metric in shown if metric in self.metrics]
+        return [(metric, point) for metric, point in pairs if point is not None]
+
+    @property
+    def times(self) -> list[str]:
+        return [metric for metric in self.metrics if METRICS[metric].is_time]
+
+    @property
+    def failures(self) -> list[Row]:
+        """One row for each point that did not end ok."""
+        return list({(row.allocator, point_id(row)): row for row in self.rows if not row.ok}.values())
+
+
+def point_id(row: Row) -> PointId:
+    return (row.threads, row.bytes, row.key[6])
+
+
+def case_views(rows: Iterable[Row], suites: Mapping[str, Suite]) -> list[CaseView]:
+    """The cases of a table in the suite's order; a case that no suite of this checkout has comes last."""
+    by_case: dict[tuple[str, str, str], list[Row]] = {}
+    for row in rows:
+        by_case.setdefault((row.suite, row.case, row.backend), []).append(row)
+    views: list[tuple[tuple[int, int], CaseView]] = []
+    for (suite_name, case_name, backend), found in by_case.items():
+        suite = suites.get(suite_name)
+        case: Case | None = suite.cases[case_name][backend] if suite is not None and case_name in suite.cases else None
+        measured = dict.fromkeys(row.metric for row in found if row.metric)
+        listed = [metric for metric in (case.metrics if case is not None else ()) if metric in measured]
+        headline = None
+        if case is not None:
+            point = case.headline_point()
+            headline = (point.threads, point.bytes, point.parameter)
+        rank = (
+            (list(suites).index(suite_name), list(suite.cases).index(case_name))
+            if suite is not None and case is not None
+            else (len(suites), 0)
+        )
+        view = CaseView(
+            suite=suite_name,
+            name=case_name,
+            section=case.section if case is not None else "",
+            brief=case.brief if case is not None else "",
+            metrics=(*listed, *(metric for metric in measured if metric not in listed)),
+            rows=tuple(found),
+            wanted_headline=headline,
+            case=case,
+        )
+        views.append((rank, view))
+    return [view for _, view in sorted(views, key=lambda pair: pair[0])]
+
+
+def point_words(point: PointId, hide: Iterable[str] = ()) -> str:
+    """`1,000,000 threads, 16 B, phase=init`."""
+    threads, size, parameter = point
+    words = []
+    if threads is not None and "threads" not in hide:
+        words.append(f"{format_count(threads)} thread{'' if threads == 1 else 's'}")
+    if size is not None and "bytes" not in hide:
+        words.append(format_bytes(size))
+    words += [part for part in parameter.split(";") if part and part.split("=")[0] not in hide]
+    return ", ".join(words)
+
+
+def status_words(statuses: Counter[str], nulls: float = 0) -> str:
+    """`6 ok`, `4 ok, 1 timeout, 1 crash`, `6 ok, 12 requests failed`."""
+    words = [f"{count} {status}" for status, count in sorted(statuses.items(), key=lambda s: (s[0] != "ok", s[0]))]
+    return ", ".join(words + ([f"{format_count(nulls)} requests failed"] if nulls else []))

@@ -1,0 +1,142 @@
+"""The commands that compute from rows of results: `reproduce`, `compare`, `advise`. They run nothing and write nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gpuheap.paths import find_layout
+from gpuheap.terminal import console
+
+EXIT_WORSE = 1
+
+Results = Annotated[
+    Path | None, typer.Option("--results", metavar="DIR", help="Folder of tables. Default: that of the only GPU in results/.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def register(app: typer.Typer) -> None:
+    for command in (reproduce, compare, advise):
+        app.command()(command)
+
+
+def reproduce(
+    paper: Annotated[list[str] | None, typer.Option("--paper", metavar="NAME", help="Only claims of this paper; may be repeated.")] = None,
+    verdict: Annotated[
+        list[str] | None,
+        typer.Option("--verdict", metavar="holds|fails|published|unmeasured", help="Only claims with this verdict; may be repeated."),
+    ] = None,
+    results: Results = None,
+    as_json: Json = False,
+) -> None:
+    """Judge every comparative sentence of the papers by the rows of a GPU: benchmarks/claims, docs/claims.md.
+
+    A verdict is no error: the exit code is 0 whatever they are.
+    """
+    from gpuheap.answers.measured import find_measured
+    from gpuheap.claims.evidence import Evidence
+    from gpuheap.claims.judge import commands_for, judge_all, select
+    from gpuheap.claims.reader import load_papers
+    from gpuheap.claims.show import print_judged
+
+    layout = find_layout()
+    papers = load_papers(layout)
+    measured = find_measured(layout, results)
+    evidence = Evidence(measured.rows)
+    judged = select(judge_all(papers, evidence), paper or [], verdict or [])
+    commands = commands_for(judged, evidence)
+    if as_json:
+        said = {
+            "device": measured.device if measured.rows else None,
+            "results": layout.shown(measured.folder),
+            "claims": [one.as_json() for one in judged],
+            "to_run": commands,
+        }
+        print(json.dumps(said, indent=2, ensure_ascii=False))
+        return
+    out = console()
+    print_judged(out, papers, judged, measured.device if measured.rows else "")
+    if commands:
+        out.print(f"rows are missing in {layout.shown(measured.folder)}; to measure them:", style="yellow", soft_wrap=True)
+        for command in commands:
+            out.print(f"  {command}", soft_wrap=True)
+
+
+def list_as_survey(backend: str | None, results: Path | None, as_json: bool) -> None:
+    """`gpuheap list --table`. Traits come from the executable, or from beside the results where none is built."""
+    from gpuheap.answers.measured import find_measured, traits_by_name
+    from gpuheap.answers.survey_table import as_object, families, survey_table
+    from gpuheap.claims.printed import load_survey_table
+    from gpuheap.errors import UserError
+
+    layout = find_layout()
+    measured = find_measured(layout, results)
+    allocators = traits_by_name(layout, measured, backend).values()
+    if not allocators:
+        raise UserError("nothing tells the allocators' traits: no benchmark executable is built, and no results name them")
+    found = families(allocators, measured.rows, load_survey_table(layout))
+    device = measured.device if measured.rows else None
+    if as_json:
+        print(json.dumps(as_object(found, device), indent=2, ensure_ascii=False))
+        return
+    out = console()
+    out.print(survey_table(found, device or ""))
+    if device is None:
+        where = layout.shown(measured.folder)
+        out.print(f"no results in {where}: `gpuheap bench survey` measures them on a GPU", style="yellow", soft_wrap=True)
+
+
+def compare(
+    before: Annotated[Path, typer.Argument(metavar="A.csv", show_default=False)],
+    after: Annotated[Path, typer.Argument(metavar="B.csv", show_default=False)],
+    tolerance: Annotated[float, typer.Option(min=0, metavar="PERCENT", help="Differences up to this count as none.")] = 0.0,
+    as_json: Json = False,
+) -> None:
+    """Compare two tables of results, point by point, and say what is beyond the noise of their runs.
+
+    Exit code 0 if nothing of B is worse than A beyond noise, 1 if something is: slower, failed where A did not, or missing.
+    """
+    from gpuheap.answers.compare import compare_tables
+    from gpuheap.answers.compare_view import as_object, print_comparison
+    from gpuheap.formats.results import read_table
+
+    comparison = compare_tables(read_table(before), read_table(after), tolerance / 100)
+    if as_json:
+        print(json.dumps(as_object(comparison), indent=2, ensure_ascii=False))
+    else:
+        print_comparison(console(), comparison, str(before), str(after))
+    if comparison.worse:
+        raise typer.Exit(EXIT_WORSE)
+
+
+def advise(
+    sizes: Annotated[str, typer.Option(metavar="A:B", help="Bytes of the requests, as 16:64 or 4KiB.")],
+    threads: Annotated[str, typer.Option(metavar="N", help="Threads that allocate at once, as 1e6.")] = "1e6",
+    granularity: Annotated[
+        str, typer.Option(metavar="thread|warp", help="Who allocates: every thread, or one lane of each warp.")
+    ] = "thread",
+    reuse: Annotated[
+        str, typer.Option(metavar="cross-size|same-size|none", help="What freed memory must serve again: any size, the same size, nothing.")
+    ] = "cross-size",
+    memory: Annotated[str, typer.Option(metavar="tight|ample", help="Whether the heap must be used to its end.")] = "ample",
+    results: Results = None,
+    as_json: Json = False,
+) -> None:
+    """Which allocator for a pattern: from measured rows, with those rows, and what the papers recommend beside it."""
+    from gpuheap.answers.advice import advise_on, read_pattern
+    from gpuheap.answers.advice_view import as_object, print_advice
+    from gpuheap.answers.measured import find_measured, traits_by_name
+    from gpuheap.claims.advised import load_recommendations
+
+    layout = find_layout()
+    pattern = read_pattern(sizes, threads, granularity, reuse, memory)
+    measured = find_measured(layout, results)
+    advice = advise_on(pattern, measured, traits_by_name(layout, measured), load_recommendations(layout))
+    if as_json:
+        print(json.dumps(as_object(advice), indent=2, ensure_ascii=False))
+    else:
+        print_advice(console(), advice, layout.shown(measured.folder))

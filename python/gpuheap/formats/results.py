@@ -1,0 +1,383 @@
+"""The results format: one CSV row per measurement, read strictly, appended a point at a time."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import os
+import re
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from gpuheap.errors import UserError
+from gpuheap.formats.points import Point
+from gpuheap.formats.protocol import STATUSES, Measurement, PointResult
+from gpuheap.metrics import METRICS
+
+COLUMNS = tuple("suite,case,allocator,backend,threads,bytes,parameter,metric,unit,mean,median,stddev,p5,p95,min,max,runs,status".split(","))
+EXPLAINING = ("reason", "reached")  # keys of `parameter` that say what happened and do not tell points apart
+
+_NUMBERS = ("mean", "median", "stddev", "p5", "p95", "min", "max")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+
+Key = tuple[str, str, str, str, int | None, int | None, str]
+Sweep = tuple[str, str, str]  # case, allocator, backend
+
+
+@dataclass(frozen=True)
+class Statistics:
+    mean: float
+    median: float
+    stddev: float
+    p5: float
+    p95: float
+    min: float
+    max: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a table. A row that is not `ok` may have no metric and no numbers."""
+
+    suite: str
+    case: str
+    allocator: str
+    backend: str
+    threads: int | None
+    bytes: int | None
+    parameter: str
+    metric: str
+    unit: str
+    statistics: Statistics | None
+    runs: int
+    status: str
+
+    @cached_property
+    def key(self) -> Key:
+        """What tells this row's point apart from all others."""
+        kept = [f"{name}={value}" for name, value in self.parameters.items() if name not in EXPLAINING]
+        return (self.suite, self.case, self.allocator, self.backend, self.threads, self.bytes, ";".join(kept))
+
+    @property
+    def sweep(self) -> Sweep:
+        return (self.case, self.allocator, self.backend)
+
+    @cached_property
+    def parameters(self) -> dict[str, str]:
+        return split_parameter(self.parameter)
+
+    @cached_property
+    def fields(self) -> dict[str, str]:
+        """Everything that tells the row's point apart within its case, as text."""
+        pairs = [("threads", self.threads), ("bytes", self.bytes)]
+        named = {key: str(value) for key, value in pairs if value is not None}
+        return named | {key: value for key, value in self.parameters.items() if key not in EXPLAINING}
+
+    @cached_property
+    def line(self) -> str:
+        """As it stands in a file, with its end. Kept: a long table is written again for each sweep that replaces old rows."""
+        values = self.statistics
+        numbers = [_number(getattr(values, name)) if values else "" for name in _NUMBERS]
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(
+            [
+                self.suite,
+                self.case,
+                self.allocator,
+                self.backend,
+                _optional(self.threads),
+                _optional(self.bytes),
+                self.parameter,
+                self.metric,
+            ]
+            + [self.unit, *numbers, str(self.runs), self.status]
+        )
+        return out.getvalue()
+
+    @property
+    def reason(self) -> str:
+        return self.parameters.get("reason", "")
+
+    @property
+    def ok(self) -> bool:
+        return self.status == "ok"
+
+
+class ResultsError(UserError):
+    """A table that is not in the format: names file and line."""
+
+
+def summarise(samples: Sequence[float]) -> Statistics:
+    """Percentiles by linear interpolation; the standard deviation of a sample, 0 for a single value."""
+    ordered = sorted(samples)
+    mean = statistics.fmean(ordered)
+    return Statistics(
+        mean=mean,
+        median=statistics.median(ordered),
+        # In doubles: statistics.stdev works in fractions, a hundred times slower.
+        stddev=math.sqrt(math.fsum((sample - mean) ** 2 for sample in ordered) / (len(ordered) - 1)) if len(ordered) > 1 else 0.0,
+        p5=_percentile(ordered, 0.05),
+        p95=_percentile(ordered, 0.95),
+        min=ordered[0],
+        max=ordered[-1],
+    )
+
+
+def rows_of(suite: str, case: str, allocator: str, backend: str, point: Point, extra: str, result: PointResult) -> list[Row]:
+    """The rows of one point. `extra` is what the command line changed for the whole sweep, as `key=value;...`."""
+    pairs = _pairs(point, extra)
+    if result.status != "ok" and result.reason:
+        pairs["reason"] = result.reason.replace(";", ",").replace("\n", " ")
+    parameter = ";".join(f"{key}={value}" for key, value in sorted(pairs.items()))
+
+    def row(measurement: Measurement | None) -> Row:
+        return Row(
+            suite=suite,
+            case=case,
+            allocator=allocator,
+            backend=backend,
+            threads=point.threads,
+            bytes=point.bytes,
+            parameter=parameter,
+            metric=measurement.metric if measurement else "",
+            unit=measurement.unit if measurement else "",
+            statistics=summarise(measurement.samples) if measurement else None,
+            runs=len(measurement.samples) if measurement else 0,
+            status=result.status,
+        )
+
+    return [row(measurement) for measurement in result.measurements] or [row(None)]
+
+
+def split_parameter(text: str) -> dict[str, str]:
+    """`state=warm;dist=pow2` as a mapping; the order is kept."""
+    return dict(part.split("=", 1) for part in text.split(";") if "=" in part)
+
+
+def read_table(path: Path) -> list[Row]:
+    """Every row of a table. Raises ResultsError at the first line that is not in the format."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ResultsError(f"{path}: not a text file in UTF-8") from None
+    lines = text.split("\n")
+    if lines[0] != ",".join(COLUMNS):
+        raise ResultsError(f"{path}:1: {_header_words(lines[0])}")
+    if lines[-1] != "":
+        raise ResultsError(f"{path}:{len(lines)}: the line ends in the middle: delete it, its point is measured again")
+    rows: list[Row] = []
+    seen: dict[tuple[Key, str], int] = {}
+    status_of: dict[Key, tuple[str, int]] = {}
+    for number, line in enumerate(lines[1:-1], start=2):
+        try:
+            row = parse_row(line)
+        except ValueError as error:
+            raise ResultsError(f"{path}:{number}: {error}") from None
+        earlier = seen.setdefault((row.key, row.metric), number)
+        if earlier != number:
+            raise ResultsError(f"{path}:{number}: the same measurement is in line {earlier}")
+        status, first = status_of.setdefault(row.key, (row.status, number))
+        if status != row.status:
+            raise ResultsError(f"{path}:{number}: status is {row.status}, but {status} for the same point in line {first}")
+        rows.append(row)
+    return rows
+
+
+def parse_row(line: str) -> Row:
+    """One line without its end. ValueError says what was expected."""
+    try:
+        fields = next(csv.reader([line], strict=True), [])
+    except csv.Error as error:
+        raise ValueError(f"not a line of CSV: {error}") from None
+    if len(fields) != len(COLUMNS):
+        raise ValueError(f"expected {len(COLUMNS)} fields, got {len(fields)}")
+    cell = dict(zip(COLUMNS, fields, strict=True))
+    for column in ("suite", "case", "allocator"):
+        if not _NAME.fullmatch(cell[column]):
+            raise ValueError(f"{column} is '{cell[column]}', expected a name of letters, digits and underscores")
+    if cell["backend"] not in ("cuda", "host"):
+        raise ValueError(f"backend is '{cell['backend']}', expected cuda or host")
+    if cell["status"] not in STATUSES:
+        raise ValueError(f"status is '{cell['status']}', expected one of {', '.join(STATUSES)}")
+    ok = cell["status"] == "ok"
+    _check_parameter(cell["parameter"])
+    _check_metric(cell["metric"], cell["unit"], may_be_empty=not ok)
+    numbers = _numbers(cell, required=ok)
+    runs = _whole(cell["runs"], "runs")
+    if (numbers is None) != (runs == 0):
+        raise ValueError(f"runs is {runs}, which does not fit the numbers")
+    return Row(
+        suite=cell["suite"],
+        case=cell["case"],
+        allocator=cell["allocator"],
+        backend=cell["backend"],
+        threads=_whole(cell["threads"], "threads") if cell["threads"] else None,
+        bytes=_whole(cell["bytes"], "bytes") if cell["bytes"] else None,
+        parameter=cell["parameter"],
+        metric=cell["metric"],
+        unit=cell["unit"],
+        statistics=numbers,
+        runs=runs,
+        status=cell["status"],
+    )
+
+
+def format_row(row: Row) -> str:
+    """The line of a row, with its end."""
+    return row.line
+
+
+class Table:
+    """A table on disk. The file is complete after every call: a point's rows are appended in one write, other changes replace the file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.rows: list[Row] = read_table(path) if path.exists() else []
+
+    def status_of(self) -> dict[Key, str]:
+        """The points that have rows, and how each ended."""
+        return {row.key: row.status for row in self.rows}
+
+    def append(self, rows: Sequence[Row]) -> None:
+        text = "".join(format_row(row) for row in rows)
+        if not self.path.exists():
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            text = ",".join(COLUMNS) + "\n" + text
+        # One write to a file opened for appending: another reader sees all of the point or nothing of it.
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            os.write(descriptor, text.encode())
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        self.rows.extend(rows)
+
+    def drop(self, unwanted: Callable[[Row], bool]) -> int:
+        """Removes rows. Returns how many."""
+        kept = [row for row in self.rows if not unwanted(row)]
+        dropped = len(self.rows) - len(kept)
+        if dropped:
+            self._replace(kept)
+        return dropped
+
+    def arrange(self, order: Callable[[Row], tuple[int, ...]]) -> None:
+        """Sorts the rows; those of equal order stay as they are."""
+        kept = sorted(self.rows, key=order)
+        if kept != self.rows:
+            self._replace(kept)
+
+    def _replace(self, rows: list[Row]) -> None:
+        replace_file(self.path, (",".join(COLUMNS) + "\n" + "".join(format_row(row) for row in rows)).encode())
+        self.rows = rows
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Writes a file so that readers see the old or the new content, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(path.name + ".new")
+    try:
+        with beside.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def point_key(suite: str, case: str, allocator: str, backend: str, point: Point, extra: str) -> Key:
+    """The key that the rows of this point have."""
+    parameter = ";".join(f"{key}={value}" for key, value in sorted(_pairs(point, extra).items()))
+    return (suite, case, allocator, backend, point.threads, point.bytes, parameter)
+
+
+def _pairs(point: Point, extra: str) -> dict[str, str]:
+    """What a point says itself counts before what the command line changed for all."""
+    return split_parameter(extra) | dict(point.others)
+
+
+def _percentile(ordered: Sequence[float], fraction: float) -> float:
+    position = fraction * (len(ordered) - 1)
+    low = math.floor(position)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
+
+
+def _header_words(line: str) -> str:
+    """What is wrong with a first line."""
+    expected = f"expected the columns {','.join(COLUMNS)}"
+    if not line.strip():
+        return f"{expected}, found an empty line"
+    found = [name.strip() for name in line.removeprefix("\ufeff").split(",")]
+    missing = [name for name in COLUMNS if name not in found]
+    unknown = [name for name in found if name not in COLUMNS]
+    words = [f"no {', '.join(missing)}"] if missing else []
+    words += [f"unknown {', '.join(repr(name) for name in unknown[:4])}"] if unknown else []
+    return f"{expected}: {'; '.join(words) or 'they are in another order'}"
+
+
+def _check_parameter(text: str) -> None:
+    keys: list[str] = []
+    for part in text.split(";") if text else []:
+        key, equals, _ = part.partition("=")
+        if not key or not equals:
+            raise ValueError(f"parameter '{text}' is not key=value;...")
+        keys.append(key)
+    if len(set(keys)) != len(keys):
+        raise ValueError(f"parameter '{text}' has a key twice")
+
+
+def _check_metric(metric: str, unit: str, may_be_empty: bool) -> None:
+    if metric == "" and may_be_empty:
+        if unit:
+            raise ValueError(f"unit is '{unit}' without a metric")
+        return
+    if metric not in METRICS:
+        raise ValueError(f"unknown metric '{metric}'")
+    if unit != METRICS[metric].unit:
+        raise ValueError(f"unit of {metric} is '{unit}', expected '{METRICS[metric].unit}'")
+
+
+def _numbers(cell: dict[str, str], required: bool) -> Statistics | None:
+    if not required and not any(cell[name] for name in _NUMBERS):
+        return None
+    values: dict[str, float] = {}
+    for name in _NUMBERS:
+        try:
+            values[name] = float(cell[name])
+        except ValueError:
+            raise ValueError(f"{name} is '{cell[name]}', expected a number") from None
+        if not math.isfinite(values[name]):
+            raise ValueError(f"{name} is not finite")
+    found = Statistics(**values)
+    if found.stddev < 0:
+        raise ValueError("stddev is negative")
+    if not found.min <= found.p5 <= found.median <= found.p95 <= found.max or not found.min <= found.mean <= found.max:
+        raise ValueError("expected min <= p5 <= median <= p95 <= max and min <= mean <= max")
+    return found
+
+
+def _whole(text: str, name: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise ValueError(f"{name} is '{text}', expected a whole number")
+    return int(text)
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else f"{value:.6g}"
+
+
+def _optional(value: int | None) -> str:
+    return "" if value is None else str(value)
+
+
+def sweeps_in(rows: Iterable[Row]) -> list[Sweep]:
+    """The (case, allocator, backend) that have rows, in the order of the table."""
+    return list(dict.fromkeys(row.sweep for row in rows))

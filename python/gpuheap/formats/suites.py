@@ -1,0 +1,261 @@
+"""Benchmark suites: TOML files that say which cases run at which points."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpuheap import toml_checks
+from gpuheap.errors import UserError, unknown_name
+from gpuheap.formats.bounds import Bound, read_bounds
+from gpuheap.formats.plots import Plot, read_plots
+from gpuheap.formats.points import DEFAULT_SEED, Grid, Point, Value, ends_of, make_point, points_of, read_grids, values_of
+from gpuheap.formats.slowdowns import Slowdown, read_slowdown
+from gpuheap.metrics import METRICS
+from gpuheap.paths import Layout
+from gpuheap.units import parse_bytes
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_SUITE_KEYS = {"name", "brief", "paper", "lists", "allocators", "baselines", "bounds"}
+_BOUNDS_KEYS = {"of", "on"}
+_HOST_KEYS = {"heap_bytes", "runs", "timeout_s", "enough_s", "axes", "headline", "bounds", "quick", "full", "variants"}
+_CASE_KEYS = _HOST_KEYS | {"name", "section", "paper", "brief", "metrics", "baselines", "plot", "host", "slowdown"}
+# What the rows of a paper's suite are held to on a GPU.
+FEWEST_RUNS = 5
+SHORTEST_TIMEOUT_S = 60
+QUICK_RUNS = 3
+
+
+@dataclass(frozen=True)
+class Case:
+    """A case of a suite, for one backend."""
+
+    name: str
+    section: str
+    brief: str
+    heap_bytes: int
+    runs: int
+    timeout_s: float
+    grids: tuple[Grid, ...]
+    headline: dict[str, Value]
+    metrics: tuple[str, ...]
+    baselines: tuple[str, ...]
+    bounds: tuple[Bound, ...]
+    paper: str = ""  # where the suite's paper has the case: section, figure
+    enough_s: float = 0.0  # a point that took so long needs no more than five of its runs; 0: it makes them all
+    fewest_runs: int = 1  # that --quick may leave
+    quick_grids: tuple[Grid, ...] = ()  # in place of `grids` for --quick; none: the ends of each axis
+    full_grids: tuple[Grid, ...] = ()  # likewise for --full; none: nothing is added
+    slowdown: Slowdown | None = None  # rows made of the others when all have run
+    variants: dict[str, Grid] = dataclasses.field(default_factory=dict)  # axes that one allocator has beside the others' points
+    plots: tuple[Plot, ...] = ()
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The names of all axes."""
+        return tuple(dict.fromkeys(key for grid in (*self.grids, *self.variants.values()) for key in grid))
+
+    def points(self, seed: int = DEFAULT_SEED, allocator: str = "") -> tuple[Point, ...]:
+        """Every combination of the axes; the last axis varies fastest. An allocator with variants has its own points after these."""
+        more = self.variants.get(allocator, {})
+        return points_of((*self.grids, *({**grid, **more} for grid in self.grids if more)), seed)
+
+    def headline_point(self) -> Point:
+        """The point that summaries show."""
+        grid = next((grid for grid in self.grids if _holds(grid, self.headline)), self.grids[0])
+        return make_point({key: self.headline.get(key, values_of(axis)[0]) for key, axis in grid.items()})
+
+    def cut(self) -> Case:
+        """The same sweep with fewer points, the ends of each axis unless the suite names them, and as few runs as count."""
+        grids = self.quick_grids or tuple(ends_of(grid) for grid in self.grids)
+        variants = {name: ends_of(grid) for name, grid in self.variants.items()}
+        return dataclasses.replace(self._with(grids), variants=variants, runs=min(self.runs, max(QUICK_RUNS, self.fewest_runs)))
+
+    def widened(self) -> Case:
+        """The same sweep with every point that the suite has for --full."""
+        return self._with(self.full_grids) if self.full_grids else self
+
+    def runs_that_count(self) -> int:
+        """The fewest with which a row is finished."""
+        return min(self.runs, FEWEST_RUNS) if self.enough_s else self.runs
+
+    def _with(self, grids: tuple[Grid, ...]) -> Case:
+        headline = self.headline if any(_holds(grid, self.headline) for grid in grids) else {}
+        return dataclasses.replace(self, grids=grids, headline=headline)
+
+
+@dataclass(frozen=True)
+class Suite:
+    name: str
+    brief: str
+    path: Path
+    allocators: tuple[str, ...]  # empty: all that the executable has
+    cases: dict[str, dict[str, Case]]  # name, then backend
+    bounds_of: tuple[str, ...] = ()  # the allocators that the cases' bounds are for
+    bounds_on: str = ""  # the device that they are stated for
+    paper: str = ""  # whose evaluation the suite is
+
+    def case(self, name: str, backend: str) -> Case:
+        return self.cases[name][backend]
+
+
+def load_suites(layout: Layout) -> dict[str, Suite]:
+    """Every suite of the checkout, by name."""
+    suites: dict[str, Suite] = {}
+    for path in sorted(layout.suites.glob("*.toml")):
+        suite = load_suite(path)
+        if suite.name in suites:
+            raise UserError(f"{layout.shown(path)}: suite '{suite.name}' is also in {suites[suite.name].path.name}")
+        suites[suite.name] = suite
+    if not suites:
+        raise UserError(f"no suites in {layout.suites}")
+    return suites
+
+
+def load_suite(path: Path) -> Suite:
+    """Reads and checks one file. Every complaint names the file and the key."""
+    try:
+        with path.open("rb") as file:
+            said = tomllib.load(file)
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{path}: {error}") from None
+    suite = toml_checks.table(said.get("suite"), path, "[suite]", _SUITE_KEYS)
+    name = toml_checks.text(suite.get("name"), path, "suite.name")
+    baselines = toml_checks.names(suite.get("baselines", []), path, "suite.baselines")
+    paper = str(suite.get("paper", ""))
+    lists = toml_checks.table(suite.get("lists", {}), path, "suite.lists", None)
+    cases: dict[str, dict[str, Case]] = {}
+    for entry in said.get("case", []):
+        case = _case(entry, path, baselines, lists)
+        if paper:
+            _check_of_paper(case["cuda"], path)
+        if case["cuda"].name in cases:
+            raise UserError(f"{path}: case '{case['cuda'].name}' comes twice")
+        cases[case["cuda"].name] = case
+    if not cases:
+        raise UserError(f"{path}: the suite has no [[case]]")
+    bounds = toml_checks.table(suite.get("bounds", {}), path, "suite.bounds", _BOUNDS_KEYS)
+    bounds_of = toml_checks.names(bounds.get("of", []), path, "suite.bounds.of")
+    if not bounds_of and any(case.bounds for backends in cases.values() for case in backends.values()):
+        raise UserError(f"{path}: suite.bounds.of names no allocator that the cases' bounds are for")
+    return Suite(
+        name=name,
+        brief=str(suite.get("brief", "")),
+        path=path,
+        allocators=toml_checks.names(suite.get("allocators", []), path, "suite.allocators"),
+        cases=cases,
+        bounds_of=bounds_of,
+        bounds_on=str(bounds.get("on", "")),
+        paper=paper,
+    )
+
+
+def select(suites: Mapping[str, Suite], targets: list[str]) -> list[tuple[Suite, tuple[str, ...]]]:
+    """What the command line names: suites, cases (of the first suite that has them: `quick`, then those of no paper), or `suite/case`.
+
+    `all` is every suite but `quick`, which is a cut of others.
+    """
+    ordered = sorted(suites.values(), key=lambda suite: (suite.name != "quick", suite.paper != "", suite.name))
+    chosen: dict[str, list[str]] = {}
+    whole = [name for name in suites if name != "quick"]
+    for target in [name for named in targets for name in (whole if named == "all" else [named])]:
+        suite_name, _, case_name = target.partition("/")
+        if case_name:
+            if suite_name not in suites:
+                raise unknown_name("suite", suite_name, suites)
+            if case_name not in suites[suite_name].cases:
+                raise unknown_name(f"case of suite {suite_name}", case_name, suites[suite_name].cases)
+            wanted = [case_name]
+        elif target in suites:
+            wanted = list(suites[target].cases)
+        else:
+            holder = next((suite for suite in ordered if target in suite.cases), None)
+            if holder is None:
+                raise unknown_name("suite or case", target, [*suites, *(case for suite in ordered for case in suite.cases)])
+            suite_name, wanted = holder.name, [target]
+        cases = chosen.setdefault(suite_name, [])
+        cases += [case for case in wanted if case not in cases]
+    return [(suites[name], tuple(case for case in suites[name].cases if case in cases)) for name, cases in chosen.items()]
+
+
+def _check_of_paper(case: Case, path: Path) -> None:
+    if not case.paper:
+        raise UserError(f"{path}: {case.name}: paper is missing: where the suite's paper has the case, such as 'section 4.1'")
+    if case.runs < FEWEST_RUNS:
+        raise UserError(f"{path}: {case.name}: runs is {case.runs}: a row of a paper's suite has at least {FEWEST_RUNS}")
+    if case.timeout_s < SHORTEST_TIMEOUT_S:
+        least = f"a point of a paper's suite has at least {SHORTEST_TIMEOUT_S} s"
+        raise UserError(f"{path}: {case.name}: timeout_s is {case.timeout_s:g}: {least}")
+
+
+def _case(entry: Any, path: Path, suite_baselines: tuple[str, ...], lists: Mapping[str, Any]) -> dict[str, Case]:
+    """The case for each backend. `host` overrides what it names; bounds are the GPU's unless it has its own."""
+    said = toml_checks.table(entry, path, "[[case]]", _CASE_KEYS)
+    name = toml_checks.text(said.get("name"), path, "case.name")
+    host = toml_checks.table(said.get("host", {}), path, f"{name}: [case.host]", _HOST_KEYS)
+    metrics = toml_checks.names(said.get("metrics", []), path, f"{name}: metrics")
+    for metric in metrics:
+        if metric not in METRICS:
+            raise UserError(f"{path}: {name}: {unknown_name('metric', metric, METRICS)}")
+    made: dict[str, Case] = {}
+    for backend, over in (("cuda", {}), ("host", host)):
+        grids = read_grids(said.get("axes", {}), over.get("axes", {}), path, name, lists)
+        # The GPU's are too large for the simulator, which has those that it names itself.
+        own = said if backend == "cuda" else over
+        others = {key: read_grids(own[key], {}, path, f"{name}: {key}", lists) if key in own else () for key in ("quick", "full")}
+        paper = str(said.get("paper", ""))
+        axes = {key for grid in grids for key in grid}
+        inherited = backend == "host" and "headline" not in over  # of which that counts what the simulator's axes have
+        named = over.get("headline", said.get("headline", {}))
+        headline = dict(toml_checks.table(named, path, f"{name}: headline", None if inherited else axes))
+        for key in list(headline):
+            if not any(_holds(grid, {key: headline[key]}) for grid in grids):
+                if not inherited:
+                    raise UserError(f"{path}: {name}: headline {key}={headline[key]} is not on that axis")
+                del headline[key]
+        if not any(_holds(grid, headline) for grid in grids):
+            if not inherited:
+                raise UserError(f"{path}: {name}: the headline is no point of the case")
+            headline = {}
+        bounds = said.get("bounds", []) if backend == "cuda" else over.get("bounds", [])
+        made[backend] = Case(
+            name=name,
+            section=str(said.get("section", "")),
+            brief=str(said.get("brief", "")),
+            heap_bytes=parse_bytes(over.get("heap_bytes", said.get("heap_bytes", 0)), f"{path}: {name}: heap_bytes"),
+            runs=toml_checks.whole(over.get("runs", said.get("runs", 10)), path, f"{name}: runs"),
+            timeout_s=float(toml_checks.positive(over.get("timeout_s", said.get("timeout_s", 60)), path, f"{name}: timeout_s")),
+            grids=grids,
+            headline=headline,
+            metrics=metrics,
+            baselines=toml_checks.names(said.get("baselines", list(suite_baselines)), path, f"{name}: baselines"),
+            bounds=read_bounds(bounds, grids, path, name if backend == "cuda" else f"{name}: host"),
+            paper=paper,
+            enough_s=toml_checks.number(over.get("enough_s", said.get("enough_s", 0)), path, f"{name}: enough_s"),
+            fewest_runs=FEWEST_RUNS if paper and backend == "cuda" else 1,
+            quick_grids=others["quick"],
+            full_grids=others["full"],
+            slowdown=read_slowdown(said.get("slowdown"), path, name),
+            variants=_variants(over.get("variants", said.get("variants", {})), path, name),
+            # Pictures show what GPUs measured.
+            plots=read_plots(said.get("plot"), others["full"] or grids, path, name) if backend == "cuda" else (),
+        )
+    return made
+
+
+def _variants(said: Any, path: Path, name: str) -> dict[str, Grid]:
+    entries = toml_checks.table(said, path, f"{name}: variants", None)
+    return {allocator: read_grids(axes, {}, path, f"{name}: variants of {allocator}")[0] for allocator, axes in entries.items()}
+
+
+def _holds(grid: Grid, values: Mapping[str, Value]) -> bool:
+    """Whether some point of the grid has these values."""
+    return all(key in grid and value in values_of(grid[key]) for key, value in values.items())

@@ -1,0 +1,1 @@
+"""Carrying out suites: plans, executables, processes, and who runs them."""

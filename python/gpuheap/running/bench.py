@@ -1,0 +1,305 @@
+"""Carries out a plan: runs the sweeps, keeps what is finished, goes on where an earlier run stopped."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from gpuheap.catalogue import place
+from gpuheap.errors import UserError
+from gpuheap.formats.points import Point
+from gpuheap.formats.protocol import FAILING, PointResult
+from gpuheap.formats.results import Key, Row, Table, point_key, rows_of
+from gpuheap.formats.samples import SampleFile
+from gpuheap.formats.slowdowns import write_slowdowns
+from gpuheap.paths import Layout
+from gpuheap.running.environment import Environment
+from gpuheap.running.executable import Executable
+from gpuheap.running.plan import Plan, PlannedSweep, Request
+from gpuheap.running.runner import PointBegan, PointEnded, Sweep, SweepEvent
+from gpuheap.running.workers import Dispatcher, LocalWorker, Worker
+
+
+class Listener(Protocol):
+    """What is told as a plan is carried out."""
+
+    def sweep_begins(self, sweep: PlannedSweep, kept: int) -> None: ...
+    def point_begins(self, sweep: PlannedSweep, point: Point, worker: str) -> None: ...
+    def point_ends(self, sweep: PlannedSweep, point: Point, result: PointResult) -> None: ...
+    def sweep_ends(self, sweep: PlannedSweep, rows: list[Row], untried: int) -> None: ...
+    def worker_lost(self, words: str) -> None: ...
+
+
+@dataclass
+class Outcome:
+    """What came of a plan, also after an interruption."""
+
+    tables: dict[str, Path] = field(default_factory=dict)  # by suite
+    rows: list[Row] = field(default_factory=list)  # of the plan's points, measured now or kept
+    measured: int = 0  # points
+    kept: int = 0  # points that had rows from an earlier run of the same build
+    interrupted: bool = False
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Which rows of earlier runs are kept.
+
+    Those of another build never are: all rows of a sweep are of one build, which environment.json names.
+    """
+
+    fresh: bool = False  # none
+    retry: bool = False  # not those of points that failed
+    samples: bool = False  # keep every run's value as well
+
+
+def carry_out(
+    plan: Plan,
+    request: Request,
+    policy: Policy,
+    executable: Executable,
+    layout: Layout,
+    folder: Path,
+    listener: Listener,
+    workers: Sequence[Worker] = (LocalWorker(),),
+) -> Outcome:
+    """Runs what has no rows yet, a sweep on each worker. Ctrl-C ends the running processes and returns what is finished.
+
+    The tables are those that one worker would have made. `executable` is the one that describes the machine.
+    """
+    outcome = Outcome()
+    identities = {build.path: build.identity() for build in (executable, *(sweep.executable for sweep in plan.sweeps))}
+    builds = {identities[sweep.executable.path]: sweep.executable for sweep in plan.sweeps}
+    folder.mkdir(parents=True, exist_ok=True)
+    with _only_writer(folder):
+        environment = Environment(folder)
+        environment.check_machine(executable)
+        environment.describe(layout, executable, identities[executable.path], builds)
+        tables: dict[str, Table] = {}
+        samples: dict[str, SampleFile] = {}
+        for sweep in plan.sweeps:
+            name = sweep.suite.name
+            if name not in tables:
+                tables[name] = Table(folder / f"{name}.csv")
+                outcome.tables[name] = tables[name].path
+                if policy.samples:
+                    samples[name] = SampleFile(folder / f"{name}.samples.parquet")
+        writers = [
+            _SweepWriter(
+                sweep,
+                request,
+                policy,
+                environment,
+                identities[sweep.executable.path],
+                tables[sweep.suite.name],
+                samples.get(sweep.suite.name),
+                listener,
+                outcome,
+            )
+            for sweep in plan.sweeps
+        ]
+        dispatcher = Dispatcher(
+            workers,
+            begin=lambda index: writers[index].begin(),
+            event=lambda index, event, worker: writers[index].event(event, worker.name),
+            end=lambda index: writers[index].end(),
+            lost=listener.worker_lost,
+        )
+        try:
+            dispatcher.run(len(writers))
+        except KeyboardInterrupt:
+            outcome.interrupted = True
+        finally:
+            _compare(plan, executable.backend, tables)
+            for table in tables.values():
+                table.arrange(_order(plan))
+            for file in samples.values():
+                file.save()
+        wanted = {key for sweep in plan.sweeps for key in keys_of(sweep, executable.backend)}
+        outcome.rows = [row for table in tables.values() for row in table.rows if row.key in wanted]
+    return outcome
+
+
+def _compare(plan: Plan, backend: str, tables: Mapping[str, Table]) -> None:
+    """The rows that follow from others."""
+    for suite, case in {(sweep.suite.name, sweep.case.name): (sweep.suite.name, sweep.case) for sweep in plan.sweeps}.values():
+        if case.slowdown is not None and suite in tables:
+            variants = [axis for axes in case.variants.values() for axis in axes]
+            write_slowdowns(tables[suite], case.name, backend, case.slowdown, variants)
+
+
+def keys_of(sweep: PlannedSweep, backend: str) -> list[Key]:
+    return [point_key(sweep.suite.name, sweep.case.name, sweep.allocator, backend, point, sweep.extra) for point in sweep.points]
+
+
+class _SweepWriter:
+    """One sweep and its place in a table."""
+
+    def __init__(
+        self,
+        sweep: PlannedSweep,
+        request: Request,
+        policy: Policy,
+        environment: Environment,
+        identity: str,
+        table: Table,
+        samples: SampleFile | None,
+        listener: Listener,
+        outcome: Outcome,
+    ) -> None:
+        self._sweep = sweep
+        self._request = request
+        self._policy = policy
+        self._environment = environment
+        self._identity = identity
+        self._table = table
+        self._samples = samples
+        self._listener = listener
+        self._outcome = outcome
+        self._keys = keys_of(sweep, sweep.executable.backend)
+        self._begun = False
+        self._measured: set[int] = set()  # points, by this run
+        self._untried = 0
+
+    def begin(self) -> tuple[Executable, Sweep] | None:
+        """Removes what is to be measured again. Returns what is to run, None if that is nothing. Called again, it goes on."""
+        sweep = self._sweep
+        finished = self._make_room()
+        if not self._begun:
+            self._begun = True
+            self._outcome.kept += len(finished)
+            self._listener.sweep_begins(sweep, len(finished))
+        described = sweep.executable.description.allocator(sweep.allocator)
+        if described is not None and not described.supported:
+            for index in range(len(sweep.points)):
+                if index not in finished:
+                    self._point_ended(index, PointResult("unsupported", described.why_not))
+            return None
+        return (sweep.executable, self._process(finished)) if len(finished) < len(sweep.points) else None
+
+    def event(self, event: SweepEvent, worker: str) -> None:
+        if isinstance(event, PointBegan):
+            self._listener.point_begins(self._sweep, self._sweep.points[event.index], worker)
+        elif isinstance(event, PointEnded):
+            self._point_ended(event.index, event.result)
+        else:
+            self._untried = event.remaining
+
+    def end(self) -> None:
+        keys = set(self._keys)
+        self._listener.sweep_ends(self._sweep, [row for row in self._table.rows if row.key in keys], self._untried)
+
+    def _process(self, finished: dict[int, PointResult]) -> Sweep:
+        sweep = self._sweep
+        return Sweep(
+            case=sweep.case.name,
+            allocator=sweep.allocator,
+            points=sweep.points,
+            heap_bytes=sweep.heap_bytes,
+            runs=sweep.case.runs,
+            timeout_s=sweep.case.timeout_s,
+            seed=self._request.chosen_seed,
+            files=tuple((name, path.resolve()) for name, path in self._request.files.items()),
+            enough_s=sweep.case.enough_s,
+            finished=finished,
+        )
+
+    def _make_room(self) -> dict[int, PointResult]:
+        """Removes the rows that are to be measured again. Returns the points whose rows stay, by index."""
+        sweep = self._sweep
+        names = (sweep.suite.name, sweep.case.name, sweep.allocator)
+        same_build = self._environment.build_of(*names) == self._identity
+        if not same_build:
+            mine = (sweep.case.name, sweep.allocator, sweep.executable.backend)
+            self._table.drop(lambda row: row.sweep == mine)
+        rows: dict[Key, list[Row]] = {}
+        for row in self._table.rows:
+            rows.setdefault(row.key, []).append(row)
+        finished: dict[int, PointResult] = {}
+        again: set[Key] = set()
+        for index, key in enumerate(self._keys):
+            if key not in rows:
+                continue
+            if index not in self._measured and (self._policy.fresh or self._out_of_date(rows[key])):
+                again.add(key)
+            else:
+                finished[index] = PointResult(rows[key][0].status, rows[key][0].reason)
+        self._table.drop(lambda row: row.key in again)
+        if not same_build:
+            self._environment.measured_by(*names, self._identity)
+            self._environment.save()
+        return finished
+
+    def _out_of_date(self, rows: list[Row]) -> bool:
+        if rows[0].status == "ok":
+            return rows[0].runs < self._sweep.case.runs_that_count()
+        return self._policy.retry and rows[0].status in FAILING
+
+    def _point_ended(self, index: int, result: PointResult) -> None:
+        sweep = self._sweep
+        if index in self._measured:
+            return
+        point = sweep.points[index]
+        rows = rows_of(sweep.suite.name, sweep.case.name, sweep.allocator, sweep.executable.backend, point, sweep.extra, result)
+        with _uninterrupted():
+            self._measured.add(index)
+            self._table.append(rows)
+            if self._samples is not None:
+                self._samples.add(rows, result)
+            self._outcome.measured += 1
+        self._listener.point_ends(sweep, point, result)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C waits until the block is done, so that file and memory agree. By handlers: a blocked signal would go to a worker's thread."""
+    came: list[int] = []
+    before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if came:
+            signal.raise_signal(signal.Signals(came[0]))
+
+
+@contextmanager
+def _only_writer(folder: Path) -> Iterator[None]:
+    """Holds a lock on the folder. It goes with the process, however that ends."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(f"another gpuheap bench is writing to {folder}") from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+class _order:
+    """The order of a table: cases as in the suite, allocators as everywhere, points as in the plan; rows of other points after those."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._cases: dict[str, int] = {}
+        self._points: dict[tuple[str, int | None, int | None, str], int] = {}
+        for sweep in plan.sweeps:
+            for name in sweep.suite.cases:
+                self._cases.setdefault(name, len(self._cases))
+            for key in keys_of(sweep, ""):
+                self._points.setdefault((sweep.case.name, *key[4:]), len(self._points))
+
+    def __call__(self, row: Row) -> tuple[int, ...]:
+        unknown = len(self._points)
+        return (
+            self._cases.get(row.case, len(self._cases)),
+            place(row.allocator),
+            self._points.get((row.case, *row.key[4:]), unknown),
+        )

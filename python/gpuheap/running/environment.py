@@ -1,0 +1,183 @@
+"""What was measured, on what, by which build: `environment.json` beside the tables."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import os
+import platform
+import re
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from gpuheap.catalogue import ordered
+from gpuheap.errors import UserError
+from gpuheap.formats.results import replace_file
+from gpuheap.paths import Layout
+from gpuheap.running.executable import Executable
+from gpuheap.toolkit import driver_version, toolkit_version
+
+FILE_NAME = "environment.json"
+FORMAT = 1
+
+
+def slug(name: str) -> str:
+    """The folder name of a GPU: `NVIDIA H200` is nvidia-h200."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "unnamed"
+
+
+def results_folder(layout: Layout, executable: Executable) -> Path:
+    """Where the tables of this machine go: `results/<gpu>`, or the build folder for the simulator."""
+    device = executable.description.device
+    if executable.backend == "host" or device is None:
+        return layout.simulated_results
+    return layout.results / slug(device.name)
+
+
+class Environment:
+    """The environment of one folder of tables: the latest run's facts at the top, and for each sweep the build that measured it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / FILE_NAME
+        self.facts: dict[str, Any] = read_environment(folder)
+
+    def check_machine(self, executable: Executable) -> None:
+        """Refuses to mix two machines' numbers in one folder."""
+        device = executable.description.device
+        here = device.name if device is not None and executable.backend == "cuda" else None
+        if not self.facts:
+            return
+        there = (self.facts.get("gpu") or {}).get("name")
+        if there != here:
+            raise UserError(
+                f"{self.path.parent} holds results of {there or 'the simulator'}, this is {here or 'the simulator'}: give another --output"
+            )
+
+    def describe(
+        self, layout: Layout, executable: Executable, identity: str, others: Mapping[str, Executable] = MappingProxyType({})
+    ) -> None:
+        """Takes down the machine and the build of this run; `others`, by identity, are further builds that take part."""
+        description = executable.description
+        device = description.device if description.backend == "cuda" else None
+        commit, modified = git_commit(layout.root)
+        machine = executable.machine or machine_facts()
+        facts: dict[str, Any] = {
+            "format": FORMAT,
+            "backend": description.backend,
+            "gpu": None,
+            "driver": machine["driver"] if device else None,
+            "driver_cuda": device.driver_version if device else None,
+            "runtime_cuda": device.runtime_version if device else None,
+            "toolkit": machine["toolkit"] if device else None,
+            "compiler": description.build.get("compiler", ""),
+            "flags": description.build.get("flags", ""),
+            "build_type": description.build.get("type", ""),
+            "version": description.version,
+            "commit": commit,
+            "modified": modified,
+            "system": machine["system"],
+            "date": now(),
+            "allocators": [],
+        }
+        if device is not None:
+            facts["gpu"] = {
+                "name": device.name,
+                "compute_capability": device.compute_capability,
+                "sms": device.num_sms,
+                "memory_bytes": device.total_bytes,
+            }
+        builds = dict(self.facts.get("builds") or {})
+        for name, build in {identity: executable, **others}.items():
+            own = {key: build.description.build.get(key, "") for key in ("compiler", "flags")}
+            builds[name] = {key: facts[key] for key in ("commit", "modified", "compiler", "flags", "driver", "toolkit", "date")} | own
+        # Those of other executables, whose rows the tables may hold, stay known.
+        known = {str(entry.get("name")): entry for entry in self.facts.get("allocators") or []}
+        for build in (executable, *others.values()):
+            known |= {allocator.name: dataclasses.asdict(allocator) for allocator in build.description.allocators}
+        facts["allocators"] = [known[name] for name in ordered(known)]
+        self.facts = {**facts, "builds": builds, "sweeps": dict(self.facts.get("sweeps") or {})}
+
+    def build_of(self, suite: str, case: str, allocator: str) -> str | None:
+        """The build whose rows the table holds."""
+        found = self.facts.get("sweeps", {}).get(suite, {}).get(case, {}).get(allocator)
+        return str(found) if found else None
+
+    def measured_by(self, suite: str, case: str, allocator: str, identity: str) -> None:
+        self.facts["sweeps"].setdefault(suite, {}).setdefault(case, {})[allocator] = identity
+
+    def save(self) -> None:
+        """Writes the file. Builds that no sweep names any more are forgotten."""
+        sweeps: dict[str, dict[str, dict[str, str]]] = self.facts["sweeps"]
+        named = {build for cases in sweeps.values() for allocators in cases.values() for build in allocators.values()}
+        self.facts["builds"] = {build: facts for build, facts in self.facts["builds"].items() if build in named}
+        replace_file(self.path, (json.dumps(self.facts, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def read_environment(folder: Path) -> dict[str, Any]:
+    """The facts of a folder, {} where there is no file."""
+    path = folder / FILE_NAME
+    try:
+        facts = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: not readable as JSON ({error}): delete it to start again") from None
+    if not isinstance(facts, dict):
+        raise UserError(f"{path}: expected an object: delete it to start again")
+    return facts
+
+
+def git_commit(root: Path) -> tuple[str | None, bool]:
+    """The commit of the checkout and whether tracked files other than results differ from it; (None, False) outside git.
+
+    GPUHEAP_COMMIT names the commit of a copy that has no git.
+    """
+    named = os.environ.get("GPUHEAP_COMMIT", "").strip()
+    if named:
+        return named, False
+
+    def git(*arguments: str) -> str | None:
+        try:
+            ran = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=30)
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return ran.stdout.strip() if ran.returncode == 0 else None
+
+    commit = git("rev-parse", "HEAD")
+    if commit is None:
+        return None, False
+    return commit, bool(git("status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)results"))
+
+
+def machine_facts() -> dict[str, Any]:
+    """What environment.json tells of the machine that runs the benchmark."""
+    return {"driver": driver_version(), "toolkit": toolkit_version(), "system": system_facts()}
+
+
+def system_facts() -> dict[str, Any]:
+    return {"os": _os_name(), "cpu": _cpu_name(), "cores": os.cpu_count(), "python": platform.python_version()}
+
+
+def now() -> str:
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _os_name() -> str:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME", platform.system())
+    except OSError:
+        return platform.system()
+
+
+def _cpu_name() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.machine()

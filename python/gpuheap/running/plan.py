@@ -1,0 +1,191 @@
+"""What a `gpuheap bench` command means: which sweeps, at which points, with which limits."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpuheap.catalogue import ordered
+from gpuheap.errors import UserError, unknown_name
+from gpuheap.formats.points import DEFAULT_SEED, Point
+from gpuheap.formats.suites import Case, Suite, select
+from gpuheap.running.executable import Executable
+from gpuheap.units import format_bytes
+
+# The axes that choose a generated graph; a file given by the user stands in for them.
+GENERATED_GRAPH_AXES = ("graph", "scale", "edge_factor")
+# Likewise for a generated scene.
+GENERATED_SCENE_AXES = ("scene", "triangles")
+# Likewise for the recordings that come with the benchmarks.
+RECORDING_AXES = ("trace",)
+STOOD_IN_FOR = {"graph": GENERATED_GRAPH_AXES, "scene": GENERATED_SCENE_AXES, "trace": RECORDING_AXES}
+READERS = {"graph": "graph_update", "scene": "kdtree", "trace": "replay"}  # one of them
+# What decides how large a point's own heap is.
+HEAP_AXES = ("heap", "times_root", *GENERATED_SCENE_AXES)
+# The most of the device's free memory that a suite's own heap size may take. A size that the user names is taken as it is.
+LARGEST_SHARE_OF_FREE_MEMORY = 0.75
+
+
+@dataclass(frozen=True)
+class Request:
+    """The command line of `gpuheap bench`."""
+
+    targets: tuple[str, ...]
+    allocators: tuple[str, ...] = ()  # empty: the suite's, else all
+    baselines: bool = True  # add those that the suite names
+    runs: int | None = None
+    timeout_s: float | None = None
+    quick: bool = False
+    full: bool = False
+    seed: int | None = None
+    heap_bytes: int | None = None
+    graph: Path | None = None
+    scene: Path | None = None
+    trace: Path | None = None
+    outside: str = ""  # an allocator that an executable of its own has; takes part whatever else is chosen
+
+    @property
+    def files(self) -> dict[str, Path]:
+        """The files that stand in for what is generated or comes with the benchmarks, by the parameter of the cases that read them."""
+        named = {"graph": self.graph, "scene": self.scene, "trace": self.trace}
+        return {name: path for name, path in named.items() if path is not None}
+
+    @property
+    def chosen_seed(self) -> int:
+        return DEFAULT_SEED if self.seed is None else self.seed
+
+
+@dataclass(frozen=True)
+class PlannedSweep:
+    suite: Suite
+    case: Case
+    allocator: str
+    points: tuple[Point, ...]
+    heap_bytes: int
+    executable: Executable  # that has the allocator
+    extra: str  # what differs from the suite for every point, as key=value;... of the results' parameter
+
+
+@dataclass(frozen=True)
+class Plan:
+    sweeps: tuple[PlannedSweep, ...]
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def num_points(self) -> int:
+        return sum(len(sweep.points) for sweep in self.sweeps)
+
+
+def make_plan(request: Request, suites: Mapping[str, Suite], executable: Executable, outside: Executable | None = None) -> Plan:
+    """The sweeps in the order in which they run: case by case, each over its allocators. Raises UserError for names that do not exist.
+
+    `outside`: an executable with one further allocator, which the request names.
+    """
+    _check_allocators([name for name in request.allocators if name != request.outside], executable, "allocator")
+    if request.quick and request.full:
+        raise UserError("--quick takes points away and --full adds some: choose one of them")
+    for option, path in request.files.items():
+        if not path.is_file():
+            raise UserError(f"--{option}: there is no file '{path}'")
+    sweeps: list[PlannedSweep] = []
+    notes: list[str] = []
+    taken: set[str] = set()
+    for suite, case_names in select(suites, list(request.targets)):
+        if not request.outside:
+            _check_allocators(suite.allocators, executable, f"allocator of suite {suite.name}")
+        for name in case_names:
+            case = _adjusted(suite.case(name, executable.backend), request)
+            described = executable.description.case(name)
+            if described is None:
+                raise UserError(f"{executable.path} has no case '{name}' of suite '{suite.name}': build it again")
+            files = {key: path for key, path in request.files.items() if key in described.parameters}
+            taken |= set(files)
+            stood_in_for = {axis for key in files for axis in STOOD_IN_FOR[key]}
+            if stood_in_for:
+                grids = tuple({key: axis for key, axis in grid.items() if key not in stood_in_for} for grid in case.grids)
+                case = dataclasses.replace(case, grids=tuple(grid for number, grid in enumerate(grids) if grid not in grids[:number]))
+            for axis in case.axes:
+                if axis not in described.parameters:
+                    raise UserError(f"{suite.path}: {name}: {unknown_name('axis', axis, described.parameters)}")
+            heap_bytes, note = _heap_bytes(case, request, executable)
+            if note and note not in notes:
+                notes.append(note)
+            extra = _extra(case, request, suite.case(name, executable.backend), heap_bytes, files)
+            for allocator in _allocators(suite, case, request, executable):
+                runs_it = outside if outside is not None and allocator == request.outside else executable
+                for points in _of_one_process(allocator, case.points(request.chosen_seed, allocator), runs_it):
+                    sweeps.append(PlannedSweep(suite, case, allocator, points, heap_bytes, runs_it, extra))
+    for option in request.files:
+        if option not in taken:
+            raise UserError(f"--{option}: none of the cases asked for reads a {option}; {READERS[option]} does")
+    if not sweeps:
+        raise UserError("nothing to run: none of these allocators takes part in these cases")
+    return Plan(tuple(sweeps), tuple(notes))
+
+
+def _check_allocators(names: Sequence[str], executable: Executable, kind: str) -> None:
+    known = [a.name for a in executable.description.allocators] + list(executable.description.baselines)
+    for name in names:
+        if name not in known:
+            raise unknown_name(kind, name, known)
+
+
+def _allocators(suite: Suite, case: Case, request: Request, executable: Executable) -> list[str]:
+    """A baseline that is no allocator takes part in the cases that name it only."""
+    description = executable.description
+    known = {a.name for a in description.allocators} | set(description.baselines)
+    chosen = request.allocators or suite.allocators or tuple(a.name for a in description.allocators)
+    # In a suite whose own are baselines alone, as that of structures, no allocator takes part.
+    if request.outside and not (suite.allocators and set(suite.allocators) <= set(description.baselines)):
+        chosen = (*request.allocators, request.outside)
+    added = tuple(name for name in case.baselines if name in known) if request.baselines else ()
+    return ordered(name for name in chosen + added if name not in description.baselines or name in case.baselines)
+
+
+def _of_one_process(allocator: str, points: tuple[Point, ...], executable: Executable) -> list[tuple[Point, ...]]:
+    """The points as processes take them: all at once, but a heap of the whole process has one size in it."""
+    described = executable.description.allocator(allocator)
+    if described is None or not described.process_wide or not described.supported:
+        return [points]
+    by_heap: dict[tuple[str | None, ...], list[Point]] = {}
+    for point in points:
+        by_heap.setdefault(tuple(point.fields.get(axis) for axis in HEAP_AXES), []).append(point)
+    return [tuple(together) for together in by_heap.values()]
+
+
+def _adjusted(case: Case, request: Request) -> Case:
+    case = case.cut() if request.quick else case.widened() if request.full else case
+    return dataclasses.replace(case, runs=request.runs or case.runs, timeout_s=request.timeout_s or case.timeout_s)
+
+
+def _heap_bytes(case: Case, request: Request, executable: Executable) -> tuple[int, str]:
+    """The heap's size, and a note if it is not what the suite says."""
+    device = executable.description.device
+    total, free = (device.total_bytes, device.free_bytes) if device is not None else (0, 0)
+    if request.heap_bytes is not None:
+        if total and request.heap_bytes > total:
+            name = device.name if device is not None else ""
+            raise UserError(
+                f"a heap of {format_bytes(request.heap_bytes)} does not fit: {name} has {format_bytes(total)} ({format_bytes(free)} free)"
+            )
+        return request.heap_bytes, ""
+    most = int((free or total) * LARGEST_SHARE_OF_FREE_MEMORY) >> 20 << 20
+    if most and case.heap_bytes > most:
+        return (
+            most,
+            f"{case.name}: a heap of {format_bytes(most)} in place of {format_bytes(case.heap_bytes)}, which does not fit into free memory",
+        )
+    return case.heap_bytes, ""
+
+
+def _extra(case: Case, request: Request, as_written: Case, heap_bytes: int, files: Mapping[str, Path]) -> str:
+    pairs: dict[str, str] = {}
+    if heap_bytes != as_written.heap_bytes:
+        pairs["heap"] = str(heap_bytes)
+    if request.seed is not None and request.seed != DEFAULT_SEED:
+        pairs["seed"] = str(request.seed)
+    for key, path in files.items():
+        pairs[key] = path.name.replace(";", "_").replace("=", "_")
+    return ";".join(f"{key}={value}" for key, value in sorted(pairs.items()))

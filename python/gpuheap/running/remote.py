@@ -1,0 +1,85 @@
+"""What runs on a machine of a cluster: one sweep, its events told as they come. Every machine needs this package."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from pathlib import Path
+from typing import Any
+
+from gpuheap.errors import UserError
+from gpuheap.formats.protocol import Measurement, PointResult
+from gpuheap.running.environment import machine_facts
+from gpuheap.running.executable import Executable, describe
+from gpuheap.running.runner import PointBegan, PointEnded, Stopped, Sweep, SweepCutShort, SweepEvent, run_sweep
+
+Message = list[Any]  # what Dask\'s log of events can carry: lists, texts and numbers
+
+_running: dict[str, threading.Event] = {}  # the jobs of this process, each with what ends it
+
+
+def probe(paths: list[str]) -> dict[str, Any]:
+    """What a machine says of itself: its executables' identities, its device, or what is wrong."""
+    try:
+        described = [(path, describe(Path(path))) for path in paths]
+    except UserError as error:
+        return {"host": socket.gethostname(), "error": str(error)}
+    devices = [description.device.name if description.device is not None else "" for _, description in described]
+    return {
+        "host": socket.gethostname(),
+        "identities": [Executable(Path(path), description, "").identity() for path, description in described],
+        "device": devices[0],
+        "device_error": described[0][1].device_error,
+        "description": described[0][1],
+        "machine": machine_facts(),
+    }
+
+
+def run_job(job: str, topic: str, path: str, sweep: Sweep) -> list[Message]:
+    """Runs a sweep. Tells each event under the topic, and returns all of them: what was lost on the way is there."""
+    from distributed import get_worker
+
+    worker = get_worker()
+    stop = _running.setdefault(job, threading.Event())
+    said: list[Message] = []
+    try:
+        for event in run_sweep(Path(path), sweep, stop=stop):
+            said.append(to_message(event))
+            if worker.status.name != "running":
+                break
+            worker.log_event(topic, [job, len(said) - 1, said[-1]])
+    except Stopped:
+        pass
+    except UserError as error:
+        said.append(["error", str(error)])
+    finally:
+        _running.pop(job, None)
+    return said
+
+
+def stop_job(job: str) -> None:
+    """Ends the job within a second, if it runs in this process."""
+    if job in _running:
+        _running[job].set()
+
+
+def to_message(event: SweepEvent) -> Message:
+    if isinstance(event, PointBegan):
+        return ["began", event.index]
+    if isinstance(event, SweepCutShort):
+        return ["cut", event.remaining]
+    result = event.result
+    return ["ended", event.index, result.status, result.reason, [[m.metric, m.unit, list(m.samples)] for m in result.measurements]]
+
+
+def from_message(said: Message) -> SweepEvent:
+    """Raises UserError for what the other machine complained of."""
+    kind, *rest = said
+    if kind == "began":
+        return PointBegan(rest[0])
+    if kind == "cut":
+        return SweepCutShort(rest[0])
+    if kind == "error":
+        raise UserError(rest[0])
+    index, status, reason, measurements = rest
+    return PointEnded(index, PointResult(status, reason, tuple(Measurement(m, unit, tuple(samples)) for m, unit, samples in measurements)))

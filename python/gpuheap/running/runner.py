@@ -1,0 +1,291 @@
+"""One sweep: one process of a benchmark executable, restarted after the points that it does not survive."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpuheap.errors import UserError
+from gpuheap.formats.points import Point
+from gpuheap.formats.protocol import Begin, PointResult, ProtocolError, Result, parse_event
+from gpuheap.running.executable import exit_words, last_line
+from gpuheap.units import format_seconds
+
+FAILURES_THAT_END_A_SWEEP = 3
+LONGEST_LINE_BYTES = 64 << 20
+START_ALLOWANCE_S = 60.0  # for the process to begin its first point: device start-up, making the heap
+EXIT_ALLOWANCE_S = 10.0  # for the process to end after its last point
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What one process is asked to do."""
+
+    case: str
+    allocator: str
+    points: tuple[Point, ...]
+    heap_bytes: int
+    runs: int
+    timeout_s: float  # for one point, all its runs
+    seed: int
+    files: tuple[tuple[str, Path], ...] = ()  # that the cases read, by the name of the option
+    enough_s: float = 0.0  # a point that took so long needs no more than five of its runs; 0: it makes them all
+    # Points that have results already, by index: not run, but counted where failures in a row end the sweep.
+    finished: Mapping[int, PointResult] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PointBegan:
+    index: int
+
+
+@dataclass(frozen=True)
+class PointEnded:
+    index: int
+    result: PointResult
+
+
+@dataclass(frozen=True)
+class SweepCutShort:
+    """Three failing points in a row: the remaining ones were not tried."""
+
+    remaining: int
+
+
+SweepEvent = PointBegan | PointEnded | SweepCutShort
+
+
+class Stopped(Exception):
+    """Whoever asked for the sweep wants no more of it."""
+
+
+def run_sweep(
+    executable: Path, sweep: Sweep, variables: Mapping[str, str] | None = None, stop: threading.Event | None = None
+) -> Generator[SweepEvent, None, None]:
+    """Runs the points that are not finished. Closing the iterator ends the process; so does `stop`, set by another thread: Stopped.
+
+    `variables`: of the process's environment, beside those of this one.
+
+    Ends: each pass of the outer loop, one process, settles at least one point.
+    """
+    results: dict[int, PointResult] = dict(sweep.finished)
+    pending = [index for index in range(len(sweep.points)) if index not in results]
+    settled = 0
+    while settled < len(pending):
+        if _ended(results, len(sweep.points)):
+            yield SweepCutShort(len(pending) - settled)
+            return
+        with _Process(executable, sweep, [sweep.points[i] for i in pending], settled, variables, stop) as process:
+            for event in process.events(len(pending)):
+                index = pending[event.point]
+                if isinstance(event, Begin):
+                    yield PointBegan(index)
+                    continue
+                settled = event.point + 1
+                results[index] = event.result
+                yield PointEnded(index, event.result)
+                if _ended(results, len(sweep.points)):
+                    break
+
+
+def _ended(results: Mapping[int, PointResult], count: int) -> bool:
+    row = 0
+    for index in range(count):
+        row = row + 1 if index in results and results[index].failing else 0
+        if row == FAILURES_THAT_END_A_SWEEP:
+            return True
+    return False
+
+
+class _Process:
+    """A running executable. Its events end with the first point that fails to give a result, for which a result is made up."""
+
+    def __init__(
+        self,
+        executable: Path,
+        sweep: Sweep,
+        points: Sequence[Point],
+        skip: int,
+        variables: Mapping[str, str] | None,
+        stop: threading.Event | None,
+    ) -> None:
+        command = [str(executable), "--case", sweep.case, "--allocator", sweep.allocator]
+        command += ["--heap-bytes", str(sweep.heap_bytes), "--runs", str(sweep.runs), "--seed", str(sweep.seed)]
+        command += ["--timeout-s", f"{sweep.timeout_s:g}", "--enough-s", f"{sweep.enough_s:g}"]
+        for option, path in sweep.files:
+            command += [f"--{option}", str(path)]
+        for point in points:
+            command += ["--point", point.argument]
+        if skip:
+            command += ["--skip", str(skip)]
+        self._timeout_s = sweep.timeout_s
+        self._next = skip
+        try:
+            # A session of its own: Ctrl-C reaches this process only, which then ends the other with all it started.
+            self._child = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+                env={**os.environ, **variables} if variables else None,
+            )
+        except OSError as error:
+            raise UserError(f"{executable} cannot be run: {error.strerror}") from None
+        self._output = _Output(self._child, stop)
+
+    def __enter__(self) -> _Process:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._kill()
+        self._output.close()
+        self._child.wait()
+
+    def events(self, count: int) -> Iterator[Begin | Result]:
+        began: int | None = None
+        deadline = time.monotonic() + max(self._timeout_s, START_ALLOWANCE_S)
+        # Ends: every line moves to a later event, and waiting for one is bounded by the deadline.
+        while True:
+            try:
+                line = self._output.line(deadline)
+            except TimeoutError:
+                waited = self._timeout_s if began is not None else max(self._timeout_s, START_ALLOWANCE_S)
+                what = "no result" if began is not None else "did not begin the point"
+                yield Result(self._next, PointResult("timeout", f"{what} within {format_seconds(waited)}"))
+                return
+            if line is None:
+                break
+            if not line.startswith("{"):
+                continue  # a kernel's or a library's own output
+            try:
+                event = parse_event(line)
+                if isinstance(event, Begin) and (began is not None or event.point != self._next):
+                    raise ProtocolError(f"began point {event.point}, expected point {self._next}")
+                if isinstance(event, Result) and event.point != began:
+                    raise ProtocolError(f"a result for point {event.point}, which was not begun")
+            except ProtocolError as error:
+                # The last line of a process that died while writing is the crash itself.
+                if self._output.at_end_of_half_line():
+                    break
+                yield Result(self._next, PointResult("crash", f"broke the protocol: {error}"))
+                return
+            if isinstance(event, Begin):
+                began = event.point
+                deadline = time.monotonic() + self._timeout_s
+                yield event
+                continue
+            began = None
+            self._next = event.point + 1
+            yield event
+            if self._next == count:
+                self._wait(EXIT_ALLOWANCE_S)
+                return
+            deadline = time.monotonic() + max(self._timeout_s, START_ALLOWANCE_S)
+        code = self._wait(EXIT_ALLOWANCE_S)
+        said = last_line(self._output.errors())
+        if code == 2 and began is None:
+            raise UserError(said or "the benchmark executable refused its arguments")
+        if code is None:
+            reason = "closed its output without a result"
+        elif code == 0:
+            reason = "ended without a result"
+        else:
+            reason = exit_words(code) + (f": {said}" if said else "")
+        yield Result(self._next, PointResult("crash", reason))
+
+    def _wait(self, seconds: float) -> int | None:
+        try:
+            return self._child.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def _kill(self) -> None:
+        """Ends the process and what it started. A process that already ended is left alone."""
+        if self._child.poll() is None:
+            # It may end between the two calls.
+            with suppress(ProcessLookupError):
+                os.killpg(self._child.pid, signal.SIGKILL)
+
+
+class _Output:
+    """Reads the two pipes of a process: whole lines of standard output, the end of standard error."""
+
+    def __init__(self, child: subprocess.Popen[bytes], stop: threading.Event | None) -> None:
+        assert child.stdout is not None and child.stderr is not None
+        self._child = child
+        self._stop = stop
+        self._out, self._err = child.stdout, child.stderr
+        self._selector = selectors.DefaultSelector()
+        for pipe in (self._out, self._err):
+            os.set_blocking(pipe.fileno(), False)
+            self._selector.register(pipe, selectors.EVENT_READ)
+        self._unread = b""
+        self._errors = b""
+        self._ended = False
+        self._half_line = False
+
+    def line(self, deadline: float) -> str | None:
+        """The next line, None at the end. A last line without its end is given like others. Raises TimeoutError at the deadline.
+
+        Ends: each pass reads something, meets the end, or lets time pass towards the deadline.
+        """
+        while True:
+            text, newline, rest = self._unread.partition(b"\n")
+            if newline:
+                self._unread = rest
+                return text.decode(errors="replace")
+            if self._ended or len(text) > LONGEST_LINE_BYTES:
+                self._unread = b""
+                self._half_line = bool(text)
+                return text.decode(errors="replace") if text else None
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            if self._stop is not None and self._stop.is_set():
+                raise Stopped
+            # Half a second at most: a process may end while something that it started holds the pipe open.
+            ready = self._selector.select(min(left, 0.5))
+            for key, _ in ready:
+                self._read(key.fileobj)
+            if not ready and self._child.poll() is not None:
+                self._ended = True
+
+    def at_end_of_half_line(self) -> bool:
+        return self._half_line
+
+    def errors(self) -> str:
+        """The end of standard error."""
+        while True:
+            before = len(self._errors)
+            if self._err in [key.fileobj for key in self._selector.get_map().values()]:
+                self._read(self._err)
+            if len(self._errors) == before or len(self._errors) > 1 << 16:
+                return self._errors[-4096:].decode(errors="replace")
+
+    def close(self) -> None:
+        self._selector.close()
+        self._out.close()
+        self._err.close()
+
+    def _read(self, pipe: object) -> None:
+        out = pipe is self._out
+        try:
+            part = os.read((self._out if out else self._err).fileno(), 1 << 16)
+        except BlockingIOError:
+            return
+        if not part:
+            self._selector.unregister(self._out if out else self._err)
+            self._ended = self._ended or out
+        elif out:
+            self._unread += part
+        else:
+            self._errors = (self._errors + part)[-(1 << 16) :]

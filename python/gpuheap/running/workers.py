@@ -1,0 +1,173 @@
+"""Who runs sweeps: this machine, one sweep at a time, or each of its GPUs beside the others."""
+
+from __future__ import annotations
+
+import queue
+import re
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+from gpuheap.errors import UserError
+from gpuheap.running.executable import Executable
+from gpuheap.running.runner import Sweep, SweepEvent, run_sweep
+from gpuheap.toolkit import gpu_names
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+
+class WorkerLost(Exception):
+    """The worker is gone: what it had not finished is for others. The text says what is known of it."""
+
+
+class Worker(Protocol):
+    """Runs one sweep at a time."""
+
+    @property
+    def name(self) -> str: ...
+    def run(self, executable: Executable, sweep: Sweep, stop: threading.Event) -> Iterator[SweepEvent]:
+        """Ends early with Stopped once `stop` is set."""
+        ...
+
+
+@dataclass(frozen=True)
+class LocalWorker:
+    """Processes of this machine, on the GPU that CUDA picks or on a given one."""
+
+    gpu: str = ""  # as CUDA_VISIBLE_DEVICES names it; empty: CUDA's choice
+
+    @property
+    def name(self) -> str:
+        return f"GPU {self.gpu}" if self.gpu else ""
+
+    def run(self, executable: Executable, sweep: Sweep, stop: threading.Event) -> Iterator[SweepEvent]:
+        with closing(run_sweep(executable.path, sweep, {VISIBLE: self.gpu} if self.gpu else None, stop)) as events:
+            yield from events
+
+
+def local_workers(gpus: str | None, executable: Executable) -> list[LocalWorker]:
+    """What `--gpus` means: `all`, a number of them, or their indices as `0,2`."""
+    if gpus is None:
+        return [LocalWorker()]
+    if executable.backend != "cuda":
+        raise UserError(f"--gpus is for the backend cuda, this is {executable.backend}")
+    text = gpus.strip()
+    if re.fullmatch(r"\d+(,\d+)+,?", text) or text.endswith(",") and text[:-1].isdigit():
+        indices = [part for part in text.split(",") if part]
+        if len(set(indices)) < len(indices):
+            raise UserError(f"--gpus: '{gpus}' has a GPU twice")
+        return [LocalWorker(index) for index in indices]
+    if text != "all" and not (text.isdigit() and int(text) > 0):
+        raise UserError(f"--gpus: '{gpus}' is neither all, a number of GPUs, nor their indices as 0,2 (one index as 2,)")
+    # One table holds the numbers of one kind of GPU.
+    device = executable.description.device
+    alike = [str(index) for index, name in enumerate(gpu_names()) if device is not None and name == device.name]
+    if text == "all":
+        return [LocalWorker(index) for index in alike] or [LocalWorker()]
+    if int(text) > len(alike):
+        kind = device.name if device is not None else "usable"
+        raise UserError(f"--gpus: {text} were asked for, nvidia-smi lists {len(alike)} of the kind {kind}")
+    return [LocalWorker(index) for index in alike[: int(text)]]
+
+
+@dataclass
+class _Job:
+    """A sweep that a worker has."""
+
+    index: int
+    worker: Worker
+    thread: threading.Thread
+
+
+class Dispatcher:
+    """Gives sweeps to workers, in order, and their events to whoever asked, all in the calling thread.
+
+    `begin(index)` makes the sweep ready, or answers None if nothing of it is to run; `event` and `end` tell what became of it.
+    """
+
+    def __init__(
+        self,
+        workers: Sequence[Worker],
+        begin: Callable[[int], tuple[Executable, Sweep] | None],
+        event: Callable[[int, SweepEvent, Worker], None],
+        end: Callable[[int], None],
+        lost: Callable[[str], None],
+    ) -> None:
+        self._idle: deque[Worker] = deque(workers)
+        self._begin, self._event, self._end, self._lost = begin, event, end, lost
+        self._inbox: queue.SimpleQueue[tuple[int, SweepEvent | BaseException | None]] = queue.SimpleQueue()
+        self._jobs: dict[int, _Job] = {}
+        self._stop = threading.Event()
+
+    def run(self, count: int) -> None:
+        """All sweeps. However it ends, nothing runs any more and what finished was told."""
+        waiting = deque(range(count))
+        try:
+            # Ends: each pass begins a sweep, or takes an event of a running one, of which there are finitely many.
+            while waiting or self._jobs:
+                while waiting and self._idle:
+                    self._start(waiting.popleft())
+                if self._jobs:
+                    self._take(*self._inbox.get(), waiting)
+                elif waiting and not self._idle:
+                    raise UserError("no worker is left: what is finished is kept, and the same command goes on from there")
+        finally:
+            self._stop.set()
+            for job in self._jobs.values():
+                _wait_for(job.thread)
+            self._drain()
+
+    def _start(self, index: int) -> None:
+        ready = self._begin(index)
+        if ready is None:
+            self._end(index)
+            return
+        worker = self._idle.popleft()
+        thread = threading.Thread(target=self._work, args=(index, worker, *ready), name=f"sweep {index}", daemon=True)
+        self._jobs[index] = _Job(index, worker, thread)
+        thread.start()
+
+    def _work(self, index: int, worker: Worker, executable: Executable, sweep: Sweep) -> None:
+        try:
+            for event in worker.run(executable, sweep, self._stop):
+                self._inbox.put((index, event))
+        except BaseException as error:
+            self._inbox.put((index, error))
+        else:
+            self._inbox.put((index, None))
+
+    def _take(self, index: int, said: SweepEvent | BaseException | None, waiting: deque[int]) -> None:
+        job = self._jobs[index]
+        if isinstance(said, WorkerLost):
+            del self._jobs[index]
+            self._lost(str(said))
+            # Its finished points are kept; begun again, the sweep goes on after them.
+            waiting.appendleft(index)
+        elif isinstance(said, BaseException):
+            raise said
+        elif said is None:
+            del self._jobs[index]
+            self._end(index)
+            self._idle.append(job.worker)
+        else:
+            self._event(index, said, job.worker)
+
+    def _drain(self) -> None:
+        """What had finished when all was stopped."""
+        while not self._inbox.empty():
+            index, said = self._inbox.get()
+            if said is not None and not isinstance(said, BaseException) and index in self._jobs:
+                self._event(index, said, self._jobs[index].worker)
+
+
+def _wait_for(thread: threading.Thread) -> None:
+    """Another Ctrl-C changes nothing: the thread is ending its process.
+
+    Ends: a worker that is told to stop does so within seconds.
+    """
+    while thread.is_alive():
+        with suppress(KeyboardInterrupt):
+            thread.join()
