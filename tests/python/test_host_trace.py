@@ -30,14 +30,15 @@ def bench(tmp_path: Path) -> Bench:
 
 
 @pytest.mark.parametrize(
-    ("program", "way"), [("host_patterns_linked", "linked"), ("host_patterns", "dlsym"), ("host_patterns", "lookup"), ("host_patterns", "per-thread")]
-)
+    ("program", "way"), [("host_patterns_linked", "linked"), ("host_patterns", "dlsym"), ("host_patterns", "lookup"), ("host_patterns", "per-thread"),
+     ("host_patterns", "early"), ("host_patterns", "private")],
+)  # fmt: skip
 def test_every_way_to_the_driver_is_seen(bench: Bench, program: str, way: str) -> None:
     plain = bench.plain(program, way, "rounds", "5")
     traced = bench.traced(program, way, "rounds", "5")
     assert traced.stdout == plain.stdout and traced.returncode == 0 and traced.stderr == ""
     history = bench.history()
-    assert history.trace.ended and history.trace.devices == {0: ("Double", 64 << 30)}
+    assert history.trace.ended and history.trace.devices == {0: ("Double", 64 << 30)} and history.trace.facts["driver"] == "13000"
     assert [each.bytes for each in history.allocations] == [size for size in (4000, 4400, 4800, 5200, 4000) for _ in range(2)]
     assert Counter(copy.direction for copy in history.copies) == {"host to device": 5, "device to host": 5}
     assert {name: each.count for name, each in history.launches.items()} == {"add_one": 5, "scale": 5}
@@ -88,8 +89,10 @@ def test_threads_record_side_by_side(bench: Bench) -> None:
     assert {each.thread for each in history.allocations} == {1, 2, 3, 4}
 
 
-def test_several_devices_are_told_apart(bench: Bench) -> None:
-    bench.traced("host_patterns", "dlsym", "devices", "3", DOUBLE_DEVICES="3")
+@pytest.mark.parametrize("way", ["dlsym", "early", "private"])
+def test_several_devices_are_told_apart(bench: Bench, way: str) -> None:
+    bench.traced("host_patterns", way, "devices", "3", DOUBLE_DEVICES="3")
+    assert sorted(bench.trace().devices) == [0, 1, 2]
     assert [(peak.device, peak.bytes) for peak in sorted(peaks_of(bench.history()), key=lambda p: p.device)] == [(0, 4096), (1, 4096), (2, 4096)]
 
 
@@ -111,6 +114,7 @@ def test_a_child_after_fork_has_a_trace_of_its_own(bench: Bench) -> None:
     parent, child = sorted(bench.traces("trace"), key=lambda trace: "forked" in trace.facts)
     assert [each.bytes for each in history_of(parent).allocations] == [400, 400, 1200, 1200]
     assert [each.bytes for each in history_of(child).allocations] == [800, 800]
+    assert child.devices == parent.devices == {0: ("Double", 64 << 30)} and child.facts["driver"] == parent.facts["driver"]
     assert [message.code for message in child.messages] == ["W02"] and child.parent == parent.process
 
 

@@ -73,20 +73,26 @@ CUresult allocate(call& c, memory what, Pointer* out, std::size_t bytes, bool po
   c.is(kind::allocate);
   c.record.detail = static_cast<std::uint16_t>(what);
   c.record.bytes = bytes;
+  verdict said = verdict::driver;
   if (pools_on() && out != nullptr) {
     std::uint64_t address = 0;
-    verdict const said = pool_allocate(what, c.from, bytes, poolable, &address);
+    said = pool_allocate(what, c.from, bytes, poolable, &address);
     if (said == verdict::refused) return CUDA_ERROR_OUT_OF_MEMORY;
     if (said == verdict::served) {
       set(out, address);
       c.record.address = address;
       c.record.device = device_number();
       c.record.flags |= flag_pooled;
+      context_used();
       return CUDA_SUCCESS;
     }
   }
   CUresult const result = ask();
-  if (result == CUDA_SUCCESS && out != nullptr) c.record.address = number(*out);
+  if (result == CUDA_SUCCESS && out != nullptr) {
+    c.record.address = number(*out);
+    context_used();
+    if (said == verdict::untimely) pool_passed_by(what, c.from, bytes);
+  }
   c.record.device = device_number();
   return result;
 }
@@ -409,6 +415,7 @@ struct make_context : unsited {
     CUresult const result = real(out, arguments...);
     if (result != CUDA_SUCCESS) return result;
     c.record.address = number(*out);
+    if (pools_on()) pool_context_made(*out);
     context_used();
     return result;
   }

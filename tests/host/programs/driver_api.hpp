@@ -14,6 +14,8 @@ struct driver_api {
   PFN_cuDevicePrimaryCtxRetain_v7000 retain;
   PFN_cuDevicePrimaryCtxReset_v11000 reset;
   PFN_cuCtxSetCurrent_v4000 set_current;
+  PFN_cuCtxCreate_v12050 create_context;
+  PFN_cuGetExportTable_v3000 export_table;
   PFN_cuMemAlloc_v3020 allocate;
   PFN_cuMemAllocPitch_v3020 allocate_pitched;
   PFN_cuMemAllocManaged_v6000 allocate_managed;
@@ -51,6 +53,8 @@ struct driver_api {
   X(retain, cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, 7000)    \
   X(reset, cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset_v2, 11000)   \
   X(set_current, cuCtxSetCurrent, cuCtxSetCurrent, 4000)                 \
+  X(create_context, cuCtxCreate, cuCtxCreate_v4, 12050)                  \
+  X(export_table, cuGetExportTable, cuGetExportTable, 3000)              \
   X(allocate, cuMemAlloc, cuMemAlloc_v2, 3020)                           \
   X(allocate_pitched, cuMemAllocPitch, cuMemAllocPitch_v2, 3020)         \
   X(allocate_managed, cuMemAllocManaged, cuMemAllocManaged, 6000)        \
@@ -90,7 +94,7 @@ void assign(Function& member, void* address, char const* name) {
   member = reinterpret_cast<Function>(address);
 }
 
-// `way`: dlsym, lookup, or per-thread (look-ups for per-thread default streams).
+// `way`: dlsym; per-thread (look-ups for per-thread default streams); or any other: look-ups.
 inline driver_api find_driver(char const* way) {
   driver_api api{};
   void* const library = dlopen("libcuda.so.1", RTLD_NOW);

@@ -1,5 +1,7 @@
 // One program with many ways to use memory: patterns WAY PATTERN [NUMBER]. WAY is how it finds the driver (driver_api.hpp); `linked` where
-// it is built so. It prints results that depend on what kernels computed, and nothing that differs from run to run.
+// it is built so. Two more ways find the driver by look-ups, and its primary contexts as the CUDA runtime may: `early` makes one current
+// before it is retained, `private` makes it current by a function that has no name. It prints results that depend on what kernels computed,
+// and nothing that differs from run to run.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,10 +15,12 @@
 #include <vector>
 
 #include "driver_api.hpp"
+#include "tests/host/double/private_table.hpp"
 
 namespace {
 
 driver_api driver;
+std::string way;
 CUfunction add_one;
 CUfunction scale;
 
@@ -27,8 +31,25 @@ void check(CUresult result, char const* what) {
   std::_Exit(3);
 }
 
+driver_double::private_table const& unnamed() {
+  void const* table = nullptr;
+  check(driver.export_table(&table, &driver_double::private_table_id), "export table");
+  return *static_cast<driver_double::private_table const*>(table);
+}
+
 void use_device(int ordinal) {
   CUcontext context = nullptr;
+  if (way == "early") {
+    check(unnamed().primary(&context, ordinal), "primary");
+    check(driver.set_current(context), "set current");
+    check(driver.retain(&context, ordinal), "retain");
+    return;
+  }
+  if (way == "private") {
+    check(driver.retain(&context, ordinal), "retain");
+    check(unnamed().set_current(context), "set current, unnamed");
+    return;
+  }
   check(driver.retain(&context, ordinal), "retain");
   check(driver.set_current(context), "set current");
 }
@@ -249,6 +270,47 @@ void resets(int num) {
   }
 }
 
+// A context of its own beside the primary one: what lives in it survives the other's reset.
+void own_context(int num) {
+  CUcontext context = nullptr;
+  check(driver.create_context(&context, nullptr, 0, 0), "create context");
+  for (int i = 0; i < num; ++i) {
+    CUdeviceptr const block = allocate(4096);
+    check(driver.set(block, 1, 4096), "set");
+    check(driver.reset(0), "reset");
+    check(driver.set(block, 2, 4096), "set after the reset");
+    check(driver.free(block), "free");
+  }
+  std::printf("own context: %d\n", num);
+}
+
+// While one device's stream is captured another device is used for the first time, and asked for memory if the capture lets it.
+void captures_elsewhere(int num) {
+  CUstream stream = nullptr;
+  CUgraph graph = nullptr;
+  check(driver.make_stream(&stream, 0), "stream");
+  check(driver.begin_capture(stream, num == 1 ? CU_STREAM_CAPTURE_MODE_RELAXED : CU_STREAM_CAPTURE_MODE_GLOBAL), "begin");
+  use_device(1);
+  CUdeviceptr block = num == 1 ? allocate(4096) : 0;
+  check(driver.end_capture(stream, &graph), "end");
+  if (block == 0) block = allocate(4096);
+  std::printf("captures elsewhere: %u\n", one_round(100, 1));
+  check(driver.free(block), "free");
+}
+
+// Requests and questions of a thread that has no context yet.
+void without_context(int) {
+  std::thread{[] {
+    CUdeviceptr block = 0;
+    std::size_t free = 0;
+    std::size_t total = 0;
+    std::printf("without a context: %d", static_cast<int>(driver.allocate(&block, 4096)));
+    std::printf(" %d\n", static_cast<int>(driver.free_memory(&free, &total)));
+    use_device(0);
+    std::printf("with it: %u\n", one_round(100, 1));
+  }}.join();
+}
+
 void dies(int) {
   one_round(100, 1);
   allocate(12345);
@@ -283,10 +345,25 @@ void many_requests(int num) {
 
 int main(int count, char** arguments) {
   std::map<std::string, std::function<void(int)>> const patterns{
-      {"rounds", rounds},   {"phases", phases},   {"kinds", kinds},       {"leak", leak},
-      {"threads", threads}, {"devices", devices}, {"forks", forks},       {"twice", frees_twice},
-      {"grows", grows},     {"asks", asks},       {"captures", captures}, {"resets", resets},
-      {"dies", dies},       {"leaves", leaves},   {"many", many},         {"requests", many_requests},
+      {"rounds", rounds},
+      {"phases", phases},
+      {"kinds", kinds},
+      {"leak", leak},
+      {"threads", threads},
+      {"devices", devices},
+      {"forks", forks},
+      {"twice", frees_twice},
+      {"grows", grows},
+      {"asks", asks},
+      {"captures", captures},
+      {"resets", resets},
+      {"dies", dies},
+      {"leaves", leaves},
+      {"many", many},
+      {"requests", many_requests},
+      {"own_context", own_context},
+      {"captures_elsewhere", captures_elsewhere},
+      {"without_context", without_context},
   };
   if (count < 3 || !patterns.contains(arguments[2])) {
     std::fprintf(stderr, "patterns WAY PATTERN [NUMBER]\n");
@@ -297,6 +374,7 @@ int main(int count, char** arguments) {
   DRIVER_API(USE)
 #undef USE
 #else
+  way = arguments[1];
   driver = find_driver(arguments[1]);
 #endif
   start();
