@@ -11,13 +11,13 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from host_tools import BUILT, LIBRARY, Bench, needs_double
+from host_tools import BUILT, LIBRARY, ROOT, Bench, needs_double
 
 from gpuheap.errors import UserError
 from gpuheap.host.history import history_of
 from gpuheap.host.launch import find_program, profiler_note
 from gpuheap.host.sites import flows_of, peaks_of, sites_of
-from gpuheap.host.stacks import Symbols
+from gpuheap.host.stacks import Place, Symbols
 from gpuheap.host.summary import warnings_of
 from gpuheap.host.trace import BLOCK_BYTES, HEADER_BYTES, Frame, Module, Stack, read_trace
 
@@ -71,9 +71,21 @@ def test_leaks_come_with_their_stacks(bench: Bench) -> None:
     assert sorted(each.bytes for each in history.leaks) == [1000, 2000, 3000]
     symbols = Symbols()
     symbols.learn(history.trace.stacks.values())
+    source = (ROOT / "tests" / "host" / "programs" / "patterns.cpp").read_text().splitlines()
+    helper = next(number for number, line in enumerate(source, 1) if "void allocate_for_good(" in line)  # without a frame of its own
     if shutil.which("addr2line"):
         words = [place.words for place in symbols.places(history.trace.stacks[history.leaks[0].stack]) if not place.of_runtime]
-        assert re.search(r"allocate\(unsigned long\) \(patterns.cpp:\d+\)", words[0]) and "leak(int)" in words[1]
+        assert re.search(r"allocate\(unsigned long\) \(patterns.cpp:\d+\)", words[0]) and words[1].endswith(f"(patterns.cpp:{helper})")
+        assert re.search(r"leak(\(int\))? \(patterns.cpp:\d+\)", words[2]) and not words[2].endswith(f":{helper})")
+
+
+def test_places_in_the_runtime_are_no_places_of_the_program() -> None:
+    for place in (
+        Place("cudaError cudaMalloc<int>(int**, unsigned long)", "/usr/local/cuda/include/cuda_runtime.h", 879, "app", 16),
+        Place("libcudart_static_0a1b", "", 0, "app", 16), Place("", "", 0, "libcudart.so.13", 16), Place("_start", "", 0, "app", 16),
+    ):  # fmt: skip
+        assert place.of_runtime, place
+    assert not Place("leak()", "/x/cases.cu", 173, "app", 16).of_runtime
 
 
 def test_places_tell_how_many_live_at_once(bench: Bench) -> None:

@@ -28,7 +28,7 @@ inline std::uint64_t number(CUdeviceptr pointer) { return pointer; }
 inline void set(void** out, std::uint64_t address) { *out = reinterpret_cast<void*>(address); }
 inline void set(CUdeviceptr* out, std::uint64_t address) { *out = address; }
 inline std::uint8_t device_number() {
-  int const device = current_device();
+  int const device = context_used();
   return device < 0 || device >= no_device ? no_device : static_cast<std::uint8_t>(device);
 }
 
@@ -83,14 +83,12 @@ CUresult allocate(call& c, memory what, Pointer* out, std::size_t bytes, bool po
       c.record.address = address;
       c.record.device = device_number();
       c.record.flags |= flag_pooled;
-      context_used();
       return CUDA_SUCCESS;
     }
   }
   CUresult const result = ask();
   if (result == CUDA_SUCCESS && out != nullptr) {
     c.record.address = number(*out);
-    context_used();
     if (said == verdict::untimely) pool_passed_by(what, c.from, bytes);
   }
   c.record.device = device_number();

@@ -288,6 +288,15 @@ std::shared_ptr<pool> pool_holding(std::uint64_t address) {
   return nullptr;
 }
 
+std::shared_ptr<pool> pool_for(memory what, CUcontext context) {
+  service& s = all();
+  std::shared_lock const held{s.lock};
+  for (auto const& each : s.pools) {
+    if (each->what == what && each->context == context) return each;
+  }
+  return nullptr;
+}
+
 void forget(bool (*dies)(pool const&, CUcontext, int), CUcontext context, int device) {
   service& s = all();
   std::unique_lock const held{s.lock};
@@ -329,7 +338,11 @@ verdict miss(char const* code, counter which, std::string const& words, call_sit
 
 bool pools_on() { return configured().mode != pool_mode::none; }
 
-void context_used() { record_device(current_device()); }
+int context_used() {
+  int const device = current_device();
+  record_device(device);
+  return device;
+}
 
 void pool_context_made(CUcontext context) {
   service& s = all();
@@ -343,11 +356,10 @@ verdict pool_allocate(memory what, call_site const& from, std::uint64_t bytes, b
   std::shared_ptr<pool> of;
   if (poolable) {
     CUcontext const context = current_context();
-    if (context == nullptr || !settled(context)) return verdict::untimely;
-    service& s = all();
-    std::shared_lock const held{s.lock};
-    for (auto const& each : s.pools) {
-      if (each->what == what && each->context == context) of = each;
+    of = pool_for(what, context);
+    if (of == nullptr) {
+      if (context == nullptr || !settled(context)) return verdict::untimely;
+      of = pool_for(what, context);
     }
   }
   if (of == nullptr) return miss("E04", counter::unprofiled, request() + " has no pool", from);

@@ -27,7 +27,8 @@ struct pool_block {
 [[nodiscard]] bool pools_on();
 
 // A context may have become current, or memory was had from it: records its device, and what is checked once a process. Pools or not.
-void context_used();
+// The device's ordinal; -1 where no context is current.
+int context_used();
 
 // The program made a context: not a primary one.
 void pool_context_made(CUcontext context);
