@@ -151,6 +151,27 @@ def test_pools_come_back_after_a_reset(bench: Bench, way: str) -> None:
     assert pooled.stdout == plain.stdout and pooled.stderr == ""
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_pools_end_with_the_last_holder_of_their_context(bench: Bench, way: str) -> None:
+    plain = bench.traced("host_patterns", way, "releases", "2")
+    pooled = bench.pooled("device", "host_patterns", way, "releases", "2", strict=True)
+    assert pooled.stdout == plain.stdout and pooled.stderr == "" and bench.log()["cuMemAlloc"] == 3
+
+
+def test_a_driver_that_tells_no_free_memory_is_asked_for_the_pools(bench: Bench) -> None:
+    plain = bench.traced("host_patterns", "dlsym", "rounds", "3")
+    pooled = bench.pooled("device", "host_patterns", "dlsym", "rounds", "3", strict=True, DOUBLE_NO_INFO="999")
+    assert pooled.stdout == plain.stdout and pooled.stderr == "" and bench.log()["cuMemAlloc"] == 1
+
+
+def test_requests_that_the_driver_serves_where_no_pool_could_be_made_are_counted(bench: Bench) -> None:
+    plain = bench.traced("host_patterns", "dlsym", "rounds", "1")
+    pooled = bench.pooled("device", "host_patterns", "dlsym", "rounds", "1", DOUBLE_NO_INFO="201")
+    assert pooled.stdout == plain.stdout and codes(pooled) == ["E04"] * 2
+    counters = bench.trace("pool").counters
+    assert counters["driver_allocations"] == counters["unprofiled"] == 2 and counters["served"] == 0
+
+
 def test_a_child_after_fork_has_pools_of_its_own(bench: Bench) -> None:
     plain = bench.traced("host_patterns", "dlsym", "forks")
     pooled = bench.pooled("device", "host_patterns", "dlsym", "forks")

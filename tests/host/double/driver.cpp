@@ -3,6 +3,7 @@
 //   DOUBLE_VERSION=13000  what cuDriverGetVersion answers; younger entry points are not found
 //   DOUBLE_MEMORY=68719476736, DOUBLE_DEVICES=1, DOUBLE_NAME=Double  of the devices
 //   DOUBLE_NO_ATTRIBUTE=89  a device attribute that is 0; all others are 1
+//   DOUBLE_NO_INFO=999  the error that cuMemGetInfo answers with
 //   DOUBLE_LOG=FILE  gets a line for each request for memory, each free, copy, synchronisation and prefetch that reaches the driver
 //
 // As in the driver, a primary context has its handle from the start, and it may be made current before it is retained: it is one that does
@@ -299,6 +300,7 @@ CUresult cuMemHostRegister_v2(void* at, std::size_t bytes, unsigned) {
 CUresult cuMemHostUnregister(void* at) { return unregister_block(at) ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED; }
 CUresult cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
   if (usable() != CUDA_SUCCESS) return usable();
+  if (long const refusal = setting("DOUBLE_NO_INFO", 0); refusal != 0) return static_cast<CUresult>(refusal);
   *free = free_bytes(now()->device);
   return cuDeviceTotalMem_v2(total, now()->device);
 }

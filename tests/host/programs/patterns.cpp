@@ -314,6 +314,16 @@ void without_context(int) {
   }}.join();
 }
 
+// The primary context ends with its last release, and comes again; then a second holder keeps it through releases.
+void releases(int num) {
+  for (int i = 0; i < 2 * num; ++i) {
+    std::printf("before release: %u\n", one_round(100, static_cast<unsigned>(i)));
+    if (i == num) use_device(0);
+    check(driver.release(0), "release");
+    use_device(0);
+  }
+}
+
 void dies(int) {
   one_round(100, 1);
   allocate(12345);
@@ -365,6 +375,7 @@ int main(int count, char** arguments) {
       {"many", many},
       {"requests", many_requests},
       {"own_context", own_context},
+      {"releases", releases},
       {"captures_elsewhere", captures_elsewhere},
       {"without_context", without_context},
   };
