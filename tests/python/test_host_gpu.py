@@ -73,7 +73,8 @@ def test_a_leak_is_found_with_its_place(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("mode", ["device", "zero-copy", "unified"])
-@pytest.mark.parametrize(("way", "pattern"), [*((way, "rounds") for way in WAYS), ("static", "phases"), ("static", "threads"), ("static", "freed_early")])
+@pytest.mark.parametrize(("way", "pattern"), [*((way, "rounds") for way in WAYS), ("static", "phases"), ("static", "threads"), ("static", "freed_early"),
+                                             ("static", "devices"), ("static", "resets"), ("shared", "resets")])  # fmt: skip
 def test_pools_change_no_output_and_leave_nothing_to_the_driver(bench: Bench, mode: str, way: str, pattern: str) -> None:
     traced(bench, way, pattern)
     ran = bench.pooled(mode, f"host_cases_{way}", pattern, strict=True)

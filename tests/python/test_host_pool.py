@@ -60,13 +60,19 @@ def test_a_pool_lives_as_long_as_its_own_context(bench: Bench, way: str) -> None
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("relaxed", ["1", "0"])
+@pytest.mark.parametrize("requests", ["1", "0", "-1"])
 @pytest.mark.parametrize("mode", MODES)
-def test_a_device_that_is_first_used_during_a_capture_has_its_pool(bench: Bench, mode: str, relaxed: str, way: str) -> None:
-    plain = bench.traced("host_patterns", way, "captures_elsewhere", relaxed, DOUBLE_DEVICES="2")
-    pooled = bench.pooled(mode, "host_patterns", way, "captures_elsewhere", relaxed, strict=True, DOUBLE_DEVICES="2")
-    assert plain.stdout.startswith("captures elsewhere: ")
+def test_a_device_that_is_first_used_during_a_capture_has_its_pool(bench: Bench, mode: str, requests: str, way: str) -> None:
+    plain = bench.traced("host_patterns", way, "captures_elsewhere", requests, DOUBLE_DEVICES="2")
+    pooled = bench.pooled(mode, "host_patterns", way, "captures_elsewhere", requests, strict=True, DOUBLE_DEVICES="2")
+    assert plain.stdout.startswith("during the capture: 900\n" if requests == "-1" else "captures elsewhere: ")
     assert pooled.stdout == plain.stdout and pooled.stderr == "" and bench.log()[MODES[mode]] == 1
+
+
+def test_a_pool_made_during_a_capture_gives_no_block_twice(bench: Bench) -> None:
+    bench.traced("host_patterns", "dlsym", "captures_elsewhere", "1", DOUBLE_DEVICES="2")
+    pooled = bench.pooled("device", "host_patterns", "dlsym", "captures_elsewhere", "2", DOUBLE_DEVICES="2")
+    assert pooled.returncode == 0 and codes(pooled) == ["E05"]
 
 
 def test_each_kind_of_memory_has_a_pool_of_its_own(bench: Bench) -> None:

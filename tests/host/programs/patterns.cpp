@@ -287,18 +287,19 @@ void own_context(int num) {
   std::printf("own context: %d\n", num);
 }
 
-// While one device's stream is captured another device is used for the first time, and asked for memory if the capture lets it.
+// While one device's stream is captured another device is used for the first time. With 1 and more the capture lets the program have
+// memory, and that many blocks come and go meanwhile; with -1 it does not, and the program asks nevertheless; with 0 it waits.
 void captures_elsewhere(int num) {
   CUstream stream = nullptr;
   CUgraph graph = nullptr;
   check(driver.make_stream(&stream, 0), "stream");
-  check(driver.begin_capture(stream, num == 1 ? CU_STREAM_CAPTURE_MODE_RELAXED : CU_STREAM_CAPTURE_MODE_GLOBAL), "begin");
+  check(driver.begin_capture(stream, num > 0 ? CU_STREAM_CAPTURE_MODE_RELAXED : CU_STREAM_CAPTURE_MODE_GLOBAL), "begin");
   use_device(1);
-  CUdeviceptr block = num == 1 ? allocate(4096) : 0;
+  for (int i = 0; i < num; ++i) check(driver.free(allocate(4096)), "free");
+  CUdeviceptr refused = 0;
+  if (num < 0) std::printf("during the capture: %d\n", static_cast<int>(driver.allocate(&refused, 4096)));
   check(driver.end_capture(stream, &graph), "end");
-  if (block == 0) block = allocate(4096);
   std::printf("captures elsewhere: %u\n", one_round(100, 1));
-  check(driver.free(block), "free");
 }
 
 // Requests and questions of a thread that has no context yet.
