@@ -11,6 +11,7 @@ from host_tools import BUILT, Bench, needs_double
 pytestmark = needs_double
 
 MODES = {"device": "cuMemAlloc", "zero-copy": "cuMemHostAlloc", "unified": "cuMemAllocManaged"}
+WAYS = ("dlsym", "early", "private")
 REQUESTS = ("cuMemAlloc", "cuMemAllocPitch", "cuMemAllocManaged", "cuMemHostAlloc", "cuMemAllocHost", "cuMemAllocAsync")
 
 
@@ -24,20 +25,54 @@ def codes(ran) -> list[str]:
 
 
 @pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("way", ["lookup", "early", "private"])
 @pytest.mark.parametrize("pattern", [("rounds", "9"), ("phases", "6"), ("threads", "4")])
-def test_output_is_the_same_and_nothing_is_allocated_after_the_start(bench: Bench, mode: str, pattern: tuple[str, str]) -> None:
-    plain = bench.traced("host_patterns", "lookup", *pattern)
-    pooled = bench.pooled(mode, "host_patterns", "lookup", *pattern, strict=True)
+def test_output_is_the_same_and_nothing_is_allocated_after_the_start(bench: Bench, mode: str, way: str, pattern: tuple[str, str]) -> None:
+    plain = bench.traced("host_patterns", way, *pattern)
+    pooled = bench.pooled(mode, "host_patterns", way, *pattern, strict=True)
     assert pooled.stdout == plain.stdout and pooled.returncode == 0 and pooled.stderr == ""
     assert {call: count for call, count in bench.log().items() if call in REQUESTS} == {MODES[mode]: 1}
     counters = bench.trace("pool").counters
     assert counters["served"] == len(bench.history().allocations) and counters["driver_allocations"] == 0
 
 
-def test_each_device_has_a_pool_of_its_own(bench: Bench) -> None:
-    plain = bench.traced("host_patterns", "dlsym", "devices", "3", DOUBLE_DEVICES="3")
-    pooled = bench.pooled("device", "host_patterns", "dlsym", "devices", "3", strict=True, DOUBLE_DEVICES="3")
+@pytest.mark.parametrize("way", WAYS)
+def test_each_device_has_a_pool_of_its_own(bench: Bench, way: str) -> None:
+    plain = bench.traced("host_patterns", way, "devices", "3", DOUBLE_DEVICES="3")
+    pooled = bench.pooled("device", "host_patterns", way, "devices", "3", strict=True, DOUBLE_DEVICES="3")
     assert pooled.stdout == plain.stdout and pooled.stderr == "" and bench.log()["cuMemAlloc"] == 3
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_request_without_a_context_is_the_drivers_to_refuse(bench: Bench, way: str) -> None:
+    plain = bench.traced("host_patterns", way, "without_context")
+    pooled = bench.pooled("device", "host_patterns", way, "without_context", strict=True)
+    assert plain.stdout.startswith("without a context: 201 201\n")
+    assert pooled.stdout == plain.stdout and pooled.stderr == "" and bench.trace("pool").counters["served"] == 2
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_pool_lives_as_long_as_its_own_context(bench: Bench, way: str) -> None:
+    plain = bench.traced("host_patterns", way, "own_context", "3")
+    pooled = bench.pooled("device", "host_patterns", way, "own_context", "3", strict=True)
+    assert plain.stdout == "own context: 3\n"
+    assert pooled.stdout == plain.stdout and pooled.stderr == "" and bench.log()["cuMemAlloc"] == 1
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("requests", ["1", "0", "-1"])
+@pytest.mark.parametrize("mode", MODES)
+def test_a_device_that_is_first_used_during_a_capture_has_its_pool(bench: Bench, mode: str, requests: str, way: str) -> None:
+    plain = bench.traced("host_patterns", way, "captures_elsewhere", requests, DOUBLE_DEVICES="2")
+    pooled = bench.pooled(mode, "host_patterns", way, "captures_elsewhere", requests, strict=True, DOUBLE_DEVICES="2")
+    assert plain.stdout.startswith("during the capture: 900\n" if requests == "-1" else "captures elsewhere: ")
+    assert pooled.stdout == plain.stdout and pooled.stderr == "" and bench.log()[MODES[mode]] == 1
+
+
+def test_a_pool_made_during_a_capture_gives_no_block_twice(bench: Bench) -> None:
+    bench.traced("host_patterns", "dlsym", "captures_elsewhere", "1", DOUBLE_DEVICES="2")
+    pooled = bench.pooled("device", "host_patterns", "dlsym", "captures_elsewhere", "2", DOUBLE_DEVICES="2")
+    assert pooled.returncode == 0 and codes(pooled) == ["E05"]
 
 
 def test_each_kind_of_memory_has_a_pool_of_its_own(bench: Bench) -> None:
@@ -115,10 +150,32 @@ def test_what_a_captured_graph_may_name_is_never_given_again(bench: Bench) -> No
     assert bench.trace("pool").counters["pool_bytes"] == 2 * 4096
 
 
-def test_pools_come_back_after_a_reset(bench: Bench) -> None:
-    plain = bench.traced("host_patterns", "dlsym", "resets", "2")
-    pooled = bench.pooled("device", "host_patterns", "dlsym", "resets", "2", strict=True)
+@pytest.mark.parametrize("way", WAYS)
+def test_pools_come_back_after_a_reset(bench: Bench, way: str) -> None:
+    plain = bench.traced("host_patterns", way, "resets", "2")
+    pooled = bench.pooled("device", "host_patterns", way, "resets", "2", strict=True)
     assert pooled.stdout == plain.stdout and pooled.stderr == ""
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_pools_end_with_the_last_holder_of_their_context(bench: Bench, way: str) -> None:
+    plain = bench.traced("host_patterns", way, "releases", "2")
+    pooled = bench.pooled("device", "host_patterns", way, "releases", "2", strict=True)
+    assert pooled.stdout == plain.stdout and pooled.stderr == "" and bench.log()["cuMemAlloc"] == 3
+
+
+def test_a_driver_that_tells_no_free_memory_is_asked_for_the_pools(bench: Bench) -> None:
+    plain = bench.traced("host_patterns", "dlsym", "rounds", "3")
+    pooled = bench.pooled("device", "host_patterns", "dlsym", "rounds", "3", strict=True, DOUBLE_NO_INFO="999")
+    assert pooled.stdout == plain.stdout and pooled.stderr == "" and bench.log()["cuMemAlloc"] == 1
+
+
+def test_requests_that_the_driver_serves_where_no_pool_could_be_made_are_counted(bench: Bench) -> None:
+    plain = bench.traced("host_patterns", "dlsym", "rounds", "1")
+    pooled = bench.pooled("device", "host_patterns", "dlsym", "rounds", "1", DOUBLE_NO_INFO="201")
+    assert pooled.stdout == plain.stdout and codes(pooled) == ["E04"] * 2
+    counters = bench.trace("pool").counters
+    assert counters["driver_allocations"] == counters["unprofiled"] == 2 and counters["served"] == 0
 
 
 def test_a_child_after_fork_has_pools_of_its_own(bench: Bench) -> None:

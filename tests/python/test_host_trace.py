@@ -11,13 +11,13 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from host_tools import BUILT, LIBRARY, Bench, needs_double
+from host_tools import BUILT, LIBRARY, ROOT, Bench, needs_double
 
 from gpuheap.errors import UserError
 from gpuheap.host.history import history_of
 from gpuheap.host.launch import find_program, profiler_note
 from gpuheap.host.sites import flows_of, peaks_of, sites_of
-from gpuheap.host.stacks import Symbols
+from gpuheap.host.stacks import Place, Symbols
 from gpuheap.host.summary import warnings_of
 from gpuheap.host.trace import BLOCK_BYTES, HEADER_BYTES, Frame, Module, Stack, read_trace
 
@@ -30,14 +30,15 @@ def bench(tmp_path: Path) -> Bench:
 
 
 @pytest.mark.parametrize(
-    ("program", "way"), [("host_patterns_linked", "linked"), ("host_patterns", "dlsym"), ("host_patterns", "lookup"), ("host_patterns", "per-thread")]
-)
+    ("program", "way"), [("host_patterns_linked", "linked"), ("host_patterns", "dlsym"), ("host_patterns", "lookup"), ("host_patterns", "per-thread"),
+     ("host_patterns", "early"), ("host_patterns", "private")],
+)  # fmt: skip
 def test_every_way_to_the_driver_is_seen(bench: Bench, program: str, way: str) -> None:
     plain = bench.plain(program, way, "rounds", "5")
     traced = bench.traced(program, way, "rounds", "5")
     assert traced.stdout == plain.stdout and traced.returncode == 0 and traced.stderr == ""
     history = bench.history()
-    assert history.trace.ended and history.trace.devices == {0: ("Double", 64 << 30)}
+    assert history.trace.ended and history.trace.devices == {0: ("Double", 64 << 30)} and history.trace.facts["driver"] == "13000"
     assert [each.bytes for each in history.allocations] == [size for size in (4000, 4400, 4800, 5200, 4000) for _ in range(2)]
     assert Counter(copy.direction for copy in history.copies) == {"host to device": 5, "device to host": 5}
     assert {name: each.count for name, each in history.launches.items()} == {"add_one": 5, "scale": 5}
@@ -70,9 +71,21 @@ def test_leaks_come_with_their_stacks(bench: Bench) -> None:
     assert sorted(each.bytes for each in history.leaks) == [1000, 2000, 3000]
     symbols = Symbols()
     symbols.learn(history.trace.stacks.values())
+    source = (ROOT / "tests" / "host" / "programs" / "patterns.cpp").read_text().splitlines()
+    helper = next(number for number, line in enumerate(source, 1) if "void allocate_for_good(" in line)  # without a frame of its own
     if shutil.which("addr2line"):
         words = [place.words for place in symbols.places(history.trace.stacks[history.leaks[0].stack]) if not place.of_runtime]
-        assert re.search(r"allocate\(unsigned long\) \(patterns.cpp:\d+\)", words[0]) and "leak(int)" in words[1]
+        assert re.search(r"allocate\(unsigned long\) \(patterns.cpp:\d+\)", words[0]) and words[1].endswith(f"(patterns.cpp:{helper})")
+        assert re.search(r"leak(\(int\))? \(patterns.cpp:\d+\)", words[2]) and not words[2].endswith(f":{helper})")
+
+
+def test_places_in_the_runtime_are_no_places_of_the_program() -> None:
+    for place in (
+        Place("cudaError cudaMalloc<int>(int**, unsigned long)", "/usr/local/cuda/include/cuda_runtime.h", 879, "app", 16),
+        Place("libcudart_static_0a1b", "", 0, "app", 16), Place("", "", 0, "libcudart.so.13", 16), Place("_start", "", 0, "app", 16),
+    ):  # fmt: skip
+        assert place.of_runtime, place
+    assert not Place("leak()", "/x/cases.cu", 173, "app", 16).of_runtime
 
 
 def test_places_tell_how_many_live_at_once(bench: Bench) -> None:
@@ -88,8 +101,10 @@ def test_threads_record_side_by_side(bench: Bench) -> None:
     assert {each.thread for each in history.allocations} == {1, 2, 3, 4}
 
 
-def test_several_devices_are_told_apart(bench: Bench) -> None:
-    bench.traced("host_patterns", "dlsym", "devices", "3", DOUBLE_DEVICES="3")
+@pytest.mark.parametrize("way", ["dlsym", "early", "private"])
+def test_several_devices_are_told_apart(bench: Bench, way: str) -> None:
+    bench.traced("host_patterns", way, "devices", "3", DOUBLE_DEVICES="3")
+    assert sorted(bench.trace().devices) == [0, 1, 2]
     assert [(peak.device, peak.bytes) for peak in sorted(peaks_of(bench.history()), key=lambda p: p.device)] == [(0, 4096), (1, 4096), (2, 4096)]
 
 
@@ -111,6 +126,7 @@ def test_a_child_after_fork_has_a_trace_of_its_own(bench: Bench) -> None:
     parent, child = sorted(bench.traces("trace"), key=lambda trace: "forked" in trace.facts)
     assert [each.bytes for each in history_of(parent).allocations] == [400, 400, 1200, 1200]
     assert [each.bytes for each in history_of(child).allocations] == [800, 800]
+    assert child.devices == parent.devices == {0: ("Double", 64 << 30)} and child.facts["driver"] == parent.facts["driver"]
     assert [message.code for message in child.messages] == ["W02"] and child.parent == parent.process
 
 

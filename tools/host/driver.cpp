@@ -30,6 +30,7 @@ constexpr std::array<description, num_rows> rows{{
 
 constinit std::array<std::atomic<void*>, num_rows> addresses{};
 constinit std::array<std::atomic<bool>, num_rows> handed_out{};
+constinit std::atomic<bool> rows_checked{false};
 
 using by_name = std::unordered_multimap<std::string_view, row>;
 
@@ -123,8 +124,7 @@ void* wrapper_for_symbol(char const* symbol, void* address) {
 }
 
 void check_rows() {
-  static std::atomic<bool> done{false};
-  if (done.exchange(true)) return;
+  if (rows_checked.exchange(true)) return;
   auto const version_of = reinterpret_cast<PFN_cuDriverGetVersion_v2020>(symbol_in_driver("cuDriverGetVersion"));
   int version = 0;
   if (version_of == nullptr || version_of(&version) != CUDA_SUCCESS) return;
@@ -140,6 +140,8 @@ void check_rows() {
                    " should have were not found, and calls to them are not seen: " + missing);
   }
 }
+
+void forget_rows_after_fork() { rows_checked.store(false); }
 
 int current_device() {
   static auto const ask = reinterpret_cast<PFN_cuCtxGetDevice_v2000>(symbol_in_driver("cuCtxGetDevice"));

@@ -55,8 +55,12 @@ template <row Row>
 // dlsym found but this library's own export and the program would have found nothing.
 [[nodiscard]] void* wrapper_for_symbol(char const* symbol, void* address);
 
-// Says E11 once if this driver lacks functions that its version should have. Called when a context is first used.
+// Records the driver's version, and says E11 if this driver lacks functions that its version should have: once. Called when a context is
+// first used.
 void check_rows();
+
+// In the child after fork: its trace says so itself.
+void forget_rows_after_fork();
 
 // The ordinal of the current context's device, or -1.
 [[nodiscard]] int current_device();

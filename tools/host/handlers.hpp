@@ -28,7 +28,7 @@ inline std::uint64_t number(CUdeviceptr pointer) { return pointer; }
 inline void set(void** out, std::uint64_t address) { *out = reinterpret_cast<void*>(address); }
 inline void set(CUdeviceptr* out, std::uint64_t address) { *out = address; }
 inline std::uint8_t device_number() {
-  int const device = current_device();
+  int const device = context_used();
   return device < 0 || device >= no_device ? no_device : static_cast<std::uint8_t>(device);
 }
 
@@ -73,9 +73,10 @@ CUresult allocate(call& c, memory what, Pointer* out, std::size_t bytes, bool po
   c.is(kind::allocate);
   c.record.detail = static_cast<std::uint16_t>(what);
   c.record.bytes = bytes;
+  verdict said = verdict::driver;
   if (pools_on() && out != nullptr) {
     std::uint64_t address = 0;
-    verdict const said = pool_allocate(what, c.from, bytes, poolable, &address);
+    said = pool_allocate(what, c.from, bytes, poolable, &address);
     if (said == verdict::refused) return CUDA_ERROR_OUT_OF_MEMORY;
     if (said == verdict::served) {
       set(out, address);
@@ -86,7 +87,10 @@ CUresult allocate(call& c, memory what, Pointer* out, std::size_t bytes, bool po
     }
   }
   CUresult const result = ask();
-  if (result == CUDA_SUCCESS && out != nullptr) c.record.address = number(*out);
+  if (result == CUDA_SUCCESS && out != nullptr) {
+    c.record.address = number(*out);
+    if (said == verdict::untimely) pool_passed_by(what, c.from, bytes);
+  }
   c.record.device = device_number();
   return result;
 }
@@ -409,6 +413,7 @@ struct make_context : unsited {
     CUresult const result = real(out, arguments...);
     if (result != CUDA_SUCCESS) return result;
     c.record.address = number(*out);
+    if (pools_on()) pool_context_made(*out);
     context_used();
     return result;
   }

@@ -25,15 +25,17 @@ struct pool {
   CUcontext context;
   std::uint64_t base;
   std::uint64_t bytes;
+  bool primary;    // its context is the device's primary one
   bool on_device;  // its bytes are the device's
   slot_table slots;
 
-  pool(planned_pool const& planned, CUcontext in, std::uint64_t at, bool device_bytes)
+  pool(planned_pool const& planned, CUcontext in, bool in_primary, std::uint64_t at, bool device_bytes)
       : what(planned.what),
         device(planned.device),
         context(in),
         base(at),
         bytes(planned.bytes),
+        primary(in_primary),
         on_device(device_bytes),
         slots(planned.slots) {}
   [[nodiscard]] bool holds(std::uint64_t address) const { return address >= base && address - base < bytes; }
@@ -42,8 +44,10 @@ struct pool {
 struct service {
   std::shared_mutex lock;  // guards the list: written when contexts come and go, read by requests
   std::vector<std::shared_ptr<pool>> pools;
-  std::vector<CUcontext> tried;  // contexts whose device was looked at
-  plan made;
+  std::vector<CUcontext> settled;  // contexts whose pools are there, or will not be
+  std::vector<CUcontext> made;     // contexts that the program made beside the primary ones
+  std::vector<int> compared;       // devices that were held against the profile's
+  plan wanted;
   bool planned = false;
   std::atomic<int> captures{0};
   std::atomic<bool> prefetches{true};
@@ -88,6 +92,23 @@ int attribute(CUdevice device, CUdevice_attribute which) {
   return ask != nullptr && ask(&value, which, device) == CUDA_SUCCESS ? value : 0;
 }
 
+// Errors that tell when a call came and not what it asked for: no context is current, or one that does not exist yet or any more (the
+// runtime makes a primary context current before it retains it), or the calls of a capture are not over.
+bool untimely(CUresult result) {
+  switch (result) {
+    case CUDA_ERROR_NOT_INITIALIZED:
+    case CUDA_ERROR_DEINITIALIZED:
+    case CUDA_ERROR_INVALID_CONTEXT:
+    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+    case CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED:
+    case CUDA_ERROR_STREAM_CAPTURE_INVALIDATED:
+    case CUDA_ERROR_STREAM_CAPTURE_IMPLICIT:
+      return true;
+    default:
+      return false;
+  }
+}
+
 // Why the mode cannot be had on a device; empty: it can.
 std::string unsupported(CUdevice device) {
   if (configured().mode == pool_mode::zero_copy) {
@@ -119,18 +140,24 @@ described describe(int device) {
   return {name, total};
 }
 
+constinit std::atomic<std::uint64_t> recorded_devices{0};
+
 // Each device that the process uses, once, into the trace.
 void record_device(int device) {
-  static std::atomic<std::uint64_t> recorded{0};
   if (device < 0 || device >= 64) return;
   std::uint64_t const bit = std::uint64_t{1} << device;
-  // relaxed: decides who writes the fact, nothing else.
-  if ((recorded.fetch_or(bit, std::memory_order_relaxed) & bit) != 0) return;
+  // relaxed: decides who writes the fact, nothing else. Read first: nearly every call finds the bit set.
+  if ((recorded_devices.load(std::memory_order_relaxed) & bit) != 0) return;
+  if ((recorded_devices.fetch_or(bit, std::memory_order_relaxed) & bit) != 0) return;
+  check_rows();
   described const found = describe(device);
   append_fact("device", std::to_string(device) + " " + std::to_string(found.total_bytes) + " " + found.name);
 }
 
-void compare_device(plan const& made, int device) {
+void compare_device(service& s, int device) {
+  if (std::find(s.compared.begin(), s.compared.end(), device) != s.compared.end()) return;
+  s.compared.push_back(device);
+  plan const& made = s.wanted;
   static auto const version_of = helper<PFN_cuDriverGetVersion_v2020>("cuDriverGetVersion");
   described const found = describe(device);
   int version = 0;
@@ -146,8 +173,8 @@ void compare_device(plan const& made, int device) {
   }
 }
 
-// The driver's memory behind a pool; 0 if it refuses.
-std::uint64_t reserve(planned_pool const& wanted, CUdevice device, bool* on_device) {
+// The driver's memory behind a pool.
+CUresult reserve(planned_pool const& wanted, CUdevice device, bool capturing, std::uint64_t* base, bool* on_device) {
   std::size_t const bytes = wanted.bytes;
   CUdeviceptr address = 0;
   void* host = nullptr;
@@ -155,64 +182,101 @@ std::uint64_t reserve(planned_pool const& wanted, CUdevice device, bool* on_devi
                          : wanted.what == memory::managed ? pool_mode::unified
                                                           : configured().mode;
   *on_device = mode != pool_mode::zero_copy;
+  CUresult result = CUDA_SUCCESS;
   if (mode == pool_mode::zero_copy) {
-    CUresult const result = real<row::cuMemHostAlloc>()(&host, bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
-    return result == CUDA_SUCCESS ? reinterpret_cast<std::uint64_t>(host) : 0;
-  }
-  if (mode == pool_mode::unified) {
-    if (real<row::cuMemAllocManaged>()(&address, bytes, CU_MEM_ATTACH_GLOBAL) != CUDA_SUCCESS) return 0;
-    if (wanted.what == memory::device) {
-      // Present on the device from the start, as what it stands for is. Where the driver cannot, pages come at first touch.
+    result = real<row::cuMemHostAlloc>()(&host, bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+    address = reinterpret_cast<std::uint64_t>(host);
+  } else if (mode == pool_mode::unified) {
+    result = real<row::cuMemAllocManaged>()(&address, bytes, CU_MEM_ATTACH_GLOBAL);
+    // Present on the device from the start, as what it stands for is. Where the driver cannot, pages come at first touch; also during a
+    // capture, which the default stream and a wait for the context would break.
+    if (result == CUDA_SUCCESS && wanted.what == memory::device && !capturing) {
       CUmemLocation const there{CU_MEM_LOCATION_TYPE_DEVICE, {device}};
       auto const prefetch = real<row::cuMemPrefetchAsync_v2>();
       if (prefetch != nullptr && prefetch(address, bytes, there, 0, nullptr) == CUDA_SUCCESS) real<row::cuCtxSynchronize>()();
     }
-    return address;
+  } else {
+    result = real<row::cuMemAlloc_v2>()(&address, bytes);
   }
-  return real<row::cuMemAlloc_v2>()(&address, bytes) == CUDA_SUCCESS ? address : 0;
+  *base = address;
+  return result;
 }
 
-void reserve_all(service& s, CUcontext context) {
+void load_plan(service& s) {
+  if (s.planned) return;
+  s.planned = true;
+  std::string why;
+  s.wanted = read_plan(configured().plan, &why);
+  if (why.empty()) return;
+  say("E01", "the plan " + configured().plan + " " + why + ": there are no pools, and every request " +
+                 (configured().strict ? "fails" : "goes to the driver"));
+}
+
+// Makes the pools of the current context's device, where the plan has some and no other context of the device has them. False: the driver
+// was asked at a moment when it gives nothing, and the next request tries again.
+bool reserve_all(service& s, CUcontext context) {
   int const device = current_device();
-  if (device < 0) return;
-  if (!s.planned) {
-    s.planned = true;
-    std::string why;
-    s.made = read_plan(configured().plan, &why);
-    if (!why.empty())
-      say("E01", "the plan " + configured().plan + " " + why + ": there are no pools, and every request " +
-                     (configured().strict ? "fails" : "goes to the driver"));
-  }
+  if (device < 0) return false;
+  load_plan(s);
   bool const served_already = std::any_of(s.pools.begin(), s.pools.end(), [&](auto const& each) { return each->device == device; });
-  bool const wanted = std::any_of(s.made.pools.begin(), s.made.pools.end(), [&](auto const& each) { return each.device == device; });
-  if (served_already || !wanted) return;
-  std::string const reason = unsupported(device);
-  if (!reason.empty()) return say("E08", reason + " on device " + std::to_string(device) + ": there are no pools there");
-  compare_device(s.made, device);
+  bool const wanted = std::any_of(s.wanted.pools.begin(), s.wanted.pools.end(), [&](auto const& each) { return each.device == device; });
+  if (served_already || !wanted) return true;
   std::size_t free = 0;
   std::size_t total = 0;
-  real<row::cuMemGetInfo_v2>()(&free, &total);
+  CUresult const asked = real<row::cuMemGetInfo_v2>()(&free, &total);
+  if (untimely(asked)) return false;
+  std::string const reason = unsupported(device);
+  if (!reason.empty()) {
+    say("E08", reason + " on device " + std::to_string(device) + ": there are no pools there");
+    return true;
+  }
+  compare_device(s, device);
   std::uint64_t needed = 0;
-  for (planned_pool const& each : s.made.pools) {
+  for (planned_pool const& each : s.wanted.pools) {
     if (each.device == device && each.what != memory::pinned && configured().mode != pool_mode::zero_copy) needed += each.bytes;
   }
-  if (needed > free) {
-    return say("E02", "the pools of device " + std::to_string(device) + " need " + std::to_string(needed) + " bytes, " +
-                          std::to_string(free) + " of " + std::to_string(total) +
-                          " are free: there are no pools there; free memory, or profile a smaller run");
+  // Where the driver does not tell, the reservations themselves show what it has.
+  if (asked == CUDA_SUCCESS && needed > free) {
+    say("E02", "the pools of device " + std::to_string(device) + " need " + std::to_string(needed) + " bytes, " + std::to_string(free) +
+                   " of " + std::to_string(total) + " are free: there are no pools there; free memory, or profile a smaller run");
+    return true;
   }
-  for (planned_pool const& each : s.made.pools) {
+  bool const primary = std::find(s.made.begin(), s.made.end(), context) == s.made.end();
+  bool const capturing = s.captures.load() > 0;
+  bool first = true;
+  for (planned_pool const& each : s.wanted.pools) {
     if (each.device != device) continue;
     bool on_device = false;
-    std::uint64_t const base = reserve(each, device, &on_device);
-    if (base == 0) {
+    std::uint64_t base = 0;
+    CUresult const result = reserve(each, device, capturing, &base, &on_device);
+    if (first && untimely(result)) return false;
+    first = false;
+    if (result != CUDA_SUCCESS) {
       say("E02", "the driver does not give " + std::to_string(each.bytes) + " bytes for the pool of " + words_for(each.what) +
-                     " memory of device " + std::to_string(device) + ": it is missing, and its requests go past it");
+                     " memory of device " + std::to_string(device) + " (error " + std::to_string(static_cast<int>(result)) +
+                     "): it is missing, and its requests go past it");
       continue;
     }
     count(counter::pool_bytes, each.bytes);
-    s.pools.push_back(std::make_shared<pool>(each, context, base, on_device));
+    s.pools.push_back(std::make_shared<pool>(each, context, primary, base, on_device));
+    if (capturing) s.pools.back()->slots.pin(true);
   }
+  return true;
+}
+
+// Whether the current context's pools are settled, made here by the first request of a context: a request is what the driver itself answers
+// with memory, so that whatever made the context current, it is one that memory can be had in.
+bool settled(CUcontext context) {
+  service& s = all();
+  {
+    std::shared_lock const held{s.lock};
+    if (std::find(s.settled.begin(), s.settled.end(), context) != s.settled.end()) return true;
+  }
+  std::unique_lock const held{s.lock};
+  if (std::find(s.settled.begin(), s.settled.end(), context) != s.settled.end()) return true;
+  if (!reserve_all(s, context)) return false;
+  s.settled.push_back(context);
+  return true;
 }
 
 std::shared_ptr<pool> pool_holding(std::uint64_t address) {
@@ -224,18 +288,29 @@ std::shared_ptr<pool> pool_holding(std::uint64_t address) {
   return nullptr;
 }
 
+std::shared_ptr<pool> pool_for(memory what, CUcontext context) {
+  service& s = all();
+  std::shared_lock const held{s.lock};
+  for (auto const& each : s.pools) {
+    if (each->what == what && each->context == context) return each;
+  }
+  return nullptr;
+}
+
 void forget(bool (*dies)(pool const&, CUcontext, int), CUcontext context, int device) {
   service& s = all();
   std::unique_lock const held{s.lock};
   std::erase_if(s.pools, [&](auto const& each) { return dies(*each, context, device); });
-  s.tried.clear();
+  s.settled.clear();
 }
 
 // Waits for all work of the pool's context, as the driver's free does.
 CUresult wait_for(pool const& of) {
   if (current_context() == of.context) return real<row::cuCtxSynchronize>()();
   static auto const pop = helper<PFN_cuCtxPopCurrent_v4000>("cuCtxPopCurrent_v2");
-  if (real<row::cuCtxPushCurrent_v2>()(of.context) != CUDA_SUCCESS) return CUDA_SUCCESS;
+  CUresult const pushed = real<row::cuCtxPushCurrent_v2>()(of.context);
+  // When the driver is gone so is its work.
+  if (pushed != CUDA_SUCCESS) return pushed == CUDA_ERROR_DEINITIALIZED ? CUDA_SUCCESS : pushed;
   CUresult const result = real<row::cuCtxSynchronize>()();
   CUcontext popped = nullptr;
   if (pop != nullptr) pop(&popped);
@@ -263,33 +338,28 @@ verdict miss(char const* code, counter which, std::string const& words, call_sit
 
 bool pools_on() { return configured().mode != pool_mode::none; }
 
-void context_used() {
-  CUcontext const context = current_context();
-  if (context == nullptr) return;
+int context_used() {
+  int const device = current_device();
+  record_device(device);
+  return device;
+}
+
+void pool_context_made(CUcontext context) {
   service& s = all();
-  {
-    std::shared_lock const held{s.lock};
-    if (std::find(s.tried.begin(), s.tried.end(), context) != s.tried.end()) return;
-  }
-  check_rows();
   std::unique_lock const held{s.lock};
-  if (std::find(s.tried.begin(), s.tried.end(), context) != s.tried.end()) return;
-  s.tried.push_back(context);
-  record_device(current_device());
-  if (pools_on()) reserve_all(s, context);
+  s.made.push_back(context);
 }
 
 verdict pool_allocate(memory what, call_site const& from, std::uint64_t bytes, bool poolable, std::uint64_t* address) {
   if (bytes == 0) return verdict::driver;  // which refuses it
-  context_used();
   auto const request = [&] { return "a request for " + std::to_string(bytes) + " bytes of " + words_for(what) + " memory"; };
   std::shared_ptr<pool> of;
   if (poolable) {
     CUcontext const context = current_context();
-    service& s = all();
-    std::shared_lock const held{s.lock};
-    for (auto const& each : s.pools) {
-      if (each->what == what && each->context == context) of = each;
+    of = pool_for(what, context);
+    if (of == nullptr) {
+      if (context == nullptr || !settled(context)) return verdict::untimely;
+      of = pool_for(what, context);
     }
   }
   if (of == nullptr) return miss("E04", counter::unprofiled, request() + " has no pool", from);
@@ -316,6 +386,13 @@ verdict pool_allocate(memory what, call_site const& from, std::uint64_t bytes, b
   return verdict::served;
 }
 
+void pool_passed_by(memory what, call_site const& from, std::uint64_t bytes) {
+  count(counter::unprofiled);
+  count(counter::driver_allocations);
+  say("E04", "a request for " + std::to_string(bytes) + " bytes of " + words_for(what) + " memory (stack " + std::to_string(from.stack) +
+                 " of the trace) was answered by the driver at a moment when it had no memory for pools");
+}
+
 bool pool_release(memory what, std::uint64_t address, CUstream const* stream, CUresult* result) {
   std::shared_ptr<pool> const of = address == 0 ? nullptr : pool_holding(address);
   if (of == nullptr) return false;
@@ -340,11 +417,11 @@ bool pool_release(memory what, std::uint64_t address, CUstream const* stream, CU
 }
 
 std::uint64_t pool_free_bytes(std::uint64_t driver_free_bytes) {
-  CUcontext const context = current_context();
+  int const device = current_device();
   service& s = all();
   std::shared_lock const held{s.lock};
   for (auto const& each : s.pools) {
-    if (each->what != memory::device || each->context != context) continue;
+    if (each->what != memory::device || each->device != device) continue;
     std::uint64_t const live = each->slots.live_bytes();
     if (each->on_device) driver_free_bytes += each->bytes - std::min(live, each->bytes);
     if (!each->on_device) driver_free_bytes -= std::min(live, driver_free_bytes);
@@ -397,6 +474,9 @@ void pool_capture_ends() {
 
 void pool_context_gone(CUcontext context) {
   forget([](pool const& each, CUcontext gone, int) { return each.context == gone; }, context, 0);
+  service& s = all();
+  std::unique_lock const held{s.lock};
+  std::erase(s.made, context);  // its handle may come again
 }
 
 void pool_primary_released(CUdevice device) {
@@ -408,7 +488,7 @@ void pool_primary_released(CUdevice device) {
 }
 
 void pool_device_reset(CUdevice device) {
-  forget([](pool const& each, CUcontext, int gone) { return each.device == gone; }, nullptr, device);
+  forget([](pool const& each, CUcontext, int gone) { return each.primary && each.device == gone; }, nullptr, device);
 }
 
 void pool_ended() {
@@ -425,6 +505,7 @@ void pool_ended() {
 
 void pool_forget_after_fork() {
   service& s = all();
+  recorded_devices.store(0);
   new (&s) service;  // its lock may have been held by a thread that this process lacks
 }
 

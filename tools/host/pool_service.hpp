@@ -1,4 +1,4 @@
-// Pools over the driver: reserved when a context is first used, asked by the handlers of requests, frees and queries. With no mode set
+// Pools over the driver: reserved at the first request in a context, asked by the handlers of requests, frees and queries. With no mode set
 // nothing here does anything.
 #pragma once
 
@@ -12,7 +12,12 @@ namespace gpuheap::interpose {
 
 inline constexpr std::uint64_t pool_alignment = 512;  // what cudaMalloc gives, and texture addresses need
 
-enum class verdict { driver, served, refused };
+enum class verdict {
+  driver,
+  served,
+  refused,
+  untimely,  // the driver's, as now is no moment to make pools (no context, or a capture); it most likely refuses
+};
 
 struct pool_block {
   std::uint64_t address = 0;
@@ -21,12 +26,19 @@ struct pool_block {
 
 [[nodiscard]] bool pools_on();
 
-// A context became current: reserves the device's pools if none did yet. Also where there are no pools: what is checked once a process.
-void context_used();
+// A context may have become current, or memory was had from it: records its device, and what is checked once a process. Pools or not.
+// The device's ordinal; -1 where no context is current.
+int context_used();
+
+// The program made a context: not a primary one.
+void pool_context_made(CUcontext context);
 
 // A request. `poolable`: of a kind that pools have; others go to the driver, or are refused in strict mode. Counts and says what is not
-// served.
+// served. The first request in a context reserves the pools of its device, if no other context has them.
 [[nodiscard]] verdict pool_allocate(memory what, call_site const& from, std::uint64_t bytes, bool poolable, std::uint64_t* address);
+
+// The driver served an untimely request after all: counts and says it.
+void pool_passed_by(memory what, call_site const& from, std::uint64_t bytes);
 
 // A free. False: the address is none of a pool's, and the driver decides. Otherwise waits as the driver would (for the stream, or for the
 // context), and `result` is what the program gets: an error of that wait is passed on, and invalid value stands for an address where no
@@ -50,8 +62,8 @@ void pool_capture_ends();
 
 // Pools die with their context.
 void pool_context_gone(CUcontext context);
-void pool_primary_released(CUdevice device);  // once; the context is gone only if nobody else holds it
-void pool_device_reset(CUdevice device);
+void pool_primary_released(CUdevice device);  // once; the primary context is gone only if nobody else holds it
+void pool_device_reset(CUdevice device);      // the primary context is gone; others of the device live on
 
 // At exit: says W01 if blocks are still live.
 void pool_ended();

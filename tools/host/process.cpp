@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "call_stack.hpp"
+#include "driver.hpp"
 #include "facts.hpp"
 #include "kernels.hpp"
 #include "pool_service.hpp"
@@ -19,6 +20,7 @@ void in_child() {
   forget_facts_after_fork();
   forget_stacks_after_fork();
   forget_kernels_after_fork();
+  forget_rows_after_fork();
   pool_forget_after_fork();
 }
 

@@ -13,6 +13,8 @@ from gpuheap.host.trace import Frame, Stack
 
 # Frames of the CUDA runtime, linked statically or not, of the driver, and of the C library's start of a program.
 _RUNTIME_FUNCTION = re.compile(r"^(__?)?(cuda|cudart|libcudart|libcuda)|^cu[A-Z]|^\(anonymous namespace\)::libcudart")
+# nvcc's header makes templates of some calls, which compilers put into the caller: its lines are no place in the program.
+_RUNTIME_FILE = re.compile(r"(^|/)cuda_runtime(_api)?\.h$")
 _RUNTIME_MODULE = re.compile(r"lib(cuda|cudart|c|pthread|stdc\+\+)\.so|ld-linux")
 
 
@@ -33,14 +35,16 @@ class Place:
 
     @property
     def of_runtime(self) -> bool:
-        return bool(_RUNTIME_FUNCTION.search(self.function)) or bool(_RUNTIME_MODULE.search(self.module)) or self.function == "_start"
+        names = ((_RUNTIME_FUNCTION, self.function), (_RUNTIME_FILE, self.file), (_RUNTIME_MODULE, self.module))
+        return self.function == "_start" or any(pattern.search(name) for pattern, name in names)
 
 
 class Symbols:
-    """Names frames, each once. Asks addr2line for all frames of a module together."""
+    """Names frames, each once: a frame is as many places as functions were put into it by the compiler, the innermost first. Asks addr2line for all frames of a
+    module together."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, int], Place] = {}
+        self._known: dict[tuple[str, int], tuple[Place, ...]] = {}
         self._tool = shutil.which("addr2line")
 
     def learn(self, stacks: Iterable[Stack]) -> None:
@@ -52,12 +56,12 @@ class Symbols:
         for path, offsets in wanted.items():
             self._known.update(self._look_up(path, sorted(offsets)))
 
-    def place(self, frame: Frame) -> Place:
-        path = frame.module.path if frame.module is not None else "code outside any module"
-        return self._known.get((path, frame.offset)) or Place("", "", 0, Path(path).name, frame.offset)
-
     def places(self, stack: Stack) -> list[Place]:
-        return [self.place(frame) for frame in stack.frames]
+        return [place for frame in stack.frames for place in self._places_of(frame)]
+
+    def _places_of(self, frame: Frame) -> tuple[Place, ...]:
+        path = frame.module.path if frame.module is not None else "code outside any module"
+        return self._known.get((path, frame.offset)) or (Place("", "", 0, Path(path).name, frame.offset),)
 
     def site_words(self, stack: Stack | None) -> str:
         """The nearest frame that is the program's own, and the function that called it: many programs allocate through a helper."""
@@ -67,23 +71,29 @@ class Symbols:
         own = [place for place in places if not place.of_runtime] or places
         return own[0].words + (f" from {own[1].function}" if len(own) > 1 and own[1].function else "")
 
-    def _look_up(self, path: str, offsets: list[int]) -> dict[tuple[str, int], Place]:
+    def _look_up(self, path: str, offsets: list[int]) -> dict[tuple[str, int], tuple[Place, ...]]:
         name = Path(path).name
-        plain = {(path, offset): Place("", "", 0, name, offset) for offset in offsets}
+        plain = {(path, offset): (Place("", "", 0, name, offset),) for offset in offsets}
         if self._tool is None or not Path(path).is_file():
             return plain
         # A return address is the one after the call: one byte less lies in it.
-        command = [self._tool, "-f", "-C", "-e", path]
+        command = [self._tool, "-a", "-i", "-f", "-C", "-e", path]
         asked = "\n".join(f"{max(offset - 1, 0):#x}" for offset in offsets)
         try:
             answer = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=120)
         except (OSError, subprocess.TimeoutExpired):
             return plain
-        lines = answer.stdout.splitlines()
-        if answer.returncode != 0 or len(lines) != 2 * len(offsets):
+        # For each address: itself, then function and line of every place.
+        parts = re.split(r"^0x[0-9a-f]+\n", answer.stdout, flags=re.MULTILINE)[1:]
+        if answer.returncode != 0 or len(parts) != len(offsets):
             return plain
-        for offset, function, where in zip(offsets, lines[0::2], lines[1::2], strict=True):
-            file, _, line = where.partition(" ")[0].rpartition(":")
-            number = int(line) if line.isdigit() else 0
-            plain[path, offset] = Place("" if function == "??" else function, "" if file == "??" or number == 0 else file, number, name, offset)
+        for offset, part in zip(offsets, parts, strict=True):
+            lines = part.splitlines()
+            plain[path, offset] = tuple(_place(*pair, name, offset) for pair in zip(lines[0::2], lines[1::2], strict=False)) or plain[path, offset]
         return plain
+
+
+def _place(function: str, where: str, module: str, offset: int) -> Place:
+    file, _, line = where.partition(" ")[0].rpartition(":")
+    number = int(line) if line.isdigit() else 0
+    return Place("" if function == "??" else function, "" if file == "??" or number == 0 else file, number, module, offset)

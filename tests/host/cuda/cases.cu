@@ -169,6 +169,34 @@ void freed_early() {
   }
 }
 
+// A block on each device; all are live at once, and freed while the last device is the current one.
+void devices() {
+  int num_devices = 0;
+  unsigned const num = 1 << 12;
+  check(cudaGetDeviceCount(&num_devices), "count");
+  std::vector<unsigned*> blocks;
+  for (int device = 0; device < num_devices; ++device) {
+    check(cudaSetDevice(device), "device");
+    blocks.push_back(allocate<unsigned>(num));
+    check(cudaMemset(blocks.back(), 0, num * 4), "set");
+    launch(add_one, blocks.back(), blocks.back(), num);
+  }
+  std::vector<unsigned> values(num);
+  for (unsigned* const each : blocks) {
+    check(cudaMemcpy(values.data(), each, num * 4, cudaMemcpyDefault), "down");
+    expect(values, 1, "devices");
+  }
+  for (unsigned* const each : blocks) check(cudaFree(each), "free");
+}
+
+// The device's context ends and comes again, with the same handle.
+void resets() {
+  for (int i = 0; i < 3; ++i) {
+    rounds();
+    check(cudaDeviceReset(), "reset");
+  }
+}
+
 // 1 cudaMalloc of 64 MiB is never freed.
 void leak() { allocate<unsigned>(1 << 24); }
 
@@ -190,9 +218,9 @@ void many() {
 }  // namespace
 
 int main(int count, char** arguments) {
-  std::map<std::string, std::function<void()>> const patterns{{"rounds", rounds},          {"phases", phases}, {"kinds", kinds},
-                                                              {"threads", threads},        {"leak", leak},     {"many", many},
-                                                              {"freed_early", freed_early}};
+  std::map<std::string, std::function<void()>> const patterns{{"rounds", rounds},           {"phases", phases},   {"kinds", kinds},
+                                                              {"threads", threads},         {"leak", leak},       {"many", many},
+                                                              {"freed_early", freed_early}, {"devices", devices}, {"resets", resets}};
   if (count != 2 || !patterns.contains(arguments[1])) {
     std::fprintf(stderr, "cases PATTERN\n");
     return 2;

@@ -53,7 +53,7 @@ std::size_t total_bytes() { return static_cast<std::size_t>(setting("DOUBLE_MEMO
 
 }  // namespace
 
-void* make_block(memory what, std::size_t bytes, int device) {
+void* make_block(memory what, std::size_t bytes, int device, void const* owner) {
   all_blocks& blocks = all();
   std::lock_guard const held{blocks.lock};
   std::size_t& used = blocks.used[static_cast<std::size_t>(device)];
@@ -64,7 +64,7 @@ void* make_block(memory what, std::size_t bytes, int device) {
   std::memset(room, redzone_byte, rounded(bytes) + 3 * redzone_bytes);
   std::memset(room + redzone_bytes, fresh_byte, bytes);
   auto const begin = reinterpret_cast<std::uintptr_t>(room) + redzone_bytes;
-  blocks.live[begin] = {begin, bytes, what, device};
+  blocks.live[begin] = {begin, bytes, what, device, owner};
   return room + redzone_bytes;
 }
 
@@ -96,7 +96,7 @@ bool register_block(void* at, std::size_t bytes) {
   all_blocks& blocks = all();
   std::lock_guard const held{blocks.lock};
   auto const begin = reinterpret_cast<std::uintptr_t>(at);
-  return blocks.live.try_emplace(begin, block{begin, bytes, memory::registered, 0}).second;
+  return blocks.live.try_emplace(begin, block{begin, bytes, memory::registered}).second;
 }
 
 bool unregister_block(void const* at) {
@@ -114,12 +114,12 @@ std::size_t free_bytes(int device) {
   return total_bytes() - blocks.used[static_cast<std::size_t>(device)];
 }
 
-void end_all_of(int device) {
+void end_all_of(void const* owner) {
   all_blocks& blocks = all();
   std::lock_guard const held{blocks.lock};
   std::map<std::uintptr_t, block> const before = blocks.live;
   for (auto const& [begin, each] : before) {
-    if (each.device == device && on_device(each.what)) unmake(blocks, each);
+    if (each.owner == owner && on_device(each.what)) unmake(blocks, each);
   }
 }
 

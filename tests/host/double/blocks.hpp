@@ -14,6 +14,7 @@ struct block {
   std::size_t bytes = 0;  // 0: none
   memory what = memory::device;
   int device = 0;
+  void const* owner = nullptr;  // its context
 };
 
 inline constexpr std::size_t redzone_bytes = 512;  // also what a block begins at a multiple of
@@ -22,7 +23,7 @@ inline constexpr unsigned char freed_byte = 0xdd;
 inline constexpr unsigned char redzone_byte = 0xfb;
 
 // nullptr when the device's memory does not suffice.
-void* make_block(memory what, std::size_t bytes, int device);
+void* make_block(memory what, std::size_t bytes, int device, void const* owner);
 
 // False: no live block of that kind begins there. Ends the process if the redzones were written to.
 bool end_block(memory what, void const* begin);
@@ -33,7 +34,7 @@ bool register_block(void* at, std::size_t bytes);
 bool unregister_block(void const* at);
 
 std::size_t free_bytes(int device);
-void end_all_of(int device);
+void end_all_of(void const* owner);
 
 // A line into the file that DOUBLE_LOG names.
 void log(char const* format, ...) __attribute__((format(printf, 1, 2)));

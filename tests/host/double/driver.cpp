@@ -3,7 +3,12 @@
 //   DOUBLE_VERSION=13000  what cuDriverGetVersion answers; younger entry points are not found
 //   DOUBLE_MEMORY=68719476736, DOUBLE_DEVICES=1, DOUBLE_NAME=Double  of the devices
 //   DOUBLE_NO_ATTRIBUTE=89  a device attribute that is 0; all others are 1
+//   DOUBLE_NO_INFO=999  the error that cuMemGetInfo answers with
 //   DOUBLE_LOG=FILE  gets a line for each request for memory, each free, copy, synchronisation and prefetch that reaches the driver
+//
+// As in the driver, a primary context has its handle from the start, and it may be made current before it is retained: it is one that does
+// not exist then, and calls that need it fail. Retaining makes it exist, and not current. private_table.hpp is how a runtime gets at the
+// handle and makes it current past every function that has a name.
 
 #define __CUDA_API_VERSION_INTERNAL
 #include <cudaTypedefs.h>
@@ -16,6 +21,7 @@
 #include <vector>
 
 #include "blocks.hpp"
+#include "private_table.hpp"
 #include "tools/host/entry_table.hpp"
 
 namespace driver_double {
@@ -23,7 +29,7 @@ namespace {
 
 struct context {
   int device;
-  bool primary;
+  bool exists;
 };
 
 constexpr int max_devices = 16;
@@ -31,6 +37,7 @@ std::array<context, max_devices> primaries{};
 std::array<int, max_devices> retained{};
 thread_local std::vector<context*> current;
 int captures = 0;
+int guarded_captures = 0;  // of them, those during which no memory may be requested
 
 int num_devices() { return static_cast<int>(setting("DOUBLE_DEVICES", 1)); }
 int version() { return static_cast<int>(setting("DOUBLE_VERSION", 13000)); }
@@ -38,16 +45,34 @@ context* now() { return current.empty() ? nullptr : current.back(); }
 CUcontext handle(context* of) { return reinterpret_cast<CUcontext>(of); }
 context* from(CUcontext of) { return reinterpret_cast<context*>(of); }
 
-CUresult allocate(char const* call, memory what, void** out, std::size_t bytes) {
+// What a call that needs a context answers for want of one.
+CUresult usable() {
   if (now() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  return now()->exists ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+context* primary_of(CUdevice device) {
+  context* const found = &primaries[static_cast<std::size_t>(device)];
+  found->device = device;
+  return found;
+}
+
+void end(context* of) {
+  of->exists = false;
+  end_all_of(of);
+}
+
+CUresult allocate(char const* call, memory what, void** out, std::size_t bytes) {
+  if (usable() != CUDA_SUCCESS) return usable();
   if (out == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-  if (captures > 0) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  *out = make_block(what, bytes, now()->device);
+  if (guarded_captures > 0) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  *out = make_block(what, bytes, now()->device, now());
   log("%s %zu", call, bytes);
   return *out == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
 CUresult release(char const* call, memory what, void* address) {
+  if (usable() != CUDA_SUCCESS) return usable();
   if (address == nullptr) return CUDA_SUCCESS;
   log("%s", call);
   return end_block(what, address) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -55,7 +80,7 @@ CUresult release(char const* call, memory what, void* address) {
 
 // A copy whose device sides must lie in live blocks.
 CUresult copy(char const* call, void* to, void const* from, std::size_t bytes, bool to_device, bool from_device) {
-  if (now() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (usable() != CUDA_SUCCESS) return usable();
   if (to_device && block_of(to, bytes).bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   if (from_device && block_of(from, bytes).bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   log("%s %zu", call, bytes);
@@ -64,6 +89,7 @@ CUresult copy(char const* call, void* to, void const* from, std::size_t bytes, b
 }
 
 CUresult set(CUdeviceptr to, std::size_t bytes, unsigned value, std::size_t width) {
+  if (usable() != CUDA_SUCCESS) return usable();
   if (block_of(reinterpret_cast<void*>(to), bytes * width).bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   for (std::size_t i = 0; i < bytes; ++i) std::memcpy(reinterpret_cast<char*>(to) + i * width, &value, width);
   return CUDA_SUCCESS;
@@ -87,6 +113,7 @@ constexpr std::array<named_kernel, 2> kernels{{
 }};
 
 CUresult run(CUfunction function, void** parameters) {
+  if (usable() != CUDA_SUCCESS) return usable();
   auto const& wanted = *reinterpret_cast<named_kernel const*>(function);
   auto* const to = *static_cast<unsigned**>(parameters[0]);
   auto const* const source = *static_cast<unsigned const**>(parameters[1]);
@@ -149,7 +176,20 @@ CUresult cuGetProcAddress_v2(char const* base, void** function, int asked, cuuin
   if (status != nullptr) *status = result == CUDA_SUCCESS ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
   return result;
 }
-CUresult cuGetExportTable(void const**, CUuuid const*) { return CUDA_ERROR_NOT_FOUND; }
+CUresult cuGetExportTable(void const** out, CUuuid const* which) {
+  static constexpr private_table table{sizeof table,
+                                       [](CUcontext* found, CUdevice device) {
+                                         *found = handle(primary_of(device));
+                                         return CUDA_SUCCESS;
+                                       },
+                                       [](CUcontext of) {
+                                         current.assign(1, from(of));
+                                         return CUDA_SUCCESS;
+                                       }};
+  if (std::memcmp(which, &private_table_id, sizeof *which) != 0) return CUDA_ERROR_NOT_FOUND;
+  *out = &table;
+  return CUDA_SUCCESS;
+}
 CUresult cuDeviceGetCount(int* out) {
   *out = num_devices();
   return CUDA_SUCCESS;
@@ -173,34 +213,33 @@ CUresult cuDeviceGetAttribute(int* out, CUdevice_attribute which, CUdevice) {
 }
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) {
-  primaries[static_cast<std::size_t>(device)] = {device, true};
   ++retained[static_cast<std::size_t>(device)];
-  *out = handle(&primaries[static_cast<std::size_t>(device)]);
+  *out = handle(primary_of(device));
+  primary_of(device)->exists = true;
   return CUDA_SUCCESS;
 }
 CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active) {
   *flags = 0;
-  *active = retained[static_cast<std::size_t>(device)] > 0 ? 1 : 0;
+  *active = primary_of(device)->exists ? 1 : 0;
   return CUDA_SUCCESS;
 }
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
-  end_all_of(device);
+  end(primary_of(device));
   return CUDA_SUCCESS;
 }
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
-  if (--retained[static_cast<std::size_t>(device)] == 0) end_all_of(device);
+  if (--retained[static_cast<std::size_t>(device)] == 0) end(primary_of(device));
   return CUDA_SUCCESS;
 }
-CUresult cuCtxCreate_v2(CUcontext* out, unsigned, CUdevice device) {
-  auto* const made = new context{device, false};
+CUresult cuCtxCreate_v4(CUcontext* out, CUctxCreateParams*, unsigned, CUdevice device) {
+  auto* const made = new context{device, true};
   current.push_back(made);
   *out = handle(made);
   return CUDA_SUCCESS;
 }
 CUresult cuCtxDestroy_v2(CUcontext of) {
-  end_all_of(from(of)->device);
-  std::erase(current, from(of));
-  delete from(of);
+  end(from(of));
+  std::erase(current, from(of));  // and is kept: it may be current in other threads
   return CUDA_SUCCESS;
 }
 CUresult cuCtxSetCurrent(CUcontext of) {
@@ -227,6 +266,7 @@ CUresult cuCtxGetDevice(CUdevice* out) {
   return CUDA_SUCCESS;
 }
 CUresult cuCtxSynchronize() {
+  if (usable() != CUDA_SUCCESS) return usable();
   if (captures > 0) broken("the context is synchronised during a capture", nullptr);
   log("cuCtxSynchronize");
   return CUDA_SUCCESS;
@@ -259,7 +299,8 @@ CUresult cuMemHostRegister_v2(void* at, std::size_t bytes, unsigned) {
 }
 CUresult cuMemHostUnregister(void* at) { return unregister_block(at) ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED; }
 CUresult cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
-  if (now() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (usable() != CUDA_SUCCESS) return usable();
+  if (long const refusal = setting("DOUBLE_NO_INFO", 0); refusal != 0) return static_cast<CUresult>(refusal);
   *free = free_bytes(now()->device);
   return cuDeviceTotalMem_v2(total, now()->device);
 }
@@ -322,7 +363,9 @@ CUresult cuMemcpy2D_v2(CUDA_MEMCPY2D const* wanted) {
 }
 CUresult cuMemsetD8_v2(CUdeviceptr to, unsigned char value, std::size_t num) { return set(to, num, value, 1); }
 CUresult cuMemsetD32_v2(CUdeviceptr to, unsigned value, std::size_t num) { return set(to, num, value, 4); }
-CUresult cuMemPrefetchAsync_v2(CUdeviceptr at, std::size_t bytes, CUmemLocation, unsigned, CUstream) {
+CUresult cuMemPrefetchAsync_v2(CUdeviceptr at, std::size_t bytes, CUmemLocation, unsigned, CUstream stream) {
+  if (usable() != CUDA_SUCCESS) return usable();
+  if (captures > 0 && stream == nullptr) broken("the default stream is used during a capture", nullptr);
   log("cuMemPrefetchAsync %zu", bytes);
   return block_of(reinterpret_cast<void*>(at), bytes).what == memory::managed ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
@@ -356,12 +399,14 @@ CUresult cuStreamSynchronize(CUstream) {
   log("cuStreamSynchronize");
   return CUDA_SUCCESS;
 }
-CUresult cuStreamBeginCapture_v2(CUstream, CUstreamCaptureMode) {
+CUresult cuStreamBeginCapture_v2(CUstream, CUstreamCaptureMode mode) {
   ++captures;
+  if (mode != CU_STREAM_CAPTURE_MODE_RELAXED) ++guarded_captures;
   return CUDA_SUCCESS;
 }
 CUresult cuStreamEndCapture(CUstream, CUgraph* out) {
   --captures;
+  guarded_captures = 0;
   *out = nullptr;
   return CUDA_SUCCESS;
 }

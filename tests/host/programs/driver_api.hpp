@@ -13,7 +13,10 @@ struct driver_api {
   PFN_cuInit_v2000 init;
   PFN_cuDevicePrimaryCtxRetain_v7000 retain;
   PFN_cuDevicePrimaryCtxReset_v11000 reset;
+  PFN_cuDevicePrimaryCtxRelease_v11000 release;
   PFN_cuCtxSetCurrent_v4000 set_current;
+  PFN_cuCtxCreate_v12050 create_context;
+  PFN_cuGetExportTable_v3000 export_table;
   PFN_cuMemAlloc_v3020 allocate;
   PFN_cuMemAllocPitch_v3020 allocate_pitched;
   PFN_cuMemAllocManaged_v6000 allocate_managed;
@@ -46,39 +49,42 @@ struct driver_api {
 };
 
 // What each member is, once: member, base name, symbol, version.
-#define DRIVER_API(X)                                                    \
-  X(init, cuInit, cuInit, 2000)                                          \
-  X(retain, cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, 7000)    \
-  X(reset, cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset_v2, 11000)   \
-  X(set_current, cuCtxSetCurrent, cuCtxSetCurrent, 4000)                 \
-  X(allocate, cuMemAlloc, cuMemAlloc_v2, 3020)                           \
-  X(allocate_pitched, cuMemAllocPitch, cuMemAllocPitch_v2, 3020)         \
-  X(allocate_managed, cuMemAllocManaged, cuMemAllocManaged, 6000)        \
-  X(allocate_pinned, cuMemHostAlloc, cuMemHostAlloc, 2020)               \
-  X(allocate_ordered, cuMemAllocAsync, cuMemAllocAsync, 11020)           \
-  X(free, cuMemFree, cuMemFree_v2, 3020)                                 \
-  X(free_pinned, cuMemFreeHost, cuMemFreeHost, 2000)                     \
-  X(free_ordered, cuMemFreeAsync, cuMemFreeAsync, 11020)                 \
-  X(register_host, cuMemHostRegister, cuMemHostRegister_v2, 6050)        \
-  X(unregister_host, cuMemHostUnregister, cuMemHostUnregister, 4000)     \
-  X(free_memory, cuMemGetInfo, cuMemGetInfo_v2, 3020)                    \
-  X(range, cuMemGetAddressRange, cuMemGetAddressRange_v2, 3020)          \
-  X(share, cuIpcGetMemHandle, cuIpcGetMemHandle, 4010)                   \
-  X(to_device, cuMemcpyHtoD, cuMemcpyHtoD_v2, 3020)                      \
-  X(to_host, cuMemcpyDtoH, cuMemcpyDtoH_v2, 3020)                        \
-  X(on_device, cuMemcpyDtoD, cuMemcpyDtoD_v2, 3020)                      \
-  X(to_device_async, cuMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2, 3020)      \
-  X(copy, cuMemcpy, cuMemcpy, 4000)                                      \
-  X(copy_batch, cuMemcpyBatchAsync, cuMemcpyBatchAsync_v2, 13000)        \
-  X(copy_rectangle, cuMemcpy2D, cuMemcpy2D_v2, 3020)                     \
-  X(set, cuMemsetD8, cuMemsetD8_v2, 3020)                                \
-  X(load, cuModuleLoadData, cuModuleLoadData, 2000)                      \
-  X(function, cuModuleGetFunction, cuModuleGetFunction, 2000)            \
-  X(launch, cuLaunchKernel, cuLaunchKernel, 4000)                        \
-  X(make_stream, cuStreamCreate, cuStreamCreate, 2000)                   \
-  X(synchronise_stream, cuStreamSynchronize, cuStreamSynchronize, 2000)  \
-  X(begin_capture, cuStreamBeginCapture, cuStreamBeginCapture_v2, 10010) \
-  X(end_capture, cuStreamEndCapture, cuStreamEndCapture, 10000)          \
+#define DRIVER_API(X)                                                        \
+  X(init, cuInit, cuInit, 2000)                                              \
+  X(retain, cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, 7000)        \
+  X(reset, cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset_v2, 11000)       \
+  X(release, cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2, 11000) \
+  X(set_current, cuCtxSetCurrent, cuCtxSetCurrent, 4000)                     \
+  X(create_context, cuCtxCreate, cuCtxCreate_v4, 12050)                      \
+  X(export_table, cuGetExportTable, cuGetExportTable, 3000)                  \
+  X(allocate, cuMemAlloc, cuMemAlloc_v2, 3020)                               \
+  X(allocate_pitched, cuMemAllocPitch, cuMemAllocPitch_v2, 3020)             \
+  X(allocate_managed, cuMemAllocManaged, cuMemAllocManaged, 6000)            \
+  X(allocate_pinned, cuMemHostAlloc, cuMemHostAlloc, 2020)                   \
+  X(allocate_ordered, cuMemAllocAsync, cuMemAllocAsync, 11020)               \
+  X(free, cuMemFree, cuMemFree_v2, 3020)                                     \
+  X(free_pinned, cuMemFreeHost, cuMemFreeHost, 2000)                         \
+  X(free_ordered, cuMemFreeAsync, cuMemFreeAsync, 11020)                     \
+  X(register_host, cuMemHostRegister, cuMemHostRegister_v2, 6050)            \
+  X(unregister_host, cuMemHostUnregister, cuMemHostUnregister, 4000)         \
+  X(free_memory, cuMemGetInfo, cuMemGetInfo_v2, 3020)                        \
+  X(range, cuMemGetAddressRange, cuMemGetAddressRange_v2, 3020)              \
+  X(share, cuIpcGetMemHandle, cuIpcGetMemHandle, 4010)                       \
+  X(to_device, cuMemcpyHtoD, cuMemcpyHtoD_v2, 3020)                          \
+  X(to_host, cuMemcpyDtoH, cuMemcpyDtoH_v2, 3020)                            \
+  X(on_device, cuMemcpyDtoD, cuMemcpyDtoD_v2, 3020)                          \
+  X(to_device_async, cuMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2, 3020)          \
+  X(copy, cuMemcpy, cuMemcpy, 4000)                                          \
+  X(copy_batch, cuMemcpyBatchAsync, cuMemcpyBatchAsync_v2, 13000)            \
+  X(copy_rectangle, cuMemcpy2D, cuMemcpy2D_v2, 3020)                         \
+  X(set, cuMemsetD8, cuMemsetD8_v2, 3020)                                    \
+  X(load, cuModuleLoadData, cuModuleLoadData, 2000)                          \
+  X(function, cuModuleGetFunction, cuModuleGetFunction, 2000)                \
+  X(launch, cuLaunchKernel, cuLaunchKernel, 4000)                            \
+  X(make_stream, cuStreamCreate, cuStreamCreate, 2000)                       \
+  X(synchronise_stream, cuStreamSynchronize, cuStreamSynchronize, 2000)      \
+  X(begin_capture, cuStreamBeginCapture, cuStreamBeginCapture_v2, 10010)     \
+  X(end_capture, cuStreamEndCapture, cuStreamEndCapture, 10000)              \
   X(synchronise, cuCtxSynchronize, cuCtxSynchronize, 2000)
 
 template <class Function>
@@ -90,7 +96,7 @@ void assign(Function& member, void* address, char const* name) {
   member = reinterpret_cast<Function>(address);
 }
 
-// `way`: dlsym, lookup, or per-thread (look-ups for per-thread default streams).
+// `way`: dlsym; per-thread (look-ups for per-thread default streams); or any other: look-ups.
 inline driver_api find_driver(char const* way) {
   driver_api api{};
   void* const library = dlopen("libcuda.so.1", RTLD_NOW);

@@ -1,5 +1,7 @@
 // One program with many ways to use memory: patterns WAY PATTERN [NUMBER]. WAY is how it finds the driver (driver_api.hpp); `linked` where
-// it is built so. It prints results that depend on what kernels computed, and nothing that differs from run to run.
+// it is built so. Two more ways find the driver by look-ups, and its primary contexts as the CUDA runtime may: `early` makes one current
+// before it is retained, `private` makes it current by a function that has no name. It prints results that depend on what kernels computed,
+// and nothing that differs from run to run.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,10 +15,12 @@
 #include <vector>
 
 #include "driver_api.hpp"
+#include "tests/host/double/private_table.hpp"
 
 namespace {
 
 driver_api driver;
+std::string way;
 CUfunction add_one;
 CUfunction scale;
 
@@ -27,8 +31,25 @@ void check(CUresult result, char const* what) {
   std::_Exit(3);
 }
 
+driver_double::private_table const& unnamed() {
+  void const* table = nullptr;
+  check(driver.export_table(&table, &driver_double::private_table_id), "export table");
+  return *static_cast<driver_double::private_table const*>(table);
+}
+
 void use_device(int ordinal) {
   CUcontext context = nullptr;
+  if (way == "early") {
+    check(unnamed().primary(&context, ordinal), "primary");
+    check(driver.set_current(context), "set current");
+    check(driver.retain(&context, ordinal), "retain");
+    return;
+  }
+  if (way == "private") {
+    check(driver.retain(&context, ordinal), "retain");
+    check(unnamed().set_current(context), "set current, unnamed");
+    return;
+  }
   check(driver.retain(&context, ordinal), "retain");
   check(driver.set_current(context), "set current");
 }
@@ -144,8 +165,11 @@ void kinds(int) {
   check(driver.free(managed), "free");
 }
 
+// Has no frame of its own.
+[[gnu::always_inline]] inline void allocate_for_good(std::size_t bytes) { allocate(bytes); }
+
 void leak(int num) {
-  for (int i = 0; i < num; ++i) allocate(static_cast<std::size_t>(1000 * (i + 1)));
+  for (int i = 0; i < num; ++i) allocate_for_good(static_cast<std::size_t>(1000 * (i + 1)));
   std::printf("leak: %d\n", num);
 }
 
@@ -249,6 +273,58 @@ void resets(int num) {
   }
 }
 
+// A context of its own beside the primary one: what lives in it survives the other's reset.
+void own_context(int num) {
+  CUcontext context = nullptr;
+  check(driver.create_context(&context, nullptr, 0, 0), "create context");
+  for (int i = 0; i < num; ++i) {
+    CUdeviceptr const block = allocate(4096);
+    check(driver.set(block, 1, 4096), "set");
+    check(driver.reset(0), "reset");
+    check(driver.set(block, 2, 4096), "set after the reset");
+    check(driver.free(block), "free");
+  }
+  std::printf("own context: %d\n", num);
+}
+
+// While one device's stream is captured another device is used for the first time. With 1 and more the capture lets the program have
+// memory, and that many blocks come and go meanwhile; with -1 it does not, and the program asks nevertheless; with 0 it waits.
+void captures_elsewhere(int num) {
+  CUstream stream = nullptr;
+  CUgraph graph = nullptr;
+  check(driver.make_stream(&stream, 0), "stream");
+  check(driver.begin_capture(stream, num > 0 ? CU_STREAM_CAPTURE_MODE_RELAXED : CU_STREAM_CAPTURE_MODE_GLOBAL), "begin");
+  use_device(1);
+  for (int i = 0; i < num; ++i) check(driver.free(allocate(4096)), "free");
+  CUdeviceptr refused = 0;
+  if (num < 0) std::printf("during the capture: %d\n", static_cast<int>(driver.allocate(&refused, 4096)));
+  check(driver.end_capture(stream, &graph), "end");
+  std::printf("captures elsewhere: %u\n", one_round(100, 1));
+}
+
+// Requests and questions of a thread that has no context yet.
+void without_context(int) {
+  std::thread{[] {
+    CUdeviceptr block = 0;
+    std::size_t free = 0;
+    std::size_t total = 0;
+    std::printf("without a context: %d", static_cast<int>(driver.allocate(&block, 4096)));
+    std::printf(" %d\n", static_cast<int>(driver.free_memory(&free, &total)));
+    use_device(0);
+    std::printf("with it: %u\n", one_round(100, 1));
+  }}.join();
+}
+
+// The primary context ends with its last release, and comes again; then a second holder keeps it through releases.
+void releases(int num) {
+  for (int i = 0; i < 2 * num; ++i) {
+    std::printf("before release: %u\n", one_round(100, static_cast<unsigned>(i)));
+    if (i == num) use_device(0);
+    check(driver.release(0), "release");
+    use_device(0);
+  }
+}
+
 void dies(int) {
   one_round(100, 1);
   allocate(12345);
@@ -283,10 +359,26 @@ void many_requests(int num) {
 
 int main(int count, char** arguments) {
   std::map<std::string, std::function<void(int)>> const patterns{
-      {"rounds", rounds},   {"phases", phases},   {"kinds", kinds},       {"leak", leak},
-      {"threads", threads}, {"devices", devices}, {"forks", forks},       {"twice", frees_twice},
-      {"grows", grows},     {"asks", asks},       {"captures", captures}, {"resets", resets},
-      {"dies", dies},       {"leaves", leaves},   {"many", many},         {"requests", many_requests},
+      {"rounds", rounds},
+      {"phases", phases},
+      {"kinds", kinds},
+      {"leak", leak},
+      {"threads", threads},
+      {"devices", devices},
+      {"forks", forks},
+      {"twice", frees_twice},
+      {"grows", grows},
+      {"asks", asks},
+      {"captures", captures},
+      {"resets", resets},
+      {"dies", dies},
+      {"leaves", leaves},
+      {"many", many},
+      {"requests", many_requests},
+      {"own_context", own_context},
+      {"releases", releases},
+      {"captures_elsewhere", captures_elsewhere},
+      {"without_context", without_context},
   };
   if (count < 3 || !patterns.contains(arguments[2])) {
     std::fprintf(stderr, "patterns WAY PATTERN [NUMBER]\n");
@@ -297,6 +389,7 @@ int main(int count, char** arguments) {
   DRIVER_API(USE)
 #undef USE
 #else
+  way = arguments[1];
   driver = find_driver(arguments[1]);
 #endif
   start();
