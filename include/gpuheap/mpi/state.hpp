@@ -110,7 +110,7 @@ struct world_state {
 namespace detail {
 // Puts a message into a rank's inbox, after all that this thread has put there before.
 GPUHEAP_FN inline void push(rank_state& to, message* m) {
-  simt::global_ref<message*> const inbox{to.inbox};
+  simt::atomic_ref<message*> const inbox{to.inbox};
   // relaxed: the compare-exchange below decides, and nothing is read through it.
   message* before = inbox.load(simt::relaxed);
   // Ends: a pass that fails lost to another sender's push or to the owner's taking. Lock-free.
@@ -124,7 +124,7 @@ GPUHEAP_FN inline void push(rank_state& to, message* m) {
 
 // All messages of the own inbox, oldest first, or nullptr.
 [[nodiscard]] GPUHEAP_FN inline message* take_inbox(rank_state& mine) {
-  simt::global_ref<message*> const inbox{mine.inbox};
+  simt::atomic_ref<message*> const inbox{mine.inbox};
   // relaxed: a look, that spares the exchange.
   if (inbox.load(simt::relaxed) == nullptr) return nullptr;
   // acquire: pairs with the releases in push(); headers and bytes of all messages are seen.
