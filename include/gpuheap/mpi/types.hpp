@@ -95,11 +95,11 @@ enum error_class : int {
   err_other,      // a call before init or after finalize
 };
 
+// Ranks and tags that stand for others, and the color of ranks that want no communicator.
 inline constexpr int any_source = -1;
 inline constexpr int any_tag = -1;
 inline constexpr int proc_null = -2;
 inline constexpr int undefined = -32766;
-inline constexpr int tag_upper_bound = 0x7fffffff;
 
 // Of a received or probed message. The first three are MPI's; `bytes` is for get_count.
 struct status {
