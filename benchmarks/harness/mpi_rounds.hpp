@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "harness/case.hpp"
+#include "harness/baseline.hpp"
 #include "harness/device_array.hpp"
 #include "harness/heap_under_test.hpp"
 
@@ -79,14 +80,16 @@ struct mpi_rank_main {
     int nulls = a == nullptr || b == nullptr, all_nulls = 0;
     me.allreduce(&nulls, &all_nulls, 1, mpi::datatype::int32, mpi::operation::sum, world);
     if (all_nulls == 0) {
-      // Ends: once for each value.
-      for (int i = 0; i < values; ++i) a[i] = value_of(rank, i);
-      if (warm_up) (void)run_call(me, rank, size, a, b);
+      if (warm_up) {
+        fill(a, rank, values);
+        run_call(me, rank, size, a, b);
+      }
+      fill(a, rank, values);
       me.barrier(world);
       double const began = me.wtime();
-      nulls = !run_call(me, rank, size, a, b);
+      run_call(me, rank, size, a, b);
       mine.call_ns = 1e9 * (me.wtime() - began);
-      if (nulls == 0) count_wrong(rank, size, call == mpi_call::broadcast ? a : b);
+      count_wrong(rank, size, call == mpi_call::broadcast ? a : b);
       if (pairs) mine.without_malloc_ns = exchange_without_malloc(me, rank, size, a);
     }
     if (nulls != 0) simt::atomic_ref<simt::uint32_t>{faults[0]}.fetch_add(1, simt::relaxed);  // relaxed: a count
@@ -102,24 +105,28 @@ struct mpi_rank_main {
  private:
   [[nodiscard]] GPUHEAP_FN static double value_of(int rank, int i) { return rank + 1024.0 * i; }
 
-  // False without memory for the arrays, in every rank of a block or in none of it.
-  template <class Rank>
-  GPUHEAP_FN bool run_call(Rank const& me, int rank, int size, double* a, double* b) const {
-    switch (call) {
-      case mpi_call::reduce:
-        me.reduce(a, b, count, mpi::datatype::float64, mpi::operation::sum, 0, me.world());
-        return true;
-      case mpi_call::broadcast:
-        me.bcast(a, count, mpi::datatype::float64, 0, me.world());
-        return true;
-      case mpi_call::alltoall:
-        break;
-    }
-    return exchange(me, rank, size, a, b);
+  GPUHEAP_FN static void fill(double* a, int rank, int values) {
+    // Ends: once for each value.
+    for (int i = 0; i < values; ++i) a[i] = value_of(rank, i);
   }
 
   template <class Rank>
-  GPUHEAP_FN bool exchange(Rank const& me, int rank, int size, double const* a, double* b) const {
+  GPUHEAP_FN void run_call(Rank const& me, int rank, int size, double* a, double* b) const {
+    switch (call) {
+      case mpi_call::reduce:
+        me.reduce(a, b, count, mpi::datatype::float64, mpi::operation::sum, 0, me.world());
+        break;
+      case mpi_call::broadcast:
+        me.bcast(a, count, mpi::datatype::float64, 0, me.world());
+        break;
+      case mpi_call::alltoall:
+        exchange(me, rank, size, a, b);
+        break;
+    }
+  }
+
+  template <class Rank>
+  GPUHEAP_FN void exchange(Rank const& me, int rank, int size, double const* a, double* b) const {
     simt::size_t const ints = static_cast<simt::size_t>(size) * sizeof(int), handles = static_cast<simt::size_t>(size) * sizeof(void*);
     int* arrays[4];
     mpi::request** lists[2];
@@ -127,33 +134,29 @@ struct mpi_rank_main {
     // Ends: four and two passes.
     for (int*& array : arrays) missing += (array = static_cast<int*>(memory.take(ints))) == nullptr;
     for (mpi::request**& list : lists) missing += (list = static_cast<mpi::request**>(memory.take(handles))) == nullptr;
-    int all_missing = 0;
-    me.allreduce(&missing, &all_missing, 1, mpi::datatype::int32, mpi::operation::sum, me.world());
-    if (all_missing == 0) {
-      // Ends: once for each rank, as these.
+    if (missing != 0) me.abort(mpi::err_no_mem);
+    // Ends: once for each rank, as these.
+    for (int i = 0; i < size; ++i) {
+      arrays[0][i] = arrays[1][i] = count;
+      arrays[2][i] = arrays[3][i] = count * i;
+    }
+    if (requests) {
       for (int i = 0; i < size; ++i) {
-        arrays[0][i] = arrays[1][i] = count;
-        arrays[2][i] = arrays[3][i] = count * i;
+        int const from = (rank + i) % size;
+        me.irecv(b + arrays[3][from], arrays[1][from], mpi::datatype::float64, from, 0, me.world(), &lists[0][from]);
       }
-      if (requests) {
-        for (int i = 0; i < size; ++i) {
-          int const from = (rank + i) % size;
-          me.irecv(b + arrays[3][from], arrays[1][from], mpi::datatype::float64, from, 0, me.world(), &lists[0][from]);
-        }
-        for (int i = 0; i < size; ++i) {
-          int const to = (rank + i) % size;
-          me.isend(a + arrays[2][to], arrays[0][to], mpi::datatype::float64, to, 0, me.world(), &lists[1][to]);
-        }
-        me.waitall(size, lists[1], nullptr);
-        me.waitall(size, lists[0], nullptr);
-      } else {
-        me.alltoallv(a, arrays[0], arrays[2], mpi::datatype::float64, b, arrays[1], arrays[3], mpi::datatype::float64, me.world());
+      for (int i = 0; i < size; ++i) {
+        int const to = (rank + i) % size;
+        me.isend(a + arrays[2][to], arrays[0][to], mpi::datatype::float64, to, 0, me.world(), &lists[1][to]);
       }
+      me.waitall(size, lists[1], nullptr);
+      me.waitall(size, lists[0], nullptr);
+    } else {
+      me.alltoallv(a, arrays[0], arrays[2], mpi::datatype::float64, b, arrays[1], arrays[3], mpi::datatype::float64, me.world());
     }
     // Ends: two and four passes.
     for (mpi::request** list : lists) memory.heap.free(list);
     for (int* array : arrays) memory.heap.free(array);
-    return all_missing == 0;
   }
 
   // Nanoseconds. The values lie in memory that the host has made: a rank's own row is written, the column of the rank is read.
@@ -244,7 +247,7 @@ template <class A>
     for (unsigned run = 0; run < s.runs; ++run) {
       faults.zero(stream);
       mpi::result const ended = mpi::run(heap.ref(), ranks, program, {.block_threads = p.block_threads(), .stream = stream});
-      if (ended.aborted && ended.error == mpi::err_no_mem) return unsupported("the heap has no room for the messages");
+      if (ended.aborted && ended.code == mpi::err_no_mem) return unsupported("the heap has no room for the arrays and messages");
       if (ended.aborted) return wrong("rank " + std::to_string(ended.rank) + " aborted with error class " + std::to_string(ended.error));
       auto const found = faults.download(stream);
       if (found[0] != 0) return unsupported("the heap has no room for the ranks' buffers");
