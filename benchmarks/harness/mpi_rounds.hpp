@@ -18,8 +18,8 @@
 #include <utility>
 #include <vector>
 
-#include "harness/case.hpp"
 #include "harness/baseline.hpp"
+#include "harness/case.hpp"
 #include "harness/device_array.hpp"
 #include "harness/heap_under_test.hpp"
 
@@ -39,13 +39,14 @@ struct mpi_memory {
   block_scratch* scratch;  // one a block
   bool together;
 
-  [[nodiscard]] GPUHEAP_FN void* take(simt::size_t bytes) const {
+  [[nodiscard]] GPUHEAP_COLD void* take(simt::size_t bytes) const {
     if constexpr (has_malloc_by_block<typename Ref::allocator_type, live_block_threads>) {
       return together ? heap.malloc_coalesced(live_block(scratch[simt::block_id()]), bytes) : heap.malloc(bytes);
     } else {
       return together ? heap.malloc_coalesced(this_warp(), bytes) : heap.malloc(bytes);
     }
   }
+  GPUHEAP_COLD void give(void* p) const { heap.free(p); }
 };
 
 // The timed kernel: main of a rank. All ranks of a block make each request with one size.
@@ -95,8 +96,8 @@ struct mpi_rank_main {
     if (nulls != 0) simt::atomic_ref<simt::uint32_t>{faults[0]}.fetch_add(1, simt::relaxed);  // relaxed: a count
     me.barrier(world);
     double const freed = me.wtime();
-    memory.heap.free(a);
-    memory.heap.free(b);
+    memory.give(a);
+    memory.give(b);
     mine.free_ns = 1e9 * (me.wtime() - freed);
     times[rank] = mine;
     me.finalize();
@@ -155,8 +156,8 @@ struct mpi_rank_main {
       me.alltoallv(a, arrays[0], arrays[2], mpi::datatype::float64, b, arrays[1], arrays[3], mpi::datatype::float64, me.world());
     }
     // Ends: two and four passes.
-    for (mpi::request** list : lists) memory.heap.free(list);
-    for (int* array : arrays) memory.heap.free(array);
+    for (mpi::request** list : lists) memory.give(list);
+    for (int* array : arrays) memory.give(array);
   }
 
   // Nanoseconds. The values lie in memory that the host has made: a rank's own row is written, the column of the rank is read.

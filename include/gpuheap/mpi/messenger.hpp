@@ -78,7 +78,7 @@ class messenger {
     if (made == nullptr) return answer(comm, err_request);
     *made = nullptr;
     if (int const bad = check_receive(buffer, count, type, from, tag, comm); bad != success) return answer(comm, bad);
-    auto* const r = static_cast<request*>(heap_.malloc(sizeof(request)));
+    auto* const r = static_cast<request*>(obtain(sizeof(request)));
     if (r == nullptr) return answer(comm, err_no_mem);
     begin(*r, buffer, count, type, from, tag, comm);
     *made = r;
@@ -183,20 +183,24 @@ class messenger {
     return buffer == nullptr && count != 0 ? err_buffer : success;
   }
 
+  // The heap's code once for all calls, which are many.
+  [[nodiscard]] GPUHEAP_COLD void* obtain(simt::size_t bytes) const { return heap_.malloc(bytes); }
+  GPUHEAP_COLD void give_back(void* p) const { heap_.free(p); }
+
   // A message of this rank, without its contents; nullptr without room for it.
   [[nodiscard]] GPUHEAP_FN message* make_message(communicator const* comm, simt::uint32_t context, int tag, simt::size_t bytes) const {
-    auto* const m = static_cast<message*>(heap_.malloc(message::block_bytes(bytes)));
+    auto* const m = static_cast<message*>(obtain(message::block_bytes(bytes)));
     if (m != nullptr) *m = {nullptr, nullptr, bytes, context, comm->rank, tag};
     return m;
   }
   GPUHEAP_FN void free_message(message* m) const {
     bundle* const block = m->within;
     if (block == nullptr) {
-      heap_.free(m);
+      give_back(m);
       return;
     }
     // acq_rel: the reads of all receivers of the bundle happen before its free by the last one of them.
-    if (simt::global_ref<simt::uint32_t>{block->left}.fetch_sub(1, simt::acq_rel) == 1) heap_.free(block);
+    if (simt::global_ref<simt::uint32_t>{block->left}.fetch_sub(1, simt::acq_rel) == 1) give_back(block);
   }
 
   // Waits for a message and takes it out; the caller frees it.
@@ -299,7 +303,7 @@ class messenger {
     await(*r);
     ended = r->result;
     errors = r->errors;
-    heap_.free(r);
+    give_back(r);
     return ended.MPI_ERROR;
   }
 
@@ -314,7 +318,7 @@ class messenger {
   }
 
   // Takes the inbox and gives its messages to the posted receives, or keeps them.
-  GPUHEAP_FN void make_progress() const {
+  GPUHEAP_COLD void make_progress() const {
     message* m = detail::take_inbox(*mine_);
     // Ends: once for each message taken.
     while (m != nullptr) {

@@ -24,6 +24,7 @@ struct program_world {
 
 template <class Main>
 struct run_named {
+  static constexpr unsigned largest_block = 1024;  // no more registers than blocks of this size leave
   Main main;
   GPUHEAP_FN void operator()(unsigned) const { main(); }
 };

@@ -93,7 +93,7 @@ GPUHEAP_FN void combine_elements(operation op, void* into, void const* with, sim
 }  // namespace detail
 
 // into[i] = into[i] op with[i] for `count` elements. is_defined(op, type) holds, both are aligned as the type asks.
-GPUHEAP_FN inline void combine(operation op, datatype type, void* into, void const* with, simt::size_t count) {
+GPUHEAP_COLD inline void combine(operation op, datatype type, void* into, void const* with, simt::size_t count) {
   switch (type) {
     case datatype::int8:
       return detail::combine_elements<signed char>(op, into, with, count);

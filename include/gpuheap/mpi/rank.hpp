@@ -80,7 +80,7 @@ class rank : public messenger<Heap> {
         this->free_message(m);
       }
       mine = found_groups(comm, wishes, size, tag);
-      this->heap().free(wishes);
+      this->give_back(wishes);
     }
     *made = nullptr;
     if (mine.group == nullptr) return success;
@@ -95,8 +95,8 @@ class rank : public messenger<Heap> {
     if (comm == nullptr || *comm == nullptr || *comm == world()) return this->answer(nullptr, err_comm);
     group_state* const group = (*comm)->group;
     // acq_rel: the last member frees what the others have used before.
-    if (simt::global_ref<simt::uint32_t>{group->members_left}.fetch_sub(1, simt::acq_rel) == 1) this->heap().free(group);
-    this->heap().free(*comm);
+    if (simt::global_ref<simt::uint32_t>{group->members_left}.fetch_sub(1, simt::acq_rel) == 1) this->give_back(group);
+    this->give_back(*comm);
     *comm = nullptr;
     return success;
   }
@@ -264,7 +264,7 @@ class rank : public messenger<Heap> {
   [[nodiscard]] GPUHEAP_FN static int next_tag(communicator* comm) { return static_cast<int>(comm->num_collectives++ & 0x7fffffffu); }
 
   [[nodiscard]] GPUHEAP_FN void* allocate(simt::size_t bytes) const {
-    void* const p = this->heap().malloc(bytes);
+    void* const p = this->obtain(bytes);
     if (p == nullptr) this->end_for_memory();
     return p;
   }

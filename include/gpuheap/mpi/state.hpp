@@ -148,7 +148,7 @@ GPUHEAP_FN inline void copy_words(void* to, void const* from, simt::size_t bytes
   // Ends: once for each word.
   for (simt::size_t i = 0; i < bytes / sizeof(Word); ++i) simt::plain_write(t[i], simt::plain_read(f[i]));
 }
-GPUHEAP_FN inline void copy_bytes(void* to, void const* from, simt::size_t bytes) {
+GPUHEAP_COLD inline void copy_bytes(void* to, void const* from, simt::size_t bytes) {
   if (bytes == 0 || to == from) return;
   auto const places = reinterpret_cast<simt::uintptr_t>(to) | reinterpret_cast<simt::uintptr_t>(from) | bytes;
   if (places % 8 == 0) {

@@ -9,6 +9,7 @@
 //   };
 #pragma once
 
+#include <gpuheap/allocator.hpp>
 #include <gpuheap/memory/allocation.hpp>
 #include <gpuheap/mpi/rank.hpp>
 #include <gpuheap/simt/error.hpp>
@@ -30,6 +31,7 @@ struct result {
 namespace detail {
 template <class Heap, class Main>
 struct run_rank {
+  static constexpr unsigned largest_block = 1024;  // no more registers than blocks of this size leave
   world_state* world;
   Heap heap;
   Main main;
