@@ -22,6 +22,7 @@
 #include "harness/case.hpp"
 #include "harness/device_array.hpp"
 #include "harness/heap_under_test.hpp"
+#include "harness/pace.hpp"
 
 namespace gpuheap::bench {
 
@@ -245,7 +246,11 @@ template <class A>
                        faults.data()};
     row call_ms{"call_ms", "ms", {}}, malloc_ms{"malloc_ms", "ms", {}}, free_ms{"free_ms", "ms", {}},
         without_malloc_ms{"without_malloc_ms", "ms", {}};
-    for (unsigned run = 0; run < s.runs; ++run) {
+    pace const timing(s);
+    for (std::size_t done = 0; !timing.enough(done); ++done) {
+      if (auto slow = timing.too_slow(static_cast<double>(done), static_cast<double>(timing.lacking(done))); !slow.empty()) {
+        return timed_out(std::move(slow));
+      }
       faults.zero(stream);
       mpi::result const ended = mpi::run(heap.ref(), ranks, program, {.block_threads = p.block_threads(), .stream = stream});
       if (ended.aborted && ended.code == mpi::err_no_mem) return unsupported("the heap has no room for the arrays and messages");
@@ -266,9 +271,9 @@ template <class A>
       without_malloc_ms.samples.push_back(median_ms(&mpi_times::without_malloc_ns));
     }
     if (auto fault = heap.refused_frees(); !fault.empty()) return wrong(std::move(fault));
-    outcome done{outcome_status::ok, "", {std::move(call_ms), std::move(malloc_ms), std::move(free_ms)}};
-    if (pairs) done.rows.push_back(std::move(without_malloc_ms));
-    return done;
+    outcome answer{outcome_status::ok, "", {std::move(call_ms), std::move(malloc_ms), std::move(free_ms)}};
+    if (pairs) answer.rows.push_back(std::move(without_malloc_ms));
+    return answer;
   }
 }
 

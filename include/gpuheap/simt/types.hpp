@@ -40,8 +40,8 @@ struct stream_ref {
   void* native = nullptr;
 };
 
-// How a kernel is launched. `block_threads` is 1..1024. `cooperative`: all threads are resident at once, so that any of them may wait for any
-// other; a launch of more than can be is refused.
+// How a kernel is launched. `block_threads` is 1..1024. `cooperative`: all threads are resident at once, so that any of them may wait for
+// any other; a launch of more than can be is refused.
 struct launch_config {
   unsigned block_threads = 256;
   stream_ref stream{};
