@@ -92,6 +92,21 @@ need_opencl() {
   return 1
 }
 
+# has_openmpi: whether its compiler and its runner are in the system.
+has_openmpi() { have mpicxx && have mpirun; }
+
+# need_openmpi WHAT_IT_IS_FOR: likewise. As root only: unpacked elsewhere it does not find its own parts.
+need_openmpi() {
+  has_openmpi && return 0
+  if is_root && have apt-get; then
+    say "installing openmpi-bin and libopenmpi-dev"
+    logged apt-openmpi apt_install openmpi-bin libopenmpi-dev || true
+    has_openmpi && return 0
+  fi
+  skip "$1: needs Open MPI: sudo apt-get install openmpi-bin libopenmpi-dev"
+  return 1
+}
+
 # has_clang_tooling: whether Clang's libraries of version 19.1 are in the system.
 has_clang_tooling() {
   local llvm=/usr/lib/llvm-19

@@ -29,6 +29,9 @@
 #include "cases/leak_growth.hpp"
 #include "cases/linear.hpp"
 #include "cases/memory_access.hpp"
+#include "cases/mpi_alltoall.hpp"
+#include "cases/mpi_broadcast.hpp"
+#include "cases/mpi_reduce.hpp"
 #include "cases/neighbour.hpp"
 #include "cases/ordered_bits.hpp"
 #include "cases/phase_change.hpp"
@@ -73,6 +76,9 @@ using all_cases = case_list<  //
     scan,                     //
     gather,                   //
     neighbour,                //
+    mpi_reduce,               //
+    mpi_broadcast,            //
+    mpi_alltoall,             //
     alloc_dealloc,            //
     alloc_cycle_dealloc,      //
     probability,              //

@@ -40,10 +40,12 @@ struct stream_ref {
   void* native = nullptr;
 };
 
-// How a kernel is launched. `block_threads` is 1..1024.
+// How a kernel is launched. `block_threads` is 1..1024. `cooperative`: all threads are resident at once, so that any of them may wait for
+// any other; a launch of more than can be is refused.
 struct launch_config {
   unsigned block_threads = 256;
   stream_ref stream{};
+  bool cooperative = false;
 };
 
 // What a kernel needs of the machine, for each of its threads.

@@ -35,6 +35,11 @@ GPUHEAP_EMITTED void launch(unsigned num_threads, Functor f, launch_config confi
 template <class Functor>
 [[nodiscard]] GPUHEAP_EMITTED std::optional<kernel_attributes> attributes_of_kernel();
 
+// How many threads of a Functor's kernel a cooperative launch can have on the current device, in blocks of `block_threads`. Host; throws
+// simt::error. Defined where launch() is.
+template <class Functor>
+[[nodiscard]] GPUHEAP_EMITTED unsigned most_resident_threads(unsigned block_threads);
+
 #if defined(__CUDACC__)
 namespace detail {
 template <class Functor>
@@ -73,6 +78,13 @@ void launch(unsigned num_threads, Functor f, launch_config config) {
   shape.gridDim = dim3(static_cast<unsigned>(ceil_div(num_threads, config.block_threads)));
   shape.blockDim = dim3(config.block_threads);
   shape.stream = static_cast<cudaStream_t>(config.stream.native);
+  cudaLaunchAttribute cooperative{};
+  cooperative.id = cudaLaunchAttributeCooperative;
+  cooperative.val.cooperative = 1;
+  if (config.cooperative) {
+    shape.attrs = &cooperative;
+    shape.numAttrs = 1;
+  }
   // Answers for this launch alone, where <<<>>> leaves its error among those of earlier calls.
   detail::check(cudaLaunchKernelEx(&shape, detail::kernel_of<Functor>(), num_threads, f), "launching a kernel");
 }
@@ -82,6 +94,16 @@ std::optional<kernel_attributes> attributes_of_kernel() {
   cudaFuncAttributes found{};
   detail::check(cudaFuncGetAttributes(&found, detail::kernel_of<Functor>()), "asking what a kernel needs");
   return kernel_attributes{static_cast<unsigned>(found.numRegs), found.localSizeBytes};
+}
+
+template <class Functor>
+unsigned most_resident_threads(unsigned block_threads) {
+  int device = 0, sms = 0, blocks = 0;
+  detail::check(cudaGetDevice(&device), "looking for a GPU");
+  detail::check(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device), "asking how many multiprocessors the GPU has");
+  detail::check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, detail::kernel_of<Functor>(), static_cast<int>(block_threads), 0),
+                "asking how many blocks a multiprocessor holds");
+  return static_cast<unsigned>(blocks) * static_cast<unsigned>(sms) * block_threads;
 }
 #endif
 

@@ -175,4 +175,10 @@ GPUHEAP_FN inline void sync_living_block() { asm volatile("barrier.sync 0;" ::: 
   __builtin_unreachable();
 }
 
+// Ends this thread, as if it had returned from the kernel. Destructors of its local objects may run or not.
+[[noreturn]] GPUHEAP_FN inline void end_thread() {
+  asm volatile("exit;");
+  __builtin_unreachable();
+}
+
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt

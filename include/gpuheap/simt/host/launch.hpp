@@ -4,9 +4,12 @@
 #include <gpuheap/simt/host/runtime.hpp>
 #include <gpuheap/simt/host/warp.hpp>
 
+#include <algorithm>
 #include <optional>
+#include <string>
 
 #include <gpuheap_simulator/launch.hpp>
+#include <gpuheap_simulator/settings.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
@@ -23,14 +26,31 @@ class kernel_failure : public error {
   ::gpuheap::simulator::failure_kind kind_;
 };
 
+// How many threads a cooperative launch of a Functor can have, in blocks of `block_threads`.
+template <class Functor>
+[[nodiscard]] unsigned most_resident_threads(unsigned block_threads) {
+  ::gpuheap::simulator::settings const& machine = ::gpuheap::simulator::current_settings();
+  unsigned const blocks = ::std::clamp(machine.threads_per_sm / ::std::max(1u, block_threads), 1u, ::std::max(1u, machine.blocks_per_sm));
+  return blocks * machine.num_sms * block_threads;
+}
+
 // Runs f(i) for every i < num_threads as simulated threads, and returns when all have ended. The last warp may be partial. Host; throws
 // simt::error if the launch is refused, kernel_failure (an error) if the kernel goes wrong: its threads then stop where they are.
 // num_threads == 0 does nothing.
 template <class Functor>
 void launch(unsigned num_threads, Functor f, launch_config config = {}) {
   static_assert(::cuda::std::is_trivially_copyable_v<Functor>, "kernels get their functor by value, byte by byte");
+  if (unsigned const most = most_resident_threads<Functor>(config.block_threads); config.cooperative && num_threads > most) {
+    throw error("gpuheap: a cooperative launch of " + ::std::to_string(num_threads) + " threads in blocks of " +
+                ::std::to_string(config.block_threads) + ": at most " + ::std::to_string(most) + " are resident at once on this machine");
+  }
   ::gpuheap::simulator::kernel k;
-  k.body = [](void const* functor, unsigned index) { (*static_cast<Functor const*>(functor))(index); };
+  k.body = [](void const* functor, unsigned index) {
+    try {
+      (*static_cast<Functor const*>(functor))(index);
+    } catch (detail::thread_ended const&) {
+    }
+  };
   k.functor = &f;
   k.num_threads = num_threads;
   k.block_threads = config.block_threads;

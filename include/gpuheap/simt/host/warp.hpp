@@ -132,4 +132,10 @@ inline void sync_living_block(detail::site where = detail::site::here()) { ::gpu
 // Ends the kernel with an error that the host sees as a failed launch.
 [[noreturn]] inline void trap(detail::site where = detail::site::here()) { ::gpuheap::simulator::trap(where); }
 
+namespace detail {
+struct thread_ended {};  // caught by launch()
+}  // namespace detail
+// Ends this thread, as if it had returned from the kernel. Destructors of its local objects may run or not.
+[[noreturn]] inline void end_thread() { throw detail::thread_ended{}; }
+
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt

@@ -1,0 +1,383 @@
+// Point-to-point messages of one rank: send, receive, probe, and what happens on an error.
+//
+// A send copies the bytes into a block of the heap, pushes it to the receiver's inbox and is done (the standard calls it eager). Whenever a
+// rank calls something that looks for messages, it takes its inbox, gives each message to the oldest posted receive that wants it, and
+// keeps the others in order. So messages of one rank to another on one communicator are received in the order in which they were sent.
+//
+// Waiting: a rank looks at its own inbox again and again, holds nothing meanwhile, and passes the others by with the back-off. Lanes of one
+// warp wait for each other like any threads, by independent thread scheduling (compute capability 7.0).
+#pragma once
+
+#include <gpuheap/mpi/state.hpp>
+#include <gpuheap/simt/atomic.hpp>
+#include <gpuheap/simt/warp.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi {
+
+// A view of one rank, for that rank's thread alone. Heap: a heap_ref of any allocator that frees individually.
+template <class Heap>
+class messenger {
+ public:
+  messenger() = default;
+  GPUHEAP_FN messenger(world_state* world, unsigned rank, Heap const& heap) : world_{world}, mine_{world->ranks + rank}, heap_{heap} {}
+
+  // The communicator of all ranks.
+  [[nodiscard]] GPUHEAP_FN communicator* world() const { return &mine_->world; }
+  [[nodiscard]] GPUHEAP_FN Heap const& heap() const { return heap_; }
+
+  // Ends all ranks: each at its next call that waits, this one now. The host gets `code` and this rank. Of several aborts the first counts.
+  [[noreturn]] GPUHEAP_FN void abort(int code) const { end_all(code, success); }
+
+  // What errors of calls on `comm` do from now on, in this rank. `fatal` at first.
+  GPUHEAP_FN int comm_set_errhandler(communicator* comm, error_handler what) const {
+    if (comm == nullptr) return answer(comm, err_comm);
+    comm->errors = what;
+    return success;
+  }
+
+  // Sends `count` elements to rank `to` (proc_null: nothing). Ends whatever the receiver does; the buffer may be used again at once.
+  // A heap without room: err_no_mem.
+  GPUHEAP_FN int send(void const* buffer, int count, datatype type, int to, int tag, communicator* comm) const {
+    if (int const bad = check(buffer, count, type, comm); bad != success) return answer(comm, bad);
+    if (tag < 0) return answer(comm, err_tag);
+    if (to == proc_null) return success;
+    if (!is_member(comm, to)) return answer(comm, err_rank);
+    simt::size_t const bytes = static_cast<simt::size_t>(count) * bytes_of(type);
+    message* const m = make_message(comm, context_of(comm), tag, bytes);
+    if (m == nullptr) return answer(comm, err_no_mem);
+    detail::copy_bytes(m->data(), buffer, bytes);
+    detail::push(rank_at(comm, to), m);
+    return success;
+  }
+
+  // Waits for a message of rank `from` (or any_source; proc_null: none) with `tag` (or any_tag). One longer than the buffer is
+  // err_truncate: what fits is received, and the status says how much that is. `result` may be nullptr.
+  GPUHEAP_FN int recv(void* buffer, int count, datatype type, int from, int tag, communicator* comm, status* result) const {
+    request one;
+    if (int const bad = start(one, buffer, count, type, from, tag, comm); bad != success) return answer(comm, bad);
+    await(one);
+    if (result != nullptr) {
+      int const before = result->MPI_ERROR;  // left alone by calls for one message (section 3.2.5)
+      *result = one.result;
+      result->MPI_ERROR = before;
+    }
+    return answer(comm, one.result.MPI_ERROR);
+  }
+
+  // As send(), which never waits: the request is done from the start.
+  GPUHEAP_FN int isend(void const* buffer, int count, datatype type, int to, int tag, communicator* comm, request** made) const {
+    if (made == nullptr) return answer(comm, err_request);
+    *made = nullptr;
+    int const sent = send(buffer, count, type, to, tag, comm);
+    if (sent == success) *made = &mine_->sent;
+    return sent;
+  }
+
+  // Begins a receive, whose buffer is not to be used until wait() has ended it. The request is a block of the heap.
+  GPUHEAP_FN int irecv(void* buffer, int count, datatype type, int from, int tag, communicator* comm, request** made) const {
+    if (made == nullptr) return answer(comm, err_request);
+    *made = nullptr;
+    if (int const bad = check_receive(buffer, count, type, from, tag, comm); bad != success) return answer(comm, bad);
+    auto* const r = static_cast<request*>(obtain(sizeof(request)));
+    if (r == nullptr) return answer(comm, err_no_mem);
+    begin(*r, buffer, count, type, from, tag, comm);
+    *made = r;
+    return success;
+  }
+
+  // Waits until the request is done, ends it and makes it null. A null request is done. `result` may be nullptr.
+  GPUHEAP_FN int wait(request** which, status* result) const {
+    if (which == nullptr) return answer(nullptr, err_request);
+    status ended = empty_status();
+    error_handler errors = error_handler::fatal;
+    int const error = finish(*which, ended, errors);
+    if (result != nullptr) {
+      int const before = result->MPI_ERROR;
+      *result = ended;
+      result->MPI_ERROR = before;
+    }
+    return errors == error_handler::fatal ? answer(nullptr, error) : error;
+  }
+  // Likewise for all of them. If any failed: err_in_status, and each status has its own error.
+  GPUHEAP_FN int waitall(int count, request** which, status* results) const {
+    if (count < 0) return answer(nullptr, err_count);
+    int failed = success;
+    bool fatal = false;
+    // Ends: once for each request.
+    for (int i = 0; i < count; ++i) {
+      status ended = empty_status();
+      error_handler errors = error_handler::fatal;
+      int const error = finish(which[i], ended, errors);
+      ended.MPI_ERROR = error;
+      if (results != nullptr) results[i] = ended;
+      if (error != success) {
+        failed = err_in_status;
+        fatal = fatal || errors == error_handler::fatal;
+      }
+    }
+    return fatal ? answer(nullptr, failed) : failed;
+  }
+  // Whether the request is done; if so, ends it as wait() does.
+  GPUHEAP_FN int test(request** which, int* done, status* result) const {
+    if (which == nullptr || done == nullptr) return answer(nullptr, err_request);
+    make_progress();
+    end_if_aborted();
+    *done = *which == nullptr || (*which)->done;
+    return *done ? wait(which, result) : success;
+  }
+
+  // Both at once: neither waits for the other.
+  GPUHEAP_FN int sendrecv(void const* sent, int num_sent, datatype sent_type, int to, int sent_tag, void* received, int num_received,
+                          datatype received_type, int from, int received_tag, communicator* comm, status* result) const {
+    if (int const bad = check_receive(received, num_received, received_type, from, received_tag, comm); bad != success) {
+      return answer(comm, bad);
+    }
+    if (int const bad = send(sent, num_sent, sent_type, to, sent_tag, comm); bad != success) return bad;
+    return recv(received, num_received, received_type, from, received_tag, comm, result);
+  }
+
+  // Waits until a message is there that recv() with these arguments would receive, and leaves it there.
+  GPUHEAP_FN int probe(int from, int tag, communicator* comm, status* result) const {
+    if (int const bad = check_envelope(from, tag, comm); bad != success) return answer(comm, bad);
+    simt::back_off pause;
+    // Ends: when such a message has come, which is the program's promise; or when another rank aborts. Blocking.
+    GPUHEAP_NO_UNROLL
+    while (!find_early(from, tag, comm, result)) {
+      end_if_aborted();
+      pause.wait();
+    }
+    return success;
+  }
+  // Whether there is one now.
+  GPUHEAP_FN int iprobe(int from, int tag, communicator* comm, int* found, status* result) const {
+    if (int const bad = check_envelope(from, tag, comm); bad != success) return answer(comm, bad);
+    end_if_aborted();
+    *found = find_early(from, tag, comm, result);
+    return success;
+  }
+
+ protected:
+  [[nodiscard]] GPUHEAP_FN static simt::uint32_t context_of(communicator const* comm) { return 2 * comm->group->number; }
+  [[nodiscard]] GPUHEAP_FN static simt::uint32_t collective_context_of(communicator const* comm) { return context_of(comm) + 1; }
+  [[nodiscard]] GPUHEAP_FN static int size_of(communicator const* comm) { return static_cast<int>(comm->group->size); }
+  [[nodiscard]] GPUHEAP_FN static bool is_member(communicator const* comm, int rank) { return rank >= 0 && rank < size_of(comm); }
+  [[nodiscard]] GPUHEAP_FN rank_state& rank_at(communicator const* comm, int rank) const {
+    return world_->ranks[comm->group->world_rank(rank)];
+  }
+  [[nodiscard]] GPUHEAP_FN world_state& shared() const { return *world_; }
+  [[nodiscard]] GPUHEAP_FN rank_state& mine() const { return *mine_; }
+
+  // `error`, unless it is one that the communicator's handler (fatal if there is none) ends the ranks for.
+  GPUHEAP_FN int answer(communicator const* comm, int error) const {
+    if (error != success && (comm == nullptr || comm->errors == error_handler::fatal)) end_all(error, error);
+    return error;
+  }
+  // For a heap without room where the other ranks count on this one.
+  [[noreturn]] GPUHEAP_FN void end_for_memory() const { end_all(err_no_mem, err_no_mem); }
+
+  [[nodiscard]] GPUHEAP_FN int check(void const* buffer, int count, datatype type, communicator const* comm) const {
+    if (!mine_->initialised || mine_->finalised) return err_other;
+    if (comm == nullptr) return err_comm;
+    if (count < 0) return err_count;
+    if (bytes_of(type) == 0) return err_type;
+    return buffer == nullptr && count != 0 ? err_buffer : success;
+  }
+
+  // The heap's code once for all calls, which are many.
+  [[nodiscard]] GPUHEAP_COLD void* obtain(simt::size_t bytes) const { return heap_.malloc(bytes); }
+  GPUHEAP_COLD void give_back(void* p) const { heap_.free(p); }
+
+  // A message of this rank, without its contents; nullptr without room for it.
+  [[nodiscard]] GPUHEAP_FN message* make_message(communicator const* comm, simt::uint32_t context, int tag, simt::size_t bytes) const {
+    auto* const m = static_cast<message*>(obtain(message::block_bytes(bytes)));
+    if (m != nullptr) *m = {nullptr, nullptr, bytes, context, comm->rank, tag};
+    return m;
+  }
+  GPUHEAP_FN void free_message(message* m) const {
+    bundle* const block = m->within;
+    if (block == nullptr) {
+      give_back(m);
+      return;
+    }
+    // acq_rel: the reads of all receivers of the bundle happen before its free by the last one of them.
+    if (simt::global_ref<simt::uint32_t>{block->left}.fetch_sub(1, simt::acq_rel) == 1) give_back(block);
+  }
+
+  // Waits for a message and takes it out; the caller frees it.
+  [[nodiscard]] GPUHEAP_FN message* await_message(envelope const& wanted) const {
+    simt::back_off pause;
+    // Ends: when the message comes, which its sender has promised by the same collective call; or when another rank aborts. Blocking.
+    GPUHEAP_NO_UNROLL
+    while (true) {
+      make_progress();
+      if (message* const m = take_early(wanted); m != nullptr) return m;
+      end_if_aborted();
+      pause.wait();
+    }
+  }
+
+  GPUHEAP_FN void end_if_aborted() const {
+    // relaxed: nothing is read on its account; the host reads the record when the kernel has ended.
+    if (simt::global_ref<simt::uint32_t>{world_->abort.raised}.load(simt::relaxed) != 0) simt::end_thread();
+  }
+
+  // Frees what has come for this rank and was not received.
+  GPUHEAP_FN void free_early_messages() const {
+    make_progress();
+    // Ends: once for each message kept.
+    while (mine_->early_first != nullptr) {
+      message* const m = mine_->early_first;
+      mine_->early_first = m->next;
+      free_message(m);
+    }
+    mine_->early_last = nullptr;
+  }
+
+ private:
+  [[nodiscard]] GPUHEAP_FN static status empty_status() { return {any_source, any_tag, success, 0}; }
+
+  [[noreturn]] GPUHEAP_FN void end_all(int code, int error) const {
+    abort_record& record = world_->abort;
+    // relaxed, both: the record is for the host, after the kernel.
+    if (simt::global_ref<simt::uint32_t>{record.claimed}.exchange(1, simt::relaxed) == 0) {
+      record.rank = static_cast<int>(mine_ - world_->ranks);
+      record.code = code;
+      record.error = error;
+      simt::global_ref<simt::uint32_t>{record.raised}.store(1, simt::relaxed);
+    }
+    simt::end_thread();
+  }
+
+  [[nodiscard]] GPUHEAP_FN int check_envelope(int from, int tag, communicator const* comm) const {
+    if (!mine_->initialised || mine_->finalised) return err_other;
+    if (comm == nullptr) return err_comm;
+    if (tag < 0 && tag != any_tag) return err_tag;
+    return from == any_source || from == proc_null || is_member(comm, from) ? success : err_rank;
+  }
+  [[nodiscard]] GPUHEAP_FN int check_receive(void const* buffer, int count, datatype type, int from, int tag,
+                                             communicator const* comm) const {
+    int const bad = check(buffer, count, type, comm);
+    return bad != success ? bad : check_envelope(from, tag, comm);
+  }
+  [[nodiscard]] GPUHEAP_FN int start(request& r, void* buffer, int count, datatype type, int from, int tag, communicator* comm) const {
+    int const bad = check_receive(buffer, count, type, from, tag, comm);
+    if (bad == success) begin(r, buffer, count, type, from, tag, comm);
+    return bad;
+  }
+
+  // Takes the message that is there for it, or is posted.
+  GPUHEAP_FN void begin(request& r, void* buffer, int count, datatype type, int from, int tag, communicator* comm) const {
+    r = {nullptr, {context_of(comm), from, tag}, buffer, static_cast<simt::size_t>(count) * bytes_of(type), empty_status(), comm->errors,
+         false};
+    if (from == proc_null) {
+      r.result.MPI_SOURCE = proc_null;
+      r.done = true;
+      return;
+    }
+    if (message* const m = take_early(r.wanted); m != nullptr) {
+      deliver(r, m);
+      return;
+    }
+    (mine_->posted_last == nullptr ? mine_->posted_first : mine_->posted_last->next) = &r;
+    mine_->posted_last = &r;
+  }
+
+  GPUHEAP_FN void await(request& r) const {
+    simt::back_off pause;
+    // Ends: when a message comes that the receive wants, which is the program's promise; or when another rank aborts. Blocking.
+    GPUHEAP_NO_UNROLL
+    while (!r.done) {
+      make_progress();
+      if (r.done) return;
+      end_if_aborted();
+      pause.wait();
+    }
+  }
+
+  // Ends a request and frees it. The error of its message.
+  GPUHEAP_FN int finish(request*& which, status& ended, error_handler& errors) const {
+    request* const r = which;
+    if (r == nullptr) return success;
+    which = nullptr;
+    if (r == &mine_->sent) return success;
+    await(*r);
+    ended = r->result;
+    errors = r->errors;
+    give_back(r);
+    return ended.MPI_ERROR;
+  }
+
+  // Fills the request from the message, and frees that.
+  GPUHEAP_FN void deliver(request& r, message* m) const {
+    bool const fits = m->bytes <= r.capacity;
+    simt::size_t const bytes = fits ? static_cast<simt::size_t>(m->bytes) : r.capacity;
+    detail::copy_bytes(r.buffer, m->data(), bytes);
+    r.result = {m->source, m->tag, fits ? success : err_truncate, bytes};
+    r.done = true;
+    free_message(m);
+  }
+
+  // Takes the inbox and gives its messages to the posted receives, or keeps them.
+  GPUHEAP_COLD void make_progress() const {
+    message* m = detail::take_inbox(*mine_);
+    // Ends: once for each message taken.
+    while (m != nullptr) {
+      message* const next = m->next;
+      m->next = nullptr;
+      if (request* const r = take_posted(*m); r != nullptr) {
+        deliver(*r, m);
+      } else {
+        (mine_->early_last == nullptr ? mine_->early_first : mine_->early_last->next) = m;
+        mine_->early_last = m;
+      }
+      m = next;
+    }
+  }
+
+  // Takes out the oldest posted receive that wants the message.
+  [[nodiscard]] GPUHEAP_FN request* take_posted(message const& m) const {
+    request* before = nullptr;
+    // Ends: at the end of the list at the latest.
+    for (request* r = mine_->posted_first; r != nullptr; before = r, r = r->next) {
+      if (!r->wanted.fits(m)) continue;
+      (before == nullptr ? mine_->posted_first : before->next) = r->next;
+      if (mine_->posted_last == r) mine_->posted_last = before;
+      return r;
+    }
+    return nullptr;
+  }
+  // Takes out the oldest kept message that is wanted.
+  [[nodiscard]] GPUHEAP_FN message* take_early(envelope const& wanted) const {
+    message* before = nullptr;
+    // Ends: at the end of the list at the latest.
+    for (message* m = mine_->early_first; m != nullptr; before = m, m = m->next) {
+      if (!wanted.fits(*m)) continue;
+      (before == nullptr ? mine_->early_first : before->next) = m->next;
+      if (mine_->early_last == m) mine_->early_last = before;
+      return m;
+    }
+    return nullptr;
+  }
+  [[nodiscard]] GPUHEAP_FN bool find_early(int from, int tag, communicator const* comm, status* result) const {
+    status seen{proc_null, any_tag, success, 0};
+    bool found = from == proc_null;
+    if (!found) {
+      make_progress();
+      envelope const wanted{context_of(comm), from, tag};
+      // Ends: at the end of the list at the latest.
+      for (message* m = mine_->early_first; m != nullptr && !found; m = m->next) {
+        if (!wanted.fits(*m)) continue;
+        seen = {m->source, m->tag, success, static_cast<simt::size_t>(m->bytes)};
+        found = true;
+      }
+    }
+    if (found && result != nullptr) *result = seen;
+    return found;
+  }
+
+  world_state* world_ = nullptr;
+  rank_state* mine_ = nullptr;
+  Heap heap_{};
+};
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi

@@ -1,0 +1,124 @@
+// What MPI calls mean by their numbers: datatypes, operations, error classes, wildcards, statuses. Host and device; no state.
+//
+// Meanings are those of the MPI standard, version 3.1; the numbers are this library's own.
+#pragma once
+
+#include <gpuheap/simt/types.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi {
+
+// Predefined datatypes. The names of MPI are in names.hpp.
+enum class datatype : int {
+  null,
+  char_type,
+  int8,
+  uint8,
+  int16,
+  uint16,
+  int32,
+  uint32,
+  int64,
+  uint64,
+  float32,
+  float64,
+  boolean,
+  byte,
+  float_int,
+  double_int,
+  long_int,
+  two_int,
+  short_int,
+};
+
+// A value and where it stands: what min_loc and max_loc compare.
+template <class T>
+struct located {
+  T value;
+  int index;
+};
+
+// How many bytes an element has; 0 for what is no datatype.
+[[nodiscard]] GPUHEAP_HD constexpr simt::size_t bytes_of(datatype type) {
+  switch (type) {
+    case datatype::char_type:
+    case datatype::int8:
+    case datatype::uint8:
+    case datatype::boolean:
+    case datatype::byte:
+      return 1;
+    case datatype::int16:
+    case datatype::uint16:
+      return 2;
+    case datatype::int32:
+    case datatype::uint32:
+    case datatype::float32:
+      return 4;
+    case datatype::int64:
+    case datatype::uint64:
+    case datatype::float64:
+      return 8;
+    case datatype::float_int:
+      return sizeof(located<float>);
+    case datatype::double_int:
+      return sizeof(located<double>);
+    case datatype::long_int:
+      return sizeof(located<long>);
+    case datatype::two_int:
+      return sizeof(located<int>);
+    case datatype::short_int:
+      return sizeof(located<short>);
+    case datatype::null:
+      break;
+  }
+  return 0;
+}
+
+// Predefined reductions: all of them associative and commutative, but for the rounding of floating-point numbers.
+enum class operation : int { null, sum, prod, max, min, land, lor, lxor, band, bor, bxor, max_loc, min_loc };
+
+// Error classes. Calls return them where a communicator's errors are returned; else the first one ends all ranks.
+enum error_class : int {
+  success = 0,
+  err_buffer,
+  err_count,
+  err_type,
+  err_tag,
+  err_comm,
+  err_rank,
+  err_request,
+  err_root,
+  err_op,
+  err_arg,
+  err_truncate,   // a message is longer than the buffer it is received into: what fits is there, the rest is lost
+  err_in_status,  // of several requests: the statuses say which
+  err_no_mem,     // the heap has no room for the message
+  err_other,      // a call before init or after finalize
+};
+
+// Ranks and tags that stand for others, and the color of ranks that want no communicator.
+inline constexpr int any_source = -1;
+inline constexpr int any_tag = -1;
+inline constexpr int proc_null = -2;
+inline constexpr int undefined = -32766;
+
+// Of a received or probed message. The first three are MPI's; `bytes` is for get_count.
+struct status {
+  int MPI_SOURCE;
+  int MPI_TAG;
+  int MPI_ERROR;
+  simt::size_t bytes;
+};
+
+// How many elements of `type` the message of a status had: `undefined` if it is no whole number of them.
+[[nodiscard]] GPUHEAP_HD constexpr int get_count(status const& s, datatype type) {
+  simt::size_t const each = bytes_of(type);
+  return each == 0 || s.bytes % each != 0 ? undefined : static_cast<int>(s.bytes / each);
+}
+
+// What becomes of errors of calls on a communicator.
+enum class error_handler : int {
+  fatal,   // the first one ends all ranks, as abort() does
+  return_  // the call returns the error class
+};
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi

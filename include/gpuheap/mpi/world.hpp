@@ -1,0 +1,110 @@
+// Running a functor as the ranks of a world. Host code.
+//
+//   heap h{1_GiB};
+//   mpi::result const r = mpi::run(h.ref(), 4096, my_main{}, {.block_threads = 256});
+//
+//   struct my_main {
+//     template <class Rank>
+//     GPUHEAP_FN void operator()(Rank const& me) const { me.init(); ... me.finalize(); }
+//   };
+#pragma once
+
+#include <gpuheap/allocator.hpp>
+#include <gpuheap/memory/allocation.hpp>
+#include <gpuheap/mpi/rank.hpp>
+#include <gpuheap/simt/error.hpp>
+#include <gpuheap/simt/launch.hpp>
+
+#include <string>
+#include <vector>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi {
+
+// How the ranks ended.
+struct result {
+  bool aborted = false;
+  int rank = 0;   // of the world: the first that aborted
+  int code = 0;   // what it said, or the error class
+  int error = 0;  // the error class if a call's error was fatal; `success` if the program called abort()
+};
+
+namespace detail {
+template <class Heap, class Main>
+struct run_rank {
+  static constexpr unsigned largest_block = 1024;  // no more registers than blocks of this size leave
+  world_state* world;
+  Heap heap;
+  Main main;
+  GPUHEAP_FN void operator()(unsigned i) const { main(rank<Heap>{world, i, heap}); }
+};
+
+// The ranks' state in device memory.
+class world_memory {
+ public:
+  world_memory(unsigned num_ranks, stream_ref stream)
+      : num_ranks_{num_ranks}, memory_{memory::device, first_rank + num_ranks * sizeof(rank_state)} {
+    std::vector<unsigned char> image(memory_.bytes(), 0);
+    auto* const here = static_cast<char*>(memory_.base());
+    auto& world = *reinterpret_cast<world_state*>(image.data());
+    auto* const ranks = reinterpret_cast<rank_state*>(image.data() + first_rank);
+    world.ranks = reinterpret_cast<rank_state*>(here + first_rank);
+    world.num_ranks = num_ranks;
+    world.num_groups = 1;
+    world.everyone = {num_ranks, 0, nullptr, 0, 0, num_ranks};
+    for (unsigned i = 0; i < num_ranks; ++i) {  // Ends: once for each rank.
+      ranks[i].world = {&state()->everyone, static_cast<int>(i), 0, error_handler::fatal};
+      ranks[i].sent.done = true;
+    }
+    simt::copy(here, image.data(), image.size(), stream);
+    simt::synchronize(stream);
+  }
+
+  [[nodiscard]] world_state* state() const { return static_cast<world_state*>(memory_.base()); }
+  // Waits for the stream.
+  [[nodiscard]] result read(stream_ref stream) const {
+    world_state copy{};
+    simt::copy(&copy, state(), sizeof copy, stream);
+    simt::synchronize(stream);
+    return {copy.abort.claimed != 0, copy.abort.rank, copy.abort.code, copy.abort.error};
+  }
+
+ private:
+  static constexpr simt::size_t first_rank = simt::round_up_pow2(sizeof(world_state), alignof(rank_state));
+
+  unsigned num_ranks_;
+  memory::allocation memory_;
+};
+
+template <class Functor>
+void require_resident(unsigned num_ranks, unsigned block_threads) {
+  if (num_ranks == 0) throw error("gpuheap: a world of 0 MPI ranks was asked for: at least 1 is needed");
+  unsigned const most = simt::most_resident_threads<Functor>(block_threads);
+  if (num_ranks <= most) return;
+  throw error("gpuheap: " + std::to_string(num_ranks) + " MPI ranks in blocks of " + std::to_string(block_threads) +
+              " were asked for, and at most " + std::to_string(most) +
+              " of this program are resident on the device at once, as ranks that wait for each other must be: ask for at most " +
+              std::to_string(most) + ", or for other blocks");
+}
+}  // namespace detail
+
+// How many ranks of `Main` over views of `Heap` a world can have, in blocks of `block_threads`.
+template <class Heap, class Main>
+[[nodiscard]] unsigned most_ranks(unsigned block_threads) {
+  return simt::most_resident_threads<detail::run_rank<Heap, Main>>(block_threads);
+}
+
+// Runs main(rank<Heap>) as `num_ranks` ranks, one a thread, in one cooperative kernel, and waits for them. `heap` is what messages are
+// allocated from. Throws gpuheap::error, before anything runs, for more ranks than can be resident, and what the kernel throws.
+template <class Heap, class Main>
+[[nodiscard]] result run(Heap const& heap, unsigned num_ranks, Main main, launch_config config = {}) {
+  static_assert(Heap::allocator_type::traits.free == frees::individually && !Heap::allocator_type::traits.overwrites,
+                "gpuheap: MPI's messages are freed one by one by their receivers: this Allocator cannot do that");
+  using functor = detail::run_rank<Heap, Main>;
+  detail::require_resident<functor>(num_ranks, config.block_threads);
+  detail::world_memory const world{num_ranks, config.stream};
+  config.cooperative = true;
+  launch(num_ranks, functor{world.state(), heap, main}, config);
+  return world.read(config.stream);
+}
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi
