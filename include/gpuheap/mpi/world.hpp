@@ -41,8 +41,7 @@ struct run_rank {
 // The ranks' state in device memory.
 class world_memory {
  public:
-  world_memory(unsigned num_ranks, stream_ref stream)
-      : num_ranks_{num_ranks}, memory_{memory::device, first_rank + num_ranks * sizeof(rank_state)} {
+  world_memory(unsigned num_ranks, stream_ref stream) : memory_{memory::device, first_rank + num_ranks * sizeof(rank_state)} {
     std::vector<unsigned char> image(memory_.bytes(), 0);
     auto* const here = static_cast<char*>(memory_.base());
     auto& world = *reinterpret_cast<world_state*>(image.data());
@@ -71,7 +70,6 @@ class world_memory {
  private:
   static constexpr simt::size_t first_rank = simt::round_up_pow2(sizeof(world_state), alignof(rank_state));
 
-  unsigned num_ranks_;
   memory::allocation memory_;
 };
 
