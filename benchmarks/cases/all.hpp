@@ -43,6 +43,7 @@
 #include "cases/registers.hpp"
 #include "cases/replay.hpp"
 #include "cases/scan.hpp"
+#include "cases/soak.hpp"
 #include "cases/utilisation.hpp"
 #include "cases/work_generation.hpp"
 
@@ -89,6 +90,7 @@ using all_cases = case_list<  //
     burst,                    //
     phase_change,             //
     replay,                   //
+    soak,                     //
     counted_supply,           //
     collective_locking,       //
     deferred_reclamation,     //

@@ -81,6 +81,21 @@ class heap_under_test {
     return refused == 0 ? "" : std::to_string(refused) + " frees of live blocks were refused";
   }
 
+  // What the allocator's audit finds: "" or what is broken, and the bytes that are live. Of one that has none, nothing.
+  struct audited {
+    std::string problem{};
+    std::uint64_t live_bytes = 0;
+  };
+  [[nodiscard]] audited audit() const {
+    audited found;
+    if constexpr (has_verify<A>) {
+      auto const all = heap_.verify(stream_);
+      found.problem = all.problem;
+      if constexpr (requires { all.live_bytes; }) found.live_bytes = all.live_bytes;
+    }
+    return found;
+  }
+
   // All bytes taken, whatever they are used for.
   [[nodiscard]] std::uint64_t bytes() const { return heap_.bytes(); }
 

@@ -26,6 +26,8 @@ class slot_heap {
   virtual block_tally tally() = 0;
   // "" or how many frees were refused since start().
   virtual std::string refused_frees() = 0;
+  // Once everything is freed: "" or what the allocator's audit finds, or what it takes for live. Of one without an audit, "".
+  virtual std::string why_not_empty() = 0;
 };
 
 // What the cases say of one launch in which all blocks do the same.
@@ -59,6 +61,11 @@ class slot_heap_of final : public slot_heap {
   }
   block_tally tally() override { return tally_.download(stream_)[0]; }
   std::string refused_frees() override { return heap_.refused_frees(); }
+  std::string why_not_empty() override {
+    auto const [problem, live_bytes] = heap_.audit();
+    if (!problem.empty()) return "the audit of the heap: " + problem;
+    return live_bytes == 0 ? "" : "everything is freed, and the heap counts " + memory::in_words(live_bytes) + " as live";
+  }
 
  private:
   using ref = typename heap_under_test<A>::ref_type;

@@ -279,13 +279,8 @@ class basic_sharded_runs {
   GPUHEAP_FN void* malloc_class(unsigned c) const {
     // One captured mask for the whole call, the slow path included.
     simt::lane_mask const here = simt::active_mask();
-    if ((here & (here - 1)) == 0) {
-      // Alone: no other lane to agree with.
-      unsigned const lg = sharded::lg_shards_used<Tuning>(at_.lg_shards, 1, 1), k = sharded::shard_of_warp(lg);
-      structures::shard_word const drawn{at_.shard(c, k).fetch_add(1, simt::dependent)};
-      if (drawn.serves(1)) return at_.address(drawn.page(), drawn.next(), c);
-      return control_->wait_and_draw(here, here, sharded::demand::of(c, k, 0, 1, lg), drawn.bits);
-    }
+    if constexpr (!Tuning.together) return malloc_alone(simt::lane_mask{1} << simt::lane_id(), c);
+    if ((here & (here - 1)) == 0) return malloc_alone(here, c);
     structures::warp_group const g = structures::warp_group::of_equal(here, c | id_ << 6);
     unsigned const lg = sharded::lg_shards_used<Tuning>(at_.lg_shards, simt::popcount(here), g.size());
     unsigned const k = sharded::shard_of_warp(lg);
@@ -298,6 +293,14 @@ class basic_sharded_runs {
     simt::sync_warp(here);
     if (simt::all_of(here, drawn.serves(g.size()))) return at_.address(drawn.page(), drawn.next() + g.rank(), c);
     return control_->wait_and_draw(here, g.mask, sharded::demand::of(c, k, 0, g.size(), lg), drawn.bits);
+  }
+
+  // A slot for this lane, which has no other to agree with; `me` is its bit.
+  GPUHEAP_FN void* malloc_alone(simt::lane_mask me, unsigned c) const {
+    unsigned const lg = sharded::lg_shards_used<Tuning>(at_.lg_shards, 1, 1), k = sharded::shard_of_warp(lg);
+    structures::shard_word const drawn{at_.shard(c, k).fetch_add(1, simt::dependent)};
+    if (drawn.serves(1)) return at_.address(drawn.page(), drawn.next(), c);
+    return control_->wait_and_draw(me, me, sharded::demand::of(c, k, 0, 1, lg), drawn.bits);
   }
 
   GPUHEAP_FN void* malloc_segments(simt::size_t bytes, unsigned alignment) const {

@@ -95,6 +95,7 @@ def make_plan(request: Request, suites: Mapping[str, Suite], executable: Executa
     for suite, case_names in select(suites, list(request.targets)):
         if not request.outside:
             _check_allocators(suite.allocators, executable, f"allocator of suite {suite.name}")
+            notes += _left_out(suite, case_names, request, executable)
         for name in case_names:
             case = _adjusted(suite.case(name, executable.backend), request)
             described = executable.description.case(name)
@@ -130,6 +131,15 @@ def _check_allocators(names: Sequence[str], executable: Executable, kind: str) -
     for name in names:
         if name not in known:
             raise unknown_name(kind, name, known)
+
+
+def _left_out(suite: Suite, case_names: Sequence[str], request: Request, executable: Executable) -> list[str]:
+    """Says which baselines the executable was built without."""
+    description = executable.description
+    known = {a.name for a in description.allocators} | set(description.baselines)
+    named = ordered(name for case in case_names for name in suite.case(case, executable.backend).baselines)
+    lacking = [name for name in named if name not in known] if request.baselines else []
+    return [f"{suite.name}: {executable.path} was built without {', '.join(lacking)}"] if lacking else []
 
 
 def _allocators(suite: Suite, case: Case, request: Request, executable: Executable) -> list[str]:

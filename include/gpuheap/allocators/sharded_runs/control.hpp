@@ -151,6 +151,8 @@ struct control : supply<Tuning> {
 
   // ---- malloc, out of line
 
+  [[nodiscard]] GPUHEAP_FN bool refused_already(unsigned c) { return Tuning.remembers && this->still_exhausted(c); }
+
   // The next step of a group that wants a slot of class c0, after a draw in vain. One thread, the group's leader.
   GPUHEAP_COLD uint64_t search_on(unsigned c0, uint64_t state) {
     search const s{state};
@@ -159,7 +161,7 @@ struct control : supply<Tuning> {
     shard_word const own{at.shard(c, k).load(simt::relaxed)};
     if (own.has_room()) return search::of(seen, c, k, tried, search::draw).bits;
     if (own.is_far()) return search::of(seen, c, k, tried, search::wait).bits;
-    if (c == c0 && tried == search::untried && this->still_exhausted(c0)) return search::of(0, c0, k, search::untried, search::refuse).bits;
+    if (c == c0 && tried == search::untried && refused_already(c0)) return search::of(0, c0, k, search::untried, search::refuse).bits;
     // Ends: `tried` goes up for a class, then the class does.
     GPUHEAP_NO_UNROLL
     for (;;) {
@@ -221,7 +223,7 @@ struct control : supply<Tuning> {
     void* result = nullptr;
     // Others are fetching a run, or have come out of it with none: perhaps there is nothing to wait for.
     if (simt::all_of(here, !drawn.has_run() && !drawn.is_idle())) {
-      unsigned const refused = g.leads() && this->still_exhausted(c);
+      unsigned const refused = g.leads() && refused_already(c);
       if (simt::all_of(here, simt::shuffle(here, refused, g.leader()) != 0)) return nullptr;
     }
     // Ends: after so many looks.

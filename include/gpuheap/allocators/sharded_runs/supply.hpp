@@ -24,6 +24,10 @@ struct tuning {
   unsigned scarce = 4;               // memory is short below 1/scarce free
   unsigned lg_warps_per_shard = 11;  // a launch of fewer warps uses one shard of each class
   unsigned looks = 64;               // for the next run, before a search for other memory
+  // Off in measurements of what each idea buys (benchmarks/ablation).
+  bool together = true;   // the lanes that ask for one class draw together
+  bool renews = true;     // a run that is mostly free at its end begins anew
+  bool remembers = true;  // a refusal is remembered until something moves
 };
 static_assert(1u << tuning{}.lg_run_slots <= shard_word::max_slots);
 
@@ -127,7 +131,7 @@ struct supply : frees {
   // Whether a run with these counts has enough free groups to be handed out anew.
   [[nodiscard]] GPUHEAP_FN bool mostly_free(run_header h, unsigned num_slots) {
     unsigned const groups = slot_map::groups_for(slot_map::words_for(num_slots));
-    return groups > 1 && static_cast<int>(h.full_groups()) * 2 >= static_cast<int>(groups);
+    return Tuning.renews && groups > 1 && static_cast<int>(h.full_groups()) * 2 >= static_cast<int>(groups);
   }
 
   // Binds a listed run with many free slots, for a sweep or a renewal. Empty if there is none among a few. One thread.

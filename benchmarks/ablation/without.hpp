@@ -1,0 +1,83 @@
+// gpuheap's allocator with one idea switched off each: what does it buy? Built with GPUHEAP_BENCH_ABLATION, for the suite `ablation`.
+//
+// They are baselines to the benchmark, so that no other suite takes them for allocators, and right ones all the same: what an idea saves is
+// time or memory.
+#pragma once
+
+#include <gpuheap/allocators/sharded_runs.hpp>
+
+namespace gpuheap::bench {
+
+// What says what is off: its name, one line, and how the allocator is tuned then.
+template <class Idea>
+class without : public basic_sharded_runs<Idea::off> {
+  using base = basic_sharded_runs<Idea::off>;
+
+ public:
+  static constexpr bool is_baseline = true;
+  static constexpr allocator_traits traits = [] {
+    allocator_traits t = base::traits;
+    t.name = Idea::name;
+    t.title = Idea::title;
+    t.variant = "for measurements of single ideas";
+    return t;
+  }();
+
+  without() = default;
+  explicit without(base const &heap) : base{heap} {}
+#if GPUHEAP_HAS_HOST
+  [[nodiscard]] static without create(memory::region where, stream_ref stream) { return without{base::create(where, stream)}; }
+  [[nodiscard]] static without create_growable(memory::region whole, simt::size_t initial_bytes, memory::map_function const &map,
+                                               stream_ref stream) {
+    return without{base::create_growable(whole, initial_bytes, map, stream)};
+  }
+#endif
+};
+
+namespace ideas {
+
+struct aggregation {
+  static constexpr char const *name = "without_aggregation", *title = "each lane draws its slot alone";
+  static constexpr sharded::tuning off{.together = false};
+};
+struct shards {
+  static constexpr char const *name = "without_shards", *title = "one shard a class, however large the launch";
+  static constexpr sharded::tuning off{.lg_warps_per_shard = 31};
+};
+struct foresight {
+  static constexpr char const *name = "without_foresight", *title = "runs for what one launch asks, not for several";
+  static constexpr sharded::tuning off{.ahead = 1};
+};
+struct long_runs {
+  static constexpr char const *name = "without_long_runs", *title = "runs of 4096 slots at most";
+  static constexpr sharded::tuning off{.lg_run_slots = 12};
+};
+struct renewal {
+  static constexpr char const *name = "without_renewal", *title = "a run at its end is listed, however much of it is free";
+  static constexpr sharded::tuning off{.renews = false};
+};
+struct sweeps {
+  static constexpr char const *name = "without_sweeps", *title = "listed runs are searched slot by slot, once nothing else is left";
+  static constexpr sharded::tuning off{.adoption_tries = 0};
+};
+struct waiting {
+  static constexpr char const *name = "without_waiting", *title = "who finds a run used up searches at once";
+  static constexpr sharded::tuning off{.looks = 0};
+};
+struct memory_of_refusals {
+  static constexpr char const *name = "without_memory_of_refusals", *title = "every request that fails has searched by itself";
+  static constexpr sharded::tuning off{.remembers = false};
+};
+
+}  // namespace ideas
+
+using without_aggregation = without<ideas::aggregation>;
+using without_shards = without<ideas::shards>;
+using without_foresight = without<ideas::foresight>;
+using without_long_runs = without<ideas::long_runs>;
+using without_renewal = without<ideas::renewal>;
+using without_sweeps = without<ideas::sweeps>;
+using without_waiting = without<ideas::waiting>;
+using without_memory_of_refusals = without<ideas::memory_of_refusals>;
+
+}  // namespace gpuheap::bench
