@@ -14,6 +14,7 @@
 #include <cudaTypedefs.h>
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <cstring>
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "blocks.hpp"
+#include "module_image.hpp"
 #include "private_table.hpp"
 #include "tools/host/entry_table.hpp"
 
@@ -112,8 +114,21 @@ constexpr std::array<named_kernel, 2> kernels{{
      }},
 }};
 
-CUresult run(CUfunction function, void** parameters) {
+// The modules that programs brought.
+std::vector<module_image const*> images;
+
+// nullptr: a module or function of the double's own.
+module_image const* image_of(void const* handle) {
+  auto const found = std::find(images.begin(), images.end(), handle);
+  return found == images.end() ? nullptr : *found;
+}
+
+CUresult run(CUfunction function, launch_shape const& shape, void** parameters) {
   if (usable() != CUDA_SUCCESS) return usable();
+  if (module_image const* const image = image_of(function); image != nullptr) {
+    image->run(image->kernel, shape, parameters);
+    return CUDA_SUCCESS;
+  }
   auto const& wanted = *reinterpret_cast<named_kernel const*>(function);
   auto* const to = *static_cast<unsigned**>(parameters[0]);
   auto const* const source = *static_cast<unsigned const**>(parameters[1]);
@@ -370,11 +385,27 @@ CUresult cuMemPrefetchAsync_v2(CUdeviceptr at, std::size_t bytes, CUmemLocation,
   return block_of(reinterpret_cast<void*>(at), bytes).what == memory::managed ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult cuModuleLoadData(CUmodule* out, void const*) {
+CUresult cuModuleLoadData(CUmodule* out, void const* text) {
   *out = reinterpret_cast<CUmodule>(std::uintptr_t{1});
+  if (std::strncmp(static_cast<char const*>(text), module_mark, sizeof module_mark) != 0) return CUDA_SUCCESS;
+  auto const* const image = static_cast<module_image const*>(text);
+  if (image->variable != nullptr) register_block(image->variable, image->variable_bytes);
+  images.push_back(image);
+  *out = reinterpret_cast<CUmodule>(const_cast<module_image*>(image));
   return CUDA_SUCCESS;
 }
-CUresult cuModuleGetFunction(CUfunction* out, CUmodule, char const* name) {
+CUresult cuModuleGetGlobal_v2(CUdeviceptr* out, std::size_t* bytes, CUmodule module, char const* name) {
+  module_image const* const image = image_of(module);
+  if (image == nullptr || image->variable == nullptr || std::strcmp(image->name, name) != 0) return CUDA_ERROR_NOT_FOUND;
+  if (out != nullptr) *out = reinterpret_cast<CUdeviceptr>(image->variable);
+  if (bytes != nullptr) *bytes = image->variable_bytes;
+  return CUDA_SUCCESS;
+}
+CUresult cuModuleGetFunction(CUfunction* out, CUmodule module, char const* name) {
+  if (module_image const* const image = image_of(module); image != nullptr) {
+    *out = reinterpret_cast<CUfunction>(const_cast<module_image*>(image));
+    return image->run != nullptr && std::strcmp(image->name, name) == 0 ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+  }
   for (named_kernel const& each : kernels) {
     if (std::strcmp(each.name, name) != 0) continue;
     *out = reinterpret_cast<CUfunction>(const_cast<named_kernel*>(&each));
@@ -382,14 +413,13 @@ CUresult cuModuleGetFunction(CUfunction* out, CUmodule, char const* name) {
   }
   return CUDA_ERROR_NOT_FOUND;
 }
-CUresult cuLaunchKernel(CUfunction function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream,
-                        void** parameters, void**) {
-  return run(function, parameters);
-}
-CUresult cuLaunchKernel_ptsz(CUfunction function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream,
-                             void** parameters, void**) {
-  return run(function, parameters);
-}
+#define DOUBLE_LAUNCH(suffix)                                                                                                     \
+  CUresult cuLaunchKernel##suffix(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned x, unsigned y, \
+                                  unsigned z, unsigned, CUstream, void** parameters, void**) {                                    \
+    return run(function, {{grid_x, grid_y, grid_z}, {x, y, z}}, parameters);                                                      \
+  }
+DOUBLE_LAUNCH()
+DOUBLE_LAUNCH(_ptsz)
 
 CUresult cuStreamCreate(CUstream* out, unsigned) {
   *out = reinterpret_cast<CUstream>(new int);

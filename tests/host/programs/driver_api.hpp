@@ -11,6 +11,9 @@
 
 struct driver_api {
   PFN_cuInit_v2000 init;
+  PFN_cuDriverGetVersion_v2020 version;
+  PFN_cuDeviceGetName_v2000 device_name;
+  PFN_cuDeviceTotalMem_v3020 device_memory;
   PFN_cuDevicePrimaryCtxRetain_v7000 retain;
   PFN_cuDevicePrimaryCtxReset_v11000 reset;
   PFN_cuDevicePrimaryCtxRelease_v11000 release;
@@ -40,6 +43,7 @@ struct driver_api {
   PFN_cuMemsetD8_v3020 set;
   PFN_cuModuleLoadData_v2000 load;
   PFN_cuModuleGetFunction_v2000 function;
+  PFN_cuModuleGetGlobal_v3020 variable;
   PFN_cuLaunchKernel_v4000 launch;
   PFN_cuStreamCreate_v2000 make_stream;
   PFN_cuStreamSynchronize_v2000 synchronise_stream;
@@ -51,6 +55,9 @@ struct driver_api {
 // What each member is, once: member, base name, symbol, version.
 #define DRIVER_API(X)                                                        \
   X(init, cuInit, cuInit, 2000)                                              \
+  X(version, cuDriverGetVersion, cuDriverGetVersion, 2020)                   \
+  X(device_name, cuDeviceGetName, cuDeviceGetName, 2000)                     \
+  X(device_memory, cuDeviceTotalMem, cuDeviceTotalMem_v2, 3020)              \
   X(retain, cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, 7000)        \
   X(reset, cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset_v2, 11000)       \
   X(release, cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2, 11000) \
@@ -80,6 +87,7 @@ struct driver_api {
   X(set, cuMemsetD8, cuMemsetD8_v2, 3020)                                    \
   X(load, cuModuleLoadData, cuModuleLoadData, 2000)                          \
   X(function, cuModuleGetFunction, cuModuleGetFunction, 2000)                \
+  X(variable, cuModuleGetGlobal, cuModuleGetGlobal_v2, 3020)                 \
   X(launch, cuLaunchKernel, cuLaunchKernel, 4000)                            \
   X(make_stream, cuStreamCreate, cuStreamCreate, 2000)                       \
   X(synchronise_stream, cuStreamSynchronize, cuStreamSynchronize, 2000)      \

@@ -1,0 +1,241 @@
+// What the programs of this folder share: their inputs by name, the runtime's calls with their errors told, results that are printed and
+// checked, and the GPU's time in kernels.
+//
+// A program prints the same bytes in every run. Exit codes: 2, it was called wrongly; 3, the CUDA runtime failed; 4, the result is not what
+// the CPU computes.
+//
+//   GPUHEAP_PROGRAM_TIMES=FILE  gets the time in kernels when the program ends: {"kernel_us":12.5,"kernels":4}
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace programs {
+
+inline void check(cudaError_t result, char const* what) {
+  if (result == cudaSuccess) return;
+  std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(result));
+  std::exit(3);
+}
+
+// A block of the device's memory for `num` objects: one cudaMalloc.
+template <class T>
+T* allocate(std::size_t num) {
+  T* out = nullptr;
+  check(cudaMalloc(&out, num * sizeof(T)), "cudaMalloc");
+  return out;
+}
+
+inline void release(void* block) { check(cudaFree(block), "cudaFree"); }
+
+template <class T>
+void upload(T* to, T const* from, std::size_t num) {
+  check(cudaMemcpy(to, from, num * sizeof(T), cudaMemcpyHostToDevice), "copy to the device");
+}
+template <class T>
+void upload(T* to, std::vector<T> const& from) {
+  upload(to, from.data(), from.size());
+}
+
+template <class T>
+void download(T* to, T const* from, std::size_t num) {
+  check(cudaMemcpy(to, from, num * sizeof(T), cudaMemcpyDeviceToHost), "copy from the device");
+}
+template <class T>
+void download(std::vector<T>& to, T const* from) {
+  download(to.data(), from, to.size());
+}
+
+inline unsigned blocks_for(std::size_t num, unsigned threads) { return static_cast<unsigned>((num + threads - 1) / threads); }
+
+// The GPU's time in kernels, from events around each launch. Without GPUHEAP_PROGRAM_TIMES there are no events.
+class kernel_clock {
+ public:
+  static kernel_clock& get() {
+    static kernel_clock clock;
+    return clock;
+  }
+
+  template <class Launch>
+  void time(Launch const& launch) {
+    if (file_ == nullptr) {
+      launch();
+      return;
+    }
+    cudaEvent_t const begin = record();
+    launch();
+    spans_.emplace_back(begin, record());
+  }
+
+  // Called once, before the program ends.
+  void write() const {
+    if (file_ == nullptr) return;
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    double all_us = 0;
+    for (auto const& [begin, end] : spans_) {
+      float ms = 0;
+      check(cudaEventElapsedTime(&ms, begin, end), "cudaEventElapsedTime");
+      all_us += 1e3 * static_cast<double>(ms);
+    }
+    std::FILE* const out = std::fopen(file_, "w");
+    if (out == nullptr || std::fprintf(out, "{\"kernel_us\":%.3f,\"kernels\":%zu}\n", all_us, spans_.size()) < 0 || std::fclose(out) != 0) {
+      std::fprintf(stderr, "GPUHEAP_PROGRAM_TIMES: %s cannot be written\n", file_);
+      std::exit(2);
+    }
+  }
+
+ private:
+  static cudaEvent_t record() {
+    cudaEvent_t event = nullptr;
+    check(cudaEventCreate(&event), "cudaEventCreate");
+    check(cudaEventRecord(event), "cudaEventRecord");
+    return event;
+  }
+
+  char const* const file_ = std::getenv("GPUHEAP_PROGRAM_TIMES");
+  std::vector<std::pair<cudaEvent_t, cudaEvent_t>> spans_;
+};
+
+// Makes one launch: timed("name", [&] { kernel<<<blocks, threads>>>(...); }).
+template <class Launch>
+void timed(char const* what, Launch const& launch) {
+  kernel_clock::get().time(launch);
+  check(cudaGetLastError(), what);
+}
+
+// Ends the program if the CPU's computation says otherwise.
+inline void expect(bool right, char const* what) {
+  if (right) return;
+  std::printf("wrong: %s\n", what);
+  std::exit(4);
+}
+
+// Whether `found` is as near to `wanted` as single precision and another order of additions allow.
+inline bool near(double found, double wanted, double tolerance) {
+  return std::abs(found - wanted) <= tolerance * std::max(1.0, std::abs(wanted));
+}
+
+// FNV-1a over the bytes of a result: the same for the same bytes alone.
+template <class T>
+void print_fingerprint(char const* what, std::vector<T> const& values) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  auto const* const bytes = reinterpret_cast<unsigned char const*>(values.data());
+  for (std::size_t i = 0; i < values.size() * sizeof(T); ++i) hash = (hash ^ bytes[i]) * 0x100000001b3;
+  std::printf("%s %016llx\n", what, static_cast<unsigned long long>(hash));
+}
+
+// The same numbers on every machine.
+class random_numbers {
+ public:
+  // Neighbouring seeds give sequences that have nothing to do with each other.
+  explicit random_numbers(std::uint64_t seed) : state_(seed + 0x9e3779b97f4a7c15) {
+    state_ = (state_ ^ (state_ >> 30)) * 0xbf58476d1ce4e5b9;
+    state_ = (state_ ^ (state_ >> 27)) * 0x94d049bb133111eb;
+  }
+
+  std::uint32_t next() {
+    state_ = state_ * 6364136223846793005 + 1442695040888963407;
+    auto const high = static_cast<std::uint32_t>(state_ >> 33);
+    return high ^ (high >> 15);
+  }
+  std::uint32_t below(std::uint32_t bound) { return static_cast<std::uint32_t>((std::uint64_t{next()} << 1) * bound >> 32); }
+  float between(float low, float high) { return low + (high - low) * static_cast<float>(next() >> 7) * 0x1p-24F; }
+
+ private:
+  std::uint64_t state_;
+};
+
+// --describe: the machine and the build, in the form in which gpuheap-bench tells them.
+inline int describe() {
+  int driver = 0, runtime = 0;
+  check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
+  check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
+  std::printf("{\"backend\":\"%s\",\"version\":\"%s\",\"allocators\":[],\"cases\":[],", PROGRAM_BACKEND, PROGRAM_VERSION);
+  std::printf("\"build\":{\"compiler\":\"%s\",\"flags\":\"%s\",\"type\":\"%s\"},", PROGRAM_COMPILER, PROGRAM_FLAGS, PROGRAM_BUILD_TYPE);
+  cudaDeviceProp device{};
+  if (cudaError_t const result = cudaGetDeviceProperties(&device, 0); result != cudaSuccess) {
+    std::printf("\"device\":null,\"device_error\":\"%s\"}\n", cudaGetErrorString(result));
+    return 0;
+  }
+  std::printf("\"device\":{\"name\":\"%s\",\"driver_version\":%d,\"runtime_version\":%d,", device.name, driver, runtime);
+  std::printf("\"compute_major\":%d,\"compute_minor\":%d,\"num_sms\":%d,\"total_bytes\":%zu}}\n", device.major, device.minor,
+              device.multiProcessorCount, device.totalGlobalMem);
+  return 0;
+}
+
+inline bool asks_for_description(int count, char** arguments) { return count == 2 && std::strcmp(arguments[1], "--describe") == 0; }
+
+inline int finish() {
+  kernel_clock::get().write();
+  std::printf("right\n");
+  return 0;
+}
+
+// An input that a program has by name.
+struct input {
+  char const* name;
+  unsigned size;
+};
+
+// The whole of a program that is called with the name of one of its inputs.
+template <class Body>
+int run(int count, char** arguments, std::vector<input> const& inputs, Body const& body) {
+  if (asks_for_description(count, arguments)) return describe();
+  for (input const& each : inputs) {
+    if (count != 2 || std::strcmp(arguments[1], each.name) != 0) continue;
+    body(each.size);
+    return finish();
+  }
+  std::string names;
+  for (input const& each : inputs) names += std::string(names.empty() ? "" : ", ") + each.name;
+  std::fprintf(stderr, "%s: name one input: %s; or --describe\n", arguments[0], names.c_str());
+  return 2;
+}
+
+// A number that a program of rules/ is given as name=value.
+struct parameter {
+  char const* name;
+  unsigned value;  // unless it is given
+  unsigned most;
+};
+
+// The whole of a program that is called with parameters: body gets their values in order.
+template <class Body>
+int run_with(int count, char** arguments, std::vector<parameter> parameters, Body const& body) {
+  if (asks_for_description(count, arguments)) return describe();
+  for (int i = 1; i < count; ++i) {
+    bool known = false;
+    for (parameter& each : parameters) {
+      std::size_t const length = std::strlen(each.name);
+      if (std::strncmp(arguments[i], each.name, length) != 0 || arguments[i][length] != '=') continue;
+      char* end = nullptr;
+      unsigned long const value = std::strtoul(arguments[i] + length + 1, &end, 10);
+      if (*end != '\0' || value < 1 || value > each.most) {
+        std::fprintf(stderr, "%s: %s: expected a number from 1 to %u\n", arguments[0], arguments[i], each.most);
+        return 2;
+      }
+      each.value = static_cast<unsigned>(value);
+      known = true;
+    }
+    if (known) continue;
+    std::string names;
+    for (parameter const& each : parameters) names += std::string(names.empty() ? "" : ", ") + each.name + "=NUMBER";
+    std::fprintf(stderr, "%s: '%s' is none of %s, --describe\n", arguments[0], arguments[i], names.c_str());
+    return 2;
+  }
+  std::vector<unsigned> values;
+  for (parameter const& each : parameters) values.push_back(each.value);
+  body(values);
+  return finish();
+}
+
+}  // namespace programs
