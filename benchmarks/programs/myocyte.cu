@@ -21,7 +21,7 @@ struct cell {
 
 __host__ __device__ inline cell rates_of(cell const& own, float before, float after, parameters p, unsigned number) {
   float const v = own.potential;
-  auto const ratio = [](float x, float scale) { return fabsf(x) < 1e-3F ? scale : x / (1 - expf(-x / scale)); };
+  auto const ratio = [](float x, float scale) { return fabsf(x) < 0.05F ? scale + x / 2 : x / (1 - expf(-x / scale)); };
   float const m_up = 0.1F * ratio(v + 48, 15), m_down = 0.12F * ratio(-(v + 8), 5);
   float const h_up = 0.17F * expf(-(v + 90) / 20), h_down = 1 / (1 + expf(-(v + 42) / 10));
   float const n_up = 0.0001F * ratio(v + 50, 10), n_down = 0.002F * expf(-(v + 90) / 80);

@@ -10,12 +10,14 @@ ALLOCATORS = (
     "coalesce_block_header coalesce_block_map coalesce_warp_header coalesce_warp_map coalesce_dynamic"
 ).split()
 BASELINES = ("store_only", "bump_sharded", "scan_malloc", "scan_malloc_async")  # no allocators: what a case costs without one
-_PLACE = {name: place for place, name in enumerate([*ALLOCATORS, *BASELINES])}
+# Where whole programs get their memory, in suites of programs, beside the allocators that serve it there.
+MODES = ("plain", "device", "zero_copy", "unified")
+_PLACE = {name: place for place, name in enumerate([*ALLOCATORS, *MODES, *BASELINES])}
 
 
 def place(name: str) -> int:
     """Where a name comes; names that this list lacks come after the allocators and before the baselines."""
-    return _PLACE.get(name, len(ALLOCATORS)) if name not in BASELINES else 1000 + _PLACE[name]
+    return _PLACE.get(name, len(ALLOCATORS) + len(MODES)) if name not in BASELINES else 1000 + _PLACE[name]
 
 
 def ordered(names: Iterable[str]) -> list[str]:

@@ -49,6 +49,8 @@ METRICS: dict[str, Metric] = {
         Metric("build_ms", "ms", "build"),
         Metric("allocations", "count", "allocations", None),
         Metric("deallocations", "count", "deallocations", None),
+        Metric("copies", "count", "copies", None),
+        Metric("kernels", "count", "kernels", None),
         Metric("size_mean", "bytes", "mean request", None),
         Metric("size_stddev", "bytes", "spread of requests", None),
         Metric("references", "count", "references", None),

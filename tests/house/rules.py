@@ -26,6 +26,7 @@ FLOORS: dict[str, tuple[int, str]] = {
     "opencl/": (6, "opencl"),
     "tools/coalesce/": (6, "rewriter"),
     "benchmarks/": (7, "benchmarks"),
+    "benchmarks/programs/": (7, "programs"),
     "tools/": (7, "tools"),
     "examples/": (8, "examples"),
     "tests/": (8, "tests"),

@@ -301,6 +301,25 @@ def test_parts_are_joined(tmp_path: Path, kind: str, halloc: float, cuda: float 
     assert judged(tmp_path, PARTS.format(kind=kind), rows).verdict == verdict
 
 
+@pytest.mark.parametrize(
+    ("halloc", "cuda", "verdict"),
+    [((1, 1), (1, 9), HOLDS), ((1, 1), (9, 9), FAILS), ((1, 1), (1, None), HOLDS), ((1, 9), (9, None), FAILS), ((1, 1), (9, None), UNMEASURED)],
+)
+def test_most_parts_are_three_quarters(
+    tmp_path: Path, halloc: tuple[float | None, ...], cuda: tuple[float | None, ...], verdict: str
+) -> None:
+    rows = [
+        row(name, value, size=size)
+        for name, values in (("halloc", halloc), ("cuda", cuda))
+        for size, value in zip((16, 32), values, strict=True)
+        if value is not None
+    ]
+    parts = "".join(
+        f'\n[[claim.part]]\nrelation = "value"\nleft = "{name}"\nwithin = "..2"\nwhere = {{ bytes = {size} }}\n' for name in ("halloc", "cuda") for size in (16, 32)
+    )
+    assert judged(tmp_path, f'relation = "most_of"\n{parts}', rows).verdict == verdict
+
+
 def test_who_cannot_do_it_is_left_out_and_named(tmp_path: Path) -> None:
     rows = [row("halloc", 1), failed("cuda", "unsupported"), *[row(name, 2) for name in ("scatteralloc", "ouroboros_p_s", "ouroboros_p_va")]]
     one = judged(tmp_path, 'relation = "better"\nleft = "halloc"\nright = "others"', rows)

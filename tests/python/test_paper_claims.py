@@ -11,7 +11,7 @@ import pytest
 from fake_checkout import REPOSITORY, Checkout
 from handmade import BETTER, CLAIM, HEAD, failed, row, save
 
-from gpuheap.catalogue import ALLOCATORS, BASELINES
+from gpuheap.catalogue import ALLOCATORS, BASELINES, MODES
 from gpuheap.claims.evidence import Evidence
 from gpuheap.claims.judge import UNMEASURED, VERDICTS, check_suites, grids_of, judge_all
 from gpuheap.claims.language import sides_of
@@ -34,11 +34,12 @@ CASES = {
     ),
     "regeff": {"alloc_dealloc", "alloc_cycle_dealloc", "probability", "kdtree"},
 }
+CASES |= {name: set(load_suites(Layout(REPOSITORY))[name].cases) for name in ("host", "rules")}
 CASES["gallatin"] = CASES["survey"] | {"alloc_large", "graph_expansion", "graph_skewed"}
 
 
 def test_the_papers_claims_are_there() -> None:
-    assert {paper.name for paper in PAPERS} == {"survey", "gallatin", "regeff"}
+    assert {paper.name for paper in PAPERS} == {"survey", "gallatin", "regeff", "host"}
     assert len(CLAIMS) >= 60
     assert all(len([claim for claim in CLAIMS if claim.paper == paper.name]) >= 20 for paper in PAPERS)
     assert len({(claim.paper, claim.says) for claim in CLAIMS}) == len(CLAIMS)
@@ -77,7 +78,7 @@ def rows_of_all_suites(layout: Layout, seed: int) -> list[Row]:
     for suite in load_suites(layout).values():
         for backends in suite.cases.values():
             case = backends["cuda"]
-            for name in [*ALLOCATORS, *BASELINES]:
+            for name in [*MODES, "scatteralloc", "gpuheap"] if suite.programs else [*ALLOCATORS, *BASELINES]:
                 for point in points_of(grids_of(case, (name,)), 1):
                     where = {"suite": suite.name, "case": case.name, "threads": point.threads, "size": point.bytes, "parameter": point.parameter}
                     cannot = name in PROCESS_WIDE and (case.name in ("init", "fragmentation") or ("state", "cold") in point.others)

@@ -202,11 +202,16 @@ class AllOf:
 
 
 @dataclass(frozen=True)
+class MostOf:
+    parts: tuple[Relation, ...]
+
+
+@dataclass(frozen=True)
 class AnyOf:
     parts: tuple[Relation, ...]
 
 
-Relation = Better | Order | Value | Alike | Trend | Jump | Peak | Crossover | FirstFailure | Status | Winners | AllOf | AnyOf
+Relation = Better | Order | Value | Alike | Trend | Jump | Peak | Crossover | FirstFailure | Status | Winners | AllOf | MostOf | AnyOf
 
 
 @dataclass(frozen=True)
@@ -241,7 +246,7 @@ class Paper:
 
 def sides_of(relation: Relation) -> tuple[Side, ...]:
     """All sides, those of its parts too; `same` and `others` are names of allocators by now."""
-    if isinstance(relation, (AllOf, AnyOf)):
+    if isinstance(relation, (AllOf, MostOf, AnyOf)):
         return tuple(side for part in relation.parts for side in sides_of(part))
     if isinstance(relation, Order):
         return relation.sides

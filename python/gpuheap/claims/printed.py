@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuheap.catalogue import ALLOCATORS, BASELINES
+from gpuheap.catalogue import ALLOCATORS, BASELINES, MODES
 from gpuheap.errors import UserError, unknown_name
 from gpuheap.formats.results import split_parameter
 from gpuheap.metrics import METRICS
@@ -118,8 +118,8 @@ def _lines(path: Path, columns: tuple[str, ...]) -> list[tuple[int, dict[str, st
 
 def _value(cell: dict[str, str]) -> PrintedValue:
     """ValueError says what was expected."""
-    if cell["allocator"] not in ALLOCATORS and cell["allocator"] not in BASELINES:
-        raise ValueError(unknown_name("allocator", cell["allocator"], [*ALLOCATORS, *BASELINES]))
+    if cell["allocator"] not in (*ALLOCATORS, *BASELINES, *MODES):
+        raise ValueError(unknown_name("allocator", cell["allocator"], [*ALLOCATORS, *BASELINES, *MODES]))
     if cell["metric"] not in METRICS:
         raise ValueError(unknown_name("metric", cell["metric"], METRICS))
     unit = METRICS[cell["metric"]].unit

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from gpuheap.catalogue import ALLOCATORS, BASELINES
+from gpuheap.catalogue import ALLOCATORS, BASELINES, MODES
 from gpuheap.claims import language as say
 from gpuheap.claims.lines import Source
 from gpuheap.errors import UserError, unknown_name
@@ -35,8 +35,10 @@ _RELATION_KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "status": (("left", "is"), ("over",)),
     "winners": (("left", "within"), ("by",)),
     "all_of": (("part",), ()),
+    "most_of": (("part",), ()),
     "any_of": (("part",), ()),
 }
+_OF_PARTS = {"all_of": say.AllOf, "most_of": say.MostOf, "any_of": say.AnyOf}
 _DEFAULT_FACTOR = {"flat": 2.0, "rising": 1.1, "falling": 1.1, "linear": 0.9}
 
 
@@ -172,7 +174,7 @@ def _groups(source: Source) -> dict[str, tuple[str, ...]]:
     words.know(list(words.said) if isinstance(words.said, dict) else ())
     groups: dict[str, tuple[str, ...]] = {}
     for key in words.said:
-        if key in (*ALLOCATORS, *BASELINES, say.SAME, say.OTHERS):
+        if key in (*ALLOCATORS, *BASELINES, *MODES, say.SAME, say.OTHERS):
             words.complain(key, f"'{key}' is no name for a group: it means something else")
         groups[key] = _allocators(words, key, groups)
     if say.ALL not in groups:
@@ -185,10 +187,10 @@ def _allocators(words: _Words, key: str, groups: Mapping[str, tuple[str, ...]]) 
     for name in words.names(key):
         if name in groups:
             found |= dict.fromkeys(groups[name])
-        elif name in ALLOCATORS or name in BASELINES:
+        elif name in (*ALLOCATORS, *BASELINES, *MODES):
             found[name] = None
         else:
-            words.complain(key, str(unknown_name("allocator or group", name, [*ALLOCATORS, *BASELINES, *groups])))
+            words.complain(key, str(unknown_name("allocator or group", name, [*ALLOCATORS, *BASELINES, *MODES, *groups])))
     return tuple(found)
 
 
@@ -216,9 +218,8 @@ def _relation(words: _Words, outer: _Selecting, groups: Mapping[str, tuple[str, 
     selecting = outer.deeper(words)
     over = words.word("over", say.QUANTIFIERS if kind == "better" else say.QUANTIFIERS[:3], "all")
     by = words.names("by") if words.said.get("by") else () if "by" in words.said else None
-    if kind in ("all_of", "any_of"):
-        parts = _parts(words, selecting, groups)
-        return say.AllOf(parts) if kind == "all_of" else say.AnyOf(parts)
+    if kind in _OF_PARTS:
+        return _OF_PARTS[kind](_parts(words, selecting, groups))
     if kind == "order":
         entries = words.said["order"]
         if not isinstance(entries, list) or len(entries) < 2:
@@ -265,7 +266,7 @@ def _parts(words: _Words, outer: _Selecting, groups: Mapping[str, tuple[str, ...
     parts: list[say.Relation] = []
     for number, (entry, (first, last)) in enumerate(zip(entries, places, strict=True), start=1):
         part = _Words(words.source, entry, first, last, f"{words.what}, part {number}")
-        if part.said.get("relation") in ("all_of", "any_of"):
+        if part.said.get("relation") in _OF_PARTS:
             part.complain("relation", "a part has no parts of its own")
         parts.append(_relation(part, outer, groups))
     return tuple(parts)

@@ -27,14 +27,15 @@ class Unsupported(NotMeasured):
 
 def hold(relation: say.Relation, evidence: Evidence) -> Outcome:
     """Whether measurements bear a relation out, with the numbers. Raises NotMeasured."""
-    if isinstance(relation, (say.AllOf, say.AnyOf)):
+    if isinstance(relation, (say.AllOf, say.MostOf, say.AnyOf)):
         return _hold_parts(relation, evidence)
     return _HOLDERS[type(relation)](relation, evidence)
 
 
-def _hold_parts(relation: say.AllOf | say.AnyOf, evidence: Evidence) -> Outcome:
-    """A part that decides does so whether or not the others were measured."""
-    every = isinstance(relation, say.AllOf)
+def _hold_parts(relation: say.AllOf | say.MostOf | say.AnyOf, evidence: Evidence) -> Outcome:
+    """Parts that decide do so whether or not the others were measured."""
+    num = len(relation.parts)
+    needed = num if isinstance(relation, say.AllOf) else 1 if isinstance(relation, say.AnyOf) else math.ceil(say.MOST * num)
     found: list[Outcome] = []
     lacking: list[NotMeasured] = []
     for part in relation.parts:
@@ -42,12 +43,13 @@ def _hold_parts(relation: say.AllOf | say.AnyOf, evidence: Evidence) -> Outcome:
             found.append(hold(part, evidence))
         except NotMeasured as why:
             lacking.append(why)
-    decided = any(outcome.holds != every for outcome in found)
+    held = sum(outcome.holds for outcome in found)
+    decided = held >= needed or len(found) - held > num - needed
     if lacking and not decided:
         kind = Unsupported if all(isinstance(why, Unsupported) for why in lacking) else NotMeasured
         raise kind("; ".join(dict.fromkeys(map(str, lacking))))
     marks = [("" if outcome.holds else "not so: ") + outcome.numbers for outcome in found]
-    return Outcome(decided != every, "; ".join(marks), sum(outcome.points for outcome in found))
+    return Outcome(held >= needed, "; ".join(marks), sum(outcome.points for outcome in found))
 
 
 def _hold_better(relation: say.Better, evidence: Evidence) -> Outcome:

@@ -10,9 +10,10 @@ from pathlib import Path
 from rich.console import Console
 
 from gpuheap.answers.verdicts import FAILED, verdicts
-from gpuheap.commands.display import ProgressListener, print_outcome
+from gpuheap.commands.bench_programs import run_program_suites
+from gpuheap.commands.display import ProgressListener, print_outcome, print_stopped
 from gpuheap.errors import EXIT_FAILED, EXIT_INTERRUPTED, UserError
-from gpuheap.formats.suites import load_suites
+from gpuheap.formats.suites import Suite, load_suites, select
 from gpuheap.paths import Layout
 from gpuheap.running.bench import Policy, carry_out
 from gpuheap.running.cluster import Cluster, SchedulerGone
@@ -20,6 +21,7 @@ from gpuheap.running.environment import results_folder
 from gpuheap.running.executable import Executable, candidates, choose
 from gpuheap.running.outside import Outside, build_benchmark, likely_backend
 from gpuheap.running.plan import Request, make_plan
+from gpuheap.running.programs import programs_folder
 from gpuheap.running.workers import Worker, local_workers
 
 
@@ -41,6 +43,34 @@ def run_bench(layout: Layout, console: Console, request: Request, policy: Policy
         raise UserError(f"name a suite or a case to run: the suites are {', '.join(suites)}; all is every one but quick")
     if where.gpus is not None and where.scheduler is not None:
         raise UserError("--gpus is for this machine, --scheduler for others: start a `dask worker` for each GPU there")
+    codes = []
+    chosen = select(suites, list(request.targets))
+    for of_programs in (False, True):
+        targets = tuple(f"{suite.name}/{case}" for suite, cases in chosen if suite.programs is of_programs for case in cases)
+        if not targets or EXIT_INTERRUPTED in codes:
+            continue
+        part = replace(request, targets=targets)
+        if not of_programs:
+            codes.append(_run_kernels(layout, console, part, policy, where, suites, strict))
+        elif "all" in request.targets and not programs_folder(layout).is_dir():
+            left_out = ", ".join(suite.name for suite, _ in chosen if suite.programs)
+            console.print(f"note: the programs of {left_out} are not built, and are left out", style="yellow", highlight=False)
+        else:
+            _check_for_programs(where)
+            codes.append(run_program_suites(layout, console, part, policy, where.output, suites, strict))
+    return max(codes)
+
+
+def _check_for_programs(where: Where) -> None:
+    given = {"--gpus": where.gpus, "--scheduler": where.scheduler, "--allocator-header": where.outside, "--backend": where.backend}
+    for option, value in given.items():
+        if value is not None and value != "cuda":
+            raise UserError(f"{option} is for cases of allocators: programs run on the first GPU of this machine")
+
+
+def _run_kernels(
+    layout: Layout, console: Console, request: Request, policy: Policy, where: Where, suites: dict[str, Suite], strict: bool
+) -> int:
     with ExitStack() as stack:
         cluster = stack.enter_context(Cluster(where.scheduler)) if where.scheduler is not None else None
         executable, workers = _executable(layout, where, cluster)
@@ -68,8 +98,7 @@ def run_bench(layout: Layout, console: Console, request: Request, policy: Policy
                 f"{error}: what is finished is kept in {layout.shown(folder)}, and the same command goes on from there"
             ) from None
     if outcome.interrupted:
-        kept = f"{outcome.measured + outcome.kept} of {plan.num_points} points are kept in {layout.shown(folder)}"
-        console.print(f"stopped: {kept}; the same command goes on from there", style="yellow", highlight=False, soft_wrap=True)
+        print_stopped(console, outcome, plan, layout.shown(folder))
         return EXIT_INTERRUPTED
     print_outcome(console, outcome, plan, suites, executable.backend, layout)
     failed = any(row.status not in ("ok", "unsupported") for row in outcome.rows)

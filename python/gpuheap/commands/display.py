@@ -118,6 +118,12 @@ def print_outcome(console: Console, outcome: Outcome, plan: Plan, suites: dict[s
             console.print(f"results: {layout.shown(path)}", highlight=False, soft_wrap=True)
 
 
+def print_stopped(console: Console, outcome: Outcome, plan: Plan, folder: str) -> None:
+    """After Ctrl-C."""
+    kept = f"{outcome.measured + outcome.kept} of {plan.num_points} points are kept in {folder}"
+    console.print(f"stopped: {kept}; the same command goes on from there", style="yellow", highlight=False, soft_wrap=True)
+
+
 def print_summary(console: Console, views: Sequence[CaseView], backend: str) -> None:
     allocators = list(dict.fromkeys(name for view in views for name in view.allocators))
     for first in range(0, len(allocators), ALLOCATORS_PER_TABLE):

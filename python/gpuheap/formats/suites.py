@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuheap import toml_checks
+from gpuheap.catalogue import MODES
 from gpuheap.errors import UserError, unknown_name
 from gpuheap.formats.bounds import Bound, read_bounds
 from gpuheap.formats.plots import Plot, read_plots
@@ -24,10 +25,10 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-_SUITE_KEYS = {"name", "brief", "paper", "lists", "allocators", "baselines", "bounds"}
+_SUITE_KEYS = {"name", "brief", "paper", "lists", "allocators", "baselines", "bounds", "programs"}
 _BOUNDS_KEYS = {"of", "on"}
 _HOST_KEYS = {"heap_bytes", "runs", "timeout_s", "enough_s", "axes", "headline", "bounds", "quick", "full", "variants"}
-_CASE_KEYS = _HOST_KEYS | {"name", "section", "paper", "brief", "metrics", "baselines", "plot", "host", "slowdown"}
+_CASE_KEYS = _HOST_KEYS | {"name", "section", "paper", "brief", "metrics", "baselines", "plot", "host", "slowdown", "command"}
 # What the rows of a paper's suite are held to on a GPU.
 FEWEST_RUNS = 5
 SHORTEST_TIMEOUT_S = 60
@@ -57,6 +58,7 @@ class Case:
     slowdown: Slowdown | None = None  # rows made of the others when all have run
     variants: dict[str, Grid] = dataclasses.field(default_factory=dict)  # axes that one allocator has beside the others' points
     plots: tuple[Plot, ...] = ()
+    command: tuple[str, ...] = ()  # in a suite of programs: the program and its words, before those of a point
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -102,6 +104,7 @@ class Suite:
     bounds_of: tuple[str, ...] = ()  # the allocators that the cases' bounds are for
     bounds_on: str = ""  # the device that they are stated for
     paper: str = ""  # whose evaluation the suite is
+    programs: bool = False  # its cases are programs, run as they are; its allocators say where their memory comes from
 
     def case(self, name: str, backend: str) -> Case:
         return self.cases[name][backend]
@@ -132,9 +135,10 @@ def load_suite(path: Path) -> Suite:
     baselines = toml_checks.names(suite.get("baselines", []), path, "suite.baselines")
     paper = str(suite.get("paper", ""))
     lists = toml_checks.table(suite.get("lists", {}), path, "suite.lists", None)
+    programs = bool(suite.get("programs", False))
     cases: dict[str, dict[str, Case]] = {}
     for entry in said.get("case", []):
-        case = _case(entry, path, baselines, lists)
+        case = _case(entry, path, baselines, lists, programs)
         if paper:
             _check_of_paper(case["cuda"], path)
         if case["cuda"].name in cases:
@@ -142,6 +146,8 @@ def load_suite(path: Path) -> Suite:
         cases[case["cuda"].name] = case
     if not cases:
         raise UserError(f"{path}: the suite has no [[case]]")
+    if programs and not suite.get("allocators"):
+        raise UserError(f"{path}: suite.allocators is missing: where the programs get their memory, such as {', '.join(MODES)}")
     bounds = toml_checks.table(suite.get("bounds", {}), path, "suite.bounds", _BOUNDS_KEYS)
     bounds_of = toml_checks.names(bounds.get("of", []), path, "suite.bounds.of")
     if not bounds_of and any(case.bounds for backends in cases.values() for case in backends.values()):
@@ -155,6 +161,7 @@ def load_suite(path: Path) -> Suite:
         bounds_of=bounds_of,
         bounds_on=str(bounds.get("on", "")),
         paper=paper,
+        programs=programs,
     )
 
 
@@ -196,7 +203,7 @@ def _check_of_paper(case: Case, path: Path) -> None:
         raise UserError(f"{path}: {case.name}: timeout_s is {case.timeout_s:g}: {least}")
 
 
-def _case(entry: Any, path: Path, suite_baselines: tuple[str, ...], lists: Mapping[str, Any]) -> dict[str, Case]:
+def _case(entry: Any, path: Path, suite_baselines: tuple[str, ...], lists: Mapping[str, Any], program: bool) -> dict[str, Case]:
     """The case for each backend. `host` overrides what it names; bounds are the GPU's unless it has its own."""
     said = toml_checks.table(entry, path, "[[case]]", _CASE_KEYS)
     name = toml_checks.text(said.get("name"), path, "case.name")
@@ -205,6 +212,9 @@ def _case(entry: Any, path: Path, suite_baselines: tuple[str, ...], lists: Mappi
     for metric in metrics:
         if metric not in METRICS:
             raise UserError(f"{path}: {name}: {unknown_name('metric', metric, METRICS)}")
+    command = toml_checks.names(said.get("command", []), path, f"{name}: command")
+    if program != bool(command):
+        raise UserError(f"{path}: {name}: {'command is missing' if program else 'command is for suites with programs = true'}")
     made: dict[str, Case] = {}
     for backend, over in (("cuda", {}), ("host", host)):
         grids = read_grids(said.get("axes", {}), over.get("axes", {}), path, name, lists)
@@ -230,7 +240,8 @@ def _case(entry: Any, path: Path, suite_baselines: tuple[str, ...], lists: Mappi
             name=name,
             section=str(said.get("section", "")),
             brief=str(said.get("brief", "")),
-            heap_bytes=parse_bytes(over.get("heap_bytes", said.get("heap_bytes", 0)), f"{path}: {name}: heap_bytes"),
+            # Programs have no heap to be made for them.
+            heap_bytes=0 if command else parse_bytes(over.get("heap_bytes", said.get("heap_bytes", 0)), f"{path}: {name}: heap_bytes"),
             runs=toml_checks.whole(over.get("runs", said.get("runs", 10)), path, f"{name}: runs"),
             timeout_s=float(toml_checks.positive(over.get("timeout_s", said.get("timeout_s", 60)), path, f"{name}: timeout_s")),
             grids=grids,
@@ -247,6 +258,7 @@ def _case(entry: Any, path: Path, suite_baselines: tuple[str, ...], lists: Mappi
             variants=_variants(over.get("variants", said.get("variants", {})), path, name),
             # Pictures show what GPUs measured.
             plots=read_plots(said.get("plot"), others["full"] or grids, path, name) if backend == "cuda" else (),
+            command=command,
         )
     return made
 

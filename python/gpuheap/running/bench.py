@@ -77,7 +77,7 @@ def carry_out(
     identities = {build.path: build.identity() for build in (executable, *(sweep.executable for sweep in plan.sweeps))}
     builds = {identities[sweep.executable.path]: sweep.executable for sweep in plan.sweeps}
     folder.mkdir(parents=True, exist_ok=True)
-    with _only_writer(folder):
+    with only_writer(folder):
         environment = Environment(folder)
         environment.check_machine(executable)
         environment.describe(layout, executable, identities[executable.path], builds)
@@ -91,7 +91,7 @@ def carry_out(
                 if policy.samples:
                     samples[name] = SampleFile(folder / f"{name}.samples.parquet")
         writers = [
-            _SweepWriter(
+            SweepWriter(
                 sweep,
                 request,
                 policy,
@@ -118,7 +118,7 @@ def carry_out(
         finally:
             _compare(plan, executable.backend, tables)
             for table in tables.values():
-                table.arrange(_order(plan))
+                table.arrange(TableOrder(plan))
             for file in samples.values():
                 file.save()
         wanted = {key for sweep in plan.sweeps for key in keys_of(sweep, executable.backend)}
@@ -138,7 +138,7 @@ def keys_of(sweep: PlannedSweep, backend: str) -> list[Key]:
     return [point_key(sweep.suite.name, sweep.case.name, sweep.allocator, backend, point, sweep.extra) for point in sweep.points]
 
 
-class _SweepWriter:
+class SweepWriter:
     """One sweep and its place in a table."""
 
     def __init__(
@@ -271,7 +271,7 @@ def _uninterrupted() -> Iterator[None]:
 
 
 @contextmanager
-def _only_writer(folder: Path) -> Iterator[None]:
+def only_writer(folder: Path) -> Iterator[None]:
     """Holds a lock on the folder. It goes with the process, however that ends."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -284,7 +284,7 @@ def _only_writer(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-class _order:
+class TableOrder:
     """The order of a table: cases as in the suite, allocators as everywhere, points as in the plan; rows of other points after those."""
 
     def __init__(self, plan: Plan) -> None:

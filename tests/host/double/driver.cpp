@@ -4,6 +4,7 @@
 //   DOUBLE_MEMORY=68719476736, DOUBLE_DEVICES=1, DOUBLE_NAME=Double  of the devices
 //   DOUBLE_NO_ATTRIBUTE=89  a device attribute that is 0; all others are 1
 //   DOUBLE_NO_INFO=999  the error that cuMemGetInfo answers with
+//   DOUBLE_SPOILS_COPIES=1  copies to the host change one byte of what they bring
 //   DOUBLE_LOG=FILE  gets a line for each request for memory, each free, copy, synchronisation and prefetch that reaches the driver
 //
 // As in the driver, a primary context has its handle from the start, and it may be made current before it is retained: it is one that does
@@ -87,6 +88,7 @@ CUresult copy(char const* call, void* to, void const* from, std::size_t bytes, b
   if (from_device && block_of(from, bytes).bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   log("%s %zu", call, bytes);
   std::memmove(to, from, bytes);
+  if (from_device && !to_device && setting("DOUBLE_SPOILS_COPIES", 0) != 0) static_cast<unsigned char*>(to)[bytes - 1] ^= 0x55;
   return CUDA_SUCCESS;
 }
 

@@ -1,0 +1,200 @@
+"""One run of a program: its memory from where the mode says, its calls traced, its output compared with the plain run's."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from gpuheap.errors import UserError
+from gpuheap.formats.protocol import Measurement, PointResult
+from gpuheap.host.launch import find_program, prepare_folder
+from gpuheap.host.pooling import plan_for
+from gpuheap.host.trace import ALLOCATE, COPY, LAUNCH, read_trace
+from gpuheap.host.variables import for_pools, for_trace, preloaded
+from gpuheap.metrics import METRICS
+from gpuheap.running.executable import exit_words, last_line
+from gpuheap.units import format_seconds
+
+PLAIN = "plain"
+# The modes of pools as the command line and the library spell them; any other name is an allocator's.
+SPELLED = {"device": "device", "zero_copy": "zero-copy", "unified": "unified"}
+WRONG_RESULT = 4  # the exit code of a program that found its own result wrong
+TIMES = "GPUHEAP_PROGRAM_TIMES"  # names the file that a program writes the time in its kernels to
+PROFILE_TIMEOUT_S = 300.0
+
+
+def spelled(mode: str) -> str:
+    """What `gpuheap host pool --mode` calls it."""
+    return SPELLED.get(mode, f"heap:{mode}")
+
+
+@dataclass(frozen=True)
+class Ended:
+    code: int | None  # None: killed when its time was up
+    output: bytes
+    errors: str
+    seconds: float
+
+    @property
+    def words(self) -> str:
+        said = last_line(self.errors) or last_line(self.output.decode(errors="replace"))
+        return exit_words(self.code or 0) + (f": {said}" if said else "")
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What the plain run of a program told, which all others are held against."""
+
+    words: tuple[str, ...]
+    library: Path
+    name: str  # the program's file
+    plan: Path
+    requests: int  # that the plan has slots for
+    digest: str  # of its output
+    folder: Path
+
+
+class Failed(Exception):
+    """The plain run gave nothing to hold others against."""
+
+    def __init__(self, result: PointResult) -> None:
+        super().__init__(result.reason)
+        self.result = result
+
+
+def run_process(words: Sequence[str], environment: Mapping[str, str], limit_s: float) -> Ended:
+    """Runs a program to its end, in a session of its own, which ends with it when its time is up or this process is interrupted."""
+    begin = time.perf_counter()
+    try:
+        process = subprocess.Popen(
+            list(words),
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise UserError(f"{words[0]}: {error.strerror}") from None
+    late = threading.Event()
+    timer = threading.Timer(max(limit_s, 0.0), lambda: (late.set(), _kill(process)))
+    timer.daemon = True
+    timer.start()
+    try:
+        output, errors = process.communicate()
+        seconds = time.perf_counter() - begin
+    except BaseException:
+        _kill(process)
+        process.wait()
+        raise
+    finally:
+        timer.cancel()
+    return Ended(None if late.is_set() else process.returncode, output, errors.decode(errors="replace"), seconds)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def take_profile(words: Sequence[str], library: Path, folder: Path, pools: bool = True) -> Profile:
+    """Runs the program plainly, traced, and plans its pools. Raises Failed if it does not end well, UserError for what cannot be traced.
+
+    `folder` is made, or emptied of what an earlier profile left there. Without `pools` no plan is made.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    program = find_program(words)
+    traces = prepare_folder(folder / "profile")
+    ended = run_process(words, preloaded(library, for_trace(traces, program.name)), PROFILE_TIMEOUT_S)
+    failure = _failure(ended, PROFILE_TIMEOUT_S)
+    if failure is not None:
+        raise Failed(failure)
+    plan, requests = folder / "pools.plan", 0
+    if pools:
+        planned = plan_for(traces, program, program.name)
+        plan.write_text(planned.text())
+        requests = sum(pool.requests for pool in planned.pools)
+    return Profile(tuple(words), library, program.name, plan, requests, _digest(ended.output), folder)
+
+
+def run_once(profile: Profile, mode: str, limit_s: float) -> PointResult:
+    """One run in a mode, a sample of each metric."""
+    traces = profile.folder / "trace"
+    shutil.rmtree(traces, ignore_errors=True)
+    traces.mkdir()
+    times = profile.folder / "times"
+    times.unlink(missing_ok=True)
+    if mode == PLAIN:
+        variables = for_trace(traces, profile.name)
+    else:
+        variables = for_pools(traces, profile.name, spelled(mode), profile.plan)
+        # What the profile had is served from the pools, or the run fails; an allocator may leave large requests to the driver.
+        variables["GPUHEAP_HOST_STRICT"] = "1" if mode in SPELLED else "0"
+    ended = run_process(profile.words, preloaded(profile.library, {**variables, TIMES: str(times)}), limit_s)
+    refused = _unsupported(traces, profile, mode)
+    if refused is not None:
+        return PointResult("unsupported", refused)
+    failure = _failure(ended, limit_s)
+    if failure is not None:
+        return failure
+    if _digest(ended.output) != profile.digest:
+        return PointResult("wrong", "its output is not that of the plain run")
+    try:
+        kernel_us = float(json.loads(times.read_text(encoding="utf-8"))["kernel_us"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return PointResult("crash", f"{profile.name} wrote no time in kernels to the file that {TIMES} names: build the programs again")
+    events = [read_trace(path).events for path in sorted(traces.glob("*.trace"))]
+    values = {
+        "total_ms": ended.seconds * 1e3,
+        "api_us": sum(float(each["duration_ns"].sum(dtype="f8")) for each in events) / 1e3,
+        "copy_us": sum(float(each["duration_ns"][each["kind"] == COPY].sum(dtype="f8")) for each in events) / 1e3,
+        "kernel_us": kernel_us,
+        "allocations": _count(events, ALLOCATE),
+        "copies": _count(events, COPY),
+        "kernels": _count(events, LAUNCH),
+    }
+    return PointResult("ok", "", tuple(Measurement(name, METRICS[name].unit, (value,)) for name, value in values.items()))
+
+
+def _count(events: Sequence[NDArray[Any]], kind: int) -> float:
+    """Calls of that kind that did not fail."""
+    return float(sum(int(((each["kind"] == kind) & (each["result"] == 0)).sum()) for each in events))
+
+
+def _failure(ended: Ended, limit_s: float) -> PointResult | None:
+    if ended.code is None:
+        return PointResult("timeout", f"killed after {format_seconds(limit_s)}")
+    if ended.code == WRONG_RESULT:
+        return PointResult("wrong", last_line(ended.output.decode(errors="replace")) or ended.words)
+    return PointResult("crash", ended.words) if ended.code != 0 else None
+
+
+def _unsupported(traces: Path, profile: Profile, mode: str) -> str | None:
+    """Why a run with pools got nothing from them, if that is so."""
+    if mode == PLAIN or profile.requests == 0:
+        return None
+    found = [read_trace(path) for path in sorted(traces.glob("*.trace"))]
+    if any(trace.counters["served"] for trace in found):
+        return None
+    said = [f"{message.code}: {message.words}" for trace in found for message in trace.messages]
+    # What stopped the pools comes before the requests that then went elsewhere.
+    cause = next((words for words in said if not words.startswith(("E03", "E04"))), None)
+    return cause or (said[0] if said else "the library served nothing and did not say why")
+
+
+def _digest(output: bytes) -> str:
+    return hashlib.sha256(output).hexdigest()

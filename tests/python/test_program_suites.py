@@ -1,0 +1,264 @@
+"""Suites of programs: what is run in which order, how each end of a program becomes a row, and what an interrupted run leaves."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from fake_checkout import REPOSITORY, Checkout
+
+from gpuheap.errors import UserError
+from gpuheap.formats.results import Row, read_table
+from gpuheap.formats.suites import load_suite, load_suites
+from gpuheap.paths import Layout
+
+ErrorLine = Callable[[subprocess.CompletedProcess[str]], str]
+
+SUITE = """
+[suite]
+name = "whole"
+programs = true
+allocators = ["plain", "device", "unified"]
+
+[[case]]
+name = "heat_64"
+command = ["heat", "64"]
+metrics = ["total_ms", "api_us", "copy_us", "kernel_us", "allocations", "copies", "kernels"]
+runs = 3
+timeout_s = 20
+
+[[case]]
+name = "sweep"
+command = ["sweep"]
+metrics = ["total_ms", "api_us", "copy_us", "kernel_us", "allocations", "copies", "kernels"]
+runs = 2
+timeout_s = 20
+axes = { chain = [1, 8] }
+"""
+METRICS = ("total_ms", "api_us", "copy_us", "kernel_us", "allocations", "copies", "kernels")
+
+
+class Programs:
+    """A checkout with a suite of fake programs."""
+
+    def __init__(self, checkout: Checkout) -> None:
+        self.checkout = checkout
+        self.folder = checkout.root / "programs"
+        self.folder.mkdir()
+        self.runs_file = checkout.root / "runs"
+        (checkout.root / "benchmarks" / "suites" / "whole.toml").write_text(SUITE)
+        library = checkout.root / "libgpuheap_host.so"
+        library.write_text("no library: what goes before the fake program changes nothing")
+        checkout.environment |= {
+            "GPUHEAP_PROGRAMS": str(self.folder), "GPUHEAP_HOST_LIBRARY": str(library), "FAKE_PROGRAM_LOG": str(self.runs_file)
+        }  # fmt: skip
+        self.build()
+
+    def build(self, text: str = "") -> None:
+        source = (REPOSITORY / "tests" / "python" / "fake_program.py").read_text().split("\n", 1)[1]
+        for name in ("heat", "sweep"):
+            (self.folder / name).write_text(f"#!{sys.executable}\n{source}\n# {text}\n")
+            (self.folder / name).chmod(0o755)
+
+    def bench(self, *arguments: str, **settings: object) -> subprocess.CompletedProcess[str]:
+        self.checkout.environment["FAKE_PROGRAM"] = json.dumps(settings)
+        return self.checkout.gpuheap("bench", *arguments)
+
+    def runs(self) -> list[str]:
+        """What ran since the last look."""
+        if not self.runs_file.exists():
+            return []
+        lines = self.runs_file.read_text().splitlines()
+        self.runs_file.unlink()
+        return lines
+
+    @property
+    def table(self) -> Path:
+        return self.checkout.root / "results" / "nvidia-h200" / "whole.csv"
+
+    def rows(self) -> list[Row]:
+        return read_table(self.table)
+
+    def statuses(self) -> dict[str, str]:
+        return {row.allocator: row.status for row in self.rows() if row.case == "heat_64"}
+
+    def reason(self, mode: str) -> str:
+        return next(row.reason for row in self.rows() if row.allocator == mode and row.case == "heat_64")
+
+
+@pytest.fixture
+def programs(checkout: Checkout) -> Programs:
+    return Programs(checkout)
+
+
+def test_each_mode_runs_once_in_each_round_and_rounds_begin_in_turns(programs: Programs) -> None:
+    ran = programs.bench("heat_64")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert programs.runs() == [
+        "heat 64 profile",
+        "heat 64 plain", "heat 64 device strict", "heat 64 unified strict",
+        "heat 64 device strict", "heat 64 unified strict", "heat 64 plain",
+        "heat 64 unified strict", "heat 64 plain", "heat 64 device strict",
+    ]  # fmt: skip
+
+
+def test_rows_hold_the_times_of_all_runs(programs: Programs) -> None:
+    assert programs.bench("whole/heat_64", "--samples").returncode == 0
+    rows = programs.rows()
+    assert [(row.allocator, row.metric) for row in rows] == [(mode, metric) for mode in ("plain", "device", "unified") for metric in METRICS]
+    assert all((row.suite, row.case, row.backend, row.runs, row.status, row.parameter) == ("whole", "heat_64", "cuda", 3, "ok", "") for row in rows)
+    median = {(row.allocator, row.metric): row.statistics.median for row in rows if row.statistics}
+    # 2 + 3 + 1 + 4 us of calls, of which 3 copy; kernels took 8.5, 9.5 and 10.5 us.
+    assert median["device", "api_us"] == 10 and median["device", "copy_us"] == 3 and median["device", "kernel_us"] == 9.5
+    assert 0 < median["plain", "total_ms"] < 20_000
+    assert [median["device", metric] for metric in ("allocations", "copies", "kernels")] == [1, 1, 1]
+    assert programs.table.with_suffix(".samples.parquet").exists()
+
+
+def test_points_of_axes_are_given_as_words(programs: Programs) -> None:
+    assert programs.bench("whole/sweep", "-a", "plain").returncode == 0
+    assert programs.runs() == ["sweep chain=1 profile", *["sweep chain=1 plain"] * 2, "sweep chain=8 profile", *["sweep chain=8 plain"] * 2]
+    assert {row.parameter for row in programs.rows()} == {"chain=1", "chain=8"}
+
+
+def test_what_is_finished_is_not_run_again_unless_the_build_is_another(programs: Programs) -> None:
+    assert programs.bench("heat_64").returncode == 0
+    before = programs.table.read_text()
+    programs.runs()
+    again = programs.bench("heat_64")
+    assert again.returncode == 0 and programs.runs() == [] and programs.table.read_text() == before
+    assert "3 kept from an earlier run" in again.stdout
+    programs.build("another")
+    assert programs.bench("heat_64", "-a", "device,plain").returncode == 0
+    assert sorted(set(programs.runs())) == ["heat 64 device strict", "heat 64 plain", "heat 64 profile"]
+    assert programs.bench("heat_64").returncode == 0
+    assert sorted(set(programs.runs())) == ["heat 64 profile", "heat 64 unified strict"]
+    assert programs.bench("heat_64", "--runs", "5").returncode == 0
+    assert len(programs.runs()) == 1 + 3 * 5
+    assert programs.bench("heat_64", "--fresh", "-a", "plain").returncode == 0
+    assert len(programs.runs()) == 1 + 3
+    (programs.checkout.root / "libgpuheap_host.so").write_text("another library")
+    assert programs.bench("heat_64", "-a", "plain").returncode == 0
+    assert len(programs.runs()) == 1 + 3
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "reason"),
+    [
+        ("exit4", "wrong", "wrong: a sum is not the CPU's"),
+        ("differs", "wrong", "its output is not that of the plain run"),
+        ("exit3", "crash", "exit code 3: cudaMalloc: out of memory"),
+        ("crash", "crash", "SIGSEGV"),
+        ("unserved", "unsupported", "E08: this device has no such memory"),
+        ("no_times", "crash", "wrote no time in kernels"),
+    ],
+)
+def test_how_a_run_ends_is_how_the_mode_ends(programs: Programs, fault: str, status: str, reason: str) -> None:
+    ran = programs.bench("heat_64", "--strict", faults={"device/2": fault})
+    assert ran.returncode == (0 if status == "unsupported" else 1), ran.stdout + ran.stderr
+    assert programs.statuses() == {"plain": "ok", "device": status, "unified": "ok"}
+    assert reason in programs.reason("device")
+    assert programs.runs().count("heat 64 device strict") == 2  # no more after the failure
+
+
+def test_the_limit_is_for_all_runs_of_a_mode(programs: Programs) -> None:
+    assert programs.bench("heat_64", "--timeout", "4", faults={"unified/2": "hang"}).returncode == 0
+    assert programs.statuses() == {"plain": "ok", "device": "ok", "unified": "timeout"}
+    assert programs.reason("unified") == "1 of 3 runs in 4 s"
+
+
+def test_a_program_that_fails_plainly_is_measured_in_no_mode(programs: Programs) -> None:
+    assert programs.bench("heat_64", faults={"profile": "exit4"}).returncode == 0
+    assert programs.statuses() == dict.fromkeys(("plain", "device", "unified"), "wrong")
+    assert programs.runs() == ["heat 64 profile"]
+    assert programs.bench("heat_64", "--retry").returncode == 0
+    assert set(programs.statuses().values()) == {"ok"}
+
+
+def test_an_interrupted_run_keeps_whole_points(programs: Programs) -> None:
+    programs.checkout.environment["FAKE_PROGRAM"] = json.dumps({"delay_s": 0.2})
+    process = programs.checkout.start("bench", "whole")
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not (programs.runs_file.exists() and "sweep chain=8 plain" in programs.runs_file.read_text()):
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert "6 of 9 points are kept" in said[0]
+    assert {(row.case, row.parameter) for row in programs.rows()} == {("heat_64", ""), ("sweep", "chain=1")}
+    programs.runs()
+    assert programs.bench("whole").returncode == 0
+    assert {line.rsplit(" ", 1)[0].split(" plain")[0] for line in programs.runs()} <= {"sweep chain=8", "sweep chain=8 device", "sweep chain=8 unified"}
+    assert len(programs.rows()) == 9 * len(METRICS)
+
+
+def test_other_suites_run_beside(programs: Programs) -> None:
+    ran = programs.bench("all", "--runs", "1")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert programs.table.exists() and programs.checkout.table.exists()
+
+
+def test_all_leaves_programs_out_that_are_not_built(programs: Programs) -> None:
+    del programs.checkout.environment["GPUHEAP_PROGRAMS"]
+    ran = programs.bench("all", "--runs", "1")
+    assert ran.returncode == 0 and "not built, and are left out" in ran.stdout
+    assert programs.checkout.table.exists() and not programs.table.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("heat_64", "-a", "zero-copy"), "unknown mode 'zero-copy': did you mean 'zero_copy'"),
+        (("heat_64", "--heap-bytes", "1GiB"), "--heap-bytes is for cases of allocators"),
+        (("heat_64", "--gpus", "2"), "--gpus is for cases of allocators"),
+        (("heat_64", "--backend", "host"), "--backend is for cases of allocators"),
+    ],
+)
+def test_mistakes_are_said(programs: Programs, error_line: ErrorLine, arguments: tuple[str, ...], complaint: str) -> None:
+    assert complaint in error_line(programs.bench(*arguments))
+    assert programs.runs() == []
+
+
+def test_programs_that_cannot_run_are_said(programs: Programs, error_line: ErrorLine) -> None:
+    assert "no usable GPU: none here" in error_line(programs.bench("heat_64", device=None, device_error="none here"))
+    (programs.folder / "heat").unlink()
+    assert "the program 'heat' is not built" in error_line(programs.bench("heat_64"))
+    programs.checkout.environment["GPUHEAP_PROGRAMS"] = "nowhere"
+    assert "which is no folder" in error_line(programs.bench("heat_64"))
+    del programs.checkout.environment["GPUHEAP_PROGRAMS"]
+    assert "the programs are not built: run cmake" in error_line(programs.bench("heat_64"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("programs = true\n", "", "command is for suites with programs = true"),
+        ('command = ["sweep"]\n', "", "sweep: command is missing"),
+        ('allocators = ["plain", "device", "unified"]\n', "", "suite.allocators is missing"),
+    ],
+)
+def test_a_mistake_in_the_suite_is_named(tmp_path: Path, old: str, new: str, complaint: str) -> None:
+    path = tmp_path / "whole.toml"
+    path.write_text(SUITE.replace(old, new, 1))
+    with pytest.raises(UserError) as error:
+        load_suite(path)
+    assert str(path) in str(error.value) and complaint in str(error.value)
+
+
+def test_the_suites_name_programs_and_inputs_that_there_are() -> None:
+    suites = load_suites(Layout(REPOSITORY))
+    folder = REPOSITORY / "benchmarks" / "programs"
+    counts = [line.split(",")[:3] for line in (folder / "counts.csv").read_text().splitlines()[1:]]
+    assert [[name, *case["cuda"].command] for name, case in suites["host"].cases.items()] == counts
+    assert len(counts) == 16 and all(case["cuda"].runs == 30 for case in suites["host"].cases.values())
+    assert suites["host"].allocators == ("plain", "device", "scatteralloc", "zero_copy", "unified", "gpuheap")
+    for name, case in suites["rules"].cases.items():
+        source = folder / "rules" / f"{case['cuda'].command[0]}.cu"
+        named = source.read_text().rsplit("run_with", 1)[1]
+        assert all(f'"{axis}"' in named for axis in case["cuda"].axes), name
