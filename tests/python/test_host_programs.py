@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
-from host_tools import Bench, needs_double
+from host_tools import BUILT, Bench, needs_double
 from program_counts import PAIRS, PROGRAMS, counts_of, counts_wanted
 
 from gpuheap.formats.protocol import parse_description
+from gpuheap.formats.results import read_table
 
 pytestmark = needs_double
 
@@ -109,6 +111,20 @@ def test_programs_tell_the_time_in_kernels(bench: Bench) -> None:
 def test_a_mistake_on_the_command_line_is_said(bench: Bench, words: tuple[str, ...], expected: str) -> None:
     ran = bench.plain(f"programs/{words[0]}", *words[1:])
     assert ran.returncode == 2 and expected in ran.stderr
+
+
+def test_the_suites_run_on_the_double(bench: Bench) -> None:
+    words = ("bench", "host/hotspot_64", "host/leukocyte", "rules/few_kernels", "-a", "plain,device,zero_copy,unified", "--quick", "--runs", "1", "--strict")
+    ran = bench.gpuheap(*words, "--output", str(bench.folder), GPUHEAP_PROGRAMS=str(BUILT / "programs"))
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    rows = [*read_table(bench.folder / "host.csv"), *read_table(bench.folder / "rules.csv")]
+    assert {(row.status, row.backend) for row in rows} == {("ok", "host")}
+    assert Counter(row.allocator for row in rows) == dict.fromkeys(("plain", "device", "zero_copy", "unified"), (1 + 1 + 2) * 7)
+    counted = {(row.case, row.metric): row.statistics.median for row in rows if row.allocator == "unified" and row.statistics is not None}
+    for case in ("hotspot_64", "leukocyte"):
+        wanted = counts_wanted(case)
+        assert counted[case, "allocations"] == wanted["allocations"] and counted[case, "kernels"] == wanted["kernels"]
+        assert counted[case, "copies"] == wanted["uploads"] + wanted["downloads"]
 
 
 def test_a_failure_of_the_runtime_ends_a_program(bench: Bench) -> None:

@@ -181,6 +181,13 @@ def test_a_program_that_fails_plainly_is_measured_in_no_mode(programs: Programs)
     assert set(programs.statuses().values()) == {"ok"}
 
 
+def test_a_mode_that_this_build_has_no_memory_for_is_unsupported(programs: Programs) -> None:
+    assert programs.bench("heat_64", "-a", "plain,scatteralloc").returncode == 0
+    assert programs.statuses() == {"plain": "ok", "scatteralloc": "unsupported"}
+    assert "heap of 'scatteralloc'" in programs.reason("scatteralloc")
+    assert not any("scatteralloc" in line for line in programs.runs())
+
+
 def test_an_interrupted_run_keeps_whole_points(programs: Programs) -> None:
     programs.checkout.environment["FAKE_PROGRAM"] = json.dumps({"delay_s": 0.2})
     process = programs.checkout.start("bench", "whole")

@@ -20,25 +20,18 @@ from numpy.typing import NDArray
 
 from gpuheap.errors import UserError
 from gpuheap.formats.protocol import Measurement, PointResult
+from gpuheap.host.history import History, history_of
 from gpuheap.host.launch import find_program, prepare_folder
-from gpuheap.host.pooling import plan_for
-from gpuheap.host.trace import ALLOCATE, COPY, LAUNCH, read_trace
-from gpuheap.host.variables import for_pools, for_trace, preloaded
+from gpuheap.host.trace import ALLOCATE, COPY, LAUNCH, find_traces, read_trace
+from gpuheap.host.variables import for_trace, preloaded
 from gpuheap.metrics import METRICS
 from gpuheap.running.executable import exit_words, last_line
+from gpuheap.running.program_modes import Mode, prepare_mode
 from gpuheap.units import format_seconds
 
-PLAIN = "plain"
-# The modes of pools as the command line and the library spell them; any other name is an allocator's.
-SPELLED = {"device": "device", "zero_copy": "zero-copy", "unified": "unified"}
 WRONG_RESULT = 4  # the exit code of a program that found its own result wrong
 TIMES = "GPUHEAP_PROGRAM_TIMES"  # names the file that a program writes the time in its kernels to
 PROFILE_TIMEOUT_S = 300.0
-
-
-def spelled(mode: str) -> str:
-    """What `gpuheap host pool --mode` calls it."""
-    return SPELLED.get(mode, f"heap:{mode}")
 
 
 @dataclass(frozen=True)
@@ -61,10 +54,17 @@ class Profile:
     words: tuple[str, ...]
     library: Path
     name: str  # the program's file
-    plan: Path
-    requests: int  # that the plan has slots for
+    history: History
     digest: str  # of its output
     folder: Path
+
+    @property
+    def traces(self) -> Path:
+        """Where runs are traced into."""
+        return self.folder / "trace"
+
+    def mode(self, name: str) -> Mode:
+        return prepare_mode(name, self.history, self.folder, self.traces, self.name)
 
 
 class Failed(Exception):
@@ -110,10 +110,10 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def take_profile(words: Sequence[str], library: Path, folder: Path, pools: bool = True) -> Profile:
-    """Runs the program plainly, traced, and plans its pools. Raises Failed if it does not end well, UserError for what cannot be traced.
+def take_profile(words: Sequence[str], library: Path, folder: Path) -> Profile:
+    """Runs the program plainly and traced. Raises Failed if it does not end well, UserError for what cannot be traced.
 
-    `folder` is made, or emptied of what an earlier profile left there. Without `pools` no plan is made.
+    `folder` is made, or emptied of what an earlier profile left there.
     """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -123,29 +123,19 @@ def take_profile(words: Sequence[str], library: Path, folder: Path, pools: bool 
     failure = _failure(ended, PROFILE_TIMEOUT_S)
     if failure is not None:
         raise Failed(failure)
-    plan, requests = folder / "pools.plan", 0
-    if pools:
-        planned = plan_for(traces, program, program.name)
-        plan.write_text(planned.text())
-        requests = sum(pool.requests for pool in planned.pools)
-    return Profile(tuple(words), library, program.name, plan, requests, _digest(ended.output), folder)
+    longest = max((read_trace(path) for path in find_traces(traces)), key=lambda trace: len(trace.events))
+    return Profile(tuple(words), library, program.name, history_of(longest), _digest(ended.output), folder)
 
 
-def run_once(profile: Profile, mode: str, limit_s: float) -> PointResult:
+def run_once(profile: Profile, mode: Mode, limit_s: float) -> PointResult:
     """One run in a mode, a sample of each metric."""
-    traces = profile.folder / "trace"
+    traces = profile.traces
     shutil.rmtree(traces, ignore_errors=True)
     traces.mkdir()
     times = profile.folder / "times"
     times.unlink(missing_ok=True)
-    if mode == PLAIN:
-        variables = for_trace(traces, profile.name)
-    else:
-        variables = for_pools(traces, profile.name, spelled(mode), profile.plan)
-        # What the profile had is served from the pools, or the run fails; an allocator may leave large requests to the driver.
-        variables["GPUHEAP_HOST_STRICT"] = "1" if mode in SPELLED else "0"
-    ended = run_process(profile.words, preloaded(profile.library, {**variables, TIMES: str(times)}), limit_s)
-    refused = _unsupported(traces, profile, mode)
+    ended = run_process(profile.words, preloaded(profile.library, {**mode.variables, TIMES: str(times)}), limit_s)
+    refused = _unsupported(traces, mode)
     if refused is not None:
         return PointResult("unsupported", refused)
     failure = _failure(ended, limit_s)
@@ -183,9 +173,9 @@ def _failure(ended: Ended, limit_s: float) -> PointResult | None:
     return PointResult("crash", ended.words) if ended.code != 0 else None
 
 
-def _unsupported(traces: Path, profile: Profile, mode: str) -> str | None:
+def _unsupported(traces: Path, mode: Mode) -> str | None:
     """Why a run with pools got nothing from them, if that is so."""
-    if mode == PLAIN or profile.requests == 0:
+    if mode.requests == 0:
         return None
     found = [read_trace(path) for path in sorted(traces.glob("*.trace"))]
     if any(trace.counters["served"] for trace in found):

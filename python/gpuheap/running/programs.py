@@ -23,7 +23,8 @@ from gpuheap.running.bench import Listener, Outcome, Policy, SweepWriter, TableO
 from gpuheap.running.environment import Environment
 from gpuheap.running.executable import Executable, describe
 from gpuheap.running.plan import Plan, PlannedSweep, Request
-from gpuheap.running.program_runs import PLAIN, Failed, Profile, run_once, take_profile
+from gpuheap.running.program_modes import Mode
+from gpuheap.running.program_runs import Failed, Profile, run_once, take_profile
 from gpuheap.running.runner import PointBegan, PointEnded
 from gpuheap.units import format_seconds
 
@@ -162,19 +163,25 @@ def _measure(
     words = (str(sweep.executable.path), *sweep.case.command[1:], *(f"{key}={value}" for key, value in point.fields.items()))
     yield modes[0], "profile", None
     try:
-        profile = take_profile(words, library, scratch, any(mode != PLAIN for mode in modes))
+        profile = take_profile(words, library, scratch)
     except Failed as failed:
         for mode in modes:
             yield mode, "", failed.result
         return
     results: dict[str, PointResult] = {}
+    ready: dict[str, Mode] = {}
+    for mode in modes:
+        try:
+            ready[mode] = profile.mode(mode)
+        except UserError as why:
+            results[mode] = PointResult("unsupported", str(why))
     samples: dict[str, list[PointResult]] = {mode: [] for mode in modes}
     for number in range(sweep.case.runs):
         for mode in modes[number % len(modes) :] + modes[: number % len(modes)]:
             if mode in results:
                 continue
             yield mode, f"round {number + 1} of {sweep.case.runs}", None
-            result = _within_limit(profile, mode, samples[mode], sweep.case)
+            result = _within_limit(profile, ready[mode], samples[mode], sweep.case)
             if result.status == "ok":
                 samples[mode].append(result)
             else:
@@ -183,7 +190,7 @@ def _measure(
         yield mode, "", results.get(mode) or _together(samples[mode])
 
 
-def _within_limit(profile: Profile, mode: str, earlier: Sequence[PointResult], case: Case) -> PointResult:
+def _within_limit(profile: Profile, mode: Mode, earlier: Sequence[PointResult], case: Case) -> PointResult:
     """The next run, if the limit, which is for all runs of a mode, leaves time for one."""
     spent_s = sum(each.measurements[0].samples[0] for each in earlier) / 1e3
     result = run_once(profile, mode, case.timeout_s - spent_s)
