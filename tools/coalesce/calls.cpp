@@ -63,6 +63,20 @@ void flow::spoil(std::map<unsigned, Expr const*> const& addressed) {
   for (auto const& [i, e] : addressed) escape(e);
 }
 
+// A call for texts that are the program's arguments, or written in the program: those of main are the same for all ranks.
+bool flow::reads_arguments(CallExpr const* e) {
+  for (auto const* argument : e->arguments()) {
+    if (!argument->getType()->isPointerType()) continue;
+    auto const* plain = argument->IgnoreParenImpCasts();
+    if (isa<StringLiteral>(plain)) continue;
+    auto const* element = dyn_cast<ArraySubscriptExpr>(plain);
+    auto const* named = element == nullptr ? nullptr : dyn_cast<DeclRefExpr>(element->getBase()->IgnoreParenImpCasts());
+    auto const* words = named == nullptr ? nullptr : dyn_cast<ParmVarDecl>(named->getDecl());
+    if (words == nullptr || !root_ || !words->getType().isRestrictQualified()) return false;
+  }
+  return true;
+}
+
 value flow::eval_call(CallExpr const* e) {
   auto const* callee = e->getDirectCallee();
   auto const* method = dyn_cast_or_null<CXXMethodDecl>(callee);
@@ -122,6 +136,8 @@ value flow::eval_call(CallExpr const* e) {
       tell(severity::note, "I1", e->getExprLoc(), "this call is one of the collective heap's already: left as it is");
     return differs(e->getExprLoc(), "each thread gets its own memory");
   }
+  if (full.rfind("gpuheap::mpi::c::", 0) == 0 && !pattern_ && callee->getReturnType()->isIntegralType(context_) && reads_arguments(e))
+    return all;
   if (a_.asked.registered.count(full) != 0 || (is_library_function(callee) && a_.asked.registered.count(name) != 0)) {
     spoil(addressed);
     return allocate(e, site_kind::registered, arguments);
@@ -153,6 +169,21 @@ value flow::eval_call(CallExpr const* e) {
             assign(out->second, *known == effect::rank_of ? differs(e->getExprLoc(), "the rank is asked for here")
                                 : pattern_                ? differs(e->getExprLoc(), "a number that the patterns do not follow")
                                                           : arguments[0]);
+          return {};
+        }
+        case effect::same_in_communicator: {
+          // One element: then all of the variable is written.
+          unsigned const out = name == "MPI_Bcast" ? 0 : 1, count = out + 1, last = e->getNumArgs() - 1;
+          Expr::EvalResult elements;
+          bool const one = e->getArg(count)->EvaluateAsInt(elements, context_) && elements.Val.getInt() == 1;
+          auto const to = addressed.find(out);
+          bool const whole = to != addressed.end() && to->second->getType()->isArithmeticType();
+          if (!pattern_ && one && whole && escaped_.count(part_of(to->second).variable) == 0) {
+            assign(to->second, arguments[last]);
+          } else {
+            spoil(addressed);
+            now_.shared_unknown = facts_.writes_memory = true;
+          }
           return {};
         }
         case effect::allocates:

@@ -69,6 +69,7 @@ class flow {
   void escape(clang::Expr const* e);
 
   // calls (calls.cpp)
+  [[nodiscard]] bool reads_arguments(clang::CallExpr const* e);
   value eval_call(clang::CallExpr const* e);
   value eval_construct(clang::CXXConstructExpr const* e);
   value call_visible(function_facts const& facts, std::map<unsigned, value> const& arguments,
