@@ -127,9 +127,11 @@ void conversions::look_at(CompoundLiteralExpr const* e) {
   auto const type = stretch_of(context_, t_.found, {e->getLParenLoc(), e->getInitializer()->getBeginLoc().getLocWithOffset(-1)});
   auto const list = t_.at(context_, e->getInitializer()->getBeginLoc());
   if (type.file.empty() || list.file != type.file) return;
-  PrintingPolicy policy{context_.getLangOpts()};
-  policy.SuppressTagKeyword = true;
-  t_.changes.replace({type.file, type.offset, list.offset - type.offset, true}, e->getType().getUnqualifiedType().getAsString(policy));
+  auto const* record = e->getType()->getAsRecordDecl();
+  bool const named = record != nullptr && !record->getName().empty();
+  std::string const name =
+      named ? record->getName().str() : e->getType().getUnqualifiedType().getAsString(PrintingPolicy{context_.getLangOpts()});
+  t_.changes.replace({type.file, type.offset, list.offset - type.offset, true}, name);
 }
 
 // `(to)` before `e`.

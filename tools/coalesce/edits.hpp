@@ -18,7 +18,6 @@ class edits {
 
   [[nodiscard]] bool empty() const { return files_.empty(); }
   [[nodiscard]] std::vector<std::string> files() const;
-  [[nodiscard]] bool changes(std::string const& file) const { return files_.count(file) != 0; }
   // Places where two replacements overlap: "file:offset".
   [[nodiscard]] std::vector<place> const& conflicts() const { return conflicts_; }
   [[nodiscard]] std::string apply(std::string const& file, std::string const& text) const;

@@ -101,15 +101,14 @@ void rename_words(translator& t) {
   }
 }
 
+// Device functions are marked with a word of the library: it comes first in each file.
 void include_library(translator& t) {
   constexpr char const* library = "<gpuheap/mpi/program.hpp>";
   for (auto const& file : t.found.editable) {
     auto const& text = t.found.texts.at(file);
     auto const includes = includes_of_mpi(text);
     for (auto const& one : includes) t.changes.replace({file, one.offset, one.length, true}, library);
-    // Device functions are marked with a word of the library.
-    if (includes.empty() && t.changes.changes(file))
-      t.changes.insert({file, offset_for_include(text), 0, true}, std::string{"#include "} + library + "\n");
+    if (includes.empty()) t.changes.insert({file, offset_for_include(text), 0, true}, std::string{"#include "} + library + "\n");
   }
 }
 
@@ -192,6 +191,7 @@ translation translate(options const& asked, program& c, std::vector<std::string>
 
   std::vector<unit_variables> variables;
   std::map<std::pair<std::string, unsigned>, std::string> in_headers;
+  include_library(t);
   for (auto& unit : units) find_names_that_are_there(t, *unit.ast);
   for (std::size_t i = 0; i < units.size(); ++i)
     variables.push_back(find_variables(t, units[i].ast->getASTContext(), sources[i], in_headers));
@@ -199,7 +199,6 @@ translation translate(options const& asked, program& c, std::vector<std::string>
   check_functions(t);
   check_main(t, sources);
   rename_words(t);
-  include_library(t);
   add_ends(t, asked, sources, variables);
   for (auto const& where : t.changes.conflicts()) {
     place at = where;

@@ -20,8 +20,10 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi::c {
   for (; *text >= '0' && *text <= '9'; ++text) value = 10 * value + static_cast<unsigned long>(*text - '0');
   return static_cast<long>(negative ? 0 - value : value);
 }
+// Likewise, as int.
 [[nodiscard]] GPUHEAP_FN inline int atoi(char const* text) { return static_cast<int>(atol(text)); }
 
+// Letters before the end of `text`.
 [[nodiscard]] GPUHEAP_FN inline simt::size_t strlen(char const* text) {
   simt::size_t length = 0;
   // Ends: at the end of the text.
@@ -29,6 +31,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi::c {
   return length;
 }
 
+// -1, 0 or 1: the order of two texts, of which `most` letters count.
 [[nodiscard]] GPUHEAP_FN inline int strncmp(char const* a, char const* b, simt::size_t most) {
   // Ends: after `most` letters.
   for (simt::size_t i = 0; i < most; ++i) {
@@ -37,8 +40,10 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi::c {
   }
   return 0;
 }
+// Likewise, of whole texts.
 [[nodiscard]] GPUHEAP_FN inline int strcmp(char const* a, char const* b) { return strncmp(a, b, ~simt::size_t{0}); }
 
+// -1, 0 or 1: the order of `bytes` bytes.
 [[nodiscard]] GPUHEAP_FN inline int memcmp(void const* a, void const* b, simt::size_t bytes) {
   auto const* const left = static_cast<unsigned char const*>(a);
   auto const* const right = static_cast<unsigned char const*>(b);
@@ -49,6 +54,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi::c {
   return 0;
 }
 
+// Copies `bytes` bytes, which may overlap; `to`.
 GPUHEAP_FN inline void* memmove(void* to, void const* from, simt::size_t bytes) {
   auto* const there = static_cast<unsigned char*>(to);
   auto const* const here = static_cast<unsigned char const*>(from);
@@ -60,10 +66,12 @@ GPUHEAP_FN inline void* memmove(void* to, void const* from, simt::size_t bytes) 
   return to;
 }
 
+// Prints a text and a line's end, in the order of printf; 0.
 GPUHEAP_FN inline int puts(char const* text) {
   printf("%s\n", text);
   return 0;
 }
+// Prints a letter; that letter.
 GPUHEAP_FN inline int putchar(int letter) {
   printf("%c", letter);
   return letter;

@@ -13,7 +13,7 @@
 //   GPUHEAP_RANKS             how many ranks, as `mpirun -n` says; default 32
 //   GPUHEAP_RANKS_PER_BLOCK   ranks that are threads of one block, which allocate together; default 256, or all if there are fewer
 //   GPUHEAP_BYTES             the heap's size (memory/size.hpp)
-//   GPUHEAP_COALESCE=0        each request by itself, whatever it promises: to compare with
+//   GPUHEAP_APART=1           each request by itself, whatever it promises: to compare with
 #pragma once
 
 #include <gpuheap/mpi/c_library.hpp>
@@ -88,6 +88,19 @@ inline unsigned count_from_environment(char const* name, unsigned otherwise) {
   return value;
 }
 
+// Ends the program's heap, however run_main() ends.
+struct heap_end {
+  heap_end() = default;
+  heap_end(heap_end const&) = delete;
+  heap_end& operator=(heap_end const&) = delete;
+  ~heap_end() {
+    try {
+      coalesced::clean();
+    } catch (...) {  // a device that has failed, as was said
+    }
+  }
+};
+
 // What the ranks' end means for the process: its exit code, after a line on standard error if it is not 0.
 inline int report_end(result const& ended) {
   if (!ended.aborted) return 0;
@@ -110,9 +123,10 @@ template <class Main, class MakeHeap>
     unsigned const block_threads = detail::count_from_environment("GPUHEAP_RANKS_PER_BLOCK", std::min(num_ranks, 256u));
     if (block_threads > 1024)
       throw error("gpuheap: GPUHEAP_RANKS_PER_BLOCK is " + std::to_string(block_threads) + ", and a block has at most 1024 threads");
+    detail::heap_end const ends;
     make_heap();
-    char const* const coalesce = std::getenv("GPUHEAP_COALESCE");
-    if (coalesce != nullptr && std::strcmp(coalesce, "0") == 0) coalesced::serve_apart();
+    char const* const apart = std::getenv("GPUHEAP_APART");
+    if (apart != nullptr && std::strcmp(apart, "1") == 0) coalesced::serve_apart();
     int code = 0;
     {
       detail::arguments_memory const words{argc, argv};

@@ -1,4 +1,4 @@
-// Odd-even sort: neighbours exchange their pieces, and keep the lower or the upper half. The pieces are merged in sort_pieces.c.
+// Odd-even sort: neighbours exchange their pieces, and keep the lower or the upper half. Pieces are sorted and merged in sort_pieces.c.
 #include <mpi.h>
 #include <stdio.h>
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #define N 13
-#define NEW(type, n) malloc((n) * sizeof(type))
+#define NEW(type, n) malloc((n) * sizeof(type))  // one text for all its uses: these are not coalesced
 
 static int rows_of(int rank, int ranks) { return N / ranks + (rank < N % ranks); }
 
@@ -13,7 +13,8 @@ int main(int argc, char **argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  int *sent = NEW(int, ranks), *to = NEW(int, ranks), *received = NEW(int, ranks), *from = NEW(int, ranks), *first = NEW(int, ranks);
+  int *sent = malloc(ranks * sizeof(int)), *to = malloc(ranks * sizeof(int)), *received = malloc(ranks * sizeof(int));
+  int *from = NEW(int, ranks), *first = NEW(int, ranks);
   int rows = rows_of(rank, ranks);
   for (r = 0, at = 0; r < ranks; r++) {
     first[r] = at;
