@@ -58,7 +58,7 @@ struct malloc_side {
   bool const too_much = bytes != 0 && count > ~simt::size_t{0} / bytes;
   simt::size_t const all = too_much ? ~simt::size_t{0} : count * bytes;
   void* const p = simt::by_side<malloc_side>(all, by);
-  if (p == nullptr) return nullptr;
+  if (p == nullptr || too_much) return nullptr;  // too much is nullptr anyway: said to the compiler
   // Whole words first, as blocks are aligned to 16 bytes.
   auto* const words = static_cast<simt::uint64_t*>(p);
   // Ends: all / 8 passes.

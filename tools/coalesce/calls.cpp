@@ -166,6 +166,12 @@ value flow::eval_call(CallExpr const* e) {
   if (is_library_function(callee)) {
     bool const visible = a_.is_users(callee) && a_.definition_of(callee) != nullptr;
     if (!visible) note_message(e, name, arguments);
+    // What MPI takes as constant it only reads.
+    if (name.rfind("MPI_", 0) == 0 && !visible) {
+      std::erase_if(addressed, [&](auto const& one) {
+        return one.first < callee->getNumParams() && callee->getParamDecl(one.first)->getType()->getPointeeType().isConstQualified();
+      });
+    }
     if (name == "malloc" || name == "calloc") return allocate(e, name == "malloc" ? site_kind::malloc : site_kind::calloc, arguments);
     if (name == "free" && !visible) return note_release(e), value{};
     if (auto const known = effect_of(name); known && !visible) {

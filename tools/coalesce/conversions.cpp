@@ -91,7 +91,30 @@ void conversions::look_at(ImplicitCastExpr const* e) {
   }
 }
 
+namespace {
+
+// Whether C++ has this initializer: names of members in their order, for all or for none, and nothing deeper.
+bool has_order_of_cpp(InitListExpr const* e) {
+  unsigned named = 0, next = 0;
+  for (auto const* initial : e->inits()) {
+    auto const* designated = dyn_cast_or_null<DesignatedInitExpr>(initial);
+    if (designated == nullptr) continue;
+    ++named;
+    if (designated->size() != 1 || !designated->getDesignator(0)->isFieldDesignator()) return false;
+    auto const* field = designated->getDesignator(0)->getFieldDecl();
+    if (field == nullptr || field->getFieldIndex() < next) return false;
+    next = field->getFieldIndex() + 1;
+  }
+  return named == 0 || named == e->getNumInits();
+}
+
+}  // namespace
+
 void conversions::look_at(InitListExpr const* e) {
+  if (e->isSyntacticForm() && !has_order_of_cpp(e))
+    t_.error(
+        "M5", t_.at(context_, e->getBeginLoc()),
+        "C++ has names in initializers for members only, in their order, and for all or none: write the values in order, or assign them");
   for (auto const* initial : e->inits()) {
     auto const* conversion = dyn_cast_or_null<ImplicitCastExpr>(initial);
     if (conversion != nullptr && is_narrowing(context_, conversion)) write(conversion->getSubExpr(), conversion->getType());

@@ -96,9 +96,7 @@ std::vector<std::string> arguments_for(options const& asked, std::string const& 
   }
   std::string const toolkit = in == language::cuda ? toolkit_of(asked) : "";
   if (in == language::cuda_of_c) {
-    // Extensions of Clang that other compilers of C++ do not have are errors.
-    words.insert(words.end(), {"-nocudainc", "-nocudalib", "-nostdinc++", "-include", COALESCE_STUBS "/mpi_stub.hpp",
-                               "-Werror=c99-designator", "-Werror=reorder-init-list", "-Werror=vla-cxx-extension"});
+    words.insert(words.end(), {"-nocudainc", "-nocudalib", "-nostdinc++", "-include", COALESCE_STUBS "/mpi_stub.hpp"});
   } else if (in == language::cuda && toolkit.empty()) {
     words.insert(words.end(),
                  {"-nocudainc", "-nocudalib", "-include", COALESCE_STUBS "/cuda_stub.hpp", "-isystem", COALESCE_STUBS "/no_toolkit"});

@@ -1,5 +1,5 @@
 // Made of oddeven.c by gpuheap coalesce --mpi
-// Odd-even sort: neighbours exchange their pieces, and keep the lower or the upper half. The pieces are merged in sort_pieces.c.
+// Odd-even sort: neighbours exchange their pieces, and keep the lower or the upper half. Pieces are sorted and merged in sort_pieces.c.
 #include <gpuheap/mpi/program.hpp>
 #include <stdio.h>
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #define N 13
-#define NEW(type, n) gpuheap::coalesced::malloc((n) * sizeof(type))
+#define NEW(type, n) gpuheap::coalesced::malloc((n) * sizeof(type))  // one text for all its uses: these are not coalesced
 
 GPUHEAP_FN static int rows_of(int rank, int ranks) { return N / ranks + (rank < N % ranks); }
 
@@ -14,7 +14,8 @@ GPUHEAP_FN int rank_main(int argc, gpuheap::mpi::arguments argv) {
   MPI_Init(NULL, NULL);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  int *sent = (int*)NEW(int, ranks), *to = (int*)NEW(int, ranks), *received = (int*)NEW(int, ranks), *from = (int*)NEW(int, ranks), *first = (int*)NEW(int, ranks);
+  int *sent = (int*)gpuheap::coalesced::malloc(ranks * sizeof(int), true), *to = (int*)gpuheap::coalesced::malloc(ranks * sizeof(int), true), *received = (int*)gpuheap::coalesced::malloc(ranks * sizeof(int), true);
+  int *from = (int*)NEW(int, ranks), *first = (int*)NEW(int, ranks);
   int rows = rows_of(rank, ranks);
   for (r = 0, at = 0; r < ranks; r++) {
     first[r] = at;
