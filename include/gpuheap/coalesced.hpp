@@ -35,6 +35,7 @@ struct program_heap {
   ref heap;
   bool made = false;
   bool dynamic = false;  // lanes that come together without a promise are looked for
+  bool apart = false;    // promises are not used
 };
 [[maybe_unused]] static bool const known_here = simt::has_program_value<program_heap>();
 
@@ -46,6 +47,7 @@ struct malloc_side {
   GPUHEAP_FN static void* on_device(simt::size_t bytes, promise by) {
     program_heap const& program = simt::program_value<program_heap>();
     if (!program.made) return nullptr;
+    if (program.apart) return program.heap.malloc(bytes);
     if (by == promise::block) return program.heap.malloc_coalesced(live_block(simt::block_storage<block_scratch>()), bytes);
     return by == promise::warp || program.dynamic ? program.heap.malloc_coalesced(this_warp(), bytes) : program.heap.malloc(bytes);
   }
@@ -56,7 +58,7 @@ struct malloc_side {
   bool const too_much = bytes != 0 && count > ~simt::size_t{0} / bytes;
   simt::size_t const all = too_much ? ~simt::size_t{0} : count * bytes;
   void* const p = simt::by_side<malloc_side>(all, by);
-  if (p == nullptr) return nullptr;
+  if (p == nullptr || too_much) return nullptr;  // too much is nullptr anyway: said to the compiler
   // Whole words first, as blocks are aligned to 16 bytes.
   auto* const words = static_cast<simt::uint64_t*>(p);
   // Ends: all / 8 passes.
@@ -85,7 +87,7 @@ inline void make_heap(heap_size size, bool dynamic) {
   auto& heap = owner();
   if (heap) throw error("gpuheap: coalesced::init() is called again: the program has one heap, made once, until coalesced::clean()");
   heap.emplace(size);
-  simt::program_values<program_heap>::set({heap->ref(), true, dynamic});
+  simt::program_values<program_heap>::set({heap->ref(), true, dynamic, false});
 }
 }  // namespace detail
 
@@ -94,6 +96,14 @@ inline void make_heap(heap_size size, bool dynamic) {
 inline void init(heap_size size = heap_size::from_environment()) { detail::make_heap(size, false); }
 // Likewise, and calls without a promise are served together for the lanes of a warp that happen to make them together.
 inline void init_dynamic(heap_size size = heap_size::from_environment()) { detail::make_heap(size, true); }
+
+// From here on each request is served by itself, whatever it promises: what a coalesced program is compared with. Host, after init(); no
+// kernel runs.
+inline void serve_apart() {
+  auto const& owner = detail::owner();
+  if (!owner) throw error("gpuheap: coalesced::serve_apart() is called before coalesced::init()");
+  simt::program_values<detail::program_heap>::set({owner->ref(), true, false, true});
+}
 
 // Ends the heap and all blocks in it, after waiting for the kernels that run. Does nothing without one. Host.
 inline void clean() {

@@ -217,7 +217,7 @@ def report(
     add_help_option=False,
 )
 def coalesce(context: typer.Context) -> None:
-    """Rewrite allocations of CUDA device code that all threads make together to collective ones; --help lists the options."""
+    """Rewrite allocations that all threads of CUDA device code, or ranks of a C program of MPI, make together to collective ones; see --help."""
     from gpuheap.commands.coalesce import run_tool
 
     # As they were given: the command-line library would take out the `--` before options of the compiler.

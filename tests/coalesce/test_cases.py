@@ -13,7 +13,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tool import CASES, run
+from tool import CASES, ROOT, run
 
 PATCH = shutil.which("patch")  # not on every machine
 MODES = {
@@ -73,7 +73,7 @@ def test_words(case: Path, tmp_path: Path) -> None:
     copy = tmp_path / case.name
     copy.write_bytes(case.read_bytes())
     ran = run(*options_of(case), case.name, cwd=tmp_path)
-    text = f"{ran.stderr}{ran.stdout}exit code {ran.returncode}\n"
+    text = f"{ran.stderr}{ran.stdout}exit code {ran.returncode}\n".replace(f"{ROOT}/", "")
     kept = case.parent.parent / "expected" / f"{case.stem}.txt"
     if os.environ.get("GPUHEAP_UPDATE_EXPECTED"):
         kept.write_text(text)

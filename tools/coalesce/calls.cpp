@@ -8,6 +8,9 @@
 #include <clang/AST/DeclCXX.h>
 #include <clang/Lex/Lexer.h>
 
+#include <algorithm>
+#include <initializer_list>
+
 namespace coalesce {
 
 using namespace clang;
@@ -61,6 +64,38 @@ stretch flow::closing(SourceLocation at) const {
 // The callee may write these, now or later.
 void flow::spoil(std::map<unsigned, Expr const*> const& addressed) {
   for (auto const& [i, e] : addressed) escape(e);
+}
+
+// Threads that allocate together wait for one another. A rank that has waited for a message may have waited for one that is sent after that
+// allocation, as along a chain of ranks: then nobody would go on. So nothing is allocated together from a receive to the next call in which
+// all ranks meet. Waiting for requests is taken to be for messages that have been sent, if any has.
+void flow::note_message(CallExpr const* e, std::string const& name, std::map<unsigned, value> const& arguments) {
+  auto const is = [&](std::initializer_list<char const*> names) { return std::find(names.begin(), names.end(), name) != names.end(); };
+  if (is({"MPI_Send", "MPI_Isend"})) {
+    now_.sent = true;
+  } else if (is({"MPI_Recv", "MPI_Probe"}) || (is({"MPI_Wait", "MPI_Waitall"}) && !now_.sent)) {
+    now_.waits =
+        differs(e->getExprLoc(), "a rank may wait here for a message that another one sends after its allocation", cause_kind::data);
+  } else if (is({"MPI_Barrier", "MPI_Allreduce", "MPI_Allgather", "MPI_Alltoall", "MPI_Alltoallv"})) {
+    auto const communicator = arguments.find(e->getNumArgs() - 1);
+    if (communicator == arguments.end() || communicator->second.same_in != scope::grid || communicator->second.parameters != 0) return;
+    now_.waits = {};
+    now_.sent = false;
+  }
+}
+
+// A call for texts that are the program's arguments, or written in the program: those of main are the same for all ranks.
+bool flow::reads_arguments(CallExpr const* e) {
+  for (auto const* argument : e->arguments()) {
+    if (!argument->getType()->isPointerType()) continue;
+    auto const* plain = argument->IgnoreParenImpCasts();
+    if (isa<StringLiteral>(plain)) continue;
+    auto const* element = dyn_cast<ArraySubscriptExpr>(plain);
+    auto const* named = element == nullptr ? nullptr : dyn_cast<DeclRefExpr>(element->getBase()->IgnoreParenImpCasts());
+    auto const* words = named == nullptr ? nullptr : dyn_cast<ParmVarDecl>(named->getDecl());
+    if (words == nullptr || !root_ || !words->getType().isRestrictQualified()) return false;
+  }
+  return true;
 }
 
 value flow::eval_call(CallExpr const* e) {
@@ -122,12 +157,21 @@ value flow::eval_call(CallExpr const* e) {
       tell(severity::note, "I1", e->getExprLoc(), "this call is one of the collective heap's already: left as it is");
     return differs(e->getExprLoc(), "each thread gets its own memory");
   }
+  if (full.rfind("gpuheap::mpi::c::", 0) == 0 && !pattern_ && callee->getReturnType()->isIntegralType(context_) && reads_arguments(e))
+    return all;
   if (a_.asked.registered.count(full) != 0 || (is_library_function(callee) && a_.asked.registered.count(name) != 0)) {
     spoil(addressed);
     return allocate(e, site_kind::registered, arguments);
   }
   if (is_library_function(callee)) {
     bool const visible = a_.is_users(callee) && a_.definition_of(callee) != nullptr;
+    if (!visible) note_message(e, name, arguments);
+    // What MPI takes as constant it only reads.
+    if (name.rfind("MPI_", 0) == 0 && !visible) {
+      std::erase_if(addressed, [&](auto const& one) {
+        return one.first < callee->getNumParams() && callee->getParamDecl(one.first)->getType()->getPointeeType().isConstQualified();
+      });
+    }
     if (name == "malloc" || name == "calloc") return allocate(e, name == "malloc" ? site_kind::malloc : site_kind::calloc, arguments);
     if (name == "free" && !visible) return note_release(e), value{};
     if (auto const known = effect_of(name); known && !visible) {
@@ -153,6 +197,21 @@ value flow::eval_call(CallExpr const* e) {
             assign(out->second, *known == effect::rank_of ? differs(e->getExprLoc(), "the rank is asked for here")
                                 : pattern_                ? differs(e->getExprLoc(), "a number that the patterns do not follow")
                                                           : arguments[0]);
+          return {};
+        }
+        case effect::same_in_communicator: {
+          // One element: then all of the variable is written.
+          unsigned const out = name == "MPI_Bcast" ? 0 : 1, count = out + 1, last = e->getNumArgs() - 1;
+          Expr::EvalResult elements;
+          bool const one = e->getArg(count)->EvaluateAsInt(elements, context_) && elements.Val.getInt() == 1;
+          auto const to = addressed.find(out);
+          bool const whole = to != addressed.end() && to->second->getType()->isArithmeticType();
+          if (!pattern_ && one && whole && escaped_.count(part_of(to->second).variable) == 0) {
+            assign(to->second, arguments[last]);
+          } else {
+            spoil(addressed);
+            now_.shared_unknown = facts_.writes_memory = true;
+          }
           return {};
         }
         case effect::allocates:
@@ -200,6 +259,8 @@ value flow::call_visible(function_facts const& facts, std::map<unsigned, value> 
     if ((facts.leaked >> i & 1) != 0) escape(e);
   }
   if (facts.writes_memory) now_.shared_unknown = facts_.writes_memory = true;
+  now_.waits = join(now_.waits, facts.waits);
+  now_.sent = now_.sent || facts.sends;
   return in_caller(facts.result, arguments);
 }
 
@@ -250,7 +311,7 @@ value flow::allocate(CallExpr const* e, site_kind kind, std::map<unsigned, value
       s.refused = "the registered function " + s.callee + " takes no flag: declare it with a last parameter `bool coalesce = false`";
     }
   }
-  s.control = here();
+  s.control = together();
   auto const* named = dyn_cast<DeclRefExpr>(e->getCallee()->IgnoreParenImpCasts());
   SourceLocation const name_at = named == nullptr ? e->getBeginLoc() : named->getLocation();
   s.macro = macro_of(name_at, s.macro_at);
@@ -270,7 +331,7 @@ void flow::note_call(CallExpr const* e, FunctionDecl const* callee, std::map<uns
   c.callee_key = a_.key_of(callee);
   c.callee = callee->getQualifiedNameAsString();
   c.arguments = arguments;
-  c.control = here();
+  c.control = together();
   c.close = closing(e->getRParenLoc());
   c.has_arguments = e->getNumArgs() != 0 && !isa<CXXDefaultArgExpr>(e->getArg(0)) && !isa<CXXOperatorCallExpr>(e);
   for (auto const* argument : e->arguments()) c.all_written = c.all_written && !isa<CXXDefaultArgExpr>(argument);
@@ -312,7 +373,7 @@ value flow::eval_new(CXXNewExpr const* e) {
   s.callee = "new";
   s.size_text = text_of(context_, {e->getAllocatedTypeSourceInfo()->getTypeLoc().getBeginLoc(), e->getEndLoc()});
   s.size = size;
-  s.control = here();
+  s.control = together();
   s.refused = cannot_destroy(e->getAllocatedType(), e->isArray());
   if (e->passAlignment()) s.refused = "the type asks for a larger alignment than the heap's 16 bytes";
   s.macro = macro_of(e->getBeginLoc(), s.macro_at);

@@ -226,7 +226,8 @@ class decider {
     for (auto const& [at, calls] : calls_of(unit)) {
       call_decision d{calls.front(), verdict::dynamic, unit.parameter_name};
       auto const callee = p_.functions.find(d.what.callee_key);
-      if (callee == p_.functions.end() || !need_of(callee->second).any || recursive_.count(callee->first) != 0) continue;
+      if (callee == p_.functions.end() || callee->second.root || !need_of(callee->second).any || recursive_.count(callee->first) != 0)
+        continue;
       if (!can_take_parameter(callee->second)) continue;  // said at its allocations
       bool const forwards = std::all_of(calls.begin(), calls.end(), [&](call const& c) { return can_forward(c, nullptr); });
       bool const own = recursive_.count(unit.key) == 0 && (unit.root || can_take_parameter(unit));

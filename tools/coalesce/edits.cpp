@@ -24,7 +24,9 @@ void edits::replace(stretch const& where, std::string const& text) {
     if (offset + change.length > where.offset) return conflict();
   }
   auto& change = changes[where.offset];
-  if (std::find(change.texts.begin(), change.texts.end(), text) != change.texts.end() && change.length == where.length) return;
+  auto const insertions_end = change.length > 0 ? std::prev(change.texts.end()) : change.texts.end();
+  if (where.length == 0 && std::find(change.texts.begin(), insertions_end, text) != insertions_end) return;
+  if (where.length > 0 && change.length == where.length && change.texts.back() == text) return;
   if (where.length > 0 && change.length > 0) return conflict();
   if (where.length > 0) {
     change.length = where.length;
@@ -55,6 +57,23 @@ std::string edits::apply(std::string const& file, std::string const& text) const
   return result.append(text, at, std::string::npos);
 }
 
+unsigned edits::origin(std::string const& file, unsigned offset) const {
+  auto const found = files_.find(file);
+  if (found == files_.end()) return offset;
+  std::size_t before = 0, after = 0;  // how far the old and the new text have been followed
+  for (auto const& [at, change] : found->second) {
+    if (offset < after + (at - before)) break;
+    after += at - before;
+    before = at;
+    std::size_t made = 0;
+    for (auto const& part : change.texts) made += part.size();
+    if (offset < after + made) return at;
+    after += made;
+    before += change.length;
+  }
+  return static_cast<unsigned>(before + (offset - after));
+}
+
 namespace {
 
 // The lines of a text, each with its end.
@@ -78,6 +97,38 @@ void print(std::string& out, char mark, std::string const& line) {
   out += mark;
   out += line;
   if (line.empty() || line.back() != '\n') out += "\n\\ No newline at end of file\n";
+}
+
+// The parts as hunks.
+std::string print_parts(std::vector<std::string> const& lines, std::vector<hunk_part> const& parts, std::string const& name_before,
+                        std::string const& name_after) {
+  constexpr std::size_t context = 3;
+  std::string out = "--- " + name_before + "\n+++ " + name_after + "\n";
+  std::ptrdiff_t shift = 0;
+  for (std::size_t i = 0; i < parts.size();) {
+    std::size_t last = i;
+    while (last + 1 < parts.size() && parts[last + 1].from <= parts[last].to + 2 * context) ++last;
+    std::size_t const from = parts[i].from - std::min(parts[i].from, context);
+    std::size_t const to = std::min(parts[last].to + context, lines.size());
+    std::string body;
+    std::size_t line = from, added = 0, removed = 0;
+    for (std::size_t k = i; k <= last; ++k) {
+      for (; line < parts[k].from; ++line) print(body, ' ', lines[line]);
+      for (; line < parts[k].to; ++line) print(body, '-', lines[line]);
+      for (auto const& text_line : parts[k].after) print(body, '+', text_line);
+      added += parts[k].after.size();
+      removed += parts[k].to - parts[k].from;
+    }
+    for (; line < to; ++line) print(body, ' ', lines[line]);
+    std::size_t const old_count = to - from, new_count = old_count + added - removed;
+    char head[96];
+    std::snprintf(head, sizeof head, "@@ -%zu,%zu +%zu,%zu @@\n", old_count == 0 ? from : from + 1, old_count,
+                  static_cast<std::size_t>(static_cast<std::ptrdiff_t>(from) + shift) + (new_count == 0 ? 0 : 1), new_count);
+    out += head + body;
+    shift += static_cast<std::ptrdiff_t>(added) - static_cast<std::ptrdiff_t>(removed);
+    i = last + 1;
+  }
+  return out;
 }
 
 }  // namespace
@@ -116,33 +167,32 @@ std::string edits::diff(std::string const& file, std::string const& text, std::s
     parts.push_back({first, last, after});
   }
 
-  constexpr std::size_t context = 3;
-  std::string out = "--- " + name + "\n+++ " + name + "\n";
-  std::ptrdiff_t shift = 0;
-  for (std::size_t i = 0; i < parts.size();) {
-    std::size_t last = i;
-    while (last + 1 < parts.size() && parts[last + 1].from <= parts[last].to + 2 * context) ++last;
-    std::size_t const from = parts[i].from - std::min(parts[i].from, context);
-    std::size_t const to = std::min(parts[last].to + context, lines.size());
-    std::string body;
-    std::size_t line = from, added = 0, removed = 0;
-    for (std::size_t k = i; k <= last; ++k) {
-      for (; line < parts[k].from; ++line) print(body, ' ', lines[line]);
-      for (; line < parts[k].to; ++line) print(body, '-', lines[line]);
-      for (auto const& text_line : parts[k].after) print(body, '+', text_line);
-      added += parts[k].after.size();
-      removed += parts[k].to - parts[k].from;
+  return print_parts(lines, parts, name, name);
+}
+
+std::string diff_of(std::string const& before, std::string const& after, std::vector<unsigned> const& origins,
+                    std::string const& name_before, std::string const& name_after) {
+  auto const lines = lines_of(before), now = lines_of(after);
+  std::vector<std::size_t> starts;
+  std::size_t at = 0;
+  for (auto const& line : lines) starts.push_back(at), at += line.size();
+  std::vector<hunk_part> parts;
+  hunk_part open{0, 0, {}};
+  auto const close = [&](std::size_t to) {
+    open.to = to;
+    if (open.from != open.to || !open.after.empty()) parts.push_back(open);
+    open = {to + 1, to + 1, {}};
+  };
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    auto const line = static_cast<std::size_t>(std::upper_bound(starts.begin(), starts.end(), origins[i]) - starts.begin()) - 1;
+    if (line < lines.size() && line >= open.from && now[i] == lines[line]) {
+      close(line);
+    } else {
+      open.after.push_back(now[i]);
     }
-    for (; line < to; ++line) print(body, ' ', lines[line]);
-    std::size_t const old_count = to - from, new_count = old_count + added - removed;
-    char head[96];
-    std::snprintf(head, sizeof head, "@@ -%zu,%zu +%zu,%zu @@\n", old_count == 0 ? from : from + 1, old_count,
-                  static_cast<std::size_t>(static_cast<std::ptrdiff_t>(from) + shift) + (new_count == 0 ? 0 : 1), new_count);
-    out += head + body;
-    shift += static_cast<std::ptrdiff_t>(added) - static_cast<std::ptrdiff_t>(removed);
-    i = last + 1;
   }
-  return out;
+  close(lines.size());
+  return parts.empty() ? "" : print_parts(lines, parts, name_before, name_after);
 }
 
 bool read_file(std::string const& path, std::string& text) {

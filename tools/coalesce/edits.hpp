@@ -21,6 +21,8 @@ class edits {
   // Places where two replacements overlap: "file:offset".
   [[nodiscard]] std::vector<place> const& conflicts() const { return conflicts_; }
   [[nodiscard]] std::string apply(std::string const& file, std::string const& text) const;
+  // Where in the old text of `file` stands what is at `offset` of the new one; of what was put in, the place where.
+  [[nodiscard]] unsigned origin(std::string const& file, unsigned offset) const;
   // Like diff -u, with three lines of context, under `name`.
   [[nodiscard]] std::string diff(std::string const& file, std::string const& text, std::string const& name) const;
 
@@ -32,6 +34,11 @@ class edits {
   std::map<std::string, std::map<unsigned, change>> files_;
   std::vector<place> conflicts_;
 };
+
+// The same for two texts of which it is known where lines of the new one come from: `origins`, by line of the new text, an offset in the
+// old one.
+[[nodiscard]] std::string diff_of(std::string const& before, std::string const& after, std::vector<unsigned> const& origins,
+                                  std::string const& name_before, std::string const& name_after);
 
 // One file to be written: its path, what must be there now, what shall be there.
 struct rewritten_file {

@@ -70,6 +70,7 @@ function_facts flow::run() {
     for (auto const* initial : constructor->inits()) object_ = join(object_, eval(initial->getInit()));
   }
   walk(body);
+  if (now_.reachable) leave_with_messages();
   if (isa<CXXConstructorDecl>(function_)) facts_.written[this_object] = join(facts_.written[this_object], object_);
   for (auto& [e, s] : sites_) facts_.sites.push_back(s);
   for (auto& [e, c] : calls_) facts_.calls.push_back(c);
@@ -82,6 +83,8 @@ value flow::here() const {
   for (auto const& f : frames_) v = join(v, join(f.left, f.skipped));
   return v;
 }
+
+value flow::together() const { return join(here(), now_.waits); }
 
 value flow::differs(SourceLocation at, std::string const& text, cause_kind kind, int from) {
   return {scope::thread, 0, a_.cause_at(context_, at, kind, text, from)};
@@ -106,11 +109,14 @@ void flow::join_into(state& into, state const& other) {
   }
   into.shared_written.insert(other.shared_written.begin(), other.shared_written.end());
   into.shared_unknown = into.shared_unknown || other.shared_unknown;
+  into.waits = join(into.waits, other.waits);
+  into.sent = into.sent || other.sent;
 }
 
 bool flow::same(state const& a, state const& b) {
   if (a.variables.size() != b.variables.size() || a.reachable != b.reachable) return false;
   if (a.shared_written != b.shared_written || a.shared_unknown != b.shared_unknown) return false;
+  if (!a.waits.same_as(b.waits) || a.sent != b.sent) return false;
   for (auto const& [v, what] : a.variables) {
     auto const other = b.variables.find(v);
     if (other == b.variables.end() || !other->second.same_as(what)) return false;
@@ -192,11 +198,17 @@ void flow::walk_condition_variable(VarDecl const* v) {
   escaped_.insert(v);
 }
 
+void flow::leave_with_messages() {
+  facts_.waits = join(facts_.waits, now_.waits);
+  facts_.sends = facts_.sends || now_.sent;
+}
+
 void flow::leave_function(Stmt const* s) {
   if (auto const* ended = dyn_cast<ReturnStmt>(s); ended != nullptr && ended->getRetValue() != nullptr) {
     value const result = eval(ended->getRetValue());
     if (!function_->getReturnType()->isVoidType()) facts_.result = join(facts_.result, join(result, here()));
   }
+  leave_with_messages();
   // Threads that leave a kernel are gone, and allocators that count who is there do not wait for them. Those that leave another function go
   // on.
   if (!root_ || !a_.asked.census)

@@ -28,6 +28,8 @@ class flow {
     std::set<clang::VarDecl const*> shared_written;  // since the last barrier
     bool shared_unknown = false;                     // something was written that may be shared memory
     bool reachable = true;
+    value waits;        // grid: since all ranks met, none has waited for a message that may be sent after an allocation that follows
+    bool sent = false;  // a message, since then
   };
   struct frame {
     bool is_loop;
@@ -52,7 +54,9 @@ class flow {
   void walk_for(clang::ForStmt const* s);
   void walk_switch(clang::SwitchStmt const* s);
   void leave_function(clang::Stmt const* s);
-  [[nodiscard]] value here() const;  // under which conditions the statement at hand is reached
+  void leave_with_messages();
+  [[nodiscard]] value here() const;      // under which conditions the statement at hand is reached
+  [[nodiscard]] value together() const;  // and whether threads that reach it may wait there for one another
   [[nodiscard]] value branch(value condition, clang::SourceLocation at, cause_kind kind, char const* text);
   [[nodiscard]] bool is_opaque(clang::Stmt const* s, bool in_switch = false) const;
   static void join_into(state& into, state const& other);
@@ -69,6 +73,8 @@ class flow {
   void escape(clang::Expr const* e);
 
   // calls (calls.cpp)
+  void note_message(clang::CallExpr const* e, std::string const& name, std::map<unsigned, value> const& arguments);
+  [[nodiscard]] bool reads_arguments(clang::CallExpr const* e);
   value eval_call(clang::CallExpr const* e);
   value eval_construct(clang::CXXConstructExpr const* e);
   value call_visible(function_facts const& facts, std::map<unsigned, value> const& arguments,

@@ -8,6 +8,7 @@
 #include <clang/Tooling/JSONCompilationDatabase.h>
 #include <clang/Tooling/Tooling.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
@@ -86,15 +87,20 @@ bool has_option(std::vector<std::string> const& words, std::string const& beginn
   return false;
 }
 
-std::vector<std::string> arguments_for(options const& asked, std::string const& file) {
-  std::vector<std::string> words{
-      "-x", "cuda", "--cuda-device-only", "-fsyntax-only", "-w", "-Wno-unknown-cuda-version", "-ferror-limit=20"};
-  words.insert(words.end(), {"-resource-dir", COALESCE_RESOURCE_DIR, "-I", COALESCE_STUBS});
-  std::string const toolkit = toolkit_of(asked);
-  if (toolkit.empty()) {
+std::vector<std::string> arguments_for(options const& asked, std::string const& file, language in) {
+  std::vector<std::string> words{"-fsyntax-only", "-w", "-ferror-limit=20", "-resource-dir", COALESCE_RESOURCE_DIR};
+  if (in == language::c) {
+    words.insert(words.end(), {"-x", "c", "-I", COALESCE_STUBS "/mpi"});
+  } else {
+    words.insert(words.end(), {"-x", "cuda", "--cuda-device-only", "-Wno-unknown-cuda-version", "-I", COALESCE_STUBS});
+  }
+  std::string const toolkit = in == language::cuda ? toolkit_of(asked) : "";
+  if (in == language::cuda_of_c) {
+    words.insert(words.end(), {"-nocudainc", "-nocudalib", "-nostdinc++", "-include", COALESCE_STUBS "/mpi_stub.hpp"});
+  } else if (in == language::cuda && toolkit.empty()) {
     words.insert(words.end(),
                  {"-nocudainc", "-nocudalib", "-include", COALESCE_STUBS "/cuda_stub.hpp", "-isystem", COALESCE_STUBS "/no_toolkit"});
-  } else {
+  } else if (in == language::cuda) {
     // CUDA 13 has no texture header any more, which Clang 19 includes; curand may be missing. Empty ones do.
     words.insert(words.end(), {"--cuda-path=" + toolkit, "-isystem", COALESCE_STUBS "/toolkit", "-isystem", toolkit + "/include/cccl"});
   }
@@ -111,8 +117,10 @@ std::vector<std::string> arguments_for(options const& asked, std::string const& 
       }
     }
   }
-  if (!has_option(own, "-std=")) words.push_back("-std=c++20");
-  if (!has_option(own, "--cuda-gpu-arch=")) words.push_back("--cuda-gpu-arch=sm_90");
+  auto const is_standard = [](std::string const& word) { return word.rfind("-std=", 0) == 0; };
+  if (in == language::cuda_of_c) own.erase(std::remove_if(own.begin(), own.end(), is_standard), own.end());
+  if (!has_option(own, "-std=")) words.push_back(in == language::c ? "-std=gnu17" : "-std=c++20");
+  if (in != language::c && !has_option(own, "--cuda-gpu-arch=")) words.push_back("--cuda-gpu-arch=sm_90");
   words.insert(words.end(), own.begin(), own.end());
   return words;
 }
@@ -127,7 +135,7 @@ std::string path_of(std::string const& name) {
 
 bool is_stub(std::string const& path) { return path.rfind(COALESCE_STUBS, 0) == 0; }
 
-parsed parse(options const& asked, std::string const& file, std::map<std::string, std::string> const& texts) {
+parsed parse(options const& asked, std::string const& file, std::map<std::string, std::string> const& texts, language in) {
   parsed result;
   error_collector errors{result.errors};
   clang::tooling::FileContentMappings others;
@@ -137,7 +145,7 @@ parsed parse(options const& asked, std::string const& file, std::map<std::string
   auto const own = texts.find(file);
   std::string text;
   if (own == texts.end()) (void)read_file(file, text);
-  result.ast = clang::tooling::buildASTFromCodeWithArgs(own == texts.end() ? text : own->second, arguments_for(asked, file), file,
+  result.ast = clang::tooling::buildASTFromCodeWithArgs(own == texts.end() ? text : own->second, arguments_for(asked, file, in), file,
                                                         "gpuheap-coalesce", std::make_shared<clang::PCHContainerOperations>(),
                                                         clang::tooling::getClangStripDependencyFileAdjuster(), others, &errors);
   if (result.ast == nullptr && result.errors.empty())

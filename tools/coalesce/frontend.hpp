@@ -19,8 +19,12 @@ struct parsed {
   std::vector<diagnostic> errors;
 };
 
-// Parses `file` for the device. `texts` stand in for files of those paths.
-[[nodiscard]] parsed parse(options const& asked, std::string const& file, std::map<std::string, std::string> const& texts);
+// What is parsed: CUDA for the device, C, or the CUDA that a C program of MPI became.
+enum class language { cuda, c, cuda_of_c };
+
+// Parses `file`. `texts` stand in for files of those paths.
+[[nodiscard]] parsed parse(options const& asked, std::string const& file, std::map<std::string, std::string> const& texts,
+                           language in = language::cuda);
 
 // The path under which a file is known here: absolute, without links.
 [[nodiscard]] std::string path_of(std::string const& name);

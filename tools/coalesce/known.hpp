@@ -10,15 +10,16 @@ namespace coalesce {
 
 // What a call does to values.
 enum class effect {
-  pure,              // the result follows from the arguments
-  uniform_in_block,  // votes of a block: the same in all its threads
-  uniform_in_warp,   // votes and broadcasts of a warp
-  barrier,           // of the block
-  differs,           // the result differs between threads whatever the arguments
-  rank_of,           // MPI: writes the rank through its last argument
-  size_of,           // MPI: writes a number that follows from the communicator through its last argument
-  allocates,         // in a way that is not rewritten
-  ends,              // the thread, or the grid
+  pure,                  // the result follows from the arguments
+  uniform_in_block,      // votes of a block: the same in all its threads
+  uniform_in_warp,       // votes and broadcasts of a warp
+  barrier,               // of the block
+  differs,               // the result differs between threads whatever the arguments
+  rank_of,               // MPI: writes the rank through its last argument
+  size_of,               // MPI: writes a number that follows from the communicator through its last argument
+  same_in_communicator,  // MPI: one value, written to all ranks of a communicator, which is the last argument
+  allocates,             // in a way that is not rewritten
+  ends,                  // the thread, or the grid
 };
 [[nodiscard]] std::optional<effect> effect_of(std::string_view function);
 

@@ -9,10 +9,14 @@ namespace coalesce {
 namespace {
 
 constexpr char const* usage = R"(usage: gpuheap coalesce [options] FILE.cu ... [-- compiler options]
+       gpuheap coalesce --mpi [options] FILE.c ... [-- compiler options]
 
 Rewrites calls of malloc, calloc and new in device code that all threads reach with one size to collective calls, and all others, with free and
 delete, to calls of the same heap. Headers with device code are rewritten only if they are named too. Without --in-place or --output, nothing is
 written: the change is printed as a unified diff, and what was decided for each call on standard error.
+
+With --mpi the files are a C program of MPI. It becomes a CUDA program whose ranks are GPU threads, and whose allocations are then decided on
+as above: FILE.cu for FILE.c, printed as a diff, or written with --output. The C files stay as they are.
 
   --dry-run          print the diff (the default)
   --in-place         write the files; all of them, or none
@@ -48,7 +52,8 @@ std::optional<options> parse_options(int count, char const* const* words, int& c
   options o;
   std::string problem;
   std::map<std::string, bool*> const flags{
-      {"--in-place", &o.in_place}, {"--json", &o.json}, {"--dynamic", &o.dynamic}, {"--no-toolkit", &o.no_toolkit}, {"--quiet", &o.quiet},
+      {"--in-place", &o.in_place},     {"--json", &o.json},   {"--dynamic", &o.dynamic},
+      {"--no-toolkit", &o.no_toolkit}, {"--quiet", &o.quiet}, {"--mpi", &o.mpi},
   };
   std::map<std::string, std::function<void(std::string const&)>> const valued{
       {"--output", [&](std::string const& v) { o.output = v; }},
@@ -102,6 +107,8 @@ std::optional<options> parse_options(int count, char const* const* words, int& c
   }
   if (o.files.empty()) return complain("name the files to look at: gpuheap coalesce FILE.cu ...; --help lists the options", code);
   if (dry + o.in_place + !o.output.empty() > 1) return complain("--dry-run, --in-place and --output exclude each other: choose one", code);
+  if (o.mpi && o.in_place) return complain("--mpi makes new files: name a folder for them with --output DIR, in place of --in-place", code);
+  if (o.mpi && !o.init) return complain("--mpi writes main anew, and --no-init has no meaning there: leave it out", code);
   if (o.pattern) o.census = false;
   return o;
 }

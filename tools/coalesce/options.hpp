@@ -22,6 +22,7 @@ struct options {
   bool pattern = false;  // the paper's pattern matching instead of the data flow
   bool census = true;    // the allocators count the threads that are still there
   bool dynamic = false, in_place = false, json = false, no_toolkit = false, init = true, quiet = false;
+  bool mpi = false;  // the files are a C program of MPI
 };
 
 // nullopt after an error or --help, with the exit code in `code`.

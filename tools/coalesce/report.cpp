@@ -150,4 +150,8 @@ bool has_errors(program const& p) {
   return std::any_of(p.diagnostics.begin(), p.diagnostics.end(), [](auto const& d) { return d.level == severity::error; });
 }
 
+bool has_error_of(program const& p, std::string const& id) {
+  return std::any_of(p.diagnostics.begin(), p.diagnostics.end(), [&](auto const& d) { return d.level == severity::error && d.id == id; });
+}
+
 }  // namespace coalesce

@@ -14,5 +14,6 @@ namespace coalesce {
 [[nodiscard]] std::string summary(decisions const& decided);
 [[nodiscard]] std::string json(program const& p, options const& asked, decisions const& decided);
 [[nodiscard]] bool has_errors(program const& p);
+[[nodiscard]] bool has_error_of(program const& p, std::string const& id);
 
 }  // namespace coalesce

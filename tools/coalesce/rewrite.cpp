@@ -5,9 +5,6 @@
 
 namespace coalesce {
 
-namespace {
-
-// Where a further #include goes in a file: after the last one of its head, or before the first line of code.
 unsigned offset_for_include(std::string const& text) {
   unsigned after = 0, at = 0, depth = 0, guard = 0;
   bool in_comment = false, code_seen = false;
@@ -56,6 +53,8 @@ unsigned offset_for_include(std::string const& text) {
   while (text.compare(at, 2, "//") == 0) at = static_cast<unsigned>(std::min(text.find('\n', at), text.size() - 1) + 1);
   return at;
 }
+
+namespace {
 
 class rewriter {
  public:
@@ -214,7 +213,9 @@ class rewriter {
 
   void add_include(std::string const& file) {
     auto const& text = p_.texts.at(file);
-    if (text.find("<gpuheap/coalesced.hpp>") != std::string::npos) return;
+    for (auto const* header : {"<gpuheap/coalesced.hpp>", "<gpuheap/mpi/program.hpp>"}) {
+      if (text.find(header) != std::string::npos) return;
+    }
     edits_.insert({file, offset_for_include(text), 0, true}, "#include <gpuheap/coalesced.hpp>\n");
   }
 

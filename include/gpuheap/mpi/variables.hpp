@@ -1,0 +1,96 @@
+// What ranks have of their own beside local variables: the variables of a C program that live as long as it does. In a process each rank
+// has its own; here they are members of a struct, of which each rank has one.
+//
+//   struct steps_of_heat { int steps = 5; };                 // int steps = 5;
+//   gpuheap::mpi::own<steps_of_heat>().steps                 // steps, in device code
+//   using variables_of_heat = gpuheap::mpi::variables<steps_of_heat, ...>;
+//   static bool const known = variables_of_heat::known();    // once, in the one file that has them: run_program() makes the memory
+//   variables_of_heat::start();                              // in each rank, before main: initial values
+#pragma once
+
+#include <gpuheap/memory/allocation.hpp>
+#include <gpuheap/simt/program.hpp>
+#include <gpuheap/simt/simt.hpp>
+
+#include <new>
+#include <vector>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi {
+
+namespace detail {
+// What device code reads: the structs of all ranks, one after another.
+template <class Variables>
+struct variables_place {
+  Variables* first = nullptr;
+};
+
+// What run_program() reads.
+struct variables_entry {
+  simt::size_t bytes;
+  void (*set)(void* first);  // of all translation units; nullptr: no memory
+};
+inline std::vector<variables_entry>& variables_entries() {
+  static std::vector<variables_entry> all;
+  return all;
+}
+
+// The memory of all variables while a program runs. Host.
+class variables_memory {
+ public:
+  explicit variables_memory(unsigned num_ranks) {
+    // Ends: once for each struct.
+    for (auto const& one : variables_entries()) {
+      memory_.emplace_back(memory::device, num_ranks * one.bytes);
+      one.set(memory_.back().base());
+    }
+  }
+  variables_memory(variables_memory const&) = delete;
+  variables_memory& operator=(variables_memory const&) = delete;
+  ~variables_memory() {
+    // Ends: once for each struct.
+    for (auto const& one : variables_entries()) {
+      try {
+        one.set(nullptr);
+      } catch (...) {  // a device that has failed: whoever waited for it has said so
+      }
+    }
+  }
+
+ private:
+  std::vector<memory::allocation> memory_;
+};
+}  // namespace detail
+
+// The calling rank's own. Device code of a program that run_program() runs.
+template <class Variables>
+[[nodiscard]] GPUHEAP_FN inline Variables& own() {
+  unsigned const rank = simt::block_id() * simt::threads_per_block() + simt::thread_in_block();
+  return simt::program_value<detail::variables_place<Variables>>().first[rank];
+}
+
+// The structs of one translation unit.
+template <class... Each>
+struct variables {
+  // Host, before main.
+  static bool known() {
+    (add<Each>(), ...);
+    return true;
+  }
+  // Device, each rank.
+  GPUHEAP_FN static void start() { (start_one<Each>(), ...); }
+
+ private:
+  template <class One>
+  static void add() {
+    static_assert(alignof(One) <= 256, "gpuheap: a rank's variables are aligned to 256 bytes at most");
+    (void)simt::has_program_value<detail::variables_place<One>>();
+    detail::variables_entries().push_back(
+        {sizeof(One), [](void* first) { simt::program_values<detail::variables_place<One>>::set({static_cast<One*>(first)}); }});
+  }
+  template <class One>
+  GPUHEAP_FN static void start_one() {
+    (void)::new (static_cast<void*>(&own<One>())) One{};
+  }
+};
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi

@@ -1,0 +1,238 @@
+// Functions of a C program, which all become device functions, main among them; and what they call.
+#include "c_library.hpp"
+#include "frontend.hpp"
+#include "translator.hpp"
+
+#include <clang/AST/RecursiveASTVisitor.h>
+
+namespace coalesce {
+
+using namespace clang;
+
+namespace {
+
+class function_reader : public RecursiveASTVisitor<function_reader> {
+  using base = RecursiveASTVisitor<function_reader>;
+
+ public:
+  function_reader(translator& t, ASTContext& context, unit_variables const& variables)
+      : t_{t}, context_{context}, sources_{context.getSourceManager()}, variables_{variables}, conversions_{t, context} {}
+
+  bool TraverseDeclStmt(DeclStmt* s) {
+    place const begin = t_.at(context_, s->getBeginLoc());
+    if (variables_.moved.count({begin.file, begin.offset}) != 0) return true;  // its text has moved as it is
+    return base::TraverseDeclStmt(s);
+  }
+
+  bool VisitFunctionDecl(FunctionDecl* f) {
+    place const at = t_.at(context_, f->getLocation());
+    std::string const name = f->getNameAsString();
+    if (f->doesThisDeclarationHaveABody()) t_.defined.insert(name);
+    if (f->isVariadic() && f->hasPrototype())
+      t_.error("M6", at,
+               "`" + name + "` takes a variable number of arguments, which device code cannot: give it a fixed number, or an array");
+    if (!f->hasPrototype() && f->getNumParams() != 0)
+      t_.error("M5", at, "C++ has no definitions of this old form: write the types into the parentheses of `" + name + "`");
+    refuse_type(f->getReturnType(), at);
+    if (f->isMain() && f->doesThisDeclarationHaveABody()) return translate_main(f), true;
+    (void)t_.insert_before(context_, f->getBeginLoc(), "GPUHEAP_FN ", "function");
+    return true;
+  }
+
+  bool VisitVarDecl(VarDecl* v) {
+    place const at = t_.at(context_, v->getLocation());
+    if (v->getType()->isVariablyModifiedType())
+      t_.error("M5", at,
+               "the length of `" + v->getNameAsString() +
+                   "` is known at run time only, and the stack of a GPU thread is no place for that: use malloc and free");
+    else
+      refuse_type(v->getType(), at);
+    return true;
+  }
+  bool VisitFieldDecl(FieldDecl* f) {
+    refuse_type(f->getType(), t_.at(context_, f->getLocation()));
+    return true;
+  }
+
+  bool VisitDeclRefExpr(DeclRefExpr* e) {
+    if (auto const* v = dyn_cast<VarDecl>(e->getDecl())) return read_variable(e, v), true;
+    auto const* f = dyn_cast<FunctionDecl>(e->getDecl());
+    if (f == nullptr || handled_.count(e) != 0) return true;
+    std::string const name = f->getNameAsString();
+    if (t_.is_users(context_, f->getLocation())) {
+      t_.used.push_back({t_.at(context_, e->getLocation()), name, false});
+      return true;
+    }
+    if (name == "MPI_Init") t_.calls_init = true;
+    switch (availability_of(name)) {
+      case availability::there:
+        break;
+      case availability::renamed:
+        (void)t_.replace_word(context_, e->getLocation(), "gpuheap::mpi::c::" + name);
+        break;
+      case availability::missing:
+        t_.used.push_back({t_.at(context_, e->getLocation()), name, true});
+    }
+    return true;
+  }
+
+  bool VisitCallExpr(CallExpr* e) {
+    conversions_.look_at(e);
+    auto const* callee = e->getDirectCallee();
+    if (callee == nullptr || t_.is_users(context_, callee->getLocation())) return true;
+    auto const name = callee->getName();
+    if (name == "MPI_Init") forget_arguments(e);
+    if (name == "fprintf" || name == "fflush") print_to_output(e, name.str());
+    if (name == "printf") check_format(e, 0);
+    return true;
+  }
+  bool VisitImplicitCastExpr(ImplicitCastExpr* e) { return conversions_.look_at(e), true; }
+  bool VisitInitListExpr(InitListExpr* e) { return conversions_.look_at(e), true; }
+  bool VisitCompoundLiteralExpr(CompoundLiteralExpr* e) { return conversions_.look_at(e), true; }
+
+  bool VisitGCCAsmStmt(GCCAsmStmt* s) {
+    t_.error("M5", t_.at(context_, s->getBeginLoc()), "assembly of this machine means nothing to a GPU: write it in C");
+    return true;
+  }
+  bool VisitAddrLabelExpr(AddrLabelExpr* e) {
+    t_.error("M5", t_.at(context_, e->getBeginLoc()), "device code has no addresses of labels: use a switch");
+    return true;
+  }
+
+ private:
+  void refuse_type(QualType type, place const& at) {
+    auto const* basic = type->getBaseElementTypeUnsafe()->getAs<BuiltinType>();
+    if (basic != nullptr && (basic->getKind() == BuiltinType::LongDouble || basic->getKind() == BuiltinType::Float128))
+      t_.error("M5", at, "device code has no `" + type.getAsString() + "`: use double");
+    if (type->isAnyComplexType()) t_.error("M5", at, "device code has no complex numbers of C: use a struct of two");
+    if (type->isAtomicType()) t_.error("M5", at, "ranks share no memory: leave `_Atomic` out");
+  }
+
+  void translate_main(FunctionDecl const* f) {
+    place const at = t_.at(context_, f->getLocation());
+    if (f->getNumParams() > 2)
+      return t_.error("M1", at, "main takes argc and argv, and nothing else: there is no environment to be handed over");
+    if (!t_.insert_before(context_, f->getBeginLoc(), "GPUHEAP_FN ", "main")) return;
+    (void)t_.replace_word(context_, f->getLocation(), t_.root);
+    if (f->getNumParams() == 2) {
+      auto const* words = f->getParamDecl(1);
+      auto const where = stretch_of(context_, t_.found, words->getSourceRange());
+      if (where.file.empty()) return t_.error("M1", at, "a macro writes main's parameters: write them out");
+      t_.changes.replace(where, "gpuheap::mpi::arguments " + word_in_cpp(words->getNameAsString(), t_.words, t_.there));
+    }
+    auto const* body = cast<CompoundStmt>(f->getBody());
+    if (body->body_empty() || !isa<ReturnStmt>(body->body_back()))
+      (void)t_.insert_before(context_, body->getRBracLoc(), "  return 0;\n", "end of main");
+    t_.mains.push_back({at.file, f->getNumParams()});
+  }
+
+  // MPI_Init(&argc, &argv): ranks have their arguments already.
+  void forget_arguments(CallExpr const* e) {
+    for (auto const* argument : e->arguments()) {
+      auto const where = stretch_of(context_, t_.found, argument->getSourceRange());
+      if (where.file.empty() || !where.editable ||
+          argument->IgnoreParenCasts()->isNullPointerConstant(context_, Expr::NPC_ValueDependentIsNull))
+        continue;
+      t_.changes.replace(where, "NULL");
+    }
+  }
+
+  void read_variable(DeclRefExpr const* e, VarDecl const* v) {
+    auto const spelled = variables_.spelled.find(v->getFirstDecl());
+    if (spelled != variables_.spelled.end()) {
+      (void)t_.replace_word(context_, e->getLocation(), spelled->second);
+      if (e->getLocation().isMacroID() && sources_.isMacroBodyExpansion(e->getLocation())) in_macro(e, spelled->second);
+      return;
+    }
+    if (e->getLocation().isMacroID() && sources_.isMacroBodyExpansion(e->getLocation())) in_macro(e, "");
+    bool const of_system = v->hasGlobalStorage() && !t_.is_users(context_, v->getLocation()) && handled_.count(e) == 0;
+    if (of_system) t_.used.push_back({t_.at(context_, e->getLocation()), v->getNameAsString(), true});
+  }
+  // One text for all uses of a macro: a name in it cannot be a rank's variable here and another one there.
+  void in_macro(DeclRefExpr const* e, std::string const& spelled) {
+    auto const where = spelled_at(context_, t_.found, e->getLocation());
+    auto const [entry, is_new] = in_macros_.emplace(std::pair{where.file, where.offset}, spelled);
+    if (!is_new && entry->second != spelled)
+      t_.error("M4", t_.at(context_, e->getLocation()),
+               "this macro means a variable of the file in one place and a local one in another: give them different names");
+  }
+
+  // fprintf(stderr, ...) prints as printf does; fflush(stdout) has nothing to do.
+  void print_to_output(CallExpr const* e, std::string const& name) {
+    auto const* stream = e->getNumArgs() == 0 ? nullptr : dyn_cast<DeclRefExpr>(e->getArg(0)->IgnoreParenImpCasts());
+    std::string const to = stream == nullptr ? "" : stream->getDecl()->getNameAsString();
+    if (to != "stdout" && to != "stderr") return;
+    auto const* callee = dyn_cast<DeclRefExpr>(e->getCallee()->IgnoreParenImpCasts());
+    auto const begin = spelled_at(context_, t_.found, callee->getLocation());
+    if (!begin.editable) return;
+    // name ( stream , as tokens: they may stand in a macro.
+    auto const& tokens = t_.tokens[begin.file];
+    std::size_t i = 0;
+    while (i < tokens.size() && tokens[i].offset != begin.offset) ++i;
+    if (i + 3 >= tokens.size() || tokens[i + 1].text != "(" || tokens[i + 2].text != to) return;
+    std::string const& last = tokens[i + 3].text;
+    unsigned const end = tokens[i + 3].offset + 1;
+    if (name == "fprintf" && last == ",") {
+      std::string const& text = t_.found.texts.at(begin.file);
+      unsigned after = end;
+      while (text[after] == ' ') ++after;
+      t_.changes.replace({begin.file, begin.offset, after - begin.offset, true}, "printf(");
+      if (to == "stderr")
+        t_.tell(severity::note, "M7", t_.at(context_, e->getBeginLoc()), "ranks print to standard output: this becomes printf");
+      check_format(e, 1);
+    } else if (name == "fflush" && last == ")") {
+      t_.changes.replace({begin.file, begin.offset, end - begin.offset, true}, "(void)0");
+    } else {
+      return;
+    }
+    handled_.insert(callee);
+    handled_.insert(stream);
+  }
+
+  // The device's printf knows the sizes h, l and ll: z, t and j are l here, where size_t is unsigned long.
+  void check_format(CallExpr const* e, unsigned first) {
+    auto const* format = e->getNumArgs() <= first ? nullptr : dyn_cast<StringLiteral>(e->getArg(first)->IgnoreParenCasts());
+    if (format == nullptr || format->getCharByteWidth() != 1) return;
+    auto const text = format->getString();
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      if (text[i] != '%') continue;
+      ++i;
+      while (i < text.size() && llvm::StringRef{"-+ #0123456789.*'"}.contains(text[i])) ++i;
+      if (i == text.size() || text[i] == '%') continue;
+      SourceLocation const letter =
+          format->getLocationOfByte(static_cast<unsigned>(i), sources_, context_.getLangOpts(), context_.getTargetInfo());
+      if (text[i] == 'z' || text[i] == 't' || text[i] == 'j') {
+        place const at = t_.at(context_, letter);
+        if (letter.isMacroID() || t_.found.editable.count(at.file) == 0) {
+          t_.error("M3", t_.at(context_, e->getBeginLoc()), "the device's printf knows no %z, %t and %j: write %lu or %ld");
+        } else {
+          t_.changes.replace({at.file, at.offset, 1, true}, "l");
+        }
+      } else if (text[i] == 'n' || text[i] == 'm') {
+        t_.error("M3", t_.at(context_, e->getBeginLoc()), std::string{"the device's printf knows no %"} + text[i] + ": print without it");
+      }
+    }
+    constexpr unsigned most = 32;  // of CUDA
+    if (e->getNumArgs() > first + 1 + most)
+      t_.error("M3", t_.at(context_, e->getBeginLoc()), "the device's printf takes 32 values at most: print in two calls");
+  }
+
+  translator& t_;
+  ASTContext& context_;
+  SourceManager const& sources_;
+  unit_variables const& variables_;
+  conversions conversions_;
+  std::set<Expr const*> handled_;
+  std::map<std::pair<std::string, unsigned>, std::string> in_macros_;
+};
+
+}  // namespace
+
+void read_functions(translator& t, ASTContext& context, unit_variables const& variables) {
+  function_reader reader{t, context, variables};
+  for (auto* d : context.getTranslationUnitDecl()->decls()) {
+    if (t.is_users(context, d->getLocation())) reader.TraverseDecl(d);
+  }
+}
+
+}  // namespace coalesce

@@ -1,0 +1,29 @@
+// What a C program of MPI sees once it is CUDA, in front of everything else: the C library's headers, whose functions are taken for those
+// of the device, as the ones that the device lacks have been named before. No toolkit is needed.
+#pragma once
+
+#define __device__ __attribute__((device))
+#define __global__ __attribute__((global))
+#define __host__ __attribute__((host))
+#define __shared__ __attribute__((shared))
+#define __constant__ __attribute__((constant))
+#define GPUHEAP_FN __attribute__((device))
+
+#pragma clang force_cuda_host_device begin
+#include <assert.h>
+#include <ctype.h>
+#include <errno.h>
+#include <float.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#pragma clang force_cuda_host_device end

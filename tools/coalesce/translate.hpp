@@ -1,0 +1,25 @@
+// From a C program of MPI to a CUDA program whose ranks are GPU threads: changes of text, and what stands in their way.
+#pragma once
+
+#include "edits.hpp"
+#include "facts.hpp"
+#include "options.hpp"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace coalesce {
+
+// The CUDA program. Paths are those that its files would have beside the C files: prog.cu for prog.c, and a header's own.
+struct translation {
+  std::map<std::string, std::string> texts, c_file_of;  // by path
+  std::vector<std::string> sources;                     // of `texts`: those that are compiled
+  edits changes;                                        // of the C files
+  std::string root;                                     // the function that each rank runs
+};
+
+// Reads the sources of `c`, and its other editable files as headers. What cannot be translated becomes an error among its diagnostics.
+[[nodiscard]] translation translate(options const& asked, program& c, std::vector<std::string> const& sources);
+
+}  // namespace coalesce

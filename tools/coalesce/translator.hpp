@@ -1,0 +1,95 @@
+// What the parts of a translation share: the C program, the changes so far, and what is known of functions and variables.
+#pragma once
+
+#include "c_tokens.hpp"
+#include "translate.hpp"
+
+#include <clang/AST/ASTContext.h>
+#include <clang/AST/Decl.h>
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace coalesce {
+
+// A translation unit's variables that ranks have for themselves.
+struct unit_variables {
+  std::string stem;                                      // of its file, as a part of names
+  std::vector<std::string> structs;                      // their names, in order
+  std::map<clang::VarDecl const*, std::string> spelled;  // what each is called now; by its first declaration
+  std::set<std::pair<std::string, unsigned>> moved;      // begins of declarations in functions whose text is moved
+};
+
+class translator {
+ public:
+  translator(options const& asked, program& c) : asked{asked}, found{c} {}
+
+  // ---- words
+
+  void error(char const* id, place const& at, std::string const& text) { tell(severity::error, id, at, text); }
+  void tell(severity level, char const* id, place const& at, std::string const& text);
+
+  // ---- places
+
+  // True for code of the program: no header of the system, no stub.
+  [[nodiscard]] bool is_users(clang::ASTContext const& context, clang::SourceLocation at) const;
+  [[nodiscard]] place at(clang::ASTContext const& context, clang::SourceLocation where) const;
+  // The text of `where` as it stands, in the file of that place.
+  [[nodiscard]] std::string text_at(std::string const& file, unsigned offset, unsigned length) const;
+
+  // ---- changes
+
+  // Replaces the token at `at`, in a macro's body too; false, and an error, if it stands in no file given.
+  bool replace_word(clang::ASTContext const& context, clang::SourceLocation at, std::string const& text);
+  // `text` before what begins at `at`; false, and an error, where a macro writes that.
+  bool insert_before(clang::ASTContext const& context, clang::SourceLocation at, std::string const& text, char const* what);
+  // A name that no file of the program has.
+  [[nodiscard]] std::string fresh(std::string name);
+
+  options const& asked;
+  program& found;
+  edits changes;
+  std::map<std::string, std::vector<c_token>> tokens;   // by file
+  std::set<std::string> words;                          // of all files
+  std::set<std::pair<std::string, unsigned>> replaced;  // words that have something else in their place, by file and offset
+  std::set<std::string> defined;                        // functions, by name
+  std::set<std::string> there;                          // names of the program that C++ or CUDA has
+  struct use {
+    place at;
+    std::string name;
+    bool of_system = false;
+  };
+  std::vector<use> used;  // functions that have no definition so far
+  struct main_place {
+    std::string file;
+    unsigned arguments = 0;
+  };
+  std::vector<main_place> mains;
+  bool calls_init = false;
+  std::string root;
+};
+
+// Variables of the unit: they become members of structs.
+[[nodiscard]] unit_variables find_variables(translator& t, clang::ASTContext& context, std::string const& source,
+                                            std::map<std::pair<std::string, unsigned>, std::string>& in_headers);
+// Functions and expressions of the unit.
+void read_functions(translator& t, clang::ASTContext& context, unit_variables const& variables);
+// Conversions that C makes by itself and C++ wants written, in one expression.
+class conversions {
+ public:
+  conversions(translator& t, clang::ASTContext& context) : t_{t}, context_{context} {}
+  void look_at(clang::ImplicitCastExpr const* e);
+  void look_at(clang::InitListExpr const* e);
+  void look_at(clang::CallExpr const* e);
+  void look_at(clang::CompoundLiteralExpr const* e);
+
+ private:
+  void write(clang::Expr const* e, clang::QualType to);
+  translator& t_;
+  clang::ASTContext& context_;
+};
+
+}  // namespace coalesce
