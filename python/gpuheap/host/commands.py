@@ -32,11 +32,12 @@ def trace(
 ) -> None:
     """Run a program and record what it asks of the CUDA driver. Its output and exit code are its own."""
     from gpuheap.host.launch import find_library, find_program, prepare_folder, run
+    from gpuheap.host.variables import for_trace
 
     library = find_library(find_layout())
     find_program(words)
     folder = prepare_folder(output or Path(f"{Path(words[0]).name}.trace"))
-    code = run(words, library, {"GPUHEAP_HOST_TRACE": str(folder), "GPUHEAP_HOST_ONLY": only})
+    code = run(words, library, for_trace(folder, only))
     num = len(list(folder.glob("*.trace")))
     if num == 0:
         _say("no process used the CUDA driver: nothing was recorded")
@@ -88,6 +89,7 @@ def pool(
     """Run a program with its memory served from pools that are planned from a trace and made when its first context is."""
     from gpuheap.host.launch import find_library, find_program, prepare_folder, profiler_note, run
     from gpuheap.host.pooling import plan_for, print_outcome
+    from gpuheap.host.variables import for_pools
 
     if mode not in MODES:
         raise UserError(f"--mode: '{mode}' is none of {', '.join(MODES)}")
@@ -102,11 +104,8 @@ def pool(
     if note is not None:
         _say(note)
     variables = {
-        "GPUHEAP_HOST_TRACE": str(folder),
-        "GPUHEAP_HOST_ONLY": only or program.name,
+        **for_pools(folder, only or program.name, mode, file),
         "GPUHEAP_HOST_EVENTS": "0",
-        "GPUHEAP_HOST_POOL": mode,
-        "GPUHEAP_HOST_PLAN": str(file),
         "GPUHEAP_HOST_STRICT": "1" if strict else "0",
         "GPUHEAP_HOST_SYNC": "0" if no_synchronise else "1",
         "GPUHEAP_HOST_POISON": "" if poison is None else str(poison),
@@ -114,6 +113,30 @@ def pool(
     code = run(words, library, variables)
     print_outcome(Console(stderr=True, highlight=False, markup=False), plan, folder, mode)
     raise typer.Exit(code)
+
+
+@app.command()
+def advise(
+    words: Annotated[list[str] | None, typer.Argument(metavar="-- PROGRAM [ARGUMENTS ...]", show_default=False)] = None,
+    runs: Annotated[int, typer.Option(min=1, help="Of each mode; distributions are judged from 100 on.")] = 30,
+    heap: Annotated[list[str] | None, typer.Option("--heap", metavar="NAME", help="Measure the mode heap:NAME too. May be repeated.")] = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option("--ignore", metavar="REGEX", help="Leave lines that match out of the comparison of outputs. May be repeated.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="DIR", help="For samples and page. Default: <program>.advice, here.")] = None,
+    source: Annotated[Path | None, typer.Option("--from", metavar="DIR", help="Run nothing: judge the samples that an earlier call kept.")] = None,
+    no_ncu: Annotated[bool, typer.Option("--no-ncu", help="Do not ask Nsight Compute for metrics of the kernels.")] = False,
+    ncu_launches: Annotated[int, typer.Option(min=1, help="How many launches Nsight Compute profiles at most; it replays each.")] = 100,
+    only: Only = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Measure a program plain and in each mode of pools, and say which to use: for mean time, and for predictability. Standard input is empty."""
+    from gpuheap.host.advise.command import Wanted, advised
+
+    if (source is None) == (not words):
+        raise UserError("name either the program to run, gpuheap host advise -- program arguments, or with --from the folder of an earlier call")
+    wanted = Wanted(words or [], runs, heap or [], ignore or [], output or Path(f"{Path((words or [''])[0]).name}.advice"), only, not no_ncu, ncu_launches)
+    raise typer.Exit(advised(wanted, source, as_json))
 
 
 def _say(words: str) -> None:
