@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from gpuheap.errors import UserError
+from gpuheap.errors import UserError, unknown_name
 from gpuheap.paths import find_layout
 
 app = typer.Typer(
@@ -137,6 +137,26 @@ def advise(
         raise UserError("name either the program to run, gpuheap host advise -- program arguments, or with --from the folder of an earlier call")
     wanted = Wanted(words or [], runs, heap or [], ignore or [], output or Path(f"{Path((words or [''])[0]).name}.advice"), only, not no_ncu, ncu_launches)
     raise typer.Exit(advised(wanted, source, as_json))
+
+
+@app.command()
+def probe(
+    allocator: Annotated[
+        list[str] | None, typer.Option("--allocator", metavar="NAME", help="device, managed, host, async or kernel (malloc in kernels). May be repeated. Default: all.")
+    ] = None,
+    budget: Annotated[str, typer.Option(metavar="BYTES", help="What lives at a time, at most.")] = "256MiB",
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="For series, CSV and page.")] = Path("host.probe"),
+    source: Annotated[Path | None, typer.Option("--from", metavar="DIR", help="Ask nothing: look again at what an earlier call kept.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Find from outside how the driver's allocators and malloc in kernels round, group and time requests."""
+    from gpuheap.host.probe.command import ALLOCATORS, probed
+    from gpuheap.units import parse_bytes
+
+    for name in allocator or ():
+        if name not in ALLOCATORS:
+            raise unknown_name("allocator", name, ALLOCATORS)
+    raise typer.Exit(probed(allocator or ALLOCATORS, parse_bytes(budget, "--budget"), output, source, as_json))
 
 
 def _say(words: str) -> None:
