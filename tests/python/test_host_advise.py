@@ -13,9 +13,21 @@ import pytest
 
 from gpuheap.errors import UserError
 from gpuheap.host.advise import nsight
-from gpuheap.host.advise.rules import FIRED, SILENT, UNKNOWN, Metrics, judge_rules, metrics_of
+from gpuheap.host.advise.rules import FIRED, SILENT, UNKNOWN, Metrics, judge_rules, judge_steady, metrics_of
 from gpuheap.host.advise.runs import run_process, seconds_left
-from gpuheap.host.advise.samples import FAILED, OK, PLAIN, TIMEOUT, Kernel, Program, Sample, Session, append_sample, read_session, write_about
+from gpuheap.host.advise.samples import (
+    FAILED,
+    OK,
+    PLAIN,
+    TIMEOUT,
+    Kernel,
+    Program,
+    Sample,
+    Session,
+    append_sample,
+    read_session,
+    write_about,
+)
 from gpuheap.host.advise.show import as_json, decision_words
 from gpuheap.host.advise.statistics import num_tops, ratio_of_means, ratio_of_widths, spread_of
 from gpuheap.host.advise.verdict import Advice, fastest_of, judge, steadiest_of
@@ -200,6 +212,14 @@ def test_the_first_rule_that_holds_decides_and_those_against_it_are_named() -> N
     assert "over the bus" in rules.caution and judge_rules(SMALL, dataclasses.replace(metrics, dram_bytes=1000.0)).caution == ""
 
 
+def test_what_the_paper_says_of_the_steady_state() -> None:
+    tops = {"copy": {PLAIN: 2, "device": 1, "unified": 1, "zero-copy": 2}, "allocate": {PLAIN: 1, "unified": 1}, "launch": {PLAIN: 3}}
+    assert [rule.outcome for rule in judge_steady(tops, ("device", PLAIN))] == [FIRED, FIRED]
+    assert judge_steady(tops, ())[1].why == "several tops: plain; one top of zero-copy and unified: unified"
+    assert [rule.outcome for rule in judge_steady({"copy": {PLAIN: 1, "unified": 1}}, ("device",))] == [SILENT, SILENT]
+    assert [rule.outcome for rule in judge_steady({}, ())] == [UNKNOWN, UNKNOWN]
+
+
 def test_metrics_of_several_kernels_are_weighted_by_their_time() -> None:
     kernels = (Kernel("a", 1, 3000.0, l1_hit=1.0, sectors=100, ideal_sectors=50), Kernel("b", 3, 3000.0, l1_hit=0.6, sectors=100, ideal_sectors=100))
     metrics = metrics_of(kernels)
@@ -263,7 +283,8 @@ def test_the_raw_page_is_read() -> None:
 
 
 def test_units_and_missing_metrics() -> None:
-    text = '"ID","Kernel Name","gpu__time_duration.sum","dram__bytes.sum","lts__t_sector_hit_rate.pct"\n"","","usecond","Mbyte","%"\n"0","k","1,005.5","2","n/a"\n'
+    heads = '"ID","Kernel Name","gpu__time_duration.sum","dram__bytes.sum","lts__t_sector_hit_rate.pct"\n'
+    text = heads + '"","","usecond","Mbyte","%"\n"0","k","1,005.5","2","n/a"\n'
     (kernel,) = nsight.kernels_of(nsight.parse(text))
     assert (kernel.duration_ns, kernel.dram_bytes, kernel.l2_hit, kernel.stalls) == (1005500.0, 2e6, None, {})
     assert nsight.parse("") == nsight.parse("==ERROR== no\n") == []
@@ -295,7 +316,10 @@ def test_a_session_is_read_as_it_was_written_and_a_torn_line_is_left_out(tmp_pat
 
 @pytest.mark.parametrize(
     ("files", "words"),
-    [({}, "holds no samples"), ({"about.json": '{"version": 9}'}, "another version"), ({"about.json": '{"version": 1}'}, "damaged"), ({"about.json": "{"}, "holds no samples")],
+    [
+        ({}, "holds no samples"), ({"about.json": '{"version": 9}'}, "another version"), ({"about.json": '{"version": 1}'}, "damaged"),
+        ({"about.json": "{"}, "holds no samples"),
+    ],
 )
 def test_what_is_no_session_is_refused(tmp_path: Path, files: dict[str, str], words: str) -> None:
     for name, text in files.items():

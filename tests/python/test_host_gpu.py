@@ -102,10 +102,8 @@ def answer(bench: Bench, *words: str) -> dict[str, Any]:
 
 def test_advice_measures_every_mode_with_the_same_output(bench: Bench) -> None:
     found = answer(bench, "advise", "--runs", "6", "--no-ncu", "--", str(BUILT / "host_cases_static"), "rounds")
-    assert {mode["name"]: (mode["runs"], mode["barred"]) for mode in found["modes"]} == {
-        mode: (6, "") for mode in ("plain", "device", "zero-copy", "unified")
-    }
-    assert found["session"]["program"]["launches"] == 16 and found["session"]["program"]["copies"] == 16  # and one to the symbol
+    assert {mode["name"]: (mode["runs"], mode["barred"]) for mode in found["modes"]} == dict.fromkeys(("plain", "device", "zero-copy", "unified"), (6, ""))
+    assert found["session"]["program"]["launches"] == 16 and found["session"]["program"]["copies"] == 17  # one of them to the symbol
     assert found["verdicts"][0]["fastest"]["mode"] is not None and found["verdicts"][1]["lines"][0]["spread"]["mean"] > 0
 
 

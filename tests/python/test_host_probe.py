@@ -25,10 +25,14 @@ BUDGET = 64 << 20
 
 
 class Simulated:
-    """Slots by `slot_of_size`, cut from chunks of `chunk_bytes`; from `own_from` on each request takes memory of its own, rounded up to `own_step`. Chunks lie apart."""
+    """Slots by `slot_of_size`, cut from chunks of `chunk_bytes`, which lie apart; from `own_from` on each request takes memory of its own, rounded up to
+    `own_step`."""
 
-    def __init__(self, rng: random.Random, slot_of_size: Callable[[int], int], chunk_bytes: int, own_from: int = 1 << 40, own_step: int = 1, downwards: bool = False):
-        self.slot_of_size, self.chunk_bytes, self.own_from, self.own_step, self.downwards = slot_of_size, chunk_bytes, own_from, own_step, downwards
+    def __init__(
+        self, rng: random.Random, slot_of_size: Callable[[int], int], chunk_bytes: int, own_from: int = 1 << 40, own_step: int = 1, downwards: bool = False
+    ) -> None:
+        self.slot_of_size, self.chunk_bytes, self.downwards = slot_of_size, chunk_bytes, downwards
+        self.own_from, self.own_step = own_from, own_step
         self.rng = rng
         self.next_chunk = 1 << 44
         self.free = 1 << 36
@@ -224,7 +228,10 @@ def test_without_a_driver_it_says_so(tmp_path: Path, error_line) -> None:
 
 @needs_double
 @needs_probe
-@pytest.mark.parametrize(("line", "words"), [("device 2 1", "at least 4 bytes"), ("device", "ALLOCATOR BYTES COUNT"), ("heap 8 1", "none of them"), ("kernel 8 1", "no GPU")])
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [("device 2 1", "at least 4 bytes"), ("device", "ALLOCATOR BYTES COUNT"), ("heap 8 1", "none of them"), ("kernel 8 1", "no GPU")],
+)
 def test_the_program_refuses_what_it_cannot_ask(tmp_path: Path, line: str, words: str) -> None:
     bench = Bench(tmp_path)
     ran = subprocess.run([str(PROBE)], input=line + "\n", env=bench.environment(), capture_output=True, text=True, timeout=60)

@@ -1,8 +1,12 @@
 #include "in_kernel.hpp"
 
+#include <utility>
+
 namespace gpuheap::probe {
 
 namespace {
+
+constexpr char const* no_gpu = "there is no GPU here that runs the kernel which calls malloc";
 
 std::vector<std::uint64_t> numbers_at(driver_api const& driver, CUdeviceptr from, unsigned num) {
   std::vector<std::uint64_t> found(num);
@@ -12,14 +16,16 @@ std::vector<std::uint64_t> numbers_at(driver_api const& driver, CUdeviceptr from
 
 }  // namespace
 
-in_kernel::in_kernel(driver_api const& driver, CUmodule module) : driver_{driver} {
-  if (driver.set_limit == nullptr || driver.function(&request_, module, "request") != CUDA_SUCCESS ||
-      driver.function(&release_, module, "release") != CUDA_SUCCESS) {
-    lacks_ = "there is no GPU here that runs the kernel which calls malloc";
-    return;
-  }
+std::string in_kernel::set_heap(driver_api const& driver) {
+  if (driver.set_limit == nullptr) return no_gpu;
   CUresult const result = driver.set_limit(CU_LIMIT_MALLOC_HEAP_SIZE, heap_bytes);
-  if (result != CUDA_SUCCESS) lacks_ = "cuCtxSetLimit fails with CUDA error " + std::to_string(static_cast<int>(result));
+  return result == CUDA_SUCCESS ? "" : "cuCtxSetLimit fails with CUDA error " + std::to_string(static_cast<int>(result));
+}
+
+in_kernel::in_kernel(driver_api const& driver, CUmodule module, std::string refused) : driver_{driver}, lacks_{std::move(refused)} {
+  bool const found =
+      driver.function(&request_, module, "request") == CUDA_SUCCESS && driver.function(&release_, module, "release") == CUDA_SUCCESS;
+  if (!found && lacks_.empty()) lacks_ = no_gpu;
 }
 
 kernel_series in_kernel::run(std::uint64_t bytes, unsigned num) const {

@@ -20,8 +20,11 @@ class in_kernel {
  public:
   static constexpr std::size_t heap_bytes = std::size_t{256} << 20;
 
-  // Before any kernel ran: the size of the heap is fixed by the first that has malloc in it.
-  in_kernel(driver_api const& driver, CUmodule module);
+  // Before kernels.hpp is loaded: the first module that has malloc in it fixes the size of the heap. Returns why it cannot be set, "" if it
+  // was.
+  static std::string set_heap(driver_api const& driver);
+  // `refused`: what set_heap() said.
+  in_kernel(driver_api const& driver, CUmodule module, std::string refused);
 
   // "" where kernels can ask, otherwise why not.
   std::string const& lacks() const { return lacks_; }

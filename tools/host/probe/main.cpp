@@ -62,11 +62,12 @@ int serve(driver_api const& driver) {
   CUcontext context = nullptr;
   check(driver.retain(&context, device), "cuDevicePrimaryCtxRetain");
   check(driver.use(context), "cuCtxSetCurrent");
+  std::string const heap_refused = in_kernel::set_heap(driver);
   CUmodule module = nullptr;
   check(driver.load(&module, kernels), "cuModuleLoadData");
   CUfunction touch = nullptr;
   check(driver.function(&touch, module, "add_one"), "cuModuleGetFunction");
-  in_kernel const heap{driver, module};
+  in_kernel const heap{driver, module, heap_refused};
   requests asked{driver, touch};
   std::cout << "{\"probe\": 1, \"device\": " << quoted(name) << ", \"driver\": " << version << ", \"memory_bytes\": " << total
             << ", \"heap_bytes\": " << in_kernel::heap_bytes << ", \"lacks\": {\"kernel\": " << quoted(heap.lacks());

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from gpuheap.host.advise.samples import ABOUT, PLAIN, PROFILE, REPORT, SAMPLES, 
 from gpuheap.host.advise.show import as_json as as_json_of
 from gpuheap.host.advise.show import print_advice
 from gpuheap.host.advise.verdict import judge
+from gpuheap.host.folders import prepare, remove
 from gpuheap.host.history import History, history_of
 from gpuheap.host.launch import find_library, find_program
 from gpuheap.host.pooling import plan_for
@@ -103,7 +103,7 @@ def measured(wanted: Wanted, console: Console) -> tuple[Session, bool]:
     library = find_library(find_layout())
     program = find_program(wanted.words)
     ignored = patterns_of(wanted.ignored)
-    folder = _prepare(wanted.folder)
+    folder = prepare(wanted.folder, _OWN, "the samples")
     only = wanted.only or program.name
     modes = (PLAIN, *POOLS, *(f"heap:{name}" for name in wanted.heaps))
     with Listener(console) as listener:
@@ -129,31 +129,8 @@ def measured(wanted: Wanted, console: Console) -> tuple[Session, bool]:
             session = dataclasses.replace(session, profiler="interrupted before Nsight Compute was asked")
         write_about(folder, session)
     for name in ("run", "output", "errors"):
-        _remove(folder / name)
+        remove(folder / name)
     return read_session(folder), complete
-
-
-def _prepare(folder: Path) -> Path:
-    """An empty folder. One that this command made is emptied; any other that holds files is refused."""
-    if folder.exists() and not folder.is_dir():
-        raise UserError(f"{folder} is a file: name a folder for the samples with -o")
-    others = [entry.name for entry in folder.iterdir() if entry.name not in _OWN] if folder.is_dir() else []
-    if others:
-        raise UserError(f"{folder} holds other files ('{others[0]}'): name an empty folder for the samples with -o")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name in _OWN:
-            _remove(folder / name)
-    except OSError as error:
-        raise UserError(f"{folder}: {error.strerror}") from None
-    return folder.resolve()
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def _traced(words: Sequence[str], environment: Mapping[str, str], folder: Path) -> float:
@@ -167,7 +144,7 @@ def _traced(words: Sequence[str], environment: Mapping[str, str], folder: Path) 
 
 def _histories(traces: Path, only: str) -> list[History]:
     if not list(traces.glob("*.trace")):
-        raise UserError(f"no process named {only} used the CUDA driver: there is nothing to advise on; --only NAME names another program that the command starts")
+        raise UserError(f"no process named {only} used the CUDA driver, so there is nothing to advise on; --only NAME names another program")
     return [history_of(read_trace(path)) for path in find_traces(traces)]
 
 

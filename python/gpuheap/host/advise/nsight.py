@@ -1,5 +1,5 @@
-"""What Nsight Compute tells of a program's kernels: profiled into a report, read back as the CSV of its raw page (a row of names, a row of units, a row for each
-launch)."""
+"""What Nsight Compute tells of a program's kernels: profiled into a report, read back as the CSV of its raw page: a row of names, a row of units, a row for
+each launch."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ def profile(tool: str, words: Sequence[str], environment: Mapping[str, str], rep
 
 def failure_words(log: str) -> str:
     if "ERR_NVGPUCTRPERM" in log:
-        return "Nsight Compute may not read the GPU's counters (ERR_NVGPUCTRPERM): run as root, or have the driver loaded with NVreg_RestrictProfilingToAdminUsers=0"
+        how = "run as root, or have the driver loaded with NVreg_RestrictProfilingToAdminUsers=0"
+        return f"Nsight Compute may not read the GPU's counters (ERR_NVGPUCTRPERM): {how}"
     said = re.findall(r"^==(?:ERROR|WARNING)==\s*(.+)$", log, re.MULTILINE)
     return f"Nsight Compute made no report: {said[-1].strip()}" if said else "Nsight Compute made no report and did not say why"
 

@@ -41,9 +41,11 @@ def write_page(path: Path, advice: Advice) -> Path:
         mode_notes=tuple(f"{mode.name}: {words}" for mode in advice.modes for words in mode.notes),
         lines=tuple((verdict.scope, Grid(LINE_HEADS, 1, tuple(line_cells(line) for line in verdict.lines))) for verdict in advice.verdicts),
         rules=Grid(
-            ("", "if", "", "here"), 4, tuple((str(rule.number), rule.condition, rule_words(rule), rule.why) for rule in advice.rules.rules)
-        ),
+            ("", "if", "", "here"), 4,
+            tuple((str(rule.number), rule.condition, rule_words(rule), rule.why) for rule in (*advice.rules.rules, *advice.steady_rules)),
+        ),  # fmt: skip
         decision=decision_words(advice),
+        profiler=session.profiler,
         shapes=_shapes(advice),
         kernels=Grid(KERNEL_HEADS, 1, tuple(kernel_cells(kernel) for kernel in session.kernels)),
         functions=_grid(advice.functions, "driver function"),

@@ -12,6 +12,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from gpuheap.host.advise.samples import PLAIN, Sample
 from gpuheap.host.advise.verdict import Advice, Normalised, good_samples, steady_state, whole_program
+from gpuheap.host.pictures import legend
 from gpuheap.host.summary import time_words
 from gpuheap.report.figures import PAGE, drawn_for_page
 from gpuheap.units import format_factor
@@ -44,8 +45,8 @@ def all_pictures(advice: Advice) -> dict[str, str]:
         if any(max(each) > 0 for each in values.values()):
             found[name] = histograms(name, title, values, modes)
     for name, title, rows in (
-        ("calls", "calls by what they do", advice.calls), ("functions", "driver functions", advice.functions), ("launches", "launch calls by kernel", advice.launches),
-        ("kernels", "kernels on the device", advice.kernels),
+        ("calls", "calls by what they do", advice.calls), ("functions", "driver functions", advice.functions),
+        ("launches", "launch calls by kernel", advice.launches), ("kernels", "kernels on the device", advice.kernels),
     ):  # fmt: skip
         if rows and rows[0].ratios:
             found[name] = beside_plain(name, title, rows, modes)
@@ -93,8 +94,7 @@ def beside_plain(name: str, title: str, rows: Sequence[Normalised], modes: Seque
         axes.set_yticks(range(len(shown)), [_short(row.name) for row in shown])
         axes.set_ylim(len(shown) - 0.45, -0.55)
         _factor_axis(axes)
-        handles, labels = axes.get_legend_handles_labels()
-        axes.legend(handles, labels, loc="lower left", bbox_to_anchor=(0, 1), ncols=len(others), fontsize=8, borderaxespad=0, handlelength=1.2)
+        legend(axes)
 
     return drawn_for_page(f"advise-{name}", title, (9.9, 0.75 + len(shown) * (0.1 + 0.1 * len(others))), draw)
 

@@ -1,9 +1,9 @@
-"""The paper's six rules for the choice of a method (6.3.1), as hypotheses over what is known of a program. The paper measured on a board whose CPU and GPU share
-their memory; on a card with memory of its own they may fail, so they only break ties between what was measured."""
+"""The paper's six rules for the choice of a method (6.3.1), as hypotheses over what is known of a program. The paper measured on a board whose CPU and GPU
+share their memory; on a card with memory of its own they may fail, so they only break ties between what was measured."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gpuheap.host.advise.samples import PLAIN, Kernel, Program
@@ -99,6 +99,23 @@ def judge_rules(program: Program, metrics: Metrics) -> Judgement:
     decided = fired[0] if fired else None
     conflicts = tuple(rule for rule in fired[1:] if decided is not None and not set(rule.modes) & set(decided.modes))
     return Judgement(rules, decided, conflicts, _caution(program, metrics))
+
+
+def judge_steady(calls: Mapping[str, Mapping[str, int | None]], fastest: Sequence[str]) -> tuple[Rule, ...]:
+    """What the paper says of a running program (6.3.2). `calls`: tops of the distributions of kinds of calls, by kind and mode. `fastest`: the modes that are not
+    told apart from the one with the least time in the steady state; none where nothing can be said."""
+    mapped, traditional = ("zero-copy", "unified"), (PLAIN, "device")
+    known = [(mode, tops) for kind in ("allocate", "copy") for mode, tops in calls.get(kind, {}).items() if tops is not None]
+    several = sorted({mode for mode, tops in known if mode in traditional and tops > 1})
+    single = sorted({mode for mode, _ in known if mode in mapped} - {mode for mode, tops in known if tops > 1})
+    shapes = f"several tops: {', '.join(several) or 'none'}; one top of {' and '.join(mapped)}: {', '.join(single) or 'none'}"
+    shortest = (PLAIN, "heap:scatteralloc")
+    return (
+        _rule(7, "copies and launches take least time plain or with ScatterAlloc", shortest, any(mode in fastest for mode in shortest) if fastest else None,
+              f"least: {', '.join(fastest)}" if fastest else "too few runs"),
+        _rule(8, "copies and allocations have several tops in traditional memory, one in others", mapped, bool(several and single) if known else None,
+              shapes if known else "too few runs"),
+    )  # fmt: skip
 
 
 def _rule(number: int, condition: str, modes: tuple[str, ...], holds: bool | None, why: str) -> Rule:

@@ -44,7 +44,7 @@ def run_process(words: Sequence[str], environment: Mapping[str, str], output: Pa
             raise UserError(f"{words[0]}: {problem.strerror}") from None
         # A wait with a limit looks now and then; one without returns at once.
         late = threading.Event()
-        timer = threading.Timer(limit_s, lambda: (late.set(), _kill(process)))
+        timer = threading.Timer(limit_s, _end_late, (process, late))
         timer.daemon = True
         timer.start()
         try:
@@ -57,6 +57,11 @@ def run_process(words: Sequence[str], environment: Mapping[str, str], output: Pa
         finally:
             timer.cancel()
     return Ended(None if late.is_set() else code, not late.is_set(), end - begin)
+
+
+def _end_late(process: subprocess.Popen[bytes], late: threading.Event) -> None:
+    late.set()
+    _kill(process)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
@@ -104,8 +109,8 @@ class Campaign:
 
 
 def measure(campaign: Campaign, told: Callable[[str, int, int, float | None], None]) -> bool:
-    """Each round runs each mode once, and begins with the next one, so that none is always first. `told` hears before each run: the mode, runs done, runs in all
-    and the seconds left. A mode that failed three times in a row is left out of further rounds. False: interrupted; what was measured is kept."""
+    """Each round runs each mode once, and begins with the next one, so that none is always first. `told` hears before each run: the mode, runs done, runs in
+    all and the seconds left. A mode that failed three times in a row is left out of further rounds. False: interrupted; what was measured is kept."""
     failures = dict.fromkeys(campaign.environments, 0)
     spent: dict[str, list[float]] = {mode: [] for mode in failures}
     done = 0
@@ -146,6 +151,7 @@ def run_once(campaign: Campaign, mode: str, number: int) -> Sample:
         # What it said last helps to see why.
         said = errors.read_text(encoding="utf-8", errors="replace").splitlines()[-3:]
         why = [f"killed after {format_seconds(campaign.limit_s)}"] if ended.code is None else [f"ended by signal {-ended.code}"]
-        return Sample(mode, number, TIMEOUT if ended.code is None else FAILED, -1 if ended.code is None else 128 - ended.code, "", ended.nanoseconds, messages=tuple(why + said))
+        status, code = (TIMEOUT, -1) if ended.code is None else (FAILED, 128 - ended.code)
+        return Sample(mode, number, status, code, "", ended.nanoseconds, messages=tuple(why + said))
     times = times_of([read_trace(path) for path in sorted(campaign.traces.glob("*.trace"))])
     return Sample(mode, number, OK, ended.code, digest(output, campaign.ignored), ended.nanoseconds, **times)

@@ -66,8 +66,9 @@ def decision_words(advice: Advice) -> str:
 def program_words(advice: Advice) -> str:
     program = advice.session.program
     return (
-        f"{format_count(program.allocations)} allocations, {format_count(program.copies)} copies between host and device of {format_bytes(program.copied_bytes)} in all "
-        f"(largest {format_bytes(program.largest_copy_bytes)}), {format_count(program.launches)} launches of {format_count(program.kernels)} kernels"
+        f"{format_count(program.allocations)} allocations, {format_count(program.copies)} copies between host and device of "
+        f"{format_bytes(program.copied_bytes)} in all (largest {format_bytes(program.largest_copy_bytes)}), {format_count(program.launches)} launches of "
+        f"{format_count(program.kernels)} kernels"
     )
 
 
@@ -82,7 +83,9 @@ def kernel_cells(kernel: Kernel) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-KERNEL_HEADS = ("kernel", "launches", "time", "L1 hits", "L2 hits", "excess sectors", "stalled warps", "shared memory", "L1 requests", "device memory", "waits most for")
+KERNEL_HEADS = (
+    "kernel", "launches", "time", "L1 hits", "L2 hits", "excess sectors", "stalled warps", "shared memory", "L1 requests", "device memory", "waits most for",
+)  # fmt: skip
 
 
 def print_advice(console: Console, advice: Advice) -> None:
@@ -97,7 +100,7 @@ def print_advice(console: Console, advice: Advice) -> None:
         _print_normalised(console, title, rows)
     _print_rules(console, advice)
     if session.kernels:
-        table = _table(*KERNEL_HEADS, title="kernels, by Nsight Compute")
+        table = _table(*KERNEL_HEADS, title=f"kernels: {session.profiler}")
         for kernel in session.kernels[:KERNELS_SHOWN]:
             table.add_row(*kernel_cells(kernel))
         console.print(table)
@@ -135,10 +138,10 @@ def _print_normalised(console: Console, title: str, rows: Sequence[Normalised]) 
 
 
 def _print_rules(console: Console, advice: Advice) -> None:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="the paper's rules, as hypotheses", title_justify="left")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="the paper's rules, as hypotheses: 1 to 6 for the whole program, 7 and 8 for the steady state", title_justify="left")
     for head in ("", "if", "", "here"):
         table.add_column(head, overflow="fold")
-    for rule in advice.rules.rules:
+    for rule in (*advice.rules.rules, *advice.steady_rules):
         style = "green" if rule.outcome == FIRED else "default" if rule.outcome == SILENT else "yellow"
         table.add_row(str(rule.number), rule.condition, rule_words(rule), rule.why, style=style)
     console.print(table)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpuheap.host.advise.rules import Judgement, Metrics, judge_rules, metrics_of
+from gpuheap.host.advise.rules import Judgement, Metrics, Rule, judge_rules, judge_steady, metrics_of
 from gpuheap.host.advise.samples import OK, PLAIN, TIMEOUT, Sample, Session, of_mode
 from gpuheap.host.advise.statistics import FEWEST_FOR_MEANS, FEWEST_FOR_SHAPES, Ratio, Spread, ratio_of_means, ratio_of_widths, spread_of
 
@@ -65,6 +65,7 @@ class Advice:
     session: Session
     metrics: Metrics
     rules: Judgement
+    steady_rules: tuple[Rule, ...]
     modes: tuple[Mode, ...]
     verdicts: tuple[Verdict, ...]
     calls: tuple[Normalised, ...]  # by what they do
@@ -94,17 +95,19 @@ def judge(session: Session) -> Advice:
         verdict_of(scope, {name: [value(sample) for sample in samples] for name, samples in good.items()}, allowed, rules)
         for scope, value in ((WHOLE_PROGRAM, whole_program), (STEADY_STATE, steady_state))
     )
+    shapes = _shapes(good)
     return Advice(
         session=session,
         metrics=metrics,
         rules=rules,
+        steady_rules=judge_steady(shapes, verdicts[1].fastest.equals),
         modes=modes,
         verdicts=verdicts,
         calls=normalised(good, lambda sample: sample.calls),
         functions=normalised(good, lambda sample: sample.functions),
         launches=normalised(good, lambda sample: sample.launches),
         kernels=_kernel_times(session),
-        shapes=_shapes(good),
+        shapes=shapes,
         unknown=_unknown(session, rules),
     )
 
@@ -136,7 +139,8 @@ def mode_of(session: Session, name: str) -> Mode:
     if name == PLAIN:
         return Mode(name, len(good), "", notes)
     if output is None:
-        return Mode(name, len(good), "the program's own output differs from run to run, so this mode's cannot be checked: leave the lines that differ out with --ignore", notes)
+        why = "the program's own output differs from run to run, so this mode's cannot be checked: leave the lines that differ out with --ignore"
+        return Mode(name, len(good), why, notes)
     if len(good) < len(samples):
         return Mode(name, len(good), f"its output differed from plain's in {len(samples) - len(good)} of {len(samples)} runs", notes)
     if session.program.allocations and all(sample.counters.get("served", 0) == 0 for sample in samples):
@@ -178,7 +182,8 @@ def steadiest_of(values: Mapping[str, Sequence[float]], rules: Judgement) -> Cho
     enough = {name: found for name, found in values.items() if len(found) >= FEWEST_FOR_SHAPES}
     if not enough:
         most = max((len(found) for found in values.values()), default=0)
-        return Choice(None, (), f"distributions are not judged under {FEWEST_FOR_SHAPES} runs of a mode: there are {most}; use --runs {FEWEST_FOR_SHAPES} or more")
+        why = f"distributions are not judged under {FEWEST_FOR_SHAPES} runs of a mode: there are {most}; use --runs {FEWEST_FOR_SHAPES} or more"
+        return Choice(None, (), why)
     if max(max(found) for found in enough.values()) <= 0:
         return Choice(None, (), "the program spends no time on it")
     spreads = {name: spread_of(found) for name, found in enough.items()}
@@ -249,7 +254,9 @@ def _unknown(session: Session, rules: Judgement) -> tuple[str, ...]:
     found = []
     if session.profiler and rules.unknown:
         numbers = ", ".join(str(rule.number) for rule in rules.unknown)
-        found.append(f"{'rule' if len(rules.unknown) == 1 else 'rules'} {numbers} could not be evaluated: {session.profiler}")
+        why = session.profiler + (", without what they need" if session.kernels else "")
+        found.append(f"{'rule' if len(rules.unknown) == 1 else 'rules'} {numbers} could not be evaluated: {why}")
     if session.program.launches and not session.kernel_times:
-        found.append("times of kernels and copies on the device are not known: a trace holds the host's calls, and a wait for a kernel counts in the call that waits")
+        where = "a trace holds the host's calls, and a wait for a kernel counts in the call that waits"
+        found.append(f"times of kernels and copies on the device are not known: {where}")
     return tuple(found)

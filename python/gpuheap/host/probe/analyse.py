@@ -131,8 +131,8 @@ def bins_of(all_series: Sequence[Series]) -> tuple[Bin, ...]:
 
 
 def rules_of(slots: Mapping[int, int]) -> tuple[Stretch, ...]:
-    """The sizes in order as few stretches that each obey a rule: of all rules the one that holds longest, then the coarsest. What no rule explains for FEW sizes
-    is left without one. A rule may miss a tenth of its sizes, as a block that was put into a hole has another neighbour; but not the last ones."""
+    """The sizes in order, as few stretches that each obey a rule: of all rules the one that holds longest, then the coarsest. What no rule explains for FEW
+    sizes is left without one. A rule may miss a tenth of its sizes, as a block that was put into a hole has another neighbour; but not the last ones."""
     sizes = np.array(sorted(slots), dtype="i8")
     found: list[Stretch] = []
     first = 0
@@ -182,8 +182,8 @@ def new_memory(series: Series) -> list[int]:
 
 
 def chunk_of(series: Series) -> int | None:
-    """What the allocator takes at a time: by free memory where it falls, else by the length of gapless runs of blocks between jumps. 0: each request takes its own;
-    None: nothing tells."""
+    """What the allocator takes at a time: by free memory where it falls, else by the length of gapless runs of blocks between jumps. 0: each request takes its
+    own; None: nothing tells."""
     falls = new_memory(series)
     if any(falls):
         if all(falls) and len(falls) >= FEW:
@@ -229,7 +229,9 @@ def chunks_of(all_series: Sequence[Series]) -> tuple[Chunk, ...]:
 
 
 def kernel_times(all_series: Sequence[Series]) -> KernelTimes:
-    after_new, after_other, again = [], [], []
+    after_new: list[int] = []
+    after_other: list[int] = []
+    again: list[int] = []
     for series in all_series:
         for fall, first, second in zip(new_memory(series), series.kernel, series.again, strict=False):
             (after_new if fall else after_other).append(first)

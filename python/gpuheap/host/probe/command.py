@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from gpuheap import terminal
-from gpuheap.errors import EXIT_INTERRUPTED, UserError
+from gpuheap.errors import EXIT_INTERRUPTED
+from gpuheap.host.folders import prepare
 from gpuheap.host.html import Grid, write_html
 from gpuheap.host.probe.analyse import Allocator, analyse_all
 from gpuheap.host.probe.series import DRIVER, KERNEL, LINES, Asked, Machine, Series, find_program, read_lines
@@ -24,7 +25,7 @@ def probed(allocators: Sequence[str], budget: int, folder: Path, source: Path | 
     """Asks, or reads what `source` keeps; analyses, prints, and writes page and CSV. Returns the exit code."""
     complete = True
     if source is None:
-        folder = _prepare(folder)
+        folder = prepare(folder, (LINES, REPORT, CSV), "what is found")
         complete = _ask_all(allocators, budget, folder)
     else:
         folder = source
@@ -41,20 +42,6 @@ def probed(allocators: Sequence[str], budget: int, folder: Path, source: Path | 
     if not complete:
         print("gpuheap: interrupted: this is what was asked so far", file=sys.stderr)
     return 0 if complete else EXIT_INTERRUPTED
-
-
-def _prepare(folder: Path) -> Path:
-    """An empty folder, or one that this command wrote."""
-    if folder.exists() and not folder.is_dir():
-        raise UserError(f"{folder} is a file: name a folder for what is found with -o")
-    others = [entry.name for entry in folder.iterdir() if entry.name not in (LINES, REPORT, CSV)] if folder.is_dir() else []
-    if others:
-        raise UserError(f"{folder} holds other files ('{others[0]}'): name an empty folder for what is found with -o")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{folder}: {error.strerror}") from None
-    return folder
 
 
 def _ask_all(allocators: Sequence[str], budget: int, folder: Path) -> bool:

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
+from gpuheap.host.pictures import legend
 from gpuheap.host.probe.analyse import new_memory, slots_of
 from gpuheap.host.probe.series import KERNEL, Series
 from gpuheap.host.summary import time_words
@@ -44,11 +45,13 @@ def slots(name: str, title: str, all_series: Sequence[Series], linear: bool = Fa
         axes = figure.add_subplot()
         for allocator, of in _by_allocator(all_series).items():
             points = sorted(slots_of(of).items())
-            axes.plot(*zip(*points, strict=True), drawstyle="steps-pre", color=COLOURS[allocator], label=allocator, linewidth=1.3, marker="." if not linear else "") if points else None
+            marker = "" if linear else "."
+            axes.plot(*_columns(points), drawstyle="steps-pre", color=COLOURS[allocator], label=allocator, linewidth=1.3, marker=marker)
         low, high = min(s.bytes for s in all_series), max(s.bytes for s in all_series)
         axes.plot([low, high], [low, high], color=PAGE.axis, linewidth=0.9, linestyle="--")
         _byte_axes(axes, linear)
-        _legend(axes, not linear)
+        if not linear:
+            legend(axes)
 
     return drawn_for_page(f"probe-{name}", title, WIDE if linear else HALF, draw)
 
@@ -58,12 +61,12 @@ def times(name: str, title: str, all_series: Sequence[Series]) -> str:
         axes = figure.add_subplot()
         for allocator, of in _by_allocator(all_series).items():
             points = sorted((series.bytes, statistics.median(series.request) / 1e3) for series in of)
-            axes.plot(*zip(*points, strict=True), color=COLOURS[allocator], label=allocator, linewidth=1.3)
+            axes.plot(*_columns(points), color=COLOURS[allocator], label=allocator, linewidth=1.3)
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
         _bytes_along(axes)
         _time_up(axes)
-        _legend(axes, True)
+        legend(axes)
 
     return drawn_for_page(f"probe-{name}", title, HALF, draw)
 
@@ -82,12 +85,12 @@ def kernels_after(all_series: Sequence[Series]) -> str:
                 chosen = chosen[:: max(1, math.ceil(len(chosen) / POINTS_SHOWN))]
                 if chosen:
                     label = f"{allocator}, new memory" if is_new else allocator
-                    axes.plot(*zip(*chosen, strict=True), marker, color=COLOURS[allocator], markersize=4, linestyle="none", label=label, alpha=0.75)
+                    axes.plot(*_columns(chosen), marker, color=COLOURS[allocator], markersize=4, linestyle="none", label=label, alpha=0.75)
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
         _bytes_along(axes)
         _time_up(axes)
-        _legend(axes, True)
+        legend(axes)
 
     return drawn_for_page("probe-kernels", "time of the kernel after each request", WIDE, draw)
 
@@ -95,18 +98,23 @@ def kernels_after(all_series: Sequence[Series]) -> str:
 def cycles(all_series: Sequence[Series]) -> str:
     def draw(figure: Figure) -> None:
         axes = figure.add_subplot()
-        for label, pick, shade in (("malloc", lambda s: s.request, COLOURS[KERNEL]), ("free", lambda s: s.release, "#7b8794")):
-            points = sorted((series.bytes, statistics.median(pick(series))) for series in all_series if pick(series))
-            axes.plot(*zip(*points, strict=True), color=shade, label=label, linewidth=1)
+        for label, shade in (("malloc", COLOURS[KERNEL]), ("free", "#7b8794")):
+            taken = [(series.bytes, series.request if label == "malloc" else series.release) for series in all_series]
+            points = sorted((size, statistics.median(each)) for size, each in taken)
+            axes.plot(*_columns(points), color=shade, label=label, linewidth=1)
         axes.set_ylim(bottom=0)
         axes.xaxis.set_major_locator(MaxNLocator(8))
         axes.yaxis.set_major_locator(MaxNLocator(5))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_count(round(value))))
         axes.set_xlabel("bytes of a request; cycles", loc="left")
         axes.grid(color=PAGE.grid, linewidth=0.8)
-        _legend(axes, True)
+        legend(axes)
 
     return drawn_for_page("probe-cycles", "cycles of malloc and free in a kernel", WIDE, draw)
+
+
+def _columns(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
+    return [x for x, _ in points], [y for _, y in points]
 
 
 def _by_allocator(all_series: Sequence[Series]) -> dict[str, list[Series]]:
@@ -141,9 +149,3 @@ def _time_up(axes: Axes) -> None:
     axes.yaxis.set_minor_formatter(NullFormatter())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: time_words(value * 1e3)))
     axes.grid(axis="y", color=PAGE.grid, linewidth=0.8)
-
-
-def _legend(axes: Axes, wanted: bool) -> None:
-    handles, labels = axes.get_legend_handles_labels()
-    if wanted and handles:
-        axes.legend(handles, labels, loc="lower left", bbox_to_anchor=(0, 1), ncols=min(len(labels), 5), fontsize=8, borderaxespad=0, handlelength=1.2)

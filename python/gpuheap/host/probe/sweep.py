@@ -45,8 +45,8 @@ def driver_series(ask: Ask, allocator: str, budget: int) -> Iterator[Series]:
 
 
 def edges(ask: Callable[[int], Series], made: Sequence[Series]) -> Iterator[Series]:
-    """Where one rule ends and the next begins, and where slots change among sizes that no rule explains: halves between neighbouring sizes until they are a step of 4
-    apart."""
+    """Where one rule ends and the next begins, and where slots change among sizes that no rule explains: halves between neighbouring sizes until they are a
+    step of 4 apart."""
     slots = slots_of(made)
     known = sorted(slots)
     stretches = rules_of(slots)
