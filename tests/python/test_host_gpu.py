@@ -20,8 +20,8 @@ from gpuheap.host.stacks import Symbols
 
 BUILT = ROOT / "build" / "cuda" / "tests" / "host"
 LIBRARY = ROOT / "build" / "cuda" / "tools" / "host" / "libgpuheap_host.so"
-PROBE = ROOT / "build" / "cuda" / "tools" / "host" / "probe" / "gpuheap-host-probe"
 WAYS = ("static", "shared", "per_thread")
+PROBE = ROOT / "build" / "cuda" / "tools" / "host" / "probe" / "gpuheap-host-probe"
 
 
 def has_gpu() -> bool:
@@ -75,25 +75,6 @@ def test_a_leak_is_found_with_its_place(bench: Bench) -> None:
         assert re.search(r"allocate<unsigned int>.* \(cases.cu:\d+\) from .*leak", words), words
 
 
-@pytest.mark.parametrize("mode", ["device", "zero-copy", "unified"])
-@pytest.mark.parametrize(("way", "pattern"), [*((way, "rounds") for way in WAYS), ("static", "phases"), ("static", "threads"), ("static", "freed_early"),
-                                             ("static", "devices"), ("static", "resets"), ("shared", "resets")])  # fmt: skip
-def test_pools_change_no_output_and_leave_nothing_to_the_driver(bench: Bench, mode: str, way: str, pattern: str) -> None:
-    traced(bench, way, pattern)
-    ran = bench.pooled(mode, f"host_cases_{way}", pattern, strict=True)
-    assert ran.returncode == 0 and ran.stdout == f"{pattern}: right\n" and ran.stderr == "", ran.stdout + ran.stderr
-    counters = bench.trace("pool").counters
-    assert counters["served"] == len(bench.history().allocations) and counters["driver_allocations"] == counters["refused"] == 0
-
-
-@pytest.mark.parametrize("mode", ["device", "zero-copy", "unified"])
-def test_all_kinds_of_memory_together_are_served(bench: Bench, mode: str) -> None:
-    traced(bench, "static", "kinds")
-    ran = bench.pooled(mode, "host_cases_static", "kinds")
-    assert ran.returncode == 0 and ran.stdout == "kinds: right\n", ran.stdout + ran.stderr
-    assert bench.trace("pool").counters["driver_allocations"] == 1  # the stream-ordered request
-
-
 def answer(bench: Bench, *words: str) -> dict[str, Any]:
     ran = bench.gpuheap("host", *words, "--json", GPUHEAP_HOST_PROBE=str(PROBE))
     assert ran.returncode == 0, ran.stderr
@@ -124,3 +105,22 @@ def test_the_drivers_allocators_are_probed(bench: Bench) -> None:
         assert each["unserved"] == [] and each["granularity"] % (16 if each["name"] == "kernel" else 256) == 0
     assert found["kernel"]["requests"] == 1200 * 32 and found["kernel"]["bins"][0]["request"] > 0
     assert found["device"]["bins"] and found["device"]["kernels"]["again"] > 0
+
+
+@pytest.mark.parametrize("mode", ["device", "zero-copy", "unified"])
+@pytest.mark.parametrize(("way", "pattern"), [*((way, "rounds") for way in WAYS), ("static", "phases"), ("static", "threads"), ("static", "freed_early"),
+                                             ("static", "devices"), ("static", "resets"), ("shared", "resets")])  # fmt: skip
+def test_pools_change_no_output_and_leave_nothing_to_the_driver(bench: Bench, mode: str, way: str, pattern: str) -> None:
+    traced(bench, way, pattern)
+    ran = bench.pooled(mode, f"host_cases_{way}", pattern, strict=True)
+    assert ran.returncode == 0 and ran.stdout == f"{pattern}: right\n" and ran.stderr == "", ran.stdout + ran.stderr
+    counters = bench.trace("pool").counters
+    assert counters["served"] == len(bench.history().allocations) and counters["driver_allocations"] == counters["refused"] == 0
+
+
+@pytest.mark.parametrize("mode", ["device", "zero-copy", "unified"])
+def test_all_kinds_of_memory_together_are_served(bench: Bench, mode: str) -> None:
+    traced(bench, "static", "kinds")
+    ran = bench.pooled(mode, "host_cases_static", "kinds")
+    assert ran.returncode == 0 and ran.stdout == "kinds: right\n", ran.stdout + ran.stderr
+    assert bench.trace("pool").counters["driver_allocations"] == 1  # the stream-ordered request
