@@ -17,6 +17,7 @@ from gpuheap import terminal
 from gpuheap.errors import EXIT_INTERRUPTED, UserError
 from gpuheap.host.advise import nsight
 from gpuheap.host.advise.measure import program_of
+from gpuheap.host.advise.modes import Modes
 from gpuheap.host.advise.page import write_page
 from gpuheap.host.advise.runs import Campaign, measure, patterns_of, run_process
 from gpuheap.host.advise.samples import ABOUT, PLAIN, PROFILE, REPORT, SAMPLES, Session, read_session, write_about
@@ -26,13 +27,10 @@ from gpuheap.host.advise.verdict import judge
 from gpuheap.host.folders import prepare, remove
 from gpuheap.host.history import History, history_of
 from gpuheap.host.launch import find_library, find_program
-from gpuheap.host.pooling import plan_for
 from gpuheap.host.trace import find_traces, read_trace
-from gpuheap.host.variables import for_pools, for_trace, preloaded
 from gpuheap.paths import find_layout
 from gpuheap.units import format_seconds
 
-POOLS = ("device", "zero-copy", "unified")
 _OWN = {ABOUT, SAMPLES, PROFILE, REPORT, "pools.plan", "output", "errors", "run", "nsight"}
 _LEAST_LIMIT_S, _LIMIT_FACTOR = 60.0, 20.0  # a run may take so many times what the traced one took
 _PROFILER_LIMIT_S = 1800.0
@@ -44,7 +42,6 @@ class Wanted:
 
     words: Sequence[str]
     runs: int
-    heaps: Sequence[str]
     ignored: Sequence[str]
     folder: Path
     only: str
@@ -105,17 +102,15 @@ def measured(wanted: Wanted, console: Console) -> tuple[Session, bool]:
     ignored = patterns_of(wanted.ignored)
     folder = prepare(wanted.folder, _OWN, "the samples")
     only = wanted.only or program.name
-    modes = (PLAIN, *POOLS, *(f"heap:{name}" for name in wanted.heaps))
+    modes = Modes(library, folder / "run", folder / "pools.plan", only)
     with Listener(console) as listener:
         listener.step("a traced run, for the profile")
         traces = folder / PROFILE
         traces.mkdir()
-        seconds = _traced(wanted.words, preloaded(library, for_trace(traces, only)), folder)
-        session = _session(wanted, modes, _histories(traces, only))
-        plan = folder / "pools.plan"
-        plan.write_text(plan_for(traces, program, only).text(), encoding="utf-8")
+        seconds = _traced(wanted.words, modes.for_profile(traces), folder)
+        session = _session(wanted, modes.names, _histories(traces, only))
+        environments = modes.after_profile(traces, program)
         write_about(folder, session)
-        environments = {mode: preloaded(library, _variables(mode, folder / "run", only, plan)) for mode in modes}
         limit_s = max(_LEAST_LIMIT_S, _LIMIT_FACTOR * seconds)
         campaign = Campaign(wanted.words, environments, wanted.runs, folder, folder / "run", ignored, limit_s)
         complete = measure(campaign, listener.run_begins)
@@ -152,10 +147,6 @@ def _session(wanted: Wanted, modes: tuple[str, ...], histories: Sequence[History
     trace = histories[0].trace
     devices = "; ".join(f"{name}" for _, (name, _) in sorted(trace.devices.items()))
     return Session(tuple(wanted.words), modes, wanted.runs, program_of(histories), devices, trace.facts.get("driver", ""), tuple(wanted.ignored))
-
-
-def _variables(mode: str, folder: Path, only: str, plan: Path) -> dict[str, str]:
-    return for_trace(folder, only) if mode == PLAIN else for_pools(folder, only, mode, plan)
 
 
 def _profiled(wanted: Wanted, session: Session, environments: Mapping[str, Mapping[str, str]], folder: Path, listener: Listener) -> Session:
