@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -20,6 +21,11 @@ LIBRARY = ROOT / "build" / "host" / "tools" / "host" / "libgpuheap_host.so"
 needs_double = pytest.mark.skipif(
     not (LIBRARY.exists() and (BUILT / "libcuda.so.1").exists()), reason="the driver double is not built: cmake --build --preset host"
 )
+
+
+def codes(ran: subprocess.CompletedProcess[str]) -> list[str]:
+    """Of the messages of a run, in order."""
+    return re.findall(r"^gpuheap: ([EW]\d\d)", ran.stderr, re.MULTILINE)
 
 
 @dataclass(frozen=True)

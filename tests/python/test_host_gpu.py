@@ -20,6 +20,9 @@ from gpuheap.host.stacks import Symbols
 
 BUILT = ROOT / "build" / "cuda" / "tests" / "host"
 LIBRARY = ROOT / "build" / "cuda" / "tools" / "host" / "libgpuheap_host.so"
+HEAPS = LIBRARY.parent / "heaps"
+REFUSED = ("cuda", "atomic_wrap", "fdgmalloc")
+SERVING = sorted(name for path in HEAPS.glob("*.so") if (name := path.stem.removeprefix("libgpuheap_host_heap_")) not in REFUSED)
 WAYS = ("static", "shared", "per_thread")
 PROBE = ROOT / "build" / "cuda" / "tools" / "host" / "probe" / "gpuheap-host-probe"
 
@@ -124,3 +127,43 @@ def test_all_kinds_of_memory_together_are_served(bench: Bench, mode: str) -> Non
     ran = bench.pooled(mode, "host_cases_static", "kinds")
     assert ran.returncode == 0 and ran.stdout == "kinds: right\n", ran.stdout + ran.stderr
     assert bench.trace("pool").counters["driver_allocations"] == 1  # the stream-ordered request
+
+
+def from_heap(bench: Bench, name: str, way: str, pattern: str, strict: bool = True) -> subprocess.CompletedProcess[str]:
+    heap = {"GPUHEAP_HOST_HEAP_LIBRARY": str(HEAPS / f"libgpuheap_host_heap_{name}.so"), "GPUHEAP_HOST_HEAP_BYTES": str(2 << 30)}
+    return bench.pooled(f"heap:{name}", f"host_cases_{way}", pattern, strict=strict, **heap)
+
+
+@pytest.mark.parametrize("name", SERVING)
+@pytest.mark.parametrize(("way", "pattern"), [("static", "rounds"), ("static", "phases"), ("static", "threads"), ("static", "freed_early")])
+def test_heaps_of_allocators_change_no_output_and_leave_nothing_to_the_driver(bench: Bench, name: str, way: str, pattern: str) -> None:
+    traced(bench, way, pattern)
+    ran = from_heap(bench, name, way, pattern)
+    assert ran.returncode == 0 and ran.stdout == f"{pattern}: right\n" and ran.stderr == "", ran.stdout + ran.stderr
+    counters = bench.trace("pool").counters
+    assert counters["served"] == len(bench.history().allocations) and counters["driver_allocations"] == counters["refused"] == 0
+
+
+@pytest.mark.parametrize(
+    ("way", "pattern"), [("shared", "rounds"), ("per_thread", "rounds"), ("static", "devices"), ("static", "resets"), ("shared", "resets")]
+)
+def test_a_heap_has_its_own_runtime_beside_the_programs(bench: Bench, way: str, pattern: str) -> None:
+    traced(bench, way, pattern)
+    ran = from_heap(bench, "scatteralloc", way, pattern)
+    assert ran.returncode == 0 and ran.stdout == f"{pattern}: right\n" and ran.stderr == "", ran.stdout + ran.stderr
+    assert bench.trace("pool").counters["served"] == len(bench.history().allocations)
+
+
+def test_all_kinds_of_memory_together_are_served_beside_a_heap(bench: Bench) -> None:
+    traced(bench, "static", "kinds")
+    ran = from_heap(bench, "scatteralloc", "static", "kinds", strict=False)
+    assert ran.returncode == 0 and ran.stdout == "kinds: right\n", ran.stdout + ran.stderr
+    assert bench.trace("pool").counters["driver_allocations"] == 1  # the stream-ordered request
+
+
+@pytest.mark.parametrize("name", SERVING)
+def test_thousands_of_requests_are_served_from_a_heap(bench: Bench, name: str) -> None:
+    bench.traced("host_cases_static", "many")
+    ran = from_heap(bench, name, "static", "many")
+    assert ran.returncode == 0 and ran.stdout == "many: right\n" and bench.trace("pool").counters["served"] == 2001, ran.stdout + ran.stderr
+    print(name, ran.stderr.strip())  # for the eye: what a request and its free take

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from host_tools import BUILT, Bench, needs_double
+from host_tools import BUILT, Bench, codes, needs_double
 
 pytestmark = needs_double
 
@@ -18,10 +18,6 @@ REQUESTS = ("cuMemAlloc", "cuMemAllocPitch", "cuMemAllocManaged", "cuMemHostAllo
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
-
-
-def codes(ran) -> list[str]:
-    return re.findall(r"^gpuheap: ([EW]\d\d)", ran.stderr, re.MULTILINE)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -143,6 +139,14 @@ def test_questions_about_memory_are_answered_as_without_a_pool(bench: Bench) -> 
     assert pooled.stdout == plain.stdout and codes(pooled) == ["E04"]
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_memory_of_a_pool_is_not_shared_with_other_processes(bench: Bench, mode: str) -> None:
+    # Nor was it in the profile, which would have left its place to the driver.
+    plain = bench.traced("host_patterns", "dlsym", "asks", "0")
+    pooled = bench.pooled(mode, "host_patterns", "dlsym", "asks", "1", strict=True)
+    assert pooled.stdout == plain.stdout.replace("shared: 0", "shared: 801") and codes(pooled) == ["E10"]
+
+
 def test_what_a_captured_graph_may_name_is_never_given_again(bench: Bench) -> None:
     plain = bench.traced("host_patterns", "dlsym", "captures")
     pooled = bench.pooled("device", "host_patterns", "dlsym", "captures", strict=True)
@@ -234,7 +238,7 @@ def test_the_command_plans_runs_and_tells(bench: Bench, error_line) -> None:
     for words, expected in (
         (("--mode", "device", "--profile", "nothing", "--", program), "E01: nothing does not exist"),
         (("--mode", "device", "--profile", "host_patterns.trace", "--", other), "E01: host_patterns.trace is a profile of another program"),
-        (("--mode", "fast", "--", program), "'fast' is none of device, zero-copy, unified"),
+        (("--mode", "fast", "--", program), "'fast' is none of device, zero-copy, unified, heap:NAME"),
         (("--mode", "device", "--profile", "host_patterns.pool", "--", program), "is of a pooled run"),
     ):
         assert expected in error_line(bench.gpuheap("host", "pool", *words))

@@ -19,19 +19,6 @@ namespace {
 constinit std::atomic<bool> recorded{false};
 constinit std::atomic<bool> is_child{false};
 
-char const* mode_words() {
-  switch (configured().mode) {
-    case pool_mode::device:
-      return "device";
-    case pool_mode::zero_copy:
-      return "zero-copy";
-    case pool_mode::unified:
-      return "unified";
-    default:
-      return "none";
-  }
-}
-
 void record() {
   std::string entries;
   for (std::size_t i = 0; i < num_rows; ++i) entries += (i == 0 ? "" : ",") + std::string{symbol_of(static_cast<row>(i))};
@@ -41,7 +28,7 @@ void record() {
   append_fact("command", command);  // words end in NUL
   char folder[4096];
   if (getcwd(folder, sizeof folder) != nullptr) append_fact("folder", folder);
-  append_fact("pool", mode_words());
+  append_fact("pool", configured().mode_words);
   append_fact("events", configured().events ? "1" : "0");
   if (is_child.load(std::memory_order_relaxed)) {
     append_fact("forked", "1");

@@ -9,8 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "heap_library.hpp"
 #include "messages.hpp"
 #include "plan_file.hpp"
+#include "pool_backing.hpp"
 #include "settings.hpp"
 #include "slots.hpp"
 #include "trace_file.hpp"
@@ -23,22 +25,14 @@ struct pool {
   memory what;
   int device;
   CUcontext context;
-  std::uint64_t base;
+  backing memory_of;
   std::uint64_t bytes;
-  bool primary;    // its context is the device's primary one
-  bool on_device;  // its bytes are the device's
-  slot_table slots;
+  bool primary;  // its context is the device's primary one
+  bool is_heap;  // its blocks are an allocator's
+  std::unique_ptr<block_source> blocks;
 
-  pool(planned_pool const& planned, CUcontext in, bool in_primary, std::uint64_t at, bool device_bytes)
-      : what(planned.what),
-        device(planned.device),
-        context(in),
-        base(at),
-        bytes(planned.bytes),
-        primary(in_primary),
-        on_device(device_bytes),
-        slots(planned.slots) {}
-  [[nodiscard]] bool holds(std::uint64_t address) const { return address >= base && address - base < bytes; }
+  [[nodiscard]] std::uint64_t base() const { return memory_of.base; }
+  [[nodiscard]] bool holds(std::uint64_t address) const { return address >= base() && address - base() < bytes; }
 };
 
 struct service {
@@ -58,17 +52,6 @@ service& all() {
   return *only;
 }
 
-template <class Pfn>
-Pfn helper(char const* symbol) {
-  return reinterpret_cast<Pfn>(symbol_in_driver(symbol));
-}
-
-CUcontext current_context() {
-  static auto const ask = helper<PFN_cuCtxGetCurrent_v4000>("cuCtxGetCurrent");
-  CUcontext context = nullptr;
-  return ask != nullptr && ask(&context) == CUDA_SUCCESS ? context : nullptr;
-}
-
 char const* words_for(memory what) {
   switch (what) {
     case memory::device:
@@ -84,46 +67,9 @@ char const* words_for(memory what) {
   }
 }
 
+bool heap_mode() { return configured().mode == pool_mode::heap; }
+
 char const* consequence() { return configured().strict ? "it fails with out of memory (--strict)" : "the driver serves it"; }
-
-int attribute(CUdevice device, CUdevice_attribute which) {
-  static auto const ask = helper<PFN_cuDeviceGetAttribute_v2000>("cuDeviceGetAttribute");
-  int value = 0;
-  return ask != nullptr && ask(&value, which, device) == CUDA_SUCCESS ? value : 0;
-}
-
-// Errors that tell when a call came and not what it asked for: no context is current, or one that does not exist yet or any more (the
-// runtime makes a primary context current before it retains it), or the calls of a capture are not over.
-bool untimely(CUresult result) {
-  switch (result) {
-    case CUDA_ERROR_NOT_INITIALIZED:
-    case CUDA_ERROR_DEINITIALIZED:
-    case CUDA_ERROR_INVALID_CONTEXT:
-    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
-    case CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED:
-    case CUDA_ERROR_STREAM_CAPTURE_INVALIDATED:
-    case CUDA_ERROR_STREAM_CAPTURE_IMPLICIT:
-      return true;
-    default:
-      return false;
-  }
-}
-
-// Why the mode cannot be had on a device; empty: it can.
-std::string unsupported(CUdevice device) {
-  if (configured().mode == pool_mode::zero_copy) {
-    if (attribute(device, CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY) == 0)
-      return "zero-copy needs a device that maps host memory (attribute 0)";
-    if (attribute(device, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING) == 0) return "zero-copy needs unified addressing (attribute 0)";
-  }
-  if (configured().mode == pool_mode::unified) {
-    if (attribute(device, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY) == 0) return "unified needs managed memory (attribute 0)";
-    if (attribute(device, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS) == 0) {
-      return "unified needs concurrent managed access (attribute 0): the host must not touch managed memory while a kernel runs here";
-    }
-  }
-  return {};
-}
 
 struct described {
   std::string name;
@@ -173,35 +119,6 @@ void compare_device(service& s, int device) {
   }
 }
 
-// The driver's memory behind a pool.
-CUresult reserve(planned_pool const& wanted, CUdevice device, bool capturing, std::uint64_t* base, bool* on_device) {
-  std::size_t const bytes = wanted.bytes;
-  CUdeviceptr address = 0;
-  void* host = nullptr;
-  pool_mode const mode = wanted.what == memory::pinned    ? pool_mode::zero_copy
-                         : wanted.what == memory::managed ? pool_mode::unified
-                                                          : configured().mode;
-  *on_device = mode != pool_mode::zero_copy;
-  CUresult result = CUDA_SUCCESS;
-  if (mode == pool_mode::zero_copy) {
-    result = real<row::cuMemHostAlloc>()(&host, bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
-    address = reinterpret_cast<std::uint64_t>(host);
-  } else if (mode == pool_mode::unified) {
-    result = real<row::cuMemAllocManaged>()(&address, bytes, CU_MEM_ATTACH_GLOBAL);
-    // Present on the device from the start, as what it stands for is. Where the driver cannot, pages come at first touch; also during a
-    // capture, which the default stream and a wait for the context would break.
-    if (result == CUDA_SUCCESS && wanted.what == memory::device && !capturing) {
-      CUmemLocation const there{CU_MEM_LOCATION_TYPE_DEVICE, {device}};
-      auto const prefetch = real<row::cuMemPrefetchAsync_v2>();
-      if (prefetch != nullptr && prefetch(address, bytes, there, 0, nullptr) == CUDA_SUCCESS) real<row::cuCtxSynchronize>()();
-    }
-  } else {
-    result = real<row::cuMemAlloc_v2>()(&address, bytes);
-  }
-  *base = address;
-  return result;
-}
-
 void load_plan(service& s) {
   if (s.planned) return;
   s.planned = true;
@@ -212,15 +129,56 @@ void load_plan(service& s) {
                  (configured().strict ? "fails" : "goes to the driver"));
 }
 
-// Makes the pools of the current context's device, where the plan has some and no other context of the device has them. False: the driver
+// The pools that a device is to have: the plan's, and under heap:<name> the heap in place of that of device memory.
+std::vector<planned_pool> wanted_on(service const& s, int device) {
+  std::vector<planned_pool> found;
+  for (planned_pool const& each : s.wanted.pools) {
+    if (each.device == device && !(heap_mode() && each.what == memory::device)) found.push_back(each);
+  }
+  if (heap_mode()) found.push_back({memory::device, device, configured().heap_bytes, {}});
+  return found;
+}
+
+// Says E02 if the device's free memory does not suffice. Where the driver does not tell it, the reservations themselves show what it has.
+bool fits(std::vector<planned_pool> const& wanted, int device, CUresult asked, std::uint64_t free, std::uint64_t total) {
+  std::uint64_t needed = 0;
+  for (planned_pool const& each : wanted) {
+    if (each.what != memory::pinned && configured().mode != pool_mode::zero_copy) needed += each.bytes;
+  }
+  if (asked != CUDA_SUCCESS || needed <= free) return true;
+  say("E02", "the pools of device " + std::to_string(device) + " need " + std::to_string(needed) + " bytes, " + std::to_string(free) +
+                 " of " + std::to_string(total) + " are free: there are no pools there; free memory, or " +
+                 (heap_mode() ? "ask for less with --heap-bytes" : "profile a smaller run"));
+  return false;
+}
+
+// What serves from a pool's memory. nullptr: the allocator makes no heap of it, and the memory is given back.
+std::unique_ptr<block_source> blocks_in(backing const& place, planned_pool const& of) {
+  if (!heap_mode() || of.what != memory::device) return std::make_unique<slot_table>(of.slots);
+  std::string why;
+  std::unique_ptr<block_source> made;
+  {
+    apart_from_captures const now;
+    made = make_heap(place.base, of.bytes, &why);
+  }
+  if (made != nullptr) return made;
+  real<row::cuMemFree_v2>()(place.base);
+  say("E08", "no heap of " + std::to_string(of.bytes) + " bytes on device " + std::to_string(of.device) + " (" + why +
+                 "): device memory has no pool there");
+  return nullptr;
+}
+
+// Makes the pools of the current context's device, where some are wanted and no other context of the device has them. False: the driver
 // was asked at a moment when it gives nothing, and the next request tries again.
 bool reserve_all(service& s, CUcontext context) {
   int const device = current_device();
   if (device < 0) return false;
   load_plan(s);
   bool const served_already = std::any_of(s.pools.begin(), s.pools.end(), [&](auto const& each) { return each->device == device; });
-  bool const wanted = std::any_of(s.wanted.pools.begin(), s.wanted.pools.end(), [&](auto const& each) { return each.device == device; });
-  if (served_already || !wanted) return true;
+  std::vector<planned_pool> const wanted = wanted_on(s, device);
+  if (served_already || wanted.empty()) return true;
+  bool const capturing = s.captures.load() > 0;
+  if (capturing && heap_mode()) return false;  // a heap is made by kernels
   std::size_t free = 0;
   std::size_t total = 0;
   CUresult const asked = real<row::cuMemGetInfo_v2>()(&free, &total);
@@ -231,24 +189,12 @@ bool reserve_all(service& s, CUcontext context) {
     return true;
   }
   compare_device(s, device);
-  std::uint64_t needed = 0;
-  for (planned_pool const& each : s.wanted.pools) {
-    if (each.device == device && each.what != memory::pinned && configured().mode != pool_mode::zero_copy) needed += each.bytes;
-  }
-  // Where the driver does not tell, the reservations themselves show what it has.
-  if (asked == CUDA_SUCCESS && needed > free) {
-    say("E02", "the pools of device " + std::to_string(device) + " need " + std::to_string(needed) + " bytes, " + std::to_string(free) +
-                   " of " + std::to_string(total) + " are free: there are no pools there; free memory, or profile a smaller run");
-    return true;
-  }
+  if (!fits(wanted, device, asked, free, total)) return true;
   bool const primary = std::find(s.made.begin(), s.made.end(), context) == s.made.end();
-  bool const capturing = s.captures.load() > 0;
   bool first = true;
-  for (planned_pool const& each : s.wanted.pools) {
-    if (each.device != device) continue;
-    bool on_device = false;
-    std::uint64_t base = 0;
-    CUresult const result = reserve(each, device, capturing, &base, &on_device);
+  for (planned_pool const& each : wanted) {
+    backing place;
+    CUresult const result = reserve(each, device, capturing, &place);
     if (first && untimely(result)) return false;
     first = false;
     if (result != CUDA_SUCCESS) {
@@ -257,9 +203,12 @@ bool reserve_all(service& s, CUcontext context) {
                      "): it is missing, and its requests go past it");
       continue;
     }
+    std::unique_ptr<block_source> blocks = blocks_in(place, each);
+    if (blocks == nullptr) continue;
     count(counter::pool_bytes, each.bytes);
-    s.pools.push_back(std::make_shared<pool>(each, context, primary, base, on_device));
-    if (capturing) s.pools.back()->slots.pin(true);
+    if (capturing) blocks->pin(true);
+    bool const is_heap = heap_mode() && each.what == memory::device;
+    s.pools.push_back(std::make_shared<pool>(pool{each.what, device, context, place, each.bytes, primary, is_heap, std::move(blocks)}));
   }
   return true;
 }
@@ -306,15 +255,43 @@ void forget(bool (*dies)(pool const&, CUcontext, int), CUcontext context, int de
 
 // Waits for all work of the pool's context, as the driver's free does.
 CUresult wait_for(pool const& of) {
-  if (current_context() == of.context) return real<row::cuCtxSynchronize>()();
-  static auto const pop = helper<PFN_cuCtxPopCurrent_v4000>("cuCtxPopCurrent_v2");
-  CUresult const pushed = real<row::cuCtxPushCurrent_v2>()(of.context);
+  in_context const here{of.context};
   // When the driver is gone so is its work.
-  if (pushed != CUDA_SUCCESS) return pushed == CUDA_ERROR_DEINITIALIZED ? CUDA_SUCCESS : pushed;
-  CUresult const result = real<row::cuCtxSynchronize>()();
-  CUcontext popped = nullptr;
-  if (pop != nullptr) pop(&popped);
-  return result;
+  if (here.entered() != CUDA_SUCCESS) return here.entered() == CUDA_ERROR_DEINITIALIZED ? CUDA_SUCCESS : here.entered();
+  return real<row::cuCtxSynchronize>()();
+}
+
+bool release_in(pool const& of, std::uint64_t offset) {
+  if (!of.is_heap) return of.blocks->release(offset);
+  in_context const here{of.context};
+  apart_from_captures const now;
+  return of.blocks->release(offset);
+}
+
+block_source::grant allocate_in(pool const& of, std::uint64_t site, std::uint64_t bytes) {
+  if (!of.is_heap) return of.blocks->allocate(site, bytes);
+  apart_from_captures const now;
+  return of.blocks->allocate(site, bytes);
+}
+
+// Why a grant was none, in the words that follow "a request for N bytes of device memory".
+std::string refusal_words(block_source::grant const& got, pool const& of) {
+  switch (got.how) {
+    case block_source::outcome::unprofiled:
+      return " comes from a place that the profile does not have";
+    case block_source::outcome::too_large:
+      return " is larger than the " + std::to_string(got.bytes) + " bytes of the " +
+             (of.is_heap ? "heap (--heap-bytes)" : "largest slot of its place");
+    case block_source::outcome::busy:
+      if (of.is_heap) {
+        return " finds no room in the heap, where " + std::to_string(of.blocks->live_bytes()) + " of " + std::to_string(of.bytes) +
+               " bytes are live";
+      }
+      return " finds every slot of its place in use (" + std::to_string(got.bytes) +
+             " bytes and more): more are live than in the profile, or in another order";
+    default:
+      return " failed";
+  }
 }
 
 void fill(pool const& of, std::uint64_t address, std::uint64_t bytes) {
@@ -363,22 +340,25 @@ verdict pool_allocate(memory what, call_site const& from, std::uint64_t bytes, b
     }
   }
   if (of == nullptr) return miss("E04", counter::unprofiled, request() + " has no pool", from);
-  slot_table::grant const got = of->slots.allocate(from.site, bytes);
+  // A heap serves by a kernel and a wait.
+  if (of->is_heap && all().captures.load() > 0) return verdict::untimely;
+  block_source::grant const got = allocate_in(*of, from.site, bytes);
   switch (got.how) {
-    case slot_table::outcome::unprofiled:
-      return miss("E04", counter::unprofiled, request() + " comes from a place that the profile does not have", from);
-    case slot_table::outcome::too_large:
-      return miss("E06", counter::too_large,
-                  request() + " is larger than the " + std::to_string(got.bytes) + " bytes of the largest slot of its place", from);
-    case slot_table::outcome::busy:
-      return miss("E05", counter::slot_busy,
-                  request() + " finds every slot of its place in use (" + std::to_string(got.bytes) +
-                      " bytes and more): more are live than in the profile, or in another order",
-                  from);
-    case slot_table::outcome::served:
+    case block_source::outcome::unprofiled:
+      return miss("E04", counter::unprofiled, request() + refusal_words(got, *of), from);
+    case block_source::outcome::too_large:
+      return miss("E06", counter::too_large, request() + refusal_words(got, *of), from);
+    case block_source::outcome::busy:
+      return miss("E05", counter::slot_busy, request() + refusal_words(got, *of), from);
+    case block_source::outcome::failed:
+      // What ails the device is the driver's to tell, strict or not.
+      count(counter::slot_busy);
+      count(counter::driver_allocations);
+      return verdict::driver;
+    case block_source::outcome::served:
       break;
   }
-  *address = of->base + got.offset;
+  *address = of->base() + got.offset;
   count(counter::served);
   count(counter::served_bytes, bytes);
   // A capture would take the filling into its graph.
@@ -390,23 +370,23 @@ void pool_passed_by(memory what, call_site const& from, std::uint64_t bytes) {
   count(counter::unprofiled);
   count(counter::driver_allocations);
   say("E04", "a request for " + std::to_string(bytes) + " bytes of " + words_for(what) + " memory (stack " + std::to_string(from.stack) +
-                 " of the trace) was answered by the driver at a moment when it had no memory for pools");
+                 " of the trace) was answered by the driver at a moment when no pool could serve it (no context yet, or a capture)");
 }
 
 bool pool_release(memory what, std::uint64_t address, CUstream const* stream, CUresult* result) {
   std::shared_ptr<pool> const of = address == 0 ? nullptr : pool_holding(address);
   if (of == nullptr) return false;
   bool const right_call = (what == memory::pinned) == (of->what == memory::pinned);
-  std::uint64_t const offset = address - of->base;
+  std::uint64_t const offset = address - of->base();
   *result = CUDA_SUCCESS;
-  if (right_call && of->slots.begins_live(offset)) {
+  if (right_call && of->blocks->begins_live(offset)) {
     bool const capturing = all().captures.load() > 0;
     if (!capturing && stream != nullptr) {
       *result = real<row::cuStreamSynchronize>()(*stream);
     } else if (!capturing && configured().synchronise) {
       *result = wait_for(*of);
     }
-    if (of->slots.release(offset)) return true;
+    if (release_in(*of, offset)) return true;
   }
   count(counter::foreign_frees);
   say("E07", std::string{"a free of an address "} +
@@ -422,9 +402,9 @@ std::uint64_t pool_free_bytes(std::uint64_t driver_free_bytes) {
   std::shared_lock const held{s.lock};
   for (auto const& each : s.pools) {
     if (each->what != memory::device || each->device != device) continue;
-    std::uint64_t const live = each->slots.live_bytes();
-    if (each->on_device) driver_free_bytes += each->bytes - std::min(live, each->bytes);
-    if (!each->on_device) driver_free_bytes -= std::min(live, driver_free_bytes);
+    std::uint64_t const live = each->blocks->live_bytes();
+    if (each->memory_of.on_device) driver_free_bytes += each->bytes - std::min(live, each->bytes);
+    if (!each->memory_of.on_device) driver_free_bytes -= std::min(live, driver_free_bytes);
   }
   return driver_free_bytes;
 }
@@ -432,8 +412,8 @@ std::uint64_t pool_free_bytes(std::uint64_t driver_free_bytes) {
 pool_block pool_block_of(std::uint64_t address) {
   std::shared_ptr<pool> const of = pool_holding(address);
   if (of == nullptr) return {};
-  slot_table::block const block = of->slots.live_at(address - of->base);
-  return {of->base + block.offset, block.bytes};
+  block_source::block const block = of->blocks->live_at(address - of->base());
+  return {of->base() + block.offset, block.bytes};
 }
 
 bool pool_refuses_export(std::uint64_t address) {
@@ -461,7 +441,7 @@ void pool_capture_begins() {
   service& s = all();
   if (s.captures.fetch_add(1) > 0) return;
   std::shared_lock const held{s.lock};
-  for (auto const& each : s.pools) each->slots.pin(true);
+  for (auto const& each : s.pools) each->blocks->pin(true);
 }
 
 void pool_capture_ends() {
@@ -469,7 +449,7 @@ void pool_capture_ends() {
   int const before = s.captures.load();
   if (before == 0 || s.captures.fetch_sub(1) > 1) return;
   std::shared_lock const held{s.lock};
-  for (auto const& each : s.pools) each->slots.pin(false);
+  for (auto const& each : s.pools) each->blocks->pin(false);
 }
 
 void pool_context_gone(CUcontext context) {
@@ -497,8 +477,8 @@ void pool_ended() {
   std::size_t blocks = 0;
   std::uint64_t bytes = 0;
   for (auto const& each : s.pools) {
-    blocks += each->slots.num_live();
-    bytes += each->slots.live_bytes();
+    blocks += each->blocks->num_live();
+    bytes += each->blocks->live_bytes();
   }
   if (blocks > 0) say("W01", std::to_string(blocks) + " blocks of pools, " + std::to_string(bytes) + " bytes, were never freed");
 }

@@ -18,6 +18,7 @@ pool_mode mode_named(std::string const& name) {
   if (name == "device") return pool_mode::device;
   if (name == "zero-copy") return pool_mode::zero_copy;
   if (name == "unified") return pool_mode::unified;
+  if (name.rfind("heap:", 0) == 0) return pool_mode::heap;
   return pool_mode::none;
 }
 
@@ -26,7 +27,11 @@ settings read() {
   found.folder = variable("GPUHEAP_HOST_TRACE");
   found.only = variable("GPUHEAP_HOST_ONLY");
   found.events = variable("GPUHEAP_HOST_EVENTS") != "0";
-  found.mode = mode_named(variable("GPUHEAP_HOST_POOL"));
+  std::string const mode = variable("GPUHEAP_HOST_POOL");
+  found.mode = mode_named(mode);
+  if (found.mode != pool_mode::none) found.mode_words = mode;
+  found.heap_library = variable("GPUHEAP_HOST_HEAP_LIBRARY");
+  found.heap_bytes = std::strtoull(variable("GPUHEAP_HOST_HEAP_BYTES").c_str(), nullptr, 10);
   found.plan = variable("GPUHEAP_HOST_PLAN");
   found.strict = variable("GPUHEAP_HOST_STRICT") == "1";
   found.synchronise = variable("GPUHEAP_HOST_SYNC") != "0";

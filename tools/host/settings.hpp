@@ -1,18 +1,22 @@
 // What the command line tells the library, through environment variables that a child process inherits.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace gpuheap::interpose {
 
-enum class pool_mode { none, device, zero_copy, unified };
+enum class pool_mode { none, device, zero_copy, unified, heap };
 
 struct settings {
   bool on = false;                   // GPUHEAP_HOST_TRACE is set and this program is meant
   std::string folder;                // GPUHEAP_HOST_TRACE: where trace files go
   std::string only;                  // GPUHEAP_HOST_ONLY: the one program (file name) that is meant; empty: every one
   bool events = true;                // GPUHEAP_HOST_EVENTS=0: messages and counters alone
-  pool_mode mode = pool_mode::none;  // GPUHEAP_HOST_POOL: device, zero-copy or unified
+  pool_mode mode = pool_mode::none;  // GPUHEAP_HOST_POOL: device, zero-copy, unified or heap:<name>
+  std::string mode_words = "none";   // that variable, where it names a mode
+  std::string heap_library;          // GPUHEAP_HOST_HEAP_LIBRARY: the allocator's library
+  std::uint64_t heap_bytes = 0;      // GPUHEAP_HOST_HEAP_BYTES: of the heap on each device
   std::string plan;                  // GPUHEAP_HOST_PLAN: the plan's file
   bool strict = false;               // GPUHEAP_HOST_STRICT=1: what the plan does not hold fails with out of memory
   bool synchronise = true;           // GPUHEAP_HOST_SYNC=0: a served free does not wait for the device

@@ -96,7 +96,7 @@ void slot_table::unblock_sharers(slot const& of) {
   }
 }
 
-slot_table::grant slot_table::allocate(std::uint64_t site, std::uint64_t bytes) {
+block_source::grant slot_table::allocate(std::uint64_t site, std::uint64_t bytes) {
   std::lock_guard const held{lock_};
   auto const found = site_of_.find(site);
   if (found == site_of_.end()) return {outcome::unprofiled};
@@ -145,7 +145,7 @@ bool slot_table::begins_live(std::uint64_t offset) const {
   return found != place_of_.end() && live_at_place_[found->second] != 0;
 }
 
-slot_table::block slot_table::live_at(std::uint64_t offset) const {
+block_source::block slot_table::live_at(std::uint64_t offset) const {
   std::lock_guard const held{lock_};
   for (slot const& each : slots_) {
     if (each.asked != 0 && offset >= each.offset && offset < each.offset + each.bytes) return {each.offset, each.asked};

@@ -12,6 +12,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "block_source.hpp"
+
 namespace gpuheap::interpose {
 
 struct planned_slot {
@@ -36,37 +38,20 @@ class index_set {
   std::vector<std::uint64_t> words_[3];  // words_[0]: the members; a bit of words_[k + 1] says that the word of words_[k] is not 0
 };
 
-class slot_table {
+class slot_table final : public block_source {
  public:
-  enum class outcome { served, unprofiled, too_large, busy };
-  struct grant {
-    outcome how;
-    std::uint64_t offset = 0;
-    std::uint64_t bytes = 0;  // of the slot
-  };
-  struct block {
-    std::uint64_t offset = 0;
-    std::uint64_t bytes = 0;  // asked for; 0: none
-  };
-
   explicit slot_table(std::vector<planned_slot> const& slots);
 
   // The smallest free slot of the site that is large enough: a hash look-up, a binary search among the site's sizes, six words, and the
   // slots that share its bytes, whose number the plan bounds. Nothing grows with the number of live blocks.
-  [[nodiscard]] grant allocate(std::uint64_t site, std::uint64_t bytes);
-
-  // Ends the life of the live block that begins at `offset`. False: there is none.
-  [[nodiscard]] bool release(std::uint64_t offset);
-
-  // While on, blocks that are live or handed out stay blocked after their release: a captured graph may name them.
-  void pin(bool on);
-
-  // Whether a live block begins there.
-  [[nodiscard]] bool begins_live(std::uint64_t offset) const;
-  // The live block that holds the offset. Looks at every slot.
-  [[nodiscard]] block live_at(std::uint64_t offset) const;
-  [[nodiscard]] std::uint64_t live_bytes() const;  // as asked for
-  [[nodiscard]] std::size_t num_live() const;
+  [[nodiscard]] grant allocate(std::uint64_t site, std::uint64_t bytes) override;
+  [[nodiscard]] bool release(std::uint64_t offset) override;
+  void pin(bool on) override;
+  [[nodiscard]] bool begins_live(std::uint64_t offset) const override;
+  // Looks at every slot.
+  [[nodiscard]] block live_at(std::uint64_t offset) const override;
+  [[nodiscard]] std::uint64_t live_bytes() const override;
+  [[nodiscard]] std::size_t num_live() const override;
 
  private:
   struct slot {

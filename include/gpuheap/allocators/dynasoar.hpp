@@ -67,6 +67,10 @@ class basic_dynasoar {
   static constexpr unsigned block_bytes = Config.smallest_bytes * soa::free_slots::most;
   static_assert(Config.smallest_bytes >= 16 && (Config.smallest_bytes & (Config.smallest_bytes - 1)) == 0);
 
+  // The same allocator over another backing.
+  template <class Other>
+  using with_backing = basic_dynasoar<Config, Other, Pool>;
+
   static constexpr allocator_traits traits{
       .name = "dynasoar",
       .title = "DynaSOAr",

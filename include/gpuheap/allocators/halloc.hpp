@@ -83,6 +83,10 @@ class basic_halloc {
   using slabs = halloc_parts::slabs<Config, Rules>;
 
  public:
+  // The same allocator over another backing.
+  template <class Other>
+  using with_backing = basic_halloc<Config, Other, Rules>;
+
   static constexpr allocator_traits traits{
       .name = "halloc",
       .title = "Halloc",

@@ -72,6 +72,10 @@ class basic_ouroboros {
   using layout_type = ouro::layout<Holds, Stored, Config>;
   using state_type = ouro::heap_state<Holds, Stored, Config, Parts>;
 
+  // The same allocator over another backing.
+  template <class Other>
+  using with_backing = basic_ouroboros<Holds, Stored, Config, Other, Parts>;
+
   static constexpr allocator_traits traits{
       .name = names[static_cast<int>(Holds)][static_cast<int>(Stored)],
       .title = "Ouroboros",

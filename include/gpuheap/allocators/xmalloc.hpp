@@ -82,6 +82,10 @@ class basic_xmalloc {
   static_assert(Backing::traits.min_alignment >= 16);
 
  public:
+  // The same allocator over another backing.
+  template <class Other>
+  using with_backing = basic_xmalloc<Config, Other>;
+
   static constexpr allocator_traits traits{
       .name = "xmalloc",
       .title = "XMalloc",

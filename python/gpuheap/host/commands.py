@@ -19,7 +19,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-MODES = ("device", "zero-copy", "unified")
+MODES = ("device", "zero-copy", "unified", "heap:NAME")
 Words = Annotated[list[str], typer.Argument(metavar="-- PROGRAM [ARGUMENTS ...]", show_default=False)]
 Only = Annotated[str, typer.Option("--only", metavar="NAME", help="Of the processes that the program starts, those of this program (file name) alone.")]
 
@@ -76,8 +76,13 @@ def report(
 @app.command()
 def pool(
     words: Words,
-    mode: Annotated[str, typer.Option("--mode", metavar="|".join(MODES), help="What device memory is taken from.")],
-    profile: Annotated[Path | None, typer.Option(metavar="TRACE", help="Of an earlier run of the program. Default: <program>.trace, here.")] = None,
+    mode: Annotated[str, typer.Option("--mode", metavar="|".join(MODES), help="What device memory is taken from; NAME: an allocator of `gpuheap list`.")],
+    profile: Annotated[
+        Path | None, typer.Option(metavar="TRACE", help="Of an earlier run of the program. Default: <program>.trace, here; heap:NAME can do without.")
+    ] = None,
+    heap_bytes: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="heap:NAME: of the heap on each device, as 2GiB. Default: by the profile; 1 GiB without one.")
+    ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="What the pools cannot serve fails with out of memory, in place of going to the driver.")] = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="DIR", help="For the plan and the counts. Default: <program>.pool, here.")] = None,
     poison: Annotated[int | None, typer.Option(min=0, max=255, metavar="BYTE", help="Fill each block with it: shows reads of memory never written.")] = None,
@@ -87,16 +92,26 @@ def pool(
     only: Only = "",
 ) -> None:
     """Run a program with its memory served from pools that are planned from a trace and made when its first context is."""
+    from gpuheap.host import heaps
     from gpuheap.host.launch import find_library, find_program, prepare_folder, profiler_note, run
-    from gpuheap.host.pooling import plan_for, print_outcome
+    from gpuheap.host.plan import beside_a_heap, make_plan
+    from gpuheap.host.pooling import print_outcome, profile_of
     from gpuheap.host.variables import for_pools
 
-    if mode not in MODES:
+    from_heap = mode.startswith(heaps.PREFIX)
+    if mode not in MODES and not from_heap:
         raise UserError(f"--mode: '{mode}' is none of {', '.join(MODES)}")
-    library = find_library(find_layout())
+    if heap_bytes is not None and not from_heap:
+        raise UserError(f"--heap-bytes is for --mode heap:NAME; the pools of --mode {mode} are as large as the profile says")
+    layout = find_layout()
+    library = find_library(layout)
+    heap_library = heaps.find_heap(mode, library, layout) if from_heap else None
     program = find_program(words)
     name = Path(words[0]).name
-    plan = plan_for(profile or Path(f"{name}.trace"), program, only)
+    usual = Path(f"{name}.trace")
+    history = None if from_heap and profile is None and not usual.exists() else profile_of(profile or usual, program, only)
+    plan = beside_a_heap(history) if history is None or from_heap else make_plan(history)
+    of_heap = heaps.heap_bytes(heap_bytes, history) if from_heap else 0
     folder = prepare_folder(output or Path(f"{name}.pool"))
     file = folder / "pools.plan"
     file.write_text(plan.text())
@@ -109,9 +124,11 @@ def pool(
         "GPUHEAP_HOST_STRICT": "1" if strict else "0",
         "GPUHEAP_HOST_SYNC": "0" if no_synchronise else "1",
         "GPUHEAP_HOST_POISON": "" if poison is None else str(poison),
+        "GPUHEAP_HOST_HEAP_LIBRARY": str(heap_library or ""),
+        "GPUHEAP_HOST_HEAP_BYTES": str(of_heap),
     }
     code = run(words, library, variables)
-    print_outcome(Console(stderr=True, highlight=False, markup=False), plan, folder, mode)
+    print_outcome(Console(stderr=True, highlight=False, markup=False), plan, folder, mode, of_heap)
     raise typer.Exit(code)
 
 

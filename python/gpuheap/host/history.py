@@ -68,6 +68,8 @@ class Copy:
     stack: int
     begin_ns: int
     duration_ns: int
+    addresses: tuple[int, int] = (0, 0)  # from, to
+    blocks: tuple[int, int] = (-1, -1)  # the allocations there, by index; -1: none that is known
 
 
 @dataclass(frozen=True)
@@ -240,8 +242,9 @@ def _copy(event: np.void, live: _Live) -> Copy:
     if event["flags"] & ARRAY:
         direction += " (array)"
     return Copy(
-        direction, pinned, bool(event["flags"] & ASYNC), int(event["bytes"]), int(event["stack"]), int(event["begin_ns"]), int(event["duration_ns"])
-    )
+        direction, pinned, bool(event["flags"] & ASYNC), int(event["bytes"]), int(event["stack"]), int(event["begin_ns"]), int(event["duration_ns"]),
+        addresses=(int(event["other"]), int(event["address"])), blocks=(-1 if source is None else source.index, -1 if to is None else to.index),
+    )  # fmt: skip
 
 
 def _set(event: np.void) -> Copy:

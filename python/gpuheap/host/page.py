@@ -8,9 +8,10 @@ from pathlib import Path
 
 from gpuheap.host.history import Allocation, History
 from gpuheap.host.html import Grid, write_html
+from gpuheap.host.pairs import pairs_by_place
 from gpuheap.host.sites import api_times, flows_of, peaks_of, sites_of
 from gpuheap.host.stacks import Symbols
-from gpuheap.host.summary import time_words, warnings_of
+from gpuheap.host.summary import pair_words, time_words, warnings_of
 from gpuheap.units import format_bytes, format_count
 
 LEAKS_SHOWN = 50
@@ -37,6 +38,7 @@ class Section:
     peaks: Grid
     sites: Grid
     copies: Grid
+    pairs: Grid
     kernels: Grid
     functions: Grid
     leaks: tuple[LeakLine, ...]
@@ -65,6 +67,7 @@ def _section(history: History, symbols: Symbols, pictures: dict[str, str]) -> Se
         peaks=_peaks(history),
         sites=_sites(history, symbols),
         copies=_copies(history),
+        pairs=_pairs(history, symbols),
         kernels=_kernels(history),
         functions=_functions(history),
         leaks=tuple(_leak(history, symbols, leak) for leak in leaks[:LEAKS_SHOWN]),
@@ -119,6 +122,17 @@ def _copies(history: History) -> Grid:
             )
         )  # fmt: skip
     return Grid(("direction", "host side", "", "count", "bytes", "smallest", "largest", "time of calls"), 3, tuple(rows))
+
+
+def _pairs(history: History, symbols: Symbols) -> Grid:
+    rows = tuple(
+        (
+            symbols.site_words(history.trace.stacks.get(place.stack)), *pair_words(place), format_count(place.buffers), format_count(place.up),
+            format_count(place.down), format_count(place.bytes),
+        )
+        for place in pairs_by_place(history)
+    )  # fmt: skip
+    return Grid(("device buffers from", "cover", "pair", "buffers", "copies up", "copies down", "bytes"), 3, rows)
 
 
 def _kernels(history: History) -> Grid:

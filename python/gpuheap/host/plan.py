@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpuheap.errors import UserError
 from gpuheap.host.history import Allocation, History
@@ -72,6 +72,14 @@ def make_plan(history: History) -> Plan:
         groups.setdefault((each.memory, each.device), []).append(each)
     pools = tuple(_pool(history, memory, device, allocations) for (memory, device), allocations in sorted(groups.items()))
     return Plan(int(trace.facts.get("driver", "0")), dict(trace.devices), pools, len(history.allocations) - len(chosen))
+
+
+def beside_a_heap(history: History | None) -> Plan:
+    """What is planned where an allocator's heap stands for device memory: pools of the other kinds, if there is a profile."""
+    if history is None:
+        return Plan(0, {}, (), 0)
+    plan = make_plan(history)
+    return replace(plan, pools=tuple(pool for pool in plan.pools if pool.memory != "device"))
 
 
 def _site(history: History, each: Allocation) -> int:

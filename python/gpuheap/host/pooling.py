@@ -9,9 +9,10 @@ from rich.console import Console
 from rich.table import Table
 
 from gpuheap.errors import UserError
-from gpuheap.host.history import history_of
+from gpuheap.host.heaps import PREFIX
+from gpuheap.host.history import History, history_of
 from gpuheap.host.launch import Program
-from gpuheap.host.plan import Plan, make_plan
+from gpuheap.host.plan import Plan
 from gpuheap.host.stacks import Symbols
 from gpuheap.host.trace import Trace, find_traces, read_trace
 from gpuheap.units import format_bytes, format_count
@@ -19,8 +20,8 @@ from gpuheap.units import format_bytes, format_count
 PLACES_SHOWN = 5
 
 
-def plan_for(profile: Path, program: Program, only: str) -> Plan:
-    """From the trace of this very program. Raises UserError (E01) for another program's or another build's."""
+def profile_of(profile: Path, program: Program, only: str) -> History:
+    """The trace of this very program. Raises UserError (E01) for another program's or another build's."""
     if not profile.exists():
         raise UserError(f"E01: {profile} does not exist: make a profile with `gpuheap host trace -- program arguments`, or name one with --profile")
     traces = [read_trace(path) for path in find_traces(profile)]
@@ -33,7 +34,7 @@ def plan_for(profile: Path, program: Program, only: str) -> Plan:
     for build_id in _build_ids(chosen, program):
         if program.build_id and build_id and build_id != program.build_id:
             raise UserError(f"E01: {profile} is a profile of another build of {program.path}: its call sites lie elsewhere; trace the program again")
-    return make_plan(history_of(chosen))
+    return history_of(chosen)
 
 
 def _build_ids(trace: Trace, program: Program) -> set[str]:
@@ -41,9 +42,20 @@ def _build_ids(trace: Trace, program: Program) -> set[str]:
     return {module.build_id for module in modules if Path(module.path).name == program.name}
 
 
-def print_outcome(console: Console, plan: Plan, folder: Path, mode: str) -> None:
-    """The pools, what they served, and for each kind of miss where it came from."""
+def print_outcome(console: Console, plan: Plan, folder: Path, mode: str, heap_bytes: int) -> None:
+    """The pools, what they served, and for each kind of miss where it came from. `heap_bytes`: of the heap on each device, 0 for none."""
     traces = [read_trace(path) for path in sorted(folder.glob("*.trace"))]
+    if heap_bytes:
+        console.print(f"device memory from a heap of {mode.removeprefix(PREFIX)}, {format_bytes(heap_bytes)} on each device that is used")
+    if plan.pools or not heap_bytes:
+        _print_pools(console, plan, mode)
+    if not traces:
+        console.print("no process used the CUDA driver")
+    for trace in traces:
+        _print_counts(console, trace, bool(heap_bytes))
+
+
+def _print_pools(console: Console, plan: Plan, mode: str) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=f"pools, mode {mode}", title_justify="left")
     for column in ("memory", "device", "bytes", "lower bound", "side by side", "slots", "requests in the profile"):
         table.add_column(column, justify="left" if column == "memory" else "right")
@@ -53,21 +65,22 @@ def print_outcome(console: Console, plan: Plan, folder: Path, mode: str) -> None
             format_bytes(pool.bump_bytes), format_count(len(pool.slots)), format_count(pool.requests),
         )  # fmt: skip
     console.print(table)
-    if not traces:
-        console.print("no process used the CUDA driver")
-    for trace in traces:
-        counts = trace.counters
-        line = f"process {trace.process}: {format_count(counts['served'])} requests served, {format_bytes(counts['served_bytes'])} in all"
-        line += f"; {format_count(counts['driver_allocations'])} went to the driver"
-        line += f"; {format_count(counts['refused'])} refused" if counts["refused"] else ""
-        console.print(line, soft_wrap=True)
-        reasons = {"unprofiled": "not in the profile (E04)", "slot_busy": "found their slots in use (E05)", "too_large": "larger than their slots (E06)"}
-        for counter, words in reasons.items():
-            if counts[counter]:
-                console.print(f"  {format_count(counts[counter])} {words}", style="yellow")
-        if counts["foreign_frees"]:
-            console.print(f"  {format_count(counts['foreign_frees'])} frees of what was not allocated (E07)", style="yellow")
-        _print_places(console, trace)
+
+
+def _print_counts(console: Console, trace: Trace, heap: bool) -> None:
+    counts = trace.counters
+    line = f"process {trace.process}: {format_count(counts['served'])} requests served, {format_bytes(counts['served_bytes'])} in all"
+    line += f"; {format_count(counts['driver_allocations'])} went to the driver"
+    line += f"; {format_count(counts['refused'])} refused" if counts["refused"] else ""
+    console.print(line, soft_wrap=True)
+    busy, large = ("no room in the heap", "than the heap") if heap else ("their slots in use", "than their slots")
+    reasons = {"unprofiled": "not in the profile (E04)", "slot_busy": f"found {busy} (E05)", "too_large": f"larger {large} (E06)"}
+    for counter, words in reasons.items():
+        if counts[counter]:
+            console.print(f"  {format_count(counts[counter])} {words}", style="yellow")
+    if counts["foreign_frees"]:
+        console.print(f"  {format_count(counts['foreign_frees'])} frees of what was not allocated (E07)", style="yellow")
+    _print_places(console, trace)
 
 
 def _print_places(console: Console, trace: Trace) -> None:

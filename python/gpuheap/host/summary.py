@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gpuheap.host.history import History
+from gpuheap.host.pairs import PlacePairs, pairs_by_place
 from gpuheap.host.sites import api_times, flows_of, peaks_of, sites_of
 from gpuheap.host.stacks import Symbols
 from gpuheap.units import format_bytes, format_count, format_value
@@ -49,6 +50,7 @@ def print_history(console: Console, history: History, symbols: Symbols) -> None:
     _print_peaks(console, history)
     _print_sites(console, history, symbols)
     _print_flows(console, history)
+    _print_pairs(console, history, symbols)
     if history.launches:
         table = _table(("kernel", "l"), ("launches", "r"), ("time of launch calls", "r"))
         for name, launches in sorted(history.launches.items(), key=lambda pair: -pair[1].count)[:SITES_SHOWN]:
@@ -110,6 +112,24 @@ def _print_flows(console: Console, history: History) -> None:
     console.print(table)
 
 
+def pair_words(place: PlacePairs) -> tuple[str, str]:
+    """What its copies cover, and whether they may be a pair's."""
+    return "whole" if place.whole else "parts", place.refuted or "candidate"
+
+
+def _print_pairs(console: Console, history: History, symbols: Symbols) -> None:
+    places = pairs_by_place(history)
+    if not places:
+        return
+    table = _table(("copied with the host, from", "l"), ("buffers", "r"), ("up", "r"), ("down", "r"), ("bytes", "r"), ("cover", "l"), ("pair", "l"))
+    for place in places[:SITES_SHOWN]:
+        where = symbols.site_words(history.trace.stacks.get(place.stack))
+        table.add_row(where, *(format_count(count) for count in (place.buffers, place.up, place.down, place.bytes)), *pair_words(place))
+    console.print(table)
+    if len(places) > SITES_SHOWN:
+        console.print(f"and {len(places) - SITES_SHOWN} more; the page has them all", style="bright_black")
+
+
 def _print_leaks(console: Console, history: History, symbols: Symbols) -> None:
     leaks = history.leaks
     if not leaks:
@@ -145,6 +165,10 @@ def as_json(history: History, symbols: Symbols) -> dict[str, Any]:
         ],
         "copies": [vars(flow) for flow in flows_of(history.copies)],
         "sets": [vars(flow) for flow in flows_of(history.sets)],
+        "pairs": [
+            {**vars(place), "place": symbols.site_words(stacks.get(place.stack)), "site": f"{stacks[place.stack].site:016x}" if place.stack in stacks else ""}
+            for place in pairs_by_place(history)
+        ],
         "kernels": [{"name": name, **vars(launches)} for name, launches in sorted(history.launches.items())],
         "functions": [vars(time) for time in api_times(history)],
         "failures": [vars(failure) for failure in history.failures],

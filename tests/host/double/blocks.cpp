@@ -145,7 +145,7 @@ void broken(char const* what, void const* where) {
 
 long setting(char const* name, long otherwise) {
   char const* const value = std::getenv(name);
-  return value == nullptr ? otherwise : std::atol(value);
+  return value == nullptr || *value == '\0' ? otherwise : std::atol(value);
 }
 
 }  // namespace driver_double

@@ -35,7 +35,7 @@ struct context {
 constexpr int max_devices = 16;
 std::array<context, max_devices> primaries{};
 std::array<int, max_devices> retained{};
-thread_local std::vector<context*> current;
+thread_local std::vector<context*>& current = *new std::vector<context*>;  // never destroyed: programs free after main
 int captures = 0;
 int guarded_captures = 0;  // of them, those during which no memory may be requested
 

@@ -10,6 +10,7 @@
 #include <csignal>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -236,7 +237,8 @@ void grows(int num) {
   std::printf("grows: %zu\n", blocks.size());
 }
 
-void asks(int) {
+// With 0 it shares its block with nobody.
+void asks(int num) {
   std::size_t before = 0;
   std::size_t after = 0;
   std::size_t total = 0;
@@ -248,7 +250,7 @@ void asks(int) {
   check(driver.range(&base, &bytes, block + 100), "range");
   CUipcMemHandle handle{};
   std::printf("asks: %zu %zu %d, shared: %d\n", before - after, bytes, base == block ? 1 : 0,
-              static_cast<int>(driver.share(&handle, block)));
+              num > 0 ? static_cast<int>(driver.share(&handle, block)) : 0);
   check(driver.free(block), "free");
 }
 
@@ -263,6 +265,23 @@ void captures(int) {
     check(driver.free(block), "free");
   }
   std::printf("captures\n");
+}
+
+// Blocks that come and go while a graph is captured that may name them: none is where another was.
+void captures_again(int num) {
+  CUstream stream = nullptr;
+  CUgraph graph = nullptr;
+  std::set<CUdeviceptr> places;
+  check(driver.make_stream(&stream, 0), "stream");
+  for (int i = 0; i < num; ++i) {
+    CUdeviceptr const block = allocate(4096);
+    check(driver.begin_capture(stream, CU_STREAM_CAPTURE_MODE_RELAXED), "begin");
+    check(driver.end_capture(stream, &graph), "end");
+    check(driver.set(block, 1, 4096), "set");
+    places.insert(block);
+    check(driver.free(block), "free");
+  }
+  std::printf("captures again: %zu places\n", places.size());
 }
 
 void resets(int num) {
@@ -285,6 +304,27 @@ void own_context(int num) {
     check(driver.free(block), "free");
   }
   std::printf("own context: %d\n", num);
+}
+
+// Two contexts of a device side by side, each with blocks of its own, which are freed while the other is current.
+void two_contexts(int num) {
+  CUcontext own = nullptr;
+  CUcontext primary = nullptr;
+  check(driver.retain(&primary, 0), "retain");
+  CUdeviceptr kept = 0;
+  for (int i = 0; i < num; ++i) {
+    check(driver.set_current(primary), "set current");
+    CUdeviceptr const block = allocate(4096);
+    check(driver.set(block, 1, 4096), "set");
+    if (own == nullptr) check(driver.create_context(&own, nullptr, 0, 0), "create context");
+    check(driver.set_current(own), "set current");
+    check(driver.free(block), "free the primary context's");
+    if (kept != 0) check(driver.free(kept), "free");
+    kept = allocate(4096);
+    check(driver.set(kept, 2, 4096), "set");
+  }
+  check(driver.free(kept), "free");
+  std::printf("two contexts: %d\n", 2 * num);
 }
 
 // While one device's stream is captured another device is used for the first time. With 1 and more the capture lets the program have
@@ -324,6 +364,15 @@ void releases(int num) {
     use_device(0);
   }
 }
+
+// Frees when the process is ending, after all that was loaded since its start has ended.
+CUdeviceptr kept_to_the_end = 0;
+__attribute__((destructor)) void free_at_the_end() {
+  if (kept_to_the_end == 0) return;
+  std::printf("at the end: %d\n", static_cast<int>(driver.free(kept_to_the_end)));
+  std::fflush(stdout);
+}
+void frees_late(int) { kept_to_the_end = allocate(4096); }
 
 void dies(int) {
   one_round(100, 1);
@@ -370,12 +419,15 @@ int main(int count, char** arguments) {
       {"grows", grows},
       {"asks", asks},
       {"captures", captures},
+      {"captures_again", captures_again},
       {"resets", resets},
       {"dies", dies},
       {"leaves", leaves},
+      {"frees_late", frees_late},
       {"many", many},
       {"requests", many_requests},
       {"own_context", own_context},
+      {"two_contexts", two_contexts},
       {"releases", releases},
       {"captures_elsewhere", captures_elsewhere},
       {"without_context", without_context},

@@ -1,0 +1,71 @@
+"""The mode heap:NAME: which allocator's library serves, and from how many bytes."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+from pathlib import Path
+
+from gpuheap.errors import UserError
+from gpuheap.host.history import History
+from gpuheap.host.sites import peaks_of
+from gpuheap.paths import Layout
+from gpuheap.units import parse_bytes
+
+PREFIX = "heap:"
+DEFAULT_BYTES = 1 << 30  # without a profile
+_VERSION = 1  # of tools/host/heap_interface.hpp
+
+
+class _Head(ctypes.Structure):
+    """How the library's table begins."""
+
+    _fields_ = (("version", ctypes.c_uint32), ("reserved", ctypes.c_uint32), ("allocator", ctypes.c_char_p), ("refusal", ctypes.c_char_p))
+
+
+def find_heap(mode: str, library: Path, layout: Layout) -> Path:
+    """The library of a mode's allocator; loads it, as it has the answers, which touches no device.
+
+    Raises UserError for what is no allocator, is not built, or cannot stand for the driver's."""
+    name = mode.removeprefix(PREFIX)
+    names = re.findall(r"^gpuheap_allocator\(NAME (\w+)", (layout.root / "cmake" / "allocators.cmake").read_text(), re.MULTILINE)
+    if name not in names:
+        raise UserError(f"--mode: '{name}' is no allocator: there are {', '.join(names)}")
+    named = os.environ.get("GPUHEAP_HOST_HEAPS")
+    folders = [Path(named)] if named else [library.parent / "heaps", layout.build / "cuda" / "tools" / "host" / "heaps"]
+    places = [folder / f"libgpuheap_host_heap_{name}.so" for folder in folders]
+    path = next((place for place in places if place.is_file()), None)
+    if path is None:
+        build = f"cmake --preset cuda && cmake --build --preset cuda --target gpuheap_host_heap_{name}"
+        where = f"{layout.root} (./demo puts cmake into build/venv/bin)"
+        raise UserError(f"--mode: the heap of '{name}' is not built ({places[0]} is not there): run {build} in {where}")
+    head = _head(path)
+    if head.refusal:
+        raise UserError(f"E08: the allocator '{name}' cannot serve cudaMalloc: {head.refusal.decode()}; choose another one")
+    return path.resolve()
+
+
+def _head(path: Path) -> _Head:
+    try:
+        entry = ctypes.CDLL(str(path)).gpuheap_host_heap
+    except (OSError, AttributeError) as error:
+        raise UserError(f"{path} is no heap library: {error}") from None
+    entry.restype = ctypes.POINTER(_Head)
+    head: _Head = entry().contents
+    if head.version != _VERSION:
+        raise UserError(f"{path} is of another version of gpuheap: build it again")
+    return head
+
+
+def heap_bytes(asked: str | None, history: History | None) -> int:
+    """Of the heap on each device: as asked; else eight times what the profile had live on a device and 64 MiB, as allocators divide a heap among sizes, but
+    no more than half of the device unless the profile needs it."""
+    if asked is not None:
+        return max(parse_bytes(asked, "--heap-bytes") // 512, 1) * 512
+    if history is None:
+        return DEFAULT_BYTES
+    live = max((peak.bytes for peak in peaks_of(history) if peak.memory == "device"), default=0)
+    total = min((total for _, total in history.trace.devices.values()), default=0)
+    wanted = 8 * live + (64 << 20)
+    return (max(live + (64 << 20), min(wanted, total // 2)) if total else wanted) // 512 * 512
