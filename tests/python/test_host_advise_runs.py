@@ -18,6 +18,7 @@ from host_tools import BUILT, Bench, needs_double
 pytestmark = needs_double
 
 PROGRAM = str(BUILT / "host_patterns")
+HEAPS = BUILT / "heaps"
 ROUNDS = (PROGRAM, "dlsym", "rounds", "4")
 
 
@@ -59,7 +60,7 @@ def test_every_mode_is_measured_in_turns_and_the_samples_make_the_same_advice_ag
         assert set(line["launches"]) == {"add_one", "scale"} and line["total_ns"] > line["span_ns"] > sum(line["calls"].values()) > 0
         assert sum(line["functions"].values()) == sum(line["calls"].values())
     kept = sorted(path.name for path in (bench.folder / "host_patterns.advice").iterdir())
-    assert kept == ["about.json", "pools.plan", "profile", "report.html", "samples.jsonl"]
+    assert kept == ["about.json", "plans", "profile", "report.html", "samples.jsonl"]
     page = (bench.folder / "host_patterns.advice" / "report.html").read_text()
     assert page.count("<svg") == 7 and not re.search(r'(src|href)="(?!#)', page)
     (bench.folder / "host_patterns.advice" / "report.html").unlink()
@@ -90,6 +91,14 @@ def test_metrics_come_from_nsight_compute_where_it_is(bench: Bench) -> None:
 def test_what_nsight_compute_does_not_tell_is_said(bench: Bench, state: str, words: str) -> None:
     found = advised(bench, "--runs", "2", "--", *ROUNDS, **with_ncu(bench), FAKE_NCU=state)
     assert words in found["unknown"][0]
+
+
+@pytest.mark.skipif(not (HEAPS / "libgpuheap_host_heap_scatteralloc.so").exists(), reason="the heap of scatteralloc is not built: cmake --build --preset host")
+def test_heaps_of_allocators_are_measured_too(bench: Bench, error_line) -> None:
+    found = advised(bench, "--runs", "5", "--no-ncu", "--heap", "scatteralloc", "--", *ROUNDS, GPUHEAP_HOST_HEAPS=str(HEAPS))
+    assert barred(found) == dict.fromkeys(("plain", "device", "zero-copy", "unified", "heap:scatteralloc"), "")
+    assert found["steady_rules"][0]["outcome"] in ("fired", "silent")
+    assert "is no alloc" in error_line(bench.gpuheap("host", "advise", "--heap", "nothing", "--", *ROUNDS))
 
 
 def test_a_mode_that_the_device_lacks_is_told_and_not_recommended(bench: Bench) -> None:

@@ -136,6 +136,7 @@ def pool(
 def advise(
     words: Annotated[list[str] | None, typer.Argument(metavar="-- PROGRAM [ARGUMENTS ...]", show_default=False)] = None,
     runs: Annotated[int, typer.Option(min=1, help="Of each mode; distributions are judged from 100 on.")] = 30,
+    heap: Annotated[list[str] | None, typer.Option("--heap", metavar="NAME", help="Measure the mode heap:NAME too. May be repeated.")] = None,
     ignore: Annotated[
         list[str] | None, typer.Option("--ignore", metavar="REGEX", help="Leave lines that match out of the comparison of outputs. May be repeated.")
     ] = None,
@@ -151,7 +152,7 @@ def advise(
 
     if (source is None) == (not words):
         raise UserError("name either the program to run, gpuheap host advise -- program arguments, or with --from the folder of an earlier call")
-    wanted = Wanted(words or [], runs, ignore or [], output or Path(f"{Path((words or [''])[0]).name}.advice"), only, not no_ncu, ncu_launches)
+    wanted = Wanted(words or [], runs, heap or [], ignore or [], output or Path(f"{Path((words or [''])[0]).name}.advice"), only, not no_ncu, ncu_launches)
     raise typer.Exit(advised(wanted, source, as_json))
 
 

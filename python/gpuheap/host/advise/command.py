@@ -31,7 +31,7 @@ from gpuheap.host.trace import find_traces, read_trace
 from gpuheap.paths import find_layout
 from gpuheap.units import format_seconds
 
-_OWN = {ABOUT, SAMPLES, PROFILE, REPORT, "pools.plan", "output", "errors", "run", "nsight"}
+_OWN = {ABOUT, SAMPLES, PROFILE, REPORT, "plans", "output", "errors", "run", "nsight"}
 _LEAST_LIMIT_S, _LIMIT_FACTOR = 60.0, 20.0  # a run may take so many times what the traced one took
 _PROFILER_LIMIT_S = 1800.0
 
@@ -42,6 +42,7 @@ class Wanted:
 
     words: Sequence[str]
     runs: int
+    heaps: Sequence[str]
     ignored: Sequence[str]
     folder: Path
     only: str
@@ -97,12 +98,14 @@ def advised(wanted: Wanted, source: Path | None, as_json: bool) -> int:
 
 def measured(wanted: Wanted, console: Console) -> tuple[Session, bool]:
     """Runs everything. False: it was interrupted, and the session holds what there was by then. Raises UserError where not even the traced run worked."""
-    library = find_library(find_layout())
+    layout = find_layout()
+    library = find_library(layout)
     program = find_program(wanted.words)
     ignored = patterns_of(wanted.ignored)
-    folder = prepare(wanted.folder, _OWN, "the samples")
     only = wanted.only or program.name
-    modes = Modes(library, folder / "run", folder / "pools.plan", only)
+    folder = wanted.folder.resolve()
+    modes = Modes(library, layout, folder / "run", folder / "plans", only, wanted.heaps)
+    prepare(folder, _OWN, "the samples")
     with Listener(console) as listener:
         listener.step("a traced run, for the profile")
         traces = folder / PROFILE
