@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from host_tools import ROOT, Bench
@@ -22,6 +24,7 @@ HEAPS = LIBRARY.parent / "heaps"
 REFUSED = ("cuda", "atomic_wrap", "fdgmalloc")
 SERVING = sorted(name for path in HEAPS.glob("*.so") if (name := path.stem.removeprefix("libgpuheap_host_heap_")) not in REFUSED)
 WAYS = ("static", "shared", "per_thread")
+PROBE = ROOT / "build" / "cuda" / "tools" / "host" / "probe" / "gpuheap-host-probe"
 
 
 def has_gpu() -> bool:
@@ -73,6 +76,38 @@ def test_a_leak_is_found_with_its_place(bench: Bench) -> None:
     if shutil.which("addr2line"):
         words = symbols.site_words(stack)
         assert re.search(r"allocate<unsigned int>.* \(cases.cu:\d+\) from .*leak", words), words
+
+
+def answer(bench: Bench, *words: str) -> dict[str, Any]:
+    ran = bench.gpuheap("host", *words, "--json", GPUHEAP_HOST_PROBE=str(PROBE))
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout)
+
+
+def test_advice_measures_every_mode_with_the_same_output(bench: Bench) -> None:
+    found = answer(bench, "advise", "--runs", "6", "--no-ncu", "--", str(BUILT / "host_cases_static"), "rounds")
+    assert {mode["name"]: (mode["runs"], mode["barred"]) for mode in found["modes"]} == dict.fromkeys(("plain", "device", "zero-copy", "unified"), (6, ""))
+    assert found["session"]["program"]["launches"] == 16 and found["session"]["program"]["copies"] == 17  # one of them to the symbol
+    assert found["verdicts"][0]["fastest"]["mode"] is not None and found["verdicts"][1]["lines"][0]["spread"]["mean"] > 0
+
+
+def test_nsight_compute_tells_of_every_kernel_or_why_not(bench: Bench) -> None:
+    found = answer(bench, "advise", "--runs", "1", "--", str(BUILT / "host_cases_static"), "rounds")
+    if not found["session"]["kernels"]:
+        assert "rules 1, 2, 5, 6 could not be evaluated: Nsight Compute" in found["unknown"][0]
+        pytest.skip(found["session"]["profiler"])
+    assert len(found["session"]["kernels"]) == 2 and found["rules"]["rules"][0]["outcome"] != "unknown"
+    assert {mode for row in found["kernels"] for mode in row["ratios"]} == {"device", "zero-copy", "unified"}
+    assert all(ratio > 0 for row in found["kernels"] for ratio in row["ratios"].values())
+
+
+def test_the_drivers_allocators_are_probed(bench: Bench) -> None:
+    found = {each["name"]: each for each in answer(bench, "probe", "--budget", "64MiB")["allocators"]}
+    assert set(found) == {"device", "managed", "host", "async", "kernel"}
+    for each in found.values():
+        assert each["unserved"] == [] and each["granularity"] % (16 if each["name"] == "kernel" else 256) == 0
+    assert found["kernel"]["requests"] == 1200 * 32 and found["kernel"]["bins"][0]["request"] > 0
+    assert found["device"]["bins"] and found["device"]["kernels"]["again"] > 0
 
 
 @pytest.mark.parametrize("mode", ["device", "zero-copy", "unified"])

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from gpuheap.errors import UserError
+from gpuheap.errors import UserError, unknown_name
 from gpuheap.paths import find_layout
 
 app = typer.Typer(
@@ -32,11 +32,12 @@ def trace(
 ) -> None:
     """Run a program and record what it asks of the CUDA driver. Its output and exit code are its own."""
     from gpuheap.host.launch import find_library, find_program, prepare_folder, run
+    from gpuheap.host.variables import for_trace
 
     library = find_library(find_layout())
     find_program(words)
     folder = prepare_folder(output or Path(f"{Path(words[0]).name}.trace"))
-    code = run(words, library, {"GPUHEAP_HOST_TRACE": str(folder), "GPUHEAP_HOST_ONLY": only})
+    code = run(words, library, for_trace(folder, only))
     num = len(list(folder.glob("*.trace")))
     if num == 0:
         _say("no process used the CUDA driver: nothing was recorded")
@@ -95,6 +96,7 @@ def pool(
     from gpuheap.host.launch import find_library, find_program, prepare_folder, profiler_note, run
     from gpuheap.host.plan import beside_a_heap, make_plan
     from gpuheap.host.pooling import print_outcome, profile_of
+    from gpuheap.host.variables import for_pools
 
     from_heap = mode.startswith(heaps.PREFIX)
     if mode not in MODES and not from_heap:
@@ -117,11 +119,8 @@ def pool(
     if note is not None:
         _say(note)
     variables = {
-        "GPUHEAP_HOST_TRACE": str(folder),
-        "GPUHEAP_HOST_ONLY": only or program.name,
+        **for_pools(folder, only or program.name, mode, file),
         "GPUHEAP_HOST_EVENTS": "0",
-        "GPUHEAP_HOST_POOL": mode,
-        "GPUHEAP_HOST_PLAN": str(file),
         "GPUHEAP_HOST_STRICT": "1" if strict else "0",
         "GPUHEAP_HOST_SYNC": "0" if no_synchronise else "1",
         "GPUHEAP_HOST_POISON": "" if poison is None else str(poison),
@@ -131,6 +130,50 @@ def pool(
     code = run(words, library, variables)
     print_outcome(Console(stderr=True, highlight=False, markup=False), plan, folder, mode, of_heap)
     raise typer.Exit(code)
+
+
+@app.command()
+def advise(
+    words: Annotated[list[str] | None, typer.Argument(metavar="-- PROGRAM [ARGUMENTS ...]", show_default=False)] = None,
+    runs: Annotated[int, typer.Option(min=1, help="Of each mode; distributions are judged from 100 on.")] = 30,
+    heap: Annotated[list[str] | None, typer.Option("--heap", metavar="NAME", help="Measure the mode heap:NAME too. May be repeated.")] = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option("--ignore", metavar="REGEX", help="Leave lines that match out of the comparison of outputs. May be repeated.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="DIR", help="For samples and page. Default: <program>.advice, here.")] = None,
+    source: Annotated[Path | None, typer.Option("--from", metavar="DIR", help="Run nothing: judge the samples that an earlier call kept.")] = None,
+    no_ncu: Annotated[bool, typer.Option("--no-ncu", help="Do not ask Nsight Compute for metrics of the kernels.")] = False,
+    ncu_launches: Annotated[int, typer.Option(min=1, help="How many launches Nsight Compute profiles at most; it replays each.")] = 100,
+    only: Only = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Measure a program plain and in each mode of pools, and say which to use: for mean time, and for predictability. Standard input is empty."""
+    from gpuheap.host.advise.command import Wanted, advised
+
+    if (source is None) == (not words):
+        raise UserError("name either the program to run, gpuheap host advise -- program arguments, or with --from the folder of an earlier call")
+    wanted = Wanted(words or [], runs, heap or [], ignore or [], output or Path(f"{Path((words or [''])[0]).name}.advice"), only, not no_ncu, ncu_launches)
+    raise typer.Exit(advised(wanted, source, as_json))
+
+
+@app.command()
+def probe(
+    allocator: Annotated[
+        list[str] | None, typer.Option("--allocator", metavar="NAME", help="device, managed, host, async or kernel (malloc in kernels). May be repeated. Default: all.")
+    ] = None,
+    budget: Annotated[str, typer.Option(metavar="BYTES", help="What lives at a time, at most.")] = "256MiB",
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="For series, CSV and page.")] = Path("host.probe"),
+    source: Annotated[Path | None, typer.Option("--from", metavar="DIR", help="Ask nothing: look again at what an earlier call kept.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Find from outside how the driver's allocators and malloc in kernels round, group and time requests."""
+    from gpuheap.host.probe.command import ALLOCATORS, probed
+    from gpuheap.units import parse_bytes
+
+    for name in allocator or ():
+        if name not in ALLOCATORS:
+            raise unknown_name("allocator", name, ALLOCATORS)
+    raise typer.Exit(probed(allocator or ALLOCATORS, parse_bytes(budget, "--budget"), output, source, as_json))
 
 
 def _say(words: str) -> None:

@@ -112,7 +112,7 @@ def history_of(trace: Trace) -> History:
     failed = events["result"] != 0
     for (entry, result), count in Counter(zip(events["entry"][failed].tolist(), events["result"][failed].tolist(), strict=True)).most_common():
         found.failures.append(Failure(trace.entry(entry), result, count))
-    found.launches = _launches(trace, events[(events["kind"] == LAUNCH) & ~failed])
+    found.launches = launches_of(trace, events[(events["kind"] == LAUNCH) & ~failed])
     live = _Live()
     capturing = 0
     # Launches are most of what many programs do; what is left is followed call by call.
@@ -147,7 +147,7 @@ def history_of(trace: Trace) -> History:
     return found
 
 
-def _launches(trace: Trace, events: NDArray[Any]) -> dict[str, Launches]:
+def launches_of(trace: Trace, events: NDArray[Any]) -> dict[str, Launches]:
     """By the kernel's name. A handle may be given again to another kernel: the last name before a launch counts."""
     names: dict[int, list[tuple[int, str]]] = {}
     for when, handle, name in sorted(trace.names):

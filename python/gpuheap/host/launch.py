@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuheap.errors import UserError
+from gpuheap.host.variables import preloaded
 from gpuheap.paths import Layout
 
 LIBRARY = "libgpuheap_host.so"
@@ -119,10 +120,8 @@ def prepare_folder(folder: Path) -> Path:
 
 def run(words: Sequence[str], library: Path, variables: Mapping[str, str]) -> int:
     """Runs the program to its end and gives its exit code; 128 and the signal's number if one ended it. Ctrl-C is the program's to answer."""
-    before = os.environ.get("LD_PRELOAD", "")
-    environment = {**os.environ, **variables, "LD_PRELOAD": f"{library}:{before}" if before else str(library)}
     try:
-        process = subprocess.Popen(list(words), env=environment)
+        process = subprocess.Popen(list(words), env=preloaded(library, variables))
     except OSError as error:
         raise UserError(f"{words[0]}: {error.strerror}") from None
     handler = signal.signal(signal.SIGINT, signal.SIG_IGN)

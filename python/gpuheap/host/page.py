@@ -4,32 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
-from gpuheap import __version__
-from gpuheap.errors import UserError
-from gpuheap.formats.results import replace_file
 from gpuheap.host.history import Allocation, History
+from gpuheap.host.html import Grid, write_html
 from gpuheap.host.pairs import pairs_by_place
 from gpuheap.host.sites import api_times, flows_of, peaks_of, sites_of
 from gpuheap.host.stacks import Symbols
 from gpuheap.host.summary import pair_words, time_words, warnings_of
-from gpuheap.running.environment import now
 from gpuheap.units import format_bytes, format_count
 
 LEAKS_SHOWN = 50
 FUNCTIONS_SHOWN = 20
 SIZES_SHOWN = 4
-
-
-@dataclass(frozen=True)
-class Grid:
-    """A table: its columns' heads, how many of the first hold words, and its rows."""
-
-    heads: tuple[str, ...]
-    word_columns: int
-    rows: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -60,27 +47,10 @@ class Section:
 
 def write_page(path: Path, histories: Sequence[History], symbols: Symbols) -> Path:
     """Raises UserError for a path that cannot be written."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
-
     from gpuheap.host.pictures import all_pictures
 
-    environment = Environment(
-        loader=PackageLoader("gpuheap.host", ""), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
     pictures = all_pictures(histories)
-    html = environment.get_template("host_report.html.j2").render(
-        sections=[_section(history, symbols, found) for history, found in zip(histories, pictures, strict=True)],
-        style=Markup((resources.files("gpuheap.report") / "report.css").read_text(encoding="utf-8")),
-        version=__version__,
-        date=now().replace("T", " ").replace("Z", " UTC"),
-        safe=Markup,
-    )
-    try:
-        replace_file(path, html.encode())
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}") from None
-    return path
+    return write_html(path, "host_report.html.j2", sections=[_section(history, symbols, found) for history, found in zip(histories, pictures, strict=True)])
 
 
 def _section(history: History, symbols: Symbols, pictures: dict[str, str]) -> Section:

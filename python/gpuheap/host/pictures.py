@@ -45,7 +45,7 @@ def live_bytes(history: History, key: str) -> str:
             axes.fill_between(x / 1e9, y, step="post", color=colour(memory), alpha=0.12, linewidth=0)
         _bytes_axis(axes)
         _time_axis(axes, history)
-        _legend(axes)
+        legend(axes)
 
     return drawn_for_page(f"live-{key}", "live bytes over time", WIDE, draw)
 
@@ -68,7 +68,7 @@ def lifetimes(history: History, key: str) -> str:
         axes.set_ylim(len(shown) - 0.4, -0.6)
         axes.set_yticks([])
         _time_axis(axes, history)
-        _legend(axes)
+        legend(axes)
 
     return drawn_for_page(f"lives-{key}", "lifetimes of allocations", (9.9, 1.2 + min(len(shown), 120) * 0.03), draw)
 
@@ -151,7 +151,7 @@ def _histogram(axes: Axes, groups: dict[str, list[int]], what: str) -> None:
     axes.set_xlabel(f"bytes, from each power of two to the next: number of {what}", loc="left")
     axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.grid(axis="y", color=PAGE.grid, linewidth=0.8)
-    _legend(axes)
+    legend(axes)
 
 
 def _bytes_axis(axes: Axes) -> None:
@@ -169,7 +169,7 @@ def _time_axis(axes: Axes, history: History) -> None:
     axes.grid(axis="x" if not axes.get_yticklabels() else "both", color=PAGE.grid, linewidth=0.8)
 
 
-def _legend(axes: Axes) -> None:
+def legend(axes: Axes) -> None:
     handles, labels = axes.get_legend_handles_labels()
     if handles:
         axes.legend(handles, labels, loc="lower left", bbox_to_anchor=(0, 1), ncols=min(len(labels), 5), fontsize=8, borderaxespad=0, handlelength=1.2)

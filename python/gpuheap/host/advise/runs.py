@@ -1,0 +1,157 @@
+"""Runs a program again and again, a mode after the other, and keeps what each run took."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuheap.errors import UserError
+from gpuheap.host.advise.measure import times_of
+from gpuheap.host.advise.samples import FAILED, OK, TIMEOUT, Sample, append_sample
+from gpuheap.host.trace import read_trace
+from gpuheap.units import format_seconds
+
+FAILURES_IN_A_ROW = 3  # that end a mode
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A process that is over. `code` is None if it could not be started or its time was up."""
+
+    code: int | None
+    in_time: bool
+    nanoseconds: int
+
+
+def run_process(words: Sequence[str], environment: Mapping[str, str], output: Path, errors: Path, limit_s: float) -> Ended:
+    """The program in a process group of its own, which is killed when its time is up or when this process is interrupted. Its standard input is empty."""
+    with output.open("wb") as out, errors.open("wb") as error:
+        begin = time.perf_counter_ns()
+        try:
+            process = subprocess.Popen(
+                list(words), env=dict(environment), stdin=subprocess.DEVNULL, stdout=out, stderr=error, start_new_session=True
+            )
+        except OSError as problem:
+            raise UserError(f"{words[0]}: {problem.strerror}") from None
+        # A wait with a limit looks now and then; one without returns at once.
+        late = threading.Event()
+        timer = threading.Timer(limit_s, _end_late, (process, late))
+        timer.daemon = True
+        timer.start()
+        try:
+            code = process.wait()
+            end = time.perf_counter_ns()
+        except BaseException:
+            _kill(process)
+            process.wait()
+            raise
+        finally:
+            timer.cancel()
+    return Ended(None if late.is_set() else code, not late.is_set(), end - begin)
+
+
+def _end_late(process: subprocess.Popen[bytes], late: threading.Event) -> None:
+    late.set()
+    _kill(process)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        process.kill()
+
+
+def digest(output: Path, ignored: Sequence[re.Pattern[bytes]]) -> str:
+    """Of all bytes, or of the lines that no pattern is found in."""
+    found = hashlib.sha256()
+    with output.open("rb") as file:
+        if not ignored:
+            for part in iter(lambda: file.read(1 << 20), b""):
+                found.update(part)
+        else:
+            for line in file:
+                if not any(pattern.search(line) for pattern in ignored):
+                    found.update(line)
+    return found.hexdigest()
+
+
+def patterns_of(ignored: Sequence[str]) -> list[re.Pattern[bytes]]:
+    found = []
+    for text in ignored:
+        try:
+            found.append(re.compile(text.encode()))
+        except re.error as error:
+            raise UserError(f"--ignore: '{text}' is no regular expression: {error}") from None
+    return found
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """What is run: `environments` by mode gives what the program gets, each with a trace into `traces`."""
+
+    words: Sequence[str]
+    environments: Mapping[str, Mapping[str, str]]
+    runs: int
+    folder: Path
+    traces: Path
+    ignored: Sequence[re.Pattern[bytes]]
+    limit_s: float
+
+
+def measure(campaign: Campaign, told: Callable[[str, int, int, float | None], None]) -> bool:
+    """Each round runs each mode once, and begins with the next one, so that none is always first. `told` hears before each run: the mode, runs done, runs in
+    all and the seconds left. A mode that failed three times in a row is left out of further rounds. False: interrupted; what was measured is kept."""
+    failures = dict.fromkeys(campaign.environments, 0)
+    spent: dict[str, list[float]] = {mode: [] for mode in failures}
+    done = 0
+    try:
+        for number in range(campaign.runs):
+            modes = list(failures)
+            for mode in modes[number % len(modes) :] + modes[: number % len(modes)]:
+                if failures[mode] == FAILURES_IN_A_ROW:
+                    continue
+                left = {each: campaign.runs - len(spent[each]) for each in modes if failures[each] < FAILURES_IN_A_ROW}
+                told(mode, done, done + sum(left.values()), seconds_left(spent, left))
+                begin = time.monotonic()
+                sample = run_once(campaign, mode, number)
+                append_sample(campaign.folder, sample)
+                spent[mode].append(time.monotonic() - begin)
+                failures[mode] = 0 if sample.status == OK else failures[mode] + 1
+                done += 1
+    except KeyboardInterrupt:
+        return False
+    return True
+
+
+def seconds_left(spent: Mapping[str, Sequence[float]], left: Mapping[str, int]) -> float | None:
+    """For each run to come the mean of its mode's, else of all; None before the first."""
+    everything = [seconds for of_mode in spent.values() for seconds in of_mode]
+    if not everything:
+        return None
+    mean = sum(everything) / len(everything)
+    return sum(count * (sum(spent[mode]) / len(spent[mode]) if spent[mode] else mean) for mode, count in left.items())
+
+
+def run_once(campaign: Campaign, mode: str, number: int) -> Sample:
+    shutil.rmtree(campaign.traces, ignore_errors=True)
+    campaign.traces.mkdir()
+    output, errors = campaign.folder / "output", campaign.folder / "errors"
+    ended = run_process(campaign.words, campaign.environments[mode], output, errors, campaign.limit_s)
+    if ended.code is None or ended.code < 0:
+        # What it said last helps to see why.
+        said = errors.read_text(encoding="utf-8", errors="replace").splitlines()[-3:]
+        why = [f"killed after {format_seconds(campaign.limit_s)}"] if ended.code is None else [f"ended by signal {-ended.code}"]
+        status, code = (TIMEOUT, -1) if ended.code is None else (FAILED, 128 - ended.code)
+        return Sample(mode, number, status, code, "", ended.nanoseconds, messages=tuple(why + said))
+    times = times_of([read_trace(path) for path in sorted(campaign.traces.glob("*.trace"))])
+    return Sample(mode, number, OK, ended.code, digest(output, campaign.ignored), ended.nanoseconds, **times)

@@ -1,0 +1,123 @@
+"""What one run of a program took, and the folder that keeps all runs: about.json and samples.jsonl, a line for each run, written as it ends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from gpuheap.errors import UserError
+
+PLAIN = "plain"
+OK, FAILED, TIMEOUT = "ok", "failed", "timeout"
+VERSION = 1
+SAMPLES, ABOUT, PROFILE, REPORT = "samples.jsonl", "about.json", "profile", "report.html"
+
+Record = TypeVar("Record")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One run. Times in nanoseconds; those of calls are as the program waits for them."""
+
+    mode: str
+    round: int
+    status: str  # OK: it ended by itself, with whatever code
+    code: int
+    output: str  # digest of what it printed
+    total_ns: int  # of the process, from its start to its end
+    span_ns: int = 0  # from the first driver call to the last
+    calls: dict[str, int] = field(default_factory=dict)  # time by what calls do: measure.KINDS
+    functions: dict[str, int] = field(default_factory=dict)  # time by driver function
+    launches: dict[str, int] = field(default_factory=dict)  # time of launch calls by kernel
+    counters: dict[str, int] = field(default_factory=dict)  # of the pools
+    messages: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What Nsight Compute tells of a kernel, over its profiled launches; None: not told."""
+
+    name: str
+    launches: int
+    duration_ns: float | None = None  # of one launch, mean
+    l1_hit: float | None = None  # 0..1
+    l2_hit: float | None = None
+    shared_bytes: float | None = None  # of a block
+    sectors: float | None = None  # of global memory, in all
+    ideal_sectors: float | None = None
+    l1_requests: float | None = None
+    dram_bytes: float | None = None
+    stalled: float | None = None  # part of the resident warps that cannot go on
+    stalls: dict[str, float] = field(default_factory=dict)  # reason: warps that wait for it, for each instruction issued
+
+
+@dataclass(frozen=True)
+class Program:
+    """What the traced run shows of the program itself (5.1 of the paper), whatever the mode."""
+
+    allocations: int
+    frees: int
+    copies: int  # between host and device
+    copied_bytes: int
+    largest_copy_bytes: int
+    launches: int
+    kernels: int  # different ones
+    dynamic_shared: bool  # a launch asked for shared memory
+
+
+@dataclass(frozen=True)
+class Session:
+    """All that verdicts are made from."""
+
+    command: tuple[str, ...]
+    modes: tuple[str, ...]  # PLAIN first
+    runs: int  # asked for, of each mode
+    program: Program
+    device: str = ""
+    driver: str = ""
+    ignored: tuple[str, ...] = ()  # patterns of lines that the comparison of outputs leaves out
+    samples: tuple[Sample, ...] = ()
+    kernels: tuple[Kernel, ...] = ()  # by Nsight Compute, of the plain program
+    kernel_times: dict[str, dict[str, float]] = field(default_factory=dict)  # mode, kernel: mean ns of a launch
+    profiler: str = ""  # why Nsight Compute tells nothing, or of how many launches it tells
+
+
+def write_about(folder: Path, session: Session) -> None:
+    kept = {key: value for key, value in asdict(session).items() if key != "samples"}
+    (folder / ABOUT).write_text(json.dumps({"version": VERSION, **kept}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def append_sample(folder: Path, sample: Sample) -> None:
+    with (folder / SAMPLES).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(asdict(sample), ensure_ascii=False) + "\n")
+
+
+def read_session(folder: Path) -> Session:
+    """Raises UserError for what is no such folder. A last line that was torn off by the end of the process is left out."""
+    try:
+        about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+        lines = (folder / SAMPLES).read_text(encoding="utf-8").split("\n") if (folder / SAMPLES).exists() else [""]
+    except (OSError, ValueError) as error:
+        raise UserError(f"{folder} holds no samples of `gpuheap host advise` ({error}): name the folder that it wrote") from None
+    if not isinstance(about, dict) or about.get("version") != VERSION:
+        raise UserError(f"{folder / ABOUT} is of another version of gpuheap: this one reads version {VERSION}; measure again")
+    try:
+        samples = [_made(Sample, json.loads(line)) for line in lines[:-1]]
+        return _made(
+            Session,
+            {**about, "program": _made(Program, about["program"]), "kernels": [_made(Kernel, each) for each in about["kernels"]], "samples": samples},
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{folder} is damaged: {type(error).__name__}: {error}; measure again") from None
+
+
+def _made(kind: type[Record], values: dict[str, Any]) -> Record:
+    known = {each.name for each in fields(kind)}  # type: ignore[arg-type]
+    return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items() if key in known})
+
+
+def of_mode(samples: Iterable[Sample], mode: str) -> list[Sample]:
+    return [sample for sample in samples if sample.mode == mode]

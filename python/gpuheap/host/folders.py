@@ -1,0 +1,33 @@
+"""Folders that commands of the host tools write into."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from gpuheap.errors import UserError
+
+
+def remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def prepare(folder: Path, own: Iterable[str], what: str) -> Path:
+    """An empty folder. What an earlier call wrote, by the names in `own`, is removed; a folder that holds anything else is refused."""
+    names = set(own)
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder} is a file: name a folder for {what} with -o")
+    others = [entry.name for entry in folder.iterdir() if entry.name not in names] if folder.is_dir() else []
+    if others:
+        raise UserError(f"{folder} holds other files ('{others[0]}'): name an empty folder for {what} with -o")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            remove(folder / name)
+    except OSError as error:
+        raise UserError(f"{folder}: {error.strerror}") from None
+    return folder.resolve()

@@ -1,0 +1,44 @@
+"""Pages of the host tools: one HTML file each, from the templates beside this file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from gpuheap import __version__
+from gpuheap.errors import UserError
+from gpuheap.formats.results import replace_file
+from gpuheap.running.environment import now
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table: its columns' heads, how many of the first hold words, and its rows."""
+
+    heads: tuple[str, ...]
+    word_columns: int
+    rows: tuple[tuple[str, ...], ...]
+
+
+def write_html(path: Path, template: str, **values: Any) -> Path:
+    """Raises UserError for a path that cannot be written."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=PackageLoader("gpuheap.host", ""), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    html = environment.get_template(template).render(
+        style=Markup((resources.files("gpuheap.report") / "report.css").read_text(encoding="utf-8")),
+        version=__version__,
+        date=now().replace("T", " ").replace("Z", " UTC"),
+        safe=Markup,
+        **values,
+    )
+    try:
+        replace_file(path, html.encode())
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}") from None
+    return path

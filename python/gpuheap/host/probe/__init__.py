@@ -1,0 +1,1 @@
+"""`gpuheap host probe`: what the driver's allocators are like from outside."""

@@ -1,0 +1,139 @@
+"""Series of equal requests: asked of gpuheap-host-probe, kept line by line, read again."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpuheap.errors import UserError
+from gpuheap.paths import Layout
+
+PROGRAM = "gpuheap-host-probe"
+DRIVER = ("device", "managed", "host", "async")
+KERNEL = "kernel"
+VERSION = 1
+LINES = "series.jsonl"
+
+
+@dataclass(frozen=True)
+class Machine:
+    device: str
+    driver: int
+    memory_bytes: int
+    heap_bytes: int  # of malloc in kernels
+    lacks: dict[str, str]  # allocator: why it cannot be asked; "" where it can
+
+
+@dataclass(frozen=True)
+class Series:
+    """Requests to one allocator, all blocks live until the last was made. Times in nanoseconds; of malloc in kernels, cycles."""
+
+    allocator: str
+    bytes: int
+    addresses: tuple[int, ...]
+    request: tuple[int, ...]
+    release: tuple[int, ...]
+    kernel: tuple[int, ...] = ()  # of the first kernel after each request, on the host's clock, from launch to end
+    again: tuple[int, ...] = ()  # of the same kernel right after
+    free_bytes: tuple[int, ...] = ()  # of the device, after each request
+    free_bytes_before: int = 0
+    free_bytes_released: int = 0  # after all were freed
+    error: int = 0  # the driver's, which ended the series early
+
+
+def series_of(line: dict[str, Any]) -> Series:
+    if line["allocator"] == KERNEL:
+        return Series(KERNEL, line["bytes"], tuple(line["addresses"]), tuple(line["request_cycles"]), tuple(line["release_cycles"]))
+    return Series(
+        line["allocator"], line["bytes"], tuple(line["addresses"]), tuple(line["request_ns"]), tuple(line["release_ns"]), tuple(line["kernel_ns"]),
+        tuple(line["again_ns"]), tuple(line["free_bytes"]), line["free_bytes_before"], line["free_bytes_released"], line["error"],
+    )  # fmt: skip
+
+
+def machine_of(line: dict[str, Any]) -> Machine:
+    if line.get("probe") != VERSION:
+        raise ValueError(f"it begins with {str(line)[:60]}, and not with the machine")
+    return Machine(line["device"], line["driver"], line["memory_bytes"], line["heap_bytes"], line["lacks"])
+
+
+def find_program(layout: Layout) -> Path:
+    named = os.environ.get("GPUHEAP_HOST_PROBE")
+    if named:
+        if not Path(named).is_file():
+            raise UserError(f"GPUHEAP_HOST_PROBE is '{named}', which is no file")
+        return Path(named).resolve()
+    places = [layout.build / preset / "tools" / "host" / "probe" / PROGRAM for preset in ("cuda", "host")]
+    found = next((place for place in places if place.is_file()), None)
+    if found is None:
+        build = f"cmake --preset cuda -DGPUHEAP_BUILD_TESTS=OFF && cmake --build --preset cuda --target {PROGRAM}"
+        raise UserError(f"{PROGRAM} is not built: run {build} in {layout.root} (./demo puts cmake into build/venv/bin)")
+    return found
+
+
+class Asked:
+    """The program at work. What it answers goes to `file` too, so that it can be looked at again. Used as a context manager."""
+
+    def __init__(self, program: Path, file: Path) -> None:
+        self._process = subprocess.Popen([str(program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self._file = file.open("w", encoding="utf-8")
+        try:
+            self.machine = machine_of(self._next())
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def __enter__(self) -> Asked:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+        self._process.kill()
+        self._process.communicate()
+
+    def ask(self, allocator: str, size: int, num: int) -> Series:
+        """Raises UserError if the driver fails in another way than for want of memory."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(f"{allocator} {size} {num}\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise self._ended() from None
+        return series_of(self._next())
+
+    def _next(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise self._ended()
+        self._file.write(line)
+        self._file.flush()
+        found = json.loads(line)
+        assert isinstance(found, dict)
+        return found
+
+    def _ended(self) -> UserError:
+        assert self._process.stderr is not None
+        said = self._process.stderr.read().strip().splitlines()
+        return UserError(f"{PROGRAM} ended early: {said[-1]}" if said else f"{PROGRAM} ended early with code {self._process.wait()}")
+
+
+def read_lines(folder: Path) -> tuple[Machine, list[Series]]:
+    """Raises UserError for what no call kept. A last line that was torn off is left out."""
+    path = folder / LINES
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+        return machine_of(json.loads(lines[0])), list(_all(lines[1:]))
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}: name the folder that `gpuheap host probe` wrote") from None
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+        raise UserError(f"{path} is no output of `gpuheap host probe`: {type(error).__name__}: {error}") from None
+
+
+def _all(lines: list[str]) -> Iterator[Series]:
+    for line in lines:
+        yield series_of(json.loads(line))

@@ -1,0 +1,41 @@
+// Series of equal requests to malloc inside a kernel.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "driver.hpp"
+
+namespace gpuheap::probe {
+
+struct kernel_series {
+  std::vector<std::uint64_t> addresses;  // 0: the heap was exhausted
+  std::vector<std::uint64_t> request_cycles;
+  std::vector<std::uint64_t> release_cycles;
+};
+
+// One thread asks, all blocks live until the last was requested. The heap is the toolkit's, of `heap_bytes`.
+class in_kernel {
+ public:
+  static constexpr std::size_t heap_bytes = std::size_t{256} << 20;
+
+  // Before kernels.hpp is loaded: the first module that has malloc in it fixes the size of the heap. Returns why it cannot be set, "" if it
+  // was.
+  static std::string set_heap(driver_api const& driver);
+  // `refused`: what set_heap() said.
+  in_kernel(driver_api const& driver, CUmodule module, std::string refused);
+
+  // "" where kernels can ask, otherwise why not.
+  std::string const& lacks() const { return lacks_; }
+  // Throws failure.
+  kernel_series run(std::uint64_t bytes, unsigned num) const;
+
+ private:
+  driver_api const& driver_;
+  CUfunction request_ = nullptr;
+  CUfunction release_ = nullptr;
+  std::string lacks_;
+};
+
+}  // namespace gpuheap::probe
