@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuheap.errors import UserError
+from gpuheap.host.heaps import PREFIX, find_heap, heap_bytes
 from gpuheap.host.history import History
-from gpuheap.host.plan import make_plan
+from gpuheap.host.plan import beside_a_heap, make_plan
 from gpuheap.host.variables import for_pools, for_trace
+from gpuheap.paths import find_layout
 
 PLAIN = "plain"
 # As the command line and the library spell them.
@@ -23,7 +24,7 @@ class Mode:
     requests: int
 
 
-def prepare_mode(mode: str, history: History, folder: Path, traces: Path, only: str) -> Mode:
+def prepare_mode(mode: str, history: History, library: Path, folder: Path, traces: Path, only: str) -> Mode:
     """`history` is of the plain run; plans go to `folder`, and runs will be traced into `traces`.
 
     Raises UserError for a mode that this build or this profile has no memory for.
@@ -31,7 +32,12 @@ def prepare_mode(mode: str, history: History, folder: Path, traces: Path, only: 
     if mode == PLAIN:
         return Mode(for_trace(traces, only), 0)
     if mode not in POOLS:
-        raise UserError(f"the library of this build serves no requests from the heap of '{mode}'")
+        # Requests that the heap cannot serve are the driver's: its whole is what the mode has.
+        heap = find_heap(PREFIX + mode, library, find_layout())
+        path = folder / "heap.plan"
+        path.write_text(beside_a_heap(history).text(), encoding="utf-8")
+        given = {"GPUHEAP_HOST_HEAP_LIBRARY": str(heap), "GPUHEAP_HOST_HEAP_BYTES": str(heap_bytes(None, history))}
+        return Mode({**for_pools(traces, only, PREFIX + mode, path), **given}, len(history.allocations))
     plan = make_plan(history)
     path = folder / "pools.plan"
     path.write_text(plan.text(), encoding="utf-8")

@@ -64,7 +64,7 @@ class Profile:
         return self.folder / "trace"
 
     def mode(self, name: str) -> Mode:
-        return prepare_mode(name, self.history, self.folder, self.traces, self.name)
+        return prepare_mode(name, self.history, self.library, self.folder, self.traces, self.name)
 
 
 class Failed(Exception):
