@@ -16,6 +16,11 @@ class Metric:
     def is_time(self) -> bool:
         return self.unit in ("us", "ms")
 
+    @property
+    def over_requested(self) -> bool:
+        """Whether it is a ratio to the bytes that were asked for."""
+        return self.name in ("range_ratio", "footprint_ratio")
+
 
 METRICS: dict[str, Metric] = {
     metric.name: metric

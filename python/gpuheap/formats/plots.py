@@ -1,93 +1,146 @@
-"""How a case is drawn: which axis lies along x, which scales, which metrics. What a suite does not say follows from the sweep."""
+"""How a case is drawn: which axes lie along x, which scales, which metrics. What a suite does not say follows from the sweep."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from gpuheap.catalogue import ALLOCATORS, BASELINES
 from gpuheap.errors import UserError, unknown_name
-from gpuheap.formats.points import Axis, Draw, Grid, values_of
+from gpuheap.formats.bounds import Condition, read_condition
+from gpuheap.formats.points import Axis, Draw, Grid, Value, values_of
 from gpuheap.metrics import METRICS
 from gpuheap.toml_checks import names, table, text
+from gpuheap.units import format_bytes
 
-KEYS = ("x", "curves", "where", "metrics", "x_scale", "y_scale", "over", "statistic", "figure")
+KEYS = ("x", "curves", "where", "allocators", "metrics", "x_scale", "y_scale", "over", "statistic", "in_bytes", "figure")
 X_SCALES = ("log", "linear", "words")  # words: values side by side in the suite's order
 Y_SCALES = ("log", "linear")
-STATISTICS = ("median", "variance")
+STATISTICS = ("median", "mean", "variance")
+BYTES_AXES = ("bytes", "page", "heap", "then")
 
 
 @dataclass(frozen=True)
 class Plot:
     """One kind of picture of a case: a panel for each combination of what is neither `x` nor `curves`."""
 
-    grid: Grid = field(default_factory=dict)  # the points it shows; empty: all
-    x: str = ""  # an axis; empty: the one with the most values
+    grids: tuple[Grid, ...] = ()  # the points it shows, those of all of them in one picture; none: all points
+    x: tuple[str, ...] = ()  # an axis, or several whose combinations lie side by side; none: the one with the most values
     curves: str = ""  # an axis whose values are curves of one panel
-    where: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    metrics: tuple[str, ...] = ()  # empty: those that the case is about
+    where: tuple[Condition, ...] = ()
+    allocators: tuple[str, ...] = ()  # none: all
+    metrics: tuple[str, ...] = ()  # none: those that the case is about
     x_scale: str = ""  # empty: by the values
     y_scale: str = ""  # empty: by the metric and the values
     over: str = ""  # values are ratios to this allocator's at the same point
     statistic: str = "median"
+    in_bytes: bool = False  # a ratio to the bytes that all threads ask for is drawn as bytes
     figure: str = ""  # of the paper
 
+    @property
+    def axis(self) -> str:
+        """The name of what lies along x; empty: what the values suggest."""
+        return ", ".join(self.x)
+
     def shows(self, fields: Mapping[str, str]) -> bool:
-        """Whether a point with these values is on the sweep, or between its points: a finer sweep is drawn like it."""
-        on_grid = all(key in fields and (_lies_on(axis, fields[key]) or _lies_within(axis, fields[key])) for key, axis in self.grid.items())
-        return on_grid and all(fields.get(key) in values for key, values in self.where.items())
+        """Whether a point with these values is on a sweep, or between its points: a finer sweep is drawn like it."""
+        on_grid = not self.grids or any(
+            all(key in fields and values.hold(fields[key]) for key, values in sweep.items()) for sweep in self._sweeps
+        )
+        return on_grid and all(condition.holds(fields.get(condition.key, "")) for condition in self.where)
 
     def names_all_of(self, fields: Mapping[str, str]) -> bool:
-        """Whether the sweep has an axis for each value. What a command line changed for all points has none."""
-        return set(fields) <= set(self.grid)
+        """Whether a sweep has an axis for each value. What a command line changed for all points has none."""
+        return any(set(fields) <= set(grid) for grid in self.grids)
+
+    def fields_of(self, fields: Mapping[str, str]) -> Mapping[str, str]:
+        """The values of a point as they are drawn: several axes along x are one, whose values are words."""
+        if len(self.x) < 2 or any(key not in fields for key in self.x):
+            return fields
+        rest = {key: value for key, value in fields.items() if key not in self.x}
+        return rest | {self.axis: _words(self.x, [fields[key] for key in self.x])}
 
     def place(self, key: str, value: str) -> int:
         """Where a value comes along an axis, as the suite lists it; unknown values last."""
-        axis = self.grid.get(key)
-        listed = [str(v) for v in axis] if axis is not None and not isinstance(axis, Draw) else []
-        return listed.index(value) if value in listed else len(listed)
+        listed = self._places.get(key, {})
+        return listed.get(value, len(listed))
+
+    @cached_property
+    def _sweeps(self) -> tuple[dict[str, _Values], ...]:
+        return tuple({key: _values_of(axis) for key, axis in grid.items()} for grid in self.grids)
+
+    @cached_property
+    def _places(self) -> dict[str, dict[str, int]]:
+        listed: dict[str, dict[str, None]] = {}
+        for grid in self.grids:
+            for key, axis in grid.items():
+                if not isinstance(axis, Draw):
+                    listed.setdefault(key, {}).update(dict.fromkeys(str(value) for value in axis))
+            if len(self.x) > 1:
+                combined = itertools.product(*(values_of(grid[key]) for key in self.x))
+                listed.setdefault(self.axis, {}).update(dict.fromkeys(_words(self.x, [str(value) for value in values]) for values in combined))
+        return {key: {value: number for number, value in enumerate(values)} for key, values in listed.items()}
 
 
-def read_plots(said: Any, grids: Sequence[Grid], path: Path, case: str) -> tuple[Plot, ...]:
-    """The plots of a case: what `plot` says, a table or a list of tables; without it one for each sweep."""
+def read_plots(said: Any, grids: Sequence[Grid], metrics: Sequence[str], path: Path, case: str) -> tuple[Plot, ...]:
+    """The plots of a case: what `plot` says, a table or a list of tables; without it one for each sweep.
+
+    `grids`: all sweeps, those of one allocator alone among them. `metrics`: those of the case; none: any.
+    """
     if said is None:
-        return tuple(Plot(grid) for grid in grids)
+        return tuple(Plot((grid,)) for grid in grids)
     entries = said if isinstance(said, list) else [said]
     found: list[Plot] = []
     for number, entry in enumerate(entries, start=1):
         where = f"{case}: plot" if len(entries) == 1 else f"{case}: plot, entry {number}"
-        found += _read_plot(table(entry, path, where, KEYS), grids, path, where)
+        found += _read_plot(table(entry, path, where, KEYS), grids, metrics or tuple(METRICS), path, where)
     return tuple(found)
 
 
-def _read_plot(said: dict[str, Any], grids: Sequence[Grid], path: Path, where: str) -> Iterable[Plot]:
+def _read_plot(said: dict[str, Any], grids: Sequence[Grid], measured: Sequence[str], path: Path, where: str) -> Sequence[Plot]:
     axes = {key for grid in grids for key in grid}
-    for key in ("x", "curves"):
-        if key in said and said[key] not in axes:
-            raise UserError(f"{path}: {where}: {key}: {unknown_name('axis', str(said[key]), axes)}")
+    x = names([said["x"]] if isinstance(said.get("x"), str) else said.get("x", []), path, f"{where}: x")
+    for key, found in [("x", axis) for axis in x] + ([("curves", said["curves"])] if "curves" in said else []):
+        if found not in axes:
+            raise UserError(f"{path}: {where}: {key}: {unknown_name('axis', str(found), axes)}")
     for key, allowed in (("x_scale", X_SCALES), ("y_scale", Y_SCALES), ("statistic", STATISTICS)):
         if key in said and said[key] not in allowed:
             raise UserError(f"{path}: {where}: {key} is '{said[key]}', expected {' or '.join(allowed)}")
     metrics = names(said.get("metrics", []), path, f"{where}: metrics")
     for metric in metrics:
-        if metric not in METRICS:
-            raise UserError(f"{path}: {where}: {unknown_name('metric', metric, METRICS)}")
-    conditions = {
-        key: tuple(str(v) for v in (value if isinstance(value, list) else [value]))
-        for key, value in table(said.get("where", {}), path, f"{where}: where", axes).items()
-    }
-    # The sweeps that have the axes it names, and some of the values.
-    meant = [
-        grid
-        for grid in grids
-        if all(said[key] in grid for key in ("x", "curves") if key in said)
-        and all(key in grid and any(_lies_on(grid[key], value) for value in values) for key, values in conditions.items())
-    ]
-    if not meant:
+        if metric not in measured:
+            raise UserError(f"{path}: {where}: {unknown_name('metric', metric, measured)}")
+    known = [*ALLOCATORS, *BASELINES]
+    allocators = names(said.get("allocators", []), path, f"{where}: allocators")
+    for allocator in (*allocators, *([said["over"]] if "over" in said else [])):
+        if allocator not in known:
+            raise UserError(f"{path}: {where}: {unknown_name('allocator', str(allocator), known)}")
+    in_bytes = said.get("in_bytes", False)
+    if not isinstance(in_bytes, bool):
+        raise UserError(f"{path}: {where}: in_bytes is '{in_bytes}', expected true or false")
+    if in_bytes and not (metrics and all(METRICS[metric].over_requested for metric in metrics)):
+        fitting = ", ".join(metric.name for metric in METRICS.values() if metric.over_requested)
+        raise UserError(f"{path}: {where}: in_bytes needs metrics that are ratios to requested bytes: {fitting}")
+    conditions = []
+    for key, value in table(said.get("where", {}), path, f"{where}: where", axes).items():
+        try:
+            conditions.append(read_condition(key, value))
+        except ValueError as error:
+            raise UserError(f"{path}: {where}: {error}") from None
+    # The sweeps that have the axes along x, and some of the values.
+    meant = [grid for grid in grids if set(x) <= set(grid) and all(_has(grid, condition) for condition in conditions)]
+    curves = str(said.get("curves", ""))
+    if not meant or (curves and not any(curves in grid for grid in meant)):
         raise UserError(f"{path}: {where}: no sweep of the case has these axes and values")
-    words = {key: text(said[key], path, f"{where}: {key}") for key in KEYS if key in said and key not in ("where", "metrics")}
-    return [Plot(grid=grid, where=conditions, metrics=metrics, **words) for grid in meant]
+    words = {key: text(said[key], path, f"{where}: {key}") for key in ("x_scale", "y_scale", "over", "statistic", "figure") if key in said}
+    # What lies along x tells which sweeps belong into one picture.
+    together = [tuple(meant)] if x else [(grid,) for grid in meant]
+    chosen = {"x": x, "curves": curves, "where": tuple(conditions), "allocators": allocators, "metrics": metrics, "in_bytes": in_bytes}
+    return [Plot(grids=shown, **chosen, **words) for shown in together]
 
 
 def default_metrics(measured: Sequence[str]) -> list[str]:
@@ -97,18 +150,50 @@ def default_metrics(measured: Sequence[str]) -> list[str]:
     return [metric for metric in judged if not times or metric in times or metric == judged[0]]
 
 
-def _lies_on(axis: Axis, value: str) -> bool:
+def _words(keys: Sequence[str], values: Sequence[str]) -> str:
+    """`surface 20K` of a scene and its triangles, `64 × 16 MiB` of threads and bytes, `512 B 4 KiB` of two sizes."""
+    words = []
+    for key, value in zip(keys, values, strict=True):
+        number = int(value) if value.isdigit() else None
+        if number is not None and key in BYTES_AXES:
+            words.append(format_bytes(number))
+        else:
+            words.append(f"{number // 1000}K" if number is not None and number >= 10_000 and number % 1000 == 0 else value)
+        if key == "threads":
+            words.append("×")
+    return " ".join(words)
+
+
+def _has(grid: Grid, condition: Condition) -> bool:
+    """Whether some point of a sweep meets a condition; `page = ""` is met where there is no page."""
+    axis: Axis = grid.get(condition.key, ("",))
+    values: Sequence[Value] = (axis.low, axis.high) if isinstance(axis, Draw) else axis
+    return any(condition.holds(str(value)) for value in values)
+
+
+@dataclass(frozen=True)
+class _Values:
+    """What an axis has, prepared: every row of a table is asked for."""
+
+    texts: frozenset[str]
+    low: float = float("inf")  # of the range in which every number counts; none: no number does
+    high: float = float("-inf")
+
+    def hold(self, value: str) -> bool:
+        if value in self.texts:
+            return True
+        if self.low > self.high:
+            return False
+        try:
+            return self.low <= float(value) <= self.high
+        except ValueError:
+            return False
+
+
+def _values_of(axis: Axis) -> _Values:
+    """Numbers between the ends of an axis of numbers count if it sweeps: if it has three values at least."""
     if isinstance(axis, Draw):
-        return value.isdigit() and axis.low <= int(value) <= axis.high
-    return value in {str(v) for v in values_of(axis)}
-
-
-def _lies_within(axis: Axis, value: str) -> bool:
-    """Whether a number lies between the ends of an axis of numbers that sweeps: one of three values at least."""
-    values = values_of(axis)
-    if len(values) < 3 or not all(isinstance(v, (int, float)) for v in values):
-        return False
-    try:
-        return min(float(v) for v in values) <= float(value) <= max(float(v) for v in values)
-    except ValueError:
-        return False
+        return _Values(frozenset(), axis.low, axis.high)
+    numbers = [float(value) for value in axis if not isinstance(value, str)]
+    sweeps = len(axis) > 2 and len(numbers) == len(axis)
+    return _Values(frozenset(map(str, axis)), *((min(numbers), max(numbers)) if sweeps else ()))

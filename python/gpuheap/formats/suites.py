@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -236,6 +236,7 @@ def _case(entry: Any, path: Path, suite_baselines: tuple[str, ...], lists: Mappi
                 raise UserError(f"{path}: {name}: the headline is no point of the case")
             headline = {}
         bounds = said.get("bounds", []) if backend == "cuda" else over.get("bounds", [])
+        variants = _variants(over.get("variants", said.get("variants", {})), path, name)
         made[backend] = Case(
             name=name,
             section=str(said.get("section", "")),
@@ -255,12 +256,17 @@ def _case(entry: Any, path: Path, suite_baselines: tuple[str, ...], lists: Mappi
             quick_grids=others["quick"],
             full_grids=others["full"],
             slowdown=read_slowdown(said.get("slowdown"), path, name),
-            variants=_variants(over.get("variants", said.get("variants", {})), path, name),
+            variants=variants,
             # Pictures show what GPUs measured.
-            plots=read_plots(said.get("plot"), others["full"] or grids, path, name) if backend == "cuda" else (),
+            plots=read_plots(said.get("plot"), with_variants(others["full"] or grids, variants), metrics, path, name) if backend == "cuda" else (),
             command=command,
         )
     return made
+
+
+def with_variants(grids: Sequence[Grid], variants: Mapping[str, Grid]) -> tuple[Grid, ...]:
+    """The sweeps of a case, those that one allocator has alone after the others'."""
+    return (*grids, *({**grid, **more} for more in variants.values() if more for grid in grids))
 
 
 def _variants(said: Any, path: Path, name: str) -> dict[str, Grid]:

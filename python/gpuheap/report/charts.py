@@ -9,12 +9,12 @@ from gpuheap.answers.views import CaseView, PointId, point_id
 from gpuheap.catalogue import BASELINES
 from gpuheap.claims.printed import PrintedValue, printed_for
 from gpuheap.errors import UserError
-from gpuheap.formats.plots import Plot, default_metrics
+from gpuheap.formats.plots import BYTES_AXES, Plot, default_metrics
 from gpuheap.formats.results import Row
+from gpuheap.formats.suites import with_variants
 from gpuheap.metrics import METRICS, Metric
 from gpuheap.units import format_bytes, format_count, format_value, parse_bytes
 
-BYTES_AXES = ("bytes", "page", "heap")
 WIDE = 16.0  # an axis whose ends are farther apart than this factor is logarithmic
 
 
@@ -43,6 +43,7 @@ class Printed:
     x: float
     value: float
     words: str
+    label: str  # of the series that it belongs to
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class Series:
     marks: tuple[Mark, ...]
     failures: tuple[Failure, ...] = ()
     curve: str = ""  # what tells it apart from other series of the allocator, in words
+    curve_value: str = ""
     curve_index: int = 0
 
     @property
@@ -86,7 +88,9 @@ class Chart:
 
     def x_words(self, x: float) -> str:
         if self.x_scale == "words":
-            return self.labels[round(x)] if 0 <= round(x) < len(self.labels) else ""
+            word = self.labels[round(x)] if 0 <= round(x) < len(self.labels) else ""
+            number = as_number(self.axis or "", word)
+            return format_bytes(number) if number is not None and self.axis in BYTES_AXES else word
         return format_bytes(x) if self.axis in BYTES_AXES else format_count(x)
 
     def y_words(self, y: float) -> str:
@@ -132,7 +136,7 @@ def _alike(one: Chart, other: Chart) -> bool:
 def _plots(view: CaseView) -> list[tuple[Plot, list[Row]]]:
     """The plots of the case with the rows that each shows; rows on none of its sweeps, as of a user's graph, have a plot of their own."""
     plots = view.case.plots if view.case is not None else ()
-    sweeps = [Plot(grid) for grid in view.case.grids] if view.case is not None else []
+    sweeps = [Plot((grid,)) for grid in with_variants(view.case.grids, view.case.variants)] if view.case is not None else []
     shown: dict[int, list[Row]] = {}
     others: list[Row] = []
     meant: dict[PointId, list[int]] = {}  # rows of one point go together
@@ -142,7 +146,8 @@ def _plots(view: CaseView) -> list[tuple[Plot, list[Row]]]:
             on = [number for number, plot in enumerate(plots) if plot.shows(row.fields)]
             meant[point] = [number for number in on if plots[number].names_all_of(row.fields)] or on
         for number in meant[point]:
-            shown.setdefault(number, []).append(row)
+            if not plots[number].allocators or row.allocator in plots[number].allocators:
+                shown.setdefault(number, []).append(row)
         if not meant[point] and not any(sweep.shows(row.fields) for sweep in sweeps):
             others.append(row)
     found = [(plot, shown[number]) for number, plot in enumerate(plots) if number in shown]
@@ -151,44 +156,47 @@ def _plots(view: CaseView) -> list[tuple[Plot, list[Row]]]:
 
 def _charts(view: CaseView, all_rows: Sequence[Row], metric: Metric, plot: Plot, printed: Sequence[PrintedValue]) -> list[Chart]:
     measured = [row for row in all_rows if row.metric == metric.name and row.statistics is not None]
+    if plot.in_bytes:
+        measured = [row for row in measured if _requested(row) > 0]
+    drawn = [plot.fields_of(row.fields) for row in measured]
     values: dict[str, list[str]] = {}
-    for row in measured:
-        for key in row.fields:
-            values.setdefault(key, [])
-    for key, found in values.items():
-        found += sorted(dict.fromkeys(row.fields.get(key, "") for row in measured), key=lambda value: plot.place(key, value))
-    axis = plot.x if len(values.get(plot.x, ())) > 1 else _axis(values, plot)
+    for key in dict.fromkeys(key for fields in drawn for key in fields):
+        found = dict.fromkeys(fields.get(key, "") for fields in drawn)
+        values[key] = sorted(found, key=lambda value: plot.place(key, value) if value else -1)
+    axis = plot.axis if len(values.get(plot.axis, ())) > 1 else _axis(values, plot)
     curves = plot.curves if len(values.get(plot.curves, ())) > 1 and plot.curves != axis else ""
     panel_keys = [key for key, found in values.items() if len(found) > 1 and key not in (axis, curves)]
     panels = sorted(
-        dict.fromkeys(tuple(row.fields.get(key, "") for key in panel_keys) for row in measured),
+        dict.fromkeys(tuple(fields.get(key, "") for key in panel_keys) for fields in drawn),
         key=lambda panel: [plot.place(key, value) for key, value in zip(panel_keys, panel, strict=True)],
     )
     # A point that failed says which fields it had; one of another phase has no part in a chart of this metric.
     rows = [
         row
         for row in all_rows
-        if row.metric in (metric.name, "") and all(row.fields.get(k, "") in found for k, found in values.items() if k != axis)
+        if row.metric in (metric.name, "")
+        and all(fields.get(k, "") in found for fields in [plot.fields_of(row.fields)] for k, found in values.items() if k != axis)
     ]
     by_panel: dict[tuple[str, ...], list[Row]] = {panel: [] for panel in panels}
     for row in rows:
-        panel = tuple(row.fields.get(key, "") for key in panel_keys)
+        fields = plot.fields_of(row.fields)
+        panel = tuple(fields.get(key, "") for key in panel_keys)
         if panel in by_panel:
             by_panel[panel].append(row)
     charts = []
     for panel, of_panel in by_panel.items():
         fixed = {key: found[0] for key, found in values.items() if len(found) == 1} | dict(zip(panel_keys, panel, strict=True))
         chart = _chart(view, of_panel, metric, plot, axis, curves, fixed)
-        charts.append(replace(chart, printed=_printed(chart, view, plot, fixed, printed)))
+        charts.append(replace(chart, printed=_printed(chart, view, plot, curves, fixed, printed)))
     return [chart for chart in charts if any(series.marks for series in chart.series)]
 
 
 def _chart(view: CaseView, rows: list[Row], metric: Metric, plot: Plot, axis: str | None, curves: str, fixed: Mapping[str, str]) -> Chart:
-    found = list(dict.fromkeys(row.fields[axis] for row in rows if axis in row.fields)) if axis is not None else []
-    x_scale, labels, place = _x_scale(axis, found, plot)
-    reference = _reference(rows, plot.over) if plot.over else None
+    places = [fields[axis] for row in rows if axis in (fields := plot.fields_of(row.fields))] if axis is not None else []
+    x_scale, labels, place = _x_scale(axis, list(dict.fromkeys(places)), plot)
+    reference = _Reference(view.rows, metric.name, plot.over, plot.curves) if plot.over else None
     curve_values = (
-        sorted(dict.fromkeys(row.fields.get(curves, "") for row in rows), key=lambda v: plot.place(curves, v)) if curves else [""]
+        sorted(dict.fromkeys(row.fields.get(curves, "") for row in rows), key=lambda v: plot.place(curves, v) if v else -1) if curves else [""]
     )
     series: list[Series] = []
     groups: dict[tuple[str, str], list[Row]] = {}
@@ -197,19 +205,23 @@ def _chart(view: CaseView, rows: list[Row], metric: Metric, plot: Plot, axis: st
     for allocator in view.allocators:
         for index, value in enumerate(curve_values):
             of_series = groups.get((allocator, value), [])
-            words = field_words(curves, value) if curves else ""
+            words = field_words(curves, value) if curves and value else ""
             one = _series(of_series, allocator, axis, place, plot, reference, words, index)
             if one is not None:
-                series.append(one)
+                series.append(replace(one, curve_value=value))
+    several = {one.allocator for one in series if len([other for other in series if other.allocator == one.allocator]) > 1}
+    # A curve that has no other of its allocator beside it needs no name of its own.
+    series = [one if one.allocator in several else replace(one, curve="", curve_index=0) for one in series]
     if axis is None:
         series.sort(key=lambda s: s.marks[0].median if s.marks else float("inf"))
-    unit = "ratio" if plot.over else f"{metric.unit}²" if plot.statistic == "variance" else metric.unit
+    unit = "ratio" if plot.over else "bytes" if plot.in_bytes else f"{metric.unit}²" if plot.statistic == "variance" else metric.unit
     values = [mark.median for s in series for mark in s.marks]
     size = [field_words(key, value) for key, value in fixed.items() if value and key in ("threads", "bytes")]
+    label = metric.label.removesuffix(" over requested") if plot.in_bytes else metric.label
     return Chart(
-        name=f"{view.suite}-{view.name}-{metric.name}" + ("-variance" if plot.statistic == "variance" else ""),
+        name=f"{view.suite}-{view.name}-{metric.name}" + ("" if plot.statistic == "median" else f"-{plot.statistic}"),
         case=view.name,
-        title=metric.label + (f", over {plot.over}" if plot.over else "") + (", variance" if plot.statistic == "variance" else ""),
+        title=label + (f", over {plot.over}" if plot.over else "") + ("" if plot.statistic == "median" else f", {plot.statistic}"),
         fixed=", ".join(field_words(key, value) for key, value in fixed.items() if value),
         size=", ".join(size),
         metric=metric,
@@ -219,24 +231,35 @@ def _chart(view: CaseView, rows: list[Row], metric: Metric, plot: Plot, axis: st
         y_scale=_y_scale(values, unit, plot),
         labels=labels,
         unit=unit,
-        figure=plot.figure or (view.case.paper if view.case is not None else ""),
+        figure=_figure(view, plot),
     )
 
 
-def _printed(chart: Chart, view: CaseView, plot: Plot, fixed: Mapping[str, str], printed: Sequence[PrintedValue]) -> tuple[Printed, ...]:
-    """Those of the chart's allocators, at its values: what a paper held otherwise is no neighbour."""
-    if plot.statistic != "median":
+def _figure(view: CaseView, plot: Plot) -> str:
+    """What the plot says, or the case's place in the paper where no plot of the case names a figure."""
+    if plot.figure or view.case is None:
+        return plot.figure
+    return "" if any(other.figure for other in view.case.plots) else view.case.paper
+
+
+def _printed(
+    chart: Chart, view: CaseView, plot: Plot, curves: str, fixed: Mapping[str, str], printed: Sequence[PrintedValue]
+) -> tuple[Printed, ...]:
+    """Those of the chart's series, at its values: what a paper held otherwise is no neighbour."""
+    if plot.statistic != "median" or plot.in_bytes:
         return ()
-    drawn = {series.allocator for series in chart.series}
+    drawn = {(series.allocator, series.curve_value): series.label for series in chart.series}
     found = []
     for value in printed_for(printed, view.suite, view.name, "slowdown" if plot.over else chart.metric.name):
         pairs = [("threads", value.threads), ("bytes", value.bytes)]
-        fields = {key: str(number) for key, number in pairs if number is not None} | value.parameters
+        fields = dict(plot.fields_of({key: str(number) for key, number in pairs if number is not None} | value.parameters))
         x = _place_of(chart, fields.pop(chart.axis, "")) if chart.axis is not None else 0.0
-        if x is None or value.allocator not in drawn or any(fixed.get(key) != said for key, said in fields.items()):
+        curve = fields.pop(curves, "") if curves else ""
+        label = drawn.get((value.allocator, curve))
+        if x is None or label is None or any(fixed.get(key) != said for key, said in fields.items()):
             continue
-        words = f"{value.allocator} in {value.paper}, {value.at} ({value.machine}): {format_value(value.value, value.unit)}"
-        found.append(Printed(value.allocator, x, value.value, words))
+        words = f"{label} in {value.paper}, {value.at} ({value.machine}): {format_value(value.value, value.unit)}"
+        found.append(Printed(value.allocator, x, value.value, words, label))
     return tuple(found)
 
 
@@ -246,9 +269,30 @@ def _place_of(chart: Chart, text: str) -> float | None:
     return as_number(chart.axis or "", text)
 
 
-def _reference(rows: Iterable[Row], allocator: str) -> dict[PointId, float]:
-    """The medians that a plot divides by."""
-    return {point_id(row): row.statistics.median for row in rows if row.allocator == allocator and row.ok and row.statistics is not None}
+class _Reference:
+    """The medians that a plot divides by: of the same point, else of the one that differs in the curve only."""
+
+    def __init__(self, rows: Iterable[Row], metric: str, allocator: str, curves: str) -> None:
+        self._curves = curves
+        self._exact: dict[PointId, float] = {}
+        self._near: dict[frozenset[tuple[str, str]], float] = {}
+        for row in rows:
+            if row.allocator == allocator and row.metric == metric and row.ok and row.statistics is not None:
+                self._exact[point_id(row)] = row.statistics.median
+                self._near.setdefault(self._without_curve(row), row.statistics.median)
+
+    def at(self, row: Row) -> float:
+        """0 where there is nothing."""
+        return self._exact.get(point_id(row), self._near.get(self._without_curve(row), 0.0))
+
+    def _without_curve(self, row: Row) -> frozenset[tuple[str, str]]:
+        return frozenset(pair for pair in row.fields.items() if pair[0] != self._curves)
+
+
+def _requested(row: Row) -> float:
+    """The bytes that all threads of a point ask for together, 0 where they draw their sizes."""
+    drawn = row.fields.get("dist", "equal") != "equal"
+    return 0.0 if drawn or row.threads is None or row.bytes is None else float(row.threads) * row.bytes
 
 
 def _x_scale(axis: str | None, found: Sequence[str], plot: Plot) -> tuple[str, tuple[str, ...], Mapping[str, float]]:
@@ -279,7 +323,7 @@ def _series(
     axis: str | None,
     place: Mapping[str, float],
     plot: Plot,
-    reference: Mapping[PointId, float] | None,
+    reference: _Reference | None,
     curve: str,
     curve_index: int,
 ) -> Series | None:
@@ -287,13 +331,13 @@ def _series(
     failures: list[Failure] = []
     name = f"{allocator}, {curve}" if curve else allocator
     for row in rows:
-        fields = row.fields
+        fields = plot.fields_of(row.fields)
         if axis is not None and axis not in fields:
             continue
         x = place[fields[axis]] if axis is not None else 0.0
         where = f" at {field_words(axis, fields[axis])}" if axis is not None else ""
         if row.statistics is not None and row.ok:
-            mark = _mark(row, x, f"{name}{where}", plot, None if reference is None else reference.get(point_id(row), 0.0))
+            mark = _mark(row, x, f"{name}{where}", plot, None if reference is None else reference.at(row))
             marks += [mark] if mark is not None else []
         elif row.status != "unsupported":
             failures.append(Failure(x, f"{name}{where}: {row.status}" + (f", {row.reason}" if row.reason else "")))
@@ -316,8 +360,12 @@ def _mark(row: Row, x: float, name: str, plot: Plot, reference: float | None) ->
             return None
         ratio = s.median / reference
         return Mark(x, ratio, s.p5 / reference, s.p95 / reference, f"{name}: {format_value(ratio, 'ratio')} × {plot.over}")
-    median, low, high = (format_value(value, row.unit) for value in (s.median, s.p5, s.p95))
-    return Mark(x, s.median, s.p5, s.p95, f"{name}: {median} ({low} to {high})" if high != low else f"{name}: {median}")
+    times, unit = (_requested(row), "bytes") if plot.in_bytes else (1.0, row.unit)
+    if times <= 0:
+        return None
+    middle, least, most = ((s.mean if plot.statistic == "mean" else s.median) * times, s.p5 * times, s.p95 * times)
+    median, low, high = (format_value(value, unit) for value in (middle, least, most))
+    return Mark(x, middle, least, most, f"{name}: {median} ({low} to {high})" if high != low else f"{name}: {median}")
 
 
 def _axis(values: Mapping[str, list[str]], plot: Plot) -> str | None:
@@ -343,9 +391,11 @@ def as_number(key: str, text: str) -> float | None:
 
 
 def field_words(key: str, value: str) -> str:
-    """`1,000 threads`, `16 B`, `page 4 KiB`, `state warm`."""
+    """`1,000 threads`, `16 B`, `page 4 KiB`, `state warm`, `range 10,000`; words of several axes as they are."""
     if key == "threads":
         return f"{format_count(int(value))} thread{'' if value == '1' else 's'}"
     if key in BYTES_AXES and (number := as_number(key, value)) is not None:
         return format_bytes(number) if key == "bytes" else f"{key} {format_bytes(number)}"
-    return f"{key} {value}"
+    if ", " in key:
+        return value
+    return f"{key} {format_count(int(value))}" if value.isdigit() and len(value) > 4 else f"{key} {value}"

@@ -18,15 +18,28 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-from gpuheap.catalogue import ordered, place
+from gpuheap.catalogue import place
+from gpuheap.formats.plots import BYTES_AXES
 from gpuheap.report import svg
-from gpuheap.report.charts import BYTES_AXES, Chart, Printed, Series
+from gpuheap.report.charts import Chart, Printed, Series
 from gpuheap.report.style import look
 
 PIXELS_PER_INCH = 96
 INCHES_PER_LETTER = 0.068  # at the size of labels
-AXIS_WORDS = {"bytes": "bytes of a request", "threads": "threads", "heap": "bytes of the heap", "page": "bytes of a page"}
+AXIS_WORDS = {
+    "bytes": "bytes of a request",
+    "threads": "threads",
+    "heap": "bytes of the heap",
+    "page": "bytes of a page",
+    "floats": "floats of a thread",
+    "iterations": "requests of a lane",
+    "range": "vertices that a batch is for",
+}
 CURVE_DASHES = ("", "--", "-.", ":")  # of an allocator's further curves; the first has the allocator's own
+CURVE_FILLS = ("full", "none", "left", "bottom")  # of its markers
+WIDE_MARKS = 130  # more of them above words side by side have a row of pictures to themselves
+WIDTH, HEIGHT = 4.9, 3.0  # of a picture, inches
+DENSE = 24  # a sweep of more points has small markers
 FAILURE_ROWS = 3  # of crosses above a chart
 COLUMNS = 3  # of a case's file
 
@@ -77,7 +90,8 @@ def _settings(name: str, theme: Theme) -> dict[str, Any]:
 
 def chart_for_page(chart: Chart) -> str:
     """One chart as SVG to stand in a page."""
-    width, height = 4.9, 2.9 if chart.axis is not None else _dots_height(chart)
+    width = WIDTH * (2 if is_wide(chart) else 1)
+    height = HEIGHT - 0.1 if chart.axis is not None else _dots_height(chart)
     with matplotlib.rc_context(_settings(chart.name, PAGE)):
         # Margins from the words beside the axes: a layout engine would draw everything twice to find them.
         figure = Figure(figsize=(width, height))
@@ -85,8 +99,7 @@ def chart_for_page(chart: Chart) -> str:
         titles = _draw(axes, chart, PAGE)
         left = 0.16 + INCHES_PER_LETTER * max(len(words) for words in _side_words(axes, chart))
         bottom = 0.42 if chart.axis is not None else 0.26
-        if axes.xaxis.get_tick_params().get("labelrotation"):
-            bottom += 0.5 * INCHES_PER_LETTER * max(map(len, chart.labels))
+        bottom += _slanted(axes, chart)
         axes.set_position((left / width, bottom / height, 1 - (left + 0.16) / width, 1 - (bottom + 0.1) / height))
         return svg.inline(_finish(figure, titles, f"{chart.case}: {chart.title}"), PAGE_COLOURS)
 
@@ -115,31 +128,87 @@ def case_pdf(charts: Sequence[Chart], heading: str) -> bytes:
     return out.getvalue()
 
 
+def is_wide(chart: Chart) -> bool:
+    """Whether so much stands side by side that it needs the width of several pictures."""
+    return chart.axis is not None and chart.x_scale == "words" and len(chart.labels) * len(chart.series) > WIDE_MARKS
+
+
+def _rows_of(charts: Sequence[Chart]) -> tuple[int, list[list[Chart]]]:
+    """How many columns a case's file has, and which pictures stand in each of its rows: wide ones alone."""
+    most = min(COLUMNS, max(len(charts), 2 if any(map(is_wide, charts)) else 1))
+    rows: list[list[Chart]] = []
+    for chart in charts:
+        if not rows or is_wide(chart) or is_wide(rows[-1][0]) or len(rows[-1]) == most:
+            rows.append([])
+        rows[-1].append(chart)
+    columns = max(len(row) for row in rows)
+    return max(columns, most if any(map(is_wide, charts)) else 1), rows
+
+
 def _case_figure(charts: Sequence[Chart], heading: str, theme: Theme) -> tuple[Figure, dict[str, list[str]]]:
-    columns = min(COLUMNS, len(charts))
-    rows = [charts[first : first + columns] for first in range(0, len(charts), columns)]
-    heights = [max(3.0 if chart.axis is not None else _dots_height(chart) for chart in row) for row in rows]
-    names = ordered({series.allocator for chart in charts if chart.axis is not None for series in chart.series})
-    legend_columns = max(1, min(len(names), 3 * columns))
-    legend = 0.17 * math.ceil(len(names) / legend_columns)
-    figure = Figure(figsize=(4.9 * columns, sum(heights) + 0.5 + legend), layout="constrained")
+    columns, rows = _rows_of(charts)
+    heights = [max(HEIGHT if chart.axis is not None else _dots_height(chart) for chart in row) for row in rows]
+    labels = {
+        series.label: (place(series.allocator), series.allocator, series.curve_index)
+        for chart in charts
+        if chart.axis is not None
+        for series in chart.series
+    }
+    # A handle and the space around a name take as much as ten letters.
+    widest = INCHES_PER_LETTER * (10 + max(map(len, labels), default=0))
+    legend_columns = max(1, min(len(labels), int(WIDTH * columns / widest)))
+    legend = 0.17 * math.ceil(len(labels) / legend_columns)
+    figure = Figure(figsize=(WIDTH * columns, sum(heights) + 0.5 + legend), layout="constrained")
     grid = figure.add_gridspec(len(rows), columns, height_ratios=heights)
     titles: dict[str, list[str]] = {}
-    shared = charts[0].fixed if len({chart.fixed for chart in charts}) == 1 else ""
+    shared = _shared_words(charts)
     handles: dict[str, Any] = {}
-    for number, chart in enumerate(charts):
-        axes = figure.add_subplot(grid[number // columns, number % columns])
+    for number, (row, column, chart) in enumerate((row, column, chart) for row in range(len(rows)) for column, chart in enumerate(rows[row])):
+        axes = figure.add_subplot(grid[row, :] if is_wide(chart) else grid[row, column])
         titles |= _draw(axes, chart, theme, suffix=f"--{number}")
-        words = chart.title if shared or not chart.fixed else f"{chart.title}, {chart.fixed}"
-        axes.set_title(words, loc="left", fontsize=9, fontweight="bold")
+        words = ", ".join([chart.title, *(word for word in chart.fixed.split(", ") if word and word not in shared)])
+        crossed = any(series.failures for other in rows[row] if other.axis is not None for series in other.series)
+        _write_title(axes, chart, words, crossed)
+        if chart.axis is not None and INCHES_PER_LETTER * len(chart.figure) < 0.7 * WIDTH:
+            below = -17 - 72 * _slanted(axes, chart)
+            beside = axes.annotate(chart.figure, (0, 0), (0, below), "axes fraction", "offset points", fontsize=7.5, va="top")
+            beside.set_in_layout(False)
         # A dot's allocator stands beside it.
         if chart.axis is not None:
             handles |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
-    figure.suptitle(f"{heading}: {charts[0].case}" + (f", {shared}" if shared else ""), x=0.01, ha="left", fontsize=10)
+    figure.suptitle(", ".join([f"{heading}: {charts[0].case}", *shared]), x=0.01, ha="left", fontsize=10)
     if handles:
-        shown = sorted(handles, key=lambda label: (place(label.split(", ")[0]), label))
-        figure.legend([handles[name] for name in shown], shown, loc="outside lower left", ncols=legend_columns, fontsize=8)
+        shown = sorted(handles, key=lambda label: labels[label])
+        legend_of = figure.legend([handles[name] for name in shown], shown, loc="outside lower left", ncols=legend_columns, fontsize=8)
+        for handle in legend_of.legend_handles:
+            handle.set_markersize(5)
     return figure, titles
+
+
+def _shared_words(charts: Sequence[Chart]) -> list[str]:
+    """What holds for all pictures of a case, to be said once."""
+    return [word for word in charts[0].fixed.split(", ") if word and all(word in chart.fixed.split(", ") for chart in charts)]
+
+
+def _write_title(axes: Axes, chart: Chart, words: str, crossed: bool) -> None:
+    """Above the crosses of points that failed; where names stand beside the axes, above those, as there is more room."""
+    look_of: dict[str, Any] = {"fontsize": 9, "fontweight": "bold"}
+    above = 6 + (0.03 * FAILURE_ROWS * HEIGHT * 72 if crossed else 0)
+    if chart.axis is not None:
+        axes.set_title(words, loc="left", pad=above, **look_of)
+        return
+    axes.set_title(" ", pad=above, **look_of)  # keeps the room
+    names = INCHES_PER_LETTER * max(len(series.label) for series in chart.series)
+    axes.annotate(words, (0, 1), (-65 * names, above), "axes fraction", "offset points", **look_of).set_in_layout(False)
+
+
+def _slanted(axes: Axes, chart: Chart) -> float:
+    """How far down words beside the axis reach that are too long to stand side by side, in inches; 0 where they fit."""
+    if chart.axis is None or chart.x_scale != "words":
+        return 0.0
+    longest = max(len(chart.x_words(place)) for place in range(len(chart.labels))) * INCHES_PER_LETTER
+    room = (axes.get_figure().get_size_inches()[0] if is_wide(chart) else WIDTH) / len(chart.labels)
+    return 0.5 * longest if longest > 0.85 * room else 0.0
 
 
 def overview_file(lines: Chart, dots: Chart | None, heading: str, note: str) -> str:
@@ -192,7 +261,11 @@ def _draw_lines(axes: Axes, chart: Chart, theme: Theme, suffix: str) -> dict[str
     _value_axis(axes.yaxis, axes, chart, theme, "y")
     _x_ticks(axes, chart)
     axes.margins(x=0.03)
-    titles |= _draw_printed(axes, chart, suffix, lambda number: (number.x + _middle(chart, number.allocator, shift), number.value))
+    if chart.x_scale == "words":
+        axes.set_xlim(-0.5, len(chart.labels) - 0.5)
+        for place in range(1, len(chart.labels)):
+            axes.axvline(place - 0.5, color=theme.grid, linewidth=0.7, alpha=1.0 if theme is PAGE else 0.35, zorder=1)
+    titles |= _draw_printed(axes, chart, suffix, lambda number: (number.x + shift.get(number.label, 0.0), number.value))
     failing = [series for series in chart.series if series.failures]
     for number, series in enumerate(failing):
         # Above the upper edge, where the value would be if it had come; allocators beside each other.
@@ -230,10 +303,6 @@ def _draw_printed(axes: Axes, chart: Chart, suffix: str, where: Callable[[Printe
     return titles
 
 
-def _middle(chart: Chart, allocator: str, shifts: dict[str, float]) -> float:
-    return next((shifts.get(series.label, 0.0) for series in chart.series if series.allocator == allocator), 0.0)
-
-
 def _shifts(chart: Chart) -> dict[str, float]:
     """Above a word the allocators stand side by side; above a number they stand on it."""
     if chart.x_scale != "words":
@@ -254,8 +323,9 @@ def _draw_series(axes: Axes, chart: Chart, series: Series, suffix: str, order: i
         linestyle="none" if chart.x_scale == "words" else CURVE_DASHES[series.curve_index % len(CURVE_DASHES)] or style.dashes,
         linewidth=2.2 if style.emphasis else 1.3,
         marker=style.marker,
-        markersize=5.2 if style.emphasis else 4.2,
-        markeredgewidth=1.1 if style.marker in "x+" else 0,
+        markersize=(5.2 if style.emphasis else 4.2) * (0.7 if len(xs) > DENSE else 1.0),
+        fillstyle=CURVE_FILLS[series.curve_index % len(CURVE_FILLS)],
+        markeredgewidth=1.1 if style.marker in "x+" else 0.8 if series.curve_index else 0,
         clip_on=False,
         label=series.label,
         zorder=10 + order,
@@ -327,8 +397,8 @@ def _draw_dots(axes: Axes, chart: Chart, theme: Theme, suffix: str) -> dict[str,
                 va="center",
                 color=style.colour,
             )
-    rows = {series.allocator: float(row) for row, series in enumerate(chart.series)}
-    titles |= _draw_printed(axes, chart, suffix, lambda number: (number.value, rows[number.allocator]))
+    rows = {series.label: float(row) for row, series in enumerate(chart.series)}
+    titles |= _draw_printed(axes, chart, suffix, lambda number: (number.value, rows[number.label]))
     values += [number.value for number in chart.printed]
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.5, -0.5)
@@ -352,7 +422,13 @@ def _value_axis(axis: Any, axes: Axes, chart: Chart, theme: Theme, which: str) -
         axes.set_ylim(low, high)
     if chart.y_scale == "log":
         decades = math.log10(high / low) if low > 0 else 9
-        axis.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0) if decades < (1.8 if which == "y" else 1.0) else (1.0,), numticks=12))
+        # Bytes at powers of two, four times apart or more.
+        power = max(2, math.ceil(decades / math.log10(2) / 6)) if chart.unit == "bytes" else 0
+        axis.set_major_locator(
+            LogLocator(2.0**power, numticks=12)
+            if power
+            else LogLocator(10, subs=(1.0, 2.0, 5.0) if decades < (1.8 if which == "y" else 1.0) else (1.0,), numticks=12)
+        )
     else:
         axis.set_major_locator(MaxNLocator(5))
     axis.set_minor_locator(NullLocator())
@@ -379,7 +455,7 @@ def _shown_ticks(axes: Axes, chart: Chart) -> list[float]:
     """Values of the sweep so far apart that their words do not touch; every word of a scale of words."""
     xs = chart.xs
     if chart.x_scale == "words":
-        if len(chart.labels) > 4 or max(map(len, chart.labels)) > 12:
+        if _slanted(axes, chart):
             axes.tick_params(axis="x", labelrotation=28)
             for label in axes.get_xticklabels():
                 label.set_horizontalalignment("right")

@@ -15,7 +15,7 @@ from gpuheap.formats.results import Row
 from gpuheap.formats.suites import Suite
 from gpuheap.metrics import METRICS
 from gpuheap.report.charts import charts_of
-from gpuheap.report.figures import chart_for_page
+from gpuheap.report.figures import chart_for_page, is_wide
 from gpuheap.report.recorded import Recording
 from gpuheap.report.tables import (
     COMPARED_WITH,
@@ -43,6 +43,7 @@ class Figure:
     title: str
     fixed: str
     source: str  # the figure of a paper that it stands beside
+    wide: bool  # as wide as several others
 
 
 @dataclass(frozen=True)
@@ -210,7 +211,7 @@ def _tiles(views: list[CaseView]) -> list[Tile]:
 
 
 def _case_section(recording: Recording, view: CaseView, name: str, traits: Traits, printed: Sequence[PrintedValue]) -> CaseSection:
-    figures = [Figure(chart_for_page(chart), chart.title, chart.fixed, chart.figure) for chart in charts_of(view, printed)]
+    figures = [Figure(chart_for_page(chart), chart.title, chart.fixed, chart.figure, is_wide(chart)) for chart in charts_of(view, printed)]
     return CaseSection(
         anchor=f"{recording.folder.name}-{view.suite}-{view.name}",
         name=name,
