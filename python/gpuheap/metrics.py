@@ -43,6 +43,7 @@ METRICS: dict[str, Metric] = {
         Metric("nulls", "count", "failed requests"),
         Metric("throughput", "1/s", "operations per second", False),
         Metric("slowdown", "ratio", "slowdown"),
+        Metric("speedup", "ratio", "speedup", False),  # in papers; rows have what it is made of
         Metric("call_ms", "ms", "MPI call"),
         Metric("malloc_ms", "ms", "malloc of the call's buffers"),
         Metric("free_ms", "ms", "free of the call's buffers"),

@@ -10,13 +10,12 @@ from collections.abc import Callable
 import pytest
 from fake_checkout import REPOSITORY, Checkout
 from handmade import BETTER, CLAIM, HEAD, failed, row, save
+from synthetic import rows_of_suites
 
-from gpuheap.catalogue import ALLOCATORS, BASELINES, MODES
 from gpuheap.claims.evidence import Evidence
-from gpuheap.claims.judge import UNMEASURED, VERDICTS, check_suites, grids_of, judge_all
+from gpuheap.claims.judge import UNMEASURED, VERDICTS, check_suites, judge_all
 from gpuheap.claims.language import sides_of
 from gpuheap.claims.reader import load_papers
-from gpuheap.formats.points import points_of
 from gpuheap.formats.results import Row
 from gpuheap.formats.suites import load_suites
 from gpuheap.metrics import METRICS
@@ -35,11 +34,12 @@ CASES = {
     "regeff": {"alloc_dealloc", "alloc_cycle_dealloc", "probability", "kdtree"},
 }
 CASES |= {name: set(load_suites(Layout(REPOSITORY))[name].cases) for name in ("host", "rules")}
+CASES["mpi"] = {"linear", "quadratic", "mpi_reduce", "mpi_broadcast", "mpi_alltoall"}
 CASES["gallatin"] = CASES["survey"] | {"alloc_large", "graph_expansion", "graph_skewed"}
 
 
 def test_the_papers_claims_are_there() -> None:
-    assert {paper.name for paper in PAPERS} == {"survey", "gallatin", "regeff", "host"}
+    assert {paper.name for paper in PAPERS} == {"survey", "gallatin", "regeff", "mpi", "host"}
     assert len(CLAIMS) >= 60
     assert all(len([claim for claim in CLAIMS if claim.paper == paper.name]) >= 20 for paper in PAPERS)
     assert len({(claim.paper, claim.says) for claim in CLAIMS}) == len(CLAIMS)
@@ -68,29 +68,10 @@ def test_claims_fit_the_suites_of_the_repository() -> None:
                 check_suites([one], suites)
 
 
-PROCESS_WIDE = ("cuda", "xmalloc", "halloc", "fdgmalloc", "dynasoar", *(name for name in ALLOCATORS if name.startswith("ouroboros")))
-
-
 def rows_of_all_suites(layout: Layout, seed: int) -> list[Row]:
     """A row for every metric at every point of every suite, but where an allocator cannot do the case."""
     source = random.Random(seed)
-    rows: list[Row] = []
-    for suite in load_suites(layout).values():
-        for backends in suite.cases.values():
-            case = backends["cuda"]
-            for name in [*MODES, "scatteralloc", "gpuheap"] if suite.programs else [*ALLOCATORS, *BASELINES]:
-                for point in points_of(grids_of(case, (name,)), 1):
-                    where = {"suite": suite.name, "case": case.name, "threads": point.threads, "size": point.bytes, "parameter": point.parameter}
-                    cannot = name in PROCESS_WIDE and (case.name in ("init", "fragmentation") or ("state", "cold") in point.others)
-                    cannot = cannot or (name == "fdgmalloc" and case.name.startswith(("graph", "kdtree", "churn")))
-                    if cannot:
-                        rows.append(failed(name, "unsupported", **where))
-                        continue
-                    metrics = [metric for metric in case.metrics if metric != "nulls"]
-                    if case.name == "registers":
-                        metrics = [f"registers_{dict(point.others)['which']}"]
-                    rows += [row(name, source.uniform(1, 2), metric=metric, **where) for metric in metrics]
-    return rows
+    return rows_of_suites(load_suites(layout), lambda _name, _fields, metric: [0.0 if metric == "nulls" else source.uniform(1, 2)])
 
 
 def test_once_all_suites_were_run_at_most_five_claims_are_not_measured() -> None:

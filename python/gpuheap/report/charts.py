@@ -250,7 +250,8 @@ def _printed(
         return ()
     drawn = {(series.allocator, series.curve_value): series.label for series in chart.series}
     found = []
-    for value in printed_for(printed, view.suite, view.name, "slowdown" if plot.over else chart.metric.name):
+    ratio = "slowdown" if chart.metric.lower_is_better else "speedup"
+    for value in printed_for(printed, view.suite, view.name, ratio if plot.over else chart.metric.name):
         pairs = [("threads", value.threads), ("bytes", value.bytes)]
         fields = dict(plot.fields_of({key: str(number) for key, number in pairs if number is not None} | value.parameters))
         x = _place_of(chart, fields.pop(chart.axis, "")) if chart.axis is not None else 0.0
