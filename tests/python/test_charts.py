@@ -16,7 +16,7 @@ from gpuheap.formats.protocol import Measurement, PointResult
 from gpuheap.formats.results import Row, rows_of
 from gpuheap.formats.suites import Suite, load_suite
 from gpuheap.report.charts import Chart, charts_of
-from gpuheap.report.figures import chart_for_page
+from gpuheap.report.inline import chart_for_page
 from gpuheap.report.tables import timeouts_table
 
 CASE = """

@@ -25,6 +25,7 @@ def write_report(layout: Layout, path: Path, further: Sequence[Path] = ()) -> Pa
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
+    from gpuheap.report.inline import marker_symbols
     from gpuheap.report.page import gpu_section, simulated_section
 
     suites = _quick_first(load_suites(layout))
@@ -42,6 +43,7 @@ def write_report(layout: Layout, path: Path, further: Sequence[Path] = ()) -> Pa
         style=Markup((files / "report.css").read_text(encoding="utf-8")),
         script=Markup((files / "report.js").read_text(encoding="utf-8")),
         safe=Markup,
+        symbols=Markup(marker_symbols()),
     )
     return _write(path, html)
 

@@ -16,31 +16,31 @@ matplotlib.use("svg")
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
 from gpuheap.catalogue import place
-from gpuheap.formats.plots import BYTES_AXES
 from gpuheap.report import svg
 from gpuheap.report.charts import Chart, Printed, Series
-from gpuheap.report.style import look
+from gpuheap.report.scales import (
+    HEIGHT,
+    INCHES_PER_LETTER,
+    WIDTH,
+    dots_height,
+    dots_limits,
+    is_wide,
+    shifts,
+    slanted,
+    value_limits,
+    value_ticks,
+    x_limits,
+    x_ticks,
+    x_title,
+    x_words,
+)
+from gpuheap.report.style import CURVE_DASHES, DENSE, FAILURE_ROWS, has_spread, look
 
 PIXELS_PER_INCH = 96
-INCHES_PER_LETTER = 0.068  # at the size of labels
-AXIS_WORDS = {
-    "bytes": "bytes of a request",
-    "threads": "threads",
-    "heap": "bytes of the heap",
-    "page": "bytes of a page",
-    "floats": "floats of a thread",
-    "iterations": "requests of a lane",
-    "range": "vertices that a batch is for",
-}
-CURVE_DASHES = ("", "--", "-.", ":")  # of an allocator's further curves; the first has the allocator's own
 CURVE_FILLS = ("full", "none", "left", "bottom")  # of its markers
-WIDE_MARKS = 130  # more of them above words side by side have a row of pictures to themselves
-WIDTH, HEIGHT = 4.9, 3.0  # of a picture, inches
-DENSE = 24  # a sweep of more points has small markers
-FAILURE_ROWS = 3  # of crosses above a chart
 COLUMNS = 3  # of a case's file
 
 
@@ -88,29 +88,6 @@ def _settings(name: str, theme: Theme) -> dict[str, Any]:
     }
 
 
-def chart_for_page(chart: Chart) -> str:
-    """One chart as SVG to stand in a page."""
-    width = WIDTH * (2 if is_wide(chart) else 1)
-    height = HEIGHT - 0.1 if chart.axis is not None else _dots_height(chart)
-    with matplotlib.rc_context(_settings(chart.name, PAGE)):
-        # Margins from the words beside the axes: a layout engine would draw everything twice to find them.
-        figure = Figure(figsize=(width, height))
-        axes = figure.add_axes((0.1, 0.1, 0.8, 0.8))
-        titles = _draw(axes, chart, PAGE)
-        left = 0.16 + INCHES_PER_LETTER * max(len(words) for words in _side_words(axes, chart))
-        bottom = 0.42 if chart.axis is not None else 0.26
-        bottom += _slanted(axes, chart)
-        axes.set_position((left / width, bottom / height, 1 - (left + 0.16) / width, 1 - (bottom + 0.1) / height))
-        return svg.inline(_finish(figure, titles, f"{chart.case}: {chart.title}"), PAGE_COLOURS)
-
-
-def _side_words(axes: Axes, chart: Chart) -> list[str]:
-    if chart.axis is None:
-        return [series.label for series in chart.series]
-    low, high = axes.get_ylim()
-    return [chart.y_words(value) for value in axes.yaxis.get_majorticklocs() if low <= value <= high] or [""]
-
-
 def case_file(charts: Sequence[Chart], heading: str) -> str:
     """All charts of a case side by side, with a legend, as an SVG file."""
     with matplotlib.rc_context(_settings(charts[0].name, FILE)):
@@ -128,11 +105,6 @@ def case_pdf(charts: Sequence[Chart], heading: str) -> bytes:
     return out.getvalue()
 
 
-def is_wide(chart: Chart) -> bool:
-    """Whether so much stands side by side that it needs the width of several pictures."""
-    return chart.axis is not None and chart.x_scale == "words" and len(chart.labels) * len(chart.series) > WIDE_MARKS
-
-
 def _rows_of(charts: Sequence[Chart]) -> tuple[int, list[list[Chart]]]:
     """How many columns a case's file has, and which pictures stand in each of its rows: wide ones alone."""
     most = min(COLUMNS, max(len(charts), 2 if any(map(is_wide, charts)) else 1))
@@ -147,7 +119,7 @@ def _rows_of(charts: Sequence[Chart]) -> tuple[int, list[list[Chart]]]:
 
 def _case_figure(charts: Sequence[Chart], heading: str, theme: Theme) -> tuple[Figure, dict[str, list[str]]]:
     columns, rows = _rows_of(charts)
-    heights = [max(HEIGHT if chart.axis is not None else _dots_height(chart) for chart in row) for row in rows]
+    heights = [max(HEIGHT if chart.axis is not None else dots_height(chart) for chart in row) for row in rows]
     labels = {
         series.label: (place(series.allocator), series.allocator, series.curve_index)
         for chart in charts
@@ -170,7 +142,7 @@ def _case_figure(charts: Sequence[Chart], heading: str, theme: Theme) -> tuple[F
         crossed = any(series.failures for other in rows[row] if other.axis is not None for series in other.series)
         _write_title(axes, chart, words, crossed)
         if chart.axis is not None and INCHES_PER_LETTER * len(chart.figure) < 0.7 * WIDTH:
-            below = -17 - 72 * _slanted(axes, chart)
+            below = -17 - 72 * _slant(axes, chart)
             beside = axes.annotate(chart.figure, (0, 0), (0, below), "axes fraction", "offset points", fontsize=7.5, va="top")
             beside.set_in_layout(False)
         # A dot's allocator stands beside it.
@@ -200,15 +172,6 @@ def _write_title(axes: Axes, chart: Chart, words: str, crossed: bool) -> None:
     axes.set_title(" ", pad=above, **look_of)  # keeps the room
     names = INCHES_PER_LETTER * max(len(series.label) for series in chart.series)
     axes.annotate(words, (0, 1), (-65 * names, above), "axes fraction", "offset points", **look_of).set_in_layout(False)
-
-
-def _slanted(axes: Axes, chart: Chart) -> float:
-    """How far down words beside the axis reach that are too long to stand side by side, in inches; 0 where they fit."""
-    if chart.axis is None or chart.x_scale != "words":
-        return 0.0
-    longest = max(len(chart.x_words(place)) for place in range(len(chart.labels))) * INCHES_PER_LETTER
-    room = (axes.get_figure().get_size_inches()[0] if is_wide(chart) else WIDTH) / len(chart.labels)
-    return 0.5 * longest if longest > 0.85 * room else 0.0
 
 
 def overview_file(lines: Chart, dots: Chart | None, heading: str, note: str) -> str:
@@ -255,14 +218,13 @@ def _draw_lines(axes: Axes, chart: Chart, theme: Theme, suffix: str) -> dict[str
     axes.set_yscale(chart.y_scale)
     if chart.x_scale == "log":
         axes.set_xscale("log", base=2)
-    shift = _shifts(chart)
+    shift = shifts(chart)
     for order, series in enumerate(series for series in reversed(chart.series) if series.marks):
         titles |= _draw_series(axes, chart, series, suffix, order, shift.get(series.label, 0.0))
     _value_axis(axes.yaxis, axes, chart, theme, "y")
     _x_ticks(axes, chart)
-    axes.margins(x=0.03)
+    axes.set_xlim(*x_limits(chart))
     if chart.x_scale == "words":
-        axes.set_xlim(-0.5, len(chart.labels) - 0.5)
         for place in range(1, len(chart.labels)):
             axes.axvline(place - 0.5, color=theme.grid, linewidth=0.7, alpha=1.0 if theme is PAGE else 0.35, zorder=1)
     titles |= _draw_printed(axes, chart, suffix, lambda number: (number.x + shift.get(number.label, 0.0), number.value))
@@ -303,14 +265,6 @@ def _draw_printed(axes: Axes, chart: Chart, suffix: str, where: Callable[[Printe
     return titles
 
 
-def _shifts(chart: Chart) -> dict[str, float]:
-    """Above a word the allocators stand side by side; above a number they stand on it."""
-    if chart.x_scale != "words":
-        return {}
-    count = len(chart.series)
-    return {series.label: 0.7 * ((number + 0.5) / count - 0.5) for number, series in enumerate(chart.series)}
-
-
 def _draw_series(axes: Axes, chart: Chart, series: Series, suffix: str, order: int, shift: float) -> dict[str, list[str]]:
     style = look(series.allocator)
     xs = [mark.x + shift for mark in series.marks]
@@ -331,8 +285,7 @@ def _draw_series(axes: Axes, chart: Chart, series: Series, suffix: str, order: i
         zorder=10 + order,
         gid=name,
     )
-    spread = any(mark.high > 1.15 * mark.low for mark in series.marks) and all(mark.low > 0 for mark in series.marks)
-    if spread and chart.x_scale != "words":
+    if has_spread(series) and chart.x_scale != "words":
         band = f"{series.allocator}--band{suffix}"
         axes.fill_between(
             xs,
@@ -352,9 +305,7 @@ def _draw_dots(axes: Axes, chart: Chart, theme: Theme, suffix: str) -> dict[str,
     """One row for each allocator: a dot at its median, a line from its 5th to its 95th percentile, the value in words."""
     titles: dict[str, list[str]] = {}
     names = [series.label for series in chart.series]
-    values = [mark.median for series in chart.series for mark in series.marks]
-    logarithmic = chart.y_scale == "log"
-    low = min(values, default=0.0) * 0.5 if logarithmic else min(0.0, *values, 0.0)
+    low, high = dots_limits(chart)
     axes.set_xscale(chart.y_scale)
     for row, series in enumerate(chart.series):
         style = look(series.allocator)
@@ -399,86 +350,37 @@ def _draw_dots(axes: Axes, chart: Chart, theme: Theme, suffix: str) -> dict[str,
             )
     rows = {series.label: float(row) for row, series in enumerate(chart.series)}
     titles |= _draw_printed(axes, chart, suffix, lambda number: (number.value, rows[number.label]))
-    values += [number.value for number in chart.printed]
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.5, -0.5)
-    if values and logarithmic:
-        axes.set_xlim(low, max(values) * (max(values) / min(values)) ** 0.28 * 1.6)
-    elif values:
-        axes.set_xlim(low, (max(values) or 1.0) * 1.35)
+    axes.set_xlim(low, high)
     _value_axis(axes.xaxis, axes, chart, theme, "x")
     return titles
 
 
-def _dots_height(chart: Chart) -> float:
-    return 0.75 + 0.27 * max(3, len(chart.series))
-
-
 def _value_axis(axis: Any, axes: Axes, chart: Chart, theme: Theme, which: str) -> None:
-    """Decades with words such as 10 µs; 2 and 5 between them where the range is short. Round numbers where the scale is linear."""
-    low, high = axes.get_ylim() if which == "y" else axes.get_xlim()
-    if which == "y" and chart.y_range is not None:
-        low, high = _limits(chart.y_range, chart.y_scale)
-        axes.set_ylim(low, high)
-    if chart.y_scale == "log":
-        decades = math.log10(high / low) if low > 0 else 9
-        # Bytes at powers of two, four times apart or more.
-        power = max(2, math.ceil(decades / math.log10(2) / 6)) if chart.unit == "bytes" else 0
-        axis.set_major_locator(
-            LogLocator(2.0**power, numticks=12)
-            if power
-            else LogLocator(10, subs=(1.0, 2.0, 5.0) if decades < (1.8 if which == "y" else 1.0) else (1.0,), numticks=12)
-        )
-    else:
-        axis.set_major_locator(MaxNLocator(5))
+    """Words such as 10 µs beside round values."""
+    if which == "y":
+        axes.set_ylim(*value_limits(chart))
+    axis.set_major_locator(FixedLocator(value_ticks(chart, *(axes.get_ylim() if which == "y" else axes.get_xlim()))))
     axis.set_minor_locator(NullLocator())
     axis.set_minor_formatter(NullFormatter())
     axis.set_major_formatter(FuncFormatter(lambda value, _: chart.y_words(value)))
     axes.grid(True, axis="y" if which == "y" else "x", color=theme.grid, linewidth=0.7, alpha=1.0 if theme is PAGE else 0.35)
 
 
-def _limits(values: tuple[float, float], scale: str) -> tuple[float, float]:
-    if scale == "log":
-        return values[0] / 1.35, values[1] * 1.35
-    room = 0.06 * (values[1] - values[0] or values[1] or 1.0)
-    return (0.0 if values[0] < 0.6 * values[1] else values[0] - room), values[1] + room
-
-
 def _x_ticks(axes: Axes, chart: Chart) -> None:
-    axes.xaxis.set_major_locator(FixedLocator(_shown_ticks(axes, chart)))
+    axes.xaxis.set_major_locator(FixedLocator(x_ticks(chart)))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _compact(chart, value)))
-    axes.set_xlabel(AXIS_WORDS.get(chart.axis or "", chart.axis or ""), loc="right", labelpad=2)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: x_words(chart, value)))
+    if _slant(axes, chart):
+        axes.tick_params(axis="x", labelrotation=28)
+        for label in axes.get_xticklabels():
+            label.set_horizontalalignment("right")
+    axes.set_xlabel(x_title(chart), loc="right", labelpad=2)
 
 
-def _shown_ticks(axes: Axes, chart: Chart) -> list[float]:
-    """Values of the sweep so far apart that their words do not touch; every word of a scale of words."""
-    xs = chart.xs
-    if chart.x_scale == "words":
-        if _slanted(axes, chart):
-            axes.tick_params(axis="x", labelrotation=28)
-            for label in axes.get_xticklabels():
-                label.set_horizontalalignment("right")
-        return [float(place) for place in range(len(chart.labels))]
-    scale = math.log if chart.x_scale == "log" else float
-    gap = (scale(xs[-1]) - scale(xs[0])) / 7.5 if len(xs) > 1 else 0.0
-    # On a sweep of powers of two and of what lies beside them, the powers.
-    shown: list[float] = []
-    for x in sorted(xs, key=lambda x: (not _is_power_of_two(x), x)):
-        if all(abs(scale(x) - scale(other)) >= gap for other in shown):
-            shown.append(x)
-    return sorted(shown)
-
-
-def _is_power_of_two(x: float) -> bool:
-    return x >= 1 and math.frexp(x)[0] == 0.5
-
-
-def _compact(chart: Chart, x: float) -> str:
-    """`16K` for powers of two of a count, which would not fit side by side in full."""
-    if chart.x_scale != "words" and chart.axis not in BYTES_AXES and x >= 1024 and x % 1024 == 0:
-        return f"{x / 1024:.0f}K" if x < 1 << 20 else f"{x / (1 << 20):.3g}M"
-    return chart.x_words(x)
+def _slant(axes: Axes, chart: Chart) -> float:
+    return slanted(chart, axes.figure.get_size_inches()[0] if is_wide(chart) else WIDTH)
 
 
 def _label_ends(axes: Axes, chart: Chart) -> None:

@@ -15,8 +15,9 @@ from gpuheap.formats.results import Row
 from gpuheap.formats.suites import Suite
 from gpuheap.metrics import METRICS
 from gpuheap.report.charts import charts_of
-from gpuheap.report.figures import chart_for_page, is_wide
+from gpuheap.report.inline import chart_for_page
 from gpuheap.report.recorded import Recording
+from gpuheap.report.scales import is_wide
 from gpuheap.report.tables import (
     COMPARED_WITH,
     REST,

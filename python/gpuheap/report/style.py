@@ -5,6 +5,12 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass
 
+from gpuheap.report.charts import Series
+
+CURVE_DASHES = ("", "--", "-.", ":")  # of an allocator's further curves; the first has the allocator's own
+DENSE = 24  # a sweep of more points has small markers
+FAILURE_ROWS = 3  # of crosses above a chart
+
 
 @dataclass(frozen=True)
 class Look:
@@ -67,6 +73,11 @@ def look(allocator: str) -> Look:
         return known
     number = zlib.crc32(allocator.encode())
     return Look(_SPARE_COLOURS[number % len(_SPARE_COLOURS)], _SPARE_MARKERS[number // 16 % len(_SPARE_MARKERS)], "-.")
+
+
+def has_spread(series: Series) -> bool:
+    """Whether its runs lie so far apart that a band shows it."""
+    return any(mark.high > 1.15 * mark.low for mark in series.marks) and all(mark.low > 0 for mark in series.marks)
 
 
 def family_of(allocator: str) -> str:
