@@ -366,7 +366,14 @@ def _mark(row: Row, x: float, name: str, plot: Plot, reference: float | None) ->
         return None
     middle, least, most = ((s.mean if plot.statistic == "mean" else s.median) * times, s.p5 * times, s.p95 * times)
     median, low, high = (format_value(value, unit) for value in (middle, least, most))
-    return Mark(x, middle, least, most, f"{name}: {median} ({low} to {high})" if high != low else f"{name}: {median}")
+    between = f"{_shortened(low, high)} to {high}"
+    return Mark(x, middle, least, most, f"{name}: {median} ({between})" if high != low else f"{name}: {median}")
+
+
+def _shortened(low: str, high: str) -> str:
+    """`12` of `12 µs` before `14 µs`: a unit that follows is said once."""
+    number, _, unit = low.rpartition(" ")
+    return number if number and high.endswith(f" {unit}") else low
 
 
 def _axis(values: Mapping[str, list[str]], plot: Plot) -> str | None:

@@ -100,8 +100,8 @@ def _dots(chart: Chart) -> str:
         inside = []
         for mark in series.marks:
             x = x_of(mark.median)
-            inside.append(f'<path opacity=".35" d="M{box.left:.1f} {y:.1f}H{x:.1f}"/>')
-            inside.append(f'<path opacity=".35" stroke-width="3" d="M{x_of(mark.low):.1f} {y:.1f}H{x_of(mark.high):.1f}"/>')
+            inside.append(f'<path class="stem" d="M{box.left:.1f} {y:.1f}H{x:.1f}"/>')
+            inside.append(f'<path class="range" d="M{x_of(mark.low):.1f} {y:.1f}H{x_of(mark.high):.1f}"/>')
             inside.append(_use(_symbol(style.marker, "d"), x, y, mark.words, ' stroke="none"'))
             parts.append(_text(x + 9, y + 3, chart.y_words(mark.median), "start", weight))
         if not series.marks and series.failures:
@@ -137,7 +137,7 @@ def _series(chart: Chart, series: Series, x_of: Place, y_of: Place) -> str:
     if chart.x_scale != "words":
         dashes = DASHES[CURVE_DASHES[series.curve_index % len(CURVE_DASHES)] or style.dashes]
         dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
-        line = f'<path fill="none"{dashed} d="{_path(places)}"/>'
+        line = f'<path class="line"{dashed} d="{_path(places)}"/>'
     symbol = _symbol(style.marker, "b" if style.emphasis else "n" if len(places) > DENSE else "l")
     marks = "".join(_use(symbol, x, y, mark.words) for (x, y), mark in zip(places, series.marks, strict=True))
     hollow = ' class="hollow"' if series.curve_index else ' stroke="none"'

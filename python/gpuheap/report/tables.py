@@ -160,6 +160,8 @@ def points_table(view: CaseView, traits: Traits) -> Grid:
     groups: list[ColumnGroup] = []
     columns: list[dict[str, Cell]] = []
     for metric in view.metrics:
+        if metric == "nulls" and not any(map(view.nulls, view.allocators)):
+            continue  # a table of noughts
         points = [p for p in view.points if any(row.metric == metric and point_id(row) == p for row in view.rows)]
         hidden = unvaried(view)
         if len({p[0] for p in points}) == 1:
