@@ -139,6 +139,35 @@ def test_times_over_a_baseline_and_variances(tmp_path: Path) -> None:
     assert variance.y_words(0.25) == "0.25 µs²"
 
 
+def test_several_axes_along_x_join_their_sweeps_in_one_picture(tmp_path: Path) -> None:
+    axes = '[{ scene = ["hall"], triangles = [76_000, 2_169_000] }, { scene = ["soup"], triangles = [500] }]'
+    plot = '{ x = ["scene", "triangles"], metrics = ["malloc_us"] }'
+    (chart,) = charts_of(view_of(suite_of(tmp_path, axes, plot), {"gpuheap": 1, "cuda": 2}))
+    assert (chart.axis, chart.x_scale, chart.labels) == ("scene, triangles", "words", ("hall 76K", "hall 2169K", "soup 500"))
+    assert chart.series[0].marks[1].words == "gpuheap at hall 2169K: 2 µs (1.82 to 2.18 µs)"
+
+
+def test_some_allocators_some_points_and_means(tmp_path: Path) -> None:
+    plot = '{ x = "bytes", where = { bytes = "64.." }, allocators = ["halloc"], statistic = "mean" }'
+    view = view_of(suite_of(tmp_path, "{ bytes = [16, 64, 256] }", plot), {"halloc": 1, "cuda": 2})
+    (chart,) = charts_of(view)
+    assert [series.allocator for series in chart.series] == ["halloc"]
+    assert chart.xs == [64, 256]
+    assert chart.title == "malloc, mean"
+
+
+def test_a_ratio_is_over_the_reference_at_the_point_or_at_that_without_the_curve(tmp_path: Path) -> None:
+    plot = '{ x = "bytes", curves = "upstream", over = "cuda" }'
+    suite = suite_of(tmp_path, '{ upstream = ["own", "gpuheap"], bytes = [16, 64] }', plot)
+    view = view_of(suite, {"halloc": 2, "cuda": 1})
+    own = [row for row in view.rows if row.allocator != "cuda" or row.parameters["upstream"] == "own"]
+    (both,) = case_views(own, {"drawn": suite})
+    (chart,) = charts_of(both)
+    assert [series.label for series in chart.series] == ["cuda", "halloc, upstream own", "halloc, upstream gpuheap"]
+    # Times rise from point to point: those of the second curve are the third and the fourth.
+    assert [[mark.median for mark in series.marks] for series in chart.series] == [[1, 1], [2, 2], [6, 4]]
+
+
 def test_numbers_of_papers_stand_where_they_belong(tmp_path: Path) -> None:
     suite = suite_of(tmp_path, "{ threads = [1000], bytes = [16, 64] }", metrics='["utilisation"]')
     view = view_of(suite, {"halloc": 0.4}, [("utilisation", "ratio")])
@@ -199,6 +228,12 @@ def test_a_finer_sweep_is_drawn_like_the_suites(tmp_path: Path) -> None:
             "{ where = { bytes = 17 } }",
             "plot: no sweep of the case has these axes and values",
         ),
+        ('{ x = ["bytes", "page"] }', "plot: x: unknown axis 'page'"),
+        ('{ where = { bytes = "small.." } }', "plot: where bytes is 'small..', expected a range like 16..256, ..256 or 16.."),
+        ('{ over = "atomc" }', "plot: unknown allocator 'atomc': did you mean 'atomic'"),
+        ('{ allocators = ["haloc"] }', "plot: unknown allocator 'haloc': did you mean 'halloc'"),
+        ('{ metrics = ["malloc_us"], in_bytes = true }', "plot: in_bytes needs metrics that are ratios to requested bytes: range_ratio, footprint_ratio"),
+        ('{ statistic = "mode" }', "plot: statistic is 'mode', expected median or mean or variance"),
         (
             '[{ figure = "9a" }, { colour = "red" }]',
             "plot, entry 2: unknown key 'colour'",

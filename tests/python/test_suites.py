@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from gpuheap.errors import UserError
 from gpuheap.formats.results import COLUMNS
 from gpuheap.formats.suites import Suite, load_suite, load_suites, select
 from gpuheap.paths import Layout
+from gpuheap.running.runner import FAILURES_THAT_END_A_SWEEP
 
 
 @pytest.fixture
@@ -194,3 +196,15 @@ def test_the_suites_of_the_repository_read() -> None:
                 assert not set(case.axes) & (set(COLUMNS) - {"threads", "bytes"}), (
                     f"{suite.name}: {case.name} has an axis named like a column"
                 )
+
+
+def test_a_contender_that_fails_leaves_the_others_of_the_structures_their_points() -> None:
+    """Three failing points in a row end a sweep: those of one contender are never three in a row."""
+    suite = load_suites(Layout(REPOSITORY))["structures"]
+    for name, backends in suite.cases.items():
+        points = backends["cuda"].points()
+        if {point.fields["which"] for point in points} <= {"successor", "claim"}:
+            continue  # two operations of one structure
+        for contender in {point.fields["which"] for point in points}:
+            runs = [sum(1 for _ in group) for which, group in groupby(points, key=lambda point: point.fields["which"]) if which == contender]
+            assert max(runs) < FAILURES_THAT_END_A_SWEEP, name

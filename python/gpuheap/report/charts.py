@@ -15,6 +15,8 @@ from gpuheap.formats.suites import with_variants
 from gpuheap.metrics import METRICS, Metric
 from gpuheap.units import format_bytes, format_count, format_value, parse_bytes
 
+AGREE = 0.02  # runs that lie closer together than this share have no range in words
+CURVE_WORDS = ("solid", "dashed", "dash-dotted", "dotted")
 WIDE = 16.0  # an axis whose ends are farther apart than this factor is logarithmic
 
 
@@ -95,6 +97,15 @@ class Chart:
 
     def y_words(self, y: float) -> str:
         return format_value(y, self.unit)
+
+    @property
+    def curve_words(self) -> str:
+        """What tells curves of one allocator apart: `dashed: upstream gpuheap`."""
+        curves = {series.curve_index: series.curve for series in self.series if series.curve and self.axis is not None}
+        if self.x_scale == "words":
+            later = ", ".join(words for index, words in sorted(curves.items()) if index)
+            return f"open marks: {later}" if later else ""
+        return ", ".join(f"{CURVE_WORDS[index % len(CURVE_WORDS)]}: {words}" for index, words in sorted(curves.items()))
 
 
 def charts_of(view: CaseView, printed: Sequence[PrintedValue] = ()) -> list[Chart]:
@@ -366,8 +377,8 @@ def _mark(row: Row, x: float, name: str, plot: Plot, reference: float | None) ->
         return None
     middle, least, most = ((s.mean if plot.statistic == "mean" else s.median) * times, s.p5 * times, s.p95 * times)
     median, low, high = (format_value(value, unit) for value in (middle, least, most))
-    between = f"{_shortened(low, high)} to {high}"
-    return Mark(x, middle, least, most, f"{name}: {median} ({between})" if high != low else f"{name}: {median}")
+    apart = abs(most - least) > AGREE * abs(middle) and high != low
+    return Mark(x, middle, least, most, f"{name}: {median} ({_shortened(low, high)} to {high})" if apart else f"{name}: {median}")
 
 
 def _shortened(low: str, high: str) -> str:

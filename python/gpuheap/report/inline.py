@@ -1,6 +1,7 @@
 """A chart as SVG to stand in a page. Written as text: a page has hundreds, and a library for drawing takes most of a minute for them.
 
-Colours and letters come from the page's style; markers are drawn once in the page (`marker_symbols`) and named here.
+Colours and letters come from the page's style; markers are drawn once in the page (`marker_symbols`) and named here. The words of a mark are
+`data-t`, after the name of its series, `data-n`: the page's script makes tooltips of them.
 """
 
 from __future__ import annotations
@@ -77,8 +78,8 @@ def _lines(chart: Chart) -> str:
         parts.append(_printed(number.allocator, x_of(number.x + shift.get(number.label, 0.0)), y_of(number.value), number.words))
     for row, series in enumerate(series for series in chart.series if series.failures):
         y = box.top - 0.03 * (row % FAILURE_ROWS) * (box.bottom - box.top)
-        crosses = [_use("cross", x_of(failure.x + shift.get(series.label, 0.0)), y, failure.words) for failure in series.failures]
-        parts.append(f'<g class="series s-{escape(series.allocator)}" stroke="{look(series.allocator).colour}" stroke-width="1.5">{"".join(crosses)}</g>')
+        crosses = [_use("cross", x_of(failure.x + shift.get(series.label, 0.0)), y, _rest(series, failure.words)) for failure in series.failures]
+        parts.append(f'<g {_named(series, "crosses")} stroke="{look(series.allocator).colour}">{"".join(crosses)}</g>')
     return _svg(box, f"{chart.case}: {chart.title}", parts)
 
 
@@ -102,7 +103,7 @@ def _dots(chart: Chart) -> str:
             x = x_of(mark.median)
             inside.append(f'<path class="stem" d="M{box.left:.1f} {y:.1f}H{x:.1f}"/>')
             inside.append(f'<path class="range" d="M{x_of(mark.low):.1f} {y:.1f}H{x_of(mark.high):.1f}"/>')
-            inside.append(_use(_symbol(style.marker, "d"), x, y, mark.words, ' stroke="none"'))
+            inside.append(_use(_symbol(style.marker, "d"), x, y, _rest(series, mark.words), ' stroke="none"'))
             parts.append(_text(x + 9, y + 3, chart.y_words(mark.median), "start", weight))
         if not series.marks and series.failures:
             parts.append(_text(box.left + 6, y + 3, series.failures[0].words.split(": ")[1].split(",")[0], "start"))
@@ -139,7 +140,7 @@ def _series(chart: Chart, series: Series, x_of: Place, y_of: Place) -> str:
         dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
         line = f'<path class="line"{dashed} d="{_path(places)}"/>'
     symbol = _symbol(style.marker, "b" if style.emphasis else "n" if len(places) > DENSE else "l")
-    marks = "".join(_use(symbol, x, y, mark.words) for (x, y), mark in zip(places, series.marks, strict=True))
+    marks = "".join(_use(symbol, x, y, _rest(series, mark.words)) for (x, y), mark in zip(places, series.marks, strict=True))
     hollow = ' class="hollow"' if series.curve_index else ' stroke="none"'
     return _group(series, style, f"{line}<g{hollow}>{marks}</g>")
 
@@ -154,15 +155,23 @@ def _band(chart: Chart, series: Series, x_of: Place, y_of: Place) -> str:
 
 
 def _group(series: Series, style: Look, inside: str) -> str:
-    width = 2.2 if style.emphasis else 1.3
-    return f'<g class="series s-{escape(series.allocator)}" fill="{style.colour}" stroke="{style.colour}" stroke-width="{width}">{inside}</g>'
+    return f'<g {_named(series, "ours" if style.emphasis else "")} fill="{style.colour}" stroke="{style.colour}">{inside}</g>'
+
+
+def _named(series: Series, kind: str = "") -> str:
+    return f'class="series s-{escape(series.allocator)}{" " if kind else ""}{kind}" data-n="{escape(series.label)}"'
+
+
+def _rest(series: Series, words: str) -> str:
+    """What follows the name of a series, with which all words of its marks begin."""
+    return words.removeprefix(series.label)
 
 
 def _printed(allocator: str, x: float, y: float, words: str) -> str:
     """A number of a paper: an open mark, faint."""
     style = look(allocator)
     mark = _use(_symbol(style.marker, "p"), x, y, words)
-    return f'<g class="series s-{escape(allocator)} printed" stroke="{style.colour}">{mark}</g>'
+    return f'<g class="series s-{escape(allocator)} printed" data-n="" stroke="{style.colour}">{mark}</g>'
 
 
 def _x_tick(chart: Chart, x: float, box: _Box, words: str, slant: bool) -> str:
@@ -177,7 +186,7 @@ def _text(x: float, y: float, words: str, anchor: str, more: str = "") -> str:
 
 
 def _use(symbol: str, x: float, y: float, words: str, more: str = "") -> str:
-    return f'<use href="#{symbol}" x="{x:.1f}" y="{y:.1f}"{more}><title>{escape(words)}</title></use>'
+    return f'<use href="#{symbol}" x="{x:.1f}" y="{y:.1f}"{more} data-t="{escape(words)}"/>'
 
 
 def _symbol(marker: str, size: str) -> str:

@@ -14,7 +14,7 @@ from gpuheap.claims.printed import PrintedValue
 from gpuheap.formats.results import Row
 from gpuheap.formats.suites import Suite
 from gpuheap.metrics import METRICS
-from gpuheap.report.charts import charts_of
+from gpuheap.report.charts import Chart, charts_of
 from gpuheap.report.inline import chart_for_page
 from gpuheap.report.recorded import Recording
 from gpuheap.report.scales import is_wide
@@ -212,7 +212,7 @@ def _tiles(views: list[CaseView]) -> list[Tile]:
 
 
 def _case_section(recording: Recording, view: CaseView, name: str, traits: Traits, printed: Sequence[PrintedValue]) -> CaseSection:
-    figures = [Figure(chart_for_page(chart), chart.title, chart.fixed, chart.figure, is_wide(chart)) for chart in charts_of(view, printed)]
+    figures = [_figure(chart) for chart in charts_of(view, printed)]
     return CaseSection(
         anchor=f"{recording.folder.name}-{view.suite}-{view.name}",
         name=name,
@@ -222,6 +222,11 @@ def _case_section(recording: Recording, view: CaseView, name: str, traits: Trait
         chips=tuple(chip(name) for name in view.allocators),
         table=points_table(view, traits),
     )
+
+
+def _figure(chart: Chart) -> Figure:
+    fixed = "; ".join(words for words in (chart.fixed, chart.curve_words) if words)
+    return Figure(chart_for_page(chart), chart.title, fixed, chart.figure, is_wide(chart))
 
 
 def _best(views: list[CaseView], traits: Traits) -> BestMatrix | None:

@@ -1,3 +1,11 @@
+// Tooltips: the name of a series and the words of each of its marks.
+for (const series of document.querySelectorAll("g[data-n]")) {
+  for (const mark of series.querySelectorAll("use[data-t]")) {
+    const title = document.createElementNS(series.namespaceURI, "title");
+    title.textContent = series.dataset.n + mark.dataset.t;
+    mark.append(title);
+  }
+}
 // Shows one allocator alone in all figures and tables of a section while its name is pointed at; a click keeps it.
 for (const section of document.querySelectorAll("section")) {
   const chips = section.querySelectorAll("button.chip");

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gpuheap.answers.views import CaseView, PointId, point_id, point_words, status_words
@@ -170,7 +170,17 @@ def points_table(view: CaseView, traits: Traits) -> Grid:
             hidden |= {"bytes"}
         groups.append(ColumnGroup(METRICS[metric].label, tuple(Column(point_words(p, hide=hidden) or "median", "") for p in points)))
         columns += [_cells(view, metric, point, view.allocators, "", traits) for point in points]
-    return Grid(tuple(groups), tuple(line(name, [column[name] for column in columns], traits) for name in view.allocators))
+    return Grid(tuple(groups), tuple(line(name, _said_once([column[name] for column in columns]), traits) for name in view.allocators))
+
+
+def _said_once(cells: list[Cell]) -> list[Cell]:
+    """With each reason at the first of its cells only: an allocator that cannot do a case says so at hundreds of points."""
+    said: set[str] = set()
+    kept = []
+    for cell in cells:
+        kept.append(replace(cell, reason="") if cell.reason in said else cell)
+        said.add(cell.reason)
+    return kept
 
 
 def timeouts_table(views: list[CaseView], names: list[str], traits: Traits) -> Grid | None:
