@@ -9,7 +9,8 @@ from pathlib import PurePosixPath
 CPP = {".hpp", ".cpp", ".cu", ".cuh", ".h", ".in"}
 MAX_LINES = 600
 
-# Where each folder or file lives: a floor, and the room on it. A file may include what lies on lower floors or in its own room. The longest prefix counts.
+# Where each folder or file lives: a floor, and the room on it. A file may include what lies on lower floors or in its own room. The
+# longest prefix counts.
 FLOORS: dict[str, tuple[int, str]] = {
     "simulator/": (1, "simulator"),
     "include/gpuheap/version.hpp": (0, "version"),
@@ -90,7 +91,9 @@ def backend_tests(path: str, text: str) -> list[Breach]:
         return []
     joined = re.sub(r"\\\n", " ", text)  # a condition may go on over lines; numbers are those of its last line at most
     asks = re.compile(r"^\s*#\s*(if|ifdef|ifndef|elif|elifdef|elifndef)\b.*\b(__CUDA\w*|__NVCC__|__NVCOMPILER\w*|GPUHEAP_BACKEND_\w+)")
-    return [Breach(path, n, f"backend #if outside simt/: {line.strip()}") for n, line in enumerate(joined.splitlines(), 1) if asks.match(line)]
+    return [
+        Breach(path, n, f"backend #if outside simt/: {line.strip()}") for n, line in enumerate(joined.splitlines(), 1) if asks.match(line)
+    ]
 
 
 def without_comments_and_strings(text: str) -> str:
@@ -103,7 +106,9 @@ def loops_without_end(path: str, text: str) -> list[Breach]:
     """Loops with no `// Ends:` on their line or in the comment directly above."""
     lines = text.splitlines()
     code = without_comments_and_strings(text)
-    tails = {m.start(1) for m in re.finditer(r"\}\s*(while)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)\s*;", code) if closes_do(code, m.start())}
+    tails = {
+        m.start(1) for m in re.finditer(r"\}\s*(while)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)\s*;", code) if closes_do(code, m.start())
+    }
     breaches = []
     for match in re.finditer(r"\b(for|while|do)\b", code):
         if match.start() in tails:
@@ -135,9 +140,11 @@ def closes_do(code: str, brace: int) -> bool:
 
 
 def undocumented(path: str, text: str) -> list[Breach]:
-    """A public header says first what it is, and each type and function of a namespace, but for `detail`, stands in a paragraph with a comment.
+    """A public header says first what it is, and each type and function of a namespace stands in a paragraph with a comment.
 
-    The class that a file is named after may leave that to the file's head, and the members of a small inline namespace to the comment above it."""
+    But for those of `detail`. The class that a file is named after may leave that to the file's head, and the members of a small inline
+    namespace to the comment above it.
+    """
     breaches = []
     lines = text.splitlines()
     if not lines or not lines[0].startswith("// "):
@@ -150,7 +157,9 @@ def undocumented(path: str, text: str) -> list[Breach]:
     shared = False
     named_after = PurePosixPath(path).stem
     starts = re.compile(
-        r"(template\b|class |struct |enum class |concept |inline |constexpr |\[\[nodiscard\]\]|GPUHEAP_FN|GPUHEAP_HD|GPUHEAP_COLD|GPUHEAP_PRIMITIVE )")
+        r"(template\b|class |struct |enum class |concept |inline |constexpr |\[\[nodiscard\]\]|GPUHEAP_FN|GPUHEAP_HD|GPUHEAP_COLD|"
+        r"GPUHEAP_PRIMITIVE )"
+    )
     for number, line in enumerate(lines, 1):
         if re.match(r"namespace (\w+::)*detail\b", line):
             hidden = True

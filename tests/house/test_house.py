@@ -55,7 +55,9 @@ def test_no_file_is_over_600_lines():
 
 
 def test_nothing_is_left_unfinished():
-    text_files = [name for name in FILES if Path(name).suffix in {*rules.CPP, ".py", ".cmake", ".toml", ".sh"} or Path(name).name == "CMakeLists.txt"]
+    text_files = [
+        name for name in FILES if Path(name).suffix in {*rules.CPP, ".py", ".cmake", ".toml", ".sh"} or Path(name).name == "CMakeLists.txt"
+    ]
     assert breaches(rules.unfinished, text_files) == ""
 
 

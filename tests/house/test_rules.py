@@ -54,7 +54,10 @@ for (auto x : y) z();
 
 
 def test_documentation():
-    good = "// What it is.\n#pragma once\n\nnamespace a {\n\n// A thing.\nstruct x {\n  int y;\n\n  int z;\n};\n\n// Two of a kind.\ninline void f() {}\ninline void g() {}\n}\n"
+    good = (
+        "// What it is.\n#pragma once\n\nnamespace a {\n\n// A thing.\nstruct x {\n  int y;\n\n  int z;\n};\n\n"
+        "// Two of a kind.\ninline void f() {}\ninline void g() {}\n}\n"
+    )
     assert rules.undocumented("include/gpuheap/x.hpp", good) == []
     bad = "#pragma once\nstruct y {};\n\n// A comment.\n\ninline void f() {}\n"
     assert lines(rules.undocumented("include/gpuheap/x.hpp", bad)) == [1, 2, 6]

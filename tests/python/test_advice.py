@@ -37,7 +37,13 @@ TRAITS = {
 
 
 def single(
-    allocator: str, malloc: float, free: float = 1, size: int = 16, threads: int = 1_000_000, case: str = "alloc_single", state: str = "warm"
+    allocator: str,
+    malloc: float,
+    free: float = 1,
+    size: int = 16,
+    threads: int = 1_000_000,
+    case: str = "alloc_single",
+    state: str = "warm",
 ) -> list[Row]:
     point = {"case": case, "size": size, "threads": threads, "parameter": f"state={state}"}
     return [row(allocator, malloc, **point), row(allocator, free, metric="free_us", **point)]  # type: ignore[arg-type]

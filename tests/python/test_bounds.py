@@ -75,7 +75,9 @@ def test_each_run_may_be_held_to_a_bound(tmp_path: Path) -> None:
 
 
 def test_what_is_better_high_has_a_least(tmp_path: Path) -> None:
-    suite = suite_with(tmp_path, '[{ metric = "utilisation", must = 0.98, aim = 0.995 }, { metric = "utilisation", must = 0.98, each = true }]')
+    suite = suite_with(
+        tmp_path, '[{ metric = "utilisation", must = 0.98, aim = 0.995 }, { metric = "utilisation", must = 0.98, each = true }]'
+    )
     rows = rows_with(suite, dict.fromkeys(ALL_SIZES, [0.97, 0.99, 1.0]), "utilisation")
     found = judged(suite, rows)
     assert [verdict.verdict for verdict in found] == [MET, FAILED]
@@ -162,7 +164,9 @@ def test_the_report_shows_bounds_and_which_points_fail(held: Checkout) -> None:
 
 
 def test_a_point_with_a_heap_of_its_own_keeps_it(checkout: Checkout) -> None:
-    text = SUITE.replace(AXES, 'axes = [{ threads = [100], bytes = [64] }, { threads = [100], bytes = [128, 256], heap = ["24GiB", "1MiB"] }]')
+    text = SUITE.replace(
+        AXES, 'axes = [{ threads = [100], bytes = [64] }, { threads = [100], bytes = [128, 256], heap = ["24GiB", "1MiB"] }]'
+    )
     (checkout.root / "benchmarks" / "suites" / "mini.toml").write_text(text)
     checkout.settings["backend"] = "cuda"
     checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap,cuda", "--no-baselines", "--heap-bytes", "2GiB")
@@ -170,7 +174,9 @@ def test_a_point_with_a_heap_of_its_own_keeps_it(checkout: Checkout) -> None:
     assert starts[0] == "start alloc_single/gpuheap skip=0 points=5"
     # A process-wide heap has one size in a process.
     assert starts[1:] == [f"start alloc_single/cuda skip=0 points={n}" for n in (1, 2, 2)]
-    heaps = [line.split(",")[6] for line in checkout.gpu_table.read_text().splitlines() if "gpuheap,cuda,100" in line and "malloc_us" in line]
+    heaps = [
+        line.split(",")[6] for line in checkout.gpu_table.read_text().splitlines() if "gpuheap,cuda,100" in line and "malloc_us" in line
+    ]
     assert heaps == ["heap=2147483648", "heap=24GiB", "heap=1MiB", "heap=24GiB", "heap=1MiB"]
 
 

@@ -232,7 +232,10 @@ def test_a_finer_sweep_is_drawn_like_the_suites(tmp_path: Path) -> None:
         ('{ where = { bytes = "small.." } }', "plot: where bytes is 'small..', expected a range like 16..256, ..256 or 16.."),
         ('{ over = "atomc" }', "plot: unknown allocator 'atomc': did you mean 'atomic'"),
         ('{ allocators = ["haloc"] }', "plot: unknown allocator 'haloc': did you mean 'halloc'"),
-        ('{ metrics = ["malloc_us"], in_bytes = true }', "plot: in_bytes needs metrics that are ratios to requested bytes: range_ratio, footprint_ratio"),
+        (
+            '{ metrics = ["malloc_us"], in_bytes = true }',
+            "plot: in_bytes needs metrics that are ratios to requested bytes: range_ratio, footprint_ratio",
+        ),
         ('{ statistic = "mode" }', "plot: statistic is 'mode', expected median or mean or variance"),
         (
             '[{ figure = "9a" }, { colour = "red" }]',

@@ -78,7 +78,8 @@ TREND = 'relation = "trend"\nleft = "halloc"\naxis = "bytes"\n'
             "halloc 2 µs, ouroboros_p_va 1 µs",
         ),
         (
-            'relation = "better"\nleft = { of = ["halloc"], where = { state = "warm" } }\nright = { of = "same", where = { state = "cold" } }',
+            'relation = "better"\nleft = { of = ["halloc"], where = { state = "warm" } }\n'
+            'right = { of = "same", where = { state = "cold" } }',
             [row("halloc", 2, parameter="state=warm"), row("halloc", 5, parameter="state=cold")],
             HOLDS,
             "2.5 times",
@@ -102,7 +103,8 @@ TREND = 'relation = "trend"\nleft = "halloc"\naxis = "bytes"\n'
             "2.0 times: halloc 2 µs, ouroboros_p_s 4 µs",
         ),
         (
-            'relation = "better"\nleft = { of = ["halloc"], statistic = "median" }\nright = { of = "same", statistic = "mean" }\nfactor = "1.5.."',
+            'relation = "better"\nleft = { of = ["halloc"], statistic = "median" }\nright = { of = "same", statistic = "mean" }\n'
+            'factor = "1.5.."',
             [row("halloc", 2, mean=4)],
             HOLDS,
             "2.0 times",
@@ -321,7 +323,11 @@ def test_most_parts_are_three_quarters(
 
 
 def test_who_cannot_do_it_is_left_out_and_named(tmp_path: Path) -> None:
-    rows = [row("halloc", 1), failed("cuda", "unsupported"), *[row(name, 2) for name in ("scatteralloc", "ouroboros_p_s", "ouroboros_p_va")]]
+    rows = [
+        row("halloc", 1),
+        failed("cuda", "unsupported"),
+        *[row(name, 2) for name in ("scatteralloc", "ouroboros_p_s", "ouroboros_p_va")],
+    ]
     one = judged(tmp_path, 'relation = "better"\nleft = "halloc"\nright = "others"', rows)
     assert (one.verdict, one.points) == (HOLDS, 3)
     assert one.numbers.endswith("; without cuda, unsupported there")
@@ -343,7 +349,10 @@ def test_conditions_choose_points(tmp_path: Path) -> None:
     claim = 'where = {{ bytes = "{}", threads = 1000 }}\nrelation = "value"\nleft = "halloc"\nwithin = "..2"'
     assert judged(tmp_path, claim.format("..31"), rows).verdict == HOLDS
     assert judged(tmp_path, claim.format("..4096"), rows).verdict == FAILS
-    assert "no malloc_us of halloc in survey/alloc_single (from 8 KiB, 1,000 threads)" in judged(tmp_path, claim.format("8192.."), rows).numbers
+    assert (
+        "no malloc_us of halloc in survey/alloc_single (from 8 KiB, 1,000 threads)"
+        in judged(tmp_path, claim.format("8192.."), rows).numbers
+    )
 
 
 def test_points_of_different_sweeps_are_not_mixed(tmp_path: Path) -> None:
@@ -441,7 +450,9 @@ def test_a_claim_comes_once(tmp_path: Path) -> None:
         load_paper(path)
 
 
-@pytest.mark.parametrize(("text", "inside", "outside"), [("1.5..3", 1.5, 3.1), ("2..", 2, 1.9), ("..2", 2, 2.1), (">1", 1.001, 1), ("<1", 0.9, 1)])
+@pytest.mark.parametrize(
+    ("text", "inside", "outside"), [("1.5..3", 1.5, 3.1), ("2..", 2, 1.9), ("..2", 2, 2.1), (">1", 1.001, 1), ("<1", 0.9, 1)]
+)
 def test_a_range(text: str, inside: float, outside: float) -> None:
     span = parse_span(text)
     assert span.holds(inside)

@@ -88,7 +88,14 @@ def random_rows(seed: int) -> list[Row]:
     source = random.Random(seed)
     rows: dict[tuple[object, ...], Row] = {}
     sides = [side for claim in CLAIMS for side in claim.sides]
-    parameters = ("", "state=warm", "state=cold;which=free", "which=malloc;page=4096;scene=a", "page=0;scene=b;heap=2GiB", "iterations=10;state=warm")
+    parameters = (
+        "",
+        "state=warm",
+        "state=cold;which=free",
+        "which=malloc;page=4096;scene=a",
+        "page=0;scene=b;heap=2GiB",
+        "iterations=10;state=warm",
+    )
     for side in sides:
         if source.random() < 0.2:
             continue

@@ -23,8 +23,8 @@ SUITES = load_suites(LAYOUT)
 PRINTED = load_printed(LAYOUT)
 CASES = [(suite.name, name) for suite in SUITES.values() for name in suite.cases]
 SAID = [(suite, name, number) for suite, name in CASES for number in range(len(SUITES[suite].case(name, "cuda").plots))]
-# What the papers draw of what the suites measure: the survey's figures 9 to 11, Gallatin's 4 to 7, the register-efficient allocators' 3 and 4,
-# those of coalescing for MPI.
+# What the papers draw of what the suites measure: the survey's figures 9 to 11, Gallatin's 4 to 7, the register-efficient allocators' 3
+# and 4, those of coalescing for MPI.
 FIGURES = {
     "survey": {
         "alloc_single": {"figure 9a", "figure 9b", "figures 9c and 9e", "figures 9d and 9f"},
@@ -120,7 +120,9 @@ def test_the_numbers_that_papers_print_stand_in_their_pictures() -> None:
     assert by_case["mpi", "linear"] == len(speedups) == 16
 
 
-@pytest.mark.parametrize(("suite", "name"), [("survey", "graph_init"), ("regeff", "kdtree"), ("mpi", "mpi_alltoall"), ("gallatin", "fragmentation")])
+@pytest.mark.parametrize(
+    ("suite", "name"), [("survey", "graph_init"), ("regeff", "kdtree"), ("mpi", "mpi_alltoall"), ("gallatin", "fragmentation")]
+)
 def test_words_side_by_side_curves_dots_and_bytes_are_drawn_as_files(suite: str, name: str) -> None:
     text = case_file(charts_of(views()[suite, name], PRINTED), "synthetic")
     assert text.count("<text") > 20 and "gpuheap" in text
@@ -128,7 +130,9 @@ def test_words_side_by_side_curves_dots_and_bytes_are_drawn_as_files(suite: str,
 
 def test_bytes_are_ratios_times_what_was_asked_for() -> None:
     chart, *_ = charts_of(views()["survey", "fragmentation"])
-    ratio = next(chart for chart in charts_of(views()["survey", "fragmentation"]) if chart.unit == "ratio" and "round 1" in chart.fixed.split(", "))
+    ratio = next(
+        chart for chart in charts_of(views()["survey", "fragmentation"]) if chart.unit == "ratio" and "round 1" in chart.fixed.split(", ")
+    )
     assert (chart.unit, chart.title) == ("bytes", "address range")
     for series in chart.series:
         beside = {mark.x: mark.median for other in ratio.series if other.allocator == series.allocator for mark in other.marks}

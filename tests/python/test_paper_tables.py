@@ -61,10 +61,8 @@ def test_times_of_other_machines_are_never_drawn() -> None:
     ],
 )
 def test_a_bad_line_is_named(tmp_path: Path, cells: dict[str, str], complaint: str) -> None:
-    good = dict(
-        paper="regeff", at="table 2", machine="m", suite="regeff", case="kdtree", allocator="halloc", threads="", bytes="", parameter="scene=a",
-        metric="slowdown", unit="ratio", value="1.5", comparable="yes",
-    )  # fmt: skip
+    line = "regeff,table 2,m,regeff,kdtree,halloc,,,scene=a,slowdown,ratio,1.5,yes"
+    good = dict(zip(VALUE_COLUMNS, line.split(","), strict=True))
     path = tmp_path / "benchmarks" / "claims" / "tables" / "values.csv"
     path.parent.mkdir(parents=True)
     lines = [",".join(VALUE_COLUMNS), ",".join(good.values()), ",".join({**good, **cells}.values())]
@@ -93,7 +91,13 @@ ALLOCATORS = [
 
 
 def test_variants_share_a_line_and_stability_is_counted() -> None:
-    rows = [row("regeff_c", 1), failed("regeff_c", size=32), row("regeff_cf", 1), failed("regeff_cf", "unsupported", size=32), row("halloc", 1)]
+    rows = [
+        row("regeff_c", 1),
+        failed("regeff_c", size=32),
+        row("regeff_cf", 1),
+        failed("regeff_cf", "unsupported", size=32),
+        row("halloc", 1),
+    ]
     rows += [row("halloc", 2, metric="free_us")]  # the same point
     found = {family.names: family for family in families(ALLOCATORS, rows, load_survey_table(LAYOUT))}
     assert list(found) == [("atomic",), ("regeff_c", "regeff_cf"), ("halloc",), ("gpuheap",)]

@@ -16,7 +16,9 @@ WHAT = Slowdown("build_ms", "atomic")
 
 
 def rows(allocator: str, samples: list[float], **others: str | int) -> list[Row]:
-    result = PointResult("ok", "", (Measurement("build_ms", "ms", tuple(samples)), Measurement("references", "count", (7.0,) * len(samples))))
+    result = PointResult(
+        "ok", "", (Measurement("build_ms", "ms", tuple(samples)), Measurement("references", "count", (7.0,) * len(samples)))
+    )
     return rows_of("regeff", "kdtree", allocator, "host", make_point({"threads": 256, **others}), "", result)
 
 

@@ -50,7 +50,11 @@ def test_cases_and_suites_are_chosen_by_name(suite: Suite) -> None:
 
 def with_axes(tmp_path: Path, axes: str, host: str = "", lists: str = "{}") -> Suite:
     old = 'axes = { threads = [100], bytes = [16, 32, 64, 128, 256], state = ["warm"] }'
-    text = SUITE.replace('brief = "for the tests"', f"lists = {lists}").replace(old, f"axes = {axes}").replace('heap_bytes = "16MiB"', f'heap_bytes = "16MiB"\n{host}')
+    text = (
+        SUITE.replace('brief = "for the tests"', f"lists = {lists}")
+        .replace(old, f"axes = {axes}")
+        .replace('heap_bytes = "16MiB"', f'heap_bytes = "16MiB"\n{host}')
+    )
     (tmp_path / "mini.toml").write_text(text)
     return load_suite(tmp_path / "mini.toml")
 
@@ -60,7 +64,11 @@ TWO_GRIDS = "[{ threads = [100], bytes = [16, 64] }, { threads = [7], bytes = [8
 
 def test_axes_may_be_a_list_of_which_each_entry_is_all_combinations(tmp_path: Path) -> None:
     case = with_axes(tmp_path, TWO_GRIDS).case("alloc_single", "cuda")
-    assert [point.argument for point in case.points()] == ["threads=100,bytes=16", "threads=100,bytes=64", "threads=7,bytes=8192,heap=24GiB"]
+    assert [point.argument for point in case.points()] == [
+        "threads=100,bytes=16",
+        "threads=100,bytes=64",
+        "threads=7,bytes=8192,heap=24GiB",
+    ]
     assert case.axes == ("threads", "bytes", "heap")
     assert case.headline_point().argument == "threads=100,bytes=64"
 
@@ -206,5 +214,7 @@ def test_a_contender_that_fails_leaves_the_others_of_the_structures_their_points
         if {point.fields["which"] for point in points} <= {"successor", "claim"}:
             continue  # two operations of one structure
         for contender in {point.fields["which"] for point in points}:
-            runs = [sum(1 for _ in group) for which, group in groupby(points, key=lambda point: point.fields["which"]) if which == contender]
+            runs = [
+                sum(1 for _ in group) for which, group in groupby(points, key=lambda point: point.fields["which"]) if which == contender
+            ]
             assert max(runs) < FAILURES_THAT_END_A_SWEEP, name

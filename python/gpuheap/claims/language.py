@@ -39,7 +39,9 @@ class Span:
         return self.low <= value <= self.high
 
     def __str__(self) -> str:
-        show = (lambda v: f"{v:,.0f}" if float(v).is_integer() else f"{v:g}")
+        def show(value: float) -> str:
+            return f"{value:,.0f}" if float(value).is_integer() else f"{value:g}"
+
         if self.open:
             return f"more than {show(self.low)}" if self.high == math.inf else f"less than {show(self.high)}"
         if self.high == math.inf:

@@ -32,7 +32,7 @@ Along = say.Trend | say.Jump | say.Peak | say.FirstFailure | say.Crossover
 
 def held_along(relation: Along, found: Sequence[Reading]) -> Outcome | None:
     """None where no allocator has enough values on the axis. A series is what differs in the axis only."""
-    series: dict[tuple[object, ...], list[Step]] = {}
+    series: dict[tuple[str, tuple[tuple[str, str], ...]], list[Step]] = {}
     for reading in found:
         place = axis_number(reading.fields.get(relation.axis, ""))
         if place is not None:

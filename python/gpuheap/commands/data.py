@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from gpuheap.data import DATASETS, Store, cache_folder
 from gpuheap.units import format_bytes
@@ -30,7 +30,11 @@ def get(names: Annotated[list[str], typer.Argument(metavar="NAME ...", help="As 
             disable=not console.is_terminal,
         ) as bar:
             task = bar.add_task(name, total=None)
-            path, there = store.get(name, lambda have, total, task=task: bar.update(task, completed=have, total=total))
+
+            def shown(have: int, total: int | None, bar: Progress = bar, task: TaskID = task) -> None:
+                bar.update(task, completed=have, total=total)
+
+            path, there = store.get(name, shown)
         if not there:
             console.print(f"{name}: {format_bytes(path.stat().st_size)}", highlight=False)
         print(path)

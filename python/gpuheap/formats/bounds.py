@@ -37,7 +37,11 @@ class Condition:
             return False
 
     def __str__(self) -> str:
-        show = (lambda v: format_bytes(float(v))) if self.key == "bytes" else (lambda v: f"{float(v):,.0f}" if self.key == "threads" else str(v))
+        show = (
+            (lambda v: format_bytes(float(v)))
+            if self.key == "bytes"
+            else (lambda v: f"{float(v):,.0f}" if self.key == "threads" else str(v))
+        )
         if self.words:
             shown = " or ".join(show(word) for word in self.words)
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from gpuheap.toml_checks import names, table, text
 from gpuheap.units import format_bytes
 
 KEYS = ("x", "curves", "where", "allocators", "metrics", "x_scale", "y_scale", "over", "statistic", "in_bytes", "figure")
+WORDS = ("x_scale", "y_scale", "over", "statistic", "figure")
 X_SCALES = ("log", "linear", "words")  # words: values side by side in the suite's order
 Y_SCALES = ("log", "linear")
 STATISTICS = ("median", "mean", "variance")
@@ -82,7 +83,9 @@ class Plot:
                     listed.setdefault(key, {}).update(dict.fromkeys(str(value) for value in axis))
             if len(self.x) > 1:
                 combined = itertools.product(*(values_of(grid[key]) for key in self.x))
-                listed.setdefault(self.axis, {}).update(dict.fromkeys(_words(self.x, [str(value) for value in values]) for values in combined))
+                listed.setdefault(self.axis, {}).update(
+                    dict.fromkeys(_words(self.x, [str(value) for value in values]) for values in combined)
+                )
         return {key: {value: number for number, value in enumerate(values)} for key, values in listed.items()}
 
 
@@ -136,11 +139,23 @@ def _read_plot(said: dict[str, Any], grids: Sequence[Grid], measured: Sequence[s
     curves = str(said.get("curves", ""))
     if not meant or (curves and not any(curves in grid for grid in meant)):
         raise UserError(f"{path}: {where}: no sweep of the case has these axes and values")
-    words = {key: text(said[key], path, f"{where}: {key}") for key in ("x_scale", "y_scale", "over", "statistic", "figure") if key in said}
+    words = {key: text(said[key], path, f"{where}: {key}") if key in said else "" for key in WORDS}
     # What lies along x tells which sweeps belong into one picture.
-    together = [tuple(meant)] if x else [(grid,) for grid in meant]
-    chosen = {"x": x, "curves": curves, "where": tuple(conditions), "allocators": allocators, "metrics": metrics, "in_bytes": in_bytes}
-    return [Plot(grids=shown, **chosen, **words) for shown in together]
+    plot = Plot(
+        grids=tuple(meant),
+        x=x,
+        curves=curves,
+        where=tuple(conditions),
+        allocators=allocators,
+        metrics=metrics,
+        x_scale=words["x_scale"],
+        y_scale=words["y_scale"],
+        over=words["over"],
+        statistic=words["statistic"] or "median",
+        in_bytes=in_bytes,
+        figure=words["figure"],
+    )
+    return [plot] if x else [replace(plot, grids=(grid,)) for grid in meant]
 
 
 def default_metrics(measured: Sequence[str]) -> list[str]:

@@ -104,7 +104,10 @@ def read_grids(said: Any, host: Any, path: Path, where: str, lists: Mapping[str,
     """
     entries = host if isinstance(host, list) else said
     shown = f"{where}: axes"
-    grids = [_read_grid(entry, path, where, lists or {}) for entry in (tables(entries, path, shown, None) if isinstance(entries, list) else [entries])]
+    grids = [
+        _read_grid(entry, path, where, lists or {})
+        for entry in (tables(entries, path, shown, None) if isinstance(entries, list) else [entries])
+    ]
     if isinstance(host, dict):
         over = _read_grid(host, path, f"{where}: host", lists or {})
         grids = [{**grid, **over} for grid in grids]

@@ -34,10 +34,15 @@ def read_slowdown(said: Any, path: Path, where: str) -> Slowdown | None:
 
 
 def write_slowdowns(table: Table, case: str, backend: str, what: Slowdown, variants: Sequence[str]) -> None:
-    """Puts the case's slowdowns in place of those that are there, if they have changed. `variants`: axes that the reference does not have."""
+    """Puts the case's slowdowns in place of those that are there, if they have changed.
+
+    `variants`: axes that the reference does not have.
+    """
     mine = [row for row in table.rows if row.case == case and row.backend == backend]
     measured = [row for row in mine if row.metric == what.metric and row.statistics is not None and row.ok]
-    reference = {_point(row, variants): row for row in measured if row.allocator == what.reference and not set(variants) & set(row.parameters)}
+    reference = {
+        _point(row, variants): row for row in measured if row.allocator == what.reference and not set(variants) & set(row.parameters)
+    }
     made = [_over(row, reference[point]) for row in measured if (point := _point(row, variants)) in reference]
     there = [row for row in mine if row.metric == "slowdown"]
     if sorted(made, key=_order) != sorted(there, key=_order):

@@ -258,7 +258,9 @@ def _case(entry: Any, path: Path, suite_baselines: tuple[str, ...], lists: Mappi
             slowdown=read_slowdown(said.get("slowdown"), path, name),
             variants=variants,
             # Pictures show what GPUs measured.
-            plots=read_plots(said.get("plot"), with_variants(others["full"] or grids, variants), metrics, path, name) if backend == "cuda" else (),
+            plots=read_plots(said.get("plot"), with_variants(others["full"] or grids, variants), metrics, path, name)
+            if backend == "cuda"
+            else (),
             command=command,
         )
     return made

@@ -207,7 +207,9 @@ def _chart(view: CaseView, rows: list[Row], metric: Metric, plot: Plot, axis: st
     x_scale, labels, place = _x_scale(axis, list(dict.fromkeys(places)), plot)
     reference = _Reference(view.rows, metric.name, plot.over, plot.curves) if plot.over else None
     curve_values = (
-        sorted(dict.fromkeys(row.fields.get(curves, "") for row in rows), key=lambda v: plot.place(curves, v) if v else -1) if curves else [""]
+        sorted(dict.fromkeys(row.fields.get(curves, "") for row in rows), key=lambda v: plot.place(curves, v) if v else -1)
+        if curves
+        else [""]
     )
     series: list[Series] = []
     groups: dict[tuple[str, str], list[Row]] = {}

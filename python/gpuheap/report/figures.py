@@ -16,6 +16,7 @@ matplotlib.use("svg")
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
 from gpuheap.catalogue import place
@@ -135,11 +136,12 @@ def _case_figure(charts: Sequence[Chart], heading: str, theme: Theme) -> tuple[F
     titles: dict[str, list[str]] = {}
     shared = _shared_words(charts)
     handles: dict[str, Any] = {}
-    for number, (row, column, chart) in enumerate((row, column, chart) for row in range(len(rows)) for column, chart in enumerate(rows[row])):
-        axes = figure.add_subplot(grid[row, :] if is_wide(chart) else grid[row, column])
+    placed = [(chart, line, column) for line, of_line in enumerate(rows) for column, chart in enumerate(of_line)]
+    for number, (chart, line, column) in enumerate(placed):
+        axes = figure.add_subplot(grid[line, :] if is_wide(chart) else grid[line, column])
         titles |= _draw(axes, chart, theme, suffix=f"--{number}")
         words = ", ".join([chart.title, *(word for word in chart.fixed.split(", ") if word and word not in shared)])
-        crossed = any(series.failures for other in rows[row] if other.axis is not None for series in other.series)
+        crossed = any(series.failures for other in rows[line] if other.axis is not None for series in other.series)
         _write_title(axes, chart, words, crossed)
         if chart.axis is not None and INCHES_PER_LETTER * len(chart.figure) < 0.7 * WIDTH:
             below = -17 - 72 * _slant(axes, chart)
@@ -153,7 +155,8 @@ def _case_figure(charts: Sequence[Chart], heading: str, theme: Theme) -> tuple[F
         shown = sorted(handles, key=lambda label: labels[label])
         legend_of = figure.legend([handles[name] for name in shown], shown, loc="outside lower left", ncols=legend_columns, fontsize=8)
         for handle in legend_of.legend_handles:
-            handle.set_markersize(5)
+            if isinstance(handle, Line2D):
+                handle.set_markersize(5)
     return figure, titles
 
 
@@ -380,7 +383,9 @@ def _x_ticks(axes: Axes, chart: Chart) -> None:
 
 
 def _slant(axes: Axes, chart: Chart) -> float:
-    return slanted(chart, axes.figure.get_size_inches()[0] if is_wide(chart) else WIDTH)
+    whole = axes.get_figure()
+    assert isinstance(whole, Figure)
+    return slanted(chart, whole.get_size_inches()[0] if is_wide(chart) else WIDTH)
 
 
 def _label_ends(axes: Axes, chart: Chart) -> None:

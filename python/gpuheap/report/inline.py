@@ -1,7 +1,7 @@
 """A chart as SVG to stand in a page. Written as text: a page has hundreds, and a library for drawing takes most of a minute for them.
 
-Colours and letters come from the page's style; markers are drawn once in the page (`marker_symbols`) and named here. The words of a mark are
-`data-t`, after the name of its series, `data-n`: the page's script makes tooltips of them.
+Colours and letters come from the page's style; markers are drawn once in the page (`marker_symbols`) and named here. The words of a mark
+are `data-t`, after the name of its series, `data-n`: the page's script makes tooltips of them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from html import escape
 
-from gpuheap.report.charts import Chart, Mark, Series
+from gpuheap.report.charts import Chart, Series
 from gpuheap.report.scales import (
     HEIGHT,
     INCHES_PER_LETTER,
@@ -73,12 +73,14 @@ def _lines(chart: Chart) -> str:
     shift = shifts(chart)
     drawn = [series for series in reversed(chart.series) if series.marks]
     parts += [_band(chart, series, x_of, y_of) for series in drawn]
-    parts += [_series(chart, series, lambda x, by=shift.get(series.label, 0.0): x_of(x + by), y_of) for series in drawn]  # type: ignore[misc]
+    parts += [_series(chart, series, x_of, y_of, shift.get(series.label, 0.0)) for series in drawn]
     for number in chart.printed:
         parts.append(_printed(number.allocator, x_of(number.x + shift.get(number.label, 0.0)), y_of(number.value), number.words))
     for row, series in enumerate(series for series in chart.series if series.failures):
         y = box.top - 0.03 * (row % FAILURE_ROWS) * (box.bottom - box.top)
-        crosses = [_use("cross", x_of(failure.x + shift.get(series.label, 0.0)), y, _rest(series, failure.words)) for failure in series.failures]
+        crosses = [
+            _use("cross", x_of(failure.x + shift.get(series.label, 0.0)), y, _rest(series, failure.words)) for failure in series.failures
+        ]
         parts.append(f'<g {_named(series, "crosses")} stroke="{look(series.allocator).colour}">{"".join(crosses)}</g>')
     return _svg(box, f"{chart.case}: {chart.title}", parts)
 
@@ -131,9 +133,9 @@ def _scale(low: float, high: float, first: float, last: float, logarithmic: bool
     return lambda value: first + (math.log(value) - base) * times if value > 0 else first
 
 
-def _series(chart: Chart, series: Series, x_of: Place, y_of: Place) -> str:
+def _series(chart: Chart, series: Series, x_of: Place, y_of: Place, shift: float) -> str:
     style = look(series.allocator)
-    places = [(x_of(mark.x), y_of(mark.median)) for mark in series.marks]
+    places = [(x_of(mark.x + shift), y_of(mark.median)) for mark in series.marks]
     line = ""
     if chart.x_scale != "words":
         dashes = DASHES[CURVE_DASHES[series.curve_index % len(CURVE_DASHES)] or style.dashes]
@@ -149,9 +151,11 @@ def _band(chart: Chart, series: Series, x_of: Place, y_of: Place) -> str:
     """From the 5th to the 95th percentile."""
     if chart.x_scale == "words" or not has_spread(series):
         return ""
-    upper: list[Mark] = list(series.marks)
-    edge = [(x_of(mark.x), y_of(mark.low)) for mark in upper] + [(x_of(mark.x), y_of(mark.high)) for mark in reversed(upper)]
-    return f'<path class="series s-{escape(series.allocator)}" fill="{look(series.allocator).colour}" fill-opacity=".13" d="{_path(edge)}z"/>'
+    edge = [(x_of(mark.x), y_of(mark.low)) for mark in series.marks]
+    edge += [(x_of(mark.x), y_of(mark.high)) for mark in reversed(series.marks)]
+    return (
+        f'<path class="series s-{escape(series.allocator)}" fill="{look(series.allocator).colour}" fill-opacity=".13" d="{_path(edge)}z"/>'
+    )
 
 
 def _group(series: Series, style: Look, inside: str) -> str:
@@ -198,4 +202,6 @@ def _path(places: Sequence[tuple[float, float]]) -> str:
 
 
 def _svg(box: _Box, label: str, parts: Sequence[str]) -> str:
-    return f'<svg viewBox="0 0 {box.width:.1f} {box.height:.1f}" role="img" aria-label="{escape(label)}" class="chart">{"".join(parts)}</svg>'
+    return (
+        f'<svg viewBox="0 0 {box.width:.1f} {box.height:.1f}" role="img" aria-label="{escape(label)}" class="chart">{"".join(parts)}</svg>'
+    )
