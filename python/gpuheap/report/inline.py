@@ -10,23 +10,8 @@ import math
 from collections.abc import Callable, Sequence
 from html import escape
 
+from gpuheap.report import scales
 from gpuheap.report.charts import Chart, Series
-from gpuheap.report.scales import (
-    HEIGHT,
-    INCHES_PER_LETTER,
-    WIDTH,
-    dots_height,
-    dots_limits,
-    is_wide,
-    shifts,
-    slanted,
-    value_limits,
-    value_ticks,
-    x_limits,
-    x_ticks,
-    x_title,
-    x_words,
-)
 from gpuheap.report.style import CURVE_DASHES, DENSE, FAILURE_ROWS, MARKER_PATHS, Look, has_spread, look
 
 POINTS = 72  # of an inch
@@ -53,13 +38,13 @@ def chart_for_page(chart: Chart) -> str:
 
 
 def _lines(chart: Chart) -> str:
-    width = WIDTH * (2 if is_wide(chart) else 1)
-    low, high = value_limits(chart)
-    ticks = value_ticks(chart, low, high)
-    slant = slanted(chart, width)
-    left = 0.16 + INCHES_PER_LETTER * max((len(chart.y_words(tick)) for tick in ticks), default=0)
-    box = _Box(width, HEIGHT - 0.1, left, 0.16, 0.1, 0.42 + slant)
-    x_low, x_high = x_limits(chart)
+    width = scales.WIDTH * (2 if scales.is_wide(chart) else 1)
+    low, high = scales.value_limits(chart)
+    ticks = scales.value_ticks(chart, low, high)
+    slant = scales.slanted(chart, width)
+    left = 0.16 + scales.INCHES_PER_LETTER * max((len(chart.y_words(tick)) for tick in ticks), default=0)
+    box = _Box(width, scales.HEIGHT - 0.1, left, 0.16, 0.1, 0.42 + slant)
+    x_low, x_high = scales.x_limits(chart)
     x_of = _scale(x_low, x_high, box.left, box.right, chart.x_scale == "log")
     y_of = _scale(low, high, box.bottom, box.top, chart.y_scale == "log")
     parts = [f'<path class="grid" d="M{box.left:.1f} {y_of(tick):.1f}H{box.right:.1f}"/>' for tick in ticks]
@@ -67,10 +52,10 @@ def _lines(chart: Chart) -> str:
     if chart.x_scale == "words":
         between = [x_of(place + 0.5) for place in range(len(chart.labels) - 1)]
         parts += [f'<path class="grid" d="M{x:.1f} {box.top:.1f}V{box.bottom:.1f}"/>' for x in between]
-    parts += [_x_tick(chart, x_of(tick), box, x_words(chart, tick), slant > 0) for tick in x_ticks(chart)]
+    parts += [_x_tick(chart, x_of(tick), box, scales.x_words(chart, tick), slant > 0) for tick in scales.x_ticks(chart)]
     parts.append(f'<path class="axis" d="M{box.left:.1f} {box.bottom:.1f}H{box.right:.1f}"/>')
-    parts.append(_text(box.right, box.height - 5, x_title(chart), "end"))
-    shift = shifts(chart)
+    parts.append(_text(box.right, box.height - 5, scales.x_title(chart), "end"))
+    shift = scales.shifts(chart)
     drawn = [series for series in reversed(chart.series) if series.marks]
     parts += [_band(chart, series, x_of, y_of) for series in drawn]
     parts += [_series(chart, series, x_of, y_of, shift.get(series.label, 0.0)) for series in drawn]
@@ -87,12 +72,12 @@ def _lines(chart: Chart) -> str:
 
 def _dots(chart: Chart) -> str:
     """One row for each series: a dot at its median, a line from its 5th to its 95th percentile, the value in words."""
-    left = 0.16 + INCHES_PER_LETTER * max(len(series.label) for series in chart.series)
-    box = _Box(WIDTH, dots_height(chart), left, 0.16, 0.1, 0.26)
-    low, high = dots_limits(chart)
+    left = 0.16 + scales.INCHES_PER_LETTER * max(len(series.label) for series in chart.series)
+    box = _Box(scales.WIDTH, scales.dots_height(chart), left, 0.16, 0.1, 0.26)
+    low, high = scales.dots_limits(chart)
     x_of = _scale(low, high, box.left, box.right, chart.y_scale == "log")
     y_of = _scale(-0.5, len(chart.series) - 0.5, box.top, box.bottom, False)
-    ticks = value_ticks(chart, low, high)
+    ticks = scales.value_ticks(chart, low, high)
     parts = [f'<path class="grid" d="M{x_of(tick):.1f} {box.top:.1f}V{box.bottom:.1f}"/>' for tick in ticks]
     parts += [_x_tick(chart, x_of(tick), box, chart.y_words(tick), False) for tick in ticks]
     parts.append(f'<path class="axis" d="M{box.left:.1f} {box.bottom:.1f}H{box.right:.1f}"/>')
