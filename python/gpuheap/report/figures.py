@@ -108,7 +108,9 @@ def case_pdf(charts: Sequence[Chart], heading: str) -> bytes:
 
 def _rows_of(charts: Sequence[Chart]) -> tuple[int, list[list[Chart]]]:
     """How many columns a case's file has, and which pictures stand in each of its rows: wide ones alone."""
-    most = min(COLUMNS, max(len(charts), 2 if any(map(is_wide, charts)) else 1))
+    # Two metrics at four values stand in two rows of four.
+    fitting = 2 if len(charts) == 4 else 4 if len(charts) % 4 == 0 else COLUMNS
+    most = min(fitting, max(len(charts), 2 if any(map(is_wide, charts)) else 1))
     rows: list[list[Chart]] = []
     for chart in charts:
         if not rows or is_wide(chart) or is_wide(rows[-1][0]) or len(rows[-1]) == most:
