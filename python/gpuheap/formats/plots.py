@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from gpuheap.catalogue import ALLOCATORS, BASELINES
+from gpuheap.catalogue import ALLOCATORS, BASELINES, MODES
 from gpuheap.errors import UserError, unknown_name
 from gpuheap.formats.bounds import Condition, read_condition
 from gpuheap.formats.points import Axis, Draw, Grid, Value, values_of
@@ -117,7 +117,7 @@ def _read_plot(said: dict[str, Any], grids: Sequence[Grid], measured: Sequence[s
     for metric in metrics:
         if metric not in measured:
             raise UserError(f"{path}: {where}: {unknown_name('metric', metric, measured)}")
-    known = [*ALLOCATORS, *BASELINES]
+    known = [*ALLOCATORS, *MODES, *BASELINES]
     allocators = names(said.get("allocators", []), path, f"{where}: allocators")
     for allocator in (*allocators, *([said["over"]] if "over" in said else [])):
         if allocator not in known:
