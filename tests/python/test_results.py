@@ -52,7 +52,7 @@ def test_a_reason_with_separators_stays_one_value(tmp_path: Path) -> None:
     [
         (GOOD.rsplit(",", 1)[0], "expected 18 fields, got 17"),
         (GOOD + ",", "expected 18 fields, got 19"),
-        (GOOD.replace("malloc_us", "malloc_ms"), "unknown metric 'malloc_ms'"),
+        (GOOD.replace("malloc_us", "malloc_minutes"), "unknown metric 'malloc_minutes'"),
         (GOOD.replace(",us,", ",ms,"), "unit of malloc_us is 'ms', expected 'us'"),
         (GOOD.replace(",ok", ",fine"), "status is 'fine'"),
         (GOOD.replace("cuda", "opencl"), "backend is 'opencl'"),
