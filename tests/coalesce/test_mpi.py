@@ -1,5 +1,5 @@
-"""`--mpi`: C programs of MPI. What they become is kept in mpi/rewritten/, and CTest compares what it prints with what Open MPI prints; here, that the kept text is
-what the tool makes, and what the tool says of programs that it cannot translate."""
+"""`--mpi`: C programs of MPI. What they become is kept in mpi/rewritten/, and CTest compares what it prints with what Open MPI prints; here, that the kept
+text is what the tool makes, and what the tool says of programs that it cannot translate."""
 
 from __future__ import annotations
 
@@ -130,7 +130,10 @@ def test_the_page_of_the_example_shows_the_diff() -> None:
         (body("n = 1;", "#define COUNTER int n\nCOUNTER;"), "[M4] a macro declares `n`: write it out"),
         (body("n = 1;", "static _Thread_local int n;"), "[M4] `n` is thread-local"),
         (body("struct s { int a; }; static struct s x; x.a = 1;"), "[M4] the type of `x` is declared in the function"),
-        (body("NEXT(a); int n = 3; NEXT(b);", "static int n;\n#define NEXT(v) int v = n + 1; (void)v"), "[M4] this macro means a variable of the file in one place"),
+        (
+            body("NEXT(a); int n = 3; NEXT(b);", "static int n;\n#define NEXT(v) int v = n + 1; (void)v"),
+            "[M4] this macro means a variable of the file in one place",
+        ),
         (body("double a[argc]; a[0] = 1;"), "bad.c:7:10: error: [M5] the length of `a` is known at run time only"),
         (body("", "int old(a) int a; { return a; }"), "bad.c:4:5: error: [M5] C++ has no definitions of this old form"),
         (body("", "#define F(x) int f##x(void) { return x; }\nF(1)"), "bad.c:5:1: error: [M5] a macro writes this function: write it out"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -88,3 +89,11 @@ def test_readme_shows_the_examples_as_they_are(example):
 def test_readme_links_lead_somewhere():
     links = re.findall(r"\]\(([^)#:]+)\)", (ROOT / "README.md").read_text())
     assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_python_is_as_ruff_wants_it():
+    found = subprocess.run(
+        [sys.executable, "-m", "ruff", "check", "--no-cache", "--config", "python/pyproject.toml", "--output-format", "concise", "python", "tests"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert found.returncode == 0, found.stdout + found.stderr

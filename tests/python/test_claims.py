@@ -317,7 +317,9 @@ def test_most_parts_are_three_quarters(
         if value is not None
     ]
     parts = "".join(
-        f'\n[[claim.part]]\nrelation = "value"\nleft = "{name}"\nwithin = "..2"\nwhere = {{ bytes = {size} }}\n' for name in ("halloc", "cuda") for size in (16, 32)
+        f'\n[[claim.part]]\nrelation = "value"\nleft = "{name}"\nwithin = "..2"\nwhere = {{ bytes = {size} }}\n'
+        for name in ("halloc", "cuda")
+        for size in (16, 32)
     )
     assert judged(tmp_path, f'relation = "most_of"\n{parts}', rows).verdict == verdict
 

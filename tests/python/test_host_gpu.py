@@ -1,4 +1,5 @@
-"""The host tools on a GPU: the same output under every mode, counts that are known, and no driver allocations after the start. Needs a GPU and the preset cuda."""
+"""The host tools on a GPU: the same output under every mode, counts that are known, and no driver allocations after the start. Needs a GPU and the preset
+cuda."""
 
 from __future__ import annotations
 

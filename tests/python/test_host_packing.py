@@ -1,4 +1,5 @@
-"""Plans against brute force: placements that never collide, peaks between the lower bound and what the best order could do, and rehearsals that serve every request."""
+"""Plans against brute force: placements that never collide, peaks between the lower bound and what the best order could do, and rehearsals that serve every
+request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The programs of benchmarks/programs/ on the driver double: what they ask of the driver is what the published set asks, and pools change no byte of what they print."""
+"""The programs of benchmarks/programs/ on the driver double: what they ask of the driver is what the published set asks, and pools change no byte of what
+they print."""
 
 from __future__ import annotations
 
@@ -64,14 +65,15 @@ def test_a_program_asks_the_driver_for_what_the_table_says_and_pools_change_noth
         assert re.findall(r"^gpuheap: (\w+)", pooled.stderr, re.MULTILINE) == (["W01"] if history.leaks else [])
 
 
-@pytest.mark.parametrize(("name", "words"), [(name, words) for name, words in RULES.items()])
+@pytest.mark.parametrize(("name", "words"), list(RULES.items()))
 def test_a_program_for_one_rule_changes_its_characteristic_alone(bench: Bench, name: str, words: tuple[str, ...]) -> None:
     found = set()
     for word in words:
         ran = bench.traced(f"programs/{name}", word)
         assert ran.returncode == 0 and ran.stdout.endswith("right\n"), ran.stdout + ran.stderr
         history = bench.history()
-        found.add((tuple(each.bytes for each in history.allocations), tuple(copy.bytes for copy in history.copies), sum(n.count for n in history.launches.values())))
+        sizes, copied = tuple(each.bytes for each in history.allocations), tuple(copy.bytes for copy in history.copies)
+        found.add((sizes, copied, sum(n.count for n in history.launches.values())))
     # The one of launches is what changes these numbers.
     assert len(found) == (3 if name == "launches" else 1)
 

@@ -159,7 +159,8 @@ def advise(
 @app.command()
 def probe(
     allocator: Annotated[
-        list[str] | None, typer.Option("--allocator", metavar="NAME", help="device, managed, host, async or kernel (malloc in kernels). May be repeated. Default: all.")
+        list[str] | None,
+        typer.Option("--allocator", metavar="NAME", help="device, managed, host, async or kernel (malloc in kernels). May be repeated. Default: all."),
     ] = None,
     budget: Annotated[str, typer.Option(metavar="BYTES", help="What lives at a time, at most.")] = "256MiB",
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="For series, CSV and page.")] = Path("host.probe"),

@@ -105,8 +105,8 @@ class History:
 
 
 def history_of(trace: Trace) -> History:
-    """Follows the trace in time. A free counts from its begin and an allocation from its end, so that an address which one thread frees and another gets is seen
-    in the right order."""
+    """Follows the trace in time. A free counts from its begin and an allocation from its end, so that an address which one thread frees and another gets is
+    seen in the right order."""
     found = History(trace, end_ns=trace.last_ns)
     events = trace.events
     failed = events["result"] != 0

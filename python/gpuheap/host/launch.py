@@ -86,7 +86,10 @@ def _check_elf(path: Path) -> str:
                 file.seek(offset)
                 build_id = _build_id(file.read(min(length, 65536)))
     if not dynamic:
-        raise UserError(f"E12: {path} is linked statically, C library included, and no library can be put before it: link it without -static (the CUDA runtime may stay static)")
+        raise UserError(
+            f"E12: {path} is linked statically, C library included, and no library can be put before it: link it without -static "
+            "(the CUDA runtime may stay static)"
+        )
     return build_id
 
 
@@ -135,4 +138,6 @@ def run(words: Sequence[str], library: Path, variables: Mapping[str, str]) -> in
 def profiler_note() -> str | None:
     """E13: a profiler that the environment injects sees the pool's calls as the program's."""
     name = os.environ.get("CUDA_INJECTION64_PATH")
-    return f"E13: CUDA_INJECTION64_PATH injects {name} into the same process: it sees the calls that pools make; unset it for counts of the program alone" if name else None
+    if not name:
+        return None
+    return f"E13: CUDA_INJECTION64_PATH injects {name} into the same process: it sees the calls that pools make; unset it for counts of the program alone"

@@ -76,7 +76,10 @@ def _section(history: History, symbols: Symbols, pictures: dict[str, str]) -> Se
 
 
 def _tiles(history: History) -> tuple[tuple[str, str], ...]:
-    tiles = [(format_bytes(peak.bytes), f"peak of {peak.memory} memory" + (f", device {peak.device}" if peak.device >= 0 else "")) for peak in peaks_of(history)[:2]]
+    tiles = [
+        (format_bytes(peak.bytes), f"peak of {peak.memory} memory" + (f", device {peak.device}" if peak.device >= 0 else ""))
+        for peak in peaks_of(history)[:2]
+    ]
     launches = sum(each.count for each in history.launches.values())
     tiles.append((format_count(len(history.allocations)), "allocations"))
     tiles.append((format_count(len(history.copies)), f"copies of {format_bytes(sum(c.bytes for c in history.copies))}"))
@@ -104,7 +107,8 @@ def _sites(history: History, symbols: Symbols) -> Grid:
         rows.append(
             (
                 symbols.site_words(history.trace.stacks.get(site.stack)), site.memory, shown + more, format_count(site.count), format_count(site.most_live),
-                format_bytes(site.peak_bytes), time_words(site.median_life_ns), time_words(site.longest_life_ns), format_count(site.leaked) if site.leaked else "",
+                format_bytes(site.peak_bytes), time_words(site.median_life_ns), time_words(site.longest_life_ns),
+                format_count(site.leaked) if site.leaked else "",
             )
         )  # fmt: skip
     heads = ("allocated in", "memory", "sizes", "count", "live at once", "peak", "median life", "longest life", "never freed")

@@ -1,7 +1,7 @@
 """From the history of a profiled run to pools: slots for each call site, placed so that what was never live together may share bytes.
 
-The library serves a request from the smallest free slot of its site that is large enough (tools/host/slots.hpp). The plan rehearses just that on the profiled order,
-so a run that allocates in the same order is served throughout.
+The library serves a request from the smallest free slot of its site that is large enough (tools/host/slots.hpp). The plan rehearses just that on the
+profiled order, so a run that allocates in the same order is served throughout.
 """
 
 from __future__ import annotations
@@ -125,8 +125,8 @@ def _life(each: Allocation, end_ns: int) -> Interval:
 def _slots_of_site(made: Sequence[Allocation], end_ns: int) -> list[Need]:
     """Slots in the order of their sizes.
 
-    Threads interleave differently in every run. So each thread of a site gets slots of its own count, all as large as the site's largest request, and no slot of
-    one thread shares bytes with one of another.
+    Threads interleave differently in every run. So each thread of a site gets slots of its own count, all as large as the site's largest request, and no
+    slot of one thread shares bytes with one of another.
     """
     by_thread: dict[int, list[Allocation]] = {}
     for each in made:
@@ -144,8 +144,8 @@ def _slots_of_site(made: Sequence[Allocation], end_ns: int) -> list[Need]:
 def rehearse(requests: Sequence[tuple[int, int, int]]) -> list[tuple[int, tuple[Interval, ...]]]:
     """The slots, (bytes, times of use), that serve requests of (bytes, from, until) by the smallest free slot that is large enough.
 
-    Starts with none. A request that finds no slot makes the largest free one as large as it is, or adds one; then the rehearsal begins again, as earlier requests may
-    now choose otherwise. If that goes on too long all slots become as large as the largest request, and then their number alone matters.
+    Starts with none. A request that finds no slot makes the largest free one as large as it is, or adds one; then the rehearsal begins again, as earlier
+    requests may now choose otherwise. If that goes on too long all slots become as large as the largest request, and then their number alone matters.
     """
     requests = sorted(requests, key=lambda request: request[1])
     sizes: list[int] = []

@@ -1,4 +1,5 @@
-"""Reads the trace files that tools/host writes; tools/host/trace_format.hpp says what is in them. A file of a process that still runs or died reads as far as it goes."""
+"""Reads the trace files that tools/host writes; tools/host/trace_format.hpp says what is in them. A file of a process that still runs or died reads as far
+as it goes."""
 
 from __future__ import annotations
 

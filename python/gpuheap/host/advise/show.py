@@ -138,7 +138,8 @@ def _print_normalised(console: Console, title: str, rows: Sequence[Normalised]) 
 
 
 def _print_rules(console: Console, advice: Advice) -> None:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="the paper's rules, as hypotheses: 1 to 6 for the whole program, 7 and 8 for the steady state", title_justify="left")
+    title = "the paper's rules, as hypotheses: 1 to 6 for the whole program, 7 and 8 for the steady state"
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
     for head in ("", "if", "", "here"):
         table.add_column(head, overflow="fold")
     for rule in (*advice.rules.rules, *advice.steady_rules):
