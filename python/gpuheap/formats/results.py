@@ -79,7 +79,7 @@ class Row:
 
     @cached_property
     def line(self) -> str:
-        """As it stands in a file, with its end. Kept: a long table is written again for each sweep that replaces old rows."""
+        """As it stands in a file, with its end; of a row that was read, what was read. A long table is written again for each sweep that replaces old rows."""
         values = self.statistics
         numbers = [_number(getattr(values, name)) if values else "" for name in _NUMBERS]
         out = io.StringIO()
@@ -186,6 +186,8 @@ def read_table(path: Path) -> list[Row]:
         status, first = status_of.setdefault(row.key, (row.status, number))
         if status != row.status:
             raise ResultsError(f"{path}:{number}: status is {row.status}, but {status} for the same point in line {first}")
+        # A line that stays is written again as it was.
+        row.__dict__["line"] = line + "\n"
         rows.append(row)
     return rows
 

@@ -215,12 +215,13 @@ class SweepWriter:
         sweep = self._sweep
         names = (sweep.suite.name, sweep.case.name, sweep.allocator)
         same_build = self._environment.build_of(*names) == self._identity
+        mine = (sweep.case.name, sweep.allocator, sweep.executable.backend)
         if not same_build:
-            mine = (sweep.case.name, sweep.allocator, sweep.executable.backend)
             self._table.drop(lambda row: row.sweep == mine)
         rows: dict[Key, list[Row]] = {}
         for row in self._table.rows:
-            rows.setdefault(row.key, []).append(row)
+            if row.sweep == mine:
+                rows.setdefault(row.key, []).append(row)
         finished: dict[int, PointResult] = {}
         again: set[Key] = set()
         for index, key in enumerate(self._keys):
@@ -230,7 +231,8 @@ class SweepWriter:
                 again.add(key)
             else:
                 finished[index] = PointResult(rows[key][0].status, rows[key][0].reason)
-        self._table.drop(lambda row: row.key in again)
+        if again:
+            self._table.drop(lambda row: row.sweep == mine and row.key in again)
         if not same_build:
             self._environment.measured_by(*names, self._identity)
             self._environment.save()
