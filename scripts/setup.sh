@@ -146,7 +146,8 @@ setup_python() {
   have g++ || fail "no C++ compiler: sudo apt-get install g++"
   echo 'int main() { auto f = []<class T>(T) requires true {}; f(0); }' | g++ -std=c++20 -x c++ - -o /dev/null 2>/dev/null ||
     fail "g++ is too old for C++20: version 11 or newer is needed, this is $(g++ -dumpversion)"
-  system_python=$(command -v python3) || fail "no Python: sudo apt-get install python3"
+  # Not that of build/venv, which may be in use and is about to be replaced.
+  system_python=$(PATH=${PATH//"$root/build/venv/bin:"/} && command -v python3) || fail "no Python: sudo apt-get install python3"
   "$system_python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || fail "Python 3.10 or newer is needed, $system_python is $("$system_python" --version)"
   wanted=$(cat "${requirements[@]}" | sha256sum)
   [ "$(cat $stamp 2>/dev/null)" = "$wanted" ] && "$python" -c '' 2>/dev/null && return 0
