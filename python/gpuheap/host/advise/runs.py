@@ -10,9 +10,11 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
 from gpuheap.errors import UserError
 from gpuheap.host.advise.measure import times_of
@@ -114,23 +116,42 @@ def measure(campaign: Campaign, told: Callable[[str, int, int, float | None], No
     failures = dict.fromkeys(campaign.environments, 0)
     spent: dict[str, list[float]] = {mode: [] for mode in failures}
     done = 0
+    came = threading.Event()
     try:
-        for number in range(campaign.runs):
-            modes = list(failures)
-            for mode in modes[number % len(modes) :] + modes[: number % len(modes)]:
-                if failures[mode] == FAILURES_IN_A_ROW:
-                    continue
-                left = {each: campaign.runs - len(spent[each]) for each in modes if failures[each] < FAILURES_IN_A_ROW}
-                told(mode, done, done + sum(left.values()), seconds_left(spent, left))
-                begin = time.monotonic()
-                sample = run_once(campaign, mode, number)
-                append_sample(campaign.folder, sample)
-                spent[mode].append(time.monotonic() - begin)
-                failures[mode] = 0 if sample.status == OK else failures[mode] + 1
-                done += 1
+        with _remembering_interrupts(came):
+            for number in range(campaign.runs):
+                modes = list(failures)
+                for mode in modes[number % len(modes) :] + modes[: number % len(modes)]:
+                    if came.is_set():
+                        return False
+                    if failures[mode] == FAILURES_IN_A_ROW:
+                        continue
+                    left = {each: campaign.runs - len(spent[each]) for each in modes if failures[each] < FAILURES_IN_A_ROW}
+                    told(mode, done, done + sum(left.values()), seconds_left(spent, left))
+                    begin = time.monotonic()
+                    sample = run_once(campaign, mode, number)
+                    append_sample(campaign.folder, sample)
+                    spent[mode].append(time.monotonic() - begin)
+                    failures[mode] = 0 if sample.status == OK else failures[mode] + 1
+                    done += 1
     except KeyboardInterrupt:
         return False
     return True
+
+
+@contextmanager
+def _remembering_interrupts(came: threading.Event) -> Iterator[None]:
+    """Ctrl-C sets `came` besides: the exception may be raised where Python drops it, as in a finaliser."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        came.set()
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def seconds_left(spent: Mapping[str, Sequence[float]], left: Mapping[str, int]) -> float | None:
