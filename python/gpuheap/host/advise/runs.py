@@ -141,7 +141,7 @@ def measure(campaign: Campaign, told: Callable[[str, int, int, float | None], No
 
 @contextmanager
 def _remembering_interrupts(came: threading.Event) -> Iterator[None]:
-    """Ctrl-C sets `came` besides: the exception may be raised where Python drops it, as in a finaliser."""
+    """Ctrl-C counts even where a shell that starts this in the background has it ignored, and where Python drops the exception, as in a finaliser."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         came.set()
