@@ -60,6 +60,7 @@ outcome soak::measure(slots::slot_heap& heap, session const& s, point const& p) 
   // Part 0 is the heap before it has seen anything, whose burst the others are compared with.
   for (unsigned n = 0; n <= s.runs; ++n) {
     auto const end = clock::now() + part;
+    // Ends: when the part's time is up.
     while (n != 0 && clock::now() < end) heap.work(plan.next());
     slots::free_all(heap, num_slots, true);
     std::string fault = slots::fault_of(heap, n);

@@ -34,7 +34,7 @@ class translator {
 
   // ---- places
 
-  // True for code of the program: no header of the system, no stub.
+  // True for code of the program: neither a header of the system nor one of the tool's own.
   [[nodiscard]] bool is_users(clang::ASTContext const& context, clang::SourceLocation at) const;
   [[nodiscard]] place at(clang::ASTContext const& context, clang::SourceLocation where) const;
   // The text of `where` as it stands, in the file of that place.
