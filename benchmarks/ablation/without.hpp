@@ -60,6 +60,10 @@ struct sweeps {
   static constexpr char const *name = "without_sweeps", *title = "listed runs are searched slot by slot, once nothing else is left";
   static constexpr sharded::tuning off{.adoption_tries = 0};
 };
+struct turns {
+  static constexpr char const *name = "without_turns", *title = "listed runs are looked at from random places";
+  static constexpr sharded::tuning off{.in_turn = false};
+};
 struct waiting {
   static constexpr char const *name = "without_waiting", *title = "who finds a run used up searches at once";
   static constexpr sharded::tuning off{.looks = 0};
@@ -77,6 +81,7 @@ using without_foresight = without<ideas::foresight>;
 using without_long_runs = without<ideas::long_runs>;
 using without_renewal = without<ideas::renewal>;
 using without_sweeps = without<ideas::sweeps>;
+using without_turns = without<ideas::turns>;
 using without_waiting = without<ideas::waiting>;
 using without_memory_of_refusals = without<ideas::memory_of_refusals>;
 

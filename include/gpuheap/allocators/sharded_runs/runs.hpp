@@ -48,6 +48,7 @@ struct alignas(128) runs {
   alignas(128) unsigned held[size_classes::count]{};    // pages of each class's runs
   alignas(128) unsigned idle[size_classes::count]{};    // runs of each class that are not bound; for a moment, below zero
   alignas(128) unsigned looked[size_classes::count]{};  // how often the last launch found no listed run worth a sweep
+  alignas(128) unsigned hand[size_classes::count]{};    // the page behind the last listed run that was looked at
 
   alignas(128) uint64_t refused[size_classes::count]{};  // the moves word of the last search for each class that found nothing, + 1
 
@@ -60,6 +61,7 @@ struct alignas(128) runs {
   [[nodiscard]] GPUHEAP_FN simt::global_ref<unsigned> held_pages(unsigned c) { return simt::global_ref<unsigned>{held[c]}; }
   [[nodiscard]] GPUHEAP_FN simt::global_ref<unsigned> idle_runs(unsigned c) { return simt::global_ref<unsigned>{idle[c]}; }
   [[nodiscard]] GPUHEAP_FN simt::global_ref<unsigned> looked_in(unsigned c) { return simt::global_ref<unsigned>{looked[c]}; }
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<unsigned> hand_of(unsigned c) { return simt::global_ref<unsigned>{hand[c]}; }
 
   // A search for class c found nothing, and `now`, which is quiet, is what the moves were before and after it.
   GPUHEAP_FN void refuse(unsigned c, uint64_t now) {

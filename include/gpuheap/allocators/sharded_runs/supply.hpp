@@ -24,8 +24,12 @@ struct tuning {
   unsigned scarce = 4;               // memory is short below 1/scarce free
   unsigned lg_warps_per_shard = 11;  // a launch of fewer warps uses one shard of each class
   unsigned looks = 64;               // for the next run, before a search for other memory
+  unsigned renewable = 2;            // a run begins anew at its end if 1/renewable of it is free
+  unsigned lg_few_shards = 2;        // of a class that less than a fifth of a warp asks for
+  bool whole_segments = true;        // a large launch's runs are of whole segments, however little is wanted
   // Off in measurements of what each idea buys (benchmarks/ablation).
   bool together = true;   // the lanes that ask for one class draw together
+  bool in_turn = true;    // listed runs are looked at one after the other, not from random places
   bool renews = true;     // a run that is mostly free at its end begins anew
   bool remembers = true;  // a refusal is remembered until something moves
 };
@@ -48,7 +52,10 @@ template <tuning Tuning>
 // rare large group fetch runs for shards that no other uses. A lane alone may be one of many that ask for different ones.
 template <tuning Tuning>
 [[nodiscard]] GPUHEAP_FN inline unsigned lg_shards_used(unsigned lg_shards, unsigned here, unsigned group) {
-  unsigned const lg = lg_shards_used<Tuning>(lg_shards), most = group * 5 < here ? 2 : group * 4 < here * 3 || here == 1 ? 3 : 4;
+  unsigned const lg = lg_shards_used<Tuning>(lg_shards), few = Tuning.lg_few_shards,
+                 most = group * 5 < here                    ? few
+                        : group * 4 < here * 3 || here == 1 ? few + 1
+                                                            : 4;
   return lg < most ? lg : most;
 }
 // Spreads consecutive warps evenly.
@@ -131,21 +138,27 @@ struct supply : frees {
   // Whether a run with these counts has enough free groups to be handed out anew.
   [[nodiscard]] GPUHEAP_FN bool mostly_free(run_header h, unsigned num_slots) {
     unsigned const groups = slot_map::groups_for(slot_map::words_for(num_slots));
-    return Tuning.renews && groups > 1 && static_cast<int>(h.full_groups()) * 2 >= static_cast<int>(groups);
+    return Tuning.renews && groups > 1 && static_cast<int>(h.full_groups() * Tuning.renewable) >= static_cast<int>(groups);
   }
 
   // Binds a listed run with many free slots, for a sweep or a renewal. Empty if there is none among a few. One thread.
-  GPUHEAP_COLD supplied adopt_rich(unsigned c, unsigned seed, bool scarce, bool is_open) {
+  GPUHEAP_COLD supplied adopt_rich(unsigned c, unsigned seed, bool in_turn, bool scarce, bool is_open) {
     lazy_transit transit{moves(), is_open};
     unsigned const launch = simt::launch_id();
     uint64_t found = 0;
     unsigned samples = Tuning.adoption_tries, looks = samples * 8;
     bitmap_tree const listed = at.list_tree(c);
-    for_each_listed(listed, seed, transit, [&](unsigned page) {
+    // As the hand of a clock, from where the last look ended: a run comes up again when all others have, and by then most of it may be
+    // free. Where all shards look at once, each from a place of its own. relaxed: a hint.
+    unsigned const from = in_turn ? hand_of(c).load(simt::relaxed) : seed % listed.num_leaves * 64;
+    unsigned last = from;
+    for_each_listed(listed, from / 64, transit, [&](unsigned page) {
+      if (page < from && page / 64 == from / 64) return false;
       run_header const h{at.header(page).load(simt::relaxed)};
       unsigned draws = slot_map::slots_per_word / Tuning.rich;
       if (h.serves(c) && !h.is_bound()) {
         if (samples == 0 || looks-- == 0) return true;
+        last = page + 1;
         if (!scarce && h.unbound_in(launch)) return false;
         --samples;
         unsigned sampled = 1;
@@ -163,6 +176,7 @@ struct supply : frees {
                                       : shard_word::of_sweep(page, slot_map::words_for(slots), draws == 0 ? 1 : draws).bits;
       return true;
     });
+    if (in_turn && last != from) hand_of(c).store(last, simt::relaxed);
     return supplied::of(found, transit.open);
   }
 
@@ -358,7 +372,7 @@ struct supply : frees {
     bool const adopts = idle && (scarce || first_look || vain.count() < looks_in_vain::enough);
     if (first_look && !idle) looked_in(c).store(looks_in_vain::none_there(simt::launch_id()).bits, simt::relaxed);
     unsigned n = (pages + (pages >> (large_launch ? 3 : 2))) >> at.lg_pages;
-    if (n == 0 && large_launch) n = 1;
+    if (n == 0 && large_launch && Tuning.whole_segments) n = 1;
     if (n > at.max_run_segments(c)) n = at.max_run_segments(c);
     // Hardly a whole segment is left: not worth eight looks.
     bool const used_up = free >> at.lg_pages == 0;
@@ -418,7 +432,8 @@ struct supply : frees {
   }
   GPUHEAP_COLD void adopt_for(slow_fetch& f, bool scarce) {
     unsigned const c = f.d.size_class();
-    f.got = adopt_rich(c, (warp_hash() + f.d.shard()) >> 7, scarce, f.got.is_open());
+    f.got =
+        adopt_rich(c, (warp_hash() + f.d.shard()) >> 7, Tuning.in_turn && f.d.lg_shards() < layout::max_lg_shards, scarce, f.got.is_open());
     // relaxed, both: hints.
     if (f.got.run().bits == 0)
       looked_in(c).store(looks_in_vain{looked_in(c).load(simt::relaxed)}.one_more(simt::launch_id()).bits, simt::relaxed);
