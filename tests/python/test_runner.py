@@ -100,6 +100,15 @@ def test_three_failures_in_a_row_end_the_sweep(bench: Checkout, monkeypatch: pyt
     assert events[-1] == SweepCutShort(1)
 
 
+def test_failures_in_a_row_end_the_points_of_their_grid_alone(bench: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
+    """32, 64 and 256 are of a grid that ends, 16 and 128 of another."""
+    events = run(bench, monkeypatch, {16: "crash", 32: "crash", 64: "wrong"}, finished={4: PointResult("timeout")}, grids=(1, 0, 0, 1, 0))
+    assert statuses(events) == ["crash", "crash", "wrong", "ok"]
+    events = run(bench, monkeypatch, {16: "crash", 32: "wrong", 64: "crash"}, grids=(0, 0, 0, 0, 1))
+    assert statuses(events) == ["crash", "wrong", "crash", "ok"]
+    assert [event for event in events if isinstance(event, SweepCutShort)] == [SweepCutShort(1)]
+
+
 def test_unsupported_points_end_no_sweep(bench: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
     events = run(bench, monkeypatch, {16: "unsupported", 32: "unsupported", 64: "unsupported", 128: "unsupported"})
     assert statuses(events) == ["unsupported"] * 4 + ["ok"]

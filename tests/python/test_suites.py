@@ -12,7 +12,7 @@ from gpuheap.errors import UserError
 from gpuheap.formats.results import COLUMNS
 from gpuheap.formats.suites import Suite, load_suite, load_suites, select
 from gpuheap.paths import Layout
-from gpuheap.running.runner import FAILURES_THAT_END_A_SWEEP
+from gpuheap.running.runner import FAILURES_THAT_END_A_GRID
 
 
 @pytest.fixture
@@ -217,4 +217,4 @@ def test_a_contender_that_fails_leaves_the_others_of_the_structures_their_points
             runs = [
                 sum(1 for _ in group) for which, group in groupby(points, key=lambda point: point.fields["which"]) if which == contender
             ]
-            assert max(runs) < FAILURES_THAT_END_A_SWEEP, name
+            assert max(runs) < FAILURES_THAT_END_A_GRID, name

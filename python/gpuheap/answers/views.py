@@ -48,7 +48,7 @@ class CaseView:
         return {(row.allocator, row.metric, point_id(row)): row for row in self.rows}
 
     def untried(self, allocator: str) -> int:
-        """Points that others have rows of and this one has not: a sweep ends after three failing points in a row."""
+        """Points that others have rows of and this one has not: three failing points in a row end those of the same axes."""
         return len(self.points) - len({point_id(row) for row in self.rows if row.allocator == allocator})
 
     def headline(self, metric: str) -> PointId | None:

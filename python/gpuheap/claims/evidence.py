@@ -11,7 +11,7 @@ from gpuheap.errors import UserError
 from gpuheap.formats.protocol import FAILING
 from gpuheap.formats.results import EXPLAINING, Row
 from gpuheap.metrics import METRICS
-from gpuheap.running.runner import FAILURES_THAT_END_A_SWEEP
+from gpuheap.running.runner import FAILURES_THAT_END_A_GRID
 from gpuheap.units import parse_bytes
 
 
@@ -160,7 +160,7 @@ def _ending(statuses: Sequence[str]) -> str:
     failures = 0
     for status in statuses:
         failures = failures + 1 if status in FAILING else 0
-        if failures == FAILURES_THAT_END_A_SWEEP:
+        if failures == FAILURES_THAT_END_A_GRID:
             return status
     return ""
 

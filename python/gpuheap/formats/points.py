@@ -77,13 +77,18 @@ def values_of(axis: Axis, seed: int = DEFAULT_SEED) -> tuple[Value, ...]:
     return axis.values(seed) if isinstance(axis, Draw) else axis
 
 
-def points_of(grids: Sequence[Grid], seed: int) -> tuple[Point, ...]:
-    """Grid after grid; within one, the last axis varies fastest."""
-    points: dict[Point, None] = {}
-    for grid in grids:
+def numbered_points(grids: Sequence[Grid], seed: int) -> dict[Point, int]:
+    """Grid after grid; within one, the last axis varies fastest. Each with the number of the first grid that has it."""
+    points: dict[Point, int] = {}
+    for number, grid in enumerate(grids):
         axes = [values_of(axis, seed) for axis in grid.values()]
-        points |= dict.fromkeys(make_point(dict(zip(grid, values, strict=True))) for values in itertools.product(*axes))
-    return tuple(points)
+        for values in itertools.product(*axes):
+            points.setdefault(make_point(dict(zip(grid, values, strict=True))), number)
+    return points
+
+
+def points_of(grids: Sequence[Grid], seed: int) -> tuple[Point, ...]:
+    return tuple(numbered_points(grids, seed))
 
 
 def ends_of(grid: Grid) -> Grid:

@@ -14,7 +14,7 @@ from gpuheap.catalogue import MODES
 from gpuheap.errors import UserError, unknown_name
 from gpuheap.formats.bounds import Bound, read_bounds
 from gpuheap.formats.plots import Plot, read_plots
-from gpuheap.formats.points import DEFAULT_SEED, Grid, Point, Value, ends_of, make_point, points_of, read_grids, values_of
+from gpuheap.formats.points import DEFAULT_SEED, Grid, Point, Value, ends_of, make_point, numbered_points, read_grids, values_of
 from gpuheap.formats.slowdowns import Slowdown, read_slowdown
 from gpuheap.metrics import METRICS
 from gpuheap.paths import Layout
@@ -67,8 +67,12 @@ class Case:
 
     def points(self, seed: int = DEFAULT_SEED, allocator: str = "") -> tuple[Point, ...]:
         """Every combination of the axes; the last axis varies fastest. An allocator with variants has its own points after these."""
+        return tuple(self.numbered_points(seed, allocator))
+
+    def numbered_points(self, seed: int = DEFAULT_SEED, allocator: str = "") -> dict[Point, int]:
+        """The points, each with the number of its grid: failures in one say nothing of the others."""
         more = self.variants.get(allocator, {})
-        return points_of((*self.grids, *({**grid, **more} for grid in self.grids if more)), seed)
+        return numbered_points((*self.grids, *({**grid, **more} for grid in self.grids if more)), seed)
 
     def headline_point(self) -> Point:
         """The point that summaries show."""

@@ -295,7 +295,7 @@ def _failures(views: list[CaseView]) -> list[FailureLine]:
             untried = view.untried(name)
             if untried:
                 points = f"{untried} point{'' if untried == 1 else 's'}"
-                lines.append(FailureLine("untried", view.name, name, points, "not tried: a sweep ends after three failing points in a row"))
+                lines.append(FailureLine("untried", view.name, name, points, "not tried: three failing points in a row end those of the same axes"))
     order = ("wrong", "crash", "timeout", "untried", "unsupported")
     return sorted(lines, key=lambda line: order.index(line.status))
 

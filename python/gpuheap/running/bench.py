@@ -189,7 +189,7 @@ class SweepWriter:
         elif isinstance(event, PointEnded):
             self._point_ended(event.index, event.result)
         else:
-            self._untried = event.remaining
+            self._untried += event.remaining
 
     def end(self) -> None:
         keys = set(self._keys)
@@ -197,6 +197,7 @@ class SweepWriter:
 
     def _process(self, finished: dict[int, PointResult]) -> Sweep:
         sweep = self._sweep
+        grids = sweep.case.numbered_points(self._request.chosen_seed, sweep.allocator)
         return Sweep(
             case=sweep.case.name,
             allocator=sweep.allocator,
@@ -208,6 +209,7 @@ class SweepWriter:
             files=tuple((name, path.resolve()) for name, path in self._request.files.items()),
             enough_s=sweep.case.enough_s,
             finished=finished,
+            grids=tuple(grids[point] for point in sweep.points),
         )
 
     def _make_room(self) -> dict[int, PointResult]:

@@ -19,7 +19,7 @@ from gpuheap.formats.protocol import Begin, PointResult, ProtocolError, Result, 
 from gpuheap.running.executable import exit_words, last_line
 from gpuheap.units import format_seconds
 
-FAILURES_THAT_END_A_SWEEP = 3
+FAILURES_THAT_END_A_GRID = 3
 LONGEST_LINE_BYTES = 64 << 20
 START_ALLOWANCE_S = 60.0  # for the process to begin its first point: device start-up, making the heap
 EXIT_ALLOWANCE_S = 10.0  # for the process to end after its last point
@@ -38,8 +38,12 @@ class Sweep:
     seed: int
     files: tuple[tuple[str, Path], ...] = ()  # that the cases read, by the name of the option
     enough_s: float = 0.0  # a point that took so long needs no more than five of its runs; 0: it makes them all
-    # Points that have results already, by index: not run, but counted where failures in a row end the sweep.
+    # Points that have results already, by index: not run, but counted where failures in a row end a grid.
     finished: Mapping[int, PointResult] = field(default_factory=dict)
+    grids: tuple[int, ...] = ()  # the number of each point's grid; empty: all are of one
+
+    def grid(self, index: int) -> int:
+        return self.grids[index] if self.grids else 0
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,7 @@ class PointEnded:
 
 @dataclass(frozen=True)
 class SweepCutShort:
-    """Three failing points in a row: the remaining ones were not tried."""
+    """Three failing points of a grid in a row: its remaining ones were not tried."""
 
     remaining: int
 
@@ -74,15 +78,18 @@ def run_sweep(
 
     `variables`: of the process's environment, beside those of this one.
 
-    Ends: each pass of the outer loop, one process, settles at least one point.
+    Ends: each pass of the outer loop settles or gives up at least one point.
     """
     results: dict[int, PointResult] = dict(sweep.finished)
     pending = [index for index in range(len(sweep.points)) if index not in results]
     settled = 0
     while settled < len(pending):
-        if _ended(results, len(sweep.points)):
-            yield SweepCutShort(len(pending) - settled)
-            return
+        ended = _ended_grids(sweep, results)
+        tried = [index for index in pending[settled:] if sweep.grid(index) not in ended]
+        if len(tried) < len(pending) - settled:
+            yield SweepCutShort(len(pending) - settled - len(tried))
+            pending = pending[:settled] + tried
+            continue
         with _Process(executable, sweep, [sweep.points[i] for i in pending], settled, variables, stop) as process:
             for event in process.events(len(pending)):
                 index = pending[event.point]
@@ -92,17 +99,20 @@ def run_sweep(
                 settled = event.point + 1
                 results[index] = event.result
                 yield PointEnded(index, event.result)
-                if _ended(results, len(sweep.points)):
+                if event.result.failing and sweep.grid(index) in _ended_grids(sweep, results):
                     break
 
 
-def _ended(results: Mapping[int, PointResult], count: int) -> bool:
-    row = 0
-    for index in range(count):
-        row = row + 1 if index in results and results[index].failing else 0
-        if row == FAILURES_THAT_END_A_SWEEP:
-            return True
-    return False
+def _ended_grids(sweep: Sweep, results: Mapping[int, PointResult]) -> set[int]:
+    """The grids of which so many points in a row have failed."""
+    ended: set[int] = set()
+    failed: dict[int, int] = {}
+    for index in range(len(sweep.points)):
+        grid = sweep.grid(index)
+        failed[grid] = failed.get(grid, 0) + 1 if index in results and results[index].failing else 0
+        if failed[grid] == FAILURES_THAT_END_A_GRID:
+            ended.add(grid)
+    return ended
 
 
 class _Process:
