@@ -26,6 +26,8 @@ struct tuning {
   unsigned looks = 64;               // for the next run, before a search for other memory
   unsigned renewable = 2;            // a run begins anew at its end if 1/renewable of it is free
   unsigned lg_few_shards = 2;        // of a class that less than a fifth of a warp asks for
+  unsigned wide_from = 64;           // classes from this one on have twice as many: their runs have few slots
+  unsigned mixed = 4;                // where several classes are in use at once, a fresh run takes at most 1/(mixed * guide)
   bool whole_segments = true;        // a large launch's runs are of whole segments, however little is wanted
   // Off in measurements of what each idea buys (benchmarks/ablation).
   bool together = true;   // the lanes that ask for one class draw together
@@ -51,8 +53,8 @@ template <tuning Tuning>
 // The same for a class that `group` of the `here` lanes ask for: few, if others ask for others. Nearly all lanes must agree on it, lest a
 // rare large group fetch runs for shards that no other uses. A lane alone may be one of many that ask for different ones.
 template <tuning Tuning>
-[[nodiscard]] GPUHEAP_FN inline unsigned lg_shards_used(unsigned lg_shards, unsigned here, unsigned group) {
-  unsigned const lg = lg_shards_used<Tuning>(lg_shards), few = Tuning.lg_few_shards,
+[[nodiscard]] GPUHEAP_FN inline unsigned lg_shards_used(unsigned lg_shards, unsigned c, unsigned here, unsigned group) {
+  unsigned const lg = lg_shards_used<Tuning>(lg_shards), few = Tuning.lg_few_shards + (c >= Tuning.wide_from ? 1 : 0),
                  most = group * 5 < here                    ? few
                         : group * 4 < here * 3 || here == 1 ? few + 1
                                                             : 4;
@@ -252,7 +254,7 @@ struct supply : frees {
     unsigned const share = held / (Tuning.reserve << d.lg_shards());
     if (share > pages) pages = share;
     // Where several classes are in use at once, they share.
-    unsigned const guided = free / (large && !of_one_class ? Tuning.guide * 4 : Tuning.guide);
+    unsigned const guided = free / (large && !of_one_class ? Tuning.guide * Tuning.mixed : Tuning.guide);
     if (guided < pages) pages = guided;
     unsigned const most = pages_for(uint64_t{slot} << Tuning.lg_run_slots);
     if (most < pages) pages = most;
