@@ -3,6 +3,7 @@
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
+#include <gpuheap/simt/warp.hpp>
 #include <gpuheap/structures/bulk_semaphore.hpp>
 
 #include <string>
@@ -34,9 +35,10 @@ struct supply_kernel {
       at += simt::atomic_ref<simt::uint64_t>{work[at % num_work].value}.fetch_add(1, simt::relaxed);
   }
 };
+// Lanes that come together ask together, as in the paper.
 struct take_from_bulk : supply_kernel {
   GPUHEAP_FN void operator()(unsigned) const {
-    (void)structures::bulk_semaphore{&units->value}.wait(1, batch, [this] {
+    (void)structures::bulk_semaphore{&units->value}.wait_together(structures::warp_group{simt::active_mask()}, batch, [this] {
       make_batch();
       return true;
     });
@@ -94,7 +96,7 @@ struct counted_supply {
     auto const fault = [&](stream_ref on) -> std::string {
       auto const after = words.download(on);
       auto const made = after[2].value * shared.batch;
-      // Also of the bulk semaphore: its upper half, what is promised, is 0 again.
+      // Also of the bulk semaphore: its upper part, what is promised, is 0 again.
       if (after[0].value + p.threads() == made) return "";
       return std::to_string(after[0].value) + " of " + std::to_string(made) + " units are left after " + std::to_string(p.threads()) +
              " were taken";

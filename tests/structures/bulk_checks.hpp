@@ -30,6 +30,16 @@ struct supply {
   unsigned* failed;  // requests that could not be served
   unsigned most;     // batches that can be made
   unsigned batch;
+  unsigned* held = nullptr;  // units that threads have
+  unsigned* wrong = nullptr;
+
+  // Read-modify-writes, all: each sees what was made before its units were.
+  GPUHEAP_FN void take(unsigned n) const {
+    unsigned const now = simt::atomic_ref<unsigned>{*held}.fetch_add(n, simt::relaxed) + n;
+    unsigned const batches = simt::atomic_ref<unsigned>{*made}.fetch_add(0, simt::relaxed);
+    if (now > (batches < most ? batches : most) * batch) count(wrong);
+  }
+  GPUHEAP_FN void give(unsigned n) const { simt::atomic_ref<unsigned>{*held}.fetch_sub(n, simt::relaxed); }
 };
 // Kernel: every thread asks a few times, for one unit or two, and gives back what it got in some rounds.
 template <class Semaphore>
@@ -48,7 +58,9 @@ struct ask_for_units {
         count(from.failed);
         continue;
       }
+      from.take(n);
       if (random.below(2) == 0) {
+        from.give(n);
         units.signal(n);
       } else {
         from.units[i] += n;
@@ -60,10 +72,10 @@ struct ask_for_units {
 template <class Semaphore>
 std::string units_are_served_once(unsigned threads, unsigned most, unsigned batch, unsigned rounds) {
   test::device_array<simt::uint64_t> word(1);
-  test::device_array<unsigned> made(1), units(threads), failed(1);
+  test::device_array<unsigned> made(1), units(threads), failed(1), held(1), wrong(1);
   Semaphore semaphore;
   semaphore.at = word.data();
-  supply const from{made.data(), units.data(), failed.data(), most, batch};
+  supply const from{made.data(), units.data(), failed.data(), most, batch, held.data(), wrong.data()};
   gpuheap::launch(threads, ask_for_units<Semaphore>{semaphore, from, rounds}, {.block_threads = 64});
   unsigned served = 0;
   for (unsigned n : units.read()) served += n;
@@ -74,6 +86,7 @@ std::string units_are_served_once(unsigned threads, unsigned most, unsigned batc
   require(problems, served + left == batches * batch,
           std::to_string(served) + " units were served, " + std::to_string(left) + " are there, and " + std::to_string(batches * batch) +
               " were made");
+  require(problems, wrong.first() == 0, "more units were held than had been made");
   require(problems, failed.first() == 0 || made.first() >= most, "a request was refused while more could be made");
   return problems;
 }
@@ -144,6 +157,73 @@ std::string tries_take_no_more_than_there_is(unsigned threads, unsigned most, un
   std::string problems;
   require(problems, wrong.first() == 0, "more units were held than there are");
   require(problems, word.first() == bulk_semaphore::of(most), "not all units came back");
+  return problems;
+}
+
+// Kernel: a unit for each of some threads is there, and others try for more than all.
+template <class Semaphore>
+struct try_beside_the_greedy {
+  Semaphore units;
+  unsigned modest;  // threads
+  unsigned* refused;
+
+  GPUHEAP_FN void operator()(unsigned i) const {
+    if (i % 2 == 0) {
+      (void)units.try_wait(modest + 1);
+    } else if (!units.try_wait(1)) {
+      count(refused);
+    }
+  }
+};
+template <class Semaphore>
+std::string tries_hide_no_units(unsigned threads) {
+  unsigned const modest = threads / 2;
+  test::device_array<simt::uint64_t> word(std::vector<simt::uint64_t>{bulk_semaphore::of(modest)});
+  test::device_array<unsigned> refused(1);
+  Semaphore semaphore;
+  semaphore.at = word.data();
+  gpuheap::launch(threads, try_beside_the_greedy<Semaphore>{semaphore, modest, refused.data()}, {.block_threads = 64});
+  std::string problems;
+  require(problems, refused.first() == 0 && word.first() == 0, "a unit that was there was refused");
+  return problems;
+}
+
+// Kernel: lanes ask together, with whoever is there; each tells whether it was served.
+template <class Semaphore>
+struct ask_together {
+  Semaphore units;
+  supply from;
+  unsigned rounds;
+
+  GPUHEAP_FN void operator()(unsigned i) const {
+    test::rng random{i};
+    for (unsigned round = 0; round < rounds; ++round) {
+      if (random.below(3) == 0) continue;
+      warp_group const group{simt::active_mask()};
+      unsigned const served = units.wait_together(
+          group, from.batch, [&] { return simt::atomic_ref<unsigned>{*from.made}.fetch_add(1, simt::relaxed) < from.most; });
+      if (group.rank() < served) {
+        ++from.units[i];
+      } else {
+        count(from.failed);
+      }
+    }
+  }
+};
+template <class Semaphore>
+std::string lanes_are_served_together(unsigned threads, unsigned most, unsigned batch, unsigned rounds) {
+  test::device_array<simt::uint64_t> word(1);
+  test::device_array<unsigned> made(1), units(threads), failed(1);
+  Semaphore semaphore;
+  semaphore.at = word.data();
+  supply const from{made.data(), units.data(), failed.data(), most, batch};
+  gpuheap::launch(threads, ask_together<Semaphore>{semaphore, from, rounds}, {.block_threads = 64});
+  unsigned served = 0;
+  for (unsigned n : units.read()) served += n;
+  unsigned const batches = made.first() < most ? made.first() : most;
+  std::string problems;
+  require(problems, served + word.first() == batches * batch, "units served, there and made differ, or are promised");
+  require(problems, failed.first() == 0 || made.first() >= most, "a lane was refused while more could be made");
   return problems;
 }
 

@@ -24,6 +24,49 @@ struct semaphore_that_subtracts : bulk_semaphore {
     return 0;
   }
 };
+// What a mutant of asking needs: one pass of it, in which those who were too late take back what they did.
+template <class Mutant>
+struct semaphore_that_adds : bulk_semaphore {
+  template <class Grow>
+  bool wait(unsigned n, unsigned batch, Grow grow) const {
+    simt::back_off pause;
+    for (unsigned waiting = 0;; pause.wait()) {
+      answer const said = ask(n, batch, waiting);
+      if (said == answer::served) return true;
+      if (said != answer::grow) continue;
+      bool const made = grow();
+      made ? signal(batch - n, batch - n) : fail(batch - n);
+      return made;
+    }
+  }
+  answer ask(unsigned n, unsigned batch, unsigned& waiting) const {
+    difference const needed = n, registered = waiting;
+    auto const is_short = [&](word w) { return count(w) + surplus(w) + registered < needed; };
+    word const seen = look();
+    waiting = 0;
+    if (is_short(seen)) {
+      if (is_short(ref().fetch_add(plus(0, 0, registered + batch - needed), simt::acquire))) return answer::grow;
+      Mutant::take_back_promise(*this, batch);
+    } else if (count(seen) >= needed) {
+      if (count(ref().fetch_add(plus(0, -needed, registered), simt::acquire)) >= needed) return answer::served;
+      Mutant::make_good(*this, needed);
+    } else if (registered == 0) {
+      ref().fetch_add(plus(0, 0, -needed), simt::relaxed);
+    }
+    waiting = n;
+    return answer::again;
+  }
+  static void take_back_promise(bulk_semaphore s, difference batch) { s.ref().fetch_add(plus(0, 0, -batch), simt::relaxed); }
+  static void make_good(bulk_semaphore s, difference needed) { s.ref().fetch_add(plus(0, needed, -needed), simt::relaxed); }
+};
+// Who promised what nobody needs leaves it: others wait for it.
+struct semaphore_of_idle_promises : semaphore_that_adds<semaphore_of_idle_promises> {
+  static void take_back_promise(bulk_semaphore, difference) {}
+};
+// Who claimed too late gives the units back, and is not counted among those who wait.
+struct semaphore_that_forgets_waiters : semaphore_that_adds<semaphore_that_forgets_waiters> {
+  static void make_good(bulk_semaphore s, difference needed) { s.ref().fetch_add(plus(0, needed, 0), simt::relaxed); }
+};
 // The count is looked at, and changed in a second step.
 struct semaphore_that_looks_first : bulk_semaphore {
   template <class Grow>
@@ -56,7 +99,13 @@ struct semaphore_with_relaxed_signal : semaphore_that_waits<semaphore_with_relax
 };
 
 TEST(BulkSemaphoreMutants, ASubtractionThatIsTakenBackIsFoundWithin20Seeds) {
-  expect_found(20, [] { return tries_take_no_more_than_there_is<semaphore_that_subtracts>(explored_threads, 5, 4); });
+  expect_found(20, [] { return tries_hide_no_units<semaphore_that_subtracts>(explored_threads); });
+}
+TEST(BulkSemaphoreMutants, APromiseThatIsNotTakenBackIsFoundWithin20Seeds) {
+  expect_found(20, [] { return units_are_served_once<semaphore_of_idle_promises>(explored_threads, 1000, 7, 3); });
+}
+TEST(BulkSemaphoreMutants, AWaiterThatIsNotCountedIsFoundWithin20Seeds) {
+  expect_found(20, [] { return units_are_served_once<semaphore_that_forgets_waiters>(explored_threads, 1000, 7, 3); });
 }
 TEST(BulkSemaphoreMutants, ALookApartFromTheTakingIsFoundWithin20Seeds) {
   expect_found(20, [] { return units_are_served_once<semaphore_that_looks_first>(explored_threads, 1000, 7, 3); });

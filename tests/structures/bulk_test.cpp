@@ -85,6 +85,15 @@ TEST(BulkSemaphore, HoldsMoreUnitsThan32Bits) {
   EXPECT_EQ(bulk_semaphore::count(w), (long{9} << 30) - 1);
   EXPECT_EQ(bulk_semaphore::surplus(w), -1000);
 }
+TEST(BulkSemaphore, PartsMayBeNegative) {
+  for (long const c : {-5L, 0L, 7L}) {
+    for (long const p : {-3L, 0L, 2L}) {
+      auto const w = bulk_semaphore::plus(0, c, p);
+      EXPECT_EQ(bulk_semaphore::count(w), c);
+      EXPECT_EQ(bulk_semaphore::surplus(w), p);
+    }
+  }
+}
 TEST(BulkSemaphore, AWarpWaitsForOneOfItsOwn) {
   for (unsigned threads : {32u, 64u, 1024u}) {
     test::device_array<simt::uint64_t> word(1);
@@ -99,13 +108,23 @@ TEST(BulkSemaphore, UnitsAreServedOnce) {
   EXPECT_EQ(units_are_served_once<bulk_semaphore>(many_threads / 8, 50, 31, 6), "");
   EXPECT_EQ(one_grower_serves_its_batch<bulk_semaphore>(many_threads / 4), "");
   EXPECT_EQ(tries_take_no_more_than_there_is<bulk_semaphore>(many_threads, 50, 8), "");
+  EXPECT_EQ(tries_hide_no_units<bulk_semaphore>(many_threads / 16), "");
+}
+TEST(BulkSemaphore, LanesAreServedTogether) {
+  for (unsigned const batch : {1u, 5u, 32u, 64u}) {
+    EXPECT_EQ(lanes_are_served_together<bulk_semaphore>(many_threads / 4, 1u << 20, batch, 4), "") << batch;
+    EXPECT_EQ(lanes_are_served_together<bulk_semaphore>(many_threads / 4, 20, batch, 4), "") << batch;
+  }
 }
 TEST(BulkSemaphore, UnitsAreServedOnceUnderManySchedules) {
   expect_passes(1000, [] { return units_are_served_once<bulk_semaphore>(explored_threads, 1000, 7, 3); });
   expect_passes(1000, [] { return units_are_served_once<bulk_semaphore>(explored_threads, 6, 7, 3); });
   expect_passes(1000, [] { return units_are_served_once<bulk_semaphore>(7, 2, 2, 4); });
   expect_passes(1000, [] { return one_grower_serves_its_batch<bulk_semaphore>(explored_threads); });
+  expect_passes(1000, [] { return units_are_served_once<bulk_semaphore>(explored_threads, 1000, 2, 2); });
+  expect_passes(500, [] { return lanes_are_served_together<bulk_semaphore>(explored_threads, 8, 12, 3); });
   expect_passes(500, [] { return tries_take_no_more_than_there_is<bulk_semaphore>(explored_threads, 20, 4); });
+  expect_passes(200, [] { return tries_hide_no_units<bulk_semaphore>(explored_threads); });
 }
 
 TEST(CollectiveMutex, OneGroupAtATime) {

@@ -2,7 +2,7 @@
 // the others that enough has been promised.
 //   After I. Gelado, M. Garland, "Throughput-oriented GPU memory allocation", PPoPP 2019.
 //
-//   word = { P : 24, signed | C : 40 }
+//   word = { P : 28, signed | C : 36, signed }
 //     C   units that are there now
 //     P   units promised by those who grow the supply, less the units that registered waiters wait for
 //
@@ -14,6 +14,14 @@
 // The paper has two counts in place of P, which only ever enter as their difference. And there waiters leave as soon as they wait for
 // exactly what was promised; here they leave when they wait for more.
 //
+// And there each of these changes is a compare-exchange, of which one at a time succeeds: with thousands of callers, one in several
+// microseconds. Here a look says which change it is, it is made by an addition, and what was there before says whether it was right:
+//   C -= n although C < n by then              C += n, P -= n: the caller waits. C + P has been what it is with the caller waiting since
+//                                              the subtraction; C is too low until it is made good, by at most what such callers want
+//   P += b - n although C + P >= n by then     P -= b: the caller waits, for what others have promised. Until then others may count on
+//                                              the promise, as on one that fails
+// So those who look too late cost each other looks, and no unit is given twice, made in vain or lost.
+//
 // Progress:  try_wait, signal, fail: lock-free. wait: blocking. A waiter waits for those who promised, who may be lanes of its own warp
 // that
 //            are elsewhere: nobody may wait for a waiter before it has kept or withdrawn its promise. Promises must be kept or withdrawn.
@@ -22,14 +30,16 @@
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
+#include <gpuheap/structures/warp_group.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 
-// A view of one word. Any thread. At most 2^22 units promised or waited for at one time.
+// A view of one word. Any thread. Fewer than 2^35 units. At most 2^26 promised or waited for at one time, promises that are taken back
+// included: with more, batches may be made that nobody needs.
 struct bulk_semaphore {
   using word = simt::uint64_t;
   using difference = ::cuda::std::int64_t;
-  static constexpr unsigned count_bits = 40;
+  static constexpr unsigned count_bits = 36;
 
   // What ask() says: n units are the caller's; or it has promised; or it is to ask again.
   enum class answer { served, grow, again };
@@ -38,9 +48,14 @@ struct bulk_semaphore {
 
   // The word of a semaphore of n units, of which nobody has promised any.
   [[nodiscard]] GPUHEAP_HD static constexpr word of(simt::uint64_t n) { return n; }
-  [[nodiscard]] GPUHEAP_HD static constexpr difference count(word w) { return static_cast<difference>(w & ((word{1} << count_bits) - 1)); }
+  // What is there. Negative for a moment.
+  [[nodiscard]] GPUHEAP_HD static constexpr difference count(word w) {
+    return static_cast<difference>(w << (64 - count_bits)) >> (64 - count_bits);
+  }
   // Promised less waited for.
-  [[nodiscard]] GPUHEAP_HD static constexpr difference surplus(word w) { return static_cast<difference>(w) >> count_bits; }
+  [[nodiscard]] GPUHEAP_HD static constexpr difference surplus(word w) {
+    return static_cast<difference>(w - static_cast<word>(count(w))) >> count_bits;
+  }
   // The word with `counted` and `promised` added to its parts.
   [[nodiscard]] GPUHEAP_HD static constexpr word plus(word w, difference counted, difference promised) {
     return w + static_cast<word>(counted) + (static_cast<word>(promised) << count_bits);
@@ -77,6 +92,25 @@ struct bulk_semaphore {
     }
     return served;
   }
+  // One unit for each lane of a group, which all call this: the leader waits for as many. Returns for how many lanes, those of the lowest
+  // ranks: fewer only if no more could be made. batch > 0.
+  template <class Grow>
+  [[nodiscard]] GPUHEAP_FN unsigned wait_together(warp_group group, unsigned batch, Grow grow) const {
+    unsigned served = 0;
+    if (group.leads()) {
+      bool more = true;
+      // Ends: `served` rises.
+      GPUHEAP_NO_UNROLL
+      while (more && served != group.size()) {
+        unsigned const left = group.size() - served, n = left < batch ? left : batch;
+        more = wait(n, batch, grow);
+        if (more) served += n;
+      }
+    }
+    served = group.from_leader(served);
+    simt::sync_warp(group.mask);  // what the leader acquired
+    return served;
+  }
   // Waits for what others have promised; false: nobody has promised that much, and the caller does not either.
   [[nodiscard]] GPUHEAP_FN bool wait_promised(unsigned n) const {
     unsigned waiting = 0;
@@ -90,28 +124,27 @@ struct bulk_semaphore {
   // One pass of waiting, for those whose loop does more than wait(). `waiting`: 0 at first, and as it was left when asking again; who has
   // asked goes on until it is told something else than `again`. Who is to grow has promised batch - n units: it signals them, or fails.
   [[nodiscard]] GPUHEAP_FN answer ask(unsigned n, unsigned batch, unsigned& waiting) const {
-    word seen = look();
-    difference const needed = n, there = count(seen), coming = surplus(seen) + waiting;
-    word next = plus(seen, 0, waiting);
-    answer said = answer::again;
-    if (there + coming < needed) {
-      next = plus(next, 0, difference{batch} - needed);
-      said = answer::grow;
-    } else if (there >= needed) {
-      next = plus(next, -needed, 0);
-      said = answer::served;
-    } else if (waiting == 0) {
-      next = plus(next, 0, -needed);
-    } else {
-      return answer::again;
+    word const seen = look();
+    difference const needed = n, registered = waiting;
+    waiting = 0;
+    if (is_short(seen, needed - registered)) {
+      difference const change = registered + batch - needed;
+      // acquire, here and below: pairs with signal().
+      if (change == 0 || is_short(ref().fetch_add(plus(0, 0, change), simt::acquire), needed - registered)) return answer::grow;
+      // relaxed, here and below: nothing is handed over.
+      ref().fetch_sub(plus(0, 0, batch), simt::relaxed);
+    } else if (count(seen) >= needed) {
+      if (count(ref().fetch_add(plus(0, -needed, registered), simt::acquire)) >= needed) return answer::served;
+      ref().fetch_add(plus(0, needed, -needed), simt::relaxed);
+    } else if (registered == 0) {
+      ref().fetch_add(plus(0, 0, -needed), simt::relaxed);
     }
-    // acquire: pairs with signal().
-    if (next != seen && !ref().compare_exchange(seen, next, simt::acquire, simt::relaxed)) return answer::again;
-    waiting = said == answer::again ? n : 0;
-    return said;
+    waiting = n;
+    return answer::again;
   }
 
-  // Takes n (> 0) units if they are there.
+  // Takes n (> 0) units if they are there. While one who asked too late makes good what it took, they may be there and not be seen; it
+  // waits for nobody.
   [[nodiscard]] GPUHEAP_FN bool try_wait(unsigned n) const { return try_wait_up_to(n, n) == n; }
   // Takes up to n units, a multiple of `multiple`, of those that are there. Returns how many.
   [[nodiscard]] GPUHEAP_FN unsigned try_wait_up_to(unsigned n, unsigned multiple) const {
@@ -121,7 +154,7 @@ struct bulk_semaphore {
     GPUHEAP_NO_UNROLL
     while (true) {
       difference const there = count(seen);
-      unsigned const most = there < n ? static_cast<unsigned>(there) : n;
+      unsigned const most = there >= n ? n : there > 0 ? static_cast<unsigned>(there) : 0;
       unsigned const got = most - most % multiple;
       // acquire: pairs with signal().
       if (got == 0 || ref().compare_exchange(seen, plus(seen, -difference{got}, 0), simt::acquire, simt::relaxed)) return got;
@@ -139,9 +172,15 @@ struct bulk_semaphore {
     // relaxed: nothing is handed over.
     if (promised != 0) ref().fetch_add(plus(0, 0, -difference{promised}), simt::relaxed);
   }
+
+ private:
+  // What is there and promised is less than n.
+  [[nodiscard]] GPUHEAP_HD static constexpr bool is_short(word w, difference n) { return count(w) + surplus(w) < n; }
 };
 static_assert(bulk_semaphore::count(bulk_semaphore::plus(bulk_semaphore::of(5), -2, -7)) == 3 &&
               bulk_semaphore::surplus(bulk_semaphore::plus(bulk_semaphore::of(5), -2, -7)) == -7 &&
               bulk_semaphore::plus(bulk_semaphore::plus(9, 3, -1), -3, 1) == 9);
+static_assert(bulk_semaphore::count(bulk_semaphore::plus(0, -3, 2)) == -3 && bulk_semaphore::surplus(bulk_semaphore::plus(0, -3, 2)) == 2 &&
+              bulk_semaphore::count(bulk_semaphore::plus(0, -1, -1)) == -1 && bulk_semaphore::surplus(bulk_semaphore::plus(0, -1, 0)) == 0);
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures
