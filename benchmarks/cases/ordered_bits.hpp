@@ -12,7 +12,8 @@
 
 namespace gpuheap::bench {
 
-// Thread i's answer goes to found[i]. Who finds nothing up to the end goes on at the start.
+// Thread i's answer goes to found[i]. Who finds nothing up to the end goes on at the start; who takes a bit takes another where it comes
+// too late.
 struct ask_for_bits {
   structures::bitmap_tree tree;
   unsigned* found;
@@ -20,8 +21,8 @@ struct ask_for_bits {
   bool take;
   GPUHEAP_FN void operator()(unsigned i) const {
     unsigned const start = starts.below(i, tree.num_leaves * structures::bitmap_tree::bits_per_leaf);
-    unsigned bit = take ? tree.claim(start) : tree.successor(start);
-    if (bit == structures::bitmap_tree::none) bit = take ? tree.claim(0) : tree.successor(0);
+    unsigned bit = take ? tree.claim_any(start) : tree.successor(start);
+    if (!take && bit == structures::bitmap_tree::none) bit = tree.successor(0);
     simt::plain_write(found[i], bit);
   }
 };

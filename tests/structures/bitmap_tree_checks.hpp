@@ -268,8 +268,8 @@ std::string undisturbed_searches_find_the_bit(unsigned threads, leaves_in_play i
 
 // ---- claims in order
 
-// Kernel: threads claim single bits from a place on and runs from the far end, and put them back. Half of them keep what they have at the
-// end.
+// Kernel: threads claim single bits from a place on, or any, and runs from the far end, and put them back. Half of them keep what they have
+// at the end.
 template <class Tree>
 struct claim_in_order {
   Tree tree;
@@ -284,7 +284,8 @@ struct claim_in_order {
     for (unsigned round = 0; round < rounds; ++round) {
       put_back(first, n, i);
       n = random.below(3) == 0 ? 1 + random.below(longest) : 0;
-      first = n != 0 ? tree.claim_run(n) : tree.claim(random.below(num_bits));
+      unsigned const from = random.below(num_bits);
+      first = n != 0 ? tree.claim_run(n) : random.below(2) == 0 ? tree.claim(from) : tree.claim_any(from);
       n = n != 0 ? n : 1;
       if (first == Tree::none) continue;
       for (unsigned k = 0; k < n; ++k) cells.claim(first + k, i);
@@ -297,6 +298,40 @@ struct claim_in_order {
     tree.set_run(first, n);
   }
 };
+
+// Kernel: each thread takes a bit, wherever there is one.
+template <class Tree>
+struct claim_any_bit {
+  Tree tree;
+  unsigned* found;
+  GPUHEAP_FN void operator()(unsigned i) const {
+    test::rng random{i};
+    found[i] = tree.claim_any(random.below(tree.num_leaves * 64));
+  }
+};
+// As many threads as bits, `most` of them in a leaf: nobody is refused, and no bit is given twice.
+template <class Tree>
+std::string all_bits_are_claimed(unsigned threads, unsigned num_leaves, unsigned most) {
+  tree_memory<Tree> memory(num_leaves);
+  std::vector<bitmap_tree::word> leaves(num_leaves);
+  test::rng random{threads};
+  for (unsigned left = threads; left != 0;) {
+    bitmap_tree::word& leaf = leaves[random.below(num_leaves)];
+    bitmap_tree::word const bit = bitmap_tree::word{1} << random.below(most);
+    left -= (leaf & bit) == 0;
+    leaf |= bit;
+  }
+  memory.write(leaves);
+  test::device_array<unsigned> found(threads);
+  gpuheap::launch(threads, claim_any_bit<Tree>{memory.view(), found.data()}, {.block_threads = 64});
+  std::string problems = memory.problem();
+  for (unsigned const bit : found.read()) {
+    bool const there = bit < num_leaves * 64 && (leaves[bit / 64] >> (bit % 64) & 1) != 0;
+    require(problems, there, bit == Tree::none ? "a thread got none" : "bit " + std::to_string(bit) + " was given twice, or was not there");
+    if (there) leaves[bit / 64] &= ~(bitmap_tree::word{1} << (bit % 64));
+  }
+  return problems;
+}
 
 // Each bit ends up in the tree or with one owner, and the tree keeps its invariant.
 template <class Tree>

@@ -328,6 +328,47 @@ TEST(BitmapTreeOrder, ARunIsTakenWholeOrNotAtAll) {
   EXPECT_EQ(memory.leaves(), leaves);
   EXPECT_EQ(memory.problem(), "");
 }
+// Kernel, one thread: claims until nothing is left, always from the same place on.
+struct claim_any_until_none {
+  bitmap_tree tree;
+  unsigned from;
+  unsigned* out;
+  GPUHEAP_FN void operator()(unsigned) const {
+    unsigned got = 0;
+    for (unsigned bit; (bit = tree.claim_any(from)) != bitmap_tree::none;) out[1 + got++] = bit;
+    out[0] = got;
+  }
+};
+TEST(BitmapTreeOrder, AnyBitIsTheFirstFromAPlaceOnIfThereIsOne) {
+  test::rng random{13};
+  for (unsigned num_leaves : {1u, 3u, 70u, 4100u}) {
+    std::vector<bool> bits = bits_in_runs(num_leaves * 64, 20, random);
+    tree_memory<> memory(num_leaves);
+    memory.write(as_leaves(bits));
+    unsigned const from = num_leaves * 32 + 5;
+    test::device_array<unsigned> out(num_leaves * 64 + 1);
+    gpuheap::launch(1, claim_any_until_none{memory.view(), from, out.data()});
+    auto const said = out.read();
+    unsigned got = 1;
+    for (unsigned bit = from; bit < bits.size(); ++bit) {
+      if (!bits[bit]) continue;
+      ASSERT_EQ(said[got++], bit) << num_leaves << " leaves";
+      bits[bit] = false;
+    }
+    for (; got <= said[0]; ++got) {
+      ASSERT_TRUE(said[got] < from && bits[said[got]]) << said[got];
+      bits[said[got]] = false;
+    }
+    EXPECT_EQ(bits, std::vector<bool>(bits.size(), false)) << "a bit was left";
+    EXPECT_EQ(memory.problem(), "");
+  }
+}
+TEST(BitmapTreeOrder, EveryThreadGetsABitWhereThereAreEnough) {
+  EXPECT_EQ(all_bits_are_claimed<bitmap_tree>(many_threads, 128, 64), "");
+  EXPECT_EQ(all_bits_are_claimed<bitmap_tree>(many_threads, 4200, 2), "");
+  expect_passes(500, [] { return all_bits_are_claimed<bitmap_tree>(explored_threads, 3, 64); });
+  expect_passes(500, [] { return all_bits_are_claimed<bitmap_tree>(explored_threads, 70, 3); });
+}
 TEST(BitmapTreeOrder, ClaimsAreApartUnderManySchedules) {
   EXPECT_EQ(claims_are_apart<bitmap_tree>(many_threads, 500, 90, 10), "");
   expect_passes(1500, [] { return claims_are_apart<bitmap_tree>(explored_threads, 70, 9, 4); });

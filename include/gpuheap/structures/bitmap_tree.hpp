@@ -10,8 +10,9 @@
 // summary bit can be missing for a moment: who must not miss a bit checks afterwards that no take was under way (transit_count), or asks
 // for an exact search, which reads the leaves only.
 //
-// As an ordered set: set() inserts, take() removes, contains(), successor(), predecessor(); claim() takes the first from a place on, and
-// claim_run() neighbours at the far end. Searches guess, and only a take decides: what is found may be gone, so claims go on with the next.
+// As an ordered set: set() inserts, take() removes, contains(), successor(), predecessor(); claim() takes the first from a place on,
+// claim_any() one that others are not after, and claim_run() neighbours at the far end. Searches guess, and only a take decides: what is
+// found may be gone, so claims go on with the next.
 //
 // A bit can also say what is true of something else, which changes at several threads' hands: each of them settles the bit after its
 // change.
@@ -21,6 +22,7 @@
 
 #include <gpuheap/simt/atomic.hpp>
 #include <gpuheap/simt/bits.hpp>
+#include <gpuheap/simt/warp.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 
@@ -188,6 +190,33 @@ struct bitmap_tree {
     return bit;
   }
 
+  // Takes a set bit and returns it, or none: nothing was seen set any more, anywhere. The lowest from `from` on, if nobody else takes that
+  // first; then any of its leaf, and then of any leaf. For as many threads as there are bits: who claims in order follows others from bit
+  // to bit, of which each gets one, and here they part.
+  [[nodiscard]] GPUHEAP_FN unsigned claim_any(unsigned from) const {
+    // release: what this thread did before; see take_mask(). Once, for all tries.
+    simt::fence(simt::release);
+    // Mostly there is one in its leaf. relaxed: a guess.
+    word const near = leaf(from / 64).load(simt::relaxed) & ~simt::low_bits(from % 64);
+    unsigned bit = near != 0 ? (from & ~63u) + simt::lowest_bit(near) : successor(from);
+    unsigned spread = (simt::global_warp() * simt::warp_lanes + simt::lane_id() + 1) * 0x9e3779b1u;
+    if (bit == none) bit = any_bit(spread);
+    // Ends: a pass that goes on lost its bit to another thread, and has seen it clear. Lock-free.
+    GPUHEAP_NO_UNROLL
+    while (bit != none) {
+      word const mask = word{1} << (bit % 64);
+      // handed_on: after the fence; comes after the setter, as what is taken is gone on with.
+      word const before = leaf(bit / 64).fetch_and(~mask, simt::handed_on), rest = before & ~mask;
+      if ((before & mask) != 0) {
+        if (rest == 0) tidy(bit / 64);
+        return bit;
+      }
+      spread = spread * 1664525u + 1013904223u;
+      bit = rest != 0 ? (bit & ~63u) + first_around(rest, spread >> 26) : any_bit(spread);
+    }
+    return none;
+  }
+
   // The first of the highest n (> 0) neighbouring set bits below `end`, or none. Reads leaves only: it misses none that are set all the
   // time.
   [[nodiscard]] GPUHEAP_FN unsigned find_run(unsigned n, unsigned end) const {
@@ -278,6 +307,36 @@ struct bitmap_tree {
     }
     ref{*top}.fetch_or(top_bit, simt::acq_rel);
     return true;
+  }
+  // A set bit of some leaf, as the 32 bits `spread` choose; none: every leaf that the summaries name was seen empty.
+  [[nodiscard]] GPUHEAP_FN unsigned any_bit(unsigned spread) const {
+    unsigned const m0 = static_cast<unsigned>(simt::uint64_t{spread} * num_mids() >> 32);
+    bool wrapped = false;
+    // Ends: `m` goes up to the end, once from m0 and once, after the wrap, from 0 to m0. At first without a look at the top word.
+    GPUHEAP_NO_UNROLL
+    for (unsigned m = m0;;) {
+      // relaxed, both: guesses.
+      word marked = mid(m).load(simt::relaxed);
+      // Ends: one pass per bit.
+      GPUHEAP_NO_UNROLL
+      while (marked != 0) {
+        unsigned const at = first_around(marked, spread >> 8 & 63), i = m * 64 + at;
+        word const bits = leaf(i).load(simt::relaxed);
+        if (bits != 0) return i * 64 + first_around(bits, spread & 63);
+        marked &= ~(word{1} << at);
+      }
+      m = next_mid(m + 1);
+      if (m >= num_mids() && !wrapped) {
+        wrapped = true;
+        m = next_mid(0);
+      }
+      if (m >= num_mids() || (wrapped && m > m0)) return none;
+    }
+  }
+  // The first set bit of x (not 0) from bit r on, and around.
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned first_around(word x, unsigned r) {
+    word const above = x & ~simt::low_bits(r);
+    return simt::lowest_bit(above != 0 ? above : x);
   }
   [[nodiscard]] GPUHEAP_FN word* top_of(unsigned i) const { return num_tops() == 0 ? nullptr : &tops[i / 4096]; }
   // The first middle word from m on that may have a bit; num_mids() or more if there is none.
