@@ -99,29 +99,15 @@ class basic_ouroboros {
     unsigned const q = bytes > layout_type::largest_bytes ? no_class : layout_type::class_of(bytes);
     auto const group = structures::warp_group::of_equal(here, key(q));
     if (q == no_class) return backing_.malloc(bytes);
-    unsigned got = 0, served = 0;
+    unsigned got = 0;
     if (group.leads()) got = state_->acquire(q, group.size());
     got = group.from_leader(got);
     void* p = nullptr;
-    simt::back_off pause;
-    // Ends: there is a page for each unit. It is in sight, or held by a thread that waits for nobody; see state.hpp. Blocking.
-    GPUHEAP_NO_UNROLL
-    while (served != got) {
-      unsigned const before = served;
-      if constexpr (holds_pages) served += pages_of_queue(group, q, served, got, p);
-      if (served != got) {
-        typename state_type::served_page found;
-        if constexpr (holds_pages) {
-          found = state_type::pages_of_chunks_apart(state_, group, q, served, got);
-        } else {
-          found = state_->pages_of_chunks(group, q, served, got);
-        }
-        if (found.p != nullptr) p = found.p;
-        served += found.lanes;
-      }
-      if (served == before) pause.wait();
+    unsigned served = 0;
+    if constexpr (holds_pages) {
+      if (got != 0) served = pages_of_queue(at_, state_, group, q, 0, got, p);
     }
-    return p;
+    return served == got ? p : serve_others(state_, group, q, served, got, p);
   }
 
   GPUHEAP_FN free_status free(void* p) const {
@@ -243,10 +229,11 @@ class basic_ouroboros {
   [[nodiscard]] GPUHEAP_FN simt::uint64_t key(unsigned q) const { return reinterpret_cast<simt::uintptr_t>(state_) | q; }
 
   // Pages of the queue to lanes of ranks from `served` on, before `got`. Returns to how many.
-  [[nodiscard]] GPUHEAP_FN unsigned pages_of_queue(structures::warp_group group, unsigned q, unsigned served, unsigned got,
-                                                   void*& p) const {
+  [[nodiscard]] GPUHEAP_FN static unsigned pages_of_queue(layout_type const& at, state_type* state, structures::warp_group group,
+                                                          unsigned q, unsigned served, unsigned got, void*& p) {
     uint32_t handle = 0;
-    unsigned const popped = state_->queue(q).pop(group, got - served, handle, typename state_type::storage{state_});
+    auto const queue = state->queue(q);  // a copy, so that no atomic has it read again
+    unsigned const popped = queue.pop(group, got - served, handle, typename state_type::storage{state});
     if (popped == 0) return 0;
     unsigned const rank = group.rank();
     bool const mine = rank >= served && rank - served < popped;
@@ -256,12 +243,31 @@ class basic_ouroboros {
       handle = simt::shuffle(group.mask, handle, mine ? structures::nth_set_bit(group.mask, rank - served) : simt::lane_id());
     }
     if (mine) {
-      place at{.chunk = handle >> layout_type::lg_pages, .q = q, .page = handle & ((1u << layout_type::lg_pages) - 1)};
+      uint32_t const chunk = handle >> layout_type::lg_pages, page = handle & ((1u << layout_type::lg_pages) - 1);
       // relaxed: nobody asks whether a page is idle who does not own it, or did.
-      bits_of(at).fetch_and(~(1u << at.page % 32), simt::relaxed);
-      p = at_.page_at(at.chunk, q, at.page);
+      at.idle_word(chunk, page / 32).fetch_and(~(1u << page % 32), simt::relaxed);
+      p = at.page_at(chunk, q, page);
     }
     return popped;
+  }
+  // The rest of malloc(): a page for each unit from `served` on, `p` for who has one. Out of line: what it keeps in registers, malloc()
+  // does not while the queue has enough.
+  [[nodiscard]] GPUHEAP_COLD static void* serve_others(state_type* state, structures::warp_group group, unsigned q, unsigned served,
+                                                       unsigned got, void* p) {
+    simt::back_off pause;
+    // Ends: there is a page for each unit. It is in sight, or held by a thread that waits for nobody; see state.hpp. Blocking.
+    GPUHEAP_NO_UNROLL
+    while (served != got) {
+      unsigned const before = served;
+      if constexpr (holds_pages) served += pages_of_queue(state->at, state, group, q, served, got, p);
+      if (served != got) {
+        auto const found = state->pages_of_chunks(group, q, served, got);
+        if (found.p != nullptr) p = found.p;
+        served += found.lanes;
+      }
+      if (served == before) pause.wait();
+    }
+    return p;
   }
 
   // ---- free

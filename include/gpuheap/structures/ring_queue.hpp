@@ -1,7 +1,7 @@
 // A bounded first-in-first-out queue for any number of producers and consumers, over the caller's memory.
 //
-//   state    +0 room   +32 items   +64 head   +96 tail      (32 bits each, in sectors of their own)
-//   +128     cells {value, turn}, a power of two of them
+//   state    room | items | head | tail     (32 bits each, Stride bytes apart: 32, in sectors of their own, or more, for slices of their
+//   own) behind   cells {value, turn}, a power of two of them. Of values of 32 bits a cell is one word
 //
 //   room     free cells that no push has claimed       items   entries that no pop has claimed
 //   tail     pushes that ever got a ticket             head    pops that did
@@ -30,21 +30,29 @@
 #include <gpuheap/simt/atomic.hpp>
 #include <gpuheap/simt/bits.hpp>
 
+#include <cuda/std/type_traits>
+
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 
 // Device, any thread. A view. T: an unsigned integer of 32 or 64 bits.
 //
 // Many entries at once, by one lane or by several: claim_pushes(), put() for each ticket, publish() when all are put; claim_pops(), take()
 // for each ticket, recycle() when all are taken. Every ticket must be used at once.
-template <class T>
+//
+// Stride: a queue that all threads of a device use at once changes four words for each group of them. In one line these go through one
+// slice of the L2, one after the other; 1024 bytes apart they do not.
+template <class T, unsigned Stride = 32>
 class ring_queue {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8);
-
- public:
-  struct cell {
+  struct cell_of_two {
     T value;
     simt::uint32_t turn;
   };
+
+ public:
+  // In one word: {turn : 32, value : 32}.
+  static constexpr bool one_word = sizeof(T) == 4;
+  using cell = ::cuda::std::conditional_t<one_word, simt::uint64_t, cell_of_two>;
 
   [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t bytes_for(simt::uint32_t capacity) {
     return state_bytes + simt::size_t{capacity} * sizeof(cell);
@@ -61,8 +69,12 @@ class ring_queue {
   // Makes it hold `count` (at most the capacity) values, of which `value` is the i-th. Likewise for every i < capacity(): from `count` on
   // the value does not matter.
   GPUHEAP_FN void init(simt::uint32_t i, simt::uint32_t count, T value) const {
-    simt::plain_write(cells()[i].turn, i < count ? i + 1 : i);
-    if (i < count) simt::plain_write(cells()[i].value, value);
+    if constexpr (one_word) {
+      simt::plain_write(cells()[i], packed(i < count ? i + 1 : i, value));
+    } else {
+      simt::plain_write(cells()[i].turn, i < count ? i + 1 : i);
+      if (i < count) simt::plain_write(cells()[i].value, value);
+    }
     if (i != 0) return;
     simt::plain_write(*word(room_at), capacity_ - count);
     simt::plain_write(*word(items_at), count);
@@ -107,33 +119,48 @@ class ring_queue {
     // Ends: see the head. Blocking, for as long as the pop of a lap ago is between its ticket and its turn.
     GPUHEAP_NO_UNROLL
     for (bool done = false; !done;) {
-      // acquire: pairs with take(): the old value has been read.
-      if (ref{c.turn}.load(simt::acquire) == ticket) {
+      if constexpr (one_word) {
+        // relaxed: the old value was read with the old turn.
+        if (turn_of(ref64{c}.load(simt::relaxed)) == ticket) {
+          // release: what the caller did before; pairs with take().
+          ref64{c}.store(packed(ticket + 1, value), simt::release);
+          done = true;
+        }
+        // acquire: pairs with take(): the old value has been read.
+      } else if (ref{c.turn}.load(simt::acquire) == ticket) {
         simt::global_ref<T>{c.value}.store(value, simt::relaxed);
         // release: publishes the value and what the caller did before; pairs with take().
         ref{c.turn}.store(ticket + 1, simt::release);
         done = true;
-      } else {
-        pause.wait();
       }
+      if (!done) pause.wait();
     }
   }
-  [[nodiscard]] GPUHEAP_FN T take(simt::uint32_t ticket) const {
+  // `order`: acquire, or dependent, for who goes on so.
+  [[nodiscard]] GPUHEAP_FN T take(simt::uint32_t ticket, simt::memory_order order = simt::acquire) const {
     cell& c = cell_of(ticket);
     simt::back_off pause;
     T value{};
     // Ends: see the head. Blocking, for as long as the push of this ticket is between its ticket and its turn.
     GPUHEAP_NO_UNROLL
     for (bool done = false; !done;) {
-      // acquire: pairs with put().
-      if (ref{c.turn}.load(simt::acquire) == ticket + 1) {
+      if constexpr (one_word) {
+        // `order`: pairs with put().
+        simt::uint64_t const seen = ref64{c}.load(order);
+        if (turn_of(seen) == ticket + 1) {
+          value = static_cast<T>(seen);
+          // relaxed: the value has been read with the turn.
+          ref64{c}.store(packed(ticket + capacity_, value), simt::relaxed);
+          done = true;
+        }
+        // acquire: pairs with put().
+      } else if (ref{c.turn}.load(simt::acquire) == ticket + 1) {
         value = simt::global_ref<T>{c.value}.load(simt::relaxed);
         // release: the value has been read; pairs with put() a lap later.
         ref{c.turn}.store(ticket + capacity_, simt::release);
         done = true;
-      } else {
-        pause.wait();
       }
+      if (!done) pause.wait();
     }
     return value;
   }
@@ -147,12 +174,24 @@ class ring_queue {
   [[nodiscard]] GPUHEAP_FN unsigned room() const { return at_least_none(ref{*word(room_at)}.load(simt::relaxed)); }
   // The k-th entry, k < size(). Only with nothing under way.
   [[nodiscard]] GPUHEAP_FN T peek(unsigned k) const {
-    return simt::global_ref<T>{cell_of(ref{*word(head_at)}.load(simt::relaxed) + k).value}.load(simt::relaxed);
+    cell& c = cell_of(ref{*word(head_at)}.load(simt::relaxed) + k);
+    if constexpr (one_word) {
+      return static_cast<T>(ref64{c}.load(simt::relaxed));
+    } else {
+      return simt::global_ref<T>{c.value}.load(simt::relaxed);
+    }
   }
 
  private:
   using ref = simt::global_ref<simt::uint32_t>;
-  static constexpr unsigned room_at = 0, items_at = 32, head_at = 64, tail_at = 96, state_bytes = 128;
+  using ref64 = simt::global_ref<simt::uint64_t>;
+  static constexpr unsigned room_at = 0, items_at = Stride, head_at = 2 * Stride, tail_at = 3 * Stride, state_bytes = 4 * Stride;
+  static_assert(Stride % 32 == 0 && Stride != 0);
+
+  [[nodiscard]] GPUHEAP_HD static constexpr simt::uint64_t packed(simt::uint32_t turn, T value) {
+    return simt::uint64_t{turn} << 32 | static_cast<simt::uint32_t>(value);
+  }
+  [[nodiscard]] GPUHEAP_HD static constexpr simt::uint32_t turn_of(simt::uint64_t word) { return static_cast<simt::uint32_t>(word >> 32); }
 
   [[nodiscard]] GPUHEAP_FN static unsigned at_least_none(simt::uint32_t count) { return static_cast<int>(count) > 0 ? count : 0; }
 

@@ -29,7 +29,8 @@
 // need.
 //
 // Waiting: a pop waits for the push of its ticket, which has claimed room, and waits at most for the thread that adds its segment. A push
-// without room waits for those who add some. Order: what happens before a push happens before the pop that gets its value.
+// without room waits for those who add some. Order: what happens before a push happens before what goes on from the value that is popped,
+// as a `dependent` reader does (simt/atomic.hpp).
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -410,8 +411,10 @@ class virtual_queue {
  private:
   using ref = simt::global_ref<simt::uint32_t>;
   using ref64 = simt::global_ref<simt::uint64_t>;
-  static constexpr unsigned room_at = 0, items_at = 192, head_at = 224, tail_at = 256, segments_at = 288, state_bytes = 320;
-  static_assert(sizeof(batch_semaphore::words) == items_at);
+  // Apart, as all threads of a device may push and pop at once: in one line their changes go through one slice of the L2, one after the
+  // other.
+  static constexpr unsigned room_at = 0, items_at = 1024, head_at = 2048, tail_at = 3072, segments_at = 3584, state_bytes = 4096;
+  static_assert(sizeof(batch_semaphore::words) <= items_at);
 
   [[nodiscard]] GPUHEAP_FN batch_semaphore room() const { return {word<batch_semaphore::words>(room_at)}; }
   // Takes up to `wanted` from a count; fewer only if there were no more.
@@ -517,8 +520,8 @@ class virtual_queue {
     // Ends: the push of this ticket is on its way; see the head. Blocking.
     GPUHEAP_NO_UNROLL
     while (value == no_value) {
-      // acquire: pairs with push().
-      value = ref{place}.load(simt::acquire);
+      // dependent: pairs with push().
+      value = ref{place}.load(simt::dependent);
       if (value == no_value) pause.wait();
     }
     return value;

@@ -53,6 +53,16 @@ struct chunk_word {
   [[nodiscard]] GPUHEAP_HD constexpr use_type use() const { return static_cast<use_type>(bits >> 24 & 0x7f); }
 };
 
+// A static ring. All threads of a device may use one at once.
+using static_ring = structures::ring_queue<uint32_t, 1024>;
+
+// A bit for each page of each chunk, in words of 32. The first words of all chunks lie side by side: it is all that those of 32 pages or
+// fewer have, and their pages are many chunks'.
+struct page_bits {
+  uint32_t* first = nullptr;   // of each chunk
+  uint32_t* others = nullptr;  // so many of each: words_per_chunk - 1
+};
+
 // Trivially copyable.
 template <queue_of Holds, stored_in Stored, ouroboros_config Config>
 struct layout {
@@ -74,8 +84,8 @@ struct layout {
 
   char* chunks = nullptr;
   uint32_t* words = nullptr;    // chunk_word of each chunk
-  uint32_t* spare = nullptr;    // words_per_chunk of each: pages that lie in the chunk
-  uint32_t* idle = nullptr;     // likewise, where queues hold pages: those that are not live
+  page_bits spare;              // pages that lie in the chunk
+  page_bits idle;               // where queues hold pages: those that are not live
   uint64_t* records = nullptr;  // of each chunk, for virtual queues
   uint64_t* numbers = nullptr;  // likewise, for lists
   uint64_t* free = nullptr;     // a tree: chunks that nobody has
@@ -109,12 +119,13 @@ struct layout {
     return chunks + size_t{chunk} * chunk_bytes + (size_t{page} << (lg_smallest + q));
   }
   [[nodiscard]] GPUHEAP_FN simt::global_ref<uint32_t> word(uint32_t chunk) const { return simt::global_ref<uint32_t>{words[chunk]}; }
-  [[nodiscard]] GPUHEAP_FN simt::global_ref<uint32_t> spare_word(uint32_t chunk, unsigned i) const {
-    return simt::global_ref<uint32_t>{spare[size_t{chunk} * words_per_chunk + i]};
+  // Word i of a chunk's.
+  [[nodiscard]] GPUHEAP_FN static simt::global_ref<uint32_t> word_of(page_bits const& of, uint32_t chunk, unsigned i) {
+    uint32_t* const at = i == 0 ? of.first + chunk : of.others + (size_t{chunk} * (words_per_chunk - 1) + i - 1);
+    return simt::global_ref<uint32_t>{*at};
   }
-  [[nodiscard]] GPUHEAP_FN simt::global_ref<uint32_t> idle_word(uint32_t chunk, unsigned i) const {
-    return simt::global_ref<uint32_t>{idle[size_t{chunk} * words_per_chunk + i]};
-  }
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<uint32_t> spare_word(uint32_t chunk, unsigned i) const { return word_of(spare, chunk, i); }
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<uint32_t> idle_word(uint32_t chunk, unsigned i) const { return word_of(idle, chunk, i); }
 
   // ---- trees
 
@@ -137,7 +148,7 @@ struct layout {
   [[nodiscard]] GPUHEAP_HD static constexpr uint32_t queue_capacity(uint64_t max_chunks) {
     if (Stored == stored_in::static_ring) {
       if (Holds == queue_of::chunks) return rounded_down(max_chunks);
-      uint64_t const share = max_chunks * (chunk_bytes / 16) / num_classes / sizeof(structures::ring_queue<uint32_t>::cell);
+      uint64_t const share = max_chunks * (chunk_bytes / 16) / num_classes / sizeof(static_ring::cell);
       return rounded_down(share < Config.static_places ? share : Config.static_places);
     }
     // All entries that there can be, and as much again for segments of which few are left.
@@ -146,7 +157,7 @@ struct layout {
   }
   [[nodiscard]] GPUHEAP_HD static constexpr size_t queue_bytes(uint64_t max_chunks) {
     uint32_t const capacity = queue_capacity(max_chunks);
-    size_t bytes = structures::ring_queue<uint32_t>::bytes_for(capacity);
+    size_t bytes = static_ring::bytes_for(capacity);
     if (Stored == stored_in::virtual_array) bytes = structures::virtual_queue<structures::array_directory>::bytes_for(capacity);
     if (Stored == stored_in::virtual_list) bytes = structures::virtual_queue<structures::list_directory>::bytes_for(capacity);
     return simt::round_up_pow2(bytes, 256);
@@ -165,8 +176,11 @@ struct layout {
     part(listed, 0, num_classes * tree_words(n) * 8);
     part(queues, 0, num_classes * queue_bytes(n));
     part(words, 4, 0);
-    part(spare, 4 * words_per_chunk, 0);
-    if (Holds == queue_of::pages) part(idle, 4 * words_per_chunk, 0);
+    constexpr unsigned others = words_per_chunk - 1;
+    part(spare.first, 4, 0);
+    part(spare.others, 4 * others, 0);
+    if (Holds == queue_of::pages) part(idle.first, 4, 0);
+    if (Holds == queue_of::pages) part(idle.others, 4 * others, 0);
     if (Stored != stored_in::static_ring) part(records, 8, 0);
     if (Stored == stored_in::virtual_list) part(numbers, 8, 0);
     part(chunks, chunk_bytes, 0);

@@ -36,7 +36,8 @@ class static_queue {
     got = group.from_leader(got);
     first = group.from_leader(first);
     if (got == 0) return 0;
-    if (group.rank() < got) value = ring_.take(first + group.rank());
+    // dependent: what is popped leads to pages and chunks, which are gone on with so.
+    if (group.rank() < got) value = ring_.take(first + group.rank(), simt::dependent);
     simt::sync_warp(group.mask);
     if (group.leads()) ring_.recycle(got);
     return got;
@@ -51,7 +52,7 @@ class static_queue {
   GPUHEAP_FN void init(uint32_t i) const { ring_.init(i); }
 
  private:
-  structures::ring_queue<uint32_t> ring_;
+  static_ring ring_;
 };
 
 // Which queue it is.

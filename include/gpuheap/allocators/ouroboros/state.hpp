@@ -219,11 +219,6 @@ struct alignas(256) heap_state {
     }
     return mine;
   }
-  // The same out of line, for whom it is rare.
-  [[nodiscard]] GPUHEAP_COLD static served_page pages_of_chunks_apart(heap_state* heap, warp_group group, unsigned q, unsigned served,
-                                                                      unsigned got) {
-    return heap->pages_of_chunks(group, q, served, got);
-  }
 
   // ---- units
 
