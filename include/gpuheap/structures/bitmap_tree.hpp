@@ -190,29 +190,30 @@ struct bitmap_tree {
     return bit;
   }
 
-  // Takes a set bit and returns it, or none: nothing was seen set any more, anywhere. The lowest from `from` on, if nobody else takes that
-  // first; then any of its leaf, and then of any leaf. For as many threads as there are bits: who claims in order follows others from bit
-  // to bit, of which each gets one, and here they part.
+  // Takes a set bit and returns it, or none: nothing was seen set any more, anywhere. In the leaf of `from` the first from there on, and
+  // around; where others take that first, any other of the leaf, and of an empty leaf's place any leaf. For as many threads as there are
+  // bits: who claims in order follows others from bit to bit, of which each gets one, and here they part.
   [[nodiscard]] GPUHEAP_FN unsigned claim_any(unsigned from) const {
-    // release: what this thread did before; see take_mask(). Once, for all tries.
-    simt::fence(simt::release);
-    // Mostly there is one in its leaf. relaxed: a guess.
-    word const near = leaf(from / 64).load(simt::relaxed) & ~simt::low_bits(from % 64);
-    unsigned bit = near != 0 ? (from & ~63u) + simt::lowest_bit(near) : successor(from);
     unsigned spread = (simt::global_warp() * simt::warp_lanes + simt::lane_id() + 1) * 0x9e3779b1u;
-    if (bit == none) bit = any_bit(spread);
+    unsigned i = from / 64, nearest = from % 64;
+    // relaxed: a guess.
+    word bits = leaf(i).load(simt::relaxed);
+    // release: what this thread did before; see take_mask(). Once, for all tries, and while the guess is on its way.
+    simt::fence(simt::release);
     // Ends: a pass that goes on lost its bit to another thread, and has seen it clear. Lock-free.
     GPUHEAP_NO_UNROLL
-    while (bit != none) {
-      word const mask = word{1} << (bit % 64);
+    while (bits != 0 || (i = some_leaf(spread, bits)) != none) {
+      unsigned const at = first_around(bits, nearest);
+      word const mask = word{1} << at;
       // handed_on: after the fence; comes after the setter, as what is taken is gone on with.
-      word const before = leaf(bit / 64).fetch_and(~mask, simt::handed_on), rest = before & ~mask;
+      word const before = leaf(i).fetch_and(~mask, simt::handed_on);
+      bits = before & ~mask;
       if ((before & mask) != 0) {
-        if (rest == 0) tidy(bit / 64);
-        return bit;
+        if (bits == 0) tidy(i);
+        return i * 64 + at;
       }
       spread = spread * 1664525u + 1013904223u;
-      bit = rest != 0 ? (bit & ~63u) + first_around(rest, spread >> 26) : any_bit(spread);
+      nearest = spread >> 26;
     }
     return none;
   }
@@ -308,22 +309,27 @@ struct bitmap_tree {
     ref{*top}.fetch_or(top_bit, simt::acq_rel);
     return true;
   }
-  // A set bit of some leaf, as the 32 bits `spread` choose; none: every leaf that the summaries name was seen empty.
-  [[nodiscard]] GPUHEAP_FN unsigned any_bit(unsigned spread) const {
+  // A leaf that has bits, as the 32 bits `spread` choose, and in `bits` those that were seen; none: every leaf that the summaries name was
+  // seen empty. Of two that are looked at together the fuller one, so that threads meet where there is most.
+  [[nodiscard]] GPUHEAP_FN unsigned some_leaf(unsigned spread, word& bits) const {
     unsigned const m0 = static_cast<unsigned>(simt::uint64_t{spread} * num_mids() >> 32);
     bool wrapped = false;
     // Ends: `m` goes up to the end, once from m0 and once, after the wrap, from 0 to m0. At first without a look at the top word.
     GPUHEAP_NO_UNROLL
     for (unsigned m = m0;;) {
-      // relaxed, both: guesses.
+      // relaxed, all: guesses.
       word marked = mid(m).load(simt::relaxed);
-      // Ends: one pass per bit.
+      // Ends: one pass for two bits, or one.
       GPUHEAP_NO_UNROLL
       while (marked != 0) {
-        unsigned const at = first_around(marked, spread >> 8 & 63), i = m * 64 + at;
-        word const bits = leaf(i).load(simt::relaxed);
-        if (bits != 0) return i * 64 + first_around(bits, spread & 63);
-        marked &= ~(word{1} << at);
+        unsigned const one = first_around(marked, spread >> 8 & 63);
+        marked &= ~(word{1} << one);
+        unsigned const other = marked != 0 ? first_around(marked, spread >> 14 & 63) : one;
+        marked &= ~(word{1} << other);
+        word const of_one = leaf(m * 64 + one).load(simt::relaxed), of_other = leaf(m * 64 + other).load(simt::relaxed);
+        bool const first = simt::popcount(of_one) >= simt::popcount(of_other);
+        bits = first ? of_one : of_other;
+        if (bits != 0) return m * 64 + (first ? one : other);
       }
       m = next_mid(m + 1);
       if (m >= num_mids() && !wrapped) {
