@@ -24,6 +24,7 @@ class block_source {
   struct block {
     std::uint64_t offset = 0;
     std::uint64_t bytes = 0;  // asked for; 0: none
+    std::uint64_t site = 0;   // that asked; 0: not known
   };
 
   block_source() = default;

@@ -80,6 +80,8 @@ void* symbol_in_driver(char const* symbol) {
   return library == nullptr ? nullptr : linker_dlsym(library, symbol);
 }
 
+bool of_thread_stream(row which) { return rows[static_cast<std::size_t>(which)].per_thread; }
+
 char const* symbol_of(row which) { return rows[static_cast<std::size_t>(which)].symbol; }
 
 void* real_address(row which) {

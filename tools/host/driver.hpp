@@ -33,6 +33,8 @@ GPUHEAP_ENTRY_POINTS(GPUHEAP_ROW)
 #undef GPUHEAP_ROW
 
 [[nodiscard]] char const* symbol_of(row which);
+// Whether a null stream means the calling thread's own.
+[[nodiscard]] bool of_thread_stream(row which);
 
 // The driver's own function for a row, found once; nullptr where this driver lacks it, or is not loaded.
 [[nodiscard]] void* real_address(row which);

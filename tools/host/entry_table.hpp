@@ -75,8 +75,8 @@
   GPUHEAP_STREAM_ROWS(X, cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync, 4000, 7000, _ptsz, copy_described)                  \
   GPUHEAP_STREAM_ROWS(X, cuMemcpyBatchAsync, cuMemcpyBatchAsync, 12080, 12080, _ptsz, copy_batch)                      \
   GPUHEAP_STREAM_ROWS(X, cuMemcpyBatchAsync_v2, cuMemcpyBatchAsync, 13000, 13000, _ptsz, copy_batch)                   \
-  GPUHEAP_STREAM_ROWS(X, cuMemcpy3DBatchAsync, cuMemcpy3DBatchAsync, 12080, 12080, _ptsz, logged)                      \
-  GPUHEAP_STREAM_ROWS(X, cuMemcpy3DBatchAsync_v2, cuMemcpy3DBatchAsync, 13000, 13000, _ptsz, logged)                   \
+  GPUHEAP_STREAM_ROWS(X, cuMemcpy3DBatchAsync, cuMemcpy3DBatchAsync, 12080, 12080, _ptsz, logged_work)                 \
+  GPUHEAP_STREAM_ROWS(X, cuMemcpy3DBatchAsync_v2, cuMemcpy3DBatchAsync, 13000, 13000, _ptsz, logged_work)              \
   /* sets */                                                                                                           \
   GPUHEAP_STREAM_ROWS(X, cuMemsetD8_v2, cuMemsetD8, 3020, 7000, _ptds, set_row)                                        \
   GPUHEAP_STREAM_ROWS(X, cuMemsetD16_v2, cuMemsetD16, 3020, 7000, _ptds, set_row)                                      \
@@ -91,8 +91,8 @@
   GPUHEAP_STREAM_ROWS(X, cuMemsetD2D16Async, cuMemsetD2D16Async, 3020, 7000, _ptsz, set_rows)                          \
   GPUHEAP_STREAM_ROWS(X, cuMemsetD2D32Async, cuMemsetD2D32Async, 3020, 7000, _ptsz, set_rows)                          \
   /* hints */                                                                                                          \
-  GPUHEAP_STREAM_ROWS(X, cuMemPrefetchAsync, cuMemPrefetchAsync, 8000, 8000, _ptsz, logged)                            \
-  GPUHEAP_STREAM_ROWS(X, cuMemPrefetchAsync_v2, cuMemPrefetchAsync, 12020, 12020, _ptsz, logged)                       \
+  GPUHEAP_STREAM_ROWS(X, cuMemPrefetchAsync, cuMemPrefetchAsync, 8000, 8000, _ptsz, logged_work)                       \
+  GPUHEAP_STREAM_ROWS(X, cuMemPrefetchAsync_v2, cuMemPrefetchAsync, 12020, 12020, _ptsz, logged_work)                  \
   X(cuMemAdvise, cuMemAdvise, 8000, , logged)                                                                          \
   X(cuMemAdvise_v2, cuMemAdvise, 12020, , logged)                                                                      \
   /* kernels */                                                                                                        \
@@ -101,8 +101,11 @@
   GPUHEAP_STREAM_ROWS(X, cuLaunchKernel, cuLaunchKernel, 4000, 7000, _ptsz, launch)                                    \
   GPUHEAP_STREAM_ROWS(X, cuLaunchCooperativeKernel, cuLaunchCooperativeKernel, 9000, 9000, _ptsz, launch)              \
   GPUHEAP_STREAM_ROWS(X, cuLaunchKernelEx, cuLaunchKernelEx, 11060, 11060, _ptsz, launch)                              \
-  GPUHEAP_STREAM_ROWS(X, cuGraphLaunch, cuGraphLaunch, 10000, 10000, _ptsz, logged)                                    \
-  GPUHEAP_STREAM_ROWS(X, cuLaunchHostFunc, cuLaunchHostFunc, 10000, 10000, _ptsz, logged)                              \
+  GPUHEAP_STREAM_ROWS(X, cuGraphLaunch, cuGraphLaunch, 10000, 10000, _ptsz, logged_work)                               \
+  GPUHEAP_STREAM_ROWS(X, cuLaunchHostFunc, cuLaunchHostFunc, 10000, 10000, _ptsz, logged_work)                         \
+  GPUHEAP_STREAM_ROWS(X, cuStreamWriteValue32_v2, cuStreamWriteValue32, 11070, 11070, _ptsz, logged_work)              \
+  GPUHEAP_STREAM_ROWS(X, cuStreamWriteValue64_v2, cuStreamWriteValue64, 11070, 11070, _ptsz, logged_work)              \
+  GPUHEAP_STREAM_ROWS(X, cuStreamBatchMemOp_v2, cuStreamBatchMemOp, 11070, 11070, _ptsz, logged_work)                  \
   /* order */                                                                                                          \
   X(cuCtxSynchronize, cuCtxSynchronize, 2000, , synchronise)                                                           \
   X(cuCtxSynchronize_v2, cuCtxSynchronize, 13000, , synchronise)                                                       \

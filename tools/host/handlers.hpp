@@ -5,6 +5,7 @@
 #include "call_stack.hpp"
 #include "driver.hpp"
 #include "kernels.hpp"
+#include "merging.hpp"
 #include "pool_service.hpp"
 #include "trace_file.hpp"
 
@@ -36,12 +37,17 @@ inline std::uint8_t device_number() {
 enum class stack_use { for_trace, always, never };
 struct sited {
   static constexpr stack_use use = stack_use::for_trace;
+  static constexpr device_use works = device_use::none;
 };
-struct placed {
+struct placed : sited {
   static constexpr stack_use use = stack_use::always;
 };
-struct unsited {
+struct unsited : sited {
   static constexpr stack_use use = stack_use::never;
+};
+// Calls that may let device memory change.
+struct works_in_stream : sited {
+  static constexpr device_use works = device_use::in_stream;
 };
 
 struct logged : unsited {
@@ -50,6 +56,10 @@ struct logged : unsited {
     c.is(kind::other);
     return real(arguments...);
   }
+};
+
+struct logged_work : logged {
+  static constexpr device_use works = device_use::anywhere;
 };
 
 // cuGetProcAddress: the program gets the wrapper of whatever function the driver names.
@@ -197,6 +207,7 @@ struct register_host : sited {
     c.record.detail = static_cast<std::uint16_t>(memory::registered);
     c.record.address = number(address);
     c.record.bytes = bytes;
+    merging_registered(address, bytes);
     return real(address, bytes, flags);
   }
 };

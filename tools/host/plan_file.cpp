@@ -53,6 +53,12 @@ bool read_line(std::string const& line, plan& into) {
     into.pools[pool].slots.push_back(found);
     return true;
   }
+  if (what == "pair") {
+    proven_pair found;
+    words >> std::hex >> found.host_site >> found.device_site;
+    into.pairs.push_back(found);
+    return static_cast<bool>(words);
+  }
   return false;
 }
 

@@ -5,6 +5,7 @@
 //   device 0 151397597184 NVIDIA H200
 //   pool 0 device 0 4194304          number, memory, device, bytes
 //   slot 0 512 4096 9f3c...          pool, offset, bytes, site
+//   pair 71aa... 9f3c...             site of the host buffer, site of the device buffer: validated, for merging.cpp
 //   checksum 1c2f...
 #pragma once
 
@@ -30,10 +31,17 @@ struct planned_device {
   std::string name;
 };
 
+// Buffers from these sites copy to each other alone, and a validation run showed that downloads between them can do without a copy.
+struct proven_pair {
+  std::uint64_t host_site = 0;
+  std::uint64_t device_site = 0;
+};
+
 struct plan {
   int driver = 0;
   std::vector<planned_device> devices;
   std::vector<planned_pool> pools;
+  std::vector<proven_pair> pairs;
 };
 
 // Reads a plan. On failure `why` says what is wrong, and the plan is empty.

@@ -1,5 +1,9 @@
 #include "pool_backing.hpp"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "messages.hpp"
 #include "settings.hpp"
 
 namespace gpuheap::interpose {
@@ -10,6 +14,32 @@ int attribute(CUdevice device, CUdevice_attribute which) {
   static auto const ask = helper<PFN_cuDeviceGetAttribute_v2000>("cuDeviceGetAttribute");
   int value = 0;
   return ask != nullptr && ask(&value, which, device) == CUDA_SUCCESS ? value : 0;
+}
+
+// Memory of a file that no folder holds, pinned and mapped for the device at the address that it has here. Empty: it cannot be had, and
+// `why` says what is missing.
+backing in_file(std::size_t bytes, CUdevice device, std::string* why) {
+  static auto const device_address_of = helper<PFN_cuMemHostGetDevicePointer_v3020>("cuMemHostGetDevicePointer_v2");
+  if (attribute(device, CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM) == 0) {
+    *why = "the device reaches registered memory at other addresses (attribute 0)";
+    return {};
+  }
+  int const file = memfd_create("gpuheap pool", MFD_CLOEXEC);
+  void* const room = file >= 0 && ftruncate(file, static_cast<off_t>(bytes)) == 0 ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0)
+                                                                                 : MAP_FAILED;
+  backing const made{reinterpret_cast<std::uint64_t>(room), false, file};
+  *why = "the system gives no file in memory";
+  if (room != MAP_FAILED) {
+    CUresult const result = real<row::cuMemHostRegister_v2>()(room, bytes, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+    CUdeviceptr there = made.base;
+    if (result == CUDA_SUCCESS && device_address_of != nullptr && device_address_of(&there, room, 0) == CUDA_SUCCESS && there == made.base)
+      return made;
+    *why = "the driver does not register the pool's memory (error " + std::to_string(static_cast<int>(result)) + ")";
+    if (result == CUDA_SUCCESS) real<row::cuMemHostUnregister>()(room);
+    munmap(room, bytes);
+  }
+  if (file >= 0) close(file);
+  return {};
 }
 
 }  // namespace
@@ -58,6 +88,12 @@ CUresult reserve(planned_pool const& wanted, CUdevice device, bool capturing, ba
                          : wanted.what == memory::managed ? pool_mode::unified
                                                           : configured().mode;
   CUresult result = CUDA_SUCCESS;
+  if (configured().merge != merge_use::none && wanted.what == memory::device) {
+    std::string why;
+    *out = in_file(bytes, device, &why);
+    if (out->file >= 0) return CUDA_SUCCESS;
+    say("E08", why + ": no copies are dropped on device " + std::to_string(device));
+  }
   if (mode == pool_mode::zero_copy) {
     result = real<row::cuMemHostAlloc>()(&host, bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
     address = reinterpret_cast<std::uint64_t>(host);
@@ -75,6 +111,11 @@ CUresult reserve(planned_pool const& wanted, CUdevice device, bool capturing, ba
   }
   *out = {address, mode != pool_mode::zero_copy};
   return result;
+}
+
+void unmap(backing const& ended, std::uint64_t bytes) {
+  munmap(reinterpret_cast<void*>(ended.base), bytes);
+  close(ended.file);
 }
 
 in_context::in_context(CUcontext of) {

@@ -27,10 +27,14 @@ Pfn helper(char const* symbol) {
 struct backing {
   std::uint64_t base = 0;
   bool on_device = false;  // its bytes are the device's
+  int file = -1;           // that `base` is a mapping of, from its start on; -1: none
 };
 
 // The memory of a pool, from the current context.
 [[nodiscard]] CUresult reserve(planned_pool const& wanted, CUdevice device, bool capturing, backing* out);
+
+// Of a pool whose memory is a file's and whose context is gone.
+void unmap(backing const& ended, std::uint64_t bytes);
 
 // While it lives `of` is the current context.
 class in_context {

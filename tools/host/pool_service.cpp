@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "heap_library.hpp"
+#include "merging.hpp"
 #include "messages.hpp"
 #include "plan_file.hpp"
 #include "pool_backing.hpp"
@@ -249,7 +250,14 @@ std::shared_ptr<pool> pool_for(memory what, CUcontext context) {
 void forget(bool (*dies)(pool const&, CUcontext, int), CUcontext context, int device) {
   service& s = all();
   std::unique_lock const held{s.lock};
-  std::erase_if(s.pools, [&](auto const& each) { return dies(*each, context, device); });
+  std::erase_if(s.pools, [&](auto const& each) {
+    if (!dies(*each, context, device)) return false;
+    if (each->memory_of.file >= 0) {
+      merging_pool_gone(each->base(), each->bytes);
+      unmap(each->memory_of, each->bytes);
+    }
+    return true;
+  });
   s.settled.clear();
 }
 
@@ -300,6 +308,7 @@ void fill(pool const& of, std::uint64_t address, std::uint64_t bytes) {
     std::fill_n(reinterpret_cast<unsigned char*>(address), bytes, byte);
     return;
   }
+  device_work const work{device_use::in_stream};
   CUresult const result = real<row::cuMemsetD8_v2>()(address, byte, bytes);
   if (result != CUDA_SUCCESS) complain("--poison: the driver refused to fill a block: error " + std::to_string(static_cast<int>(result)));
 }
@@ -416,6 +425,13 @@ pool_block pool_block_of(std::uint64_t address) {
   return {of->base() + block.offset, block.bytes};
 }
 
+shared_block pool_shared_block(std::uint64_t address) {
+  std::shared_ptr<pool> const of = pool_holding(address);
+  if (of == nullptr || of->memory_of.file < 0 || of->context != current_context()) return {};
+  block_source::block const block = of->blocks->live_at(address - of->base());
+  return {of->base() + block.offset, block.bytes, block.site, of->memory_of.file, block.offset};
+}
+
 bool pool_refuses_export(std::uint64_t address) {
   if (pool_holding(address) == nullptr) return false;
   say("E10",
@@ -451,6 +467,8 @@ void pool_capture_ends() {
   std::shared_lock const held{s.lock};
   for (auto const& each : s.pools) each->blocks->pin(false);
 }
+
+bool pool_captures() { return all().captures.load() > 0; }
 
 void pool_context_gone(CUcontext context) {
   forget([](pool const& each, CUcontext gone, int) { return each.context == gone; }, context, 0);

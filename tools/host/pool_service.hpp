@@ -24,6 +24,15 @@ struct pool_block {
   std::uint64_t bytes = 0;  // 0: not of a pool
 };
 
+// A live block of a pool whose memory is a file's (the mode zero-copy, where downloads may be merged).
+struct shared_block {
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;  // asked for; 0: no such block
+  std::uint64_t site = 0;   // that asked
+  int file = -1;
+  std::uint64_t offset = 0;  // in the file
+};
+
 [[nodiscard]] bool pools_on();
 
 // A context may have become current, or memory was had from it: records its device, and what is checked once a process. Pools or not.
@@ -51,6 +60,8 @@ void pool_passed_by(memory what, call_site const& from, std::uint64_t bytes);
 // The live block that holds an address.
 [[nodiscard]] pool_block pool_block_of(std::uint64_t address);
 
+[[nodiscard]] shared_block pool_shared_block(std::uint64_t address);
+
 // Whether the address is in a pool, so that it must not be exported to another process: the handle would show all of the pool. Says E10.
 [[nodiscard]] bool pool_refuses_export(std::uint64_t address);
 
@@ -59,6 +70,7 @@ void pool_copied(std::uint64_t to, std::uint64_t bytes, CUstream stream);
 
 void pool_capture_begins();
 void pool_capture_ends();
+[[nodiscard]] bool pool_captures();  // whether one is under way
 
 // Pools die with their context.
 void pool_context_gone(CUcontext context);

@@ -6,6 +6,7 @@
 #include "driver.hpp"
 #include "facts.hpp"
 #include "kernels.hpp"
+#include "merging.hpp"
 #include "pool_service.hpp"
 #include "settings.hpp"
 #include "trace_file.hpp"
@@ -22,15 +23,17 @@ void in_child() {
   forget_kernels_after_fork();
   forget_rows_after_fork();
   pool_forget_after_fork();
+  merging_after_fork_in_child();
 }
 
 // No driver call and no file here: the library also enters shells, compilers and wrappers.
 __attribute__((constructor)) void loaded() {
-  if (configured().on) pthread_atfork(nullptr, nullptr, in_child);
+  if (configured().on) pthread_atfork(merging_before_fork, merging_after_fork_in_parent, in_child);
 }
 
 __attribute__((destructor)) void leaving() {
   if (!configured().on) return;
+  merging_ended();
   if (pools_on()) pool_ended();
   mark_ended();
 }

@@ -33,6 +33,9 @@ settings read() {
   found.heap_library = variable("GPUHEAP_HOST_HEAP_LIBRARY");
   found.heap_bytes = std::strtoull(variable("GPUHEAP_HOST_HEAP_BYTES").c_str(), nullptr, 10);
   found.plan = variable("GPUHEAP_HOST_PLAN");
+  std::string const merge = variable("GPUHEAP_HOST_MERGE");
+  if (found.mode == pool_mode::zero_copy && merge == "rehearse") found.merge = merge_use::rehearse;
+  if (found.mode == pool_mode::zero_copy && merge == "elide") found.merge = merge_use::elide;
   found.strict = variable("GPUHEAP_HOST_STRICT") == "1";
   found.synchronise = variable("GPUHEAP_HOST_SYNC") != "0";
   std::string const poison = variable("GPUHEAP_HOST_POISON");

@@ -7,6 +7,7 @@
 namespace gpuheap::interpose {
 
 enum class pool_mode { none, device, zero_copy, unified, heap };
+enum class merge_use { none, rehearse, elide };
 
 struct settings {
   bool on = false;                   // GPUHEAP_HOST_TRACE is set and this program is meant
@@ -18,6 +19,7 @@ struct settings {
   std::string heap_library;          // GPUHEAP_HOST_HEAP_LIBRARY: the allocator's library
   std::uint64_t heap_bytes = 0;      // GPUHEAP_HOST_HEAP_BYTES: of the heap on each device
   std::string plan;                  // GPUHEAP_HOST_PLAN: the plan's file
+  merge_use merge = merge_use::none;  // GPUHEAP_HOST_MERGE: rehearse or elide; of the mode zero-copy
   bool strict = false;               // GPUHEAP_HOST_STRICT=1: what the plan does not hold fails with out of memory
   bool synchronise = true;           // GPUHEAP_HOST_SYNC=0: a served free does not wait for the device
   int poison = -1;                   // GPUHEAP_HOST_POISON: a byte that served memory is filled with; -1: none

@@ -52,7 +52,7 @@ slot_table::slot_table(std::vector<planned_slot> const& slots) {
   slots_.reserve(slots.size());
   for (planned_slot const& wanted : slots) {
     auto const site_number = site_of_.try_emplace(wanted.site, static_cast<std::uint32_t>(sites_.size())).first->second;
-    if (site_number == sites_.size()) sites_.emplace_back();
+    if (site_number == sites_.size()) sites_.emplace_back().name = wanted.site;
     auto const place = place_of_.try_emplace(wanted.offset, static_cast<std::uint32_t>(place_of_.size())).first->second;
     sites_[site_number].by_size.push_back(static_cast<std::uint32_t>(slots_.size()));
     slots_.push_back({wanted.offset, wanted.bytes, 0, site_number, 0, place, 0, false, {}});
@@ -145,10 +145,14 @@ bool slot_table::begins_live(std::uint64_t offset) const {
   return found != place_of_.end() && live_at_place_[found->second] != 0;
 }
 
+block_source::block slot_table::described(slot const& of) const { return {of.offset, of.asked, sites_[of.site].name}; }
+
 block_source::block slot_table::live_at(std::uint64_t offset) const {
   std::lock_guard const held{lock_};
+  auto const begins = place_of_.find(offset);
+  if (begins != place_of_.end() && live_at_place_[begins->second] != 0) return described(slots_[live_at_place_[begins->second] - 1]);
   for (slot const& each : slots_) {
-    if (each.asked != 0 && offset >= each.offset && offset < each.offset + each.bytes) return {each.offset, each.asked};
+    if (each.asked != 0 && offset >= each.offset && offset < each.offset + each.bytes) return described(each);
   }
   return {};
 }

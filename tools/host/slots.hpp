@@ -48,7 +48,7 @@ class slot_table final : public block_source {
   [[nodiscard]] bool release(std::uint64_t offset) override;
   void pin(bool on) override;
   [[nodiscard]] bool begins_live(std::uint64_t offset) const override;
-  // Looks at every slot.
+  // Looks at every slot, unless a block begins there.
   [[nodiscard]] block live_at(std::uint64_t offset) const override;
   [[nodiscard]] std::uint64_t live_bytes() const override;
   [[nodiscard]] std::size_t num_live() const override;
@@ -66,11 +66,13 @@ class slot_table final : public block_source {
     std::vector<std::uint32_t> sharing;  // those slots
   };
   struct site {
+    std::uint64_t name = 0;
     std::vector<std::uint32_t> by_size;
     std::vector<std::uint64_t> sizes;
     index_set free;
   };
 
+  [[nodiscard]] block described(slot const& of) const;
   void block_sharers(slot const& of);
   void unblock_sharers(slot const& of);
 

@@ -15,7 +15,7 @@
 namespace gpuheap::interpose {
 
 inline constexpr char trace_magic[16] = "gpuheap-trace\n";
-inline constexpr std::uint32_t trace_version = 1;
+inline constexpr std::uint32_t trace_version = 2;
 inline constexpr std::size_t header_bytes = 4096;
 inline constexpr std::size_t slot_bytes = 64;
 inline constexpr std::size_t block_bytes = 16384;
@@ -32,6 +32,7 @@ enum class kind : std::uint16_t {
   context = 7,  // made, destroyed, reset: `address` is its handle
   capture = 8,  // `flags` 1: begins, 2: ends
   other = 9,
+  merge = 10,  // of a rehearsal: a download that could have stood merged; address, other: sites of the host's and the device's buffer; detail: period_end
   // Text records.
   module = 32,   // address: where it is mapped; other: its length; payload: build id in hex, tab, path
   stack = 33,    // stack: its number; address: the site's hash, the same in every run; payload: frame[], nearest first
@@ -66,6 +67,7 @@ enum class direction : std::uint16_t {
 inline constexpr std::uint8_t flag_async = 1;   // of a copy, set, allocation or release: ordered in a stream, the host need not wait
 inline constexpr std::uint8_t flag_pooled = 2;  // an allocation or release that a pool served
 inline constexpr std::uint8_t flag_array = 4;   // of a copy: one side is a CUDA array
+inline constexpr std::uint8_t flag_elided = 8;  // of a copy: the driver was not asked for it
 inline constexpr std::uint8_t no_device = 255;
 
 struct event {
@@ -105,6 +107,11 @@ enum class counter : std::uint32_t {
   foreign_frees,       // E07
   pool_bytes,          // reserved
   refused,             // strict: requests that failed
+  elided,              // downloads that needed no copy
+  elided_bytes,
+  not_elided,       // E09: downloads of proven pairs that were copied
+  separated,        // E09: elided downloads that were copied after all
+  separated_bytes,  // of their host buffers
   num
 };
 

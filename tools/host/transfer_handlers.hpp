@@ -19,11 +19,18 @@ void note_copy(call& c, direction which, To to, From from, std::size_t bytes) {
 // A copy with a stream or without one.
 template <direction Which>
 struct copy : sited {
+  static constexpr device_use works = Which == direction::device_to_host ? device_use::none : device_use::in_stream;
   template <class Real, class To, class From>
   static CUresult run(call& c, Real real, To to, From from, std::size_t bytes) {
     note_copy(c, Which, to, from, bytes);
+    bool const download = Which == direction::device_to_host && merging_on() && !of_thread_stream(static_cast<row>(c.record.entry));
+    if (download && download_merged(number(to), number(from), bytes)) {
+      c.record.flags |= flag_elided;
+      return CUDA_SUCCESS;
+    }
     CUresult const result = real(to, from, bytes);
     if (result == CUDA_SUCCESS && pools_on()) pool_copied(c.record.address, bytes, nullptr);
+    if (result == CUDA_SUCCESS && download) download_made(number(to), number(from), bytes);
     return result;
   }
   template <class Real, class To, class From>
@@ -40,7 +47,7 @@ using copy_to_device = copy<direction::host_to_device>;
 using copy_to_host = copy<direction::device_to_host>;
 using copy_on_device = copy<direction::device_to_device>;
 
-struct copy_peer : sited {
+struct copy_peer : works_in_stream {
   template <class Real, class... Stream>
   static CUresult run(call& c, Real real, CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, std::size_t bytes,
                       Stream... stream) {
@@ -55,7 +62,7 @@ constexpr direction direction_to_array = direction::device_to_device;
 template <>
 inline constexpr direction direction_to_array<void const*> = direction::host_to_device;
 
-struct copy_to_array : sited {
+struct copy_to_array : works_in_stream {
   template <class Real, class From, class... Stream>
   static CUresult run(call& c, Real real, CUarray to, std::size_t at, From from, std::size_t bytes, Stream... stream) {
     note_copy(c, direction_to_array<From>, to, from, bytes);
@@ -65,7 +72,7 @@ struct copy_to_array : sited {
   }
 };
 
-struct copy_from_array : sited {
+struct copy_from_array : works_in_stream {
   template <class Real, class... Stream>
   static CUresult run(call& c, Real real, void* to, CUarray from, std::size_t at, std::size_t bytes, Stream... stream) {
     note_copy(c, direction::device_to_host, to, from, bytes);
@@ -88,7 +95,7 @@ struct copy_from_array : sited {
 };
 
 // Copies of rectangles and boxes, from a description.
-struct copy_described : sited {
+struct copy_described : works_in_stream {
   template <class Description>
   static void note(call& c, Description const& wanted) {
     std::uint64_t depth = 1;
@@ -121,7 +128,7 @@ struct copy_described : sited {
 };
 
 // Each copy of a batch is an event; the time of all is the first one's.
-struct copy_batch : sited {
+struct copy_batch : works_in_stream {
   template <class Real, class... Rest>
   static CUresult run(call& c, Real real, CUdeviceptr* to, CUdeviceptr* from, std::size_t* bytes, std::size_t num, Rest... rest) {
     c.is(kind::copy);
@@ -138,7 +145,7 @@ struct copy_batch : sited {
   }
 };
 
-struct set_row : sited {
+struct set_row : works_in_stream {
   template <class Real, class Value, class... Stream>
   static CUresult run(call& c, Real real, CUdeviceptr to, Value value, std::size_t num, Stream... stream) {
     c.is(kind::set);
@@ -149,7 +156,7 @@ struct set_row : sited {
   }
 };
 
-struct set_rows : sited {
+struct set_rows : works_in_stream {
   template <class Real, class Value, class... Stream>
   static CUresult run(call& c, Real real, CUdeviceptr to, std::size_t pitch, Value value, std::size_t width, std::size_t height,
                       Stream... stream) {
@@ -172,7 +179,7 @@ struct name_kernel : unsited {
   }
 };
 
-struct launch : sited {
+struct launch : works_in_stream {
   static void note(call& c, CUfunction kernel, std::uint64_t blocks, std::uint64_t threads, std::uint64_t shared_bytes, CUstream stream) {
     c.is(kind::launch);
     c.record.address = number(kernel);

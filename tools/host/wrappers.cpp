@@ -7,22 +7,13 @@
 
 #include "driver.hpp"
 #include "facts.hpp"
+#include "inside.hpp"
 #include "settings.hpp"
 #include "transfer_handlers.hpp"
 
 namespace gpuheap::interpose {
 
 namespace {
-
-// Calls that the driver, or this library, makes while a wrapper is at work are no calls of the program.
-constinit thread_local int depth __attribute__((tls_model("initial-exec"))) = 0;
-
-struct inside {
-  inside() { ++depth; }
-  ~inside() { --depth; }
-  inside(inside const&) = delete;
-  inside& operator=(inside const&) = delete;
-};
 
 template <row Row, class Handler, class Signature>
 struct wrapper;
@@ -44,7 +35,12 @@ struct wrapper<Row, Handler, CUresult (*)(Arguments...)> {
     made.record.stack = made.from.stack;
     made.record.device = no_device;
     made.record.begin_ns = now_ns();
-    CUresult const result = Handler::run(made, function, arguments...);
+    CUresult result = CUDA_SUCCESS;
+    {
+      device_work work{Handler::works};
+      result = Handler::run(made, function, arguments...);
+      work.was_in(made.record.stream, of_thread_stream(Row));
+    }
     if (made.keep) {
       std::uint64_t const took_ns = now_ns() - made.record.begin_ns;
       made.record.duration_ns = static_cast<std::uint32_t>(std::min<std::uint64_t>(took_ns, std::numeric_limits<std::uint32_t>::max()));

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -89,13 +90,18 @@ def pool(
     no_synchronise: Annotated[
         bool, typer.Option("--no-synchronise", help="Served frees do not wait for the device. For programs that never rely on that.")
     ] = False,
+    elide: Annotated[
+        bool, typer.Option("--elide", help="zero-copy: merge the pairs of buffers that `gpuheap host validate` proved, and drop the copies between them.")
+    ] = False,
+    proof: Annotated[Path | None, typer.Option(metavar="FILE", help="--elide: of `gpuheap host validate`. Default: <program>.proof, here.")] = None,
     only: Only = "",
 ) -> None:
     """Run a program with its memory served from pools that are planned from a trace and made when its first context is."""
     from gpuheap.host import heaps
-    from gpuheap.host.launch import find_library, find_program, prepare_folder, profiler_note, run
+    from gpuheap.host.launch import find_library, find_merging_library, find_program, prepare_folder, profiler_note, run
     from gpuheap.host.plan import beside_a_heap, make_plan
     from gpuheap.host.pooling import print_outcome, profile_of
+    from gpuheap.host.proof import usable_proof
     from gpuheap.host.variables import for_pools
 
     from_heap = mode.startswith(heaps.PREFIX)
@@ -103,14 +109,18 @@ def pool(
         raise UserError(f"--mode: '{mode}' is none of {', '.join(MODES)}")
     if heap_bytes is not None and not from_heap:
         raise UserError(f"--heap-bytes is for --mode heap:NAME; the pools of --mode {mode} are as large as the profile says")
+    if (elide or proof is not None) and mode != "zero-copy":
+        raise UserError(f"--elide is for --mode zero-copy, where host and device can share memory; with --mode {mode} all copies are made")
     layout = find_layout()
-    library = find_library(layout)
+    library = find_merging_library(layout) if elide else find_library(layout)
     heap_library = heaps.find_heap(mode, library, layout) if from_heap else None
     program = find_program(words)
     name = Path(words[0]).name
     usual = Path(f"{name}.trace")
     history = None if from_heap and profile is None and not usual.exists() else profile_of(profile or usual, program, only)
-    plan = beside_a_heap(history) if history is None or from_heap else make_plan(history)
+    plan = beside_a_heap(history) if history is None or from_heap else make_plan(history, paged=elide)
+    if elide:
+        plan = replace(plan, pairs=usable_proof(proof or Path(f"{name}.proof"), words, plan).sites)
     of_heap = heaps.heap_bytes(heap_bytes, history) if from_heap else 0
     folder = prepare_folder(output or Path(f"{name}.pool"))
     file = folder / "pools.plan"
@@ -121,6 +131,7 @@ def pool(
     variables = {
         **for_pools(folder, only or program.name, mode, file),
         "GPUHEAP_HOST_EVENTS": "0",
+        "GPUHEAP_HOST_MERGE": "elide" if elide else "",
         "GPUHEAP_HOST_STRICT": "1" if strict else "0",
         "GPUHEAP_HOST_SYNC": "0" if no_synchronise else "1",
         "GPUHEAP_HOST_POISON": "" if poison is None else str(poison),
@@ -130,6 +141,24 @@ def pool(
     code = run(words, library, variables)
     print_outcome(Console(stderr=True, highlight=False, markup=False), plan, folder, mode, of_heap)
     raise typer.Exit(code)
+
+
+@app.command()
+def validate(
+    words: Words,
+    profile: Annotated[Path | None, typer.Option(metavar="TRACE", help="Of an earlier run of the program. Default: <program>.trace, here.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="The proof. Default: <program>.proof, here.")] = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option("--ignore", metavar="REGEX", help="Leave lines that match out of the comparison of outputs. May be repeated.")
+    ] = None,
+    only: Only = "",
+) -> None:
+    """Find the copies that a program can do without, by three runs of it, for `pool --mode zero-copy --elide`. Standard input is empty."""
+    from gpuheap.host.validate import Wanted, validated
+
+    name = Path(words[0]).name
+    wanted = Wanted(words, profile or Path(f"{name}.trace"), output or Path(f"{name}.proof"), Path(f"{name}.validation"), ignore or [], only)
+    raise typer.Exit(validated(wanted, Console(stderr=True, highlight=False, markup=False)))
 
 
 @app.command()

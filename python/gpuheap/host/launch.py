@@ -17,6 +17,7 @@ from gpuheap.host.variables import preloaded
 from gpuheap.paths import Layout
 
 LIBRARY = "libgpuheap_host.so"
+MERGING_LIBRARY = "libgpuheap_host_merging.so"
 _ELF_64, _X86_64 = 2, 62
 _PT_INTERP, _PT_NOTE, _NT_GNU_BUILD_ID = 3, 4, 3
 
@@ -41,6 +42,14 @@ def find_library(layout: Layout) -> Path:
     if found is None:
         build = "cmake --preset cuda -DGPUHEAP_BUILD_TESTS=OFF && cmake --build --preset cuda --target gpuheap_host"
         raise UserError(f"{LIBRARY} is not built: run {build} in {layout.root} (./demo puts cmake into build/venv/bin)")
+    return found
+
+
+def find_merging_library(layout: Layout) -> Path:
+    """The same library, which stands for malloc too: for runs that merge host buffers with device buffers."""
+    found = find_library(layout).with_name(MERGING_LIBRARY)
+    if not found.is_file():
+        raise UserError(f"{MERGING_LIBRARY} is not built beside {LIBRARY}: run cmake --build --preset cuda --target gpuheap_host_merging in {layout.root}")
     return found
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 ALIGNMENT = 512
+PAGE = 4096
 # Slots that share bytes with one slot: what serving a request costs grows with it.
 MOST_SHARERS = 64
 # More needs than this are placed with less care, so that a plan takes seconds.

@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 
 from gpuheap.errors import UserError
 from gpuheap.host.history import Allocation, History
-from gpuheap.host.packing import Interval, Need, lower_bound, pack, peak, rounded
+from gpuheap.host.packing import PAGE, Interval, Need, lower_bound, pack, peak, rounded
 
 FIRST_LINE = "gpuheap-host-plan 1"
 POOLED = ("device", "managed", "pinned")
 MOST_SLOTS = 64**3  # of a pool: what the library's sets of free slots hold
+LEAST_MERGED = 64 << 10  # tools/host/host_blocks.hpp: smaller host buffers are malloc's
 _MOST_REHEARSALS = 32
 _PORTABLE_OR_MAPPED = 0x01 | 0x02
 _ATTACH_GLOBAL = 0x01
@@ -46,6 +47,7 @@ class Plan:
     devices: dict[int, tuple[str, int]]
     pools: tuple[Pool, ...]
     left_out: int  # requests of kinds that no pool has
+    pairs: tuple[tuple[int, int], ...] = ()  # sites of host and of device buffers whose downloads are merged (proof.py)
 
     def text(self) -> str:
         lines = [FIRST_LINE, f"driver {self.driver}"]
@@ -53,12 +55,15 @@ class Plan:
         for number, pool in enumerate(self.pools):
             lines.append(f"pool {number} {pool.memory} {pool.device} {pool.bytes}")
             lines += [f"slot {number} {slot.offset} {slot.bytes} {slot.site:x}" for slot in pool.slots]
-        body = "\n".join(lines) + "\n"
-        return f"{body}checksum {_checksum(body):016x}\n"
+        lines += [f"pair {host:x} {device:x}" for host, device in self.pairs]
+        return with_checksum(lines)
 
 
-def make_plan(history: History) -> Plan:
-    """Raises UserError for a profile that lost records: its lifetimes are not what happened."""
+def make_plan(history: History, paged: bool = False) -> Plan:
+    """`paged`: slots of device memory that are large enough to be merged with host buffers begin at pages, past all others.
+
+    Raises UserError for a profile that lost records: its lifetimes are not what happened.
+    """
     trace = history.trace
     if trace.counters["lost_events"]:
         raise UserError(f"E01: {trace.path} lost {trace.counters['lost_events']} records, as the disk was full: trace the program again")
@@ -70,7 +75,7 @@ def make_plan(history: History) -> Plan:
     groups: dict[tuple[str, int], list[Allocation]] = {}
     for each in chosen:
         groups.setdefault((each.memory, each.device), []).append(each)
-    pools = tuple(_pool(history, memory, device, allocations) for (memory, device), allocations in sorted(groups.items()))
+    pools = tuple(_pool(history, memory, device, allocations, paged and memory == "device") for (memory, device), allocations in sorted(groups.items()))
     return Plan(int(trace.facts.get("driver", "0")), dict(trace.devices), pools, len(history.allocations) - len(chosen))
 
 
@@ -98,7 +103,7 @@ def _poolable(each: Allocation) -> bool:
     return each.pitch % 512 == 0
 
 
-def _pool(history: History, memory: str, device: int, allocations: Sequence[Allocation]) -> Pool:
+def _pool(history: History, memory: str, device: int, allocations: Sequence[Allocation], paged: bool) -> Pool:
     at_site: dict[int, list[Allocation]] = {}
     for each in allocations:
         at_site.setdefault(_site(history, each), []).append(each)
@@ -110,10 +115,23 @@ def _pool(history: History, memory: str, device: int, allocations: Sequence[Allo
             needs.append(need)
     if len(needs) > MOST_SLOTS:
         raise UserError(f"E01: {history.trace.path} needs {len(needs)} slots in one pool, {MOST_SLOTS} is the most: pool a smaller run")
-    offsets = pack(needs)
+    if paged:
+        needs = [replace(need, bytes=-(-need.bytes // PAGE) * PAGE) if need.bytes >= LEAST_MERGED else need for need in needs]
+    offsets = _offsets(needs, paged)
     slots = sorted((Slot(s, o, n.bytes) for s, o, n in zip(sites, offsets, needs, strict=True)), key=lambda slot: (slot.site, slot.bytes))
     whole = [Need(rounded(each.bytes), (_life(each, history.end_ns),)) for each in allocations]
     return Pool(memory, device, peak(needs, offsets), lower_bound(whole), sum(need.bytes for need in needs), len(allocations), tuple(slots))
+
+
+def _offsets(needs: Sequence[Need], paged: bool) -> list[int]:
+    if not paged:
+        return pack(needs)
+    large = [number for number, need in enumerate(needs) if need.bytes % PAGE == 0 and need.bytes >= LEAST_MERGED]
+    small = sorted(set(range(len(needs))) - set(large))
+    offsets = dict(zip(large, pack([needs[number] for number in large]), strict=True))
+    begin = peak([needs[number] for number in large], [offsets[number] for number in large])
+    offsets.update(zip(small, (begin + offset for offset in pack([needs[number] for number in small])), strict=True))
+    return [offsets[number] for number in range(len(needs))]
 
 
 def _life(each: Allocation, end_ns: int) -> Interval:
@@ -185,7 +203,12 @@ def _serve(requests: Sequence[tuple[int, int, int]], sizes: list[int]) -> list[l
     return None if changed else used
 
 
-def _checksum(text: str) -> int:
+def with_checksum(lines: Sequence[str]) -> str:
+    body = "\n".join(lines) + "\n"
+    return f"{body}checksum {checksum(body):016x}\n"
+
+
+def checksum(text: str) -> int:
     value = 0xCBF29CE484222325
     for byte in text.encode():
         value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF

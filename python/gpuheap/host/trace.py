@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 from gpuheap.errors import UserError
 
 MAGIC = b"gpuheap-trace\n"
-VERSION = 1
+VERSION = 2
 HEADER_BYTES, SLOT_BYTES, BLOCK_BYTES = 4096, 64, 16384
 
-ALLOCATE, RELEASE, COPY, SET, LAUNCH, SYNCHRONISE, CONTEXT, CAPTURE, OTHER = range(1, 10)
+ALLOCATE, RELEASE, COPY, SET, LAUNCH, SYNCHRONISE, CONTEXT, CAPTURE, OTHER, MERGE = range(1, 11)
 MODULE, STACK, NAME, FACT, MESSAGE = range(32, 37)
 FIRST_TEXT = MODULE
 
 MEMORY = ("unknown", "device", "managed", "pinned", "stream-ordered", "registered", "array", "physical", "imported")
 DIRECTION = ("by address", "host to device", "device to host", "device to device", "host to host", "peer")
-ASYNC, POOLED, ARRAY = 1, 2, 4
+ASYNC, POOLED, ARRAY, ELIDED = 1, 2, 4, 8
 NO_DEVICE = 255
 
 EVENT = np.dtype(
@@ -38,7 +38,7 @@ HEADER = np.dtype(
 )
 COUNTERS = (
     "lookups", "hooks", "lost_events", "served", "served_bytes", "driver_allocations", "unprofiled", "too_large", "slot_busy", "foreign_frees",
-    "pool_bytes", "refused",
+    "pool_bytes", "refused", "elided", "elided_bytes", "not_elided", "separated", "separated_bytes",
 )  # fmt: skip
 
 
@@ -75,6 +75,7 @@ class Trace:
     start_unix_ns: int
     counters: dict[str, int]
     events: NDArray[Any]  # of EVENT, by time
+    periods: NDArray[Any]  # of EVENT: of a rehearsal, when downloads could have stood merged (rehearsal.py)
     facts: dict[str, str]
     devices: dict[int, tuple[str, int]]  # name and bytes
     stacks: dict[int, Stack]
@@ -126,7 +127,7 @@ def read_trace(path: Path) -> Trace:
         ended=bool(header["ended"]),
         start_unix_ns=int(header["start_unix_ns"]),
         counters=dict(zip(COUNTERS, (int(value) for value in counters), strict=True)),
-        events=np.empty(0, EVENT), facts={}, devices={}, stacks={}, names=[], messages=[], entries=(),
+        events=np.empty(0, EVENT), periods=np.empty(0, EVENT), facts={}, devices={}, stacks={}, names=[], messages=[], entries=(),
     )  # fmt: skip
     parts, texts = [], []
     num_blocks = (len(data) - HEADER_BYTES) // BLOCK_BYTES
@@ -143,7 +144,9 @@ def read_trace(path: Path) -> Trace:
     _place_texts(trace, texts)
     if parts:
         events = np.concatenate(parts)
-        trace.events = events[np.argsort(events["begin_ns"], kind="stable")]
+        events = events[np.argsort(events["begin_ns"], kind="stable")]
+        merged = events["kind"] == MERGE
+        trace.events, trace.periods = events[~merged], events[merged]
     return trace
 
 

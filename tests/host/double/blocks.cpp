@@ -92,11 +92,11 @@ block block_of(void const* at, std::size_t bytes) {
   return inside ? candidate : block{};
 }
 
-bool register_block(void* at, std::size_t bytes) {
+bool register_block(void* at, std::size_t bytes, void const* owner) {
   all_blocks& blocks = all();
   std::lock_guard const held{blocks.lock};
   auto const begin = reinterpret_cast<std::uintptr_t>(at);
-  return blocks.live.try_emplace(begin, block{begin, bytes, memory::registered}).second;
+  return blocks.live.try_emplace(begin, block{begin, bytes, memory::registered, 0, owner}).second;
 }
 
 bool unregister_block(void const* at) {
@@ -119,7 +119,7 @@ void end_all_of(void const* owner) {
   std::lock_guard const held{blocks.lock};
   std::map<std::uintptr_t, block> const before = blocks.live;
   for (auto const& [begin, each] : before) {
-    if (each.owner == owner && on_device(each.what)) unmake(blocks, each);
+    if (each.owner == owner && (on_device(each.what) || each.what == memory::registered)) unmake(blocks, each);
   }
 }
 

@@ -30,7 +30,7 @@ bool end_block(memory what, void const* begin);
 
 // The live block that holds all of [at, at + bytes); bytes == 0 in the answer: none does.
 block block_of(void const* at, std::size_t bytes);
-bool register_block(void* at, std::size_t bytes);
+bool register_block(void* at, std::size_t bytes, void const* owner = nullptr);
 bool unregister_block(void const* at);
 
 std::size_t free_bytes(int device);

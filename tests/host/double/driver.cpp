@@ -4,6 +4,7 @@
 //   DOUBLE_MEMORY=68719476736, DOUBLE_DEVICES=1, DOUBLE_NAME=Double  of the devices
 //   DOUBLE_NO_ATTRIBUTE=89  a device attribute that is 0; all others are 1
 //   DOUBLE_NO_INFO=999  the error that cuMemGetInfo answers with
+//   DOUBLE_NO_REGISTER=800  the error that cuMemHostRegister answers with
 //   DOUBLE_SPOILS_COPIES=1  copies to the host change one byte of what they bring
 //   DOUBLE_LOG=FILE  gets a line for each request for memory, each free, copy, synchronisation and prefetch that reaches the driver
 //
@@ -312,7 +313,13 @@ CUresult cuMemFreeAsync(CUdeviceptr address, CUstream) {
 CUresult cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream) { return cuMemFreeAsync(address, stream); }
 CUresult cuMemFreeHost(void* address) { return release("cuMemFreeHost", memory::pinned, address); }
 CUresult cuMemHostRegister_v2(void* at, std::size_t bytes, unsigned) {
-  return register_block(at, bytes) ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  if (long const refusal = setting("DOUBLE_NO_REGISTER", 0); refusal != 0) return static_cast<CUresult>(refusal);
+  log("cuMemHostRegister %zu", bytes);
+  return register_block(at, bytes, now()) ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+}
+CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* out, void* at, unsigned) {
+  *out = reinterpret_cast<CUdeviceptr>(at);
+  return block_of(at, 1).bytes == 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 CUresult cuMemHostUnregister(void* at) { return unregister_block(at) ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED; }
 CUresult cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {

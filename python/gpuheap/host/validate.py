@@ -1,0 +1,129 @@
+"""`gpuheap host validate`: runs a program three times, and keeps which of its pairs can do without their downloads' copies.
+
+Plain; with every copy made and each pair watched (rehearsal.py); and with the copies of the proven pairs dropped. All three must print the same.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from gpuheap.errors import UserError
+from gpuheap.host.advise.runs import digest, patterns_of, run_process
+from gpuheap.host.folders import prepare, remove
+from gpuheap.host.history import History, history_of
+from gpuheap.host.launch import find_merging_library, find_program
+from gpuheap.host.plan import Plan, make_plan
+from gpuheap.host.pooling import profile_of
+from gpuheap.host.proof import Proven, proof_of
+from gpuheap.host.rehearsal import Verdict, verdicts
+from gpuheap.host.stacks import Symbols
+from gpuheap.host.trace import Stack, find_traces, read_trace
+from gpuheap.host.variables import for_merging, preloaded
+from gpuheap.paths import find_layout
+from gpuheap.units import format_bytes, format_count
+
+_OWN = {"plain.out", "plain.err", "rehearsal", "rehearsal.out", "rehearsal.err", "trial", "trial.out", "trial.err", "pools.plan"}
+_LIMIT_S = 24 * 3600.0
+EXIT_UNPROVEN = 1
+
+
+@dataclass(frozen=True)
+class Wanted:
+    words: Sequence[str]
+    profile: Path
+    output: Path  # the proof
+    folder: Path  # for the runs
+    ignored: Sequence[str]
+    only: str
+
+
+def validated(wanted: Wanted, console: Console) -> int:
+    """The exit code: 0 if a proof was written that has pairs."""
+    library = find_merging_library(find_layout())
+    program = find_program(wanted.words)
+    only = wanted.only or program.name
+    plan = make_plan(profile_of(wanted.profile, program, wanted.only), paged=True)
+    runs = _Runs(wanted, prepare(wanted.folder, _OWN, "the validation runs"), patterns_of(wanted.ignored))
+    wanted.output.unlink(missing_ok=True)
+    plain = runs.run("plain")
+
+    def merged(name: str, use: str, of: Plan) -> tuple[int, str]:
+        (runs.folder / name).mkdir()
+        file = runs.folder / "pools.plan"
+        file.write_text(of.text(), encoding="utf-8")
+        return runs.run(name, preloaded(library, for_merging(runs.folder / name, only, use, file)))
+
+    if merged("rehearsal", "rehearse", plan) != plain:
+        return _differs(console, "with pools and every copy made", runs.folder, wanted)
+    histories = [history_of(read_trace(path)) for path in find_traces(runs.folder / "rehearsal")]
+    found = verdicts(histories)
+    print_verdicts(console, found, histories)
+    proven = tuple(Proven(each.host_site, each.device_site, each.downloads, each.bytes) for each in found if each.proven)
+    if not proven:
+        console.print("no pair is proven: pool this program without --elide", soft_wrap=True)
+        remove(runs.folder)
+        return EXIT_UNPROVEN
+    proof = proof_of(wanted.words, plan, proven)
+    if merged("trial", "elide", Plan(plan.driver, plan.devices, plan.pools, plan.left_out, proof.sites)) != plain:
+        return _differs(console, "with the copies dropped", runs.folder, wanted)
+    counts = [read_trace(path).counters for path in find_traces(runs.folder / "trial")]
+    elided, undone = (sum(each[name] for each in counts) for name in ("elided", "separated"))
+    if undone or sum(each["not_elided"] for each in counts) or elided != sum(each.downloads for each in proven):
+        console.print("the program does other things from run to run: a proof of one run says nothing of the next, and none is written", soft_wrap=True)
+        return EXIT_UNPROVEN
+    wanted.output.write_text(proof.text(), encoding="utf-8")
+    remove(runs.folder)
+    size = format_bytes(sum(each.bytes for each in proven))
+    console.print(f"proof: {wanted.output}: {format_count(elided)} downloads, {size}, need no copy (gpuheap host pool --mode zero-copy --elide)", soft_wrap=True)
+    return 0
+
+
+@dataclass(frozen=True)
+class _Runs:
+    wanted: Wanted
+    folder: Path
+    ignored: Sequence[re.Pattern[bytes]]
+
+    def run(self, name: str, environment: dict[str, str] | None = None) -> tuple[int, str]:
+        """Exit code and digest of the output. Raises UserError for a run that a signal ended."""
+        output, errors = self.folder / f"{name}.out", self.folder / f"{name}.err"
+        ended = run_process(self.wanted.words, environment or os.environ, output, errors, _LIMIT_S)
+        if ended.code is None or ended.code < 0:
+            raise UserError(f"the program was ended by signal {-(ended.code or 0)} in the run '{name}': nothing is proven; what it said is in {errors}")
+        return ended.code, digest(output, self.ignored)
+
+
+def _differs(console: Console, how: str, folder: Path, wanted: Wanted) -> int:
+    console.print(
+        f"the run {how} printed other bytes than the plain one, or ended with another code: nothing is proven. Compare the .out files in {folder}; "
+        "if lines differ from run to run by themselves, as times do, leave them out with --ignore REGEX",
+        style="red", soft_wrap=True,
+    )  # fmt: skip
+    return EXIT_UNPROVEN
+
+
+def print_verdicts(console: Console, found: Sequence[Verdict], histories: Sequence[History]) -> None:
+    if not found:
+        console.print("no device buffer is copied with the host", soft_wrap=True)
+        return
+    stacks: dict[int, Stack] = {stack.site: stack for history in histories for stack in history.trace.stacks.values()}
+    symbols = Symbols()
+    symbols.learn(stacks.values())
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in ("device buffers of", "host buffers of", "downloads", "bytes", ""):
+        table.add_column(column, justify="right" if column in ("downloads", "bytes") else "left", overflow="fold")
+    for each in found:
+        host = symbols.site_words(stacks[each.host_site]) if each.host_site in stacks else ""
+        table.add_row(
+            symbols.site_words(stacks.get(each.device_site)), host, format_count(each.downloads), format_bytes(each.bytes), each.why or "proven",
+            style="" if each.proven else "bright_black",
+        )  # fmt: skip
+    console.print(table)

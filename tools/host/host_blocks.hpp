@@ -1,0 +1,78 @@
+// Large blocks of host memory that a program asked of malloc, each in a mapping of its own that begins at a page: so pages of a file can
+// stand where its own were, and a copy of the file's bytes into the block is a change of its mapping. Knows neither driver nor program.
+//
+// The file's pages are mapped privately: what the host writes it writes into a page of its own, and the file never changes by it. What
+// changes the file shows in the block, so a block that is to keep its bytes has to be separated before.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <new>
+#include <vector>
+
+namespace gpuheap::interpose {
+
+class host_blocks {
+ public:
+  static constexpr std::size_t page_bytes = 4096;
+  // Smaller requests are malloc's: a mapping of its own costs more than copying what it could hold.
+  static constexpr std::size_t least_bytes = std::size_t{64} << 10;
+
+  struct block {
+    std::uint64_t address = 0;
+    std::uint64_t bytes = 0;  // asked for; 0: none
+    std::uint64_t site = 0;   // that asked for it
+    std::uint64_t twin = 0;   // what merge() was told last
+  };
+
+  // Zeros, from a multiple of `alignment`, a power of two, and of a page on; nullptr where the system gives no mapping.
+  [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment, std::uint64_t site);
+  // Ends the life of the block that begins there. False: there is none.
+  [[nodiscard]] bool release(void const* address);
+  // The block that begins there.
+  [[nodiscard]] block begins_at(void const* address) const;
+
+  // From now on the bytes of the block that begins there are those of `file` from `offset`, a multiple of a page, on: its whole pages by
+  // mapping, what is left by reading `bytes_there`, where the file is mapped. Costs no copy of a page. False, and nothing changed but what
+  // the copy that this stands for overwrites anyway: no such block, one that was fixed, or the system gives no mapping.
+  [[nodiscard]] bool merge(void const* address, int file, std::uint64_t offset, void const* bytes_there, std::uint64_t twin);
+  // Gives every merged block pages of its own again, with the bytes that it shows. Other threads may read and write the blocks meanwhile.
+  // Returns those that were merged.
+  std::vector<block> separate_all();
+  // Blocks that meet the range keep their own pages for good: something else relies on which pages they are.
+  void fix(void const* address, std::size_t bytes);
+
+  // relaxed: whoever merges or separates orders it with what it is for (merging.cpp).
+  [[nodiscard]] bool any() const { return num_blocks_.load(std::memory_order_relaxed) != 0; }
+  [[nodiscard]] bool any_merged() const { return num_merged_.load(std::memory_order_relaxed) != 0; }
+
+  // Around fork: the child's merged blocks would change with what the parent's device does, so there are none then; and the lock is free
+  // in both processes afterwards.
+  void before_fork();
+  void after_fork_in_parent() { lock_.unlock(); }
+  void after_fork_in_child() { new (&lock_) std::recursive_mutex; }  // the child's thread is another one, which could not unlock it
+
+ private:
+  struct entry {
+    std::uint64_t bytes;
+    std::uint64_t site;
+    std::uint64_t twin = 0;
+    bool merged = false;
+    bool fixed = false;
+  };
+  using entries = std::map<std::uint64_t, entry>;
+
+  void separate(std::uint64_t address, entry& of);
+  [[nodiscard]] static block block_of(entries::value_type const& of) { return {of.first, of.second.bytes, of.second.site, of.second.twin}; }
+
+  // Guards the entries and the mappings. Recursive: what the entries themselves lie in may be freed under it, which asks whether it is a block.
+  mutable std::recursive_mutex lock_;
+  entries live_;             // by address
+  std::atomic<std::size_t> num_blocks_{0};
+  std::atomic<std::size_t> num_merged_{0};
+};
+
+}  // namespace gpuheap::interpose
