@@ -126,6 +126,9 @@ TEST_F(HostBlocks, ThatWereFixedKeepTheirPages) {
   EXPECT_FALSE(blocks.any_merged());
   EXPECT_FALSE(merge(one, page));
   EXPECT_TRUE(shows(one, 0));
+  // Of no file: what is given back comes again as zeros.
+  ASSERT_EQ(madvise(one, 2 * page, MADV_DONTNEED), 0);
+  EXPECT_TRUE(std::all_of(one, one + 2 * page, [](unsigned char byte) { return byte == 0; }));
 }
 
 TEST_F(HostBlocks, AreNotMergedAtWhatIsNoPageOrNoFile) {

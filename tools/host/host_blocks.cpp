@@ -30,6 +30,17 @@ void own(std::uint64_t address, std::uint64_t bytes) {
   }
 }
 
+// Puts the bytes of a file's mapping into one of no file, at the same place.
+bool moved_into_memory(std::uint64_t address, std::uint64_t bytes) {
+  void* const room = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, own_pages, -1, 0);
+  if (room == MAP_FAILED) return false;
+  std::memcpy(room, at(address), bytes);
+  // Not by mremap(), which host_heap.cpp has for the program.
+  if (syscall(SYS_mremap, room, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at(address)) >= 0) return true;
+  munmap(room, bytes);
+  return false;
+}
+
 }  // namespace
 
 void* host_blocks::allocate(std::size_t bytes, std::size_t alignment, std::uint64_t site) {
@@ -84,6 +95,7 @@ bool host_blocks::merge(void const* address, int file, std::uint64_t offset, voi
   std::memcpy(at(found->first + whole), static_cast<unsigned char const*>(bytes_there) + whole, of.bytes - whole);
   if (!of.merged) num_merged_.fetch_add(1, std::memory_order_relaxed);
   of.merged = true;
+  of.of_file = true;
   of.twin = twin;
   return true;
 }
@@ -111,6 +123,7 @@ void host_blocks::fix(void const* address, std::size_t bytes) {
   for (auto& [begin, of] : live_) {
     if (begin >= first + bytes || first >= begin + in_pages(of.bytes)) continue;
     if (of.merged) separate(begin, of);
+    if (of.of_file) of.of_file = !moved_into_memory(begin, whole_pages(of.bytes));
     of.fixed = true;
   }
 }

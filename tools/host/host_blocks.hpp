@@ -42,7 +42,8 @@ class host_blocks {
   // Gives every merged block pages of its own again, with the bytes that it shows. Other threads may read and write the blocks meanwhile.
   // Returns those that were merged.
   std::vector<block> separate_all();
-  // Blocks that meet the range keep their own pages for good: something else relies on which pages they are.
+  // Blocks that meet the range keep their own pages for good, of no file: something else relies on what they are. No other thread may write
+  // the blocks meanwhile, as none does whose mapping changes.
   void fix(void const* address, std::size_t bytes);
 
   // relaxed: whoever merges or separates orders it with what it is for (merging.cpp).
@@ -61,6 +62,7 @@ class host_blocks {
     std::uint64_t site;
     std::uint64_t twin = 0;
     bool merged = false;
+    bool of_file = false;  // was merged: its mapping is the file's, though its pages may be its own
     bool fixed = false;
   };
   using entries = std::map<std::uint64_t, entry>;

@@ -163,7 +163,7 @@ void strays(unsigned* values, CUdeviceptr block) {
     down(values, block);
     check(driver.unregister_host(values), "unregister");
   }
-  if (stray == "part") down(values + 1024, block, 8192);
+  if (stray == "part") down(values, block, 8192);
   if (stray == "offset") down(values, block + 4096, bytes - 4096);
   if (stray == "die") {
     std::printf("dies: %u\n", sum(values));
@@ -189,11 +189,16 @@ void strays(unsigned* values, CUdeviceptr block) {
 }
 
 void straying(int) {
-  unsigned* values = host();
+  void* room = nullptr;
+  if (posix_memalign(&room, 4096, bytes) != 0) return;  // from a page on, as some calls on mappings need it
+  auto* values = static_cast<unsigned*>(room);
   fill(values, 3);
   CUdeviceptr const block = allocate(bytes);
   up(block, values);
-  launch(scale, block, block);
+  CUstream stream = nullptr;
+  if (stray == "stream before") check(driver.make_stream(&stream, 1), "stream");
+  launch(scale, block, block, num, stream);
+  if (stream != nullptr) check(driver.synchronise_stream(stream), "synchronise");
   down(values, block);
   strays(values, block);
   if (stray == "grow") {
@@ -420,6 +425,39 @@ void by_lot(int seed) {
   }
 }
 
+// Eight places, each of them with a way of its own with its buffers: those that are even are pairs.
+void mixed(int seed) {
+  std::mt19937 lot{static_cast<unsigned>(seed)};
+  int ways[8];
+  for (int& way : ways) way = static_cast<int>(lot() % 6);
+  for (int i = 0; i < 24; ++i) {
+    int const place = i % 8;
+    int const way = ways[place];
+    unsigned* const values = host_at(place, bytes);
+    CUdeviceptr const block = device_at(place, bytes);
+    fill(values, static_cast<unsigned>(lot()));
+    up(block, values);
+    launch(scale, block, block);
+    down(values, block);
+    if (way == 1) launch(add_one, block, block);
+    if (way == 2) down(values, block);
+    if (way == 3) {
+      values[i] = 1;
+      launch(add_one, block, block);
+      down(values, block);
+    }
+    if (way == 4) values[i] = 1;
+    if (way == 5) down(values, block, 4);
+    std::printf("%d: %u\n", i, sum(values));
+    if (i % 3 != 0) release(block);
+    std::free(values);
+    if (i % 3 == 0) release(block);
+  }
+  int pairs = 0;
+  for (int const way : ways) pairs += way % 2 == 0 ? 1 : 0;
+  std::printf("%d pairs\n", pairs);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -437,6 +475,7 @@ int main(int count, char** arguments) {
       {"not_of_the_heap", not_of_the_heap},
       {"contended", contended},
       {"by_lot", by_lot},
+      {"mixed", mixed},
   };
   if (count < 2 || !patterns.contains(arguments[1])) {
     std::fprintf(stderr, "pairs PATTERN [NUMBER]\n");
