@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +24,7 @@ MERGING = LIBRARY.with_name("libgpuheap_host_merging.so")
 PAIRS = "host_pairs"
 BUFFER = 70_001 * 4
 GOES_ON, WRITTEN, CHANGED, DIFFERED, ELSEWHERE = rehearsal._ENDS.values()
-# What a run may do where its download was merged, and how many downloads then are elided, copied after all, and copied at once. Its last line sums the buffer up.
+# What a run may do where its download was merged, and how many downloads then are elided, copied after all, and copied at once.
 STRAYS = {
     "nothing": (1, 0, 0), "launch": (1, 1, 0), "write and launch": (1, 1, 0), "set": (1, 1, 0), "upload": (1, 1, 0), "on device": (1, 1, 0),
     "by address": (1, 1, 0), "free and reuse": (1, 1, 0), "stream": (1, 1, 0), "capture": (1, 0, 1), "reset": (1, 1, 0), "protect": (1, 0, 0),
@@ -96,8 +97,9 @@ def test_buffers_that_come_and_go_need_none(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("pattern", "why"),
     [
-        ("reads_on", [GOES_ON]), ("writes_between", [WRITTEN]), ("parts", [rehearsal.PARTS]), ("offsets", [rehearsal.PARTS]), ("several_hosts", [SEVERAL_HOSTS]),
-        ("several_devices", [SEVERAL_DEVICES] * 2), ("asynchronous", [rehearsal.ASYNCHRONOUS]), ("not_of_the_heap", [rehearsal.NOT_OF_THE_HEAP] * 2),
+        ("reads_on", [GOES_ON]), ("writes_between", [WRITTEN]), ("parts", [rehearsal.PARTS]), ("offsets", [rehearsal.PARTS]),
+        ("several_hosts", [SEVERAL_HOSTS]), ("several_devices", [SEVERAL_DEVICES] * 2), ("asynchronous", [rehearsal.ASYNCHRONOUS]),
+        ("not_of_the_heap", [rehearsal.NOT_OF_THE_HEAP] * 2),
     ],
 )  # fmt: skip
 def test_what_is_no_pair_is_refused_and_printed_right_even_if_merged(bench: Bench, pattern: str, why: list[str]) -> None:
@@ -107,7 +109,8 @@ def test_what_is_no_pair_is_refused_and_printed_right_even_if_merged(bench: Benc
 
 @pytest.mark.parametrize(
     ("stray", "why"),
-    [("launch", GOES_ON), ("write and launch", SEVERAL_HOSTS), ("set", GOES_ON), ("on device", ON_DEVICE), ("stream", GOES_ON), ("stream before", ELSEWHERE),
+    [("launch", GOES_ON), ("write and launch", SEVERAL_HOSTS), ("set", GOES_ON), ("on device", ON_DEVICE), ("stream", GOES_ON),
+     ("stream before", ELSEWHERE),
      ("capture", NAMED_ELSEWHERE), ("upload", SEVERAL_HOSTS), ("part", rehearsal.PARTS), ("die", rehearsal.NOT_ENDED)],
 )  # fmt: skip
 def test_what_a_validation_run_does_besides_is_seen(bench: Bench, stray: str, why: str) -> None:
@@ -235,6 +238,27 @@ def test_the_commands_prove_and_drop(bench: Bench, error_line) -> None:
     proof.write_text(whole)
     assert bench.gpuheap("host", "trace", "--", program, "rounds", "5").returncode == 0
     assert "E09: host_pairs.proof is of another profile" in error_line(bench.gpuheap(*pool, "--", program, "model", "5"))
+
+
+def test_advice_measures_it_as_a_mode(bench: Bench) -> None:
+    words = ("host", "advise", "--elide", "--no-ncu", "--runs", "2", "--json", "--")
+    ran = bench.gpuheap(*words, str(BUILT / PAIRS), "model")
+    assert ran.returncode == 0, ran.stderr
+    modes = {mode["name"]: mode for mode in json.loads(ran.stdout)["modes"]}
+    assert not modes["elide"]["barred"], modes
+    samples = [json.loads(line) for line in (bench.folder / "host_pairs.advice" / "samples.jsonl").read_text().splitlines()]
+    assert [sample["counters"]["elided"] for sample in samples if sample["mode"] == "elide"] == [3, 3]
+    assert len({sample["output"] for sample in samples}) == 1
+    ran = bench.gpuheap(*words, str(BUILT / PAIRS), "reads_on")
+    assert ran.returncode == 0 and "the mode 'elide' is left out" in ran.stderr and "elide" not in {mode["name"] for mode in json.loads(ran.stdout)["modes"]}
+
+
+@pytest.mark.parametrize(("case", "size", "downloads"), [("hotspot", "512", 1), ("backprop", "65536", 1), ("gaussian", "3", 0)])
+def test_whole_programs_drop_what_they_prove(bench: Bench, case: str, size: str, downloads: int) -> None:
+    words = (f"programs/{case}", size)
+    found = rehearsed(bench, *words)
+    ran = merged(bench, "elide", planned(bench, proven(found)), *words)
+    assert ran.stdout == bench.plain(*words).stdout and errors(ran) == [] and counters(bench) == (downloads, 0, 0), found
 
 
 def test_a_validation_without_a_pair_or_with_other_output_proves_nothing(bench: Bench) -> None:

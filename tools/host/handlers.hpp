@@ -312,12 +312,13 @@ struct query_range : unsited {
   static CUresult run(call& c, Real real, CUdeviceptr* base, std::size_t* bytes, CUdeviceptr address) {
     c.keep = false;
     CUresult const result = real(base, bytes, address);
-    if (result == CUDA_SUCCESS && pools_on()) {
-      pool_block const block = pool_block_of(address);
-      if (block.bytes != 0 && base != nullptr) *base = block.address;
-      if (block.bytes != 0 && bytes != nullptr) *bytes = block.bytes;
-    }
-    return result;
+    // A driver may know no range of memory that was registered, which pools may be made of.
+    if (!pools_on() || (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_FOUND && result != CUDA_ERROR_INVALID_VALUE)) return result;
+    pool_block const block = pool_block_of(address);
+    if (block.bytes == 0) return result;
+    if (base != nullptr) *base = block.address;
+    if (bytes != nullptr) *bytes = block.bytes;
+    return CUDA_SUCCESS;
   }
 };
 

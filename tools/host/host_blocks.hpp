@@ -70,9 +70,10 @@ class host_blocks {
   void separate(std::uint64_t address, entry& of);
   [[nodiscard]] static block block_of(entries::value_type const& of) { return {of.first, of.second.bytes, of.second.site, of.second.twin}; }
 
-  // Guards the entries and the mappings. Recursive: what the entries themselves lie in may be freed under it, which asks whether it is a block.
+  // Guards the entries and the mappings. Recursive: what the entries themselves lie in may be freed under it, which asks whether it is a
+  // block.
   mutable std::recursive_mutex lock_;
-  entries live_;             // by address
+  entries live_;  // by address
   std::atomic<std::size_t> num_blocks_{0};
   std::atomic<std::size_t> num_merged_{0};
 };

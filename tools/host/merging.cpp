@@ -37,9 +37,9 @@ struct period {
 };
 
 struct service {
-  std::shared_mutex order;            // shared: by calls that may let device memory change; exclusive: by whoever merges or begins a period
-  std::atomic<std::uint64_t> work{0};  // such calls that have returned
-  std::atomic<bool> elsewhere{false};  // written under `order`, shared or not
+  std::shared_mutex order;  // shared: by calls that may let device memory change; exclusive: by whoever merges or begins a period
+  std::atomic<std::uint64_t> work{0};       // such calls that have returned
+  std::atomic<bool> elsewhere{false};       // written under `order`, shared or not
   std::atomic<CUcontext> context{nullptr};  // the first that worked
   std::mutex lock;                          // guards all below
   std::vector<proven_pair> pairs;           // elide: those of the plan that were not refuted since
@@ -93,7 +93,9 @@ void* at(std::uint64_t address) { return reinterpret_cast<void*>(address); }
 bool pages_are_handed_on() {
   auto const look = [](dl_phdr_info* info, std::size_t, void* found) {
     char const* const name = info->dlpi_name == nullptr ? "" : info->dlpi_name;
-    if (std::strstr(name, "/libibverbs.") != nullptr || std::strstr(name, "/liburing.") != nullptr) *static_cast<bool*>(found) = true;
+    for (char const* const each : {"/libibverbs.", "/liburing.", "/libaio."}) {
+      if (std::strstr(name, each) != nullptr) *static_cast<bool*>(found) = true;
+    }
     return 0;
   };
   bool found = false;
@@ -139,8 +141,9 @@ void separate(service& s) {
     count(counter::separated);
     count(counter::separated_bytes, each.bytes);
     std::erase_if(s.pairs, [&](proven_pair const& pair) { return pair.host_site == each.site && pair.device_site == each.twin; });
-    say("E09", "the device goes on while the program keeps the host buffer that got " + std::to_string(each.bytes) +
-                   " bytes, which it did not do in the validation run: they are copied after all, and so are all further ones of this pair");
+    say("E09",
+        "the device goes on while the program keeps the host buffer that got " + std::to_string(each.bytes) +
+            " bytes, which it did not do in the validation run: they are copied after all, and so are all further ones of this pair");
   }
 }
 
@@ -202,7 +205,7 @@ bool download_merged(std::uint64_t to, std::uint64_t from, std::uint64_t bytes) 
     if (std::none_of(s.pairs.begin(), s.pairs.end(), same)) return kept_apart("its host buffer is another one's");
   }
   if (pool_captures()) return kept_apart("a graph is being captured");
-  if (pages_are_handed_on()) return kept_apart("a library is loaded that hands pages to other devices (libibverbs or liburing)");
+  if (pages_are_handed_on()) return kept_apart("a library is loaded that hands pages to other devices (libibverbs, liburing or libaio)");
   std::uint64_t const before = s.work.load();
   // What the copy would wait for. Its errors are the copy's to tell.
   if (real<row::cuStreamSynchronize>()(nullptr) != CUDA_SUCCESS) return false;

@@ -19,14 +19,16 @@ int attribute(CUdevice device, CUdevice_attribute which) {
 // Memory of a file that no folder holds, pinned and mapped for the device at the address that it has here. Empty: it cannot be had, and
 // `why` says what is missing.
 backing in_file(std::size_t bytes, CUdevice device, std::string* why) {
+  bytes = (bytes + 4095) / 4096 * 4096;
   static auto const device_address_of = helper<PFN_cuMemHostGetDevicePointer_v3020>("cuMemHostGetDevicePointer_v2");
   if (attribute(device, CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM) == 0) {
     *why = "the device reaches registered memory at other addresses (attribute 0)";
     return {};
   }
   int const file = memfd_create("gpuheap pool", MFD_CLOEXEC);
-  void* const room = file >= 0 && ftruncate(file, static_cast<off_t>(bytes)) == 0 ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0)
-                                                                                 : MAP_FAILED;
+  void* const room = file >= 0 && ftruncate(file, static_cast<off_t>(bytes)) == 0
+                         ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0)
+                         : MAP_FAILED;
   backing const made{reinterpret_cast<std::uint64_t>(room), false, file};
   *why = "the system gives no file in memory";
   if (room != MAP_FAILED) {

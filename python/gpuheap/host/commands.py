@@ -173,6 +173,7 @@ def advise(
     source: Annotated[Path | None, typer.Option("--from", metavar="DIR", help="Run nothing: judge the samples that an earlier call kept.")] = None,
     no_ncu: Annotated[bool, typer.Option("--no-ncu", help="Do not ask Nsight Compute for metrics of the kernels.")] = False,
     ncu_launches: Annotated[int, typer.Option(min=1, help="How many launches Nsight Compute profiles at most; it replays each.")] = 100,
+    elide: Annotated[bool, typer.Option("--elide", help="Measure zero-copy with --elide too, by a validation of its own: the mode 'elide'.")] = False,
     only: Only = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -181,7 +182,8 @@ def advise(
 
     if (source is None) == (not words):
         raise UserError("name either the program to run, gpuheap host advise -- program arguments, or with --from the folder of an earlier call")
-    wanted = Wanted(words or [], runs, heap or [], ignore or [], output or Path(f"{Path((words or [''])[0]).name}.advice"), only, not no_ncu, ncu_launches)
+    folder = output or Path(f"{Path((words or [''])[0]).name}.advice")
+    wanted = Wanted(words or [], runs, heap or [], ignore or [], folder, only, not no_ncu, ncu_launches, elide)
     raise typer.Exit(advised(wanted, source, as_json))
 
 

@@ -82,7 +82,8 @@ def validated(wanted: Wanted, console: Console) -> int:
     wanted.output.write_text(proof.text(), encoding="utf-8")
     remove(runs.folder)
     size = format_bytes(sum(each.bytes for each in proven))
-    console.print(f"proof: {wanted.output}: {format_count(elided)} downloads, {size}, need no copy (gpuheap host pool --mode zero-copy --elide)", soft_wrap=True)
+    words = f"{format_count(elided)} downloads, {size}, need no copy"
+    console.print(f"proof: {wanted.output}: {words} (gpuheap host pool --mode zero-copy --elide)", soft_wrap=True)
     return 0
 
 

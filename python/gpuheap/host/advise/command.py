@@ -48,6 +48,7 @@ class Wanted:
     only: str
     profiler: bool
     most_launches: int
+    elide: bool
 
 
 class Listener:
@@ -111,6 +112,12 @@ def measured(wanted: Wanted, console: Console) -> tuple[Session, bool]:
         traces = folder / PROFILE
         traces.mkdir()
         seconds = _traced(wanted.words, modes.for_profile(traces), folder)
+        if wanted.elide:
+            listener.step("a rehearsal, for pairs of buffers whose copies can be dropped")
+            (folder / "run").mkdir()
+            _traced(wanted.words, modes.for_rehearsal(traces, program), folder)
+            if modes.learn_pairs() == 0:
+                console.print("gpuheap: no pair of buffers is proven: the mode 'elide' is left out; gpuheap host validate tells why", soft_wrap=True)
         session = _session(wanted, modes.names, _histories(traces, only))
         environments = modes.after_profile(traces, program)
         write_about(folder, session)

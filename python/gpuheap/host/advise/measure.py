@@ -19,7 +19,7 @@ _BY_KIND = {ALLOCATE: "allocate", RELEASE: "free", COPY: "copy", SET: "set", LAU
 _BY_NAME = {
     "cuMemcpy": "copy", "cuMemPrefetch": "prefetch", "cuGraphLaunch": "launch", "cuDevicePrimaryCtxRetain": "context", "cuCtxCreate": "context",
 }  # fmt: skip
-COUNTED = ("served", "driver_allocations", "unprofiled", "too_large", "slot_busy", "refused", "pool_bytes")
+COUNTED = ("served", "driver_allocations", "unprofiled", "too_large", "slot_busy", "refused", "pool_bytes", "elided", "not_elided", "separated")
 
 
 def kind_of(kind: int, entry: str) -> str:

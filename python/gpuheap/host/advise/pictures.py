@@ -18,7 +18,7 @@ from gpuheap.report.figures import PAGE, drawn_for_page
 from gpuheap.units import format_factor
 
 # Visible on light and on dark ground.
-COLOURS = {PLAIN: "#7b8794", "device": "#1c7ed6", "zero-copy": "#e8590c", "unified": "#2f9e44"}
+COLOURS = {PLAIN: "#7b8794", "device": "#1c7ed6", "zero-copy": "#e8590c", "unified": "#2f9e44", "elide": "#ae3ec9"}
 _OTHERS = ("#9c36b5", "#d98a00", "#0ca678", "#a5673f")
 ROWS_SHOWN = 14
 BINS = 40
