@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import itertools
 import json
-import subprocess
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
-from host_tools import BUILT, LIBRARY, Bench, codes, needs_double
+from host_merging import counters, errors, merged, planned, proven, rehearsed
+from host_tools import BUILT, Bench, needs_double
 
 from gpuheap.host import rehearsal
 from gpuheap.host.history import history_of
 from gpuheap.host.pairs import NAMED_ELSEWHERE, ON_DEVICE, SEVERAL_DEVICES, SEVERAL_HOSTS
-from gpuheap.host.plan import Plan, make_plan
-from gpuheap.host.rehearsal import Verdict, verdicts
+from gpuheap.host.rehearsal import ELSEWHERE, verdicts
 
 pytestmark = needs_double
 
-MERGING = LIBRARY.with_name("libgpuheap_host_merging.so")
 PAIRS = "host_pairs"
 BUFFER = 70_001 * 4
-GOES_ON, WRITTEN, CHANGED, DIFFERED, ELSEWHERE = rehearsal._ENDS.values()
+GOES_ON, WRITTEN = rehearsal._ENDS[2], rehearsal._ENDS[3]
 # What a run may do where its download was merged, and how many downloads then are elided, copied after all, and copied at once.
 STRAYS = {
     "nothing": (1, 0, 0), "launch": (1, 1, 0), "write and launch": (1, 1, 0), "set": (1, 1, 0), "upload": (1, 1, 0), "on device": (1, 1, 0),
@@ -36,43 +32,6 @@ STRAYS = {
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
-
-
-def planned(bench: Bench, pairs: Sequence[tuple[int, int]] = ()) -> Path:
-    """From `trace/`, with these pairs."""
-    plan = make_plan(history_of(max(bench.traces("trace"), key=lambda trace: len(trace.events))), paged=True)
-    file = bench.folder / "plan"
-    file.write_text(Plan(plan.driver, plan.devices, plan.pools, plan.left_out, tuple(pairs)).text())
-    return file
-
-
-def merged(bench: Bench, use: str, plan: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """A run with the library that merges; its trace is in `pool/`, the double's log in `log`."""
-    (bench.folder / "pool").mkdir(exist_ok=True)
-    for old in [*(bench.folder / "pool").iterdir(), *bench.folder.glob("log")]:
-        old.unlink()
-    own = {"GPUHEAP_HOST_TRACE": str(bench.folder / "pool"), "GPUHEAP_HOST_POOL": "zero-copy", "GPUHEAP_HOST_PLAN": str(plan), "GPUHEAP_HOST_MERGE": use}
-    return bench.run(*bench.program(words), LD_PRELOAD=str(MERGING), **{**own, "DOUBLE_LOG": str(bench.folder / "log"), **variables})
-
-
-def rehearsed(bench: Bench, *words: str) -> list[Verdict]:
-    plain = bench.traced(*words)
-    ran = merged(bench, "rehearse", planned(bench), *words)
-    assert ran.stdout == plain.stdout and errors(ran) == [] and plain.returncode == ran.returncode == 0
-    return verdicts([history_of(trace) for trace in bench.traces("pool")])
-
-
-def proven(found: Sequence[Verdict]) -> list[tuple[int, int]]:
-    return [(each.host_site, each.device_site) for each in found if each.proven]
-
-
-def errors(ran: subprocess.CompletedProcess[str]) -> list[str]:
-    return [code for code in codes(ran) if code != "W01"]  # buffers that the program never frees
-
-
-def counters(bench: Bench) -> tuple[int, int, int]:
-    counts: Any = bench.trace("pool").counters
-    return counts["elided"], counts["separated"], counts["not_elided"]
 
 
 def test_three_up_kernels_and_the_same_three_down_need_no_copies_down(bench: Bench) -> None:
@@ -185,7 +144,13 @@ def test_a_thread_that_writes_while_its_buffer_is_separated_loses_nothing(bench:
     assert assert_same_with_all_pairs(bench, "contended", "1")[:2] == (1, 1)
 
 
-def test_proofs_of_other_sizes_of_the_plan_and_none_change_nothing(bench: Bench) -> None:
+def test_downloads_in_the_streams_of_threads_stay_copies(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PAIRS_WAY", "per-thread")
+    assert [each.why for each in rehearsed(bench, PAIRS, "model")] == [ELSEWHERE] * 3
+    assert assert_same_with_all_pairs(bench, "model") == (0, 0, 0)
+
+
+def test_pairs_that_the_program_does_not_have_change_nothing(bench: Bench) -> None:
     found = rehearsed(bench, PAIRS, "model")
     for pairs in ([], [(1, 2)], [(proven(found)[0][0], 2)]):
         ran = merged(bench, "elide", planned(bench, pairs), PAIRS, "model")
@@ -220,7 +185,7 @@ def test_the_commands_prove_and_drop(bench: Bench, error_line) -> None:
     ran = bench.gpuheap(*pool, "--strict", "--", program, "model", "5")
     assert ran.stdout == bench.plain(PAIRS, "model", "5").stdout and "3 downloads needed no copy, 820 KiB" in ran.stderr
     (counted,) = bench.report("host_pairs.pool")
-    assert counted["counters"]["elided"] == 3
+    assert counted["counters"]["elided"] == 3 and "3 downloads needed no copy, 820 KiB" in counted["notes"]
     for words, expected in (
         ((*pool, "--", program, "model", "6"), "E09: host_pairs.proof is of other arguments"),
         (("host", "pool", "--mode", "device", "--elide", "--", program, "model", "5"), "--elide is for --mode zero-copy"),

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from host_merging import counters, errors, merged, planned, proven, rehearsed
 from host_tools import ROOT, Bench
 
 from gpuheap.host.history import History
+from gpuheap.host.rehearsal import ELSEWHERE
 from gpuheap.host.sites import peaks_of
 from gpuheap.host.stacks import Symbols
 
@@ -120,6 +122,20 @@ def test_pools_change_no_output_and_leave_nothing_to_the_driver(bench: Bench, mo
     assert ran.returncode == 0 and ran.stdout == f"{pattern}: right\n" and ran.stderr == "", ran.stdout + ran.stderr
     counters = bench.trace("pool").counters
     assert counters["served"] == len(bench.history().allocations) and counters["driver_allocations"] == counters["refused"] == 0
+
+
+@pytest.mark.parametrize("way", ["static", "shared"])
+def test_downloads_between_pairs_need_no_copy(bench: Bench, way: str) -> None:
+    # Each round's host buffer ends before the next round.
+    found = rehearsed(bench, f"host_cases_{way}", "rounds")
+    assert [(each.downloads, each.why) for each in found] == [(8, "")]
+    ran = merged(bench, "elide", planned(bench, proven(found)), f"host_cases_{way}", "rounds")
+    assert ran.returncode == 0 and ran.stdout == "rounds: right\n" and errors(ran) == [], ran.stdout + ran.stderr
+    assert counters(bench) == (8, 0, 0)
+
+
+def test_downloads_in_the_streams_of_threads_stay_copies(bench: Bench) -> None:
+    assert {each.why for each in rehearsed(bench, "host_cases_per_thread", "rounds")} == {ELSEWHERE}
 
 
 @pytest.mark.parametrize("mode", ["device", "zero-copy", "unified"])

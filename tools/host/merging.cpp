@@ -222,7 +222,7 @@ bool download_merged(std::uint64_t to, std::uint64_t from, std::uint64_t bytes) 
   return true;
 }
 
-void download_made(std::uint64_t to, std::uint64_t from, std::uint64_t bytes) {
+void download_made(std::uint64_t to, std::uint64_t from, std::uint64_t bytes, bool of_thread) {
   if (!rehearsing()) return;
   service& s = all();
   shared_block const device = pool_shared_block(from);
@@ -234,7 +234,7 @@ void download_made(std::uint64_t to, std::uint64_t from, std::uint64_t bytes) {
   if (!mismatch(host, device, from, bytes).empty()) return;
   period const begun{to, from, bytes, host.site, device.site, hash_of(at(from), bytes)};
   if (std::memcmp(at(to), at(from), bytes) != 0) return record(begun, period_end::differed);
-  if (s.elsewhere.load() || pool_captures() || pages_are_handed_on()) return record(begun, period_end::elsewhere);
+  if (of_thread || s.elsewhere.load() || pool_captures() || pages_are_handed_on()) return record(begun, period_end::elsewhere);
   s.open.push_back(begun);
   s.any_open.store(true);
 }

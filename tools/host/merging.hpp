@@ -55,8 +55,8 @@ class device_work {
 
 // A blocking download in the legacy default stream, before the driver is asked. True: it is done, without a copy.
 [[nodiscard]] bool download_merged(std::uint64_t to, std::uint64_t from, std::uint64_t bytes);
-// The driver made it: rehearsals look at both sides.
-void download_made(std::uint64_t to, std::uint64_t from, std::uint64_t bytes);
+// The driver made a blocking download: rehearsals look at both sides. `of_thread`: in the calling thread's own default stream.
+void download_made(std::uint64_t to, std::uint64_t from, std::uint64_t bytes, bool of_thread);
 
 // The program has the driver register host memory: blocks there keep their pages.
 void merging_registered(void const* address, std::size_t bytes);

@@ -23,14 +23,15 @@ struct copy : sited {
   template <class Real, class To, class From>
   static CUresult run(call& c, Real real, To to, From from, std::size_t bytes) {
     note_copy(c, Which, to, from, bytes);
-    bool const download = Which == direction::device_to_host && merging_on() && !of_thread_stream(static_cast<row>(c.record.entry));
-    if (download && download_merged(number(to), number(from), bytes)) {
+    bool const download = Which == direction::device_to_host && merging_on();
+    bool const of_thread = of_thread_stream(static_cast<row>(c.record.entry));
+    if (download && !of_thread && download_merged(number(to), number(from), bytes)) {
       c.record.flags |= flag_elided;
       return CUDA_SUCCESS;
     }
     CUresult const result = real(to, from, bytes);
     if (result == CUDA_SUCCESS && pools_on()) pool_copied(c.record.address, bytes, nullptr);
-    if (result == CUDA_SUCCESS && download) download_made(number(to), number(from), bytes);
+    if (result == CUDA_SUCCESS && download) download_made(number(to), number(from), bytes, of_thread);
     return result;
   }
   template <class Real, class To, class From>

@@ -14,6 +14,7 @@ from gpuheap.host.history import History, history_of
 from gpuheap.host.launch import Program
 from gpuheap.host.plan import Plan
 from gpuheap.host.stacks import Symbols
+from gpuheap.host.summary import elided_words
 from gpuheap.host.trace import Trace, find_traces, read_trace
 from gpuheap.units import format_bytes, format_count
 
@@ -74,7 +75,7 @@ def _print_counts(console: Console, trace: Trace, heap: bool) -> None:
     line += f"; {format_count(counts['refused'])} refused" if counts["refused"] else ""
     console.print(line, soft_wrap=True)
     if counts["elided"] or counts["not_elided"]:
-        _print_elided(console, trace)
+        console.print(f"  {elided_words(counts)}", soft_wrap=True)
     busy, large = ("no room in the heap", "than the heap") if heap else ("their slots in use", "than their slots")
     reasons = {"unprofiled": "not in the profile (E04)", "slot_busy": f"found {busy} (E05)", "too_large": f"larger {large} (E06)"}
     for counter, words in reasons.items():
@@ -83,16 +84,6 @@ def _print_counts(console: Console, trace: Trace, heap: bool) -> None:
     if counts["foreign_frees"]:
         console.print(f"  {format_count(counts['foreign_frees'])} frees of what was not allocated (E07)", style="yellow")
     _print_places(console, trace)
-
-
-def _print_elided(console: Console, trace: Trace) -> None:
-    counts = trace.counters
-    words = f"  {format_count(counts['elided'])} downloads needed no copy, {format_bytes(counts['elided_bytes'])}"
-    if counts["separated"]:
-        words += f"; {format_count(counts['separated'])} of them, {format_bytes(counts['separated_bytes'])}, were copied after all (E09)"
-    console.print(words, soft_wrap=True)
-    if counts["not_elided"]:
-        console.print(f"  {format_count(counts['not_elided'])} downloads of proven pairs were copied (E09)", style="yellow", soft_wrap=True)
 
 
 def _print_places(console: Console, trace: Trace) -> None:

@@ -17,13 +17,14 @@ ASYNCHRONOUS = "copied asynchronously"
 NO_DOWNLOAD = "never copied to the host: there is no copy to drop"
 NOT_OF_THE_HEAP = "its host buffer is no block of the heap of its size, from 64 KiB on"
 NOT_ENDED = "the run did not end by exit, so that what became of its buffers is not known"
+ELSEWHERE = "the program works in several streams, contexts or graphs"
 _KEPT = 1
 _ENDS = {
     2: "the device goes on while the host buffer lives, which may be read later",
     3: "the host writes its buffer, and the device goes on with what was there before",
     4: "device memory changed without a call that could have done it",
     5: "host and device buffer were not the same right after the copy",
-    6: "the program works in several streams, contexts or graphs",
+    6: ELSEWHERE,
 }  # tools/host/merging.hpp: period_end
 
 

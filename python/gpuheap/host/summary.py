@@ -24,6 +24,16 @@ def time_words(ns: float) -> str:
     return format_value(ns / 1e3, "us")
 
 
+def elided_words(counts: dict[str, int]) -> str:
+    """What came of dropping copies."""
+    words = f"{format_count(counts['elided'])} downloads needed no copy, {format_bytes(counts['elided_bytes'])}"
+    if counts["separated"]:
+        words += f"; {format_count(counts['separated'])} of them, {format_bytes(counts['separated_bytes'])}, were copied after all (E09)"
+    if counts["not_elided"]:
+        words += f"; {format_count(counts['not_elided'])} of proven pairs were copied (E09)"
+    return words
+
+
 def warnings_of(history: History) -> list[str]:
     trace = history.trace
     found = []
@@ -37,6 +47,8 @@ def warnings_of(history: History) -> list[str]:
     for library, whose in _CACHING.items():
         if any(library in path for path in paths):
             found.append(f"W03: the program allocates through {whose} own cache: the driver sees its large blocks alone, and a pool beneath it gains nothing")
+    if trace.counters["elided"] or trace.counters["not_elided"]:
+        found.append(elided_words(trace.counters))
     return found + [f"{message.code}: {message.words}" for message in trace.messages]
 
 

@@ -1,5 +1,6 @@
 // Programs of host and device buffers that copy to each other: pairs PATTERN [NUMBER]. Of some, PAIRS_STRAY=NAME makes a run do what other
-// runs do not. It prints results that depend on every byte that the host may read, and nothing that differs from run to run.
+// runs do not; PAIRS_WAY is how it finds the driver (driver_api.hpp). It prints results that depend on every byte that the host may read,
+// and nothing that differs from run to run.
 
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -483,7 +484,8 @@ int main(int count, char** arguments) {
   }
   char const* const name = std::getenv("PAIRS_STRAY");
   stray = name == nullptr ? "" : name;
-  driver = find_driver("lookup");
+  char const* const way = std::getenv("PAIRS_WAY");
+  driver = find_driver(way == nullptr ? "lookup" : way);
   CUcontext context = nullptr;
   CUmodule module = nullptr;
   check(driver.init(0), "init");
