@@ -13,7 +13,7 @@ from host_tools import BUILT, Bench, needs_double
 from gpuheap.host import rehearsal
 from gpuheap.host.history import history_of
 from gpuheap.host.pairs import NAMED_ELSEWHERE, ON_DEVICE, SEVERAL_DEVICES, SEVERAL_HOSTS
-from gpuheap.host.rehearsal import ELSEWHERE, verdicts
+from gpuheap.host.rehearsal import ELSEWHERE, FIXED, verdicts
 
 pytestmark = needs_double
 
@@ -69,7 +69,7 @@ def test_what_is_no_pair_is_refused_and_printed_right_even_if_merged(bench: Benc
 @pytest.mark.parametrize(
     ("stray", "why"),
     [("launch", GOES_ON), ("write and launch", SEVERAL_HOSTS), ("set", GOES_ON), ("on device", ON_DEVICE), ("stream", GOES_ON),
-     ("stream before", ELSEWHERE),
+     ("stream before", ELSEWHERE), ("protect", FIXED), ("discard", FIXED), ("register", rehearsal.NOT_OF_THE_HEAP),
      ("capture", NAMED_ELSEWHERE), ("upload", SEVERAL_HOSTS), ("part", rehearsal.PARTS), ("die", rehearsal.NOT_ENDED)],
 )  # fmt: skip
 def test_what_a_validation_run_does_besides_is_seen(bench: Bench, stray: str, why: str) -> None:

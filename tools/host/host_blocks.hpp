@@ -26,6 +26,7 @@ class host_blocks {
     std::uint64_t bytes = 0;  // asked for; 0: none
     std::uint64_t site = 0;   // that asked for it
     std::uint64_t twin = 0;   // what merge() was told last
+    bool fixed = false;       // it keeps its own pages
   };
 
   // Zeros, from a multiple of `alignment`, a power of two, and of a page on; nullptr where the system gives no mapping.
@@ -68,7 +69,9 @@ class host_blocks {
   using entries = std::map<std::uint64_t, entry>;
 
   void separate(std::uint64_t address, entry& of);
-  [[nodiscard]] static block block_of(entries::value_type const& of) { return {of.first, of.second.bytes, of.second.site, of.second.twin}; }
+  [[nodiscard]] static block block_of(entries::value_type const& of) {
+    return {of.first, of.second.bytes, of.second.site, of.second.twin, of.second.fixed};
+  }
 
   // Guards the entries and the mappings. Recursive: what the entries themselves lie in may be freed under it, which asks whether it is a
   // block.

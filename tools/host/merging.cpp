@@ -152,6 +152,7 @@ std::string mismatch(host_blocks::block const& host, shared_block const& device,
   if (from != device.address || bytes != device.bytes) return "it is of a part of the device buffer";
   if (host.bytes == 0) return "its other side does not begin a block of the heap";
   if (host.bytes != bytes) return "the host buffer is of another size";
+  if (host.fixed) return "the program registered the host buffer, or changed its mapping itself";
   if (device.offset % host_blocks::page_bytes != 0) return "the device buffer does not begin a page";
   return {};
 }
@@ -215,8 +216,7 @@ bool download_merged(std::uint64_t to, std::uint64_t from, std::uint64_t bytes) 
     count(counter::not_elided);  // another thread came between: an accident of this run, and no one's fault
     return false;
   }
-  if (!blocks().merge(at(to), device.file, device.offset, at(from), device.site))
-    return kept_apart("its pages cannot be mapped (registered, protected or advised by the program, or too many mappings)");
+  if (!blocks().merge(at(to), device.file, device.offset, at(from), device.site)) return kept_apart("its pages cannot be mapped");
   count(counter::elided);
   count(counter::elided_bytes, bytes);
   return true;
@@ -315,6 +315,18 @@ std::size_t host_bytes(void const* address) {
 void host_fix(void const* address, std::size_t bytes) {
   inside const here;
   if (!configured().on || !merging_on() || !blocks().any()) return;
+  service& s = all();
+  if (s.any_open.load()) {
+    // From now on a rehearsal may not be able to read it.
+    auto const first = reinterpret_cast<std::uint64_t>(address);
+    auto const meets = [&](period const& each) { return each.host < first + bytes && first < each.host + each.bytes; };
+    std::lock_guard const held{s.lock};
+    for (period const& each : s.open) {
+      if (meets(each)) record(each, period_end::fixed);
+    }
+    std::erase_if(s.open, meets);
+    s.any_open.store(!s.open.empty());
+  }
   blocks().fix(address, bytes);
 }
 

@@ -33,6 +33,7 @@ enum class period_end : std::uint16_t {
   changed = 4,    // device memory had changed, and no call was seen that could have done it
   differed = 5,   // right after the download both were not the same
   elsewhere = 6,  // the process works in streams, contexts or graphs that waiting for the default stream does not cover
+  fixed = 7,      // the program registered the host buffer, or changed its mapping itself
 };
 
 [[nodiscard]] bool merging_on();

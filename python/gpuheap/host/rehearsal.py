@@ -18,6 +18,7 @@ NO_DOWNLOAD = "never copied to the host: there is no copy to drop"
 NOT_OF_THE_HEAP = "its host buffer is no block of the heap of its size, from 64 KiB on"
 NOT_ENDED = "the run did not end by exit, so that what became of its buffers is not known"
 ELSEWHERE = "the program works in several streams, contexts or graphs"
+FIXED = "the program registers its host buffer, or changes its mapping itself"
 _KEPT = 1
 _ENDS = {
     2: "the device goes on while the host buffer lives, which may be read later",
@@ -25,6 +26,7 @@ _ENDS = {
     4: "device memory changed without a call that could have done it",
     5: "host and device buffer were not the same right after the copy",
     6: ELSEWHERE,
+    7: FIXED,
 }  # tools/host/merging.hpp: period_end
 
 

@@ -149,8 +149,9 @@ void strays(unsigned* values, CUdeviceptr block) {
     check(driver.set(other, 9, bytes), "set");
   }
   if (stray == "protect") {
-    check(static_cast<CUresult>(mprotect(values, 4096, PROT_READ)), "protect");
+    check(static_cast<CUresult>(mprotect(values, bytes, PROT_NONE)), "protect");
     launch(add_one, block, block);
+    check(static_cast<CUresult>(mprotect(values, bytes, PROT_READ | PROT_WRITE)), "protect");
   }
   if (stray == "discard") {
     check(static_cast<CUresult>(madvise(values, 8192, MADV_DONTNEED)), "advise");
