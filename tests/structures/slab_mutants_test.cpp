@@ -156,8 +156,8 @@ struct slab_with_relaxed_open : slab_state {
   }
 };
 
-TEST(SlabStateMutants, AdditionsAreFoundWithin100Seeds) {
-  expect_found(100, [] { return chunks_change_hands<slab_that_adds, hinted_bits>(6, 2, 5); });
+TEST(SlabStateMutants, AdditionsAreFoundWithin400Seeds) {
+  expect_found(400, [] { return chunks_change_hands<slab_that_adds, hinted_bits>(6, 2, 5); });
 }
 TEST(SlabStateMutants, StoredCountsAreFoundWithin20Seeds) {
   expect_found(20, [] { return chunks_change_hands<slab_that_stores, hinted_bits>(explored_threads, 70, 4); });

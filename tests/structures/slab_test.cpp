@@ -22,6 +22,17 @@ struct give_bit {
 
   GPUHEAP_FN void operator()(unsigned) const { *before = bits.release(bit); }
 };
+// Kernel, a warp: lanes give the things back whose bits are their own, together.
+struct give_together {
+  free_bits bits;
+  free_bits::word things;
+  unsigned* before;  // by lane
+
+  GPUHEAP_FN void operator()(unsigned i) const {
+    before[i] = 0;
+    if ((things >> i & 1) != 0) before[i] = bits.release_together(simt::active_mask(), things);
+  }
+};
 // Kernel, one thread: fills all things, then gives back those whose number is a multiple of `every`, each twice.
 struct fill_hinted {
   hinted_bits all;
@@ -44,6 +55,15 @@ struct give_hinted {
 
 namespace {
 
+TEST(FreeBits, LanesGiveBackTogetherWhatIsTheirs) {
+  free_bits::word const taken = 0xf0ff00ffu, things = 0x0fff0f0fu;
+  test::device_array<unsigned> word(std::vector<unsigned>{taken}), before(32);
+  gpuheap::launch(32, give_together{{word.data(), 32}, things, before.data()});
+  EXPECT_EQ(word.first(), taken & ~things);
+  auto const said = before.read();
+  // All lanes that called come together in the simulator, as on a GPU; each is told what was there.
+  for (unsigned i = 0; i < 32; ++i) EXPECT_EQ(said[i], (things >> i & 1) != 0 ? taken : 0u) << "lane " << i;
+}
 TEST(FreeBits, TheNextClearBitIsThatOfBruteForce) {
   for (unsigned k = 0; k < 3000; ++k) {
     auto taken = static_cast<free_bits::word>(test::mix(k));

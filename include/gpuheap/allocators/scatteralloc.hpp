@@ -130,16 +130,27 @@ class basic_scatteralloc {
     if (!at.exact) return free_status::foreign;
     if (at.seen.is_free() || at.seen.is_opening()) return free_status::double_free;
     if (at.seen.kind() == scatter::run_head) return state_->give_run(at.page) ? free_status::done : free_status::double_free;
-    // First the bit: it must be clear before the count lets others look for it. The answer tells that it is.
-    if (!at_.release_chunk(at)) return free_status::double_free;
-    // Lanes whose chunks lie in one page count them together.
-    structures::slab_state const state = at_.state(at.page);
-    auto const g = structures::warp_group::of_equal(simt::active_mask(), reinterpret_cast<simt::uint64_t>(state.at));
-    // The others' bits, and what they did with their chunks, come before the leader's fence, and that before its count.
-    simt::sync_warp(g.mask);
-    if (!g.leads()) return free_status::done;
-    simt::fence(simt::release);
-    unsigned const n = g.size(), before = state.release(n).fill(), half = (at_.capacity(at.seen.kind()) + 1) / 2;
+    // Lanes whose chunks have their bits in one word give them back together, if they are all that are here, and no two the same.
+    simt::lane_mask const here = simt::active_mask();
+    auto const chunk = at_.bits_of(at);
+    auto group = structures::warp_group::of_equal(here, reinterpret_cast<simt::uint64_t>(chunk.bits.taken));
+    simt::uint32_t const bit = simt::uint32_t{1} << chunk.bit;
+    bool was_taken = false;
+    if (simt::uint32_t all = 0; group.mask == here && simt::popcount(all = simt::reduce_or(here, bit)) == group.size()) {
+      simt::uint32_t const before = chunk.bits.release_together(here, all);
+      was_taken = (before & bit) != 0;
+      if (group.leads()) at_.filled_no_more(at, before);
+      group.mask = simt::ballot(here, was_taken);
+    } else {
+      was_taken = at_.release_chunk(at);
+      // Those of one page count them together.
+      group = structures::warp_group::of_equal(simt::active_mask(), reinterpret_cast<simt::uint64_t>(at_.state(at.page).at) | was_taken);
+    }
+    if (!was_taken) return free_status::double_free;
+    // First the bits: they must be clear before the count lets others look for them. The answers tell that they are.
+    simt::sync_warp(group.mask);
+    if (!group.leads()) return free_status::done;
+    unsigned const n = group.size(), before = at_.state(at.page).release(n).fill(), half = (at_.capacity(at.seen.kind()) + 1) / 2;
     // The page has become half empty, or free.
     if (before == n || (before >= half && before - n < half)) state_->room_in_region(at.page / Config.region_pages);
     return free_status::done;

@@ -64,6 +64,15 @@ struct free_bits {
     // handed_on: between that fence and whoever takes the thing next. Pairs with claim().
     return ref().fetch_and(~(word{1} << bit), simt::handed_on);
   }
+  // The same for all lanes of `group`, which all call this, where `things` are the bits of all.
+  GPUHEAP_FN word release_together(simt::lane_mask group, word things) const {
+    simt::sync_warp(group);  // after what all owners did, and their fences
+    unsigned const leader = simt::lowest_bit(group);
+    word before = 0;
+    // handed_on: as above.
+    if (simt::lane_id() == leader) before = ref().fetch_and(~things, simt::handed_on);
+    return simt::shuffle(group, before, leader);
+  }
 };
 static_assert(free_bits::next_clear(0, 31) == 31 && free_bits::next_clear(1u << 31, 31) == 0 && free_bits::next_clear(~2u, 5) == 1);
 static_assert(free_bits::bits_of(32) == ~0u && free_bits::bits_of(1) == 1 && free_bits::bits_of(0) == 0);

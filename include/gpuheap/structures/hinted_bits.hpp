@@ -47,8 +47,12 @@ struct hinted_bits {
     free_bits const bits = segment(i / free_bits::most);
     word const before = bits.release(i % free_bits::most);
     if ((before >> (i % free_bits::most) & 1) == 0) return false;
-    if (bits.is_full(before)) clear_hint(i / free_bits::most);
+    filled_no_more(i, before);
     return true;
+  }
+  // Things of i's segment, whose word was `before`, have been given back.
+  GPUHEAP_FN void filled_no_more(unsigned i, word before) const {
+    if (segment(i / free_bits::most).is_full(before)) clear_hint(i / free_bits::most);
   }
 
   // Marks segment s, which was seen full.
@@ -60,9 +64,10 @@ struct hinted_bits {
     if (!bits.is_full(bits.ref().load(simt::acquire))) all.fetch_and(~(word{1} << s), simt::acq_rel);
   }
   GPUHEAP_FN void clear_hint(unsigned s) const {
-    // acq_rel: after the release of the segment's bit; see the head. The fence: before whatever tells others that the thing is free.
-    simt::global_ref<word>{*hints}.fetch_and(~(word{1} << s), simt::acq_rel);
-    simt::fence(simt::release);
+    // handed_on: after the release of the segment's bit, which has been answered; see the head. Mostly nobody hinted it. The fence: before
+    // whatever tells others that the thing is free.
+    word const bit = word{1} << s, before = simt::global_ref<word>{*hints}.fetch_and(~bit, simt::handed_on);
+    if ((before & bit) != 0) simt::fence(simt::release);
   }
 
   // Makes the segments those of things that nobody has. One thread, before it publishes them.

@@ -131,6 +131,21 @@ struct layout {
     if (bits.claim_together(group, start % most, wants)) return page_at(page) + size_t{start} * units * unit_bytes;
     return wants ? take_chunk(page, units, start) : nullptr;
   }
+  // The bit of a chunk, and the word that it is in.
+  struct chunk_bit {
+    structures::free_bits bits;
+    unsigned bit = 0;
+  };
+  [[nodiscard]] GPUHEAP_FN chunk_bit bits_of(place at) const {
+    constexpr unsigned most = structures::free_bits::most;
+    unsigned const units = at.seen.kind();
+    if (is_two_level(units)) return {many_chunks(at.page, units).segment(at.chunk / most), at.chunk % most};
+    return {flat_chunks(at.page, units), at.chunk};
+  }
+  // Bits of the chunk's word, which was `before`, have been given back.
+  GPUHEAP_FN void filled_no_more(place at, uint32_t before) const {
+    if (is_two_level(at.seen.kind())) many_chunks(at.page, at.seen.kind()).filled_no_more(at.chunk, before);
+  }
   // False: nobody had the chunk.
   [[nodiscard]] GPUHEAP_FN bool release_chunk(place at) const {
     unsigned const units = at.seen.kind();
