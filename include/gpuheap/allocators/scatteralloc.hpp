@@ -240,7 +240,8 @@ class basic_scatteralloc {
  private:
   // Up to `wanted` chunks for `units` in one page, from page `start` on; no_page: from the one that the hash gives, and `further`.
   [[nodiscard]] GPUHEAP_FN scatter::grant reserve(unsigned units, unsigned wanted, unsigned further, scatter::uint32_t start) const {
-    if (start == scatter::no_page) start = at_.first_page(state_->there(), units, further);
+    // Possibly stale: the active super block is a hint, and who finds it full drops what its multiprocessor remembers.
+    if (start == scatter::no_page) start = at_.first_page({simt::load_cached(state_->extent_bits)}, units, further);
     auto const state = at_.state(start);
     scatter::slab_word const before = state.look();
     if (at_.has_room(before, units)) {

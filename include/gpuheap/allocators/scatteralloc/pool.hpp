@@ -38,7 +38,8 @@ struct alignas(128) pool {
   // Reserves up to `wanted` chunks for `units` in one page, from page `start` on and around the heap: first in regions that do not look
   // full, then in all. None: each page was seen without room.
   [[nodiscard]] GPUHEAP_COLD grant search(unsigned units, unsigned wanted, uint32_t start) {
-    uint32_t const num_pages = there().pages();
+    // acquire: the multiprocessor forgets which super block was active.
+    uint32_t const num_pages = extent{simt::global_ref<uint64_t>{extent_bits}.load(simt::acquire)}.pages();
     // Ends: two passes; one if it is served.
     GPUHEAP_NO_UNROLL
     for (unsigned pass = 0; pass != 2; ++pass) {
