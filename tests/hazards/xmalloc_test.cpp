@@ -104,18 +104,19 @@ TEST(Hazard1, DivergedLanesOverwriteTheirWarpsSlot) {
 
 // ---- 2 and 3: the queues
 
-template <class Queue>
+// XMalloc's queues hold 64 bits.
+template <class Queue, class T = simt::uint64_t>
 bool queue_keeps_values() {
   using namespace structures_test;
-  return every_value_is_popped_once<Queue, simt::uint32_t>(explored_threads, 4, 4).empty();
+  return every_value_is_popped_once<Queue, T>(explored_threads, 4, 4).empty();
 }
 TEST(Hazard2, FullIsTakenForADistanceEqualToTheCapacity) {
-  expect_right(num_seeds(1000), queue_keeps_values<structures_test::ring_queue<simt::uint32_t>>);
-  expect_found(1000, queue_keeps_values<structures_test::queue_by_distance<true>>);
+  expect_right(num_seeds(1000), queue_keeps_values<structures_test::ring_queue<simt::uint64_t>>);
+  expect_found(1000, queue_keeps_values<structures_test::queue_by_distance<true>, simt::uint32_t>);
 }
 TEST(Hazard3, ATailIsSeenBeforeItsCell) {
-  expect_right(num_seeds(1000), queue_keeps_values<structures_test::ring_queue<simt::uint32_t>>);
-  expect_found(200, queue_keeps_values<structures_test::queue_with_relaxed_turns<simt::uint32_t>>);
+  expect_right(num_seeds(1000), queue_keeps_values<structures_test::ring_queue<simt::uint64_t>>);
+  expect_found(200, queue_keeps_values<structures_test::queue_with_relaxed_turns<simt::uint64_t>>);
 }
 
 // ---- 4
