@@ -44,7 +44,7 @@ def test_output_is_the_same_and_every_request_is_served(bench: Bench, name: str,
 @pytest.mark.parametrize("way", ["dlsym", "early", "private"])
 @pytest.mark.parametrize(
     ("pattern", "reservations"),
-    [(("devices", "3"), 3), (("resets", "2"), 2), (("releases", "2"), 3), (("own_context", "3"), 1), (("without_context",), 1),
+    [(("devices", "3"), 3), (("resets", "2"), 2), (("unnamed_resets", "2"), 2), (("releases", "2"), 3), (("own_context", "3"), 1), (("without_context",), 1),
      (("captures_elsewhere", "0"), 1)],
 )  # fmt: skip
 def test_heaps_live_as_long_as_their_contexts(bench: Bench, way: str, pattern: tuple[str, ...], reservations: int) -> None:

@@ -154,10 +154,11 @@ def test_what_a_captured_graph_may_name_is_never_given_again(bench: Bench) -> No
     assert bench.trace("pool").counters["pool_bytes"] == 2 * 4096
 
 
+@pytest.mark.parametrize("pattern", ["resets", "unnamed_resets"])
 @pytest.mark.parametrize("way", WAYS)
-def test_pools_come_back_after_a_reset(bench: Bench, way: str) -> None:
-    plain = bench.traced("host_patterns", way, "resets", "2")
-    pooled = bench.pooled("device", "host_patterns", way, "resets", "2", strict=True)
+def test_pools_come_back_after_a_reset(bench: Bench, way: str, pattern: str) -> None:
+    plain = bench.traced("host_patterns", way, pattern, "2")
+    pooled = bench.pooled("device", "host_patterns", way, pattern, "2", strict=True)
     assert pooled.stdout == plain.stdout and pooled.stderr == ""
 
 

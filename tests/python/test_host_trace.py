@@ -200,9 +200,10 @@ def test_failures_of_the_driver_are_passed_on_and_counted(bench: Bench) -> None:
     assert history.null_frees == 1 and history.leaks == []
 
 
-def test_a_reset_of_the_device_ends_what_lives_there(bench: Bench) -> None:
-    bench.traced("host_patterns", "dlsym", "resets", "2")
-    assert bench.history().leaks == []
+@pytest.mark.parametrize(("pattern", "lost"), [("resets", 0), ("unnamed_resets", 2)])
+def test_a_reset_of_the_device_ends_what_lives_there(bench: Bench, pattern: str, lost: int) -> None:
+    bench.traced("host_patterns", "dlsym", pattern, "2")
+    assert [leak.lost for leak in bench.history().leaks] == ["its device was reset"] * lost
 
 
 def test_dlsym_still_knows_its_caller(bench: Bench) -> None:

@@ -145,6 +145,13 @@ void check_rows() {
 
 void forget_rows_after_fork() { rows_checked.store(false); }
 
+bool primary_exists(CUdevice device) {
+  static auto const ask = reinterpret_cast<PFN_cuDevicePrimaryCtxGetState_v7000>(symbol_in_driver("cuDevicePrimaryCtxGetState"));
+  unsigned flags = 0;
+  int active = 1;
+  return ask == nullptr || ask(device, &flags, &active) != CUDA_SUCCESS || active != 0;
+}
+
 int current_device() {
   static auto const ask = reinterpret_cast<PFN_cuCtxGetDevice_v2000>(symbol_in_driver("cuCtxGetDevice"));
   CUdevice device = -1;

@@ -64,6 +64,9 @@ void check_rows();
 // In the child after fork: its trace says so itself.
 void forget_rows_after_fork();
 
+// Whether the primary context of a device exists; true where this driver cannot tell.
+[[nodiscard]] bool primary_exists(CUdevice device);
+
 // The ordinal of the current context's device, or -1.
 [[nodiscard]] int current_device();
 

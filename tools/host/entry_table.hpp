@@ -121,6 +121,6 @@
   X(cuCtxSetCurrent, cuCtxSetCurrent, 4000, , use_context)                                                             \
   X(cuCtxPushCurrent_v2, cuCtxPushCurrent, 4000, , use_context)                                                        \
   X(cuCtxDestroy_v2, cuCtxDestroy, 4000, , destroy_context)                                                            \
-  X(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, 7000, , logged)                                                \
+  X(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, 7000, , retain_primary)                                        \
   X(cuDevicePrimaryCtxRelease_v2, cuDevicePrimaryCtxRelease, 11000, , release_primary)                                 \
   X(cuDevicePrimaryCtxReset_v2, cuDevicePrimaryCtxReset, 11000, , reset_primary)

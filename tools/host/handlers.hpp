@@ -2,6 +2,8 @@
 // its row of the table of entry points. Handlers of allocations and frees ask the pools first.
 #pragma once
 
+#include <atomic>
+
 #include "call_stack.hpp"
 #include "driver.hpp"
 #include "kernels.hpp"
@@ -449,6 +451,25 @@ struct destroy_context : unsited {
     c.record.flags = 2;
     CUresult const result = real(context);
     if (result == CUDA_SUCCESS && pools_on()) pool_context_gone(context);
+    return result;
+  }
+};
+
+// The CUDA runtime resets a device by a function of the driver that has no name to wrap: the context is found gone when it is made again.
+struct retain_primary : unsited {
+  template <class Real>
+  static CUresult run(call& c, Real real, CUcontext* out, CUdevice device) {
+    static std::atomic<std::uint64_t> made{0};  // devices whose primary context was made before, a bit each
+    std::uint64_t const bit = std::uint64_t{1} << (device & 63);
+    c.is(kind::other);
+    if ((made.load() & bit) != 0 && !primary_exists(device)) {
+      c.is(kind::context);
+      c.record.device = static_cast<std::uint8_t>(device);
+      c.record.flags = 3;
+      if (pools_on()) pool_device_reset(device);
+    }
+    CUresult const result = real(out, device);
+    if (result == CUDA_SUCCESS) made.fetch_or(bit);
     return result;
   }
 };

@@ -478,11 +478,7 @@ void pool_context_gone(CUcontext context) {
 }
 
 void pool_primary_released(CUdevice device) {
-  static auto const ask = helper<PFN_cuDevicePrimaryCtxGetState_v7000>("cuDevicePrimaryCtxGetState");
-  unsigned flags = 0;
-  int active = 1;
-  if (ask == nullptr || ask(device, &flags, &active) != CUDA_SUCCESS || active != 0) return;
-  pool_device_reset(device);
+  if (!primary_exists(device)) pool_device_reset(device);
 }
 
 void pool_device_reset(CUdevice device) {

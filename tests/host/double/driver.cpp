@@ -203,7 +203,8 @@ CUresult cuGetExportTable(void const** out, CUuuid const* which) {
                                        [](CUcontext of) {
                                          current.assign(1, from(of));
                                          return CUDA_SUCCESS;
-                                       }};
+                                       },
+                                       cuDevicePrimaryCtxReset_v2};
   if (std::memcmp(which, &private_table_id, sizeof *which) != 0) return CUDA_ERROR_NOT_FOUND;
   *out = &table;
   return CUDA_SUCCESS;

@@ -13,6 +13,7 @@ struct private_table {
   std::size_t bytes;
   CUresult (*primary)(CUcontext*, CUdevice);  // the handle, retained or not
   CUresult (*set_current)(CUcontext);
+  CUresult (*reset)(CUdevice);
 };
 
 }  // namespace driver_double

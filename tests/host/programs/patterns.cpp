@@ -292,6 +292,16 @@ void resets(int num) {
   }
 }
 
+// As the CUDA runtime resets a device.
+void unnamed_resets(int num) {
+  for (int i = 0; i < num; ++i) {
+    std::printf("before reset: %u\n", one_round(100, static_cast<unsigned>(i)));
+    (void)allocate(4096);  // dies with the context
+    check(unnamed().reset(0), "reset");
+    use_device(0);
+  }
+}
+
 // A context of its own beside the primary one: what lives in it survives the other's reset.
 void own_context(int num) {
   CUcontext context = nullptr;
@@ -421,6 +431,7 @@ int main(int count, char** arguments) {
       {"captures", captures},
       {"captures_again", captures_again},
       {"resets", resets},
+      {"unnamed_resets", unnamed_resets},
       {"dies", dies},
       {"leaves", leaves},
       {"frees_late", frees_late},

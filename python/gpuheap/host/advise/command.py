@@ -111,14 +111,14 @@ def measured(wanted: Wanted, console: Console) -> tuple[Session, bool]:
         listener.step("a traced run, for the profile")
         traces = folder / PROFILE
         traces.mkdir()
-        seconds = _traced(wanted.words, modes.for_profile(traces), folder)
+        seconds = _traced(wanted.words, modes.for_profile(traces), folder, only)
         if wanted.elide:
             listener.step("a rehearsal, for pairs of buffers whose copies can be dropped")
             (folder / "run").mkdir()
-            _traced(wanted.words, modes.for_rehearsal(traces, program), folder)
+            _traced(wanted.words, modes.for_rehearsal(traces, program), folder, only)
             if modes.learn_pairs() == 0:
                 console.print("gpuheap: no pair of buffers is proven: the mode 'elide' is left out; gpuheap host validate tells why", soft_wrap=True)
-        session = _session(wanted, modes.names, _histories(traces, only))
+        session = _session(wanted, modes.names, _histories(traces))
         environments = modes.after_profile(traces, program)
         write_about(folder, session)
         limit_s = max(_LEAST_LIMIT_S, _LIMIT_FACTOR * seconds)
@@ -138,18 +138,20 @@ def measured(wanted: Wanted, console: Console) -> tuple[Session, bool]:
     return read_session(folder), complete
 
 
-def _traced(words: Sequence[str], environment: Mapping[str, str], folder: Path) -> float:
-    """The time that the run took, in seconds."""
+def _traced(words: Sequence[str], environment: Mapping[str, str], folder: Path, only: str) -> float:
+    """Makes a trace in `folder`/PROFILE. The time that the run took, in seconds."""
     ended = run_process(words, environment, folder / "output", folder / "errors", 24 * 3600.0)
+    said = (folder / "errors").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    last = f"; it said last: {said[-1]}" if said else ""
     if ended.code is None or ended.code < 0:
-        said = (folder / "errors").read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        raise UserError(f"the program was ended by signal {-(ended.code or 0)} in the traced run" + (f"; it said last: {said[-1]}" if said else ""))
+        raise UserError(f"the program was ended by signal {-(ended.code or 0)} in the traced run{last}")
+    if not list((folder / PROFILE).glob("*.trace")):
+        failed = f" (the program ended with exit code {ended.code}{last})" if ended.code else ""
+        raise UserError(f"no process named {only} used the CUDA driver, so there is nothing to advise on{failed}; --only NAME names another program")
     return ended.nanoseconds / 1e9
 
 
-def _histories(traces: Path, only: str) -> list[History]:
-    if not list(traces.glob("*.trace")):
-        raise UserError(f"no process named {only} used the CUDA driver, so there is nothing to advise on; --only NAME names another program")
+def _histories(traces: Path) -> list[History]:
     return [history_of(read_trace(path)) for path in find_traces(traces)]
 
 
