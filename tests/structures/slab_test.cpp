@@ -6,7 +6,7 @@
 namespace structures_test {
 
 // Kernel, one thread: claims until nothing is left, `more` times beyond, gives back what `give` says and claims again.
-struct claim_in_order {
+struct claim_bits_in_order {
   free_bits bits;
   unsigned start;
   unsigned* claimed;
@@ -82,7 +82,7 @@ TEST(FreeBits, GivesEachBitOnceFromTheStartOnAndAround) {
   for (unsigned count : {1u, 2u, 31u, 32u}) {
     for (unsigned start = 0; start < count; ++start) {
       test::device_array<unsigned> word(1), claimed(count + 1);
-      gpuheap::launch(1, claim_in_order{{word.data(), count}, start, claimed.data()});
+      gpuheap::launch(1, claim_bits_in_order{{word.data(), count}, start, claimed.data()});
       auto const got = claimed.read();
       for (unsigned n = 0; n < count; ++n) ASSERT_EQ(got[n], (start + n) % count) << count << " from " << start;
       ASSERT_EQ(got[count], free_bits::none);
