@@ -96,7 +96,7 @@ constexpr std::array fits{std::pair{std::string_view{"_Bool"}, std::string_view{
 constexpr std::array<std::string_view, 9> of_cuda{"min", "max", "norm", "rsqrt", "rcbrt", "exp10", "sinpi", "cospi", "umin"};
 
 template <class List>
-bool has(List const& list, std::string_view word) {
+bool has_word(List const& list, std::string_view word) {
   return std::find(list.begin(), list.end(), word) != list.end();
 }
 
@@ -121,14 +121,14 @@ std::string word_in_cpp(std::string const& word, std::set<std::string> const& us
   for (auto const& [c, cpp] : fits) {
     if (c == word) return std::string{cpp};
   }
-  bool const taken = has(kept_by_cpp, word) || there.count(word) != 0;
-  if (!taken || (has(macros_of_c, word) && there.count(word) == 0)) return word;
+  bool const taken = has_word(kept_by_cpp, word) || there.count(word) != 0;
+  if (!taken || (has_word(macros_of_c, word) && there.count(word) == 0)) return word;
   std::string renamed = word + "_";
   while (used.count(renamed) != 0) renamed += '_';
   return renamed;
 }
 
-bool is_of_cuda(std::string const& function) { return has(of_cuda, function); }
+bool is_of_cuda(std::string const& function) { return has_word(of_cuda, function); }
 
 std::vector<found_include> includes_of_mpi(std::string const& text) {
   std::vector<found_include> found;
