@@ -72,10 +72,6 @@ struct memory_of_refusals {
   static constexpr char const *name = "without_memory_of_refusals", *title = "every request that fails has searched by itself";
   static constexpr sharded::tuning off{.remembers = false};
 };
-struct standby {
-  static constexpr char const *name = "without_standby", *title = "a run's successor is fetched when the run has ended";
-  static constexpr sharded::tuning off{.standby_at = 0};
-};
 
 }  // namespace ideas
 
@@ -88,6 +84,5 @@ using without_sweeps = without<ideas::sweeps>;
 using without_turns = without<ideas::turns>;
 using without_waiting = without<ideas::waiting>;
 using without_memory_of_refusals = without<ideas::memory_of_refusals>;
-using without_standby = without<ideas::standby>;
 
 }  // namespace gpuheap::bench

@@ -19,17 +19,6 @@ namespace simt = gpuheap::simt;
 using plain = gpuheap::sharded_runs;
 using eager = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{
     .lg_run_slots = 6, .guide = 4, .ahead = 1, .rich = 8, .adoption_tries = 3, .lg_warps_per_shard = 0, .looks = 2}>;
-// The same, with a standby for every run of more than three slots, even where memory is short.
-using foresighted = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{.lg_run_slots = 6,
-                                                                         .guide = 4,
-                                                                         .ahead = 1,
-                                                                         .rich = 8,
-                                                                         .adoption_tries = 3,
-                                                                         .scarce = 1u << 20,
-                                                                         .lg_warps_per_shard = 0,
-                                                                         .looks = 2,
-                                                                         .standby_at = 2,
-                                                                         .standby_from = 0}>;
 
 // A heap of fixed size.
 template <class Allocator>
@@ -45,28 +34,6 @@ struct fixed_heap {
 };
 
 GPUHEAP_FN inline void count(unsigned& what) { (void)simt::atomic_ref<unsigned>{what}.fetch_add(1, simt::relaxed); }
-
-// Every thread takes blocks until refused, and counts them in *num.
-template <class Allocator>
-struct take_all {
-  Allocator heap;
-  void** out;
-  unsigned* num;
-  std::size_t bytes;
-  GPUHEAP_FN void operator()(unsigned) const {
-    while (void* const p = heap.malloc(bytes)) out[simt::atomic_ref<unsigned>{*num}.fetch_add(1, simt::relaxed)] = p;
-  }
-};
-// Thread i frees p[i].
-template <class Allocator>
-struct free_all {
-  Allocator heap;
-  void** p;
-  unsigned* refused;
-  GPUHEAP_FN void operator()(unsigned i) const {
-    if (heap.free(p[i]) != gpuheap::free_status::done) count(*refused);
-  }
-};
 
 // Runs `body` under the schedules of many seeds, half of them in the weak memory mode.
 template <class Body>

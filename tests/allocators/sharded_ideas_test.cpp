@@ -13,7 +13,7 @@ class ShardedIdeas : public ::testing::Test {};
 
 using all = ::testing::Types<bench::without_aggregation, bench::without_shards, bench::without_foresight, bench::without_long_runs,
                              bench::without_renewal, bench::without_sweeps, bench::without_turns, bench::without_waiting,
-                             bench::without_memory_of_refusals, bench::without_standby>;
+                             bench::without_memory_of_refusals>;
 TYPED_TEST_SUITE(ShardedIdeas, all);
 
 TYPED_TEST(ShardedIdeas, AreAllocatorsWithoutTheOne) {

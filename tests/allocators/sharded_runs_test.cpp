@@ -18,6 +18,31 @@ TEST(ShardedRuns, OneClassUntilFull) { explore_mix<eager>({"one class", 160 << 1
 TEST(ShardedRuns, ManyWordsAndGroups) { explore_mix<plain>({"wide", 32 << 20, 512, 12, 4, 1, 3000}); }
 TEST(ShardedRuns, SeveralShards) { explore_mix<eager>({"shards", 4 << 20, 320, 8, 4, 4000, 8000}); }
 
+// One thread takes blocks until refused.
+template <class Allocator>
+struct fill {
+  Allocator heap;
+  void** out;
+  unsigned* num;
+  std::size_t bytes;
+  GPUHEAP_FN void operator()(unsigned) const {
+    for (;;) {
+      void* const p = heap.malloc(bytes);
+      if (p == nullptr) return;
+      out[simt::atomic_ref<unsigned>{*num}.fetch_add(1, simt::relaxed)] = p;
+    }
+  }
+};
+template <class Allocator>
+struct free_all {
+  Allocator heap;
+  void** p;
+  unsigned* refused;
+  GPUHEAP_FN void operator()(unsigned i) const {
+    if (heap.free(p[i]) != gpuheap::free_status::done) count(*refused);
+  }
+};
+
 // A shard word counts a bounded number of slots: a run with room for more would waste the rest. On paper, since it takes heaps that no test
 // machine has.
 TEST(ShardedRuns, NoRunHasMoreRoomThanItsShardCanHandOut) {
@@ -67,7 +92,7 @@ TEST(ShardedRuns, EveryByteIsHandedOutBeforeARefusalAndComesBackForEverySize) {
   for (std::size_t bytes : {16u, 48u, 4096u, 112u, 8192u, 1000u, 16384u, 16u, 100000u}) {
     for (unsigned threads : {1u, 77u}) {
       unsigned num = 0, refused = 0;
-      gpuheap::launch(threads, take_all<plain>{heap.view, p.data(), &num, bytes});
+      gpuheap::launch(threads, fill<plain>{heap.view, p.data(), &num, bytes});
       std::size_t const fit = bytes <= at.largest_slot() ? at.heap_bytes() / heap.view.rounded_size(bytes)
                                                          : at.num_segments / (heap.view.rounded_size(bytes) >> at.segment_shift());
       // The tail of a run, shorter than a slot, is the only loss.

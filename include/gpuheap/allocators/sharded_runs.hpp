@@ -111,11 +111,8 @@ class basic_sharded_runs {
     simt::uint64_t const bit = simt::uint64_t{at.exact} << (at.slot % slot_map::slots_per_word);
     auto const map = at_.slots_of(at.page);
     // relaxed, and in flight together with the fetch_or: a rightful free comes after its slot was drawn.
-    structures::shard_word drawn{}, parked{};
-    if (at.exact && at.tag.maybe_fresh()) {
-      drawn.bits = at_.shard(at.tag.size_class(), at.tag.shard()).load(simt::relaxed);
-      if (at.tag.maybe_parked()) parked.bits = at_.standby(at.tag.size_class(), at.tag.shard()).load(simt::relaxed);
-    }
+    structures::shard_word drawn{};
+    if (at.exact && at.tag.maybe_fresh()) drawn.bits = at_.shard(at.tag.size_class(), at.tag.shard()).load(simt::relaxed);
 
     // The pointers of a warp that were drawn together lie in one word or two: then two lanes do it for all. Otherwise each does its own.
     simt::uint64_t mask = bit;
@@ -145,8 +142,8 @@ class basic_sharded_runs {
     }
     // What is rare: a pointer that is no slot, or that of a slot which is not live; a run to be listed; a group that became free, and
     // perhaps the run with it.
-    bool const undrawn = drawn.keeps_back(at.page, at.slot) || parked.keeps_back(at.page, at.slot);
-    sharded::freed const f = sharded::freed::of(at.slot, actor, at.exact, p == nullptr, undrawn, crossed, (before & mask) != 0);
+    sharded::freed const f =
+        sharded::freed::of(at.slot, actor, at.exact, p == nullptr, drawn.keeps_back(at.page, at.slot), crossed, (before & mask) != 0);
     if (!simt::any_of(here, f.is_rare() || (before & slot_map::unlisted) != 0)) return f.is_null() ? free_status::null : free_status::done;
     return control_->finish_free(here, p, at.page, f, before, refused);
   }
@@ -188,8 +185,7 @@ class basic_sharded_runs {
     if (!at.exact) return false;
     if (at.tag.maybe_fresh()) {
       structures::shard_word const drawn{at_.shard(at.tag.size_class(), at.tag.shard()).load(simt::relaxed)};
-      structures::shard_word const parked{at_.standby(at.tag.size_class(), at.tag.shard()).load(simt::relaxed)};
-      if (drawn.keeps_back(at.page, at.slot) || parked.keeps_back(at.page, at.slot)) return false;
+      if (drawn.keeps_back(at.page, at.slot)) return false;
     }
     using structures::slot_map;
     return (at_.slots_of(at.page).at(at.slot / slot_map::slots_per_word).load(simt::relaxed) >> (at.slot % slot_map::slots_per_word) & 1) ==
@@ -295,8 +291,7 @@ class basic_sharded_runs {
     structures::shard_word const drawn{simt::shuffle(here, bits, g.leader())};
     // What the leader acquired, its lanes have too.
     simt::sync_warp(here);
-    if (simt::all_of(here, sharded::serves_at_once<Tuning>(drawn, g.size(), lg)))
-      return at_.address(drawn.page(), drawn.next() + g.rank(), c);
+    if (simt::all_of(here, drawn.serves(g.size()))) return at_.address(drawn.page(), drawn.next() + g.rank(), c);
     return control_->wait_and_draw(here, g.mask, sharded::demand::of(c, k, 0, g.size(), lg), drawn.bits);
   }
 
@@ -304,7 +299,7 @@ class basic_sharded_runs {
   GPUHEAP_FN void* malloc_alone(simt::lane_mask me, unsigned c) const {
     unsigned const lg = sharded::lg_shards_used<Tuning>(at_.lg_shards, c, 1, 1), k = sharded::shard_of_warp(lg);
     structures::shard_word const drawn{at_.shard(c, k).fetch_add(1, simt::dependent)};
-    if (sharded::serves_at_once<Tuning>(drawn, 1, lg)) return at_.address(drawn.page(), drawn.next(), c);
+    if (drawn.serves(1)) return at_.address(drawn.page(), drawn.next(), c);
     return control_->wait_and_draw(me, me, sharded::demand::of(c, k, 0, 1, lg), drawn.bits);
   }
 

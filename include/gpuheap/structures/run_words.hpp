@@ -130,9 +130,6 @@ struct shard_word {
   [[nodiscard]] GPUHEAP_HD constexpr bool serves(unsigned n) const { return !is_sweep() && next() + n < num_slots(); }
   // Whether the draw of n slots that returned this word must fetch the next run.
   [[nodiscard]] GPUHEAP_HD constexpr bool duty_of(unsigned n) const { return is_idle() || (has_room() && next() + n >= num_draws()); }
-  // Whether the draw of n slots that returned this word is the one that got slot `mark` - 1 of a fresh run. Unique, as duty_of(); false for
-  // mark 0.
-  [[nodiscard]] GPUHEAP_HD constexpr bool reaches(unsigned mark, unsigned n) const { return mark - next() - 1 < n; }
   // What has been asked for and is not there.
   [[nodiscard]] GPUHEAP_HD constexpr unsigned excess() const { return has_room() ? 0 : next() - num_draws(); }
 };
@@ -140,23 +137,18 @@ static_assert(shard_word::of_run(5, 131072).page() == 5 && shard_word::of_run(5,
               !shard_word::of_run(5, 10).is_sweep() && shard_word::of_sweep(5, 4162, 63).is_sweep() &&
               shard_word::of_sweep(5, 8323, 63).num_draws() == 8323 * 63 && shard_word::of_sweep(5, 4162, 7).page() == 5 &&
               shard_word::of_run(shard_word::max_pages - 1, shard_word::max_slots).page() == shard_word::max_pages - 1 &&
-              shard_word{shard_word::of_run(5, 10).bits + 3}.reaches(4, 1) &&
-              shard_word{shard_word::of_run(5, 10).bits + 3}.reaches(6, 3) &&
-              !shard_word{shard_word::of_run(5, 10).bits + 3}.reaches(7, 3) &&
-              !shard_word{shard_word::of_run(5, 10).bits + 3}.reaches(3, 7) && !shard_word::of_run(5, 10).reaches(0, 32) &&
               shard_word::of_run(5, 10).duty_of(10) && !shard_word::of_run(5, 10).duty_of(9) && shard_word{0}.duty_of(1));
 
 // What a segment or a page is, for whoever has only an address: written when the memory is bound, wiped before it is given back. A run of
 // segments tags its segments, a run of pages its pages.
 //
 //   0            not in use, or a segment that is broken up
-//   slotted      1 : 1 | unused | parked : 1 | length - 1 : 6 | distance : 6 | shard : 4 | fresh : 1 | class : 6
+//   slotted      1 : 1 | unused | length - 1 : 6 | distance : 6 | shard : 4 | fresh : 1 | class : 6
 //   large        the segment begins one allocation of whole segments
 struct run_tag {
   using word = simt::uint32_t;
   static constexpr word slotted = 0x80000000;
   static constexpr word large_head = 0x40000000;
-  static constexpr word parked = 1u << 23;
 
   word bits = 0;
 
@@ -170,8 +162,6 @@ struct run_tag {
   [[nodiscard]] GPUHEAP_HD constexpr unsigned size_class() const { return bits & 63; }
   // The run may still have slots that were never handed out: its shard word tells. Stays set when there are none any more.
   [[nodiscard]] GPUHEAP_HD constexpr bool maybe_fresh() const { return (bits >> 6 & 1) != 0; }
-  // Then the run may be its shard's standby as well. Stays set, too.
-  [[nodiscard]] GPUHEAP_HD constexpr bool maybe_parked() const { return (bits & parked) != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned shard() const { return bits >> 7 & 15; }
   // Units from the run's first to this one, and units that the run has.
   [[nodiscard]] GPUHEAP_HD constexpr unsigned distance() const { return bits >> 11 & 63; }
@@ -181,8 +171,6 @@ static_assert(run_tag::of_slots(59, 64, 15, true).size_class() == 59 && run_tag:
               run_tag::of_slots(59, 64, 15, true).shard() == 15 && run_tag::of_slots(59, 64, 15, true).maybe_fresh() &&
               run_tag{run_tag::of_slots(59, 64, 15, false).bits + 63 * run_tag::one_further}.distance() == 63 &&
               run_tag{run_tag::of_slots(59, 64, 15, false).bits + 63 * run_tag::one_further}.length() == 64 &&
-              run_tag{run_tag::of_slots(59, 64, 15, true).bits | run_tag::parked}.length() == 64 &&
-              !run_tag::of_slots(59, 64, 15, true).maybe_parked() && run_tag::of_slots(0, 1, 0, false).is_slotted() &&
-              run_tag::of_slots(59, 64, 15, true).bits != run_tag::large_head);
+              run_tag::of_slots(0, 1, 0, false).is_slotted() && run_tag::of_slots(59, 64, 15, true).bits != run_tag::large_head);
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures

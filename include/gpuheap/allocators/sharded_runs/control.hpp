@@ -105,7 +105,7 @@ struct control : supply<Tuning> {
     // Ends: one pass per shard.
     GPUHEAP_NO_UNROLL
     for (unsigned k = 0; k < at.num_shards(); ++k) {
-      if (shard_word{at.shard(c, k).load(simt::acquire)}.has_run() || this->is_parked(at.standby(c, k).load(simt::acquire))) return true;
+      if (shard_word{at.shard(c, k).load(simt::acquire)}.has_run()) return true;
     }
     return false;
   }
@@ -116,20 +116,6 @@ struct control : supply<Tuning> {
     bound_classes().drop(c);
     if (holds_a_run(c)) bound_classes().add(c);
     moves().end();
-  }
-
-  // Gives back what can be of a run that close() or take_standby() took from class c; ends its transit. False: it took none. One thread.
-  GPUHEAP_COLD bool give_up(shard_word w, unsigned c) {
-    if (!w.has_run()) return false;
-    if (w.is_sweep()) {
-      // The transit ends now, or when the last group has accounted.
-      if (this->account(w.page(), w.num_draws() - w.next(), w.num_draws())) this->end_sweep(w.page(), w.num_draws());
-    } else {
-      shorten(w.bits, c);
-      this->unbind(w.page(), run_header::bound, true);
-      moves().end();
-    }
-    return true;
   }
 
   // Closes what every class but `c` holds without using it, lane by lane. All lanes of the group `mask` call. True if anything was taken
@@ -145,8 +131,17 @@ struct control : supply<Tuning> {
       // Ends: one pass per shard.
       GPUHEAP_NO_UNROLL
       for (unsigned k = g.rank(); k < at.num_shards(); k += g.size()) {
-        any |= give_up({close(other, k)}, other);
-        any |= give_up({this->take_standby(other, k)}, other);
+        shard_word const w{close(other, k)};
+        if (!w.has_run()) continue;
+        any = true;
+        if (w.is_sweep()) {
+          // The transit ends now, or when the last group has accounted.
+          if (this->account(w.page(), w.num_draws() - w.next(), w.num_draws())) this->end_sweep(w.page(), w.num_draws());
+        } else {
+          shorten(w.bits, other);
+          this->unbind(w.page(), run_header::bound, true);
+          moves().end();
+        }
       }
       simt::sync_warp(mask);
       if (g.leads()) drop_if_unbound(other);
@@ -190,9 +185,6 @@ struct control : supply<Tuning> {
         }
       }
       if (being_replaced) return search::of(seen, c, k, tried, search::wait).bits;
-      // All are idle. One beside a standby gets that at the next draw; the class stays untried, as somebody else may be faster.
-      unsigned const beside = this->shard_beside_standby(c, k);
-      if (beside != at.num_shards()) return search::of(seen, c, beside, tried, search::draw).bits;
       bool const listed = listed_classes().has(c);
       if (tried == search::untried) {
         // A draw from an idle shard fetches a run.
@@ -237,10 +229,9 @@ struct control : supply<Tuning> {
     // Ends: after so many looks.
     GPUHEAP_NO_UNROLL
     for (unsigned looks = 0;; ++looks) {
-      if (drew && serves_at_once<Tuning>(drawn, g.size(), d.lg_shards())) result = at.address(drawn.page(), drawn.next() + g.rank(), c);
+      if (drew && drawn.serves(g.size())) result = at.address(drawn.page(), drawn.next() + g.rank(), c);
       if (simt::all_of(here, result != nullptr)) return result;
-      // A duty, or a mark that was passed: malloc_slow() serves such a group.
-      bool const other_things = drawn.is_sweep() || drawn.is_idle() || (drew && (drawn.serves(g.size()) || drawn.duty_of(g.size())));
+      bool const other_things = drawn.is_sweep() || drawn.is_idle() || (drew && drawn.duty_of(g.size()));
       if (simt::any_of(here, result == nullptr && other_things) || looks == Tuning.looks) break;
       // Other shards, unless all will have reached their ends by now, or so many draws are out already that there shall be no more.
       if (d.lg_shards() < layout::max_lg_shards && result == nullptr && !drawn.is_far()) k = other_shard(k, d.lg_shards(), looks);
@@ -289,10 +280,9 @@ struct control : supply<Tuning> {
     warp_group who;  // lanes of the group for which `drawn` was drawn
     bool duty;       // the draw reached the end of a run
     supplied got;    // what the duty brought
-    demand marked;   // where this lane, as a leader, drew past a mark
   };
   GPUHEAP_COLD void* malloc_slow(lane_mask here, lane_mask group, demand d, uint64_t drawn_bits, bool drew, void* result) {
-    request r{here, {group}, d, search::at(d.size_class(), d.shard()), {drawn_bits}, group != 0 && drew, result, {group}, false, {}, {}};
+    request r{here, {group}, d, search::at(d.size_class(), d.shard()), {drawn_bits}, group != 0 && drew, result, {group}, false, {}};
     // Ends: a pass serves a lane, or moves a group's search one stage on, or waits for a replacement by another thread (which waits for
     // nobody), or starts the search again because another thread moved something meanwhile. A move serves its thread (fetch, harvest), or
     // finds out once that something is full or empty, so some thread gets on. Lock-free.
@@ -311,13 +301,11 @@ struct control : supply<Tuning> {
       // Every lane has what its leader acquired, before it returns with it.
       simt::sync_warp(r.here);
       lane_mask const left = simt::ballot(r.here, r.g.mask != 0 && r.result == nullptr);
-      if (left == 0) break;
+      if (left == 0) return r.result;
       r.g.mask = r.result == nullptr ? r.g.mask & left : 0;
       r.who = r.g;
       take_step(r);
     }
-    if (r.marked.bits != 0) this->make_standby(r.marked);
-    return r.result;
   }
   // Lanes that want a slot of what their group drew get it.
   GPUHEAP_COLD void serve(request& r) {
@@ -325,7 +313,6 @@ struct control : supply<Tuning> {
     if (wants && !sweeps) {
       unsigned const slot = r.drawn.next() + r.who.rank();
       if (slot < r.drawn.num_slots()) r.result = at.address(r.drawn.page(), slot, r.s.size_class());
-      if (r.who.leads() && passes_mark<Tuning>(r.drawn, r.who.size(), r.d.lg_shards())) r.marked = r.d.at(r.s.size_class(), r.s.shard(), 0);
     }
     if (!simt::any_of(r.here, sweeps)) return;
     r.result = this->sweep(r.here, sweeps ? r.who.mask : 0, r.drawn.bits, r.s.size_class(), r.result);
@@ -334,19 +321,12 @@ struct control : supply<Tuning> {
     if (sweeps && r.who.leads() && this->account(r.drawn.page(), left < n ? left : n, r.drawn.num_draws()))
       this->end_sweep(r.drawn.page(), r.drawn.num_draws());
   }
-  // Does the duties: each brings its group a run, drawn for those of its lanes that have no slot yet. One that is left to the maker of a
-  // standby brings nothing.
+  // Does the duties: each brings its group a run, drawn for those of its lanes that have no slot yet.
   GPUHEAP_COLD void fetch_for(request& r) {
     r.has_draw = r.duty;
     r.who.mask = r.g.mask & simt::ballot(r.here, r.result == nullptr);
     r.got = {};
-    if (!r.duty || !r.g.leads()) return;
-    if constexpr (Tuning.standby_at != 0) {
-      uint64_t const standby = this->relieve(duty_of(r), r.drawn);
-      if (standby == this->left) return;
-      r.got.bits = standby;
-    }
-    if (r.got.bits == 0) r.got.bits = this->fetch(duty_of(r), r.drawn);
+    if (r.duty && r.g.leads()) r.got.bits = this->fetch(duty_of(r), r.drawn);
   }
   [[nodiscard]] GPUHEAP_FN demand duty_of(request const& r) { return r.d.at(r.s.size_class(), r.s.shard(), r.who.size()); }
   // Hands what the leaders got to their groups.

@@ -1,7 +1,7 @@
 // Where everything of a sharded-runs heap lies in its region, and the arithmetic from an address to its slot and back.
 //
-//   region: | control | shard words | standbys | tags | trees | pages | headers | group counts | slot words | (to a segment boundary) |
-//           | segment 0 | ...
+//   region: | control | shard words | tags | trees | pages | headers | group counts | slot words | (to a segment boundary) | segment 0 |
+//   ...
 //
 // The metadata is about 1 % of the region: a bit per 16 bytes and little else. A segment is a 2048th of the region, rounded to a power of
 // two, at least 16 KiB and at most 32 MiB; a page is a 64th of it, at least 4 KiB. In 8 GiB: 4 MiB and 64 KiB.
@@ -33,7 +33,6 @@ struct layout {
 
   char* base = nullptr;  // segment 0; aligned to a segment
   uint64_t* shards = nullptr;
-  uint64_t* standbys = nullptr;  // see standby.hpp
   run_tag::word* segment_tags = nullptr;
   run_tag::word* page_tags = nullptr;
   uint64_t* words = nullptr;
@@ -89,9 +88,6 @@ struct layout {
   // ---- shared words
   [[nodiscard]] GPUHEAP_FN simt::global_ref<uint64_t> shard(unsigned c, unsigned k) const {
     return simt::global_ref<uint64_t>{shards[size_t{(c << lg_shards) + k} * shard_stride]};
-  }
-  [[nodiscard]] GPUHEAP_FN simt::global_ref<uint64_t> standby(unsigned c, unsigned k) const {
-    return simt::global_ref<uint64_t>{standbys[size_t{(c << lg_shards) + k}]};
   }
   [[nodiscard]] GPUHEAP_FN simt::global_ref<uint64_t> header(unsigned page) const {
     return simt::global_ref<uint64_t>{headers[size_t{page} * header_stride]};
@@ -165,7 +161,7 @@ struct layout {
 // Where the arrays begin, as offsets from the region's aligned start. Host.
 struct layout_plan {
   layout shape{};  // counts and strides; pointers not set
-  size_t control_at = 0, shards_at = 0, standbys_at = 0, segment_tags_at = 0, page_tags_at = 0, trees_at = 0, pages_at = 0;
+  size_t control_at = 0, shards_at = 0, segment_tags_at = 0, page_tags_at = 0, trees_at = 0, pages_at = 0;
   size_t headers_at = 0, groups_at = 0, words_at = 0;  // the arrays that a growing heap makes usable piece by piece, from the first on
   size_t metadata_bytes = 0;
   bool fits = false;
@@ -207,7 +203,6 @@ struct layout_plan {
     size_t const num_pages = s.num_pages();
     plan.control_at = take(control_bytes);
     plan.shards_at = take((size_t{s.num_classes} << s.lg_shards) * s.shard_stride * sizeof(uint64_t));
-    plan.standbys_at = take((size_t{s.num_classes} << s.lg_shards) * sizeof(uint64_t));
     plan.segment_tags_at = take(segments * sizeof(run_tag::word));
     plan.page_tags_at = take(num_pages * sizeof(run_tag::word));
     plan.trees_at = take(s.tree_words() * sizeof(uint64_t));
@@ -233,7 +228,6 @@ struct layout_plan {
   char* const begin = reinterpret_cast<char*>(simt::round_up_pow2(reinterpret_cast<simt::uintptr_t>(where.base), 128));
   at.base = static_cast<char*>(where.base) + plan.metadata_bytes;
   at.shards = reinterpret_cast<uint64_t*>(begin + plan.shards_at);
-  at.standbys = reinterpret_cast<uint64_t*>(begin + plan.standbys_at);
   at.segment_tags = reinterpret_cast<run_tag::word*>(begin + plan.segment_tags_at);
   at.page_tags = reinterpret_cast<run_tag::word*>(begin + plan.page_tags_at);
   at.trees = reinterpret_cast<uint64_t*>(begin + plan.trees_at);

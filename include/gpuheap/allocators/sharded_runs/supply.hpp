@@ -8,7 +8,7 @@
 // run is drawn from faster.
 #pragma once
 
-#include <gpuheap/allocators/sharded_runs/standby.hpp>
+#include <gpuheap/allocators/sharded_runs/frees.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
@@ -28,8 +28,6 @@ struct tuning {
   unsigned lg_few_shards = 2;        // of a class that less than a fifth of a warp asks for
   unsigned wide_from = 64;           // classes from this one on have twice as many: their runs have few slots
   unsigned mixed = 4;                // where several classes are in use at once, a fresh run takes at most 1/(mixed * guide)
-  unsigned standby_at = 2;           // eighths of a run that are drawn when the next one is fetched; 0: when its end is reached
-  unsigned standby_from = 2;         // where 2^this shards of the class or more are in use
   bool whole_segments = true;        // a large launch's runs are of whole segments, however little is wanted
   // Off in measurements of what each idea buys (benchmarks/ablation).
   bool together = true;   // the lanes that ask for one class draw together
@@ -61,20 +59,6 @@ template <tuning Tuning>
                         : group * 4 < here * 3 || here == 1 ? few + 1
                                                             : 4;
   return lg < most ? lg : most;
-}
-// Whether the draw of n slots that returned `drawn`, from one of 2^lg shards, took a fresh run past the mark where its shard may want a
-// standby.
-template <tuning Tuning>
-[[nodiscard]] GPUHEAP_FN inline bool passes_mark(shard_word drawn, unsigned n, unsigned lg) {
-  if constexpr (Tuning.standby_at == 0) return false;
-  unsigned const mark = drawn.num_slots() * Tuning.standby_at / 8;
-  return drawn.reaches(lg >= Tuning.standby_from ? mark : 0, n);
-}
-// Whether the draw got all its slots and brought no other duty. Nobody's path has a branch more for it: no `&&`.
-template <tuning Tuning>
-[[nodiscard]] GPUHEAP_FN inline bool serves_at_once(shard_word drawn, unsigned n, unsigned lg) {
-  unsigned const serves = drawn.serves(n), marks = passes_mark<Tuning>(drawn, n, lg);
-  return (serves & ~marks) != 0;
 }
 // Spreads consecutive warps evenly.
 [[nodiscard]] GPUHEAP_FN inline unsigned warp_hash() { return simt::global_warp() * 0x9e3779b9u; }
@@ -118,19 +102,16 @@ struct demand {
   [[nodiscard]] GPUHEAP_HD constexpr unsigned lg_shards() const { return bits >> 22 & 7; }
 };
 
-// How often a launch has looked for a listed run worth a sweep in vain; up to `enough`, for one class. Or that there was none at all when
-// it first looked.
+// How often a launch has looked for a listed run worth a sweep in vain; up to `enough`, for one class.
 struct looks_in_vain {
   static constexpr unsigned enough = 3;
-  static constexpr unsigned none = 4;
-  unsigned bits = 0;  // launch : 29 | none : 1 | count : 2
+  unsigned bits = 0;  // launch : 30 | count : 2
 
-  [[nodiscard]] GPUHEAP_HD static constexpr looks_in_vain none_there(unsigned launch) { return {launch << 3 | none | enough}; }
-  [[nodiscard]] GPUHEAP_HD constexpr bool in(unsigned launch) const { return (bits ^ launch << 3) <= (none | enough); }
-  [[nodiscard]] GPUHEAP_HD constexpr unsigned count() const { return bits & enough; }
-  [[nodiscard]] GPUHEAP_HD constexpr bool found_none() const { return (bits & none) != 0; }
+  [[nodiscard]] GPUHEAP_HD static constexpr looks_in_vain none_there(unsigned launch) { return {launch << 2 | enough}; }
+  [[nodiscard]] GPUHEAP_HD constexpr bool in(unsigned launch) const { return (bits ^ launch << 2) <= enough; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned count() const { return bits & 3; }
   [[nodiscard]] GPUHEAP_HD constexpr looks_in_vain one_more(unsigned launch) const {
-    return in(launch) ? looks_in_vain{count() < enough ? bits + 1 : bits} : looks_in_vain{launch << 3 | 1};
+    return in(launch) ? looks_in_vain{count() < enough ? bits + 1 : bits} : looks_in_vain{launch << 2 | 1};
   }
 };
 
@@ -153,7 +134,7 @@ struct supplied {
 };
 
 template <tuning Tuning>
-struct supply : standbys {
+struct supply : frees {
   // ---- reusing runs
 
   // Whether a run with these counts has enough free groups to be handed out anew.
@@ -248,16 +229,12 @@ struct supply : standbys {
   }
   // A launch whose runs are whole segments, from all over the heap. Others take pages, from the lowest place on.
   [[nodiscard]] GPUHEAP_FN bool is_large_launch() { return lg_shards_used<Tuning>(at.lg_shards) >= 2; }
-  // Slots that a shard hands out if every warp asks once as this one does, and one more.
-  [[nodiscard]] GPUHEAP_FN unsigned slots_of_launch(demand d) {
-    return static_cast<unsigned>(uint64_t{d.lanes()} * warps_of_launch() >> d.lg_shards()) + 1;
-  }
 
   // Pages that a fresh run should have. `asked` slots are wanted now; `held` and `free` pages, as they were seen.
   [[nodiscard]] GPUHEAP_FN unsigned pages_wanted(demand d, unsigned asked, unsigned held, unsigned free) {
     unsigned const c = d.size_class(), slot = size_classes::slot_bytes(c);
-    // At most `foresight` times what is wanted at this moment.
-    unsigned slots = slots_of_launch(d);
+    // What a shard hands out if every warp asks once as this one does; but at most `foresight` times what is wanted at this moment.
+    unsigned slots = static_cast<unsigned>(uint64_t{d.lanes()} * warps_of_launch() >> d.lg_shards()) + 1;
     if (asked * Tuning.foresight < slots && is_large_launch()) slots = asked * Tuning.foresight;
     uint64_t const all = uint64_t{slots} * slot;
     unsigned pages = pages_for(all + all / 32);
@@ -325,13 +302,13 @@ struct supply : standbys {
   }
 
   // Makes a run of what was claimed. One thread, in a transit. Published by install(), settled by settle().
-  GPUHEAP_FN shard_word prepare(demand d, unsigned page, unsigned length, bool of_segments, bool ahead = false) {
+  GPUHEAP_FN shard_word prepare(demand d, unsigned page, unsigned length, bool of_segments) {
     unsigned const c = d.size_class(), num_slots = at.run_slots(c, length, of_segments);
     if (!of_segments) length = pages_for(uint64_t{num_slots} * size_classes::slot_bytes(c));
-    // relaxed, all: published by the exchange of the shard word, or of the standby.
+    // relaxed, all: published by the exchange of the shard word.
     at.header(page).fetch_add(run_header::to_fresh_slots(c, length, of_segments), simt::relaxed);
     at.slots_of(page).prepare(num_slots);
-    this->write_tags(page, of_segments, {run_tag::of_slots(c, length, d.shard(), true).bits | (ahead ? run_tag::parked : 0)}, length);
+    this->write_tags(page, of_segments, run_tag::of_slots(c, length, d.shard(), true), length);
     return shard_word::of_run(page, num_slots);
   }
   // What can wait until the run is in use: counting, tidying, giving back what the run had no use for.
@@ -369,12 +346,7 @@ struct supply : standbys {
   //
   // This is what a burst of requests waits for, on a processor that has none of its code at hand: little code, its loads in flight
   // together, and all that is rare out of line.
-  GPUHEAP_COLD uint64_t fetch(demand d, shard_word old) { return fetch_or_park<false>(d, old); }
-  // The same for make_standby(), while the shard has `old` and room. Parks a fresh run, or none where another kind would be fetched or
-  // memory is short, and returns 0; but does the duty if it is left to this thread meanwhile.
-  GPUHEAP_COLD uint64_t fetch_ahead(demand d, shard_word old) { return fetch_or_park<true>(d, old); }
-  template <bool Ahead>
-  GPUHEAP_FN uint64_t fetch_or_park(demand d, shard_word old) {
+  GPUHEAP_COLD uint64_t fetch(demand d, shard_word old) {
     unsigned const c = d.size_class(), k = d.shard();
     bool const ends_run = old.has_run() && !old.is_sweep();
     bitmap_tree const whole = at.whole_tree();
@@ -388,13 +360,12 @@ struct supply : standbys {
     uint64_t bits = whole.leaf(leaf).load(simt::relaxed);
     run_header const ending{ends_run ? at.header(old.page()).load(simt::relaxed) : 0};
 
-    if (ends_run && !Ahead) {
+    if (ends_run) {
       // All of the run, though the shard may have had a part of it.
       unsigned const num_slots = at.run_slots(ending);
       if (mostly_free(ending, num_slots)) return shard_word::of_run(old.page(), num_slots).bits | supplied::renewal;
     }
-    // A standby is for as many as have drawn from its predecessor.
-    unsigned const excess = Ahead ? old.next() : now.next() - old.num_draws(), asked = excess > d.wanted() ? excess : d.wanted();
+    unsigned const asked = now.next() - old.num_draws() > d.wanted() ? now.next() - old.num_draws() : d.wanted();
     unsigned const pages = pages_wanted(d, asked, held, free);
     bool const scarce = free < (segments_there << at.lg_pages) / Tuning.scarce;
     // If the class has none at the launch's first look, those that it has later are the launch's own.
@@ -407,12 +378,7 @@ struct supply : standbys {
     if (n > at.max_run_segments(c)) n = at.max_run_segments(c);
     // Hardly a whole segment is left: not worth eight looks.
     bool const used_up = free >> at.lg_pages == 0;
-    if (Ahead) {
-      bool const takes_fresh = first_look ? !idle : vain.found_none();
-      if (n == 0 || !takes_fresh || scarce || used_up || !this->claim_standby(c, k)) return 0;
-    } else if (n == 0 || adopts || used_up) {
-      return supplied::slowly(pages, adopts, scarce).bits;
-    }
+    if (n == 0 || adopts || used_up) return supplied::slowly(pages, adopts, scarce).bits;
     // Ends: four leaves, then four more for half as many segments.
     GPUHEAP_NO_UNROLL
     for (unsigned tries = 0; tries < 8; ++tries) {
@@ -430,14 +396,9 @@ struct supply : standbys {
         uint64_t const got = whole.take_untidily(leaf, mask, emptied);
         if (got == mask) {
           unsigned const segment = leaf * 64 + at_bit;
-          shard_word const next = prepare(d, segment << at.lg_pages, n, true, Ahead);
-          bool const parked = Ahead && this->park(c, k, next, old);
-          if (!parked) install(d, next);
+          shard_word const next = prepare(d, segment << at.lg_pages, n, true);
+          install(d, next);
           settle(d, {segment, n, true, emptied});
-          if (parked) {
-            moves().end();
-            return 0;
-          }
           installed(d, old, next, true);
           return next.bits;
         }
@@ -448,39 +409,7 @@ struct supply : standbys {
       leaf = leaf + 1 == leaves ? 0 : leaf + 1;
       bits = whole.leaf(leaf).load(simt::relaxed);
     }
-    if (Ahead && this->park(c, k, {}, old)) return 0;
     return supplied::slowly(pages, adopts, scarce).bits;
-  }
-
-  // ---- standbys
-
-  // The duty of the draw that reached the end of `old`, or found the shard idle, if a run is parked beside it: that run is published in its
-  // place, its first `wanted` slots drawn. Returns it; or `left`: the duty is now that of the thread that is making a standby; or 0, and
-  // nothing has changed. One thread.
-  GPUHEAP_COLD uint64_t relieve(demand d, shard_word old) {
-    uint64_t const parked = this->take_or_leave(d.size_class(), d.shard());
-    if (!this->is_parked(parked)) return parked;
-    shard_word const next{parked};
-    install(d, next);
-    installed(d, old, next, true);
-    return parked;
-  }
-
-  // A draw has taken a run of shard d.shard() past its mark: fetches a standby, if it is likely to be of use. One thread.
-  GPUHEAP_COLD void make_standby(demand d) {
-    unsigned const c = d.size_class(), k = d.shard();
-    // relaxed, all: hints.
-    shard_word const now{at.shard(c, k).load(simt::relaxed)};
-    if (now.is_sweep() || !now.has_room() || at.standby(c, k).load(simt::relaxed) != 0) return;
-    // The run outlasts the launch: in the next one most of it may be free, and begin anew.
-    if (now.num_slots() - now.next() > slots_of_launch(d)) return;
-    // So much of what was drawn is free already that it will be at the end.
-    run_header const h{at.header(now.page()).load(simt::relaxed)};
-    if (h.serves(c) && mostly_free(h, now.next())) return;
-    supplied got{fetch_ahead(d, now)};
-    // The duty was left to this thread, and there was no memory at the first look.
-    if (got.is_later()) got.bits = fetch_slowly(d, this->ended_run(c, k), got);
-    if (got.is_renewal()) (void)renew_all(lane_mask{1} << simt::lane_id(), d, got);
   }
 
   // The same where the first look did not do. In the frame, as in control::request.

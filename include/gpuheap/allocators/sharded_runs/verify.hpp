@@ -4,7 +4,7 @@
 //   1. nothing is in transit, and every page is exactly one of: free (in a whole segment or a broken one), in a run, in a large allocation;
 //   2. free memory has no tag and an unused header; used memory has the tags that its header implies;
 //   3. a run's group counts and its header's count say how many words and groups are entirely free;
-//   4. a run is bound exactly if one shard holds it, or has it parked; a fresh run's slots not yet handed out have bit 0;
+//   4. a run is bound exactly if one shard holds it; a fresh run's slots not yet handed out have bit 0;
 //   5. a run with a free slot can be found: it is listed, or a shard holds it; a run that is entirely free and not bound does not exist;
 //   6. every set bit of a tree has its summary bits, and every class with something is in the set of its kind; a segment with free pages is
 //      among the broken ones, and none is both whole and broken up, or broken up with all its pages free;
@@ -26,7 +26,6 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 struct audit {
   std::string problem;  // empty: every invariant holds
   simt::size_t free_bytes = 0, runs = 0, large_allocations = 0;
-  simt::size_t standbys = 0;    // runs that are parked beside their shards
   simt::size_t live_slots = 0;  // handed out and not freed
   simt::size_t live_bytes = 0;  // of those slots, and of large allocations
 };
@@ -37,7 +36,7 @@ namespace detail {
 struct image {
   layout at;
   runs block;
-  std::vector<uint64_t> shards, standbys, headers, trees, pages, words;
+  std::vector<uint64_t> shards, headers, trees, pages, words;
   std::vector<unsigned> groups;
   std::vector<run_tag::word> segment_tags, page_tags;
 
@@ -46,7 +45,6 @@ struct image {
     simt::synchronize(stream);
     size_t const num_pages = size_t{block.segments_there} << at.lg_pages;
     fetch(shards, at.shards, (size_t{at.num_classes} << at.lg_shards) * at.shard_stride, stream);
-    fetch(standbys, at.standbys, size_t{at.num_classes} << at.lg_shards, stream);
     fetch(trees, at.trees, at.tree_words(), stream);
     fetch(pages, at.pages, at.num_segments, stream);
     fetch(segment_tags, at.segment_tags, at.num_segments, stream);
@@ -109,24 +107,17 @@ struct image {
   // Ends: one pass per shard.
   for (unsigned c = 0; c < at.num_classes; ++c) {
     for (unsigned k = 0; k < at.num_shards(); ++k) {  // Ends: likewise.
-      size_t const i = size_t{(c << at.lg_shards) + k};
-      shard_word const standby{now.standbys[i]};
-      if (standby.bits != 0 && (standby.is_sweep() || standby.next() != 0))
-        fail("class " + std::to_string(c) + " has a standby that nobody makes");
-      // Ends: the shard, and what is parked beside it.
-      for (shard_word const w : {shard_word{now.shards[i * at.shard_stride]}, standby}) {
-        if (!w.has_run()) {
-          if (!w.is_idle()) fail("class " + std::to_string(c) + " has a shard that nobody replaces");
-          continue;
-        }
-        if (!w.has_room()) fail("class " + std::to_string(c) + " has a used-up shard that nobody replaces");
-        if (!now.header(w.page()).serves(c))
-          fail("a shard of class " + std::to_string(c) + " holds " + name(w.page()) + ", which does not serve it");
-        if (holder[w.page()].has_run()) fail(name(w.page()) + " is held by two shards");
-        if ((now.block.bound_word >> c & 1) == 0) fail("class " + std::to_string(c) + " holds a run but is not among the bound classes");
-        holder[w.page()] = w;
-        found.standbys += w.bits == standby.bits ? 1 : 0;
+      shard_word const w{now.shards[size_t{(c << at.lg_shards) + k} * at.shard_stride]};
+      if (!w.has_run()) {
+        if (!w.is_idle()) fail("class " + std::to_string(c) + " has a shard that nobody replaces");
+        continue;
       }
+      if (!w.has_room()) fail("class " + std::to_string(c) + " has a used-up shard that nobody replaces");
+      if (!now.header(w.page()).serves(c))
+        fail("a shard of class " + std::to_string(c) + " holds " + name(w.page()) + ", which does not serve it");
+      if (holder[w.page()].has_run()) fail(name(w.page()) + " is held by two shards");
+      if ((now.block.bound_word >> c & 1) == 0) fail("class " + std::to_string(c) + " holds a run but is not among the bound classes");
+      holder[w.page()] = w;
     }
   }
 
