@@ -82,7 +82,8 @@ def test_a_leak_is_found_with_its_place(bench: Bench) -> None:
 
 
 def answer(bench: Bench, *words: str) -> dict[str, Any]:
-    ran = bench.gpuheap("host", *words, "--json", GPUHEAP_HOST_PROBE=str(PROBE))
+    command, *rest = words
+    ran = bench.gpuheap("host", command, "--json", *rest, GPUHEAP_HOST_PROBE=str(PROBE))  # before what is the program's
     assert ran.returncode == 0, ran.stderr
     return json.loads(ran.stdout)
 

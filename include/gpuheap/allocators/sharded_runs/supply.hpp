@@ -24,11 +24,6 @@ struct tuning {
   unsigned scarce = 4;               // memory is short below 1/scarce free
   unsigned lg_warps_per_shard = 11;  // a launch of fewer warps uses one shard of each class
   unsigned looks = 64;               // for the next run, before a search for other memory
-  unsigned renewable = 2;            // a run begins anew at its end if 1/renewable of it is free
-  unsigned lg_few_shards = 2;        // of a class that less than a fifth of a warp asks for
-  unsigned wide_from = 64;           // classes from this one on have twice as many: their runs have few slots
-  unsigned mixed = 4;                // where several classes are in use at once, a fresh run takes at most 1/(mixed * guide)
-  bool whole_segments = true;        // a large launch's runs are of whole segments, however little is wanted
   // Off in measurements of what each idea buys (benchmarks/ablation).
   bool together = true;   // the lanes that ask for one class draw together
   bool in_turn = true;    // listed runs are looked at one after the other, not from random places
@@ -53,11 +48,8 @@ template <tuning Tuning>
 // The same for a class that `group` of the `here` lanes ask for: few, if others ask for others. Nearly all lanes must agree on it, lest a
 // rare large group fetch runs for shards that no other uses. A lane alone may be one of many that ask for different ones.
 template <tuning Tuning>
-[[nodiscard]] GPUHEAP_FN inline unsigned lg_shards_used(unsigned lg_shards, unsigned c, unsigned here, unsigned group) {
-  unsigned const lg = lg_shards_used<Tuning>(lg_shards), few = Tuning.lg_few_shards + (c >= Tuning.wide_from ? 1 : 0),
-                 most = group * 5 < here                    ? few
-                        : group * 4 < here * 3 || here == 1 ? few + 1
-                                                            : 4;
+[[nodiscard]] GPUHEAP_FN inline unsigned lg_shards_used(unsigned lg_shards, unsigned here, unsigned group) {
+  unsigned const lg = lg_shards_used<Tuning>(lg_shards), most = group * 5 < here ? 2 : group * 4 < here * 3 || here == 1 ? 3 : 4;
   return lg < most ? lg : most;
 }
 // Spreads consecutive warps evenly.
@@ -140,7 +132,7 @@ struct supply : frees {
   // Whether a run with these counts has enough free groups to be handed out anew.
   [[nodiscard]] GPUHEAP_FN bool mostly_free(run_header h, unsigned num_slots) {
     unsigned const groups = slot_map::groups_for(slot_map::words_for(num_slots));
-    return Tuning.renews && groups > 1 && static_cast<int>(h.full_groups() * Tuning.renewable) >= static_cast<int>(groups);
+    return Tuning.renews && groups > 1 && static_cast<int>(h.full_groups()) * 2 >= static_cast<int>(groups);
   }
 
   // Binds a listed run with many free slots, for a sweep or a renewal. Empty if there is none among a few. One thread.
@@ -254,7 +246,7 @@ struct supply : frees {
     unsigned const share = held / (Tuning.reserve << d.lg_shards());
     if (share > pages) pages = share;
     // Where several classes are in use at once, they share.
-    unsigned const guided = free / (large && !of_one_class ? Tuning.guide * Tuning.mixed : Tuning.guide);
+    unsigned const guided = free / (large && !of_one_class ? Tuning.guide * 4 : Tuning.guide);
     if (guided < pages) pages = guided;
     unsigned const most = pages_for(uint64_t{slot} << Tuning.lg_run_slots);
     if (most < pages) pages = most;
@@ -374,7 +366,7 @@ struct supply : frees {
     bool const adopts = idle && (scarce || first_look || vain.count() < looks_in_vain::enough);
     if (first_look && !idle) looked_in(c).store(looks_in_vain::none_there(simt::launch_id()).bits, simt::relaxed);
     unsigned n = (pages + (pages >> (large_launch ? 3 : 2))) >> at.lg_pages;
-    if (n == 0 && large_launch && Tuning.whole_segments) n = 1;
+    if (n == 0 && large_launch) n = 1;
     if (n > at.max_run_segments(c)) n = at.max_run_segments(c);
     // Hardly a whole segment is left: not worth eight looks.
     bool const used_up = free >> at.lg_pages == 0;
