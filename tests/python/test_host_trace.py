@@ -7,6 +7,7 @@ import shutil
 import signal
 import struct
 import sys
+import xml.etree.ElementTree as ET
 from collections import Counter
 from pathlib import Path
 
@@ -204,6 +205,20 @@ def test_failures_of_the_driver_are_passed_on_and_counted(bench: Bench) -> None:
 def test_a_reset_of_the_device_ends_what_lives_there(bench: Bench, pattern: str, lost: int) -> None:
     bench.traced("host_patterns", "dlsym", pattern, "2")
     assert [leak.lost for leak in bench.history().leaks] == ["its device was reset"] * lost
+
+
+def test_a_report_draws_its_pictures_as_files(bench: Bench) -> None:
+    bench.traced("host_patterns", "dlsym", "rounds", "3")
+    ran = bench.gpuheap("host", "report", "trace", "--figures", "drawn/here")
+    assert ran.returncode == 0 and "figures: 5 in drawn/here" in ran.stdout, ran.stdout + ran.stderr
+    files = sorted((bench.folder / "drawn" / "here").iterdir())
+    assert [file.stem for file in files] == ["copies", "lifetimes", "live", "sizes", "timeline"]
+    for file in files:
+        root = ET.fromstring(file.read_text())
+        assert root.tag == "{http://www.w3.org/2000/svg}svg" and float(root.get("width", "")) > 300 and "var(" not in file.read_text()
+    (bench.folder / "a_file").touch()
+    refused = bench.gpuheap("host", "report", "trace", "--figures", "a_file")
+    assert refused.returncode == 2 and "a_file: the pictures cannot be written there" in refused.stderr
 
 
 def test_dlsym_still_knows_its_caller(bench: Bench) -> None:

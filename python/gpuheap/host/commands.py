@@ -51,6 +51,7 @@ def trace(
 def report(
     path: Annotated[Path, typer.Argument(metavar="TRACE", help="What `gpuheap host trace` made: its folder, or one file of it.")],
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Default: report.html in the trace's folder.")] = None,
+    figures: Annotated[Path | None, typer.Option("--figures", metavar="DIR", help="Write the pictures as SVG files there too.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, and write no page.")] = False,
 ) -> None:
     """Show what a trace holds: here in short, and as one HTML file with pictures."""
@@ -72,6 +73,10 @@ def report(
 
     written = write_page(output or (path if path.is_dir() else path.parent) / "report.html", histories, symbols)
     console.print(f"report: {_shown(written)}", soft_wrap=True)
+    if figures is not None:
+        from gpuheap.host.pictures import write_files
+
+        console.print(f"figures: {len(write_files(figures, histories))} in {_shown(figures)}", soft_wrap=True)
 
 
 @app.command()

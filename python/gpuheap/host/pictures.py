@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from gpuheap.errors import UserError
 from gpuheap.host.history import Allocation, History
 from gpuheap.host.sites import live_over_time
-from gpuheap.host.trace import ALLOCATE, LAUNCH, RELEASE, SET, SYNCHRONISE
-from gpuheap.report.figures import PAGE, drawn_for_page
+from gpuheap.host.trace import ALLOCATE, COPY, LAUNCH, RELEASE, SET, SYNCHRONISE
+from gpuheap.report.figures import PAGE, drawn_for_page, page_picture_as_file
 from gpuheap.units import format_bytes, format_count, format_value
 
 # Visible on light and on dark ground.
@@ -105,13 +107,14 @@ def timeline(history: History, key: str) -> str:
 
     def draw(figure: Figure) -> None:
         axes = figure.add_subplot()
-        span = max(history.end_ns, 1)
+        begin = _begin_ns(history)
+        span = max(history.end_ns - begin, 1)
         width = span / 1e9 / COLUMNS
         for number, (_, times, shade) in enumerate(rows):
-            counts = Counter((times.astype("f8") / span * (COLUMNS - 1)).astype(int).tolist())
+            counts = Counter(((times.astype("f8") - begin) / span * (COLUMNS - 1)).astype(int).tolist())
             most = max(counts.values())
             for column, count in counts.items():
-                axes.barh(number, width, left=column * width, height=0.72, color=shade, alpha=0.35 + 0.65 * count / most, linewidth=0)
+                axes.barh(number, width, left=begin / 1e9 + column * width, height=0.72, color=shade, alpha=0.35 + 0.65 * count / most, linewidth=0)
         axes.set_yticks(range(len(rows)), [f"{name} ({format_count(len(times))})" for name, times, _ in rows])
         axes.set_ylim(len(rows) - 0.5, -0.5)
         _time_axis(axes, history)
@@ -162,9 +165,17 @@ def _bytes_axis(axes: Axes) -> None:
     axes.set_yticks(np.arange(0, top, step), [format_bytes(value) for value in np.arange(0, top, step)])
 
 
+def _begin_ns(history: History) -> float:
+    """Where pictures over time begin: at the start, or shortly before the first request, copy or launch, if most of the time lies before that."""
+    events = history.trace.events
+    work = events["begin_ns"][np.isin(events["kind"], (ALLOCATE, RELEASE, COPY, SET, LAUNCH))]
+    first = int(work.min()) if len(work) else 0
+    return first - 0.03 * (history.end_ns - first) if first > history.end_ns / 2 else 0.0
+
+
 def _time_axis(axes: Axes, history: History) -> None:
-    axes.set_xlim(0, max(history.end_ns, 1) / 1e9)
-    axes.xaxis.set_major_locator(MaxNLocator(7))
+    axes.set_xlim(_begin_ns(history) / 1e9, max(history.end_ns, 1) / 1e9)
+    axes.xaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10]))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_value(value * 1e6, "us")))
     axes.grid(axis="x" if not axes.get_yticklabels() else "both", color=PAGE.grid, linewidth=0.8)
 
@@ -189,3 +200,18 @@ def all_pictures(histories: Sequence[History]) -> list[dict[str, str]]:
             pictures["timeline"] = timeline(history, key)
         found.append(pictures)
     return found
+
+
+def write_files(folder: Path, histories: Sequence[History]) -> list[Path]:
+    """The pictures as SVG files, named after them; of several processes, with the process's number before. Raises UserError."""
+    written = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for history, pictures in zip(histories, all_pictures(histories), strict=True):
+            before = f"{history.trace.process}-" if len(histories) > 1 else ""
+            for name, picture in pictures.items():
+                written.append(folder / f"{before}{name}.svg")
+                written[-1].write_text(page_picture_as_file(picture), encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{error.filename}: the pictures cannot be written there: {error.strerror}") from None
+    return written

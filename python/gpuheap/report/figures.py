@@ -442,3 +442,9 @@ def drawn_for_page(name: str, label: str, size: tuple[float, float], draw: Calla
         figure = Figure(figsize=size, layout="constrained")
         draw(figure)
         return svg.inline(_finish(figure, {}, label), PAGE_COLOURS)
+
+
+def page_picture_as_file(picture: str) -> str:
+    """What drawn_for_page() made, for a file: visible on light and on dark ground."""
+    faint = f"stroke: {FILE.grid}; stroke-opacity: 0.35"
+    return svg.alone(picture, {f"stroke: {PAGE_COLOURS[PAGE.grid]}": faint, PAGE_COLOURS[PAGE.axis]: FILE.axis}, FILE.text)

@@ -50,6 +50,15 @@ def inline(root: ET.Element, colours: Mapping[str, str]) -> str:
     return _shortened(re.sub(r">\s+<", "><", text))
 
 
+def alone(picture: str, colours: Mapping[str, str], text: str) -> str:
+    """What inline() made, as a file: with its size, and with colours in place of the page's; `text` is that of words."""
+    for old, new in colours.items():
+        picture = picture.replace(old, new)
+    corner = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', picture)
+    size = f' width="{float(corner[1]):.0f}" height="{float(corner[2]):.0f}"' if corner else ""
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + picture.replace("<svg ", f'<svg xmlns="{SVG}" fill="{text}"{size} ', 1) + "\n"
+
+
 def standalone(root: ET.Element, width: float, height: float) -> str:
     """For a file: with its size in pixels."""
     root.set("width", f"{width:.0f}")

@@ -204,7 +204,10 @@ CUresult cuGetExportTable(void const** out, CUuuid const* which) {
                                          current.assign(1, from(of));
                                          return CUDA_SUCCESS;
                                        },
-                                       cuDevicePrimaryCtxReset_v2};
+                                       [](CUdevice device) {
+                                         end(primary_of(device));  // not by the name, which may be another library's
+                                         return CUDA_SUCCESS;
+                                       }};
   if (std::memcmp(which, &private_table_id, sizeof *which) != 0) return CUDA_ERROR_NOT_FOUND;
   *out = &table;
   return CUDA_SUCCESS;
