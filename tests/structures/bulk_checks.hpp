@@ -39,6 +39,8 @@ struct supply {
     unsigned const batches = simt::atomic_ref<unsigned>{*made}.fetch_add(0, simt::relaxed);
     if (now > (batches < most ? batches : most) * batch) count(wrong);
   }
+  // False: there may be no more.
+  GPUHEAP_FN bool make_batch() const { return simt::atomic_ref<unsigned>{*made}.fetch_add(1, simt::relaxed) < most; }
   GPUHEAP_FN void give(unsigned n) const { simt::atomic_ref<unsigned>{*held}.fetch_sub(n, simt::relaxed); }
 };
 // Kernel: every thread asks a few times, for one unit or two, and gives back what it got in some rounds.
@@ -52,8 +54,7 @@ struct ask_for_units {
     test::rng random{i};
     for (unsigned round = 0; round < rounds; ++round) {
       unsigned const n = 1 + random.below(2);
-      bool const served =
-          units.wait(n, from.batch, [&] { return simt::atomic_ref<unsigned>{*from.made}.fetch_add(1, simt::relaxed) < from.most; });
+      bool const served = units.wait(n, from.batch, [&] { return from.make_batch(); });
       if (!served) {
         count(from.failed);
         continue;
@@ -200,8 +201,7 @@ struct ask_together {
     for (unsigned round = 0; round < rounds; ++round) {
       if (random.below(3) == 0) continue;
       warp_group const group{simt::active_mask()};
-      unsigned const served = units.wait_together(
-          group, from.batch, [&] { return simt::atomic_ref<unsigned>{*from.made}.fetch_add(1, simt::relaxed) < from.most; });
+      unsigned const served = units.wait_together(group, from.batch, [&] { return from.make_batch(); });
       if (group.rank() < served) {
         ++from.units[i];
       } else {
