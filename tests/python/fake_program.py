@@ -46,7 +46,7 @@ def write_trace():
         text = b"E08\tthis device has no such memory"
         records += event(36, count=len(text)) + text.ljust(64, b"\0")
     served = 1 if mode != "plain" and fault != "unserved" else 0
-    head = struct.pack("<16sIIIIQQ12Q", b"gpuheap-trace\n", 1, os.getpid(), 0, 1, 0, 1, 0, 0, 0, served, *[0] * 8)
+    head = struct.pack("<16sIIIIQQ12Q", b"gpuheap-trace\n", 2, os.getpid(), 0, 1, 0, 1, 0, 0, 0, served, *[0] * 8)
     interpreter = Path(sys.executable).resolve().name
     (Path(folder) / f"{interpreter}.{os.getpid()}.trace").write_bytes(head.ljust(4096, b"\0") + records.ljust(16384, b"\0"))
 
