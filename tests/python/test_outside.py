@@ -25,7 +25,6 @@ from gpuheap.running.outside import Outside, read_outside
 ErrorLine = Callable[[subprocess.CompletedProcess[str]], str]
 PAGE = (REPOSITORY / "docs" / "add-an-allocator.md").read_text()
 BUILD = REPOSITORY / "build" / "host"
-pytestmark = pytest.mark.xdist_group("build")  # one build of a folder at a time
 needs_build = pytest.mark.skipif(
     not (BUILD / "CMakeCache.txt").is_file(),
     reason="the simulator is not built here: ./test builds it",
