@@ -26,8 +26,9 @@ profiling = folder.endswith("profile")
 log = Path(os.environ["FAKE_PROGRAM_LOG"])
 name = "profile" if profiling else mode
 strict = os.environ.get("GPUHEAP_HOST_STRICT", "")
+gpu = os.environ.get("CUDA_VISIBLE_DEVICES", "")
 with log.open("a") as file:
-    file.write(f"{Path(sys.argv[0]).name} {' '.join(sys.argv[1:])} {name}{' strict' if strict == '1' else ''}\n")
+    file.write(f"{Path(sys.argv[0]).name} {' '.join(sys.argv[1:])} {name}{' strict' if strict == '1' else ''}{f' on GPU {gpu}' if gpu else ''}\n")
 number = sum(1 for line in log.read_text().splitlines() if line.split()[:2] == [Path(sys.argv[0]).name, sys.argv[1]] and f" {name}" in line)
 faults = settings.get("faults", {})
 fault = faults.get(name) or faults.get(f"{name}/{number}")

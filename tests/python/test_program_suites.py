@@ -208,6 +208,18 @@ def test_an_interrupted_run_keeps_whole_points(programs: Programs) -> None:
     assert len(programs.rows()) == 9 * len(METRICS)
 
 
+def test_gpus_share_the_cases_and_a_case_stays_on_one(programs: Programs) -> None:
+    ran = programs.bench("whole", "--gpus", "0,2")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "by 2 workers" in ran.stdout
+    of_case: dict[str, set[str]] = {}
+    for line in programs.runs():
+        words, _, gpu = line.partition(" on GPU ")
+        of_case.setdefault(words.split()[0], set()).add(gpu)
+    assert sorted(of_case.values(), key=str) == [{"0"}, {"2"}]
+    assert len(programs.rows()) == 9 * len(METRICS)
+
+
 def test_other_suites_run_beside(programs: Programs) -> None:
     ran = programs.bench("all", "--runs", "1")
     assert ran.returncode == 0, ran.stdout + ran.stderr
@@ -226,7 +238,8 @@ def test_all_leaves_programs_out_that_are_not_built(programs: Programs) -> None:
     [
         (("heat_64", "-a", "zero-copy"), "unknown mode 'zero-copy': did you mean 'zero_copy'"),
         (("heat_64", "--heap-bytes", "1GiB"), "--heap-bytes is for cases of allocators"),
-        (("heat_64", "--gpus", "2"), "--gpus is for cases of allocators"),
+        (("heat_64", "--gpus", "some"), "--gpus: 'some' is neither all, a number of GPUs, nor their indices"),
+        (("heat_64", "--scheduler", "a:1"), "--scheduler is for cases of allocators: programs run on this machine's GPUs"),
         (("heat_64", "--backend", "host"), "--backend is for cases of allocators"),
     ],
 )

@@ -57,15 +57,15 @@ def run_bench(layout: Layout, console: Console, request: Request, policy: Policy
             console.print(f"note: the programs of {left_out} are not built, and are left out", style="yellow", highlight=False)
         else:
             _check_for_programs(where)
-            codes.append(run_program_suites(layout, console, part, policy, where.output, suites, strict))
+            codes.append(run_program_suites(layout, console, part, policy, where.output, where.gpus, suites, strict))
     return max(codes)
 
 
 def _check_for_programs(where: Where) -> None:
-    given = {"--gpus": where.gpus, "--scheduler": where.scheduler, "--allocator-header": where.outside, "--backend": where.backend}
+    given = {"--scheduler": where.scheduler, "--allocator-header": where.outside, "--backend": where.backend}
     for option, value in given.items():
         if value is not None and value != "cuda":
-            raise UserError(f"{option} is for cases of allocators: programs run on the first GPU of this machine")
+            raise UserError(f"{option} is for cases of allocators: programs run on this machine's GPUs")
 
 
 def _run_kernels(

@@ -27,11 +27,13 @@ from gpuheap.host.variables import for_trace, preloaded
 from gpuheap.metrics import METRICS
 from gpuheap.running.executable import exit_words, last_line
 from gpuheap.running.program_modes import Mode, prepare_mode
+from gpuheap.running.runner import Stopped
 from gpuheap.units import format_seconds
 
 WRONG_RESULT = 4  # the exit code of a program that found its own result wrong
 TIMES = "GPUHEAP_PROGRAM_TIMES"  # names the file that a program writes the time in its kernels to
 PROFILE_TIMEOUT_S = 300.0
+LOOK_S = 0.2  # between looks at whether to stop
 
 
 @dataclass(frozen=True)
@@ -48,15 +50,28 @@ class Ended:
 
 
 @dataclass(frozen=True)
+class Seat:
+    """Where programs run: the variables that choose the GPU, a folder for their files, and what tells them to stop."""
+
+    variables: Mapping[str, str]
+    folder: Path
+    stop: threading.Event
+
+
+@dataclass(frozen=True)
 class Profile:
     """What the plain run of a program told, which all others are held against."""
 
     words: tuple[str, ...]
     library: Path
+    seat: Seat
     name: str  # the program's file
     history: History
     digest: str  # of its output
-    folder: Path
+
+    @property
+    def folder(self) -> Path:
+        return self.seat.folder
 
     @property
     def traces(self) -> Path:
@@ -75,13 +90,13 @@ class Failed(Exception):
         self.result = result
 
 
-def run_process(words: Sequence[str], environment: Mapping[str, str], limit_s: float) -> Ended:
-    """Runs a program to its end, in a session of its own, which ends with it when its time is up or this process is interrupted."""
+def run_process(words: Sequence[str], environment: Mapping[str, str], limit_s: float, seat: Seat) -> Ended:
+    """Runs a program to its end, in a session of its own, which ends when its time is up. Raises Stopped, with the program ended."""
     begin = time.perf_counter()
     try:
         process = subprocess.Popen(
             list(words),
-            env=dict(environment),
+            env={**environment, **seat.variables},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -94,7 +109,13 @@ def run_process(words: Sequence[str], environment: Mapping[str, str], limit_s: f
     timer.daemon = True
     timer.start()
     try:
-        output, errors = process.communicate()
+        # Ends: with the program, which the timer kills.
+        while True:
+            with suppress(subprocess.TimeoutExpired):
+                output, errors = process.communicate(timeout=LOOK_S)
+                break
+            if seat.stop.is_set():
+                raise Stopped
         seconds = time.perf_counter() - begin
     except BaseException:
         _kill(process)
@@ -110,21 +131,21 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def take_profile(words: Sequence[str], library: Path, folder: Path) -> Profile:
+def take_profile(words: Sequence[str], library: Path, seat: Seat) -> Profile:
     """Runs the program plainly and traced. Raises Failed if it does not end well, UserError for what cannot be traced.
 
-    `folder` is made, or emptied of what an earlier profile left there.
+    The seat's folder is made, or emptied of what an earlier profile left there.
     """
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    shutil.rmtree(seat.folder, ignore_errors=True)
+    seat.folder.mkdir(parents=True)
     program = find_program(words)
-    traces = prepare_folder(folder / "profile")
-    ended = run_process(words, preloaded(library, for_trace(traces, program.name)), PROFILE_TIMEOUT_S)
+    traces = prepare_folder(seat.folder / "profile")
+    ended = run_process(words, preloaded(library, for_trace(traces, program.name)), PROFILE_TIMEOUT_S, seat)
     failure = _failure(ended, PROFILE_TIMEOUT_S)
     if failure is not None:
         raise Failed(failure)
     longest = max((read_trace(path) for path in find_traces(traces)), key=lambda trace: len(trace.events))
-    return Profile(tuple(words), library, program.name, history_of(longest), _digest(ended.output), folder)
+    return Profile(tuple(words), library, seat, program.name, history_of(longest), _digest(ended.output))
 
 
 def run_once(profile: Profile, mode: Mode, limit_s: float) -> PointResult:
@@ -134,7 +155,7 @@ def run_once(profile: Profile, mode: Mode, limit_s: float) -> PointResult:
     traces.mkdir()
     times = profile.folder / "times"
     times.unlink(missing_ok=True)
-    ended = run_process(profile.words, preloaded(profile.library, {**mode.variables, TIMES: str(times)}), limit_s)
+    ended = run_process(profile.words, preloaded(profile.library, {**mode.variables, TIMES: str(times)}), limit_s, profile.seat)
     refused = _unsupported(traces, mode)
     if refused is not None:
         return PointResult("unsupported", refused)

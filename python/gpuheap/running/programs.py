@@ -1,4 +1,4 @@
-"""Carries out suites of programs: for each point a plain run that pools are planned from, then rounds in which each mode runs once."""
+"""Carries out suites of programs: what is to run, and where its rows go."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ import dataclasses
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpuheap.catalogue import ALLOCATORS, MODES
 from gpuheap.errors import UserError, unknown_name
-from gpuheap.formats.points import Point
-from gpuheap.formats.protocol import Measurement, PointResult
 from gpuheap.formats.results import Table
 from gpuheap.formats.samples import SampleFile
 from gpuheap.formats.suites import Case, Suite, select
@@ -23,10 +21,9 @@ from gpuheap.running.bench import Listener, Outcome, Policy, SweepWriter, TableO
 from gpuheap.running.environment import Environment
 from gpuheap.running.executable import Executable, describe
 from gpuheap.running.plan import Plan, PlannedSweep, Request
-from gpuheap.running.program_modes import Mode
-from gpuheap.running.program_runs import Failed, Profile, run_once, take_profile
+from gpuheap.running.program_workers import Left, ModeEnded, ProgramWorker, RunBegan
 from gpuheap.running.runner import PointBegan, PointEnded
-from gpuheap.units import format_seconds
+from gpuheap.running.workers import Dispatcher
 
 BUILD = "cmake --preset cuda && cmake --build --preset cuda --target gpuheap_programs gpuheap_host"
 
@@ -96,9 +93,9 @@ def _adjusted(case: Case, request: Request) -> Case:
 
 
 def carry_out_programs(
-    plan: Plan, request: Request, policy: Policy, build: ProgramBuild, layout: Layout, folder: Path, listener: Listener
+    plan: Plan, request: Request, policy: Policy, build: ProgramBuild, layout: Layout, folder: Path, listener: Listener, gpus: Sequence[str] = ("",)
 ) -> Outcome:
-    """Runs what has no rows yet, case by case. Ctrl-C ends the running program and returns what is finished: whole points."""
+    """Runs what has no rows yet, a case on each GPU. Ctrl-C ends the running programs and returns what is finished: whole points."""
     outcome = Outcome()
     folder.mkdir(parents=True, exist_ok=True)
     with only_writer(folder), tempfile.TemporaryDirectory(prefix="gpuheap-programs-") as scratch:
@@ -112,13 +109,20 @@ def carry_out_programs(
         tables = {name: Table(folder / f"{name}.csv") for name in suites}
         samples = {name: SampleFile(folder / f"{name}.samples.parquet") for name in suites if policy.samples}
         outcome.tables = {name: table.path for name, table in tables.items()}
+        cases = []
+        for together in _by_case(plan):
+            name, identity = together[0].suite.name, identities[together[0].executable.path]
+            kept_in = (environment, identity, tables[name], samples.get(name))
+            cases.append(CaseWriter(together, [SweepWriter(sweep, request, policy, *kept_in, listener, outcome) for sweep in together]))
+        dispatcher = Dispatcher(
+            [ProgramWorker(gpu, build.library, Path(scratch) / f"run{gpu}") for gpu in gpus],
+            begin=lambda index: cases[index].begin(),
+            event=lambda index, event, worker: cases[index].event(event, worker.name),
+            end=lambda index: cases[index].end(),
+            lost=listener.worker_lost,
+        )
         try:
-            for together in _by_case(plan):
-                name = together[0].suite.name
-                identity = identities[together[0].executable.path]
-                kept_in = (environment, identity, tables[name], samples.get(name))
-                writers = [SweepWriter(sweep, request, policy, *kept_in, listener, outcome) for sweep in together]
-                _run_case(together, writers, build.library, Path(scratch))
+            dispatcher.run(len(cases))
         except KeyboardInterrupt:
             outcome.interrupted = True
         finally:
@@ -138,71 +142,29 @@ def _by_case(plan: Plan) -> list[list[PlannedSweep]]:
     return list(found.values())
 
 
-def _run_case(sweeps: Sequence[PlannedSweep], writers: Sequence[SweepWriter], library: Path, scratch: Path) -> None:
-    begun = [writer.begin() for writer in writers]
-    for index, point in enumerate(sweeps[0].points):
-        left = {
-            sweep.allocator: writer
-            for sweep, writer, process in zip(sweeps, writers, begun, strict=True)
-            if process is not None and index not in process[1].finished
-        }
-        if left:
-            for mode, round_words, result in _measure(sweeps[0], point, list(left), library, scratch / "run"):
-                left[mode].event(PointBegan(index) if result is None else PointEnded(index, result), round_words)
-    for writer in writers:
-        writer.end()
+class CaseWriter:
+    """A case's sweeps, a mode each, which are measured together."""
 
+    def __init__(self, sweeps: Sequence[PlannedSweep], writers: Sequence[SweepWriter]) -> None:
+        self._sweeps = sweeps
+        self._writers = {sweep.allocator: writer for sweep, writer in zip(sweeps, writers, strict=True)}
 
-def _measure(
-    sweep: PlannedSweep, point: Point, modes: list[str], library: Path, scratch: Path
-) -> Iterator[tuple[str, str, PointResult | None]]:
-    """(mode, round in words, None) before each run, and at the end (mode, "", result) for each mode.
+    def begin(self) -> tuple[PlannedSweep, Sequence[Left]] | None:
+        begun = {mode: writer.begin() for mode, writer in self._writers.items()}
+        left = [
+            Left(index, [mode for mode, process in begun.items() if process is not None and index not in process[1].finished])
+            for index in range(len(self._sweeps[0].points))
+        ]
+        left = [each for each in left if each.modes]
+        return (self._sweeps[0], left) if left else None
 
-    Each round begins with another mode than the one before.
-    """
-    words = (str(sweep.executable.path), *sweep.case.command[1:], *(f"{key}={value}" for key, value in point.fields.items()))
-    yield modes[0], "profile", None
-    try:
-        profile = take_profile(words, library, scratch)
-    except Failed as failed:
-        for mode in modes:
-            yield mode, "", failed.result
-        return
-    results: dict[str, PointResult] = {}
-    ready: dict[str, Mode] = {}
-    for mode in modes:
-        try:
-            ready[mode] = profile.mode(mode)
-        except UserError as why:
-            results[mode] = PointResult("unsupported", str(why))
-    samples: dict[str, list[PointResult]] = {mode: [] for mode in modes}
-    for number in range(sweep.case.runs):
-        for mode in modes[number % len(modes) :] + modes[: number % len(modes)]:
-            if mode in results:
-                continue
-            yield mode, f"round {number + 1} of {sweep.case.runs}", None
-            result = _within_limit(profile, ready[mode], samples[mode], sweep.case)
-            if result.status == "ok":
-                samples[mode].append(result)
-            else:
-                results[mode] = result
-    for mode in modes:
-        yield mode, "", results.get(mode) or _together(samples[mode])
+    def event(self, event: RunBegan | ModeEnded, worker: str) -> None:
+        writer = self._writers[event.mode]
+        if isinstance(event, RunBegan):
+            writer.event(PointBegan(event.index), f"{worker}, {event.words}" if worker else event.words)
+        else:
+            writer.event(PointEnded(event.index, event.result), "")
 
-
-def _within_limit(profile: Profile, mode: Mode, earlier: Sequence[PointResult], case: Case) -> PointResult:
-    """The next run, if the limit, which is for all runs of a mode, leaves time for one."""
-    spent_s = sum(each.measurements[0].samples[0] for each in earlier) / 1e3
-    result = run_once(profile, mode, case.timeout_s - spent_s)
-    if result.status == "timeout":
-        return PointResult("timeout", f"{len(earlier)} of {case.runs} runs in {format_seconds(case.timeout_s)}")
-    return result
-
-
-def _together(runs: Sequence[PointResult]) -> PointResult:
-    """Results of single runs as one."""
-    measured = tuple(
-        Measurement(first.metric, first.unit, tuple(each.measurements[place].samples[0] for each in runs))
-        for place, first in enumerate(runs[0].measurements)
-    )
-    return PointResult("ok", "", measured)
+    def end(self) -> None:
+        for writer in self._writers.values():
+            writer.end()

@@ -1,4 +1,4 @@
-"""Who runs sweeps: this machine, one sweep at a time, or each of its GPUs beside the others."""
+"""Who measures: this machine, one sweep or program at a time, or each of its GPUs beside the others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from gpuheap.errors import UserError
 from gpuheap.running.executable import Executable
@@ -21,6 +21,15 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 class WorkerLost(Exception):
     """The worker is gone: what it had not finished is for others. The text says what is known of it."""
+
+
+class AnyWorker(Protocol):
+    """Does one piece of work at a time: run(*work, stop) yields events, and ends early with Stopped once `stop` is set."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def run(self) -> Callable[..., Iterator[Any]]: ...
 
 
 class Worker(Protocol):
@@ -75,35 +84,35 @@ def local_workers(gpus: str | None, executable: Executable) -> list[LocalWorker]
 
 @dataclass
 class _Job:
-    """A sweep that a worker has."""
+    """Work that a worker has."""
 
     index: int
-    worker: Worker
+    worker: AnyWorker
     thread: threading.Thread
 
 
 class Dispatcher:
-    """Gives sweeps to workers, in order, and their events to whoever asked, all in the calling thread.
+    """Gives work to workers, in order, and their events to whoever asked, all in the calling thread.
 
-    `begin(index)` makes the sweep ready, or answers None if nothing of it is to run; `event` and `end` tell what became of it.
+    `begin(index)` makes that piece of work ready, or answers None if nothing of it is left; `event` and `end` tell what became of it.
     """
 
     def __init__(
         self,
-        workers: Sequence[Worker],
-        begin: Callable[[int], tuple[Executable, Sweep] | None],
-        event: Callable[[int, SweepEvent, Worker], None],
+        workers: Sequence[AnyWorker],
+        begin: Callable[[int], tuple[Any, ...] | None],
+        event: Callable[[int, Any, AnyWorker], None],
         end: Callable[[int], None],
         lost: Callable[[str], None],
     ) -> None:
-        self._idle: deque[Worker] = deque(workers)
+        self._idle: deque[AnyWorker] = deque(workers)
         self._begin, self._event, self._end, self._lost = begin, event, end, lost
-        self._inbox: queue.SimpleQueue[tuple[int, SweepEvent | BaseException | None]] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
         self._jobs: dict[int, _Job] = {}
         self._stop = threading.Event()
 
     def run(self, count: int) -> None:
-        """All sweeps. However it ends, nothing runs any more and what finished was told."""
+        """All of it. However it ends, nothing runs any more and what finished was told."""
         waiting = deque(range(count))
         try:
             # Ends: each pass begins a sweep, or takes an event of a running one, of which there are finitely many.
@@ -126,25 +135,25 @@ class Dispatcher:
             self._end(index)
             return
         worker = self._idle.popleft()
-        thread = threading.Thread(target=self._work, args=(index, worker, *ready), name=f"sweep {index}", daemon=True)
+        thread = threading.Thread(target=self._work, args=(index, worker, ready), name=f"work {index}", daemon=True)
         self._jobs[index] = _Job(index, worker, thread)
         thread.start()
 
-    def _work(self, index: int, worker: Worker, executable: Executable, sweep: Sweep) -> None:
+    def _work(self, index: int, worker: AnyWorker, work: tuple[Any, ...]) -> None:
         try:
-            for event in worker.run(executable, sweep, self._stop):
+            for event in worker.run(*work, self._stop):
                 self._inbox.put((index, event))
         except BaseException as error:
             self._inbox.put((index, error))
         else:
             self._inbox.put((index, None))
 
-    def _take(self, index: int, said: SweepEvent | BaseException | None, waiting: deque[int]) -> None:
+    def _take(self, index: int, said: Any, waiting: deque[int]) -> None:
         job = self._jobs[index]
         if isinstance(said, WorkerLost):
             del self._jobs[index]
             self._lost(str(said))
-            # Its finished points are kept; begun again, the sweep goes on after them.
+            # What it finished is kept; begun again, the work goes on after that.
             waiting.appendleft(index)
         elif isinstance(said, BaseException):
             raise said

@@ -1,0 +1,114 @@
+"""Measures programs: for each point a plain run that pools are planned from, then rounds in which each mode runs once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuheap.errors import UserError
+from gpuheap.formats.points import Point
+from gpuheap.formats.protocol import Measurement, PointResult
+from gpuheap.formats.suites import Case
+from gpuheap.running.plan import PlannedSweep
+from gpuheap.running.program_modes import Mode
+from gpuheap.running.program_runs import Failed, Profile, Seat, run_once, take_profile
+from gpuheap.running.workers import VISIBLE
+from gpuheap.units import format_seconds
+
+
+@dataclass(frozen=True)
+class Left:
+    """A point, by index, and the modes that have no rows of it."""
+
+    index: int
+    modes: list[str]
+
+
+@dataclass(frozen=True)
+class RunBegan:
+    mode: str
+    index: int
+    words: str  # which round
+
+
+@dataclass(frozen=True)
+class ModeEnded:
+    """All runs of a point in a mode."""
+
+    mode: str
+    index: int
+    result: PointResult
+
+
+@dataclass(frozen=True)
+class ProgramWorker:
+    """One program at a time, on the GPU that CUDA picks or on a given one. A point's modes stay on one GPU."""
+
+    gpu: str  # as CUDA_VISIBLE_DEVICES names it; empty: CUDA's choice
+    library: Path
+    folder: Path  # for files of runs, its own
+
+    @property
+    def name(self) -> str:
+        return f"GPU {self.gpu}" if self.gpu else ""
+
+    def run(self, sweep: PlannedSweep, left: Sequence[Left], stop: threading.Event) -> Iterator[RunBegan | ModeEnded]:
+        seat = Seat({VISIBLE: self.gpu} if self.gpu else {}, self.folder, stop)
+        for each in left:
+            for mode, words, result in _measure(sweep, sweep.points[each.index], each.modes, self.library, seat):
+                yield RunBegan(mode, each.index, words) if result is None else ModeEnded(mode, each.index, result)
+
+
+def _measure(sweep: PlannedSweep, point: Point, modes: list[str], library: Path, seat: Seat) -> Iterator[tuple[str, str, PointResult | None]]:
+    """(mode, round in words, None) before each run, and at the end (mode, "", result) for each mode.
+
+    Each round begins with another mode than the one before.
+    """
+    words = (str(sweep.executable.path), *sweep.case.command[1:], *(f"{key}={value}" for key, value in point.fields.items()))
+    yield modes[0], "profile", None
+    try:
+        profile = take_profile(words, library, seat)
+    except Failed as failed:
+        for mode in modes:
+            yield mode, "", failed.result
+        return
+    results: dict[str, PointResult] = {}
+    ready: dict[str, Mode] = {}
+    for mode in modes:
+        try:
+            ready[mode] = profile.mode(mode)
+        except UserError as why:
+            results[mode] = PointResult("unsupported", str(why))
+    samples: dict[str, list[PointResult]] = {mode: [] for mode in modes}
+    for number in range(sweep.case.runs):
+        for mode in modes[number % len(modes) :] + modes[: number % len(modes)]:
+            if mode in results:
+                continue
+            yield mode, f"round {number + 1} of {sweep.case.runs}", None
+            result = _within_limit(profile, ready[mode], samples[mode], sweep.case)
+            if result.status == "ok":
+                samples[mode].append(result)
+            else:
+                results[mode] = result
+    for mode in modes:
+        yield mode, "", results.get(mode) or _together(samples[mode])
+
+
+def _within_limit(profile: Profile, mode: Mode, earlier: Sequence[PointResult], case: Case) -> PointResult:
+    """The next run, if the limit, which is for all runs of a mode, leaves time for one."""
+    spent_s = sum(each.measurements[0].samples[0] for each in earlier) / 1e3
+    result = run_once(profile, mode, case.timeout_s - spent_s)
+    if result.status == "timeout":
+        return PointResult("timeout", f"{len(earlier)} of {case.runs} runs in {format_seconds(case.timeout_s)}")
+    return result
+
+
+def _together(runs: Sequence[PointResult]) -> PointResult:
+    """Results of single runs as one."""
+    measured = tuple(
+        Measurement(first.metric, first.unit, tuple(each.measurements[place].samples[0] for each in runs))
+        for place, first in enumerate(runs[0].measurements)
+    )
+    return PointResult("ok", "", measured)
