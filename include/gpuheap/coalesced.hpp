@@ -8,6 +8,10 @@
 // order as all others of that kind, and with one size. Threads that have returned from the kernel are not live. The call then waits for
 // them; a false promise hangs. Without it nothing is promised, and nobody waits but, after init_dynamic(), for lanes that come together.
 //
+// The program's allocator is GPUHEAP_PROGRAM_ALLOCATOR, a type, where that is defined before this header or by the compiler's -D, in the
+// same way in all files of a program; else the one below. `-DGPUHEAP_PROGRAM_ALLOCATOR=gpuheap::coalesce_block_header` coalesces over the
+// toolkit's own heap, gpuheap::cuda_malloc is that heap by itself. A type of another header: include that before, or by -include.
+//
 // Memory of one side is freed there: on the host these calls are those of the C library, for functions that are both __host__ and
 // __device__. Before init() and after clean() device requests are answered nullptr, and frees do nothing.
 #pragma once
@@ -21,10 +25,15 @@
 #include <cstdlib>
 #include <optional>
 
+#ifndef GPUHEAP_PROGRAM_ALLOCATOR
+#define GPUHEAP_PROGRAM_ALLOCATOR gpuheap::basic_coalesce_block_header<gpuheap::sharded_runs>
+#endif
+
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::coalesced {
 
-// The program's allocator: here it is chosen, for everything that follows.
-using allocator = basic_coalesce_block_header<sharded_runs>;
+// The program's allocator, for everything that follows. One that cannot serve a block together serves its warps, or each thread: then
+// nobody waits.
+using allocator = GPUHEAP_PROGRAM_ALLOCATOR;
 
 namespace detail {
 
@@ -48,8 +57,10 @@ struct malloc_side {
     program_heap const& program = simt::program_value<program_heap>();
     if (!program.made) return nullptr;
     if (program.apart) return program.heap.malloc(bytes);
-    if (by == promise::block) return program.heap.malloc_coalesced(live_block(simt::block_storage<block_scratch>()), bytes);
-    return by == promise::warp || program.dynamic ? program.heap.malloc_coalesced(this_warp(), bytes) : program.heap.malloc(bytes);
+    if constexpr (has_malloc_by_block<allocator, live_block_threads>) {
+      if (by == promise::block) return program.heap.malloc_coalesced(live_block(simt::block_storage<block_scratch>()), bytes);
+    }
+    return by != promise::none || program.dynamic ? program.heap.malloc_coalesced(this_warp(), bytes) : program.heap.malloc(bytes);
   }
   static void* on_host(simt::size_t bytes, promise) { return std::malloc(bytes); }
 };

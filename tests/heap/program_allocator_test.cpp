@@ -1,0 +1,51 @@
+// A program that chooses its own allocator for gpuheap/coalesced.hpp.
+#include <gpuheap/allocators/backing_reference.hpp>
+
+#define GPUHEAP_PROGRAM_ALLOCATOR gpuheap::basic_coalesce_warp_map<gpuheap::backing_reference>
+#include <gpuheap/coalesced.hpp>
+
+#include "fixtures.hpp"
+
+#include "../support/pattern.hpp"
+
+#include <type_traits>
+
+namespace {
+
+using namespace test;
+namespace coalesced = gpuheap::coalesced;
+
+static_assert(std::is_same_v<coalesced::allocator, gpuheap::basic_coalesce_warp_map<gpuheap::backing_reference>>);
+
+// Each thread asks in all ways, in turn with all others; it frees what it got, but for the first.
+struct ask_in_all_ways {
+  unsigned* wrong;
+  GPUHEAP_FN void operator()(unsigned i) const {
+    unsigned bad = 0;
+    void* const blocks[] = {coalesced::malloc(40, true), coalesced::malloc(40), coalesced::by_warp::malloc(40, true),
+                            coalesced::calloc(5, 8, true)};
+    for (void* const p : blocks) {
+      if (p != nullptr) fill_pattern(p, 40, i);
+    }
+    for (void* const p : blocks) {
+      bad += p == nullptr || wrong_words(p, 40, i) != 0;
+      if (p != blocks[0]) coalesced::free(p);
+    }
+    if (bad != 0) simt::atomic_ref<unsigned>{*wrong}.fetch_add(bad, simt::relaxed);  // relaxed: a count
+  }
+};
+
+TEST(ProgramAllocator, ServesTheProgram) {
+  for (bool const apart : {false, true}) {
+    coalesced::init(gpuheap::heap_size{64_MiB});
+    if (apart) coalesced::serve_apart();
+    device_array<unsigned> wrong(1);
+    unsigned const threads = 3 * 40;
+    gpuheap::launch(threads, ask_in_all_ways{wrong.data()}, {.block_threads = 40});
+    EXPECT_EQ(wrong.first(), 0u) << apart;
+    EXPECT_EQ(coalesced::program_heap()->stats().live_allocations, threads) << apart;
+    coalesced::clean();
+  }
+}
+
+}  // namespace
