@@ -3,13 +3,13 @@
 //   N. Blach, M. Erhart, F. Memedi, A. Schaefer, "Coalescing memory allocations for GPU MPI", section 4.1, whose linear and quadratic
 //   workloads these are. Three of its five are not published: scan, gather and neighbour are ours.
 //
-// One kernel for all, so that an allocator is compiled for it once; which work is done is the same in all threads.
+// One kernel for all works, so that an allocator is compiled for it once; which work is done is the same in all threads. With phases=apart
+// the three are kernels of their own.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
 #include <gpuheap/allocators/sharded_runs.hpp>
 #include <gpuheap/collective.hpp>
-#include <gpuheap/simt/atomic.hpp>
 #include <gpuheap/simt/launch.hpp>
 #include <gpuheap/simt/warp.hpp>
 
@@ -21,56 +21,9 @@
 #include "harness/device_array.hpp"
 #include "harness/give_back.hpp"
 #include "harness/heap_under_test.hpp"
+#include "harness/region_work.hpp"
 
 namespace gpuheap::bench {
-
-// What is done with a region d of n floats, and how many additions and multiplications that are.
-enum class region_work {
-  linear,     // sum of d[i]                              n
-  quadratic,  // sum of d[i] * d[j] for all i, j          2 n^2
-  scan,       // d[i] += d[i - 1]                         n
-  gather,     // sum of d[(i * stride) mod n]             n
-  neighbour,  // sum of the next thread's d[i]            n
-};
-[[nodiscard]] constexpr double operations_of(region_work work, double n) { return work == region_work::quadratic ? 2 * n * n : n; }
-
-// A step through n floats that comes to each of them: prime, and no divisor of n.
-[[nodiscard]] constexpr simt::uint32_t gather_stride(simt::uint32_t n) { return n % 17 != 0 ? 17 : 13; }
-
-// The float that the work leaves in d[0], or of scan in d[n - 1], in the same order of operations on either side. Up to n = 400 every
-// product is exact, so that it makes no difference whether it is fused with the addition.
-[[nodiscard]] GPUHEAP_HD inline float do_region_work(region_work work, float* d, float const* next, simt::uint32_t n,
-                                                     simt::uint32_t stride) {
-  float sum = 0;
-  switch (work) {
-    case region_work::linear:
-      // Ends: n passes, as all of these.
-      for (simt::uint32_t i = 0; i < n; ++i) sum += d[i];
-      break;
-    case region_work::quadratic:
-      for (simt::uint32_t i = 0; i < n; ++i) {
-        for (simt::uint32_t j = 0; j < n; ++j) sum += d[i] * d[j];
-      }
-      break;
-    case region_work::scan:
-      for (simt::uint32_t i = 0; i < n; ++i) {
-        sum += d[i];
-        d[i] = sum;
-      }
-      return sum;
-    case region_work::gather:
-      for (simt::uint32_t i = 0, at = 0; i < n; ++i) {
-        sum += d[at];
-        at += stride;
-        if (at >= n) at %= n;
-      }
-      break;
-    case region_work::neighbour:
-      for (simt::uint32_t i = 0; i < n; ++i) sum += next[i];
-      break;
-  }
-  return sum;
-}
 
 struct region_times {
   simt::uint64_t malloc_cycles, work_cycles, free_cycles;
@@ -89,57 +42,68 @@ template <class Ref>
   }
 }
 
-// The timed kernel.
+// Where regions come from and go to. A warp begins either together; no access moves over the barriers.
 template <class Ref>
-struct work_on_regions {
+struct region_source {
   Ref heap;
   block_scratch* scratch;  // one a block
-  unsigned threads;
-  simt::uint32_t num_floats;
-  simt::uint32_t stride;
-  region_work work;
+  simt::size_t bytes;
   bool together;
-  float expected;
-  region_times* times;
-  simt::uint32_t* faults;  // {nulls, wrong results}
 
-  GPUHEAP_FN void operator()(unsigned i) const {
-    // The lanes that this warp has: it may be the last of its block, or of the launch.
-    unsigned const first = simt::thread_in_block() - simt::lane_id();
-    unsigned const before_warp = i - simt::lane_id();
-    unsigned const here =
-        simt::threads_per_block() - first < threads - before_warp ? simt::threads_per_block() - first : threads - before_warp;
-    auto const lanes = static_cast<simt::lane_mask>(simt::low_bits(here < simt::warp_lanes ? here : simt::warp_lanes));
-    region_times mine{};
-    // A warp begins each part together; no access moves over the barriers.
+  [[nodiscard]] GPUHEAP_FN float* ask(simt::lane_mask lanes, simt::uint64_t& cycles) const {
     simt::sync_warp(lanes);
     auto const asked = simt::clock_cycles();
-    auto* const d =
-        static_cast<float*>(ask_for_region(heap, simt::size_t{num_floats} * sizeof(float), together, scratch[simt::block_id()], lanes));
-    mine.malloc_cycles = simt::clock_cycles() - asked;
-
-    unsigned const neighbour = simt::lane_id() + 1 < simt::popcount(lanes) ? simt::lane_id() + 1 : 0;
-    simt::sync_warp(lanes);
-    auto* const next = reinterpret_cast<float const*>(simt::shuffle(lanes, reinterpret_cast<simt::uint64_t>(d), neighbour));
-    bool const all_there = simt::all_of(lanes, d != nullptr);
-    if (all_there) {
-      // Ends: once for each float.
-      for (simt::uint32_t k = 0; k < num_floats; ++k) d[k] = static_cast<float>(k);
-      simt::sync_warp(lanes);
-      auto const began = simt::clock_cycles();
-      float const result = do_region_work(work, d, next, num_floats, stride);
-      if (work != region_work::neighbour && work != region_work::scan) d[0] = result;
-      simt::sync_warp(lanes);
-      mine.work_cycles = simt::clock_cycles() - began;
-      if (result != expected) simt::atomic_ref<simt::uint32_t>{faults[1]}.fetch_add(1, simt::relaxed);  // relaxed, both: counts
-    }
-    if (d == nullptr) simt::atomic_ref<simt::uint32_t>{faults[0]}.fetch_add(1, simt::relaxed);
+    auto* const d = static_cast<float*>(ask_for_region(heap, bytes, together, scratch[simt::block_id()], lanes));
+    cycles = simt::clock_cycles() - asked;
+    return d;
+  }
+  GPUHEAP_FN void take_back(float* d, simt::lane_mask lanes, simt::uint64_t& cycles) const {
     simt::sync_warp(lanes);
     auto const freed = simt::clock_cycles();
     give_back(heap, d);
-    mine.free_cycles = simt::clock_cycles() - freed;
+    cycles = simt::clock_cycles() - freed;
+  }
+};
+
+// phases=one: a thread goes on with its region as soon as it has it, whatever others still wait for.
+template <class Ref>
+struct use_regions {
+  region_source<Ref> source;
+  region_job job;
+  region_times* times;
+
+  GPUHEAP_FN void operator()(unsigned i) const {
+    simt::lane_mask const lanes = job.lanes_of(i);
+    region_times mine{};
+    float* const d = source.ask(lanes, mine.malloc_cycles);
+    mine.work_cycles = job.do_with(d, lanes);
+    source.take_back(d, lanes, mine.free_cycles);
     times[i] = mine;
   }
+};
+
+// phases=apart: a launch for each part, so that all threads work at the same time, by the same code over every allocator.
+template <class Ref>
+struct ask_for_regions {
+  region_source<Ref> source;
+  region_job job;
+  region_times* times;
+  float** regions;
+  GPUHEAP_FN void operator()(unsigned i) const { regions[i] = source.ask(job.lanes_of(i), times[i].malloc_cycles); }
+};
+struct work_on_regions {
+  region_job job;
+  region_times* times;
+  float* const* regions;
+  GPUHEAP_FN void operator()(unsigned i) const { times[i].work_cycles = job.do_with(regions[i], job.lanes_of(i)); }
+};
+template <class Ref>
+struct take_back_regions {
+  region_source<Ref> source;
+  region_job job;
+  region_times* times;
+  float* const* regions;
+  GPUHEAP_FN void operator()(unsigned i) const { source.take_back(regions[i], job.lanes_of(i), times[i].free_cycles); }
 };
 
 // Cycles and nanoseconds of about two milliseconds, from which follows the clock that the kernels ran at.
@@ -161,6 +125,8 @@ inline constexpr parameter region_parameters[] = {
     number_parameter("floats", "100", 1, 400),
     choice_parameter("upstream", "own", "own|gpuheap"),  // where an allocator that coalesces takes its superblocks from
     choice_parameter("call", "together", "together|plain"),
+    // A launch of all three parts; a launch for each; or another one of the work before the timed one, on the same regions.
+    choice_parameter("phases", "one", "one|apart|again"),
     heap_parameter,
     number_parameter("block_threads", "1024", 1, 1024),
 };
@@ -186,14 +152,24 @@ template <class A>
   device_array<region_times> times(threads);
   device_array<simt::uint32_t> faults(2);
   device_array<simt::uint64_t> clocks(2);
-  work_on_regions<ref> const kernel{heap.ref(), scratch.data(), threads,      n, gather_stride(n), work, p.text("call") == "together",
-                                    expected,   times.data(),   faults.data()};
+  region_job const job{threads, n, gather_stride(n), work, expected, faults.data()};
+  region_source<ref> const source{heap.ref(), scratch.data(), n * sizeof(float), p.text("call") == "together"};
+  std::string const phases = p.text("phases");
+  device_array<float*> regions(phases == "one" ? 0 : threads);
   row malloc_cycles{"malloc_cycles", "cycles", {}}, work_cycles{"work_cycles", "cycles", {}}, free_cycles{"free_cycles", "cycles", {}},
       gflops{"gflops", "gflop/s", {}};
   for (unsigned run = 0; run < warm_ups + s.runs; ++run) {
     if (A::traits.free == frees::never && run != 0) heap.renew();
     faults.zero(stream);
-    launch(threads, kernel, config);
+    if (phases == "one") {
+      launch(threads, use_regions<ref>{source, job, times.data()}, config);
+    } else {
+      launch(threads, ask_for_regions<ref>{source, job, times.data(), regions.data()}, config);
+      work_on_regions const do_work{job, times.data(), regions.data()};
+      if (phases == "again") launch(threads, do_work, config);
+      launch(threads, do_work, config);
+      launch(threads, take_back_regions<ref>{source, job, times.data(), regions.data()}, config);
+    }
     launch(1, read_clocks{clocks.data()}, {.block_threads = 32, .stream = stream});
     auto const found = faults.download(stream);
     if (found[0] != 0) return unsupported(std::to_string(found[0]) + " of " + std::to_string(threads) + " requests failed");
