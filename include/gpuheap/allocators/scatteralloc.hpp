@@ -94,7 +94,7 @@ class basic_scatteralloc {
     // The lanes that ask this heap for the same size; of large chunks, as many neighbours as a page has. The state's address is a multiple
     // of 128 and has at most 53 bits.
     static_assert(layout_type::page_units < (1u << 13));
-    unsigned const neighbours = simt::lane_id() / at_.capacity(units);
+    unsigned const neighbours = at_.is_two_level(units) ? 0 : simt::lane_id() / at_.capacity(units);
     auto group = structures::warp_group::of_equal(here, reinterpret_cast<simt::uintptr_t>(state_) << 11 | neighbours << 13 | units);
     simt::lane_mask const mine = simt::lane_mask{1} << simt::lane_id();
     void* p = nullptr;

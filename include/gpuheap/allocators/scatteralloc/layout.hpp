@@ -75,17 +75,20 @@ struct layout {
 
   // ---- sizes of chunks
 
-  // Whether a page has more chunks of `units` than fit a word: their bits lie in words at the page's end.
-  [[nodiscard]] GPUHEAP_HD static constexpr bool is_two_level(unsigned units) { return 33 * units * unit_bytes + 8 <= page_bytes; }
+  // Whether a page has more chunks of `units` than fit a word: their bits lie in words at the page's end. 33 * bytes + 8 <= page_bytes.
+  static constexpr unsigned most_two_level_units = (page_bytes - 8) / (33 * unit_bytes);
+  [[nodiscard]] GPUHEAP_HD static constexpr bool is_two_level(unsigned units) { return units <= most_two_level_units; }
   // How many chunks a page has.
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned capacity(unsigned units) {
-    bool const two_level = is_two_level(units);
-    unsigned const chunk_bytes = units * unit_bytes;
-    // With a bit for each chunk; the bits of a page come in words of 4 bytes, for which one chunk less may be needed.
-    unsigned const n = (two_level ? 8 * page_bytes : page_bytes) / (two_level ? 8 * chunk_bytes + 1 : chunk_bytes);
-    if (!two_level) return n;
-    if (n >= structures::hinted_bits::most) return structures::hinted_bits::most;
-    return n * chunk_bytes + 4 * structures::hinted_bits::segments_for(n) <= page_bytes ? n : n - 1;
+    if (!is_two_level(units)) return page_units / units;
+    // Capacities of the paper's pages are bytes of one constant: malloc asks for them several times, and a division takes the GPU some
+    // twenty instructions, one after the other.
+    if constexpr (most_two_level_units < sizeof(uint64_t) && page_bytes <= 256 * unit_bytes) {
+      constexpr uint64_t packed = pack_capacities();
+      return static_cast<unsigned>(packed >> 8 * units) & 255;
+    } else {
+      return two_level_capacity(units);
+    }
   }
   // Whether a page of chunks of `kind` units serves requests of `units`.
   [[nodiscard]] GPUHEAP_HD static constexpr bool serves(unsigned kind, unsigned units) {
@@ -213,6 +216,23 @@ struct layout {
     return at;
   }
 #endif
+
+ private:
+  // A page with a bit for each chunk; the bits come in words of 4 bytes, for which one chunk less may be needed.
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned two_level_capacity(unsigned units) {
+    unsigned const chunk_bytes = units * unit_bytes, n = 8 * page_bytes / (8 * chunk_bytes + 1);
+    if (n >= structures::hinted_bits::most) return structures::hinted_bits::most;
+    return n * chunk_bytes + 4 * structures::hinted_bits::segments_for(n) <= page_bytes ? n : n - 1;
+  }
+  // Byte `units`: that of `units`. Only where all fit.
+  [[nodiscard]] GPUHEAP_HD static constexpr uint64_t pack_capacities() {
+    uint64_t packed = 0;
+    // Ends: at most 7 passes.
+    for (unsigned units = 1; units <= most_two_level_units && units < sizeof packed; ++units) {
+      packed |= uint64_t{two_level_capacity(units)} << 8 * units;
+    }
+    return packed;
+  }
 };
 
 // What a walk over the pages found. Device and host.
