@@ -243,10 +243,13 @@ class basic_scatteralloc {
     // Possibly stale: the active super block is a hint, and who finds it full drops what its multiprocessor remembers.
     if (start == scatter::no_page) start = at_.first_page({simt::load_cached(state_->extent_bits)}, units, further);
     auto const state = at_.state(start);
-    scatter::slab_word const before = state.look();
-    if (at_.has_room(before, units)) {
+    scatter::slab_word seen = state.look();
+    // Ends: a pass that goes on lost the word to another thread's change, which is progress of that one, and goes on with what that left.
+    // Lock-free.
+    GPUHEAP_NO_UNROLL
+    while (at_.has_room(seen, units)) {
+      scatter::slab_word const before = seen;
       unsigned const room = at_.capacity(before.kind()) - before.fill();
-      scatter::slab_word seen = before;
       if (state.reserve(seen, room < wanted ? room : wanted)) return {start, before};
     }
     return state_->search(units, wanted, start);
