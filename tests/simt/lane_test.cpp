@@ -6,20 +6,24 @@ namespace simt_test {
 struct know_their_place {
   unsigned* wrong;
   unsigned* sm;
+  unsigned* warp;
   GPUHEAP_FN void operator()(unsigned i) const {
     require(wrong, simt::thread_in_block() == i % 96 && simt::threads_per_block() == 96);
     require(wrong, simt::block_id() == i / 96 && simt::num_blocks() == 11);
     require(wrong, simt::lane_id() == i % 96 % 32 && simt::global_warp() == i / 32);
     sm[i] = simt::sm_id();
+    warp[i] = simt::warp_on_sm();
   }
 };
 
 TEST(Lane, KnowsItsPlace) {
-  cells<unsigned> wrong(1), sm(1000);
-  run(1000, know_their_place{wrong.data(), sm.data()}, 96);
+  cells<unsigned> wrong(1), sm(1000), warp(1000);
+  run(1000, know_their_place{wrong.data(), sm.data(), warp.data()}, 96);
   EXPECT_EQ(wrong[0], 0u);
   for (unsigned i = 1; i < 1000; ++i) {
-    EXPECT_TRUE(i % 96 == 0 || sm[i] == sm[i - 1]) << "one block on two multiprocessors";
+    if (i % 96 == 0) continue;
+    EXPECT_EQ(sm[i], sm[i - 1]) << "one block on two multiprocessors";
+    EXPECT_EQ(i % 32 != 0, warp[i] == warp[i - 1]) << "one warp in two places, or two of a block in one";
   }
 }
 

@@ -41,7 +41,6 @@
 //   - The search for runs ends at the last page, where the published one goes one word too far, and its hint cannot fall below 0.
 //     Windows are handed out without a lock as long as there are free ones below all runs.
 //   - Interior pointers are foreign. There they stand for pieces of requests that a warp merged, which is not part of this allocator.
-//   - The hash takes the warp's place in its block, as the hardware's number of a warp may change while it runs.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -95,17 +94,19 @@ class basic_scatteralloc {
     // of 128 and has at most 53 bits.
     static_assert(layout_type::page_units < (1u << 13));
     unsigned const neighbours = at_.is_two_level(units) ? 0 : simt::lane_id() / at_.capacity(units);
+    // Where a group's leader begins. Found by every lane, while nothing waits for it. Possibly stale: the active super block is a hint, and
+    // who finds it full drops what its multiprocessor remembers.
+    scatter::uint32_t start = at_.first_page({simt::load_cached(state_->extent_bits)}, units, neighbours);
     auto group = structures::warp_group::of_equal(here, reinterpret_cast<simt::uintptr_t>(state_) << 11 | neighbours << 13 | units);
     simt::lane_mask const mine = simt::lane_mask{1} << simt::lane_id();
     void* p = nullptr;
-    scatter::uint32_t start = scatter::no_page;
     // `group`: those that have no answer yet.
     // Ends: a pass serves at least one lane of each group, or answers all its lanes.
     GPUHEAP_NO_UNROLL
     do {
       unsigned const leader = group.mask != 0 ? group.leader() : simt::lane_id();
       scatter::grant got;
-      if ((group.mask & mine) != 0 && group.leads()) got = reserve(units, group.size(), neighbours, start);
+      if ((group.mask & mine) != 0 && group.leads()) got = reserve(units, group.size(), start);
       got = scatter::grant::unpacked(simt::shuffle(here, got.packed(), leader));
       // What the leader acquired, its lanes have too.
       simt::sync_warp(here);
@@ -238,10 +239,8 @@ class basic_scatteralloc {
   [[nodiscard]] GPUHEAP_HD state_type* state() const { return state_; }
 
  private:
-  // Up to `wanted` chunks for `units` in one page, from page `start` on; no_page: from the one that the hash gives, and `further`.
-  [[nodiscard]] GPUHEAP_FN scatter::grant reserve(unsigned units, unsigned wanted, unsigned further, scatter::uint32_t start) const {
-    // Possibly stale: the active super block is a hint, and who finds it full drops what its multiprocessor remembers.
-    if (start == scatter::no_page) start = at_.first_page({simt::load_cached(state_->extent_bits)}, units, further);
+  // Up to `wanted` chunks for `units` in one page, from page `start` on.
+  [[nodiscard]] GPUHEAP_FN scatter::grant reserve(unsigned units, unsigned wanted, scatter::uint32_t start) const {
     auto const state = at_.state(start);
     scatter::slab_word seen = state.look();
     // Ends: a pass that goes on lost the word to another thread's change, which is progress of that one, and goes on with what that left.

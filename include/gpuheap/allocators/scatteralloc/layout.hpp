@@ -172,8 +172,8 @@ struct layout {
   // The page where this thread's search for `units` begins, in the active super block, `further` pages from where its warp's does.
   [[nodiscard]] GPUHEAP_FN uint32_t first_page(extent there, unsigned units, unsigned further) const {
     unsigned const bytes = units * unit_bytes;
-    // The warps of a block are neighbours, and the blocks of a multiprocessor anywhere.
-    unsigned const warp = (simt::thread_in_block() / simt::warp_lanes + (simt::block_id() * 0x9e3779b1u >> 16)) & (Config.hash_warps - 1);
+    // No two warps that a multiprocessor runs at the same time begin at one page.
+    unsigned const warp = simt::warp_on_sm() & (Config.hash_warps - 1);
     unsigned const hash = bytes * Config.hash_size + simt::sm_id() * Config.hash_multiprocessor +
                           (Config.hash_warp + Config.hash_wide_warp * (32 * bytes / page_bytes)) * warp + further;
     return there.active() * block_pages + hash % pages_in_block(there.active(), there.pages());

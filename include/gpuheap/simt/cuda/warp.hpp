@@ -38,6 +38,13 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
   return id;
 }
 
+// Place of the warp among those that its multiprocessor runs now; a hint for policies, as it may change meanwhile.
+[[nodiscard]] GPUHEAP_FN inline unsigned warp_on_sm() {
+  unsigned id;
+  asm volatile("mov.u32 %0, %%warpid;" : "=r"(id));
+  return id;
+}
+
 // Tells this launch from the one before it, mostly; a hint for policies.
 [[nodiscard]] GPUHEAP_FN inline unsigned launch_id() {
   uint64_t id;

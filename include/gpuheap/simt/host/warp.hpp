@@ -51,6 +51,8 @@ template <class T>
 }
 // Multiprocessor the thread runs on now. The id may be any value: reduce it modulo an array's length.
 [[nodiscard]] inline unsigned sm_id() { return ::gpuheap::simulator::sm_id(); }
+// Place of the warp among those that its multiprocessor runs now; a hint for policies, as it may change meanwhile. Here that of its number.
+[[nodiscard]] inline unsigned warp_on_sm() { return global_warp() % 64; }
 // Tells this launch from the one before it, mostly; a hint for policies.
 [[nodiscard]] inline unsigned launch_id() { return ::gpuheap::simulator::launch_id(); }
 // Simulated cycles and nanoseconds: they advance with each scheduling point, and are the same in each replay.
