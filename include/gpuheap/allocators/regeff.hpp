@@ -96,8 +96,9 @@ inline constexpr uint32_t free_state = here_bit | free_bit, live_state = here_bi
 //   set_free(x, n)  of a held chunk: it is free and ends at n. All that the thread did happens before the next lock
 //
 // Orders. `dependent`, where a thread goes on to the position that it read: pairs with the fence in cut(), by which a header is written
-// before anything leads to it, and with the release in set_free(), so that a block's next owner comes after its last one. `handed_on`,
-// where a thread writes down a position that it got this way.
+// before anything leads to it, and with the release in set_free(), so that a block's next owner comes after its last one. `handed_down`,
+// where a thread that holds a chunk writes down a position that it got this way: a store is enough, as what others change meanwhile, by a
+// lock or a second free in vain, need not stay. `handed_on`, where it does so by a change of what was there.
 template <bool Fused>
 struct headers;
 
@@ -115,12 +116,12 @@ struct headers<true> {
   }
   // relaxed: the block's owner calls, and the thread that made it one comes before it.
   [[nodiscard]] GPUHEAP_FN uint32_t end_life(uint32_t x) const { return at(x).fetch_and(~live_bit, simt::relaxed); }
-  GPUHEAP_FN void absorb(uint32_t x, uint32_t next) const { at(x).exchange(next, simt::handed_on); }
+  GPUHEAP_FN void absorb(uint32_t x, uint32_t next) const { at(x).store(next, simt::handed_down); }
   GPUHEAP_FN void cut(uint32_t x, uint32_t next) const {
-    at(x).exchange(free_state | next, simt::handed_on);
+    at(x).store(free_state | next, simt::handed_down);
     simt::fence(simt::release);
   }
-  GPUHEAP_FN void set_live(uint32_t x, uint32_t next) const { at(x).exchange(live_state | next, simt::handed_on); }
+  GPUHEAP_FN void set_live(uint32_t x, uint32_t next) const { at(x).store(live_state | next, simt::handed_down); }
   GPUHEAP_FN void set_free(uint32_t x, uint32_t next) const { at(x).store(free_state | next, simt::release); }
 
   // The header, at rest.
@@ -153,16 +154,17 @@ struct headers<false> {
   }
   // relaxed: as above.
   [[nodiscard]] GPUHEAP_FN uint32_t end_life(uint32_t x) const { return next_at(x).fetch_and(~live_bit, simt::relaxed); }
-  GPUHEAP_FN void absorb(uint32_t x, uint32_t next) const { next_at(x).exchange(next, simt::handed_on); }
+  // The end stays. Nobody waits for the answer, so the hardware sends none.
+  GPUHEAP_FN void absorb(uint32_t x, uint32_t) const { next_at(x).fetch_and(next_mask, simt::handed_on); }
   // relaxed, both: the fence orders the end before the flag, and before what the caller stores.
   GPUHEAP_FN void cut(uint32_t x, uint32_t next) const {
     next_at(x).store(here_bit | next, simt::relaxed);
     simt::fence(simt::release);
     flag_at(x).store(free_bit, simt::relaxed);
   }
-  GPUHEAP_FN void set_live(uint32_t x, uint32_t next) const { next_at(x).exchange(live_state | next, simt::handed_on); }
+  GPUHEAP_FN void set_live(uint32_t x, uint32_t next) const { next_at(x).store(live_state | next, simt::handed_down); }
   GPUHEAP_FN void set_free(uint32_t x, uint32_t next) const {
-    next_at(x).exchange(here_bit | next, simt::handed_on);
+    next_at(x).store(here_bit | next, simt::handed_down);
     flag_at(x).store(free_bit, simt::release);
   }
 

@@ -19,12 +19,14 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 // fences. The hardware starts none of those before the value has arrived, so a relaxed instruction does, and the SM keeps its L1.
 // `handed_on`: an acquire and release, for a read-modify-write in the middle of such a chain, whose first thread released with a fence:
 // that fence has made the thread's earlier accesses visible to the whole device, so what comes later in the chain need not do it again.
+// `handed_down`: the same for a store, where nothing is to be acquired.
 // `handed_over`: the same for a thread that has done things of its own to hand over with it: it releases, with a fence, and what it takes
 // over it goes on with as a `dependent` reader does.
-// In the simulator, which knows the C++ model only, these are acquire, acq_rel and acq_rel. A full acquire empties the SM's L1, and with it
-// the geometry of the heap, which slow paths read again and again.
+// In the simulator, which knows the C++ model only, these are acquire, acq_rel, release and acq_rel. A full acquire empties the SM's L1,
+// and with it the geometry of the heap, which slow paths read again and again.
 inline constexpr memory_order dependent = relaxed;
 inline constexpr memory_order handed_on = relaxed;
+inline constexpr memory_order handed_down = relaxed;
 inline constexpr memory_order handed_over = release;
 
 #if defined(__CUDA_ARCH__)

@@ -85,10 +85,11 @@ class atomic_ref {
 template <class T>
 using global_ref = atomic_ref<T>;
 
-// For a reader that goes on only to places computed from what it read, for a read-modify-write in the middle of such a chain, and for one
-// that adds to it. Weaker on a GPU (cuda/global_ref.hpp says why); here what the C++ model asks for.
+// For a reader that goes on only to places computed from what it read, for a read-modify-write in the middle of such a chain, for a store
+// there, and for a read-modify-write that adds to it. Weaker on a GPU (cuda/global_ref.hpp says why); here what the C++ model asks for.
 inline constexpr memory_order dependent = acquire;
 inline constexpr memory_order handed_on = acq_rel;
+inline constexpr memory_order handed_down = release;
 inline constexpr memory_order handed_over = acq_rel;
 
 // A fetch_or of two bytes that touches no byte beside them.
