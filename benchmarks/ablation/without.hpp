@@ -73,6 +73,24 @@ struct memory_of_refusals {
   static constexpr sharded::tuning off{.remembers = false};
 };
 
+// Ideas that are not shipped: switched on instead. Of what is right too, but of which nobody knows yet what it costs.
+struct rewind {
+  static constexpr char const *name = "try_rewind", *title = "a run of which nothing is live begins anew at once";
+  static constexpr sharded::tuning off{.rewinds = true};
+};
+struct sharing {
+  static constexpr char const *name = "try_sharing", *title = "runs of several classes as long as those of one";
+  static constexpr sharded::tuning off{.sharing = 1};
+};
+struct rewind_sharing {
+  static constexpr char const *name = "try_rewind_sharing", *title = "both, and runs of up to a sixteenth of what is free";
+  static constexpr sharded::tuning off{.guide = 16, .sharing = 2, .rewinds = true};
+};
+struct twelve {
+  static constexpr char const *name = "try_twelve", *title = "twelve listed runs sampled instead of six";
+  static constexpr sharded::tuning off{.adoption_tries = 12};
+};
+
 }  // namespace ideas
 
 using without_aggregation = without<ideas::aggregation>;
@@ -84,5 +102,9 @@ using without_sweeps = without<ideas::sweeps>;
 using without_turns = without<ideas::turns>;
 using without_waiting = without<ideas::waiting>;
 using without_memory_of_refusals = without<ideas::memory_of_refusals>;
+using try_rewind = without<ideas::rewind>;
+using try_sharing = without<ideas::sharing>;
+using try_rewind_sharing = without<ideas::rewind_sharing>;
+using try_twelve = without<ideas::twelve>;
 
 }  // namespace gpuheap::bench

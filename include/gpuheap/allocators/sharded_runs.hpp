@@ -135,17 +135,27 @@ class basic_sharded_runs {
 
     // handed_on: as in slot_map::give().
     simt::uint64_t before = 0;
-    bool crossed = false;
+    bool crossed = false, last = false;
     if (mask != 0) {
       before = map.at(w).fetch_or(mask, simt::handed_on);
-      if (slot_map::completes(before, mask)) crossed = map.count_full(w);
+      unsigned full = 0;
+      if (slot_map::completes(before, mask)) {
+        full = map.count_words(w, 1) + 1;
+        crossed = full == slot_map::words_per_group;
+      }
+      if constexpr (Tuning.rewinds) last = drawn.mostly_drawn(at.page) && sharded::rewinds::may_be_last(drawn, w, before | mask, full);
     }
     // What is rare: a pointer that is no slot, or that of a slot which is not live; a run to be listed; a group that became free, and
     // perhaps the run with it.
     sharded::freed const f =
         sharded::freed::of(at.slot, actor, at.exact, p == nullptr, drawn.keeps_back(at.page, at.slot), crossed, (before & mask) != 0);
-    if (!simt::any_of(here, f.is_rare() || (before & slot_map::unlisted) != 0)) return f.is_null() ? free_status::null : free_status::done;
-    return control_->finish_free(here, p, at.page, f, before, refused);
+    bool const rare = f.is_rare() || last || (before & slot_map::unlisted) != 0;
+    if (!simt::any_of(here, rare)) return f.is_null() ? free_status::null : free_status::done;
+    free_status const status = control_->finish_free(here, p, at.page, f, before, refused);
+    if constexpr (Tuning.rewinds) {
+      if (simt::any_of(here, last)) control_->rewind(here, last ? at.page : structures::segment_map::none);
+    }
+    return status;
   }
 
   // Whether the allocation at p holds `bytes` where it is, from now on: those in slots up to their slot's size; those of whole segments

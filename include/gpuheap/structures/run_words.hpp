@@ -122,6 +122,10 @@ struct shard_word {
   [[nodiscard]] GPUHEAP_HD constexpr bool keeps_back(unsigned p, unsigned slot) const {
     return !is_sweep() && page() == p && slot >= next() && slot < num_slots();
   }
+  // Whether the run at `p` is this one, fresh, and half of it or more was handed out, but not all.
+  [[nodiscard]] GPUHEAP_HD constexpr bool mostly_drawn(unsigned p) const {
+    return !is_sweep() && page() == p && has_room() && next() * 2 >= num_slots();
+  }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_far() const { return next() >= far; }
   [[nodiscard]] GPUHEAP_HD constexpr bool has_run() const { return num_slots() != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr bool has_room() const { return next() < num_draws(); }

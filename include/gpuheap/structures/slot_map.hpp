@@ -75,9 +75,20 @@ struct slot_map {
   }
   // Accounts for word w having become full, or for `n` words that the run no longer has; true if the group became full.
   GPUHEAP_FN bool count_full(unsigned w, unsigned n = 1) const {
-    // handed_on: carries the frees of the word to whoever finds the run entirely free.
-    unsigned const before = group(w / words_per_group).fetch_add(n, simt::handed_on);
+    unsigned const before = count_words(w, n);
     return before < words_per_group && before + n >= words_per_group;
+  }
+  // The same; returns what the group's count was.
+  GPUHEAP_FN unsigned count_words(unsigned w, unsigned n) const {
+    // handed_on: carries the frees of the word to whoever finds the run entirely free.
+    return group(w / words_per_group).fetch_add(n, simt::handed_on);
+  }
+
+  // The count of group g when the first `drawn` of the `num_slots` slots that a run hands out are all free and the others were never handed
+  // out; of a run as prepare() leaves it. At least words_per_group if all of the group's slots were drawn.
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned full_words_of(unsigned g, unsigned drawn, unsigned num_slots) {
+    unsigned const n = words_for(num_slots), before = g * words_per_group, full = drawn / slots_per_word;
+    return (full > before ? full - before : 0) + (g == n / words_per_group ? words_per_group - n % words_per_group : 0);
   }
 
   // Takes up to `wanted` free slots of word w of a run of num_slots, and drops its unlisted flag. Only while the run is bound. `got`
@@ -194,5 +205,8 @@ struct slot_map {
     return crossed;
   }
 };
+static_assert(slot_map::full_words_of(0, 3906, 4096) == 62 && slot_map::full_words_of(1, 3906, 4096) == 62 &&
+              slot_map::full_words_of(0, 4095, 4096) == 65 && slot_map::full_words_of(0, 100, 128) == 62 &&
+              slot_map::full_words_of(15, 62500, 65536) == 32);
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures

@@ -8,7 +8,7 @@
 // run is drawn from faster.
 #pragma once
 
-#include <gpuheap/allocators/sharded_runs/frees.hpp>
+#include <gpuheap/allocators/sharded_runs/rewind.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
@@ -29,6 +29,9 @@ struct tuning {
   bool in_turn = true;    // listed runs are looked at one after the other, not from random places
   bool renews = true;     // a run that is mostly free at its end begins anew
   bool remembers = true;  // a refusal is remembered until something moves
+  // Not shipped; the suite measures what they bring.
+  unsigned sharing = 4;  // where several classes are in use at once, a fresh run takes at most 1/(sharing * guide) of the free memory
+  bool rewinds = false;  // a run none of whose slots is live begins anew at once (rewind.hpp)
 };
 static_assert(1u << tuning{}.lg_run_slots <= shard_word::max_slots);
 
@@ -126,7 +129,7 @@ struct supplied {
 };
 
 template <tuning Tuning>
-struct supply : frees {
+struct supply : rewinds {
   // ---- reusing runs
 
   // Whether a run with these counts has enough free groups to be handed out anew.
@@ -246,7 +249,7 @@ struct supply : frees {
     unsigned const share = held / (Tuning.reserve << d.lg_shards());
     if (share > pages) pages = share;
     // Where several classes are in use at once, they share.
-    unsigned const guided = free / (large && !of_one_class ? Tuning.guide * 4 : Tuning.guide);
+    unsigned const guided = free / (large && !of_one_class ? Tuning.guide * Tuning.sharing : Tuning.guide);
     if (guided < pages) pages = guided;
     unsigned const most = pages_for(uint64_t{slot} << Tuning.lg_run_slots);
     if (most < pages) pages = most;

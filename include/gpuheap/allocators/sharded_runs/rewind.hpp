@@ -1,0 +1,105 @@
+// What begins a run anew before its end: a free that leaves no slot of it live.
+//
+// A launch that meets the end of a run waits for the next one. Where a program frees all that it has asked for, the free that comes last
+// puts the shard back to the run's first slot, while nobody waits: the next launch finds all of the run.
+//
+//   shard word   {run, next} --compare-exchange--> {no run, being replaced} --exchange--> {run, 0}
+//
+// Which free comes last, each sees from what its own atomic returned: it completed the word in which the undrawn slots begin, or the words
+// drawn of that group, or a group. Two at once may each miss the other; then the run goes on as it is.
+#pragma once
+
+#include <gpuheap/allocators/sharded_runs/frees.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
+
+struct rewinds : frees {
+  // Whether a free that set `mask` in word w, which was `before`, may have been the last of a run of which `drawn` tells what was handed
+  // out. `full`: what the group's count is by it; 0 if it completed no word.
+  [[nodiscard]] GPUHEAP_HD static constexpr bool may_be_last(shard_word drawn, unsigned w, uint64_t after, unsigned full) {
+    if (full >= slot_map::words_per_group) return true;
+    if (full != 0) return full == slot_map::full_words_of(w / slot_map::words_per_group, drawn.next(), drawn.num_slots());
+    unsigned const into = drawn.next() - w * slot_map::slots_per_word;
+    return into < slot_map::slots_per_word && (~after & simt::low_bits(into)) == 0;
+  }
+
+  // Begins the runs at the pages that lanes of `here` name anew, if no slot of them is live; segment_map::none names none. All lanes of
+  // `here` call, each with its own heap's words.
+  GPUHEAP_COLD void rewind(lane_mask here, unsigned page) {
+    uint64_t const taken = page != segment_map::none ? take_if_all_free(page) : 0;
+    // Ends: one pass per lane that has taken a run.
+    GPUHEAP_NO_UNROLL
+    for (lane_mask rest = simt::ballot(here, taken != 0); rest != 0; rest &= rest - 1) {
+      unsigned const lane = simt::lowest_bit(rest);
+      // What that lane acquired with its run, all have.
+      simt::sync_warp(here);
+      auto* const theirs = reinterpret_cast<rewinds*>(simt::shuffle(here, reinterpret_cast<uint64_t>(this), lane));
+      shard_word const run{simt::shuffle(here, taken, lane)};
+      warp_group const g{here};
+      unsigned const end = slot_map::groups_for(slot_map::words_for(run.next()));
+      theirs->at.slots_of(run.page()).renew(run.num_slots(), 0, end, g.rank(), g.size());
+      // The barrier orders the other lanes' stores before the publication.
+      simt::sync_warp(here);
+      if (simt::lane_id() == lane) put_rewound(run);
+    }
+  }
+
+ private:
+  static constexpr uint64_t being_replaced = 1;  // no run, and somebody has drawn: who draws waits for the next
+
+  // Takes the run at `page` out of its shard if all of its slots are free. One thread. Returns the run as a shard word that says of how
+  // many slots the bits are to be renewed, and a transit is open; or 0.
+  GPUHEAP_COLD uint64_t take_if_all_free(unsigned page) {
+    run_tag const tag = at.tag_of(page).tag;
+    if (!tag.is_slotted() || tag.distance() != 0) return 0;
+    simt::global_ref<uint64_t> const shard = at.shard(tag.size_class(), tag.shard());
+    // relaxed: a guess; what follows is computed from it, and decided below.
+    shard_word const w{shard.load(simt::relaxed)};
+    if (!w.mostly_drawn(page) || all_free(w) == 0) return 0;
+    moves().begin();
+    uint64_t expected = w.bits;
+    // handed_over: acquires the draws, and the run as it was published; releases begin() to who finds the shard without a run.
+    if (!shard.compare_exchange(expected, being_replaced, simt::handed_over, simt::relaxed)) {
+      moves().end();
+      return 0;
+    }
+    // Once more: before the exchange the run may have been another of the same looks. Now nobody draws, and what is free stays so.
+    uint64_t const run = all_free(w);
+    if (run == 0) publish_again(tag, w.bits);
+    return run;
+  }
+  // Whether all of the slots that `w` handed out, and all others of its run, are free: the run as a shard word that says of how many slots
+  // the bits are to be renewed; else 0.
+  [[nodiscard]] GPUHEAP_FN uint64_t all_free(shard_word w) {
+    slot_map const map = at.slots_of(w.page());
+    unsigned const word = w.next() / slot_map::slots_per_word, group = word / slot_map::words_per_group;
+    // dependent, all: acquire the frees, which were counted in the header, in the group, or stand in the word.
+    run_header const h{at.header(w.page()).load(simt::dependent)};
+    unsigned const full = map.group(group).load(simt::dependent);
+    uint64_t const bits = map.at(word).load(simt::dependent);
+    unsigned const num_slots = at.run_slots(h), groups = slot_map::groups_for(slot_map::words_for(num_slots));
+    unsigned const end = slot_map::groups_for(slot_map::words_for(w.num_slots()));
+    // Of the groups that the shard hands out, those up to this one are free; and so are those behind, if there are any.
+    if (!h.is_bound() || h.full_groups() + (end - group) != groups) return 0;
+    if (full != slot_map::full_words_of(group, w.next(), w.num_slots())) return 0;
+    if ((~bits & simt::low_bits(w.next() - word * slot_map::slots_per_word)) != 0) return 0;
+    return shard_word::of_run(w.page(), num_slots).bits + (end == groups ? w.next() : num_slots);
+  }
+  // One thread, which has taken the run, and whose transit ends.
+  GPUHEAP_COLD void put_rewound(shard_word run) {
+    unsigned const page = run.page();
+    // relaxed, both: nobody changes it, and it is published with the run.
+    unsigned const full = run_header{at.header(page).load(simt::relaxed)}.full_groups();
+    at.header(page).fetch_sub(full * run_header::full_one, simt::relaxed);
+    publish_again(at.tag_of(page).tag, shard_word::of_run(page, run.num_slots()).bits);
+  }
+  GPUHEAP_FN void publish_again(run_tag tag, uint64_t run) {
+    // handed_over: publishes the run's bits and counts to those who draw.
+    at.shard(tag.size_class(), tag.shard()).exchange(run, simt::handed_over);
+    // The class may have been dropped meanwhile.
+    bound_classes().add(tag.size_class());
+    moves().end();
+  }
+};
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded
