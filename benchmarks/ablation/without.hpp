@@ -78,13 +78,17 @@ struct rewind {
   static constexpr char const *name = "try_rewind", *title = "a run of which nothing is live begins anew at once";
   static constexpr sharded::tuning off{.rewinds = true};
 };
-struct sharing {
-  static constexpr char const *name = "try_sharing", *title = "runs of several classes as long as those of one";
-  static constexpr sharded::tuning off{.sharing = 1};
+struct rewind_long {
+  static constexpr char const *name = "try_rewind_long", *title = "the same, and longer runs where several classes are in use";
+  static constexpr sharded::tuning off{.guide = 16, .scarce = 16, .sharing = 1, .rewinds = true};
 };
-struct rewind_sharing {
-  static constexpr char const *name = "try_rewind_sharing", *title = "both, and runs of up to a sixteenth of what is free";
-  static constexpr sharded::tuning off{.guide = 16, .sharing = 2, .rewinds = true};
+struct hurry {
+  static constexpr char const *name = "try_hurry", *title = "who draws a run's last slot fetches the next before all else";
+  static constexpr sharded::tuning off{.hurries = true};
+};
+struct all_three {
+  static constexpr char const *name = "try_all_three", *title = "runs that begin anew, longer ones, fetched before all else";
+  static constexpr sharded::tuning off{.guide = 16, .scarce = 16, .sharing = 1, .hurries = true, .rewinds = true};
 };
 struct twelve {
   static constexpr char const *name = "try_twelve", *title = "twelve listed runs sampled instead of six";
@@ -103,8 +107,9 @@ using without_turns = without<ideas::turns>;
 using without_waiting = without<ideas::waiting>;
 using without_memory_of_refusals = without<ideas::memory_of_refusals>;
 using try_rewind = without<ideas::rewind>;
-using try_sharing = without<ideas::sharing>;
-using try_rewind_sharing = without<ideas::rewind_sharing>;
+using try_rewind_long = without<ideas::rewind_long>;
+using try_hurry = without<ideas::hurry>;
+using try_all_three = without<ideas::all_three>;
 using try_twelve = without<ideas::twelve>;
 
 }  // namespace gpuheap::bench
