@@ -151,11 +151,13 @@ class basic_sharded_runs {
         sharded::freed::of(at.slot, actor, at.exact, p == nullptr, drawn.keeps_back(at.page, at.slot), crossed, (before & mask) != 0);
     bool const rare = f.is_rare() || last || (before & slot_map::unlisted) != 0;
     if (!simt::any_of(here, rare)) return f.is_null() ? free_status::null : free_status::done;
-    free_status const status = control_->finish_free(here, p, at.page, f, before, refused);
     if constexpr (Tuning.rewinds) {
-      if (simt::any_of(here, last)) control_->rewind(here, last ? at.page : structures::segment_map::none);
+      unsigned const page = last ? at.page : structures::segment_map::none;
+      free_status const status = control_->finish_free(here, p, at.page, f, before, refused);
+      control_->rewind(here, page);
+      return status;
     }
-    return status;
+    return control_->finish_free(here, p, at.page, f, before, refused);
   }
 
   // Whether the allocation at p holds `bytes` where it is, from now on: those in slots up to their slot's size; those of whole segments

@@ -13,6 +13,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
+// What the last free of a run's slots does. Called by free, where tuning::rewinds says so.
 struct rewinds : frees {
   // Whether a free that set `mask` in word w, which was `before`, may have been the last of a run of which `drawn` tells what was handed
   // out. `full`: what the group's count is by it; 0 if it completed no word.
@@ -55,7 +56,7 @@ struct rewinds : frees {
     simt::global_ref<uint64_t> const shard = at.shard(tag.size_class(), tag.shard());
     // relaxed: a guess; what follows is computed from it, and decided below.
     shard_word const w{shard.load(simt::relaxed)};
-    if (!w.mostly_drawn(page) || all_free(w) == 0) return 0;
+    if (!w.mostly_drawn(page) || all_free(w.bits) == 0) return 0;
     moves().begin();
     uint64_t expected = w.bits;
     // handed_over: acquires the draws, and the run as it was published; releases begin() to who finds the shard without a run.
@@ -64,13 +65,14 @@ struct rewinds : frees {
       return 0;
     }
     // Once more: before the exchange the run may have been another of the same looks. Now nobody draws, and what is free stays so.
-    uint64_t const run = all_free(w);
+    uint64_t const run = all_free(w.bits);
     if (run == 0) publish_again(tag, w.bits);
     return run;
   }
-  // Whether all of the slots that `w` handed out, and all others of its run, are free: the run as a shard word that says of how many slots
-  // the bits are to be renewed; else 0.
-  [[nodiscard]] GPUHEAP_FN uint64_t all_free(shard_word w) {
+  // Whether all slots that a shard handed out, by its word `drawn`, and all others of its run, are free: the run as a shard word that says
+  // of how many slots the bits are to be renewed; else 0.
+  [[nodiscard]] GPUHEAP_COLD uint64_t all_free(uint64_t drawn) {
+    shard_word const w{drawn};
     slot_map const map = at.slots_of(w.page());
     unsigned const word = w.next() / slot_map::slots_per_word, group = word / slot_map::words_per_group;
     // dependent, all: acquire the frees, which were counted in the header, in the group, or stand in the word.

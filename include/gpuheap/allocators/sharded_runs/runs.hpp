@@ -156,12 +156,14 @@ struct alignas(128) runs {
     // Ends: one pass per leaf.
     GPUHEAP_NO_UNROLL
     while (n != 0) {
-      unsigned const done = put_leaf(first, n);
+      put_leaf(first, n);
+      // Worked out again: what is kept over the call takes a register of every kernel that frees.
+      unsigned const in_leaf = 64 - first % 64, done = n < in_leaf ? n : in_leaf;
       first += done;
       n -= done;
     }
   }
-  GPUHEAP_COLD unsigned put_leaf(unsigned first, unsigned n) { return segments().put_leaf(first, n); }
+  GPUHEAP_COLD void put_leaf(unsigned first, unsigned n) { (void)segments().put_leaf(first, n); }
   GPUHEAP_COLD unsigned give_pages_back(unsigned page, unsigned n) {
     bool const all = segments().put_pages(page, n);
     make_broken(page >> at.lg_pages);
