@@ -15,8 +15,8 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
 // What the last free of a run's slots does. Called by free, where tuning::rewinds says so.
 struct rewinds : frees {
-  // Whether a free that set `mask` in word w, which was `before`, may have been the last of a run of which `drawn` tells what was handed
-  // out. `full`: what the group's count is by it; 0 if it completed no word.
+  // Whether a free in word w, which is `after` by it, may have been the last of a run of which `drawn` tells what was handed out. `full`:
+  // what the group's count is by it; 0 if it completed no word.
   [[nodiscard]] GPUHEAP_HD static constexpr bool may_be_last(shard_word drawn, unsigned w, uint64_t after, unsigned full) {
     if (full >= slot_map::words_per_group) return true;
     if (full != 0) return full == slot_map::full_words_of(w / slot_map::words_per_group, drawn.next(), drawn.num_slots());
