@@ -13,6 +13,7 @@ import typer
 from rich.text import Text
 
 from gpuheap import __version__
+from gpuheap.commands import merge as merge_command
 from gpuheap.commands import row_commands
 from gpuheap.commands.data import app as data_commands
 from gpuheap.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, UserError
@@ -68,6 +69,7 @@ def _top(version: Annotated[bool, typer.Option("--version", help="Print the vers
 
 
 row_commands.register(app)
+merge_command.register(app)
 
 
 @app.command("list")

@@ -109,6 +109,14 @@ class Environment:
     def measured_by(self, suite: str, case: str, allocator: str, identity: str) -> None:
         self.facts["sweeps"].setdefault(suite, {}).setdefault(case, {})[allocator] = identity
 
+    def join(self, other: Environment) -> None:
+        """Knows the builds and allocators of another folder too; what is told of the machine is of the later run."""
+        newer, older = sorted((self.facts, other.facts), key=lambda facts: str(facts.get("date", "")), reverse=True)
+        known = {str(entry["name"]): entry for facts in (older, newer) for entry in facts.get("allocators") or []}
+        builds = {**(older.get("builds") or {}), **(newer.get("builds") or {})}
+        sweeps = self.facts.get("sweeps") or {}
+        self.facts = {**newer, "allocators": [known[name] for name in ordered(known)], "builds": builds, "sweeps": sweeps}
+
     def save(self) -> None:
         """Writes the file. Builds that no sweep names any more are forgotten."""
         sweeps: dict[str, dict[str, dict[str, str]]] = self.facts["sweeps"]

@@ -1,0 +1,42 @@
+"""`gpuheap merge`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gpuheap.paths import find_layout
+from gpuheap.terminal import console
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(merge)
+
+
+def merge(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Tables that gpuheap bench wrote elsewhere, with their environment.json.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="DIR", help="Where they go. Default: results/ of their GPU, or build/results/host-simulator.")
+    ] = None,
+) -> None:
+    """Take over what was measured in another folder, or on another machine of the same kind: whole sweeps, each of one build."""
+    from gpuheap.errors import UserError
+    from gpuheap.formats.suites import load_suites
+    from gpuheap.running.environment import read_environment, slug
+    from gpuheap.running.merge import merge as merge_folders
+
+    layout = find_layout()
+    if not folder.is_dir():
+        raise UserError(f"{folder} is no folder: name one that gpuheap bench --output has written")
+    gpu = (read_environment(folder).get("gpu") or {}).get("name")
+    into = output if output is not None else layout.results / slug(gpu) if gpu else layout.simulated_results
+    done = merge_folders(folder, into, load_suites(layout))
+    out = console()
+    for suite, points in done.points.items():
+        out.print(f"{suite}: {points} points into {layout.shown(into / (suite + '.csv'))}", highlight=False, soft_wrap=True)
+    for words in done.left:
+        out.print(f"not taken: {words}", style="yellow", highlight=False, soft_wrap=True)
+    if not done.points:
+        out.print("nothing was taken", highlight=False)

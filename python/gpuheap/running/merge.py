@@ -1,0 +1,100 @@
+"""Takes the rows of another folder of tables: of another machine of the same kind, or of a run that had a folder of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpuheap.catalogue import place
+from gpuheap.errors import UserError
+from gpuheap.formats.results import Key, Row, Table
+from gpuheap.formats.suites import Suite
+from gpuheap.running.bench import only_writer
+from gpuheap.running.environment import FILE_NAME, Environment
+
+
+@dataclass
+class Merged:
+    """What was done."""
+
+    points: dict[str, int] = field(default_factory=dict)  # taken, by suite
+    left: list[str] = field(default_factory=list)  # sweeps that were not taken, as suite/case allocator: why
+
+
+def merge(source: Path, into: Path, suites: Mapping[str, Suite]) -> Merged:
+    """Sweep by sweep: one of the same build goes on with the points that it lacks, or measured again there; one of another build takes the
+    place of that here, unless it has fewer points. Raises UserError for another machine, and for tables that cannot be read.
+    """
+    if source.resolve() == into.resolve():
+        raise UserError(f"{source} is the folder to merge into: name another one")
+    there = Environment(source)
+    if not there.facts:
+        raise UserError(f"{source} has no {FILE_NAME}: it is no folder that gpuheap bench has written")
+    merged = Merged()
+    into.mkdir(parents=True, exist_ok=True)
+    with only_writer(into):
+        here = Environment(into)
+        _check_machine(here, there)
+        tables = {suite: Table(source / f"{suite}.csv") for suite in there.facts.get("sweeps", {})}
+        here.join(there)
+        for suite, theirs in tables.items():
+            table = Table(into / f"{suite}.csv")
+            _merge_table(theirs, table, here, there, merged)
+            table.arrange(_Order(table, suites.get(suite)))
+        here.save()
+    return merged
+
+
+def _check_machine(here: Environment, there: Environment) -> None:
+    names = [(each.facts.get("gpu") or {}).get("name") or "the simulator" for each in (here, there)]
+    if here.facts and names[0] != names[1]:
+        raise UserError(f"{there.path.parent} holds results of {names[1]}, {here.path.parent} those of {names[0]}: one folder is of one kind of machine")
+
+
+def _merge_table(theirs: Table, ours: Table, here: Environment, there: Environment, merged: Merged) -> None:
+    found, kept = _by_sweep(theirs.rows), _by_sweep(ours.rows)
+    taken: list[Row] = []
+    for (suite, case, allocator), rows in found.items():
+        build = there.build_of(suite, case, allocator)
+        if build is None:
+            merged.left.append(f"{suite}/{case} {allocator}: {there.path} does not name its build")
+            continue
+        new = {row.key for row in rows}
+        old = {row.key for row in kept.get((suite, case, allocator), [])}
+        same = here.build_of(suite, case, allocator) == build
+        if not same and len(new) < len(old):
+            merged.left.append(f"{suite}/{case} {allocator}: {len(new)} points, and there are {len(old)} of another build here")
+            continue
+        gone = new if same else old
+        ours.drop(lambda row, gone=gone: row.key in gone)  # type: ignore[misc]
+        taken += rows
+        here.measured_by(suite, case, allocator, build)
+        merged.points[suite] = merged.points.get(suite, 0) + len(new)
+    if taken:
+        ours.append(taken)
+
+
+def _by_sweep(rows: list[Row]) -> dict[tuple[str, str, str], list[Row]]:
+    found: dict[tuple[str, str, str], list[Row]] = {}
+    for row in rows:
+        found.setdefault((row.suite, row.case, row.allocator), []).append(row)
+    return found
+
+
+class _Order:
+    """Cases as in the suite, allocators as everywhere, points as the first sweep of a case has them."""
+
+    def __init__(self, table: Table, suite: Suite | None) -> None:
+        names = [*(suite.cases if suite is not None else ()), *(row.case for row in table.rows)]
+        self._cases = {name: number for number, name in enumerate(dict.fromkeys(names))}
+        self._points: dict[tuple[object, ...], int] = {}
+        for row in table.rows:
+            self._points.setdefault(_point(row.key), len(self._points))
+
+    def __call__(self, row: Row) -> tuple[int, ...]:
+        return (self._cases[row.case], place(row.allocator), self._points[_point(row.key)])
+
+
+def _point(key: Key) -> tuple[object, ...]:
+    return (key[1], *key[4:])

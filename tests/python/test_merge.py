@@ -1,0 +1,96 @@
+"""Tables of two folders as one: which sweeps are taken, in which order they stand, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from fake_checkout import Checkout
+
+from gpuheap.formats.results import read_table
+
+ErrorLine = Callable[[subprocess.CompletedProcess[str]], str]
+
+
+@pytest.fixture
+def two(checkout: Checkout) -> Checkout:
+    """`one` has two cases of two allocators, `two` a case of those and a third one, by another build."""
+    checkout.settings["backend"] = "cuda"
+    assert checkout.gpuheap("bench", "alloc_single", "churn", "-a", "gpuheap,cuda", "--no-baselines", "--output", "one").returncode == 0
+    checkout.build("another")
+    assert checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap,cuda,atomic", "--no-baselines", "--output", "two").returncode == 0
+    return checkout
+
+
+def sweeps(checkout: Checkout, folder: str) -> dict[str, dict[str, str]]:
+    return json.loads((checkout.root / folder / "environment.json").read_text())["sweeps"]["mini"]
+
+
+def points(checkout: Checkout, folder: str) -> list[tuple[str, str, int | None]]:
+    rows = read_table(checkout.root / folder / "mini.csv")
+    return list(dict.fromkeys((row.case, row.allocator, row.key[5]) for row in rows))
+
+
+def test_sweeps_of_another_build_take_the_place_of_those_here(two: Checkout) -> None:
+    before, there = sweeps(two, "one"), sweeps(two, "two")
+    ran = two.gpuheap("merge", "two", "--output", "one")
+    assert ran.returncode == 0, ran.stderr
+    assert "mini: 15 points into one/mini.csv" in ran.stdout
+    after = sweeps(two, "one")
+    assert after["alloc_single"] == there["alloc_single"] and set(after["alloc_single"]) == {"gpuheap", "cuda", "atomic"}
+    assert after["churn"] == before["churn"] != {}
+    facts = json.loads((two.root / "one" / "environment.json").read_text())
+    assert set(facts["builds"]) == {*after["churn"].values(), *after["alloc_single"].values()}
+    # In the order of the suite and of allocators, and nothing twice.
+    sizes = (16, 32, 64, 128, 256)
+    single = [("alloc_single", name, size) for name in ("gpuheap", "cuda", "atomic") for size in sizes]
+    assert points(two, "one") == [*single, ("churn", "gpuheap", 1024), ("churn", "cuda", 1024)]
+    rows = [row.key for row in read_table(two.root / "one" / "mini.csv") if row.metric == "malloc_us"]
+    assert len(rows) == len(set(rows))
+
+
+def test_the_same_build_goes_on(two: Checkout) -> None:
+    text = (two.root / "two" / "mini.csv").read_text().splitlines(keepends=True)
+    part = two.root / "part"
+    part.mkdir()
+    (part / "environment.json").write_text((two.root / "two" / "environment.json").read_text())
+    (part / "mini.csv").write_text("".join(line for line in text if ",16," not in line))
+    assert two.gpuheap("merge", "two", "--output", "part").returncode == 0
+    assert (part / "mini.csv").read_text() == "".join(text)
+    # Again: nothing changes.
+    assert two.gpuheap("merge", "two", "--output", "part").returncode == 0
+    assert (part / "mini.csv").read_text() == "".join(text)
+
+
+def test_a_sweep_with_fewer_points_of_another_build_is_left(two: Checkout) -> None:
+    table = two.root / "two" / "mini.csv"
+    lines = table.read_text().splitlines(keepends=True)
+    table.write_text("".join(line for line in lines if not (",gpuheap," in line and ",256," in line)))
+    ran = two.gpuheap("merge", "two", "--output", "one")
+    assert ran.returncode == 0 and "not taken: mini/alloc_single gpuheap: 4 points, and there are 5 of another build here" in ran.stdout
+    assert sweeps(two, "one")["alloc_single"]["gpuheap"] != sweeps(two, "two")["alloc_single"]["gpuheap"]
+    assert points(two, "one").count(("alloc_single", "gpuheap", 256)) == 1
+
+
+def test_a_new_folder_is_of_the_gpu(two: Checkout) -> None:
+    assert two.gpuheap("merge", "two").returncode == 0
+    assert (two.gpu_table).read_bytes() == (two.root / "two" / "mini.csv").read_bytes()
+
+
+def test_what_cannot_be_merged_is_said(two: Checkout, error_line: ErrorLine, tmp_path: Path) -> None:
+    assert "is no folder: name one" in error_line(two.gpuheap("merge", "nowhere"))
+    (two.root / "empty").mkdir()
+    assert "has no environment.json" in error_line(two.gpuheap("merge", "empty", "--output", "one"))
+    assert "is the folder to merge into" in error_line(two.gpuheap("merge", "one", "--output", "one"))
+    facts = json.loads((two.root / "two" / "environment.json").read_text())
+    facts["gpu"]["name"] = "NVIDIA H100"
+    (two.root / "two" / "environment.json").write_text(json.dumps(facts))
+    before = (two.root / "one" / "mini.csv").read_bytes()
+    assert "one folder is of one kind of machine" in error_line(two.gpuheap("merge", "two", "--output", "one"))
+    table = two.root / "two" / "mini.csv"
+    table.write_text(table.read_text()[:-20])
+    assert "mini.csv" in error_line(two.gpuheap("merge", "two", "--output", "fresh"))
+    assert (two.root / "one" / "mini.csv").read_bytes() == before
