@@ -72,27 +72,9 @@ struct memory_of_refusals {
   static constexpr char const *name = "without_memory_of_refusals", *title = "every request that fails has searched by itself";
   static constexpr sharded::tuning off{.remembers = false};
 };
-
-// Ideas that are not shipped: switched on instead. Of what is right too, but of which nobody knows yet what it costs.
-struct rewind {
-  static constexpr char const *name = "try_rewind", *title = "a run of which nothing is live begins anew at once";
-  static constexpr sharded::tuning off{.rewinds = true};
-};
-struct rewind_long {
-  static constexpr char const *name = "try_rewind_long", *title = "the same, and longer runs where several classes are in use";
-  static constexpr sharded::tuning off{.guide = 16, .scarce = 16, .sharing = 1, .rewinds = true};
-};
-struct hurry {
-  static constexpr char const *name = "try_hurry", *title = "who draws a run's last slot fetches the next before all else";
-  static constexpr sharded::tuning off{.hurries = true};
-};
-struct all_three {
-  static constexpr char const *name = "try_all_three", *title = "runs that begin anew, longer ones, fetched before all else";
-  static constexpr sharded::tuning off{.guide = 16, .scarce = 16, .sharing = 1, .hurries = true, .rewinds = true};
-};
-struct twelve {
-  static constexpr char const *name = "try_twelve", *title = "twelve listed runs sampled instead of six";
-  static constexpr sharded::tuning off{.adoption_tries = 12};
+struct rewinds {
+  static constexpr char const *name = "without_rewinds", *title = "a run of which nothing is live is drawn to its end all the same";
+  static constexpr sharded::tuning off{.rewinds = false};
 };
 
 }  // namespace ideas
@@ -106,10 +88,6 @@ using without_sweeps = without<ideas::sweeps>;
 using without_turns = without<ideas::turns>;
 using without_waiting = without<ideas::waiting>;
 using without_memory_of_refusals = without<ideas::memory_of_refusals>;
-using try_rewind = without<ideas::rewind>;
-using try_rewind_long = without<ideas::rewind_long>;
-using try_hurry = without<ideas::hurry>;
-using try_all_three = without<ideas::all_three>;
-using try_twelve = without<ideas::twelve>;
+using without_rewinds = without<ideas::rewinds>;
 
 }  // namespace gpuheap::bench

@@ -1,5 +1,4 @@
-// Our allocator with one idea switched off each, and with ideas that are not shipped, as the suite `ablation` measures it: slower or more
-// wasteful, and right.
+// Our allocator with one idea switched off each, as the suite `ablation` measures it: slower or more wasteful, and right.
 #include "sharded_churn.hpp"
 
 #include "../../benchmarks/ablation/without.hpp"
@@ -18,8 +17,7 @@ class ShardedIdeas : public ::testing::Test {};
 
 using all = ::testing::Types<bench::without_aggregation, bench::without_shards, bench::without_foresight, bench::without_long_runs,
                              bench::without_renewal, bench::without_sweeps, bench::without_turns, bench::without_waiting,
-                             bench::without_memory_of_refusals, bench::try_rewind, bench::try_rewind_long, bench::try_hurry,
-                             bench::try_all_three, bench::try_twelve>;
+                             bench::without_memory_of_refusals, bench::without_rewinds>;
 TYPED_TEST_SUITE(ShardedIdeas, all);
 
 TYPED_TEST(ShardedIdeas, AreAllocatorsWithoutTheOne) {
@@ -35,11 +33,6 @@ using in_a_hurry = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{
     .lg_run_slots = 7, .guide = 4, .ahead = 1, .adoption_tries = 3, .lg_warps_per_shard = 0, .looks = 2, .rewinds = Rewinds}>;
 template <bool Rewinds>
 using unhurried = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{.rewinds = Rewinds}>;
-
-using hurrying = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{
-    .lg_run_slots = 6, .guide = 4, .ahead = 1, .adoption_tries = 3, .lg_warps_per_shard = 0, .looks = 2, .hurries = true}>;
-TEST(ShardedHurry, SweepsAndClosingsAllTheTime) { explore_mix<hurrying>({"hurrying", 192 << 10, 128, 12, 4, 200, 4000}); }
-TEST(ShardedHurry, OneClassUntilFull) { explore_mix<hurrying>({"hurrying, one class", 160 << 10, 256, 8, 4, 512, 512}); }
 
 TEST(ShardedRewind, BesideDrawsAndSweeps) { explore_mix<in_a_hurry<true>>({"rewinding", 192 << 10, 128, 12, 4, 200, 4000}); }
 TEST(ShardedRewind, OneClass) { explore_mix<in_a_hurry<true>>({"rewinding one class", 160 << 10, 96, 16, 2, 512, 512}); }

@@ -253,20 +253,7 @@ struct control : supply<Tuning> {
       // What the leader acquired, its lanes have too.
       simt::sync_warp(here);
     }
-    if constexpr (Tuning.hurries) return fetch_first(here, result == nullptr ? group : 0, d.at(c, k, 0), drawn.bits, drew, result);
-    return malloc_slow(here, result == nullptr ? group : 0, d.at(c, k, 0), drawn.bits, drew, result, {});
-  }
-  // malloc_slow(), but for what all are waiting for: the duties of draws that reached a run's end, before any other code.
-  GPUHEAP_COLD void* fetch_first(lane_mask here, lane_mask group, demand d, uint64_t drawn_bits, bool drew, void* result) {
-    warp_group const g{group};
-    shard_word const drawn{drawn_bits};
-    supplied got{};
-    // A sweep's end begins a transit first.
-    if (group != 0 && drew && g.leads() && !drawn.is_sweep() && drawn.duty_of(g.size())) {
-      unsigned const left = drawn.has_room() ? drawn.num_slots() - drawn.next() : 0;
-      got.bits = this->fetch(d.at(d.size_class(), d.shard(), g.size() - left), drawn);
-    }
-    return malloc_slow(here, group, d, drawn_bits, drew, result, got);
+    return malloc_slow(here, result == nullptr ? group : 0, d.at(c, k, 0), drawn.bits, drew, result);
   }
   // The shard to look at next, of 2^lg.
   [[nodiscard]] GPUHEAP_FN static unsigned other_shard(unsigned k, unsigned lg, unsigned looks) {
@@ -274,7 +261,7 @@ struct control : supply<Tuning> {
   }
 
   // The same, for groups of lanes that have no `result` yet; the group of those that have is 0. `drew`: their leaders drew `drawn`, else
-  // they only saw it. `got`: what a leader's duty has brought already, if anything.
+  // they only saw it.
   //
   // The warp goes through the loop together, and all groups act in the same instruction where they can: each pass first serves, then does
   // every duty that its draws brought, then takes ONE step per group. So no lane waits while another lane of its warp has a duty, and a
@@ -294,8 +281,8 @@ struct control : supply<Tuning> {
     bool duty;       // the draw reached the end of a run
     supplied got;    // what the duty brought
   };
-  GPUHEAP_COLD void* malloc_slow(lane_mask here, lane_mask group, demand d, uint64_t drawn_bits, bool drew, void* result, supplied got) {
-    request r{here, {group}, d, search::at(d.size_class(), d.shard()), {drawn_bits}, group != 0 && drew, result, {group}, false, got};
+  GPUHEAP_COLD void* malloc_slow(lane_mask here, lane_mask group, demand d, uint64_t drawn_bits, bool drew, void* result) {
+    request r{here, {group}, d, search::at(d.size_class(), d.shard()), {drawn_bits}, group != 0 && drew, result, {group}, false, {}};
     // Ends: a pass serves a lane, or moves a group's search one stage on, or waits for a replacement by another thread (which waits for
     // nobody), or starts the search again because another thread moved something meanwhile. A move serves its thread (fetch, harvest), or
     // finds out once that something is full or empty, so some thread gets on. Lock-free.
@@ -338,16 +325,14 @@ struct control : supply<Tuning> {
   GPUHEAP_COLD void fetch_for(request& r) {
     r.has_draw = r.duty;
     r.who.mask = r.g.mask & simt::ballot(r.here, r.result == nullptr);
-    if constexpr (!Tuning.hurries) r.got = {};
-    // fetch() never returns 0.
-    if (r.duty && r.g.leads() && r.got.bits == 0) r.got.bits = this->fetch(duty_of(r), r.drawn);
+    r.got = {};
+    if (r.duty && r.g.leads()) r.got.bits = this->fetch(duty_of(r), r.drawn);
   }
   [[nodiscard]] GPUHEAP_FN demand duty_of(request const& r) { return r.d.at(r.s.size_class(), r.s.shard(), r.who.size()); }
   // Hands what the leaders got to their groups.
   GPUHEAP_COLD void hand_on(request& r) {
     if (simt::any_of(r.here, r.got.is_renewal())) r.got.bits = this->renew_all(r.here, duty_of(r), r.got);
     r.drawn.bits = simt::shuffle(r.here, r.got.bits, leader_of(r.g));
-    if constexpr (Tuning.hurries) r.got = {};
     // What the leader acquired with the run, all have: another lane may lead those that still want a slot.
     simt::sync_warp(r.here);
   }

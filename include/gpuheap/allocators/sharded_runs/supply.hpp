@@ -29,10 +29,7 @@ struct tuning {
   bool in_turn = true;    // listed runs are looked at one after the other, not from random places
   bool renews = true;     // a run that is mostly free at its end begins anew
   bool remembers = true;  // a refusal is remembered until something moves
-  // Not shipped; the suite measures what they bring.
-  unsigned sharing = 4;  // where several classes are in use at once, a fresh run takes at most 1/(sharing * guide) of the free memory
-  bool hurries = false;  // who draws a run's last slot fetches the next before anything else, and begins that move beside its first loads
-  bool rewinds = false;  // a run none of whose slots is live begins anew at once (rewind.hpp)
+  bool rewinds = true;    // a run none of whose slots is live begins anew at once (rewind.hpp)
 };
 static_assert(1u << tuning{}.lg_run_slots <= shard_word::max_slots);
 
@@ -250,7 +247,7 @@ struct supply : rewinds {
     unsigned const share = held / (Tuning.reserve << d.lg_shards());
     if (share > pages) pages = share;
     // Where several classes are in use at once, they share.
-    unsigned const guided = free / (large && !of_one_class ? Tuning.guide * Tuning.sharing : Tuning.guide);
+    unsigned const guided = free / (large && !of_one_class ? Tuning.guide * 4 : Tuning.guide);
     if (guided < pages) pages = guided;
     unsigned const most = pages_for(uint64_t{slot} << Tuning.lg_run_slots);
     if (most < pages) pages = most;
@@ -349,10 +346,6 @@ struct supply : rewinds {
     unsigned const leaves = bitmap_tree::leaves_for(segments_there);
     bool const large_launch = is_large_launch();
     unsigned leaf = large_launch ? first_leaf(c, k, leaves) : 0;
-    // The used-up run is in nobody's sight from the exchange until it is listed. Beside the loads, so that the taking below has not to wait
-    // for it.
-    bool const begun = Tuning.hurries && old.has_run();
-    if (begun) moves().begin();
     // relaxed, all: hints, or of a run that the caller has bound.
     unsigned const held = held_pages(c).load(simt::relaxed), free = segments().free_hint(), looked = looked_in(c).load(simt::relaxed);
     bool const idle = static_cast<int>(idle_runs(c).load(simt::relaxed)) > 0;
@@ -363,8 +356,7 @@ struct supply : rewinds {
     if (ends_run) {
       // All of the run, though the shard may have had a part of it.
       unsigned const num_slots = at.run_slots(ending);
-      if (mostly_free(ending, num_slots))
-        return supplied::of(shard_word::of_run(old.page(), num_slots).bits | supplied::renewal, begun).bits;
+      if (mostly_free(ending, num_slots)) return shard_word::of_run(old.page(), num_slots).bits | supplied::renewal;
     }
     unsigned const asked = now.next() - old.num_draws() > d.wanted() ? now.next() - old.num_draws() : d.wanted();
     unsigned const pages = pages_wanted(d, asked, held, free);
@@ -391,8 +383,8 @@ struct supply : rewinds {
       if (starts != 0) {
         unsigned const at_bit = simt::lowest_bit(starts);
         uint64_t const mask = simt::low_bits(n) << at_bit;
-        // Also for the used-up run. A look that takes nothing is no move.
-        if (!begun) moves().begin();
+        // Also for the used-up run, which is in nobody's sight from the exchange until it is listed.
+        moves().begin();
         bool emptied = false;
         uint64_t const got = whole.take_untidily(leaf, mask, emptied);
         if (got == mask) {
@@ -405,7 +397,7 @@ struct supply : rewinds {
         }
         if (emptied) whole.tidy(leaf);
         if (got != 0) whole.set_mask(leaf, got);
-        if (!begun) moves().end();
+        moves().end();
       }
       leaf = leaf + 1 == leaves ? 0 : leaf + 1;
       bits = whole.leaf(leaf).load(simt::relaxed);
@@ -424,7 +416,7 @@ struct supply : rewinds {
   GPUHEAP_COLD uint64_t fetch_slowly(demand d, shard_word old, supplied how) {
     slow_fetch f{d, old, static_cast<unsigned>(how.bits >> 8), {old.has_run() ? supplied::open : 0}, {}};
     // See fetch().
-    if (!Tuning.hurries && old.has_run()) moves().begin();
+    if (old.has_run()) moves().begin();
     if ((how.bits & supplied::adopts) != 0) adopt_for(f, (how.bits & supplied::scarce) != 0);
     if (f.got.is_renewal()) {
       if (f.old.has_run() && !f.old.is_sweep()) this->unbind(f.old.page(), run_header::bound, true);
