@@ -135,24 +135,23 @@ class basic_sharded_runs {
 
     // handed_on: as in slot_map::give().
     simt::uint64_t before = 0;
-    bool crossed = false, last = false;
+    unsigned full = 0;
     if (mask != 0) {
       before = map.at(w).fetch_or(mask, simt::handed_on);
-      unsigned full = 0;
-      if (slot_map::completes(before, mask)) {
-        full = map.count_words(w, 1) + 1;
-        crossed = full == slot_map::words_per_group;
-      }
-      if constexpr (Tuning.rewinds) last = drawn.mostly_drawn(at.page) && sharded::rewinds::may_be_last(drawn, w, before | mask, full);
+      if (slot_map::completes(before, mask)) full = map.count_words(w, 1) + 1;
+    }
+    sharded::freed f = sharded::freed::of(at.slot, actor, at.exact, p == nullptr, full == slot_map::words_per_group, (before & mask) != 0);
+    // Near the first slot that was not handed out there is more to ask: was this one, and is this free the run's last.
+    bool const near_end = drawn.is_near(at.page, at.slot, Tuning.rewinds ? sharded::rewinds::near_end : 0);
+    if (near_end || (Tuning.rewinds && f.has_crossed())) {
+      f = f.near_end(drawn.keeps_back(at.page, at.slot),
+                     Tuning.rewinds && mask != 0 && sharded::rewinds::may_be_last(drawn, at.page, w, before | mask, full));
     }
     // What is rare: a pointer that is no slot, or that of a slot which is not live; a run to be listed; a group that became free, and
     // perhaps the run with it.
-    sharded::freed const f =
-        sharded::freed::of(at.slot, actor, at.exact, p == nullptr, drawn.keeps_back(at.page, at.slot), crossed, (before & mask) != 0);
-    bool const rare = f.is_rare() || last || (before & slot_map::unlisted) != 0;
-    if (!simt::any_of(here, rare)) return f.is_null() ? free_status::null : free_status::done;
+    if (!simt::any_of(here, f.is_rare() || (before & slot_map::unlisted) != 0)) return f.is_null() ? free_status::null : free_status::done;
     if constexpr (Tuning.rewinds) {
-      unsigned const page = last ? at.page : structures::segment_map::none;
+      unsigned const page = f.is_last() ? at.page : structures::segment_map::none;
       free_status const status = control_->finish_free(here, p, at.page, f, before, refused);
       control_->rewind(here, page);
       return status;

@@ -122,6 +122,13 @@ struct shard_word {
   [[nodiscard]] GPUHEAP_HD constexpr bool keeps_back(unsigned p, unsigned slot) const {
     return !is_sweep() && page() == p && slot >= next() && slot < num_slots();
   }
+  // Whether this slot of the run at `p` was never handed out, or comes less than `before` ahead of the first one that was not. True of some
+  // others too, while the run is being replaced.
+  [[nodiscard]] GPUHEAP_HD constexpr bool is_near(unsigned p, unsigned slot, unsigned before) const {
+    bool const fresh = !is_sweep(), of_run = page() == p, near = slot + before - next() < num_slots() + before - next();
+    // No branches: every free asks this.
+    return (unsigned{fresh} & unsigned{of_run} & unsigned{near}) != 0;
+  }
   // Whether the run at `p` is this one, fresh, and half of it or more was handed out, but not all.
   [[nodiscard]] GPUHEAP_HD constexpr bool mostly_drawn(unsigned p) const {
     return !is_sweep() && page() == p && has_room() && next() * 2 >= num_slots();

@@ -8,12 +8,14 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
 // What a lane's free has come to, in one register.
 struct freed {
-  unsigned bits = 0;  // slot : 19 | actor : 5 | exact, undrawn, crossed, found bits, null : 1 each
+  unsigned bits = 0;  // slot : 19 | actor : 5 | exact, undrawn, crossed, found bits, null, last : 1 each
 
-  [[nodiscard]] GPUHEAP_HD static constexpr freed of(unsigned slot, unsigned actor, bool exact, bool null, bool undrawn, bool crossed,
-                                                     bool found_bits) {
-    return {slot | actor << 19 | unsigned{exact} << 24 | unsigned{undrawn} << 25 | unsigned{crossed} << 26 | unsigned{found_bits} << 27 |
-            unsigned{null} << 28};
+  [[nodiscard]] GPUHEAP_HD static constexpr freed of(unsigned slot, unsigned actor, bool exact, bool null, bool crossed, bool found_bits) {
+    return {slot | actor << 19 | unsigned{exact} << 24 | unsigned{crossed} << 26 | unsigned{found_bits} << 27 | unsigned{null} << 28};
+  }
+  // The same, of a slot near the first one that was never handed out.
+  [[nodiscard]] GPUHEAP_HD constexpr freed near_end(bool undrawn, bool last) const {
+    return {bits | unsigned{undrawn} << 25 | unsigned{last} << 29};
   }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned slot() const { return bits & 0x7ffff; }
   // The lane that set this one's bit.
@@ -25,12 +27,14 @@ struct freed {
   [[nodiscard]] GPUHEAP_HD constexpr bool has_crossed() const { return (bits >> 26 & 1) != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr bool found_bits() const { return (bits >> 27 & 1) != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_null() const { return (bits >> 28 & 1) != 0; }
+  // The run that it lay in may have nothing live any more.
+  [[nodiscard]] GPUHEAP_HD constexpr bool is_last() const { return (bits >> 29 & 1) != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_wrong() const { return (!is_exact() && !is_null()) || is_undrawn() || found_bits(); }
-  [[nodiscard]] GPUHEAP_HD constexpr bool is_rare() const { return is_wrong() || has_crossed(); }
+  [[nodiscard]] GPUHEAP_HD constexpr bool is_rare() const { return is_wrong() || has_crossed() || is_last(); }
 };
-static_assert(freed::of(shard_word::max_slots - 1, 31, false, false, false, false, false).slot() == shard_word::max_slots - 1 &&
-              freed::of(shard_word::max_slots - 1, 31, false, false, false, false, false).actor() == 31 &&
-              freed::of(0, 0, true, true, true, true, true).slot() == 0);
+static_assert(freed::of(shard_word::max_slots - 1, 31, false, false, false, false).slot() == shard_word::max_slots - 1 &&
+              freed::of(shard_word::max_slots - 1, 31, false, false, false, false).actor() == 31 &&
+              freed::of(0, 0, true, true, true, true).near_end(true, true).slot() == 0);
 
 struct frees : runs {
   // What is left of a free once the bits of all lanes of `here` are set; `before` is the word that this lane's atomic returned, 0 if
