@@ -88,5 +88,29 @@ TEST(ShardedRewind, TheNextLaunchBeginsWhereTheFirstDid) {
 }
 TEST(ShardedRewind, NotWhileABlockIsLive) { EXPECT_NE(second_after_first<unhurried<true>>(1), 0); }
 
+// Every third lane asks for another class.
+template <class Allocator>
+struct take_two_classes {
+  Allocator heap;
+  void** blocks;
+  GPUHEAP_FN void operator()(unsigned i) const { blocks[i] = heap.malloc(i % 3 == 0 ? 32 : 16); }
+};
+
+TEST(ShardedRewind, TwoRunsOfAWarpSideBySide) {
+  using allocator = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{.guide = 64}>;
+  constexpr unsigned num_threads = 4200;
+  fixed_heap<allocator> heap{4 << 20};
+  std::vector<void*> first(num_threads), blocks(num_threads);
+  unsigned refused = 0;
+  for (unsigned round = 0; round < 4; ++round) {
+    gpuheap::launch(num_threads, take_two_classes<allocator>{heap.view, blocks.data()}, {.block_threads = 96});
+    if (round == 0) first = blocks;
+    EXPECT_EQ(std::set<void*>(blocks.begin(), blocks.end()), std::set<void*>(first.begin(), first.end()));
+    gpuheap::launch(num_threads, give_back_from<allocator>{heap.view, blocks.data(), 0, &refused}, {.block_threads = 96});
+    EXPECT_EQ(heap.view.verify().problem, "");
+  }
+  EXPECT_EQ(refused, 0u);
+}
+
 }  // namespace
 }  // namespace sharded_test

@@ -8,9 +8,9 @@
 //         Fresh slots touch no other memory. The draw that reaches the end of a run fetches the next one; others wait or draw elsewhere.
 // free:   one fetch_or in the run's bitmap per word that the warp's pointers lie in. Only a word that became entirely free is counted; a
 //         run all of whose slots are free goes back to the free segments, for any class or any larger request.
-// Reuse:  a run that is mostly free when its last slot is drawn begins anew; what earlier launches left is swept by the same draws; before
-//         anyone is refused, every freed slot of the class and of larger classes is looked at, and unused slots held by other classes'
-//         shards are taken back.
+// Reuse:  a run of which nothing is live begins anew, as does one that is mostly free when its last slot is drawn; what earlier launches
+//         left is swept by the same draws; before anyone is refused, every freed slot of the class and of larger classes is looked at, and
+//         unused slots held by other classes' shards are taken back.
 // docs/allocator.md has drawings.
 //
 // Progress: malloc and free are lock-free; the common path of each is wait-free. malloc returns nullptr only after a search, crossed by no
@@ -88,7 +88,7 @@ class basic_sharded_runs {
 
   // Gives p back. A pointer that malloc did not return, or that was freed already, changes nothing and is reported, with two exceptions
   // that no allocator can tell: the memory has been handed out again meanwhile, or is being released at this moment by a free of the last
-  // other slot. The second free of memory that has gone back to the free segments is reported as foreign.
+  // other slot. The second free of memory that has gone back to the free segments, or whose run has begun anew, is reported as foreign.
   GPUHEAP_FN free_status free(void* p) const {
     return free(p, [](void*, free_status) {});
   }
@@ -140,7 +140,8 @@ class basic_sharded_runs {
       before = map.at(w).fetch_or(mask, simt::handed_on);
       if (slot_map::completes(before, mask)) full = map.count_words(w, 1) + 1;
     }
-    sharded::freed f = sharded::freed::of(at.slot, actor, at.exact, p == nullptr, full == slot_map::words_per_group, (before & mask) != 0);
+    sharded::freed f = sharded::freed::of(at.slot, actor, at.exact, p == nullptr, full == slot_map::words_per_group, (before & mask) != 0,
+                                          (before & slot_map::unlisted) != 0);
     // Near the first slot that was not handed out there is more to ask: was this one, and is this free the run's last.
     bool const near_end = drawn.is_near(at.page, at.slot, Tuning.rewinds ? sharded::rewinds::near_end : 0);
     if (near_end || (Tuning.rewinds && f.has_crossed())) {
@@ -148,15 +149,25 @@ class basic_sharded_runs {
                      Tuning.rewinds && mask != 0 && sharded::rewinds::may_be_last(drawn, at.page, w, before | mask, full));
     }
     // What is rare: a pointer that is no slot, or that of a slot which is not live; a run to be listed; a group that became free, and
-    // perhaps the run with it.
-    if (!simt::any_of(here, f.is_rare() || (before & slot_map::unlisted) != 0)) return f.is_null() ? free_status::null : free_status::done;
-    if constexpr (Tuning.rewinds) {
-      unsigned const page = f.is_last() ? at.page : structures::segment_map::none;
-      free_status const status = control_->finish_free(here, p, at.page, f, before, refused);
-      control_->rewind(here, page);
-      return status;
+    // perhaps the run with it; a run that may begin anew.
+    free_status status = f.is_null() ? free_status::null : free_status::done;
+    if (!simt::any_of(here, f.is_rare() || f.is_last())) return status;
+    simt::uint64_t last_of = f.is_last() ? drawn.bits : 0;  // what the shard says of a run that may begin anew
+    structures::run_tag tag = at.tag;
+    if (simt::any_of(here, f.is_rare())) {
+      status = control_->finish_free(here, p, at.page, f, before, refused);
+      unsigned page = last_of != 0 ? at.page : structures::segment_map::none;
+      if (control_->count_groups(here, at.page, f, page) && Tuning.rewinds) {
+        // Runs ended, which takes many registers: looked up again rather than kept.
+        tag = at_.tag_of(page).tag;
+        last_of = tag.maybe_fresh() ? at_.shard(tag.size_class(), tag.shard()).load(simt::relaxed) : 0;
+        if (!structures::shard_word{last_of}.mostly_drawn(page)) last_of = 0;
+      }
     }
-    return control_->finish_free(here, p, at.page, f, before, refused);
+    if constexpr (Tuning.rewinds) {
+      if (simt::any_of(here, last_of != 0)) control_->rewind(here, last_of, tag);
+    }
+    return status;
   }
 
   // Whether the allocation at p holds `bytes` where it is, from now on: those in slots up to their slot's size; those of whole segments

@@ -149,6 +149,12 @@ static_assert(shard_word::of_run(5, 131072).page() == 5 && shard_word::of_run(5,
               shard_word::of_sweep(5, 8323, 63).num_draws() == 8323 * 63 && shard_word::of_sweep(5, 4162, 7).page() == 5 &&
               shard_word::of_run(shard_word::max_pages - 1, shard_word::max_slots).page() == shard_word::max_pages - 1 &&
               shard_word::of_run(5, 10).duty_of(10) && !shard_word::of_run(5, 10).duty_of(9) && shard_word{0}.duty_of(1));
+static_assert(shard_word{shard_word::of_run(5, 8000).bits + 5000}.is_near(5, 969, 4031) &&
+              !shard_word{shard_word::of_run(5, 8000).bits + 5000}.is_near(5, 968, 4031) &&
+              shard_word{shard_word::of_run(5, 8000).bits + 5000}.is_near(5, 7999, 0) &&
+              !shard_word{shard_word::of_run(5, 8000).bits + 5000}.is_near(5, 4999, 0) &&
+              !shard_word{shard_word::of_run(5, 8000).bits + 5000}.is_near(5, 8000, 4031) &&
+              !shard_word{shard_word::of_run(5, 8000).bits + 5000}.is_near(6, 5000, 4031) && !shard_word{0}.is_near(0, 0, 4031));
 
 // What a segment or a page is, for whoever has only an address: written when the memory is bound, wiped before it is given back. A run of
 // segments tags its segments, a run of pages its pages.

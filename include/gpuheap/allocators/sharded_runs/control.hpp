@@ -101,11 +101,12 @@ struct control : supply<Tuning> {
     if (due != segment_map::none) this->rejoin(due);
   }
 
+  // Whether a shard of class c has a run or is being given one: what begins anew leaves its shard for a moment, and the class stays.
   [[nodiscard]] GPUHEAP_FN bool holds_a_run(unsigned c) {
     // Ends: one pass per shard.
     GPUHEAP_NO_UNROLL
     for (unsigned k = 0; k < at.num_shards(); ++k) {
-      if (shard_word{at.shard(c, k).load(simt::acquire)}.has_run()) return true;
+      if (!shard_word{at.shard(c, k).load(simt::acquire)}.is_idle()) return true;
     }
     return false;
   }

@@ -8,10 +8,12 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
 // What a lane's free has come to, in one register.
 struct freed {
-  unsigned bits = 0;  // slot : 19 | actor : 5 | exact, undrawn, crossed, found bits, null, last : 1 each
+  unsigned bits = 0;  // slot : 19 | actor : 5 | exact, undrawn, crossed, found bits, null, last, unlisted : 1 each
 
-  [[nodiscard]] GPUHEAP_HD static constexpr freed of(unsigned slot, unsigned actor, bool exact, bool null, bool crossed, bool found_bits) {
-    return {slot | actor << 19 | unsigned{exact} << 24 | unsigned{crossed} << 26 | unsigned{found_bits} << 27 | unsigned{null} << 28};
+  [[nodiscard]] GPUHEAP_HD static constexpr freed of(unsigned slot, unsigned actor, bool exact, bool null, bool crossed, bool found_bits,
+                                                     bool unlisted) {
+    return {slot | actor << 19 | unsigned{exact} << 24 | unsigned{crossed} << 26 | unsigned{found_bits} << 27 | unsigned{null} << 28 |
+            unsigned{unlisted} << 30};
   }
   // The same, of a slot near the first one that was never handed out.
   [[nodiscard]] GPUHEAP_HD constexpr freed near_end(bool undrawn, bool last) const {
@@ -29,15 +31,17 @@ struct freed {
   [[nodiscard]] GPUHEAP_HD constexpr bool is_null() const { return (bits >> 28 & 1) != 0; }
   // The run that it lay in may have nothing live any more.
   [[nodiscard]] GPUHEAP_HD constexpr bool is_last() const { return (bits >> 29 & 1) != 0; }
+  // The run was found unlisted.
+  [[nodiscard]] GPUHEAP_HD constexpr bool is_unlisted() const { return (bits >> 30 & 1) != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_wrong() const { return (!is_exact() && !is_null()) || is_undrawn() || found_bits(); }
-  [[nodiscard]] GPUHEAP_HD constexpr bool is_rare() const { return is_wrong() || has_crossed() || is_last(); }
+  [[nodiscard]] GPUHEAP_HD constexpr bool is_rare() const { return is_wrong() || has_crossed() || is_unlisted(); }
 };
-static_assert(freed::of(shard_word::max_slots - 1, 31, false, false, false, false).slot() == shard_word::max_slots - 1 &&
-              freed::of(shard_word::max_slots - 1, 31, false, false, false, false).actor() == 31 &&
-              freed::of(0, 0, true, true, true, true).near_end(true, true).slot() == 0);
+static_assert(freed::of(shard_word::max_slots - 1, 31, false, false, false, false, false).slot() == shard_word::max_slots - 1 &&
+              freed::of(shard_word::max_slots - 1, 31, false, false, false, false, false).actor() == 31 &&
+              freed::of(0, 0, true, true, true, true, true).near_end(true, true).slot() == 0);
 
 struct frees : runs {
-  // What is left of a free once the bits of all lanes of `here` are set; `before` is the word that this lane's atomic returned, 0 if
+  // What a free has come to once the bits of all lanes of `here` are set; `before` is the word that this lane's atomic returned, 0 if
   // another lane acted for it. All lanes of `here` call.
   template <class Refused>
   GPUHEAP_FN free_status finish_free(lane_mask here, void* p, unsigned page, freed f, uint64_t before, Refused refused) {
@@ -48,15 +52,23 @@ struct frees : runs {
     if (status == free_status::foreign || status == free_status::double_free) refused(p, status);
     // Before anything is counted: while its word is full the run might end.
     if (f.is_undrawn() && !again) take_back(page, f.slot());
-    if ((before & slot_map::unlisted) != 0) list_again(page);
-    if (!simt::any_of(here, f.has_crossed())) return status;
+    if (f.is_unlisted()) list_again(page);
+    return status;
+  }
+  // Counts the groups that became entirely free by what lanes of `here` freed in the run at `page`, and gives back the runs that ended by
+  // it. `last` of such a run becomes segment_map::none. Returns whether any ended. All lanes of `here` call.
+  GPUHEAP_FN bool count_groups(lane_mask here, unsigned page, freed f, unsigned& last) {
+    if (!simt::any_of(here, f.has_crossed())) return false;
     uint64_t const ended = f.has_crossed() ? count_full_group(page) : 0;
     lane_mask const all_ended = simt::ballot(here, ended != 0);
-    if (all_ended == 0) return status;
+    if (all_ended == 0) return false;
     wipe_ended(here, all_ended, page, ended);
-    unsigned const due = ended != 0 ? give_back(page, ended) : segment_map::none;
-    if (due != segment_map::none) rejoin(due);
-    return status;
+    if (ended != 0) {
+      unsigned const due = give_back(page, ended);
+      if (due != segment_map::none) rejoin(due);
+      last = segment_map::none;
+    }
+    return true;
   }
 
   // A free found the run unlisted. Should it have ended meanwhile, what is listed is nothing to those who look.

@@ -28,10 +28,13 @@ struct rewinds : frees {
     return into < slot_map::slots_per_word && (~after & simt::low_bits(into)) == 0;
   }
 
-  // Begins the runs at the pages that lanes of `here` name anew, if no slot of them is live; segment_map::none names none. All lanes of
-  // `here` call, each with its own heap's words.
-  GPUHEAP_COLD void rewind(lane_mask here, unsigned page) {
-    uint64_t const taken = page != segment_map::none ? take_if_all_free(page) : 0;
+  // Begins runs of which lanes of `here` may have freed the last slot anew, if no slot of them is live. `drawn`: such a run's shard word,
+  // as the free found it; 0 names none. `tag`: of its memory. All lanes of `here` call, each with its own heap's words.
+  //
+  // Often a kernel's end waits for nothing else, on a processor that has none of this code at hand: so what can be is in flight together,
+  // and the lanes act side by side.
+  GPUHEAP_COLD void rewind(lane_mask here, uint64_t drawn, run_tag tag) {
+    uint64_t const taken = drawn != 0 ? take_if_all_free(drawn, tag) : 0;
     // Ends: one pass per lane that has taken a run.
     GPUHEAP_NO_UNROLL
     for (lane_mask rest = simt::ballot(here, taken != 0); rest != 0; rest &= rest - 1) {
@@ -43,38 +46,56 @@ struct rewinds : frees {
       warp_group const g{here};
       unsigned const end = slot_map::groups_for(slot_map::words_for(run.next()));
       theirs->at.slots_of(run.page()).renew(run.num_slots(), 0, end, g.rank(), g.size());
-      // The barrier orders the other lanes' stores before the publication.
-      simt::sync_warp(here);
-      if (simt::lane_id() == lane) put_rewound(run);
     }
+    // The barrier orders the other lanes' stores before the publication.
+    simt::sync_warp(here);
+    if (taken != 0) publish_again(shard_word::of_run(shard_word{taken}.page(), shard_word{taken}.num_slots()).bits);
   }
 
  private:
   static constexpr uint64_t being_replaced = 1;  // no run, and somebody has drawn: who draws waits for the next
 
-  // Takes the run at `page` out of its shard if all of its slots are free. One thread. Returns the run as a shard word that says of how
-  // many slots the bits are to be renewed, and a transit is open; or 0.
-  GPUHEAP_COLD uint64_t take_if_all_free(unsigned page) {
-    run_tag const tag = at.tag_of(page).tag;
-    if (!tag.is_slotted() || tag.distance() != 0) return 0;
-    simt::global_ref<uint64_t> const shard = at.shard(tag.size_class(), tag.shard());
-    // relaxed: a guess; what follows is computed from it, and decided below.
-    shard_word const w{shard.load(simt::relaxed)};
-    if (!w.mostly_drawn(page) || all_free(w.bits) == 0) return 0;
+  // Takes the run that `drawn` says out of its shard if all of its slots are free. One thread. Returns the run as a shard word that says of
+  // how many slots the bits are to be renewed, and a transit is open; or 0. The shard is never seen idle: its class stays among the bound
+  // ones (drop_if_unbound), and who searches waits.
+  GPUHEAP_COLD uint64_t take_if_all_free(uint64_t drawn, run_tag tag) {
+    // Before the look, so that the fence before the taking has not to wait for it.
     moves().begin();
-    uint64_t expected = w.bits;
+    uint64_t run = all_free(drawn), expected = drawn;
     // handed_over: acquires the draws, and the run as it was published; releases begin() to who finds the shard without a run.
-    if (!shard.compare_exchange(expected, being_replaced, simt::handed_over, simt::relaxed)) {
+    if (run == 0 || !at.shard(tag.size_class(), tag.shard()).compare_exchange(expected, being_replaced, simt::handed_over, simt::relaxed)) {
       moves().end();
       return 0;
     }
     // Once more: before the exchange the run may have been another of the same looks. Now nobody draws, and what is free stays so.
-    uint64_t const run = all_free(w.bits);
-    if (run == 0) publish_again(tag, w.bits);
+    run = all_free(drawn);
+    if (run == 0) {
+      publish_again(drawn);
+    } else {
+      // relaxed: nobody changes it, and it is published with the run.
+      at.header(shard_word{run}.page()).fetch_sub(full_groups({drawn}, {run}) * run_header::full_one, simt::relaxed);
+    }
     return run;
   }
+  // Puts the run back into its shard. One thread, whose transit ends.
+  GPUHEAP_COLD void publish_again(uint64_t run) {
+    // Loaded again, while the stores before are under way, rather than kept: the chain of calls before needs all registers.
+    run_tag const tag = at.tag_of(shard_word{run}.page()).tag;
+    // handed_over: publishes the run's bits and counts to those who draw.
+    at.shard(tag.size_class(), tag.shard()).exchange(run, simt::handed_over);
+    moves().end();
+  }
+  // Groups that a shard hands out from the one on in which `drawn` ends.
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned groups_left(shard_word drawn) {
+    unsigned const group = drawn.next() / slot_map::slots_per_word / slot_map::words_per_group;
+    return slot_map::groups_for(slot_map::words_for(drawn.num_slots())) - group;
+  }
+  // What the header of a `run` that all_free() returned counts.
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned full_groups(shard_word drawn, shard_word run) {
+    return slot_map::groups_for(slot_map::words_for(run.num_slots())) - groups_left(drawn);
+  }
   // Whether all slots that a shard handed out, by its word `drawn`, and all others of its run, are free: the run as a shard word that says
-  // of how many slots the bits are to be renewed; else 0.
+  // of how many slots the bits are to be renewed; else 0. Out of line, as it is called twice: the second time the code is there.
   [[nodiscard]] GPUHEAP_COLD uint64_t all_free(uint64_t drawn) {
     shard_word const w{drawn};
     slot_map const map = at.slots_of(w.page());
@@ -84,27 +105,12 @@ struct rewinds : frees {
     unsigned const full = map.group(group).load(simt::dependent);
     uint64_t const bits = map.at(word).load(simt::dependent);
     unsigned const num_slots = at.run_slots(h), groups = slot_map::groups_for(slot_map::words_for(num_slots));
-    unsigned const end = slot_map::groups_for(slot_map::words_for(w.num_slots()));
     // Of the groups that the shard hands out, those up to this one are free; and so are those behind, if there are any.
-    if (!h.is_bound() || h.full_groups() + (end - group) != groups) return 0;
+    if (!h.is_bound() || h.full_groups() != full_groups(w, shard_word::of_run(0, num_slots))) return 0;
     if (full != slot_map::full_words_of(group, w.next(), w.num_slots())) return 0;
     if ((~bits & simt::low_bits(w.next() - word * slot_map::slots_per_word)) != 0) return 0;
-    return shard_word::of_run(w.page(), num_slots).bits + (end == groups ? w.next() : num_slots);
-  }
-  // One thread, which has taken the run, and whose transit ends.
-  GPUHEAP_COLD void put_rewound(shard_word run) {
-    unsigned const page = run.page();
-    // relaxed, both: nobody changes it, and it is published with the run.
-    unsigned const full = run_header{at.header(page).load(simt::relaxed)}.full_groups();
-    at.header(page).fetch_sub(full * run_header::full_one, simt::relaxed);
-    publish_again(at.tag_of(page).tag, shard_word::of_run(page, run.num_slots()).bits);
-  }
-  GPUHEAP_FN void publish_again(run_tag tag, uint64_t run) {
-    // handed_over: publishes the run's bits and counts to those who draw.
-    at.shard(tag.size_class(), tag.shard()).exchange(run, simt::handed_over);
-    // The class may have been dropped meanwhile.
-    bound_classes().add(tag.size_class());
-    moves().end();
+    bool const to_its_end = slot_map::groups_for(slot_map::words_for(w.num_slots())) == groups;
+    return shard_word::of_run(w.page(), num_slots).bits + (to_its_end ? w.next() : num_slots);
   }
 };
 
