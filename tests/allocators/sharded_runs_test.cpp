@@ -172,5 +172,50 @@ TEST(ShardedRuns, OneOfManySimultaneousFreesOfAPointerIsRight) {
   }
 }
 
+// The lanes of a warp take blocks of several sizes, and free them: each its own (`shift` 0), or that of a lane further on; of the lanes
+// below `twice`, two free each block. Lanes at `wrong` free what is no block.
+template <class Allocator>
+struct free_several_sizes {
+  Allocator heap;
+  void** blocks;  // 32
+  unsigned shift, twice;
+  simt::lane_mask wrong;
+  unsigned* said;  // by status
+
+  GPUHEAP_FN void operator()(unsigned i) const {
+    blocks[i] = heap.malloc(16 + 48 * (i * 7 % 5));
+    simt::sync_warp(simt::all_lanes);
+    unsigned const of = (i < twice ? i / 2 : i) + shift;
+    auto* const p = static_cast<char*>(blocks[of % 32]);
+    count(said[static_cast<unsigned>(heap.free((wrong >> i & 1) == 0 ? p : i % 2 == 0 ? nullptr : p + 4))]);
+  }
+};
+
+TEST(ShardedRuns, LanesThatFreeSeveralSizesAtOnce) {
+  struct variant {
+    unsigned shift, twice;
+    simt::lane_mask wrong;
+  };
+  for (variant const v :
+       {variant{0, 0, 0}, variant{3, 0, 0}, variant{0, 8, 0}, variant{1, 32, 0}, variant{0, 0, 0x11}, variant{0, 0, 0x80000222}}) {
+    explore("several sizes", [&] {
+      fixed_heap<plain> heap{1 << 20};
+      void* blocks[32] = {};
+      unsigned said[4] = {};
+      gpuheap::launch(32, free_several_sizes<plain>{heap.view, blocks, v.shift, v.twice, v.wrong, said}, {.block_threads = 32});
+      unsigned const again = v.twice / 2, none = simt::popcount(v.wrong & 0x55555555u), foreign = simt::popcount(v.wrong) - none;
+      unsigned const done = 32 - again - none - foreign;
+      using gpuheap::free_status;
+      EXPECT_EQ(said[static_cast<unsigned>(free_status::done)], done);
+      EXPECT_EQ(said[static_cast<unsigned>(free_status::null)], none);
+      // A block's second free may find that its run has begun anew.
+      EXPECT_EQ(said[static_cast<unsigned>(free_status::double_free)] + said[static_cast<unsigned>(free_status::foreign)], again + foreign);
+      auto const found = heap.view.verify();
+      EXPECT_EQ(found.problem, "");
+      EXPECT_EQ(found.live_slots, 32 - done);
+    });
+  }
+}
+
 }  // namespace
 }  // namespace sharded_test

@@ -130,6 +130,15 @@ class basic_sharded_runs {
           actor = word == word0 ? first : last;
           mask = actor != simt::lane_id() || !at.exact ? 0 : word == word0 ? m0 : m1;
         }
+      } else {
+        // Several sizes: what the lanes of one size drew together follows one another in a word, in their order.
+        structures::warp_group const same = structures::warp_group::of_equal(here, word);
+        bool const in_order = at.slot == simt::shuffle(here, at.slot, same.leader()) + same.rank();
+        simt::lane_mask const others = simt::ballot(here, !in_order);
+        if (at.exact && (others & same.mask) == 0) {
+          actor = same.leader();
+          mask = same.leads() ? simt::low_bits(same.size()) << (at.slot % slot_map::slots_per_word) : 0;
+        }
       }
     }
 
