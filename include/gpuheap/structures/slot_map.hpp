@@ -92,17 +92,23 @@ struct slot_map {
   }
 
   // Takes up to `wanted` free slots of word w of a run of num_slots, and drops its unlisted flag. Only while the run is bound. `got`
-  // receives the slots.
-  GPUHEAP_FN change take(unsigned w, unsigned num_slots, unsigned wanted, word& got) const {
+  // receives the slots. `others` slots are left to those that came to the word before: they may not have taken them yet, and who picks the
+  // same ones goes away with nothing.
+  GPUHEAP_FN change take(unsigned w, unsigned num_slots, unsigned wanted, word& got, unsigned others = 0) const {
     // relaxed: only a guess at what the fetch_and will find.
     word const seen = at(w).load(simt::relaxed) & slots_in(w, num_slots);
     word pick = seen;
-    if (simt::popcount(seen) > wanted) {
-      word rest = seen;
+    unsigned const there = simt::popcount(seen);
+    if (there > wanted) {
+      word from = seen;
+      // Ends: fewer steps than the word has free slots.
+      GPUHEAP_NO_UNROLL
+      for (unsigned i = others % (there - wanted + 1); i != 0; --i) from &= from - 1;
+      word rest = from;
       // Ends: `wanted` steps, at most 32.
       GPUHEAP_NO_UNROLL
       for (unsigned i = 0; i < wanted; ++i) rest &= rest - 1;
-      pick = seen & ~rest;
+      pick = from & ~rest;
     }
     got = 0;
     if (pick == 0) return {seen, false};

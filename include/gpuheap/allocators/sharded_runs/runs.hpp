@@ -278,11 +278,11 @@ struct alignas(128) runs {
     });
   }
 
-  // Takes up to `wanted` slots of word w of a bound run and keeps the counts.
-  GPUHEAP_FN uint64_t take_slots(slot_map const& map, unsigned page, unsigned w, unsigned num_slots, unsigned wanted) {
+  // Takes up to `wanted` slots of word w of a bound run and keeps the counts. `others`: as in slot_map::take().
+  GPUHEAP_FN uint64_t take_slots(slot_map const& map, unsigned page, unsigned w, unsigned num_slots, unsigned wanted, unsigned others = 0) {
     uint64_t got = 0;
     // handed_on: before the account or unbind that lets anyone believe the count.
-    if (map.take(w, num_slots, wanted, got).group_crossed) at.header(page).fetch_sub(run_header::full_one, simt::handed_on);
+    if (map.take(w, num_slots, wanted, got, others).group_crossed) at.header(page).fetch_sub(run_header::full_one, simt::handed_on);
     return got;
   }
   // The slot in `got` that falls to this lane, if any; lanes 0..served-1 by rank have theirs already.
@@ -307,13 +307,16 @@ struct alignas(128) runs {
     // relaxed: class and length of a bound run stay.
     unsigned const num_slots = mask != 0 && g.leads() ? at.run_slots(run_header{at.header(drawn.page()).load(simt::relaxed)}) : 0;
     unsigned served = 0, w = mask != 0 ? drawn.next() / drawn.draws_per_word() : 0;
+    // Of the first word's draws, those before this group's.
+    unsigned others = mask != 0 ? drawn.next() - w * drawn.draws_per_word() : 0;
     // Ends: `w` goes up to the last word of each group's draws, of which there are 32 at most.
     GPUHEAP_NO_UNROLL
     for (;; ++w) {
       bool const takes = mask != 0 && served < n && w * drawn.draws_per_word() < end;
       if (!simt::any_of(here, takes)) break;
       uint64_t got = 0;
-      if (takes && g.leads()) got = take_slots(map, drawn.page(), w, num_slots, n - served);
+      if (takes && g.leads()) got = take_slots(map, drawn.page(), w, num_slots, n - served, others);
+      others = 0;
       got = simt::shuffle(here, got, leader);
       if (takes) mine = share_out(mine, got, drawn.page(), w, c, g.rank(), served);
     }
