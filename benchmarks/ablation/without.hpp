@@ -77,6 +77,21 @@ struct rewinds {
   static constexpr sharded::tuning off{.rewinds = false};
 };
 
+// Ideas that are not shipped: switched on instead. Of what is right too, but of which nobody knows yet what it costs. These are for small
+// launches that free and ask steadily.
+struct stock {
+  static constexpr char const *name = "try_stock", *title = "small launches fetch for four launches, or a quarter of what the class holds";
+  static constexpr sharded::tuning off{.stock = 4, .ahead_mixed = 4};
+};
+struct spare {
+  static constexpr char const *name = "try_spare", *title = "the same, and fresh memory while less than a quarter is held";
+  static constexpr sharded::tuning off{.stock = 4, .ahead_mixed = 4, .spare = 2};
+};
+struct spare_half {
+  static constexpr char const *name = "try_spare_half", *title = "the same, while less than half is held";
+  static constexpr sharded::tuning off{.stock = 4, .ahead_mixed = 4, .spare = 4};
+};
+
 }  // namespace ideas
 
 using without_aggregation = without<ideas::aggregation>;
@@ -89,5 +104,8 @@ using without_turns = without<ideas::turns>;
 using without_waiting = without<ideas::waiting>;
 using without_memory_of_refusals = without<ideas::memory_of_refusals>;
 using without_rewinds = without<ideas::rewinds>;
+using try_stock = without<ideas::stock>;
+using try_spare = without<ideas::spare>;
+using try_spare_half = without<ideas::spare_half>;
 
 }  // namespace gpuheap::bench

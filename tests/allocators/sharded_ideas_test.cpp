@@ -15,9 +15,10 @@ namespace bench = gpuheap::bench;
 template <class Allocator>
 class ShardedIdeas : public ::testing::Test {};
 
-using all = ::testing::Types<bench::without_aggregation, bench::without_shards, bench::without_foresight, bench::without_long_runs,
-                             bench::without_renewal, bench::without_sweeps, bench::without_turns, bench::without_waiting,
-                             bench::without_memory_of_refusals, bench::without_rewinds>;
+using all =
+    ::testing::Types<bench::without_aggregation, bench::without_shards, bench::without_foresight, bench::without_long_runs,
+                     bench::without_renewal, bench::without_sweeps, bench::without_turns, bench::without_waiting,
+                     bench::without_memory_of_refusals, bench::without_rewinds, bench::try_stock, bench::try_spare, bench::try_spare_half>;
 TYPED_TEST_SUITE(ShardedIdeas, all);
 
 TYPED_TEST(ShardedIdeas, AreAllocatorsWithoutTheOne) {
@@ -110,6 +111,67 @@ TEST(ShardedRewind, TwoRunsOfAWarpSideBySide) {
     EXPECT_EQ(heap.view.verify().problem, "");
   }
   EXPECT_EQ(refused, 0u);
+}
+
+// ---- small launches that free and ask steadily
+
+// Every second round asks; the others give back all but each fourth block.
+template <class Allocator>
+struct keep_a_quarter {
+  Allocator heap;
+  void** blocks;
+  bool takes;
+  unsigned* refused;
+  GPUHEAP_FN void operator()(unsigned i) const {
+    if (takes) {
+      blocks[i] = heap.malloc(64);
+    } else if (i % 4 != 0 && heap.free(blocks[i]) != gpuheap::free_status::done) {
+      count(*refused);
+    }
+  }
+};
+
+struct rounds_outcome {
+  std::size_t held = 0;  // bytes
+  bool repeats = false;  // a block was where an earlier round's had been
+};
+// Rounds that ask for a 16th of the heap each, of which a quarter stays.
+template <class Allocator>
+rounds_outcome rounds_that_leave_a_quarter(std::size_t heap_bytes, unsigned rounds) {
+  unsigned const num_threads = static_cast<unsigned>(heap_bytes / 1024);
+  fixed_heap<Allocator> heap{heap_bytes};
+  rounds_outcome result;
+  std::set<void*> seen;
+  unsigned refused = 0;
+  for (unsigned round = 0; round < rounds; ++round) {
+    std::vector<void*> blocks(num_threads);
+    gpuheap::launch(num_threads, keep_a_quarter<Allocator>{heap.view, blocks.data(), true, &refused}, {.block_threads = 96});
+    EXPECT_EQ(std::count(blocks.begin(), blocks.end(), nullptr), 0);
+    for (void* p : blocks) result.repeats |= !seen.insert(p).second;
+    gpuheap::launch(num_threads, keep_a_quarter<Allocator>{heap.view, blocks.data(), false, &refused}, {.block_threads = 96});
+    auto const found = heap.view.verify();
+    EXPECT_EQ(found.problem, "");
+    EXPECT_EQ(found.live_slots, (round + 1) * ((num_threads + 3) / 4));
+  }
+  EXPECT_EQ(refused, 0u);
+  result.held = heap.view.footprint({}).held_bytes;
+  return result;
+}
+constexpr std::size_t steady_bytes = 4 << 20;
+using sparing = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{
+    .lg_run_slots = 6, .guide = 1, .ahead = 1, .adoption_tries = 3, .looks = 2, .stock = 4, .ahead_mixed = 4, .spare = 6}>;
+
+TEST(ShardedSpare, SegmentsFirstThenSweeps) { explore_mix<sparing>({"sparing", 192 << 10, 128, 12, 4, 200, 4000}); }
+
+TEST(ShardedSpare, MemoryThatNobodyUsedComesBeforeWhatEarlierLaunchesLeft) {
+  EXPECT_FALSE(rounds_that_leave_a_quarter<bench::try_spare>(steady_bytes, 3).repeats);
+  EXPECT_TRUE(rounds_that_leave_a_quarter<plain>(steady_bytes, 3).repeats);
+}
+TEST(ShardedSpare, OldRunsAreSweptOnceAQuarterIsHeld) {
+  auto const quarter = rounds_that_leave_a_quarter<bench::try_spare>(steady_bytes, 12);
+  EXPECT_TRUE(quarter.repeats);
+  EXPECT_LE(quarter.held, steady_bytes * 45 / 100);
+  EXPECT_GT(rounds_that_leave_a_quarter<bench::try_spare_half>(steady_bytes, 12).held, quarter.held);
 }
 
 }  // namespace

@@ -30,6 +30,10 @@ struct tuning {
   bool renews = true;     // a run that is mostly free at its end begins anew
   bool remembers = true;  // a refusal is remembered until something moves
   bool rewinds = true;    // a run none of whose slots is live begins anew at once (rewind.hpp)
+  // Not shipped; the suite measures what they bring. All of small launches, those that use one shard of a class.
+  unsigned stock = 32;       // a fresh run is at least 1/stock of what the class holds
+  unsigned ahead_mixed = 1;  // where lanes ask for several classes, runs last for this many launches of their kind
+  unsigned spare = 0;        // while less than spare/8 of the heap is held, fresh runs of whole segments are taken, and no listed ones
 };
 static_assert(1u << tuning{}.lg_run_slots <= shard_word::max_slots);
 
@@ -220,8 +224,14 @@ struct supply : rewinds {
   [[nodiscard]] GPUHEAP_FN unsigned pages_for(uint64_t bytes) {
     return static_cast<unsigned>((bytes + at.page_bytes() - 1) >> at.page_shift);
   }
-  // A launch whose runs are whole segments, from all over the heap. Others take pages, from the lowest place on.
+  // A launch whose runs are whole segments, from all over the heap. Others take what they need from the lowest place on, pages mostly.
   [[nodiscard]] GPUHEAP_FN bool is_large_launch() { return lg_shards_used<Tuning>(at.lg_shards) >= 2; }
+
+  // Whether the heap, of which so many pages are free, is so little used that memory may lie idle.
+  [[nodiscard]] GPUHEAP_FN bool has_to_spare(unsigned free) {
+    unsigned const all = segments_there << at.lg_pages;
+    return Tuning.spare != 0 && all - free < all / 8 * Tuning.spare;
+  }
 
   // Pages that a fresh run should have. `asked` slots are wanted now; `held` and `free` pages, as they were seen.
   [[nodiscard]] GPUHEAP_FN unsigned pages_wanted(demand d, unsigned asked, unsigned held, unsigned free) {
@@ -234,8 +244,9 @@ struct supply : rewinds {
     // Enough for several launches like this one, if that is not much: a launch in which a run ends lasts longer.
     bool const large = is_large_launch();
     bool const of_one_class = large ? d.lg_shards() == layout::max_lg_shards : d.lanes() * 4 >= simt::warp_lanes * 3;
-    if (large || of_one_class) {
-      unsigned const several = pages * Tuning.ahead, some = of_one_class ? free / Tuning.guide : free >> 10;
+    if (large || of_one_class || Tuning.ahead_mixed > 1) {
+      unsigned const several = pages * (large || of_one_class ? Tuning.ahead : Tuning.ahead_mixed),
+                     some = of_one_class ? free / Tuning.guide : free >> 10;
       unsigned const more = several < some ? several : some;
       if (pages < more) pages = more;
     }
@@ -244,7 +255,7 @@ struct supply : rewinds {
       unsigned const several = pages_for(all * 8);
       pages = several < 4 ? several : 4;
     }
-    unsigned const share = held / (Tuning.reserve << d.lg_shards());
+    unsigned const share = held / ((large ? Tuning.reserve : Tuning.stock) << d.lg_shards());
     if (share > pages) pages = share;
     // Where several classes are in use at once, they share.
     unsigned const guided = free / (large && !of_one_class ? Tuning.guide * 4 : Tuning.guide);
@@ -363,11 +374,11 @@ struct supply : rewinds {
     bool const scarce = free < (segments_there << at.lg_pages) / Tuning.scarce;
     // If the class has none at the launch's first look, those that it has later are the launch's own.
     looks_in_vain const vain{looked};
-    bool const first_look = !vain.in(simt::launch_id());
-    bool const adopts = idle && (scarce || first_look || vain.count() < looks_in_vain::enough);
+    bool const first_look = !vain.in(simt::launch_id()), spare = !large_launch && has_to_spare(free);
+    bool const adopts = idle && !spare && (scarce || first_look || vain.count() < looks_in_vain::enough);
     if (first_look && !idle) looked_in(c).store(looks_in_vain::none_there(simt::launch_id()).bits, simt::relaxed);
     unsigned n = (pages + (pages >> (large_launch ? 3 : 2))) >> at.lg_pages;
-    if (n == 0 && large_launch) n = 1;
+    if (n == 0 && (large_launch || (spare && free >> at.lg_pages > Tuning.guide * 4))) n = 1;
     if (n > at.max_run_segments(c)) n = at.max_run_segments(c);
     // Hardly a whole segment is left: not worth eight looks.
     bool const used_up = free >> at.lg_pages == 0;
