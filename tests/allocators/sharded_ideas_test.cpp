@@ -1,7 +1,7 @@
 // Our allocator with one idea switched off each, as the suite `ablation` measures it: slower or more wasteful, and right.
 #include "sharded_churn.hpp"
 
-#include "../../benchmarks/ablation/without.hpp"
+#include "../../benchmarks/ablation/ideas.hpp"
 
 #include <algorithm>
 #include <set>

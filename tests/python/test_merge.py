@@ -8,9 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fake_checkout import Checkout
+from fake_checkout import REPOSITORY, Checkout
 
-from gpuheap.formats.results import read_table
+from gpuheap.formats.points import make_point
+from gpuheap.formats.protocol import Measurement, PointResult
+from gpuheap.formats.results import Table, read_table, rows_of
+from gpuheap.formats.suites import load_suites
+from gpuheap.paths import Layout
+from gpuheap.running.merge import merge
 
 ErrorLine = Callable[[subprocess.CompletedProcess[str]], str]
 
@@ -80,6 +85,23 @@ def test_a_new_folder_is_of_the_gpu(two: Checkout) -> None:
     assert (two.gpu_table).read_bytes() == (two.root / "two" / "mini.csv").read_bytes()
 
 
+def test_slowdowns_are_over_the_reference_that_is_there_then(tmp_path: Path) -> None:
+    def write(folder: Path, build: str, times: dict[str, float]) -> None:
+        folder.mkdir()
+        for name, value in times.items():
+            result = PointResult("ok", "", (Measurement("build_ms", "ms", (value,) * 3),))
+            Table(folder / "regeff.csv").append(rows_of("regeff", "kdtree", name, "host", make_point({"threads": 256}), "", result))
+        facts = {"gpu": None, "date": build, "builds": {build: {}}, "sweeps": {"regeff": {"kdtree": dict.fromkeys(times, build)}}}
+        (folder / "environment.json").write_text(json.dumps(facts))
+
+    write(tmp_path / "here", "1", {"gpuheap": 8.0, "atomic": 2.0})
+    write(tmp_path / "there", "2", {"atomic": 4.0, "halloc": 12.0})
+    merge(tmp_path / "there", tmp_path / "here", load_suites(Layout(REPOSITORY)))
+    rows = read_table(tmp_path / "here" / "regeff.csv")
+    found = {row.allocator: row.statistics.median for row in rows if row.metric == "slowdown" and row.statistics}
+    assert found == {"gpuheap": 2.0, "atomic": 1.0, "halloc": 3.0}
+
+
 def test_what_cannot_be_merged_is_said(two: Checkout, error_line: ErrorLine, tmp_path: Path) -> None:
     assert "is no folder: name one" in error_line(two.gpuheap("merge", "nowhere"))
     (two.root / "empty").mkdir()
@@ -93,4 +115,5 @@ def test_what_cannot_be_merged_is_said(two: Checkout, error_line: ErrorLine, tmp
     table = two.root / "two" / "mini.csv"
     table.write_text(table.read_text()[:-20])
     assert "mini.csv" in error_line(two.gpuheap("merge", "two", "--output", "fresh"))
+    assert not (two.root / "fresh").exists()
     assert (two.root / "one" / "mini.csv").read_bytes() == before

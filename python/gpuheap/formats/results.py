@@ -266,16 +266,17 @@ class Table:
         kept = [row for row in self.rows if not unwanted(row)]
         dropped = len(self.rows) - len(kept)
         if dropped:
-            self._replace(kept)
+            self.replace(kept)
         return dropped
 
     def arrange(self, order: Callable[[Row], tuple[int, ...]]) -> None:
         """Sorts the rows; those of equal order stay as they are."""
         kept = sorted(self.rows, key=order)
         if kept != self.rows:
-            self._replace(kept)
+            self.replace(kept)
 
-    def _replace(self, rows: list[Row]) -> None:
+    def replace(self, rows: list[Row]) -> None:
+        """All rows, in one change of the file."""
         replace_file(self.path, (",".join(COLUMNS) + "\n" + "".join(format_row(row) for row in rows)).encode())
         self.rows = rows
 

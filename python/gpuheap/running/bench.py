@@ -18,6 +18,7 @@ from gpuheap.formats.protocol import FAILING, PointResult
 from gpuheap.formats.results import Key, Row, Table, point_key, rows_of
 from gpuheap.formats.samples import SampleFile
 from gpuheap.formats.slowdowns import write_slowdowns
+from gpuheap.formats.suites import Case
 from gpuheap.paths import Layout
 from gpuheap.running.environment import Environment
 from gpuheap.running.executable import Executable
@@ -129,9 +130,15 @@ def carry_out(
 def _compare(plan: Plan, backend: str, tables: Mapping[str, Table]) -> None:
     """The rows that follow from others."""
     for suite, case in {(sweep.suite.name, sweep.case.name): (sweep.suite.name, sweep.case) for sweep in plan.sweeps}.values():
-        if case.slowdown is not None and suite in tables:
-            variants = [axis for axes in case.variants.values() for axis in axes]
-            write_slowdowns(tables[suite], case.name, backend, case.slowdown, variants)
+        if suite in tables:
+            compare_case(tables[suite], case, backend)
+
+
+def compare_case(table: Table, case: Case, backend: str) -> None:
+    """Those of one case."""
+    if case.slowdown is not None:
+        variants = [axis for axes in case.variants.values() for axis in axes]
+        write_slowdowns(table, case.name, backend, case.slowdown, variants)
 
 
 def keys_of(sweep: PlannedSweep, backend: str) -> list[Key]:
@@ -251,7 +258,7 @@ class SweepWriter:
             return
         point = sweep.points[index]
         rows = rows_of(sweep.suite.name, sweep.case.name, sweep.allocator, sweep.executable.backend, point, sweep.extra, result)
-        with _uninterrupted():
+        with uninterrupted():
             self._measured.add(index)
             self._table.append(rows)
             if self._samples is not None:
@@ -261,7 +268,7 @@ class SweepWriter:
 
 
 @contextmanager
-def _uninterrupted() -> Iterator[None]:
+def uninterrupted() -> Iterator[None]:
     """Ctrl-C waits until the block is done, so that file and memory agree. By handlers: a blocked signal would go to a worker's thread."""
     came: list[int] = []
     before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in (signal.SIGINT, signal.SIGTERM)}

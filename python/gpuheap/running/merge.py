@@ -10,7 +10,7 @@ from gpuheap.catalogue import place
 from gpuheap.errors import UserError
 from gpuheap.formats.results import Key, Row, Table
 from gpuheap.formats.suites import Suite
-from gpuheap.running.bench import only_writer
+from gpuheap.running.bench import compare_case, only_writer, uninterrupted
 from gpuheap.running.environment import FILE_NAME, Environment
 
 
@@ -24,25 +24,31 @@ class Merged:
 
 def merge(source: Path, into: Path, suites: Mapping[str, Suite]) -> Merged:
     """Sweep by sweep: one of the same build goes on with the points that it lacks, or measured again there; one of another build takes the
-    place of that here, unless it has fewer points. Raises UserError for another machine, and for tables that cannot be read.
+    place of that here, unless it has fewer points. Rows that follow from others, as slowdowns over a reference, follow from what is here then.
+
+    Raises UserError for another machine, and for tables that cannot be read, before anything is changed.
     """
     if source.resolve() == into.resolve():
         raise UserError(f"{source} is the folder to merge into: name another one")
     there = Environment(source)
     if not there.facts:
         raise UserError(f"{source} has no {FILE_NAME}: it is no folder that gpuheap bench has written")
+    theirs = {suite: Table(source / f"{suite}.csv") for suite in there.facts.get("sweeps", {})}
+    _check_machine(Environment(into), there)
     merged = Merged()
     into.mkdir(parents=True, exist_ok=True)
     with only_writer(into):
         here = Environment(into)
-        _check_machine(here, there)
-        tables = {suite: Table(source / f"{suite}.csv") for suite in there.facts.get("sweeps", {})}
+        ours = {suite: Table(into / f"{suite}.csv") for suite in theirs}
         here.join(there)
-        for suite, theirs in tables.items():
-            table = Table(into / f"{suite}.csv")
-            _merge_table(theirs, table, here, there, merged)
-            table.arrange(_Order(table, suites.get(suite)))
-        here.save()
+        rows = {suite: _together(theirs[suite].rows, ours[suite].rows, here, there, merged) for suite in theirs}
+        with uninterrupted():
+            for suite, table in ours.items():
+                if rows[suite] != table.rows:
+                    table.replace(rows[suite])
+            here.save()
+        for name, table in ours.items():
+            _finish(table, suites.get(name))
     return merged
 
 
@@ -52,10 +58,12 @@ def _check_machine(here: Environment, there: Environment) -> None:
         raise UserError(f"{there.path.parent} holds results of {names[1]}, {here.path.parent} those of {names[0]}: one folder is of one kind of machine")
 
 
-def _merge_table(theirs: Table, ours: Table, here: Environment, there: Environment, merged: Merged) -> None:
-    found, kept = _by_sweep(theirs.rows), _by_sweep(ours.rows)
+def _together(theirs: list[Row], ours: list[Row], here: Environment, there: Environment, merged: Merged) -> list[Row]:
+    """The rows of a table then; notes in `here` whose they are."""
+    kept = _by_sweep(ours)
+    gone: set[Key] = set()
     taken: list[Row] = []
-    for (suite, case, allocator), rows in found.items():
+    for (suite, case, allocator), rows in _by_sweep(theirs).items():
         build = there.build_of(suite, case, allocator)
         if build is None:
             merged.left.append(f"{suite}/{case} {allocator}: {there.path} does not name its build")
@@ -66,13 +74,20 @@ def _merge_table(theirs: Table, ours: Table, here: Environment, there: Environme
         if not same and len(new) < len(old):
             merged.left.append(f"{suite}/{case} {allocator}: {len(new)} points, and there are {len(old)} of another build here")
             continue
-        gone = new if same else old
-        ours.drop(lambda row, gone=gone: row.key in gone)  # type: ignore[misc]
+        gone |= new if same else old
         taken += rows
         here.measured_by(suite, case, allocator, build)
         merged.points[suite] = merged.points.get(suite, 0) + len(new)
-    if taken:
-        ours.append(taken)
+    return [row for row in ours if row.key not in gone] + taken
+
+
+def _finish(table: Table, suite: Suite | None) -> None:
+    if suite is not None:
+        backends = {row.backend for row in table.rows}
+        for cases in suite.cases.values():
+            for backend in backends & set(cases):
+                compare_case(table, cases[backend], backend)
+    table.arrange(_Order(table, suite))
 
 
 def _by_sweep(rows: list[Row]) -> dict[tuple[str, str, str], list[Row]]:

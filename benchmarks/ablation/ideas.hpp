@@ -1,4 +1,5 @@
-// gpuheap's allocator with one idea switched off each: what does it buy? Built with GPUHEAP_BENCH_ABLATION, for the suite `ablation`.
+// gpuheap's allocator with one idea switched off each, or with one that is not shipped switched on: what does it buy? Built with
+// GPUHEAP_BENCH_ABLATION, for the suite `ablation`.
 //
 // They are baselines to the benchmark, so that no other suite takes them for allocators, and right ones all the same: what an idea saves is
 // time or memory.
@@ -8,10 +9,10 @@
 
 namespace gpuheap::bench {
 
-// What says what is off: its name, one line, and how the allocator is tuned then.
+// What an idea says: its name, one line, and how the allocator is tuned without it, or with it if it is not shipped.
 template <class Idea>
-class without : public basic_sharded_runs<Idea::off> {
-  using base = basic_sharded_runs<Idea::off>;
+class variation : public basic_sharded_runs<Idea::tuned> {
+  using base = basic_sharded_runs<Idea::tuned>;
 
  public:
   static constexpr bool is_baseline = true;
@@ -23,13 +24,13 @@ class without : public basic_sharded_runs<Idea::off> {
     return t;
   }();
 
-  without() = default;
-  explicit without(base const &heap) : base{heap} {}
+  variation() = default;
+  explicit variation(base const &heap) : base{heap} {}
 #if GPUHEAP_HAS_HOST
-  [[nodiscard]] static without create(memory::region where, stream_ref stream) { return without{base::create(where, stream)}; }
-  [[nodiscard]] static without create_growable(memory::region whole, simt::size_t initial_bytes, memory::map_function const &map,
+  [[nodiscard]] static variation create(memory::region where, stream_ref stream) { return variation{base::create(where, stream)}; }
+  [[nodiscard]] static variation create_growable(memory::region whole, simt::size_t initial_bytes, memory::map_function const &map,
                                                stream_ref stream) {
-    return without{base::create_growable(whole, initial_bytes, map, stream)};
+    return variation{base::create_growable(whole, initial_bytes, map, stream)};
   }
 #endif
 };
@@ -38,74 +39,74 @@ namespace ideas {
 
 struct aggregation {
   static constexpr char const *name = "without_aggregation", *title = "each lane draws its slot alone";
-  static constexpr sharded::tuning off{.together = false};
+  static constexpr sharded::tuning tuned{.together = false};
 };
 struct shards {
   static constexpr char const *name = "without_shards", *title = "one shard a class, however large the launch";
-  static constexpr sharded::tuning off{.lg_warps_per_shard = 31};
+  static constexpr sharded::tuning tuned{.lg_warps_per_shard = 31};
 };
 struct foresight {
   static constexpr char const *name = "without_foresight", *title = "runs for what one launch asks, not for several";
-  static constexpr sharded::tuning off{.ahead = 1};
+  static constexpr sharded::tuning tuned{.ahead = 1};
 };
 struct long_runs {
   static constexpr char const *name = "without_long_runs", *title = "runs of 4096 slots at most";
-  static constexpr sharded::tuning off{.lg_run_slots = 12};
+  static constexpr sharded::tuning tuned{.lg_run_slots = 12};
 };
 struct renewal {
   static constexpr char const *name = "without_renewal", *title = "a run at its end is listed, however much of it is free";
-  static constexpr sharded::tuning off{.renews = false};
+  static constexpr sharded::tuning tuned{.renews = false};
 };
 struct sweeps {
   static constexpr char const *name = "without_sweeps", *title = "listed runs are searched slot by slot, once nothing else is left";
-  static constexpr sharded::tuning off{.adoption_tries = 0};
+  static constexpr sharded::tuning tuned{.adoption_tries = 0};
 };
 struct turns {
   static constexpr char const *name = "without_turns", *title = "listed runs are looked at from random places";
-  static constexpr sharded::tuning off{.in_turn = false};
+  static constexpr sharded::tuning tuned{.in_turn = false};
 };
 struct waiting {
   static constexpr char const *name = "without_waiting", *title = "who finds a run used up searches at once";
-  static constexpr sharded::tuning off{.looks = 0};
+  static constexpr sharded::tuning tuned{.looks = 0};
 };
 struct memory_of_refusals {
   static constexpr char const *name = "without_memory_of_refusals", *title = "every request that fails has searched by itself";
-  static constexpr sharded::tuning off{.remembers = false};
+  static constexpr sharded::tuning tuned{.remembers = false};
 };
 struct rewinds {
   static constexpr char const *name = "without_rewinds", *title = "a run of which nothing is live is drawn to its end all the same";
-  static constexpr sharded::tuning off{.rewinds = false};
+  static constexpr sharded::tuning tuned{.rewinds = false};
 };
 
 // Ideas that are not shipped: switched on instead. Of what is right too, but of which nobody knows yet what it costs. These are for small
 // launches that free and ask steadily.
 struct stock {
   static constexpr char const *name = "try_stock", *title = "small launches fetch for four launches, or a quarter of what the class holds";
-  static constexpr sharded::tuning off{.stock = 4, .ahead_mixed = 4};
+  static constexpr sharded::tuning tuned{.stock = 4, .ahead_mixed = 4};
 };
 struct spare {
   static constexpr char const *name = "try_spare", *title = "the same, and fresh memory while less than a quarter is held";
-  static constexpr sharded::tuning off{.stock = 4, .ahead_mixed = 4, .spare = 2};
+  static constexpr sharded::tuning tuned{.stock = 4, .ahead_mixed = 4, .spare = 2};
 };
 struct spare_half {
   static constexpr char const *name = "try_spare_half", *title = "the same, while less than half is held";
-  static constexpr sharded::tuning off{.stock = 4, .ahead_mixed = 4, .spare = 4};
+  static constexpr sharded::tuning tuned{.stock = 4, .ahead_mixed = 4, .spare = 4};
 };
 
 }  // namespace ideas
 
-using without_aggregation = without<ideas::aggregation>;
-using without_shards = without<ideas::shards>;
-using without_foresight = without<ideas::foresight>;
-using without_long_runs = without<ideas::long_runs>;
-using without_renewal = without<ideas::renewal>;
-using without_sweeps = without<ideas::sweeps>;
-using without_turns = without<ideas::turns>;
-using without_waiting = without<ideas::waiting>;
-using without_memory_of_refusals = without<ideas::memory_of_refusals>;
-using without_rewinds = without<ideas::rewinds>;
-using try_stock = without<ideas::stock>;
-using try_spare = without<ideas::spare>;
-using try_spare_half = without<ideas::spare_half>;
+using without_aggregation = variation<ideas::aggregation>;
+using without_shards = variation<ideas::shards>;
+using without_foresight = variation<ideas::foresight>;
+using without_long_runs = variation<ideas::long_runs>;
+using without_renewal = variation<ideas::renewal>;
+using without_sweeps = variation<ideas::sweeps>;
+using without_turns = variation<ideas::turns>;
+using without_waiting = variation<ideas::waiting>;
+using without_memory_of_refusals = variation<ideas::memory_of_refusals>;
+using without_rewinds = variation<ideas::rewinds>;
+using try_stock = variation<ideas::stock>;
+using try_spare = variation<ideas::spare>;
+using try_spare_half = variation<ideas::spare_half>;
 
 }  // namespace gpuheap::bench
