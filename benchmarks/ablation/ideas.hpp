@@ -29,7 +29,7 @@ class variation : public basic_sharded_runs<Idea::tuned> {
 #if GPUHEAP_HAS_HOST
   [[nodiscard]] static variation create(memory::region where, stream_ref stream) { return variation{base::create(where, stream)}; }
   [[nodiscard]] static variation create_growable(memory::region whole, simt::size_t initial_bytes, memory::map_function const &map,
-                                               stream_ref stream) {
+                                                 stream_ref stream) {
     return variation{base::create_growable(whole, initial_bytes, map, stream)};
   }
 #endif
