@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,6 @@ from gpuheap.report.recorded import Recording
 from gpuheap.report.scales import is_wide
 from gpuheap.report.tables import (
     COMPARED_WITH,
-    REST,
     Chip,
     Grid,
     Traits,
@@ -122,13 +121,21 @@ class Bounds:
 
 
 @dataclass(frozen=True)
+class Summary:
+    """A suite's medians at its headline points."""
+
+    suite: str
+    table: Grid
+
+
+@dataclass(frozen=True)
 class GpuSection:
     anchor: str
     name: str
     date: str
     tiles: tuple[Tile, ...]
     chips: tuple[Chip, ...]
-    summary: Grid
+    summaries: tuple[Summary, ...]
     bounds: tuple[Bounds, ...]
     best: BestMatrix | None
     cases: tuple[CaseSection, ...]
@@ -158,7 +165,7 @@ def gpu_section(recording: Recording, suites: Mapping[str, Suite], printed: Sequ
         date=str(recording.environment.get("date", "")),
         tiles=tuple(_tiles(views)),
         chips=tuple(chip(name) for name in names),
-        summary=summary_table(views, names, traits),
+        summaries=tuple(_summaries(views, traits)),
         bounds=tuple(_bounds(recording, suites)),
         best=_best(views, traits),
         cases=tuple(_case_section(recording, view, name_of(view, views), traits, printed) for view in views),
@@ -166,6 +173,13 @@ def gpu_section(recording: Recording, suites: Mapping[str, Suite], printed: Sequ
         failures=tuple(_failures(views)),
         environment=tuple(_environment_words(recording.environment)),
     )
+
+
+def _summaries(views: list[CaseView], traits: Traits) -> Iterator[Summary]:
+    """A table for each suite, of those that it measured."""
+    for suite in dict.fromkeys(view.suite for view in views):
+        of_suite = [view for view in views if view.suite == suite]
+        yield Summary(suite, summary_table(of_suite, ordered(name for view in of_suite for name in view.allocators), traits))
 
 
 def simulated_section(recording: Recording, suites: Mapping[str, Suite]) -> SimulatedSection:
@@ -199,7 +213,7 @@ def _tiles(views: list[CaseView]) -> list[Tile]:
         if view is None or point is None or row is None or row.statistics is None or not row.ok:
             continue
         compared = next(
-            (r for name in (COMPARED_WITH, REST) if (r := view.find(name, metric, point)) is not None and r.ok and r.statistics), None
+            (r for name in COMPARED_WITH if (r := view.find(name, metric, point)) is not None and r.ok and r.statistics), None
         )
         ratio = ""
         if compared is not None and compared.statistics is not None:

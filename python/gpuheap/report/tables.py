@@ -13,8 +13,9 @@ from gpuheap.report.recorded import Recording
 from gpuheap.report.style import MARKER_PATHS, look
 from gpuheap.units import format_factor, format_value
 
-COMPARED_WITH = "cuda"  # the allocator that every CUDA program has
-REST = "atomic"  # stands in where that one was not measured
+# The first that a table has: the allocator that every CUDA program has, where whole programs get their memory plainly, and what stands in
+# where neither was measured.
+COMPARED_WITH = ("cuda", "plain", "atomic")
 
 Traits = Mapping[str, dict[str, Any]]  # of allocators, by name, as environment.json has them
 
@@ -95,15 +96,15 @@ def line(name: str, cells: list[Cell], traits: Traits) -> Line:
 def summary_table(views: list[CaseView], names: list[str], traits: Traits, ratios: bool = True) -> Grid:
     groups: list[ColumnGroup] = []
     columns: list[dict[str, Cell]] = []
-    compared = COMPARED_WITH if any(name == COMPARED_WITH for name in names) else REST
+    compared = next((name for name in COMPARED_WITH if ratios and name in names), "")
     for view in views:
         headlines = view.headlines()
         if not headlines:
             continue
         groups.append(_headline_group(view, name_of(view, views), headlines))
-        columns += [_cells(view, metric, point, names, compared if ratios else "", traits) for metric, point in headlines]
+        columns += [_cells(view, metric, point, names, compared, traits) for metric, point in headlines]
     lines = [line(name, [column[name] for column in columns], traits) for name in names]
-    return Grid(tuple(groups), tuple(lines), compared if ratios else "")
+    return Grid(tuple(groups), tuple(lines), compared)
 
 
 def _headline_group(view: CaseView, name: str, headlines: list[tuple[str, PointId]]) -> ColumnGroup:
