@@ -78,19 +78,31 @@ struct rewinds {
   static constexpr sharded::tuning tuned{.rewinds = false};
 };
 
-// Ideas that are not shipped: switched on instead. Of what is right too, but of which nobody knows yet what it costs. These are for small
-// launches that free and ask steadily.
 struct stock {
-  static constexpr char const *name = "try_stock", *title = "small launches fetch for four launches, or a quarter of what the class holds";
-  static constexpr sharded::tuning tuned{.stock = 4, .ahead_mixed = 4};
+  static constexpr char const *name = "without_stock", *title = "small launches fetch for one launch, or a 32nd of what the class holds";
+  static constexpr sharded::tuning tuned{.stock = 32, .ahead_mixed = 1};
 };
 struct spare {
-  static constexpr char const *name = "try_spare", *title = "the same, and fresh memory while less than a quarter is held";
-  static constexpr sharded::tuning tuned{.stock = 4, .ahead_mixed = 4, .spare = 2};
+  static constexpr char const *name = "without_spare", *title = "small launches sweep old runs while fresh memory abounds";
+  static constexpr sharded::tuning tuned{.spare = 0};
 };
-struct spare_half {
-  static constexpr char const *name = "try_spare_half", *title = "the same, while less than half is held";
-  static constexpr sharded::tuning tuned{.stock = 4, .ahead_mixed = 4, .spare = 4};
+
+// Ideas that are not shipped: switched on instead. Right too, but nobody knows yet what they cost.
+struct bulky {
+  static constexpr char const *name = "try_bulky", *title = "eight shards for classes from 2 KiB on that few lanes of a warp ask for";
+  static constexpr sharded::tuning tuned{.bulky = 2048};
+};
+struct broad {
+  static constexpr char const *name = "try_broad", *title = "eight shards for all classes that few lanes of a warp ask for";
+  static constexpr sharded::tuning tuned{.bulky = 32};
+};
+struct poor {
+  static constexpr char const *name = "try_poor", *title = "listed runs are swept if a 16th of them is free";
+  static constexpr sharded::tuning tuned{.rich = 16};
+};
+struct thorough {
+  static constexpr char const *name = "try_thorough", *title = "the same, and twelve are looked at";
+  static constexpr sharded::tuning tuned{.rich = 16, .adoption_tries = 12};
 };
 
 }  // namespace ideas
@@ -105,8 +117,11 @@ using without_turns = variation<ideas::turns>;
 using without_waiting = variation<ideas::waiting>;
 using without_memory_of_refusals = variation<ideas::memory_of_refusals>;
 using without_rewinds = variation<ideas::rewinds>;
-using try_stock = variation<ideas::stock>;
-using try_spare = variation<ideas::spare>;
-using try_spare_half = variation<ideas::spare_half>;
+using without_stock = variation<ideas::stock>;
+using without_spare = variation<ideas::spare>;
+using try_bulky = variation<ideas::bulky>;
+using try_broad = variation<ideas::broad>;
+using try_poor = variation<ideas::poor>;
+using try_thorough = variation<ideas::thorough>;
 
 }  // namespace gpuheap::bench

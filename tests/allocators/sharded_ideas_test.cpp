@@ -15,10 +15,10 @@ namespace bench = gpuheap::bench;
 template <class Allocator>
 class ShardedIdeas : public ::testing::Test {};
 
-using all =
-    ::testing::Types<bench::without_aggregation, bench::without_shards, bench::without_foresight, bench::without_long_runs,
-                     bench::without_renewal, bench::without_sweeps, bench::without_turns, bench::without_waiting,
-                     bench::without_memory_of_refusals, bench::without_rewinds, bench::try_stock, bench::try_spare, bench::try_spare_half>;
+using all = ::testing::Types<bench::without_aggregation, bench::without_shards, bench::without_foresight, bench::without_long_runs,
+                             bench::without_renewal, bench::without_sweeps, bench::without_turns, bench::without_waiting,
+                             bench::without_memory_of_refusals, bench::without_rewinds, bench::without_stock, bench::without_spare,
+                             bench::try_bulky, bench::try_broad, bench::try_poor, bench::try_thorough>;
 TYPED_TEST_SUITE(ShardedIdeas, all);
 
 TYPED_TEST(ShardedIdeas, AreAllocatorsWithoutTheOne) {
@@ -203,14 +203,15 @@ using sparing = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{
 TEST(ShardedSpare, SegmentsFirstThenSweeps) { explore_mix<sparing>({"sparing", 192 << 10, 128, 12, 4, 200, 4000}); }
 
 TEST(ShardedSpare, MemoryThatNobodyUsedComesBeforeWhatEarlierLaunchesLeft) {
-  EXPECT_FALSE(rounds_that_leave_a_quarter<bench::try_spare>(steady_bytes, 3).repeats);
-  EXPECT_TRUE(rounds_that_leave_a_quarter<plain>(steady_bytes, 3).repeats);
+  EXPECT_FALSE(rounds_that_leave_a_quarter<plain>(steady_bytes, 3).repeats);
+  EXPECT_TRUE(rounds_that_leave_a_quarter<bench::without_spare>(steady_bytes, 3).repeats);
 }
 TEST(ShardedSpare, OldRunsAreSweptOnceAQuarterIsHeld) {
-  auto const quarter = rounds_that_leave_a_quarter<bench::try_spare>(steady_bytes, 12);
+  using half = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{.spare = 4}>;
+  auto const quarter = rounds_that_leave_a_quarter<plain>(steady_bytes, 12);
   EXPECT_TRUE(quarter.repeats);
   EXPECT_LE(quarter.held, steady_bytes * 45 / 100);
-  EXPECT_GT(rounds_that_leave_a_quarter<bench::try_spare_half>(steady_bytes, 12).held, quarter.held);
+  EXPECT_GT(rounds_that_leave_a_quarter<half>(steady_bytes, 12).held, quarter.held);
 }
 
 }  // namespace

@@ -313,7 +313,7 @@ class basic_sharded_runs {
     if constexpr (!Tuning.together) return malloc_alone(simt::lane_mask{1} << simt::lane_id(), c);
     if ((here & (here - 1)) == 0) return malloc_alone(here, c);
     structures::warp_group const g = structures::warp_group::of_equal(here, c | id_ << 6);
-    unsigned const lg = sharded::lg_shards_used<Tuning>(at_.lg_shards, simt::popcount(here), g.size());
+    unsigned const lg = sharded::lg_shards_used<Tuning>(at_.lg_shards, c, simt::popcount(here), g.size());
     unsigned const k = sharded::shard_of_warp(lg);
     simt::uint64_t bits = 0;
     // dependent: pairs with the exchange in install(), which published the run.
@@ -328,7 +328,7 @@ class basic_sharded_runs {
 
   // A slot for this lane, which has no other to agree with; `me` is its bit.
   GPUHEAP_FN void* malloc_alone(simt::lane_mask me, unsigned c) const {
-    unsigned const lg = sharded::lg_shards_used<Tuning>(at_.lg_shards, 1, 1), k = sharded::shard_of_warp(lg);
+    unsigned const lg = sharded::lg_shards_used<Tuning>(at_.lg_shards, c, 1, 1), k = sharded::shard_of_warp(lg);
     structures::shard_word const drawn{at_.shard(c, k).fetch_add(1, simt::dependent)};
     if (drawn.serves(1)) return at_.address(drawn.page(), drawn.next(), c);
     return control_->wait_and_draw(me, me, sharded::demand::of(c, k, 0, 1, lg), drawn.bits);

@@ -24,16 +24,17 @@ struct tuning {
   unsigned scarce = 4;               // memory is short below 1/scarce free
   unsigned lg_warps_per_shard = 11;  // a launch of fewer warps uses one shard of each class
   unsigned looks = 64;               // for the next run, before a search for other memory
+  unsigned bulky = ~0u;              // from so many bytes on, a class that few lanes ask for has eight shards in place of four
+  // Of small launches, those that use one shard of a class, and come again and again.
+  unsigned stock = 4;        // a fresh run is at least 1/stock of what the class holds
+  unsigned ahead_mixed = 4;  // where lanes ask for several classes, runs last for this many launches of their kind
+  unsigned spare = 2;        // while less than spare/8 of the heap is held, fresh runs of whole segments are taken, and no listed ones
   // Off in measurements of what each idea buys (benchmarks/ablation).
   bool together = true;   // the lanes that ask for one class draw together
   bool in_turn = true;    // listed runs are looked at one after the other, not from random places
   bool renews = true;     // a run that is mostly free at its end begins anew
   bool remembers = true;  // a refusal is remembered until something moves
   bool rewinds = true;    // a run none of whose slots is live begins anew at once (rewind.hpp)
-  // Not shipped; the suite measures what they bring. All of small launches, those that use one shard of a class.
-  unsigned stock = 32;       // a fresh run is at least 1/stock of what the class holds
-  unsigned ahead_mixed = 1;  // where lanes ask for several classes, runs last for this many launches of their kind
-  unsigned spare = 0;        // while less than spare/8 of the heap is held, fresh runs of whole segments are taken, and no listed ones
 };
 static_assert(1u << tuning{}.lg_run_slots <= shard_word::max_slots);
 
@@ -53,8 +54,9 @@ template <tuning Tuning>
 // The same for a class that `group` of the `here` lanes ask for: few, if others ask for others. Nearly all lanes must agree on it, lest a
 // rare large group fetch runs for shards that no other uses. A lane alone may be one of many that ask for different ones.
 template <tuning Tuning>
-[[nodiscard]] GPUHEAP_FN inline unsigned lg_shards_used(unsigned lg_shards, unsigned here, unsigned group) {
-  unsigned const lg = lg_shards_used<Tuning>(lg_shards), most = group * 5 < here ? 2 : group * 4 < here * 3 || here == 1 ? 3 : 4;
+[[nodiscard]] GPUHEAP_FN inline unsigned lg_shards_used(unsigned lg_shards, unsigned c, unsigned here, unsigned group) {
+  unsigned const few = Tuning.bulky != ~0u && c >= size_classes::class_of(Tuning.bulky) ? 3 : 2;
+  unsigned const lg = lg_shards_used<Tuning>(lg_shards), most = group * 5 < here ? few : group * 4 < here * 3 || here == 1 ? 3 : 4;
   return lg < most ? lg : most;
 }
 // Spreads consecutive warps evenly.
@@ -244,12 +246,10 @@ struct supply : rewinds {
     // Enough for several launches like this one, if that is not much: a launch in which a run ends lasts longer.
     bool const large = is_large_launch();
     bool const of_one_class = large ? d.lg_shards() == layout::max_lg_shards : d.lanes() * 4 >= simt::warp_lanes * 3;
-    if (large || of_one_class || Tuning.ahead_mixed > 1) {
-      unsigned const several = pages * (large || of_one_class ? Tuning.ahead : Tuning.ahead_mixed),
-                     some = of_one_class ? free / Tuning.guide : free >> 10;
-      unsigned const more = several < some ? several : some;
-      if (pages < more) pages = more;
-    }
+    unsigned const launches = pages * (large || of_one_class ? Tuning.ahead : Tuning.ahead_mixed);
+    unsigned const some = of_one_class ? free / Tuning.guide : free >> 10;
+    unsigned const more = launches < some ? launches : some;
+    if (pages < more) pages = more;
     // A small launch's run lasts for several.
     if (pages < 4) {
       unsigned const several = pages_for(all * 8);
