@@ -1,5 +1,5 @@
-// gpuheap's allocator with one idea switched off each, or with one that is not shipped switched on: what does it buy? Built with
-// GPUHEAP_BENCH_ABLATION, for the suite `ablation`.
+// gpuheap's allocator with one idea switched off each: what does it buy? Built with GPUHEAP_BENCH_ABLATION,
+// for the suite `ablation`.
 //
 // They are baselines to the benchmark, so that no other suite takes them for allocators, and right ones all the same: what an idea saves is
 // time or memory.
@@ -87,22 +87,9 @@ struct spare {
   static constexpr sharded::tuning tuned{.spare = 0};
 };
 
-// Ideas that are not shipped: switched on instead. Right too, but nobody knows yet what they cost.
 struct bulky {
-  static constexpr char const *name = "try_bulky", *title = "eight shards for classes from 2 KiB on that few lanes of a warp ask for";
-  static constexpr sharded::tuning tuned{.bulky = 2048};
-};
-struct broad {
-  static constexpr char const *name = "try_broad", *title = "eight shards for all classes that few lanes of a warp ask for";
-  static constexpr sharded::tuning tuned{.bulky = 32};
-};
-struct poor {
-  static constexpr char const *name = "try_poor", *title = "listed runs are swept if a 16th of them is free";
-  static constexpr sharded::tuning tuned{.rich = 16};
-};
-struct thorough {
-  static constexpr char const *name = "try_thorough", *title = "the same, and twelve are looked at";
-  static constexpr sharded::tuning tuned{.rich = 16, .adoption_tries = 12};
+  static constexpr char const *name = "without_bulky", *title = "four shards for every class that few lanes of a warp ask for";
+  static constexpr sharded::tuning tuned{.bulky = sharded::size_classes::largest_bytes};
 };
 
 }  // namespace ideas
@@ -119,9 +106,6 @@ using without_memory_of_refusals = variation<ideas::memory_of_refusals>;
 using without_rewinds = variation<ideas::rewinds>;
 using without_stock = variation<ideas::stock>;
 using without_spare = variation<ideas::spare>;
-using try_bulky = variation<ideas::bulky>;
-using try_broad = variation<ideas::broad>;
-using try_poor = variation<ideas::poor>;
-using try_thorough = variation<ideas::thorough>;
+using without_bulky = variation<ideas::bulky>;
 
 }  // namespace gpuheap::bench

@@ -34,6 +34,12 @@ struct fill {
   }
 };
 template <class Allocator>
+struct take_all {
+  Allocator heap;
+  void** out;
+  GPUHEAP_FN void operator()(unsigned i) const { out[i] = heap.malloc(16); }
+};
+template <class Allocator>
 struct free_all {
   Allocator heap;
   void** p;
@@ -172,48 +178,60 @@ TEST(ShardedRuns, OneOfManySimultaneousFreesOfAPointerIsRight) {
   }
 }
 
-// The lanes of a warp take blocks of several sizes, and free them: each its own (`shift` 0), or that of a lane further on; of the lanes
-// below `twice`, two free each block. Lanes at `wrong` free what is no block.
+// The lanes of a warp take blocks of so many `sizes`, and free them: each its own, or that of a lane `shift` further on, or in reverse; of
+// the lanes below `twice`, two free each block. Lanes at `wrong` free what is no block.
+struct order {
+  unsigned sizes = 1, shift = 0, twice = 0;
+  simt::lane_mask wrong = 0;
+  bool reversed = false;
+};
 template <class Allocator>
-struct free_several_sizes {
+struct free_in_order {
   Allocator heap;
   void** blocks;  // 32
-  unsigned shift, twice;
-  simt::lane_mask wrong;
+  order how;
   unsigned* said;  // by status
 
   GPUHEAP_FN void operator()(unsigned i) const {
-    blocks[i] = heap.malloc(16 + 48 * (i * 7 % 5));
+    blocks[i] = heap.malloc(16 + 48 * (i * 7 % how.sizes));
     simt::sync_warp(simt::all_lanes);
-    unsigned const of = (i < twice ? i / 2 : i) + shift;
-    auto* const p = static_cast<char*>(blocks[of % 32]);
-    count(said[static_cast<unsigned>(heap.free((wrong >> i & 1) == 0 ? p : i % 2 == 0 ? nullptr : p + 4))]);
+    unsigned const of = (i < how.twice ? i / 2 : i) + how.shift;
+    auto* const p = static_cast<char*>(blocks[(how.reversed ? 31 - of : of) % 32]);
+    count(said[static_cast<unsigned>(heap.free((how.wrong >> i & 1) == 0 ? p : i % 2 == 0 ? nullptr : p + 4))]);
   }
 };
+// Takes `already` blocks of 16 bytes first, so that the warp's begin elsewhere in a word.
+void frees_in_order(order how, unsigned already) {
+  explore("a warp's frees", [&] {
+    fixed_heap<plain> heap{1 << 20};
+    void* blocks[32] = {};
+    unsigned said[4] = {};
+    std::vector<void*> others(already);
+    if (already != 0) gpuheap::launch(already, take_all<plain>{heap.view, others.data()}, {.block_threads = 32});
+    gpuheap::launch(32, free_in_order<plain>{heap.view, blocks, how, said}, {.block_threads = 32});
+    unsigned const again = how.twice / 2, none = simt::popcount(how.wrong & 0x55555555u), foreign = simt::popcount(how.wrong) - none;
+    unsigned const done = 32 - again - none - foreign;
+    using gpuheap::free_status;
+    EXPECT_EQ(said[static_cast<unsigned>(free_status::done)], done);
+    EXPECT_EQ(said[static_cast<unsigned>(free_status::null)], none);
+    // A block's second free may find that its run has begun anew.
+    EXPECT_EQ(said[static_cast<unsigned>(free_status::double_free)] + said[static_cast<unsigned>(free_status::foreign)], again + foreign);
+    auto const found = heap.view.verify();
+    EXPECT_EQ(found.problem, "");
+    EXPECT_EQ(found.live_slots, already + 32 - done);
+  });
+}
 
-TEST(ShardedRuns, LanesThatFreeSeveralSizesAtOnce) {
-  struct variant {
-    unsigned shift, twice;
-    simt::lane_mask wrong;
-  };
-  for (variant const v :
-       {variant{0, 0, 0}, variant{3, 0, 0}, variant{0, 8, 0}, variant{1, 32, 0}, variant{0, 0, 0x11}, variant{0, 0, 0x80000222}}) {
-    explore("several sizes", [&] {
-      fixed_heap<plain> heap{1 << 20};
-      void* blocks[32] = {};
-      unsigned said[4] = {};
-      gpuheap::launch(32, free_several_sizes<plain>{heap.view, blocks, v.shift, v.twice, v.wrong, said}, {.block_threads = 32});
-      unsigned const again = v.twice / 2, none = simt::popcount(v.wrong & 0x55555555u), foreign = simt::popcount(v.wrong) - none;
-      unsigned const done = 32 - again - none - foreign;
-      using gpuheap::free_status;
-      EXPECT_EQ(said[static_cast<unsigned>(free_status::done)], done);
-      EXPECT_EQ(said[static_cast<unsigned>(free_status::null)], none);
-      // A block's second free may find that its run has begun anew.
-      EXPECT_EQ(said[static_cast<unsigned>(free_status::double_free)] + said[static_cast<unsigned>(free_status::foreign)], again + foreign);
-      auto const found = heap.view.verify();
-      EXPECT_EQ(found.problem, "");
-      EXPECT_EQ(found.live_slots, 32 - done);
-    });
+TEST(ShardedRuns, LanesThatFreeInAnyOrder) {
+  for (unsigned const sizes : {1u, 2u, 5u}) {
+    // The last: in the middle of a word, and over its end.
+    for (unsigned const already : {0u, 20u, 45u, 62u}) {
+      for (order how : {order{}, order{.shift = 3}, order{.twice = 8}, order{.shift = 1, .twice = 32}, order{.wrong = 0x11},
+                        order{.wrong = 0x80000222}, order{.wrong = 0x55555555}, order{.reversed = true}}) {
+        how.sizes = sizes;
+        frees_in_order(how, already);
+      }
+    }
   }
 }
 

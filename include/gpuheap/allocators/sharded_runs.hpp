@@ -96,77 +96,19 @@ class basic_sharded_runs {
   // kept.
   template <class Refused>
   GPUHEAP_FN free_status free(void* p, Refused refused) const {
-    using structures::slot_map;
     // One captured mask for the whole call: the lanes that free together.
     simt::lane_mask const here = simt::active_mask();
-    simt::size_t const page = at_.page_of(p);
-    auto const found = at_.tag_of(page);
-    // Every lane's accesses to its memory come before the fence of the lane that acts for it; the fence comes before the atomics below,
-    // which pass them on. Early, while the tags are on their way.
-    simt::sync_warp(here);
-    simt::fence(simt::release);
-    sharded::layout::place at{};
-    if (found.tag.is_slotted()) at = at_.locate(p, static_cast<unsigned>(page), found);
-    unsigned const w = at.slot / slot_map::slots_per_word;
-    simt::uint64_t const bit = simt::uint64_t{at.exact} << (at.slot % slot_map::slots_per_word);
-    auto const map = at_.slots_of(at.page);
-    // relaxed, and in flight together with the fetch_or: a rightful free comes after its slot was drawn.
-    structures::shard_word drawn{};
-    if (at.exact && at.tag.maybe_fresh()) drawn.bits = at_.shard(at.tag.size_class(), at.tag.shard()).load(simt::relaxed);
-
-    // The pointers of a warp that were drawn together lie in one word or two: then two lanes do it for all. Otherwise each does its own.
-    simt::uint64_t mask = bit;
-    unsigned actor = simt::lane_id();  // the lane that does it for this one
-    if ((here & (here - 1)) != 0) {
-      simt::lane_mask const with = simt::ballot(here, at.exact);
-      auto const word = at.exact ? reinterpret_cast<simt::uint64_t>(map.words + w) : 0;
-      unsigned const first = with == 0 ? actor : simt::lowest_bit(with), last = with == 0 ? actor : simt::highest_bit(with);
-      simt::uint64_t const word0 = simt::shuffle(here, word, first), word1 = simt::shuffle(here, word, last);
-      if (simt::all_of(here, word == word0 || word == word1 || !at.exact)) {
-        simt::uint64_t const m0 = structures::reduce_or(here, word == word0 ? bit : 0);
-        simt::uint64_t const m1 = word0 != word1 ? structures::reduce_or(here, word == word1 ? bit : 0) : 0;
-        // A pointer freed twice by the warp at once: let each lane learn its own outcome.
-        if (simt::popcount(m0) + simt::popcount(m1) == simt::popcount(with)) {
-          actor = word == word0 ? first : last;
-          mask = actor != simt::lane_id() || !at.exact ? 0 : word == word0 ? m0 : m1;
-        }
-      } else {
-        // Several sizes: what the lanes of one size drew together follows one another in a word, in their order.
-        structures::warp_group const same = structures::warp_group::of_equal(here, word);
-        bool const in_order = at.slot == simt::shuffle(here, at.slot, same.leader()) + same.rank();
-        simt::lane_mask const others = simt::ballot(here, !in_order);
-        if (at.exact && (others & same.mask) == 0) {
-          actor = same.leader();
-          mask = same.leads() ? simt::low_bits(same.size()) << (at.slot % slot_map::slots_per_word) : 0;
-        }
-      }
-    }
-
-    // handed_on: as in slot_map::give().
-    simt::uint64_t before = 0;
-    unsigned full = 0;
-    if (mask != 0) {
-      before = map.at(w).fetch_or(mask, simt::handed_on);
-      if (slot_map::completes(before, mask)) full = map.count_words(w, 1) + 1;
-    }
-    sharded::freed f = sharded::freed::of(at.slot, actor, at.exact, p == nullptr, full == slot_map::words_per_group, (before & mask) != 0,
-                                          (before & slot_map::unlisted) != 0);
-    // Near the first slot that was not handed out there is more to ask: was this one, and is this free the run's last.
-    bool const near_end = drawn.is_near(at.page, at.slot, Tuning.rewinds ? sharded::rewinds::near_end : 0);
-    if (near_end || (Tuning.rewinds && f.has_crossed())) {
-      f = f.near_end(drawn.keeps_back(at.page, at.slot),
-                     Tuning.rewinds && mask != 0 && sharded::rewinds::may_be_last(drawn, at.page, w, before | mask, full));
-    }
-    // What is rare: a pointer that is no slot, or that of a slot which is not live; a run to be listed; a group that became free, and
-    // perhaps the run with it; a run that may begin anew.
-    free_status status = f.is_null() ? free_status::null : free_status::done;
-    if (!simt::any_of(here, f.is_rare() || f.is_last())) return status;
-    simt::uint64_t last_of = f.is_last() ? drawn.bits : 0;  // what the shard says of a run that may begin anew
-    structures::run_tag tag = at.tag;
-    if (simt::any_of(here, f.is_rare())) {
-      status = control_->finish_free(here, p, at.page, f, before, refused);
-      unsigned page = last_of != 0 ? at.page : structures::segment_map::none;
-      if (control_->count_groups(here, at.page, f, page) && Tuning.rewinds) {
+    // Of a whole warp the compiler knows the mask: its operations need no check that the lanes are together.
+    marked m;
+    bool const rare = here == simt::all_lanes ? mark(simt::all_lanes, p, m) : mark(here, p, m);
+    if (!rare) return p == nullptr ? free_status::null : free_status::done;
+    free_status status = m.f.is_null() ? free_status::null : free_status::done;
+    simt::uint64_t last_of = m.f.is_last() ? m.drawn : 0;  // what the shard says of a run that may begin anew
+    structures::run_tag tag = m.tag;
+    if (simt::any_of(here, m.f.is_rare())) {
+      status = control_->finish_free(here, p, m.page, m.f, m.before, refused);
+      unsigned page = last_of != 0 ? m.page : structures::segment_map::none;
+      if (control_->count_groups(here, m.page, m.f, page) && Tuning.rewinds) {
         // Runs ended, which takes many registers: looked up again rather than kept.
         tag = at_.tag_of(page).tag;
         last_of = tag.maybe_fresh() ? at_.shard(tag.size_class(), tag.shard()).load(simt::relaxed) : 0;
@@ -187,7 +129,7 @@ class basic_sharded_runs {
     auto const found = at_.tag_of(page);
     if (found.tag.is_slotted()) {
       auto const at = at_.locate(p, static_cast<unsigned>(page), found);
-      return at.exact && bytes <= structures::size_classes::slot_bytes(at.tag.size_class());
+      return at.exact() && bytes <= structures::size_classes::slot_bytes(at.tag.size_class());
     }
     if (!heads_large(p, page, found.tag) || bytes > at_.heap_bytes()) return false;
     auto const n = static_cast<unsigned>(((bytes == 0 ? 1 : bytes) + at_.segment_bytes() - 1) >> at_.segment_shift());
@@ -200,7 +142,7 @@ class basic_sharded_runs {
     auto const found = at_.tag_of(page);
     if (found.tag.is_slotted()) {
       auto const at = at_.locate(p, static_cast<unsigned>(page), found);
-      return at.exact ? structures::size_classes::slot_bytes(at.tag.size_class()) : 0;
+      return at.exact() ? structures::size_classes::slot_bytes(at.tag.size_class()) : 0;
     }
     if (!heads_large(p, page, found.tag)) return 0;
     structures::run_header const h{at_.header(static_cast<unsigned>(page)).load(simt::relaxed)};
@@ -213,7 +155,7 @@ class basic_sharded_runs {
     auto const found = at_.tag_of(page);
     if (!found.tag.is_slotted()) return heads_large(p, page, found.tag);
     auto const at = at_.locate(p, static_cast<unsigned>(page), found);
-    if (!at.exact) return false;
+    if (!at.exact()) return false;
     if (at.tag.maybe_fresh()) {
       structures::shard_word const drawn{at_.shard(at.tag.size_class(), at.tag.shard()).load(simt::relaxed)};
       if (drawn.keeps_back(at.page, at.slot)) return false;
@@ -306,6 +248,95 @@ class basic_sharded_runs {
 
  private:
   static constexpr simt::size_t max_alignment = simt::size_t{2} << 20;
+
+  // What a free has come to by its own atomics, and what it needs to go on with where that is rare.
+  struct marked {
+    sharded::freed f;
+    structures::run_tag tag;
+    unsigned page = 0;
+    simt::uint64_t before = 0, drawn = 0;  // the word that this lane's atomic returned; the shard's
+  };
+  // Sets the bits of what the lanes of `here` free. False: that was all, and m is not written. Else there is more to do: a pointer that is
+  // no slot, or that of a slot which is not live; a run to be listed; a group that became free, and perhaps the run with it; a run that may
+  // begin anew. All lanes of `here` call.
+  GPUHEAP_FN bool mark(simt::lane_mask here, void* p, marked& m) const {
+    using structures::slot_map;
+    simt::size_t const page = at_.page_of(p);
+    auto const found = at_.tag_of(page);
+    // Every lane's accesses to its memory come before the fence of the lane that acts for it; the fence comes before the atomics below,
+    // which pass them on. Early, while the tags are on their way.
+    simt::sync_warp(here);
+    simt::fence(simt::release);
+    sharded::layout::place at{};
+    if (found.tag.is_slotted()) at = at_.locate(p, static_cast<unsigned>(page), found);
+    unsigned const w = at.slot / slot_map::slots_per_word, b = at.slot % slot_map::slots_per_word;
+    auto const map = at_.slots_of(at.page);
+    share const mine = (here & (here - 1)) == 0 ? share{here, at.exact() ? simt::uint64_t{1} << b : 0} : share_out(here, at, map, w, b);
+    // relaxed, and in flight together with the fetch_or: a rightful free comes after its slot was drawn.
+    structures::shard_word drawn{};
+    if (at.exact() && at.tag.maybe_fresh()) drawn.bits = at_.shard(at.tag.size_class(), at.tag.shard()).load(simt::relaxed);
+    // handed_on: as in slot_map::give().
+    simt::uint64_t before = 0;
+    unsigned full = 0;
+    if (mine.mask != 0) {
+      before = map.at(w).fetch_or(mine.mask, simt::handed_on);
+      if (slot_map::completes(before, mine.mask)) full = map.count_words(w, 1) + 1;
+    }
+    bool const wrong = at.exact() ? (before & (mine.mask | slot_map::unlisted)) != 0 : p != nullptr,
+               crossed = full == slot_map::words_per_group;
+    // Near the first slot that was not handed out there is more to ask: was this one, and is this free the run's last.
+    bool const near_end = drawn.is_near(at.page, at.slot, Tuning.rewinds ? sharded::rewinds::near_end : 0);
+    if (!simt::any_of(here, wrong || crossed || near_end)) return false;
+    sharded::freed f = sharded::freed::of(at.exact() ? at.slot : 0, simt::lowest_bit(mine.lanes), at.exact(), p == nullptr, crossed,
+                                          (before & mine.mask) != 0, (before & slot_map::unlisted) != 0);
+    if (near_end || (Tuning.rewinds && crossed)) {
+      f = f.near_end(drawn.keeps_back(at.page, at.slot),
+                     Tuning.rewinds && mine.mask != 0 && sharded::rewinds::may_be_last(drawn, at.page, w, before | mine.mask, full));
+    }
+    m = {f, at.tag, at.page, before, drawn.bits};
+    return simt::any_of(here, f.is_rare() || f.is_last());
+  }
+  // A lane's part in the atomics of a warp: the lanes that one of them, the lowest, acts for, this lane among them; the bits that this lane
+  // is to set.
+  struct share {
+    simt::lane_mask lanes = 0;
+    simt::uint64_t mask = 0;
+  };
+  // The lanes of `here` share out the slots that they free: this one's is `at`, bit b of word w of `map`. All of several lanes call.
+  GPUHEAP_FN static share share_out(simt::lane_mask here, sharded::layout::place const& at, structures::slot_map map, unsigned w,
+                                    unsigned b) {
+    simt::lane_mask const with = simt::ballot(here, at.exact()), me = simt::lane_mask{1} << simt::lane_id();
+    unsigned const first = simt::lowest_bit(with == 0 ? me : with), rank = simt::popcount(with & (me - 1));
+    // Mostly what a warp frees was drawn together, and is freed in the same order: slots that follow one another, in one word or two.
+    auto const run = at.exact() ? reinterpret_cast<simt::uint64_t>(map.words) : 0;
+    auto const run0 = simt::shuffle(here, run, first);
+    unsigned const slot0 = simt::shuffle(here, at.slot, first);
+    bool const in_order = run == run0 && at.slot == slot0 + rank;
+    if (simt::all_of(here, in_order || !at.exact())) {
+      bool const in_second = b < rank;
+      simt::lane_mask const second = simt::ballot(here, at.exact() && in_second), lanes = in_second ? second : with & ~second;
+      bool const leads = at.exact() && (rank == 0 || b == 0);
+      return {at.exact() ? lanes : me, leads ? simt::uint64_t{simt::all_lanes >> (simt::warp_lanes - simt::popcount(lanes))} << b : 0};
+    }
+    simt::uint64_t const bit = at.exact() ? simt::uint64_t{1} << b : 0;
+    auto const word = at.exact() ? reinterpret_cast<simt::uint64_t>(map.words + w) : 0;
+    simt::uint64_t const word0 = simt::shuffle(here, word, first), word1 = simt::shuffle(here, word, simt::highest_bit(with));
+    if (simt::all_of(here, word == word0 || word == word1 || !at.exact())) {
+      // In one word or two, in any order.
+      simt::uint64_t const m0 = structures::reduce_or(here, word == word0 ? bit : 0);
+      simt::uint64_t const m1 = word0 != word1 ? structures::reduce_or(here, word == word1 ? bit : 0) : 0;
+      simt::lane_mask const in_first = simt::ballot(here, at.exact() && word == word0), lanes = word == word0 ? in_first : with & ~in_first;
+      // A pointer freed twice by the warp at once: let each lane learn its own outcome.
+      if (!at.exact() || simt::popcount(m0) + simt::popcount(m1) != simt::popcount(with)) return {me, bit};
+      return {lanes, (lanes & (me - 1)) != 0 ? 0 : word == word0 ? m0 : m1};
+    }
+    // Several sizes: what the lanes of one size drew together follows one another in a word, in their order.
+    structures::warp_group const same = structures::warp_group::of_equal(here, word);
+    bool const follows = at.slot == simt::shuffle(here, at.slot, same.leader()) + same.rank();
+    simt::lane_mask const others = simt::ballot(here, !follows);
+    if (!at.exact() || (others & same.mask) != 0) return {me, bit};
+    return {same.mask, same.leads() ? simt::low_bits(same.size()) << b : 0};
+  }
 
   GPUHEAP_FN void* malloc_class(unsigned c) const {
     // One captured mask for the whole call, the slow path included.

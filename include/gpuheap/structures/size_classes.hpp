@@ -62,16 +62,13 @@ static_assert(class_of_aligned(1, 16) == 0 && class_of_aligned(33, 32) == 3 && c
 [[nodiscard]] GPUHEAP_HD constexpr uint32_t slot_of(unsigned c, uint32_t offset) {
   unsigned const quarter = c < 4 ? c : 4 + (c & 3);  // slot_bytes = (quarter + 1) * 2^shift
   unsigned const shift = c < 4 ? 4 : 4 + (c - 4) / 4;
-  uint64_t const x = offset >> shift;
-  // ceil(2^32 / m) for m = 1..8
-  uint64_t const magic = quarter == 0   ? 0x100000000ull
-                         : quarter == 1 ? 0x80000000ull
-                         : quarter == 2 ? 0x55555556ull
-                         : quarter == 3 ? 0x40000000ull
-                         : quarter == 4 ? 0x33333334ull
-                         : quarter == 5 ? 0x2aaaaaabull
-                         : quarter == 6 ? 0x24924925ull
-                                        : 0x20000000ull;
+  // ceil(2^32 / m) for m = 1..8, by the bits of m - 1, which are selections and no branches. 2^32 has 33 bits: half of it, for twice x.
+  uint32_t const up_to_4 = (quarter & 2) == 0 ? 0x80000000 : (quarter & 1) == 0 ? 0x55555556 : 0x40000000;
+  uint32_t const from_5 = (quarter & 2) == 0   ? ((quarter & 1) == 0 ? 0x33333334 : 0x2aaaaaab)
+                          : (quarter & 1) == 0 ? 0x24924925
+                                               : 0x20000000;
+  uint32_t const magic = (quarter & 4) == 0 ? up_to_4 : from_5;
+  uint64_t const x = offset >> (quarter == 0 ? shift - 1 : shift);
   return static_cast<uint32_t>((x * magic) >> 32);
 }
 namespace detail {

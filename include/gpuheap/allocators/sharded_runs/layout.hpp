@@ -119,26 +119,27 @@ struct layout {
 
   // ---- from an address
   struct place {
-    unsigned page = 0;  // the run's first
-    unsigned slot = 0;
+    static constexpr unsigned none = ~0u;
+    unsigned page = 0;     // the run's first
+    unsigned slot = none;  // `none` unless the address is the start of a slot that the run has
     run_tag tag{};
-    bool exact = false;  // the address is the start of a slot that the run has
+    [[nodiscard]] GPUHEAP_HD constexpr bool exact() const { return slot != none; }
   };
   // The page that `p` lies in; num_pages() or more if p is not in the heap.
   [[nodiscard]] GPUHEAP_HD size_t page_of(void const* p) const {
     return static_cast<size_t>(static_cast<char const*>(p) - base) >> page_shift;
   }
-  // The tag of the run that p lies in; `page` is p's.
+  // The tag of the run that p lies in; `where` is page_of(p).
   struct tag_found {
     run_tag tag{};
     bool of_segments = false;
   };
-  [[nodiscard]] GPUHEAP_FN tag_found tag_of(size_t page) const {
-    if (page >= num_pages()) return {};
+  [[nodiscard]] GPUHEAP_FN tag_found tag_of(size_t where) const {
+    if (where >= num_pages()) return {};
+    unsigned const page = static_cast<unsigned>(where);
     // Both at once, so that the second costs no trip. relaxed: a rightful pointer comes after the malloc that came after the tag was
     // written.
-    run_tag const of_segment{segment_tag(static_cast<unsigned>(page >> lg_pages)).load(simt::relaxed)};
-    run_tag const of_page{page_tag(static_cast<unsigned>(page)).load(simt::relaxed)};
+    run_tag const of_segment{segment_tag(page >> lg_pages).load(simt::relaxed)}, of_page{page_tag(page).load(simt::relaxed)};
     bool const of_segments = of_segment.bits != 0;
     return {of_segments ? of_segment : of_page, of_segments};
   }
@@ -149,10 +150,9 @@ struct layout {
     at.page = found.of_segments ? ((page >> lg_pages) - found.tag.distance()) << lg_pages : page - found.tag.distance();
     uint32_t const offset = static_cast<uint32_t>(static_cast<char const*>(p) - base - (size_t{at.page} << page_shift));
     unsigned const c = found.tag.size_class();
-    at.slot = size_classes::slot_of(c, offset);
-    uint32_t const bytes = size_classes::slot_bytes(c);
-    at.exact = at.slot * bytes == offset && offset + bytes <= found.tag.length() << unit_shift(found.of_segments) &&
-               at.slot < shard_word::max_slots;
+    uint32_t const slot = size_classes::slot_of(c, offset), bytes = size_classes::slot_bytes(c);
+    if (slot * bytes == offset && offset + bytes <= found.tag.length() << unit_shift(found.of_segments) && slot < shard_word::max_slots)
+      at.slot = slot;
     return at;
   }
 };

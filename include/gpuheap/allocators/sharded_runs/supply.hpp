@@ -24,7 +24,7 @@ struct tuning {
   unsigned scarce = 4;               // memory is short below 1/scarce free
   unsigned lg_warps_per_shard = 11;  // a launch of fewer warps uses one shard of each class
   unsigned looks = 64;               // for the next run, before a search for other memory
-  unsigned bulky = ~0u;              // from so many bytes on, a class that few lanes ask for has eight shards in place of four
+  unsigned bulky = 2048;             // from so many bytes on, a class that few lanes ask for has eight shards in place of four
   // Of small launches, those that use one shard of a class, and come again and again.
   unsigned stock = 4;        // a fresh run is at least 1/stock of what the class holds
   unsigned ahead_mixed = 4;  // where lanes ask for several classes, runs last for this many launches of their kind
@@ -55,7 +55,8 @@ template <tuning Tuning>
 // rare large group fetch runs for shards that no other uses. A lane alone may be one of many that ask for different ones.
 template <tuning Tuning>
 [[nodiscard]] GPUHEAP_FN inline unsigned lg_shards_used(unsigned lg_shards, unsigned c, unsigned here, unsigned group) {
-  unsigned const few = Tuning.bulky != ~0u && c >= size_classes::class_of(Tuning.bulky) ? 3 : 2;
+  constexpr unsigned bulky = size_classes::class_of(Tuning.bulky);
+  unsigned const few = c >= bulky ? 3 : 2;
   unsigned const lg = lg_shards_used<Tuning>(lg_shards), most = group * 5 < here ? few : group * 4 < here * 3 || here == 1 ? 3 : 4;
   return lg < most ? lg : most;
 }
