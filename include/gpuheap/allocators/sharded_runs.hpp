@@ -265,13 +265,14 @@ class basic_sharded_runs {
     auto const found = at_.tag_of(page);
     // Every lane's accesses to its memory come before the fence of the lane that acts for it; the fence comes before the atomics below,
     // which pass them on. Early, while the tags are on their way.
-    simt::sync_warp(here);
+    bool const several = (here & (here - 1)) != 0;
+    if (several) simt::sync_warp(here);
     simt::fence(simt::release);
     sharded::layout::place at{};
     if (found.tag.is_slotted()) at = at_.locate(p, static_cast<unsigned>(page), found);
     unsigned const w = at.slot / slot_map::slots_per_word, b = at.slot % slot_map::slots_per_word;
     auto const map = at_.slots_of(at.page);
-    share const mine = (here & (here - 1)) == 0 ? share{here, at.exact() ? simt::uint64_t{1} << b : 0} : share_out(here, at, map, w, b);
+    share const mine = several ? share_out(here, at, map, w, b) : share{here, at.exact() ? simt::uint64_t{1} << b : 0};
     // relaxed, and in flight together with the fetch_or: a rightful free comes after its slot was drawn.
     structures::shard_word drawn{};
     if (at.exact() && at.tag.maybe_fresh()) drawn.bits = at_.shard(at.tag.size_class(), at.tag.shard()).load(simt::relaxed);
@@ -286,7 +287,8 @@ class basic_sharded_runs {
                crossed = full == slot_map::words_per_group;
     // Near the first slot that was not handed out there is more to ask: was this one, and is this free the run's last.
     bool const near_end = drawn.is_near(at.page, at.slot, Tuning.rewinds ? sharded::rewinds::near_end : 0);
-    if (!simt::any_of(here, wrong || crossed || near_end)) return false;
+    bool const special = wrong || crossed || near_end;
+    if (several ? !simt::any_of(here, special) : !special) return false;
     sharded::freed f = sharded::freed::of(at.exact() ? at.slot : 0, simt::lowest_bit(mine.lanes), at.exact(), p == nullptr, crossed,
                                           (before & mine.mask) != 0, (before & slot_map::unlisted) != 0);
     if (near_end || (Tuning.rewinds && crossed)) {
