@@ -315,6 +315,7 @@ TEST(RunTag, ATagOfSlotsKeepsItsFieldsForEveryUnit) {
           ASSERT_EQ(tag.distance(), i);
           ASSERT_EQ(tag.shard(), shard);
           ASSERT_EQ(tag.maybe_fresh(), fresh);
+          ASSERT_EQ(tag.odd_factor() << tag.shift(), classes::slot_bytes(c));
           ASSERT_NE(tag.bits, run_tag::large_head);
         }
       }

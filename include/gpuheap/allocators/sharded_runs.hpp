@@ -281,7 +281,9 @@ class basic_sharded_runs {
     unsigned full = 0;
     if (mine.mask != 0) {
       before = map.at(w).fetch_or(mine.mask, simt::handed_on);
-      if (slot_map::completes(before, mine.mask)) full = map.count_words(w, 1) + 1;
+      // The group from the slot, not from w: one register less is kept.
+      if (slot_map::completes(before, mine.mask))
+        full = map.count_words(at.slot / (slot_map::slots_per_word * slot_map::words_per_group), 1) + 1;
     }
     bool const wrong = at.exact() ? (before & (mine.mask | slot_map::unlisted)) != 0 : p != nullptr,
                crossed = full == slot_map::words_per_group;
@@ -289,8 +291,8 @@ class basic_sharded_runs {
     bool const near_end = drawn.is_near(at.page, at.slot, Tuning.rewinds ? sharded::rewinds::near_end : 0);
     bool const special = wrong || crossed || near_end;
     if (several ? !simt::any_of(here, special) : !special) return false;
-    sharded::freed f = sharded::freed::of(at.exact() ? at.slot : 0, simt::lowest_bit(mine.lanes), at.exact(), p == nullptr, crossed,
-                                          (before & mine.mask) != 0, (before & slot_map::unlisted) != 0);
+    sharded::freed f = sharded::freed::of(at.exact() ? at.slot : 0, mine.lanes == 0 ? simt::lane_id() : simt::lowest_bit(mine.lanes),
+                                          at.exact(), p == nullptr, crossed, (before & mine.mask) != 0, (before & slot_map::unlisted) != 0);
     if (near_end || (Tuning.rewinds && crossed)) {
       f = f.near_end(drawn.keeps_back(at.page, at.slot),
                      Tuning.rewinds && mine.mask != 0 && sharded::rewinds::may_be_last(drawn, at.page, w, before | mine.mask, full));
@@ -298,8 +300,8 @@ class basic_sharded_runs {
     m = {f, at.tag, at.page, before, drawn.bits};
     return simt::any_of(here, f.is_rare() || f.is_last());
   }
-  // A lane's part in the atomics of a warp: the lanes that one of them, the lowest, acts for, this lane among them; the bits that this lane
-  // is to set.
+  // A lane's part in the atomics of a warp: the lanes that one of them, the lowest, acts for, this lane among them if it frees a slot; the
+  // bits that this lane is to set.
   struct share {
     simt::lane_mask lanes = 0;
     simt::uint64_t mask = 0;
@@ -318,24 +320,25 @@ class basic_sharded_runs {
       bool const in_second = b < rank;
       simt::lane_mask const second = simt::ballot(here, at.exact() && in_second), lanes = in_second ? second : with & ~second;
       bool const leads = at.exact() && (rank == 0 || b == 0);
-      return {at.exact() ? lanes : me, leads ? simt::uint64_t{simt::all_lanes >> (simt::warp_lanes - simt::popcount(lanes))} << b : 0};
+      return {lanes, leads ? simt::uint64_t{simt::all_lanes >> (simt::warp_lanes - simt::popcount(lanes))} << b : 0};
     }
-    simt::uint64_t const bit = at.exact() ? simt::uint64_t{1} << b : 0;
+    // Several sizes: the same for each word.
     auto const word = at.exact() ? reinterpret_cast<simt::uint64_t>(map.words + w) : 0;
-    simt::uint64_t const word0 = simt::shuffle(here, word, first), word1 = simt::shuffle(here, word, simt::highest_bit(with));
-    if (simt::all_of(here, word == word0 || word == word1 || !at.exact())) {
-      // In one word or two, in any order.
-      simt::uint64_t const m0 = structures::reduce_or(here, word == word0 ? bit : 0);
-      simt::uint64_t const m1 = word0 != word1 ? structures::reduce_or(here, word == word1 ? bit : 0) : 0;
-      simt::lane_mask const in_first = simt::ballot(here, at.exact() && word == word0), lanes = word == word0 ? in_first : with & ~in_first;
-      // A pointer freed twice by the warp at once: let each lane learn its own outcome.
-      if (!at.exact() || simt::popcount(m0) + simt::popcount(m1) != simt::popcount(with)) return {me, bit};
-      return {lanes, (lanes & (me - 1)) != 0 ? 0 : word == word0 ? m0 : m1};
-    }
-    // Several sizes: what the lanes of one size drew together follows one another in a word, in their order.
     structures::warp_group const same = structures::warp_group::of_equal(here, word);
     bool const follows = at.slot == simt::shuffle(here, at.slot, same.leader()) + same.rank();
-    simt::lane_mask const others = simt::ballot(here, !follows);
+    simt::lane_mask const others = simt::ballot(here, at.exact() && !follows);
+    simt::uint64_t const bit = at.exact() ? simt::uint64_t{1} << b : 0;
+    if (others != 0) {
+      // In any order, but in one word or two.
+      simt::uint64_t const word0 = simt::shuffle(here, word, first), word1 = simt::shuffle(here, word, simt::highest_bit(with));
+      if (simt::all_of(here, word == word0 || word == word1 || !at.exact())) {
+        simt::uint64_t const m0 = structures::reduce_or(here, word == word0 ? bit : 0);
+        simt::uint64_t const m1 = word0 != word1 ? structures::reduce_or(here, word == word1 ? bit : 0) : 0;
+        // A pointer freed twice by the warp at once: let each lane learn its own outcome.
+        if (!at.exact() || simt::popcount(m0) + simt::popcount(m1) != simt::popcount(with)) return {me, bit};
+        return {same.mask, same.leads() ? word == word0 ? m0 : m1 : 0};
+      }
+    }
     if (!at.exact() || (others & same.mask) != 0) return {me, bit};
     return {same.mask, same.leads() ? simt::low_bits(same.size()) << b : 0};
   }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <gpuheap/simt/bits.hpp>
+#include <gpuheap/structures/size_classes.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 
@@ -160,7 +161,7 @@ static_assert(shard_word{shard_word::of_run(5, 8000).bits + 5000}.is_near(5, 969
 // segments tags its segments, a run of pages its pages.
 //
 //   0            not in use, or a segment that is broken up
-//   slotted      1 : 1 | unused | length - 1 : 6 | distance : 6 | shard : 4 | fresh : 1 | class : 6
+//   slotted      1 : 1 | 0 | odd / 2 : 2 | shift : 5 | length - 1 : 6 | distance : 6 | shard : 4 | fresh : 1 | class : 6
 //   large        the segment begins one allocation of whole segments
 struct run_tag {
   using word = simt::uint32_t;
@@ -171,7 +172,8 @@ struct run_tag {
 
   // The first unit of a run; the i-th has i * one_further more.
   [[nodiscard]] GPUHEAP_HD static constexpr run_tag of_slots(unsigned size_class, unsigned length, unsigned shard, bool fresh) {
-    return {slotted | (length - 1) << 17 | shard << 7 | (fresh ? 1u << 6 : 0u) | size_class};
+    return {slotted | size_classes::odd_factor(size_class) / 2 << 28 | size_classes::shift(size_class) << 23 | (length - 1) << 17 |
+            shard << 7 | (fresh ? 1u << 6 : 0u) | size_class};
   }
   static constexpr word one_further = 1u << 11;
 
@@ -183,6 +185,9 @@ struct run_tag {
   // Units from the run's first to this one, and units that the run has.
   [[nodiscard]] GPUHEAP_HD constexpr unsigned distance() const { return bits >> 11 & 63; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned length() const { return (bits >> 17 & 63) + 1; }
+  // Of a slot's size, which follows from the class, but every free asks: see size_classes.
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned shift() const { return bits >> 23 & 31; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned odd_factor() const { return (bits >> 27 & 6) | 1; }
 };
 static_assert(run_tag::of_slots(59, 64, 15, true).size_class() == 59 && run_tag::of_slots(59, 64, 15, true).length() == 64 &&
               run_tag::of_slots(59, 64, 15, true).shard() == 15 && run_tag::of_slots(59, 64, 15, true).maybe_fresh() &&

@@ -58,6 +58,32 @@ static_assert(detail::classes_meet());
 static_assert(class_of_aligned(1, 16) == 0 && class_of_aligned(33, 32) == 3 && class_of_aligned(100, 128) == 7 &&
               class_of_aligned(1, 1u << 20) == 59);
 
+// slot_bytes(c) = odd_factor(c) * 2^shift(c); odd_factor is 1, 3, 5 or 7.
+[[nodiscard]] GPUHEAP_HD constexpr unsigned shift(unsigned c) { return simt::lowest_bit(slot_bytes(c)); }
+[[nodiscard]] GPUHEAP_HD constexpr unsigned odd_factor(unsigned c) { return slot_bytes(c) >> shift(c); }
+// x / odd if odd = 1, 3, 5 or 7 divides x; more than 2^29 if it does not. By the inverse modulo 2^32: selections and a multiplication.
+[[nodiscard]] GPUHEAP_HD constexpr uint32_t exact_quotient(uint32_t x, unsigned odd) {
+  uint32_t const of_1_or_3 = (odd & 2) == 0 ? 1 : 0xaaaaaaab, of_5_or_7 = (odd & 2) == 0 ? 0xcccccccd : 0xb6db6db7;
+  return x * ((odd & 4) == 0 ? of_1_or_3 : of_5_or_7);
+}
+namespace detail {
+[[nodiscard]] GPUHEAP_HD constexpr bool every_factor_divides() {
+  // Ends: one pass per odd factor.
+  for (unsigned odd = 1; odd < 8; odd += 2) {
+    // Ends: 4096 steps.
+    for (uint32_t x = 0; x < 4096; ++x) {
+      uint32_t const large = x + (uint32_t{1} << 27) - 4096;
+      if (x % odd == 0 ? exact_quotient(x, odd) != x / odd : exact_quotient(x, odd) <= uint32_t{1} << 29) return false;
+      if (large % odd == 0 ? exact_quotient(large, odd) != large / odd : exact_quotient(large, odd) <= uint32_t{1} << 29) return false;
+    }
+  }
+  return true;
+}
+}  // namespace detail
+static_assert(detail::every_factor_divides());
+static_assert(shift(0) == 4 && odd_factor(0) == 1 && shift(2) == 4 && odd_factor(2) == 3 && shift(6) == 4 && odd_factor(6) == 7 &&
+              shift(59) == 20);
+
 // offset / slot_bytes(c), offset < 2^31. Exact: with x < 2^27 and M = ceil(2^32 / odd), x * (M * odd - 2^32) < 2^32.
 [[nodiscard]] GPUHEAP_HD constexpr uint32_t slot_of(unsigned c, uint32_t offset) {
   unsigned const quarter = c < 4 ? c : 4 + (c & 3);  // slot_bytes = (quarter + 1) * 2^shift

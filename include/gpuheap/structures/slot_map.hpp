@@ -75,13 +75,13 @@ struct slot_map {
   }
   // Accounts for word w having become full, or for `n` words that the run no longer has; true if the group became full.
   GPUHEAP_FN bool count_full(unsigned w, unsigned n = 1) const {
-    unsigned const before = count_words(w, n);
+    unsigned const before = count_words(w / words_per_group, n);
     return before < words_per_group && before + n >= words_per_group;
   }
-  // The same; returns what the group's count was.
-  GPUHEAP_FN unsigned count_words(unsigned w, unsigned n) const {
+  // The same in group g; returns what its count was.
+  GPUHEAP_FN unsigned count_words(unsigned g, unsigned n) const {
     // handed_on: carries the frees of the word to whoever finds the run entirely free.
-    return group(w / words_per_group).fetch_add(n, simt::handed_on);
+    return group(g).fetch_add(n, simt::handed_on);
   }
 
   // The count of group g when the first `drawn` of the `num_slots` slots that a run hands out are all free and the others were never handed

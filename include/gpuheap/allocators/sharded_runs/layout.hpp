@@ -149,9 +149,11 @@ struct layout {
     at.tag = found.tag;
     at.page = found.of_segments ? ((page >> lg_pages) - found.tag.distance()) << lg_pages : page - found.tag.distance();
     uint32_t const offset = static_cast<uint32_t>(static_cast<char const*>(p) - base - (size_t{at.page} << page_shift));
-    unsigned const c = found.tag.size_class();
-    uint32_t const slot = size_classes::slot_of(c, offset), bytes = size_classes::slot_bytes(c);
-    if (slot * bytes == offset && offset + bytes <= found.tag.length() << unit_shift(found.of_segments) && slot < shard_word::max_slots)
+    // Every free comes here: a slot's size is read from the tag, and that it divides the offset shows in the quotient.
+    unsigned const shift = found.tag.shift(), odd = found.tag.odd_factor();
+    uint32_t const slot = size_classes::exact_quotient(offset >> shift, odd);
+    if (offset >> shift << shift == offset && slot < shard_word::max_slots &&
+        offset + (odd << shift) <= found.tag.length() << unit_shift(found.of_segments))
       at.slot = slot;
     return at;
   }
