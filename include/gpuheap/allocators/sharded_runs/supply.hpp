@@ -24,7 +24,7 @@ struct tuning {
   unsigned scarce = 4;               // memory is short below 1/scarce free
   unsigned lg_warps_per_shard = 11;  // a launch of fewer warps uses one shard of each class
   unsigned looks = 64;               // for the next run, before a search for other memory
-  unsigned bulky = 2048;             // from so many bytes on, a class that few lanes ask for has eight shards in place of four
+  unsigned bulky = 256;              // from so many bytes on, a class that few lanes ask for has eight shards in place of four
   // Of small launches, those that use one shard of a class, and come again and again.
   unsigned stock = 4;        // a fresh run is at least 1/stock of what the class holds
   unsigned ahead_mixed = 4;  // where lanes ask for several classes, runs last for this many launches of their kind
