@@ -273,9 +273,11 @@ class basic_sharded_runs {
     unsigned const w = at.slot / slot_map::slots_per_word, b = at.slot % slot_map::slots_per_word;
     auto const map = at_.slots_of(at.page);
     share const mine = several ? share_out(here, at, map, w, b) : share{here, at.exact() ? simt::uint64_t{1} << b : 0};
-    // relaxed, and in flight together with the fetch_or: a rightful free comes after its slot was drawn.
+    // relaxed, and in flight together with the fetch_or. It is this lane's look at its own slot before that is free: the barrier puts it
+    // before the atomic of a lane that acts for this one, too, after which the run might begin anew.
     structures::shard_word drawn{};
     if (at.exact() && at.tag.maybe_fresh()) drawn.bits = at_.shard(at.tag.size_class(), at.tag.shard()).load(simt::relaxed);
+    if (several) simt::sync_warp(here);
     // handed_on: as in slot_map::give().
     simt::uint64_t before = 0;
     unsigned full = 0;
