@@ -1,5 +1,4 @@
-// gpuheap's allocator with one idea switched off each: what does it buy? Built with GPUHEAP_BENCH_ABLATION,
-// for the suite `ablation`.
+// gpuheap's allocator with one idea switched off each: what does it buy? Built with GPUHEAP_BENCH_ABLATION, for the suite `ablation`.
 //
 // They are baselines to the benchmark, so that no other suite takes them for allocators, and right ones all the same: what an idea saves is
 // time or memory.
@@ -9,7 +8,7 @@
 
 namespace gpuheap::bench {
 
-// What an idea says: its name, one line, and how the allocator is tuned without it, or with it if it is not shipped.
+// What an idea says: its name, one line, and how the allocator is tuned without it.
 template <class Idea>
 class variation : public basic_sharded_runs<Idea::tuned> {
   using base = basic_sharded_runs<Idea::tuned>;
@@ -77,7 +76,6 @@ struct rewinds {
   static constexpr char const *name = "without_rewinds", *title = "a run of which nothing is live is drawn to its end all the same";
   static constexpr sharded::tuning tuned{.rewinds = false};
 };
-
 struct stock {
   static constexpr char const *name = "without_stock", *title = "small launches fetch for one launch, or a 32nd of what the class holds";
   static constexpr sharded::tuning tuned{.stock = 32, .ahead_mixed = 1};
@@ -86,7 +84,6 @@ struct spare {
   static constexpr char const *name = "without_spare", *title = "small launches sweep old runs while fresh memory abounds";
   static constexpr sharded::tuning tuned{.spare = 0};
 };
-
 struct bulky {
   static constexpr char const *name = "without_bulky", *title = "four shards for every class that few lanes of a warp ask for";
   static constexpr sharded::tuning tuned{.bulky = sharded::size_classes::largest_bytes};

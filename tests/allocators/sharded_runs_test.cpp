@@ -224,7 +224,7 @@ void frees_in_order(order how, unsigned already) {
 
 TEST(ShardedRuns, LanesThatFreeInAnyOrder) {
   for (unsigned const sizes : {1u, 2u, 5u}) {
-    // The last: in the middle of a word, and over its end.
+    // From the begin of a word, within it, and over its end.
     for (unsigned const already : {0u, 20u, 45u, 62u}) {
       for (order how : {order{}, order{.shift = 3}, order{.twice = 8}, order{.shift = 1, .twice = 32}, order{.wrong = 0x11},
                         order{.wrong = 0x80000222}, order{.wrong = 0x55555555}, order{.reversed = true}}) {

@@ -5,7 +5,7 @@
 //
 // Which it is: a run that is mostly free again when its last slot is drawn begins anew. Listed runs are swept if an earlier launch used
 // them up, which by now are free or have long-lived slots, or if memory is short; what this launch used up will be free soon, and a fresh
-// run is drawn from faster.
+// run is drawn from faster. Small launches, which come again and again, sweep none while most of the heap is free.
 #pragma once
 
 #include <gpuheap/allocators/sharded_runs/rewind.hpp>
@@ -247,9 +247,9 @@ struct supply : rewinds {
     // Enough for several launches like this one, if that is not much: a launch in which a run ends lasts longer.
     bool const large = is_large_launch();
     bool const of_one_class = large ? d.lg_shards() == layout::max_lg_shards : d.lanes() * 4 >= simt::warp_lanes * 3;
-    unsigned const launches = pages * (large || of_one_class ? Tuning.ahead : Tuning.ahead_mixed);
+    unsigned const ahead = pages * (large || of_one_class ? Tuning.ahead : Tuning.ahead_mixed);
     unsigned const some = of_one_class ? free / Tuning.guide : free >> 10;
-    unsigned const more = launches < some ? launches : some;
+    unsigned const more = ahead < some ? ahead : some;
     if (pages < more) pages = more;
     // A small launch's run lasts for several.
     if (pages < 4) {
