@@ -43,7 +43,8 @@ template <class Allocator>
 struct take_all {
   Allocator heap;
   void** blocks;
-  GPUHEAP_FN void operator()(unsigned i) const { blocks[i] = heap.malloc(16); }
+  unsigned bytes = 16;
+  GPUHEAP_FN void operator()(unsigned i) const { blocks[i] = heap.malloc(bytes); }
 };
 // Gives back what the threads from `from` on have.
 template <class Allocator>
@@ -152,6 +153,43 @@ TEST(ShardedRewind, ARunThatAnotherFreeHasBegunAnewMeanwhile) {
   EXPECT_TRUE(result) << result.what << "\nafter " << result.num_runs << " runs, seed " << result.seed;
 }
 
+// Thread 0 gives back the last block of a run that has all of the heap, and most of it never handed out; thread 1 wants another class.
+template <class Allocator>
+struct last_free_beside_another_class {
+  Allocator heap;
+  void** blocks;
+  void** other;
+  GPUHEAP_FN void operator()(unsigned i) const {
+    if (i == 0) {
+      (void)heap.free(blocks[0]);
+    } else {
+      *other = heap.malloc(4000);
+    }
+  }
+};
+
+// What a run that begins anew has not handed out could have been taken back before, and can be afterwards: nobody is refused in between.
+TEST(ShardedRewind, NobodyIsRefusedMeanwhile) {
+  using allocator = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{.guide = 1, .looks = 2, .spare = 0}>;
+  constexpr unsigned num_threads = 40;
+  simt::exploration const result = simt::explore(test::num_seeds(2000), [&] {
+    fixed_heap<allocator> heap{160 << 10};
+    std::vector<void*> blocks(num_threads);
+    unsigned refused = 0;
+    gpuheap::launch(num_threads, take_all<allocator>{heap.view, blocks.data(), 2048}, {.block_threads = 96});
+    gpuheap::launch(num_threads, give_back_from<allocator>{heap.view, blocks.data(), 1, &refused}, {.block_threads = 96});
+    void* other = nullptr;
+    gpuheap::launch(2, last_free_beside_another_class<allocator>{heap.view, blocks.data(), &other}, {.block_threads = 1});
+    EXPECT_NE(other, nullptr);
+    EXPECT_EQ(refused, 0u);
+    auto const found = heap.view.verify();
+    EXPECT_EQ(found.problem, "");
+    EXPECT_EQ(found.live_slots, 1u);
+    return !::testing::Test::HasFailure();
+  });
+  EXPECT_TRUE(result) << result.what << "\nafter " << result.num_runs << " runs, seed " << result.seed;
+}
+
 // ---- small launches that free and ask steadily
 
 // Every second round asks; the others give back all but each fourth block.
@@ -196,6 +234,26 @@ rounds_outcome rounds_that_leave_a_quarter(std::size_t heap_bytes, unsigned roun
   result.held = heap.view.footprint({}).held_bytes;
   return result;
 }
+// A launch that needs a run and a half: its second run is not much longer than what it uses of it, so that no round has much of a run
+// unused between its blocks.
+TEST(ShardedRange, OfALaunchThatNeedsMoreThanARun) {
+  for (unsigned bytes : {3000u, 4096u, 8192u}) {
+    constexpr unsigned num_threads = 3125;
+    fixed_heap<plain> heap{256 << 20};
+    unsigned refused = 0;
+    for (unsigned round = 0; round < 10; ++round) {
+      std::vector<void*> blocks(num_threads);
+      gpuheap::launch(num_threads, take_all<plain>{heap.view, blocks.data(), bytes}, {.block_threads = 256});
+      ASSERT_EQ(std::count(blocks.begin(), blocks.end(), nullptr), 0);
+      auto const [lowest, highest] = std::minmax_element(blocks.begin(), blocks.end());
+      auto const range = static_cast<std::size_t>(static_cast<char*>(*highest) - static_cast<char*>(*lowest)) + bytes;
+      EXPECT_LE(range * 100, std::size_t{num_threads} * bytes * 125) << bytes << " bytes, round " << round;
+      gpuheap::launch(num_threads, give_back_from<plain>{heap.view, blocks.data(), 0, &refused}, {.block_threads = 256});
+    }
+    EXPECT_EQ(refused, 0u);
+  }
+}
+
 constexpr std::size_t steady_bytes = 4 << 20;
 using sparing = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{
     .lg_run_slots = 6, .guide = 1, .ahead = 1, .adoption_tries = 3, .looks = 2, .stock = 4, .ahead_mixed = 4, .spare = 6}>;

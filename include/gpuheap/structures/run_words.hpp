@@ -85,7 +85,7 @@ static_assert(run_header::fresh_slots(59, 64, true, 7).size_class() == 59 && run
 //        | next slot  | first page | num_slots | sweep |
 //
 //   num_slots 0            the shard has no run. next slot 0: nobody is fetching one, and whoever draws next has that duty. Otherwise
-//                          somebody is
+//                          somebody is; with page 1, its own run is about to come back, all of it
 //   next < num_draws()     room: the draw that reaches num_draws() has the duty to replace the run. It is unique, because the additions
 //                          are ordered
 //   next >= num_draws()    being replaced; the excess is what others want at this moment
@@ -101,6 +101,7 @@ struct shard_word {
   static constexpr unsigned max_pages = 1u << 19;
   static constexpr unsigned max_slots = 1u << 19;
   static constexpr unsigned far = 1u << 23;
+  static constexpr word beginning_anew = word{1} << page_at | 1;
 
   word bits = 0;
 
@@ -138,6 +139,7 @@ struct shard_word {
   [[nodiscard]] GPUHEAP_HD constexpr bool has_run() const { return num_slots() != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr bool has_room() const { return next() < num_draws(); }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_idle() const { return num_slots() == 0 && next() == 0; }
+  [[nodiscard]] GPUHEAP_HD constexpr bool begins_anew() const { return num_slots() == 0 && page() == 1; }
   // Whether the draw of n slots that returned this word got them all from a run that has more.
   [[nodiscard]] GPUHEAP_HD constexpr bool serves(unsigned n) const { return !is_sweep() && next() + n < num_slots(); }
   // Whether the draw of n slots that returned this word must fetch the next run.
@@ -150,6 +152,8 @@ static_assert(shard_word::of_run(5, 131072).page() == 5 && shard_word::of_run(5,
               shard_word::of_sweep(5, 8323, 63).num_draws() == 8323 * 63 && shard_word::of_sweep(5, 4162, 7).page() == 5 &&
               shard_word::of_run(shard_word::max_pages - 1, shard_word::max_slots).page() == shard_word::max_pages - 1 &&
               shard_word::of_run(5, 10).duty_of(10) && !shard_word::of_run(5, 10).duty_of(9) && shard_word{0}.duty_of(1));
+static_assert(shard_word{shard_word::beginning_anew + 40}.begins_anew() && !shard_word{shard_word::beginning_anew}.is_idle() &&
+              !shard_word{shard_word::beginning_anew}.duty_of(1) && !shard_word{1}.begins_anew() && !shard_word::of_run(1, 9).begins_anew());
 static_assert(shard_word{shard_word::of_run(5, 8000).bits + 5000}.is_near(5, 969, 4031) &&
               !shard_word{shard_word::of_run(5, 8000).bits + 5000}.is_near(5, 968, 4031) &&
               shard_word{shard_word::of_run(5, 8000).bits + 5000}.is_near(5, 7999, 0) &&

@@ -40,7 +40,8 @@ struct control : supply<Tuning> {
   // ---- taking back what a class holds
 
   // Empties shard k of class c if memory is gained: its run has whole units that no draw has reached, or nothing in it is live. One thread.
-  // Returns the shard's last word, and a transit is open: the caller finishes with closed(). 0 if nothing was done.
+  // Returns the shard's last word, and a transit is open: the caller finishes what it has closed. Else a word without a run: 0, or that of
+  // a shard whose run begins anew, and is to be looked at again.
   GPUHEAP_COLD uint64_t close(unsigned c, unsigned k) {
     uint64_t seen = at.shard(c, k).load(simt::dependent);
     // Ends: a failed exchange means that others drew, and a run has a bounded number of slots; or the run was replaced, which is their
@@ -56,7 +57,7 @@ struct control : supply<Tuning> {
       if (at.shard(c, k).compare_exchange(seen, 0, simt::handed_over, simt::dependent)) return w.bits;
       moves().end();
     }
-    return 0;
+    return shard_word{seen}.begins_anew() ? seen : 0;
   }
 
   // Whether no slot of a shard's run is live: those drawn from a fresh run, or all of a swept one, are free. A hint.
@@ -120,7 +121,7 @@ struct control : supply<Tuning> {
   }
 
   // Closes what every class but `c` holds without using it, lane by lane. All lanes of the group `mask` call. True if anything was taken
-  // back.
+  // back, or another thread, which waits for nobody, is about to put something back that may be.
   GPUHEAP_COLD bool reclaim(lane_mask mask, unsigned c) {
     warp_group const g{mask};
     bool any = false;
@@ -133,8 +134,8 @@ struct control : supply<Tuning> {
       GPUHEAP_NO_UNROLL
       for (unsigned k = g.rank(); k < at.num_shards(); k += g.size()) {
         shard_word const w{close(other, k)};
+        any |= w.bits != 0;
         if (!w.has_run()) continue;
-        any = true;
         if (w.is_sweep()) {
           // The transit ends now, or when the last group has accounted.
           if (this->account(w.page(), w.num_draws() - w.next(), w.num_draws())) this->end_sweep(w.page(), w.num_draws());

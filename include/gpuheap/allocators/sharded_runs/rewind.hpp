@@ -3,7 +3,10 @@
 // A launch that meets the end of a run waits for the next one. Where a program frees all that it has asked for, the free that comes last
 // puts the shard back to the run's first slot, while nobody waits: the next launch finds all of the run.
 //
-//   shard word   {run, next} --compare-exchange--> {no run, being replaced} --exchange--> {run, 0}
+//   shard word   {run, next} --compare-exchange--> {no run, beginning anew} --store--> {run, 0}
+//
+// Meanwhile the shard says that its run will come back: who wants a slot of it, or to take it back for another class, looks again. So
+// nobody misses it, and no transit need be open.
 //
 // Which free comes last, each sees from what its own atomic returned: it completed the word in which the undrawn slots begin, or the words
 // drawn of that group, or a group. Two at once may each miss the other; then the run goes on as it is.
@@ -53,20 +56,14 @@ struct rewinds : frees {
   }
 
  private:
-  static constexpr uint64_t being_replaced = 1;  // no run, and somebody has drawn: who draws waits for the next
-
   // Takes the run that `drawn` says out of its shard if all of its slots are free. One thread. Returns the run as a shard word that says of
-  // how many slots the bits are to be renewed, and a transit is open; or 0. The shard is never seen idle: its class stays among the bound
-  // ones (drop_if_unbound), and who searches waits.
+  // how many slots the bits are to be renewed; or 0. The shard is never seen idle: its class stays among the bound ones (drop_if_unbound).
   GPUHEAP_COLD uint64_t take_if_all_free(uint64_t drawn, run_tag tag) {
-    // Before the look, so that the fence before the taking has not to wait for it.
-    moves().begin();
     uint64_t run = all_free(drawn), expected = drawn;
-    // handed_over: acquires the draws, and the run as it was published; releases begin() to who finds the shard without a run.
-    if (run == 0 || !at.shard(tag.size_class(), tag.shard()).compare_exchange(expected, being_replaced, simt::handed_over, simt::relaxed)) {
-      moves().end();
+    // handed_on: acquires the draws, and the run as it was published.
+    if (run == 0 ||
+        !at.shard(tag.size_class(), tag.shard()).compare_exchange(expected, shard_word::beginning_anew, simt::handed_on, simt::relaxed))
       return 0;
-    }
     // Once more: before the exchange the run may have been another of the same looks. Now nobody draws, and what is free stays so.
     run = all_free(drawn);
     if (run == 0) {
@@ -77,13 +74,12 @@ struct rewinds : frees {
     }
     return run;
   }
-  // Puts the run back into its shard. One thread, whose transit ends.
+  // Puts the run back into its shard. One thread.
   GPUHEAP_COLD void publish_again(uint64_t run) {
     // Loaded again, while the stores before are under way, rather than kept: the chain of calls before needs all registers.
     run_tag const tag = at.tag_of(shard_word{run}.page()).tag;
-    // handed_over: publishes the run's bits and counts to those who draw.
-    at.shard(tag.size_class(), tag.shard()).exchange(run, simt::handed_over);
-    moves().end();
+    // release: publishes the run's bits and counts to those who draw. Nobody who draws meanwhile gets anything that this would overwrite.
+    at.shard(tag.size_class(), tag.shard()).store(run, simt::release);
   }
   // Groups that a shard hands out from the one on in which `drawn` ends.
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned groups_left(shard_word drawn) {

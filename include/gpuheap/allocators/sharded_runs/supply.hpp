@@ -244,22 +244,27 @@ struct supply : rewinds {
     if (asked * Tuning.foresight < slots && is_large_launch()) slots = asked * Tuning.foresight;
     uint64_t const all = uint64_t{slots} * slot;
     unsigned pages = pages_for(all + all / 32);
-    // Enough for several launches like this one, if that is not much: a launch in which a run ends lasts longer.
     bool const large = is_large_launch();
     bool const of_one_class = large ? d.lg_shards() == layout::max_lg_shards : d.lanes() * 4 >= simt::warp_lanes * 3;
-    unsigned const ahead = pages * (large || of_one_class ? Tuning.ahead : Tuning.ahead_mixed);
-    unsigned const some = of_one_class ? free / Tuning.guide : free >> 10;
-    unsigned const more = ahead < some ? ahead : some;
-    if (pages < more) pages = more;
-    // A small launch's run lasts for several.
-    if (pages < 4) {
-      unsigned const several = pages_for(all * 8);
-      pages = several < 4 ? several : 4;
-    }
-    unsigned const share = held / ((large ? Tuning.reserve : Tuning.stock) << d.lg_shards());
-    if (share > pages) pages = share;
     // Where several classes are in use at once, they share.
     unsigned const guided = free / (large && !of_one_class ? Tuning.guide * 4 : Tuning.guide);
+    if (!large && guided < pages && held < pages) {
+      // More than a run should have: what the class does not hold yet. Longer runs would take turns in being the one that is used in part.
+      pages -= held;
+    } else {
+      // Enough for several launches like this one, if that is not much: a launch in which a run ends lasts longer.
+      unsigned const ahead = pages * (large || of_one_class ? Tuning.ahead : Tuning.ahead_mixed);
+      unsigned const some = of_one_class ? free / Tuning.guide : free >> 10;
+      unsigned const more = ahead < some ? ahead : some;
+      if (pages < more) pages = more;
+      // A small launch's run lasts for several.
+      if (pages < 4) {
+        unsigned const several = pages_for(all * 8);
+        pages = several < 4 ? several : 4;
+      }
+      unsigned const share = held / ((large ? Tuning.reserve : Tuning.stock) << d.lg_shards());
+      if (share > pages) pages = share;
+    }
     if (guided < pages) pages = guided;
     unsigned const most = pages_for(uint64_t{slot} << Tuning.lg_run_slots);
     if (most < pages) pages = most;
