@@ -263,21 +263,19 @@ class basic_sharded_runs {
     using structures::slot_map;
     simt::size_t const page = at_.page_of(p);
     auto const found = at_.tag_of(page);
-    // Every lane's accesses to its memory come before the fence of the lane that acts for it; the fence comes before the atomics below,
-    // which pass them on. Early, while the tags are on their way.
     bool const several = (here & (here - 1)) != 0;
-    if (several) simt::sync_warp(here);
-    simt::fence(simt::release);
     sharded::layout::place at{};
     if (found.tag.is_slotted()) at = at_.locate(p, static_cast<unsigned>(page), found);
     unsigned const w = at.slot / slot_map::slots_per_word, b = at.slot % slot_map::slots_per_word;
     auto const map = at_.slots_of(at.page);
     share const mine = several ? share_out(here, at, map, w, b) : share{here, at.exact() ? simt::uint64_t{1} << b : 0};
-    // relaxed, and in flight together with the fetch_or. It is this lane's look at its own slot before that is free: the barrier puts it
-    // before the atomic of a lane that acts for this one, too, after which the run might begin anew.
+    // relaxed: this lane's look at its own slot before that is free, after which the run might begin anew.
     structures::shard_word drawn{};
     if (at.exact() && at.tag.maybe_fresh()) drawn.bits = at_.shard(at.tag.size_class(), at.tag.shard()).load(simt::relaxed);
+    // Every lane's accesses to its memory, and that look, come before the fence of the lane that acts for it; the fence comes before the
+    // atomics below, which pass them on.
     if (several) simt::sync_warp(here);
+    simt::fence(simt::release);
     // handed_on: as in slot_map::give().
     simt::uint64_t before = 0;
     unsigned full = 0;
@@ -290,7 +288,7 @@ class basic_sharded_runs {
     bool const wrong = at.exact() ? (before & (mine.mask | slot_map::unlisted)) != 0 : p != nullptr,
                crossed = full == slot_map::words_per_group;
     // Near the first slot that was not handed out there is more to ask: was this one, and is this free the run's last.
-    bool const near_end = drawn.is_near(at.page, at.slot, Tuning.rewinds ? sharded::rewinds::near_end : 0);
+    bool const near_end = drawn.is_near(at.page, at.slot, Tuning.rewinds ? sharded::rewinds::near_end(full != 0) : 0);
     bool const special = wrong || crossed || near_end;
     if (several ? !simt::any_of(here, special) : !special) return false;
     sharded::freed f = sharded::freed::of(at.exact() ? at.slot : 0, mine.lanes == 0 ? simt::lane_id() : simt::lowest_bit(mine.lanes),

@@ -19,8 +19,10 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 // What the last free of a run's slots does. Called by free, where tuning::rewinds says so.
 struct rewinds : frees {
   // Only a free of a slot so many or fewer ahead of the first one that was never handed out, or one that completes a group, may be the
-  // last.
-  static constexpr unsigned near_end = slot_map::slots_per_word * slot_map::words_per_group - 1;
+  // last: of their word, or of their group by a free that completes a word.
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned near_end(bool completes_a_word) {
+    return slot_map::slots_per_word * (completes_a_word ? slot_map::words_per_group : 1) - 1;
+  }
   // Whether a free in word w of the run at `page`, which is `after` by it, may have been the last of that run, of which `drawn` tells what
   // was handed out. `full`: what the group's count is by it; 0 if it completed no word.
   [[nodiscard]] GPUHEAP_HD static constexpr bool may_be_last(shard_word drawn, unsigned page, unsigned w, uint64_t after, unsigned full) {
