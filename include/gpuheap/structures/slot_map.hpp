@@ -158,11 +158,15 @@ struct slot_map {
   // Takes the groups first..end-1 of a bound run of num_slots, all entirely free, as if they had never been handed out: their slots' bits
   // become 0. Lane `rank` of `lanes` does its share; the caller owes the header a group for each.
   GPUHEAP_FN void renew(unsigned num_slots, unsigned first, unsigned end, unsigned rank, unsigned lanes) const {
-    unsigned const num_words = words_for(num_slots);
-    unsigned const last = end * words_per_group < num_words ? end * words_per_group : num_words;
-    // Ends: one pass per word. relaxed: published with the run.
+    unsigned const num_words = words_for(num_slots), cut = num_slots % slots_per_word;
+    unsigned const last = end * words_per_group < num_words ? end * words_per_group : num_words - (cut != 0 ? 1 : 0);
+    word* to = words + first * words_per_group + rank;
+    // Ends: one pass per word. Little in each, for a kernel's end may wait for them. relaxed, all: published with the run.
     GPUHEAP_NO_UNROLL
-    for (unsigned w = first * words_per_group + rank; w < last; w += lanes) at(w).store(all_slots & ~slots_in(w, num_slots), simt::relaxed);
+    for (unsigned w = first * words_per_group + rank; w < last; w += lanes, to += lanes) simt::global_ref<word>{*to}.store(0, simt::relaxed);
+    // The word in which the run ends.
+    if (rank == 0 && cut != 0 && end * words_per_group >= num_words)
+      at(num_words - 1).store(all_slots & ~simt::low_bits(cut), simt::relaxed);
     // Ends: one pass per group.
     GPUHEAP_NO_UNROLL
     for (unsigned g = first + rank; g < end; g += lanes) {
