@@ -153,7 +153,8 @@ static_assert(shard_word::of_run(5, 131072).page() == 5 && shard_word::of_run(5,
               shard_word::of_run(shard_word::max_pages - 1, shard_word::max_slots).page() == shard_word::max_pages - 1 &&
               shard_word::of_run(5, 10).duty_of(10) && !shard_word::of_run(5, 10).duty_of(9) && shard_word{0}.duty_of(1));
 static_assert(shard_word{shard_word::beginning_anew + 40}.begins_anew() && !shard_word{shard_word::beginning_anew}.is_idle() &&
-              !shard_word{shard_word::beginning_anew}.duty_of(1) && !shard_word{1}.begins_anew() && !shard_word::of_run(1, 9).begins_anew());
+              !shard_word{shard_word::beginning_anew}.duty_of(1) && !shard_word{1}.begins_anew() &&
+              !shard_word::of_run(1, 9).begins_anew());
 static_assert(shard_word{shard_word::of_run(5, 8000).bits + 5000}.is_near(5, 969, 4031) &&
               !shard_word{shard_word::of_run(5, 8000).bits + 5000}.is_near(5, 968, 4031) &&
               shard_word{shard_word::of_run(5, 8000).bits + 5000}.is_near(5, 7999, 0) &&

@@ -163,7 +163,8 @@ struct slot_map {
     word* to = words + first * words_per_group + rank;
     // Ends: one pass per word. Little in each, for a kernel's end may wait for them. relaxed, all: published with the run.
     GPUHEAP_NO_UNROLL
-    for (unsigned w = first * words_per_group + rank; w < last; w += lanes, to += lanes) simt::global_ref<word>{*to}.store(0, simt::relaxed);
+    for (unsigned w = first * words_per_group + rank; w < last; w += lanes, to += lanes)
+      simt::global_ref<word>{*to}.store(0, simt::relaxed);
     // The word in which the run ends.
     if (rank == 0 && cut != 0 && end * words_per_group >= num_words)
       at(num_words - 1).store(all_slots & ~simt::low_bits(cut), simt::relaxed);
