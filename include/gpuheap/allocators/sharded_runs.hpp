@@ -285,11 +285,10 @@ class basic_sharded_runs {
       if (slot_map::completes(before, mine.mask))
         full = map.count_words(at.slot / (slot_map::slots_per_word * slot_map::words_per_group), 1) + 1;
     }
-    bool const wrong = at.exact() ? (before & (mine.mask | slot_map::unlisted)) != 0 : p != nullptr,
-               crossed = full == slot_map::words_per_group;
     // Near the first slot that was not handed out there is more to ask: was this one, and is this free the run's last.
-    bool const near_end = drawn.is_near(at.page, at.slot, Tuning.rewinds ? sharded::rewinds::near_end(full != 0) : 0);
-    bool const special = wrong || crossed || near_end;
+    bool const had = (before & (mine.mask | slot_map::unlisted)) != 0, crossed = full == slot_map::words_per_group,
+               near_end = drawn.may_be_near(at.page, at.slot, Tuning.rewinds ? sharded::rewinds::near_end(full != 0) : 0);
+    bool const special = !at.exact() || had || crossed || near_end;
     if (several ? !simt::any_of(here, special) : !special) return false;
     sharded::freed f = sharded::freed::of(at.exact() ? at.slot : 0, mine.lanes == 0 ? simt::lane_id() : simt::lowest_bit(mine.lanes),
                                           at.exact(), p == nullptr, crossed, (before & mine.mask) != 0, (before & slot_map::unlisted) != 0);

@@ -124,12 +124,10 @@ struct shard_word {
   [[nodiscard]] GPUHEAP_HD constexpr bool keeps_back(unsigned p, unsigned slot) const {
     return !is_sweep() && page() == p && slot >= next() && slot < num_slots();
   }
-  // Whether this slot of the run at `p` was never handed out, or comes less than `before` ahead of the first one that was not. True of some
-  // others too, while the run is being replaced.
-  [[nodiscard]] GPUHEAP_HD constexpr bool is_near(unsigned p, unsigned slot, unsigned before) const {
-    bool const fresh = !is_sweep(), of_run = page() == p, near = slot + before - next() < num_slots() + before - next();
-    // No branches: every free asks this.
-    return (unsigned{fresh} & unsigned{of_run} & unsigned{near}) != 0;
+  // Whether this slot of the run at `p` may never have been handed out, or comes `before` or less ahead of the first one that was not. True
+  // of some others too: every free asks this, in few instructions.
+  [[nodiscard]] GPUHEAP_HD constexpr bool may_be_near(unsigned p, unsigned slot, unsigned before) const {
+    return page() == p && static_cast<int>(slot + before - next()) >= 0;
   }
   // Whether the run at `p` is this one, fresh, and half of it or more was handed out, but not all.
   [[nodiscard]] GPUHEAP_HD constexpr bool mostly_drawn(unsigned p) const {
@@ -155,12 +153,11 @@ static_assert(shard_word::of_run(5, 131072).page() == 5 && shard_word::of_run(5,
 static_assert(shard_word{shard_word::beginning_anew + 40}.begins_anew() && !shard_word{shard_word::beginning_anew}.is_idle() &&
               !shard_word{shard_word::beginning_anew}.duty_of(1) && !shard_word{1}.begins_anew() &&
               !shard_word::of_run(1, 9).begins_anew());
-static_assert(shard_word{shard_word::of_run(5, 8000).bits + 5000}.is_near(5, 969, 4031) &&
-              !shard_word{shard_word::of_run(5, 8000).bits + 5000}.is_near(5, 968, 4031) &&
-              shard_word{shard_word::of_run(5, 8000).bits + 5000}.is_near(5, 7999, 0) &&
-              !shard_word{shard_word::of_run(5, 8000).bits + 5000}.is_near(5, 4999, 0) &&
-              !shard_word{shard_word::of_run(5, 8000).bits + 5000}.is_near(5, 8000, 4031) &&
-              !shard_word{shard_word::of_run(5, 8000).bits + 5000}.is_near(6, 5000, 4031) && !shard_word{0}.is_near(0, 0, 4031));
+static_assert(shard_word{shard_word::of_run(5, 8000).bits + 5000}.may_be_near(5, 969, 4031) &&
+              !shard_word{shard_word::of_run(5, 8000).bits + 5000}.may_be_near(5, 968, 4031) &&
+              shard_word{shard_word::of_run(5, 8000).bits + 5000}.may_be_near(5, 7999, 0) &&
+              !shard_word{shard_word::of_run(5, 8000).bits + 5000}.may_be_near(5, 4999, 0) &&
+              !shard_word{shard_word::of_run(5, 8000).bits + 5000}.may_be_near(6, 5000, 4031));
 
 // What a segment or a page is, for whoever has only an address: written when the memory is bound, wiped before it is given back. A run of
 // segments tags its segments, a run of pages its pages.

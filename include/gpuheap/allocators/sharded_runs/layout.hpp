@@ -137,11 +137,10 @@ struct layout {
   [[nodiscard]] GPUHEAP_FN tag_found tag_of(size_t where) const {
     if (where >= num_pages()) return {};
     unsigned const page = static_cast<unsigned>(where);
-    // Both at once, so that the second costs no trip. relaxed: a rightful pointer comes after the malloc that came after the tag was
-    // written.
-    run_tag const of_segment{segment_tag(page >> lg_pages).load(simt::relaxed)}, of_page{page_tag(page).load(simt::relaxed)};
-    bool const of_segments = of_segment.bits != 0;
-    return {of_segments ? of_segment : of_page, of_segments};
+    // relaxed, both: a rightful pointer comes after the malloc that came after the tag was written.
+    run_tag const of_segment{segment_tag(page >> lg_pages).load(simt::relaxed)};
+    if (of_segment.bits != 0) return {of_segment, true};
+    return {run_tag{page_tag(page).load(simt::relaxed)}, false};
   }
   // The slot at p, which lies in this page with this slotted tag.
   [[nodiscard]] GPUHEAP_HD place locate(void const* p, unsigned page, tag_found found) const {
