@@ -91,6 +91,43 @@ TEST(ShardedRuns, AFullHeapRefusesUntilSomethingIsFreed) {
   }
 }
 
+// Every thread gives back what it has and asks for more than there is, of many sizes, again and again.
+template <class Allocator>
+struct ask_for_too_much {
+  Allocator heap;
+  void** blocks;  // of each thread
+  unsigned num_blocks, round;
+  unsigned* nulls;
+  GPUHEAP_FN void operator()(unsigned i) const {
+    for (unsigned j = 0; j < num_blocks; ++j) {
+      void*& block = blocks[i * num_blocks + j];
+      if (block != nullptr) heap.free(block);
+      unsigned draw = (i * num_blocks + j + 1) * 2654435761u ^ round * 40503u;
+      draw ^= draw >> 15;
+      block = heap.malloc(16 + draw * 747796405u % 16369);
+      if (block == nullptr) count(*nulls);
+    }
+  }
+};
+
+// Threads that are to be refused do not keep each other searching: what they do grows with their number, not with its square.
+TEST(ShardedRuns, ManyAreRefusedWithFewSearches) {
+  constexpr unsigned num_threads = 1024, num_blocks = 8;
+  fixed_heap<plain> heap{16 << 20};
+  std::vector<void*> blocks(num_threads * num_blocks);
+  unsigned nulls = 0;
+  for (unsigned round = 0; round < 4; ++round) {
+    gpuheap::launch(num_threads, ask_for_too_much<plain>{heap.view, blocks.data(), num_blocks, round, &nulls}, {.block_threads = 64});
+    ASSERT_EQ(heap.view.verify().problem, "");
+  }
+  auto const* const control = heap.view.control_block();
+  EXPECT_GT(nulls, num_threads * num_blocks);
+  // 4 and 3 for each refusal. 9 searches if each thread must find out by itself, 8 moves if each drops the same classes; with twice as many
+  // threads it would be more.
+  EXPECT_LT(control->searches, nulls * 6);
+  EXPECT_LT(control->transit_word >> 32, nulls * 6);
+}
+
 TEST(ShardedRuns, EveryByteIsHandedOutBeforeARefusalAndComesBackForEverySize) {
   fixed_heap<plain> heap{1 << 20};
   auto const& at = heap.view.geometry();

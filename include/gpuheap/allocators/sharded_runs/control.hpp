@@ -113,7 +113,8 @@ struct control : supply<Tuning> {
   }
   // Drops class c from the bound ones, if none of its shards has a run. One thread.
   GPUHEAP_COLD void drop_if_unbound(unsigned c) {
-    if (holds_a_run(c)) return;
+    // Not twice: of many that look for memory at the same time each would cross the others' searches by it.
+    if (!bound_classes().has(c) || holds_a_run(c)) return;
     moves().begin();
     bound_classes().drop(c);
     if (holds_a_run(c)) bound_classes().add(c);
@@ -135,6 +136,8 @@ struct control : supply<Tuning> {
       for (unsigned k = g.rank(); k < at.num_shards(); k += g.size()) {
         shard_word const w{close(other, k)};
         any |= w.bits != 0;
+        // It comes back soon: the thread that has it waits for nobody.
+        if (w.begins_anew()) simt::back_off{}.wait();
         if (!w.has_run()) continue;
         if (w.is_sweep()) {
           // The transit ends now, or when the last group has accounted.
@@ -153,21 +156,41 @@ struct control : supply<Tuning> {
 
   // ---- malloc, out of line
 
+  // What a lane is at lies in the frame, not in registers: the steps are long and call on, and a kernel's registers are those of the
+  // longest chain of calls. Only who comes here touches the frame.
+  struct request {
+    lane_mask here;
+    warp_group g;  // lanes that want a slot of the same class; 0 for a lane that has its result
+    demand d;
+    search s;
+    shard_word drawn;
+    bool has_draw;
+    void* result;
+    warp_group who;  // lanes of the group for which `drawn` was drawn
+    bool duty;       // the draw reached the end of a run
+    supplied got;    // what the duty brought
+    // Of a leader whose search was crossed by moves: the number of the first one after that, and of the present one.
+    uint64_t first_search, this_search;
+  };
+
   [[nodiscard]] GPUHEAP_FN bool refused_already(unsigned c) { return Tuning.remembers && this->still_exhausted(c); }
 
-  // The next step of a group that wants a slot of class c0, after a draw in vain. One thread, the group's leader.
-  GPUHEAP_COLD uint64_t search_on(unsigned c0, uint64_t state) {
-    search const s{state};
+  // The next step of a group that wants a slot, after a draw in vain. One thread, the group's leader.
+  GPUHEAP_COLD uint64_t search_on(request& r) {
+    search const s = r.s;
+    unsigned const c0 = r.d.size_class();
     unsigned c = s.size_class(), k = s.shard(), tried = s.tried(), seen = s.moves();
     // Usually the shard has been replaced meanwhile.
     shard_word const own{at.shard(c, k).load(simt::relaxed)};
     if (own.has_room()) return search::of(seen, c, k, tried, search::draw).bits;
     if (own.is_far()) return search::of(seen, c, k, tried, search::wait).bits;
-    if (c == c0 && tried == search::untried && refused_already(c0)) return search::of(0, c0, k, search::untried, search::refuse).bits;
+    if ((c == c0 && tried == search::untried && refused_already(c0)) || (r.first_search != 0 && this->refused_since(c0, r.first_search)))
+      return search::of(0, c0, k, search::untried, search::refuse).bits;
     // Ends: `tried` goes up for a class, then the class does.
     GPUHEAP_NO_UNROLL
     for (;;) {
       if (c == c0 && tried == search::untried) {
+        if (r.first_search != 0) r.this_search = this->begin_search();
         uint64_t const now = moves().look();
         // Under way: no refusal follows from this look. The number of moves begun before this one never comes again.
         seen = static_cast<unsigned>(now >> 32) - (transit_count::quiet(now) ? 0 : 1);
@@ -207,7 +230,11 @@ struct control : supply<Tuning> {
     }
     uint64_t const now = moves().look_again();
     bool const missed_nothing = static_cast<unsigned>(now >> 32) == seen && transit_count::quiet(now);
-    if (missed_nothing) this->refuse(c0, now);
+    if (missed_nothing) {
+      this->refuse(c0, now, r.this_search);
+    } else if (r.first_search == 0) {
+      r.first_search = this->begin_search();
+    }
     return search::of(0, c0, k, search::untried, missed_nothing ? search::refuse : search::wait).bits;
   }
 
@@ -268,23 +295,8 @@ struct control : supply<Tuning> {
   // The warp goes through the loop together, and all groups act in the same instruction where they can: each pass first serves, then does
   // every duty that its draws brought, then takes ONE step per group. So no lane waits while another lane of its warp has a duty, and a
   // lane of the same warp that is elsewhere is not waited for.
-  //
-  // What a lane is at lies in the frame, not in registers: the steps are long and call on, and a kernel's registers are those of the
-  // longest chain of calls. Only who comes here touches the frame.
-  struct request {
-    lane_mask here;
-    warp_group g;  // lanes that want a slot of the same class; 0 for a lane that has its result
-    demand d;
-    search s;
-    shard_word drawn;
-    bool has_draw;
-    void* result;
-    warp_group who;  // lanes of the group for which `drawn` was drawn
-    bool duty;       // the draw reached the end of a run
-    supplied got;    // what the duty brought
-  };
   GPUHEAP_COLD void* malloc_slow(lane_mask here, lane_mask group, demand d, uint64_t drawn_bits, bool drew, void* result) {
-    request r{here, {group}, d, search::at(d.size_class(), d.shard()), {drawn_bits}, group != 0 && drew, result, {group}, false, {}};
+    request r{here, {group}, d, search::at(d.size_class(), d.shard()), {drawn_bits}, group != 0 && drew, result, {group}, false, {}, 0, 0};
     // Ends: a pass serves a lane, or moves a group's search one stage on, or waits for a replacement by another thread (which waits for
     // nobody), or starts the search again because another thread moved something meanwhile. A move serves its thread (fetch, harvest), or
     // finds out once that something is full or empty, so some thread gets on. Lock-free.
@@ -341,7 +353,7 @@ struct control : supply<Tuning> {
   // One step of each group's search.
   GPUHEAP_COLD void take_step(request& r) {
     uint64_t next = 0;
-    if (r.g.mask != 0 && r.g.leads()) next = search_on(r.d.size_class(), r.s.bits);
+    if (r.g.mask != 0 && r.g.leads()) next = search_on(r);
     r.s.bits = simt::shuffle(r.here, next, leader_of(r.g));
     unsigned const step = r.s.next();
     r.has_draw = r.g.mask != 0 && step == search::draw;
@@ -385,10 +397,15 @@ struct control : supply<Tuning> {
     if (n > at.num_segments) return nullptr;
     unsigned const phase = static_cast<unsigned>(reinterpret_cast<simt::uintptr_t>(at.base) >> at.segment_shift()) & (alignment - 1);
     simt::back_off pause;
+    uint64_t first_search = 0, this_search = 0;
     // Ends: a pass succeeds, or takes something back, or saw another warp's move (its progress), or refuses. A search that finds nothing is
     // no move, so threads that are all about to be refused do not keep each other searching.
     GPUHEAP_NO_UNROLL
     for (;;) {
+      if (first_search != 0) {
+        if (this->refused_large_since(n, first_search)) return nullptr;
+        this_search = this->begin_search();
+      }
       uint64_t const before = moves().look();
       unsigned const s = segments().claim_span(static_cast<unsigned>(n), alignment, phase, moves());
       if (s != segment_map::none) {
@@ -400,7 +417,11 @@ struct control : supply<Tuning> {
         return at.address(page, 0, 0);
       }
       if (reclaim(lane_mask{1} << simt::lane_id(), size_classes::count)) continue;
-      if (transit_count::quiet(before) && moves().look_again() == before) return nullptr;
+      if (transit_count::quiet(before) && moves().look_again() == before) {
+        if (alignment == 1 && this_search != 0) this->refuse_large(n, this_search);
+        return nullptr;
+      }
+      if (first_search == 0) first_search = this->begin_search();
       pause.wait();
     }
   }

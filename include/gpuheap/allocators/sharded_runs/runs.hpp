@@ -50,7 +50,11 @@ struct alignas(128) runs {
   alignas(128) unsigned looked[size_classes::count]{};  // how often the last launch found no listed run worth a sweep
   alignas(128) unsigned hand[size_classes::count]{};    // the page behind the last listed run that was looked at
 
-  alignas(128) uint64_t refused[size_classes::count]{};  // the moves word of the last search for each class that found nothing, + 1
+  alignas(128) uint64_t refused[size_classes::count]{};     // the moves word of the last search for each class that found nothing, + 1
+  alignas(128) uint64_t refused_as[size_classes::count]{};  // which search that was
+  alignas(128) uint64_t searches = 0;                       // begun so far
+  uint64_t refused_last = 0;                                // which of the searches for any class that found nothing : 58 | its class : 6
+  uint64_t refused_large = 0;                               // which search for whole segments found none : 48 | how many together : 16
 
   [[nodiscard]] GPUHEAP_FN segment_map segments() {
     return {at.whole_tree(), at.broken_tree(), at.pages, at.num_segments, at.lg_pages, &num_free, &least_free};
@@ -63,10 +67,38 @@ struct alignas(128) runs {
   [[nodiscard]] GPUHEAP_FN simt::global_ref<unsigned> looked_in(unsigned c) { return simt::global_ref<unsigned>{looked[c]}; }
   [[nodiscard]] GPUHEAP_FN simt::global_ref<unsigned> hand_of(unsigned c) { return simt::global_ref<unsigned>{hand[c]}; }
 
-  // A search for class c found nothing, and `now`, which is quiet, is what the moves were before and after it.
-  GPUHEAP_FN void refuse(unsigned c, uint64_t now) {
-    // release: whoever believes it has seen what the search saw.
+  // Begins a search for memory, and says which it is: 1 or more. Searches are numbered in the order in which they begin, and each sees what
+  // came before the beginning of those before it. So if one finds nothing, all who had begun to search before it began may be refused as
+  // well: at a moment since then, nothing was there. Without that, threads that are all to be refused cross each other's searches, and each
+  // searches as often as all of them move something.
+  [[nodiscard]] GPUHEAP_FN uint64_t begin_search() {
+    // acq_rel: as said.
+    return simt::global_ref<uint64_t>{searches}.fetch_add(1, simt::acq_rel) + 1;
+  }
+  // Search number `which`, or 0 for one without a number, for class c, found nothing, and `now`, which is quiet, is what the moves were
+  // before and after it.
+  GPUHEAP_FN void refuse(unsigned c, uint64_t now, uint64_t which) {
+    // release, all: whoever believes it has seen what the search saw.
     simt::global_ref<uint64_t>{refused[c]}.store(now | 1, simt::release);
+    if (which == 0) return;
+    simt::global_ref<uint64_t>{refused_as[c]}.store(which, simt::release);
+    simt::global_ref<uint64_t>{refused_last}.store(which << 6 | c, simt::release);
+  }
+  // The same for n segments that follow one another.
+  GPUHEAP_FN void refuse_large(uint64_t n, uint64_t which) {
+    simt::global_ref<uint64_t>{refused_large}.store(which << 16 | n, simt::release);
+  }
+  // Whether a search that began after search number `which` found nothing for class c. Nothing for a smaller class is nothing for this one.
+  [[nodiscard]] GPUHEAP_FN bool refused_since(unsigned c, uint64_t which) {
+    // acquire, both: pair with refuse().
+    uint64_t const last = simt::global_ref<uint64_t>{refused_last}.load(simt::acquire);
+    return simt::global_ref<uint64_t>{refused_as[c]}.load(simt::acquire) > which || (last >> 6 > which && (last & 63) <= c);
+  }
+  // The same for n segments that follow one another: a search for slots of any class found no page.
+  [[nodiscard]] GPUHEAP_FN bool refused_large_since(uint64_t n, uint64_t which) {
+    // acquire, both: as before.
+    uint64_t const large = simt::global_ref<uint64_t>{refused_large}.load(simt::acquire);
+    return simt::global_ref<uint64_t>{refused_last}.load(simt::acquire) >> 6 > which || (large >> 16 > which && (large & 0xffff) <= n);
   }
   // Whether another search for class c would find nothing either: nothing has moved since the last one, no run of the class or a larger one
   // is listed, no memory is free, and no other class has a run that might be closed or drawn from. One thread.
@@ -334,9 +366,12 @@ struct alignas(128) runs {
       return adopted;
     });
     if (page != segment_map::none) return page;
-    transit.begin();
-    listed_classes().drop(c);
-    if (listed.maybe_any()) listed_classes().add(c);
+    // Not twice: see drop_if_unbound().
+    if (listed_classes().has(c)) {
+      transit.begin();
+      listed_classes().drop(c);
+      if (listed.maybe_any()) listed_classes().add(c);
+    }
     transit.end();
     return page;
   }
