@@ -192,6 +192,26 @@ TEST(ShardedRewind, NobodyIsRefusedMeanwhile) {
 
 // ---- small launches that free and ask steadily
 
+// A launch that needs a run and a half: its second run is not much longer than what it uses of it, so that no round has much of a run
+// unused between its blocks.
+TEST(ShardedRange, OfALaunchThatNeedsMoreThanARun) {
+  for (unsigned bytes : {3000u, 4096u, 8192u}) {
+    constexpr unsigned num_threads = 3125;
+    fixed_heap<plain> heap{256 << 20};
+    unsigned refused = 0;
+    for (unsigned round = 0; round < 10; ++round) {
+      std::vector<void*> blocks(num_threads);
+      gpuheap::launch(num_threads, take_all<plain>{heap.view, blocks.data(), bytes}, {.block_threads = 256});
+      ASSERT_EQ(std::count(blocks.begin(), blocks.end(), nullptr), 0);
+      auto const [lowest, highest] = std::minmax_element(blocks.begin(), blocks.end());
+      auto const range = static_cast<std::size_t>(static_cast<char*>(*highest) - static_cast<char*>(*lowest)) + bytes;
+      EXPECT_LE(range * 100, std::size_t{num_threads} * bytes * 125) << bytes << " bytes, round " << round;
+      gpuheap::launch(num_threads, give_back_from<plain>{heap.view, blocks.data(), 0, &refused}, {.block_threads = 256});
+    }
+    EXPECT_EQ(refused, 0u);
+  }
+}
+
 // Every second round asks; the others give back all but each fourth block.
 template <class Allocator>
 struct keep_a_quarter {
@@ -233,25 +253,6 @@ rounds_outcome rounds_that_leave_a_quarter(std::size_t heap_bytes, unsigned roun
   EXPECT_EQ(refused, 0u);
   result.held = heap.view.footprint({}).held_bytes;
   return result;
-}
-// A launch that needs a run and a half: its second run is not much longer than what it uses of it, so that no round has much of a run
-// unused between its blocks.
-TEST(ShardedRange, OfALaunchThatNeedsMoreThanARun) {
-  for (unsigned bytes : {3000u, 4096u, 8192u}) {
-    constexpr unsigned num_threads = 3125;
-    fixed_heap<plain> heap{256 << 20};
-    unsigned refused = 0;
-    for (unsigned round = 0; round < 10; ++round) {
-      std::vector<void*> blocks(num_threads);
-      gpuheap::launch(num_threads, take_all<plain>{heap.view, blocks.data(), bytes}, {.block_threads = 256});
-      ASSERT_EQ(std::count(blocks.begin(), blocks.end(), nullptr), 0);
-      auto const [lowest, highest] = std::minmax_element(blocks.begin(), blocks.end());
-      auto const range = static_cast<std::size_t>(static_cast<char*>(*highest) - static_cast<char*>(*lowest)) + bytes;
-      EXPECT_LE(range * 100, std::size_t{num_threads} * bytes * 125) << bytes << " bytes, round " << round;
-      gpuheap::launch(num_threads, give_back_from<plain>{heap.view, blocks.data(), 0, &refused}, {.block_threads = 256});
-    }
-    EXPECT_EQ(refused, 0u);
-  }
 }
 
 constexpr std::size_t steady_bytes = 4 << 20;

@@ -91,6 +91,38 @@ TEST(ShardedRuns, AFullHeapRefusesUntilSomethingIsFreed) {
   }
 }
 
+// One thread. Which refusals a request that has begun to search believes.
+struct believe_refusals {
+  plain::control* heap;
+  unsigned* wrong;
+  GPUHEAP_FN void expect(bool right) const {
+    if (!right) count(*wrong);
+  }
+  GPUHEAP_FN void operator()(unsigned) const {
+    auto const first = heap->begin_search(), second = heap->begin_search(), third = heap->begin_search();
+    expect(first != 0 && first < second && second < third);
+    heap->refuse(7, 0, 0);
+    expect(!heap->refused_since(7, first) && !heap->refused_large_since(1, first));
+    heap->refuse_large(3, second);
+    expect(heap->refused_large_since(3, first) && heap->refused_large_since(4, first) && !heap->refused_large_since(2, first));
+    expect(!heap->refused_large_since(3, second) && !heap->refused_since(7, first));
+    // Of a search that began after it, for its class or a smaller one.
+    heap->refuse(7, 0, second);
+    expect(heap->refused_since(7, first) && heap->refused_since(8, first) && !heap->refused_since(6, first));
+    expect(!heap->refused_since(7, second) && !heap->refused_since(8, third));
+    expect(heap->refused_large_since(1, first) && !heap->refused_large_since(1, second));
+    // Of a larger class: nothing new for the smaller, which keeps what is known of it.
+    heap->refuse(9, 0, third);
+    expect(heap->refused_since(9, second) && !heap->refused_since(7, second) && heap->refused_since(7, first));
+  }
+};
+TEST(ShardedRuns, ARefusalIsBelievedByWhoAskedBeforeAndForNoLess) {
+  fixed_heap<plain> heap{1 << 20};
+  unsigned wrong = 0;
+  gpuheap::launch(1, believe_refusals{heap.view.control_block(), &wrong}, {.block_threads = 1});
+  EXPECT_EQ(wrong, 0u);
+}
+
 // Every thread gives back what it has and asks for more than there is, of many sizes, again and again.
 template <class Allocator>
 struct ask_for_too_much {

@@ -94,7 +94,7 @@ struct alignas(128) runs {
     uint64_t const last = simt::global_ref<uint64_t>{refused_last}.load(simt::acquire);
     return simt::global_ref<uint64_t>{refused_as[c]}.load(simt::acquire) > which || (last >> 6 > which && (last & 63) <= c);
   }
-  // The same for n segments that follow one another: a search for slots of any class found no page.
+  // The same for n segments that follow one another. A search for slots, of whatever class, would have taken any whole segment.
   [[nodiscard]] GPUHEAP_FN bool refused_large_since(uint64_t n, uint64_t which) {
     // acquire, both: as before.
     uint64_t const large = simt::global_ref<uint64_t>{refused_large}.load(simt::acquire);
