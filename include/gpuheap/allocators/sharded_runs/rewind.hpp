@@ -67,6 +67,7 @@ struct rewinds : frees {
         !at.shard(tag.size_class(), tag.shard()).compare_exchange(expected, shard_word::beginning_anew, simt::handed_on, simt::relaxed))
       return 0;
     // Once more: before the exchange the run may have been another of the same looks. Now nobody draws, and what is free stays so.
+    // No fence between: these loads, of the L2, stand behind a branch on the exchange's answer, and the hardware starts none before it.
     run = all_free(drawn);
     if (run == 0) {
       publish_again(drawn);
