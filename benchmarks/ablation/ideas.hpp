@@ -58,7 +58,7 @@ struct renewal {
 };
 struct sweeps {
   static constexpr char const *name = "without_sweeps", *title = "listed runs are searched slot by slot, once nothing else is left";
-  static constexpr sharded::tuning tuned{.adoption_tries = 0};
+  static constexpr sharded::tuning tuned{.adoption_looks = 0};
 };
 struct turns {
   static constexpr char const *name = "without_turns", *title = "listed runs are looked at from random places";

@@ -31,7 +31,7 @@ TYPED_TEST(ShardedIdeas, AreAllocatorsWithoutTheOne) {
 
 template <bool Rewinds>
 using in_a_hurry = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{
-    .lg_run_slots = 7, .guide = 4, .ahead = 1, .adoption_tries = 3, .lg_warps_per_shard = 0, .looks = 2, .rewinds = Rewinds}>;
+    .lg_run_slots = 7, .guide = 4, .ahead = 1, .adoption_looks = 3, .lg_warps_per_shard = 0, .looks = 2, .rewinds = Rewinds}>;
 template <bool Rewinds>
 using unhurried = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{.rewinds = Rewinds}>;
 
@@ -257,7 +257,7 @@ rounds_outcome rounds_that_leave_a_quarter(std::size_t heap_bytes, unsigned roun
 
 constexpr std::size_t steady_bytes = 4 << 20;
 using sparing = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{
-    .lg_run_slots = 6, .guide = 1, .ahead = 1, .adoption_tries = 3, .looks = 2, .stock = 4, .ahead_mixed = 4, .spare = 6}>;
+    .lg_run_slots = 6, .guide = 1, .ahead = 1, .adoption_looks = 3, .looks = 2, .stock = 4, .ahead_mixed = 4, .spare = 6}>;
 
 TEST(ShardedSpare, SegmentsFirstThenSweeps) { explore_mix<sparing>({"sparing", 192 << 10, 128, 12, 4, 200, 4000}); }
 

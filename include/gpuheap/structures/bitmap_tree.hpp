@@ -22,7 +22,7 @@
 
 #include <gpuheap/simt/atomic.hpp>
 #include <gpuheap/simt/bits.hpp>
-#include <gpuheap/simt/warp.hpp>
+#include <gpuheap/structures/warp_group.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 
@@ -139,6 +139,38 @@ struct bitmap_tree {
       }
       ++m;
     }
+  }
+
+  // A leaf that may have a bit for each lane of `here`, in the order of the lanes, from leaf `from` on and around; none for the lanes that
+  // are left over. `from` becomes the leaf from which to go on. It looks at no more middle words than there are lanes, all at once, so there
+  // may be leaves though all lanes got none. All lanes of `here` call with the same `from`.
+  [[nodiscard]] GPUHEAP_FN unsigned leaf_for_each(simt::lane_mask here, unsigned& from) const {
+    warp_group const g{here};
+    unsigned const rank = g.rank(), lanes = g.size(), num = num_mids(), first = from / 64;
+    // The first word comes twice: the part from `from` on, and, last, the part before.
+    unsigned const m = first + rank < num ? first + rank : first + rank - num;
+    // relaxed: a guess; whoever takes a bit acquires.
+    word bits = rank <= num ? mid(m).load(simt::relaxed) : 0;
+    if (rank == 0) bits &= ~simt::low_bits(from % 64);
+    if (rank == num) bits &= simt::low_bits(from % 64);
+    unsigned mine = none, given = 0;
+    simt::lane_mask rest = simt::ballot(here, bits != 0);
+    // Ends: one pass per word that has bits.
+    GPUHEAP_NO_UNROLL
+    for (; rest != 0 && given < lanes; rest &= rest - 1) {
+      unsigned const lane = simt::lowest_bit(rest);
+      word const there = simt::shuffle(here, bits, lane);
+      unsigned const base = simt::shuffle(here, m, lane) * 64, n = simt::popcount(there);
+      if (rank >= given && rank - given < n) mine = base + nth_set_bit(there, rank - given);
+      given += n;
+    }
+    if (given >= lanes) {
+      from = simt::shuffle(here, mine, simt::highest_bit(here)) + 1;
+      if (from >= num_leaves) from = 0;
+    } else if (lanes <= num) {
+      from = (first + lanes) % num * 64;
+    }
+    return mine;
   }
 
   // Whether any bit may be set. False is exact for sets that happened before, if no take was under way and an acquire fence follows. Any

@@ -308,7 +308,9 @@ struct control : supply<Tuning> {
       serve(r);
       if (simt::any_of(r.here, r.duty)) {
         fetch_for(r);
-        if (r.got.is_later()) r.got.bits = this->fetch_slowly(duty_of(r), r.drawn, r.got);
+        supplied adopted{};
+        if (simt::any_of(r.here, r.got.may_adopt())) adopted.bits = this->adopt_rich(r.here, duty_of(r), r.got);
+        if (r.got.is_later()) r.got.bits = this->fetch_slowly(duty_of(r), r.drawn, r.got, adopted);
         hand_on(r);
         serve(r);
       }

@@ -19,8 +19,8 @@ struct tuning {
   unsigned ahead = 4;                // where all lanes of a launch ask for one class, runs last for this many of its kind
   unsigned foresight = 64;           // what is wanted now is at least 1/foresight of what will be
   unsigned reserve = 32;             // a fresh run is at least 1/reserve of a shard's share of what the class holds
-  unsigned rich = 8;                 // a listed run is swept if 1/rich of its sampled slots are free; an eighth of that if memory is short
-  unsigned adoption_tries = 6;       // listed runs sampled before a fresh one is taken
+  unsigned rich = 4;                 // a listed run is swept if 1/rich of its sampled slots are free; an eighth of that if memory is short
+  unsigned adoption_looks = 32;      // listed runs sampled before a fresh one is taken, as many at once as the warp has lanes
   unsigned scarce = 4;               // memory is short below 1/scarce free
   unsigned lg_warps_per_shard = 11;  // a launch of fewer warps uses one shard of each class
   unsigned looks = 64;               // for the next run, before a search for other memory
@@ -129,6 +129,8 @@ struct supplied {
     return {uint64_t{pages} << 8 | later | (adopts_first ? adopts : 0) | (is_scarce ? scarce : 0)};
   }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_later() const { return (bits & (later | open | renewal)) == later; }
+  [[nodiscard]] GPUHEAP_HD constexpr bool may_adopt() const { return is_later() && (bits & adopts) != 0; }
+  [[nodiscard]] GPUHEAP_HD constexpr bool is_scarce() const { return (bits & scarce) != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_renewal() const { return (bits & renewal) != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr shard_word run() const { return {bits & ~(open | renewal)}; }
 };
@@ -143,43 +145,98 @@ struct supply : rewinds {
     return Tuning.renews && groups > 1 && static_cast<int>(h.full_groups()) * 2 >= static_cast<int>(groups);
   }
 
-  // Binds a listed run with many free slots, for a sweep or a renewal. Empty if there is none among a few. One thread.
-  GPUHEAP_COLD supplied adopt_rich(unsigned c, unsigned seed, bool in_turn, bool scarce, bool is_open) {
-    lazy_transit transit{moves(), is_open};
-    unsigned const launch = simt::launch_id();
-    uint64_t found = 0;
-    unsigned samples = Tuning.adoption_tries, looks = samples * 8;
+  // Binds listed runs with many free slots, for a sweep or a renewal, to the lanes that were `offered` to adopt. All lanes of `here` call,
+  // each with its own heap's words; they look for one lane after the other, all together. Returns what was found; empty if nothing was.
+  GPUHEAP_COLD uint64_t adopt_rich(lane_mask here, demand d, supplied offered) {
+    uint64_t result = 0;
+    // Ends: one pass per lane that may adopt.
+    GPUHEAP_NO_UNROLL
+    for (lane_mask rest = simt::ballot(here, offered.may_adopt()); rest != 0; rest &= rest - 1) {
+      unsigned const lane = simt::lowest_bit(rest);
+      auto* const theirs = reinterpret_cast<supply*>(simt::shuffle(here, reinterpret_cast<uint64_t>(this), lane));
+      demand const its{simt::shuffle(here, d.bits, lane)};
+      bool const scarce = simt::shuffle(here, unsigned{offered.is_scarce()}, lane) != 0;
+      uint64_t const found = theirs->adopt_for(here, lane, its, scarce);
+      if (simt::lane_id() == lane) result = found;
+    }
+    return result;
+  }
+  // The same for lane `owner`, in whose name alone runs are bound. Each lane looks at a run of its own, so that a launch waits for one look
+  // instead of for many, and the richest of all these is taken. Returns it to that lane.
+  GPUHEAP_COLD uint64_t adopt_for(lane_mask here, unsigned owner, demand d, bool scarce) {
+    unsigned const c = d.size_class(), lanes = simt::popcount(here), seed = simt::shuffle(here, warp_hash() + d.shard(), owner) >> 7;
     bitmap_tree const listed = at.list_tree(c);
     // As the hand of a clock, from where the last look ended: a run comes up again when all others have, and by then most of it may be
     // free. Where all shards look at once, each from a place of its own. relaxed: a hint.
-    unsigned const from = in_turn ? hand_of(c).load(simt::relaxed) : seed % listed.num_leaves * 64;
-    unsigned last = from;
-    for_each_listed(listed, from / 64, transit, [&](unsigned page) {
-      if (page < from && page / 64 == from / 64) return false;
-      run_header const h{at.header(page).load(simt::relaxed)};
-      unsigned draws = slot_map::slots_per_word / Tuning.rich;
-      if (h.serves(c) && !h.is_bound()) {
-        if (samples == 0 || looks-- == 0) return true;
-        last = page + 1;
-        if (!scarce && h.unbound_in(launch)) return false;
-        --samples;
-        unsigned sampled = 1;
-        unsigned const free = at.slots_of(page).sample(at.run_slots(h), seed >> 8, sampled);
-        if (free * (scarce ? Tuning.rich * 8 : Tuning.rich) < sampled || free == 0) return false;
-        // As many as a word has free on average, so that most draws find one.
-        unsigned const slots = at.run_slots(h);
-        draws = free * (slots < slot_map::slots_per_word ? slots : slot_map::slots_per_word) / sampled;
+    bool const in_turn = Tuning.in_turn && d.lg_shards() < layout::max_lg_shards;
+    unsigned leaf = simt::shuffle(here, in_turn ? hand_of(c).load(simt::relaxed) : seed, owner) % listed.num_leaves;
+    lazy_transit transit{moves(), false};
+    uint64_t found = 0;
+    // Ends: after so many looks.
+    GPUHEAP_NO_UNROLL
+    for (unsigned looks = 0; looks < Tuning.adoption_looks && !simt::any_of(here, found != 0); looks += lanes) {
+      unsigned const mine = listed.leaf_for_each(here, leaf);
+      uint64_t const bits = mine != bitmap_tree::none ? listed.leaf(mine).load(simt::relaxed) : 0;
+      bool const stale = mine != bitmap_tree::none && bits == 0;
+      if (simt::any_of(here, stale)) tidy_together(here, listed, c, stale ? mine : bitmap_tree::none);
+      listing look{};
+      if (bits != 0) look = look_at(c, mine * 64 + structures::nth_set_bit(bits, seed % simt::popcount(bits)), seed, scarce);
+      // Ends: one pass per lane: a run that is not adopted is another's, or listed no more.
+      GPUHEAP_NO_UNROLL
+      for (lane_mask best; (best = best_of(here, look.worth)) != 0;) {
+        unsigned const lane = simt::lowest_bit(best);
+        unsigned const page = simt::shuffle(here, look.page, lane), draws = simt::shuffle(here, look.draws, lane);
+        if (simt::lane_id() == owner && adopt(listed, c, page, transit)) {
+          // Not what was seen: the run may be another than that of the look.
+          run_header const now{at.header(page).load(simt::relaxed)};
+          unsigned const slots = at.run_slots(now);
+          found = mostly_free(now, slots) ? shard_word::of_run(page, slots).bits | supplied::renewal
+                                          : shard_word::of_sweep(page, slot_map::words_for(slots), draws).bits;
+        }
+        if (simt::any_of(here, found != 0)) break;
+        if (simt::lane_id() == lane) look.worth = 0;
       }
-      if (!adopt(listed, c, page, transit)) return false;
-      // Not `h`: the run may be another than that of the first look.
-      run_header const now{at.header(page).load(simt::relaxed)};
-      unsigned const slots = at.run_slots(now);
-      found = mostly_free(now, slots) ? shard_word::of_run(page, slots).bits | supplied::renewal
-                                      : shard_word::of_sweep(page, slot_map::words_for(slots), draws == 0 ? 1 : draws).bits;
-      return true;
-    });
-    if (in_turn && last != from) hand_of(c).store(last, simt::relaxed);
-    return supplied::of(found, transit.open);
+    }
+    if (in_turn && simt::lane_id() == owner) hand_of(c).store(leaf, simt::relaxed);
+    return supplied::of(found, transit.open).bits;
+  }
+  // What a look at a listed run says.
+  struct listing {
+    static constexpr unsigned is_no_run = 127;  // nobody adopts this, but who tries takes it from the list
+    unsigned worth = 0;                         // 0: not worth a sweep; up to 64, the more of it is free; or is_no_run
+    unsigned page = 0, draws = 1;               // draws: for each word, as many as it has free on average, so that most find one
+  };
+  GPUHEAP_COLD listing look_at(unsigned c, unsigned page, unsigned seed, bool scarce) {
+    run_header const h{at.header(page).load(simt::relaxed)};
+    if (!h.serves(c) || h.is_bound()) return {listing::is_no_run, page, 1};
+    if (!scarce && h.unbound_in(simt::launch_id())) return {};
+    unsigned const slots = at.run_slots(h);
+    unsigned sampled = 1;
+    unsigned const free = at.slots_of(page).sample(slots, seed >> 8, sampled);
+    if (free == 0 || free * (scarce ? Tuning.rich * 8 : Tuning.rich) < sampled) return {};
+    unsigned const draws = free * (slots < slot_map::slots_per_word ? slots : slot_map::slots_per_word) / sampled;
+    return {1 + free * 63 / sampled, page, draws == 0 ? 1 : draws};
+  }
+  // The lanes whose `worth`, below 128, is the highest; none, if all are 0.
+  [[nodiscard]] GPUHEAP_FN static lane_mask best_of(lane_mask here, unsigned worth) {
+    lane_mask best = simt::ballot(here, worth != 0);
+    // Ends: one pass per bit.
+    GPUHEAP_NO_UNROLL
+    for (unsigned bit = 64; bit != 0; bit >>= 1) {
+      lane_mask const have = best & simt::ballot(here, (worth & bit) != 0);
+      if (have != 0) best = have;
+    }
+    return best;
+  }
+  // Drops the summary bits of the leaves that lanes of `here` found empty; none for a lane that has not.
+  GPUHEAP_COLD void tidy_together(lane_mask here, bitmap_tree const& listed, unsigned c, unsigned leaf) {
+    bool const leads = warp_group{here}.leads();
+    if (leads) moves().begin();
+    // The barriers order the lanes' changes into the leader's move.
+    simt::sync_warp(here);
+    if (leaf != bitmap_tree::none) tidy_list(listed, c, leaf);
+    simt::sync_warp(here);
+    if (leads) moves().end();
   }
 
   // Hands out anew what is free of a bound run: its first stretch of entirely free groups becomes the run of shard k. All lanes of `here`
@@ -430,25 +487,26 @@ struct supply : rewinds {
     supplied got;
     segment_map::claim claimed;
   };
-  GPUHEAP_COLD uint64_t fetch_slowly(demand d, shard_word old, supplied how) {
-    slow_fetch f{d, old, static_cast<unsigned>(how.bits >> 8), {old.has_run() ? supplied::open : 0}, {}};
+  // `adopted`: what adopt_rich() found, if the lane was to look.
+  GPUHEAP_COLD uint64_t fetch_slowly(demand d, shard_word old, supplied how, supplied adopted) {
+    slow_fetch f{d, old, static_cast<unsigned>(how.bits >> 8), adopted, {}};
     // See fetch().
-    if (old.has_run()) moves().begin();
-    if ((how.bits & supplied::adopts) != 0) adopt_for(f, (how.bits & supplied::scarce) != 0);
+    if (old.has_run() && !adopted.is_open()) {
+      moves().begin();
+      f.got.bits |= supplied::open;
+    }
     if (f.got.is_renewal()) {
       if (f.old.has_run() && !f.old.is_sweep()) this->unbind(f.old.page(), run_header::bound, true);
       return f.got.bits;
     }
-    if (!f.got.run().has_run()) claim_for(f);
+    if (!f.got.run().has_run()) {
+      // relaxed, both: hints.
+      if (how.may_adopt())
+        looked_in(d.size_class())
+            .store(looks_in_vain{looked_in(d.size_class()).load(simt::relaxed)}.one_more(simt::launch_id()).bits, simt::relaxed);
+      claim_for(f);
+    }
     return publish(f);
-  }
-  GPUHEAP_COLD void adopt_for(slow_fetch& f, bool scarce) {
-    unsigned const c = f.d.size_class();
-    f.got =
-        adopt_rich(c, (warp_hash() + f.d.shard()) >> 7, Tuning.in_turn && f.d.lg_shards() < layout::max_lg_shards, scarce, f.got.is_open());
-    // relaxed, both: hints.
-    if (f.got.run().bits == 0)
-      looked_in(c).store(looks_in_vain{looked_in(c).load(simt::relaxed)}.one_more(simt::launch_id()).bits, simt::relaxed);
   }
   GPUHEAP_COLD void claim_for(slow_fetch& f) {
     f.got = claim_segments(f.d, f.pages, f.got.is_open());
