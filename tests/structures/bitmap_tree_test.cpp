@@ -59,6 +59,24 @@ struct visit_leaves {
   }
 };
 
+// Kernel of one warp: its lanes ask for a leaf each, `rounds` times, from `start` on; *from is where each time ended.
+struct leaves_for_lanes {
+  bitmap_tree tree;
+  unsigned start, rounds;
+  unsigned* out;
+  unsigned* from;
+
+  GPUHEAP_FN void operator()(unsigned i) const {
+    simt::lane_mask const here = simt::active_mask();
+    unsigned const lanes = simt::popcount(here);
+    unsigned at = start;
+    for (unsigned round = 0; round < rounds; ++round) {
+      out[round * lanes + i] = tree.leaf_for_each(here, at);
+      from[round * lanes + i] = at;
+    }
+  }
+};
+
 namespace {
 
 // 70 leaves: two middle words and a top word.
@@ -170,6 +188,46 @@ TEST(BitmapTreeSize, CountsLeavesAndSummaries) {
     EXPECT_EQ(bitmap_tree::tops_for(row.leaves), row.tops) << row.leaves;
     EXPECT_EQ(bitmap_tree::words_for(row.leaves, 1), row.leaves + row.mids + row.tops);
     EXPECT_EQ(bitmap_tree::words_for(row.leaves, 16), row.leaves * 16 + row.mids + row.tops);
+  }
+}
+
+TEST(BitmapTreeSearch, GivesEachLaneALeafInOrderAndGoesOnBehind) {
+  test::rng random{6};
+  constexpr unsigned rounds = 40;
+  test::device_array<unsigned> out{rounds * simt::warp_lanes}, from{rounds * simt::warp_lanes};
+  for (unsigned num_leaves : {1u, 3u, 64u, 65u, 130u, 2048u, 4100u}) {
+    for (unsigned i = 0; i < 40; ++i) {
+      unsigned const one_in = i % 3 == 0 ? 2 : i % 3 == 1 ? 40 : 3000, lanes = i % 5 == 0 ? 1 + random.below(31) : i % 5 == 1 ? 1 : 32;
+      std::vector<bool> marked(num_leaves);
+      for (unsigned k = 0; k < num_leaves; ++k) marked[k] = random.below(one_in) == 0;
+      unsigned const start = i % 7 == 0 ? num_leaves - 1 : random.below(num_leaves), num_mids = bitmap_tree::mids_for(num_leaves);
+      tree_memory<> memory{num_leaves, 1};
+      memory.write(std::vector<bitmap_tree::word>(num_leaves), marked);
+      gpuheap::launch(lanes, leaves_for_lanes{memory.view(), start, rounds, out.data(), from.data()}, {.block_threads = 32});
+      auto const got = out.read(), ends = from.read();
+      unsigned at = start;
+      for (unsigned round = 0; round < rounds; ++round) {
+        // Of as many middle words as there are lanes, the first one's part before `at` among them, last, if there are lanes to spare.
+        std::vector<unsigned> expected;
+        unsigned const words = std::min(lanes, num_mids + 1);
+        for (unsigned k = 0; k < words; ++k) {
+          unsigned const m = (at / 64 + k) % num_mids;
+          for (unsigned leaf = m * 64; leaf < std::min(num_leaves, m * 64 + 64); ++leaf) {
+            if (marked[leaf] && (k != 0 || leaf >= at) && (k != num_mids || leaf < at)) expected.push_back(leaf);
+          }
+        }
+        unsigned const next = expected.size() >= lanes ? (expected[lanes - 1] + 1) % num_leaves
+                              : lanes <= num_mids      ? (at / 64 + lanes) % num_mids * 64
+                                                       : at;
+        expected.resize(lanes, bitmap_tree::none);
+        for (unsigned lane = 0; lane < lanes; ++lane) {
+          ASSERT_EQ(got[round * lanes + lane], expected[lane])
+              << num_leaves << " leaves, lane " << lane << " of " << lanes << ", from " << at;
+          ASSERT_EQ(ends[round * lanes + lane], next) << num_leaves << " leaves, " << lanes << " lanes from " << at;
+        }
+        at = next;
+      }
+    }
   }
 }
 

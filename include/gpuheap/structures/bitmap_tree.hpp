@@ -142,8 +142,8 @@ struct bitmap_tree {
   }
 
   // A leaf that may have a bit for each lane of `here`, in the order of the lanes, from leaf `from` on and around; none for the lanes that
-  // are left over. `from` becomes the leaf from which to go on. It looks at no more middle words than there are lanes, all at once, so there
-  // may be leaves though all lanes got none. All lanes of `here` call with the same `from`.
+  // are left over. `from` becomes the leaf from which to go on. It looks at no more middle words than there are lanes, all at once, so
+  // there may be leaves though all lanes got none. All lanes of `here` call with the same `from`.
   [[nodiscard]] GPUHEAP_FN unsigned leaf_for_each(simt::lane_mask here, unsigned& from) const {
     warp_group const g{here};
     unsigned const rank = g.rank(), lanes = g.size(), num = num_mids(), first = from / 64;
