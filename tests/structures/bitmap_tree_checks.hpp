@@ -213,6 +213,64 @@ std::string finished_sets_are_seen(unsigned threads, leaves_in_play in_play) {
   return problems;
 }
 
+// ---- an empty tree is known to be empty
+
+// Kernel: every other thread sets bits, which the others take as they find them: setters are overtaken on their way up. What a search finds
+// empty it tidies.
+template <class Tree>
+struct set_and_take_away {
+  Tree tree;
+  leaves_in_play leaves;
+  unsigned rounds;
+
+  GPUHEAP_FN void operator()(unsigned i) const {
+    test::rng random{i};
+    for (unsigned round = 0; round < rounds; ++round) {
+      if (i % 2 == 0) {
+        tree.set(leaves.any(random) * 64 + i % 64);
+      } else {
+        take_all(leaves.any(random));
+      }
+    }
+  }
+  GPUHEAP_FN void take_all(unsigned leaf) const { tree.take_mask(leaf, ~bitmap_tree::word{0}); }
+};
+
+// Kernel of one thread: takes all that a search finds, and tidies what it finds empty, until it finds nothing. Then asks whether there may
+// be anything.
+template <class Tree>
+struct empty_and_ask {
+  Tree tree;
+  unsigned* out;  // whether there may be; passes
+
+  GPUHEAP_FN void operator()(unsigned) const {
+    unsigned visited = 1, passes = 0;
+    for (; visited != 0 && passes < 100; ++passes) {
+      visited = 0;
+      tree.for_each_leaf(0, [&](unsigned i) {
+        ++visited;
+        if (tree.take_mask(i, ~bitmap_tree::word{0}) == 0) tree.tidy(i);
+        return false;
+      });
+    }
+    out[0] = tree.maybe_any();
+    out[1] = passes;
+  }
+};
+
+template <class Tree>
+std::string an_emptied_tree_has_nothing(unsigned threads, leaves_in_play in_play, unsigned rounds) {
+  tree_memory<Tree> memory(in_play.all());
+  test::device_array<unsigned> out(2);
+  gpuheap::launch(threads, set_and_take_away<Tree>{memory.view(), in_play, rounds}, {.block_threads = 64});
+  std::string problems = memory.problem();
+  gpuheap::launch(1, empty_and_ask<Tree>{memory.view(), out.data()});
+  auto const found = out.read();
+  require(problems, found[1] < 100, "a search finds leaves for ever");
+  require(problems, found[0] == 0, "all leaves were found empty and tidied, and there still may be something");
+  return problems;
+}
+
 // ---- a search that no take crossed is right
 
 // Kernel: three of four threads move the tree's only bit from leaf to leaf, each move bracketed. The others ask whether there is any, or go

@@ -461,6 +461,11 @@ TEST(BitmapTreeContention, ShowsABitToEverySearchThatNoTakeCrossed) {
   expect_passes(2000, [] { return undisturbed_searches_find_the_bit<bitmap_tree>(12, {3}, 6); });
   expect_passes(2000, [] { return undisturbed_searches_find_the_bit<bitmap_tree>(12, {3, 64}, 6); });
 }
+TEST(BitmapTreeContention, KnowsThatAnEmptiedTreeHasNothing) {
+  EXPECT_EQ(an_emptied_tree_has_nothing<bitmap_tree>(many_threads, {3}, 10), "");
+  EXPECT_EQ(an_emptied_tree_has_nothing<bitmap_tree>(many_threads, {3, 70}, 10), "");
+  expect_passes(1000, [] { return an_emptied_tree_has_nothing<bitmap_tree>(4, {3, 64}, 3); });
+}
 
 }  // namespace
 }  // namespace structures_test

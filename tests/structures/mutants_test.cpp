@@ -103,6 +103,15 @@ struct tree_that_trusts_others_above : tree_that_sets<tree_that_trusts_others_ab
     if (mid(i / 64).fetch_or(word{1} << (i % 64), simt::acq_rel) == 0) mark_top(i);
   }
 };
+// A search for anything that stops at the top words: a set that was overtaken on its way up leaves a bit there for ever.
+struct tree_that_believes_its_tops : bitmap_tree {
+  [[nodiscard]] bool maybe_any() const {
+    for (unsigned t = 0; t < num_tops(); ++t) {
+      if (top(t).load(simt::relaxed) != 0) return true;
+    }
+    return num_tops() == 0 && mid(0).load(simt::relaxed) != 0;
+  }
+};
 // A set that does not release: what the owner of a bit wrote is not ordered before what the next one does.
 struct tree_with_relaxed_set : tree_that_sets<tree_with_relaxed_set> {
   void sets(unsigned i, word mask) const {
@@ -140,6 +149,9 @@ TEST(BitmapTreeMutants, SummaryLeftToOthersIsFoundWithin20Seeds) {
 }
 TEST(BitmapTreeMutants, TopLeftToOthersIsFoundWithin20Seeds) {
   expect_found(20, [] { return finished_sets_are_seen<tree_that_trusts_others_above>(explored_threads, {3, 64}); });
+}
+TEST(BitmapTreeMutants, TopsThatAreBelievedAreFoundWithin200Seeds) {
+  expect_found(200, [] { return an_emptied_tree_has_nothing<tree_that_believes_its_tops>(4, {3, 64}, 3); });
 }
 TEST(BitmapTreeMutants, RelaxedSetIsFoundWithin50Seeds) {
   expect_found(50, [] { return bits_change_hands<tree_with_relaxed_set>(explored_threads, together, 2, 5); });

@@ -9,6 +9,8 @@
 // it has read from the setter's `or`, so its look below finds the setter's bits. No fence is needed. While a tidy is under way a
 // summary bit can be missing for a moment: who must not miss a bit checks afterwards that no take was under way (transit_count), or asks
 // for an exact search, which reads the leaves only.
+// A setter that stops before its last step, while others take its bits and tidy, leaves a top bit over an empty middle word. No search
+// comes to a leaf by it, so nobody tidies it until a leaf below has had a bit again: it costs a look, and says nothing.
 //
 // As an ordered set: set() inserts, take() removes, contains(), successor(), predecessor(); claim() takes the first from a place on,
 // claim_any() one that others are not after, and claim_run() neighbours at the far end. Searches guess, and only a take decides: what is
@@ -174,9 +176,15 @@ struct bitmap_tree {
   }
 
   // Whether any bit may be set. False is exact for sets that happened before, if no take was under way and an acquire fence follows. Any
-  // thread.
+  // thread. Once all leaves that a search visits have been found empty and tidied, it is false, whatever the top words say: who goes on
+  // searching for as long as there may be something relies on that.
   [[nodiscard]] GPUHEAP_FN bool maybe_any() const {
-    return next_mid(0) < num_mids() && (num_tops() != 0 || mid(0).load(simt::relaxed) != 0);
+    // Ends: `m` rises. relaxed: see above.
+    GPUHEAP_NO_UNROLL
+    for (unsigned m = next_mid(0); m < num_mids(); m = next_mid(m + 1)) {
+      if (mid(m).load(simt::relaxed) != 0) return true;
+    }
+    return false;
   }
 
   // ---- in order
