@@ -138,6 +138,8 @@ struct shard_word {
   [[nodiscard]] GPUHEAP_HD constexpr bool has_room() const { return next() < num_draws(); }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_idle() const { return num_slots() == 0 && next() == 0; }
   [[nodiscard]] GPUHEAP_HD constexpr bool begins_anew() const { return num_slots() == 0 && page() == 1; }
+  // Whether the shard has a run, perhaps past its end, or its run is about to come back.
+  [[nodiscard]] GPUHEAP_HD constexpr bool holds_a_run() const { return has_run() || begins_anew(); }
   // Whether the draw of n slots that returned this word got them all from a run that has more.
   [[nodiscard]] GPUHEAP_HD constexpr bool serves(unsigned n) const { return !is_sweep() && next() + n < num_slots(); }
   // Whether the draw of n slots that returned this word must fetch the next run.

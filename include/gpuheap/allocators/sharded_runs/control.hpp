@@ -102,18 +102,20 @@ struct control : supply<Tuning> {
     if (due != segment_map::none) this->rejoin(due);
   }
 
-  // Whether a shard of class c has a run or is being given one: what begins anew leaves its shard for a moment, and the class stays.
+  // Whether a shard of class c has a run: what begins anew leaves its shard for a moment, and the class stays. A shard that is being given
+  // one does not count: who gives it adds the class, after the run is there, and is in a transit until then.
   [[nodiscard]] GPUHEAP_FN bool holds_a_run(unsigned c) {
     // Ends: one pass per shard.
     GPUHEAP_NO_UNROLL
     for (unsigned k = 0; k < at.num_shards(); ++k) {
-      if (!shard_word{at.shard(c, k).load(simt::acquire)}.is_idle()) return true;
+      if (shard_word{at.shard(c, k).load(simt::acquire)}.holds_a_run()) return true;
     }
     return false;
   }
   // Drops class c from the bound ones, if none of its shards has a run. One thread.
   GPUHEAP_COLD void drop_if_unbound(unsigned c) {
-    // Not twice: of many that look for memory at the same time each would cross the others' searches by it.
+    // Not twice, and not while it would only come back: of many that look for memory at the same time each would cross the others' searches
+    // by it.
     if (!bound_classes().has(c) || holds_a_run(c)) return;
     moves().begin();
     bound_classes().drop(c);
@@ -206,7 +208,8 @@ struct control : supply<Tuning> {
         for (unsigned j = 0; j < 4; ++j) {
           shard_word const w{seen_words[j]};
           if (w.has_room()) return search::of(seen, c, (k ^ (i + j)) & (at.num_shards() - 1), tried, search::draw).bits;
-          being_replaced |= !w.is_idle();
+          // Of a larger class, a run that is only being looked for is not waited for: if there is one, its transit crosses this search.
+          being_replaced |= c == c0 ? !w.is_idle() : w.holds_a_run();
         }
       }
       if (being_replaced) return search::of(seen, c, k, tried, search::wait).bits;
