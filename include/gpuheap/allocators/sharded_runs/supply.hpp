@@ -175,7 +175,7 @@ struct supply : rewinds {
     uint64_t found = 0;
     // Ends: after so many looks.
     GPUHEAP_NO_UNROLL
-    for (unsigned looks = 0; looks < Tuning.adoption_looks && !simt::any_of(here, found != 0); looks += lanes) {
+    for (unsigned left = Tuning.adoption_looks;; left -= lanes) {
       unsigned const mine = listed.leaf_for_each(here, leaf);
       uint64_t const bits = mine != bitmap_tree::none ? listed.leaf(mine).load(simt::relaxed) : 0;
       bool const stale = mine != bitmap_tree::none && bits == 0;
@@ -197,6 +197,7 @@ struct supply : rewinds {
         if (simt::any_of(here, found != 0)) break;
         if (simt::lane_id() == lane) look.worth = 0;
       }
+      if (left <= lanes || simt::any_of(here, found != 0)) break;
     }
     if (in_turn && simt::lane_id() == owner) hand_of(c).store(leaf, simt::relaxed);
     return supplied::of(found, transit.open).bits;
@@ -441,7 +442,7 @@ struct supply : rewinds {
     // If the class has none at the launch's first look, those that it has later are the launch's own.
     looks_in_vain const vain{looked};
     bool const first_look = !vain.in(simt::launch_id()), spare = !large_launch && has_to_spare(free);
-    bool const adopts = idle && !spare && (scarce || first_look || vain.count() < looks_in_vain::enough);
+    bool const adopts = Tuning.adoption_looks != 0 && idle && !spare && (scarce || first_look || vain.count() < looks_in_vain::enough);
     if (first_look && !idle) looked_in(c).store(looks_in_vain::none_there(simt::launch_id()).bits, simt::relaxed);
     unsigned n = (pages + (pages >> (large_launch ? 3 : 2))) >> at.lg_pages;
     if (n == 0 && (large_launch ? takes_whole(pages) : (spare && free >> at.lg_pages > Tuning.guide * 4))) n = 1;
