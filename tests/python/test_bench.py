@@ -98,6 +98,16 @@ def test_full_is_what_the_suite_has_for_it(checkout: Checkout) -> None:
     assert "choose one of them" in ran.stderr
 
 
+def test_a_suite_may_name_allocators_that_were_left_out_of_the_build_where_others_are_asked_for(checkout: Checkout) -> None:
+    suite = checkout.root / "benchmarks" / "suites" / "mini.toml"
+    suite.write_text(suite.read_text().replace('name = "mini"\n', 'name = "mini"\nallocators = ["gpuheap", "kma"]\n', 1))
+    ran = checkout.gpuheap("bench", "alloc_single")
+    assert ran.returncode == 2
+    assert "unknown allocator of suite mini 'kma'" in ran.stderr
+    assert checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap", "--no-baselines").returncode == 0
+    assert checkout.points_run()
+
+
 def test_a_graph_of_the_user_takes_the_place_of_the_generated_one(checkout: Checkout) -> None:
     graph = checkout.root / "web.mtx"
     graph.write_text("%%MatrixMarket\n")

@@ -94,7 +94,8 @@ def make_plan(request: Request, suites: Mapping[str, Suite], executable: Executa
     taken: set[str] = set()
     for suite, case_names in select(suites, list(request.targets)):
         if not request.outside:
-            _check_allocators(suite.allocators, executable, f"allocator of suite {suite.name}")
+            if not request.allocators:
+                _check_allocators(suite.allocators, executable, f"allocator of suite {suite.name}")
             notes += _left_out(suite, case_names, request, executable)
         for name in case_names:
             case = _adjusted(suite.case(name, executable.backend), request)
