@@ -154,8 +154,8 @@ TEST(ShardedRuns, ManyAreRefusedWithFewSearches) {
   }
   auto const* const control = heap.view.control_block();
   EXPECT_GT(nulls, num_threads * num_blocks);
-  // 6 and 4 for each refusal. 19 searches if each thread must find out by itself, 8 moves if each drops the same classes; with twice as many
-  // threads it would be more.
+  // 6 and 4 for each refusal. 19 searches if each thread must find out by itself, 8 moves if each drops the same classes; with twice as
+  // many threads it would be more.
   EXPECT_LT(control->searches, nulls * 9);
   EXPECT_LT(control->transit_word >> 32, nulls * 6);
 }
