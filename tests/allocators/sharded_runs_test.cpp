@@ -160,6 +160,39 @@ TEST(ShardedRuns, ManyAreRefusedWithFewSearches) {
   EXPECT_LT(control->transit_word >> 32, nulls * 6);
 }
 
+// Two threads: one looks for a run of a class in vain, again and again; the other takes back what that class holds, which is nothing.
+template <class Allocator>
+struct look_and_take_back {
+  Allocator heap;
+  unsigned rounds, looked_for, other;
+  GPUHEAP_FN void operator()(unsigned) const {
+    auto& control = *heap.control_block();
+    for (unsigned round = 0; round < rounds; ++round) {
+      if (simt::block_id() == 0) {
+        auto const shard = heap.geometry().shard(looked_for, 0);
+        (void)shard.fetch_add(1, simt::dependent);
+        (void)shard.exchange(0, simt::handed_over);
+      } else {
+        (void)control.reclaim(simt::active_mask(), other);
+      }
+    }
+  }
+};
+
+// Dropping the class and taking it up again would move something in each round: threads of several classes that are all to be refused would
+// cross each other's searches for ever.
+TEST(ShardedRuns, AClassThatHasNoRunIsDroppedOnce) {
+  constexpr unsigned looked_for = 20, other = 5;
+  explore("dropping", [] {
+    fixed_heap<plain> heap{1 << 20};
+    auto* const control = heap.view.control_block();
+    control->bound_word |= simt::uint64_t{1} << looked_for;
+    gpuheap::launch(2, look_and_take_back<plain>{heap.view, 12, looked_for, other}, {.block_threads = 1});
+    EXPECT_LE(control->transit_word >> 32, 1u);
+    EXPECT_EQ(control->bound_word >> looked_for & 1, 0u);
+  });
+}
+
 TEST(ShardedRuns, EveryByteIsHandedOutBeforeARefusalAndComesBackForEverySize) {
   fixed_heap<plain> heap{1 << 20};
   auto const& at = heap.view.geometry();
