@@ -311,9 +311,6 @@ struct control : supply<Tuning> {
       serve(r);
       if (simt::any_of(r.here, r.duty)) {
         fetch_for(r);
-        supplied adopted{};
-        if (simt::any_of(r.here, r.got.may_adopt())) adopted.bits = this->adopt_rich(r.here, duty_of(r), r.got);
-        if (r.got.is_later()) r.got.bits = this->fetch_slowly(duty_of(r), r.drawn, r.got, adopted);
         hand_on(r);
         serve(r);
       }
@@ -348,8 +345,15 @@ struct control : supply<Tuning> {
     if (r.duty && r.g.leads()) r.got.bits = this->fetch(duty_of(r), r.drawn);
   }
   [[nodiscard]] GPUHEAP_FN demand duty_of(request const& r) { return r.d.at(r.s.size_class(), r.s.shard(), r.who.size()); }
+  // The duties for which the first look did not do.
+  GPUHEAP_COLD void fetch_more(request& r) {
+    supplied adopted{};
+    if (simt::any_of(r.here, r.got.may_adopt())) adopted.bits = this->adopt_rich(r.here, duty_of(r), r.got);
+    if (r.got.is_later()) r.got.bits = this->fetch_slowly(duty_of(r), r.drawn, r.got, adopted);
+  }
   // Hands what the leaders got to their groups.
   GPUHEAP_COLD void hand_on(request& r) {
+    if (simt::any_of(r.here, r.got.is_later())) fetch_more(r);
     if (simt::any_of(r.here, r.got.is_renewal())) r.got.bits = this->renew_all(r.here, duty_of(r), r.got);
     r.drawn.bits = simt::shuffle(r.here, r.got.bits, leader_of(r.g));
     // What the leader acquired with the run, all have: another lane may lead those that still want a slot.

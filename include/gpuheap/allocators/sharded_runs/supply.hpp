@@ -18,7 +18,6 @@ struct tuning {
   unsigned guide = 32;               // a fresh run takes at most 1/guide of the free memory
   unsigned ahead = 4;                // where all lanes of a launch ask for one class, runs last for this many of its kind
   unsigned foresight = 64;           // what is wanted now is at least 1/foresight of what will be
-  unsigned part = 2;                 // a large launch takes a segment where it wants 1/part of one; pages for less. 0: for less as well
   unsigned reserve = 32;             // a fresh run is at least 1/reserve of a shard's share of what the class holds
   unsigned rich = 4;                 // a listed run is swept if 1/rich of its sampled slots are free; an eighth of that if memory is short
   unsigned adoption_looks = 32;      // listed runs sampled before a fresh one is taken, as many at once as the warp has lanes
@@ -295,8 +294,6 @@ struct supply : rewinds {
     return Tuning.spare != 0 && all - free < all / 8 * Tuning.spare;
   }
 
-  // Whether a large launch that wants so many pages, less than a segment has, takes a whole segment.
-  [[nodiscard]] GPUHEAP_FN bool takes_whole(unsigned pages) { return Tuning.part == 0 || (pages * Tuning.part) >> at.lg_pages != 0; }
   // Pages that a fresh run should have. `asked` slots are wanted now; `held` and `free` pages, as they were seen.
   [[nodiscard]] GPUHEAP_FN unsigned pages_wanted(demand d, unsigned asked, unsigned held, unsigned free) {
     unsigned const c = d.size_class(), slot = size_classes::slot_bytes(c);
@@ -445,7 +442,7 @@ struct supply : rewinds {
     bool const adopts = Tuning.adoption_looks != 0 && idle && !spare && (scarce || first_look || vain.count() < looks_in_vain::enough);
     if (first_look && !idle) looked_in(c).store(looks_in_vain::none_there(simt::launch_id()).bits, simt::relaxed);
     unsigned n = (pages + (pages >> (large_launch ? 3 : 2))) >> at.lg_pages;
-    if (n == 0 && (large_launch ? takes_whole(pages) : (spare && free >> at.lg_pages > Tuning.guide * 4))) n = 1;
+    if (n == 0 && (large_launch || (spare && free >> at.lg_pages > Tuning.guide * 4))) n = 1;
     if (n > at.max_run_segments(c)) n = at.max_run_segments(c);
     // Hardly a whole segment is left: not worth eight looks.
     bool const used_up = free >> at.lg_pages == 0;
