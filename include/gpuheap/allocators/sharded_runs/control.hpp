@@ -216,7 +216,7 @@ struct control : supply<Tuning> {
       bool const listed = listed_classes().has(c);
       if (tried == search::untried) {
         // A draw from an idle shard fetches a run.
-        if (listed || (c == c0 && segments().maybe_any())) return search::of(seen, c, k, search::bound, search::draw).bits;
+        if (listed || (c == c0 && this->maybe_any_memory())) return search::of(seen, c, k, search::bound, search::draw).bits;
         tried = search::bound;
       }
       if (tried == search::bound) {

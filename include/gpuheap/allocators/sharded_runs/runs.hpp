@@ -100,6 +100,8 @@ struct alignas(128) runs {
     uint64_t const large = simt::global_ref<uint64_t>{refused_large}.load(simt::acquire);
     return simt::global_ref<uint64_t>{refused_last}.load(simt::acquire) >> 6 > which || (large >> 16 > which && (large & 0xffff) <= n);
   }
+  // Whether any memory may be free.
+  [[nodiscard]] GPUHEAP_COLD bool maybe_any_memory() { return segments().maybe_any(); }
   // Whether another search for class c would find nothing either: nothing has moved since the last one, no run of the class or a larger one
   // is listed, no memory is free, and no other class has a run that might be closed or drawn from. One thread.
   GPUHEAP_COLD bool still_exhausted(unsigned c) {
@@ -107,7 +109,7 @@ struct alignas(128) runs {
     uint64_t const then = simt::global_ref<uint64_t>{refused[c]}.load(simt::acquire), now = moves().look();
     if (then != (now | 1) || !transit_count::quiet(now)) return false;
     if ((listed_classes().load() & ~simt::low_bits(c)) != 0 || (bound_classes().load() & ~(uint64_t{1} << c)) != 0) return false;
-    return !segments().maybe_any() && moves().look_again() == now;
+    return !maybe_any_memory() && moves().look_again() == now;
   }
 
   // ---- the end of a run's use
