@@ -273,5 +273,78 @@ TEST(ShardedSpare, OldRunsAreSweptOnceAQuarterIsHeld) {
   EXPECT_GT(rounds_that_leave_a_quarter<half>(steady_bytes, 12).held, quarter.held);
 }
 
+// ---- which run is swept
+
+// One thread takes blocks of a size until it is refused.
+struct take_all_of {
+  plain heap;
+  std::size_t bytes;
+  void** out;
+  unsigned* num;
+  GPUHEAP_FN void operator()(unsigned) const {
+    for (void* p; (p = heap.malloc(bytes)) != nullptr;) out[(*num)++] = p;
+  }
+};
+struct free_each {
+  plain heap;
+  void** blocks;
+  GPUHEAP_FN void operator()(unsigned i) const { (void)heap.free(blocks[i]); }
+};
+// Kernel of one warp, of which one lane is to get a listed run of class c, as memory is short. *found is what it got.
+struct adopt_one {
+  plain heap;
+  unsigned c, owner;
+  simt::uint64_t* found;
+  GPUHEAP_FN void operator()(unsigned i) const {
+    using gpuheap::sharded::supplied;
+    auto const offered = i == owner ? supplied::slowly(1, true, true) : supplied{};
+    auto const got = heap.control_block()->adopt_rich(simt::active_mask(), gpuheap::sharded::demand::of(c, 0, 1, 1, 0), offered);
+    if (i == owner) *found = got;
+  }
+};
+
+// The run that a warp of so many lanes sweeps, after half of the blocks of run `richest` of class c were freed and a few of each other.
+// Runs are counted from the lowest address on; `of` receives that one's first page.
+unsigned run_that_is_swept(std::size_t bytes, unsigned lanes, unsigned richest, unsigned& of) {
+  namespace sharded = gpuheap::sharded;
+  fixed_heap<plain> heap{1 << 20};
+  auto const& at = heap.view.geometry();
+  std::vector<void*> blocks(at.heap_bytes() / bytes);
+  unsigned num = 0;
+  gpuheap::launch(1, take_all_of{heap.view, bytes, blocks.data(), &num});
+  std::vector<unsigned> run_of(num), runs;
+  for (unsigned i = 0; i < num; ++i) {
+    unsigned const page = static_cast<unsigned>(at.page_of(blocks[i]));
+    run_of[i] = at.locate(blocks[i], page, at.tag_of(page)).page;
+    if (std::find(runs.begin(), runs.end(), run_of[i]) == runs.end()) runs.push_back(run_of[i]);
+  }
+  std::sort(runs.begin(), runs.end());
+  of = runs.at(richest);
+  std::vector<void*> freed;
+  for (unsigned i = 0; i < num; ++i) {
+    if (i % (run_of[i] == of ? 2 : 16) == 0) freed.push_back(blocks[i]);
+  }
+  gpuheap::launch(static_cast<unsigned>(freed.size()), free_each{heap.view, freed.data()}, {.block_threads = 64});
+  EXPECT_EQ(heap.view.verify().problem, "");
+  unsigned const c = sharded::size_classes::class_of(static_cast<unsigned>(bytes));
+  // The look begins two runs before.
+  heap.view.control_block()->hand[c] = runs.at(richest - 2);
+  simt::uint64_t found = 0;
+  gpuheap::launch(lanes, adopt_one{heap.view, c, lanes / 2, &found}, {.block_threads = 32});
+  return sharded::supplied{found}.run().page();
+}
+
+TEST(ShardedSweeps, TheRichestRunIsTakenOfAllThatTheLanesLookAt) {
+  for (unsigned const richest : {2u, 5u, 7u}) {
+    unsigned of = 0;
+    EXPECT_EQ(run_that_is_swept(112, 32, richest, of), of) << "run " << richest;
+    EXPECT_EQ(run_that_is_swept(112, 20, richest, of), of) << "run " << richest;
+  }
+}
+TEST(ShardedSweeps, ALoneLaneTakesARunToo) {
+  unsigned of = 0;
+  EXPECT_NE(run_that_is_swept(112, 1, 3, of), 0u);
+}
+
 }  // namespace
 }  // namespace sharded_test

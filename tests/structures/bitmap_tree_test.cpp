@@ -59,11 +59,11 @@ struct visit_leaves {
   }
 };
 
-// Kernel of one warp: its lanes ask for a leaf each, `rounds` times, from `start` on; *from is where each time ended.
-struct leaves_for_lanes {
+// Kernel of one warp: its lanes ask for a bit each, `rounds` times, from `start` on; *from is where each time ended.
+struct bits_for_lanes {
   bitmap_tree tree;
   unsigned start, rounds;
-  unsigned* out;
+  bitmap_tree::share* out;
   unsigned* from;
 
   GPUHEAP_FN void operator()(unsigned i) const {
@@ -71,7 +71,7 @@ struct leaves_for_lanes {
     unsigned const lanes = simt::popcount(here);
     unsigned at = start;
     for (unsigned round = 0; round < rounds; ++round) {
-      out[round * lanes + i] = tree.leaf_for_each(here, at);
+      out[round * lanes + i] = tree.bit_for_each(here, at);
       from[round * lanes + i] = at;
     }
   }
@@ -191,41 +191,70 @@ TEST(BitmapTreeSize, CountsLeavesAndSummaries) {
   }
 }
 
-TEST(BitmapTreeSearch, GivesEachLaneALeafInOrderAndGoesOnBehind) {
+// What bit_for_each() gives `lanes` lanes from bit `from` on, which it moves on.
+std::vector<bitmap_tree::share> shares_of(std::vector<bitmap_tree::word> const& leaves, std::vector<bool> const& marked, unsigned lanes,
+                                          unsigned& from) {
+  unsigned const num_leaves = static_cast<unsigned>(leaves.size()), num_mids = bitmap_tree::mids_for(num_leaves), start = from / 64;
+  // Of as many middle words as there are lanes, the first one's part before the start last, if there are lanes to spare.
+  std::vector<unsigned> looked_at;
+  for (unsigned k = 0; k < std::min(lanes, num_mids + 1); ++k) {
+    unsigned const m = (start / 64 + k) % num_mids;
+    for (unsigned leaf = m * 64; leaf < std::min(num_leaves, m * 64 + 64); ++leaf) {
+      if (marked[leaf] && (k != 0 || leaf >= start) && (k != num_mids || leaf < start)) looked_at.push_back(leaf);
+    }
+  }
+  unsigned next = looked_at.size() >= lanes ? (looked_at[lanes - 1] + 1) % num_leaves * 64
+                  : lanes <= num_mids       ? (start / 64 + lanes) % num_mids * 64 * 64
+                                            : start * 64;
+  if (looked_at.size() > lanes) looked_at.resize(lanes);
+  std::vector<unsigned> bits;
+  std::vector<bitmap_tree::share> shares(lanes);
+  for (unsigned k = 0; k < looked_at.size(); ++k) {
+    unsigned const leaf = looked_at[k];
+    if (leaves[leaf] == 0) shares[k].empty_leaf = leaf;
+    for (unsigned b = leaf == start && k == 0 ? from % 64 : 0; b < 64; ++b) {
+      if ((leaves[leaf] >> b & 1) != 0) bits.push_back(leaf * 64 + b);
+    }
+  }
+  for (unsigned lane = 0; lane < std::min<std::size_t>(lanes, bits.size()); ++lane) shares[lane].bit = bits[lane];
+  if (bits.size() >= lanes) next = (bits[lanes - 1] + 1) % (num_leaves * 64);
+  from = next;
+  return shares;
+}
+
+TEST(BitmapTreeSearch, GivesEachLaneABitInOrderAndGoesOnBehind) {
   test::rng random{6};
   constexpr unsigned rounds = 40;
-  test::device_array<unsigned> out{rounds * simt::warp_lanes}, from{rounds * simt::warp_lanes};
+  test::device_array<bitmap_tree::share> out{rounds * simt::warp_lanes};
+  test::device_array<unsigned> ends{rounds * simt::warp_lanes};
   for (unsigned num_leaves : {1u, 3u, 64u, 65u, 130u, 2048u, 4100u}) {
     for (unsigned i = 0; i < 40; ++i) {
       unsigned const one_in = i % 3 == 0 ? 2 : i % 3 == 1 ? 40 : 3000, lanes = i % 5 == 0 ? 1 + random.below(31) : i % 5 == 1 ? 1 : 32;
       std::vector<bool> marked(num_leaves);
-      for (unsigned k = 0; k < num_leaves; ++k) marked[k] = random.below(one_in) == 0;
-      unsigned const start = i % 7 == 0 ? num_leaves - 1 : random.below(num_leaves), num_mids = bitmap_tree::mids_for(num_leaves);
+      std::vector<bitmap_tree::word> leaves(num_leaves);
+      for (unsigned k = 0; k < num_leaves; ++k) {
+        marked[k] = random.below(one_in) == 0;
+        // Nothing, one bit, or many.
+        if (marked[k] && random.below(4) != 0)
+          leaves[k] = random.below(2) == 0 ? bitmap_tree::word{1} << random.below(64) : ~bitmap_tree::word{0} << random.below(64);
+      }
       tree_memory<> memory{num_leaves, 1};
-      memory.write(std::vector<bitmap_tree::word>(num_leaves), marked);
-      gpuheap::launch(lanes, leaves_for_lanes{memory.view(), start, rounds, out.data(), from.data()}, {.block_threads = 32});
-      auto const got = out.read(), ends = from.read();
-      unsigned at = start;
+      memory.write(leaves, marked);
+      unsigned from = random.below(num_leaves * 64);
+      gpuheap::launch(lanes, bits_for_lanes{memory.view(), from, rounds, out.data(), ends.data()}, {.block_threads = 32});
+      auto const got = out.read();
+      auto const ended = ends.read();
       for (unsigned round = 0; round < rounds; ++round) {
-        // Of as many middle words as there are lanes, the first one's part before `at` among them, last, if there are lanes to spare.
-        std::vector<unsigned> expected;
-        unsigned const words = std::min(lanes, num_mids + 1);
-        for (unsigned k = 0; k < words; ++k) {
-          unsigned const m = (at / 64 + k) % num_mids;
-          for (unsigned leaf = m * 64; leaf < std::min(num_leaves, m * 64 + 64); ++leaf) {
-            if (marked[leaf] && (k != 0 || leaf >= at) && (k != num_mids || leaf < at)) expected.push_back(leaf);
-          }
-        }
-        unsigned const next = expected.size() >= lanes ? (expected[lanes - 1] + 1) % num_leaves
-                              : lanes <= num_mids      ? (at / 64 + lanes) % num_mids * 64
-                                                       : at;
-        expected.resize(lanes, bitmap_tree::none);
+        unsigned const began = from;
+        auto const expected = shares_of(leaves, marked, lanes, from);
         for (unsigned lane = 0; lane < lanes; ++lane) {
-          ASSERT_EQ(got[round * lanes + lane], expected[lane])
-              << num_leaves << " leaves, lane " << lane << " of " << lanes << ", from " << at;
-          ASSERT_EQ(ends[round * lanes + lane], next) << num_leaves << " leaves, " << lanes << " lanes from " << at;
+          auto const& mine = got[round * lanes + lane];
+          std::string const what = std::to_string(num_leaves) + " leaves, lane " + std::to_string(lane) + " of " + std::to_string(lanes) +
+                                   " from " + std::to_string(began);
+          ASSERT_EQ(mine.bit, expected[lane].bit) << what;
+          ASSERT_EQ(mine.empty_leaf, expected[lane].empty_leaf) << what;
+          ASSERT_EQ(ended[round * lanes + lane], from) << what;
         }
-        at = next;
       }
     }
   }

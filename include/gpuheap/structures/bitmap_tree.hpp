@@ -143,35 +143,24 @@ struct bitmap_tree {
     }
   }
 
-  // A leaf that may have a bit for each lane of `here`, in the order of the lanes, from leaf `from` on and around; none for the lanes that
-  // are left over. `from` becomes the leaf from which to go on. It looks at no more middle words than there are lanes, all at once, so
-  // there may be leaves though all lanes got none. All lanes of `here` call with the same `from`.
-  [[nodiscard]] GPUHEAP_FN unsigned leaf_for_each(simt::lane_mask here, unsigned& from) const {
-    warp_group const g{here};
-    unsigned const rank = g.rank(), lanes = g.size(), num = num_mids(), first = from / 64;
-    // The first word comes twice: the part from `from` on, and, last, the part before.
-    unsigned const m = first + rank < num ? first + rank : first + rank - num;
+  // What a lane has of bit_for_each(): a bit that was seen set; and a leaf that has a summary bit and was seen empty, to tidy.
+  struct share {
+    unsigned bit = none, empty_leaf = none;
+  };
+  // A set bit for each lane of `here`, in the order of the lanes, from bit `from` on and around; none for the lanes that are left over.
+  // `from` becomes the bit from which to go on. It looks at no more middle words, and then at no more leaves, than there are lanes, all at
+  // once: there may be bits though all lanes got none. All lanes of `here` call with the same `from`.
+  [[nodiscard]] GPUHEAP_FN share bit_for_each(simt::lane_mask here, unsigned& from) const {
+    unsigned const start = from;
+    unsigned const i = leaf_for_each(here, from);
     // relaxed: a guess; whoever takes a bit acquires.
-    word bits = rank <= num ? mid(m).load(simt::relaxed) : 0;
-    if (rank == 0) bits &= ~simt::low_bits(from % 64);
-    if (rank == num) bits &= simt::low_bits(from % 64);
-    unsigned mine = none, given = 0;
-    simt::lane_mask rest = simt::ballot(here, bits != 0);
-    // Ends: one pass per word that has bits.
-    GPUHEAP_NO_UNROLL
-    for (; rest != 0 && given < lanes; rest &= rest - 1) {
-      unsigned const lane = simt::lowest_bit(rest);
-      word const there = simt::shuffle(here, bits, lane);
-      unsigned const base = simt::shuffle(here, m, lane) * 64, n = simt::popcount(there);
-      if (rank >= given && rank - given < n) mine = base + nth_set_bit(there, rank - given);
-      given += n;
-    }
-    if (given >= lanes) {
-      from = simt::shuffle(here, mine, simt::highest_bit(here)) + 1;
-      if (from >= num_leaves) from = 0;
-    } else if (lanes <= num) {
-      from = (first + lanes) % num * 64;
-    }
+    word bits = i != none ? leaf(i).load(simt::relaxed) : 0;
+    share mine{none, i != none && bits == 0 ? i : none};
+    if (i == start / 64 && simt::lane_id() == simt::lowest_bit(here)) bits &= ~simt::low_bits(start % 64);
+    unsigned given = 0;
+    mine.bit = deal(here, bits, i, given);
+    unsigned const last = simt::shuffle(here, mine.bit, simt::highest_bit(here));
+    if (last != none) from = last + 1 < num_leaves * 64 ? last + 1 : 0;
     return mine;
   }
 
@@ -321,6 +310,45 @@ struct bitmap_tree {
   }
 
  private:
+  // Deals the set bits of the words that lanes of `here` have, bit b of word i as i * 64 + b, to the lanes in their order. Returns this
+  // lane's, or none. `given`: how many were dealt, or there are more than lanes.
+  GPUHEAP_FN static unsigned deal(simt::lane_mask here, word bits, unsigned i, unsigned& given) {
+    warp_group const g{here};
+    unsigned const rank = g.rank(), lanes = g.size();
+    unsigned mine = none;
+    // Ends: one pass per word that has bits.
+    GPUHEAP_NO_UNROLL
+    for (simt::lane_mask rest = simt::ballot(here, bits != 0); rest != 0 && given < lanes; rest &= rest - 1) {
+      unsigned const lane = simt::lowest_bit(rest);
+      word const there = simt::shuffle(here, bits, lane);
+      unsigned const base = simt::shuffle(here, i, lane) * 64, n = simt::popcount(there);
+      if (rank >= given && rank - given < n) mine = base + nth_set_bit(there, rank - given);
+      given += n;
+    }
+    return mine;
+  }
+  // A leaf that may have a bit for each lane of `here`, from that of bit `from` on and around; none for those that are left over. `from`
+  // becomes the first bit of the leaf from which to go on.
+  [[nodiscard]] GPUHEAP_FN unsigned leaf_for_each(simt::lane_mask here, unsigned& from) const {
+    warp_group const g{here};
+    unsigned const rank = g.rank(), lanes = g.size(), num = num_mids(), start = from / 64, first = start / 64;
+    // The first word comes twice: the part from `start` on, and, last, the part before.
+    unsigned const m = first + rank < num ? first + rank : first + rank - num;
+    // relaxed: a guess.
+    word bits = rank <= num ? mid(m).load(simt::relaxed) : 0;
+    if (rank == 0) bits &= ~simt::low_bits(start % 64);
+    if (rank == num) bits &= simt::low_bits(start % 64);
+    unsigned given = 0;
+    unsigned const mine = deal(here, bits, m, given);
+    if (given >= lanes) {
+      unsigned const next = simt::shuffle(here, mine, simt::highest_bit(here)) + 1;
+      from = next < num_leaves ? next * 64 : 0;
+    } else {
+      // Where all was seen, but perhaps what lies before `from` in its leaf, that comes next.
+      from = lanes <= num ? (first + lanes) % num * 64 * 64 : start * 64;
+    }
+    return mine;
+  }
   GPUHEAP_FN void clear(unsigned bit) const {
     word const mask = word{1} << (bit % 64);
     // acq_rel: settle()'s next look comes after it.

@@ -48,7 +48,7 @@ struct alignas(128) runs {
   alignas(128) unsigned held[size_classes::count]{};    // pages of each class's runs
   alignas(128) unsigned idle[size_classes::count]{};    // runs of each class that are not bound; for a moment, below zero
   alignas(128) unsigned looked[size_classes::count]{};  // how often the last launch found no listed run worth a sweep
-  alignas(128) unsigned hand[size_classes::count]{};    // the leaf behind the last one at which listed runs were looked at
+  alignas(128) unsigned hand[size_classes::count]{};    // the page behind the last listed run that was looked at
 
   alignas(128) uint64_t refused[size_classes::count]{};     // the moves word of the last search for each class that found nothing, + 1
   alignas(128) uint64_t refused_as[size_classes::count]{};  // which search that was

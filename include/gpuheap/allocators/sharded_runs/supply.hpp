@@ -169,18 +169,16 @@ struct supply : rewinds {
     // As the hand of a clock, from where the last look ended: a run comes up again when all others have, and by then most of it may be
     // free. Where all shards look at once, each from a place of its own. relaxed: a hint.
     bool const in_turn = Tuning.in_turn && d.lg_shards() < layout::max_lg_shards;
-    unsigned leaf = simt::shuffle(here, in_turn ? hand_of(c).load(simt::relaxed) : seed, owner) % listed.num_leaves;
+    unsigned from = simt::shuffle(here, in_turn ? hand_of(c).load(simt::relaxed) : seed * 64, owner) % (listed.num_leaves * 64);
     lazy_transit transit{moves(), false};
     uint64_t found = 0;
     // Ends: after so many looks.
     GPUHEAP_NO_UNROLL
     for (unsigned left = Tuning.adoption_looks;; left -= lanes) {
-      unsigned const mine = listed.leaf_for_each(here, leaf);
-      uint64_t const bits = mine != bitmap_tree::none ? listed.leaf(mine).load(simt::relaxed) : 0;
-      bool const stale = mine != bitmap_tree::none && bits == 0;
-      if (simt::any_of(here, stale)) tidy_together(here, listed, c, stale ? mine : bitmap_tree::none);
+      bitmap_tree::share const mine = listed.bit_for_each(here, from);
+      if (simt::any_of(here, mine.empty_leaf != bitmap_tree::none)) tidy_together(here, listed, c, mine.empty_leaf);
       listing look{};
-      if (bits != 0) look = look_at(c, mine * 64 + structures::nth_set_bit(bits, seed % simt::popcount(bits)), seed, scarce);
+      if (mine.bit != bitmap_tree::none) look = look_at(c, mine.bit, seed, scarce);
       // Ends: one pass per lane: a run that is not adopted is another's, or listed no more.
       GPUHEAP_NO_UNROLL
       for (lane_mask best; (best = best_of(here, look.worth)) != 0;) {
@@ -198,7 +196,7 @@ struct supply : rewinds {
       }
       if (left <= lanes || simt::any_of(here, found != 0)) break;
     }
-    if (in_turn && simt::lane_id() == owner) hand_of(c).store(leaf, simt::relaxed);
+    if (in_turn && simt::lane_id() == owner) hand_of(c).store(from, simt::relaxed);
     return supplied::of(found, transit.open).bits;
   }
   // What a look at a listed run says.
