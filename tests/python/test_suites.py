@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -37,8 +38,9 @@ def test_host_overrides_what_it_names(suite: Suite) -> None:
 
 
 def test_a_cut_keeps_the_ends_of_each_axis(suite: Suite) -> None:
-    case = suite.case("alloc_single", "cuda").cut()
-    assert (case.grids[0]["bytes"], case.runs) == ((16, 256), 3)
+    case = replace(suite.case("alloc_single", "cuda"), runs=10).cut()
+    assert (case.grids[0]["bytes"], case.runs) == ((16, 256), 5)
+    assert replace(suite.case("alloc_single", "host"), runs=10).cut().runs == 3
     assert case.headline_point().bytes == 16
 
 

@@ -29,7 +29,7 @@ _SUITE_KEYS = {"name", "brief", "paper", "lists", "allocators", "baselines", "bo
 _BOUNDS_KEYS = {"of", "on"}
 _HOST_KEYS = {"heap_bytes", "runs", "timeout_s", "enough_s", "axes", "headline", "bounds", "quick", "full", "variants"}
 _CASE_KEYS = _HOST_KEYS | {"name", "section", "paper", "brief", "metrics", "baselines", "plot", "host", "slowdown", "command"}
-# What the rows of a paper's suite are held to on a GPU.
+# What rows are held to on a GPU, those of a paper's suite without --quick as well.
 FEWEST_RUNS = 5
 SHORTEST_TIMEOUT_S = 60
 QUICK_RUNS = 3
@@ -256,7 +256,7 @@ def _case(entry: Any, path: Path, suite_baselines: tuple[str, ...], lists: Mappi
             bounds=read_bounds(bounds, grids, path, name if backend == "cuda" else f"{name}: host"),
             paper=paper,
             enough_s=toml_checks.number(over.get("enough_s", said.get("enough_s", 0)), path, f"{name}: enough_s"),
-            fewest_runs=FEWEST_RUNS if paper and backend == "cuda" else 1,
+            fewest_runs=FEWEST_RUNS if backend == "cuda" else 1,
             quick_grids=others["quick"],
             full_grids=others["full"],
             slowdown=read_slowdown(said.get("slowdown"), path, name),
