@@ -215,8 +215,7 @@ std::string finished_sets_are_seen(unsigned threads, leaves_in_play in_play) {
 
 // ---- an empty tree is known to be empty
 
-// Kernel: every other thread sets bits, which the others take as they find them: setters are overtaken on their way up. What a search finds
-// empty it tidies.
+// Kernel: every other thread sets bits, and the others take whole leaves, which tidies them: setters are overtaken on their way up.
 template <class Tree>
 struct set_and_take_away {
   Tree tree;
@@ -229,11 +228,10 @@ struct set_and_take_away {
       if (i % 2 == 0) {
         tree.set(leaves.any(random) * 64 + i % 64);
       } else {
-        take_all(leaves.any(random));
+        tree.take_mask(leaves.any(random), ~bitmap_tree::word{0});
       }
     }
   }
-  GPUHEAP_FN void take_all(unsigned leaf) const { tree.take_mask(leaf, ~bitmap_tree::word{0}); }
 };
 
 // Kernel of one thread: takes all that a search finds, and tidies what it finds empty, until it finds nothing. Then asks whether there may
