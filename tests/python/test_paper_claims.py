@@ -155,6 +155,7 @@ def test_reproduce_prints_verdicts_and_numbers(checkout: Checkout) -> None:
     assert "3.0 times: halloc 2 µs, cuda 6 µs" in out
     assert "2 claims: 1 holds, 1 not measured" in out
     assert "gpuheap bench survey/alloc_single\n" in out
+    assert "no claims of that verdict" in checkout.gpuheap("reproduce", "--verdict", "published").stdout
     said = json.loads(checkout.gpuheap("reproduce", "--json", "--verdict", "holds").stdout)
     (claim,) = said["claims"]
     assert (claim["name"], claim["verdict"], claim["points"], claim["rows"]) == ("one", "holds", 1, ["survey/alloc_single"])

@@ -33,6 +33,8 @@ def print_judged(console: Console, papers: Sequence[Paper], judged: Sequence[Jud
 
 
 def counts_text(judged: Sequence[Judged]) -> Text:
+    if not judged:
+        return Text("no claims of that verdict")
     counts = Counter(one.verdict for one in judged)
     text = Text(f"{len(judged)} claims: ")
     for number, verdict in enumerate(verdict for verdict in VERDICTS if counts[verdict]):
