@@ -341,6 +341,38 @@ TEST(ShardedSweeps, TheRichestRunIsTakenOfAllThatTheLanesLookAt) {
     EXPECT_EQ(run_that_is_swept(112, 20, richest, of), of) << "run " << richest;
   }
 }
+// One thread takes so many blocks at once and frees all but each eighth of them, several times over.
+struct keep_each_eighth {
+  bench::without_spare heap;
+  std::size_t bytes;
+  void** blocks;
+  unsigned num, rounds;
+  unsigned* nulls;
+  GPUHEAP_FN void operator()(unsigned) const {
+    for (unsigned round = 0; round < rounds; ++round) {
+      for (unsigned i = 0; i < num; ++i) {
+        blocks[i] = heap.malloc(bytes);
+        if (blocks[i] == nullptr) ++*nulls;
+      }
+      for (unsigned i = 0; i < num; ++i) {
+        if (i % 8 != 0) (void)heap.free(blocks[i]);
+      }
+    }
+  }
+};
+TEST(ShardedSweeps, WhatALaunchHasSweptAndFreedServesItAgain) {
+  constexpr std::size_t bytes = 112;
+  fixed_heap<bench::without_spare> heap{1 << 20};
+  unsigned nulls = 0;
+  // A quarter of the heap; then, in one launch, eight times half as many.
+  std::vector<void*> blocks(heap.view.geometry().heap_bytes() / 4 / bytes);
+  auto const num = static_cast<unsigned>(blocks.size());
+  gpuheap::launch(1, keep_each_eighth{heap.view, bytes, blocks.data(), num, 1, &nulls});
+  gpuheap::launch(1, keep_each_eighth{heap.view, bytes, blocks.data(), num / 2, 8, &nulls});
+  EXPECT_EQ(nulls, 0u);
+  EXPECT_EQ(heap.view.verify().problem, "");
+  EXPECT_LE(heap.view.footprint({}).held_bytes, heap.view.geometry().heap_bytes() / 3);
+}
 TEST(ShardedSweeps, ALoneLaneTakesARunToo) {
   unsigned of = 0;
   EXPECT_NE(run_that_is_swept(112, 1, 3, of), 0u);

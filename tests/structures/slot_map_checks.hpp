@@ -80,10 +80,7 @@ struct one_run {
     unsigned const crossed = map.shorten(num_slots, to, drawn);
     if (crossed != 0) header().fetch_add(crossed * run_header::full_one, simt::acq_rel);
   }
-  GPUHEAP_FN bool unbind() const {
-    run_header::word const add = run_header::unbound_by(simt::launch_id()) - run_header::bound;
-    return end_if_empty({header().fetch_add(add, simt::acq_rel) + add});
-  }
+  GPUHEAP_FN bool unbind() const { return end_if_empty({header().fetch_sub(run_header::bound, simt::acq_rel) - run_header::bound}); }
 
   GPUHEAP_FN bool adopt() const {
     run_header::word seen = header().load(simt::acquire);

@@ -16,7 +16,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 //
 //   full        groups of slots that are entirely free, biased so that additions still under way cannot borrow from the neighbour
 //   missed      somebody took the run off its list while it was bound: whoever unbinds it lists it
-//   accounted   of a bound run, slots of the present sweep that have been dealt with; of one that is not, the launch that unbound it
+//   accounted   slots of the present sweep that have been dealt with
 //   bound       a shard (or one thread) is handing out slots of the run: no release, no second adoption
 //   slots       the run is in use for slots of `class`. Neither this nor `large`: the memory is free or being claimed
 //   large       the page begins one allocation of whole segments; bits 0..31 are its length in segments
@@ -61,13 +61,8 @@ struct run_header {
   [[nodiscard]] GPUHEAP_HD constexpr unsigned accounted() const {
     return static_cast<unsigned>(bits >> 12) & static_cast<unsigned>(accounted_mask);
   }
-  // The launch that unbound this run, as far as the field tells launches apart.
-  [[nodiscard]] GPUHEAP_HD static constexpr word unbound_by(unsigned launch) { return (launch & accounted_mask) * accounted_one; }
-  [[nodiscard]] GPUHEAP_HD constexpr bool unbound_in(unsigned launch) const { return accounted() == (launch & accounted_mask); }
   // The same run, bound again for a sweep.
-  [[nodiscard]] GPUHEAP_HD constexpr run_header bound_again() const {
-    return {(bits & ~(accounted_mask * accounted_one | missed)) | bound};
-  }
+  [[nodiscard]] GPUHEAP_HD constexpr run_header bound_again() const { return {(bits & ~missed) | bound}; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned large_segments() const { return static_cast<unsigned>(bits); }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_large() const { return (bits & large) != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr bool serves(unsigned c) const { return (bits & slots) != 0 && size_class() == c; }

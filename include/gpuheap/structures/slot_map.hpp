@@ -17,6 +17,7 @@
 
 #include <gpuheap/simt/atomic.hpp>
 #include <gpuheap/simt/bits.hpp>
+#include <gpuheap/structures/warp_group.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 
@@ -100,15 +101,9 @@ struct slot_map {
     word pick = seen;
     unsigned const there = simt::popcount(seen);
     if (there > wanted) {
-      word from = seen;
-      // Ends: fewer steps than the word has free slots.
-      GPUHEAP_NO_UNROLL
-      for (unsigned i = others % (there - wanted + 1); i != 0; --i) from &= from - 1;
-      word rest = from;
-      // Ends: `wanted` steps, at most 32.
-      GPUHEAP_NO_UNROLL
-      for (unsigned i = 0; i < wanted; ++i) rest &= rest - 1;
-      pick = from & ~rest;
+      unsigned const first = others % (there - wanted + 1);
+      pick = seen & ~simt::low_bits(nth_set_bit(seen, first));
+      if (first + wanted < there) pick &= simt::low_bits(nth_set_bit(seen, first + wanted));
     }
     got = 0;
     if (pick == 0) return {seen, false};

@@ -64,10 +64,18 @@ struct warp_group {
 
 // Position of the n-th (from 0) set bit of x. n < popcount(x).
 [[nodiscard]] GPUHEAP_HD constexpr unsigned nth_set_bit(simt::uint64_t x, unsigned n) {
-  // Ends: n steps, each drops the lowest set bit.
-  for (; n != 0; --n) x &= x - 1;
-  return simt::lowest_bit(x);
+  unsigned at = 0;
+  // Ends: six halvings of where it may be.
+  for (unsigned width = 32; width != 0; width /= 2) {
+    unsigned const below = simt::popcount(x & simt::low_bits(width));
+    if (n < below) continue;
+    n -= below;
+    x >>= width;
+    at += width;
+  }
+  return at;
 }
-static_assert(nth_set_bit(0b1011, 0) == 0 && nth_set_bit(0b1011, 2) == 3);
+static_assert(nth_set_bit(0b1011, 0) == 0 && nth_set_bit(0b1011, 2) == 3 && nth_set_bit(~simt::uint64_t{0}, 63) == 63 &&
+              nth_set_bit(simt::uint64_t{1} << 63 | 1, 1) == 63);
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures

@@ -177,17 +177,46 @@ struct control : supply<Tuning> {
 
   [[nodiscard]] GPUHEAP_FN bool refused_already(unsigned c) { return Tuning.remembers && this->still_exhausted(c); }
 
+  // Shard k of class c and three others, whose words are in flight together; where there are fewer, some are looked at twice.
+  struct four_shards {
+    static constexpr unsigned none = ~0u;
+    unsigned with_room = none;
+    bool is_far = false;          // so many draws of shard k are out that there shall be no more
+    bool being_replaced = false;  // a run is about to come to one of them
+  };
+  GPUHEAP_COLD four_shards look_at_four(unsigned c, unsigned k, bool asked_for) {
+    unsigned const shards = at.num_shards() - 1;
+    uint64_t words[4];
+    // Ends: four shards. relaxed: the draw acquires; and see class_set::load.
+    for (unsigned j = 0; j < 4; ++j) words[j] = at.shard(c, (k ^ j) & shards).load(simt::relaxed);
+    four_shards found{.is_far = shard_word{words[0]}.is_far()};
+    // Ends: likewise.
+    for (unsigned j = 0; j < 4; ++j) {
+      shard_word const w{words[j]};
+      if (w.has_room() && found.with_room == four_shards::none) found.with_room = (k ^ j) & shards;
+      // Of a larger class, a run that is only being looked for is not waited for: if there is one, its transit crosses this search.
+      found.being_replaced |= asked_for ? !w.is_idle() : w.holds_a_run();
+    }
+    return found;
+  }
   // The next step of a group that wants a slot, after a draw in vain. One thread, the group's leader.
   GPUHEAP_COLD uint64_t search_on(request& r) {
     search const s = r.s;
     unsigned const c0 = r.d.size_class();
     unsigned c = s.size_class(), k = s.shard(), tried = s.tried(), seen = s.moves();
-    // Usually the shard has been replaced meanwhile.
-    shard_word const own{at.shard(c, k).load(simt::relaxed)};
-    if (own.has_room()) return search::of(seen, c, k, tried, search::draw).bits;
-    if (own.is_far()) return search::of(seen, c, k, tried, search::wait).bits;
+    // Usually the shard, or another that the launch uses, has been replaced meanwhile or soon will be.
+    bool being_replaced = false;
+    // Ends: one pass per four shards.
+    GPUHEAP_NO_UNROLL
+    for (unsigned i = 0; i < 1u << r.d.lg_shards(); i += 4) {
+      four_shards const four = look_at_four(c, k ^ i, c == c0);
+      if (four.is_far) return search::of(seen, c, k, tried, search::wait).bits;
+      if (four.with_room != four_shards::none) return search::of(seen, c, four.with_room, tried, search::draw).bits;
+      being_replaced |= four.being_replaced;
+    }
     if ((c == c0 && tried == search::untried && refused_already(c0)) || (r.first_search != 0 && this->refused_since(c0, r.first_search)))
       return search::of(0, c0, k, search::untried, search::refuse).bits;
+    if (being_replaced) return search::of(seen, c, k, tried, search::wait).bits;
     // Ends: `tried` goes up for a class, then the class does.
     GPUHEAP_NO_UNROLL
     for (;;) {
@@ -197,20 +226,12 @@ struct control : supply<Tuning> {
         // Under way: no refusal follows from this look. The number of moves begun before this one never comes again.
         seen = static_cast<unsigned>(now >> 32) - (transit_count::quiet(now) ? 0 : 1);
       }
-      bool being_replaced = false;
-      // Ends: one pass per four shards, whose words are in flight together; where there are fewer, some are looked at twice.
+      // Ends: one pass per four shards.
       GPUHEAP_NO_UNROLL
       for (unsigned i = 0; i < at.num_shards(); i += 4) {
-        uint64_t seen_words[4];
-        // Ends: four shards. relaxed: the draw acquires; and see class_set::load.
-        for (unsigned j = 0; j < 4; ++j) seen_words[j] = at.shard(c, (k ^ (i + j)) & (at.num_shards() - 1)).load(simt::relaxed);
-        // Ends: likewise.
-        for (unsigned j = 0; j < 4; ++j) {
-          shard_word const w{seen_words[j]};
-          if (w.has_room()) return search::of(seen, c, (k ^ (i + j)) & (at.num_shards() - 1), tried, search::draw).bits;
-          // Of a larger class, a run that is only being looked for is not waited for: if there is one, its transit crosses this search.
-          being_replaced |= c == c0 ? !w.is_idle() : w.holds_a_run();
-        }
+        four_shards const four = look_at_four(c, k ^ i, c == c0);
+        if (four.with_room != four_shards::none) return search::of(seen, c, four.with_room, tried, search::draw).bits;
+        being_replaced |= four.being_replaced;
       }
       if (being_replaced) return search::of(seen, c, k, tried, search::wait).bits;
       bool const listed = listed_classes().has(c);

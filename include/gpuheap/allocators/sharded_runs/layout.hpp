@@ -49,6 +49,7 @@ struct layout {
   unsigned groups_per_page = 0;
   unsigned shard_stride = 1;   // in words of 8 bytes: 1 KiB on large heaps, so that shards lie in different slices of the L2
   unsigned header_stride = 1;  // in words of 8 bytes
+  unsigned tag_stride = 1;     // of the segments' tags, in words of 4 bytes
   unsigned group_stride = 1;   // in counts of 4 bytes
   unsigned leaf_stride = 1;    // of the tree of whole segments, in words of 8 bytes
 
@@ -93,14 +94,22 @@ struct layout {
     return simt::global_ref<uint64_t>{headers[size_t{page} * header_stride]};
   }
   [[nodiscard]] GPUHEAP_FN simt::global_ref<run_tag::word> segment_tag(unsigned s) const {
-    return simt::global_ref<run_tag::word>{segment_tags[s]};
+    return simt::global_ref<run_tag::word>{segment_tags[size_t{s} * tag_stride]};
   }
   [[nodiscard]] GPUHEAP_FN simt::global_ref<run_tag::word> page_tag(unsigned page) const {
     return simt::global_ref<run_tag::word>{page_tags[page]};
   }
   // The tags of the units of the run that begins at `page`.
-  [[nodiscard]] GPUHEAP_HD run_tag::word* unit_tags(unsigned page, bool of_segments) const {
-    return of_segments ? segment_tags + (page >> lg_pages) : page_tags + page;
+  struct tag_row {
+    run_tag::word* first;
+    unsigned stride;
+    [[nodiscard]] GPUHEAP_FN simt::global_ref<run_tag::word> operator[](unsigned i) const {
+      return simt::global_ref<run_tag::word>{first[size_t{i} * stride]};
+    }
+  };
+  [[nodiscard]] GPUHEAP_FN tag_row unit_tags(unsigned page, bool of_segments) const {
+    if (of_segments) return {segment_tags + size_t{page >> lg_pages} * tag_stride, tag_stride};
+    return {page_tags + page, 1};
   }
 
   // ---- trees
@@ -193,6 +202,8 @@ struct layout_plan {
     // pages of 16 KiB on.
     s.shard_stride = large && shift >= 18 ? 128 : segments >= 128 ? 16 : 1;
     s.header_stride = s.page_shift >= 14 ? 4 : 1;
+    // Every free of a large launch reads one of few tags: a 4096th of a segment apart, up to 1 KiB.
+    s.tag_stride = 1u << (shift < 22 ? shift - 14 : 8);
     s.group_stride = s.page_shift >= 14 ? 8 : 1;
     s.leaf_stride = large ? 16 : 1;
     size_t at = 0;
@@ -204,7 +215,7 @@ struct layout_plan {
     size_t const num_pages = s.num_pages();
     plan.control_at = take(control_bytes);
     plan.shards_at = take((size_t{s.num_classes} << s.lg_shards) * s.shard_stride * sizeof(uint64_t));
-    plan.segment_tags_at = take(segments * sizeof(run_tag::word));
+    plan.segment_tags_at = take(segments * s.tag_stride * sizeof(run_tag::word));
     plan.page_tags_at = take(num_pages * sizeof(run_tag::word));
     plan.trees_at = take(s.tree_words() * sizeof(uint64_t));
     plan.pages_at = take(segments * sizeof(uint64_t));

@@ -156,25 +156,25 @@ struct alignas(128) runs {
     return give_memory_back(page, h.length(), h.of_segments(), h.size_class());
   }
   GPUHEAP_FN void wipe_tags(unsigned page, bool of_segments, unsigned from, unsigned to, unsigned step) {
-    run_tag::word* const tags = at.unit_tags(page, of_segments);
+    auto const tags = at.unit_tags(page, of_segments);
     // Ends: one pass per unit. relaxed: ordered by the release that gives the memory back.
     GPUHEAP_NO_UNROLL
-    for (unsigned i = from; i < to; i += step) simt::global_ref<run_tag::word>{tags[i]}.store(0, simt::relaxed);
+    for (unsigned i = from; i < to; i += step) tags[i].store(0, simt::relaxed);
   }
   // Tags the units of a run. relaxed: published with the run, or read as well as what was there before.
   GPUHEAP_FN void write_tags(unsigned page, bool of_segments, run_tag first, unsigned length) {
-    run_tag::word* const tags = at.unit_tags(page, of_segments);
+    auto const tags = at.unit_tags(page, of_segments);
     run_tag::word tag = first.bits;
     unsigned i = 0;
     // Ends: one pass per eight units.
     GPUHEAP_NO_UNROLL
     for (; i + 8 <= length; i += 8) {
       // Ends: eight passes.
-      for (unsigned j = 0; j < 8; ++j, tag += run_tag::one_further) simt::global_ref<run_tag::word>{tags[i + j]}.store(tag, simt::relaxed);
+      for (unsigned j = 0; j < 8; ++j, tag += run_tag::one_further) tags[i + j].store(tag, simt::relaxed);
     }
     // Ends: one pass per unit that is left.
     GPUHEAP_NO_UNROLL
-    for (; i < length; ++i, tag += run_tag::one_further) simt::global_ref<run_tag::word>{tags[i]}.store(tag, simt::relaxed);
+    for (; i < length; ++i, tag += run_tag::one_further) tags[i].store(tag, simt::relaxed);
   }
   GPUHEAP_FN unsigned give_memory_back(unsigned page, unsigned length, bool of_segments, unsigned c) {
     // relaxed: a hint.
@@ -234,8 +234,7 @@ struct alignas(128) runs {
   // One thread, in a transit.
   GPUHEAP_COLD void unbind(unsigned page, uint64_t subtract, bool list_it) {
     // handed_on: every take of this binding has been counted before (this thread's, or those that it acquired with the last account).
-    uint64_t const add = run_header::unbound_by(simt::launch_id()) - subtract;
-    run_header const h{at.header(page).fetch_add(add, simt::handed_on) + add};
+    run_header const h{at.header(page).fetch_sub(subtract, simt::handed_on) - subtract};
     if (end_if_empty(page, h)) {
       wipe(lane_mask{1} << simt::lane_id(), page, h);
       unsigned const due = give_back(page, h.bits);
@@ -269,13 +268,13 @@ struct alignas(128) runs {
     if (listed.tidy(leaf)) listed_classes().add(c);
   }
 
-  // Binds a listed run of class c to the caller. `transit` is open afterwards.
-  GPUHEAP_FN bool adopt(bitmap_tree const& listed, unsigned c, unsigned page, lazy_transit& transit) {
+  // Binds a listed run of class c to the caller. `transit` is open afterwards. Returns its header, bound; or 0.
+  GPUHEAP_FN uint64_t adopt(bitmap_tree const& listed, unsigned c, unsigned page, lazy_transit& transit) {
     transit.begin();
     bool emptied = false;
     uint64_t const got = listed.take_untidily(page / 64, uint64_t{1} << (page % 64), emptied);
     if (emptied) tidy_list(listed, c, page / 64);
-    if (got == 0) return false;
+    if (got == 0) return 0;
     // The take acquired the listing: what is seen now is the run as listed, or later. One that serves another class will be listed by
     // whoever ends that. One that is bound may have been listed by a free after its binder had found nothing in it: it is told to list it.
     uint64_t seen = at.header(page).load(simt::dependent);
@@ -289,9 +288,9 @@ struct alignas(128) runs {
       if (!at.header(page).compare_exchange(seen, next, simt::handed_on, simt::dependent)) continue;
       // relaxed: a hint.
       if (!is_bound) idle_runs(c).fetch_sub(1, simt::relaxed);
-      return !is_bound;
+      return is_bound ? 0 : next;
     }
-    return false;
+    return 0;
   }
 
   // Calls visit(page) for each listed run of class c, from a place chosen by `seed` on, until it returns true. Returns that.
@@ -338,8 +337,6 @@ struct alignas(128) runs {
     unsigned const n = g.size();
     unsigned const end = drawn.next() + n < drawn.num_draws() ? drawn.next() + n : drawn.num_draws();
     slot_map const map = at.slots_of(drawn.page());
-    // relaxed: class and length of a bound run stay.
-    unsigned const num_slots = mask != 0 && g.leads() ? at.run_slots(run_header{at.header(drawn.page()).load(simt::relaxed)}) : 0;
     unsigned served = 0, w = mask != 0 ? drawn.next() / drawn.draws_per_word() : 0;
     // Of the first word's draws, those before this group's.
     unsigned others = mask != 0 ? drawn.next() - w * drawn.draws_per_word() : 0;
@@ -349,7 +346,12 @@ struct alignas(128) runs {
       bool const takes = mask != 0 && served < n && w * drawn.draws_per_word() < end;
       if (!simt::any_of(here, takes)) break;
       uint64_t got = 0;
-      if (takes && g.leads()) got = take_slots(map, drawn.page(), w, num_slots, n - served, others);
+      if (takes && g.leads()) {
+        // Only of the last word it matters how many slots the run has. relaxed: class and length of a bound run stay.
+        unsigned const num_slots =
+            w + 1 == drawn.sweep_words() ? at.run_slots(run_header{at.header(drawn.page()).load(simt::relaxed)}) : ~0u;
+        got = take_slots(map, drawn.page(), w, num_slots, n - served, others);
+      }
       others = 0;
       got = simt::shuffle(here, got, leader);
       if (takes) mine = share_out(mine, got, drawn.page(), w, c, g.rank(), served);
@@ -363,7 +365,7 @@ struct alignas(128) runs {
     bitmap_tree const listed = at.list_tree(c);
     lazy_transit transit{moves()};
     for_each_listed(listed, seed, transit, [&](unsigned first) {
-      bool const adopted = adopt(listed, c, first, transit);
+      bool const adopted = adopt(listed, c, first, transit) != 0;
       if (adopted) page = first;
       return adopted;
     });

@@ -3,9 +3,9 @@
 // How long a fresh run is follows from the launch: every warp is expected to ask once as the caller does. A class that holds much already
 // gets a fraction of that more. So a burst is served by one or two runs a shard, and a lone thread binds one page.
 //
-// Which it is: a run that is mostly free again when its last slot is drawn begins anew. Listed runs are swept if an earlier launch used
-// them up, which by now are free or have long-lived slots, or if memory is short; what this launch used up will be free soon, and a fresh
-// run is drawn from faster. Small launches, which come again and again, sweep none while most of the heap is free.
+// Which it is: a run that is mostly free again when its last slot is drawn begins anew. Listed runs are swept if there were any when the
+// launch first looked, or if memory is short; a launch that began with none will find what it uses up free soon, and a fresh run is drawn
+// from faster. Small launches, which come again and again, sweep none while most of the heap is free.
 #pragma once
 
 #include <gpuheap/allocators/sharded_runs/rewind.hpp>
@@ -19,7 +19,7 @@ struct tuning {
   unsigned ahead = 4;                // where all lanes of a launch ask for one class, runs last for this many of its kind
   unsigned foresight = 64;           // what is wanted now is at least 1/foresight of what will be
   unsigned reserve = 32;             // a fresh run is at least 1/reserve of a shard's share of what the class holds
-  unsigned rich = 4;                 // a listed run is swept if 1/rich of its sampled slots are free; an eighth of that if memory is short
+  unsigned rich = 5;                 // a listed run is swept if 1/rich of its sampled slots are free; an eighth of that if memory is short
   unsigned adoption_looks = 32;      // listed runs sampled before a fresh one is taken, as many at once as the warp has lanes
   unsigned scarce = 4;               // memory is short below 1/scarce free
   unsigned lg_warps_per_shard = 11;  // a launch of fewer warps uses one shard of each class
@@ -184,9 +184,9 @@ struct supply : rewinds {
       for (lane_mask best; (best = best_of(here, look.worth)) != 0;) {
         unsigned const lane = simt::lowest_bit(best);
         unsigned const page = simt::shuffle(here, look.page, lane), draws = simt::shuffle(here, look.draws, lane);
-        if (simt::lane_id() == owner && adopt(listed, c, page, transit)) {
-          // Not what was seen: the run may be another than that of the look.
-          run_header const now{at.header(page).load(simt::relaxed)};
+        // What was bound, not what was seen: the run may be another than that of the look.
+        run_header const now{simt::lane_id() == owner ? adopt(listed, c, page, transit) : 0};
+        if (now.is_bound()) {
           unsigned const slots = at.run_slots(now);
           found = mostly_free(now, slots) ? shard_word::of_run(page, slots).bits | supplied::renewal
                                           : shard_word::of_sweep(page, slot_map::words_for(slots), draws).bits;
@@ -208,7 +208,6 @@ struct supply : rewinds {
   GPUHEAP_COLD listing look_at(unsigned c, unsigned page, unsigned seed, bool scarce) {
     run_header const h{at.header(page).load(simt::relaxed)};
     if (!h.serves(c) || h.is_bound()) return {listing::is_no_run, page, 1};
-    if (!scarce && h.unbound_in(simt::launch_id())) return {};
     unsigned const slots = at.run_slots(h);
     unsigned sampled = 1;
     unsigned const free = at.slots_of(page).sample(slots, seed >> 8, sampled);
@@ -263,11 +262,10 @@ struct supply : rewinds {
     // relaxed: class and length of a bound run stay.
     run_header const h{at.header(page).load(simt::relaxed)};
     run_tag const tag = run_tag::of_slots(c, h.length(), k, true);
-    run_tag::word* const tags = at.unit_tags(page, h.of_segments());
+    auto const tags = at.unit_tags(page, h.of_segments());
     // Ends: one pass per unit. relaxed: published with the run, or read as well as what was there before.
     GPUHEAP_NO_UNROLL
-    for (unsigned i = rank; i < h.length(); i += lanes)
-      simt::global_ref<run_tag::word>{tags[i]}.store(tag.bits + i * run_tag::one_further, simt::relaxed);
+    for (unsigned i = rank; i < h.length(); i += lanes) tags[i].store(tag.bits + i * run_tag::one_further, simt::relaxed);
     // The barrier orders the other lanes' stores before the leader's publication.
     simt::sync_warp(here);
     // relaxed: published with the run.

@@ -47,7 +47,7 @@ struct image {
     fetch(shards, at.shards, (size_t{at.num_classes} << at.lg_shards) * at.shard_stride, stream);
     fetch(trees, at.trees, at.tree_words(), stream);
     fetch(pages, at.pages, at.num_segments, stream);
-    fetch(segment_tags, at.segment_tags, at.num_segments, stream);
+    fetch(segment_tags, at.segment_tags, size_t{at.num_segments} * at.tag_stride, stream);
     fetch(page_tags, at.page_tags, at.num_pages(), stream);
     fetch(headers, at.headers, num_pages * at.header_stride, stream);
     fetch(words, at.words, num_pages * at.words_per_page, stream);
@@ -71,6 +71,7 @@ struct image {
   [[nodiscard]] run_header header(unsigned page) const { return {headers[size_t{page} * at.header_stride]}; }
   [[nodiscard]] static uint64_t leaf(bitmap_tree const& tree, unsigned i) { return tree.leaves[size_t{i} * tree.leaf_stride]; }
   [[nodiscard]] static bool has(bitmap_tree const& tree, unsigned bit) { return (leaf(tree, bit / 64) >> (bit % 64) & 1) != 0; }
+  [[nodiscard]] run_tag::word segment_tag(unsigned s) const { return segment_tags[size_t{s} * at.tag_stride]; }
   [[nodiscard]] bool is_whole(unsigned s) const { return has(here(at.whole_tree()), s); }
   [[nodiscard]] bool is_free(unsigned page) const {
     unsigned const s = page >> at.lg_pages;
@@ -129,7 +130,7 @@ struct image {
     unsigned const s = page >> at.lg_pages;
     if (now.is_free(page)) {
       if (now.page_tags[page] != 0) fail(name(page) + " is free but tagged");
-      if (now.segment_tags[s] != 0) fail(name(page) + " is free, but its segment is tagged");
+      if (now.segment_tag(s) != 0) fail(name(page) + " is free, but its segment is tagged");
       if ((h.bits & (run_header::slots | run_header::large)) != 0) fail(name(page) + " is free but its header is in use");
       // Ends: one pass per word.
       for (unsigned w = 0; w < at.words_per_page; ++w) {
@@ -143,10 +144,10 @@ struct image {
       unsigned const n = h.large_segments();
       ++found.large_allocations;
       found.live_bytes += size_t{n} << at.segment_shift();
-      if (now.segment_tags[s] != run_tag::large_head) fail(name(page) + " begins a large allocation and has another tag");
+      if (now.segment_tag(s) != run_tag::large_head) fail(name(page) + " begins a large allocation and has another tag");
       // Ends: one pass per page.
       for (unsigned i = 0; i < n << at.lg_pages; ++i) {
-        if (now.page_tags[page + i] != 0 || (i >> at.lg_pages != 0 && now.segment_tags[(page + i) >> at.lg_pages] != 0))
+        if (now.page_tags[page + i] != 0 || (i >> at.lg_pages != 0 && now.segment_tag((page + i) >> at.lg_pages) != 0))
           fail(name(page + i) + " is tagged and in a large allocation");
         if (now.is_free(page + i)) fail(name(page + i) + " is free and in a large allocation");
       }
@@ -166,7 +167,7 @@ struct image {
     if (h.is_bound() != is_held) fail(name(page) + (is_held ? " is held by a shard but not bound" : " is bound but no shard holds it"));
     // Ends: one pass per unit.
     for (unsigned i = 0; i < length; ++i) {
-      run_tag const tag{h.of_segments() ? now.segment_tags[s + i] : now.page_tags[page + i]};
+      run_tag const tag{h.of_segments() ? now.segment_tag(s + i) : now.page_tags[page + i]};
       if (!tag.is_slotted() || tag.size_class() != c || tag.length() != length || tag.distance() != i)
         fail(name(page) + " has a tag unlike its run");
     }
@@ -201,7 +202,7 @@ struct image {
         holder[page].num_draws() > (holder[page].is_sweep() ? slot_map::words_for(num_slots) * slot_map::slots_per_word : num_slots))
       fail(name(page) + " is shorter than its shard says");
     if (free_slots > handed_out) fail(name(page) + " has more freed slots than were handed out");
-    if (h.is_bound() && h.accounted() != (is_held && holder[page].is_sweep() ? holder[page].next() : 0))
+    if (h.accounted() != (is_held && holder[page].is_sweep() ? holder[page].next() : 0))
       fail(name(page) + " has a wrong account of its sweep");
     bool const listed = now.has(now.here(at.list_tree(c)), page) && (now.block.listed_word >> c & 1) != 0;
     if (!is_held && free_slots == num_slots) fail(name(page) + " is empty and was not released");
@@ -224,7 +225,7 @@ struct image {
   for (unsigned s = num_segments; s < at.num_segments; ++s) {
     bool const tagged = std::any_of(&now.page_tags[s << at.lg_pages], &now.page_tags[s << at.lg_pages] + (1u << at.lg_pages),
                                     [](run_tag::word tag) { return tag != 0; });
-    if (now.is_whole(s) || now.pages[s] != 0 || now.segment_tags[s] != 0 || tagged)
+    if (now.is_whole(s) || now.pages[s] != 0 || now.segment_tag(s) != 0 || tagged)
       fail("segment " + std::to_string(s) + " is in use and not there");
   }
   auto const check_tree = [&](bitmap_tree const& tree, std::string const& which) {
