@@ -202,8 +202,8 @@ struct layout_plan {
     // pages of 16 KiB on.
     s.shard_stride = large && shift >= 18 ? 128 : segments >= 128 ? 16 : 1;
     s.header_stride = s.page_shift >= 14 ? 4 : 1;
-    // Every free of a large launch reads one of few tags: a 4096th of a segment apart, up to 1 KiB.
-    s.tag_stride = 1u << (shift < 22 ? shift - 14 : 8);
+    // Every free of a large launch reads one of few tags: in different sectors, from segments of 64 KiB on.
+    s.tag_stride = shift >= 16 ? 8 : 1;
     s.group_stride = s.page_shift >= 14 ? 8 : 1;
     s.leaf_stride = large ? 16 : 1;
     size_t at = 0;

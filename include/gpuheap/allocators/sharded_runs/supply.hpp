@@ -437,7 +437,7 @@ struct supply : rewinds {
     bool const first_look = !vain.in(simt::launch_id()), spare = !large_launch && has_to_spare(free);
     bool const adopts = Tuning.adoption_looks != 0 && idle && !spare && (scarce || first_look || vain.count() < looks_in_vain::enough);
     if (first_look && !idle) looked_in(c).store(looks_in_vain::none_there(simt::launch_id()).bits, simt::relaxed);
-    unsigned n = (pages + (pages >> (large_launch ? 3 : 2))) >> at.lg_pages;
+    unsigned n = (pages + pages / 4) >> at.lg_pages;
     if (n == 0 && (large_launch || (spare && free >> at.lg_pages > Tuning.guide * 4))) n = 1;
     if (n > at.max_run_segments(c)) n = at.max_run_segments(c);
     // Hardly a whole segment is left: not worth eight looks.
