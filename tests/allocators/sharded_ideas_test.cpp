@@ -297,7 +297,7 @@ struct adopt_one {
   simt::uint64_t* found;
   GPUHEAP_FN void operator()(unsigned i) const {
     using gpuheap::sharded::supplied;
-    auto const offered = i == owner ? supplied::slowly(1, true, true) : supplied{};
+    auto const offered = i == owner ? supplied::slowly(1, true, true, false, heap.control_block()->hand[c]) : supplied{};
     auto const got = heap.control_block()->adopt_rich(simt::active_mask(), gpuheap::sharded::demand::of(c, 0, 1, 1, 0), offered);
     if (i == owner) *found = got;
   }

@@ -329,7 +329,12 @@ struct alignas(128) runs {
   }
 
   // Groups of the lanes `here` drew slots of sweeps; `mask` is a lane's group, 0 for a lane of none. All groups take what is free in their
-  // words at once. Returns what each lane got, or `mine`. The leaders account for their draws afterwards.
+  // words at once, and where that is too little, what the draws of the words behind have left. Returns what each lane got, or `mine`. The
+  // leaders account for their draws afterwards.
+  //
+  // A word has as many draws as it has free slots on average: one that has fewer sends some away, one that has more keeps some. To draw
+  // again would cost all of the warp a pass, and the run a draw. Not while a group is to fetch the next run, for which others wait.
+  static constexpr unsigned words_behind = 4;
   GPUHEAP_COLD void* sweep(lane_mask here, lane_mask mask, uint64_t drawn_bits, unsigned c, void* mine) {
     warp_group const g{mask};
     shard_word const drawn{drawn_bits};
@@ -337,14 +342,19 @@ struct alignas(128) runs {
     unsigned const n = g.size();
     unsigned const end = drawn.next() + n < drawn.num_draws() ? drawn.next() + n : drawn.num_draws();
     slot_map const map = at.slots_of(drawn.page());
-    unsigned served = 0, w = mask != 0 ? drawn.next() / drawn.draws_per_word() : 0;
+    unsigned const per_word = drawn.draws_per_word(), first = mask != 0 ? drawn.next() / per_word : 0;
+    unsigned served = 0, ahead = first, behind = first;
     // Of the first word's draws, those before this group's.
-    unsigned others = mask != 0 ? drawn.next() - w * drawn.draws_per_word() : 0;
-    // Ends: `w` goes up to the last word of each group's draws, of which there are 32 at most.
+    unsigned others = mask != 0 ? drawn.next() - first * per_word : 0;
+    bool const hurries = simt::any_of(here, mask != 0 && drawn.duty_of(n));
+    unsigned const last_behind = hurries ? first : first < words_behind ? 0 : first - words_behind;
+    // Ends: `ahead` goes up to the last word of each group's draws, of which there are 32 at most; then `behind` goes down a few words.
     GPUHEAP_NO_UNROLL
-    for (;; ++w) {
-      bool const takes = mask != 0 && served < n && w * drawn.draws_per_word() < end;
+    for (;;) {
+      bool const wants = mask != 0 && served < n, own = wants && ahead * per_word < end;
+      bool const takes = own || (wants && behind != last_behind);
       if (!simt::any_of(here, takes)) break;
+      unsigned const w = own ? ahead++ : takes ? --behind : 0;
       uint64_t got = 0;
       if (takes && g.leads()) {
         // Only of the last word it matters how many slots the run has. relaxed: class and length of a bound run stay.

@@ -117,20 +117,26 @@ struct looks_in_vain {
 
 // What a step of a replacement returns: a run as its shard word, drawn at 0, with two flags in the lowest bits, which are 0 there.
 struct supplied {
-  static constexpr uint64_t open = 1;     // a transit is open
-  static constexpr uint64_t later = 4;    // none yet: fetch_slowly() is due, with `pages` from bit 8 on
+  static constexpr uint64_t open = 1;   // a transit is open
+  static constexpr uint64_t later = 4;  // none yet: fetch_slowly() is due, with `pages` from bit 8 on, the hand of the class from bit 32 on
   static constexpr uint64_t renewal = 2;  // the run is bound by the caller; its free groups are to be handed out anew
   uint64_t bits = 0;
 
   [[nodiscard]] GPUHEAP_HD static constexpr supplied of(uint64_t what, bool is_open) { return {what | (is_open ? open : 0)}; }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_open() const { return (bits & open) != 0; }
-  static constexpr uint64_t adopts = 8, scarce = 16;  // with `later`: listed runs are looked at first; memory is short
-  [[nodiscard]] GPUHEAP_HD static constexpr supplied slowly(unsigned pages, bool adopts_first, bool is_scarce) {
-    return {uint64_t{pages} << 8 | later | (adopts_first ? adopts : 0) | (is_scarce ? scarce : 0)};
+  // With `later`: listed runs are looked at first; memory is short; the shard has a run that ends, so that a transit will be open.
+  static constexpr uint64_t adopts = 8, scarce = 16, ending = 32;
+  [[nodiscard]] GPUHEAP_HD static constexpr supplied slowly(unsigned pages, bool adopts_first, bool is_scarce, bool ends_run,
+                                                            unsigned hand) {
+    return {uint64_t{hand} << 32 | uint64_t{pages} << 8 | later | (adopts_first ? adopts : 0) | (is_scarce ? scarce : 0) |
+            (ends_run ? ending : 0)};
   }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned pages() const { return static_cast<unsigned>(bits) >> 8; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned hand() const { return static_cast<unsigned>(bits >> 32); }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_later() const { return (bits & (later | open | renewal)) == later; }
   [[nodiscard]] GPUHEAP_HD constexpr bool may_adopt() const { return is_later() && (bits & adopts) != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_scarce() const { return (bits & scarce) != 0; }
+  [[nodiscard]] GPUHEAP_HD constexpr bool ends_run() const { return (bits & ending) != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_renewal() const { return (bits & renewal) != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr shard_word run() const { return {bits & ~(open | renewal)}; }
 };
@@ -155,22 +161,24 @@ struct supply : rewinds {
       unsigned const lane = simt::lowest_bit(rest);
       auto* const theirs = reinterpret_cast<supply*>(simt::shuffle(here, reinterpret_cast<uint64_t>(this), lane));
       demand const its{simt::shuffle(here, d.bits, lane)};
-      bool const scarce = simt::shuffle(here, unsigned{offered.is_scarce()}, lane) != 0;
-      uint64_t const found = theirs->adopt_for(here, lane, its, scarce);
+      supplied const how{simt::shuffle(here, offered.bits, lane)};
+      uint64_t const found = theirs->adopt_for(here, lane, its, how);
       if (simt::lane_id() == lane) result = found;
     }
     return result;
   }
   // The same for lane `owner`, in whose name alone runs are bound. Each lane looks at a run of its own, so that a launch waits for one look
   // instead of for many, and the richest of all these is taken. Returns it to that lane.
-  GPUHEAP_COLD uint64_t adopt_for(lane_mask here, unsigned owner, demand d, bool scarce) {
+  GPUHEAP_COLD uint64_t adopt_for(lane_mask here, unsigned owner, demand d, supplied how) {
     unsigned const c = d.size_class(), lanes = simt::popcount(here), seed = simt::shuffle(here, warp_hash() + d.shard(), owner) >> 7;
     bitmap_tree const listed = at.list_tree(c);
     // As the hand of a clock, from where the last look ended: a run comes up again when all others have, and by then most of it may be
-    // free. Where all shards look at once, each from a place of its own. relaxed: a hint.
+    // free. Where all shards look at once, each from a place of its own.
     bool const in_turn = Tuning.in_turn && d.lg_shards() < layout::max_lg_shards;
-    unsigned from = simt::shuffle(here, in_turn ? hand_of(c).load(simt::relaxed) : seed * 64, owner) % (listed.num_leaves * 64);
+    unsigned from = (in_turn ? how.hand() : seed * 64) % (listed.num_leaves * 64);
     lazy_transit transit{moves(), false};
+    // Will be open anyway. Now the taking need not wait for it.
+    if (how.ends_run() && simt::lane_id() == owner) transit.begin();
     uint64_t found = 0;
     // Ends: after so many looks.
     GPUHEAP_NO_UNROLL
@@ -178,7 +186,7 @@ struct supply : rewinds {
       bitmap_tree::share const mine = listed.bit_for_each(here, from);
       if (simt::any_of(here, mine.empty_leaf != bitmap_tree::none)) tidy_together(here, listed, c, mine.empty_leaf);
       listing look{};
-      if (mine.bit != bitmap_tree::none) look = look_at(c, mine.bit, seed, scarce);
+      if (mine.bit != bitmap_tree::none) look = look_at(c, mine.bit, seed, how.is_scarce());
       // Ends: one pass per lane: a run that is not adopted is another's, or listed no more.
       GPUHEAP_NO_UNROLL
       for (lane_mask best; (best = best_of(here, look.worth)) != 0;) {
@@ -418,7 +426,8 @@ struct supply : rewinds {
     bool const large_launch = is_large_launch();
     unsigned leaf = large_launch ? first_leaf(c, k, leaves) : 0;
     // relaxed, all: hints, or of a run that the caller has bound.
-    unsigned const held = held_pages(c).load(simt::relaxed), free = segments().free_hint(), looked = looked_in(c).load(simt::relaxed);
+    unsigned const held = held_pages(c).load(simt::relaxed), free = segments().free_hint(), looked = looked_in(c).load(simt::relaxed),
+                   hand = hand_of(c).load(simt::relaxed);
     bool const idle = static_cast<int>(idle_runs(c).load(simt::relaxed)) > 0;
     shard_word const now{at.shard(c, k).load(simt::relaxed)};
     uint64_t bits = whole.leaf(leaf).load(simt::relaxed);
@@ -442,7 +451,8 @@ struct supply : rewinds {
     if (n > at.max_run_segments(c)) n = at.max_run_segments(c);
     // Hardly a whole segment is left: not worth eight looks.
     bool const used_up = free >> at.lg_pages == 0;
-    if (n == 0 || adopts || used_up) return supplied::slowly(pages, adopts, scarce).bits;
+    supplied const later = supplied::slowly(pages, adopts, scarce, old.has_run(), hand);
+    if (n == 0 || adopts || used_up) return later.bits;
     // Ends: four leaves, then four more for half as many segments.
     GPUHEAP_NO_UNROLL
     for (unsigned tries = 0; tries < 8; ++tries) {
@@ -473,7 +483,7 @@ struct supply : rewinds {
       leaf = leaf + 1 == leaves ? 0 : leaf + 1;
       bits = whole.leaf(leaf).load(simt::relaxed);
     }
-    return supplied::slowly(pages, adopts, scarce).bits;
+    return later.bits;
   }
 
   // The same where the first look did not do. In the frame, as in control::request.
@@ -486,7 +496,7 @@ struct supply : rewinds {
   };
   // `adopted`: what adopt_rich() found, if the lane was to look.
   GPUHEAP_COLD uint64_t fetch_slowly(demand d, shard_word old, supplied how, supplied adopted) {
-    slow_fetch f{d, old, static_cast<unsigned>(how.bits >> 8), adopted, {}};
+    slow_fetch f{d, old, how.pages(), adopted, {}};
     // See fetch().
     if (old.has_run() && !adopted.is_open()) {
       moves().begin();
