@@ -285,8 +285,9 @@ struct take_all_of {
     for (void* p; (p = heap.malloc(bytes)) != nullptr;) out[(*num)++] = p;
   }
 };
+template <class Allocator>
 struct free_each {
-  plain heap;
+  Allocator heap;
   void** blocks;
   GPUHEAP_FN void operator()(unsigned i) const { (void)heap.free(blocks[i]); }
 };
@@ -372,6 +373,42 @@ TEST(ShardedSweeps, WhatALaunchHasSweptAndFreedServesItAgain) {
   EXPECT_EQ(nulls, 0u);
   EXPECT_EQ(heap.view.verify().problem, "");
   EXPECT_LE(heap.view.footprint({}).held_bytes, heap.view.geometry().heap_bytes() / 3);
+}
+// One thread takes so many blocks.
+struct take_some {
+  bench::without_spare heap;
+  std::size_t bytes;
+  void** blocks;
+  unsigned num;
+  unsigned* nulls;
+  GPUHEAP_FN void operator()(unsigned) const {
+    for (unsigned i = 0; i < num; ++i) {
+      blocks[i] = heap.malloc(bytes);
+      if (blocks[i] == nullptr) ++*nulls;
+    }
+  }
+};
+TEST(ShardedSweeps, WhatADrawFindsTooLittleItTakesFromTheWordsBehind) {
+  constexpr std::size_t bytes = 16;
+  fixed_heap<bench::without_spare> heap{1 << 20};
+  auto const& at = heap.view.geometry();
+  unsigned nulls = 0;
+  std::vector<void*> blocks(at.heap_bytes() / 4 / bytes);
+  gpuheap::launch(1, take_some{heap.view, bytes, blocks.data(), static_cast<unsigned>(blocks.size()), &nulls});
+  // Of each third word nearly all is freed, of the others nothing.
+  std::vector<void*> freed;
+  for (void* p : blocks) {
+    auto const page = static_cast<unsigned>(at.page_of(p));
+    unsigned const slot = at.locate(p, page, at.tag_of(page)).slot;
+    if (slot / 63 % 3 == 0 && slot % 63 < 60) freed.push_back(p);
+  }
+  auto const num = static_cast<unsigned>(freed.size());
+  gpuheap::launch(num, free_each{heap.view, freed.data()}, {.block_threads = 64});
+  std::size_t const held = heap.view.footprint({}).held_bytes;
+  gpuheap::launch(1, take_some{heap.view, bytes, blocks.data(), num, &nulls});
+  EXPECT_EQ(nulls, 0u);
+  EXPECT_EQ(heap.view.verify().problem, "");
+  EXPECT_EQ(heap.view.footprint({}).held_bytes, held);
 }
 TEST(ShardedSweeps, ALoneLaneTakesARunToo) {
   unsigned of = 0;
