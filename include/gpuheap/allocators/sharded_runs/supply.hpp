@@ -21,6 +21,7 @@ struct tuning {
   unsigned reserve = 32;             // a fresh run is at least 1/reserve of a shard's share of what the class holds
   unsigned rich = 5;                 // a listed run is swept if 1/rich of its sampled slots are free; an eighth of that if memory is short
   unsigned adoption_looks = 32;      // listed runs sampled before a fresh one is taken, as many at once as the warp has lanes
+  unsigned adoption_passes = 6;      // and so many times one after the other: few lanes see fewer
   unsigned scarce = 4;               // memory is short below 1/scarce free
   unsigned lg_warps_per_shard = 11;  // a launch of fewer warps uses one shard of each class
   unsigned looks = 64;               // for the next run, before a search for other memory
@@ -180,9 +181,10 @@ struct supply : rewinds {
     // Will be open anyway. Now the taking need not wait for it.
     if (how.ends_run() && simt::lane_id() == owner) transit.begin();
     uint64_t found = 0;
+    unsigned const in_passes = lanes * Tuning.adoption_passes;
     // Ends: after so many looks.
     GPUHEAP_NO_UNROLL
-    for (unsigned left = Tuning.adoption_looks;; left -= lanes) {
+    for (unsigned left = in_passes < Tuning.adoption_looks ? in_passes : Tuning.adoption_looks;; left -= lanes) {
       bitmap_tree::share const mine = listed.bit_for_each(here, from);
       if (simt::any_of(here, mine.empty_leaf != bitmap_tree::none)) tidy_together(here, listed, c, mine.empty_leaf);
       listing look{};
