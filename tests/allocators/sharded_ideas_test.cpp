@@ -291,14 +291,15 @@ struct free_each {
   void** blocks;
   GPUHEAP_FN void operator()(unsigned i) const { (void)heap.free(blocks[i]); }
 };
-// Kernel of one warp, of which one lane is to get a listed run of class c, as memory is short. *found is what it got.
+// Kernel of one warp, of which one lane is to get a listed run of class c, as memory is short or not. *found is what it got.
 struct adopt_one {
   plain heap;
   unsigned c, owner;
+  bool scarce;
   simt::uint64_t* found;
   GPUHEAP_FN void operator()(unsigned i) const {
     using gpuheap::sharded::supplied;
-    auto const offered = i == owner ? supplied::slowly(1, true, true, false, heap.control_block()->hand[c]) : supplied{};
+    auto const offered = i == owner ? supplied::slowly(1, true, scarce, false, heap.control_block()->hand[c]) : supplied{};
     auto const got = heap.control_block()->adopt_rich(simt::active_mask(), gpuheap::sharded::demand::of(c, 0, 1, 1, 0), offered);
     if (i == owner) *found = got;
   }
@@ -306,7 +307,7 @@ struct adopt_one {
 
 // The run that a warp of so many lanes sweeps, after half of the blocks of run `richest` of class c were freed and a few of each other.
 // Runs are counted from the lowest address on; `of` receives that one's first page.
-unsigned run_that_is_swept(std::size_t bytes, unsigned lanes, unsigned richest, unsigned& of) {
+unsigned run_that_is_swept(std::size_t bytes, unsigned lanes, unsigned richest, unsigned& of, unsigned first = 2, bool scarce = true) {
   namespace sharded = gpuheap::sharded;
   fixed_heap<plain> heap{1 << 20};
   auto const& at = heap.view.geometry();
@@ -328,10 +329,10 @@ unsigned run_that_is_swept(std::size_t bytes, unsigned lanes, unsigned richest, 
   gpuheap::launch(static_cast<unsigned>(freed.size()), free_each{heap.view, freed.data()}, {.block_threads = 64});
   EXPECT_EQ(heap.view.verify().problem, "");
   unsigned const c = sharded::size_classes::class_of(static_cast<unsigned>(bytes));
-  // The look begins two runs before.
-  heap.view.control_block()->hand[c] = runs.at(richest - 2);
+  // The look begins so many runs before.
+  heap.view.control_block()->hand[c] = runs.at(richest - first);
   simt::uint64_t found = 0;
-  gpuheap::launch(lanes, adopt_one{heap.view, c, lanes / 2, &found}, {.block_threads = 32});
+  gpuheap::launch(lanes, adopt_one{heap.view, c, lanes / 2, scarce, &found}, {.block_threads = 32});
   return sharded::supplied{found}.run().page();
 }
 
@@ -413,6 +414,13 @@ TEST(ShardedSweeps, WhatADrawFindsTooLittleItTakesFromTheWordsBehind) {
 TEST(ShardedSweeps, ALoneLaneTakesARunToo) {
   unsigned of = 0;
   EXPECT_NE(run_that_is_swept(112, 1, 3, of), 0u);
+}
+TEST(ShardedSweeps, FewLanesLookAtFewRuns) {
+  // While memory is not short, too little is free of the others.
+  unsigned of = 0;
+  EXPECT_EQ(run_that_is_swept(112, 1, 12, of, 4, false), of);
+  EXPECT_EQ(run_that_is_swept(112, 1, 12, of, 10, false), 0u);
+  EXPECT_EQ(run_that_is_swept(112, 2, 12, of, 10, false), of);
 }
 
 }  // namespace
