@@ -305,8 +305,10 @@ struct adopt_one {
   }
 };
 
+constexpr unsigned no_run = ~0u;
 // The run that a warp of so many lanes sweeps, after half of the blocks of run `richest` of class c were freed and a few of each other.
-// Runs are counted from the lowest address on; `of` receives that one's first page.
+// Runs are counted from the lowest address on; `of` receives that one's first page. no_run if none is
+// taken.
 unsigned run_that_is_swept(std::size_t bytes, unsigned lanes, unsigned richest, unsigned& of, unsigned first = 2, bool scarce = true) {
   namespace sharded = gpuheap::sharded;
   fixed_heap<plain> heap{1 << 20};
@@ -333,7 +335,7 @@ unsigned run_that_is_swept(std::size_t bytes, unsigned lanes, unsigned richest, 
   heap.view.control_block()->hand[c] = runs.at(richest - first);
   simt::uint64_t found = 0;
   gpuheap::launch(lanes, adopt_one{heap.view, c, lanes / 2, scarce, &found}, {.block_threads = 32});
-  return sharded::supplied{found}.run().page();
+  return found == 0 ? no_run : sharded::supplied{found}.run().page();
 }
 
 TEST(ShardedSweeps, TheRichestRunIsTakenOfAllThatTheLanesLookAt) {
@@ -413,13 +415,13 @@ TEST(ShardedSweeps, WhatADrawFindsTooLittleItTakesFromTheWordsBehind) {
 }
 TEST(ShardedSweeps, ALoneLaneTakesARunToo) {
   unsigned of = 0;
-  EXPECT_NE(run_that_is_swept(112, 1, 3, of), 0u);
+  EXPECT_NE(run_that_is_swept(112, 1, 3, of), no_run);
 }
 TEST(ShardedSweeps, FewLanesLookAtFewRuns) {
   // While memory is not short, too little is free of the others.
   unsigned of = 0;
   EXPECT_EQ(run_that_is_swept(112, 1, 12, of, 4, false), of);
-  EXPECT_EQ(run_that_is_swept(112, 1, 12, of, 10, false), 0u);
+  EXPECT_EQ(run_that_is_swept(112, 1, 12, of, 10, false), no_run);
   EXPECT_EQ(run_that_is_swept(112, 2, 12, of, 10, false), of);
 }
 

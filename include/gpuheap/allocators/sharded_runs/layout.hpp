@@ -99,7 +99,7 @@ struct layout {
   [[nodiscard]] GPUHEAP_FN simt::global_ref<run_tag::word> page_tag(unsigned page) const {
     return simt::global_ref<run_tag::word>{page_tags[page]};
   }
-  // The tags of the units of the run that begins at `page`.
+  // The tags of neighbouring units, segments or pages.
   struct tag_row {
     run_tag::word* first;
     unsigned stride;
@@ -107,6 +107,7 @@ struct layout {
       return simt::global_ref<run_tag::word>{first[size_t{i} * stride]};
     }
   };
+  // Those of the run that begins at `page`.
   [[nodiscard]] GPUHEAP_FN tag_row unit_tags(unsigned page, bool of_segments) const {
     if (of_segments) return {segment_tags + size_t{page >> lg_pages} * tag_stride, tag_stride};
     return {page_tags + page, 1};

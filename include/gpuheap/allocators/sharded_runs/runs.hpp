@@ -328,13 +328,13 @@ struct alignas(128) runs {
     return mine;
   }
 
+  static constexpr unsigned words_behind = 4;  // that a sweep looks at, of those whose draws are over
   // Groups of the lanes `here` drew slots of sweeps; `mask` is a lane's group, 0 for a lane of none. All groups take what is free in their
   // words at once, and where that is too little, what the draws of the words behind have left. Returns what each lane got, or `mine`. The
   // leaders account for their draws afterwards.
   //
   // A word has as many draws as it has free slots on average: one that has fewer sends some away, one that has more keeps some. To draw
   // again would cost all of the warp a pass, and the run a draw. Not while a group is to fetch the next run, for which others wait.
-  static constexpr unsigned words_behind = 4;
   GPUHEAP_COLD void* sweep(lane_mask here, lane_mask mask, uint64_t drawn_bits, unsigned c, void* mine) {
     warp_group const g{mask};
     shard_word const drawn{drawn_bits};
