@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from functools import cache
 
 import pytest
 from fake_checkout import REPOSITORY
+from matplotlib.textpath import TextPath
 from synthetic import plausible, rows_of_suites
 
 from gpuheap.answers.views import CaseView, case_views
@@ -126,6 +128,16 @@ def test_the_numbers_that_papers_print_stand_in_their_pictures() -> None:
 def test_words_side_by_side_curves_dots_and_bytes_are_drawn_as_files(suite: str, name: str) -> None:
     text = case_file(charts_of(views()[suite, name], PRINTED), "synthetic")
     assert text.count("<text") > 20 and "gpuheap" in text
+
+
+@pytest.mark.parametrize(("suite", "name"), [("survey", "graph_update_focused"), ("ablation", "churn_long_lived"), ("regeff", "kdtree")])
+def test_the_heading_of_a_file_is_as_wide_as_its_pictures_at_most(suite: str, name: str) -> None:
+    text = case_file(charts_of(views()[suite, name], PRINTED), "NVIDIA H200")
+    _, _, width, _ = text.split('viewBox="')[1].split('"')[0].split()
+    heading = re.findall(r"<text[^>]*font-size: 10px[^>]*>([^<]*)", text)
+    assert " ".join(heading).startswith(f"NVIDIA H200: {name}, ")
+    for line in heading:
+        assert TextPath((0, 0), line, size=10).get_extents().width < float(width), line
 
 
 def test_bytes_are_ratios_times_what_was_asked_for() -> None:
