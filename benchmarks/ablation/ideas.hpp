@@ -52,10 +52,6 @@ struct long_runs {
   static constexpr char const *name = "without_long_runs", *title = "runs of 4096 slots at most";
   static constexpr sharded::tuning tuned{.lg_run_slots = 12};
 };
-struct renewal {
-  static constexpr char const *name = "without_renewal", *title = "a run at its end is listed, however much of it is free";
-  static constexpr sharded::tuning tuned{.renews = false};
-};
 struct sweeps {
   static constexpr char const *name = "without_sweeps", *title = "listed runs are searched slot by slot, once nothing else is left";
   static constexpr sharded::tuning tuned{.adoption_looks = 0};
@@ -95,7 +91,6 @@ using without_aggregation = variation<ideas::aggregation>;
 using without_shards = variation<ideas::shards>;
 using without_foresight = variation<ideas::foresight>;
 using without_long_runs = variation<ideas::long_runs>;
-using without_renewal = variation<ideas::renewal>;
 using without_sweeps = variation<ideas::sweeps>;
 using without_turns = variation<ideas::turns>;
 using without_waiting = variation<ideas::waiting>;

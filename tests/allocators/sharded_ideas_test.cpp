@@ -16,7 +16,7 @@ template <class Allocator>
 class ShardedIdeas : public ::testing::Test {};
 
 using all = ::testing::Types<bench::without_aggregation, bench::without_shards, bench::without_foresight, bench::without_long_runs,
-                             bench::without_renewal, bench::without_sweeps, bench::without_turns, bench::without_waiting,
+                             bench::without_sweeps, bench::without_turns, bench::without_waiting,
                              bench::without_memory_of_refusals, bench::without_rewinds, bench::without_stock, bench::without_spare,
                              bench::without_bulky>;
 TYPED_TEST_SUITE(ShardedIdeas, all);

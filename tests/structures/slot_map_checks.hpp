@@ -20,18 +20,6 @@ using gpuheap::structures::slot_map;
 
 inline constexpr unsigned run_class = 7;
 
-struct group_range {
-  unsigned first = 0, end = 0;
-
-  [[nodiscard]] GPUHEAP_HD bool empty() const { return first == end; }
-  // Words of the groups that a run of so many slots has.
-  [[nodiscard]] GPUHEAP_HD unsigned first_word() const { return first * slot_map::words_per_group; }
-  [[nodiscard]] GPUHEAP_HD unsigned end_word(unsigned num_slots) const {
-    unsigned const end_of_groups = end * slot_map::words_per_group, end_of_run = slot_map::words_for(num_slots);
-    return end_of_groups < end_of_run ? end_of_groups : end_of_run;
-  }
-};
-
 // A run: its map and its header, whose length counts units of so many slots. Each function does to them what its namesake of the allocator
 // does.
 template <class Map>
@@ -60,18 +48,6 @@ struct one_run {
     slot_map::word got = 0;
     if (map.take(w, num_slots, wanted, got).group_crossed) header().fetch_sub(run_header::full_one, simt::acq_rel);
     return got;
-  }
-  // Takes the first groups in a row that are entirely free, as if they had never been handed out. Empty if there are none.
-  GPUHEAP_FN group_range renew() const {
-    unsigned const num_groups = groups_of(num_slots);
-    unsigned from = 0;
-    while (from < num_groups && !map.is_full(from)) ++from;
-    unsigned to = from;
-    while (to < num_groups && map.is_full(to)) ++to;
-    if (from == to) return {};
-    map.renew(num_slots, from, to, 0, 1);
-    header().fetch_sub((to - from) * run_header::full_one, simt::relaxed);
-    return {from, to};
   }
   // To so many units, if the slots from `drawn` on were never handed out.
   GPUHEAP_FN void shorten(unsigned length, unsigned drawn) const {
@@ -281,8 +257,8 @@ class ended_memory {
   test::device_array<unsigned> ended_{1}, not_empty_{1};
 };
 
-// Kernel: each thread frees its pieces; every fourth one also tries `borrows` times after each piece to adopt the run, take slots of a word
-// or entirely free groups, unbind the run and free them afterwards.
+// Kernel: each thread frees its pieces; every fourth one also tries `borrows` times after each piece to adopt the run, take slots of a word,
+// unbind the run and free them afterwards.
 template <class Map>
 struct free_everything {
   ended_runs<Map> ends;
@@ -309,12 +285,8 @@ struct free_everything {
     unsigned const w = random.below(slot_map::words_for(run.num_slots));
     slot_map::word const got = run.take(w, 1 + random.below(32));
     ends.cells.claim_bits(w * slot_map::slots_per_word, got, i);
-    group_range const fresh = random.below(2) == 0 ? run.renew() : group_range{};
-    unsigned const first = fresh.first_word(), end = fresh.end_word(run.num_slots);
-    for (unsigned v = first; v < end; ++v) ends.cells.claim_bits(v * slot_map::slots_per_word, slot_map::slots_in(v, run.num_slots), i);
     if (run.unbind()) ends.take_over(run.num_slots, i);
     free(w, got, i);
-    for (unsigned v = first; v < end; ++v) free(v, slot_map::slots_in(v, run.num_slots), i);
   }
 };
 
@@ -361,38 +333,6 @@ std::string a_shortened_run_ends(unsigned threads, unsigned unit_slots, unsigned
   ended_memory<Map> ends;
   gpuheap::launch(threads, shorten_beside_frees<Map>{ends.of(run, cells), to, drawn, threads}, {.block_threads = 64});
   return run.problem(false, to * unit_slots) + cells.problem() + ends.problem(run);
-}
-
-// ---- a count that comes late makes no group full
-
-// Kernel: thread 1 frees a word's slots. Thread 0, which hands out slots of the run, takes from that word and then looks for groups that
-// are entirely free: there is none, whether or not the free has counted its word yet.
-template <class Map>
-struct take_before_the_count {
-  one_run<Map> run;
-  unsigned* misled;
-
-  GPUHEAP_FN void operator()(unsigned i) const {
-    if (i == 1) {
-      run.give(0, slot_map::all_slots);
-      return;
-    }
-    for (unsigned tries = 0; tries < 20; ++tries) {
-      if (run.take(0, 1) == 0) continue;
-      if (!run.renew().empty()) count(misled);
-      return;
-    }
-  }
-};
-
-template <class Map>
-std::string a_late_count_misleads_nobody() {
-  run_memory<Map> run(4032);
-  test::device_array<unsigned> misled(1);
-  gpuheap::launch(2, take_before_the_count<Map>{run.view(), misled.data()}, {.block_threads = 1});
-  std::string problems = run.problem(true);
-  require(problems, misled.first() == 0, "a group with live slots was handed out as free");
-  return problems;
 }
 
 // ---- no free slips between a word's mark and the look at its slots

@@ -31,9 +31,6 @@ TEST(SlotMapContention, AShortenedRunEndsOnceWithWhatItHasKept) {
   expect_passes(200, [] { return a_shortened_run_ends<slot_map>(explored_threads / 2, 2000, 5, 3, 5999); });
   expect_passes(200, [] { return a_shortened_run_ends<slot_map>(explored_threads / 2, 4032, 3, 1, 4032); });
 }
-TEST(SlotMapContention, AGroupWhoseCountIsBelowZeroForAMomentIsNotFull) {
-  expect_passes(1000, [] { return a_late_count_misleads_nobody<slot_map>(); });
-}
 TEST(SlotMapContention, ARunWithAFreeSlotIsListed) {
   EXPECT_EQ(a_run_with_a_free_slot_is_listed<slot_map>(many_threads, 131072), "");
   expect_passes(3000, [] { return a_run_with_a_free_slot_is_listed<slot_map>(3, 100); });

@@ -144,28 +144,21 @@ struct slot_map {
     return found;
   }
 
-  // Whether all words of group g are free and counted; of a bound run, from which nobody else takes, it stays so. Below zero for a moment,
-  // if a word was taken from before the free that completed it has counted.
-  [[nodiscard]] GPUHEAP_FN bool is_full(unsigned g) const {
-    // dependent: acquires the frees.
-    return static_cast<int>(group(g).load(simt::dependent)) >= static_cast<int>(words_per_group);
-  }
-  // Takes the groups first..end-1 of a bound run of num_slots, all entirely free, as if they had never been handed out: their slots' bits
+  // Makes the first `end` groups of a bound run of num_slots, all entirely free, as if they had never been handed out: their slots' bits
   // become 0. Lane `rank` of `lanes` does its share; the caller owes the header a group for each.
-  GPUHEAP_FN void renew(unsigned num_slots, unsigned first, unsigned end, unsigned rank, unsigned lanes) const {
+  GPUHEAP_FN void renew(unsigned num_slots, unsigned end, unsigned rank, unsigned lanes) const {
     unsigned const num_words = words_for(num_slots), cut = num_slots % slots_per_word;
     unsigned const last = end * words_per_group < num_words ? end * words_per_group : num_words - (cut != 0 ? 1 : 0);
-    word* to = words + first * words_per_group + rank;
+    word* to = words + rank;
     // Ends: one pass per word. Little in each, for a kernel's end may wait for them. relaxed, all: published with the run.
     GPUHEAP_NO_UNROLL
-    for (unsigned w = first * words_per_group + rank; w < last; w += lanes, to += lanes)
-      simt::global_ref<word>{*to}.store(0, simt::relaxed);
+    for (unsigned w = rank; w < last; w += lanes, to += lanes) simt::global_ref<word>{*to}.store(0, simt::relaxed);
     // The word in which the run ends.
     if (rank == 0 && cut != 0 && end * words_per_group >= num_words)
       at(num_words - 1).store(all_slots & ~simt::low_bits(cut), simt::relaxed);
     // Ends: one pass per group.
     GPUHEAP_NO_UNROLL
-    for (unsigned g = first + rank; g < end; g += lanes) {
+    for (unsigned g = rank; g < end; g += lanes) {
       unsigned const there = num_words - g * words_per_group;
       group(g).store(there < words_per_group ? words_per_group - there : 0, simt::relaxed);
     }

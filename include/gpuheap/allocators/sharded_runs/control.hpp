@@ -375,7 +375,6 @@ struct control : supply<Tuning> {
   // Hands what the leaders got to their groups.
   GPUHEAP_COLD void hand_on(request& r) {
     if (simt::any_of(r.here, r.got.is_later())) fetch_more(r);
-    if (simt::any_of(r.here, r.got.is_renewal())) r.got.bits = this->renew_all(r.here, duty_of(r), r.got);
     r.drawn.bits = simt::shuffle(r.here, r.got.bits, leader_of(r.g));
     // What the leader acquired with the run, all have: another lane may lead those that still want a slot.
     simt::sync_warp(r.here);

@@ -50,7 +50,7 @@ struct rewinds : frees {
       shard_word const run{simt::shuffle(here, taken, lane)};
       warp_group const g{here};
       unsigned const end = slot_map::groups_for(slot_map::words_for(run.next()));
-      theirs->at.slots_of(run.page()).renew(run.num_slots(), 0, end, g.rank(), g.size());
+      theirs->at.slots_of(run.page()).renew(run.num_slots(), end, g.rank(), g.size());
     }
     // The barrier orders the other lanes' stores before the publication.
     simt::sync_warp(here);

@@ -1,11 +1,11 @@
-// Where a shard's next run comes from: its own last one, a listed run with many free slots, or free memory, as much as is wanted now.
+// Where a shard's next run comes from: a listed run with many free slots, or free memory, as much as is wanted now.
 //
 // How long a fresh run is follows from the launch: every warp is expected to ask once as the caller does. A class that holds much already
 // gets a fraction of that more. So a burst is served by one or two runs a shard, and a lone thread binds one page.
 //
-// Which it is: a run that is mostly free again when its last slot is drawn begins anew. Listed runs are swept if there were any when the
-// launch first looked, or if memory is short; a launch that began with none will find what it uses up free soon, and a fresh run is drawn
-// from faster. Small launches, which come again and again, sweep none while most of the heap is free.
+// Which it is: listed runs are swept if there were any when the launch first looked, or if memory is short; a launch that began with none
+// will find what it uses up free soon, and a fresh run is drawn from faster. Small launches, which come again and again, sweep none while
+// most of the heap is free.
 #pragma once
 
 #include <gpuheap/allocators/sharded_runs/rewind.hpp>
@@ -33,7 +33,6 @@ struct tuning {
   // Off in measurements of what each idea buys (benchmarks/ablation).
   bool together = true;   // the lanes that ask for one class draw together
   bool in_turn = true;    // listed runs are looked at one after the other, not from random places
-  bool renews = true;     // a run that is mostly free at its end begins anew
   bool remembers = true;  // a refusal is remembered until something moves
   bool rewinds = true;    // a run none of whose slots is live begins anew at once (rewind.hpp)
 };
@@ -116,11 +115,10 @@ struct looks_in_vain {
   }
 };
 
-// What a step of a replacement returns: a run as its shard word, drawn at 0, with two flags in the lowest bits, which are 0 there.
+// What a step of a replacement returns: a run as its shard word, drawn at 0, with a flag in the lowest bit, which is 0 there.
 struct supplied {
   static constexpr uint64_t open = 1;   // a transit is open
   static constexpr uint64_t later = 4;  // none yet: fetch_slowly() is due, with `pages` from bit 8 on, the hand of the class from bit 32 on
-  static constexpr uint64_t renewal = 2;  // the run is bound by the caller; its free groups are to be handed out anew
   uint64_t bits = 0;
 
   [[nodiscard]] GPUHEAP_HD static constexpr supplied of(uint64_t what, bool is_open) { return {what | (is_open ? open : 0)}; }
@@ -134,25 +132,18 @@ struct supplied {
   }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned pages() const { return static_cast<unsigned>(bits) >> 8; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned hand() const { return static_cast<unsigned>(bits >> 32); }
-  [[nodiscard]] GPUHEAP_HD constexpr bool is_later() const { return (bits & (later | open | renewal)) == later; }
+  [[nodiscard]] GPUHEAP_HD constexpr bool is_later() const { return (bits & (later | open)) == later; }
   [[nodiscard]] GPUHEAP_HD constexpr bool may_adopt() const { return is_later() && (bits & adopts) != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_scarce() const { return (bits & scarce) != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr bool ends_run() const { return (bits & ending) != 0; }
-  [[nodiscard]] GPUHEAP_HD constexpr bool is_renewal() const { return (bits & renewal) != 0; }
-  [[nodiscard]] GPUHEAP_HD constexpr shard_word run() const { return {bits & ~(open | renewal)}; }
+  [[nodiscard]] GPUHEAP_HD constexpr shard_word run() const { return {bits & ~open}; }
 };
 
 template <tuning Tuning>
 struct supply : rewinds {
   // ---- reusing runs
 
-  // Whether a run with these counts has enough free groups to be handed out anew.
-  [[nodiscard]] GPUHEAP_FN bool mostly_free(run_header h, unsigned num_slots) {
-    unsigned const groups = slot_map::groups_for(slot_map::words_for(num_slots));
-    return Tuning.renews && groups > 1 && static_cast<int>(h.full_groups()) * 2 >= static_cast<int>(groups);
-  }
-
-  // Binds listed runs with many free slots, for a sweep or a renewal, to the lanes that were `offered` to adopt. All lanes of `here` call,
+  // Binds listed runs with many free slots, for a sweep, to the lanes that were `offered` to adopt. All lanes of `here` call,
   // each with its own heap's words; they look for one lane after the other, all together. Returns what was found; empty if nothing was.
   GPUHEAP_COLD uint64_t adopt_rich(lane_mask here, demand d, supplied offered) {
     uint64_t result = 0;
@@ -196,11 +187,7 @@ struct supply : rewinds {
         unsigned const page = simt::shuffle(here, look.page, lane), draws = simt::shuffle(here, look.draws, lane);
         // What was bound, not what was seen: the run may be another than that of the look.
         run_header const now{simt::lane_id() == owner ? adopt(listed, c, page, transit) : 0};
-        if (now.is_bound()) {
-          unsigned const slots = at.run_slots(now);
-          found = mostly_free(now, slots) ? shard_word::of_run(page, slots).bits | supplied::renewal
-                                          : shard_word::of_sweep(page, slot_map::words_for(slots), draws).bits;
-        }
+        if (now.is_bound()) found = shard_word::of_sweep(page, slot_map::words_for(at.run_slots(now)), draws).bits;
         if (simt::any_of(here, found != 0)) break;
         if (simt::lane_id() == lane) look.worth = 0;
       }
@@ -245,44 +232,6 @@ struct supply : rewinds {
     if (leaf != bitmap_tree::none) tidy_list(listed, c, leaf);
     simt::sync_warp(here);
     if (leads) moves().end();
-  }
-
-  // Hands out anew what is free of a bound run: its first stretch of entirely free groups becomes the run of shard k. All lanes of `here`
-  // call with the same run, of which a group is free. Returns the run as a shard word, drawn at the stretch's first slot.
-  GPUHEAP_FN uint64_t renew(lane_mask here, shard_word run, unsigned c, unsigned k) {
-    warp_group const g{here};
-    unsigned const rank = g.rank(), lanes = g.size(), page = run.page(), num_slots = run.num_slots();
-    slot_map const map = at.slots_of(page);
-    unsigned const groups = slot_map::groups_for(slot_map::words_for(num_slots));
-    // The first stretch, first .. end - 1; it may go on where the 64 groups of a pass end.
-    unsigned first = 0, end = 0;
-    // Ends: one pass per 64 groups.
-    GPUHEAP_NO_UNROLL
-    for (unsigned from = 0; from < groups && (end == first || end == from); from += 64) {
-      uint64_t full = 0;
-      // Ends: one pass per group.
-      GPUHEAP_NO_UNROLL
-      for (unsigned i = rank; i < 64 && from + i < groups; i += lanes) full |= map.is_full(from + i) ? uint64_t{1} << i : 0;
-      full = structures::reduce_or(here, full);
-      if (full == 0) continue;
-      if (end == first) first = from + simt::lowest_bit(full), end = first;
-      end += structures::run_length(full, end - from);
-    }
-    map.renew(num_slots, first, end, rank, lanes);
-    // relaxed: class and length of a bound run stay.
-    run_header const h{at.header(page).load(simt::relaxed)};
-    run_tag const tag = run_tag::of_slots(c, h.length(), k, true);
-    auto const tags = at.unit_tags(page, h.of_segments());
-    // Ends: one pass per unit. relaxed: published with the run, or read as well as what was there before.
-    GPUHEAP_NO_UNROLL
-    for (unsigned i = rank; i < h.length(); i += lanes) tags[i].store(tag.bits + i * run_tag::one_further, simt::relaxed);
-    // The barrier orders the other lanes' stores before the leader's publication.
-    simt::sync_warp(here);
-    // relaxed: published with the run.
-    if (g.leads()) at.header(page).fetch_sub((end - first) * run_header::full_one, simt::relaxed);
-    constexpr unsigned slots_per_group = slot_map::words_per_group * slot_map::slots_per_word;
-    unsigned const last = end * slots_per_group < num_slots ? end * slots_per_group : num_slots;
-    return shard_word::of_run(page, last).bits + first * slots_per_group;
   }
 
   // ---- fresh runs
@@ -416,30 +365,23 @@ struct supply : rewinds {
 
   // The duty of the draw that found a shard idle or reached its end: puts the next run there, or none. One thread; waits for nobody. The
   // next run comes with its first `wanted` slots drawn for the caller's group: whoever fetches a run has memory from it, however soon
-  // another class takes the rest back. Returns the run as drawn at 0, or a renewal that the warp does together: see renew_all().
+  // another class takes the rest back. Returns the run as drawn at 0, or what fetch_slowly() is to do.
   //
   // This is what a burst of requests waits for, on a processor that has none of its code at hand: little code, its loads in flight
   // together, and all that is rare out of line.
   GPUHEAP_COLD uint64_t fetch(demand d, shard_word old) {
     unsigned const c = d.size_class(), k = d.shard();
-    bool const ends_run = old.has_run() && !old.is_sweep();
     bitmap_tree const whole = at.whole_tree();
     unsigned const leaves = bitmap_tree::leaves_for(segments_there);
     bool const large_launch = is_large_launch();
     unsigned leaf = large_launch ? first_leaf(c, k, leaves) : 0;
-    // relaxed, all: hints, or of a run that the caller has bound.
+    // relaxed, all: hints.
     unsigned const held = held_pages(c).load(simt::relaxed), free = segments().free_hint(), looked = looked_in(c).load(simt::relaxed),
                    hand = hand_of(c).load(simt::relaxed);
     bool const idle = static_cast<int>(idle_runs(c).load(simt::relaxed)) > 0;
     shard_word const now{at.shard(c, k).load(simt::relaxed)};
     uint64_t bits = whole.leaf(leaf).load(simt::relaxed);
-    run_header const ending{ends_run ? at.header(old.page()).load(simt::relaxed) : 0};
 
-    if (ends_run) {
-      // All of the run, though the shard may have had a part of it.
-      unsigned const num_slots = at.run_slots(ending);
-      if (mostly_free(ending, num_slots)) return shard_word::of_run(old.page(), num_slots).bits | supplied::renewal;
-    }
     unsigned const asked = now.next() - old.num_draws() > d.wanted() ? now.next() - old.num_draws() : d.wanted();
     unsigned const pages = pages_wanted(d, asked, held, free);
     bool const scarce = free < (segments_there << at.lg_pages) / Tuning.scarce;
@@ -504,10 +446,6 @@ struct supply : rewinds {
       moves().begin();
       f.got.bits |= supplied::open;
     }
-    if (f.got.is_renewal()) {
-      if (f.old.has_run() && !f.old.is_sweep()) this->unbind(f.old.page(), run_header::bound, true);
-      return f.got.bits;
-    }
     if (!f.got.run().has_run()) {
       // relaxed, both: hints.
       if (how.may_adopt())
@@ -537,29 +475,6 @@ struct supply : rewinds {
     return next;
   }
   GPUHEAP_COLD void settle_claimed(demand d, segment_map::claim got) { settle(d, got); }
-
-  // Renews the runs that lanes of `here` were offered, one after the other, all lanes together. All lanes of `here` call, each with its own
-  // heap's words. Returns what fetch() would have.
-  GPUHEAP_COLD uint64_t renew_all(lane_mask here, demand d, supplied offered) {
-    uint64_t result = offered.bits;
-    // Ends: one pass per lane.
-    GPUHEAP_NO_UNROLL
-    for (lane_mask rest = simt::ballot(here, offered.is_renewal()); rest != 0; rest &= rest - 1) {
-      unsigned const lane = simt::lowest_bit(rest);
-      // What that lane acquired with its run, all have.
-      simt::sync_warp(here);
-      auto* const theirs = reinterpret_cast<supply*>(simt::shuffle(here, reinterpret_cast<uint64_t>(this), lane));
-      demand const its{simt::shuffle(here, d.bits, lane)};
-      shard_word const run = supplied{simt::shuffle(here, offered.bits, lane)}.run();
-      uint64_t const renewed = theirs->renew(here, run, its.size_class(), its.shard());
-      if (simt::lane_id() != lane) continue;
-      shard_word const next{renewed};
-      install(d, next);
-      installed(d, {}, next, offered.is_open());
-      result = renewed;
-    }
-    return result;
-  }
 };
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded
