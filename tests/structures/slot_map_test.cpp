@@ -11,7 +11,7 @@ enum class map_call { give, take, take_mask, mark };
 struct map_order {
   map_call what;
   unsigned w;
-  slot_map::word mask;  // of give and take_mask; of take, how many slots are left to others
+  slot_map::word mask;  // of give and take_mask
   unsigned wanted;      // of take
 };
 struct map_answer {
@@ -31,7 +31,7 @@ struct call_map {
       slot_map::word got = 0;
       slot_map::change change{};
       if (order.what == map_call::give) change = map.give(order.w, order.mask);
-      if (order.what == map_call::take) change = map.take(order.w, num_slots, order.wanted, got, static_cast<unsigned>(order.mask));
+      if (order.what == map_call::take) change = map.take(order.w, num_slots, order.wanted, got);
       if (order.what == map_call::take_mask) change = map.take_mask(order.w, order.mask, got);
       if (order.what == map_call::mark) got = map.mark_unlisted(order.w, num_slots);
       answers[k] = {change.before, got, change.group_crossed};
@@ -138,14 +138,8 @@ class model {
     slot_map::word got = 0;
     if (order.what == map_call::give) word |= order.mask;
     if (order.what == map_call::take) {
-      auto const there = static_cast<unsigned>(simt::popcount(before & slots));
-      unsigned others = there > order.wanted ? order.mask % (there - order.wanted + 1) : 0;
       for (unsigned bit = 0, left = order.wanted; bit < 63 && left != 0; ++bit) {
         if (((before & slots) >> bit & 1) == 0) continue;
-        if (others != 0) {
-          --others;
-          continue;
-        }
         got |= slot_map::word{1} << bit;
         --left;
       }
@@ -190,7 +184,7 @@ TEST(SlotMap, AnswersAndCountsAsBruteForceDoes) {
       slot_map::word const some = test::mix(random.below(1u << 31)) & whole(run, w);
       switch (random.below(5)) {
         case 0:
-          orders.push_back({map_call::take, w, random.below(64), 1 + random.below(32)});
+          orders.push_back({map_call::take, w, 0, 1 + random.below(32)});
           break;
         case 1:
           orders.push_back({map_call::give, w, some, 0});
@@ -250,20 +244,24 @@ TEST(SlotMap, AGiveSeesTheMarkUntilATakeDropsIt) {
   EXPECT_EQ(a[8].before, slot_map::unlisted) << "a take that got nothing leaves the mark";
 }
 
-// Who comes to a word at the same time as others sees what they see: then their numbers keep them apart.
-TEST(SlotMap, TakersThatSeeTheSameWordPickDifferentSlots) {
-  run_memory<> run(63);
-  constexpr slot_map::word free = 0x5555'0f0f'3333'0001;
-  auto const there = static_cast<unsigned>(simt::popcount(free));
-  std::vector<map_order> orders{{map_call::give, 0, free, 0}};
-  for (unsigned others = 0; others < there; ++others) {
-    orders.push_back({map_call::take, 0, others, 1});
-    orders.push_back({map_call::give, 0, free, 0});
+// Who comes to a word at the same time as others sees what they see: then their numbers keep them apart, as long as there are slots.
+TEST(SlotMap, LanesThatSeeTheSameWordPickDifferentSlots) {
+  for (unsigned there = 1; there <= slot_map::slots_per_word; ++there) {
+    for (unsigned wanted = 1; wanted <= simt::warp_lanes; ++wanted) {
+      for (unsigned others = 0; others <= there; others += wanted) {
+        unsigned const first = slot_map::first_pick(there, wanted, others);
+        if (others + wanted <= there) {
+          ASSERT_EQ(first, others) << there << " slots, " << wanted << " wanted";
+        } else {
+          ASSERT_LE(first + std::min(wanted, there), there) << there << " slots, " << wanted << " wanted after " << others;
+        }
+      }
+    }
   }
-  auto const answers = call(run, orders);
-  slot_map::word taken = 0;
-  for (unsigned others = 0; others < there; ++others) taken |= answers[1 + 2 * others].got;
-  EXPECT_EQ(taken, free);
+  EXPECT_EQ(slot_map::first_pick(0, 5, 40), 0u);
+  EXPECT_EQ(slot_map::first_pick(20, 1, 20), 0u) << "more draws than slots: the late ones begin at the first again";
+  EXPECT_EQ(slot_map::first_pick(20, 1, 30), 10u);
+  EXPECT_EQ(slot_map::first_pick(3, 1, 60), 0u) << "many more";
 }
 
 TEST(SlotMap, TheMarkIsNoSlot) {

@@ -132,7 +132,7 @@ TEST(NthSetBit, EqualsCounting) {
     unsigned n = 0;
     for (unsigned bit = 0; bit < 64; ++bit) {
       if ((x >> bit & 1) == 0) continue;
-      ASSERT_EQ(gpuheap::structures::nth_set_bit(x, n), bit) << "of " << x;
+      ASSERT_EQ(gpuheap::simt::nth_set_bit(x, n), bit) << "of " << x;
       ++n;
     }
     ASSERT_EQ(n, simt::popcount(x));

@@ -284,7 +284,7 @@ class basic_bulkalloc {
         p = state_->at().object_at(page, c, object);
       }
       bool const rest = count != 0 && count < group.size();
-      group.mask = rest ? group.mask & (simt::all_lanes << structures::nth_set_bit(group.mask, count)) : 0;
+      group.mask = rest ? group.mask & (simt::all_lanes << simt::nth_set_bit(group.mask, count)) : 0;
     } while (simt::any_of(here, group.mask != 0));
     return p;
   }

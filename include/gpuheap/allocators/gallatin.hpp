@@ -126,7 +126,7 @@ class basic_gallatin {
         if (lg_k != 0) state_->join(got.block, first, lg_k);
         p = at_.slice_at(got.block, c, first);
       }
-      group.mask = room < group.size() ? group.mask & (simt::all_lanes << structures::nth_set_bit(group.mask, room)) : 0;
+      group.mask = room < group.size() ? group.mask & (simt::all_lanes << simt::nth_set_bit(group.mask, room)) : 0;
     } while (simt::any_of(here, group.mask != 0));
     return p;
   }

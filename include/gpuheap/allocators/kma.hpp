@@ -107,7 +107,7 @@ class basic_kma {
       simt::sync_warp(here);
       unsigned const room = got.none() ? simt::warp_lanes : capacity - got.before.fill(), rank = group.rank();
       if ((group.mask & mine) != 0 && !got.none() && rank < room) p = at_.take_block(got.superblock, c, got.before.fill() + rank);
-      group.mask = room < group.size() ? group.mask & (simt::all_lanes << structures::nth_set_bit(group.mask, room)) : 0;
+      group.mask = room < group.size() ? group.mask & (simt::all_lanes << simt::nth_set_bit(group.mask, room)) : 0;
     } while (simt::any_of(here, group.mask != 0));
     return p;
   }

@@ -240,7 +240,7 @@ class basic_ouroboros {
     if (served != 0) {
       // Another lane has popped it, and acquired what its last owner released.
       simt::sync_warp(group.mask);
-      handle = simt::shuffle(group.mask, handle, mine ? structures::nth_set_bit(group.mask, rank - served) : simt::lane_id());
+      handle = simt::shuffle(group.mask, handle, mine ? simt::nth_set_bit(group.mask, rank - served) : simt::lane_id());
     }
     if (mine) {
       uint32_t const chunk = handle >> layout_type::lg_pages, page = handle & ((1u << layout_type::lg_pages) - 1);
@@ -312,7 +312,7 @@ class basic_ouroboros {
       if (pushed != 0 && group.leads()) state_->units(at.q).release(pushed);
       if (pushed == group.size()) return;
       // What finds no room there.
-      group.mask &= simt::all_lanes << structures::nth_set_bit(group.mask, pushed);
+      group.mask &= simt::all_lanes << simt::nth_set_bit(group.mask, pushed);
       if ((group.mask >> simt::lane_id() & 1) == 0) return;
       // handed_on: as in mark().
       at_.spare_word(at.chunk, at.page / 32).fetch_or(1u << at.page % 32, simt::handed_on);

@@ -118,7 +118,7 @@ class basic_scatteralloc {
         void* const taken = at_.take_chunks(group.mask, got.page, kind, wants ? got.before.fill() + rank : 0, wants);
         if (wants) p = taken;
       }
-      group.mask = room < group.size() ? group.mask & (simt::all_lanes << structures::nth_set_bit(group.mask, room)) : 0;
+      group.mask = room < group.size() ? group.mask & (simt::all_lanes << simt::nth_set_bit(group.mask, room)) : 0;
     } while (simt::any_of(here, group.mask != 0));
     return p;
   }

@@ -146,7 +146,7 @@ class paged_queue {
 
   // The lanes but the first n, fewer than there are.
   [[nodiscard]] GPUHEAP_FN static structures::warp_group without_first(structures::warp_group group, unsigned n) {
-    return {group.mask & (simt::all_lanes << structures::nth_set_bit(group.mask, n))};
+    return {group.mask & (simt::all_lanes << simt::nth_set_bit(group.mask, n))};
   }
 
   // The value of a ticket that this thread has.

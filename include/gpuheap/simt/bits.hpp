@@ -27,6 +27,27 @@ static_assert(ceil_log2(0) == 0 && ceil_log2(1) == 0 && ceil_log2(2) == 1 && cei
 [[nodiscard]] GPUHEAP_HD constexpr uint64_t low_bits(unsigned n) { return n >= 64 ? ~uint64_t{0} : (uint64_t{1} << n) - 1; }
 static_assert(low_bits(0) == 0 && low_bits(1) == 1 && low_bits(63) == ~uint64_t{0} >> 1 && low_bits(64) == ~uint64_t{0});
 
+// Position of the n-th (from 0) set bit of x. n < popcount(x).
+[[nodiscard]] GPUHEAP_HD constexpr unsigned nth_set_bit(uint32_t x, unsigned n) {
+  unsigned at = 0;
+  // Ends: five halvings of where it may be.
+  for (unsigned width = 16; width != 0; width /= 2) {
+    unsigned const below = popcount(x & ((uint32_t{1} << width) - 1));
+    if (n < below) continue;
+    n -= below;
+    x >>= width;
+    at += width;
+  }
+  return at;
+}
+[[nodiscard]] GPUHEAP_HD constexpr unsigned nth_set_bit(uint64_t x, unsigned n) {
+  unsigned const below = popcount(static_cast<uint32_t>(x));
+  bool const high = n >= below;
+  return nth_set_bit(static_cast<uint32_t>(high ? x >> 32 : x), high ? n - below : n) + (high ? 32 : 0);
+}
+static_assert(nth_set_bit(uint64_t{0b1011}, 0) == 0 && nth_set_bit(uint64_t{0b1011}, 2) == 3 && nth_set_bit(~uint64_t{0}, 63) == 63 &&
+              nth_set_bit(uint64_t{1} << 63 | 1, 1) == 63 && nth_set_bit(0x80000001u, 1) == 31 && nth_set_bit(~0u, 16) == 16);
+
 // `x` rounded up to a multiple of `unit`. `unit` must be a power of two for round_up_pow2. No overflow check.
 [[nodiscard]] GPUHEAP_HD constexpr uint64_t round_up_pow2(uint64_t x, uint64_t unit) { return (x + unit - 1) & ~(unit - 1); }
 static_assert(round_up_pow2(0, 16) == 0 && round_up_pow2(1, 16) == 16 && round_up_pow2(15, 16) == 16 && round_up_pow2(16, 16) == 16 &&

@@ -311,21 +311,21 @@ struct bitmap_tree {
 
  private:
   // Deals the set bits of the words that lanes of `here` have, bit b of word i as i * 64 + b, to the lanes in their order. Returns this
-  // lane's, or none. `given`: how many were dealt, or there are more than lanes.
+  // lane's, or none. `given`: how many there are. Side by side, however few bits a word has: a launch may wait for it.
   GPUHEAP_FN static unsigned deal(simt::lane_mask here, word bits, unsigned i, unsigned& given) {
     warp_group const g{here};
-    unsigned const rank = g.rank(), lanes = g.size();
-    unsigned mine = none;
-    // Ends: one pass per word that has bits.
-    GPUHEAP_NO_UNROLL
-    for (simt::lane_mask rest = simt::ballot(here, bits != 0); rest != 0 && given < lanes; rest &= rest - 1) {
-      unsigned const lane = simt::lowest_bit(rest);
-      word const there = simt::shuffle(here, bits, lane);
-      unsigned const base = simt::shuffle(here, i, lane) * 64, n = simt::popcount(there);
-      if (rank >= given && rank - given < n) mine = base + nth_set_bit(there, rank - given);
-      given += n;
+    unsigned const rank = g.rank(), before = g.sum_before(simt::popcount(bits), given);
+    // The rank of the lane that has this lane's bit: the last before which there are no more than this lane's rank.
+    unsigned owner = 0;
+    // Ends: five halvings.
+    for (unsigned step = simt::warp_lanes / 2; step != 0; step /= 2) {
+      bool const is_there = owner + step < g.size();
+      unsigned const theirs = simt::shuffle(here, before, g.lane(is_there ? owner + step : owner));
+      if (is_there && theirs <= rank) owner += step;
     }
-    return mine;
+    unsigned const lane = g.lane(owner), skipped = simt::shuffle(here, before, lane), first = simt::shuffle(here, i, lane) * 64;
+    word const there = simt::shuffle(here, bits, lane);
+    return rank < given ? first + simt::nth_set_bit(there, rank - skipped) : none;
   }
   // A leaf that may have a bit for each lane of `here`, from that of bit `from` on and around; none for those that are left over. `from`
   // becomes the first bit of the leaf from which to go on.

@@ -17,7 +17,6 @@
 
 #include <gpuheap/simt/atomic.hpp>
 #include <gpuheap/simt/bits.hpp>
-#include <gpuheap/structures/warp_group.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 
@@ -93,21 +92,22 @@ struct slot_map {
   }
 
   // Takes up to `wanted` free slots of word w of a run of num_slots, and drops its unlisted flag. Only while the run is bound. `got`
-  // receives the slots. `others` slots are left to those that came to the word before: they may not have taken them yet, and who picks the
-  // same ones goes away with nothing.
-  GPUHEAP_FN change take(unsigned w, unsigned num_slots, unsigned wanted, word& got, unsigned others = 0) const {
+  // receives the slots.
+  GPUHEAP_FN change take(unsigned w, unsigned num_slots, unsigned wanted, word& got) const {
     // relaxed: only a guess at what the fetch_and will find.
     word const seen = at(w).load(simt::relaxed) & slots_in(w, num_slots);
-    word pick = seen;
-    unsigned const there = simt::popcount(seen);
-    if (there > wanted) {
-      unsigned const first = others % (there - wanted + 1);
-      pick = seen & ~simt::low_bits(nth_set_bit(seen, first));
-      if (first + wanted < there) pick &= simt::low_bits(nth_set_bit(seen, first + wanted));
-    }
+    word const pick = simt::popcount(seen) > wanted ? seen & simt::low_bits(simt::nth_set_bit(seen, wanted)) : seen;
     got = 0;
     if (pick == 0) return {seen, false};
     return take_mask(w, pick, got);
+  }
+  // Which of the `there` free slots of a word, in their order, the first of `wanted` lanes picks; the others pick those that follow. The
+  // slots of `others` that came to the word before, and may not have taken them yet, are left to them, if there are enough: who picks the
+  // same goes away with nothing.
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned first_pick(unsigned there, unsigned wanted, unsigned others) {
+    unsigned const room = there > wanted ? there - wanted : 0;
+    if (others > room) others -= room + 1;
+    return others > room ? 0 : others;
   }
   // Takes those of the slots `pick` of word w that are free.
   GPUHEAP_FN change take_mask(unsigned w, word pick, word& got) const {

@@ -28,6 +28,8 @@ struct transit_count {
   GPUHEAP_FN void begin() const { simt::global_ref<word>{*state}.fetch_add(begun_one + 1, simt::relaxed); }
   // release: the thing is in its new place.
   GPUHEAP_FN void end() const { simt::global_ref<word>{*state}.fetch_sub(1, simt::release); }
+  // relaxed: a guess.
+  [[nodiscard]] GPUHEAP_FN word glance() const { return simt::global_ref<word>{*state}.load(simt::relaxed); }
   // acquire: pairs with end(). Before a search.
   [[nodiscard]] GPUHEAP_FN word look() const { return simt::global_ref<word>{*state}.load(simt::acquire); }
   // After it. The fence makes acquires of all loads of the search.

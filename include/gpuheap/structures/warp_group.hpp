@@ -24,6 +24,8 @@ struct warp_group {
   [[nodiscard]] GPUHEAP_FN bool leads() const { return simt::lane_id() == leader(); }
   // Position of this lane among the group's lanes, 0..size()-1.
   [[nodiscard]] GPUHEAP_FN unsigned rank() const { return simt::popcount(lanes_below()); }
+  // The lane of this rank, below size().
+  [[nodiscard]] GPUHEAP_FN unsigned lane(unsigned rank) const { return mask == simt::all_lanes ? rank : simt::nth_set_bit(mask, rank); }
   // The sum of the `value` of lower ranks; `total`: of all.
   template <class T>
   [[nodiscard]] GPUHEAP_FN T sum_before(T value, T& total) const {
@@ -61,21 +63,5 @@ struct warp_group {
   return simt::uint64_t{simt::reduce_or(mask, static_cast<unsigned>(value >> 32))} << 32 |
          simt::reduce_or(mask, static_cast<unsigned>(value));
 }
-
-// Position of the n-th (from 0) set bit of x. n < popcount(x).
-[[nodiscard]] GPUHEAP_HD constexpr unsigned nth_set_bit(simt::uint64_t x, unsigned n) {
-  unsigned at = 0;
-  // Ends: six halvings of where it may be.
-  for (unsigned width = 32; width != 0; width /= 2) {
-    unsigned const below = simt::popcount(x & simt::low_bits(width));
-    if (n < below) continue;
-    n -= below;
-    x >>= width;
-    at += width;
-  }
-  return at;
-}
-static_assert(nth_set_bit(0b1011, 0) == 0 && nth_set_bit(0b1011, 2) == 3 && nth_set_bit(~simt::uint64_t{0}, 63) == 63 &&
-              nth_set_bit(simt::uint64_t{1} << 63 | 1, 1) == 63);
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures

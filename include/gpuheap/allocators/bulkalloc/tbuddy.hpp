@@ -59,7 +59,7 @@ struct alignas(128) tbuddy {
         return false;
       }
       uint64_t pick = seen;
-      if (simt::popcount(seen) > wanted) pick &= simt::low_bits(structures::nth_set_bit(seen, wanted));
+      if (simt::popcount(seen) > wanted) pick &= simt::low_bits(simt::nth_set_bit(seen, wanted));
       got = available.take_mask(i, pick);
       return got != 0;
     })) {
@@ -151,7 +151,7 @@ struct alignas(128) tbuddy {
   // Block `rank` of a grant.
   [[nodiscard]] GPUHEAP_FN static uint32_t page_of(block_grant const& got, unsigned order, unsigned rank) {
     if (got.nodes == 0) return got.page + (rank << order);
-    return (got.page * 64 + structures::nth_set_bit(got.nodes, rank)) << order;
+    return (got.page * 64 + simt::nth_set_bit(got.nodes, rank)) << order;
   }
 
   // A block for each lane of `group` (those of equal orders, of all lanes `here`, which all call this; mask 0: none for this lane);
@@ -178,7 +178,7 @@ struct alignas(128) tbuddy {
       unsigned const rank = group.rank();
       if ((group.mask & mine) != 0 && rank < got.count) page = page_of(got, order, rank);
       bool const rest = got.count != 0 && got.count < group.size();
-      group.mask = rest ? group.mask & (simt::all_lanes << structures::nth_set_bit(group.mask, got.count)) : 0;
+      group.mask = rest ? group.mask & (simt::all_lanes << simt::nth_set_bit(group.mask, got.count)) : 0;
     } while (simt::any_of(here, group.mask != 0));
     return page;
   }

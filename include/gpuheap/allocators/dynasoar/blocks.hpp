@@ -76,7 +76,7 @@ struct basic_block_pool : pool_layout {
       if (got.none()) return {};
       unsigned const rank = group.rank(), count = simt::popcount(got.slots);
       if (rank < count) return {got.block, free_slots::nth(got.slots, rank)};
-      group.mask &= simt::all_lanes << structures::nth_set_bit(group.mask, count);
+      group.mask &= simt::all_lanes << simt::nth_set_bit(group.mask, count);
     }
   }
 

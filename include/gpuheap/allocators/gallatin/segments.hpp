@@ -207,7 +207,7 @@ struct alignas(128) segment_pool {
       // Ends: one pass a bit.
       GPUHEAP_NO_UNROLL
       while (bits != 0) {
-        uint64_t const bit = uint64_t{1} << structures::nth_set_bit(bits, nth % simt::popcount(bits));
+        uint64_t const bit = uint64_t{1} << simt::nth_set_bit(bits, nth % simt::popcount(bits));
         // handed_on: comes after who brought it home, and goes on to the block's words.
         if ((home_word(s, i).fetch_and(~bit, simt::handed_on) & bit) != 0) return at.block_id(s, i * 64 + simt::lowest_bit(bit));
         bits &= ~bit;

@@ -117,7 +117,7 @@ struct alignas(256) heap_state {
     uint32_t const base = group.from_leader(listed.base);
     simt::sync_warp(group.mask);  // what the leader acquired
     unsigned const got = simt::popcount(bits), rank = group.rank();
-    if (rank < got) chunk = base + structures::nth_set_bit(bits, rank);
+    if (rank < got) chunk = base + simt::nth_set_bit(bits, rank);
     return got;
   }
 
@@ -213,7 +213,7 @@ struct alignas(256) heap_state {
       uint32_t const taken = simt::shuffle(group.mask, bits, holder), of = simt::shuffle(group.mask, chunk, holder);
       unsigned const word = simt::shuffle(group.mask, index, holder), k = simt::popcount(taken);
       if (rank >= served + mine.lanes && rank - served - mine.lanes < k) {
-        mine.p = at.page_at(of, q, word * 32 + structures::nth_set_bit(taken, rank - served - mine.lanes));
+        mine.p = at.page_at(of, q, word * 32 + simt::nth_set_bit(taken, rank - served - mine.lanes));
       }
       mine.lanes += k;
     }

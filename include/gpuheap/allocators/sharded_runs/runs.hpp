@@ -105,6 +105,8 @@ struct alignas(128) runs {
   // Whether another search for class c would find nothing either: nothing has moved since the last one, no run of the class or a larger one
   // is listed, no memory is free, and no other class has a run that might be closed or drawn from. One thread.
   GPUHEAP_COLD bool still_exhausted(unsigned c) {
+    // A guess first: an acquire costs who comes here its L1.
+    if (simt::global_ref<uint64_t>{refused[c]}.load(simt::relaxed) != (moves().glance() | 1)) return false;
     // acquire: pairs with refuse().
     uint64_t const then = simt::global_ref<uint64_t>{refused[c]}.load(simt::acquire), now = moves().look();
     if (then != (now | 1) || !transit_count::quiet(now)) return false;
@@ -268,13 +270,11 @@ struct alignas(128) runs {
     if (listed.tidy(leaf)) listed_classes().add(c);
   }
 
-  // Binds a listed run of class c to the caller. `transit` is open afterwards. Returns its header, bound; or 0.
-  GPUHEAP_FN uint64_t adopt(bitmap_tree const& listed, unsigned c, unsigned page, lazy_transit& transit) {
+  // Binds a listed run of class c to the caller. `transit` is open afterwards, and if `emptied`, tidy_list() is due in it. Returns the
+  // run's header, bound; or 0.
+  GPUHEAP_FN uint64_t adopt(bitmap_tree const& listed, unsigned c, unsigned page, lazy_transit& transit, bool& emptied) {
     transit.begin();
-    bool emptied = false;
-    uint64_t const got = listed.take_untidily(page / 64, uint64_t{1} << (page % 64), emptied);
-    if (emptied) tidy_list(listed, c, page / 64);
-    if (got == 0) return 0;
+    if (listed.take_untidily(page / 64, uint64_t{1} << (page % 64), emptied) == 0) return 0;
     // The take acquired the listing: what is seen now is the run as listed, or later. One that serves another class will be listed by
     // whoever ends that. One that is bound may have been listed by a free after its binder had found nothing in it: it is told to list it.
     uint64_t seen = at.header(page).load(simt::dependent);
@@ -311,62 +311,91 @@ struct alignas(128) runs {
     });
   }
 
-  // Takes up to `wanted` slots of word w of a bound run and keeps the counts. `others`: as in slot_map::take().
-  GPUHEAP_FN uint64_t take_slots(slot_map const& map, unsigned page, unsigned w, unsigned num_slots, unsigned wanted, unsigned others = 0) {
+  // Takes up to `wanted` slots of word w of a bound run and keeps the counts.
+  GPUHEAP_FN uint64_t take_slots(slot_map const& map, unsigned page, unsigned w, unsigned num_slots, unsigned wanted) {
     uint64_t got = 0;
-    // handed_on: before the account or unbind that lets anyone believe the count.
-    if (map.take(w, num_slots, wanted, got, others).group_crossed) at.header(page).fetch_sub(run_header::full_one, simt::handed_on);
+    keep_count(page, map.take(w, num_slots, wanted, got));
     return got;
+  }
+  GPUHEAP_FN void keep_count(unsigned page, slot_map::change taken) {
+    // handed_on: before the account or unbind that lets anyone believe the count.
+    if (taken.group_crossed) at.header(page).fetch_sub(run_header::full_one, simt::handed_on);
   }
   // The slot in `got` that falls to this lane, if any; lanes 0..served-1 by rank have theirs already.
   GPUHEAP_FN void* share_out(void* mine, uint64_t got, unsigned page, unsigned w, unsigned c, unsigned rank, unsigned& served) {
     unsigned const fresh = simt::popcount(got);
     if (rank >= served && rank - served < fresh) {
-      mine = at.address(page, w * slot_map::slots_per_word + structures::nth_set_bit(got, rank - served), c);
+      mine = at.address(page, w * slot_map::slots_per_word + simt::nth_set_bit(got, rank - served), c);
     }
     served += fresh;
     return mine;
   }
 
   static constexpr unsigned words_behind = 4;  // that a sweep looks at, of those whose draws are over
-  // Groups of the lanes `here` drew slots of sweeps; `mask` is a lane's group, 0 for a lane of none. All groups take what is free in their
-  // words at once, and where that is too little, what the draws of the words behind have left. Returns what each lane got, or `mine`. The
-  // leaders account for their draws afterwards.
+  // Groups of the lanes `here` drew slots of sweeps; `mask` is a lane's group, none of which has a slot yet, or 0 for a lane of none. All
+  // groups take what is free in their words at once, and where that is too little, what the draws of the words behind have left. Returns
+  // what each lane got, or `mine`. The leaders account for their draws afterwards.
   //
   // A word has as many draws as it has free slots on average: one that has fewer sends some away, one that has more keeps some. To draw
   // again would cost all of the warp a pass, and the run a draw. Not while a group is to fetch the next run, for which others wait.
   GPUHEAP_COLD void* sweep(lane_mask here, lane_mask mask, uint64_t drawn_bits, unsigned c, void* mine) {
+    // Of a whole warp the compiler knows the mask: as in free().
+    return here == simt::all_lanes ? sweep_by(simt::all_lanes, mask, {drawn_bits}, c, mine) : sweep_by(here, mask, {drawn_bits}, c, mine);
+  }
+  GPUHEAP_FN void* sweep_by(lane_mask here, lane_mask mask, shard_word drawn, unsigned c, void* mine) {
+    static constexpr unsigned none = ~0u;
     warp_group const g{mask};
-    shard_word const drawn{drawn_bits};
-    unsigned const leader = mask != 0 ? g.leader() : simt::lane_id();
-    unsigned const n = g.size();
+    bool const sweeps = mask != 0, leads = sweeps && g.leads();
+    unsigned const leader = sweeps ? g.leader() : simt::lane_id(), n = g.size(), per_word = drawn.draws_per_word();
     unsigned const end = drawn.next() + n < drawn.num_draws() ? drawn.next() + n : drawn.num_draws();
-    slot_map const map = at.slots_of(drawn.page());
-    unsigned const per_word = drawn.draws_per_word(), first = mask != 0 ? drawn.next() / per_word : 0;
-    unsigned served = 0, ahead = first, behind = first;
+    unsigned const first = sweeps ? drawn.next() / per_word : 0;
+    bool const hurries = simt::any_of(here, sweeps && drawn.duty_of(n));
+    unsigned const lowest = hurries ? first : first < words_behind ? 0 : first - words_behind;
     // Of the first word's draws, those before this group's.
-    unsigned others = mask != 0 ? drawn.next() - first * per_word : 0;
-    bool const hurries = simt::any_of(here, mask != 0 && drawn.duty_of(n));
-    unsigned const last_behind = hurries ? first : first < words_behind ? 0 : first - words_behind;
-    // Ends: `ahead` goes up to the last word of each group's draws, of which there are 32 at most; then `behind` goes down a few words.
+    unsigned others = sweeps ? drawn.next() - first * per_word : 0;
+    lane_mask left = mask;  // lanes of the group that have no slot
+    unsigned w = sweeps ? first : none;
+    uint64_t free = 0;
+    bool is_there = false;
+    // Ends: `w` goes up to the last word of each group's draws, of which there are 32 at most; then down a few words from the first.
     GPUHEAP_NO_UNROLL
     for (;;) {
-      bool const wants = mask != 0 && served < n, own = wants && ahead * per_word < end;
-      bool const takes = own || (wants && behind != last_behind);
-      if (!simt::any_of(here, takes)) break;
-      unsigned const w = own ? ahead++ : takes ? --behind : 0;
-      uint64_t got = 0;
-      if (takes && g.leads()) {
-        // Only of the last word it matters how many slots the run has. relaxed: class and length of a bound run stay.
-        unsigned const num_slots =
-            w + 1 == drawn.sweep_words() ? at.run_slots(run_header{at.header(drawn.page()).load(simt::relaxed)}) : ~0u;
-        got = take_slots(map, drawn.page(), w, num_slots, n - served, others);
+      bool const looks = left != 0 && w != none;
+      if (!simt::any_of(here, looks)) break;
+      if (looks && leads && !is_there) free = free_in(drawn, w);
+      free = simt::shuffle(here, free, leader);
+      unsigned const there = simt::popcount(free), wanted = simt::popcount(left), rank = warp_group{left}.rank();
+      // The group's picks are neighbours among the free slots: each lane finds its own.
+      unsigned const from = slot_map::first_pick(there, wanted, others);
+      bool const picks = looks && (left >> simt::lane_id() & 1) != 0 && from + rank < there;
+      unsigned const bit = picks ? simt::nth_set_bit(free, from + rank) : 0;
+      unsigned const lowest_pick = simt::shuffle(here, bit, left != 0 ? simt::lowest_bit(left) : simt::lane_id());
+      unsigned const highest_pick = simt::shuffle(here, bit, left != 0 ? simt::highest_bit(left) : simt::lane_id());
+      unsigned const up = w + 1, down = w < first ? w : first;
+      unsigned const next = !looks ? none : w >= first && up * per_word < end ? up : down > lowest ? down - 1 : none;
+      uint64_t got = 0, ahead = 0;
+      is_there = there < wanted && next != none;
+      if (looks && leads) {
+        // The next look, where it is certain, is in flight with this taking.
+        if (is_there) ahead = free_in(drawn, next);
+        uint64_t const pick = there > wanted ? free & simt::low_bits(highest_pick + 1) & ~simt::low_bits(lowest_pick) : free;
+        if (pick != 0) keep_count(drawn.page(), at.slots_of(drawn.page()).take_mask(w, pick, got));
       }
-      others = 0;
       got = simt::shuffle(here, got, leader);
-      if (takes) mine = share_out(mine, got, drawn.page(), w, c, g.rank(), served);
+      if (picks && (got >> bit & 1) != 0) mine = at.address(drawn.page(), w * slot_map::slots_per_word + bit, c);
+      left = simt::ballot(here, sweeps && mine == nullptr) & mask;
+      w = next;
+      free = ahead;
+      others = 0;
     }
     return mine;
+  }
+  // Free slots of word w of a run that is swept, as they seem to be.
+  [[nodiscard]] GPUHEAP_FN uint64_t free_in(shard_word drawn, unsigned w) {
+    // relaxed, both: a guess; and class and length of a bound run stay. Only of the last word it matters how many slots the run has.
+    uint64_t const bits = at.slots_of(drawn.page()).at(w).load(simt::relaxed);
+    if (w + 1 != drawn.sweep_words()) return bits & slot_map::all_slots;
+    return bits & slot_map::slots_in(w, at.run_slots(run_header{at.header(drawn.page()).load(simt::relaxed)}));
   }
 
   // Binds some listed run of class c. One thread. Returns its first page, and a transit is open; or segment_map::none.
@@ -375,7 +404,9 @@ struct alignas(128) runs {
     bitmap_tree const listed = at.list_tree(c);
     lazy_transit transit{moves()};
     for_each_listed(listed, seed, transit, [&](unsigned first) {
-      bool const adopted = adopt(listed, c, first, transit) != 0;
+      bool emptied = false;
+      bool const adopted = adopt(listed, c, first, transit, emptied) != 0;
+      if (emptied) tidy_list(listed, c, first / 64);
       if (adopted) page = first;
       return adopted;
     });

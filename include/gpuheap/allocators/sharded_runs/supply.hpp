@@ -115,9 +115,10 @@ struct looks_in_vain {
   }
 };
 
-// What a step of a replacement returns: a run as its shard word, drawn at 0, with a flag in the lowest bit, which is 0 there.
+// What a step of a replacement returns: a run as its shard word, drawn at 0, with flags in the lowest bits, which are 0 there.
 struct supplied {
-  static constexpr uint64_t open = 1;   // a transit is open
+  static constexpr uint64_t open = 1;    // a transit is open
+  static constexpr uint64_t untidy = 2;  // the run was the last of its leaf of the listed ones
   static constexpr uint64_t later = 4;  // none yet: fetch_slowly() is due, with `pages` from bit 8 on, the hand of the class from bit 32 on
   uint64_t bits = 0;
 
@@ -136,7 +137,8 @@ struct supplied {
   [[nodiscard]] GPUHEAP_HD constexpr bool may_adopt() const { return is_later() && (bits & adopts) != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_scarce() const { return (bits & scarce) != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr bool ends_run() const { return (bits & ending) != 0; }
-  [[nodiscard]] GPUHEAP_HD constexpr shard_word run() const { return {bits & ~open}; }
+  [[nodiscard]] GPUHEAP_HD constexpr bool is_untidy() const { return (bits & untidy) != 0; }
+  [[nodiscard]] GPUHEAP_HD constexpr shard_word run() const { return {bits & ~(open | untidy)}; }
 };
 
 template <tuning Tuning>
@@ -177,7 +179,8 @@ struct supply : rewinds {
     GPUHEAP_NO_UNROLL
     for (unsigned left = in_passes < Tuning.adoption_looks ? in_passes : Tuning.adoption_looks;; left -= lanes) {
       bitmap_tree::share const mine = listed.bit_for_each(here, from);
-      if (simt::any_of(here, mine.empty_leaf != bitmap_tree::none)) tidy_together(here, listed, c, mine.empty_leaf);
+      // At once: another shard that looks now shall see others.
+      if (in_turn && simt::lane_id() == owner) hand_of(c).store(from, simt::relaxed);
       listing look{};
       if (mine.bit != bitmap_tree::none) look = look_at(c, mine.bit, seed, how.is_scarce());
       // Ends: one pass per lane: a run that is not adopted is another's, or listed no more.
@@ -186,14 +189,19 @@ struct supply : rewinds {
         unsigned const lane = simt::lowest_bit(best);
         unsigned const page = simt::shuffle(here, look.page, lane), draws = simt::shuffle(here, look.draws, lane);
         // What was bound, not what was seen: the run may be another than that of the look.
-        run_header const now{simt::lane_id() == owner ? adopt(listed, c, page, transit) : 0};
-        if (now.is_bound()) found = shard_word::of_sweep(page, slot_map::words_for(at.run_slots(now)), draws).bits;
+        bool emptied = false;
+        run_header const now{simt::lane_id() == owner ? adopt(listed, c, page, transit, emptied) : 0};
+        if (now.is_bound())
+          found = shard_word::of_sweep(page, slot_map::words_for(at.run_slots(now)), draws).bits | (emptied ? supplied::untidy : 0);
         if (simt::any_of(here, found != 0)) break;
+        if (emptied) tidy_list(listed, c, page / 64);
         if (simt::lane_id() == lane) look.worth = 0;
       }
-      if (left <= lanes || simt::any_of(here, found != 0)) break;
+      if (simt::any_of(here, found != 0)) break;
+      // Not while others wait for what was found: who took the last of a leaf tidies it.
+      if (simt::any_of(here, mine.empty_leaf != bitmap_tree::none)) tidy_together(here, listed, c, mine.empty_leaf);
+      if (left <= lanes) break;
     }
-    if (in_turn && simt::lane_id() == owner) hand_of(c).store(from, simt::relaxed);
     return supplied::of(found, transit.open).bits;
   }
   // What a look at a listed run says.
@@ -470,6 +478,7 @@ struct supply : rewinds {
   GPUHEAP_COLD uint64_t publish(slow_fetch& f) {
     install(f.d, f.got.run());
     if (f.claimed.first != segment_map::none) settle_claimed(f.d, f.claimed);
+    if (f.got.is_untidy()) this->tidy_list(at.list_tree(f.d.size_class()), f.d.size_class(), f.got.run().page() / 64);
     uint64_t const next = f.got.run().bits;
     installed(f.d, f.old, f.got.run(), f.got.is_open());
     return next;
