@@ -257,8 +257,8 @@ class ended_memory {
   test::device_array<unsigned> ended_{1}, not_empty_{1};
 };
 
-// Kernel: each thread frees its pieces; every fourth one also tries `borrows` times after each piece to adopt the run, take slots of a word,
-// unbind the run and free them afterwards.
+// Kernel: each thread frees its pieces; every fourth one also tries `borrows` times after each piece to adopt the run, take slots of a
+// word, unbind the run and free them afterwards.
 template <class Map>
 struct free_everything {
   ended_runs<Map> ends;

@@ -8,8 +8,8 @@
 //         Fresh slots touch no other memory. The draw that reaches the end of a run fetches the next one; others wait or draw elsewhere.
 // free:   one fetch_or in the run's bitmap per word that the warp's pointers lie in. Only a word that became entirely free is counted; a
 //         run all of whose slots are free goes back to the free segments, for any class or any larger request.
-// Reuse:  a run of which nothing is live begins anew; what earlier launches left is swept by the same draws; before anyone is refused, every freed slot of the class and of larger classes is looked at, and
-//         unused slots held by other classes' shards are taken back.
+// Reuse:  a run of which nothing is live begins anew; what earlier launches left is swept by the same draws; before anyone is refused,
+//         every freed slot of the class and of larger classes is looked at, and unused slots held by other classes' shards are taken back.
 // docs/allocator.md has drawings.
 //
 // Progress: malloc and free are lock-free; the common path of each is wait-free. malloc returns nullptr only after a search, crossed by no
