@@ -263,7 +263,7 @@ template <thread_group G>
   return group;
 }
 template <cooperative_group G>
-[[nodiscard]] GPUHEAP_FN auto as_thread_group(G const& group) {
+GPUHEAP_FN auto as_thread_group(G const& group) {
   static_assert(shuffling_group<G>, "gpuheap: this group has no shfl(): for a thread_block pass gpuheap::this_block(scratch)");
   if constexpr (shuffling_group<G>) return shuffling_threads<G>{group};
 }

@@ -412,46 +412,50 @@ TEST(ShardedSweeps, WhatADrawFindsTooLittleItTakesFromTheWordsBehind) {
   EXPECT_EQ(heap.view.verify().problem, "");
   EXPECT_EQ(heap.view.footprint({}).held_bytes, held);
 }
-// One thread gets a shard of class c, which has no run, a listed one.
+// A warp of which the first lane gets a shard of class c, which has no run, a listed one.
 struct fetch_listed {
   plain heap;
   unsigned c;
   simt::uint64_t* found;
-  GPUHEAP_FN void operator()(unsigned) const {
+  GPUHEAP_FN void operator()(unsigned i) const {
     using namespace gpuheap::sharded;
     auto const d = demand::of(c, 0, 0, 1, 0);
-    auto const how = supplied::slowly(1, true, true, false, 0);
+    auto const how = i == 0 ? supplied::slowly(1, true, true, false, 0) : supplied{};
     supplied const adopted{heap.control_block()->adopt_rich(simt::active_mask(), d, how)};
-    *found = heap.control_block()->fetch_slowly(d, {}, how, adopted);
+    if (i == 0) *found = heap.control_block()->fetch_slowly(d, {}, how, adopted);
   }
 };
-TEST(ShardedSweeps, WhoTakesTheLastRunOfALeafTidiesTheList) {
+TEST(ShardedSweeps, LeavesOfTheListAreTidied) {
   constexpr std::size_t bytes = 112;
   constexpr unsigned c = gpuheap::structures::size_classes::class_of(bytes);
-  fixed_heap<plain> heap{1 << 20};
-  auto const& at = heap.view.geometry();
-  std::vector<void*> blocks(at.heap_bytes() / bytes);
-  unsigned num = 0;
-  gpuheap::launch(1, take_all_of{heap.view, bytes, blocks.data(), &num});
-  // Of one run half is left, of the others nothing.
-  auto const run_of = [&](void* p) {
-    auto const page = static_cast<unsigned>(at.page_of(p));
-    return at.locate(p, page, at.tag_of(page)).page;
-  };
-  unsigned const kept = run_of(blocks[num / 3]);
-  std::vector<void*> freed;
-  for (unsigned i = 0; i < num; ++i) {
-    if (i % 2 == 0 || run_of(blocks[i]) != kept) freed.push_back(blocks[i]);
+  for (unsigned const lanes : {1u, 32u}) {
+    fixed_heap<plain> heap{1 << 20};
+    auto const& at = heap.view.geometry();
+    std::vector<void*> blocks(at.heap_bytes() / bytes);
+    unsigned num = 0;
+    gpuheap::launch(1, take_all_of{heap.view, bytes, blocks.data(), &num});
+    // Of one run half is left, of the others nothing.
+    auto const run_of = [&](void* p) {
+      auto const page = static_cast<unsigned>(at.page_of(p));
+      return at.locate(p, page, at.tag_of(page)).page;
+    };
+    unsigned const kept = run_of(blocks[num / 3]);
+    std::vector<void*> freed;
+    for (unsigned i = 0; i < num; ++i) {
+      if (i % 2 == 0 || run_of(blocks[i]) != kept) freed.push_back(blocks[i]);
+    }
+    gpuheap::launch(static_cast<unsigned>(freed.size()), free_each{heap.view, freed.data()}, {.block_threads = 64});
+    auto const listed = at.list_tree(c);
+    simt::uint64_t const its_leaf = simt::uint64_t{1} << (kept / 64);
+    ASSERT_EQ(listed.leaves[kept / 64], simt::uint64_t{1} << (kept % 64)) << "it shares the leaf";
+    ASSERT_GT(simt::popcount(listed.mids[0]), 1u) << "runs that ended leave no mark any more";
+    simt::uint64_t found = 0;
+    gpuheap::launch(lanes, fetch_listed{heap.view, c, &found}, {.block_threads = 32});
+    EXPECT_EQ(gpuheap::sharded::shard_word{found}.page(), kept);
+    EXPECT_EQ(listed.mids[0] & its_leaf, 0u) << "who took the last run of a leaf";
+    EXPECT_EQ(lanes == 32 ? listed.mids[0] : 0, 0u) << "most looks were in vain";
+    EXPECT_EQ(heap.view.verify().problem, "");
   }
-  gpuheap::launch(static_cast<unsigned>(freed.size()), free_each{heap.view, freed.data()}, {.block_threads = 64});
-  auto const marked = [&] { return (at.list_tree(c).mids[0] >> (kept / 64) & 1) != 0; };
-  ASSERT_TRUE(marked());
-  ASSERT_EQ(at.list_tree(c).leaves[kept / 64], simt::uint64_t{1} << (kept % 64)) << "it shares the leaf";
-  simt::uint64_t found = 0;
-  gpuheap::launch(1, fetch_listed{heap.view, c, &found});
-  EXPECT_EQ(gpuheap::sharded::shard_word{found}.page(), kept);
-  EXPECT_FALSE(marked());
-  EXPECT_EQ(heap.view.verify().problem, "");
 }
 TEST(ShardedSweeps, ALoneLaneTakesARunToo) {
   unsigned of = 0;

@@ -197,10 +197,12 @@ struct supply : rewinds {
         if (emptied) tidy_list(listed, c, page / 64);
         if (simt::lane_id() == lane) look.worth = 0;
       }
-      if (simt::any_of(here, found != 0)) break;
-      // Not while others wait for what was found: who took the last of a leaf tidies it.
-      if (simt::any_of(here, mine.empty_leaf != bitmap_tree::none)) tidy_together(here, listed, c, mine.empty_leaf);
-      if (left <= lanes) break;
+      bool const finds = simt::any_of(here, found != 0);
+      // Others wait for what was found. So not at once, as long as few lanes come to such leaves in vain.
+      unsigned const empty = simt::popcount(simt::ballot(here, mine.empty_leaf != bitmap_tree::none)),
+                     looked = simt::popcount(simt::ballot(here, mine.bit != bitmap_tree::none));
+      if (empty != 0 && (!finds || empty * 4 > looked)) tidy_together(here, listed, c, mine.empty_leaf);
+      if (finds || left <= lanes) break;
     }
     return supplied::of(found, transit.open).bits;
   }
