@@ -75,7 +75,7 @@ def _patterns(view: CaseView, metric: str, traits: Mapping[str, Mapping[str, Any
     }
     sizes = {row.bytes for row in rows}
     threads = {row.threads for row in rows}
-    size_of = (lambda row: _size_words(row.bytes)) if len(sizes) > 1 else (lambda _: ANY)
+    size_of: Callable[[Row], str] = (lambda row: _size_words(row.bytes)) if len(sizes) > 1 else (lambda _: ANY)
     threads_of: Callable[[Row], str] = (lambda row: _threads_words(row.threads)) if len(threads) > 1 else (lambda _: "")
     fixed = _fixed(rows)
     lines: dict[str, dict[str, list[Row]]] = {}

@@ -38,7 +38,7 @@ _RELATION_KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "most_of": (("part",), ()),
     "any_of": (("part",), ()),
 }
-_OF_PARTS = {"all_of": say.AllOf, "most_of": say.MostOf, "any_of": say.AnyOf}
+_OF_PARTS: dict[str, type[say.AllOf] | type[say.MostOf] | type[say.AnyOf]] = {"all_of": say.AllOf, "most_of": say.MostOf, "any_of": say.AnyOf}
 _DEFAULT_FACTOR = {"flat": 2.0, "rising": 1.1, "falling": 1.1, "linear": 0.9}
 
 

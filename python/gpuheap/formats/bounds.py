@@ -37,11 +37,11 @@ class Condition:
             return False
 
     def __str__(self) -> str:
-        show = (
-            (lambda v: format_bytes(float(v)))
-            if self.key == "bytes"
-            else (lambda v: f"{float(v):,.0f}" if self.key == "threads" else str(v))
-        )
+        def show(v: float | str) -> str:
+            if self.key == "bytes":
+                return format_bytes(float(v))
+            return f"{float(v):,.0f}" if self.key == "threads" else str(v)
+
         if self.words:
             shown = " or ".join(show(word) for word in self.words)
         else:

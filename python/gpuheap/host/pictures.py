@@ -191,7 +191,7 @@ def all_pictures(histories: Sequence[History]) -> list[dict[str, str]]:
     found = []
     for number, history in enumerate(histories):
         key = f"{number}-{history.trace.process}"
-        pictures = {}
+        pictures: dict[str, str] = {}
         if history.allocations:
             pictures |= {"live": live_bytes(history, key), "lifetimes": lifetimes(history, key), "sizes": sizes(history, key)}
         if history.copies:

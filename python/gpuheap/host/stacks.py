@@ -73,7 +73,7 @@ class Symbols:
 
     def _look_up(self, path: str, offsets: list[int]) -> dict[tuple[str, int], tuple[Place, ...]]:
         name = Path(path).name
-        plain = {(path, offset): (Place("", "", 0, name, offset),) for offset in offsets}
+        plain: dict[tuple[str, int], tuple[Place, ...]] = {(path, offset): (Place("", "", 0, name, offset),) for offset in offsets}
         if self._tool is None or not Path(path).is_file():
             return plain
         # A return address is the one after the call: one byte less lies in it.

@@ -105,7 +105,12 @@ def run_process(words: Sequence[str], environment: Mapping[str, str], limit_s: f
     except OSError as error:
         raise UserError(f"{words[0]}: {error.strerror}") from None
     late = threading.Event()
-    timer = threading.Timer(max(limit_s, 0.0), lambda: (late.set(), _kill(process)))
+
+    def stop() -> None:
+        late.set()
+        _kill(process)
+
+    timer = threading.Timer(max(limit_s, 0.0), stop)
     timer.daemon = True
     timer.start()
     try:

@@ -69,7 +69,8 @@ def ratio_of_widths(values: Sequence[float], base: Sequence[float]) -> Ratio | N
 
 def _widths(data: NDArray[np.float64]) -> NDArray[np.float64]:
     p5, median, p95 = np.percentile(data, (5, 50, 95), axis=-1)
-    return np.divide(p95 - p5, median, out=np.zeros_like(median), where=median > 0)
+    widths: NDArray[np.float64] = np.divide(p95 - p5, median, out=np.zeros_like(median), where=median > 0)
+    return widths
 
 
 def _ratio(values: Sequence[float], base: Sequence[float], measure, fewest: int) -> Ratio | None:  # type: ignore[no-untyped-def]

@@ -43,7 +43,8 @@ class Rule:
     def fit(self, sizes: NDArray[np.int64], slots: NDArray[np.int64]) -> NDArray[np.bool_]:
         if self.kind == "powers":
             return np.array([slot == max(self.step, 1 << (int(size) - 1).bit_length()) for size, slot in zip(sizes, slots, strict=True)], dtype=bool)
-        return slots == -(-sizes // self.step) * self.step + self.overhead
+        fits: NDArray[np.bool_] = slots == -(-sizes // self.step) * self.step + self.overhead
+        return fits
 
     def fits(self, size: int, slot: int) -> bool:
         return bool(self.fit(np.array([size]), np.array([slot]))[0])
