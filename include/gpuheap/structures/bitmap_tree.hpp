@@ -313,6 +313,11 @@ struct bitmap_tree {
   // Deals the set bits of the words that lanes of `here` have, bit b of word i as i * 64 + b, to the lanes in their order. Returns this
   // lane's, or none. `given`: how many there are. Side by side, however few bits a word has: a launch may wait for it.
   GPUHEAP_FN static unsigned deal(simt::lane_mask here, word bits, unsigned i, unsigned& given) {
+    // Lone lanes come here often.
+    if ((here & (here - 1)) == 0) {
+      given = simt::popcount(bits);
+      return bits != 0 ? i * 64 + simt::lowest_bit(bits) : none;
+    }
     warp_group const g{here};
     unsigned const rank = g.rank(), before = g.sum_before(simt::popcount(bits), given);
     // The rank of the lane that has this lane's bit: the last before which there are no more than this lane's rank.
