@@ -306,8 +306,8 @@ struct adopt_one {
 
 constexpr unsigned no_run = ~0u;
 // The run that a warp of so many lanes sweeps, after half of the blocks of run `richest` of class c were freed and a few of each other.
-// Runs are counted from the lowest address on; `of` receives that one's first page. no_run if none is
-// taken.
+// Runs are counted from the lowest address on; `of` receives that one's first page.
+// no_run if none is taken.
 unsigned run_that_is_swept(std::size_t bytes, unsigned lanes, unsigned richest, unsigned& of, unsigned first = 2, bool scarce = true) {
   namespace sharded = gpuheap::sharded;
   fixed_heap<plain> heap{1 << 20};

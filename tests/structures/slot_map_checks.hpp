@@ -109,7 +109,6 @@ class run_memory {
   [[nodiscard]] std::vector<slot_map::word> words() const { return words_.read(); }
   void write_words(std::vector<slot_map::word> const& words) { words_.write(words); }
   [[nodiscard]] std::vector<unsigned> groups() const { return groups_.read(); }
-  void write_groups(std::vector<unsigned> const& groups) { groups_.write(groups); }
   [[nodiscard]] run_header header() const { return {header_.first()}; }
 
   // Whether slot i is free, found without the map's help.

@@ -105,7 +105,7 @@ struct alignas(128) runs {
   // Whether another search for class c would find nothing either: nothing has moved since the last one, no run of the class or a larger one
   // is listed, no memory is free, and no other class has a run that might be closed or drawn from. One thread.
   GPUHEAP_COLD bool still_exhausted(unsigned c) {
-    // A guess first: an acquire costs who comes here its L1.
+    // relaxed, both: a guess first, as an acquire costs who comes here its L1.
     if (simt::global_ref<uint64_t>{refused[c]}.load(simt::relaxed) != (moves().glance() | 1)) return false;
     // acquire: pairs with refuse().
     uint64_t const then = simt::global_ref<uint64_t>{refused[c]}.load(simt::acquire), now = moves().look();
