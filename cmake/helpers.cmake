@@ -29,11 +29,21 @@ function(gpuheap_backend_target out backend)
   endif()
 endfunction()
 
-# gpuheap_source_language(backend sources...): what nvcc compiles in a CUDA program, g++ compiles in a simulated one: marks .cu and .cpp alike.
-function(gpuheap_source_language backend)
-  if(backend STREQUAL "cuda")
-    set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CUDA)
-  endif()
+# gpuheap_backend_sources(out host|cuda files...): what to compile for that backend. For CUDA, in place of each .cpp of the current folder a .cu of the current
+# binary folder that includes it: a file of its own, so that both backends can be built in one tree.
+function(gpuheap_backend_sources out backend)
+  set(sources "")
+  foreach(file IN LISTS ARGN)
+    if(backend STREQUAL "cuda" AND file MATCHES "\\.cpp$")
+      cmake_path(REPLACE_EXTENSION file LAST_ONLY cu OUTPUT_VARIABLE source)
+      set(source ${CMAKE_CURRENT_BINARY_DIR}/${source})
+      file(CONFIGURE OUTPUT ${source} CONTENT "#include \"${CMAKE_CURRENT_SOURCE_DIR}/${file}\"\n")
+    else()
+      set(source ${file})
+    endif()
+    list(APPEND sources ${source})
+  endforeach()
+  set(${out} ${sources} PARENT_SCOPE)
 endfunction()
 
 # gpuheap_allocator(NAME name TYPE class HEADER header): one line for each allocator in allocators.cmake. Those that GPUHEAP_ONLY leaves out have no part in
@@ -73,26 +83,36 @@ function(gpuheap_compile_briefly target)
   target_compile_options(${target} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
 endfunction()
 
-# gpuheap_compile_together(target number): its sources go to the compiler so many at a time, as one file that includes them. For sources of which each is short
-# beside what it includes, in which g++ spends 3 s and nvcc, that reads all three times, 10 s. What is measured is never compiled so: what a compiler
-# does with one kernel may depend on the others of its file.
+# gpuheap_compile_together(target number [EXCEPT regex]): its sources go to the compiler so many at a time, as one file that includes them; those that match the
+# regex go alone. For sources of which each is short beside what it includes, in which g++ spends 3 s and nvcc, that reads all three times, 10 s. What is
+# measured is never compiled so: what a compiler does with one kernel may depend on the others of its file.
 function(gpuheap_compile_together target number)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "EXCEPT" "")
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${number})
+  if(arg_EXCEPT)
+    get_target_property(alone ${target} SOURCES)
+    list(FILTER alone INCLUDE REGEX "${arg_EXCEPT}")
+    set_source_files_properties(${alone} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
 endfunction()
 
-# gpuheap_add_test(NAME name BACKEND host|cuda SOURCES files... [LIBRARIES targets...] [LABELS labels...] [TIMEOUT seconds] [ONE_PROCESS])
+# gpuheap_add_test(NAME name BACKEND host|cuda SOURCES files... [LIBRARIES targets...] [LABELS labels...] [TIMEOUT seconds] [ONE_PROCESS] [WITHOUT_PRELUDE])
 # A GoogleTest program of one backend, named <backend>_<name>; every test of it is a ctest test <backend>.<name>.<Suite>.<Case>, or the whole program is one with
-# ONE_PROCESS. CUDA tests carry the label `gpu`: they need a device to run, not to compile. TIMEOUT (default 120) is for one ctest test.
+# ONE_PROCESS. CUDA tests carry the label `gpu`: they need a device to run, not to compile. TIMEOUT (default 120) is for one ctest test. Simulated ones begin
+# with what tests/CMakeLists.txt has precompiled; WITHOUT_PRELUDE is for sources that define something before they include the heap.
 function(gpuheap_add_test)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "ONE_PROCESS" "NAME;BACKEND;TIMEOUT" "SOURCES;LIBRARIES;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "ONE_PROCESS;WITHOUT_PRELUDE" "NAME;BACKEND;TIMEOUT" "SOURCES;LIBRARIES;LABELS")
   set(target ${arg_BACKEND}_${arg_NAME})
   gpuheap_backend_target(backend_library ${arg_BACKEND})
-  gpuheap_source_language(${arg_BACKEND} ${arg_SOURCES})
-  add_executable(${target} ${arg_SOURCES})
+  gpuheap_backend_sources(sources ${arg_BACKEND} ${arg_SOURCES})
+  add_executable(${target} ${sources})
   target_link_libraries(${target} PRIVATE ${backend_library} ${arg_LIBRARIES} GTest::gtest GTest::gtest_main)
   gpuheap_warnings(${target})
   if(arg_BACKEND STREQUAL "host")
     gpuheap_compile_briefly(${target})
+    if(NOT arg_WITHOUT_PRELUDE)
+      target_precompile_headers(${target} REUSE_FROM host_test_prelude)
+    endif()
   endif()
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)

@@ -52,8 +52,9 @@ struct program_heap {
 enum class promise : unsigned char { none, block, warp };
 [[nodiscard]] GPUHEAP_HD constexpr promise promise_of(bool together, promise by) { return together ? by : promise::none; }
 
+// Both out of line: a program calls them in many places, and each would hold the whole allocator.
 struct malloc_side {
-  GPUHEAP_FN static void* on_device(simt::size_t bytes, promise by) {
+  GPUHEAP_COLD static void* on_device(simt::size_t bytes, promise by) {
     program_heap const& program = simt::program_value<program_heap>();
     if (!program.made) return nullptr;
     if (program.apart) return program.heap.malloc(bytes);
@@ -81,7 +82,7 @@ struct malloc_side {
 }
 
 struct free_side {
-  GPUHEAP_FN static void on_device(void* p) {
+  GPUHEAP_COLD static void on_device(void* p) {
     program_heap const& program = simt::program_value<program_heap>();
     if (program.made) (void)program.heap.free(p);
   }

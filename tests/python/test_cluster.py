@@ -14,6 +14,9 @@ from pathlib import Path
 import pytest
 from fake_checkout import Checkout
 
+from gpuheap.running.cluster import Cluster, ClusterWorker, SchedulerGone
+from gpuheap.running.workers import WorkerLost
+
 pytest.importorskip("distributed", reason="Dask is not installed: pip install distributed")
 
 ErrorLine = Callable[[subprocess.CompletedProcess[str]], str]
@@ -140,6 +143,16 @@ def test_a_worker_and_then_the_scheduler_go_away(checkout: Checkout, cluster: Lo
     checkout.log()
     assert checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap,atomic", "--no-baselines").returncode == 0
     assert len(checkout.points_run()) == 10 - 5
+
+
+def test_a_loss_is_the_schedulers_when_nothing_listens_there(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Cluster(cluster.address) as connection:
+        monkeypatch.setattr(Cluster, "connected", True)  # as the client says until it has noticed
+        worker = ClusterWorker(connection, "tcp://127.0.0.1:1", "here")
+        assert isinstance(worker._lost(), WorkerLost)
+        cluster.scheduler.kill()
+        cluster.scheduler.wait()
+        assert isinstance(worker._lost(), SchedulerGone)
 
 
 def test_an_interruption_ends_the_processes_of_the_machines(checkout: Checkout, cluster: LocalCluster) -> None:

@@ -110,12 +110,12 @@ inline constexpr MPI_Datatype MPI_DATATYPE_NULL = gpuheap::mpi::datatype::null, 
 
 // The arguments of main may be passed or nullptr; they are not looked at.
 template <class Argc, class Argv>
-GPUHEAP_FN inline int MPI_Init(Argc, Argv) {
+GPUHEAP_COLD inline int MPI_Init(Argc, Argv) {
   return gpuheap::mpi::here().init();
 }
 
-// The rest forward to rank.hpp and messenger.hpp.
-GPUHEAP_FN inline int MPI_Finalize() { return gpuheap::mpi::here().finalize(); }
+// The rest forward to rank.hpp and messenger.hpp: those that do much out of line, since programs call them in many places.
+GPUHEAP_COLD inline int MPI_Finalize() { return gpuheap::mpi::here().finalize(); }
 GPUHEAP_FN inline int MPI_Initialized(int* flag) {
   *flag = gpuheap::mpi::here().is_initialized();
   return MPI_SUCCESS;
@@ -126,85 +126,85 @@ GPUHEAP_FN inline int MPI_Finalized(int* flag) {
 }
 GPUHEAP_FN inline int MPI_Comm_rank(MPI_Comm comm, int* rank) { return gpuheap::mpi::here().comm_rank(comm, rank); }
 GPUHEAP_FN inline int MPI_Comm_size(MPI_Comm comm, int* size) { return gpuheap::mpi::here().comm_size(comm, size); }
-GPUHEAP_FN inline int MPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm* made) {
+GPUHEAP_COLD inline int MPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm* made) {
   return gpuheap::mpi::here().comm_split(comm, color, key, made);
 }
-GPUHEAP_FN inline int MPI_Comm_dup(MPI_Comm comm, MPI_Comm* made) { return gpuheap::mpi::here().comm_dup(comm, made); }
-GPUHEAP_FN inline int MPI_Comm_free(MPI_Comm* comm) { return gpuheap::mpi::here().comm_free(comm); }
-GPUHEAP_FN inline int MPI_Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler what) {
+GPUHEAP_COLD inline int MPI_Comm_dup(MPI_Comm comm, MPI_Comm* made) { return gpuheap::mpi::here().comm_dup(comm, made); }
+GPUHEAP_COLD inline int MPI_Comm_free(MPI_Comm* comm) { return gpuheap::mpi::here().comm_free(comm); }
+GPUHEAP_COLD inline int MPI_Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler what) {
   return gpuheap::mpi::here().comm_set_errhandler(comm, what);
 }
-GPUHEAP_FN inline int MPI_Barrier(MPI_Comm comm) { return gpuheap::mpi::here().barrier(comm); }
-GPUHEAP_FN inline int MPI_Send(void const* buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm) {
+GPUHEAP_COLD inline int MPI_Barrier(MPI_Comm comm) { return gpuheap::mpi::here().barrier(comm); }
+GPUHEAP_COLD inline int MPI_Send(void const* buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm) {
   return gpuheap::mpi::here().send(buffer, count, type, to, tag, comm);
 }
-GPUHEAP_FN inline int MPI_Recv(void* buffer, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm, MPI_Status* status) {
+GPUHEAP_COLD inline int MPI_Recv(void* buffer, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm, MPI_Status* status) {
   return gpuheap::mpi::here().recv(buffer, count, type, from, tag, comm, status);
 }
-GPUHEAP_FN inline int MPI_Isend(void const* buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm, MPI_Request* request) {
+GPUHEAP_COLD inline int MPI_Isend(void const* buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm, MPI_Request* request) {
   return gpuheap::mpi::here().isend(buffer, count, type, to, tag, comm, request);
 }
-GPUHEAP_FN inline int MPI_Irecv(void* buffer, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm, MPI_Request* request) {
+GPUHEAP_COLD inline int MPI_Irecv(void* buffer, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm, MPI_Request* request) {
   return gpuheap::mpi::here().irecv(buffer, count, type, from, tag, comm, request);
 }
-GPUHEAP_FN inline int MPI_Wait(MPI_Request* request, MPI_Status* status) { return gpuheap::mpi::here().wait(request, status); }
-GPUHEAP_FN inline int MPI_Waitall(int count, MPI_Request* requests, MPI_Status* statuses) {
+GPUHEAP_COLD inline int MPI_Wait(MPI_Request* request, MPI_Status* status) { return gpuheap::mpi::here().wait(request, status); }
+GPUHEAP_COLD inline int MPI_Waitall(int count, MPI_Request* requests, MPI_Status* statuses) {
   return gpuheap::mpi::here().waitall(count, requests, statuses);
 }
-GPUHEAP_FN inline int MPI_Test(MPI_Request* request, int* flag, MPI_Status* status) {
+GPUHEAP_COLD inline int MPI_Test(MPI_Request* request, int* flag, MPI_Status* status) {
   return gpuheap::mpi::here().test(request, flag, status);
 }
-GPUHEAP_FN inline int MPI_Sendrecv(void const* sent, int num_sent, MPI_Datatype sent_type, int to, int sent_tag, void* received,
-                                   int num_received, MPI_Datatype received_type, int from, int received_tag, MPI_Comm comm,
-                                   MPI_Status* status) {
+GPUHEAP_COLD inline int MPI_Sendrecv(void const* sent, int num_sent, MPI_Datatype sent_type, int to, int sent_tag, void* received,
+                                     int num_received, MPI_Datatype received_type, int from, int received_tag, MPI_Comm comm,
+                                     MPI_Status* status) {
   return gpuheap::mpi::here().sendrecv(sent, num_sent, sent_type, to, sent_tag, received, num_received, received_type, from, received_tag,
                                        comm, status);
 }
-GPUHEAP_FN inline int MPI_Probe(int from, int tag, MPI_Comm comm, MPI_Status* status) {
+GPUHEAP_COLD inline int MPI_Probe(int from, int tag, MPI_Comm comm, MPI_Status* status) {
   return gpuheap::mpi::here().probe(from, tag, comm, status);
 }
-GPUHEAP_FN inline int MPI_Iprobe(int from, int tag, MPI_Comm comm, int* flag, MPI_Status* status) {
+GPUHEAP_COLD inline int MPI_Iprobe(int from, int tag, MPI_Comm comm, int* flag, MPI_Status* status) {
   return gpuheap::mpi::here().iprobe(from, tag, comm, flag, status);
 }
-GPUHEAP_FN inline int MPI_Bcast(void* buffer, int count, MPI_Datatype type, int root, MPI_Comm comm) {
+GPUHEAP_COLD inline int MPI_Bcast(void* buffer, int count, MPI_Datatype type, int root, MPI_Comm comm) {
   return gpuheap::mpi::here().bcast(buffer, count, type, root, comm);
 }
-GPUHEAP_FN inline int MPI_Reduce(void const* values, void* result, int count, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm) {
+GPUHEAP_COLD inline int MPI_Reduce(void const* values, void* result, int count, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm) {
   return gpuheap::mpi::here().reduce(values, result, count, type, op, root, comm);
 }
-GPUHEAP_FN inline int MPI_Allreduce(void const* values, void* result, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+GPUHEAP_COLD inline int MPI_Allreduce(void const* values, void* result, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
   return gpuheap::mpi::here().allreduce(values, result, count, type, op, comm);
 }
-GPUHEAP_FN inline int MPI_Scan(void const* values, void* result, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+GPUHEAP_COLD inline int MPI_Scan(void const* values, void* result, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
   return gpuheap::mpi::here().scan(values, result, count, type, op, comm);
 }
-GPUHEAP_FN inline int MPI_Gather(void const* sent, int num_sent, MPI_Datatype sent_type, void* received, int num_received,
-                                 MPI_Datatype received_type, int root, MPI_Comm comm) {
+GPUHEAP_COLD inline int MPI_Gather(void const* sent, int num_sent, MPI_Datatype sent_type, void* received, int num_received,
+                                   MPI_Datatype received_type, int root, MPI_Comm comm) {
   return gpuheap::mpi::here().gather(sent, num_sent, sent_type, received, num_received, received_type, root, comm);
 }
-GPUHEAP_FN inline int MPI_Gatherv(void const* sent, int num_sent, MPI_Datatype sent_type, void* received, int const* counts,
-                                  int const* displacements, MPI_Datatype received_type, int root, MPI_Comm comm) {
+GPUHEAP_COLD inline int MPI_Gatherv(void const* sent, int num_sent, MPI_Datatype sent_type, void* received, int const* counts,
+                                    int const* displacements, MPI_Datatype received_type, int root, MPI_Comm comm) {
   return gpuheap::mpi::here().gatherv(sent, num_sent, sent_type, received, counts, displacements, received_type, root, comm);
 }
-GPUHEAP_FN inline int MPI_Scatter(void const* sent, int num_sent, MPI_Datatype sent_type, void* received, int num_received,
-                                  MPI_Datatype received_type, int root, MPI_Comm comm) {
+GPUHEAP_COLD inline int MPI_Scatter(void const* sent, int num_sent, MPI_Datatype sent_type, void* received, int num_received,
+                                    MPI_Datatype received_type, int root, MPI_Comm comm) {
   return gpuheap::mpi::here().scatter(sent, num_sent, sent_type, received, num_received, received_type, root, comm);
 }
-GPUHEAP_FN inline int MPI_Scatterv(void const* sent, int const* counts, int const* displacements, MPI_Datatype sent_type, void* received,
-                                   int num_received, MPI_Datatype received_type, int root, MPI_Comm comm) {
+GPUHEAP_COLD inline int MPI_Scatterv(void const* sent, int const* counts, int const* displacements, MPI_Datatype sent_type, void* received,
+                                     int num_received, MPI_Datatype received_type, int root, MPI_Comm comm) {
   return gpuheap::mpi::here().scatterv(sent, counts, displacements, sent_type, received, num_received, received_type, root, comm);
 }
-GPUHEAP_FN inline int MPI_Allgather(void const* sent, int num_sent, MPI_Datatype sent_type, void* received, int num_received,
-                                    MPI_Datatype received_type, MPI_Comm comm) {
+GPUHEAP_COLD inline int MPI_Allgather(void const* sent, int num_sent, MPI_Datatype sent_type, void* received, int num_received,
+                                      MPI_Datatype received_type, MPI_Comm comm) {
   return gpuheap::mpi::here().allgather(sent, num_sent, sent_type, received, num_received, received_type, comm);
 }
-GPUHEAP_FN inline int MPI_Alltoall(void const* sent, int num_sent, MPI_Datatype sent_type, void* received, int num_received,
-                                   MPI_Datatype received_type, MPI_Comm comm) {
+GPUHEAP_COLD inline int MPI_Alltoall(void const* sent, int num_sent, MPI_Datatype sent_type, void* received, int num_received,
+                                     MPI_Datatype received_type, MPI_Comm comm) {
   return gpuheap::mpi::here().alltoall(sent, num_sent, sent_type, received, num_received, received_type, comm);
 }
-GPUHEAP_FN inline int MPI_Alltoallv(void const* sent, int const* sent_counts, int const* sent_displacements, MPI_Datatype sent_type,
-                                    void* received, int const* received_counts, int const* received_displacements,
-                                    MPI_Datatype received_type, MPI_Comm comm) {
+GPUHEAP_COLD inline int MPI_Alltoallv(void const* sent, int const* sent_counts, int const* sent_displacements, MPI_Datatype sent_type,
+                                      void* received, int const* received_counts, int const* received_displacements,
+                                      MPI_Datatype received_type, MPI_Comm comm) {
   return gpuheap::mpi::here().alltoallv(sent, sent_counts, sent_displacements, sent_type, received, received_counts, received_displacements,
                                         received_type, comm);
 }

@@ -120,6 +120,14 @@ class Cluster:
     def connected(self) -> bool:
         return bool(self._client.status == "running")
 
+    def answers(self) -> bool:
+        """Whether something listens at the scheduler's address. The client notices later that nothing does any more."""
+        try:
+            _reachable(self.address)
+        except UserError:
+            return False
+        return self.connected
+
     def has(self, address: str) -> bool:
         """Whether the scheduler counts the machine among its own."""
         try:
@@ -174,7 +182,7 @@ class ClusterWorker:
                 if now - looked > 1:
                     looked = now
                     if self.cluster.connected and not self.cluster.has(self.address):
-                        raise WorkerLost(f"worker {self.name} is gone")
+                        raise self._lost()
             yield from self._rest(job, told)
         finally:
             self.cluster._inboxes.pop(job.name, None)
@@ -184,11 +192,13 @@ class ClusterWorker:
         try:
             said: list[remote.Message] = job.future.result(timeout=CONNECT_S)
         except Exception as error:
-            if not self.cluster.connected:
-                raise self._gone() from None
-            raise WorkerLost(f"worker {self.name} is gone ({type(error).__name__})") from None
+            raise self._lost(f" ({type(error).__name__})") from None
         for message in said[told:]:
             yield remote.from_message(message)
+
+    def _lost(self, why: str = "") -> SchedulerGone | WorkerLost:
+        """Who is gone when the work ended without a result: without its scheduler no worker can tell of any."""
+        return WorkerLost(f"worker {self.name} is gone{why}") if self.cluster.answers() else self._gone()
 
     def _gone(self) -> SchedulerGone:
         return SchedulerGone(f"the scheduler at {self.cluster.address} went away")
