@@ -121,7 +121,7 @@ class Cluster:
         return bool(self._client.status == "running")
 
     def answers(self) -> bool:
-        """Whether something listens at the scheduler's address. The client notices later that nothing does any more."""
+        """Whether the client is connected and something listens at the scheduler's address: it notices later that nothing does any more."""
         try:
             _reachable(self.address)
         except UserError:
