@@ -4,9 +4,6 @@
 #include <gpuheap/memory/region.hpp>
 #include <gpuheap/simt/types.hpp>
 
-#include <cuda/std/concepts>
-#include <cuda/std/type_traits>
-
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
 // How memory comes back.
@@ -66,13 +63,13 @@ struct released_memory {
 // the host. heap_ref and heap supply what can be supplied from these and refuse the rest at compile time. allocator_members.hpp has the
 // members' meanings.
 template <class A>
-concept device_allocator = ::cuda::std::is_trivially_copyable_v<A> && requires(A allocator, void* p, simt::size_t bytes) {
-  { A::traits.name } -> ::cuda::std::convertible_to<char const*>;
-  { allocator.malloc(bytes) } -> ::cuda::std::same_as<void*>;
+concept device_allocator = simt::is_trivially_copyable_v<A> && requires(A allocator, void* p, simt::size_t bytes) {
+  { A::traits.name } -> simt::convertible_to<char const*>;
+  { allocator.malloc(bytes) } -> simt::same_as<void*>;
   allocator.free(p);
 #if GPUHEAP_HAS_HOST
-  { A::min_region_bytes() } -> ::cuda::std::convertible_to<simt::size_t>;
-  { A::create(memory::region{}, stream_ref{}) } -> ::cuda::std::same_as<A>;
+  { A::min_region_bytes() } -> simt::convertible_to<simt::size_t>;
+  { A::create(memory::region{}, stream_ref{}) } -> simt::same_as<A>;
 #endif
 };
 

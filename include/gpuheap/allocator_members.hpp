@@ -12,24 +12,24 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 // free(p) says what became of it.
 template <class A>
 concept answers_free = device_allocator<A> && requires(A const& a, void* p) {
-  { a.free(p) } -> ::cuda::std::same_as<free_status>;
+  { a.free(p) } -> simt::same_as<free_status>;
 };
 // free(p, refused) calls refused(p, status) when p is foreign or was freed already, as soon as it knows: nobody keeps p in registers for
 // that.
 template <class A>
 concept reports_refused_frees = answers_free<A> && requires(A const& a, void* p, void (*refused)(void*, free_status)) {
-  { a.free(p, refused) } -> ::cuda::std::same_as<free_status>;
+  { a.free(p, refused) } -> simt::same_as<free_status>;
 };
 // Bytes usable at p, as malloc returned it. 0 for any other pointer if the allocator detects foreign frees.
 template <class A>
 concept has_usable_size = device_allocator<A> && requires(A const& a, void* p) {
-  { a.usable_size(p) } -> ::cuda::std::convertible_to<simt::size_t>;
+  { a.usable_size(p) } -> simt::convertible_to<simt::size_t>;
 };
 // What a request of so many bytes takes, without asking memory. At most what usable_size() then says: a block may come from a larger class
 // than the request's own.
 template <class A>
 concept has_rounded_size = device_allocator<A> && requires(A const& a, simt::size_t bytes) {
-  { a.rounded_size(bytes) } -> ::cuda::std::convertible_to<simt::size_t>;
+  { a.rounded_size(bytes) } -> simt::convertible_to<simt::size_t>;
 };
 // `static constexpr bool rounded_size_is_exact = true;`: usable_size() of every block that malloc(bytes) returns is rounded_size(bytes).
 // Statistics then need not read a block's size when it is made.
@@ -40,23 +40,23 @@ concept has_exact_rounded_size = has_rounded_size<A> && has_usable_size<A> && re
 // Whether p lies in what this allocator hands out.
 template <class A>
 concept has_owns = device_allocator<A> && requires(A const& a, void const* p) {
-  { a.owns(p) } -> ::cuda::std::same_as<bool>;
+  { a.owns(p) } -> simt::same_as<bool>;
 };
 // Its own realloc: in place where it can.
 template <class A>
 concept has_realloc = device_allocator<A> && requires(A const& a, void* p, simt::size_t bytes) {
-  { a.realloc(p, bytes) } -> ::cuda::std::same_as<void*>;
+  { a.realloc(p, bytes) } -> simt::same_as<void*>;
 };
 // Whether the block at p holds `bytes` (> 0) from now on, where it is; usable_size(p) may have changed then. False: it does not, and is as
 // it was. The seam for a realloc in place: heap_ref does the rest.
 template <class A>
 concept has_try_resize = has_usable_size<A> && requires(A const& a, void* p, simt::size_t bytes) {
-  { a.try_resize(p, bytes) } -> ::cuda::std::same_as<bool>;
+  { a.try_resize(p, bytes) } -> simt::same_as<bool>;
 };
 // Results aligned to any power of two up to 2 MiB, given back by the same free.
 template <class A>
 concept has_aligned_malloc = device_allocator<A> && requires(A const& a, simt::size_t bytes, simt::size_t alignment) {
-  { a.aligned_malloc(bytes, alignment) } -> ::cuda::std::same_as<void*>;
+  { a.aligned_malloc(bytes, alignment) } -> simt::same_as<void*>;
 };
 // Frees that are `collectively`:
 //
@@ -67,11 +67,11 @@ concept has_aligned_malloc = device_allocator<A> && requires(A const& a, simt::s
 //   released_memory tidy_up_warp()    the same, but keeps what the warp's next request needs of the allocator's own. Optional
 template <class A>
 concept has_release_warp = device_allocator<A> && requires(A const& a) {
-  { a.release_warp() } -> ::cuda::std::same_as<released_memory>;
+  { a.release_warp() } -> simt::same_as<released_memory>;
 };
 template <class A>
 concept has_tidy_up_warp = has_release_warp<A> && requires(A const& a) {
-  { a.tidy_up_warp() } -> ::cuda::std::same_as<released_memory>;
+  { a.tidy_up_warp() } -> simt::same_as<released_memory>;
 };
 // Blocks side by side for threads that ask together (heap_ref::malloc_coalesced): all threads of a group call, which has rank(), size() and
 // from_first(v) (collective.hpp), with the same size, which may be 0. Each gets a block of its own, which it frees by itself, or nullptr.
@@ -80,28 +80,28 @@ concept has_tidy_up_warp = has_release_warp<A> && requires(A const& a) {
 //   void* malloc_by_block(threads, bytes)    threads of one block
 template <class A, class Threads>
 concept has_malloc_by_warp = device_allocator<A> && requires(A const& a, Threads const& threads, simt::size_t bytes) {
-  { a.malloc_by_warp(threads, bytes) } -> ::cuda::std::same_as<void*>;
+  { a.malloc_by_warp(threads, bytes) } -> simt::same_as<void*>;
 };
 template <class A, class Threads>
 concept has_malloc_by_block = device_allocator<A> && requires(A const& a, Threads const& threads, simt::size_t bytes) {
-  { a.malloc_by_block(threads, bytes) } -> ::cuda::std::same_as<void*>;
+  { a.malloc_by_block(threads, bytes) } -> simt::same_as<void*>;
 };
 // How much of the region is bound. Host; waits for the stream.
 template <class A>
 concept has_footprint = device_allocator<A> && requires(A const& a, stream_ref stream) {
-  { a.footprint(stream) } -> ::cuda::std::same_as<allocator_footprint>;
+  { a.footprint(stream) } -> simt::same_as<allocator_footprint>;
 };
 
 #if GPUHEAP_HAS_HOST
 // A process_wide allocator with memory of its own beside the process's heap: how much of `region_bytes`, at most all.
 template <class A>
 concept has_own_bytes = device_allocator<A> && A::traits.process_wide&& requires(simt::size_t region_bytes) {
-  { A::own_bytes(region_bytes) } -> ::cuda::std::convertible_to<simt::size_t>;
+  { A::own_bytes(region_bytes) } -> simt::convertible_to<simt::size_t>;
 };
 // What the process's heap was granted, at least what was asked.
 template <class A>
 concept has_granted_bytes = device_allocator<A> && requires {
-  { A::granted_bytes() } -> ::cuda::std::convertible_to<simt::size_t>;
+  { A::granted_bytes() } -> simt::convertible_to<simt::size_t>;
 };
 // A region whose memory comes later. Host; no kernel uses the allocator meanwhile.
 //
@@ -118,7 +118,7 @@ concept has_granted_bytes = device_allocator<A> && requires {
 template <class A>
 concept has_grow = device_allocator<A> &&
     requires(A& a, memory::region whole, simt::size_t bytes, memory::map_function const& map, stream_ref stream) {
-  { A::create_growable(whole, bytes, map, stream) } -> ::cuda::std::same_as<A>;
+  { A::create_growable(whole, bytes, map, stream) } -> simt::same_as<A>;
   a.grow(bytes, map, stream);
 };
 // Of an allocator made by create_growable(): stops using what is free at the end of its memory, and returns how many bytes that is: those
@@ -126,13 +126,13 @@ concept has_grow = device_allocator<A> &&
 // Host; waits for the stream; no kernel uses the allocator meanwhile.
 template <class A>
 concept has_trim = has_grow<A> && requires(A& a, stream_ref stream) {
-  { a.trim(stream) } -> ::cuda::std::convertible_to<simt::size_t>;
+  { a.trim(stream) } -> simt::convertible_to<simt::size_t>;
 };
 // Walks its own structures while no kernel uses them, and returns a report whose `problem` says what is wrong; empty: nothing is. Host;
 // waits for the stream.
 template <class A>
 concept has_verify = device_allocator<A> && requires(A const& a, stream_ref stream) {
-  { a.verify(stream).problem } -> ::cuda::std::convertible_to<std::string>;
+  { a.verify(stream).problem } -> simt::convertible_to<std::string>;
 };
 #endif
 

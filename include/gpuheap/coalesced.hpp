@@ -156,8 +156,7 @@ GPUHEAP_HD inline void destroy(T* p) {
 // `delete[] p` of what `new (memory{}) T[n]` made.
 template <class T>
 GPUHEAP_HD inline void destroy_array(T* p) {
-  static_assert(::cuda::std::is_trivially_destructible_v<T>,
-                "gpuheap: arrays of objects with destructors are not for coalesced::destroy_array");
+  static_assert(simt::is_trivially_destructible_v<T>, "gpuheap: arrays of objects with destructors are not for coalesced::destroy_array");
   coalesced::free(const_cast<void*>(static_cast<void const volatile*>(p)));
 }
 

@@ -16,9 +16,6 @@
 #include <gpuheap/simt/warp.hpp>
 #include <gpuheap/structures/warp_group.hpp>
 
-#include <cuda/std/concepts>
-#include <cuda/std/type_traits>
-
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
 // What the collective calls ask of a group. `rank()` is 0..size()-1, each value once. `sync()` waits for all and orders memory among them.
@@ -26,23 +23,23 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 // `total`, of all. T of from_first: 8 bytes.
 template <class G>
 concept thread_group = requires(G const& group, void* p, simt::uint64_t value, simt::uint64_t& total) {
-  { group.rank() } -> ::cuda::std::same_as<unsigned>;
+  { group.rank() } -> simt::same_as<unsigned>;
   group.sync();
-  { group.from_first(p) } -> ::cuda::std::same_as<void*>;
-  { group.sum_before(value, total) } -> ::cuda::std::same_as<simt::uint64_t>;
+  { group.from_first(p) } -> simt::same_as<void*>;
+  { group.sum_before(value, total) } -> simt::same_as<simt::uint64_t>;
 };
 
 // A group of cooperative_groups, or one that is made like them.
 template <class G>
 concept cooperative_group = requires(G const& group) {
-  { group.thread_rank() } -> ::cuda::std::convertible_to<simt::uint64_t>;
-  { group.size() } -> ::cuda::std::convertible_to<simt::uint64_t>;
+  { group.thread_rank() } -> simt::convertible_to<simt::uint64_t>;
+  { group.size() } -> simt::convertible_to<simt::uint64_t>;
   group.sync();
 };
 // One whose threads also read each other's registers: tiles and coalesced groups, not blocks.
 template <class G>
 concept shuffling_group = cooperative_group<G> && requires(G const& group, unsigned long long value, unsigned rank) {
-  { group.shfl(value, rank) } -> ::cuda::std::convertible_to<unsigned long long>;
+  { group.shfl(value, rank) } -> simt::convertible_to<unsigned long long>;
 };
 
 // The lanes of one mask. Made by this_warp().
@@ -97,9 +94,9 @@ class block_threads {
   template <class T>
   [[nodiscard]] GPUHEAP_FN T from_first(T value) const {
     static_assert(sizeof(T) == 8);
-    if (rank() == 0) simt::plain_write(scratch_->common, ::cuda::std::bit_cast<simt::uint64_t>(value));
+    if (rank() == 0) simt::plain_write(scratch_->common, simt::bit_cast<simt::uint64_t>(value));
     sync();  // written before it is read
-    T const common = ::cuda::std::bit_cast<T>(simt::plain_read(scratch_->common));
+    T const common = simt::bit_cast<T>(simt::plain_read(scratch_->common));
     sync();  // read before the next call writes
     return common;
   }
@@ -177,9 +174,9 @@ class live_block_threads {
   template <class T>
   [[nodiscard]] GPUHEAP_FN T from_first(T value) const {
     static_assert(sizeof(T) == 8);
-    if (rank_ == 0) simt::plain_write(scratch_->common, ::cuda::std::bit_cast<simt::uint64_t>(value));
+    if (rank_ == 0) simt::plain_write(scratch_->common, simt::bit_cast<simt::uint64_t>(value));
     sync();  // written before it is read
-    T const common = ::cuda::std::bit_cast<T>(simt::plain_read(scratch_->common));
+    T const common = simt::bit_cast<T>(simt::plain_read(scratch_->common));
     sync();  // read before the next call writes
     return common;
   }
@@ -233,7 +230,7 @@ class shuffling_threads {
   template <class T>
   [[nodiscard]] GPUHEAP_FN T from_first(T value) const {
     sync();  // a shuffle orders nothing
-    return ::cuda::std::bit_cast<T>(group_.shfl(::cuda::std::bit_cast<unsigned long long>(value), 0u));
+    return simt::bit_cast<T>(group_.shfl(simt::bit_cast<unsigned long long>(value), 0u));
   }
   [[nodiscard]] GPUHEAP_FN simt::uint64_t sum_before(simt::uint64_t value, simt::uint64_t& total) const {
     unsigned long long sum = value;

@@ -10,10 +10,6 @@
 #include <gpuheap/simt/types.hpp>
 #include <gpuheap/statistics.hpp>
 
-#include <cuda/std/memory>
-#include <cuda/std/type_traits>
-#include <cuda/std/utility>
-
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
 template <device_allocator Allocator, class Statistics>
@@ -145,10 +141,10 @@ class heap_ref {
       p = aligned_malloc(sizeof(T), alignof(T));
     }
     if (p == nullptr) return nullptr;
-    if constexpr (::cuda::std::is_constructible_v<T, Args...>) {
-      return ::new (p) T(::cuda::std::forward<Args>(args)...);
+    if constexpr (simt::is_constructible_v<T, Args...>) {
+      return ::new (p) T(static_cast<Args&&>(args)...);
     } else {
-      return ::new (p) T{::cuda::std::forward<Args>(args)...};
+      return ::new (p) T{static_cast<Args&&>(args)...};
     }
   }
   // Ends the object's life and frees it. nullptr does nothing. `p` is what create<T>() returned, not a base of it.
@@ -196,7 +192,7 @@ class heap_ref {
   requires thread_group<Group> || cooperative_group<Group>
   [[nodiscard]] GPUHEAP_FN void* malloc_coalesced(Group const& group, simt::size_t bytes) const {
     auto const& threads = detail::as_thread_group(group);
-    using threads_type = ::cuda::std::remove_cvref_t<decltype(threads)>;
+    using threads_type = simt::remove_cvref_t<decltype(threads)>;
     constexpr bool of_block = detail::spans_warps<threads_type>;
     if constexpr (of_block && has_malloc_by_block<Allocator, threads_type>) {
       void* const p = allocator_.malloc_by_block(threads, bytes);

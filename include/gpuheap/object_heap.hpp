@@ -60,7 +60,7 @@ class object_heap_ref {
   // A new object of class T, or null when there is no room, which the heap's record then says. Its fields are `value`'s.
   template <class T>
   requires lists_fields<T>
-  [[nodiscard]] GPUHEAP_FN object_ptr<T> create(::cuda::std::type_identity_t<T> const& value) const {
+  [[nodiscard]] GPUHEAP_FN object_ptr<T> create(simt::type_identity_t<T> const& value) const {
     object_ptr<T> const p = create<T>();
     if (p) p.store(value);
     return p;

@@ -88,8 +88,8 @@ class counted {
       live.bytes += s.bytes;
     }
     // Negative for an instant, when a free is counted before its malloc.
-    if (static_cast<::cuda::std::int64_t>(live.allocations) < 0) live.allocations = 0;
-    if (static_cast<::cuda::std::int64_t>(live.bytes) < 0) live.bytes = 0;
+    if (static_cast<simt::int64_t>(live.allocations) < 0) live.allocations = 0;
+    if (static_cast<simt::int64_t>(live.bytes) < 0) live.bytes = 0;
     live.peak_bytes = reinterpret_cast<totals const*>(bytes)->peak << quantum_log2_;
     if (live.peak_bytes < live.bytes) live.peak_bytes = live.bytes;
     live.peak_error_bytes = simt::uint64_t{num_stripes} << quantum_log2_;
@@ -138,7 +138,7 @@ class counted {
 
   // Rounds a two's complement number down, so that the remainder is in [0, Q) for negative ones as well.
   [[nodiscard]] GPUHEAP_FN simt::uint64_t floor_quanta(simt::uint64_t bytes) const {
-    return static_cast<simt::uint64_t>(static_cast<::cuda::std::int64_t>(bytes) >> quantum_log2_);
+    return static_cast<simt::uint64_t>(static_cast<simt::int64_t>(bytes) >> quantum_log2_);
   }
 
   GPUHEAP_COLD static void forward(char* counters, simt::uint64_t quanta) {
@@ -146,8 +146,8 @@ class counted {
     auto& t = *reinterpret_cast<totals*>(counters);
     // relaxed, both: as in add(). The words are two's complement: only a rise to a positive sum can be a peak.
     simt::uint64_t const now = word{t.forwarded}.fetch_add(quanta, simt::relaxed) + quanta;
-    bool const rose = static_cast<::cuda::std::int64_t>(quanta) > 0;
-    if (rose && static_cast<::cuda::std::int64_t>(now) > 0) word{t.peak}.fetch_max(now, simt::relaxed);
+    bool const rose = static_cast<simt::int64_t>(quanta) > 0;
+    if (rose && static_cast<simt::int64_t>(now) > 0) word{t.peak}.fetch_max(now, simt::relaxed);
   }
 
   char* counters_ = nullptr;

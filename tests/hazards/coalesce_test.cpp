@@ -41,9 +41,9 @@ struct group_with_one_barrier : census {
   explicit group_with_one_barrier(gpuheap::block_scratch& scratch) : census{scratch}, scratch_{&scratch} {}
   template <class T>
   [[nodiscard]] T from_first(T value) const {
-    if (rank() == 0) simt::plain_write(scratch_->common, ::cuda::std::bit_cast<simt::uint64_t>(value));
+    if (rank() == 0) simt::plain_write(scratch_->common, simt::bit_cast<simt::uint64_t>(value));
     sync();
-    return ::cuda::std::bit_cast<T>(simt::plain_read(scratch_->common));
+    return simt::bit_cast<T>(simt::plain_read(scratch_->common));
   }
   gpuheap::block_scratch* scratch_;
 };

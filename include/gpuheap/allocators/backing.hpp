@@ -33,7 +33,7 @@ class refusing_backing {
 static_assert(device_allocator<refusing_backing>);
 
 // As published, the toolkit's heap; in the simulator, which has none, a plain locked one.
-using default_backing = ::cuda::std::conditional_t<simt::has_builtin_heap, cuda_malloc, backing_reference>;
+using default_backing = simt::conditional_t<simt::has_builtin_heap, cuda_malloc, backing_reference>;
 
 namespace detail {
 

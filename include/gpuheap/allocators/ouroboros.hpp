@@ -61,7 +61,7 @@ template <queue_of Holds, stored_in Stored, ouroboros_config Config = ouroboros_
 class basic_ouroboros {
   static constexpr bool holds_pages = Holds == queue_of::pages;
   // No pointer but our own pages' is ever valid.
-  static constexpr bool alone = ::cuda::std::is_same_v<Backing, refusing_backing>;
+  static constexpr bool alone = simt::is_same_v<Backing, refusing_backing>;
   static constexpr char const* names[2][3] = {{"ouroboros_p_s", "ouroboros_p_va", "ouroboros_p_vl"},
                                               {"ouroboros_c_s", "ouroboros_c_va", "ouroboros_c_vl"}};
   static constexpr char const* variants[2][3] = {

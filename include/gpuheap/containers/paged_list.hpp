@@ -20,8 +20,6 @@
 #include <gpuheap/structures/spin_lock.hpp>
 #include <gpuheap/structures/warp_group.hpp>
 
-#include <cuda/std/type_traits>
-
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
 // What a list has in memory. Zeros are an empty list.
@@ -35,7 +33,7 @@ struct paged_list_state {
 // Device, any thread: a view of a state and of the heap that pages come from. T: trivially copyable.
 template <class T, class Ref>
 class paged_list {
-  static_assert(::cuda::std::is_trivially_copyable_v<T>);
+  static_assert(simt::is_trivially_copyable_v<T>);
 
  public:
   static constexpr unsigned first_page_entries = 64;  // at least a warp's, so that lanes need two pages at most

@@ -30,14 +30,12 @@
 #include <gpuheap/structures/spin_lock.hpp>
 #include <gpuheap/structures/warp_group.hpp>
 
-#include <cuda/std/type_traits>
-
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
 // Device, any thread: a view of a state and of the heap that pages come from. T: trivially copyable.
 template <class T, class Ref, unsigned PageBytes = 4096, unsigned NumFrames = 1024>
 class paged_queue {
-  static_assert(::cuda::std::is_trivially_copyable_v<T> && NumFrames >= 2);
+  static_assert(simt::is_trivially_copyable_v<T> && NumFrames >= 2);
 
   struct cell {
     T value;

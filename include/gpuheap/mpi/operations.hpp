@@ -3,8 +3,6 @@
 
 #include <gpuheap/mpi/types.hpp>
 
-#include <cuda/std/concepts>
-
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi {
 
 namespace detail {
@@ -46,7 +44,7 @@ static_assert(is_defined(operation::min_loc, datatype::two_int) && !is_defined(o
 namespace detail {
 template <class T>
 [[nodiscard]] GPUHEAP_FN constexpr T combined(operation op, T a, T b) {
-  if constexpr (::cuda::std::integral<T>) {
+  if constexpr (simt::integral<T>) {
     switch (op) {
       case operation::land:
         return static_cast<T>(a && b);

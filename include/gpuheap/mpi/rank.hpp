@@ -408,7 +408,7 @@ class rank : public messenger<Heap> {
   GPUHEAP_FN int exchange_parts(void const* sent, datatype sent_type, void* received, datatype received_type, communicator* comm,
                                 SentParts sent_parts, ReceivedParts parts) const {
     if (sent == in_place()) {
-      if constexpr (::cuda::std::same_as<SentParts, ReceivedParts>) sent_parts = parts;
+      if constexpr (simt::same_as<SentParts, ReceivedParts>) sent_parts = parts;
       sent = received;
       sent_type = received_type;
     }

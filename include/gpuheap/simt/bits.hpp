@@ -3,21 +3,67 @@
 
 #include <gpuheap/simt/types.hpp>
 
-#include <cuda/std/bit>
-
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 
 // How many bits are set.
-[[nodiscard]] GPUHEAP_HD constexpr unsigned popcount(uint32_t x) { return static_cast<unsigned>(::cuda::std::popcount(x)); }
-[[nodiscard]] GPUHEAP_HD constexpr unsigned popcount(uint64_t x) { return static_cast<unsigned>(::cuda::std::popcount(x)); }
+[[nodiscard]] GPUHEAP_HD constexpr unsigned popcount(uint64_t x) {
+#if defined(__CUDA_ARCH__)
+  if (!__builtin_is_constant_evaluated()) return static_cast<unsigned>(__popcll(x));
+  unsigned count = 0;
+  // Ends: one pass per bit that is set. NVRTC has no built-in for constants.
+  for (; x != 0; x &= x - 1) ++count;
+  return count;
+#else
+  return static_cast<unsigned>(__builtin_popcountll(x));
+#endif
+}
+[[nodiscard]] GPUHEAP_HD constexpr unsigned popcount(uint32_t x) {
+#if defined(__CUDA_ARCH__)
+  if (!__builtin_is_constant_evaluated()) return static_cast<unsigned>(__popc(x));
+#endif
+  return popcount(uint64_t{x});
+}
 
 // Position of the lowest set bit. The argument must not be 0.
-[[nodiscard]] GPUHEAP_HD constexpr unsigned lowest_bit(uint32_t x) { return static_cast<unsigned>(::cuda::std::countr_zero(x)); }
-[[nodiscard]] GPUHEAP_HD constexpr unsigned lowest_bit(uint64_t x) { return static_cast<unsigned>(::cuda::std::countr_zero(x)); }
+[[nodiscard]] GPUHEAP_HD constexpr unsigned lowest_bit(uint64_t x) {
+#if defined(__CUDA_ARCH__)
+  if (!__builtin_is_constant_evaluated()) return static_cast<unsigned>(__clzll(static_cast<long long>(__brevll(x))));
+  return popcount((x & (0 - x)) - 1);
+#else
+  return static_cast<unsigned>(__builtin_ctzll(x));
+#endif
+}
+[[nodiscard]] GPUHEAP_HD constexpr unsigned lowest_bit(uint32_t x) {
+#if defined(__CUDA_ARCH__)
+  if (!__builtin_is_constant_evaluated()) return static_cast<unsigned>(__clz(static_cast<int>(__brev(x))));
+#endif
+  return lowest_bit(uint64_t{x});
+}
 
 // Position of the highest set bit, i.e. floor(log2 x). The argument must not be 0.
-[[nodiscard]] GPUHEAP_HD constexpr unsigned highest_bit(uint32_t x) { return 31u - static_cast<unsigned>(::cuda::std::countl_zero(x)); }
-[[nodiscard]] GPUHEAP_HD constexpr unsigned highest_bit(uint64_t x) { return 63u - static_cast<unsigned>(::cuda::std::countl_zero(x)); }
+[[nodiscard]] GPUHEAP_HD constexpr unsigned highest_bit(uint64_t x) {
+#if defined(__CUDA_ARCH__)
+  if (!__builtin_is_constant_evaluated()) return 63u - static_cast<unsigned>(__clzll(static_cast<long long>(x)));
+  unsigned at = 63;
+  // Ends: at the highest bit that is set.
+  while ((x >> at & 1) == 0) --at;
+  return at;
+#else
+  return 63u - static_cast<unsigned>(__builtin_clzll(x));
+#endif
+}
+[[nodiscard]] GPUHEAP_HD constexpr unsigned highest_bit(uint32_t x) {
+#if defined(__CUDA_ARCH__)
+  if (!__builtin_is_constant_evaluated()) return 31u - static_cast<unsigned>(__clz(static_cast<int>(x)));
+#endif
+  return highest_bit(uint64_t{x});
+}
+
+// The bits turned by n places, 0..63: away from bit 0, and towards it.
+[[nodiscard]] GPUHEAP_HD constexpr uint64_t rotate_up(uint64_t x, unsigned n) { return x << (n & 63) | x >> ((0 - n) & 63); }
+[[nodiscard]] GPUHEAP_HD constexpr uint64_t rotate_down(uint64_t x, unsigned n) { return x >> (n & 63) | x << ((0 - n) & 63); }
+static_assert(rotate_up(1, 0) == 1 && rotate_up(uint64_t{1} << 63, 1) == 1 && rotate_down(1, 1) == uint64_t{1} << 63 &&
+              rotate_down(6, 1) == 3);
 
 // ceil(log2 x); 0 for x <= 1.
 [[nodiscard]] GPUHEAP_HD constexpr unsigned ceil_log2(uint64_t x) { return x <= 1 ? 0u : highest_bit(x - 1) + 1; }

@@ -1,12 +1,33 @@
 // Which machine this program runs its device code on, and how a function says that it is device code.
 //
-// A build defines exactly one of GPUHEAP_BACKEND_CUDA and GPUHEAP_BACKEND_HOST (the CMake targets gpuheap::gpuheap and
-// gpuheap::simulated do it). Every name of the library lives in an inline namespace of that backend, so objects of the two
-// cannot be linked into one program by mistake.
+// Device code runs on a GPU where GPUHEAP_BACKEND_CUDA is defined, in the simulator where GPUHEAP_BACKEND_HOST is. The CMake targets
+// gpuheap::gpuheap and gpuheap::simulated define one of them; compilers of CUDA (nvcc, NVRTC, clang) that are told neither take the GPU.
+// Every name of the library lives in an inline namespace of its backend, so objects of the two cannot be linked into one program by
+// mistake.
 #pragma once
 
-#if defined(GPUHEAP_BACKEND_CUDA) == defined(GPUHEAP_BACKEND_HOST)
-#error "define exactly one of GPUHEAP_BACKEND_CUDA and GPUHEAP_BACKEND_HOST: link gpuheap::gpuheap or gpuheap::simulated"
+#if !defined(GPUHEAP_BACKEND_CUDA) && !defined(GPUHEAP_BACKEND_HOST) && (defined(__CUDACC__) || defined(__CUDA__))
+#define GPUHEAP_BACKEND_CUDA
+#endif
+
+// nvcc and NVRTC stop at #error. Others go on, and are stopped by an include that cannot be found: what follows would be consequences.
+#if __cplusplus < 202002L
+#error "gpuheap needs C++20: compile with -std=c++20"
+#define GPUHEAP_REFUSED
+#elif defined(GPUHEAP_BACKEND_CUDA) && defined(GPUHEAP_BACKEND_HOST)
+#error \
+    "gpuheap: GPUHEAP_BACKEND_CUDA and GPUHEAP_BACKEND_HOST are both defined: link gpuheap::gpuheap (CUDA) or gpuheap::simulated, not both"
+#define GPUHEAP_REFUSED
+#elif !defined(GPUHEAP_BACKEND_CUDA) && !defined(GPUHEAP_BACKEND_HOST)
+#error \
+    "gpuheap: this compiler is not one of CUDA, so it must be told where device code runs: link gpuheap::gpuheap (-DGPUHEAP_BACKEND_CUDA) or gpuheap::simulated (-DGPUHEAP_BACKEND_HOST)"
+#define GPUHEAP_REFUSED
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 750
+#error "gpuheap needs compute capability 7.5 or newer: compile with -arch=sm_75, or the number of your GPU"
+#define GPUHEAP_REFUSED
+#endif
+#if defined(GPUHEAP_REFUSED) && (!defined(__CUDACC__) || defined(__clang__))
+#include <gpuheap/simt/see_the_error_above>
 #endif
 
 #if defined(GPUHEAP_BACKEND_CUDA)

@@ -2,35 +2,58 @@
 #pragma once
 
 #include <gpuheap/simt/config.hpp>
+#include <gpuheap/simt/language.hpp>
 
-#include <cuda/std/atomic>
-#include <cuda/std/cstddef>
-#include <cuda/std/cstdint>
-#include <cuda/std/type_traits>
+#if GPUHEAP_HAS_HOST
+#include <cstddef>
+#include <cstdint>
+#endif
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
 namespace simt {
 
-using ::cuda::std::size_t;
-using ::cuda::std::uint16_t;
-using ::cuda::std::uint32_t;
-using ::cuda::std::uint64_t;
-using ::cuda::std::uint8_t;
-using ::cuda::std::uintptr_t;
+#if GPUHEAP_HAS_HOST
+using std::int64_t;
+using std::ptrdiff_t;
+using std::size_t;
+using std::uint16_t;
+using std::uint32_t;
+using std::uint64_t;
+using std::uint8_t;
+using std::uintptr_t;
+#else  // as libcu++ has them where there are no standard headers
+using size_t = decltype(sizeof 0);
+using ptrdiff_t = decltype(static_cast<char*>(nullptr) - static_cast<char*>(nullptr));
+using int64_t = long long;
+using uint8_t = unsigned char;
+using uint16_t = unsigned short;
+using uint32_t = unsigned;
+using uint64_t = unsigned long long;
+using uintptr_t = unsigned long long;
+#endif
 
 // One bit per lane of a warp, lane 0 in bit 0.
 using lane_mask = uint32_t;
 inline constexpr unsigned warp_lanes = 32;
 inline constexpr lane_mask all_lanes = 0xffffffffu;
 
-// Memory orders of the C++ model. There is no default: each use names one and says why.
-using memory_order = ::cuda::std::memory_order;
-inline constexpr memory_order relaxed = ::cuda::std::memory_order_relaxed;
-inline constexpr memory_order acquire = ::cuda::std::memory_order_acquire;
-inline constexpr memory_order release = ::cuda::std::memory_order_release;
-inline constexpr memory_order acq_rel = ::cuda::std::memory_order_acq_rel;
-inline constexpr memory_order seq_cst = ::cuda::std::memory_order_seq_cst;
+// Memory orders of the C++ model, numbered as compilers number them. There is no default: each use names one and says why.
+enum class memory_order : int {
+  relaxed = 0,
+  acquire = 2,
+  release = 3,
+  acq_rel = 4,
+  seq_cst = 5,
+};
+#if GPUHEAP_HAS_HOST
+static_assert(__ATOMIC_RELAXED == 0 && __ATOMIC_ACQUIRE == 2 && __ATOMIC_RELEASE == 3 && __ATOMIC_ACQ_REL == 4 && __ATOMIC_SEQ_CST == 5);
+#endif
+inline constexpr memory_order relaxed = memory_order::relaxed;
+inline constexpr memory_order acquire = memory_order::acquire;
+inline constexpr memory_order release = memory_order::release;
+inline constexpr memory_order acq_rel = memory_order::acq_rel;
+inline constexpr memory_order seq_cst = memory_order::seq_cst;
 
 // Among whom an operation is atomic and ordered. `system` includes the host.
 enum class scope { block, device, system };

@@ -38,7 +38,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 // included: with more, batches may be made that nobody needs.
 struct bulk_semaphore {
   using word = simt::uint64_t;
-  using difference = ::cuda::std::int64_t;
+  using difference = simt::int64_t;
   static constexpr unsigned count_bits = 36;
 
   // What ask() says: n units are the caller's; or it has promised; or it is to ask again.

@@ -33,8 +33,8 @@ struct free_slots {
   // n of the bits of x, or all if there are no more, from bit `start` (0..63) on and around.
   [[nodiscard]] GPUHEAP_HD static constexpr word choose(word x, unsigned n, unsigned start) {
     if (simt::popcount(x) <= n) return x;
-    word const turned = ::cuda::std::rotr(x, static_cast<int>(start));
-    return ::cuda::std::rotl(turned & simt::low_bits(nth(turned, n)), static_cast<int>(start));
+    word const turned = simt::rotate_down(x, start);
+    return simt::rotate_up(turned & simt::low_bits(nth(turned, n)), start);
   }
 
   [[nodiscard]] GPUHEAP_FN simt::global_ref<word> ref() const { return simt::global_ref<word>{*free}; }

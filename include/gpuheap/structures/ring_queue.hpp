@@ -30,8 +30,6 @@
 #include <gpuheap/simt/atomic.hpp>
 #include <gpuheap/simt/bits.hpp>
 
-#include <cuda/std/type_traits>
-
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 
 // Device, any thread. A view. T: an unsigned integer of 32 or 64 bits.
@@ -52,7 +50,7 @@ class ring_queue {
  public:
   // In one word: {turn : 32, value : 32}.
   static constexpr bool one_word = sizeof(T) == 4;
-  using cell = ::cuda::std::conditional_t<one_word, simt::uint64_t, cell_of_two>;
+  using cell = simt::conditional_t<one_word, simt::uint64_t, cell_of_two>;
 
   [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t bytes_for(simt::uint32_t capacity) {
     return state_bytes + simt::size_t{capacity} * sizeof(cell);

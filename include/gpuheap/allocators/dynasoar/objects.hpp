@@ -6,9 +6,6 @@
 
 #include <gpuheap/allocators/dynasoar/layout.hpp>
 
-#include <cuda/std/bit>
-#include <cuda/std/type_traits>
-
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
 // The fields of a class, all of them, which whole objects are made and copied by:
@@ -59,10 +56,10 @@ class object_ptr {
 
   // One field of the object. Not null.
   template <class Field, class Class>
-  requires ::cuda::std::is_base_of_v<Class, T>
+  requires simt::is_base_of_v<Class, T>
   [[nodiscard]] GPUHEAP_FN Field& operator[](Field Class::*field) const {
     // A pointer to a data member is its offset, and a constant where it is known.
-    auto const offset = static_cast<simt::size_t>(::cuda::std::bit_cast<::cuda::std::ptrdiff_t>(static_cast<Field T::*>(field)));
+    auto const offset = static_cast<simt::size_t>(simt::bit_cast<simt::ptrdiff_t>(static_cast<Field T::*>(field)));
     return *reinterpret_cast<Field*>(data() + capacity() * offset + slot() * sizeof(Field));
   }
 
@@ -99,14 +96,14 @@ struct class_list {
   static_assert(count > 0, "gpuheap: an object_heap has at least one class");
 
   template <class T>
-  static constexpr bool has = (::cuda::std::is_same_v<T, Classes> || ...);
+  static constexpr bool has = (simt::is_same_v<T, Classes> || ...);
   template <class T>
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned index_of() {
     static_assert(has<T>, "gpuheap: this class is not among those of the object_heap");
-    static_assert(::cuda::std::is_trivially_copyable_v<T> && ::cuda::std::is_trivially_destructible_v<T>,
+    static_assert(simt::is_trivially_copyable_v<T> && simt::is_trivially_destructible_v<T>,
                   "gpuheap: the objects of an object_heap are plain data: nothing is run when they are copied or end");
     static_assert(alignof(T) <= 64, "gpuheap: fields of an object_heap's objects are aligned to 64 bytes at most");
-    constexpr bool is_it[] = {::cuda::std::is_same_v<T, Classes>...};
+    constexpr bool is_it[] = {simt::is_same_v<T, Classes>...};
     unsigned index = 0;
     // Ends: one of them is.
     while (!is_it[index]) ++index;

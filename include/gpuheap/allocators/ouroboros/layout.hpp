@@ -190,7 +190,7 @@ struct layout {
     max_chunks = static_cast<uint32_t>(num_chunks);
     size_t at = simt::round_up_pow2(state_bytes, 256);
     for_each_part([&](auto*& array, size_t each, size_t fixed) {
-      array = reinterpret_cast<::cuda::std::remove_reference_t<decltype(array)>>(base + at);
+      array = reinterpret_cast<simt::remove_reference_t<decltype(array)>>(base + at);
       at = simt::round_up_pow2(at + each * max_chunks + fixed, 256);
     });
     return at;

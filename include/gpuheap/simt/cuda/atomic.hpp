@@ -1,45 +1,271 @@
-// The CUDA backend of atomic.hpp: libcu++'s atomic_ref with the order always named.
+// The CUDA backend of atomic.hpp: one instruction for each operation, and on the host the compiler's own.
 #pragma once
 
+#include <gpuheap/simt/cuda/instructions.hpp>
 #include <gpuheap/simt/cuda/warp.hpp>
 #include <gpuheap/simt/types.hpp>
-
-#include <cuda/atomic>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 
 namespace detail {
-template <scope S>
-inline constexpr ::cuda::thread_scope cuda_scope = S == scope::block    ? ::cuda::thread_scope_block
-                                                   : S == scope::device ? ::cuda::thread_scope_device
-                                                                        : ::cuda::thread_scope_system;
+
+// What a compare-and-swap does in both outcomes, as one order.
+[[nodiscard]] GPUHEAP_HD constexpr memory_order both(memory_order success, memory_order failure) {
+  if (success == seq_cst || failure == seq_cst) return seq_cst;
+  if (failure == relaxed) return success;
+  return success == release || success == acq_rel ? acq_rel : acquire;
 }
 
-// Atomic access to an object that outlives the reference. T: an integer or pointer of 1, 2, 4 or 8 bytes, naturally aligned.
-// Read-modify-writes of 1 and 2 bytes become loops over the enclosing word. Callable by any thread, and by the host on memory that it can
-// reach.
-template <class T, scope S = scope::device>
-class atomic_ref {
- public:
-  GPUHEAP_HD explicit atomic_ref(T& object) : ref_{object} {}
+// The operand of a fetch_add on T: T itself, or a number of elements for a pointer.
+template <class T>
+struct difference {
+  using type = T;
+  static constexpr size_t unit = 1;
+};
+template <class T>
+struct difference<T*> {
+  using type = ptrdiff_t;
+  static constexpr size_t unit = sizeof(T);
+};
+template <>
+struct difference<void*> {
+  using type = ptrdiff_t;
+  static constexpr size_t unit = 1;
+};
 
-  [[nodiscard]] GPUHEAP_HD T load(memory_order order) const { return ref_.load(order); }
-  GPUHEAP_HD void store(T value, memory_order order) const { ref_.store(value, order); }
-  GPUHEAP_HD T exchange(T value, memory_order order) const { return ref_.exchange(value, order); }
-  // On failure `expected` receives the current value. Never fails spuriously.
-  GPUHEAP_HD bool compare_exchange(T& expected, T desired, memory_order success, memory_order failure) const {
-    return ref_.compare_exchange_strong(expected, desired, success, failure);
+#if defined(__CUDA_ARCH__)
+
+// Atomic access to an object of 4 or 8 bytes.
+template <class T, scope S>
+class wide_access {
+  using word = conditional_t<sizeof(T) == 8, unsigned long long, unsigned>;
+  using machine = instructions<word, S>;
+  static constexpr bool is_signed = !is_pointer_v<T> && T(-1) < T(0);
+
+ public:
+  __device__ explicit wide_access(T& object) : at_{reinterpret_cast<size_t>(&object)} {}
+
+  [[nodiscard]] __device__ T load(memory_order order) const { return bit_cast<T>(machine::load(begin(order), at_, word{})); }
+  __device__ void store(T value, memory_order order) const { machine::store(begin(order, relaxed), at_, bit_cast<word>(value)); }
+  __device__ T exchange(T value, memory_order order) const {
+    return bit_cast<T>(machine::exchange(begin(order), at_, bit_cast<word>(value)));
   }
-  GPUHEAP_HD T fetch_add(T value, memory_order order) const { return ref_.fetch_add(value, order); }
-  GPUHEAP_HD T fetch_sub(T value, memory_order order) const { return ref_.fetch_sub(value, order); }
-  GPUHEAP_HD T fetch_and(T value, memory_order order) const { return ref_.fetch_and(value, order); }
-  GPUHEAP_HD T fetch_or(T value, memory_order order) const { return ref_.fetch_or(value, order); }
-  GPUHEAP_HD T fetch_xor(T value, memory_order order) const { return ref_.fetch_xor(value, order); }
-  GPUHEAP_HD T fetch_min(T value, memory_order order) const { return ref_.fetch_min(value, order); }
-  GPUHEAP_HD T fetch_max(T value, memory_order order) const { return ref_.fetch_max(value, order); }
+  __device__ bool compare_exchange(T& expected, T desired, memory_order success, memory_order failure) const {
+    memory_order const order = begin(both(success, failure));
+    word const wanted = bit_cast<word>(expected);
+    word const found = machine::compare_exchange(order, at_, wanted, bit_cast<word>(desired));
+    expected = bit_cast<T>(found);
+    return found == wanted;
+  }
+  __device__ T fetch_add(word more, memory_order order) const { return bit_cast<T>(machine::fetch_add(begin(order), at_, more)); }
+  __device__ T fetch_and(T value, memory_order order) const {
+    return bit_cast<T>(machine::fetch_and(begin(order), at_, bit_cast<word>(value)));
+  }
+  __device__ T fetch_or(T value, memory_order order) const {
+    return bit_cast<T>(machine::fetch_or(begin(order), at_, bit_cast<word>(value)));
+  }
+  __device__ T fetch_xor(T value, memory_order order) const {
+    return bit_cast<T>(machine::fetch_xor(begin(order), at_, bit_cast<word>(value)));
+  }
+  __device__ T fetch_min(T value, memory_order order) const {
+    order = begin(order);
+    if constexpr (is_signed) {
+      return bit_cast<T>(machine::fetch_min_signed(order, at_, bit_cast<word>(value)));
+    } else {
+      return bit_cast<T>(machine::fetch_min(order, at_, bit_cast<word>(value)));
+    }
+  }
+  __device__ T fetch_max(T value, memory_order order) const {
+    order = begin(order);
+    if constexpr (is_signed) {
+      return bit_cast<T>(machine::fetch_max_signed(order, at_, bit_cast<word>(value)));
+    } else {
+      return bit_cast<T>(machine::fetch_max(order, at_, bit_cast<word>(value)));
+    }
+  }
 
  private:
-  ::cuda::atomic_ref<T, detail::cuda_scope<S>> ref_;
+  // seq_cst: a fence that is part of the total order comes before, and what it does not do by itself, an acquire, comes with the
+  // instruction.
+  static __device__ memory_order begin(memory_order order, memory_order after_fence = acquire) {
+    if (order != seq_cst) return order;
+    machine::fence_seq_cst();
+    return after_fence;
+  }
+  size_t at_;
+};
+
+// Atomic access to an integer of 1 or 2 bytes: read-modify-writes are loops over the enclosing word.
+template <class T, scope S>
+class narrow_access {
+  using machine = instructions<unsigned, S>;
+
+ public:
+  __device__ explicit narrow_access(T& object) : at_{reinterpret_cast<size_t>(&object)} {}
+
+  [[nodiscard]] __device__ T load(memory_order order) const {
+    if (order == seq_cst) machine::fence_seq_cst();
+    if constexpr (sizeof(T) == 2) {
+      return static_cast<T>(machine::load_16(order, at_));
+    } else {
+      return static_cast<T>(machine::load_8(order, at_));
+    }
+  }
+  __device__ void store(T value, memory_order order) const {
+    if (order == seq_cst) {
+      machine::fence_seq_cst();
+      order = relaxed;
+    }
+    if constexpr (sizeof(T) == 2) {
+      machine::store_16(order, at_, static_cast<unsigned short>(value));
+    } else {
+      machine::store_8(order, at_, static_cast<unsigned short>(value));
+    }
+  }
+  __device__ bool compare_exchange(T& expected, T desired, memory_order success, memory_order failure) const {
+    T const wanted = expected;
+    bool won = false;
+    expected = update(
+        [&](T now) {
+          won = now == wanted;
+          return won ? desired : now;
+        },
+        both(success, failure));
+    return won;
+  }
+  __device__ T exchange(T value, memory_order order) const {
+    return update([&](T) { return value; }, order);
+  }
+  __device__ T fetch_add(T value, memory_order order) const {
+    return update([&](T now) { return static_cast<T>(now + value); }, order);
+  }
+  __device__ T fetch_and(T value, memory_order order) const {
+    return update([&](T now) { return static_cast<T>(now & value); }, order);
+  }
+  __device__ T fetch_or(T value, memory_order order) const {
+    return update([&](T now) { return static_cast<T>(now | value); }, order);
+  }
+  __device__ T fetch_xor(T value, memory_order order) const {
+    return update([&](T now) { return static_cast<T>(now ^ value); }, order);
+  }
+  __device__ T fetch_min(T value, memory_order order) const {
+    return update([&](T now) { return now < value ? now : value; }, order);
+  }
+  __device__ T fetch_max(T value, memory_order order) const {
+    return update([&](T now) { return now < value ? value : now; }, order);
+  }
+
+ private:
+  // Puts change(value) in place of the value, and returns the value.
+  template <class Change>
+  __device__ T update(Change change, memory_order order) const {
+    size_t const word = at_ & ~size_t{3};
+    unsigned const shift = static_cast<unsigned>(at_ & 3) * 8;
+    unsigned const mask = (sizeof(T) == 2 ? 0xffffu : 0xffu) << shift;
+    if (order == seq_cst) {
+      machine::fence_seq_cst();
+      order = acquire;
+    }
+    unsigned seen = machine::load(relaxed, word, 0u);
+    // Ends: a pass that goes on lost the word to another thread that changed it. Lock-free.
+    GPUHEAP_NO_UNROLL
+    while (true) {
+      T const value = static_cast<T>(seen >> shift);
+      unsigned const wanted = (seen & ~mask) | (static_cast<unsigned>(change(value)) << shift & mask);
+      unsigned const found = machine::compare_exchange(order, word, seen, wanted);
+      if (found == seen) return value;
+      seen = found;
+    }
+  }
+  size_t at_;
+};
+
+template <class T, scope S>
+using access = conditional_t<sizeof(T) <= 2, narrow_access<T, S>, wide_access<T, S>>;
+
+#else
+
+// Atomic access by the host, or where a compiler only passes through. An order that is no constant there is taken for seq_cst.
+template <class T, scope>
+class access {
+ public:
+  GPUHEAP_HD explicit access(T& object) : at_{&object} {}
+
+  [[nodiscard]] GPUHEAP_HD T load(memory_order order) const { return __atomic_load_n(at_, static_cast<int>(order)); }
+  GPUHEAP_HD void store(T value, memory_order order) const { __atomic_store_n(at_, value, static_cast<int>(order)); }
+  GPUHEAP_HD T exchange(T value, memory_order order) const { return __atomic_exchange_n(at_, value, static_cast<int>(order)); }
+  GPUHEAP_HD bool compare_exchange(T& expected, T desired, memory_order success, memory_order failure) const {
+    return __atomic_compare_exchange_n(at_, &expected, desired, false, static_cast<int>(both(success, failure)), static_cast<int>(failure));
+  }
+  template <class Difference>
+  GPUHEAP_HD T fetch_add(Difference more, memory_order order) const {
+    return __atomic_fetch_add(at_, more, static_cast<int>(order));
+  }
+  GPUHEAP_HD T fetch_and(T value, memory_order order) const { return __atomic_fetch_and(at_, value, static_cast<int>(order)); }
+  GPUHEAP_HD T fetch_or(T value, memory_order order) const { return __atomic_fetch_or(at_, value, static_cast<int>(order)); }
+  GPUHEAP_HD T fetch_xor(T value, memory_order order) const { return __atomic_fetch_xor(at_, value, static_cast<int>(order)); }
+  GPUHEAP_HD T fetch_min(T value, memory_order order) const {
+    T seen = load(relaxed);
+    // Ends: a pass that goes on lost the object to another thread that changed it. Lock-free.
+    while (!compare_exchange(seen, value < seen ? value : seen, order, relaxed)) {
+    }
+    return seen;
+  }
+  GPUHEAP_HD T fetch_max(T value, memory_order order) const {
+    T seen = load(relaxed);
+    // Ends: as above.
+    while (!compare_exchange(seen, seen < value ? value : seen, order, relaxed)) {
+    }
+    return seen;
+  }
+
+ private:
+  T* at_;
+};
+
+#endif
+
+}  // namespace detail
+
+// Atomic access to an object that outlives the reference. T: an integer or pointer of 1, 2, 4 or 8 bytes, naturally aligned; on the device
+// in global or shared memory. Read-modify-writes of 1 and 2 bytes become loops over the enclosing word. Callable by any thread, and by the
+// host on memory that it can reach.
+template <class T, scope S = scope::device>
+class atomic_ref {
+  static_assert(sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8);
+
+ public:
+  using difference_type = typename detail::difference<T>::type;
+
+  GPUHEAP_HD explicit atomic_ref(T& object) : at_{object} {}
+
+  [[nodiscard]] GPUHEAP_HD T load(memory_order order) const { return at_.load(order); }
+  GPUHEAP_HD void store(T value, memory_order order) const { at_.store(value, order); }
+  GPUHEAP_HD T exchange(T value, memory_order order) const { return at_.exchange(value, order); }
+  // On failure `expected` receives the current value. Never fails spuriously.
+  GPUHEAP_HD bool compare_exchange(T& expected, T desired, memory_order success, memory_order failure) const {
+    return at_.compare_exchange(expected, desired, success, failure);
+  }
+  GPUHEAP_HD T fetch_add(difference_type value, memory_order order) const { return at_.fetch_add(scaled(value), order); }
+  GPUHEAP_HD T fetch_sub(difference_type value, memory_order order) const {
+    return at_.fetch_add(scaled(static_cast<difference_type>(difference_type{} - value)), order);
+  }
+  GPUHEAP_HD T fetch_and(T value, memory_order order) const { return at_.fetch_and(value, order); }
+  GPUHEAP_HD T fetch_or(T value, memory_order order) const { return at_.fetch_or(value, order); }
+  GPUHEAP_HD T fetch_xor(T value, memory_order order) const { return at_.fetch_xor(value, order); }
+  GPUHEAP_HD T fetch_min(T value, memory_order order) const { return at_.fetch_min(value, order); }
+  GPUHEAP_HD T fetch_max(T value, memory_order order) const { return at_.fetch_max(value, order); }
+
+ private:
+  // As the machine adds: in bytes.
+  [[nodiscard]] GPUHEAP_HD static constexpr auto scaled(difference_type value) {
+    if constexpr (is_pointer_v<T>) {
+      return static_cast<size_t>(value) * detail::difference<T>::unit;
+    } else {
+      return value;
+    }
+  }
+  detail::access<T, S> at_;
 };
 
 // A fetch_or of two bytes that touches no byte beside them, which atomic_ref's does. The hardware has a compare-and-swap of two bytes.
@@ -101,14 +327,23 @@ GPUHEAP_FN inline bool compare_exchange_16(pair64& object, pair64& expected, pai
 // Orders this thread's accesses before it with those after it, as `order` says, among the threads of scope S.
 template <scope S = scope::device>
 GPUHEAP_FN inline void fence(memory_order order) {
-#if defined(__CUDA_ARCH__) && __CUDACC_VER_MAJOR__ >= 13
-  // libcu++ makes an acquire of every release, which empties the SM's L1.
+#if defined(__CUDA_ARCH__)
+  if (order == relaxed) return;
+#if __CUDACC_VER_MAJOR__ >= 13
+  // fence.acq_rel would acquire as well, which empties the SM's L1.
   if (S == scope::device && order == release) {
     asm volatile("fence.release.gpu;" ::: "memory");
     return;
   }
 #endif
-  ::cuda::atomic_thread_fence(order, detail::cuda_scope<S>);
+  if (order == seq_cst) {
+    detail::instructions<unsigned, S>::fence_seq_cst();
+  } else {
+    detail::instructions<unsigned, S>::fence_acq_rel();
+  }
+#else
+  __atomic_thread_fence(static_cast<int>(order));
+#endif
 }
 
 // A load that may be served by this SM's L1: possibly stale until an acquire. For words that carry their own validation. T: 4 or 8 bytes.
@@ -118,11 +353,11 @@ template <class T>
   if constexpr (sizeof(T) == 8) {
     unsigned long long v;
     asm volatile("ld.ca.u64 %0, [%1];" : "=l"(v) : "l"(&object) : "memory");
-    return ::cuda::std::bit_cast<T>(v);
+    return bit_cast<T>(v);
   } else {
     unsigned v;
     asm volatile("ld.ca.u32 %0, [%1];" : "=r"(v) : "l"(&object) : "memory");
-    return ::cuda::std::bit_cast<T>(v);
+    return bit_cast<T>(v);
   }
 #else
   return object;

@@ -92,9 +92,9 @@ template <class T>
 [[nodiscard]] GPUHEAP_FN inline T shuffle(lane_mask mask, T value, unsigned source) {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8);
   if constexpr (sizeof(T) == 8) {
-    return ::cuda::std::bit_cast<T>(__shfl_sync(mask, ::cuda::std::bit_cast<unsigned long long>(value), static_cast<int>(source)));
+    return bit_cast<T>(__shfl_sync(mask, bit_cast<unsigned long long>(value), static_cast<int>(source)));
   } else {
-    return ::cuda::std::bit_cast<T>(__shfl_sync(mask, ::cuda::std::bit_cast<unsigned>(value), static_cast<int>(source)));
+    return bit_cast<T>(__shfl_sync(mask, bit_cast<unsigned>(value), static_cast<int>(source)));
   }
 }
 
@@ -120,9 +120,9 @@ template <class T>
 [[nodiscard]] GPUHEAP_FN inline lane_mask match_any(lane_mask mask, T value) {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8);
   if constexpr (sizeof(T) == 8) {
-    return __match_any_sync(mask, ::cuda::std::bit_cast<unsigned long long>(value));
+    return __match_any_sync(mask, bit_cast<unsigned long long>(value));
   } else {
-    return __match_any_sync(mask, ::cuda::std::bit_cast<unsigned>(value));
+    return __match_any_sync(mask, bit_cast<unsigned>(value));
   }
 }
 

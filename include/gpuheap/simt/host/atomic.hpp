@@ -6,8 +6,6 @@
 #include <gpuheap/simt/host/warp.hpp>
 #include <gpuheap/simt/types.hpp>
 
-#include <cuda/std/bit>
-
 #include <gpuheap_simulator/atomic.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
@@ -25,7 +23,7 @@ struct difference {
 };
 template <class T>
 struct difference<T*> {
-  using type = ::cuda::std::ptrdiff_t;
+  using type = ptrdiff_t;
 };
 template <class T>
 using difference_t = typename difference<T>::type;

@@ -39,7 +39,7 @@ template <class Functor>
 // num_threads == 0 does nothing.
 template <class Functor>
 void launch(unsigned num_threads, Functor f, launch_config config = {}) {
-  static_assert(::cuda::std::is_trivially_copyable_v<Functor>, "kernels get their functor by value, byte by byte");
+  static_assert(is_trivially_copyable_v<Functor>, "kernels get their functor by value, byte by byte");
   if (unsigned const most = most_resident_threads<Functor>(config.block_threads); config.cooperative && num_threads > most) {
     throw error("gpuheap: a cooperative launch of " + ::std::to_string(num_threads) + " threads in blocks of " +
                 ::std::to_string(config.block_threads) + ": at most " + ::std::to_string(most) + " are resident at once on this machine");

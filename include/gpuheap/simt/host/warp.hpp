@@ -17,17 +17,17 @@ template <class T>
 [[nodiscard]] inline uint64_t word_of(T value) {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8);
   if constexpr (sizeof(T) == 8) {
-    return ::cuda::std::bit_cast<uint64_t>(value);
+    return bit_cast<uint64_t>(value);
   } else {
-    return ::cuda::std::bit_cast<uint32_t>(value);
+    return bit_cast<uint32_t>(value);
   }
 }
 template <class T>
 [[nodiscard]] inline T value_of(uint64_t word) {
   if constexpr (sizeof(T) == 8) {
-    return ::cuda::std::bit_cast<T>(word);
+    return bit_cast<T>(word);
   } else {
-    return ::cuda::std::bit_cast<T>(static_cast<uint32_t>(word));
+    return bit_cast<T>(static_cast<uint32_t>(word));
   }
 }
 [[nodiscard]] inline uint32_t reduce(operation what, lane_mask mask, uint32_t value, site where) {

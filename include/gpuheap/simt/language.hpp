@@ -1,0 +1,129 @@
+// What a standard library says about types, for code of all compilers: NVRTC has no standard headers, and libcu++'s cost the compiler of a
+// program seconds. Each is the compiler's own answer, so including this costs nothing. The names are the standard's.
+#pragma once
+
+#include <gpuheap/simt/config.hpp>
+
+#if GPUHEAP_HAS_HOST
+#include <new>  // placement
+#endif
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
+
+namespace detail {
+template <class A, class B>
+inline constexpr bool is_same = false;
+template <class A>
+inline constexpr bool is_same<A, A> = true;
+
+template <class T>
+struct remove_reference {
+  using type = T;
+};
+template <class T>
+struct remove_reference<T&> {
+  using type = T;
+};
+template <class T>
+struct remove_reference<T&&> {
+  using type = T;
+};
+template <class T>
+struct remove_cv {
+  using type = T;
+};
+template <class T>
+struct remove_cv<T const> {
+  using type = T;
+};
+template <class T>
+struct remove_cv<T volatile> {
+  using type = T;
+};
+template <class T>
+struct remove_cv<T const volatile> {
+  using type = T;
+};
+
+template <bool Condition, class Yes, class No>
+struct conditional {
+  using type = Yes;
+};
+template <class Yes, class No>
+struct conditional<false, Yes, No> {
+  using type = No;
+};
+
+template <class T>
+struct type_identity {
+  using type = T;
+};
+
+template <class T>
+inline constexpr bool is_pointer = false;
+template <class T>
+inline constexpr bool is_pointer<T*> = true;
+
+template <class T, class... Others>
+inline constexpr bool is_one_of = (is_same<T, Others> || ...);
+}  // namespace detail
+
+// T without a reference; and without const and volatile.
+template <class T>
+using remove_reference_t = typename detail::remove_reference<T>::type;
+// Likewise.
+template <class T>
+using remove_cvref_t = typename detail::remove_cv<remove_reference_t<T>>::type;
+// Yes if the condition holds, No otherwise.
+template <bool Condition, class Yes, class No>
+using conditional_t = typename detail::conditional<Condition, Yes, No>::type;
+// T, where a call must not deduce it.
+template <class T>
+using type_identity_t = typename detail::type_identity<T>::type;
+
+// Whether A and B are one type.
+template <class A, class B>
+inline constexpr bool is_same_v = detail::is_same<A, B>;
+// Whether T is a pointer to an object.
+template <class T>
+inline constexpr bool is_pointer_v = detail::is_pointer<T>;
+// Whether T is Base or derived from it.
+template <class Base, class T>
+inline constexpr bool is_base_of_v = __is_base_of(Base, T);
+// Whether a copy of T's bytes is a copy of T.
+template <class T>
+inline constexpr bool is_trivially_copyable_v = __is_trivially_copyable(T);
+// Whether T(args...) is well-formed.
+template <class T, class... Args>
+inline constexpr bool is_constructible_v = __is_constructible(T, Args...);
+// Whether ending a T's life does nothing.
+template <class T>
+#if defined(__clang__)
+inline constexpr bool is_trivially_destructible_v = __is_trivially_destructible(T);
+#else
+inline constexpr bool is_trivially_destructible_v = __has_trivial_destructor(T);
+#endif
+
+// The concepts of the same names.
+template <class A, class B>
+concept same_as = detail::is_same<A, B> && detail::is_same<B, A>;
+// Likewise.
+template <class From, class To>
+concept convertible_to = requires(From (&make)(), void (&take)(To)) {
+  take(make());
+  static_cast<To>(make());
+};
+// Likewise.
+template <class T>
+concept integral = detail::is_one_of < typename detail::remove_cv<T>::type,
+bool, char, signed char, unsigned char, wchar_t, char8_t, char16_t, char32_t, short, unsigned short, int, unsigned, long, unsigned long,
+    long long, unsigned long long > ;
+
+// The bytes of `from`, read as a To of the same size.
+template <class To, class From>
+requires(sizeof(To) == sizeof(From) && is_trivially_copyable_v<To> && is_trivially_copyable_v<From>)  //
+    [[nodiscard]] GPUHEAP_HD constexpr To bit_cast(From const& from) {
+  return __builtin_bit_cast(To, from);
+}
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt
