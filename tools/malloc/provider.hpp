@@ -1,0 +1,107 @@
+// What a library of one allocator (libgpuheap_malloc_<name>.so, made from providers/provider_unit.in) offers to those who serve a program's
+// device malloc with it: one C function, gpuheap_malloc_provider(), which returns the table below. The static library libgpuheap_malloc.a
+// has the same table of the default allocator inside. The table and `provider_version` change together.
+//
+// A heap belongs to the context that was current when it was made. Every function that takes a heap is called with that context current, by
+// one thread at a time for each heap; forget() and refused() call nothing of the device's and need no context. Nothing here throws.
+//
+// The device's side is the image: relocatable code that defines gpuheap_malloc and gpuheap_free, and reads the variable
+// gpuheap_malloc_state. A module that is linked with the image serves nothing (nullptr) until the host writes the heap's state into the
+// module's variable. All modules of one context get the same state, and so share one heap.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace gpuheap::device_malloc {
+
+inline constexpr std::uint32_t provider_version = 1;
+/// The C function of the shared library: `provider const* gpuheap_malloc_provider()`.
+inline constexpr char provider_entry_point[] = "gpuheap_malloc_provider";
+
+/// The names inside the image. Callers' `malloc` and `free` are renamed to the first two before ptxas sees them, because ptxas assumes that
+/// whatever is called `malloc` keeps registers that an ordinary function does not keep.
+inline constexpr char malloc_name[] = "gpuheap_malloc";       // void* (size_t): .func (.param .b64 out) (.param .b64 bytes)
+inline constexpr char free_name[] = "gpuheap_free";           // void (void*):   .func (.param .b64 pointer)
+inline constexpr char state_name[] = "gpuheap_malloc_state";  // a variable of state_bytes bytes, in constant memory, zero at first
+
+/// A text that the caller has room for; the provider ends it with a zero byte.
+struct provider_text {
+  char words[512];
+};
+
+/// What a heap is to be.
+struct provider_settings {
+  /// Bytes of the heap, bookkeeping included; of a heap that grows, those that it begins with.
+  std::uint64_t bytes;
+  /// The most that the heap may grow to, in bytes. 0: the heap has `bytes` for good. An allocator that cannot grow (`grows` of the table)
+  /// refuses other values.
+  std::uint64_t at_most;
+};
+
+enum class grow_answer : std::uint32_t {
+  grown,
+  at_most,  // the heap has its most, or does not grow
+  failed,   // the device refused the memory: `why` says so. The heap is as it was
+};
+
+/// What a heap tells without having counted requests. A number that the allocator cannot tell is `untold`.
+struct provider_report {
+  static constexpr std::uint64_t untold = ~std::uint64_t{0};
+  std::uint64_t heap_bytes;       // all memory taken for the heap now
+  std::uint64_t held_bytes;       // the part that blocks, and what is kept for their size, lie in
+  std::uint64_t peak_held_bytes;  // the most that this was
+  std::uint64_t metadata_bytes;
+  std::uint64_t failed_requests;     // requests that were answered nullptr for want of memory
+  std::uint64_t first_failed_bytes;  // the size of the first of them; 0 if there was none
+  std::uint64_t double_frees;        // frees that were refused because the block was free
+  std::uint64_t foreign_frees;       // frees that were refused because the pointer was no block of this heap
+  std::uint64_t live_blocks;         // blocks that are not freed
+  std::uint64_t live_bytes;          // their sizes as the allocator rounds them
+};
+/// One line of what is not freed: `blocks` blocks of `block_bytes` each, as the allocator rounds sizes.
+struct provider_live {
+  std::uint64_t block_bytes;
+  std::uint64_t blocks;
+};
+
+struct provider {
+  std::uint32_t version;      // provider_version; a reader that knows another one refuses the library
+  std::uint32_t state_bytes;  // the size of gpuheap_malloc_state
+  char const* allocator;      // as `gpuheap list` calls it
+  char const* refusal;      // why the allocator cannot serve a program's malloc, one clause; null: it can. All below is null or 0 otherwise
+  std::uint32_t grows;      // 1: settings may name at_most
+  std::uint32_t alignment;  // what every block is aligned to, at least 16
+
+  /// The device image: a fatbin of relocatable machine code and PTX, for cuLinkAddData or nvJitLinkAddData as it is. Compiled without a
+  /// limit on registers: it is called by ordinary calls.
+  void const* image;
+  std::size_t image_bytes;
+
+  /// Makes a heap in the current context and waits until kernels may use it.
+  /// @param state_out state_bytes bytes of host memory: what goes into gpuheap_malloc_state.
+  /// @return the heap, or null, and then `why` has one clause in words.
+  void* (*make)(provider_settings const* settings, void* state_out, provider_text* why);
+
+  /// @return whether a request was refused for want of memory since the last grow() or make(). A read of one word of host memory, which
+  /// kernels that run at the moment may set any time; costs nanoseconds.
+  bool (*refused)(void const* heap);
+
+  /// Adds memory to a heap whose kernels have ended: doubles the heap as far as the heap's at_most and as the free memory less
+  /// `keep_free_bytes` allow. The state stays as it is. Waits for the device.
+  grow_answer (*grow)(void* heap, std::uint64_t keep_free_bytes, provider_text* why);
+
+  /// Fills `out`, and up to `room` lines of what is not freed into `live`, by size. Waits for the device; runs kernels.
+  /// @return how many lines there are, or -1 and a clause in `why` if the device does not answer.
+  long (*report)(void* heap, provider_report* out, provider_live* live, std::size_t room, provider_text* why);
+
+  /// Waits for the device and gives the heap's memory back.
+  void (*destroy)(void* heap);
+
+  /// The context is gone, and with it all that the heap had there: drops the host's part.
+  void (*forget)(void* heap);
+};
+
+using provider_entry = provider const* (*)();
+
+}  // namespace gpuheap::device_malloc
