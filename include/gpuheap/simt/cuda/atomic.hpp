@@ -329,8 +329,9 @@ template <scope S = scope::device>
 GPUHEAP_FN inline void fence(memory_order order) {
 #if defined(__CUDA_ARCH__)
   if (order == relaxed) return;
-#if __CUDACC_VER_MAJOR__ >= 13
-  // fence.acq_rel would acquire as well, which empties the SM's L1.
+#if __CUDA_ARCH__ >= 900 && __CUDACC_VER_MAJOR__ >= 13
+  // fence.acq_rel would acquire as well, which empties the SM's L1. Before sm_90 fence.release does not exist, and ptxas 13.0 makes an
+  // instruction of zeros of it.
   if (S == scope::device && order == release) {
     asm volatile("fence.release.gpu;" ::: "memory");
     return;
