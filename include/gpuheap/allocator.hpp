@@ -80,4 +80,10 @@ struct allocator_footprint {
   simt::size_t peak_held_bytes = 0;  // the largest held_bytes since create(); 0 if the allocator does not keep it
 };
 
+// How many blocks of one size are live.
+struct live_size {
+  simt::uint64_t block_bytes = 0;  // as the allocator rounds sizes
+  simt::uint64_t blocks = 0;
+};
+
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE

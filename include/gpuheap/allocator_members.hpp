@@ -5,6 +5,7 @@
 
 #if GPUHEAP_HAS_HOST
 #include <string>
+#include <vector>
 #endif
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
@@ -93,6 +94,12 @@ concept has_footprint = device_allocator<A> && requires(A const& a, stream_ref s
 };
 
 #if GPUHEAP_HAS_HOST
+// The live blocks, counted by a walk over the metadata: one entry for each size that has any, small sizes first. Host; waits for the stream;
+// no kernel uses the heap meanwhile.
+template <class A>
+concept has_live_blocks = device_allocator<A> && requires(A const& a, stream_ref stream) {
+  { a.live_blocks(stream) } -> ::cuda::std::same_as<std::vector<live_size>>;
+};
 // A process_wide allocator with memory of its own beside the process's heap: how much of `region_bytes`, at most all.
 template <class A>
 concept has_own_bytes = device_allocator<A> && A::traits.process_wide&& requires(simt::size_t region_bytes) {

@@ -19,10 +19,12 @@ inline constexpr std::uint32_t provider_version = 1;
 /// The C function of the shared library: `provider const* gpuheap_malloc_provider()`.
 inline constexpr char provider_entry_point[] = "gpuheap_malloc_provider";
 
-/// The names inside the image. Callers' `malloc` and `free` are renamed to the first two before ptxas sees them, because ptxas assumes that
-/// whatever is called `malloc` keeps registers that an ordinary function does not keep.
-inline constexpr char malloc_name[] = "gpuheap_malloc";       // void* (size_t): .func (.param .b64 out) (.param .b64 bytes)
-inline constexpr char free_name[] = "gpuheap_free";           // void (void*):   .func (.param .b64 pointer)
+/// The names inside the image. The calls of a program are renamed from CUDA's names to these before ptxas sees them, because ptxas assumes
+/// that what is called `malloc`, `free` or `__cuda_syscall_aligned_malloc` (over-aligned `new`) keeps registers that an ordinary function
+/// does not keep.
+inline constexpr char malloc_name[] = "gpuheap_malloc";                  // void* (size_t): .func (.param .b64 out) (.param .b64 bytes)
+inline constexpr char aligned_malloc_name[] = "gpuheap_aligned_malloc";  // void* (size_t bytes, size_t alignment): .b64 all
+inline constexpr char free_name[] = "gpuheap_free";                      // void (void*):   .func (.param .b64 pointer)
 inline constexpr char state_name[] = "gpuheap_malloc_state";  // a variable of state_bytes bytes, in constant memory, zero at first
 
 /// A text that the caller has room for; the provider ends it with a zero byte.
@@ -30,18 +32,17 @@ struct provider_text {
   char words[512];
 };
 
-/// What a heap is to be.
+/// What a heap is to be. Its size follows, in this order: GPUHEAP_BYTES of the environment; what the program asked of CUDA's malloc; an
+/// eighth of the device's free memory, which grows until an eighth of the device's free memory is left.
 struct provider_settings {
-  /// Bytes of the heap, bookkeeping included; of a heap that grows, those that it begins with.
-  std::uint64_t bytes;
-  /// The most that the heap may grow to, in bytes. 0: the heap has `bytes` for good. An allocator that cannot grow (`grows` of the table)
-  /// refuses other values.
-  std::uint64_t at_most;
+  /// Bytes that the program has set as cudaLimitMallocHeapSize; 0: it has not. The heap then serves at least what CUDA's malloc would have
+  /// served of it, and has that size for good.
+  std::uint64_t malloc_limit;
 };
 
 enum class grow_answer : std::uint32_t {
   grown,
-  at_most,  // the heap has its most, or does not grow
+  at_most,  // the heap has its most, or does not grow, for good
   failed,   // the device refused the memory: `why` says so. The heap is as it was
 };
 
@@ -70,8 +71,8 @@ struct provider {
   std::uint32_t state_bytes;  // the size of gpuheap_malloc_state
   char const* allocator;      // as `gpuheap list` calls it
   char const* refusal;      // why the allocator cannot serve a program's malloc, one clause; null: it can. All below is null or 0 otherwise
-  std::uint32_t grows;      // 1: settings may name at_most
   std::uint32_t alignment;  // what every block is aligned to, at least 16
+  std::uint32_t reserved;   // 0
 
   /// The device image: a fatbin of relocatable machine code and PTX, for cuLinkAddData or nvJitLinkAddData as it is. Compiled without a
   /// limit on registers: it is called by ordinary calls.
@@ -83,13 +84,14 @@ struct provider {
   /// @return the heap, or null, and then `why` has one clause in words.
   void* (*make)(provider_settings const* settings, void* state_out, provider_text* why);
 
-  /// @return whether a request was refused for want of memory since the last grow() or make(). A read of one word of host memory, which
-  /// kernels that run at the moment may set any time; costs nanoseconds.
+  /// @return whether a request was refused for want of memory since the last grow() or make(). Reads one word of host memory, which kernels
+  /// that run at the moment may set any time; costs nanoseconds.
   bool (*refused)(void const* heap);
 
-  /// Adds memory to a heap whose kernels have ended: doubles the heap as far as the heap's at_most and as the free memory less
-  /// `keep_free_bytes` allow. The state stays as it is. Waits for the device.
-  grow_answer (*grow)(void* heap, std::uint64_t keep_free_bytes, provider_text* why);
+  /// Adds memory to a heap whose kernels were refused some: doubles the heap as far as the device's free memory allows, an eighth of which
+  /// stays free. The state stays as it is. Waits for the device; called outside of stream captures.
+  /// @return what happened. In every case refused() is false afterwards; under at_most it stays false.
+  grow_answer (*grow)(void* heap, provider_text* why);
 
   /// Fills `out`, and up to `room` lines of what is not freed into `live`, by size. Waits for the device; runs kernels.
   /// @return how many lines there are, or -1 and a clause in `why` if the device does not answer.

@@ -20,6 +20,7 @@
 #include <gpuheap/allocator_members.hpp>
 #include <gpuheap/allocators/sharded_runs/control.hpp>
 #include <gpuheap/allocators/sharded_runs/growth.hpp>
+#include <gpuheap/allocators/sharded_runs/live.hpp>
 #include <gpuheap/allocators/sharded_runs/resize.hpp>
 #include <gpuheap/allocators/sharded_runs/verify.hpp>
 #include <gpuheap/simt/launch.hpp>
@@ -28,6 +29,7 @@
 #if GPUHEAP_HAS_HOST
 #include <atomic>
 #include <string>
+#include <vector>
 #endif
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
@@ -237,6 +239,9 @@ class basic_sharded_runs {
             simt::size_t{peak_held} << at_.page_shift};
   }
 
+  // What is live, by size (has_live_blocks). Waits for the stream; no kernel may be running on the heap.
+  [[nodiscard]] std::vector<live_size> live_blocks(stream_ref stream = {}) const { return sharded::live_blocks(at_, control_, stream); }
+
   // Walks the whole heap. Waits for the stream; no kernel may be running on the heap.
   [[nodiscard]] sharded::audit verify(stream_ref stream = {}) const { return sharded::verify(at_, control_, stream); }
 #endif
@@ -407,7 +412,7 @@ class basic_sharded_runs {
 using sharded_runs = basic_sharded_runs<sharded::tuning{}>;
 static_assert(device_allocator<sharded_runs> && has_try_resize<sharded_runs>);
 #if GPUHEAP_HAS_HOST
-static_assert(has_grow<sharded_runs> && has_trim<sharded_runs> && has_verify<sharded_runs>);
+static_assert(has_grow<sharded_runs> && has_trim<sharded_runs> && has_verify<sharded_runs> && has_live_blocks<sharded_runs>);
 #endif
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE

@@ -30,7 +30,9 @@
 #include <gpuheap/simt/see_the_error_above>
 #endif
 
-#if defined(GPUHEAP_BACKEND_CUDA)
+// A build may name the namespace itself, for code that must stay apart from the same code compiled otherwise in one program.
+#if defined(GPUHEAP_BACKEND_NAMESPACE)
+#elif defined(GPUHEAP_BACKEND_CUDA)
 #define GPUHEAP_BACKEND_NAMESPACE on_cuda
 #else
 #define GPUHEAP_BACKEND_NAMESPACE on_host
@@ -46,6 +48,13 @@
 #define GPUHEAP_FN
 #define GPUHEAP_HD
 #define GPUHEAP_COLD [[gnu::noinline, gnu::cold]]
+#endif
+
+// 1 while nvcc compiles for the device: for what only one side may define, such as a function that takes the place of CUDA's.
+#if defined(__CUDA_ARCH__)
+#define GPUHEAP_DEVICE_PASS 1
+#else
+#define GPUHEAP_DEVICE_PASS 0
 #endif
 
 // Retry loops of slow paths: unrolling them costs instruction fetches and compile time, and gains nothing.

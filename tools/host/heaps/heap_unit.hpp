@@ -4,7 +4,6 @@
 
 #include <gpuheap/allocator.hpp>
 #include <gpuheap/allocator_members.hpp>
-#include <gpuheap/allocators/backing_reference.hpp>
 #include <gpuheap/simt/bits.hpp>
 #include <gpuheap/simt/error.hpp>
 #include <gpuheap/simt/launch.hpp>
@@ -19,25 +18,9 @@
 #include <string_view>
 
 #include "tools/host/heap_interface.hpp"
+#include "tools/host/heaps/within_region.hpp"
 
 namespace gpuheap::interpose {
-
-// The heap beneath an allocator that needs one lies in the region too: the driver copies neither to nor from the memory of the kernels' own
-// malloc.
-template <class Allocator>
-struct within_region {
-  using type = Allocator;
-};
-template <class Allocator>
-requires requires { typename Allocator::template with_backing<backing_reference>; }
-struct within_region<Allocator> {
-  using type = typename Allocator::template with_backing<backing_reference>;
-};
-template <class Allocator>
-requires requires { typename Allocator::template over<backing_reference>; }
-struct within_region<Allocator> {
-  using type = typename Allocator::template over<backing_reference>;
-};
 
 // Why an allocator cannot stand for the driver's; null: it can.
 template <class Allocator>

@@ -1,0 +1,75 @@
+// A copy of a sharded-runs heap's metadata in host memory, for walks over a heap at rest. Host only.
+#pragma once
+
+#include <gpuheap/allocators/sharded_runs/runs.hpp>
+#include <gpuheap/simt/runtime.hpp>
+
+#if GPUHEAP_HAS_HOST
+#include <string>
+#include <vector>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
+
+namespace detail {
+
+// A copy of the heap's metadata in host memory, laid out as in the heap.
+struct image {
+  layout at;
+  runs block;
+  std::vector<uint64_t> shards, headers, trees, pages, words;
+  std::vector<unsigned> groups;
+  std::vector<run_tag::word> segment_tags, page_tags;
+
+  image(layout const& geometry, runs const* heap, stream_ref stream) : at{geometry} {
+    simt::copy(&block, heap, sizeof block, stream);
+    simt::synchronize(stream);
+    size_t const num_pages = size_t{block.segments_there} << at.lg_pages;
+    fetch(shards, at.shards, (size_t{at.num_classes} << at.lg_shards) * at.shard_stride, stream);
+    fetch(trees, at.trees, at.tree_words(), stream);
+    fetch(pages, at.pages, at.num_segments, stream);
+    fetch(segment_tags, at.segment_tags, size_t{at.num_segments} * at.tag_stride, stream);
+    fetch(page_tags, at.page_tags, at.num_pages(), stream);
+    fetch(headers, at.headers, num_pages * at.header_stride, stream);
+    fetch(words, at.words, num_pages * at.words_per_page, stream);
+    fetch(groups, at.groups, num_pages * at.groups_per_page * at.group_stride, stream);
+    simt::synchronize(stream);
+  }
+  template <class T>
+  static void fetch(std::vector<T>& to, T const* from, size_t count, stream_ref stream) {
+    to.resize(count);
+    simt::copy(to.data(), from, count * sizeof(T), stream);
+  }
+
+  // A tree, whose words are in the copy.
+  [[nodiscard]] bitmap_tree here(bitmap_tree tree) const {
+    auto const moved = [&](uint64_t* p) { return const_cast<uint64_t*>(trees.data()) + (p - at.trees); };
+    tree.leaves = moved(tree.leaves);
+    tree.mids = moved(tree.mids);
+    tree.tops = moved(tree.tops);
+    return tree;
+  }
+  [[nodiscard]] run_header header(unsigned page) const { return {headers[size_t{page} * at.header_stride]}; }
+  [[nodiscard]] static uint64_t leaf(bitmap_tree const& tree, unsigned i) { return tree.leaves[size_t{i} * tree.leaf_stride]; }
+  [[nodiscard]] static bool has(bitmap_tree const& tree, unsigned bit) { return (leaf(tree, bit / 64) >> (bit % 64) & 1) != 0; }
+  [[nodiscard]] run_tag::word segment_tag(unsigned s) const { return segment_tags[size_t{s} * at.tag_stride]; }
+  [[nodiscard]] bool is_whole(unsigned s) const { return has(here(at.whole_tree()), s); }
+  [[nodiscard]] bool is_free(unsigned page) const {
+    unsigned const s = page >> at.lg_pages;
+    return is_whole(s) || (pages[s] >> (page - (s << at.lg_pages)) & 1) != 0;
+  }
+  // What a summary of the tree misses, or "".
+  [[nodiscard]] static std::string missing_summary(bitmap_tree const& tree) {
+    // Ends: one pass per leaf.
+    for (unsigned i = 0; i < tree.num_leaves; ++i) {
+      if (leaf(tree, i) == 0) continue;
+      if ((tree.mids[i / 64] >> (i % 64) & 1) == 0) return "a leaf that its summary misses";
+      if (tree.num_tops() != 0 && (tree.tops[i / 4096] >> (i / 64 % 64) & 1) == 0) return "a middle word that its summary misses";
+    }
+    return "";
+  }
+};
+
+}  // namespace detail
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded
+#endif

@@ -1,0 +1,25 @@
+// The form of an allocator that lies in its region alone: one that needs a heap beneath it finds that in the region too, and not in the
+// kernels' own malloc.
+#pragma once
+
+#include <gpuheap/allocator.hpp>
+#include <gpuheap/allocators/backing_reference.hpp>
+
+namespace gpuheap::interpose {
+
+template <class Allocator>
+struct within_region {
+  using type = Allocator;
+};
+template <class Allocator>
+requires requires { typename Allocator::template with_backing<backing_reference>; }
+struct within_region<Allocator> {
+  using type = typename Allocator::template with_backing<backing_reference>;
+};
+template <class Allocator>
+requires requires { typename Allocator::template over<backing_reference>; }
+struct within_region<Allocator> {
+  using type = typename Allocator::template over<backing_reference>;
+};
+
+}  // namespace gpuheap::interpose

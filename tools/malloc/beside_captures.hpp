@@ -1,0 +1,20 @@
+// Calls of the runtime that do not break what other streams capture.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+namespace gpuheap::device_malloc {
+
+// While it lives, this thread's calls do not break the captures of other threads.
+class beside_captures {
+ public:
+  beside_captures() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ~beside_captures() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
+  beside_captures(beside_captures const&) = delete;
+  beside_captures& operator=(beside_captures const&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
+}  // namespace gpuheap::device_malloc

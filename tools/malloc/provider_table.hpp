@@ -1,0 +1,222 @@
+// An allocator as the table of provider.hpp: the host's side of a heap that serves a program's malloc.
+#pragma once
+
+#include <gpuheap/heap.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "tools/malloc/beside_captures.hpp"
+#include "tools/malloc/device_side.hpp"
+#include "tools/malloc/provider.hpp"
+
+namespace gpuheap::device_malloc {
+
+/// Why an allocator cannot serve a program's malloc; null: it can.
+template <class Allocator>
+constexpr char const* refusal_of() {
+  if (Allocator::traits.overwrites) return "it hands out memory that is still in use, by design";
+  if (Allocator::traits.free == frees::collectively) return "it frees all blocks of a warp together, and a program frees them one by one";
+  if (Allocator::traits.warp_level) return "it serves whole warps, and a program's threads ask one by one";
+  if (Allocator::traits.process_wide) return "it is CUDA's own malloc, which the program uses when nothing stands before it";
+  if (Allocator::traits.min_alignment < 16) return "it does not align its blocks to 16 bytes, on which programs count";
+  return nullptr;
+}
+
+// How large a heap is to be.
+struct heap_bytes {
+  simt::size_t initial = 0;
+  bool grows = false;
+
+  // What is left for others when a heap takes or grows.
+  static constexpr simt::size_t part_left = 8;
+
+  template <class Allocator>
+  [[nodiscard]] static heap_bytes of(provider_settings const& settings) {
+    if (char const* const text = std::getenv("GPUHEAP_BYTES"); text != nullptr && *text != '\0')
+      return {heap_size::from_environment().resolve(memory::device), false};
+    simt::size_t const free = memory::device.how_much()->free_bytes;
+    if (settings.malloc_limit != 0) return {for_limit(settings.malloc_limit, free), false};
+    return {free / part_left, has_grow<Allocator>};
+  }
+
+  // Of a heap that serves what CUDA's malloc serves of `limit` bytes: metadata, and what rounding to classes of sizes and to segments
+  // loses. At most half of what the program would have left goes to that.
+  [[nodiscard]] static simt::size_t for_limit(simt::size_t limit, simt::size_t free) {
+    simt::size_t const wanted = limit / 2 + 16_MiB, left = free > limit ? (free - limit) / 2 : 0;
+    return limit + std::min(wanted, left);
+  }
+};
+
+template <class Allocator>
+class served_heap {
+ public:
+  using heap_type = gpuheap::heap<Allocator, uncounted>;
+  using state = device_state<Allocator>;
+
+  explicit served_heap(provider_settings const& settings) : stream_{simt::make_stream()} {
+    auto const size = heap_bytes::of<Allocator>(settings);
+    told_ = memory::allocation{memory::device, sizeof(simt::uint32_t)};
+    refused_ = memory::allocation{memory::pinned, sizeof(simt::uint32_t)};
+    *static_cast<simt::uint32_t*>(refused_.base()) = 0;
+    simt::fill(told_.base(), 0, sizeof(simt::uint32_t), stream_);
+    make(size);
+    simt::synchronize(stream_);
+  }
+
+  [[nodiscard]] state device_view() const {
+    return {heap_->ref(), static_cast<simt::uint32_t*>(told_.base()), static_cast<simt::uint32_t*>(refused_.base())};
+  }
+
+  [[nodiscard]] bool refused() const { return *static_cast<simt::uint32_t const volatile*>(refused_.base()) != 0; }
+
+  grow_answer grow() {
+    simt::synchronize_device();
+    auto* const refused = static_cast<simt::uint32_t volatile*>(refused_.base());
+    if constexpr (has_grow<Allocator>) {
+      auto const there = *memory::device.how_much();
+      simt::size_t const kept = there.total_bytes / heap_bytes::part_left;
+      simt::size_t const more = heap_->grows() && there.free_bytes > kept
+                                    ? std::min({heap_->capacity(), heap_->at_most() - heap_->capacity(), there.free_bytes - kept})
+                                    : 0;
+      // Less is not worth the wait of every launch that finds the heap full.
+      if (more >= heap_->capacity() / 64 && more != 0) {
+        heap_->grow(more, stream_);
+        simt::fill(told_.base(), 0, sizeof(simt::uint32_t), stream_);
+        simt::synchronize(stream_);
+        *refused = 0;
+        return grow_answer::grown;
+      }
+    }
+    *refused = 0;  // `told` stays: nobody asks again
+    return grow_answer::at_most;
+  }
+  // The device refused memory: nobody asks again.
+  void give_up() { *static_cast<simt::uint32_t volatile*>(refused_.base()) = 0; }
+
+  long report(provider_report& out, provider_live* live, std::size_t room) const {
+    simt::synchronize_device();
+    constexpr auto untold = provider_report::untold;
+    statistics const s = heap_->stats(stream_);
+    out = {};
+    out.heap_bytes = s.heap_bytes;
+    out.held_bytes = s.knows_footprint ? s.held_bytes : untold;
+    out.peak_held_bytes = s.peak_held_bytes != 0 ? s.peak_held_bytes : untold;
+    out.metadata_bytes = s.knows_footprint ? s.metadata_bytes : untold;
+    out.failed_requests = s.failed_requests;
+    out.first_failed_bytes = s.failed_requests != 0 ? s.first_failure.bytes : 0;
+    out.double_frees = Allocator::traits.detects_double_free ? s.double_frees : untold;
+    out.foreign_frees = Allocator::traits.detects_foreign_free ? s.foreign_frees : untold;
+    out.live_blocks = out.live_bytes = untold;
+    if constexpr (has_live_blocks<Allocator>) {
+      auto const sizes = heap_->ref().allocator().live_blocks(stream_);
+      out.live_blocks = out.live_bytes = 0;
+      long lines = 0;
+      // Ends: one pass for each size.
+      for (live_size const& size : sizes) {
+        out.live_blocks += size.blocks;
+        out.live_bytes += size.blocks * size.block_bytes;
+        if (static_cast<std::size_t>(lines) < room) live[lines] = {size.block_bytes, size.blocks};
+        ++lines;
+      }
+      return lines;
+    } else {
+      (void)live, (void)room;
+      return 0;
+    }
+  }
+
+  void destroy() {
+    simt::synchronize_device();
+    heap_.reset();
+    simt::destroy_stream(stream_);
+  }
+
+ private:
+  void make(heap_bytes size) {
+    if constexpr (has_grow<Allocator>) {
+      if (size.grows) {
+        heap_ = std::make_unique<heap_type>(growth{.initial = size.initial}, stream_);
+        return;
+      }
+    }
+    heap_ = std::make_unique<heap_type>(heap_size{size.initial}, stream_);
+  }
+
+  stream_ref stream_;
+  memory::allocation told_, refused_;
+  std::unique_ptr<heap_type> heap_;
+};
+
+inline void put(provider_text* into, std::string_view words) {
+  if (into == nullptr) return;
+  std::size_t const length = std::min(words.size(), sizeof into->words - 1);
+  std::memcpy(into->words, words.data(), length);
+  into->words[length] = '\0';
+}
+
+// Runs f beside captures; an exception goes into the text, and `otherwise` is the answer.
+template <class Result, class F>
+Result told(provider_text* why, Result otherwise, F f) noexcept {
+  put(why, "");
+  beside_captures const relaxed;
+  try {
+    return f();
+  } catch (std::exception const& thrown) {
+    std::string_view words = thrown.what();
+    if (words.starts_with("gpuheap: ")) words.remove_prefix(9);  // as the line that it becomes part of
+    put(why, words);
+  } catch (...) {
+    put(why, "an exception without words");
+  }
+  return otherwise;
+}
+
+/// The table of an allocator without its image; `name` is what it is listed as.
+template <class Allocator>
+constexpr provider provider_of(char const* name) {
+  provider all{};
+  all.version = provider_version;
+  all.allocator = name;
+  all.refusal = refusal_of<Allocator>();
+  if constexpr (refusal_of<Allocator>() == nullptr) {
+    using heap = served_heap<Allocator>;
+    all.state_bytes = sizeof(typename heap::state);
+    all.alignment = Allocator::traits.min_alignment;
+    all.make = [](provider_settings const* settings, void* state_out, provider_text* why) {
+      return told<void*>(why, nullptr, [&] {
+        auto made = std::make_unique<heap>(*settings);
+        auto const state = made->device_view();
+        std::memcpy(state_out, &state, sizeof state);
+        return made.release();
+      });
+    };
+    all.refused = [](void const* of) { return static_cast<heap const*>(of)->refused(); };
+    all.grow = [](void* of, provider_text* why) {
+      auto const answer = told(why, grow_answer::failed, [&] { return static_cast<heap*>(of)->grow(); });
+      if (answer == grow_answer::failed) static_cast<heap*>(of)->give_up();
+      return answer;
+    };
+    all.report = [](void* of, provider_report* out, provider_live* live, std::size_t room, provider_text* why) {
+      return told(why, -1L, [&] { return static_cast<heap*>(of)->report(*out, live, room); });
+    };
+    all.destroy = [](void* of) {
+      told(nullptr, 0, [&] {
+        std::unique_ptr<heap> const mine{static_cast<heap*>(of)};
+        mine->destroy();
+        return 0;
+      });
+    };
+    // Its members would give back what the device has no more: the KiB of host memory that they lie in stays.
+    all.forget = [](void*) {};
+  }
+  return all;
+}
+
+}  // namespace gpuheap::device_malloc

@@ -1,0 +1,141 @@
+#include "tools/malloc/service.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "tools/malloc/report_text.hpp"
+
+namespace gpuheap::device_malloc {
+
+namespace {
+
+// The last context that this thread launched in: ids are never used twice, so that what is found here is never stale.
+struct last_context {
+  service const* of = nullptr;
+  std::uint64_t id = 0;
+  served_context* served = nullptr;
+};
+thread_local last_context last;
+
+bool wants_stats() {
+  char const* const text = std::getenv("GPUHEAP_STATS");
+  return text != nullptr && *text != '\0' && std::string_view{text} != "0";
+}
+
+}  // namespace
+
+service::service(provider const& table, driver_calls const& driver) : table_{table}, driver_{driver}, stats_{wants_stats()} {}
+
+served_context* service::find(std::uint64_t id) {
+  auto const found = std::find_if(contexts_.begin(), contexts_.end(), [id](served_context const& s) { return s.id == id; });
+  return found == contexts_.end() ? nullptr : &*found;
+}
+
+served_context const* service::before_launch(CUstream stream) {
+  CUcontext context = nullptr;
+  unsigned long long id = 0;
+  if (driver_.context_current(&context) != CUDA_SUCCESS || context == nullptr) return nullptr;
+  if (driver_.context_id(context, &id) != CUDA_SUCCESS) return nullptr;
+  if (last.of == this && last.id == id) {
+    served_context const& served = *last.served;
+    if (served.heap == nullptr || !table_.refused(served.heap)) return &served;
+  }
+  std::lock_guard const lock{mutex_};
+  served_context* served = find(id);
+  if (served == nullptr) served = make(context, id);
+  last = {this, id, served};
+  if (served->heap != nullptr && table_.refused(served->heap)) {
+    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+    // A stream that cannot be asked is the legacy one while another captures: nothing that waits may be called.
+    bool const idle = driver_.is_capturing(stream, &capture) == CUDA_SUCCESS && capture == CU_STREAM_CAPTURE_STATUS_NONE;
+    if (idle) grow(*served);
+  }
+  return served;
+}
+
+served_context* service::make(CUcontext context, std::uint64_t id) {
+  served_context& served = contexts_.emplace_back();
+  served.context = context;
+  served.id = id;
+  served.state.resize(table_.state_bytes);
+  (void)driver_.context_device(&served.device);
+  provider_settings settings{};
+  constexpr std::size_t drivers_default = std::size_t{8} << 20;
+  if (std::size_t limit = 0; driver_.context_limit(&limit, CU_LIMIT_MALLOC_HEAP_SIZE) == CUDA_SUCCESS && limit != drivers_default)
+    settings.malloc_limit = limit;
+  provider_text why{};
+  served.heap = table_.make(&settings, served.state.data(), &why);
+  if (served.heap == nullptr) {
+    std::fill(served.state.begin(), served.state.end(), std::byte{0});
+    if (!std::exchange(failure_told_, true))
+      std::fprintf(stderr, "gpuheap: the program's device malloc answers nullptr, since its heap cannot be made: %s\n", why.words);
+  }
+  return &served;
+}
+
+void service::grow(served_context& served) {
+  provider_text why{};
+  if (table_.grow(served.heap, &why) == grow_answer::failed && !std::exchange(failure_told_, true))
+    std::fprintf(stderr, "gpuheap: the heap of the program's device malloc does not grow: %s\n", why.words);
+}
+
+void service::context_ends() {
+  CUcontext context = nullptr;
+  unsigned long long id = 0;
+  if (driver_.context_current(&context) != CUDA_SUCCESS || context == nullptr || driver_.context_id(context, &id) != CUDA_SUCCESS) return;
+  std::lock_guard const lock{mutex_};
+  served_context* const served = find(id);
+  if (served == nullptr || served->heap == nullptr) return;
+  print_report(*served);
+  table_.forget(served->heap);
+  served->heap = nullptr;
+}
+
+void service::process_ends() {
+  if (!stats_) return;
+  std::lock_guard const lock{mutex_};
+  // Ends: one pass for each context.
+  for (served_context const& served : contexts_) {
+    if (served.heap == nullptr) continue;
+    CUcontext current = nullptr, found = nullptr;
+    unsigned long long id = 0;
+    if (driver_.context_current(&current) == CUDA_SUCCESS && current != nullptr && driver_.context_id(current, &id) == CUDA_SUCCESS &&
+        id == served.id) {
+      print_report(served);
+      continue;
+    }
+    // A context that a program destroyed must not be touched: only a device's primary one can be asked for by another name.
+    unsigned flags = 0;
+    int active = 0;
+    if (driver_.primary_state(served.device, &flags, &active) != CUDA_SUCCESS || active == 0) continue;
+    if (driver_.primary_retain(&found, served.device) != CUDA_SUCCESS) continue;
+    if (driver_.context_id(found, &id) == CUDA_SUCCESS && id == served.id && driver_.push_context(found) == CUDA_SUCCESS) {
+      print_report(served);
+      (void)driver_.pop_context(&current);
+    }
+    (void)driver_.primary_release(served.device);
+  }
+}
+
+void service::print_report(served_context const& served) const {
+  if (!stats_) return;
+  char name[128] = "";
+  (void)driver_.device_name(name, sizeof name, served.device);
+  std::string const head = "gpuheap: device " + std::to_string(served.device) + " (" + name + ")";
+  provider_report report{};
+  provider_text why{};
+  std::vector<provider_live> live(256);
+  long const lines = table_.report(served.heap, &report, live.data(), live.size(), &why);
+  if (lines < 0) {
+    std::fprintf(stderr, "%s: the heap cannot be asked: %s\n", head.c_str(), why.words);
+    return;
+  }
+  live.resize(std::min(live.size(), static_cast<std::size_t>(lines)));
+  std::fputs(report_text(head, table_.allocator, report, live).c_str(), stderr);
+}
+
+}  // namespace gpuheap::device_malloc

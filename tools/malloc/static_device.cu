@@ -1,0 +1,50 @@
+// The device's side of libgpuheap_malloc.a: what a program's kernels call as malloc, free, and new of over-aligned types. Compiled with at
+// most 32 registers, because ptxas assumes that these functions keep all registers from R22 on (docs/unchanged.md), and in a namespace of
+// its own, so that no function with the same name but more registers takes a place here.
+#include <gpuheap/allocators/sharded_runs.hpp>
+
+#include "tools/malloc/beside_captures.hpp"
+#include "tools/malloc/provider_table.hpp"
+#include "tools/malloc/static_device.hpp"
+
+using state = gpuheap::device_malloc::device_state<gpuheap::sharded_runs>;
+
+extern "C" {
+__constant__ uint4 gpuheap_malloc_state[(sizeof(state) + sizeof(uint4) - 1) / sizeof(uint4)];
+}
+
+// Functions of the device alone: the host's malloc and free are untouched.
+#if GPUHEAP_DEVICE_PASS
+namespace {
+__device__ __forceinline__ state const& served() { return *reinterpret_cast<state const*>(gpuheap_malloc_state); }
+}  // namespace
+
+extern "C" {
+__device__ __attribute__((used)) void* malloc(size_t bytes) noexcept { return served().malloc(bytes); }
+__device__ __attribute__((used)) void* __cuda_syscall_aligned_malloc(size_t bytes, size_t alignment) {
+  return served().aligned_malloc(bytes, alignment);
+}
+__device__ __attribute__((used)) void free(void* p) noexcept { served().free(p); }
+}
+#endif
+
+namespace gpuheap::device_malloc {
+
+provider const& static_provider() {
+  static constexpr provider table = provider_of<sharded_runs>(sharded_runs::traits.name);
+  return table;
+}
+
+bool write_static_state(void const* state_bytes) {
+  beside_captures const relaxed;
+  cudaStream_t stream = nullptr;
+  if (cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) != cudaSuccess) return false;
+  bool const done =
+      cudaMemcpyToSymbolAsync(gpuheap_malloc_state, state_bytes, sizeof(state), 0, cudaMemcpyHostToDevice, stream) == cudaSuccess &&
+      cudaStreamSynchronize(stream) == cudaSuccess;
+  (void)cudaStreamDestroy(stream);
+  (void)cudaGetLastError();
+  return done;
+}
+
+}  // namespace gpuheap::device_malloc

@@ -1,0 +1,14 @@
+// What the host's part of libgpuheap_malloc.a asks of its device's part.
+#pragma once
+
+#include "tools/malloc/provider.hpp"
+
+namespace gpuheap::device_malloc {
+
+/// The table of the allocator that the library is built with; without an image, since its code is linked with the program's.
+provider const& static_provider();
+
+/// Writes a heap's state to where the program's kernels read it, in the current context. Waits for that alone.
+bool write_static_state(void const* state_bytes);
+
+}  // namespace gpuheap::device_malloc

@@ -1,0 +1,165 @@
+// The host's part of libgpuheap_malloc.a: stands before the calls by which a program launches kernels and resets devices. The linker brings
+// them here (--wrap, static_hooks.txt); what a program does not call is not there, hence the weak references.
+//
+// Nothing happens before the program's own first launch, and nothing of it can throw into the program.
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <vector>
+
+#include "tools/malloc/beside_captures.hpp"
+#include "tools/malloc/service.hpp"
+#include "tools/malloc/static_device.hpp"
+
+namespace gpuheap::device_malloc {
+namespace {
+
+template <class Function>
+bool look_up(char const* name, unsigned version, Function& function) {
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult result{};
+  if (cudaGetDriverEntryPointByVersion(name, &found, version, cudaEnableDefault, &result) != cudaSuccess || found == nullptr) return false;
+  function = reinterpret_cast<Function>(found);
+  return true;
+}
+
+bool look_up_all(driver_calls& calls) {
+  return look_up("cuCtxGetCurrent", 12000, calls.context_current) && look_up("cuCtxGetId", 12000, calls.context_id) &&
+         look_up("cuCtxGetLimit", 12000, calls.context_limit) && look_up("cuCtxGetDevice", 12000, calls.context_device) &&
+         look_up("cuDeviceGetName", 12000, calls.device_name) && look_up("cuCtxPushCurrent", 12000, calls.push_context) &&
+         look_up("cuCtxPopCurrent", 12000, calls.pop_context) && look_up("cuDevicePrimaryCtxGetState", 12000, calls.primary_state) &&
+         look_up("cuDevicePrimaryCtxRetain", 12000, calls.primary_retain) &&
+         look_up("cuDevicePrimaryCtxRelease", 12000, calls.primary_release) && look_up("cuStreamIsCapturing", 12000, calls.is_capturing);
+}
+
+// Made by the first launch, lives as long as the process: what runs at exit may still launch.
+service* the_service() {
+  static service* const made = []() -> service* {
+    driver_calls calls{};
+    if (!look_up_all(calls)) {
+      std::fputs("gpuheap: the CUDA driver is too old to serve device malloc, which answers nullptr: 12.0 or newer is needed\n", stderr);
+      return nullptr;
+    }
+    return new service{static_provider(), calls};
+  }();
+  return made;
+}
+
+pid_t owner = 0;  // the process that the service was made in: a child of fork() has no CUDA
+
+// Contexts whose module has the state: the id of the last one on each thread, and of all in a list that only grows.
+thread_local std::uint64_t written_id = 0;
+std::mutex written_mutex;
+std::vector<std::uint64_t>& written() {
+  static auto* const ids = new std::vector<std::uint64_t>;
+  return *ids;
+}
+
+void write_state_once(served_context const& served) {
+  if (written_id == served.id) return;
+  std::lock_guard const lock{written_mutex};
+  auto& ids = written();
+  if (std::find(ids.begin(), ids.end(), served.id) == ids.end()) {
+    if (served.heap != nullptr && !write_static_state(served.state.data()))
+      std::fputs("gpuheap: the program's device malloc answers nullptr, since its heap cannot be made known to the kernels\n", stderr);
+    ids.push_back(served.id);
+  }
+  written_id = served.id;
+}
+
+// What the hooks call must not come back to them: a provider launches kernels of its own.
+thread_local bool inside = false;
+
+// How often a device was reset: a thread that has not launched since begins anew.
+std::atomic<unsigned> resets{0};
+thread_local unsigned resets_seen = ~0u;
+
+void serve_launch(cudaStream_t stream) {
+  if (resets_seen != resets.load(std::memory_order_relaxed)) {
+    // The runtime makes its context current now, as the launch itself would.
+    beside_captures const relaxed;
+    if (cudaFree(nullptr) != cudaSuccess) return;
+    resets_seen = resets.load(std::memory_order_relaxed);
+  }
+  service* const s = the_service();
+  if (s == nullptr) return;
+  static std::once_flag at_exit;
+  // After the runtime has begun, so that this runs before the runtime ends.
+  std::call_once(at_exit, [] {
+    owner = getpid();
+    (void)std::atexit([] {
+      if (getpid() != owner) return;
+      inside = true;
+      the_service()->process_ends();
+    });
+  });
+  if (served_context const* const served = s->before_launch(reinterpret_cast<CUstream>(stream))) write_state_once(*served);
+}
+
+void before_launch(cudaStream_t stream) noexcept {
+  if (inside) return;
+  inside = true;
+  serve_launch(stream);
+  inside = false;
+}
+
+void before_reset() noexcept {
+  if (inside) return;
+  inside = true;
+  if (owner != 0 && owner == getpid()) the_service()->context_ends();
+  resets.fetch_add(1, std::memory_order_relaxed);
+  inside = false;
+}
+
+}  // namespace
+}  // namespace gpuheap::device_malloc
+
+// GPUHEAP_LAUNCH(name, result, (parameters), (arguments), stream)
+#define GPUHEAP_LAUNCH(name, result, parameters, arguments, stream) \
+  __attribute__((weak)) result __real_##name parameters;            \
+  result __wrap_##name parameters;                                  \
+  result __wrap_##name parameters {                                 \
+    gpuheap::device_malloc::before_launch(stream);                  \
+    return __real_##name arguments;                                 \
+  }
+#define GPUHEAP_RESET(name, result, parameters, arguments) \
+  __attribute__((weak)) result __real_##name parameters;   \
+  result __wrap_##name parameters;                         \
+  result __wrap_##name parameters {                        \
+    gpuheap::device_malloc::before_reset();                \
+    return __real_##name arguments;                        \
+  }
+
+extern "C" {
+// What <<<...>>> becomes, and the runtime's functions; _ptsz: of programs with one default stream a thread.
+#define GPUHEAP_RUNTIME_LAUNCHES(suffix)                                                                                                 \
+  GPUHEAP_LAUNCH(__cudaLaunchKernel##suffix, cudaError_t, (cudaKernel_t k, dim3 g, dim3 b, void** a, std::size_t m, cudaStream_t s),     \
+                 (k, g, b, a, m, s), s)                                                                                                  \
+  GPUHEAP_LAUNCH(cudaLaunchKernel##suffix, cudaError_t, (void const* f, dim3 g, dim3 b, void** a, std::size_t m, cudaStream_t s),        \
+                 (f, g, b, a, m, s), s)                                                                                                  \
+  GPUHEAP_LAUNCH(cudaLaunchKernelExC##suffix, cudaError_t, (cudaLaunchConfig_t const* c, void const* f, void** a), (c, f, a), c->stream) \
+  GPUHEAP_LAUNCH(cudaLaunchCooperativeKernel##suffix, cudaError_t,                                                                       \
+                 (void const* f, dim3 g, dim3 b, void** a, std::size_t m, cudaStream_t s), (f, g, b, a, m, s), s)                        \
+  GPUHEAP_LAUNCH(cudaGraphLaunch##suffix, cudaError_t, (cudaGraphExec_t g, cudaStream_t s), (g, s), s)
+GPUHEAP_RUNTIME_LAUNCHES()
+GPUHEAP_RUNTIME_LAUNCHES(_ptsz)
+#define GPUHEAP_GRID unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz
+#define GPUHEAP_DRIVER_LAUNCHES(suffix)                                                                                         \
+  GPUHEAP_LAUNCH(cuLaunchKernel##suffix, CUresult, (CUfunction f, GPUHEAP_GRID, unsigned m, CUstream s, void** a, void** e),    \
+                 (f, gx, gy, gz, bx, by, bz, m, s, a, e), s)                                                                    \
+  GPUHEAP_LAUNCH(cuLaunchKernelEx##suffix, CUresult, (CUlaunchConfig const* c, CUfunction f, void** a, void** e), (c, f, a, e), \
+                 c->hStream)                                                                                                    \
+  GPUHEAP_LAUNCH(cuLaunchCooperativeKernel##suffix, CUresult, (CUfunction f, GPUHEAP_GRID, unsigned m, CUstream s, void** a),   \
+                 (f, gx, gy, gz, bx, by, bz, m, s, a), s)                                                                       \
+  GPUHEAP_LAUNCH(cuGraphLaunch##suffix, CUresult, (CUgraphExec g, CUstream s), (g, s), s)
+GPUHEAP_DRIVER_LAUNCHES()
+GPUHEAP_DRIVER_LAUNCHES(_ptsz)
+GPUHEAP_RESET(cudaDeviceReset, cudaError_t, (), ())
+}
