@@ -7,6 +7,17 @@
 
 namespace gpuheap::device_malloc {
 
+/// Why an allocator cannot serve a program's malloc; null: it can.
+template <class Allocator>
+constexpr char const* refusal_of() {
+  if (Allocator::traits.overwrites) return "it hands out memory that is still in use, by design";
+  if (Allocator::traits.free == frees::collectively) return "it frees all blocks of a warp together, and a program frees them one by one";
+  if (Allocator::traits.warp_level) return "it serves whole warps, and a program's threads ask one by one";
+  if (Allocator::traits.process_wide) return "it is CUDA's own malloc, which the program uses when nothing stands before it";
+  if (Allocator::traits.min_alignment < 16) return "it does not align its blocks to 16 bytes, on which programs count";
+  return nullptr;
+}
+
 /// Tells the host that a request found no memory. `told` lies in device memory and is 1 once that was said; `refused` lies in host memory,
 /// and only the first of many threads writes there.
 GPUHEAP_COLD inline void tell_refusal(simt::uint32_t* told, simt::uint32_t* refused) {
