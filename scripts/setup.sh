@@ -10,19 +10,54 @@ logs=$root/build/logs
 deps=$root/build/deps
 python=$root/build/venv/bin/python
 mkdir -p "$logs"
-skipped=()      # lines for the end
-gpu_skipped=()  # likewise, for what needs a GPU
+skipped=()         # lines for the end
+gpu_skipped=()     # likewise, for what needs a GPU
+python_skipped=()  # likewise, of Python tests alone
 SECONDS=0
 
-say() { printf '[%3ds] %s\n' "$SECONDS" "$*"; }
-fail() { printf 'error: %s\n' "$*" >&2; exit 1; }
-skip() { skipped+=("$*"); }
+export GPUHEAP_STARTED=$EPOCHSECONDS
 
-# logged NAME COMMAND...: runs it with its output in build/logs/NAME.log; shows the log's end if it fails.
+say() { printf '[%3ds] %s\n' "$SECONDS" "$*"; }
+fail() { printf 'error: %s\n' "$*" >&2; exit 2; }
+
+# skip WHAT: WHY AND WHAT TO DO: a line for the end, told once for each WHAT, however many steps meet it.
+skip() {
+  local line
+  for line in "${skipped[@]}"; do [ "${line%%: *}" != "${*%%: *}" ] || return 0; done
+  skipped+=("$*")
+}
+
+# What ends all of them when a person does. Steps are in sessions of their own, and end what they have started.
+step=
+interrupted() {
+  trap '' INT TERM HUP
+  if [ -n "$step" ]; then
+    kill -INT "$step" 2>/dev/null || true
+    wait "$step" || true
+  fi
+  printf 'interrupted after %d s: the same command goes on from what is built\n' "$SECONDS" >&2
+  exit 130
+}
+trap interrupted INT TERM HUP
+
+# step NAME LOG COMMAND...: runs a program or a function of this file by step.py; LOG is a file or -.
+step() {
+  local name=$1 log=$2 code=0
+  shift 2
+  if declare -F "$1" >/dev/null; then set -- bash -c '. scripts/setup.sh && "$@"' bash "$@"; fi
+  "${system_python:-python3}" scripts/step.py "$name" "$log" "$@" &
+  step=$!
+  wait "$step" || code=$?
+  step=
+  [ "$code" != 130 ] || interrupted
+  return "$code"
+}
+
+# logged NAME COMMAND...: runs it with its output in build/logs/NAME.log, and says how far it is; shows the log's end if it fails.
 logged() {
   local name=$1
   shift
-  "$@" >"$logs/$name.log" 2>&1 && return 0
+  step "$name" "$logs/$name.log" "$@" && return 0
   tail -n 30 "$logs/$name.log" >&2
   printf 'the whole log: %s\n' "build/logs/$name.log" >&2
   return 1
@@ -33,7 +68,7 @@ have() { command -v "$1" >/dev/null 2>&1; }
 
 # apt_install PACKAGE...: as root. Tries the package lists that are there before it fetches new ones.
 apt_install() {
-  local options=(-y -q --no-install-recommends)
+  local options=(-y -q --no-install-recommends -o DPkg::Lock::Timeout=300)
   export DEBIAN_FRONTEND=noninteractive
   apt-get install "${options[@]}" "$@" || { apt-get update -q && apt-get install "${options[@]}" "$@"; }
 }
@@ -148,10 +183,11 @@ setup_python() {
     fail "g++ is too old for C++20: version 11 or newer is needed, this is $(g++ -dumpversion)"
   # Not that of build/venv, which may be in use and is about to be replaced.
   system_python=$(PATH=${PATH//"$root/build/venv/bin:"/} && command -v python3) || fail "no Python: sudo apt-get install python3"
+  export system_python
   "$system_python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || fail "Python 3.10 or newer is needed, $system_python is $("$system_python" --version)"
   wanted=$(cat "${requirements[@]}" | sha256sum)
   [ "$(cat $stamp 2>/dev/null)" = "$wanted" ] && "$python" -c '' 2>/dev/null && return 0
-  say "setting up build/venv (CMake, Ninja, Python packages): about 25 s and 400 MB"
+  say "setting up build/venv (CMake, Ninja, Python packages): about a minute and 400 MB"
   logged venv make_venv || fail "cannot make a Python environment: sudo apt-get install python3-venv"
   logged pip "$python" -m pip install --disable-pip-version-check "${requirements[@]/#/-r}" || fail "cannot install the Python packages: see build/logs/pip.log"
   echo "$wanted" >$stamp
@@ -182,12 +218,31 @@ configure() {
 build() {
   local preset=$1
   shift
-  logged "build-$preset" cmake --build --preset "$preset" "${@/#/--target=}" -- --quiet || fail "cannot build the preset $preset"
+  logged "build-$preset" cmake --build --preset "$preset" "${@/#/--target=}" || fail "cannot build the preset $preset"
 }
 
-# Prints what was not done and why. Sets num_skipped to the lines that a GPU would not mend.
+# skipped_by_pytest: notes what the log of the Python tests says was skipped. What has been told already gets the number of tests alone.
+skipped_by_pytest() {
+  local line what number of
+  while read -r line; do
+    number=${line##* (} what=${line%%: *}
+    for of in skipped gpu_skipped; do
+      local -n told=$of
+      local index
+      for index in "${!told[@]}"; do
+        if [ "${told[$index]%%: *}" = "$what" ]; then
+          told[index]+=" ($number"
+          continue 3
+        fi
+      done
+    done
+    python_skipped+=("$line")
+  done < <(sed -n 's/^skipped: //p' "$logs/pytest.log")
+}
+
+# Prints what was not done and why. Sets num_skipped to the lines that a GPU would not mend; what Python tests alone skip is not among them.
 report_skipped() {
   local line
   num_skipped=${#skipped[@]}
-  for line in "${skipped[@]}" "${gpu_skipped[@]}"; do printf 'skipped: %s\n' "$line"; done
+  for line in "${skipped[@]}" "${gpu_skipped[@]}" "${python_skipped[@]}"; do printf 'skipped: %s\n' "$line"; done
 }

@@ -119,74 +119,80 @@ TEST(Points, SummaryGoesToTheOtherStream) {
   EXPECT_NE(f.err.find("alloc_single store_only threads=64: malloc_us median "), std::string::npos) << f.err;
 }
 
-// Every case on every allocator that this executable has, small: results are right, or the reason why there are none is given.
-TEST(Cases, RunOnEveryAllocator) {
-  struct some_points {
-    std::string which;
-    std::vector<std::string> points;
-  };
-  std::vector<some_points> const cases{
-      {"init", {"heap=1MiB", ""}},
-      {"registers", {"which=malloc", "which=free", "which=pair", "which=churn"}},
-      {"alloc_single", {"threads=500,bytes=24", "threads=97,bytes=4096,state=cold"}},
-      {"alloc_warp", {"threads=500,bytes=24", "threads=1000,bytes=200,state=cold"}},
-      {"alloc_mixed", {"threads=500,bytes=2000", "threads=500,bytes=1024,dist=pow2,state=cold"}},
-      {"alloc_scaling", {"threads=1", "threads=1024"}},
-      {"alloc_large", {"threads=3,bytes=1048576", "threads=1,bytes=60000000"}},
-      {"alloc_repeated", {"threads=32,bytes=16", "threads=100,bytes=300,allocations=20,state=cold", "threads=1,bytes=5000,allocations=3"}},
-      {"random_sizes", {"threads=500,bytes=777,block_threads=64", "threads=300,bytes=5001,block_threads=1024"}},
-      {"fragmentation", {"threads=500,bytes=100", "threads=500,bytes=16,round=3", "threads=200,bytes=32768,dist=uniform"}},
-      {"utilisation", {"threads=1000,bytes=100,heap=1MiB", "threads=1000,bytes=4096,dist=uniform,heap=4MiB"}},
-      {"exhausted", {"threads=300,bytes=256,heap=1MiB"}},
-      {"memory_access", {"threads=500,bytes=64", "threads=99,bytes=24", "threads=300,bytes=128,dist=uniform,access=write"}},
-      {"work_generation", {"threads=500,bytes=64", "threads=33,bytes=4096"}},
-      {"churn", {"threads=200", "threads=100,bytes=64,rounds=5,heap=16MiB"}},
-      {"churn_long_lived", {"threads=200,rounds=20", "threads=33,rounds=7,bytes=100,long_lived=50"}},
-      {"pressure", {"threads=64,bytes=1000,refills=2,heap=1MiB", "threads=64,bytes=100,refills=1,fill=50,heap=1MiB"}},
-      {"graph_update",
-       {"phase=init,scale=8", "phase=insert,scale=8,threads=500,batches=2", "phase=delete,scale=8,threads=500,batches=2",
-        "phase=update,scale=8,threads=500,batches=2"}},
-      {"graph_init", {"scale=6"}},
-      {"graph_update_focused",
-       {"phase=insert,scale=6,threads=500,batches=2,range=7", "phase=delete,scale=6,threads=500,batches=2,range=7"}},
-      {"graph_expansion", {"scale=6,threads=500,batches=3"}},
-      {"graph_skewed", {"scale=6,hub=5000", "scale=6,hub=5000,batches=3,phase=insert"}},
-      {"alloc_dealloc", {"threads=500,bytes=4", "threads=64,bytes=40000,state=cold"}},
-      {"alloc_cycle_dealloc",
-       {"threads=500,bytes=100", "threads=320,bytes=4,iterations=30,page=8192", "threads=320,bytes=4096,heap=256KiB"}},
-      {"probability", {"threads=1000,bytes=24,chance=25"}},
-      {"kdtree", {"threads=256,scene=hall,triangles=100,times_root=50000", "threads=64,scene=soup,triangles=100,heap=64KiB"}},
-      {"larson", {"threads=128,block_threads=32,slots=3,rounds=4,bytes=500"}},
-      {"producer_consumer", {"threads=128,block_threads=64,slots=3,bytes=500"}},
-      {"leak_growth", {"threads=128,block_threads=64,slots=1,rounds=8,heap=4MiB", "threads=100,block_threads=64"}},
-      {"burst", {"threads=128,block_threads=64,slots=3,then=2000"}},
-      {"phase_change", {"threads=64,block_threads=32,slots=1,rounds=2,bytes=4096"}},
-      {"replay", {"trace=graph_update"}},
-      {"counted_supply", {"threads=500,which=bulk", "threads=500,which=counting,batch=7"}},
-      {"collective_locking", {"threads=500,which=collective", "threads=77,which=each"}},
-      {"deferred_reclamation", {"threads=500,which=delegated", "threads=200,which=waiting,writers=4"}},
-  };
+// A case with points of a size for tests.
+struct small_case {
+  std::string which;
+  std::vector<std::string> points;
+};
+void PrintTo(small_case const& c, std::ostream* out) { *out << c.which; }
+
+class SmallCase : public testing::TestWithParam<small_case> {};
+
+// On every allocator that this executable has the results are right, or the reason why there are none is given. Each case is a test of its
+// own, as all of them on all allocators take minutes.
+TEST_P(SmallCase, RunsOnEveryAllocator) {
+  auto const& [which, points] = GetParam();
   json const d = json_reader::read(run({"--describe"}).out.at(0));
-  std::vector<std::string> names{"store_only", "bump_sharded", "scan_malloc", "scan_malloc_async"};
+  std::vector<std::string> names;
+  for (auto const& baseline : d["baselines"].items) names.push_back(baseline.text);
   for (auto const& allocator : d["allocators"].items) names.push_back(allocator["name"].text);
+  ASSERT_GE(names.size(), 5u);
+  std::vector<std::string> arguments;
+  for (auto const& p : points) arguments.insert(arguments.end(), {"--point", p});
   for (auto const& name : names) {
-    for (auto const& [which, points] : cases) {
-      std::vector<std::string> arguments;
-      for (auto const& p : points) arguments.insert(arguments.end(), {"--point", p});
-      auto const f = run_case(which, name, arguments);
-      ASSERT_EQ(f.exit_code, 0) << which << " " << name << ": " << f.err;
-      ASSERT_EQ(f.out.size(), 2 * points.size()) << which << " " << name;
-      for (std::size_t k = 0; k < points.size(); ++k) {
-        json const result = json_reader::read(f.out[2 * k + 1]);
-        auto const& status = result["status"].text;
-        EXPECT_TRUE(status == "ok" || status == "unsupported")
-            << which << " " << name << " " << points[k] << ": " << status << ": " << result["reason"].text;
-        EXPECT_EQ(result["reason"].text.empty(), status == "ok");
-        EXPECT_EQ(result["rows"].items.empty(), status != "ok");
-      }
+    auto const f = run_case(which, name, arguments);
+    ASSERT_EQ(f.exit_code, 0) << name << ": " << f.err;
+    ASSERT_EQ(f.out.size(), 2 * points.size()) << name;
+    for (std::size_t k = 0; k < points.size(); ++k) {
+      json const result = json_reader::read(f.out[2 * k + 1]);
+      auto const& status = result["status"].text;
+      EXPECT_TRUE(status == "ok" || status == "unsupported") << name << " " << points[k] << ": " << status << ": " << result["reason"].text;
+      EXPECT_EQ(result["reason"].text.empty(), status == "ok");
+      EXPECT_EQ(result["rows"].items.empty(), status != "ok");
     }
   }
 }
+
+std::vector<small_case> const small_cases{
+    {"init", {"heap=1MiB", ""}},
+    {"registers", {"which=malloc", "which=free", "which=pair", "which=churn"}},
+    {"alloc_single", {"threads=500,bytes=24", "threads=97,bytes=4096,state=cold"}},
+    {"alloc_warp", {"threads=500,bytes=24", "threads=1000,bytes=200,state=cold"}},
+    {"alloc_mixed", {"threads=500,bytes=2000", "threads=500,bytes=1024,dist=pow2,state=cold"}},
+    {"alloc_scaling", {"threads=1", "threads=1024"}},
+    {"alloc_large", {"threads=3,bytes=1048576", "threads=1,bytes=60000000"}},
+    {"alloc_repeated", {"threads=32,bytes=16", "threads=100,bytes=300,allocations=20,state=cold", "threads=1,bytes=5000,allocations=3"}},
+    {"random_sizes", {"threads=500,bytes=777,block_threads=64", "threads=300,bytes=5001,block_threads=1024"}},
+    {"fragmentation", {"threads=500,bytes=100", "threads=500,bytes=16,round=3", "threads=200,bytes=32768,dist=uniform"}},
+    {"utilisation", {"threads=1000,bytes=100,heap=1MiB", "threads=1000,bytes=4096,dist=uniform,heap=4MiB"}},
+    {"exhausted", {"threads=300,bytes=256,heap=1MiB"}},
+    {"memory_access", {"threads=500,bytes=64", "threads=99,bytes=24", "threads=300,bytes=128,dist=uniform,access=write"}},
+    {"work_generation", {"threads=500,bytes=64", "threads=33,bytes=4096"}},
+    {"churn", {"threads=200", "threads=100,bytes=64,rounds=5,heap=16MiB"}},
+    {"churn_long_lived", {"threads=200,rounds=20", "threads=33,rounds=7,bytes=100,long_lived=50"}},
+    {"pressure", {"threads=64,bytes=1000,refills=2,heap=1MiB", "threads=64,bytes=100,refills=1,fill=50,heap=1MiB"}},
+    {"graph_update",
+     {"phase=init,scale=8", "phase=insert,scale=8,threads=500,batches=2", "phase=delete,scale=8,threads=500,batches=2",
+      "phase=update,scale=8,threads=500,batches=2"}},
+    {"graph_init", {"scale=6"}},
+    {"graph_update_focused", {"phase=insert,scale=6,threads=500,batches=2,range=7", "phase=delete,scale=6,threads=500,batches=2,range=7"}},
+    {"graph_expansion", {"scale=6,threads=500,batches=3"}},
+    {"graph_skewed", {"scale=6,hub=5000", "scale=6,hub=5000,batches=3,phase=insert"}},
+    {"alloc_dealloc", {"threads=500,bytes=4", "threads=64,bytes=40000,state=cold"}},
+    {"alloc_cycle_dealloc", {"threads=500,bytes=100", "threads=320,bytes=4,iterations=30,page=8192", "threads=320,bytes=4096,heap=256KiB"}},
+    {"probability", {"threads=1000,bytes=24,chance=25"}},
+    {"kdtree", {"threads=256,scene=hall,triangles=100,times_root=50000", "threads=64,scene=soup,triangles=100,heap=64KiB"}},
+    {"larson", {"threads=128,block_threads=32,slots=3,rounds=4,bytes=500"}},
+    {"producer_consumer", {"threads=128,block_threads=64,slots=3,bytes=500"}},
+    {"leak_growth", {"threads=128,block_threads=64,slots=1,rounds=8,heap=4MiB", "threads=100,block_threads=64"}},
+    {"burst", {"threads=128,block_threads=64,slots=3,then=2000"}},
+    {"phase_change", {"threads=64,block_threads=32,slots=1,rounds=2,bytes=4096"}},
+    {"replay", {"trace=graph_update"}},
+    {"counted_supply", {"threads=500,which=bulk", "threads=500,which=counting,batch=7"}},
+    {"collective_locking", {"threads=500,which=collective", "threads=77,which=each"}},
+    {"deferred_reclamation", {"threads=500,which=delegated", "threads=200,which=waiting,writers=4"}},
+};
+INSTANTIATE_TEST_SUITE_P(Cases, SmallCase, testing::ValuesIn(small_cases), [](auto const& test) { return test.param.which; });
 
 TEST(Cases, AHeapThatCannotHoldTheRequestsIsUnsupported) {
   auto const f = run_case("alloc_single", "store_only", {"--point", "threads=100000,bytes=8192"});

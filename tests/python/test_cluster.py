@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from fake_checkout import Checkout
 
@@ -177,7 +178,7 @@ def test_an_interruption_ends_the_processes_of_the_machines(checkout: Checkout, 
     assert (process.returncode, errors) == (130, "")
     assert "stopped: 2 of 5 points are kept" in out
     deadline = time.monotonic() + 10
-    while subprocess.run(["pgrep", "-f", str(checkout.bench)], capture_output=True).returncode == 0:
+    while any(str(checkout.bench) in " ".join(process.info["cmdline"] or []) for process in psutil.process_iter(["cmdline"])):
         assert time.monotonic() < deadline, "the machine goes on"
         time.sleep(0.1)
 

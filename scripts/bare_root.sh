@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Runs commands in a machine as bare as can be: Debian's essential packages with apt, python3 and g++, an ordinary user, and a copy of this checkout without what was built.
+#
+# usage: sudo scripts/bare_root.sh [COMMAND...]        ./demo and ./test if none is named, one after the other in one copy
+#
+# The packages are those of the Debian that this machine is, from where this machine gets its own; how it reaches them, and PyPI, is copied. What it needs lies in
+# build/bare_root: the packages of the root, which the next call takes again, and the root of the last call with all that the commands have built and logged.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+fail() { printf 'error: %s\n' "$*" >&2; exit 2; }
+
+[ "$(id -u)" = 0 ] || fail "a root can be made and entered by root alone, and this is $(id -un): call it with sudo"
+command -v mmdebstrap >/dev/null || fail "a bare root is made by mmdebstrap, which is not installed: apt-get install mmdebstrap"
+[ "$#" -gt 0 ] || set -- ./demo ./test
+folder=$PWD/build/bare_root
+archive=$folder/root.tar
+root=$folder/root
+user=person
+here=/home/$user/gpuheap
+
+mkdir -p "$folder"
+if [ ! -e "$archive" ]; then
+  # shellcheck source=/dev/null
+  release=$(. /etc/os-release && echo "$VERSION_CODENAME")
+  sources=$(ls /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list 2>/dev/null | head -n 1)
+  [ -n "$sources" ] || fail "neither /etc/apt/sources.list.d/debian.sources nor /etc/apt/sources.list says where Debian's packages come from"
+  echo "making a root of Debian $release: about a minute"
+  mmdebstrap --variant=apt --include=python3,g++ "$release" "$archive.part" "$sources" 2>"$folder/mmdebstrap.log" ||
+    { tail -n 20 "$folder/mmdebstrap.log" >&2; fail "mmdebstrap cannot make a root of Debian $release: see build/bare_root/mmdebstrap.log"; }
+  mv "$archive.part" "$archive"
+fi
+rm -rf --one-file-system "$root"
+mkdir "$root"
+tar -C "$root" --numeric-owner -xf "$archive"
+
+# The way to the network, as this machine has it.
+cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
+apt-config dump | grep -E '^Acquire::(.*Proxy|.*CaInfo|Check-Valid-Until|Check-Date)' >"$root/etc/apt/apt.conf.d/90-as-outside" || true
+[ ! -e /etc/pip.conf ] || cp -L /etc/pip.conf "$root/etc/"
+variables=()
+while IFS= read -r -d '' variable; do
+  variables+=("$variable")
+  path=${variable#*=}
+  case $path in
+    /*) [ ! -e "$path" ] || { mkdir -p "$root$(dirname "$path")" && cp -rL --no-target-directory "$path" "$root$path"; } ;;
+  esac
+done < <(env -0 | grep -zE '^(PIP_[A-Z_]+|SSL_CERT_FILE|REQUESTS_CA_BUNDLE|[A-Za-z_]+_(proxy|PROXY))=')
+
+chroot "$root" useradd --create-home --shell /bin/bash $user
+mkdir "$root$here"
+git ls-files -z -co --exclude-standard | tar --null --ignore-failed-read -T - -cf - | tar -C "$root$here" -xf -
+chroot "$root" chown -R $user: "$here"
+
+# Everything that the commands start ends with them, and so do the mounts.
+enter='set -e
+root=$1 here=$2 user=$3; shift 3
+mount -t proc proc "$root/proc"
+mount --rbind /dev "$root/dev"
+for command in "$@"; do
+  echo "== $command"
+  chroot "$root" setpriv --reuid="$user" --regid="$user" --init-groups env -i -C "$here" "${variables[@]}" bash -c "$command" || exit
+done'
+variables+=("HOME=/home/$user" "USER=$user" PATH=/usr/local/bin:/usr/bin:/bin LANG=C.UTF-8)
+declare -p variables >"$folder/variables.sh"
+exec unshare --mount --pid --fork --kill-child bash -c ". '$folder/variables.sh'; $enter" bash "$root" "$here" "$user" "$@"
