@@ -96,22 +96,34 @@ function(gpuheap_compile_together target number)
   endif()
 endfunction()
 
-# gpuheap_add_test(NAME name BACKEND host|cuda SOURCES files... [LIBRARIES targets...] [LABELS labels...] [TIMEOUT seconds] [ONE_PROCESS] [WITHOUT_PRELUDE])
+# gpuheap_add_test(NAME name BACKEND host|cuda SOURCES files... [LIBRARIES targets...] [LABELS labels...] [TIMEOUT seconds] [ONE_PROCESS] [DEFAULT_ALLOCATOR]
+#                  [WITHOUT_PRELUDE] [SLOW])
 # A GoogleTest program of one backend, named <backend>_<name>; every test of it is a ctest test <backend>.<name>.<Suite>.<Case>, or the whole program is one with
-# ONE_PROCESS. CUDA tests carry the label `gpu`: they need a device to run, not to compile. TIMEOUT (default 120) is for one ctest test. Simulated ones begin
-# with what tests/CMakeLists.txt has precompiled; WITHOUT_PRELUDE is for sources that define something before they include the heap.
+# ONE_PROCESS. CUDA tests carry the label `gpu`: they need a device to run, not to compile. TIMEOUT (default 120) is for one ctest test.
+# DEFAULT_ALLOCATOR is for sources with heaps whose allocator they do not name: all others compile without that one, and are not compiled again when it changes.
+# Simulated ones begin with what tests/CMakeLists.txt has precompiled; WITHOUT_PRELUDE is for sources that define something before they include the heap. The
+# target fast_tests, of ./test --fast, builds the simulated ones but for those that are SLOW to build.
 function(gpuheap_add_test)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "ONE_PROCESS;WITHOUT_PRELUDE" "NAME;BACKEND;TIMEOUT" "SOURCES;LIBRARIES;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "ONE_PROCESS;DEFAULT_ALLOCATOR;WITHOUT_PRELUDE;SLOW" "NAME;BACKEND;TIMEOUT" "SOURCES;LIBRARIES;LABELS")
   set(target ${arg_BACKEND}_${arg_NAME})
   gpuheap_backend_target(backend_library ${arg_BACKEND})
   gpuheap_backend_sources(sources ${arg_BACKEND} ${arg_SOURCES})
   add_executable(${target} ${sources})
   target_link_libraries(${target} PRIVATE ${backend_library} ${arg_LIBRARIES} GTest::gtest GTest::gtest_main)
   gpuheap_warnings(${target})
+  set(prelude host_test_prelude)
+  if(arg_DEFAULT_ALLOCATOR)
+    string(APPEND prelude _of_default)
+  else()
+    target_compile_definitions(${target} PRIVATE GPUHEAP_NO_DEFAULT_ALLOCATOR)
+  endif()
   if(arg_BACKEND STREQUAL "host")
     gpuheap_compile_briefly(${target})
     if(NOT arg_WITHOUT_PRELUDE)
-      target_precompile_headers(${target} REUSE_FROM host_test_prelude)
+      target_precompile_headers(${target} REUSE_FROM ${prelude})
+    endif()
+    if(NOT arg_SLOW)
+      add_dependencies(fast_tests ${target})
     endif()
   endif()
   if(NOT arg_TIMEOUT)

@@ -23,10 +23,11 @@ mkdir -p "$folder"
 if [ ! -e "$archive" ]; then
   # shellcheck source=/dev/null
   release=$(. /etc/os-release && echo "$VERSION_CODENAME")
-  sources=$(ls /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list 2>/dev/null | head -n 1)
-  [ -n "$sources" ] || fail "neither /etc/apt/sources.list.d/debian.sources nor /etc/apt/sources.list says where Debian's packages come from"
+  sources=/etc/apt/sources.list.d/debian.sources
+  [ -e $sources ] || sources=/etc/apt/sources.list
+  [ -e $sources ] || fail "neither /etc/apt/sources.list.d/debian.sources nor /etc/apt/sources.list says where Debian's packages come from"
   echo "making a root of Debian $release: about a minute"
-  mmdebstrap --variant=apt --include=python3,g++ "$release" "$archive.part" "$sources" 2>"$folder/mmdebstrap.log" ||
+  mmdebstrap --format=tar --variant=apt --include=python3,g++ "$release" "$archive.part" $sources 2>"$folder/mmdebstrap.log" ||
     { tail -n 20 "$folder/mmdebstrap.log" >&2; fail "mmdebstrap cannot make a root of Debian $release: see build/bare_root/mmdebstrap.log"; }
   mv "$archive.part" "$archive"
 fi

@@ -3,6 +3,7 @@
 
 #include <gpuheap/allocator.hpp>
 #include <gpuheap/allocator_members.hpp>
+#include <gpuheap/default_allocator.hpp>
 #include <gpuheap/failure_record.hpp>
 #include <gpuheap/growth.hpp>
 #include <gpuheap/heap_ref.hpp>
@@ -60,7 +61,7 @@ struct copy_bytes {
 // function is called by one host thread at a time.
 //
 // Moved from, a heap may only be assigned to or destroyed. Destroying it while kernels use it is undefined.
-template <device_allocator Allocator = sharded_runs, class Statistics = counted>
+template <device_allocator Allocator, class Statistics>
 class heap {
  public:
   using allocator_type = Allocator;

@@ -3,17 +3,14 @@
 
 #include <gpuheap/allocator.hpp>
 #include <gpuheap/allocator_members.hpp>
-#include <gpuheap/allocators/sharded_runs.hpp>
 #include <gpuheap/collective.hpp>
+#include <gpuheap/default_allocator.hpp>
 #include <gpuheap/failure_record.hpp>
 #include <gpuheap/simt/atomic.hpp>
 #include <gpuheap/simt/types.hpp>
 #include <gpuheap/statistics.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
-
-template <device_allocator Allocator, class Statistics>
-class heap;
 
 // The largest alignment that aligned_malloc takes, in bytes.
 inline constexpr simt::size_t largest_alignment = simt::size_t{2} << 20;
@@ -24,7 +21,7 @@ inline constexpr simt::size_t largest_alignment = simt::size_t{2} << 20;
 //
 // Exhaustion: nullptr, and an entry in the heap's record (heap::stats, heap::check). Requests for 0 bytes are answered nullptr and are no
 // failure. Memory is not initialised.
-template <device_allocator Allocator = sharded_runs, class Statistics = counted>
+template <device_allocator Allocator, class Statistics>
 class heap_ref {
   static constexpr bool knows_bytes = Statistics::counts && has_usable_size<Allocator>;
   static_assert((Allocator::traits.free == frees::collectively) == has_release_warp<Allocator>,

@@ -78,7 +78,7 @@ def test_translated_programs_are_those_that_are_kept(program: str, tmp_path: Pat
         assert made.read_text() == kept.read_text()
 
 
-@pytest.mark.skipif(PATCH is None, reason="no patch")
+@pytest.mark.skipif(PATCH is None, reason="what the rewriter prints as a patch: no patch: sudo apt-get install patch")
 @pytest.mark.parametrize("program", FILES)
 def test_the_diff_makes_the_output(program: str, tmp_path: Path) -> None:
     """Patch makes of the C files what --output writes, but for the line that heads it."""

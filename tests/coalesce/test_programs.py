@@ -24,7 +24,7 @@ def test_rewritten_programs_are_those_that_are_kept(program: Path, tmp_path: Pat
     assert (tmp_path / program.name).read_text() == kept.read_text()
 
 
-@pytest.mark.skipif(NVCC is None, reason="no nvcc")
+@pytest.mark.skipif(NVCC is None, reason="rewritten programs under nvcc: not found: install the CUDA toolkit, 13.0 or newer")
 def test_nvcc_compiles_what_the_cases_become(tmp_path: Path) -> None:
     """All cases as one file, each in a namespace of its own: against the library, whose calls the rewriter itself sees as declarations only."""
     lines = ["#include <cooperative_groups.h>", "#include <gpuheap/coalesced.hpp>"]
@@ -42,7 +42,7 @@ def test_nvcc_compiles_what_the_cases_become(tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stderr[-4000:]
 
 
-@pytest.mark.skipif(NVCC is None, reason="no toolkit")
+@pytest.mark.skipif(NVCC is None, reason="rewritten programs under nvcc: not found: install the CUDA toolkit, 13.0 or newer")
 def test_a_toolkits_own_headers() -> None:
     """The same decisions as with the built-in declarations."""
     for stem in ("24_vote_of_the_block", "30_hidden_thread_index", "33_new_and_delete"):

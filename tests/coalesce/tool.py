@@ -18,7 +18,7 @@ CASES = sorted((HERE / "cases").glob("*.cu"))
 try:
     TOOL = find_tool(find_layout())
 except UserError as error:
-    pytest.skip(str(error), allow_module_level=True)
+    pytest.skip(f"the source rewriter: {str(error).removeprefix('the source rewriter is ')}", allow_module_level=True)
 
 
 def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:

@@ -2,6 +2,8 @@
 // wide it is. Each mistake is restored in a chain of the tests alone. The protocol is also tried in every order of its steps, as a model.
 #include "coalesce_checks.hpp"
 
+#include <gpuheap/allocators/sharded_runs.hpp>
+
 #include <array>
 #include <set>
 

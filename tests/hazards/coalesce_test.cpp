@@ -2,6 +2,8 @@
 // and what happens when a superblock is not to be had. Each mistake is restored in a group or an order of steps of the tests alone.
 #include "coalesce_checks.hpp"
 
+#include <gpuheap/allocators/sharded_runs.hpp>
+
 namespace {
 
 using namespace hazards;

@@ -18,9 +18,9 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILT = ROOT / "build" / "host" / "tests" / "host"
 LIBRARY = ROOT / "build" / "host" / "tools" / "host" / "libgpuheap_host.so"
 
-needs_double = pytest.mark.skipif(
-    not (LIBRARY.exists() and (BUILT / "libcuda.so.1").exists()), reason="the driver double is not built: cmake --build --preset host"
-)
+# What CMake says of it, so that ./test tells both once.
+NOT_BUILT = "the tool `gpuheap host`, which watches programs of CUDA: not built: install the CUDA toolkit, 13.0 or newer, then ./test"
+needs_double = pytest.mark.skipif(not (LIBRARY.exists() and (BUILT / "libcuda.so.1").exists()), reason=NOT_BUILT)
 
 
 def codes(ran: subprocess.CompletedProcess[str]) -> list[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from host_tools import BUILT, Bench, needs_double
+from host_tools import BUILT, NOT_BUILT, Bench, needs_double
 
 pytestmark = needs_double
 
@@ -93,7 +93,7 @@ def test_what_nsight_compute_does_not_tell_is_said(bench: Bench, state: str, wor
     assert words in found["unknown"][0]
 
 
-@pytest.mark.skipif(not (HEAPS / "libgpuheap_host_heap_scatteralloc.so").exists(), reason="the heap of scatteralloc is not built: cmake --build --preset host")
+@pytest.mark.skipif(not (HEAPS / "libgpuheap_host_heap_scatteralloc.so").exists(), reason=NOT_BUILT)
 def test_heaps_of_allocators_are_measured_too(bench: Bench, error_line) -> None:
     found = advised(bench, "--runs", "5", "--no-ncu", "--heap", "scatteralloc", "--", *ROUNDS, GPUHEAP_HOST_HEAPS=str(HEAPS))
     assert barred(found) == dict.fromkeys(("plain", "device", "zero-copy", "unified", "heap:scatteralloc"), "")

@@ -37,7 +37,7 @@ def has_gpu() -> bool:
         return False
 
 
-pytestmark = pytest.mark.skipif(not (BUILT / "host_cases_static").exists() or not has_gpu(), reason="needs a GPU, and the preset cuda built")
+pytestmark = pytest.mark.skipif(not (BUILT / "host_cases_static").exists() or not has_gpu(), reason="tests on a GPU: none here, or ./test has not built for it")
 
 
 @pytest.fixture

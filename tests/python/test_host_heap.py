@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from host_tools import BUILT, ROOT, Bench, codes, needs_double
+from host_tools import BUILT, NOT_BUILT, ROOT, Bench, codes, needs_double
 
 HEAPS = BUILT / "heaps"
 NAMES = re.findall(r"^gpuheap_allocator\(NAME (\w+)", (ROOT / "cmake" / "allocators.cmake").read_text(), re.MULTILINE)
@@ -17,7 +17,7 @@ REFUSED = {"cuda": "the kernels' own malloc", "atomic_wrap": "still in use, by d
 SERVING = [name for name in NAMES if name not in REFUSED and (HEAPS / f"libgpuheap_host_heap_{name}.so").exists()]
 SOME = [name for name in ("gpuheap", "scatteralloc", "halloc") if name in SERVING]  # bits, pages, and a second heap beneath
 
-pytestmark = [needs_double, pytest.mark.skipif(len(SOME) < 3, reason="not all heaps are built: cmake --build --preset host")]
+pytestmark = [needs_double, pytest.mark.skipif(len(SOME) < 3, reason=NOT_BUILT)]
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from host_tools import ROOT, Bench, needs_double
+from host_tools import NOT_BUILT, ROOT, Bench, needs_double
 
 from gpuheap.errors import UserError
 from gpuheap.host.probe.analyse import Rule, analyse, chunk_of, granularity_of, kernel_times, rules_of, slot_of, slots_of
@@ -175,7 +175,7 @@ def test_what_is_no_output_of_a_probe_is_refused(tmp_path: Path, text: str) -> N
 # --- over the double
 
 
-needs_probe = pytest.mark.skipif(not PROBE.exists(), reason="the probe is not built: cmake --build --preset host")
+needs_probe = pytest.mark.skipif(not PROBE.exists(), reason=NOT_BUILT)
 
 
 @needs_double
@@ -243,7 +243,7 @@ def test_the_program_refuses_what_it_cannot_ask(tmp_path: Path, line: str, words
 def test_the_kernels_are_valid(tmp_path: Path, target: str) -> None:
     tool = shutil.which("ptxas") or shutil.which("ptxas", path="/usr/local/cuda/bin")
     if tool is None:
-        pytest.skip("no ptxas")
+        pytest.skip("PTX of the tools: no ptxas: install the CUDA toolkit, 13.0 or newer")
     (tmp_path / "kernels.ptx").write_text(subprocess.run([str(PROBE), "ptx"], capture_output=True, text=True, check=True).stdout)
     command = [tool, f"-arch={target}", "-c", str(tmp_path / "kernels.ptx"), "-o", str(tmp_path / "kernels.o")]
     assert subprocess.run(command, capture_output=True, text=True).returncode == 0

@@ -14,7 +14,7 @@ from test_host_gpu import LIBRARY, has_gpu
 
 BUILT = ROOT / "build" / "cuda" / "benchmarks" / "programs"
 pytestmark = pytest.mark.skipif(
-    not (BUILT / "hotspot").exists() or not LIBRARY.exists() or not has_gpu(), reason="needs a GPU, and gpuheap_programs of the preset cuda built"
+    not (BUILT / "hotspot").exists() or not LIBRARY.exists() or not has_gpu(), reason="tests on a GPU: none here, or ./test has not built for it"
 )
 
 

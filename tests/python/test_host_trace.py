@@ -160,7 +160,7 @@ def test_a_python_program_is_seen(bench: Bench) -> None:
 @pytest.mark.parametrize("runtime", ["static", "shared"])
 def test_the_runtime_gets_wrappers_however_it_is_linked(bench: Bench, runtime: str) -> None:
     if not (BUILT / f"host_runtime_{runtime}").exists():
-        pytest.skip("no CUDA runtime to link with")
+        pytest.skip("programs of the CUDA runtime: no libcudart: install the CUDA toolkit, 13.0 or newer, then ./test")
     plain, traced = bench.plain(f"host_runtime_{runtime}"), bench.traced(f"host_runtime_{runtime}")
     assert traced.stdout == plain.stdout
     counters = bench.trace().counters

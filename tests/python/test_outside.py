@@ -27,7 +27,7 @@ PAGE = (REPOSITORY / "docs" / "add-an-allocator.md").read_text()
 BUILD = REPOSITORY / "build" / "host"
 needs_build = pytest.mark.skipif(
     not (BUILD / "CMakeCache.txt").is_file(),
-    reason="the simulator is not built here: ./test builds it",
+    reason="allocators from outside: the simulator is not built: ./test builds it",
 )
 
 

@@ -88,7 +88,7 @@ def test_the_best_allocator_of_each_pattern_is_found(
     }, "times, and utilisation, which is better high"
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed: apt-get install chromium")
+@pytest.mark.skipif(CHROMIUM is None, reason="the report in a browser: no Chromium: sudo apt-get install chromium")
 @pytest.mark.parametrize("width", [1300, 500])
 def test_a_browser_shows_the_page(page: tuple[Path, int, float], tmp_path: Path, width: int) -> None:
     looked_at = tmp_path / "page.html"

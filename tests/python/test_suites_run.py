@@ -18,7 +18,7 @@ from gpuheap.running.executable import candidates, describe
 LAYOUT = Layout(REPOSITORY)
 
 
-@pytest.mark.skipif("host" not in candidates(LAYOUT), reason="no simulated benchmark executable is built")
+@pytest.mark.skipif("host" not in candidates(LAYOUT), reason="suites in the simulator: its benchmark is not built: ./test builds it")
 @pytest.mark.parametrize("suite", [name for name, suite in load_suites(LAYOUT).items() if not suite.programs])
 def test_a_suite_runs_in_the_simulator(suite: str, tmp_path: Path) -> None:
     executable = candidates(LAYOUT)["host"]

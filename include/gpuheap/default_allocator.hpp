@@ -1,0 +1,28 @@
+// The allocator that `heap<>` and `heap_ref<>` are of: the one place that names it. Compiles under NVRTC.
+//
+// A source that names the allocator of each of its heaps may define GPUHEAP_NO_DEFAULT_ALLOCATOR: it then compiles without reading the
+// default one, and is not compiled again when that one changes.
+#pragma once
+
+#include <gpuheap/allocator.hpp>
+#include <gpuheap/statistics.hpp>
+
+#if !defined(GPUHEAP_NO_DEFAULT_ALLOCATOR)
+#include <gpuheap/allocators/sharded_runs.hpp>
+#endif
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
+
+#if defined(GPUHEAP_NO_DEFAULT_ALLOCATOR)
+template <device_allocator Allocator, class Statistics = counted>
+class heap_ref;
+template <device_allocator Allocator, class Statistics = counted>
+class heap;
+#else
+template <device_allocator Allocator = sharded_runs, class Statistics = counted>
+class heap_ref;
+template <device_allocator Allocator = sharded_runs, class Statistics = counted>
+class heap;
+#endif
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE
