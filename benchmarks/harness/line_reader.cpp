@@ -41,8 +41,10 @@ std::vector<std::string_view> const& line_reader::words() {
 
 void line_reader::refuse(std::string const& expected) const {
   constexpr std::size_t most_shown = 60;
-  std::string const found =
-      ended_ ? "the end of the file" : "'" + line_.substr(0, most_shown) + (line_.size() > most_shown ? "..." : "") + "'";
+  bool const is_text = std::none_of(line_.begin(), line_.end(), [](unsigned char c) { return (c < ' ' && c != '\t') || c == 0x7f; });
+  std::string const found = ended_     ? "the end of the file"
+                            : !is_text ? "bytes that are no text"
+                                       : "'" + line_.substr(0, most_shown) + (line_.size() > most_shown ? "..." : "") + "'";
   throw usage_error(name_ + ":" + std::to_string(number_) + ": expected " + expected + ", found " + found);
 }
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
 import sys
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 from rich.text import Text
@@ -16,11 +13,12 @@ from gpuheap import __version__
 from gpuheap.commands import merge as merge_command
 from gpuheap.commands import row_commands
 from gpuheap.commands.data import app as data_commands
-from gpuheap.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, UserError
+from gpuheap.errors import EXIT_FAILED, UserError
 from gpuheap.host.commands import app as host_app
 from gpuheap.paths import Layout, find_layout
 from gpuheap.running.executable import BACKENDS, Executable, choose
 from gpuheap.terminal import console as _console
+from gpuheap.terminal import print_json
 from gpuheap.units import parse_bytes
 
 app = typer.Typer(
@@ -37,28 +35,6 @@ Backend = Annotated[
     str | None, typer.Option("--backend", metavar="cuda|host", help="Default: cuda where its executable finds a GPU, else host.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
-
-def main() -> NoReturn:
-    """Runs the command line. Mistakes of the user: one line on standard error, exit code 2."""
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-    try:
-        code = app(standalone_mode=False)
-    except UserError as error:
-        code = _complain(str(error))
-    except KeyboardInterrupt:
-        code = EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # The reader of a pipe left, as `head` does. Nothing more can be written, also not at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = EXIT_FAILED
-    except Exception as error:
-        # The command-line library's own errors: an unknown option, a missing value. Without words: it printed its help.
-        if not hasattr(error, "format_message"):
-            raise
-        words = " ".join(str(error.format_message()).split())
-        code = _complain(words) if words else EXIT_USAGE
-    sys.exit(code if isinstance(code, int) else 0)
 
 
 @app.callback(invoke_without_command=True)
@@ -95,7 +71,7 @@ def list_allocators(
             "allocators": description.raw.get("allocators", []),
             "baselines": list(description.baselines),
         }
-        print(json.dumps(shown, indent=2, ensure_ascii=False))
+        print_json(shown)
         return
     _console().print(allocator_table(executable.description))
 
@@ -109,7 +85,7 @@ def doctor(as_json: Json = False) -> None:
 
     findings = examine(find_layout())
     if as_json:
-        print(json.dumps([dataclasses.asdict(finding) for finding in findings], indent=2, ensure_ascii=False))
+        print_json([dataclasses.asdict(finding) for finding in findings])
     else:
         console = _console()
         marks = {"good": ("ok", "green"), "note": ("note", "yellow"), "problem": ("problem", "bold red")}
@@ -202,15 +178,18 @@ def report(
 ) -> None:
     """Make the report: one HTML file that needs nothing else, with what was recorded on GPUs and what ran here."""
     from gpuheap.report import write_figures, write_report
+    from gpuheap.report.recorded import folder_of_tables
 
     layout = find_layout()
-    further = [folder.resolve() for folder in results or []]
+    if figures is not None and output is not None:
+        raise UserError("--output is for the report, --figures makes its figures instead: choose one of them")
+    further = [folder_of_tables(folder, "--results") for folder in results or []]
     console = _console()
     if figures is not None:
-        for path in write_figures(layout, figures.resolve(), further):
+        for path in write_figures(layout, figures.absolute(), further):
             console.print(layout.shown(path), highlight=False, soft_wrap=True)
         return
-    path = write_report(layout, (output or layout.report).resolve(), further)
+    path = write_report(layout, (output or layout.report).absolute(), further)
     console.print(f"report: {layout.shown(path)}", highlight=False, soft_wrap=True)
 
 
@@ -254,8 +233,3 @@ def _checked(backend: str | None) -> str | None:
     if backend is not None and backend not in BACKENDS:
         raise UserError(f"--backend: '{backend}' is neither cuda nor host")
     return backend
-
-
-def _complain(words: str) -> int:
-    print(f"gpuheap: {words}", file=sys.stderr)
-    return EXIT_USAGE

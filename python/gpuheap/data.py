@@ -11,18 +11,20 @@ import urllib.error
 import urllib.request
 import zlib
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
 from gpuheap.errors import UserError, unknown_name
-from gpuheap.formats.results import replace_file
+from gpuheap.files import make_folder, naming, replace_file, replacement, write_all
 from gpuheap.units import format_bytes
 
 SERVER = "https://suitesparse-collection-website.herokuapp.com"  # GPUHEAP_DATA_URL names another, with the same folders
 CHUNK_BYTES = 1 << 20
 TIMEOUT_S = 30.0
+ELSEWHERE = "name another folder with GPUHEAP_DATA"
+_FACTS = {"archive_bytes", "archive_sha256", "matrix_bytes", "matrix_sha256"}
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,10 @@ def cache_folder() -> Path:
     named = os.environ.get("GPUHEAP_DATA")
     if named:
         return Path(named).resolve()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpuheap" / "data"
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpuheap" / "data"
+    except RuntimeError:
+        raise UserError("this user has no home folder for the graphs: name another folder with GPUHEAP_DATA") from None
 
 
 class Store:
@@ -93,7 +98,7 @@ class Store:
             if _checksum(matrix) == known.get("matrix_sha256"):
                 return matrix, True
             matrix.unlink()
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder, ELSEWHERE)
         part = self.folder / f"{name}.tar.gz.part"
         self._download(dataset, part, known.get("archive_bytes"), say)
         found = _checksum(part)
@@ -115,7 +120,7 @@ class Store:
                 f"{self._lock}: {name}: the recorded checksums of archive and matrix do not belong together: take {name} out of it"
             )
         part.unlink()
-        replace_file(self._lock, (json.dumps(self._known() | {name: facts}, indent=2, sort_keys=True) + "\n").encode())
+        replace_file(self._lock, json.dumps(self._known() | {name: facts}, indent=2, sort_keys=True) + "\n", ELSEWHERE)
         return matrix, False
 
     def has(self, name: str) -> bool:
@@ -126,8 +131,11 @@ class Store:
             return {}
         try:
             found = json.loads(self._lock.read_text())
-            return {str(name): dict(facts) for name, facts in found.items()}
-        except (OSError, ValueError, TypeError, AttributeError):
+            known = {str(name): dict(facts) for name, facts in found.items()}
+            if not all(facts.keys() >= _FACTS for facts in known.values()):
+                raise ValueError
+            return known
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError):
             raise UserError(f"{self._lock} is not readable: delete it to trust the next downloads") from None
 
     def _url(self, dataset: Dataset) -> str:
@@ -140,24 +148,27 @@ class Store:
         if recorded is not None and have > recorded:
             part.unlink()
             have = 0
-        request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
         try:
+            request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
             with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
                 if have and answer.status != 206:
                     have = 0  # a server that sends all of it again
                 length = answer.headers.get("Content-Length")
                 total = have + int(length) if length is not None and length.isdigit() else None
-                with part.open("ab" if have else "wb") as file:
+                with naming(part, "written", ELSEWHERE):
+                    file = part.open("ab" if have else "wb", buffering=0)
+                with file:
                     # Ends: with the answer.
                     while chunk := answer.read(CHUNK_BYTES):
-                        file.write(chunk)
+                        with naming(part, "written", f"{ELSEWHERE}; the same command goes on from here"):
+                            write_all(file.fileno(), chunk)
                         have += len(chunk)
                         say(have, total)
         except urllib.error.HTTPError as error:
             if error.code != 416:  # nothing is left to send
                 raise UserError(f"{url}: the server answers {error.code} {error.reason}") from None
             total = have
-        except (OSError, urllib.error.URLError) as error:
+        except (OSError, HTTPException, ValueError) as error:
             reason = getattr(error, "reason", error)
             raise UserError(
                 f"{url} cannot be reached ({reason}): on a machine without network, fetch it elsewhere and put {dataset.name}.mtx, "
@@ -181,17 +192,9 @@ def _unpack(archive: Path, name: str, matrix: Path) -> None:
         content = tar.extractfile(member) if member is not None else None
         if content is None:
             raise tarfile.TarError(f"there is no {name}.mtx in it")
-        beside = matrix.with_name(matrix.name + ".new")
-        try:
-            with beside.open("wb") as file:
-                while chunk := content.read(CHUNK_BYTES):
-                    file.write(chunk)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(beside, matrix)
-        finally:
-            with suppress(FileNotFoundError):
-                beside.unlink()
+        with replacement(matrix, ELSEWHERE) as file:
+            while chunk := content.read(CHUNK_BYTES):
+                file.write(chunk)
 
 
 def _checksum(path: Path) -> str:

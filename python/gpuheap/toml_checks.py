@@ -1,12 +1,32 @@
-"""What a suite file may say: each check gives the value or complains with the file and the key."""
+"""What a TOML file may say: each check gives the value or complains with the file and the key."""
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from gpuheap.errors import UserError, unknown_name
+from gpuheap.files import read_text
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+def read(path: Path) -> tuple[dict[str, Any], list[str]]:
+    """What the file says, and its lines. Every complaint names the line."""
+    text = read_text(path)
+    try:
+        return tomllib.loads(text), text.splitlines()
+    except tomllib.TOMLDecodeError as error:
+        found = re.search(r"line (\d+)", str(error))
+        raise UserError(f"{path}:{found[1] if found else len(text.splitlines())}: {error}") from None
+    except RecursionError:
+        raise UserError(f"{path}: its lists lie too deep in one another") from None
 
 
 def table(said: Any, path: Path, where: str, keys: Collection[str] | None) -> dict[str, Any]:

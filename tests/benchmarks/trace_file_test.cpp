@@ -63,3 +63,11 @@ TEST(TraceFile, MistakesAreNamedWithTheirLine) {
   EXPECT_EQ(why_refused(head(1, 1) + "k\n"), "p.trace: expected at least one request, found a recording without any");
   EXPECT_THROW((void)read_trace("nowhere.trace"), usage_error);
 }
+
+TEST(TraceFile, BytesThatAreNoTextAreNotPrinted) {
+  auto const expected = "p.trace:1: expected 'gpuheap-trace 1', the first line of a recording, found bytes that are no text";
+  EXPECT_EQ(why_refused("\x1f\x8b\x08\n"), expected);
+  EXPECT_EQ(why_refused("\x1b[2Jcleared\n"), expected);
+  EXPECT_EQ(why_refused(std::string("\0\0\0\0", 4)), expected);
+  EXPECT_EQ(why_refused("\tgpuheap\xc3\xbc\n").substr(66), "found '\tgpuheap\xc3\xbc'") << "letters beyond ASCII are text";
+}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -12,6 +13,9 @@ from pathlib import Path
 from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+
+# Root may write what nobody else may: a command that begins so may not.
+WITHOUT_RIGHTS = ("setpriv", "--bounding-set=-all", "--inh-caps=-all") if os.getuid() == 0 else ()
 
 SUITE = """
 [suite]
@@ -86,9 +90,15 @@ class Checkout:
             **self.environment,
         }
 
-    def gpuheap(self, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "gpuheap", *arguments]
-        return subprocess.run(command, cwd=cwd or self.root, env=self.variables(), capture_output=True, text=True, timeout=120)
+    def gpuheap(
+        self, *arguments: str, cwd: Path | None = None, ordinary: bool = False, largest_file: int | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """`ordinary`: without the rights of root. `largest_file`: as many bytes fit into each file, as on a disk that is almost full."""
+        command = [*(WITHOUT_RIGHTS if ordinary else ()), sys.executable, "-m", "gpuheap", *arguments]
+        before = None if largest_file is None else functools.partial(resource.setrlimit, resource.RLIMIT_FSIZE, (largest_file, largest_file))
+        return subprocess.run(
+            command, cwd=cwd or self.root, env=self.variables(), capture_output=True, text=True, timeout=120, preexec_fn=before
+        )
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "gpuheap", *arguments]

@@ -183,6 +183,43 @@ def test_fresh_measures_everything_named_again_and_nothing_else(checkout: Checko
     assert len({row.key for row in read_table(checkout.table)}) == POINTS_OF_MINI
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_fresh_that_was_stopped_goes_on_where_it_stopped(checkout: Checkout, number: signal.Signals) -> None:
+    command = ("bench", "mini/alloc_single", "mini/churn", "-a", "gpuheap", "--fresh")
+    assert checkout.gpuheap(*command).returncode == 0
+    before = read_table(checkout.table)
+    checkout.log()
+    checkout.settings["delay_s"] = 1.5  # not forever: of a process that is killed, what it started ends with the next point
+    process = checkout.start(*command)
+    deadline = time.monotonic() + 30
+    while not (checkout.log_file.exists() and "bytes=64" in checkout.log_file.read_text()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    time.sleep(0.5)  # for the point before to be read
+    os.kill(process.pid, number)
+    process.communicate(timeout=20)
+    assert len([line for line in checkout.log() if line.startswith("point ")]) == 3
+    # The sweep under way has its new rows, the one after it the old ones.
+    left = {(row.case, row.bytes) for row in read_table(checkout.table) if row.allocator == "gpuheap"}
+    assert left == {("alloc_single", 16), ("alloc_single", 32), ("churn", 1024)}
+    # Another command with --fresh is not that one, and forgets nothing of it.
+    checkout.settings.clear()
+    checkout.gpuheap("bench", "graph_update", "-a", "atomic", "--fresh")
+    checkout.log()
+    ran = checkout.gpuheap(*command)
+    assert ran.returncode == 0, ran.stderr
+    assert "note: the same command with --fresh was stopped: it goes on, and what it has measured since 20" in ran.stdout
+    assert "2 kept since the run with --fresh began, 20" in ran.stdout
+    own = [point for point in checkout.points_run() if "/gpuheap/" in point]
+    assert own == [f"alloc_single/gpuheap/threads=100,bytes={size},state=warm" for size in (64, 128, 256)] + ["churn/gpuheap/threads=100,bytes=1024,rounds=4"]
+    assert [row.line for row in read_table(checkout.table) if row.case != "graph_update"] == [row.line for row in before]
+    # It is finished: the next one measures everything.
+    assert "again" not in json.loads((checkout.table.parent / "environment.json").read_text())
+    ran = checkout.gpuheap(*command)
+    assert "note:" not in ran.stdout and "kept" not in ran.stdout
+    assert len([point for point in checkout.points_run() if "/gpuheap/" in point]) == 6
+
+
 def test_retry_measures_failed_points_again(checkout: Checkout) -> None:
     checkout.fail(**{"gpuheap/32": "crash"})
     checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap")

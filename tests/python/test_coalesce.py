@@ -32,6 +32,23 @@ def test_a_tool_that_is_not_there(tmp_path: Path) -> None:
     assert ran.stderr.startswith("gpuheap: the source rewriter is not built: sudo apt-get install llvm-19-dev libclang-19-dev")
 
 
+def test_help_is_shown_without_the_tool_too(tmp_path: Path) -> None:
+    usage = (ROOT / "tools" / "coalesce" / "usage.inc").read_text()
+    for words in (["--help"], ["-h"], ["prog.cu", "--level", "warp", "--help"]):
+        ran = run(*words, GPUHEAP_ROOT=str(ROOT), GPUHEAP_COALESCE="", PATH="/usr/bin:/bin")
+        if "is not built" in ran.stderr:  # else the tool itself has answered
+            assert ran.stderr.startswith("gpuheap: the source rewriter is not built: sudo apt-get install"), ran.stderr
+        assert ran.returncode == 0 and ran.stdout.startswith("usage: gpuheap coalesce [options] FILE.cu")
+        assert f'R"({ran.stdout})"\n' == usage
+    # A compiler's option is not ours.
+    (tmp_path / "benchmarks" / "suites").mkdir(parents=True)
+    (tmp_path / "tools" / "coalesce").mkdir(parents=True)
+    (tmp_path / "tools" / "coalesce" / "usage.inc").write_text(usage)
+    assert run("--help", GPUHEAP_ROOT=str(tmp_path), GPUHEAP_COALESCE="").stdout == usage[3:-3]
+    ran = run("prog.cu", "--", "--help", GPUHEAP_ROOT=str(tmp_path), GPUHEAP_COALESCE="")
+    assert (ran.returncode, ran.stdout) == (2, "") and len(ran.stderr.splitlines()) == 1
+
+
 def test_a_named_tool_that_is_no_program(tmp_path: Path) -> None:
     ran = run("prog.cu", GPUHEAP_COALESCE=str(tmp_path))
     assert (ran.returncode, ran.stderr) == (2, f"gpuheap: GPUHEAP_COALESCE is '{tmp_path}', which is not an executable file\n")

@@ -6,6 +6,7 @@ import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fake_checkout import Checkout
@@ -78,10 +79,35 @@ def test_each_case_allocator_and_metric_is_summed_up() -> None:
 
 
 def test_what_cannot_be_compared_is_refused() -> None:
-    with pytest.raises(UserError, match="no point in common: one holds survey/alloc_single, the other quick/churn"):
-        compare_tables([row("halloc", 1)], [row("halloc", 1, suite="quick", case="churn")])
-    with pytest.raises(UserError, match="no point in common|never compared"):
-        compare_tables([row("halloc", 1)], [row("halloc", 1, backend="host")])
+    with pytest.raises(UserError, match="one table is of backend cuda, the other of host: they are never compared"):
+        compare_tables([row("halloc", 1)], [row("halloc", 1, backend="host", suite="quick")])
+    with pytest.raises(UserError, match="the first table holds no rows"):
+        compare_tables([], [row("halloc", 1)])
+    assert compare_tables([row("halloc", 1)], []).worse, "all points are missing"
+
+
+@pytest.mark.parametrize(
+    ("after", "complaint"),
+    [
+        ([{"allocator": "cuda"}], "allocator is halloc in the first and cuda in the second:"),
+        ([{"allocator": "cuda"}, {"allocator": "xmalloc", "size": 16}], "allocator is halloc in the first and cuda, xmalloc in the second:"),
+        ([{"size": 17}, {"size": 18, "allocator": "cuda"}], "bytes is 16, 32 in the first and 17, 18 in the second:"),
+        ([{"suite": "quick", "size": 17}], "suite is survey in the first and quick in the second; bytes is 16, 32 in the first and 17 in the second:"),
+        ([{"allocator": f"a{number}"} for number in range(5)], "allocator is halloc in the first and a0, a1, a2 and 2 more in the second:"),
+    ],
+)
+def test_tables_that_share_no_point_say_in_which_columns_they_differ(after: list[dict[str, Any]], complaint: str) -> None:
+    with pytest.raises(UserError) as caught:
+        compare_tables([row("halloc", 1), row("halloc", 1, size=32)], [row(**{"allocator": "halloc", "value": 1, **each}) for each in after])
+    assert str(caught.value) == f"the tables have no point in common: {complaint} measure both with the same command"
+
+
+def test_a_key_of_the_parameter_is_a_column() -> None:
+    warm = [row("halloc", 1, parameter="state=warm")]
+    with pytest.raises(UserError, match="common: state is warm in the first and cold in the second: measure"):
+        compare_tables(warm, [row("halloc", 1, parameter="state=cold")])
+    with pytest.raises(UserError, match="common: state is warm in the first and empty in the second: measure"):
+        compare_tables(warm, [row("halloc", 1)])
 
 
 def test_the_command_prints_and_says_by_its_exit_code(checkout: Checkout, tmp_path: Path) -> None:
@@ -100,7 +126,7 @@ def test_the_command_prints_and_says_by_its_exit_code(checkout: Checkout, tmp_pa
 
 @pytest.mark.parametrize(
     ("second", "complaint"),
-    [(None, "b.csv: No such file"), ("half", "b.csv:2: the line ends in the middle"), ("suite,case\n", "b.csv:1: expected the columns")],
+    [(None, "b.csv cannot be read: no such file"), ("half", "b.csv:2: the line ends in the middle"), ("suite,case\n", "b.csv:1: expected the columns")],
 )
 def test_a_bad_table_is_one_line(checkout: Checkout, error_line: ErrorLine, tmp_path: Path, second: str | None, complaint: str) -> None:
     a = save(tmp_path / "a.csv", [row("halloc", 1)])

@@ -107,15 +107,15 @@ def test_a_header_is_said_what_it_lacks(tmp_path: Path, header: str, complaint: 
 def test_what_is_no_table_is_refused_and_stays(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "quick.csv"
     path.write_bytes(content)
-    with pytest.raises(ResultsError, match=r"quick\.csv"):
+    with pytest.raises(UserError, match=r"quick\.csv"):
         Table(path)
     assert path.read_bytes() == content
 
 
 def test_a_table_that_is_no_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="none.csv: No such file"):
+    with pytest.raises(UserError, match="none.csv cannot be read: no such file"):
         read_table(tmp_path / "none.csv")
-    with pytest.raises(UserError, match="Is a directory"):
+    with pytest.raises(UserError, match="cannot be read: is a directory"):
         read_table(tmp_path)
 
 

@@ -8,37 +8,9 @@ namespace coalesce {
 
 namespace {
 
-constexpr char const* usage = R"(usage: gpuheap coalesce [options] FILE.cu ... [-- compiler options]
-       gpuheap coalesce --mpi [options] FILE.c ... [-- compiler options]
-
-Rewrites calls of malloc, calloc and new in device code that all threads reach with one size to collective calls, and all others, with free and
-delete, to calls of the same heap. Headers with device code are rewritten only if they are named too. Without --in-place or --output, nothing is
-written: the change is printed as a unified diff, and what was decided for each call on standard error.
-
-With --mpi the files are a C program of MPI. It becomes a CUDA program whose ranks are GPU threads, and whose allocations are then decided on
-as above: FILE.cu for FILE.c, printed as a diff, or written with --output. The C files stay as they are.
-
-  --dry-run          print the diff (the default)
-  --in-place         write the files; all of them, or none
-  --output DIR       write the rewritten files into DIR, under their names
-  --json             print decisions as JSON instead of the diff
-  --quiet            print no remarks, warnings and errors only
-
-  --analysis flow|pattern   follow values and branches (the default), or match the published tool's patterns
-  --level block|warp|grid   groups of threads that allocate together: default block
-  --no-census        the allocator counts on every thread of a group, also on those that have ended
-  --dynamic          calls that are not collective are served together for the lanes that come together at run time
-  --register NAME    a library function adapted by hand: it takes the flag as a further argument; may be repeated
-  --root NAME        a device function that every thread calls, with the same arguments, as a kernel; may be repeated
-  --heap-bytes TEXT  the argument of the inserted init(), C++ text; default: none, so GPUHEAP_BYTES or the heap's default decides
-  --no-init          insert no initialisation and clean-up into main
-
-  -p DIR             read compiler options from DIR/compile_commands.json
-  --cuda-path DIR    the CUDA toolkit; default: CUDA_PATH, /usr/local/cuda
-  --no-toolkit       parse with built-in declarations instead of a toolkit's headers
-
-Exit codes: 0 done, 1 error and nothing written, 2 nothing to rewrite.
-)";
+constexpr char const* usage =
+#include "usage.inc"  // which the command line shows too where this tool is not built
+    ;
 
 std::optional<options> complain(std::string const& text, int& code) {
   std::fprintf(stderr, "gpuheap coalesce: %s\n", text.c_str());

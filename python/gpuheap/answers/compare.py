@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from gpuheap.errors import UserError
-from gpuheap.formats.results import Key, Row
+from gpuheap.formats.results import Key, Row, split_parameter
 from gpuheap.metrics import METRICS
 
 BETTER, WORSE, CHANGED, NOISE, ONE_RUN = "better", "worse", "changed", "within noise", "one run"
+FEW_COLUMNS = 3  # in which tables may differ to be told by the combination of them
 _FEW_RUNS = 5  # from so many runs on the 5th and the 95th percentile say how far a median may lie
 
 
@@ -57,10 +59,12 @@ class Comparison:
 
 def compare_tables(before: Sequence[Row], after: Sequence[Row], tolerance: float = 0.0) -> Comparison:
     """`tolerance`: a share of the first's value. Raises UserError for tables that have no point in common."""
-    first, second = _points(before), _points(after)
-    if before and after and not first.keys() & second.keys():
-        raise UserError(f"the tables have no point in common: one holds {_what(before)}, the other {_what(after)}")
+    if not before:
+        raise UserError("the first table holds no rows, so there is nothing to compare with: measure it with gpuheap bench")
     _same_backend(before, after)
+    first, second = _points(before), _points(after)
+    if after and not first.keys() & second.keys():
+        raise UserError(f"the tables have no point in common: {_difference(list(first), list(second))}: measure both with the same command")
     changes: list[Change] = []
     statuses: list[tuple[Row, Row]] = []
     for key, rows in first.items():
@@ -150,6 +154,34 @@ def _same_backend(before: Sequence[Row], after: Sequence[Row]) -> None:
         raise UserError(f"one table is of backend {one}, the other of {other}: they are never compared")
 
 
-def _what(rows: Sequence[Row]) -> str:
-    cases = list(dict.fromkeys(f"{row.suite}/{row.case}" for row in rows))
-    return ", ".join(cases[:3]) + (f" and {len(cases) - 3} more" if len(cases) > 3 else "")
+def _difference(before: Sequence[Key], after: Sequence[Key]) -> str:
+    """The fewest columns in which all points of two tables differ, with what each has there. All of them differ in all columns at most."""
+    fields = [[_fields(key) for key in keys] for keys in (before, after)]
+    columns = list(dict.fromkeys(column for points in fields for point in points for column in point))
+    for count in range(1, len(columns)):
+        for differing in combinations(columns, count):
+            rest = [column for column in columns if column not in differing]
+            one, other = ({tuple(point.get(column, "") for column in rest) for point in points} for points in fields)
+            if one & other:
+                return "; ".join(_in_column(column, *fields) for column in differing)
+        if count == FEW_COLUMNS:
+            break
+    # Too far from one another for that: the columns of which no value is in both.
+    apart = [column for column in columns if not {p.get(column, "") for p in fields[0]} & {p.get(column, "") for p in fields[1]}]
+    return "; ".join(_in_column(column, *fields) for column in apart) or "their points are other combinations of the same values"
+
+
+def _fields(key: Key) -> dict[str, str]:
+    """By column; the keys of `parameter` are columns of their own."""
+    named = dict(zip(("suite", "case", "allocator", "backend", "threads", "bytes"), ("" if value is None else str(value) for value in key[:6]), strict=True))
+    return named | split_parameter(key[6])
+
+
+def _in_column(column: str, before: Sequence[dict[str, str]], after: Sequence[dict[str, str]]) -> str:
+    one, other = (_some(list(dict.fromkeys(point.get(column, "") for point in points))) for points in (before, after))
+    return f"{column} is {one} in the first and {other} in the second"
+
+
+def _some(values: Sequence[str]) -> str:
+    shown = ", ".join(value or "empty" for value in values[:3])
+    return shown + (f" and {len(values) - 3} more" if len(values) > 3 else "")

@@ -43,7 +43,7 @@ def find_measured(layout: Layout, folder: Path | None = None) -> Measured:
             raise UserError(f"results of several GPUs: name one with --results: {names}")
         folder = candidates[0]
     elif not folder.is_dir():
-        raise UserError(f"--results: there is no folder '{folder}'")
+        raise UserError(f"--results: there is no folder '{folder}': name one that gpuheap bench has written")
     rows = [row for path in sorted(folder.glob("*.csv")) for row in read_table(path)]
     on_gpu = tuple(row for row in rows if row.backend == "cuda")
     if rows and not on_gpu:

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
-from gpuheap.errors import UserError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from gpuheap import toml_checks
 
 _HEADER = re.compile(r"^\s*\[\[?\s*([A-Za-z0-9_.-]+)\s*\]\]?\s*(?:#.*)?$")
 
@@ -22,18 +16,8 @@ class Source:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
-            text = path.read_text(encoding="utf-8")
-        except OSError as error:
-            raise UserError(f"{path}: {error.strerror}") from None
-        except UnicodeDecodeError:
-            raise UserError(f"{path}: not a text file in UTF-8") from None
-        try:
-            self.said: dict[str, Any] = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            found = re.search(r"line (\d+)", str(error))
-            raise UserError(f"{path}:{found[1] if found else len(text.splitlines())}: {error}") from None
-        self._lines = text.splitlines()
+        self.said: dict[str, Any]
+        self.said, self._lines = toml_checks.read(path)
         self._headers = [(number, match[1]) for number, line in enumerate(self._lines, start=1) if (match := _HEADER.match(line))]
 
     def tables(self, name: str, first: int = 1, last: int | None = None) -> list[tuple[int, int]]:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from gpuheap.catalogue import ALLOCATORS, BASELINES, MODES
 from gpuheap.errors import UserError, unknown_name
+from gpuheap.files import read_text
 from gpuheap.formats.results import split_parameter
 from gpuheap.metrics import METRICS
 from gpuheap.paths import Layout
@@ -100,11 +101,7 @@ def load_survey_table(layout: Layout) -> tuple[SurveyEntry, ...]:
 
 
 def _lines(path: Path, columns: tuple[str, ...]) -> list[tuple[int, dict[str, str]]]:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}") from None
-    lines = text.splitlines()
+    lines = read_text(path).splitlines()
     if not lines or lines[0] != ",".join(columns):
         raise UserError(f"{path}:1: expected the columns {','.join(columns)}")
     found: list[tuple[int, dict[str, str]]] = []

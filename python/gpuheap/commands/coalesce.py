@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from gpuheap.errors import UserError
+from gpuheap.files import read_text
 from gpuheap.paths import Layout
 
 HOW_TO_GET_IT = (
@@ -30,9 +33,24 @@ def find_tool(layout: Layout) -> Path:
     raise UserError(f"the source rewriter is not built: {HOW_TO_GET_IT}")
 
 
+def usage_text(layout: Layout) -> str:
+    """What the rewriter prints for --help, from its source; "" where the checkout lacks that. It is a raw string of C++."""
+    source = layout.root / "tools" / "coalesce" / "usage.inc"
+    return read_text(source).strip().removeprefix('R"(').removesuffix(')"') if source.is_file() else ""
+
+
 def run_tool(layout: Layout, arguments: Sequence[str]) -> int:
     """Runs the rewriter as it is, in the current folder; its exit code."""
-    tool = find_tool(layout)
+    try:
+        tool = find_tool(layout)
+    except UserError as error:
+        asked = list(itertools.takewhile(lambda word: word != "--", arguments))
+        usage = usage_text(layout) if {"-h", "--help"} & set(asked) else ""
+        if not usage:
+            raise
+        print(usage, end="")
+        print(f"gpuheap: {error}", file=sys.stderr)
+        return 0
     try:
         return subprocess.run([tool, *arguments], check=False).returncode
     except OSError as error:

@@ -18,6 +18,7 @@ from gpuheap.formats.results import Row
 from gpuheap.formats.suites import Suite
 from gpuheap.paths import Layout
 from gpuheap.running.bench import Outcome
+from gpuheap.running.environment import spoken
 from gpuheap.running.estimate import Estimate
 from gpuheap.running.plan import Plan, PlannedSweep
 from gpuheap.units import format_bytes, format_seconds, format_value
@@ -57,6 +58,10 @@ class ProgressListener:
 
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
+
+    def goes_on(self, since: str) -> None:
+        words = f"note: the same command with --fresh was stopped: it goes on, and what it has measured since {spoken(since)} is kept"
+        self._console.print(words, style="yellow", highlight=False, soft_wrap=True)
 
     def sweep_begins(self, sweep: PlannedSweep, kept: int) -> None:
         self._estimate.begins(sweep, kept)
@@ -111,7 +116,8 @@ def print_outcome(console: Console, outcome: Outcome, plan: Plan, suites: dict[s
         words = Text(f"{row.status:<8}", STATUS_STYLE[row.status])
         words.append(f" {row.case} {row.allocator} {point_words(point_id(row))}: {row.reason or 'no reason given'}", "default")
         console.print(words, soft_wrap=True)
-    kept = f", {outcome.kept} kept from an earlier run (--fresh measures them again)" if outcome.kept else ""
+    which = f"since the run with --fresh began, {spoken(outcome.again_since)}" if outcome.again_since else "from an earlier run (--fresh measures them again)"
+    kept = f", {outcome.kept} kept {which}" if outcome.kept else ""
     console.print(f"{outcome.measured} points measured{kept}", style="bright_black", highlight=False)
     for path in outcome.tables.values():
         if path.exists():

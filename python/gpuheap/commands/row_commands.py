@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from gpuheap.paths import find_layout
-from gpuheap.terminal import console
+from gpuheap.terminal import console, print_json
 
 EXIT_WORSE = 1
 
@@ -56,7 +55,7 @@ def reproduce(
             "claims": [one.as_json() for one in judged],
             "to_run": commands,
         }
-        print(json.dumps(said, indent=2, ensure_ascii=False))
+        print_json(said)
         return
     out = console()
     print_judged(out, papers, judged, measured.device if measured.rows else "")
@@ -81,7 +80,7 @@ def list_as_survey(backend: str | None, results: Path | None, as_json: bool) -> 
     found = families(allocators, measured.rows, load_survey_table(layout))
     device = measured.device if measured.rows else None
     if as_json:
-        print(json.dumps(as_object(found, device), indent=2, ensure_ascii=False))
+        print_json(as_object(found, device))
         return
     out = console()
     out.print(survey_table(found, device or ""))
@@ -106,7 +105,7 @@ def compare(
 
     comparison = compare_tables(read_table(before), read_table(after), tolerance / 100)
     if as_json:
-        print(json.dumps(as_object(comparison), indent=2, ensure_ascii=False))
+        print_json(as_object(comparison))
     else:
         print_comparison(console(), comparison, str(before), str(after))
     if comparison.worse:
@@ -137,6 +136,6 @@ def advise(
     measured = find_measured(layout, results)
     advice = advise_on(pattern, measured, traits_by_name(layout, measured), load_recommendations(layout))
     if as_json:
-        print(json.dumps(as_object(advice), indent=2, ensure_ascii=False))
+        print_json(as_object(advice))
     else:
         print_advice(console(), advice, layout.shown(measured.folder))

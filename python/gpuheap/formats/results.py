@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import math
-import os
 import re
 import statistics
 from collections.abc import Callable, Iterable, Sequence
@@ -14,11 +13,14 @@ from functools import cached_property
 from pathlib import Path
 
 from gpuheap.errors import UserError
+from gpuheap.files import append, make_folder, read_text, replace_file
 from gpuheap.formats.points import Point
 from gpuheap.formats.protocol import STATUSES, Measurement, PointResult
 from gpuheap.metrics import METRICS
 
 COLUMNS = tuple("suite,case,allocator,backend,threads,bytes,parameter,metric,unit,mean,median,stddev,p5,p95,min,max,runs,status".split(","))
+HEADER = ",".join(COLUMNS) + "\n"
+ELSEWHERE = "name another folder with --output"  # for tables that cannot be written
 EXPLAINING = ("reason", "reached")  # keys of `parameter` that say what happened and do not tell points apart
 
 _NUMBERS = ("mean", "median", "stddev", "p5", "p95", "min", "max")
@@ -132,7 +134,7 @@ def rows_of(suite: str, case: str, allocator: str, backend: str, point: Point, e
     """The rows of one point. `extra` is what the command line changed for the whole sweep, as `key=value;...`."""
     pairs = _pairs(point, extra)
     if result.status != "ok" and result.reason:
-        pairs["reason"] = result.reason.replace(";", ",").replace("\n", " ")
+        pairs["reason"] = on_one_line(result.reason.replace(";", ","))
     parameter = ";".join(f"{key}={value}" for key, value in sorted(pairs.items()))
 
     def row(measurement: Measurement | None) -> Row:
@@ -154,6 +156,11 @@ def rows_of(suite: str, case: str, allocator: str, backend: str, point: Point, e
     return [row(measurement) for measurement in result.measurements] or [row(None)]
 
 
+def on_one_line(text: str) -> str:
+    """Without what a line of a table cannot hold: line breaks and other letters that do not print."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
 def split_parameter(text: str) -> dict[str, str]:
     """`state=warm;dist=pow2` as a mapping; the order is kept."""
     return dict(part.split("=", 1) for part in text.split(";") if "=" in part)
@@ -161,13 +168,7 @@ def split_parameter(text: str) -> dict[str, str]:
 
 def read_table(path: Path) -> list[Row]:
     """Every row of a table. Raises ResultsError at the first line that is not in the format."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ResultsError(f"{path}: not a text file in UTF-8") from None
-    lines = text.split("\n")
+    lines = read_text(path).split("\n")
     if lines[0] != ",".join(COLUMNS):
         raise ResultsError(f"{path}:1: {_header_words(lines[0])}")
     if lines[-1] != "":
@@ -241,7 +242,8 @@ class Table:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.rows: list[Row] = read_table(path) if path.exists() else []
+        # One without a byte is what a full disk left of a first point.
+        self.rows: list[Row] = read_table(path) if self._begun() else []
 
     def status_of(self) -> dict[Key, str]:
         """The points that have rows, and how each ended."""
@@ -249,16 +251,10 @@ class Table:
 
     def append(self, rows: Sequence[Row]) -> None:
         text = "".join(format_row(row) for row in rows)
-        if not self.path.exists():
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            text = ",".join(COLUMNS) + "\n" + text
-        # One write to a file opened for appending: another reader sees all of the point or nothing of it.
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            os.write(descriptor, text.encode())
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        if not self._begun():
+            make_folder(self.path.parent, ELSEWHERE)
+            text = HEADER + text
+        append(self.path, text.encode(errors="backslashreplace"), f"{ELSEWHERE}; what is finished is kept")
         self.rows.extend(rows)
 
     def drop(self, unwanted: Callable[[Row], bool]) -> int:
@@ -277,22 +273,16 @@ class Table:
 
     def replace(self, rows: list[Row]) -> None:
         """All rows, in one change of the file."""
-        replace_file(self.path, (",".join(COLUMNS) + "\n" + "".join(format_row(row) for row in rows)).encode())
+        replace_file(self.path, text_of(rows), f"{ELSEWHERE}; what was there stays")
         self.rows = rows
 
+    def _begun(self) -> bool:
+        return self.path.exists() and (not self.path.is_file() or self.path.stat().st_size > 0)
 
-def replace_file(path: Path, content: bytes) -> None:
-    """Writes a file so that readers see the old or the new content, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(path.name + ".new")
-    try:
-        with beside.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+
+def text_of(rows: Iterable[Row]) -> str:
+    """A whole table."""
+    return HEADER + "".join(format_row(row) for row in rows)
 
 
 def point_key(suite: str, case: str, allocator: str, backend: str, point: Point, extra: str) -> Key:

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from gpuheap.errors import UserError
+from gpuheap.files import replacement
 from gpuheap.formats.protocol import PointResult
-from gpuheap.formats.results import Row
+from gpuheap.formats.results import ELSEWHERE, Row
 
 _KEY = ("suite", "case", "allocator", "backend", "threads", "bytes", "parameter")
 
@@ -25,6 +26,8 @@ class SampleFile:
         self._arrow: Any = pyarrow
         self._parquet: Any = parquet
         self.path = path
+        # Read before anything is measured: what cannot be gone on with is told then.
+        self._there = self._read()
         self._new: list[dict[str, object]] = []
 
     def add(self, rows: Sequence[Row], result: PointResult) -> None:
@@ -44,10 +47,18 @@ class SampleFile:
             + [("metric", text), ("unit", text), ("run", arrow.int32()), ("value", arrow.float64())]
         )
         measured_again = {tuple(sample[name] for name in _KEY) for sample in self._new}
-        kept: list[dict[str, object]] = []
-        if self.path.exists():
-            kept = [s for s in self._parquet.read_table(self.path).to_pylist() if tuple(s[name] for name in _KEY) not in measured_again]
-        beside = self.path.with_name(self.path.name + ".new")
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._parquet.write_table(arrow.Table.from_pylist(kept + self._new, schema=schema), beside)
-        beside.replace(self.path)
+        kept = [sample for sample in self._there if tuple(sample[name] for name in _KEY) not in measured_again]
+        table = arrow.Table.from_pylist(kept + self._new, schema=schema)
+        with replacement(self.path, ELSEWHERE) as file:
+            self._parquet.write_table(table, file)
+
+    def _read(self) -> list[dict[str, object]]:
+        if not self.path.exists():
+            return []
+        try:
+            found: list[dict[str, object]] = self._parquet.read_table(self.path).to_pylist()
+        except (OSError, ValueError) as error:  # those of pyarrow are such
+            raise UserError(f"{self.path} is not readable as Parquet ({error}): delete it, and its samples with it") from None
+        if found and not set(_KEY) <= set(found[0]):
+            raise UserError(f"{self.path} holds no samples of gpuheap bench: delete it or {ELSEWHERE}")
+        return found

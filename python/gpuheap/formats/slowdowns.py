@@ -10,7 +10,7 @@ from typing import Any
 
 from gpuheap import toml_checks
 from gpuheap.errors import unknown_name
-from gpuheap.formats.results import Key, Row, Statistics, Table
+from gpuheap.formats.results import Key, Row, Statistics
 from gpuheap.metrics import METRICS
 
 
@@ -33,21 +33,22 @@ def read_slowdown(said: Any, path: Path, where: str) -> Slowdown | None:
     return Slowdown(of, over)
 
 
-def write_slowdowns(table: Table, case: str, backend: str, what: Slowdown, variants: Sequence[str]) -> None:
-    """Puts the case's slowdowns in place of those that are there, if they have changed.
+def with_slowdowns(rows: list[Row], case: str, backend: str, what: Slowdown, variants: Sequence[str]) -> list[Row]:
+    """The rows with the case's slowdowns in place of those that are among them; the same list if that changes nothing.
 
     `variants`: axes that the reference does not have.
     """
-    mine = [row for row in table.rows if row.case == case and row.backend == backend]
+    mine = [row for row in rows if row.case == case and row.backend == backend]
     measured = [row for row in mine if row.metric == what.metric and row.statistics is not None and row.ok]
     reference = {
         _point(row, variants): row for row in measured if row.allocator == what.reference and not set(variants) & set(row.parameters)
     }
     made = [_over(row, reference[point]) for row in measured if (point := _point(row, variants)) in reference]
     there = [row for row in mine if row.metric == "slowdown"]
-    if sorted(made, key=_order) != sorted(there, key=_order):
-        table.drop(lambda row: row in there)
-        table.append(made)
+    if sorted(made, key=_order) == sorted(there, key=_order):
+        return rows
+    gone = set(map(id, there))
+    return [row for row in rows if id(row) not in gone] + made
 
 
 def _point(row: Row, variants: Sequence[str]) -> tuple[int | None, int | None, str]:

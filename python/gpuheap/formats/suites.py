@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,11 +18,6 @@ from gpuheap.formats.slowdowns import Slowdown, read_slowdown
 from gpuheap.metrics import METRICS
 from gpuheap.paths import Layout
 from gpuheap.units import parse_bytes
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _SUITE_KEYS = {"name", "brief", "paper", "lists", "allocators", "baselines", "bounds", "programs"}
 _BOUNDS_KEYS = {"of", "on"}
@@ -129,11 +123,7 @@ def load_suites(layout: Layout) -> dict[str, Suite]:
 
 def load_suite(path: Path) -> Suite:
     """Reads and checks one file. Every complaint names the file and the key."""
-    try:
-        with path.open("rb") as file:
-            said = tomllib.load(file)
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{path}: {error}") from None
+    said, _ = toml_checks.read(path)
     suite = toml_checks.table(said.get("suite"), path, "[suite]", _SUITE_KEYS)
     name = toml_checks.text(suite.get("name"), path, "suite.name")
     baselines = toml_checks.names(suite.get("baselines", []), path, "suite.baselines")
@@ -141,7 +131,7 @@ def load_suite(path: Path) -> Suite:
     lists = toml_checks.table(suite.get("lists", {}), path, "suite.lists", None)
     programs = bool(suite.get("programs", False))
     cases: dict[str, dict[str, Case]] = {}
-    for entry in said.get("case", []):
+    for entry in toml_checks.tables(said.get("case", []), path, "[[case]]", None):
         case = _case(entry, path, baselines, lists, programs)
         if paper:
             _check_of_paper(case["cuda"], path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,10 @@ import typer
 from rich.console import Console
 
 from gpuheap.errors import UserError, unknown_name
+from gpuheap.files import replace_file
 from gpuheap.paths import find_layout
+from gpuheap.terminal import console as _console
+from gpuheap.terminal import print_json
 
 app = typer.Typer(
     help="What a CUDA program allocates, copies and launches: traced without touching it, reported, and served from pools made at its start.",
@@ -64,9 +66,9 @@ def report(
     symbols = Symbols()
     symbols.learn(stack for history in histories for stack in history.trace.stacks.values())
     if as_json:
-        print(json.dumps([summary.as_json(history, symbols) for history in histories], indent=2, ensure_ascii=False))
+        print_json([summary.as_json(history, symbols) for history in histories])
         return
-    console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 140)
+    console = _console()
     for history in histories:
         summary.print_history(console, history, symbols)
     from gpuheap.host.page import write_page
@@ -129,7 +131,7 @@ def pool(
     of_heap = heaps.heap_bytes(heap_bytes, history) if from_heap else 0
     folder = prepare_folder(output or Path(f"{name}.pool"))
     file = folder / "pools.plan"
-    file.write_text(plan.text())
+    replace_file(file, plan.text())
     note = profiler_note()
     if note is not None:
         _say(note)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gpuheap.errors import UserError
+from gpuheap.files import make_folder, naming
 
 
 def remove(path: Path) -> None:
@@ -21,13 +22,11 @@ def prepare(folder: Path, own: Iterable[str], what: str) -> Path:
     names = set(own)
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file: name a folder for {what} with -o")
-    others = [entry.name for entry in folder.iterdir() if entry.name not in names] if folder.is_dir() else []
+    with naming(folder, "read", "name another folder with -o"):
+        others = [entry.name for entry in folder.iterdir() if entry.name not in names] if folder.is_dir() else []
     if others:
         raise UserError(f"{folder} holds other files ('{others[0]}'): name an empty folder for {what} with -o")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    with naming(folder, "emptied", "name another folder with -o"):
         for name in names:
             remove(folder / name)
-    except OSError as error:
-        raise UserError(f"{folder}: {error.strerror}") from None
-    return folder.resolve()
+    return make_folder(folder, "name another folder with -o").resolve()

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from gpuheap import __version__
-from gpuheap.errors import UserError
-from gpuheap.formats.results import replace_file
-from gpuheap.running.environment import now
+from gpuheap.files import replace_file
+from gpuheap.running.environment import now, spoken
 
 
 @dataclass(frozen=True)
@@ -33,12 +32,9 @@ def write_html(path: Path, template: str, **values: Any) -> Path:
     html = environment.get_template(template).render(
         style=Markup((resources.files("gpuheap.report") / "report.css").read_text(encoding="utf-8")),
         version=__version__,
-        date=now().replace("T", " ").replace("Z", " UTC"),
+        date=spoken(now()),
         safe=Markup,
         **values,
     )
-    try:
-        replace_file(path, html.encode())
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}") from None
+    replace_file(path, html, "name another file with -o")
     return path

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuheap.errors import UserError
+from gpuheap.files import make_folder, naming
 from gpuheap.host.variables import preloaded
 from gpuheap.paths import Layout
 
 LIBRARY = "libgpuheap_host.so"
+BESIDE_TRACES = ("report.html", "pools.plan")  # what our commands write into a folder of traces
 MERGING_LIBRARY = "libgpuheap_host_merging.so"
 _ELF_64, _X86_64 = 2, 62
 _PT_INTERP, _PT_NOTE, _NT_GNU_BUILD_ID = 3, 4, 3
@@ -89,7 +91,10 @@ def _check_elf(path: Path) -> str:
         dynamic, build_id = False, ""
         for number in range(count):
             file.seek(table + number * size)
-            kind, _, offset, _, _, length = struct.unpack_from("<IIQQQQ", file.read(size))
+            entry = file.read(size)
+            if len(entry) < struct.calcsize("<IIQQQQ"):
+                raise UserError(f"E12: {path} is cut short: build the program again")
+            kind, _, offset, _, _, length = struct.unpack_from("<IIQQQQ", entry)
             dynamic = dynamic or kind == _PT_INTERP
             if kind == _PT_NOTE and not build_id:
                 file.seek(offset)
@@ -118,16 +123,14 @@ def prepare_folder(folder: Path) -> Path:
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file: name a folder for the trace with -o")
     if folder.is_dir():
-        others = [entry.name for entry in folder.iterdir() if entry.suffix not in (".trace", ".html", ".plan")]
-        if others:
-            raise UserError(f"{folder} holds other files ('{others[0]}'): name an empty folder for the trace with -o")
-        for entry in folder.iterdir():
-            entry.unlink()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{folder}: {error.strerror}") from None
-    return folder.resolve()
+        with naming(folder, "emptied", "name another folder with -o"):
+            entries = list(folder.iterdir())
+            others = [entry.name for entry in entries if entry.is_dir() or entry.suffix != ".trace" and entry.name not in BESIDE_TRACES]
+            if others:
+                raise UserError(f"{folder} holds other files ('{others[0]}'): name an empty folder for the trace with -o")
+            for entry in entries:
+                entry.unlink()
+    return make_folder(folder, "name another folder with -o").resolve()
 
 
 def run(words: Sequence[str], library: Path, variables: Mapping[str, str]) -> int:

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from gpuheap.errors import UserError
+from gpuheap.files import replace_file
 from gpuheap.host.history import Allocation, History
 from gpuheap.host.sites import live_over_time
 from gpuheap.host.trace import ALLOCATE, COPY, LAUNCH, RELEASE, SET, SYNCHRONISE
@@ -205,13 +205,9 @@ def all_pictures(histories: Sequence[History]) -> list[dict[str, str]]:
 def write_files(folder: Path, histories: Sequence[History]) -> list[Path]:
     """The pictures as SVG files, named after them; of several processes, with the process's number before. Raises UserError."""
     written = []
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for history, pictures in zip(histories, all_pictures(histories), strict=True):
-            before = f"{history.trace.process}-" if len(histories) > 1 else ""
-            for name, picture in pictures.items():
-                written.append(folder / f"{before}{name}.svg")
-                written[-1].write_text(page_picture_as_file(picture), encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"{error.filename}: the pictures cannot be written there: {error.strerror}") from None
+    for history, pictures in zip(histories, all_pictures(histories), strict=True):
+        before = f"{history.trace.process}-" if len(histories) > 1 else ""
+        for name, picture in pictures.items():
+            written.append(folder / f"{before}{name}.svg")
+            replace_file(written[-1], page_picture_as_file(picture), "name another folder with --figures")
     return written

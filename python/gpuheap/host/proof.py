@@ -20,6 +20,7 @@ from pathlib import Path
 
 from gpuheap import __version__
 from gpuheap.errors import UserError
+from gpuheap.files import naming
 from gpuheap.host.plan import Plan, checksum, with_checksum
 
 FIRST_LINE = "gpuheap-host-proof 1"
@@ -76,6 +77,17 @@ def usable_proof(path: Path, words: Sequence[str], plan: Plan) -> Proof:
     if not found.pairs:
         raise UserError(f"E09: {path} proves no pair, so there is no copy to drop: run without --elide")
     return found
+
+
+def make_room(path: Path) -> None:
+    """Takes an earlier proof away. Raises UserError for a file that is none, and leaves that."""
+    if not path.exists():
+        return
+    with naming(path, "replaced", "name another file with -o"):
+        with path.open("rb") as file:
+            if file.read(len(FIRST_LINE)) != FIRST_LINE.encode():
+                raise UserError(f"{path} is no proof, and is left as it is: name another file with -o")
+        path.unlink()
 
 
 def _read(path: Path) -> Proof:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuheap.errors import UserError
+from gpuheap.files import refusal
 
 MAGIC = b"gpuheap-trace\n"
 VERSION = 2
@@ -113,7 +114,14 @@ def read_trace(path: Path) -> Trace:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise UserError(f"E01: {path}: {error.strerror}") from None
+        raise UserError(f"E01: {refusal(path, 'read', error)}") from None
+    try:
+        return _parsed(path, data)
+    except (ValueError, IndexError, KeyError, TypeError, OverflowError) as error:
+        raise UserError(f"E01: {path} is damaged ({type(error).__name__}: {error}): trace the program again") from None
+
+
+def _parsed(path: Path, data: bytes) -> Trace:
     if len(data) < HEADER_BYTES or not data.startswith(MAGIC):
         raise UserError(f"E01: {path} is not a trace: it does not begin as one")
     header = np.frombuffer(data, HEADER, 1)[0]

@@ -16,13 +16,14 @@ from rich.console import Console
 from rich.table import Table
 
 from gpuheap.errors import UserError
+from gpuheap.files import make_folder, replace_file
 from gpuheap.host.advise.runs import digest, patterns_of, run_process
 from gpuheap.host.folders import prepare, remove
 from gpuheap.host.history import History, history_of
 from gpuheap.host.launch import find_merging_library, find_program
 from gpuheap.host.plan import Plan, make_plan
 from gpuheap.host.pooling import profile_of
-from gpuheap.host.proof import Proven, proof_of
+from gpuheap.host.proof import Proven, make_room, proof_of
 from gpuheap.host.rehearsal import Verdict, verdicts
 from gpuheap.host.stacks import Symbols
 from gpuheap.host.trace import Stack, find_traces, read_trace
@@ -52,13 +53,13 @@ def validated(wanted: Wanted, console: Console) -> int:
     only = wanted.only or program.name
     plan = make_plan(profile_of(wanted.profile, program, wanted.only), paged=True)
     runs = _Runs(wanted, prepare(wanted.folder, _OWN, "the validation runs"), patterns_of(wanted.ignored))
-    wanted.output.unlink(missing_ok=True)
+    make_room(wanted.output)
     plain = runs.run("plain")
 
     def merged(name: str, use: str, of: Plan) -> tuple[int, str]:
-        (runs.folder / name).mkdir()
+        make_folder(runs.folder / name)
         file = runs.folder / "pools.plan"
-        file.write_text(of.text(), encoding="utf-8")
+        replace_file(file, of.text())
         return runs.run(name, preloaded(library, for_merging(runs.folder / name, only, use, file)))
 
     if merged("rehearsal", "rehearse", plan) != plain:
@@ -79,7 +80,7 @@ def validated(wanted: Wanted, console: Console) -> int:
     if undone or sum(each["not_elided"] for each in counts) or elided != sum(each.downloads for each in proven):
         console.print("the program does other things from run to run: a proof of one run says nothing of the next, and none is written", soft_wrap=True)
         return EXIT_UNPROVEN
-    wanted.output.write_text(proof.text(), encoding="utf-8")
+    replace_file(wanted.output, proof.text(), "name another file with -o")
     remove(runs.folder)
     size = format_bytes(sum(each.bytes for each in proven))
     words = f"{format_count(elided)} downloads, {size}, need no copy"

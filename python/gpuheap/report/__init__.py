@@ -11,11 +11,11 @@ from gpuheap.answers.views import CaseView, case_views
 from gpuheap.catalogue import ordered
 from gpuheap.claims.printed import PrintedValue, load_printed
 from gpuheap.errors import UserError
-from gpuheap.formats.results import replace_file
+from gpuheap.files import replace_file
 from gpuheap.formats.suites import Suite, load_suites
 from gpuheap.paths import Layout
 from gpuheap.report.recorded import Recording, find_recordings
-from gpuheap.running.environment import now
+from gpuheap.running.environment import now, spoken
 
 OVERVIEW_SERIES = 9  # as many names as fit beside the lines
 
@@ -39,13 +39,13 @@ def write_report(layout: Layout, path: Path, further: Sequence[Path] = ()) -> Pa
         gpus=[gpu_section(recording, suites, printed) for recording in on_gpus],
         simulated=[simulated_section(recording, suites) for recording in simulated],
         version=__version__,
-        date=now().replace("T", " ").replace("Z", " UTC"),
+        date=spoken(now()),
         style=Markup((files / "report.css").read_text(encoding="utf-8")),
         script=Markup((files / "report.js").read_text(encoding="utf-8")),
         safe=Markup,
         symbols=Markup(marker_symbols()),
     )
-    return _write(path, html)
+    return _write(path, html, "name another file with --output")
 
 
 def write_figures(layout: Layout, folder: Path, further: Sequence[Path] = ()) -> Iterator[Path]:
@@ -133,9 +133,6 @@ def _quick_first(suites: dict[str, Suite]) -> dict[str, Suite]:
     return dict(sorted(suites.items(), key=lambda pair: (pair[0] != "quick", pair[0])))
 
 
-def _write(path: Path, content: str | bytes) -> Path:
-    try:
-        replace_file(path, content.encode() if isinstance(content, str) else content)
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}") from None
+def _write(path: Path, content: str | bytes, remedy: str = "name another folder with --figures") -> Path:
+    replace_file(path, content, remedy)
     return path

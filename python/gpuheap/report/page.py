@@ -34,6 +34,7 @@ from gpuheap.report.tables import (
     traits_of,
     unvaried,
 )
+from gpuheap.running.environment import spoken
 from gpuheap.units import format_bytes, format_factor, format_value
 
 
@@ -334,10 +335,6 @@ def _environment_words(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("Commit", commit + (" with changes" if facts.get("modified") and commit else "")),
         ("CPU", f"{system['cpu']}, {system.get('cores')} cores" if system.get("cpu") else None),
         ("System", system.get("os")),
-        ("Measured", _date_words(str(facts.get("date") or ""))),
+        ("Measured", spoken(str(facts.get("date") or ""))),
     ]
     return [(name, str(value)) for name, value in words if value]
-
-
-def _date_words(date: str) -> str:
-    return date.replace("T", " ").replace("Z", " UTC")

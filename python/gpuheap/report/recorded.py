@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpuheap.errors import UserError
 from gpuheap.formats.results import Row, read_table
 from gpuheap.paths import Layout
 from gpuheap.running.environment import read_environment
@@ -24,6 +25,15 @@ class Recording:
     def name(self) -> str:
         gpu = self.environment.get("gpu") or {}
         return str(gpu.get("name") or self.folder.name)
+
+
+def folder_of_tables(folder: Path, option: str) -> Path:
+    """Raises UserError for an option that names none."""
+    if not folder.is_dir():
+        raise UserError(f"{option}: there is no folder '{folder}': name one that gpuheap bench has written")
+    if not any(folder.glob("*.csv")):
+        raise UserError(f"{option}: the folder '{folder}' holds no table: name one that gpuheap bench has written")
+    return folder.resolve()
 
 
 def find_recordings(layout: Layout, further: Sequence[Path]) -> tuple[list[Recording], list[Recording]]:

@@ -5,21 +5,23 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from gpuheap.catalogue import place
 from gpuheap.errors import UserError
+from gpuheap.files import make_folder, naming, remove_leftovers
 from gpuheap.formats.points import Point
 from gpuheap.formats.protocol import FAILING, PointResult
-from gpuheap.formats.results import Key, Row, Table, point_key, rows_of
+from gpuheap.formats.results import ELSEWHERE, Key, Row, Table, point_key, rows_of
 from gpuheap.formats.samples import SampleFile
-from gpuheap.formats.slowdowns import write_slowdowns
+from gpuheap.formats.slowdowns import with_slowdowns
 from gpuheap.formats.suites import Case
 from gpuheap.paths import Layout
+from gpuheap.running.again import Again
 from gpuheap.running.environment import Environment
 from gpuheap.running.executable import Executable
 from gpuheap.running.plan import Plan, PlannedSweep, Request
@@ -30,6 +32,7 @@ from gpuheap.running.workers import Dispatcher, LocalWorker, Worker
 class Listener(Protocol):
     """What is told as a plan is carried out."""
 
+    def goes_on(self, since: str) -> None: ...
     def sweep_begins(self, sweep: PlannedSweep, kept: int) -> None: ...
     def point_begins(self, sweep: PlannedSweep, point: Point, worker: str) -> None: ...
     def point_ends(self, sweep: PlannedSweep, point: Point, result: PointResult) -> None: ...
@@ -46,6 +49,7 @@ class Outcome:
     measured: int = 0  # points
     kept: int = 0  # points that had rows from an earlier run of the same build
     interrupted: bool = False
+    again_since: str = ""  # with --fresh: when the run began that was stopped, and that this one went on with
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,7 @@ class Policy:
     Those of another build never are: all rows of a sweep are of one build, which environment.json names.
     """
 
-    fresh: bool = False  # none
+    fresh: bool = False  # none but those of a run with --fresh that was stopped and is gone on with
     retry: bool = False  # not those of points that failed
     samples: bool = False  # keep every run's value as well
 
@@ -77,11 +81,14 @@ def carry_out(
     outcome = Outcome()
     identities = {build.path: build.identity() for build in (executable, *(sweep.executable for sweep in plan.sweeps))}
     builds = {identities[sweep.executable.path]: sweep.executable for sweep in plan.sweeps}
-    folder.mkdir(parents=True, exist_ok=True)
     with only_writer(folder):
         environment = Environment(folder)
         environment.check_machine(executable)
         environment.describe(layout, executable, identities[executable.path], builds)
+        again = Again(policy.fresh, environment, [keys_of(sweep, executable.backend) for sweep in plan.sweeps])
+        outcome.again_since = again.since
+        if again.since:
+            listener.goes_on(again.since)
         tables: dict[str, Table] = {}
         samples: dict[str, SampleFile] = {}
         for sweep in plan.sweeps:
@@ -96,6 +103,7 @@ def carry_out(
                 sweep,
                 request,
                 policy,
+                again,
                 environment,
                 identities[sweep.executable.path],
                 tables[sweep.suite.name],
@@ -114,31 +122,42 @@ def carry_out(
         )
         try:
             dispatcher.run(len(writers))
+            again.finished()
         except KeyboardInterrupt:
             outcome.interrupted = True
         finally:
-            _compare(plan, executable.backend, tables)
-            for table in tables.values():
-                table.arrange(TableOrder(plan))
-            for file in samples.values():
-                file.save()
+            put_in_order(plan, tables, samples, lambda: _compare(plan, executable.backend, tables))
         wanted = {key for sweep in plan.sweeps for key in keys_of(sweep, executable.backend)}
         outcome.rows = [row for table in tables.values() for row in table.rows if row.key in wanted]
     return outcome
+
+
+def put_in_order(plan: Plan, tables: Mapping[str, Table], samples: Mapping[str, SampleFile], compare: Callable[[], None] = lambda: None) -> None:
+    """What follows a run, however that ended. Each part is tried, also where another one fails."""
+    with uninterrupted(), ExitStack() as at_end:
+        # The last one comes first.
+        for file in samples.values():
+            at_end.callback(file.save)
+        for table in tables.values():
+            at_end.callback(table.arrange, TableOrder(plan))
+        at_end.callback(compare)
 
 
 def _compare(plan: Plan, backend: str, tables: Mapping[str, Table]) -> None:
     """The rows that follow from others."""
     for suite, case in {(sweep.suite.name, sweep.case.name): (sweep.suite.name, sweep.case) for sweep in plan.sweeps}.values():
         if suite in tables:
-            compare_case(tables[suite], case, backend)
+            rows = compared(tables[suite].rows, case, backend)
+            if rows is not tables[suite].rows:
+                tables[suite].replace(rows)
 
 
-def compare_case(table: Table, case: Case, backend: str) -> None:
-    """Those of one case."""
-    if case.slowdown is not None:
-        variants = [axis for axes in case.variants.values() for axis in axes]
-        write_slowdowns(table, case.name, backend, case.slowdown, variants)
+def compared(rows: list[Row], case: Case, backend: str) -> list[Row]:
+    """The rows with those that follow from others; the same list if that changes nothing."""
+    if case.slowdown is None:
+        return rows
+    variants = [axis for axes in case.variants.values() for axis in axes]
+    return with_slowdowns(rows, case.name, backend, case.slowdown, variants)
 
 
 def keys_of(sweep: PlannedSweep, backend: str) -> list[Key]:
@@ -153,6 +172,7 @@ class SweepWriter:
         sweep: PlannedSweep,
         request: Request,
         policy: Policy,
+        again: Again,
         environment: Environment,
         identity: str,
         table: Table,
@@ -163,6 +183,7 @@ class SweepWriter:
         self._sweep = sweep
         self._request = request
         self._policy = policy
+        self._again = again
         self._environment = environment
         self._identity = identity
         self._table = table
@@ -232,18 +253,22 @@ class SweepWriter:
             if row.sweep == mine:
                 rows.setdefault(row.key, []).append(row)
         finished: dict[int, PointResult] = {}
-        again: set[Key] = set()
+        unwanted: set[Key] = set()
+        of_before = self._again.to_measure(self._keys)
         for index, key in enumerate(self._keys):
             if key not in rows:
                 continue
-            if index not in self._measured and (self._policy.fresh or self._out_of_date(rows[key])):
-                again.add(key)
+            if index not in self._measured and (of_before or self._out_of_date(rows[key])):
+                unwanted.add(key)
             else:
                 finished[index] = PointResult(rows[key][0].status, rows[key][0].reason)
-        if again:
-            self._table.drop(lambda row: row.sweep == mine and row.key in again)
+        if unwanted:
+            self._table.drop(lambda row: row.sweep == mine and row.key in unwanted)
+        # Noted once the old rows are gone: a process that is killed in between takes them away again.
+        begins = self._again.begins(self._keys)
         if not same_build:
             self._environment.measured_by(*names, self._identity)
+        if begins or not same_build:
             self._environment.save()
         return finished
 
@@ -271,7 +296,8 @@ class SweepWriter:
 def uninterrupted() -> Iterator[None]:
     """Ctrl-C waits until the block is done, so that file and memory agree. By handlers: a blocked signal would go to a worker's thread."""
     came: list[int] = []
-    before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in numbers}
     try:
         yield
     finally:
@@ -283,13 +309,17 @@ def uninterrupted() -> Iterator[None]:
 
 @contextmanager
 def only_writer(folder: Path) -> Iterator[None]:
-    """Holds a lock on the folder. It goes with the process, however that ends."""
-    descriptor = os.open(folder, os.O_RDONLY)
+    """Makes the folder if it is not there, and holds a lock on it. The lock goes with the process, however that ends."""
+    make_folder(folder, ELSEWHERE)
+    with naming(folder, "opened", ELSEWHERE):
+        descriptor = os.open(folder, os.O_RDONLY)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(f"another gpuheap bench is writing to {folder}") from None
+        with naming(folder, "locked", ELSEWHERE):
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UserError(f"another gpuheap bench is writing to {folder}: wait for it, or {ELSEWHERE}") from None
+        remove_leftovers(folder)
         yield
     finally:
         os.close(descriptor)

@@ -16,7 +16,8 @@ from typing import Any
 
 from gpuheap.catalogue import ordered
 from gpuheap.errors import UserError
-from gpuheap.formats.results import replace_file
+from gpuheap.files import read_json, replace_file
+from gpuheap.formats.results import ELSEWHERE
 from gpuheap.paths import Layout
 from gpuheap.running.executable import Executable
 from gpuheap.toolkit import driver_version, toolkit_version
@@ -99,7 +100,8 @@ class Environment:
         for build in (executable, *others.values()):
             known |= {allocator.name: dataclasses.asdict(allocator) for allocator in build.description.allocators}
         facts["allocators"] = [known[name] for name in ordered(known)]
-        self.facts = {**facts, "builds": builds, "sweeps": dict(self.facts.get("sweeps") or {})}
+        kept = {"again": self.facts["again"]} if self.facts.get("again") else {}
+        self.facts = {**facts, "builds": builds, "sweeps": dict(self.facts.get("sweeps") or {}), **kept}
 
     def build_of(self, suite: str, case: str, allocator: str) -> str | None:
         """The build whose rows the table holds."""
@@ -114,29 +116,49 @@ class Environment:
         newer, older = sorted((self.facts, other.facts), key=lambda facts: str(facts.get("date", "")), reverse=True)
         known = {str(entry["name"]): entry for facts in (older, newer) for entry in facts.get("allocators") or []}
         builds = {**(older.get("builds") or {}), **(newer.get("builds") or {})}
-        sweeps = self.facts.get("sweeps") or {}
-        self.facts = {**newer, "allocators": [known[name] for name in ordered(known)], "builds": builds, "sweeps": sweeps}
+        own: dict[str, Any] = {"sweeps": self.facts.get("sweeps") or {}, **({"again": self.facts["again"]} if self.facts.get("again") else {})}
+        told = {key: value for key, value in newer.items() if key != "again"}
+        self.facts = {**told, "allocators": [known[name] for name in ordered(known)], "builds": builds, **own}
 
     def save(self) -> None:
-        """Writes the file. Builds that no sweep names any more are forgotten."""
+        """Writes the file."""
+        replace_file(self.path, self.text(), ELSEWHERE)
+
+    def text(self) -> str:
+        """What the file holds. Builds that no sweep names any more are forgotten."""
         sweeps: dict[str, dict[str, dict[str, str]]] = self.facts["sweeps"]
         named = {build for cases in sweeps.values() for allocators in cases.values() for build in allocators.values()}
         self.facts["builds"] = {build: facts for build, facts in self.facts["builds"].items() if build in named}
-        replace_file(self.path, (json.dumps(self.facts, indent=2, ensure_ascii=False) + "\n").encode())
+        return json.dumps(self.facts, indent=2, ensure_ascii=False) + "\n"
 
 
 def read_environment(folder: Path) -> dict[str, Any]:
-    """The facts of a folder, {} where there is no file."""
+    """The facts of a folder, {} where there is no file. Raises UserError for what is no environment."""
     path = folder / FILE_NAME
-    try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    if not path.exists():
         return {}
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path}: not readable as JSON ({error}): delete it to start again") from None
-    if not isinstance(facts, dict):
-        raise UserError(f"{path}: expected an object: delete it to start again")
+    remedy = "delete it to start again"
+    facts = read_json(path, "what gpuheap bench writes beside its tables", remedy)
+    _check_facts(facts, path, remedy)
     return facts
+
+
+def _check_facts(facts: Mapping[str, Any], path: Path, remedy: str) -> None:
+    """That what is looked up in it is there, each of its kind."""
+
+    def check(what: str, there: object) -> None:
+        if not there:
+            raise UserError(f"{path}: {what} is not as gpuheap bench writes it: {remedy}")
+
+    gpu, builds, sweeps, allocators = (facts.get(key) or {} for key in ("gpu", "builds", "sweeps", "allocators"))
+    check("gpu", isinstance(gpu, dict))
+    check("builds", isinstance(builds, dict) and all(isinstance(build, dict) for build in builds.values()))
+    check("allocators", not allocators or isinstance(allocators, list) and all(isinstance(each, dict) and "name" in each for each in allocators))
+    for cases in [sweeps, *(sweeps.values() if isinstance(sweeps, dict) else ())]:
+        check("sweeps", isinstance(cases, dict) and all(re.fullmatch(r"\w+", name) and isinstance(each, dict) for name, each in cases.items()))
+    of_allocators = [names for cases in sweeps.values() for names in cases.values()]
+    check("sweeps", all(isinstance(build, str) for names in of_allocators for build in names.values()))
+    check("again", isinstance(facts.get("again", {}), dict) and all(isinstance(each, dict) for each in facts.get("again", {}).values()))
 
 
 def git_commit(root: Path) -> tuple[str | None, bool]:
@@ -172,6 +194,11 @@ def system_facts() -> dict[str, Any]:
 
 def now() -> str:
     return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def spoken(date: str) -> str:
+    """A date of `now` as people write it."""
+    return date.replace("T", " ").replace("Z", " UTC")
 
 
 def _os_name() -> str:

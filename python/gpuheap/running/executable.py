@@ -16,6 +16,7 @@ from gpuheap.paths import Layout
 
 BACKENDS = ("cuda", "host")
 DESCRIBE_TIMEOUT_S = 60.0
+LONGEST_WORDS = 600  # of what another program said: a path may be long
 
 
 @dataclass(frozen=True)
@@ -108,8 +109,8 @@ def exit_words(code: int) -> str:
 
 
 def last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1][:300] if lines else ""
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    return lines[-1][:LONGEST_WORDS] if lines else ""
 
 
 def _require_device(description: Description) -> None:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from gpuheap.catalogue import place
 from gpuheap.errors import UserError
-from gpuheap.formats.results import Key, Row, Table
+from gpuheap.files import replace_files
+from gpuheap.formats.results import ELSEWHERE, Key, Row, Table, text_of
 from gpuheap.formats.suites import Suite
-from gpuheap.running.bench import compare_case, only_writer, uninterrupted
+from gpuheap.running.bench import compared, only_writer, uninterrupted
 from gpuheap.running.environment import FILE_NAME, Environment
 
 
@@ -36,19 +37,18 @@ def merge(source: Path, into: Path, suites: Mapping[str, Suite]) -> Merged:
     theirs = {suite: Table(source / f"{suite}.csv") for suite in there.facts.get("sweeps", {})}
     _check_machine(Environment(into), there)
     merged = Merged()
-    into.mkdir(parents=True, exist_ok=True)
     with only_writer(into):
         here = Environment(into)
         ours = {suite: Table(into / f"{suite}.csv") for suite in theirs}
         here.join(there)
-        rows = {suite: _together(theirs[suite].rows, ours[suite].rows, here, there, merged) for suite in theirs}
+        changed: dict[Path, str] = {}
+        for suite, table in ours.items():
+            rows = _in_order(_together(theirs[suite].rows, table.rows, here, there, merged), suites.get(suite))
+            if rows != table.rows:
+                changed[table.path] = text_of(rows)
+        # All of it or nothing: rows and the builds that they are of belong together.
         with uninterrupted():
-            for suite, table in ours.items():
-                if rows[suite] != table.rows:
-                    table.replace(rows[suite])
-            here.save()
-        for name, table in ours.items():
-            _finish(table, suites.get(name))
+            replace_files({**changed, here.path: here.text()}, f"{ELSEWHERE}; nothing was changed")
     return merged
 
 
@@ -81,13 +81,13 @@ def _together(theirs: list[Row], ours: list[Row], here: Environment, there: Envi
     return [row for row in ours if row.key not in gone] + taken
 
 
-def _finish(table: Table, suite: Suite | None) -> None:
+def _in_order(rows: list[Row], suite: Suite | None) -> list[Row]:
+    """The rows with those that follow from others, as tables have them."""
     if suite is not None:
-        backends = {row.backend for row in table.rows}
         for cases in suite.cases.values():
-            for backend in backends & set(cases):
-                compare_case(table, cases[backend], backend)
-    table.arrange(_Order(table, suite))
+            for backend in {row.backend for row in rows} & set(cases):
+                rows = compared(rows, cases[backend], backend)
+    return sorted(rows, key=_Order(rows, suite))
 
 
 def _by_sweep(rows: list[Row]) -> dict[tuple[str, str, str], list[Row]]:
@@ -100,11 +100,11 @@ def _by_sweep(rows: list[Row]) -> dict[tuple[str, str, str], list[Row]]:
 class _Order:
     """Cases as in the suite, allocators as everywhere, points as the first sweep of a case has them."""
 
-    def __init__(self, table: Table, suite: Suite | None) -> None:
-        names = [*(suite.cases if suite is not None else ()), *(row.case for row in table.rows)]
+    def __init__(self, rows: list[Row], suite: Suite | None) -> None:
+        names = [*(suite.cases if suite is not None else ()), *(row.case for row in rows)]
         self._cases = {name: number for number, name in enumerate(dict.fromkeys(names))}
         self._points: dict[tuple[object, ...], int] = {}
-        for row in table.rows:
+        for row in rows:
             self._points.setdefault(_point(row.key), len(self._points))
 
     def __call__(self, row: Row) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuheap.errors import UserError
-from gpuheap.formats.results import replace_file
+from gpuheap.files import check_file, make_folder, replace_file
 from gpuheap.paths import Layout
 from gpuheap.running.executable import Executable, describe, last_line
 from gpuheap.toolkit import find_nvcc, gpu_names
@@ -46,8 +46,7 @@ def read_outside(header: Path | None, type_name: str | None) -> Outside | None:
         raise UserError("--type names a class, --allocator-header must name the file that has it")
     if type_name is None:
         raise UserError("--allocator-header names a file, --type must name the class in it, as my::alloc")
-    if not header.is_file():
-        raise UserError(f"--allocator-header: there is no file '{header}'")
+    check_file(header, "--allocator-header", "the header that has the allocator")
     if not re.fullmatch(r"(::)?[A-Za-z_]\w*(::[A-Za-z_]\w*)*(<[^;\"]*>)?", type_name.strip()):
         raise UserError(f"--type: '{type_name}' is not the name of a class: write it as my::alloc or my::alloc<64>")
     if set(str(header.resolve())) & set('<>;"\n'):
@@ -82,9 +81,9 @@ def _built(layout: Layout, outside: Outside, backend: str, what: str, name: str,
     with _only_builder(build / "outside"):
         asked = f'gpuheap_outside_allocator(KEY {outside.key} TYPE "{outside.type}" HEADER "{outside.header}")\n'
         file = build / "outside" / f"{outside.key}.cmake"
-        if not file.is_file() or file.read_text() != asked or not (build / "build.ninja").is_file():
+        if not file.is_file() or file.read_text(encoding="utf-8", errors="replace") != asked or not (build / "build.ninja").is_file():
             say(f"setting up {layout.shown(build)} for {outside.type}")
-            replace_file(file, asked.encode())
+            replace_file(file, asked)
             tools.configure()
         say(f"compiling {outside.type} of {layout.shown(outside.header)} for {backend}")
         # First the header alone: its mistakes come in seconds and without those that follow from them.
@@ -168,14 +167,14 @@ class _Tools:
             child.terminate()
             child.wait()
             raise
-        replace_file(self._log, said.encode())
+        replace_file(self._log, said)
         return child.returncode, said
 
 
 @contextmanager
 def _only_builder(folder: Path) -> Iterator[None]:
     """Waits until no other command builds in the folder."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder, "an allocator from outside is built there, in a checkout that can be written")
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gpuheap.catalogue import ordered
 from gpuheap.errors import UserError, unknown_name
+from gpuheap.files import check_file
 from gpuheap.formats.points import DEFAULT_SEED, Point
 from gpuheap.formats.suites import Case, Suite, select
 from gpuheap.running.executable import Executable
@@ -21,6 +22,7 @@ GENERATED_SCENE_AXES = ("scene", "triangles")
 # Likewise for the recordings that come with the benchmarks.
 RECORDING_AXES = ("trace",)
 STOOD_IN_FOR = {"graph": GENERATED_GRAPH_AXES, "scene": GENERATED_SCENE_AXES, "trace": RECORDING_AXES}
+READABLE = {"graph": "a Matrix Market file", "scene": "an OBJ or PLY file", "trace": "a recording of gpuheap::recorded"}
 READERS = {"graph": "graph_update", "scene": "kdtree", "trace": "replay"}  # one of them
 # What decides how large a point's own heap is.
 HEAP_AXES = ("heap", "times_root", *GENERATED_SCENE_AXES)
@@ -87,8 +89,7 @@ def make_plan(request: Request, suites: Mapping[str, Suite], executable: Executa
     if request.quick and request.full:
         raise UserError("--quick takes points away and --full adds some: choose one of them")
     for option, path in request.files.items():
-        if not path.is_file():
-            raise UserError(f"--{option}: there is no file '{path}'")
+        check_file(path, f"--{option}", READABLE[option])
     sweeps: list[PlannedSweep] = []
     notes: list[str] = []
     taken: set[str] = set()
@@ -198,5 +199,5 @@ def _extra(case: Case, request: Request, as_written: Case, heap_bytes: int, file
     if request.seed is not None and request.seed != DEFAULT_SEED:
         pairs["seed"] = str(request.seed)
     for key, path in files.items():
-        pairs[key] = path.name.replace(";", "_").replace("=", "_")
+        pairs[key] = "".join(letter if letter.isprintable() and letter not in ";=" else "_" for letter in path.name)
     return ";".join(f"{key}={value}" for key, value in sorted(pairs.items()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpuheap.files import replace_file
 from gpuheap.host.heaps import PREFIX, find_heap, heap_bytes
 from gpuheap.host.history import History
 from gpuheap.host.plan import beside_a_heap, make_plan
@@ -35,12 +36,12 @@ def prepare_mode(mode: str, history: History, library: Path, folder: Path, trace
         # Requests that the heap cannot serve are the driver's: its whole is what the mode has.
         heap = find_heap(PREFIX + mode, library, find_layout())
         path = folder / "heap.plan"
-        path.write_text(beside_a_heap(history).text(), encoding="utf-8")
+        replace_file(path, beside_a_heap(history).text())
         given = {"GPUHEAP_HOST_HEAP_LIBRARY": str(heap), "GPUHEAP_HOST_HEAP_BYTES": str(heap_bytes(None, history))}
         return Mode({**for_pools(traces, only, PREFIX + mode, path), **given}, len(history.allocations))
     plan = make_plan(history)
     path = folder / "pools.plan"
-    path.write_text(plan.text(), encoding="utf-8")
+    replace_file(path, plan.text())
     # What the profile had is served from the pools, or the run fails.
     variables = {**for_pools(traces, only, POOLS[mode], path), "GPUHEAP_HOST_STRICT": "1"}
     return Mode(variables, sum(pool.requests for pool in plan.pools))

@@ -17,7 +17,8 @@ from gpuheap.formats.samples import SampleFile
 from gpuheap.formats.suites import Case, Suite, select
 from gpuheap.host.launch import find_library
 from gpuheap.paths import Layout
-from gpuheap.running.bench import Listener, Outcome, Policy, SweepWriter, TableOrder, keys_of, only_writer
+from gpuheap.running.again import Again
+from gpuheap.running.bench import Listener, Outcome, Policy, SweepWriter, keys_of, only_writer, put_in_order
 from gpuheap.running.environment import Environment
 from gpuheap.running.executable import Executable, describe
 from gpuheap.running.plan import Plan, PlannedSweep, Request
@@ -97,7 +98,6 @@ def carry_out_programs(
 ) -> Outcome:
     """Runs what has no rows yet, a case on each GPU. Ctrl-C ends the running programs and returns what is finished: whole points."""
     outcome = Outcome()
-    folder.mkdir(parents=True, exist_ok=True)
     with only_writer(folder), tempfile.TemporaryDirectory(prefix="gpuheap-programs-") as scratch:
         environment = Environment(folder)
         identities = {sweep.executable.path: build.identity(sweep.executable.path.name) for sweep in plan.sweeps}
@@ -105,6 +105,10 @@ def carry_out_programs(
         first = plan.sweeps[0].executable
         environment.check_machine(first)
         environment.describe(layout, first, identities[first.path], builds)
+        again = Again(policy.fresh, environment, [keys_of(sweep, first.backend) for sweep in plan.sweeps])
+        outcome.again_since = again.since
+        if again.since:
+            listener.goes_on(again.since)
         suites = dict.fromkeys(sweep.suite.name for sweep in plan.sweeps)
         tables = {name: Table(folder / f"{name}.csv") for name in suites}
         samples = {name: SampleFile(folder / f"{name}.samples.parquet") for name in suites if policy.samples}
@@ -112,7 +116,7 @@ def carry_out_programs(
         cases = []
         for together in _by_case(plan):
             name, identity = together[0].suite.name, identities[together[0].executable.path]
-            kept_in = (environment, identity, tables[name], samples.get(name))
+            kept_in = (again, environment, identity, tables[name], samples.get(name))
             cases.append(CaseWriter(together, [SweepWriter(sweep, request, policy, *kept_in, listener, outcome) for sweep in together]))
         dispatcher = Dispatcher(
             [ProgramWorker(gpu, build.library, Path(scratch) / f"run{gpu}") for gpu in gpus],
@@ -123,13 +127,11 @@ def carry_out_programs(
         )
         try:
             dispatcher.run(len(cases))
+            again.finished()
         except KeyboardInterrupt:
             outcome.interrupted = True
         finally:
-            for table in tables.values():
-                table.arrange(TableOrder(plan))
-            for file in samples.values():
-                file.save()
+            put_in_order(plan, tables, samples)
         wanted = {key for sweep in plan.sweeps for key in keys_of(sweep, sweep.executable.backend)}
         outcome.rows = [row for table in tables.values() for row in table.rows if row.key in wanted]
     return outcome

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -87,7 +86,7 @@ def advised(wanted: Wanted, source: Path | None, as_json: bool) -> int:
     advice = judge(session)
     page = write_page((source or wanted.folder) / REPORT, advice)
     if as_json:
-        print(json.dumps(as_json_of(advice), indent=2, ensure_ascii=False))
+        terminal.print_json(as_json_of(advice))
     else:
         console = terminal.console()
         print_advice(console, advice)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from gpuheap.files import make_folder, replace_file
 from gpuheap.host import heaps
 from gpuheap.host.advise.samples import PLAIN
 from gpuheap.host.history import History, history_of
@@ -43,9 +44,9 @@ class Modes:
 
     def for_rehearsal(self, profile: Path, program: Program) -> dict[str, str]:
         """Every copy is made, and pairs are watched; traced as every run."""
-        self._plans.mkdir()
+        make_folder(self._plans)
         file = self._plans / "paged.plan"
-        file.write_text(make_plan(profile_of(profile, program, self._only), paged=True).text(), encoding="utf-8")
+        replace_file(file, make_plan(profile_of(profile, program, self._only), paged=True).text())
         return preloaded(find_merging_library(self._layout), for_merging(self._traces, self._only, "rehearse", file))
 
     def learn_pairs(self) -> int:
@@ -57,10 +58,10 @@ class Modes:
     def after_profile(self, folder: Path, program: Program) -> dict[str, dict[str, str]]:
         """By name, once `folder` holds the profile. Raises UserError for a profile that no plan can be made from."""
         history = profile_of(folder, program, self._only)
-        self._plans.mkdir(exist_ok=True)
+        make_folder(self._plans)
         paged = replace(make_plan(history, paged=True), pairs=self._pairs)
         for kind, plan in (("pools", make_plan(history)), ("paged", paged), ("heap", beside_a_heap(history))):
-            (self._plans / f"{kind}.plan").write_text(plan.text(), encoding="utf-8")
+            replace_file(self._plans / f"{kind}.plan", plan.text())
         return {name: preloaded(self._library_of(name), self._variables(name, history)) for name in self.names}
 
     def _library_of(self, name: str) -> Path:

@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gpuheap.errors import UserError
+from gpuheap.files import append, read_text, replace_file
 
 PLAIN = "plain"
 OK, FAILED, TIMEOUT = "ok", "failed", "timeout"
 VERSION = 1
 SAMPLES, ABOUT, PROFILE, REPORT = "samples.jsonl", "about.json", "profile", "report.html"
+
+_ELSEWHERE = "name another folder with -o"
 
 Record = TypeVar("Record")
 
@@ -87,20 +90,19 @@ class Session:
 
 def write_about(folder: Path, session: Session) -> None:
     kept = {key: value for key, value in asdict(session).items() if key != "samples"}
-    (folder / ABOUT).write_text(json.dumps({"version": VERSION, **kept}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    replace_file(folder / ABOUT, json.dumps({"version": VERSION, **kept}, indent=1, ensure_ascii=False) + "\n", _ELSEWHERE)
 
 
 def append_sample(folder: Path, sample: Sample) -> None:
-    with (folder / SAMPLES).open("a", encoding="utf-8") as file:
-        file.write(json.dumps(asdict(sample), ensure_ascii=False) + "\n")
+    append(folder / SAMPLES, (json.dumps(asdict(sample)) + "\n").encode(), f"{_ELSEWHERE}; the samples so far are kept")
 
 
 def read_session(folder: Path) -> Session:
     """Raises UserError for what is no such folder. A last line that was torn off by the end of the process is left out."""
     try:
-        about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
-        lines = (folder / SAMPLES).read_text(encoding="utf-8").split("\n") if (folder / SAMPLES).exists() else [""]
-    except (OSError, ValueError) as error:
+        about = json.loads(read_text(folder / ABOUT))
+        lines = read_text(folder / SAMPLES).split("\n") if (folder / SAMPLES).exists() else [""]
+    except (UserError, ValueError, RecursionError) as error:
         raise UserError(f"{folder} holds no samples of `gpuheap host advise` ({error}): name the folder that it wrote") from None
     if not isinstance(about, dict) or about.get("version") != VERSION:
         raise UserError(f"{folder / ABOUT} is of another version of gpuheap: this one reads version {VERSION}; measure again")
@@ -110,7 +112,7 @@ def read_session(folder: Path) -> Session:
             Session,
             {**about, "program": _made(Program, about["program"]), "kernels": [_made(Kernel, each) for each in about["kernels"]], "samples": samples},
         )
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(f"{folder} is damaged: {type(error).__name__}: {error}; measure again") from None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -34,7 +33,7 @@ def probed(allocators: Sequence[str], budget: int, folder: Path, source: Path | 
     write_csv(folder / CSV, all_series)
     page = write_page(folder / REPORT, machine, all_series, found, allocators)
     if print_json:
-        print(json.dumps(as_json(machine, found, allocators), indent=2, ensure_ascii=False))
+        terminal.print_json(as_json(machine, found, allocators))
     else:
         console = terminal.console()
         print_found(console, machine, found, allocators)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuheap.errors import UserError
+from gpuheap.files import append, naming, read_text, replace_file
 from gpuheap.paths import Layout
 
 PROGRAM = "gpuheap-host-probe"
@@ -18,6 +19,7 @@ DRIVER = ("device", "managed", "host", "async")
 KERNEL = "kernel"
 VERSION = 1
 LINES = "series.jsonl"
+_ELSEWHERE = "name another folder with -o"
 
 
 @dataclass(frozen=True)
@@ -79,10 +81,15 @@ class Asked:
     """The program at work. What it answers goes to `file` too, so that it can be looked at again. Used as a context manager."""
 
     def __init__(self, program: Path, file: Path) -> None:
-        self._process = subprocess.Popen([str(program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self._file = file.open("w", encoding="utf-8")
+        with naming(program, "run"):
+            self._process = subprocess.Popen([str(program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self._kept = file
+        replace_file(file, "", _ELSEWHERE)
         try:
             self.machine = machine_of(self._next())
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            self.__exit__()
+            raise UserError(f"{program} is no {PROGRAM}: {error}") from None
         except BaseException:
             self.__exit__()
             raise
@@ -91,7 +98,6 @@ class Asked:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._file.close()
         self._process.kill()
         self._process.communicate()
 
@@ -110,10 +116,10 @@ class Asked:
         line = self._process.stdout.readline()
         if not line:
             raise self._ended()
-        self._file.write(line)
-        self._file.flush()
+        append(self._kept, line.encode(), _ELSEWHERE)
         found = json.loads(line)
-        assert isinstance(found, dict)
+        if not isinstance(found, dict):
+            raise ValueError(f"it says {line[:60]!r}")
         return found
 
     def _ended(self) -> UserError:
@@ -126,11 +132,11 @@ def read_lines(folder: Path) -> tuple[Machine, list[Series]]:
     """Raises UserError for what no call kept. A last line that was torn off is left out."""
     path = folder / LINES
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+        lines = read_text(path).split("\n")[:-1]
         return machine_of(json.loads(lines[0])), list(_all(lines[1:]))
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}: name the folder that `gpuheap host probe` wrote") from None
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+    except UserError as error:
+        raise UserError(f"{error}: name the folder that `gpuheap host probe` wrote") from None
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(f"{path} is no output of `gpuheap host probe`: {type(error).__name__}: {error}") from None
 
 

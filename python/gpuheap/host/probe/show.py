@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -12,6 +13,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from gpuheap.files import replace_file
 from gpuheap.host.probe.analyse import Allocator, Bin, Rule
 from gpuheap.host.probe.series import KERNEL, Machine, Series
 from gpuheap.host.summary import time_words
@@ -119,14 +121,15 @@ def as_json(machine: Machine, found: Sequence[Allocator], asked: Sequence[str]) 
 
 def write_csv(path: Path, all_series: Sequence[Series]) -> None:
     """A row for each request."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(REQUEST_COLUMNS)
-        for series in all_series:
-            unit = "cycles" if series.allocator == KERNEL else "ns"
-            columns = [_padded(values, len(series.addresses)) for values in (series.request, series.release, series.kernel, series.again, series.free_bytes)]
-            for index, (address, *rest) in enumerate(zip(series.addresses, *columns, strict=True)):
-                writer.writerow((series.allocator, series.bytes, index, address, *rest, unit))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(REQUEST_COLUMNS)
+    for series in all_series:
+        unit = "cycles" if series.allocator == KERNEL else "ns"
+        columns = [_padded(values, len(series.addresses)) for values in (series.request, series.release, series.kernel, series.again, series.free_bytes)]
+        for index, (address, *rest) in enumerate(zip(series.addresses, *columns, strict=True)):
+            writer.writerow((series.allocator, series.bytes, index, address, *rest, unit))
+    replace_file(path, text.getvalue(), "name another folder with -o")
 
 
 def _padded(values: Sequence[int], length: int) -> Sequence[int | str]:

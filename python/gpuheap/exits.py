@@ -1,0 +1,103 @@
+"""How a command ends: its exit code, and where something is amiss one line on standard error."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import NoReturn
+
+from gpuheap.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, UserError
+
+
+def end_with(command: Callable[[], object]) -> NoReturn:
+    """Runs a command and ends the process. What the user or the machine is to be told about is one line and exit code 2, never a traceback."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # What was ignored from the start stays so: nohup asks for that.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
+    _open_streams()
+    code = _code_of(command)
+    # Nothing is left to be kept: from here on an interruption ends the process at once.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    sys.exit(code)
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _code_of(command: Callable[[], object]) -> int:
+    try:
+        code = command()
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except SystemExit as error:
+        # The command-line library ends so where the reader of a pipe left.
+        _drop_output()
+        return error.code if isinstance(error.code, int) else EXIT_FAILED
+    except UserError as error:
+        return _complain(str(error))
+    except KeyboardInterrupt:
+        _flush_output()
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader of a pipe left, as `head` does. Nothing more can be written, also not at exit.
+        _drop_output()
+        return EXIT_FAILED
+    except OSError as error:
+        from gpuheap.files import words_of
+
+        return _complain(words_of(error))
+    except MemoryError:
+        return _complain("there is not enough memory for that")
+    except Exception as error:
+        # The command-line library's own errors: an unknown option, a missing value. Without words: it printed its help.
+        if not hasattr(error, "format_message"):
+            raise
+        words = str(error.format_message())
+        return _complain(words) if words.strip() else EXIT_USAGE
+
+
+def _complain(words: str) -> int:
+    _flush_output()
+    # One line, whatever a file name or another program's words hold.
+    line = "".join(letter if letter.isprintable() else " " for letter in words)
+    print(f"gpuheap: {' '.join(line.split())}", file=sys.stderr)
+    return EXIT_USAGE
+
+
+def _flush_output() -> None:
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _drop_output()
+
+
+def _drop_output() -> None:
+    """What could not be written is not tried again when the process ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _open_streams() -> None:
+    """A stream that is closed leads nowhere: the next file opened would get its number. Letters that a terminal lacks become others."""
+    # Ends: each pass opens the lowest number that is free.
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+    if sys.stdin is None:
+        sys.stdin = open(0, closefd=False)  # noqa: SIM115
+    if sys.stdout is None:
+        sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace" if is_utf8(stream.encoding) else "replace")
+
+
+def is_utf8(encoding: str | None) -> bool:
+    return (encoding or "").lower().replace("-", "").replace("_", "") == "utf8"
