@@ -1,0 +1,148 @@
+"""`python -m gpuheap.unchanged`: measures the programs, writes the results, and the page's table from them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from gpuheap.errors import EXIT_INTERRUPTED, EXIT_USAGE, UserError
+from gpuheap.unchanged.measure import FORMS, Wish, measure, sanitize
+from gpuheap.unchanged.programs import Program, read_programs, select
+from gpuheap.unchanged.table import memcheck_words, output_words, significant, tables, write_into
+
+ROOT = Path(__file__).resolve().parents[3]
+LIST = ROOT / "benchmarks" / "unchanged.toml"
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    options = _options(words)
+    try:
+        programs = read_programs(options.list)
+        if options.programs is not None:
+            _measure(options, programs)
+        if options.page is not None:
+            write_into(options.page, tables(programs, _read(options.results)))
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT_USAGE
+    except KeyboardInterrupt:
+        print(f"\ninterrupted: {options.results} has what is finished", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    return 0
+
+
+def _options(words: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m gpuheap.unchanged", description=__doc__, allow_abbrev=False)
+    parser.add_argument("results", type=Path, help="JSON file of the results; programs that it has and that are not measured again stay")
+    parser.add_argument("--programs", type=Path, help="measure: the folder with NAME/plain, NAME/rdc, NAME/relinked, and data/")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="this program; may be repeated")
+    parser.add_argument("--forms", default=",".join(FORMS), help="which forms, with commas between (default: %(default)s)")
+    parser.add_argument("--runner", default="", metavar="COMMAND", help="serves a plain program: 'gpuheap run'; empty: no such form")
+    parser.add_argument("--runs", type=int, default=5, help="of each form (default: %(default)s)")
+    parser.add_argument("--timeout", type=float, default=60.0, metavar="SECONDS", help="for one run (default: %(default)s)")
+    parser.add_argument("--enough", type=float, default=30.0, metavar="SECONDS", help="for one program; two runs in any case (default: %(default)s)")
+    parser.add_argument("--budget", type=float, default=math.inf, metavar="SECONDS", help="begin nothing after this time (default: none)")
+    parser.add_argument("--sanitizer", default="", metavar="COMMAND", help="also ask this: 'compute-sanitizer'")
+    parser.add_argument("--list", type=Path, default=LIST, help="the list of programs (default: %(default)s)")
+    parser.add_argument("--page", type=Path, help="write the tables between the markers of this page")
+    return parser.parse_args(words)
+
+
+def _measure(options: argparse.Namespace, programs: Sequence[Program]) -> None:
+    forms = tuple(options.forms.split(","))
+    for form in forms:
+        if form not in FORMS:
+            raise UserError(f"--forms: '{form}' is no form: there are {', '.join(FORMS)}")
+    if options.runs < 1:
+        raise UserError(f"--runs is {options.runs}: a program must run at least once")
+    if not options.programs.is_dir():
+        raise UserError(f"--programs: {options.programs} is not a folder")
+    runner, sanitizer = tuple(shlex.split(options.runner)), tuple(shlex.split(options.sanitizer))
+    wish = Wish(options.programs, forms, runner, options.runs, options.timeout, options.enough, sanitizer)
+    results = _read(options.results) if options.results.exists() else {}
+    results["machine"] = machine()
+    wanted = [program for program in select(programs, options.only) if not program.fails]
+    missing = [program.name for program in wanted if not (wish.folder / program.name).is_dir()]
+    wanted = [program for program in wanted if program.name not in missing]
+    if not wanted:
+        raise UserError(f"--programs: {options.programs} has a folder for none of the programs ({', '.join(missing)})")
+    if missing:
+        print(f"without {', '.join(missing)}: no folder for them in {options.programs}", file=sys.stderr)
+    ends = time.monotonic() + options.budget
+    entries = results.setdefault("programs", {})
+    late = []
+    for program in wanted:
+        if time.monotonic() > ends:
+            late.append(program.name)
+            continue
+        entries[program.name] = measure(program, wish, _say)
+        _write(options.results, results)
+        _print(program.name, entries[program.name])
+    # Afterwards, as it takes longer than all that is timed.
+    for program in wanted if sanitizer else ():
+        if time.monotonic() > ends:
+            late.append(f"{program.name} (memcheck)")
+            continue
+        sanitize(program, wish, entries[program.name], _say)
+        _write(options.results, results)
+        _print(program.name, entries[program.name])
+    if late:
+        _say(f"no time was left for {', '.join(late)}: give --budget more than {options.budget:g} s")
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _print(name: str, entry: dict[str, Any]) -> None:
+    for form, told in entry.items():
+        seconds = f"{significant(told['seconds'])} s" if "seconds" in told else "-"
+        kernels = f"{significant(told['kernel_ms'])} ms" if "kernel_ms" in told else "-"
+        print(f"{name:18} {form:9} {seconds:>9} {kernels:>10}  {output_words(told)}; memcheck: {memcheck_words(told)}", flush=True)
+
+
+def machine() -> dict[str, str]:
+    """The GPU and its driver, as far as nvidia-smi tells."""
+    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    try:
+        said = subprocess.run(query, capture_output=True, text=True, timeout=60, check=True).stdout.splitlines()
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    name, _, driver = said[0].partition(", ") if said else ("", "", "")
+    return {"GPU": name, "driver": driver} if driver else {}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        said = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"{path}: the results cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise UserError(f"{path}: not a JSON file of results: {error}") from None
+    if not isinstance(said, dict) or not isinstance(said.get("programs", {}), dict):
+        raise UserError(f"{path}: not a JSON file of results: no table of programs in it")
+    return said
+
+
+def _write(path: Path, results: dict[str, Any]) -> None:
+    """Whole or not at all: an interruption leaves the file of before."""
+    beside = path.with_name(path.name + ".new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        os.replace(beside, path)
+    except OSError as error:
+        raise UserError(f"{path}: the results cannot be written: {error.strerror}") from None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,175 @@
+"""Runs the forms of a program in turn, compares what they leave, and asks compute-sanitizer."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gpuheap.errors import UserError
+from gpuheap.unchanged.outputs import Left, difference, findings, kernel_milliseconds, new_findings, take
+from gpuheap.unchanged.programs import Program
+
+PLAIN, RDC, RELINKED, RUN = "plain", "rdc", "relinked", "run"
+FORMS = (PLAIN, RDC, RELINKED, RUN)
+# What each is held against: the same objects with CUDA's malloc.
+BASELINE = {RELINKED: RDC, RUN: PLAIN}
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is measured, and for how long at most."""
+
+    folder: Path  # NAME/FORM for each program, data/ for what they read
+    forms: tuple[str, ...]
+    runner: tuple[str, ...]  # goes before a plain program: `gpuheap run`
+    runs: int
+    timeout_s: float
+    enough_s: float  # for one program's timings; each form has two runs in any case
+    sanitizer: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Ended:
+    code: int | None  # None: killed when its time was up
+    stdout: bytes
+    stderr: str
+    seconds: float
+
+
+@dataclass
+class Form:
+    """The runs of one form of a program."""
+
+    words: tuple[str, ...]
+    ended: list[Ended] = field(default_factory=list)
+    left: list[Left] = field(default_factory=list)
+
+
+def command_of(program: Program, form: str, wish: Wish) -> tuple[str, ...] | None:
+    """None for a form that is not there. A program whose own build uses -rdc=true has no other form to compare a relinked one with."""
+    path = wish.folder / program.name / (PLAIN if form == RUN else form)
+    if (form == RUN and not wish.runner) or not os.access(path, os.X_OK):
+        return None
+    return (*(wish.runner if form == RUN else ()), str(path.resolve()), *program.arguments)
+
+
+def measure(program: Program, wish: Wish, say: Callable[[str], None]) -> dict[str, Any]:
+    """The program's entry in the results."""
+    forms = {form: Form(words) for form in wish.forms if (words := command_of(program, form, wish)) is not None}
+    if PLAIN not in forms:
+        raise UserError(f"{wish.folder / program.name / PLAIN} is not there: what is served is compared with the plain program")
+    began = time.monotonic()
+    # The forms take turns, so that none has the machine at its best.
+    for turn in range(wish.runs):
+        if turn >= 2 and time.monotonic() - began > wish.enough_s:
+            break
+        for name, form in forms.items():
+            if form.ended and form.ended[-1].code is None:
+                continue  # it would only be killed again
+            say(f"{program.name}: {name}, run {turn + 1} of {wish.runs}")
+            with _scratch(program, wish) as folder:
+                ended = execute(form.words, Path(folder), wish.timeout_s)
+                form.ended.append(ended)
+                form.left.append(take(program, ended.stdout, Path(folder)))
+    return {name: _told(program, form, forms[PLAIN]) for name, form in forms.items()}
+
+
+def _told(program: Program, form: Form, plain: Form) -> dict[str, Any]:
+    told: dict[str, Any] = {"runs": len(form.ended), "output": verdict(form, plain)}
+    right = [ended for ended in form.ended if ended.code == plain.ended[0].code and ended.code is not None]
+    if right:
+        told["seconds"] = statistics.median(ended.seconds for ended in right)
+        kernels = [kernel_milliseconds(program, ended.stdout.decode("latin-1") + ended.stderr) for ended in right]
+        printed = [milliseconds for milliseconds in kernels if milliseconds is not None]
+        if printed:
+            told["kernel_ms"] = statistics.median(printed)
+    told["all_seconds"] = [round(ended.seconds, 4) for ended in form.ended]
+    if program.check is not None:
+        told["check"] = all(program.check.search(ended.stdout.decode("latin-1") + ended.stderr) is not None for ended in form.ended)
+    said = [ended.stderr.strip().splitlines()[-1][:200] for ended in form.ended if ended.stderr.strip()]
+    if said:
+        told["stderr"] = said[-1]
+    return told
+
+
+def verdict(form: Form, plain: Form) -> str:
+    """`equal`, `varies` where the plain program's own runs differ, or what is wrong."""
+    first = plain.ended[0]
+    for ended in form.ended:
+        if ended.code is None:
+            return f"not finished in {ended.seconds:.0f} s"
+        if ended.code != first.code:
+            return f"exit code {ended.code}, not {first.code}" if first.code is not None else f"exit code {ended.code}"
+    if any(difference(plain.left[0], left) for left in plain.left[1:]):
+        return "varies"
+    return next((found for left in form.left if (found := difference(plain.left[0], left))), "equal")
+
+
+def sanitize(program: Program, wish: Wish, entry: dict[str, Any], say: Callable[[str], None]) -> None:
+    """Adds to each form of an entry what memcheck finds, and to served ones what it does not find in the plain program."""
+    for name, told in entry.items():
+        words = command_of(program, name, wish)
+        if words is None:
+            continue
+        say(f"{program.name}: {name}, {wish.sanitizer[0]}")
+        with _scratch(program, wish) as folder:
+            log = Path(folder) / "sanitizer.log"
+            options = ("--tool", "memcheck", "--target-processes", "all", "--log-file", str(log))
+            ended = execute((*wish.sanitizer, *options, *words), Path(folder), wish.timeout_s)
+            found = findings(log.read_text(encoding="utf-8", errors="replace")) if ended.code is not None and log.is_file() else None
+        told["memcheck"] = found
+        base = entry.get(BASELINE.get(name, name), entry[PLAIN]).get("memcheck")
+        told.pop("memcheck_new", None)
+        if name in BASELINE and found is not None and base is not None:
+            told["memcheck_new"] = new_findings(base, found)
+
+
+def _scratch(program: Program, wish: Wish) -> tempfile.TemporaryDirectory[str]:
+    """An empty folder that a program runs in, with what it reads."""
+    folder = tempfile.TemporaryDirectory(prefix="gpuheap-unchanged-", ignore_cleanup_errors=True)
+    for name in program.inputs:
+        source = wish.folder / "data" / name
+        if not source.is_file():
+            folder.cleanup()
+            raise UserError(f"{source} is not there: '{program.name}' reads it")
+        shutil.copy(source, Path(folder.name) / name)
+    return folder
+
+
+def execute(words: Sequence[str], folder: Path, timeout_s: float) -> Ended:
+    """Runs a command in a folder and ends it with all that it started when its time is up or the caller is interrupted."""
+    began = time.monotonic()
+    try:
+        process = subprocess.Popen(
+            list(words), cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+        )
+    except OSError as error:
+        raise UserError(f"'{shlex.join(words)}' does not start: {error.strerror}") from None
+    try:
+        stdout, stderr = process.communicate(timeout=timeout_s)
+        code: int | None = process.returncode
+    except subprocess.TimeoutExpired:
+        _kill(process)
+        stdout, stderr = process.communicate()
+        code = None
+    except BaseException:
+        _kill(process)
+        process.communicate()
+        raise
+    return Ended(code, stdout, stderr.decode("utf-8", errors="replace"), time.monotonic() - began)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)

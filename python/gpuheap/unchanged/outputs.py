@@ -1,0 +1,94 @@
+"""What a run of a program left, and whether two runs left the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuheap.unchanged.programs import Program
+
+STDOUT = "output"
+# Of lines of a log that begin no finding: details are indented.
+_NO_FINDING = (" ", "COMPUTE-SANITIZER", "ERROR SUMMARY", "LEAK SUMMARY", "Target application", "No attachable")
+SHOWN = 40  # characters of a line that differs
+
+
+@dataclass(frozen=True)
+class Left:
+    """The comparable parts of a run: stdout without what is ignored, and the files that the program wrote, None for one that is not there."""
+
+    parts: Mapping[str, bytes | None]
+
+
+def take(program: Program, stdout: bytes, folder: Path) -> Left:
+    parts: dict[str, bytes | None] = {STDOUT: comparable(program, stdout)}
+    for name in program.files:
+        path = folder / name
+        parts[name] = path.read_bytes() if path.is_file() else None
+    return Left(parts)
+
+
+def comparable(program: Program, stdout: bytes) -> bytes:
+    """stdout without the ignored parts; its lines sorted where threads print them in any order."""
+    text = stdout.decode("latin-1")  # a character for each byte, whatever the program writes
+    for pattern in program.ignore:
+        text = pattern.sub("", text)
+    if program.any_order:
+        text = "\n".join(sorted(text.splitlines()))
+    return text.encode("latin-1")
+
+
+def difference(expected: Left, found: Left) -> str:
+    """The first difference in words, empty for none."""
+    for name, wanted in expected.parts.items():
+        got = found.parts.get(name)
+        if wanted == got:
+            continue
+        if wanted is None or got is None:
+            return f"{name}: " + ("the program wrote no such file" if got is None else "a file that the first run did not write")
+        return f"{name}: {_where(wanted, got)}"
+    return ""
+
+
+def _where(wanted: bytes, got: bytes) -> str:
+    old, new = wanted.splitlines(), got.splitlines()
+    for number, (before, after) in enumerate(zip(old, new, strict=False), start=1):
+        if before != after:
+            return f"line {number} is '{_short(after)}', not '{_short(before)}'"
+    if len(old) != len(new):
+        return f"{len(new)} lines, not {len(old)}"
+    return f"{len(got)} bytes, not {len(wanted)}"
+
+
+def _short(line: bytes) -> str:
+    text = "".join(character if character.isprintable() else "?" for character in line.decode("latin-1"))
+    return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
+
+
+def kernel_milliseconds(program: Program, printed: str) -> float | None:
+    """The sum of the times that the program prints of its kernels; None if it prints none."""
+    if program.kernel_time is None:
+        return None
+    found = [match[1] for match in program.kernel_time.finditer(printed)]
+    try:
+        return sum(float(number) for number in found) * program.kernel_ms if found else None
+    except ValueError:
+        return None
+
+
+def findings(log: str) -> list[str] | None:
+    """The headlines of compute-sanitizer's findings, each once; None for a log without its last line, as a run left that was killed."""
+    if "ERROR SUMMARY" not in log:
+        return None
+    told: dict[str, None] = {}
+    for line in log.splitlines():
+        text = line.removeprefix("========= ")
+        if text != line and text.strip() and not text.startswith(_NO_FINDING):
+            told[text.strip()] = None
+    return list(told)
+
+
+def new_findings(plain: Sequence[str], served: Sequence[str]) -> list[str]:
+    """What the served program is told of and the plain one is not."""
+    return [line for line in served if line not in plain]

@@ -1,0 +1,108 @@
+"""The page's tables, from the list of programs and the results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gpuheap.errors import UserError
+from gpuheap.unchanged.measure import BASELINE, PLAIN, RDC, RELINKED, RUN
+from gpuheap.unchanged.programs import Program
+
+BEGIN, END = "<!-- programs: begin -->", "<!-- programs: end -->"
+COLUMNS = {PLAIN: "as built", RDC: "-rdc=true", RELINKED: "relinked", RUN: "`gpuheap run`"}
+
+
+def write_into(page: Path, text: str) -> None:
+    """Puts the text between the page's markers."""
+    try:
+        old = page.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{page}: the page cannot be read: {error.strerror}") from None
+    if old.count(BEGIN) != 1 or old.count(END) != 1 or old.index(BEGIN) > old.index(END):
+        raise UserError(f"{page}: the table goes between the lines '{BEGIN}' and '{END}', each once, and they are not there")
+    before, after = old.split(BEGIN)[0], old.split(END)[1]
+    page.write_text(f"{before}{BEGIN}\n{text}{END}{after}", encoding="utf-8")
+
+
+def tables(programs: Sequence[Program], results: Mapping[str, Any]) -> str:
+    measured = results.get("programs", {})
+    parts = []
+    machine = results.get("machine", {})
+    if machine:
+        parts.append(", ".join(f"{key}: {value}" for key, value in machine.items()) + ".\n")
+    shown = [program for program in programs if program.name in measured]
+    forms = [form for form in COLUMNS if any(form in measured[program.name] for program in shown)]
+    if shown:
+        parts.append(_times(shown, measured, forms))
+        parts.append(_answers(shown, measured, [form for form in forms if form in BASELINE]))
+    parts.append(_sources(programs))
+    return "\n".join(parts)
+
+
+def _times(programs: Sequence[Program], measured: Mapping[str, Any], forms: Sequence[str]) -> str:
+    """Seconds of the whole program, and milliseconds of its kernels where it prints them."""
+    rows = [["program", *(COLUMNS[form] for form in forms)]]
+    for program in programs:
+        rows.append([program.name, *(_time(measured[program.name].get(form)) for form in forms)])
+    return _markdown(rows, right_from=1)
+
+
+def _time(entry: Mapping[str, Any] | None) -> str:
+    if entry is None or "seconds" not in entry:
+        return "-"
+    kernels = f" ({significant(entry['kernel_ms'])} ms)" if "kernel_ms" in entry else ""
+    return f"{significant(entry['seconds'])} s{kernels}"
+
+
+def _answers(programs: Sequence[Program], measured: Mapping[str, Any], forms: Sequence[str]) -> str:
+    """Whether each way of serving left what the plain program leaves."""
+    rows = [["program", *(f"{COLUMNS[form]}: {what}" for form in forms for what in ("output", "memcheck"))]]
+    for program in programs:
+        entry = measured[program.name]
+        cells = [cell for form in forms for cell in (output_words(entry.get(form)), memcheck_words(entry.get(form)))]
+        rows.append([program.name, *cells])
+    return _markdown(rows)
+
+
+def output_words(entry: Mapping[str, Any] | None) -> str:
+    """`varies` says that the program's output differs from run to run with CUDA's malloc too."""
+    if entry is None:
+        return "-"
+    check = {True: ", own check passed", False: ", **own check failed**"}.get(entry.get("check", None), "")
+    output = entry["output"]
+    return (output if output in ("equal", "varies") else f"**{output}**") + check
+
+
+def memcheck_words(entry: Mapping[str, Any] | None) -> str:
+    if entry is None or "memcheck" not in entry:
+        return "-"
+    if entry["memcheck"] is None:
+        return "not finished"
+    new = entry.get("memcheck_new")
+    if new is None:
+        return "plain one not finished"
+    return f"**{'; '.join(new)}**" if new else "nothing new" if entry["memcheck"] else "nothing"
+
+
+def _sources(programs: Sequence[Program]) -> str:
+    rows = [["program", "what it is", "allocates in kernels", "source", "licence", "not measured because"]]
+    for program in programs:
+        source = f"[{program.repository}](https://github.com/{program.repository}/tree/{program.commit}) `{program.path}`"
+        rows.append([program.name, program.what, program.allocates, source, program.licence, program.fails])
+    return _markdown(rows)
+
+
+def _markdown(rows: Sequence[Sequence[str]], right_from: int | None = None) -> str:
+    right = len(rows[0]) if right_from is None else right_from
+    lines = ["| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |" for row in rows]
+    lines.insert(1, "|" + "|".join("---:" if index >= right else "---" for index in range(len(rows[0]))) + "|")
+    return "\n".join(lines) + "\n"
+
+
+def significant(value: float) -> str:
+    """Three digits, never as a power of ten."""
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}" if value >= 0.001 else f"{value:.6f}".rstrip("0").rstrip(".") or "0"
