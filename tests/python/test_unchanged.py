@@ -53,7 +53,7 @@ def run(tmp_path: Path, *options: str, more: str = "") -> dict:
 
 def test_the_list_is_right():
     programs = read_programs(LIST)
-    assert len([each for each in programs if not each.fails]) >= 14
+    assert len([each for each in programs if not each.fails]) >= 10
     assert all(len(each.commit) == 40 for each in programs)
 
 
