@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuheap.errors import EXIT_INTERRUPTED, EXIT_USAGE, UserError
-from gpuheap.unchanged.measure import FORMS, Wish, measure, sanitize
+from gpuheap.unchanged.measure import FORMS, Wish, measure, sanitize, what_lacks
 from gpuheap.unchanged.programs import Program, read_programs, select
 from gpuheap.unchanged.table import memcheck_words, output_words, significant, tables, write_into
 
@@ -71,12 +71,13 @@ def _measure(options: argparse.Namespace, programs: Sequence[Program]) -> None:
     results = _read(options.results) if options.results.exists() else {}
     results["machine"] = machine()
     wanted = [program for program in select(programs, options.only) if not program.fails]
-    missing = [program.name for program in wanted if not (wish.folder / program.name).is_dir()]
-    wanted = [program for program in wanted if program.name not in missing]
+    lacks = {program.name: what_lacks(program, wish) for program in wanted}
+    wanted = [program for program in wanted if not lacks[program.name]]
+    for name, path in lacks.items():
+        if path:
+            _say(f"without {name}: {path}")
     if not wanted:
-        raise UserError(f"--programs: {options.programs} has a folder for none of the programs ({', '.join(missing)})")
-    if missing:
-        print(f"without {', '.join(missing)}: no folder for them in {options.programs}", file=sys.stderr)
+        raise UserError(f"--programs: {options.programs} has none of the programs with what they need: NAME/plain and data/")
     ends = time.monotonic() + options.budget
     entries = results.setdefault("programs", {})
     late = []

@@ -64,11 +64,15 @@ def command_of(program: Program, form: str, wish: Wish) -> tuple[str, ...] | Non
     return (*(wish.runner if form == RUN else ()), str(path.resolve()), *program.arguments)
 
 
+def what_lacks(program: Program, wish: Wish) -> str:
+    """Why the program cannot be measured with what lies in the folder, empty if it can: all else is compared with the plain program."""
+    paths = [wish.folder / program.name / PLAIN, *(wish.folder / "data" / name for name in program.inputs)]
+    return next((f"{path} is not there" for path in paths if not path.is_file()), "")
+
+
 def measure(program: Program, wish: Wish, say: Callable[[str], None]) -> dict[str, Any]:
     """The program's entry in the results."""
-    forms = {form: Form(words) for form in wish.forms if (words := command_of(program, form, wish)) is not None}
-    if PLAIN not in forms:
-        raise UserError(f"{wish.folder / program.name / PLAIN} is not there: what is served is compared with the plain program")
+    forms = {form: Form(words) for form in (PLAIN, *wish.forms) if (words := command_of(program, form, wish)) is not None}
     began = time.monotonic()
     # The forms take turns, so that none has the machine at its best.
     for turn in range(wish.runs):
@@ -87,7 +91,7 @@ def measure(program: Program, wish: Wish, say: Callable[[str], None]) -> dict[st
 
 def _told(program: Program, form: Form, plain: Form) -> dict[str, Any]:
     told: dict[str, Any] = {"runs": len(form.ended), "output": verdict(form, plain)}
-    right = [ended for ended in form.ended if ended.code == plain.ended[0].code and ended.code is not None]
+    right = [ended for ended in form.ended if ended.code == 0]
     if right:
         told["seconds"] = statistics.median(ended.seconds for ended in right)
         kernels = [kernel_milliseconds(program, ended.stdout.decode("latin-1") + ended.stderr) for ended in right]
@@ -105,15 +109,27 @@ def _told(program: Program, form: Form, plain: Form) -> dict[str, Any]:
 
 def verdict(form: Form, plain: Form) -> str:
     """`equal`, `varies` where the plain program's own runs differ, or what is wrong."""
-    first = plain.ended[0]
     for ended in form.ended:
         if ended.code is None:
             return f"not finished in {ended.seconds:.0f} s"
-        if ended.code != first.code:
-            return f"exit code {ended.code}, not {first.code}" if first.code is not None else f"exit code {ended.code}"
+        if ended.code != 0:
+            return exit_words(ended)
+    if plain.ended[0].code != 0:
+        return "the plain program does not end well"
     if any(difference(plain.left[0], left) for left in plain.left[1:]):
         return "varies"
     return next((found for left in form.left if (found := difference(plain.left[0], left))), "equal")
+
+
+def exit_words(ended: Ended) -> str:
+    """How a program ended that did not end well."""
+    code = ended.code or 0
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"
 
 
 def sanitize(program: Program, wish: Wish, entry: dict[str, Any], say: Callable[[str], None]) -> None:
@@ -139,11 +155,7 @@ def _scratch(program: Program, wish: Wish) -> tempfile.TemporaryDirectory[str]:
     """An empty folder that a program runs in, with what it reads."""
     folder = tempfile.TemporaryDirectory(prefix="gpuheap-unchanged-", ignore_cleanup_errors=True)
     for name in program.inputs:
-        source = wish.folder / "data" / name
-        if not source.is_file():
-            folder.cleanup()
-            raise UserError(f"{source} is not there: '{program.name}' reads it")
-        shutil.copy(source, Path(folder.name) / name)
+        shutil.copy(wish.folder / "data" / name, Path(folder.name) / name)
     return folder
 
 
