@@ -208,12 +208,27 @@ def test_the_page_gets_the_tables_between_its_markers(tmp_path):
     write_into(page, tables(programs, results))
     text = page.read_text()
     assert text.startswith(f"# Before\n\n{BEGIN}\nGPU: a GPU.\n") and text.endswith(f"{END}\n\nafter\n")
-    assert "| one | 1.25 s (1,000 ms) | 0.5 s (2 ms) |" in text
+    assert "| one | 1.25 s (1,000 ms) | 0.5 s (2 ms) | 2.5 |" in text
     assert "| one | equal | nothing |" in text
     assert "[someone/something](https://github.com/someone/something/tree/0123456) `main.cu`" in text
     assert "old" not in text
     write_into(page, tables(programs, results))
     assert page.read_text() == text
+
+
+def test_programs_that_cannot_be_measured_have_their_reason(tmp_path):
+    text = tables(read_programs(listed(tmp_path / "list.toml", 'fails = "it needs a window"')), {})
+    assert "| one | it prints | [someone/something](https://github.com/someone/something/tree/0123456) `main.cu` | it needs a window |" in text
+    assert "| one | it prints | a block" not in text
+
+
+def test_a_relinked_program_is_held_against_the_same_objects(tmp_path):
+    programs = read_programs(listed(tmp_path / "list.toml"))
+    times = {"plain": 8.0, "rdc": 4.0, "relinked": 1.0, "run": 1.0}
+    entry = {form: {"output": "equal", "seconds": seconds} for form, seconds in times.items()}
+    assert "| one | 8 s | 4 s | 1 s | 1 s | 4 | 8 |" in tables(programs, {"programs": {"one": entry}})
+    del entry["rdc"]  # as of a program whose own build uses -rdc=true
+    assert "| one | 8 s | 1 s | 1 s | 8 | 8 |" in tables(programs, {"programs": {"one": entry}})
 
 
 def test_a_page_without_markers_is_left_alone(tmp_path):

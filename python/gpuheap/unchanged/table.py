@@ -42,11 +42,19 @@ def tables(programs: Sequence[Program], results: Mapping[str, Any]) -> str:
 
 
 def _times(programs: Sequence[Program], measured: Mapping[str, Any], forms: Sequence[str]) -> str:
-    """Seconds of the whole program, and milliseconds of its kernels where it prints them."""
-    rows = [["program", *(COLUMNS[form] for form in forms)]]
+    """Seconds of the whole program, milliseconds of its kernels where it prints them, and how many times as fast served programs are."""
+    served = [form for form in forms if form in BASELINE]
+    rows = [["program", *(COLUMNS[form] for form in forms), *(f"{COLUMNS[form]}: times as fast" for form in served)]]
     for program in programs:
-        rows.append([program.name, *(_time(measured[program.name].get(form)) for form in forms)])
+        entry = measured[program.name]
+        rows.append([program.name, *(_time(entry.get(form)) for form in forms), *(_factor(entry, form) for form in served)])
     return _markdown(rows, right_from=1)
+
+
+def _factor(entry: Mapping[str, Any], form: str) -> str:
+    """Against the same objects on CUDA's malloc, the whole program; a program that is built with -rdc=true has one form of them."""
+    base, served = entry.get(BASELINE[form], entry.get(PLAIN, {})), entry.get(form, {})
+    return significant(base["seconds"] / served["seconds"]) if "seconds" in base and "seconds" in served else "-"
 
 
 def _time(entry: Mapping[str, Any] | None) -> str:
@@ -87,11 +95,15 @@ def memcheck_words(entry: Mapping[str, Any] | None) -> str:
 
 
 def _sources(programs: Sequence[Program]) -> str:
-    rows = [["program", "what it is", "allocates in kernels", "source", "licence", "not measured because"]]
-    for program in programs:
-        source = f"[{program.repository}](https://github.com/{program.repository}/tree/{program.commit}) `{program.path}`"
-        rows.append([program.name, program.what, program.allocates, source, program.licence, program.fails])
-    return _markdown(rows)
+    rows = [["program", "what it is", "allocates in kernels", "source", "licence"]]
+    rows += [[each.name, each.what, each.allocates, _source(each), each.licence] for each in programs if not each.fails]
+    failed = [["not measured", "what it is", "source", "because"]]
+    failed += [[each.name, each.what, _source(each), each.fails] for each in programs if each.fails]
+    return _markdown(rows) + ("\n" + _markdown(failed) if len(failed) > 1 else "")
+
+
+def _source(program: Program) -> str:
+    return f"[{program.repository}](https://github.com/{program.repository}/tree/{program.commit}) `{program.path}`"
 
 
 def _markdown(rows: Sequence[Sequence[str]], right_from: int | None = None) -> str:
