@@ -11,9 +11,9 @@ import pytest
 
 from gpuheap.errors import UserError
 from gpuheap.unchanged.__main__ import LIST, main
-from gpuheap.unchanged.outputs import Left, difference, findings, kernel_milliseconds, new_findings, take
+from gpuheap.unchanged.outputs import Left, difference, findings, heap_report, kernel_milliseconds, new_findings, take
 from gpuheap.unchanged.programs import Program, read_programs, select
-from gpuheap.unchanged.table import BEGIN, END, memcheck_words, output_words, significant, tables, write_into
+from gpuheap.unchanged.table import BEGIN, END, heap_words, memcheck_words, output_words, significant, tables, write_into
 
 ENTRY = """
 [[program]]
@@ -106,6 +106,27 @@ def test_findings_are_the_headlines_of_a_finished_log():
     assert findings("========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: 0 errors\n") == []
     assert findings("========= COMPUTE-SANITIZER\n========= Invalid __global__ write of size 4 bytes\n") is None
     assert new_findings(["a"], ["a", "b"]) == ["b"]
+
+
+REPORT = """gpuheap: device 0: allocator gpuheap, heap of 128 MiB, at most 1.5 MiB of it held, 0 B now, metadata 2 MiB
+gpuheap: device 0: 3 requests found no memory, the first asked for 64 B
+"""
+
+
+def test_the_heaps_report_says_that_the_program_was_served():
+    assert heap_report("CUDA error\n") is None
+    assert heap_report(REPORT) == {"bytes": "128 MiB", "held": "1.5 MiB", "failed": 3}
+    assert heap_words({"heap": heap_report(REPORT)}) == "1.5 MiB, **3 requests found no memory**"
+    assert heap_report("x: allocator cuda, heap of 1 GiB\nx: 1 request found no memory\n") == {"bytes": "1 GiB", "failed": 1}
+    assert heap_words({"heap": None}) == "**not served**"
+
+
+def test_a_served_program_is_asked_for_the_heaps_report(tmp_path):
+    script(tmp_path, "plain", "echo sum 7")
+    script(tmp_path, "relinked", 'echo sum 7; test -z "$GPUHEAP_STATS" || echo "heap of 1 GiB, at most 8 B of it held" >&2')
+    entry = run(tmp_path)
+    assert entry["relinked"]["heap"] == {"bytes": "1 GiB", "held": "8 B", "failed": 0}
+    assert "heap" not in entry["plain"]
 
 
 def test_a_served_program_that_prints_the_same_is_equal(tmp_path):
@@ -201,7 +222,7 @@ def test_the_page_gets_the_tables_between_its_markers(tmp_path):
         "programs": {
             "one": {
                 "plain": {"output": "equal", "seconds": 1.25, "kernel_ms": 1000.0, "memcheck": []},
-                "relinked": {"output": "equal", "seconds": 0.5, "kernel_ms": 2.0, "memcheck": [], "memcheck_new": []},
+                "relinked": {"output": "equal", "seconds": 0.5, "kernel_ms": 2.0, "heap": {"held": "8 B", "failed": 0}, "memcheck": [], "memcheck_new": []},
             }
         },
     }
@@ -209,7 +230,7 @@ def test_the_page_gets_the_tables_between_its_markers(tmp_path):
     text = page.read_text()
     assert text.startswith(f"# Before\n\n{BEGIN}\nGPU: a GPU.\n") and text.endswith(f"{END}\n\nafter\n")
     assert "| one | 1.25 s (1,000 ms) | 0.5 s (2 ms) | 2.5 |" in text
-    assert "| one | equal | nothing |" in text
+    assert "| one | equal | 8 B | nothing |" in text
     assert "[someone/something](https://github.com/someone/something/tree/0123456) `main.cu`" in text
     assert "old" not in text
     write_into(page, tables(programs, results))

@@ -17,7 +17,7 @@ from typing import Any
 from gpuheap.errors import EXIT_INTERRUPTED, EXIT_USAGE, UserError
 from gpuheap.unchanged.measure import FORMS, Wish, measure, sanitize, what_lacks
 from gpuheap.unchanged.programs import Program, read_programs, select
-from gpuheap.unchanged.table import memcheck_words, output_words, significant, tables, write_into
+from gpuheap.unchanged.table import heap_words, memcheck_words, output_words, significant, tables, write_into
 
 ROOT = Path(__file__).resolve().parents[3]
 LIST = ROOT / "benchmarks" / "unchanged.toml"
@@ -108,7 +108,7 @@ def _print(name: str, entry: dict[str, Any]) -> None:
     for form, told in entry.items():
         seconds = f"{significant(told['seconds'])} s" if "seconds" in told else "-"
         kernels = f"{significant(told['kernel_ms'])} ms" if "kernel_ms" in told else "-"
-        print(f"{name:18} {form:9} {seconds:>9} {kernels:>10}  {output_words(told)}; memcheck: {memcheck_words(told)}", flush=True)
+        print(f"{name:18} {form:9} {seconds:>9} {kernels:>10}  {output_words(told)}; held: {heap_words(told)}; memcheck: {memcheck_words(told)}", flush=True)
 
 
 def machine() -> dict[str, str]:

@@ -10,14 +10,14 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from gpuheap.errors import UserError
-from gpuheap.unchanged.outputs import Left, difference, findings, kernel_milliseconds, new_findings, take
+from gpuheap.unchanged.outputs import Left, difference, findings, heap_report, kernel_milliseconds, new_findings, take
 from gpuheap.unchanged.programs import Program
 
 PLAIN, RDC, RELINKED, RUN = "plain", "rdc", "relinked", "run"
@@ -86,7 +86,13 @@ def measure(program: Program, wish: Wish, say: Callable[[str], None]) -> dict[st
                 ended = execute(form.words, Path(folder), wish.timeout_s)
                 form.ended.append(ended)
                 form.left.append(take(program, ended.stdout, Path(folder)))
-    return {name: _told(program, form, forms[PLAIN]) for name, form in forms.items()}
+    entry = {name: _told(program, form, forms[PLAIN]) for name, form in forms.items()}
+    for name, form in forms.items():
+        if name in BASELINE and form.ended[-1].code is not None:
+            say(f"{program.name}: {name}, with the heap's own report")
+            with _scratch(program, wish) as folder:
+                entry[name]["heap"] = heap_report(execute(form.words, Path(folder), wish.timeout_s, {"GPUHEAP_STATS": "1"}).stderr)
+    return entry
 
 
 def _told(program: Program, form: Form, plain: Form) -> dict[str, Any]:
@@ -159,12 +165,19 @@ def _scratch(program: Program, wish: Wish) -> tempfile.TemporaryDirectory[str]:
     return folder
 
 
-def execute(words: Sequence[str], folder: Path, timeout_s: float) -> Ended:
-    """Runs a command in a folder and ends it with all that it started when its time is up or the caller is interrupted."""
+def execute(words: Sequence[str], folder: Path, timeout_s: float, variables: Mapping[str, str] | None = None) -> Ended:
+    """Runs a command in a folder, with these variables beside the caller's, and ends it with all that it started when its time is up or the
+    caller is interrupted."""
     began = time.monotonic()
     try:
         process = subprocess.Popen(
-            list(words), cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+            list(words),
+            cwd=folder,
+            env={**os.environ, **(variables or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
         )
     except OSError as error:
         raise UserError(f"'{shlex.join(words)}' does not start: {error.strerror}") from None

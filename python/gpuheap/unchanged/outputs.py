@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,6 +76,18 @@ def kernel_milliseconds(program: Program, printed: str) -> float | None:
         return sum(float(number) for number in found) * program.kernel_ms if found else None
     except ValueError:
         return None
+
+
+def heap_report(stderr: str) -> dict[str, str | int] | None:
+    """What GPUHEAP_STATS=1 prints at the exit: how much was held at most, and how many requests found no memory. None: no heap served the program."""
+    held = re.search(r"heap of ([^,\n]+)(?:, at most (.+?) of it held)?", stderr)
+    if held is None:
+        return None
+    failed = re.search(r"([0-9]+) requests? found no memory", stderr)
+    report: dict[str, str | int] = {"bytes": held[1].strip(), "failed": int(failed[1]) if failed else 0}
+    if held[2] is not None:
+        report["held"] = held[2]
+    return report
 
 
 def findings(log: str) -> list[str] | None:

@@ -66,12 +66,27 @@ def _time(entry: Mapping[str, Any] | None) -> str:
 
 def _answers(programs: Sequence[Program], measured: Mapping[str, Any], forms: Sequence[str]) -> str:
     """Whether each way of serving left what the plain program leaves."""
-    rows = [["program", *(f"{COLUMNS[form]}: {what}" for form in forms for what in ("output", "memcheck"))]]
+    rows = [["program", *(f"{COLUMNS[form]}: {what}" for form in forms for what in ("output", "held at most", "memcheck"))]]
     for program in programs:
         entry = measured[program.name]
-        cells = [cell for form in forms for cell in (output_words(entry.get(form)), memcheck_words(entry.get(form)))]
+        cells = [cell for form in forms for cell in _answers_of(entry.get(form))]
         rows.append([program.name, *cells])
     return _markdown(rows)
+
+
+def _answers_of(entry: Mapping[str, Any] | None) -> tuple[str, str, str]:
+    return output_words(entry), heap_words(entry), memcheck_words(entry)
+
+
+def heap_words(entry: Mapping[str, Any] | None) -> str:
+    """What the heap behind a served program tells of itself."""
+    if entry is None or "heap" not in entry:
+        return "-"
+    heap = entry["heap"]
+    if heap is None:
+        return "**not served**"
+    failed = f", **{heap['failed']:,} requests found no memory**" if heap["failed"] else ""
+    return str(heap.get("held", "not told")) + failed
 
 
 def output_words(entry: Mapping[str, Any] | None) -> str:
