@@ -98,7 +98,7 @@ concept has_footprint = device_allocator<A> && requires(A const& a, stream_ref s
 // no kernel uses the heap meanwhile.
 template <class A>
 concept has_live_blocks = device_allocator<A> && requires(A const& a, stream_ref stream) {
-  { a.live_blocks(stream) } -> ::cuda::std::same_as<std::vector<live_size>>;
+  { a.live_blocks(stream) } -> simt::same_as<std::vector<live_size>>;
 };
 // A process_wide allocator with memory of its own beside the process's heap: how much of `region_bytes`, at most all.
 template <class A>
