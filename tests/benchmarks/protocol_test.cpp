@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -31,8 +32,9 @@ std::string contents(std::string const& path) {
 
 // A file name of this test alone: tests of one suite may run side by side.
 std::string scratch(std::string const& name) {
-  auto const* test = testing::UnitTest::GetInstance()->current_test_info();
-  return testing::TempDir() + "gpuheap_bench_" + test->name() + "_" + std::to_string(getpid()) + "_" + name;
+  std::string test = testing::UnitTest::GetInstance()->current_test_info()->name();
+  std::replace(test.begin(), test.end(), '/', '_');  // before the parameter of a test that has one
+  return testing::TempDir() + "gpuheap_bench_" + test + "_" + std::to_string(getpid()) + "_" + name;
 }
 
 finished run(std::vector<std::string> const& arguments) {
