@@ -1,6 +1,8 @@
 // random_sizes: alloc_single at sizes that nobody chose. The suite draws them by the seed, and blocks of threads vary with them.
 #pragma once
 
+#include <span>
+
 #include "cases/alloc_single.hpp"
 
 namespace gpuheap::bench {

@@ -1,5 +1,6 @@
 #include "harness/line_reader.hpp"
 
+#include <algorithm>
 #include <istream>
 
 #include "harness/error.hpp"

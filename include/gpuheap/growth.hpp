@@ -8,7 +8,6 @@
 #include <gpuheap/simt/types.hpp>
 
 #if GPUHEAP_HAS_HOST
-#include <algorithm>
 #include <string>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
@@ -33,11 +32,12 @@ struct growth_step {
   [[nodiscard]] simt::size_t after(simt::size_t capacity) const {
     double const more = static_cast<double>(capacity) * (factor - 1);
     constexpr double most = 9.2e18;  // below 2^63
-    return std::max(bytes, static_cast<simt::size_t>(std::min(more, most)));
+    auto const by_factor = static_cast<simt::size_t>(more < most ? more : most);
+    return bytes > by_factor ? bytes : by_factor;
   }
   void require_valid() const {
     if (factor >= 1) return;
-    throw error("gpuheap: growth_step::factor is " + std::to_string(factor) + ": a heap grows to a multiple of its size, 1 or more");
+    throw error(text_of("gpuheap: growth_step::factor is %f: a heap grows to a multiple of its size, 1 or more", factor));
   }
 };
 

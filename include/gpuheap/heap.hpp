@@ -21,13 +21,8 @@
 #include <gpuheap/statistics.hpp>
 
 #if GPUHEAP_HAS_HOST
-#include <algorithm>
-#include <functional>
-#include <memory>
-#include <ranges>
+#include <iterator>
 #include <string>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
@@ -67,7 +62,7 @@ class heap {
   using allocator_type = Allocator;
   using ref_type = heap_ref<Allocator, Statistics>;
   // Called by check() with what has failed since the last check.
-  using exhaustion_callback = std::function<void(exhaustion const&)>;
+  using exhaustion_callback = memory::function<void(exhaustion const&)>;
 
   // A heap of `size` bytes in all, bookkeeping included, taken from `from`:
   //   heap{8_GiB}
@@ -82,10 +77,10 @@ class heap {
     require_at_least(min_bytes(), bytes, "a heap");
     if constexpr (Allocator::traits.process_wide) {
       records_ = memory::allocation{memory::device, records_bytes};
-      if constexpr (has_own_bytes<Allocator>) memory_ = take(std::move(from), Allocator::own_bytes(bytes));
+      if constexpr (has_own_bytes<Allocator>) memory_ = take(static_cast<memory::resource&&>(from), Allocator::own_bytes(bytes));
       arena_ = {memory_.base(), bytes};
     } else {
-      memory_ = take(std::move(from), bytes);
+      memory_ = take(static_cast<memory::resource&&>(from), bytes);
       lay_out();
     }
     initialise(stream);
@@ -112,12 +107,14 @@ class heap {
     simt::size_t const initial = size.initial.resolve(memory::device);
     simt::size_t const most = size.limit();
     if (initial > most) {
-      throw error("gpuheap: a heap of " + memory::in_words(initial) + " that grows to at most " + memory::in_words(most) +
-                  " was asked for: growth::at_most must not be less than growth::initial");
+      throw error(
+          text_of("gpuheap: a heap of %s that grows to at most %s was asked for: growth::at_most must not be less than "
+                  "growth::initial",
+                  memory::in_words(initial).c_str(), memory::in_words(most).c_str()));
     }
     require_at_least(Allocator::min_region_bytes(), initial, "a heap");
-    range_ = memory::address_range{most};
-    arena_ = range_.where();
+    growing_ = memory::shared<growing>{new growing{most}};
+    arena_ = growing_->range.where();
     capacity_ = initial;
     initialise(stream);
   }
@@ -180,7 +177,7 @@ class heap {
   // All bytes taken for this heap now, bookkeeping included. For a process_wide allocator: what was granted, and what it has beside that.
   [[nodiscard]] simt::size_t bytes() const {
     if constexpr (!Allocator::traits.process_wide) {
-      return grows() ? range_.mapped_bytes() + records_bytes : memory_.bytes();
+      return grows() ? growing_->range.mapped_bytes() + records_bytes : memory_.bytes();
     } else if constexpr (has_granted_bytes<Allocator>) {
       return memory_.bytes() + Allocator::granted_bytes();
     } else {
@@ -193,7 +190,7 @@ class heap {
   // The most that capacity() can become.
   [[nodiscard]] simt::size_t at_most() const { return arena_.bytes; }
   // Whether it was made from a growth.
-  [[nodiscard]] bool grows() const { return range_.base() != nullptr; }
+  [[nodiscard]] bool grows() const { return static_cast<bool>(growing_); }
 
   // ---- growth. No kernel uses the heap meanwhile; views and blocks stay as they are. A heap that was not made from a growth throws
   // gpuheap::error
@@ -203,15 +200,17 @@ class heap {
   void grow(simt::size_t more_bytes, stream_ref stream = {}) requires has_grow<Allocator> {
     require_growing();
     if (more_bytes > at_most() - capacity_) {
-      throw error("gpuheap: a heap of " + memory::in_words(capacity_) + " that was made to have at most " + memory::in_words(at_most()) +
-                  " was asked to grow by " + memory::in_words(more_bytes) + ": make it with a larger growth::at_most");
+      throw error(
+          text_of("gpuheap: a heap of %s that was made to have at most %s was asked to grow by %s: make it with a larger "
+                  "growth::at_most",
+                  memory::in_words(capacity_).c_str(), memory::in_words(at_most()).c_str(), memory::in_words(more_bytes).c_str()));
     }
     if (more_bytes == 0) return;
-    simt::size_t const reach = reach_;
+    simt::size_t const reach = growing_->reach;
     try {
       allocator_.grow(capacity_ + more_bytes, mapper(), stream);
     } catch (...) {
-      reach_ = reach;
+      growing_->reach = reach;
       throw;
     }
     capacity_ += more_bytes;
@@ -226,7 +225,7 @@ class heap {
   void grow_when_exhausted(growth_step step) requires has_grow<Allocator> {
     require_growing();
     step.require_valid();
-    step_ = step;
+    growing_->step = step;
   }
   template <class A = Allocator>
   requires(!has_grow<A>) void grow_when_exhausted(growth_step) {
@@ -240,8 +239,8 @@ class heap {
     require_growing();
     simt::size_t const given_up = allocator_.trim(stream);
     capacity_ -= given_up;
-    reach_ -= given_up;
-    return range_.unmap(reach_, range_.bytes() - reach_);
+    growing_->reach -= given_up;
+    return growing_->range.unmap(growing_->reach, growing_->range.bytes() - growing_->reach);
   }
   template <class A = Allocator>
   requires(!has_trim<A>) simt::size_t trim(stream_ref = {}) {
@@ -272,7 +271,7 @@ class heap {
   }
 
   // `callback` is called by check(), on the thread that calls it, instead of the exception; empty: the exception again.
-  void on_exhausted(exhaustion_callback callback) { callback_ = std::move(callback); }
+  void on_exhausted(exhaustion_callback callback) { callback_ = static_cast<exhaustion_callback&&>(callback); }
 
   // After a launch: waits for the stream and says what went wrong in this heap since the last check().
   //   a kernel stopped:  (when_exhausted::trap) throws out_of_memory, naming the request. The CUDA context is lost, as after any trap
@@ -294,7 +293,7 @@ class heap {
     std::uint64_t const refused = now.double_frees - seen_.double_frees + now.foreign_frees - seen_.foreign_frees;
     seen_ = now;
     if (what.failed_requests != 0) {
-      take_step(what, stream);
+      if (growing_) growing_->take_step(*this, what, stream);
       if (callback_) {
         callback_(what);
       } else if (what.grown_bytes == 0) {
@@ -309,14 +308,15 @@ class heap {
 
   // Frees blocks of this heap whose addresses lie in host memory: a vector<void*>, span<node*>, ... Waits for the stream. nullptrs are
   // skipped.
-  template <std::ranges::contiguous_range Pointers>
-  requires std::is_pointer_v<std::ranges::range_value_t<Pointers>>
-  void free(Pointers const& pointers, stream_ref stream = {}) {
-    free_listed_on_host(std::ranges::data(pointers), std::ranges::size(pointers), stream);
+  template <class Pointers>
+  requires requires(Pointers const& p) {
+    requires simt::is_pointer_v<simt::remove_cvref_t<decltype(*std::data(p))>>;
+    std::size(p);
   }
+  void free(Pointers const& pointers, stream_ref stream = {}) { free_listed_on_host(std::data(pointers), std::size(pointers), stream); }
   // Likewise for an array in memory that device code reaches. In stream order: the array must stay until then.
   template <class Pointer>
-  requires std::is_pointer_v<Pointer>
+  requires simt::is_pointer_v<Pointer>
   void free(device_span<Pointer> pointers, stream_ref stream = {}) {
     free_listed_on_device(const_cast<void* const*>(reinterpret_cast<void const* const*>(pointers.data)), pointers.size, stream);
   }
@@ -355,15 +355,15 @@ class heap {
   // heap's memory.
   static constexpr simt::size_t record_bytes = 1024;
   static constexpr simt::size_t records_bytes = record_bytes + Statistics::counter_bytes;
-  static_assert(sizeof(failure_record) <= record_bytes && std::is_trivially_copyable_v<failure_record>);
-  static_assert(std::is_trivially_copyable_v<ref_type>, "kernels get the view by value");
+  static_assert(sizeof(failure_record) <= record_bytes && simt::is_trivially_copyable_v<failure_record>);
+  static_assert(simt::is_trivially_copyable_v<ref_type>, "kernels get the view by value");
 
   [[nodiscard]] static std::string name() { return Allocator::traits.name; }
 
   static void require_at_least(simt::size_t least, simt::size_t bytes, char const* what) {
     if (bytes >= least) return;
-    throw error("gpuheap: " + std::string(what) + " of " + memory::in_words(bytes) + " is too small for the allocator '" + name() +
-                "': it needs at least " + std::to_string(least) + " bytes (" + memory::in_words(least) + ")");
+    throw error(text_of("gpuheap: %s of %s is too small for the allocator '%s': it needs at least %zu bytes (%s)", what,
+                        memory::in_words(bytes).c_str(), Allocator::traits.name, least, memory::in_words(least).c_str()));
   }
 
   // Takes the heap's memory; a refusal becomes an error that says what there is.
@@ -390,41 +390,54 @@ class heap {
     seen_ = {};
   }
   void create(stream_ref stream) {
-    if constexpr (has_grow<Allocator>) {
-      if (grows()) {
-        reach_ = 0;
-        allocator_ = Allocator::create_growable(arena_, capacity_, mapper(), stream);
-        return;
-      }
+    if (growing_) {
+      growing_->create(*this, stream);
+    } else {
+      allocator_ = Allocator::create(arena_, stream);
     }
-    allocator_ = Allocator::create(arena_, stream);
+  }
+
+  // What a heap that grows has besides. Its functions are called through it, so that programs whose heaps do not grow compile none of them.
+  struct growing : memory::held {
+    explicit growing(simt::size_t most) : range{most} {}
+    void (*create)(heap&, stream_ref) = &create_growable;
+    void (*take_step)(heap&, exhaustion&, stream_ref) = &heap::take_step;
+    mutable memory::address_range range;  // what the heap lives in
+    mutable simt::size_t reach = 0;       // offset of the end of the highest part that the allocator has had mapped
+    mutable growth_step step{};
+  };
+  static void create_growable([[maybe_unused]] heap& me, [[maybe_unused]] stream_ref stream) {
+    if constexpr (has_grow<Allocator>) {
+      me.growing_->reach = 0;
+      me.allocator_ = Allocator::create_growable(me.arena_, me.capacity_, me.mapper(), stream);
+    }
   }
 
   // Valid during the call that it is handed to.
   [[nodiscard]] memory::map_function mapper() {
     return [this](simt::size_t offset, simt::size_t bytes) {
-      range_.map(offset, bytes);
-      reach_ = std::max(reach_, offset + bytes);
+      growing_->range.map(offset, bytes);
+      if (growing_->reach < offset + bytes) growing_->reach = offset + bytes;
     };
   }
   void require_growing() const {
     if (!grows()) throw error("gpuheap: this heap has a fixed size: make it as heap{gpuheap::growth{.initial = ..., .at_most = ...}}");
   }
   // What check() does about failed requests before it reports them.
-  void take_step([[maybe_unused]] exhaustion& what, [[maybe_unused]] stream_ref stream) {
+  static void take_step([[maybe_unused]] heap& me, [[maybe_unused]] exhaustion& what, [[maybe_unused]] stream_ref stream) {
     if constexpr (has_grow<Allocator>) {
-      simt::size_t const step = step_.after(capacity_);
+      simt::size_t const step = me.growing_->step.after(me.capacity_);
       if (step == 0) return;
-      simt::size_t const more = std::min(step, at_most() - capacity_);
+      simt::size_t const left = me.at_most() - me.capacity_, more = step < left ? step : left;
       if (more == 0) {
         what.not_grown = " The heap cannot grow: it has all of growth::at_most.";
         return;
       }
       try {
-        grow(more, stream);
+        me.grow(more, stream);
         what.grown_bytes = more;
       } catch (out_of_memory const& refused) {
-        what.not_grown = " The heap could not grow by " + memory::in_words(more) + " (" + refused.what() + ").";
+        what.not_grown = text_of(" The heap could not grow by %s (%s).", memory::in_words(more).c_str(), refused.what());
       }
     }
   }
@@ -457,15 +470,15 @@ class heap {
   void require_inside(void const* p, simt::size_t bytes) const {
     auto const* const byte = static_cast<char const*>(p);
     auto const* const base = static_cast<char const*>(arena_.base);
-    if (std::less<>{}(byte, base) || std::less<>{}(base + arena_.bytes, byte) ||
-        static_cast<simt::size_t>(base + arena_.bytes - byte) < bytes ||
-        (grows() && !range_.is_mapped(static_cast<simt::size_t>(byte - base), bytes))) {
-      throw error("gpuheap: " + memory::in_words(bytes) + " at the given address do not lie in this heap");
+    // As numbers: of pointers into different objects nothing is said.
+    auto const offset = reinterpret_cast<std::uintptr_t>(byte) - reinterpret_cast<std::uintptr_t>(base);
+    if (offset > arena_.bytes || arena_.bytes - offset < bytes || (grows() && !growing_->range.is_mapped(offset, bytes))) {
+      throw error(text_of("gpuheap: %s at the given address do not lie in this heap", memory::in_words(bytes).c_str()));
     }
   }
 
   static void launch_copy(void* to, void const* from, simt::size_t bytes, stream_ref stream) {
-    auto const threads = static_cast<unsigned>(std::min<simt::size_t>(bytes, 1u << 16));
+    unsigned const threads = bytes < 1u << 16 ? static_cast<unsigned>(bytes) : 1u << 16;
     simt::launch(threads, detail::copy_bytes{static_cast<char*>(to), static_cast<char const*>(from), bytes, threads}, {.stream = stream});
   }
 
@@ -473,7 +486,7 @@ class heap {
     constexpr simt::size_t at_once = simt::size_t{1} << 30;
     // Ends: each launch takes up to 2^30 pointers off the rest.
     for (simt::size_t at = 0; at < count; at += at_once) {
-      simt::launch(static_cast<unsigned>(std::min(at_once, count - at)), detail::free_each<ref_type>{ref(), pointers + at},
+      simt::launch(static_cast<unsigned>(count - at < at_once ? count - at : at_once), detail::free_each<ref_type>{ref(), pointers + at},
                    {.stream = stream});
     }
   }
@@ -486,14 +499,12 @@ class heap {
     simt::synchronize(stream);
   }
 
-  memory::allocation memory_;    // all of it; of a process_wide allocator its own; none where range_ is
-  memory::address_range range_;  // what a heap that grows lives in
-  memory::allocation records_;   // within memory_, or of their own
-  memory::allocation final_;     // last_words, once the policy has been `trap`
-  memory::region arena_{};       // what the allocator got, of a heap that grows: all that it can ever have
-  simt::size_t capacity_ = 0;    // of a heap that grows: what the allocator may use of it
-  simt::size_t reach_ = 0;       // likewise: offset of the end of the highest part that the allocator has had mapped
-  growth_step step_{};
+  memory::allocation memory_;   // all of it; of a process_wide allocator its own; none where range_ is
+  memory::allocation records_;  // within memory_, or of their own
+  memory::allocation final_;    // last_words, once the policy has been `trap`
+  memory::region arena_{};      // what the allocator got, of a heap that grows: all that it can ever have
+  simt::size_t capacity_ = 0;   // of a heap that grows: what the allocator may use of it
+  memory::shared<growing> growing_;
   Allocator allocator_{};
   Statistics statistics_{};
   when_exhausted policy_ = when_exhausted::null;

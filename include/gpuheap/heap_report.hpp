@@ -58,14 +58,20 @@ struct exhaustion {
   std::string not_grown{};            // why not, if it was to
 
   [[nodiscard]] std::string text() const {
-    return "gpuheap: " + std::to_string(failed_requests) + " requests in kernels found no memory in a heap of " +
-           memory::in_words(stats.heap_bytes) + "; the first asked for " + std::to_string(first.bytes) + " bytes (block " +
-           std::to_string(first.block) + ", thread " + std::to_string(first.thread) + ")." +
-           (stats.counts_bytes
-                ? " Live now: " + memory::in_words(stats.live_bytes) + ", at most " + memory::in_words(stats.peak_live_bytes) + "."
-                : "") +
-           (grown_bytes != 0 ? " The heap has grown by " + memory::in_words(grown_bytes) + ": make the requests again"
-                             : not_grown + " Make the heap larger, or free blocks earlier");
+    std::string text =
+        text_of("gpuheap: %llu requests in kernels found no memory in a heap of %s; the first asked for %llu bytes (block %u, thread %u).",
+                static_cast<unsigned long long>(failed_requests), memory::in_words(stats.heap_bytes).c_str(),
+                static_cast<unsigned long long>(first.bytes), first.block, first.thread);
+    if (stats.counts_bytes) {
+      text += text_of(" Live now: %s, at most %s.", memory::in_words(stats.live_bytes).c_str(),
+                      memory::in_words(stats.peak_live_bytes).c_str());
+    }
+    if (grown_bytes != 0) {
+      text += text_of(" The heap has grown by %s: make the requests again", memory::in_words(grown_bytes).c_str());
+    } else {
+      text += text_of("%s Make the heap larger, or free blocks earlier", not_grown.c_str());
+    }
+    return text;
   }
 };
 
@@ -84,39 +90,38 @@ inline void read_failures(statistics& s, failure_record const& record) {
 }
 
 [[nodiscard]] inline std::string no_memory_text(memory::resource const& from, simt::size_t bytes, std::string const& refusal) {
-  std::string text = "gpuheap: a heap of " + memory::in_words(bytes) + " was asked for; ";
-  if (auto const there = from.how_much()) {
-    text += "there are " + memory::in_words(there->total_bytes) + " of " + from.name() + ", " + memory::in_words(there->free_bytes) +
-            " free. Ask for less";
-  } else {
-    text += from.name() + " does not have it. Ask for less";
-  }
-  return text + ", or for a part: heap{gpuheap::fraction_of_free(0.5)}, or take it from elsewhere, e.g. gpuheap::memory::managed. (" +
-         refusal + ")";
+  std::string const source = from.name();
+  auto const there = from.how_much();
+  std::string const has = there ? text_of("there are %s of %s, %s free", memory::in_words(there->total_bytes).c_str(), source.c_str(),
+                                          memory::in_words(there->free_bytes).c_str())
+                                : text_of("%s does not have it", source.c_str());
+  return text_of(
+      "gpuheap: a heap of %s was asked for; %s. Ask for less, or for a part: heap{gpuheap::fraction_of_free(0.5)}, or take it from "
+      "elsewhere, e.g. gpuheap::memory::managed. (%s)",
+      memory::in_words(bytes).c_str(), has.c_str(), refusal.c_str());
 }
 
 [[nodiscard]] inline std::string stopped_text(std::string const& allocator, failed_request const& request, std::string const& stopped) {
-  return "gpuheap: a kernel was stopped because a heap of '" + allocator + "' had no room for " + std::to_string(request.bytes) +
-         " bytes (block " + std::to_string(request.block) + ", thread " + std::to_string(request.thread) +
-         "), as the heap's policy says. Make the heap larger, or set when_exhausted::null and look at the pointers. (" + stopped + ")";
+  return text_of(
+      "gpuheap: a kernel was stopped because a heap of '%s' had no room for %llu bytes (block %u, thread %u), as the heap's policy says. "
+      "Make the heap larger, or set when_exhausted::null and look at the pointers. (%s)",
+      allocator.c_str(), static_cast<unsigned long long>(request.bytes), request.block, request.thread, stopped.c_str());
 }
 
 [[nodiscard]] inline std::string refused_frees_text(std::string const& allocator, statistics const& s) {
-  auto const hexadecimal = [](void const* p) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%p", p);
-    return std::string(text);
-  };
-  std::string text = "gpuheap: frees refused by a heap of '" + allocator + "' since it was made or reset:";
+  std::string which;
   if (s.double_frees != 0) {
-    text +=
-        " " + std::to_string(s.double_frees) + " of blocks that were free already, the first at " + hexadecimal(s.first_double_free) + ";";
+    which += text_of(" %llu of blocks that were free already, the first at %p;", static_cast<unsigned long long>(s.double_frees),
+                     s.first_double_free);
   }
   if (s.foreign_frees != 0) {
-    text += " " + std::to_string(s.foreign_frees) + " of pointers that it never handed out, the first " +
-            hexadecimal(s.first_foreign_free) + ";";
+    which += text_of(" %llu of pointers that it never handed out, the first %p;", static_cast<unsigned long long>(s.foreign_frees),
+                     s.first_foreign_free);
   }
-  return text + " each block must be freed once, with the pointer that malloc returned, to the heap that returned it";
+  return text_of(
+      "gpuheap: frees refused by a heap of '%s' since it was made or reset:%s each block must be freed once, with the pointer that malloc "
+      "returned, to the heap that returned it",
+      allocator.c_str(), which.c_str());
 }
 
 }  // namespace detail

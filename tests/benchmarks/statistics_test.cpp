@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 using gpuheap::bench::percentile;
 using gpuheap::bench::summarise;
 

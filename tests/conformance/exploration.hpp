@@ -9,6 +9,8 @@
 
 #include <gpuheap/simt/explore.hpp>
 
+#include <algorithm>
+
 namespace conformance {
 
 using test::num_seeds;

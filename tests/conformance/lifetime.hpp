@@ -1,6 +1,8 @@
 // How blocks end: freed by anyone, at any later time; their memory serves again.
 #pragma once
 
+#include <algorithm>
+
 #include "suite.hpp"
 
 namespace conformance {

@@ -2,6 +2,8 @@
 // allowed.
 #pragma once
 
+#include <algorithm>
+
 #include "suite.hpp"
 
 namespace conformance {

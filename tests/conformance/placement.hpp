@@ -1,6 +1,8 @@
 // Where blocks lie: aligned, inside the heap, apart, from any shape of call. And that what is written into them stays.
 #pragma once
 
+#include <algorithm>
+
 #include "suite.hpp"
 
 namespace conformance {

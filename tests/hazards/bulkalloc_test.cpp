@@ -5,6 +5,8 @@
 
 #include <gpuheap/allocators/bulkalloc.hpp>
 
+#include <algorithm>
+
 namespace {
 
 using namespace hazards;

@@ -1,5 +1,7 @@
 // The hazards of superblocks that threads share by agreement (coalesce_block_*, coalesce_warp_*): who is counted, what the map says when,
 // and what happens when a superblock is not to be had. Each mistake is restored in a group or an order of steps of the tests alone.
+#include <algorithm>
+
 #include "coalesce_checks.hpp"
 
 #include <gpuheap/allocators/sharded_runs.hpp>

@@ -6,6 +6,8 @@
 
 #include <gpuheap/allocators/dynasoar.hpp>
 
+#include <memory>
+
 namespace {
 
 using namespace hazards;

@@ -1,4 +1,6 @@
 // The hazards of the published Gallatin, but for those of segments (gallatin_segments_test.cpp).
+#include <algorithm>
+
 #include "gallatin_heaps.hpp"
 
 namespace {

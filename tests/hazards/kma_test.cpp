@@ -4,6 +4,8 @@
 
 #include <gpuheap/allocators/kma.hpp>
 
+#include <algorithm>
+
 namespace {
 
 using namespace hazards;

@@ -1,5 +1,7 @@
 // The hazards of the published Ouroboros. Not here, as nothing in this form can show it: waiters that reserve again and again (2: they wait
 // while there are units, or others make enough; tests/structures has the semaphore alone).
+#include <algorithm>
+
 #include "../structures/virtual_queue_mutants.hpp"
 #include "ouroboros_heaps.hpp"
 

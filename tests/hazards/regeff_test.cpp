@@ -3,6 +3,8 @@
 
 #include <gpuheap/allocators/regeff.hpp>
 
+#include <algorithm>
+#include <functional>
 #include <optional>
 #include <stdexcept>
 

@@ -4,6 +4,7 @@
 // tested).
 #include "scatteralloc_heaps.hpp"
 
+#include <algorithm>
 #include <set>
 
 namespace {

@@ -4,6 +4,7 @@
 
 #include "../support/blocks.hpp"
 
+#include <algorithm>
 #include <type_traits>
 
 namespace {

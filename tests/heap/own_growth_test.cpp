@@ -1,4 +1,6 @@
 // The library's own allocator in heaps that grow, and its blocks resized where they are.
+#include <algorithm>
+
 #include "fixtures.hpp"
 
 #include "../support/blocks.hpp"

@@ -7,6 +7,8 @@
 #include <gpuheap/allocators/fdgmalloc.hpp>
 #include <gpuheap/simt/explore.hpp>
 
+#include <algorithm>
+
 namespace {
 
 using namespace test;

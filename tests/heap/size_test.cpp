@@ -1,6 +1,7 @@
 // How a heap's size is said: bytes, a fraction, the environment.
 #include "fixtures.hpp"
 
+#include <cmath>
 #include <cstdlib>
 
 namespace {

@@ -1,4 +1,7 @@
 // What the heap counts, how exactly, and that it can be left out.
+#include <algorithm>
+#include <span>
+
 #include "fixtures.hpp"
 
 namespace {

@@ -11,6 +11,7 @@
 
 #include <gpuheap_opencl/layout.hpp>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 

@@ -1,4 +1,6 @@
 // The bitmap tree: what its operations return, its invariant at rest after contention, and what a finished set promises.
+#include <algorithm>
+
 #include "bitmap_tree_checks.hpp"
 
 namespace structures_test {

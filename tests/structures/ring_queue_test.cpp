@@ -1,4 +1,6 @@
 // The bounded queue: alone, contended, under many schedules; one value at a time and many at once.
+#include <algorithm>
+
 #include "ring_queue_checks.hpp"
 
 namespace structures_test {

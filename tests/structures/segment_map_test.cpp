@@ -1,4 +1,6 @@
 // The segment map, one claim at a time: the bit tricks and the choice of segments and pages against brute force.
+#include <algorithm>
+
 #include "segment_map_checks.hpp"
 
 namespace structures_test {

@@ -1,6 +1,7 @@
 // Bits claimed from a place on, segments of them with hints, and the word of a slab: one call at a time, and contended.
 #include "slab_checks.hpp"
 
+#include <algorithm>
 #include <set>
 
 namespace structures_test {

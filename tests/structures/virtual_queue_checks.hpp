@@ -6,6 +6,8 @@
 
 #include <gpuheap/structures/virtual_queue.hpp>
 
+#include <algorithm>
+
 namespace structures_test {
 
 using gpuheap::structures::array_directory;

@@ -1,3 +1,5 @@
+#include <memory>
+
 #include "heap_library.hpp"
 
 #include <dlfcn.h>

@@ -1,3 +1,5 @@
+#include <memory>
+
 #include "workloads/graph/device_plan.hpp"
 
 namespace gpuheap::bench::graph {

@@ -1,3 +1,5 @@
+#include <memory>
+
 #include "workloads/graph/graph_source.hpp"
 
 #include "harness/error.hpp"

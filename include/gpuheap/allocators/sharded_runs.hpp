@@ -27,7 +27,6 @@
 #include <gpuheap/simt/runtime.hpp>
 
 #if GPUHEAP_HAS_HOST
-#include <atomic>
 #include <string>
 #include <vector>
 #endif
@@ -39,8 +38,9 @@ namespace sharded {
 
 // A number that no other heap of this process has, until 2^26 have been made.
 [[nodiscard]] inline unsigned next_heap_id() {
-  static std::atomic<unsigned> last{0};
-  return last.fetch_add(1, std::memory_order_relaxed) & 0x3ffffffu;
+  static unsigned last = 0;
+  // relaxed: only the number counts.
+  return __atomic_fetch_add(&last, 1u, __ATOMIC_RELAXED) & 0x3ffffffu;
 }
 
 }  // namespace sharded
@@ -179,12 +179,15 @@ class basic_sharded_runs {
 
   [[nodiscard]] static simt::size_t min_region_bytes() { return simt::size_t{128} << 10; }
 
+  [[nodiscard]] static error too_small(memory::region where) {
+    return error(
+        text_of("gpuheap: a region of %zu bytes is too small for this allocator: give it at least %zu", where.bytes, min_region_bytes()));
+  }
+
   // Initialises the region in stream order and returns the view. The region may be in use by an earlier heap, which is forgotten.
   [[nodiscard]] static basic_sharded_runs create(memory::region where, stream_ref stream) {
     auto const plan = sharded::plan_layout(where, sizeof(control));
-    if (!plan.fits)
-      throw error("gpuheap: a region of " + std::to_string(where.bytes) +
-                  " bytes is too small for this allocator: give it at least 131072");
+    if (!plan.fits) throw too_small(where);
     basic_sharded_runs heap{plan, where};
     heap.metadata_bytes_ = plan.metadata_bytes;
     simt::fill(where.base, 0, plan.metadata_bytes, stream);
@@ -199,16 +202,13 @@ class basic_sharded_runs {
   [[nodiscard]] static basic_sharded_runs create_growable(memory::region whole, simt::size_t initial_bytes, memory::map_function const& map,
                                                           stream_ref stream) {
     auto const plan = sharded::plan_layout(whole, sizeof(control));
-    if (!plan.fits)
-      throw error("gpuheap: a region of " + std::to_string(whole.bytes) +
-                  " bytes is too small for this allocator: give it at least 131072");
+    if (!plan.fits) throw too_small(whole);
     basic_sharded_runs heap{plan, whole};
     auto const parts = heap.parts();
     unsigned const segments = parts.segments_within(initial_bytes);
     if (segments == 0)
-      throw error("gpuheap: a heap that grows to " + std::to_string(whole.bytes) + " bytes cannot begin with " +
-                  std::to_string(initial_bytes) + ": give it at least " +
-                  std::to_string(parts.metadata_bytes(1) + heap.at_.segment_bytes()) + " bytes");
+      throw error(text_of("gpuheap: a heap that grows to %zu bytes cannot begin with %zu: give it at least %zu bytes", whole.bytes,
+                          initial_bytes, parts.metadata_bytes(1) + heap.at_.segment_bytes()));
     map(0, parts.fixed_bytes());
     simt::fill(whole.base, 0, parts.fixed_bytes(), stream);
     heap.write_control(stream);
@@ -240,10 +240,10 @@ class basic_sharded_runs {
   }
 
   // What is live, by size (has_live_blocks). Waits for the stream; no kernel may be running on the heap.
-  [[nodiscard]] std::vector<live_size> live_blocks(stream_ref stream = {}) const { return sharded::live_blocks(at_, control_, stream); }
+  [[nodiscard]] std::vector<live_size> live_blocks(stream_ref stream = {}) const { return sharded::live_blocks<sharded::runs>(at_, control_, stream); }
 
   // Walks the whole heap. Waits for the stream; no kernel may be running on the heap.
-  [[nodiscard]] sharded::audit verify(stream_ref stream = {}) const { return sharded::verify(at_, control_, stream); }
+  [[nodiscard]] sharded::audit verify(stream_ref stream = {}) const { return sharded::verify<sharded::runs>(at_, control_, stream); }
 #endif
 
   // The geometry, for tests and tools.
@@ -394,7 +394,7 @@ class basic_sharded_runs {
     initial.at = at_;
     simt::copy(control_, &initial, sizeof(control), stream);
   }
-  [[nodiscard]] sharded::growing_parts parts() const { return {at_, control_}; }
+  [[nodiscard]] sharded::growing_parts<sharded::runs> parts() const { return {at_, control_}; }
   [[nodiscard]] unsigned segments_there(stream_ref stream) const {
     unsigned there = 0;
     simt::copy(&there, &control_->segments_there, sizeof there, stream);

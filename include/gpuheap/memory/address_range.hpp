@@ -9,11 +9,7 @@
 #include <gpuheap/simt/types.hpp>
 
 #if GPUHEAP_HAS_HOST
-#include <algorithm>
-#include <iterator>
-#include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::memory {
@@ -35,22 +31,15 @@ class address_range {
     try {
       space_ = simt::reserve_addresses(bytes);
     } catch (error const& refused) {
-      throw error("gpuheap: " + in_words(bytes) + " of addresses were asked for, and cannot be reserved: ask for less. (" + refused.what() +
-                  ")");
+      throw error(text_of("gpuheap: %s of addresses were asked for, and cannot be reserved: ask for less. (%s)", in_words(bytes).c_str(),
+                          refused.what()));
     }
   }
 
-  address_range(address_range&& other) noexcept
-      : space_{std::exchange(other.space_, {})},
-        pieces_{std::exchange(other.pieces_, {})},
-        mapped_bytes_{std::exchange(other.mapped_bytes_, 0)} {}
+  address_range(address_range&& other) noexcept { swap(other); }
   address_range& operator=(address_range&& other) noexcept {
-    if (this != &other) {
-      give_back();
-      space_ = std::exchange(other.space_, {});
-      pieces_ = std::exchange(other.pieces_, {});
-      mapped_bytes_ = std::exchange(other.mapped_bytes_, 0);
-    }
+    address_range taken{static_cast<address_range&&>(other)};
+    swap(taken);
     return *this;
   }
   address_range(address_range const&) = delete;
@@ -79,17 +68,15 @@ class address_range {
     try {
       // Ends: each pass goes on to the end of a piece, there or new.
       while (at < end) {
-        auto const after = pieces_.upper_bound(at);
-        if (after != pieces_.begin()) {
-          auto const before = std::prev(after);
-          if (simt::size_t const its_end = before->first + before->second; its_end > at) {
-            at = its_end;
-            continue;
-          }
+        std::size_t const after = first_after(at);
+        if (after != 0 && pieces_[after - 1].end() > at) {
+          at = pieces_[after - 1].end();
+          continue;
         }
-        simt::size_t stop = std::min(end, at / largest_piece_bytes * largest_piece_bytes + largest_piece_bytes);
-        if (after != pieces_.end()) stop = std::min(stop, after->first);
-        map_piece(at, stop - at, made);
+        simt::size_t stop = at / largest_piece_bytes * largest_piece_bytes + largest_piece_bytes;
+        if (stop > end) stop = end;
+        if (after != pieces_.size() && stop > pieces_[after].offset) stop = pieces_[after].offset;
+        map_piece(after, {at, stop - at}, made);
         at = stop;
       }
     } catch (out_of_memory const& refused) {
@@ -106,13 +93,12 @@ class address_range {
   simt::size_t unmap(simt::size_t offset, simt::size_t bytes) {
     require_inside(offset, bytes);
     simt::size_t const before = mapped_bytes_;
-    auto piece = pieces_.lower_bound(offset);
-    bool waited = false;
-    // Ends: each pass takes or passes a piece.
-    while (piece != pieces_.end() && piece->first + piece->second <= offset + bytes) {
-      if (!std::exchange(waited, true)) simt::wait_for_device(space_);
-      piece = drop(piece);
-    }
+    std::size_t const first = offset == 0 ? 0 : first_after(offset - 1);
+    std::size_t end = first;
+    // Ends: at the last piece.
+    while (end < pieces_.size() && pieces_[end].end() <= offset + bytes) ++end;
+    if (first != end) simt::wait_for_device(space_);
+    drop(first, end);
     return before - mapped_bytes_;
   }
 
@@ -122,17 +108,29 @@ class address_range {
     simt::size_t at = offset;
     // Ends: each pass goes on to the end of a piece.
     while (at < offset + bytes) {
-      auto const after = pieces_.upper_bound(at);
-      if (after == pieces_.begin()) return false;
-      auto const piece = std::prev(after);
-      if (piece->first + piece->second <= at) return false;
-      at = piece->first + piece->second;
+      std::size_t const after = first_after(at);
+      if (after == 0 || pieces_[after - 1].end() <= at) return false;
+      at = pieces_[after - 1].end();
     }
     return true;
   }
 
  private:
-  using piece_map = std::map<simt::size_t, simt::size_t>;  // offset to bytes: what one map_memory() put there
+  // What one map_memory() put there.
+  struct piece {
+    simt::size_t offset = 0, bytes = 0;
+    [[nodiscard]] simt::size_t end() const { return offset + bytes; }
+  };
+  // The number of the first piece that begins behind `offset`; that of pieces if none does.
+  [[nodiscard]] std::size_t first_after(simt::size_t offset) const {
+    std::size_t low = 0, high = pieces_.size();
+    // Ends: the difference halves.
+    while (low < high) {
+      std::size_t const middle = low + (high - low) / 2;
+      (pieces_[middle].offset <= offset ? low : high) = pieces_[middle].offset <= offset ? middle + 1 : middle;
+    }
+    return low;
+  }
 
   [[nodiscard]] simt::size_t round_down(simt::size_t x) const { return x & ~(space_.granularity - 1); }
   [[nodiscard]] simt::size_t round_up(simt::size_t x) const { return round_down(x + space_.granularity - 1); }
@@ -140,54 +138,68 @@ class address_range {
 
   void require_inside(simt::size_t offset, simt::size_t bytes) const {
     if (offset <= space_.bytes && bytes <= space_.bytes - offset) return;
-    throw error("gpuheap: " + in_words(bytes) + " at offset " + std::to_string(offset) + " do not lie in an address range of " +
-                in_words(space_.bytes) + ": reserve more at the start, as addresses cannot be added later");
+    throw error(text_of(
+        "gpuheap: %s at offset %zu do not lie in an address range of %s: reserve more at the start, as addresses cannot be added later",
+        in_words(bytes).c_str(), offset, in_words(space_.bytes).c_str()));
   }
 
-  // Puts memory where none is, and says so in `made`.
-  void map_piece(simt::size_t at, simt::size_t bytes, std::vector<simt::size_t>& made) {
-    made.push_back(at);
+  // Puts memory where none is, as piece number `index`, and says so in `made`.
+  void map_piece(std::size_t index, piece p, std::vector<simt::size_t>& made) {
+    made.reserve(made.size() + 1);
+    pieces_.insert(pieces_.begin() + static_cast<std::ptrdiff_t>(index), p);
     try {
-      auto const piece = pieces_.emplace(at, bytes).first;
-      try {
-        simt::map_memory(space_, at_offset(at), bytes);
-      } catch (...) {
-        pieces_.erase(piece);
-        throw;
-      }
+      simt::map_memory(space_, at_offset(p.offset), p.bytes);
     } catch (...) {
-      made.pop_back();
+      pieces_.erase(pieces_.begin() + static_cast<std::ptrdiff_t>(index));
       throw;
     }
-    mapped_bytes_ += bytes;
+    made.push_back(p.offset);
+    mapped_bytes_ += p.bytes;
   }
-  piece_map::iterator drop(piece_map::iterator piece) noexcept {
-    simt::unmap_memory(space_, at_offset(piece->first), piece->second);
-    mapped_bytes_ -= piece->second;
-    return pieces_.erase(piece);
+  // Takes away pieces first..end-1.
+  void drop(std::size_t first, std::size_t end) noexcept {
+    // Ends: one pass a piece.
+    for (std::size_t i = first; i < end; ++i) {
+      simt::unmap_memory(space_, at_offset(pieces_[i].offset), pieces_[i].bytes);
+      mapped_bytes_ -= pieces_[i].bytes;
+    }
+    pieces_.erase(pieces_.begin() + static_cast<std::ptrdiff_t>(first), pieces_.begin() + static_cast<std::ptrdiff_t>(end));
   }
   // What a map() that failed has made: no kernel knows it.
   void take_back(std::vector<simt::size_t> const& made) noexcept {
     // Ends: one pass a piece.
-    for (simt::size_t const at : made) drop(pieces_.find(at));
+    for (simt::size_t const at : made) {
+      std::size_t const behind = first_after(at);
+      drop(behind - 1, behind);
+    }
   }
   void give_back() noexcept {
     if (space_.base == nullptr) return;
     simt::wait_for_device(space_);
-    // Ends: each pass takes a piece.
-    while (!pieces_.empty()) drop(pieces_.begin());
+    drop(0, pieces_.size());
     simt::release_addresses(space_);
+  }
+  void swap(address_range& other) noexcept {
+    simt::address_space const mine = space_;
+    space_ = other.space_;
+    other.space_ = mine;
+    pieces_.swap(other.pieces_);
+    simt::size_t const my_bytes = mapped_bytes_;
+    mapped_bytes_ = other.mapped_bytes_;
+    other.mapped_bytes_ = my_bytes;
   }
 
   [[nodiscard]] std::string no_memory_text(simt::size_t bytes, std::string const& refusal) const {
     simt::device_info const device = simt::query_device();
-    return "gpuheap: mapping " + in_words(bytes) + " was asked for; there are " + in_words(device.total_bytes) + " of device memory, " +
-           in_words(device.free_bytes) + " free, and this range has " + in_words(mapped_bytes_) +
-           " of it. Ask for less, or free other memory of the device. (" + refusal + ")";
+    return text_of(
+        "gpuheap: mapping %s was asked for; there are %s of device memory, %s free, and this range has %s of it. Ask for less, or free "
+        "other memory of the device. (%s)",
+        in_words(bytes).c_str(), in_words(device.total_bytes).c_str(), in_words(device.free_bytes).c_str(), in_words(mapped_bytes_).c_str(),
+        refusal.c_str());
   }
 
   simt::address_space space_{};
-  piece_map pieces_;
+  std::vector<piece> pieces_;  // by offset
   simt::size_t mapped_bytes_ = 0;
 };
 

@@ -5,7 +5,6 @@
 
 #if GPUHEAP_HAS_HOST
 #include <optional>
-#include <utility>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::memory {
 
@@ -15,17 +14,14 @@ class allocation {
  public:
   allocation() = default;
   // Takes `bytes` (> 0) from `from`. Throws out_of_memory.
-  allocation(resource from, simt::size_t bytes) : region_{from.allocate(bytes)}, from_{std::move(from)} {}
+  allocation(resource from, simt::size_t bytes) : region_{from.allocate(bytes)}, from_{static_cast<resource&&>(from)} {}
   // The caller's own: never given back.
   explicit allocation(region callers) : region_{callers} {}
 
-  allocation(allocation&& other) noexcept : region_{std::exchange(other.region_, {})}, from_{std::exchange(other.from_, std::nullopt)} {}
+  allocation(allocation&& other) noexcept { swap(other); }
   allocation& operator=(allocation&& other) noexcept {
-    if (this != &other) {
-      give_back();
-      region_ = std::exchange(other.region_, {});
-      from_ = std::exchange(other.from_, std::nullopt);
-    }
+    allocation taken{static_cast<allocation&&>(other)};
+    swap(taken);
     return *this;
   }
   allocation(allocation const&) = delete;
@@ -39,6 +35,12 @@ class allocation {
   [[nodiscard]] std::optional<resource> const& from() const { return from_; }
 
  private:
+  void swap(allocation& other) noexcept {
+    region const mine = region_;
+    region_ = other.region_;
+    other.region_ = mine;
+    from_.swap(other.from_);
+  }
   void give_back() noexcept {
     if (from_ && region_.base != nullptr) from_->deallocate(region_);
   }

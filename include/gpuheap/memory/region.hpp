@@ -1,11 +1,8 @@
 // A contiguous piece of memory that a heap lives in.
 #pragma once
 
+#include <gpuheap/memory/function.hpp>
 #include <gpuheap/simt/types.hpp>
-
-#if GPUHEAP_HAS_HOST
-#include <functional>
-#endif
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::memory {
 
@@ -18,7 +15,7 @@ struct region {
 #if GPUHEAP_HAS_HOST
 // Makes [offset, offset + bytes) of a region usable; more than that may become so, and what is usable already stays as it is. Nothing is
 // initialised. Throws out_of_memory: then nothing has changed.
-using map_function = std::function<void(simt::size_t offset, simt::size_t bytes)>;
+using map_function = function<void(simt::size_t offset, simt::size_t bytes)>;
 #endif
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::memory

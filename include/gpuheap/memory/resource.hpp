@@ -2,6 +2,7 @@
 // only.
 #pragma once
 
+#include <gpuheap/memory/function.hpp>
 #include <gpuheap/memory/region.hpp>
 #include <gpuheap/simt/error.hpp>
 #include <gpuheap/simt/runtime.hpp>
@@ -10,13 +11,9 @@
 #if GPUHEAP_HAS_HOST
 #include <unistd.h>
 
-#include <concepts>
 #include <cstdio>
-#include <fstream>
-#include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::memory {
 
@@ -30,11 +27,11 @@ struct capacity {
 // `deallocate` takes back what it returned, with the same count, once no kernel uses it any more. `how_much` answers nothing where the
 // source does not say.
 template <class S>
-concept source = std::copy_constructible<S> && requires(S const& s, void* p, simt::size_t bytes) {
-  { s.allocate(bytes) } -> std::same_as<void*>;
+concept source = simt::is_constructible_v<S, S const&> && requires(S const& s, void* p, simt::size_t bytes) {
+  { s.allocate(bytes) } -> simt::same_as<void*>;
   requires noexcept(s.deallocate(p, bytes));
-  { s.how_much() } -> std::same_as<std::optional<capacity>>;
-  { s.name() } -> std::convertible_to<std::string>;
+  { s.how_much() } -> simt::same_as<std::optional<capacity>>;
+  { s.name() } -> simt::convertible_to<std::string>;
 };
 
 // Any source of memory, held by value. Copies share it.
@@ -43,8 +40,8 @@ class resource {
   // The first condition comes first: whether a resource is a source asks whether it can be copied, which would ask this constructor again.
   // clang-format off
   template <class S>
-    requires(!std::same_as<S, resource>) && source<S>
-  resource(S s) : held_{std::make_shared<model<S>>(std::move(s))} {}  // NOLINT(google-explicit-constructor): a source is a resource
+    requires(!simt::same_as<S, resource>) && source<S>
+  resource(S s) : held_{new model<S>{static_cast<S&&>(s)}} {}  // NOLINT(google-explicit-constructor): a source is a resource
   // clang-format on
 
   // `bytes` > 0. Throws out_of_memory.
@@ -55,8 +52,7 @@ class resource {
   [[nodiscard]] std::string name() const { return held_->name(); }
 
  private:
-  struct interface {
-    virtual ~interface() = default;
+  struct interface : held {
     virtual void* allocate(simt::size_t bytes) const = 0;
     virtual void deallocate(void* p, simt::size_t bytes) const noexcept = 0;
     virtual std::optional<capacity> how_much() const = 0;
@@ -64,14 +60,14 @@ class resource {
   };
   template <class S>
   struct model final : interface {
-    explicit model(S s) : s_{std::move(s)} {}
+    explicit model(S&& s) : s_{static_cast<S&&>(s)} {}
     void* allocate(simt::size_t bytes) const override { return s_.allocate(bytes); }
     void deallocate(void* p, simt::size_t bytes) const noexcept override { s_.deallocate(p, bytes); }
     std::optional<capacity> how_much() const override { return s_.how_much(); }
     std::string name() const override { return s_.name(); }
     S s_;
   };
-  std::shared_ptr<interface const> held_;
+  shared<interface> held_;
 };
 
 // The host's memory: all of it, and what programs could still take.
@@ -79,13 +75,15 @@ class resource {
   auto const page = static_cast<simt::size_t>(::sysconf(_SC_PAGESIZE));
   capacity c{static_cast<simt::size_t>(::sysconf(_SC_PHYS_PAGES)) * page, static_cast<simt::size_t>(::sysconf(_SC_AVPHYS_PAGES)) * page};
   // The kernel's own estimate counts what it would drop from its caches, too.
-  std::ifstream meminfo("/proc/meminfo");
-  std::string line;
+  std::FILE* const meminfo = std::fopen("/proc/meminfo", "r");
+  if (meminfo == nullptr) return c;
+  char line[256];
   // Ends: at the end of the file, some fifty lines.
-  while (std::getline(meminfo, line)) {
+  while (std::fgets(line, sizeof line, meminfo) != nullptr) {
     unsigned long long kib = 0;
-    if (std::sscanf(line.c_str(), "MemAvailable: %llu kB", &kib) == 1) c.free_bytes = static_cast<simt::size_t>(kib) << 10;
+    if (std::sscanf(line, "MemAvailable: %llu kB", &kib) == 1) c.free_bytes = static_cast<simt::size_t>(kib) << 10;
   }
+  std::fclose(meminfo);
   return c;
 }
 

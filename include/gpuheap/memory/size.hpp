@@ -6,13 +6,8 @@
 #include <gpuheap/simt/error.hpp>
 
 #if GPUHEAP_HAS_HOST
-#include <algorithm>
-#include <charconv>
-#include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <string>
-#include <string_view>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
@@ -20,14 +15,12 @@ namespace memory {
 // "200.0 GiB", "512 B": for messages.
 [[nodiscard]] inline std::string in_words(simt::size_t bytes) {
   static constexpr char const* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  if (bytes < 1024) return std::to_string(bytes) + " B";
+  if (bytes < 1024) return text_of("%zu B", bytes);
   double value = static_cast<double>(bytes);
   unsigned unit = 0;
   // Ends: each pass divides by 1024, and 2^64 bytes are 16 EiB.
   for (; value >= 1024 && unit < 6; ++unit) value /= 1024;
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f %s", value, units[unit]);
-  return text;
+  return text_of("%.1f %s", value, units[unit]);
 }
 }  // namespace memory
 
@@ -40,7 +33,7 @@ class heap_size {
   // `fraction` (above 0, at most 1) of what the source of memory has free then.
   [[nodiscard]] static heap_size fraction_of_free(double fraction) {
     if (!(fraction > 0 && fraction <= 1)) {
-      throw error("gpuheap: fraction_of_free takes a number above 0 and at most 1, not " + std::to_string(fraction));
+      throw error(text_of("gpuheap: fraction_of_free takes a number above 0 and at most 1, not %f", fraction));
     }
     heap_size size{0};
     size.fraction_ = fraction;
@@ -61,23 +54,33 @@ class heap_size {
   [[nodiscard]] simt::size_t resolve(memory::resource const& from) const {
     if (fraction_ == 0 && !at_most_half_) return bytes_;
     auto const there = from.how_much();
-    if (at_most_half_) return there ? std::min(bytes_, there->free_bytes / 2) : bytes_;
-    if (!there) throw error("gpuheap: " + from.name() + " does not say how much of it is free: give the heap's size in bytes");
+    if (at_most_half_) return there ? (bytes_ < there->free_bytes / 2 ? bytes_ : there->free_bytes / 2) : bytes_;
+    if (!there) throw error(text_of("gpuheap: %s does not say how much of it is free: give the heap's size in bytes", from.name().c_str()));
     return static_cast<simt::size_t>(fraction_ * static_cast<double>(there->free_bytes));
   }
 
  private:
-  [[nodiscard]] static heap_size parse(std::string_view text) {
+  // Without the C library's conversions, whose decimal point depends on the program's locale.
+  [[nodiscard]] static heap_size parse(std::string const& text) {
     auto const refuse = [&] {
-      return error("gpuheap: GPUHEAP_BYTES is \"" + std::string(text) +
-                   "\": a size such as 8589934592, 512MiB, 1.5GiB or 40% (of the free memory) is expected");
+      return error(
+          text_of("gpuheap: GPUHEAP_BYTES is \"%s\": a size such as 8589934592, 512MiB, 1.5GiB or 40%% (of the free memory) is expected",
+                  text.c_str()));
     };
-    double value = 0;
-    auto const [rest, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (code != std::errc{} || !(value > 0)) throw refuse();
-    std::string_view unit{rest, static_cast<std::size_t>(text.data() + text.size() - rest)};
-    // Ends: each pass shortens the text.
-    while (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);
+    auto const is_digit = [](char c) { return c >= '0' && c <= '9'; };
+    char const* at = text.c_str();
+    double value = 0, place = 1;
+    bool has_digits = false;
+    // Ends: each pass reads a character, and the text ends with one that is no digit.
+    for (; is_digit(*at); ++at, has_digits = true) value = value * 10 + (*at - '0');
+    if (*at == '.') {
+      // Ends: likewise.
+      for (++at; is_digit(*at); ++at, has_digits = true) value += (*at - '0') * (place /= 10);
+    }
+    if (!has_digits || !(value > 0)) throw refuse();
+    // Ends: likewise.
+    while (*at == ' ') ++at;
+    std::string const unit{at};
     if (unit == "%") {
       if (value > 100) throw refuse();
       return fraction_of_free(value / 100);
@@ -88,8 +91,10 @@ class heap_size {
     if (unit == "MiB" || unit == "M") shift = 20;
     if (unit == "GiB" || unit == "G") shift = 30;
     if (unit == "TiB" || unit == "T") shift = 40;
-    double const bytes = std::ldexp(value, shift);
-    if (shift < 0 || bytes < 1 || bytes >= std::ldexp(1.0, 63)) throw refuse();
+    if (shift < 0) throw refuse();
+    double const bytes = value * static_cast<double>(simt::uint64_t{1} << shift);
+    constexpr double too_many = static_cast<double>(simt::uint64_t{1} << 63);
+    if (bytes < 1 || bytes >= too_many) throw refuse();
     return heap_size{static_cast<simt::size_t>(bytes)};
   }
 

@@ -33,6 +33,14 @@ using uint64_t = unsigned long long;
 using uintptr_t = unsigned long long;
 #endif
 
+// Whether what is being compiled runs where device code runs. False in the host's part of a CUDA program, where a function of both sides
+// must not touch what is the device's.
+#if defined(GPUHEAP_BACKEND_HOST) || defined(__CUDA_ARCH__)
+inline constexpr bool compiles_device_code = true;
+#else
+inline constexpr bool compiles_device_code = false;
+#endif
+
 // One bit per lane of a warp, lane 0 in bit 0.
 using lane_mask = uint32_t;
 inline constexpr unsigned warp_lanes = 32;

@@ -15,7 +15,6 @@
 #include <gpuheap/simt/runtime.hpp>
 
 #if GPUHEAP_HAS_HOST
-#include <algorithm>
 #include <vector>
 #endif
 
@@ -76,10 +75,12 @@ struct reclaim_all {
 };
 
 #if GPUHEAP_HAS_HOST
-// The parts of a heap that grows. Host. The control block begins the region, whose base is aligned.
+// The parts of a heap that grows. Host. The control block begins the region, whose base is aligned. A template, so that heaps that do not
+// grow make none of its kernels.
+template <class Runs>
 struct growing_parts {
   layout const& at;
-  runs* heap;
+  Runs* heap;
 
   [[nodiscard]] size_t offset_of(void const* p) const {
     return static_cast<size_t>(static_cast<char const*>(p) - reinterpret_cast<char const*>(heap));
@@ -97,7 +98,8 @@ struct growing_parts {
   [[nodiscard]] unsigned segments_within(size_t bytes) const {
     if (bytes < fixed_bytes()) return 0;
     size_t const each = at.segment_bytes() + metadata_bytes(1) - fixed_bytes();
-    return static_cast<unsigned>(std::min<size_t>((bytes - fixed_bytes()) / each, at.num_segments));
+    size_t const fit = (bytes - fixed_bytes()) / each;
+    return fit < at.num_segments ? static_cast<unsigned>(fit) : at.num_segments;
   }
 
   // Makes segments first..end-1 usable, with their metadata, and free. Nothing has changed if map() throws.

@@ -12,15 +12,16 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
 namespace detail {
 
-// A copy of the heap's metadata in host memory, laid out as in the heap.
+// A copy of the heap's metadata in host memory, laid out as in the heap. A template, so that programs that do not ask compile none of it.
+template <class Runs>
 struct image {
   layout at;
-  runs block;
+  Runs block;
   std::vector<uint64_t> shards, headers, trees, pages, words;
   std::vector<unsigned> groups;
   std::vector<run_tag::word> segment_tags, page_tags;
 
-  image(layout const& geometry, runs const* heap, stream_ref stream) : at{geometry} {
+  image(layout const& geometry, Runs const* heap, stream_ref stream) : at{geometry} {
     simt::copy(&block, heap, sizeof block, stream);
     simt::synchronize(stream);
     size_t const num_pages = size_t{block.segments_there} << at.lg_pages;

@@ -5,15 +5,15 @@
 #include <gpuheap/allocators/sharded_runs/image.hpp>
 
 #if GPUHEAP_HAS_HOST
-#include <map>
 #include <vector>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
 // One entry for each size that has live blocks, small sizes first. Waits for the stream; no kernel may be running on the heap. A page that
 // is neither free nor the start of a run or of a large allocation is passed over: verify() says what is wrong with it.
-[[nodiscard]] inline std::vector<live_size> live_blocks(layout const& at, runs const* heap, stream_ref stream) {
-  detail::image const now{at, heap, stream};
+template <class Runs>
+[[nodiscard]] std::vector<live_size> live_blocks(layout const& at, Runs const* heap, stream_ref stream) {
+  detail::image<Runs> const now{at, heap, stream};
   unsigned const num_pages = now.block.segments_there << at.lg_pages;
   std::vector<shard_word> fresh(num_pages);  // of runs of which a shard has not handed out all
   // Ends: one pass for each shard.
@@ -21,12 +21,19 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
     shard_word const w{now.shards[i]};
     if (w.has_run() && !w.is_sweep() && w.page() < num_pages) fresh[w.page()] = w;
   }
-  std::map<simt::uint64_t, simt::uint64_t> blocks;
+  std::vector<live_size> sizes;
+  auto const count = [&sizes](simt::uint64_t bytes, simt::uint64_t blocks) {
+    auto place = sizes.begin();
+    // Ends: at most one pass for each size.
+    while (place != sizes.end() && place->block_bytes < bytes) ++place;
+    if (place == sizes.end() || place->block_bytes != bytes) place = sizes.insert(place, {bytes, 0});
+    place->blocks += blocks;
+  };
   // Ends: every pass goes on by a page or more.
   for (unsigned page = 0; page < num_pages;) {
     run_header const h = now.header(page);
     if (!now.is_free(page) && h.is_large()) {
-      ++blocks[simt::uint64_t{h.large_segments()} << at.segment_shift()];
+      count(simt::uint64_t{h.large_segments()} << at.segment_shift(), 1);
       page += h.large_segments() << at.lg_pages;
     } else if (!now.is_free(page) && (h.bits & run_header::slots) != 0) {
       unsigned const num_slots = at.run_slots(h);
@@ -35,15 +42,12 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
       for (unsigned w = 0; w < slot_map::words_for(num_slots); ++w)
         live -= simt::popcount(now.words[size_t{page} * at.words_per_page + w] & slot_map::slots_in(w, num_slots));
       if (shard_word const w = fresh[page]; w.has_run()) live -= w.num_slots() - w.next();
-      if (live != 0) blocks[size_classes::slot_bytes(h.size_class())] += live;
+      if (live != 0) count(size_classes::slot_bytes(h.size_class()), live);
       page += h.of_segments() ? h.length() << at.lg_pages : h.length();
     } else {
       ++page;
     }
   }
-  std::vector<live_size> sizes;
-  // Ends: one pass for each size.
-  for (auto const& [bytes, count] : blocks) sizes.push_back({bytes, count});
   return sizes;
 }
 

@@ -15,7 +15,6 @@
 #include <gpuheap/allocators/sharded_runs/image.hpp>
 
 #if GPUHEAP_HAS_HOST
-#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -29,9 +28,11 @@ struct audit {
   simt::size_t live_bytes = 0;  // of those slots, and of large allocations
 };
 
-// Walks the whole heap. Waits for the stream; no kernel may be running on the heap.
-[[nodiscard]] inline audit verify(layout const& at, runs const* heap, stream_ref stream) {
-  detail::image const now{at, heap, stream};
+// Walks the whole heap, whose control block begins with `heap`, a sharded::runs. A template, so that programs that do not ask compile none
+// of it. Waits for the stream; no kernel may be running on the heap.
+template <class Runs>
+[[nodiscard]] audit verify(layout const& at, Runs const* heap, stream_ref stream) {
+  detail::image<Runs> const now{at, heap, stream};
   audit found;
   auto const fail = [&found](std::string const& what) {
     if (found.problem.empty()) found.problem = what;
@@ -161,8 +162,9 @@ struct audit {
   }
   // Ends: one pass per segment.
   for (unsigned s = num_segments; s < at.num_segments; ++s) {
-    bool const tagged = std::any_of(&now.page_tags[s << at.lg_pages], &now.page_tags[s << at.lg_pages] + (1u << at.lg_pages),
-                                    [](run_tag::word tag) { return tag != 0; });
+    bool tagged = false;
+    // Ends: one pass per page of the segment.
+    for (unsigned page = s << at.lg_pages; page < (s + 1) << at.lg_pages; ++page) tagged = tagged || now.page_tags[page] != 0;
     if (now.is_whole(s) || now.pages[s] != 0 || now.segment_tag(s) != 0 || tagged)
       fail("segment " + std::to_string(s) + " is in use and not there");
   }

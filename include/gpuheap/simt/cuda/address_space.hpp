@@ -7,6 +7,8 @@
 #if GPUHEAP_HAS_HOST
 #include <cuda.h>
 
+#include <string>
+
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 
 // A range of addresses of one device. Plain data: who makes it gives it back.
@@ -39,31 +41,32 @@ struct driver {
   }
 
  private:
-  template <class Function>
-  static void find(char const* name, Function& function) {
+  static void* find(char const* name) {
     constexpr unsigned since = 10020;  // the driver's version that brought all of them
     void* address = nullptr;
     cudaDriverEntryPointQueryResult answer{};
     check(cudaGetDriverEntryPointByVersion(name, &address, since, cudaEnableDefault, &answer), "asking the driver for a function");
     if (answer != cudaDriverEntryPointSuccess || address == nullptr) {
-      throw error("gpuheap: growing memory needs the driver's function " + std::string(name) +
-                  ", and this driver does not have it: install a newer one, or use memory of a fixed size");
+      throw error(text_of(
+          "gpuheap: growing memory needs the driver's function %s, and this driver does not have it: install a newer one, or use memory "
+          "of a fixed size",
+          name));
     }
-    function = reinterpret_cast<Function>(address);
+    return address;
   }
   [[nodiscard]] static driver find() {
     driver d;
     // cuGetErrorName and cuDeviceGetAttribute are older, and found by the same version.
-    find("cuGetErrorName", d.error_name);
-    find("cuDeviceGetAttribute", d.device_attribute);
-    find("cuMemGetAllocationGranularity", d.granularity);
-    find("cuMemAddressReserve", d.reserve);
-    find("cuMemAddressFree", d.release_addresses);
-    find("cuMemCreate", d.create);
-    find("cuMemRelease", d.release);
-    find("cuMemMap", d.map);
-    find("cuMemUnmap", d.unmap);
-    find("cuMemSetAccess", d.set_access);
+    d.error_name = reinterpret_cast<decltype(d.error_name)>(find("cuGetErrorName"));
+    d.device_attribute = reinterpret_cast<decltype(d.device_attribute)>(find("cuDeviceGetAttribute"));
+    d.granularity = reinterpret_cast<decltype(d.granularity)>(find("cuMemGetAllocationGranularity"));
+    d.reserve = reinterpret_cast<decltype(d.reserve)>(find("cuMemAddressReserve"));
+    d.release_addresses = reinterpret_cast<decltype(d.release_addresses)>(find("cuMemAddressFree"));
+    d.create = reinterpret_cast<decltype(d.create)>(find("cuMemCreate"));
+    d.release = reinterpret_cast<decltype(d.release)>(find("cuMemRelease"));
+    d.map = reinterpret_cast<decltype(d.map)>(find("cuMemMap"));
+    d.unmap = reinterpret_cast<decltype(d.unmap)>(find("cuMemUnmap"));
+    d.set_access = reinterpret_cast<decltype(d.set_access)>(find("cuMemSetAccess"));
     return d;
   }
 };
@@ -72,7 +75,7 @@ inline void check(CUresult code, char const* doing) {
   if (code == CUDA_SUCCESS) return;
   char const* name = nullptr;
   if (driver::calls().error_name(code, &name) != CUDA_SUCCESS || name == nullptr) name = "an unknown error of the driver";
-  std::string const text = std::string("gpuheap: ") + doing + " failed: " + name;
+  std::string const text = text_of("gpuheap: %s failed: %s", doing, name);
   if (code == CUDA_ERROR_OUT_OF_MEMORY) throw out_of_memory(text);
   throw error(text);
 }
@@ -121,7 +124,7 @@ class physical_memory {
   detail::check(driver.granularity(&space.granularity, &what, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
                 "asking in what units the GPU maps memory");
   space.bytes = (bytes + space.granularity - 1) / space.granularity * space.granularity;
-  if (space.bytes < bytes) throw error("gpuheap: reserving addresses failed: " + std::to_string(bytes) + " bytes are more than there are");
+  if (space.bytes < bytes) throw error(text_of("gpuheap: reserving addresses failed: %zu bytes are more than there are", bytes));
   CUdeviceptr base = 0;
   detail::check(driver.reserve(&base, space.bytes, 0, 0, 0), "reserving addresses");
   space.base = reinterpret_cast<void*>(base);

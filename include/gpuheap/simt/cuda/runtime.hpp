@@ -13,12 +13,14 @@
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 
 namespace detail {
-inline void check(cudaError_t code, char const* doing) {
-  if (code == cudaSuccess) return;
+[[noreturn, gnu::noinline, gnu::cold]] inline void refuse(cudaError_t code, char const* doing) {
   (void)cudaGetLastError();  // the runtime remembers it too, and would hand it to the next launch that asks
-  std::string const said = std::string(cudaGetErrorName(code)) + ": " + cudaGetErrorString(code);
-  if (code == cudaErrorMemoryAllocation) throw out_of_memory(std::string("gpuheap: ") + doing + " failed: " + said);
-  throw error(std::string("gpuheap: ") + doing + " failed: " + said);
+  std::string const text = text_of("gpuheap: %s failed: %s: %s", doing, cudaGetErrorName(code), cudaGetErrorString(code));
+  if (code == cudaErrorMemoryAllocation) throw out_of_memory(text);
+  throw error(text);
+}
+inline void check(cudaError_t code, char const* doing) {
+  if (code != cudaSuccess) refuse(code, doing);
 }
 }  // namespace detail
 

@@ -1,0 +1,83 @@
+// A callable held by value, and the counted holding beneath it: what std::function and std::shared_ptr are for, in the few lines that the
+// library needs of them. Their headers cost a program's compiler half a second. Host code only.
+#pragma once
+
+#include <gpuheap/simt/language.hpp>
+
+#if GPUHEAP_HAS_HOST
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::memory {
+
+// What shared<T> holds derives from this.
+class held {
+ public:
+  held() = default;
+  held(held const&) = delete;
+  held& operator=(held const&) = delete;
+  virtual ~held() = default;
+
+ private:
+  template <class T>
+  friend class shared;
+  mutable unsigned num_holders_ = 0;  // atomic
+};
+
+// One of the holders of an object, or of none. The last one ends it. Copies may be made and ended by several threads at once.
+template <class T>
+class shared {
+ public:
+  shared() = default;
+  explicit shared(T const* object) noexcept : object_{object} { take(); }
+  shared(shared const& other) noexcept : object_{other.object_} { take(); }
+  shared(shared&& other) noexcept : object_{other.object_} { other.object_ = nullptr; }
+  shared& operator=(shared other) noexcept {
+    T const* const mine = object_;
+    object_ = other.object_;
+    other.object_ = mine;
+    return *this;
+  }
+  ~shared() {
+    // release, acquire: what every holder did comes before the end.
+    if (object_ != nullptr && __atomic_sub_fetch(&object_->num_holders_, 1u, __ATOMIC_ACQ_REL) == 0) delete object_;
+  }
+  [[nodiscard]] T const* operator->() const { return object_; }
+  [[nodiscard]] explicit operator bool() const { return object_ != nullptr; }
+
+ private:
+  void take() noexcept {
+    // relaxed: whoever copies a holder has one.
+    if (object_ != nullptr) (void)__atomic_add_fetch(&object_->num_holders_, 1u, __ATOMIC_RELAXED);
+  }
+  T const* object_ = nullptr;
+};
+
+// void(Args...), or empty. Copies share the callable.
+template <class Signature>
+class function;
+// Likewise.
+template <class... Args>
+class function<void(Args...)> {
+ public:
+  function() = default;
+  template <class F>
+  requires(!simt::is_same_v<F, function>) && requires(F f, Args... args) { f(args...); }
+  function(F f) : held_{new model<F>{static_cast<F&&>(f)}} {}  // NOLINT(google-explicit-constructor): a lambda is a function
+
+  void operator()(Args... args) const { held_->call(args...); }
+  [[nodiscard]] explicit operator bool() const { return static_cast<bool>(held_); }
+
+ private:
+  struct interface : held {
+    virtual void call(Args... args) const = 0;
+  };
+  template <class F>
+  struct model final : interface {
+    explicit model(F&& f) : f_{static_cast<F&&>(f)} {}
+    void call(Args... args) const override { f_(args...); }
+    mutable F f_;
+  };
+  shared<interface> held_;
+};
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::memory
+#endif
