@@ -31,6 +31,7 @@ GPUHEAP_COLD inline void tell_refusal(simt::uint32_t* told, simt::uint32_t* refu
 template <device_allocator Allocator>
 struct device_state {
   heap_ref<Allocator, uncounted> heap;
+  simt::uint64_t most;      // bytes that the heap can ever have: what asks for more is refused without a word to the host
   simt::uint32_t* told;     // device memory
   simt::uint32_t* refused;  // host memory; null: there is no heap
 
@@ -38,7 +39,7 @@ struct device_state {
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
     if (refused == nullptr) return nullptr;
     void* const p = heap.malloc(bytes == 0 ? 1 : bytes);
-    if (p == nullptr) tell_refusal(told, refused);
+    if (p == nullptr && bytes <= most) tell_refusal(told, refused);
     return p;
   }
   /// The same, aligned to `alignment`, a power of two. An allocator that knows no alignments serves those that its blocks happen to have.
@@ -56,7 +57,7 @@ struct device_state {
         p = nullptr;
       }
     }
-    if (p == nullptr) tell_refusal(told, refused);
+    if (p == nullptr && bytes <= most) tell_refusal(told, refused);
     return p;
   }
   /// Gives p back. nullptr does nothing; what is no block of the heap does nothing but to be counted, where the allocator notices.

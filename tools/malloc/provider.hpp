@@ -74,8 +74,8 @@ struct provider {
   std::uint32_t alignment;  // what every block is aligned to, at least 16
   std::uint32_t reserved;   // 0
 
-  /// The device image: a fatbin of relocatable machine code and PTX, for cuLinkAddData or nvJitLinkAddData as it is. Compiled without a
-  /// limit on registers: it is called by ordinary calls.
+  /// The device image: a fatbin of relocatable machine code and PTX, for cuLinkAddData or nvJitLinkAddData as it is. It uses at most 64
+  /// registers, so that every kernel can be launched with as many threads as before.
   void const* image;
   std::size_t image_bytes;
 

@@ -60,7 +60,7 @@ class served_heap {
   }
 
   [[nodiscard]] state device_view() const {
-    return {heap_->ref(), static_cast<simt::uint32_t*>(told_.base()), static_cast<simt::uint32_t*>(refused_.base())};
+    return {heap_->ref(), heap_->at_most(), static_cast<simt::uint32_t*>(told_.base()), static_cast<simt::uint32_t*>(refused_.base())};
   }
 
   [[nodiscard]] bool refused() const { return *static_cast<simt::uint32_t const volatile*>(refused_.base()) != 0; }

@@ -1,0 +1,50 @@
+"""The library under test, built anew if it is not up to date, and nvcc; tests are skipped with the reason where one is missing."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BUILD = ROOT / "build/cuda"
+# What libgpuheap_malloc.a is built with, and one architecture that it has as PTX alone.
+ARCHITECTURES = ["75", "80", "86", "89", "90", "100", "120"]
+FROM_PTX = "87"
+SERVED = ("malloc", "free", "__cuda_syscall_aligned_malloc")
+
+
+def tool(name: str) -> str:
+    found = shutil.which(name) or shutil.which(name, path="/usr/local/cuda/bin")
+    if found is None:
+        pytest.skip(f"no {name}: install the CUDA toolkit, 13.0 or newer")
+    return found
+
+
+@functools.cache
+def library() -> Path:
+    """libgpuheap_malloc.a."""
+    cmake = ROOT / "build/venv/bin/cmake"
+    if not cmake.exists() or not (BUILD / "build.ninja").exists():
+        pytest.skip("no build for CUDA: run cmake --preset cuda, or ./test")
+    done = subprocess.run(
+        [cmake, "--build", BUILD, "--target", "gpuheap_malloc"], capture_output=True, text=True, env=os.environ | {"NINJA_STATUS": ""}
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
+    return BUILD / "tools/malloc/libgpuheap_malloc.a"
+
+
+def options_file() -> Path:
+    """What nvcc is given to link a program with the library."""
+    library()
+    return BUILD / "tools/malloc/malloc.nvcc"
+
+
+def run(*command: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, cwd=cwd)
+    assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}"
+    return done
