@@ -38,12 +38,22 @@ class Cubin:
     def __init__(self, data: bytes) -> None:
         if data[:4] != b"\x7fELF":
             raise ValueError("no ELF file")
-        offset, count, names = struct.unpack_from("<Q", data, 40)[0], *struct.unpack_from("<HH", data, 60)
+        offset, count, names = (
+            struct.unpack_from("<Q", data, 40)[0],
+            *struct.unpack_from("<HH", data, 60),
+        )
         heads = [struct.unpack_from("<IIQQQQIIQQ", data, offset + 64 * i) for i in range(count)]
         strings = data[heads[names][4] : heads[names][4] + heads[names][5]]
         nobits = 8
         self.sections = [
-            Section(_string(strings, h[0]), h[1], h[6], h[7], b"" if h[1] == nobits else data[h[4] : h[4] + h[5]]) for h in heads
+            Section(
+                _string(strings, h[0]),
+                h[1],
+                h[6],
+                h[7],
+                b"" if h[1] == nobits else data[h[4] : h[4] + h[5]],
+            )
+            for h in heads
         ]
         table = next((s for s in self.sections if s.kind == 2), None)
         self.symbols: list[Symbol] = []
@@ -54,7 +64,8 @@ class Cubin:
                 self.symbols.append(Symbol(_string(texts, name), info & 15 == 2, binding, section, size))
 
     def undefined(self) -> list[str]:
-        return [s.name for s in self.symbols if s.section == 0 and s.name and s.binding != "local"]
+        """Without what the driver provides, whose names begin with a dot."""
+        return [s.name for s in self.symbols if s.section == 0 and s.name and s.binding != "local" and not s.name.startswith(".")]
 
     def functions(self) -> dict[str, Symbol]:
         return {s.name: s for s in self.symbols if s.function and s.section != 0}
@@ -105,7 +116,23 @@ class Instruction:
 
 
 REGISTER = re.compile(r"(?<![\w.])(UR|UP|R|P|B)(\d+)\b")
-NO_RESULT = ("ST", "RED", "BRA", "EXIT", "CALL", "RET", "BAR", "MEMBAR", "NOP", "BSYNC", "WARPSYNC", "BREAK", "ERRBAR", "CCTL", "YIELD")
+NO_RESULT = (
+    "ST",
+    "RED",
+    "BRA",
+    "EXIT",
+    "CALL",
+    "RET",
+    "BAR",
+    "MEMBAR",
+    "NOP",
+    "BSYNC",
+    "WARPSYNC",
+    "BREAK",
+    "ERRBAR",
+    "CCTL",
+    "YIELD",
+)
 
 
 def disassemble(tool: str, cubin: Path) -> dict[str, list[Instruction]]:
