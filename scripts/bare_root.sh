@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs commands in a machine as bare as can be: Debian's essential packages with apt, python3 and g++, an ordinary user, and a copy of this checkout without what was built.
+# Runs commands in a machine as bare as can be: Debian's essential packages with apt, python3 and g++, an ordinary user, and a copy of
+# this checkout without what was built.
 #
 # usage: sudo scripts/bare_root.sh [COMMAND...]        ./demo and ./test if none is named, one after the other in one copy
 #

@@ -77,7 +77,8 @@ apt_install() {
 apt_unpack() {
   local own=(-o "Dir::State::Lists=$deps/lists" -o "Dir::Cache=$deps/cache" -o Debug::NoLocking=1) names
   mkdir -p "$deps/lists/partial" "$deps/cache/archives/partial" "$deps/debs"
-  apt-get "${own[@]}" -q update || return 1
+  # Package lists of the last hour are new enough.
+  [ -n "$(find "$deps/lists" -maxdepth 1 -name '*_Packages*' -mmin -60)" ] || apt-get "${own[@]}" -q update || return 1
   names=$(apt-get "${own[@]}" -s --no-install-recommends install "$@" | awk '/^Inst / {print $2}') || return 1
   # shellcheck disable=SC2086  # one word a package
   (cd "$deps/debs" && apt-get "${own[@]}" -q download $names) || return 1
@@ -111,7 +112,8 @@ has_opencl_device() {
   printf '%s\n' '#define CL_TARGET_OPENCL_VERSION 120' '#include <CL/cl.h>' 'int main() {' '  cl_platform_id p[8];' '  cl_uint n = 0, found = 0;' \
     '  if (clGetPlatformIDs(8, p, &n) != CL_SUCCESS) return 1;' \
     '  for (cl_uint i = 0; i < n && i < 8; ++i) if (clGetDeviceIDs(p[i], CL_DEVICE_TYPE_ALL, 0, nullptr, &found) == CL_SUCCESS && found) return 0;' \
-    '  return 1;' '}' | g++ -x c++ - -I"$deps/usr/include" "-L$libraries" -lOpenCL -o "$probe" 2>/dev/null && "$probe" 2>/dev/null
+    '  return 1;' '}' | g++ -x c++ - -I"$deps/usr/include" "-L$libraries" -lOpenCL -o "$probe" 2>/dev/null &&
+    bash -c '"$0"' "$probe" 2>/dev/null  # a shell of its own, which says nothing where the library aborts
 }
 
 # need_opencl WHAT_IT_IS_FOR: OpenCL's headers and loader, and a device: a GPU's, or PoCL, which is the CPU. Likewise.

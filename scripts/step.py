@@ -1,4 +1,6 @@
-"""Runs one step of ./demo, ./test or .ci/run: its output in a log or through, a line of progress at least every 20 s, and nothing of it left when it is interrupted.
+"""Runs one step of ./demo, ./test or .ci/run.
+
+Its output goes into a log, a line says at least every 20 s how far it is, and no process of it is left when it is interrupted.
 
 usage: step.py NAME (LOG | -) COMMAND...
 
@@ -7,6 +9,7 @@ It needs no package, as it also runs what fetches them. Exit code: that of the c
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -61,10 +64,8 @@ def descendants(ancestor: int) -> list[int]:
 
 
 def send(process: int, number: signal.Signals) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.kill(process, number)
-    except ProcessLookupError:
-        pass
 
 
 class Interrupted(Exception):
@@ -116,10 +117,8 @@ class Step:
     def _end(self) -> None:
         """As by Ctrl-C in a terminal of its own; what is left after a while of grace, also in sessions that it has made, is killed."""
         family = [self._process.pid, *descendants(self._process.pid)]
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGINT)
-        except ProcessLookupError:
-            pass
         deadline = time.monotonic() + GRACE_S
         while time.monotonic() < deadline and self._process.poll() is None:
             time.sleep(0.05)

@@ -1,0 +1,122 @@
+"""The steps of ./test and ./demo say how far they are, end what they started when they are interrupted, and tell mistakes in a line."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+STEP = ROOT / "scripts" / "step.py"
+sys.path.insert(0, str(STEP.parent))
+
+from step import progress  # noqa: E402
+
+
+@pytest.mark.parametrize(
+    ("log", "said"),
+    [
+        ("[1/538] Building CXX object a.o\n[12/538] Linking b\nwarning: none\n", "12 of 538"),
+        ("    Start 3: a\n 3/480 Test  #3: a ...   Passed    0.01 sec\n    Start 4: b\n", "3 of 480"),
+        ("[gw1] [ 72/900] PASSED tests/a.py::test_b \n", "72 of 900"),
+        ("Collecting rich\n\x1b[32mDownloading rich-15\x1b[0m\n\n", "Downloading rich-15"),
+        ("", "no output so far"),
+    ],
+)
+def test_progress_is_the_last_count_or_the_last_line(tmp_path: Path, log: str, said: str) -> None:
+    file = tmp_path / "log"
+    file.write_text(log)
+    assert progress(file) == said
+
+
+def start(log: Path, *command: str, **variables: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, "GPUHEAP_PROGRESS_S": "0.2", "GPUHEAP_STARTED": str(time.time()), **variables}
+    return subprocess.Popen(
+        [sys.executable, str(STEP), "counting", str(log), *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
+
+
+def test_a_long_step_says_how_far_it_is_and_ends_as_its_command(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    out, errors = start(log, "bash", "-c", "echo '[3/7] a'; sleep 1; exit 5").communicate(timeout=30)
+    assert "counting: 3 of 7" in out and errors == ""
+    assert log.read_text() == "[3/7] a\n"
+    quick = start(log, "bash", "-c", "exit 5")
+    assert quick.communicate(timeout=30) == ("", "") and quick.returncode == 5
+    killed = start(log, "bash", "-c", "kill -KILL $$")
+    assert killed.communicate(timeout=30) == ("", "") and killed.returncode == 128 + signal.SIGKILL
+
+
+def started_sleepers(folder: Path, number: int) -> list[psutil.Process]:
+    """Those that wrote their ids into the folder."""
+    deadline = time.monotonic() + 30
+    while len(found := [file for file in folder.glob("*.id") if file.read_text().strip()]) < number:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return [psutil.Process(int(file.read_text())) for file in found]
+
+
+def ended(processes: list[psutil.Process]) -> bool:
+    return not psutil.wait_procs(processes, timeout=15)[1]
+
+
+# One in the command's session, one in a session of its own, and one that hears neither Ctrl-C nor a request to end.
+FAMILY = (
+    "(echo $BASHPID >{0}/a.id; exec sleep 300) & "
+    "setsid bash -c 'echo $$ >{0}/b.id; exec sleep 300' & "
+    "(trap \"\" INT TERM; echo $BASHPID >{0}/c.id; while true; do sleep 1; done) & wait"
+)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_step_leaves_nothing_running(tmp_path: Path, number: signal.Signals) -> None:
+    step = start(tmp_path / "log", "bash", "-c", FAMILY.format(tmp_path))
+    family = started_sleepers(tmp_path, 3)
+    step.send_signal(number)
+    assert step.wait(timeout=30) == 130
+    assert ended(family)
+    assert step.communicate()[1] == ""
+
+
+def test_an_interrupted_command_says_one_line(tmp_path: Path) -> None:
+    script = f"set -euo pipefail; . '{ROOT}/scripts/setup.sh'; logged tested_step bash -c \"$1\"; echo not reached"
+    command = subprocess.Popen(
+        ["bash", "-c", script, "bash", FAMILY.format(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    family = started_sleepers(tmp_path, 3)
+    os.killpg(command.pid, signal.SIGINT)  # as a terminal does
+    out, errors = command.communicate(timeout=30)
+    assert command.returncode == 130
+    assert "not reached" not in out
+    assert len(errors.splitlines()) == 1 and errors.startswith("interrupted after ")
+    assert ended(family)
+
+
+@pytest.mark.parametrize("command", ["test", "demo"])
+def test_options_are_told_and_unknown_ones_are_refused_in_a_line(command: str) -> None:
+    told = subprocess.run([ROOT / command, "--help"], capture_output=True, text=True, timeout=30)
+    assert (told.returncode, told.stderr) == (0, "") and "minutes" in told.stdout
+    refused = subprocess.run([ROOT / command, "--quick"], capture_output=True, text=True, timeout=30)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert len(refused.stderr.splitlines()) == 1 and "'--quick'" in refused.stderr
+
+
+def test_each_skip_is_told_once_and_gets_its_number_of_python_tests(tmp_path: Path) -> None:
+    (tmp_path / "pytest.log").write_text("skipped: the tool: not built: build it (7 of the Python tests)\nskipped: a browser: none (1 of the Python tests)\n")
+    script = (
+        f". '{ROOT}/scripts/setup.sh'; skip 'the tool: no header: install it'; skip 'the tool: of another step'; gpu_skipped+=('on a GPU: none'); "
+        f"logs='{tmp_path}'; skipped_by_pytest; report_skipped; echo $num_skipped"
+    )
+    told = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert told.stdout.splitlines() == [
+        "skipped: the tool: no header: install it (7 of the Python tests)",
+        "skipped: on a GPU: none",
+        "skipped: a browser: none (1 of the Python tests)",
+        "1",
+    ]
