@@ -76,6 +76,18 @@ def test_a_line_too_many_is_a_difference_in_any_order(tmp_path):
     assert difference(take(loose, b"a\nb\n", tmp_path), take(loose, b"b\na\nb\n", tmp_path)) == "output: 3 lines, not 2"
 
 
+def test_near_numbers_are_equal_only_where_the_list_says_so(tmp_path):
+    one, other = Left({"image": b"P3\n255 7 3\n"}), Left({"image": b"P3\n255 8 3\n"})
+    assert difference(one, other) == "image: line 2 is '255 8 3', not '255 7 3'"
+    assert difference(one, other, 1.0) == ""
+    assert difference(one, Left({"image": b"P3\n255 9 3\n"}), 1.0) != ""
+    assert difference(one, Left({"image": b"P6\n255 7 3\n"}), 1.0) != ""
+    assert difference(one, Left({"image": b"P3\n255 7\n"}), 1.0) != ""
+    script(tmp_path, "plain", "echo 7")
+    script(tmp_path, "relinked", "echo 8")
+    assert run(tmp_path, more="near = 1")["relinked"]["output"] == "equal within 1"
+
+
 def test_files_are_compared_bit_by_bit():
     assert difference(Left({"image": b"\0\1"}), Left({"image": b"\0\1"})) == ""
     assert difference(Left({"image": b"\0\1"}), Left({"image": b"\0\2"})) == "image: line 1 is '??', not '??'"
@@ -205,6 +217,13 @@ def test_results_of_other_programs_stay(tmp_path):
     assert set(json.loads((tmp_path / "results.json").read_text())["programs"]) == {"other", "one"}
 
 
+def test_forms_that_are_not_measured_again_stay(tmp_path):
+    script(tmp_path, "plain", "echo sum 7")
+    script(tmp_path, "relinked", "echo sum 7")
+    run(tmp_path)
+    assert set(run(tmp_path, "--runner", "env", "--forms", "run")) == {"plain", "relinked", "run"}
+
+
 def test_a_spent_budget_begins_nothing(tmp_path, capsys):
     script(tmp_path, "plain", "touch ../ran")
     words = [str(tmp_path / "results.json"), "--programs", str(tmp_path), "--list", str(listed(tmp_path / "list.toml")), "--budget", "-1"]
@@ -277,6 +296,7 @@ def test_numbers_have_three_digits():
         ("kernel_time = 'no group'", "needs 1 group"),
         ("ignore = ['(']", "not a regular expression"),
         ("kernel_unit = 'h'", "there are s, ms, us"),
+        ("near = 0", "near must be a positive number"),
         ("any_order = 'yes'", "must be true or false"),
         ("arguments = 'x'", "must be a list"),
         ("argument = ['x']", "did you mean 'arguments'"),
@@ -327,6 +347,7 @@ def test_a_plain_program_that_fails_makes_nothing_equal(tmp_path):
     entry = run(tmp_path)
     assert [entry[form]["output"] for form in entry] == ["exit code 35", "exit code 35", "the plain program does not end well"]
     assert "seconds" not in entry["plain"]
+    assert entry["plain"]["said"] == "no GPU"
 
 
 def test_an_interrupted_program_leaves_no_process(tmp_path):

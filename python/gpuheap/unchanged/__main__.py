@@ -42,7 +42,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m gpuheap.unchanged", description=__doc__, allow_abbrev=False)
-    parser.add_argument("results", type=Path, help="JSON file of the results; programs that it has and that are not measured again stay")
+    parser.add_argument("results", type=Path, help="JSON file of the results; programs and forms that it has and that are not measured again stay")
     parser.add_argument("--programs", type=Path, help="measure: the folder with NAME/plain, NAME/rdc, NAME/relinked, and data/")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="this program; may be repeated")
     parser.add_argument("--forms", default=",".join(FORMS), help="which forms, with commas between (default: %(default)s)")
@@ -85,9 +85,10 @@ def _measure(options: argparse.Namespace, programs: Sequence[Program]) -> None:
         if time.monotonic() > ends:
             late.append(program.name)
             continue
-        entries[program.name] = measure(program, wish, _say)
+        measured = measure(program, wish, _say)
+        entries.setdefault(program.name, {}).update(measured)
         _write(options.results, results)
-        _print(program.name, entries[program.name])
+        _print(program.name, measured)
     # Afterwards, as it takes longer than all that is timed.
     for program in wanted if sanitizer else ():
         if time.monotonic() > ends:

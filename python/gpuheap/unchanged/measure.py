@@ -96,7 +96,7 @@ def measure(program: Program, wish: Wish, say: Callable[[str], None]) -> dict[st
 
 
 def _told(program: Program, form: Form, plain: Form) -> dict[str, Any]:
-    told: dict[str, Any] = {"runs": len(form.ended), "output": verdict(form, plain)}
+    told: dict[str, Any] = {"runs": len(form.ended), "output": verdict(form, plain, program.near)}
     right = [ended for ended in form.ended if ended.code == 0]
     if right:
         told["seconds"] = statistics.median(ended.seconds for ended in right)
@@ -107,14 +107,15 @@ def _told(program: Program, form: Form, plain: Form) -> dict[str, Any]:
     told["all_seconds"] = [round(ended.seconds, 4) for ended in form.ended]
     if program.check is not None:
         told["check"] = all(program.check.search(ended.stdout.decode("latin-1") + ended.stderr) is not None for ended in form.ended)
-    said = [ended.stderr.strip().splitlines()[-1][:200] for ended in form.ended if ended.stderr.strip()]
-    if said:
-        told["stderr"] = said[-1]
+    # What it said last, first of all where it failed.
+    said = [ended.stderr.strip() or ended.stdout.decode("latin-1").strip() for ended in sorted(form.ended, key=lambda ended: ended.code == 0)]
+    if said and said[0]:
+        told["said"] = said[0].splitlines()[-1][:200]
     return told
 
 
-def verdict(form: Form, plain: Form) -> str:
-    """`equal`, `varies` where the plain program's own runs differ, or what is wrong."""
+def verdict(form: Form, plain: Form, near: float) -> str:
+    """`equal`, `varies` where the plain program's own runs differ, or what is wrong; with the distance of numbers that counts as equal."""
     for ended in form.ended:
         if ended.code is None:
             return f"not finished in {ended.seconds:.0f} s"
@@ -122,9 +123,10 @@ def verdict(form: Form, plain: Form) -> str:
             return exit_words(ended)
     if plain.ended[0].code != 0:
         return "the plain program does not end well"
-    if any(difference(plain.left[0], left) for left in plain.left[1:]):
+    if any(difference(plain.left[0], left, near) for left in plain.left[1:]):
         return "varies"
-    return next((found for left in form.left if (found := difference(plain.left[0], left))), "equal")
+    equal = f"equal within {near:g}" if near > 0 else "equal"
+    return next((found for left in form.left if (found := difference(plain.left[0], left, near))), equal)
 
 
 def exit_words(ended: Ended) -> str:

@@ -40,16 +40,29 @@ def comparable(program: Program, stdout: bytes) -> bytes:
     return text.encode("latin-1")
 
 
-def difference(expected: Left, found: Left) -> str:
-    """The first difference in words, empty for none."""
+def difference(expected: Left, found: Left, near: float = 0.0) -> str:
+    """The first difference in words, empty for none; numbers that differ by at most `near` do not count."""
     for name, wanted in expected.parts.items():
         got = found.parts.get(name)
-        if wanted == got:
+        if wanted == got or (near > 0 and wanted is not None and got is not None and _are_near(wanted, got, near)):
             continue
         if wanted is None or got is None:
             return f"{name}: " + ("the program wrote no such file" if got is None else "a file that the first run did not write")
         return f"{name}: {_where(wanted, got)}"
     return ""
+
+
+def _are_near(wanted: bytes, got: bytes, near: float) -> bool:
+    """Whether both are the same words but for numbers that are near each other."""
+    old, new = wanted.split(), got.split()
+    return len(old) == len(new) and all(before == after or _within(before, after, near) for before, after in zip(old, new, strict=True))
+
+
+def _within(before: bytes, after: bytes, near: float) -> bool:
+    try:
+        return abs(float(before) - float(after)) <= near
+    except ValueError:
+        return False
 
 
 def _where(wanted: bytes, got: bytes) -> str:

@@ -17,7 +17,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-_KEYS = {"name", "what", "repository", "commit", "path", "licence", "allocates", "arguments", "inputs", "files", "any_order", "ignore", "check"}
+_KEYS = {"name", "what", "repository", "commit", "path", "licence", "allocates", "arguments", "inputs", "files", "any_order", "near", "ignore", "check"}
 _KEYS |= {"kernel_time", "kernel_unit", "fails"}
 _MILLISECONDS = {"s": 1000.0, "ms": 1.0, "us": 0.001}
 
@@ -37,6 +37,7 @@ class Program:
     inputs: tuple[str, ...] = ()  # lie beside the program when it runs
     files: tuple[str, ...] = ()
     any_order: bool = False  # threads print, and their lines come in any order
+    near: float = 0.0  # numbers may differ by so much, where the program itself adds up in any order
     ignore: tuple[re.Pattern[str], ...] = ()
     check: re.Pattern[str] | None = None  # is in the output of a program that finds its own result right
     kernel_time: re.Pattern[str] | None = None  # of what the program prints of its kernels; all that match count
@@ -103,6 +104,7 @@ def _program(entry: dict[str, Any], path: Path) -> Program:
         inputs=words("inputs"),
         files=words("files"),
         any_order=entry.get("any_order", False),
+        near=float(toml_checks.positive(entry["near"], path, f"{where}: near")) if "near" in entry else 0.0,
         ignore=tuple(pattern(text, "ignore", None) for text in words("ignore")),
         check=pattern(toml_checks.text(entry["check"], path, f"{where}: check"), "check", None) if "check" in entry else None,
         kernel_time=pattern(toml_checks.text(entry["kernel_time"], path, f"{where}: kernel_time"), "kernel_time", 1) if "kernel_time" in entry else None,

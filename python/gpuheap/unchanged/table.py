@@ -95,7 +95,7 @@ def output_words(entry: Mapping[str, Any] | None) -> str:
         return "-"
     check = {True: ", own check passed", False: ", **own check failed**"}.get(entry.get("check", None), "")
     output = entry["output"]
-    return (output if output in ("equal", "varies") else f"**{output}**") + check
+    return (output if output == "varies" or output.startswith("equal") else f"**{output}**") + check
 
 
 def memcheck_words(entry: Mapping[str, Any] | None) -> str:
