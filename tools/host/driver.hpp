@@ -9,6 +9,7 @@
 #include <cudaTypedefs.h>
 
 #include "entry_table.hpp"
+#include "tools/interposer/entry_points.hpp"
 
 namespace gpuheap::interpose {
 
@@ -20,6 +21,7 @@ enum class row : std::uint16_t {
       num
 };
 inline constexpr std::size_t num_rows = static_cast<std::size_t>(row::num);
+static_assert(num_rows <= most_rows);
 
 // The C signature of a row, as a pointer type.
 template <row Row>
@@ -36,26 +38,10 @@ GPUHEAP_ENTRY_POINTS(GPUHEAP_ROW)
 // Whether a null stream means the calling thread's own.
 [[nodiscard]] bool of_thread_stream(row which);
 
-// The driver's own function for a row, found once; nullptr where this driver lacks it, or is not loaded.
-[[nodiscard]] void* real_address(row which);
 template <row Row>
 [[nodiscard]] typename signature<Row>::type real() {
-  return reinterpret_cast<typename signature<Row>::type>(real_address(Row));
+  return reinterpret_cast<typename signature<Row>::type>(real_address(static_cast<std::size_t>(Row)));
 }
-
-// A function of the driver that the table has no row for; nullptr where this driver lacks it, or is not loaded.
-[[nodiscard]] void* symbol_in_driver(char const* symbol);
-
-// The linker's own dlsym, past this library's.
-[[nodiscard]] void* linker_dlsym(void* handle, char const* name) noexcept;
-
-// The wrapper to hand out in place of `address`, which the driver gave for `base`: the one for the very function at `address`, whatever
-// version and flags were asked for; `address` itself where the table has no row for it.
-[[nodiscard]] void* wrapper_for_lookup(char const* base, void* address);
-
-// The wrapper for an exported symbol, which dlsym found at `address`; `address` itself where the table has no row for it. nullptr where
-// dlsym found but this library's own export and the program would have found nothing.
-[[nodiscard]] void* wrapper_for_symbol(char const* symbol, void* address);
 
 // Records the driver's version, and says E11 if this driver lacks functions that its version should have: once. Called when a context is
 // first used.

@@ -14,13 +14,13 @@
 
 #include "call_stack.hpp"
 #include "host_blocks.hpp"
-#include "inside.hpp"
 #include "messages.hpp"
 #include "plan_file.hpp"
 #include "pool_backing.hpp"
 #include "pool_service.hpp"
 #include "settings.hpp"
 #include "trace_file.hpp"
+#include "tools/interposer/inside.hpp"
 
 namespace gpuheap::interpose {
 

@@ -7,9 +7,9 @@
 
 #include "driver.hpp"
 #include "facts.hpp"
-#include "inside.hpp"
 #include "settings.hpp"
 #include "transfer_handlers.hpp"
+#include "tools/interposer/inside.hpp"
 
 namespace gpuheap::interpose {
 

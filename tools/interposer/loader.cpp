@@ -1,10 +1,9 @@
 // How programs reach the driver: dlsym, through which the CUDA runtime (static or shared) and every binding asks for cuGetProcAddress or
-// for functions by name. Programs linked with libcuda meet the exports in exports.cpp instead.
+// for functions by name. Programs linked with libcuda meet the library's exports instead.
 
 #include <dlfcn.h>
 
-#include "driver.hpp"
-#include "settings.hpp"
+#include "entry_points.hpp"
 
 namespace gpuheap::interpose {
 
@@ -18,7 +17,7 @@ struct answer {
 // What the program gets for a driver's symbol. The result comes in registers: nothing of dlsym's frame may be pointed at, or its last call
 // is no jump.
 __attribute__((noinline)) answer answer_for(void* handle, char const* name) {
-  if (!configured().on) return {false, nullptr};
+  if (!this_library().on()) return {false, nullptr};
   // A handle is searched as it is. The pseudo handles are relative to the caller, which a call from here is not: where one finds the
   // driver's symbols, the program is linked with libcuda, and the wrapper asks the driver itself.
   void* const found = linker_dlsym(handle == RTLD_NEXT ? RTLD_DEFAULT : handle, name);
