@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "blocks.hpp"
+#include "code.hpp"
 #include "module_image.hpp"
 #include "private_table.hpp"
 #include "tools/host/entry_table.hpp"
@@ -34,13 +35,16 @@ namespace {
 struct context {
   int device;
   bool exists;
+  unsigned long long id;  // of this life: a primary context that ended and is retained again has another
 };
+unsigned long long contexts_made = 0;
 
 constexpr int max_devices = 16;
 std::array<context, max_devices> primaries{};
 std::array<int, max_devices> retained{};
 thread_local std::vector<context*>& current = *new std::vector<context*>;  // never destroyed: programs free after main
 int captures = 0;
+long launches = 0;
 int guarded_captures = 0;  // of them, those during which no memory may be requested
 
 int num_devices() { return static_cast<int>(setting("DOUBLE_DEVICES", 1)); }
@@ -128,6 +132,11 @@ module_image const* image_of(void const* handle) {
 
 CUresult run(CUfunction function, launch_shape const& shape, void** parameters) {
   if (usable() != CUDA_SUCCESS) return usable();
+  ++launches;
+  if (is_code_kernel(function)) {
+    launch_code(function, now());
+    return CUDA_SUCCESS;
+  }
   if (module_image const* const image = image_of(function); image != nullptr) {
     image->run(image->kernel, shape, parameters);
     return CUDA_SUCCESS;
@@ -177,6 +186,13 @@ CUresult look_up(char const* base, void** function, int asked, cuuint64_t flags)
 }
 
 }  // namespace
+
+void const* context_now() { return now(); }
+int architecture_of(int device) {
+  long const all = setting("DOUBLE_ARCHITECTURE", 11);
+  return static_cast<int>(device == num_devices() - 1 ? setting("DOUBLE_LAST_ARCHITECTURE", all) : all);
+}
+
 }  // namespace driver_double
 
 using namespace driver_double;
@@ -229,7 +245,9 @@ CUresult cuDeviceTotalMem_v2(std::size_t* out, CUdevice) {
   *out = static_cast<std::size_t>(setting("DOUBLE_MEMORY", 64L << 30));
   return CUDA_SUCCESS;
 }
-CUresult cuDeviceGetAttribute(int* out, CUdevice_attribute which, CUdevice) {
+CUresult cuDeviceGetAttribute(int* out, CUdevice_attribute which, CUdevice device) {
+  *out = which == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? architecture_of(device) / 10 : architecture_of(device) % 10;
+  if (which == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR || which == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR) return CUDA_SUCCESS;
   *out = setting("DOUBLE_NO_ATTRIBUTE", -1) == static_cast<long>(which) ? 0 : 1;
   return CUDA_SUCCESS;
 }
@@ -237,6 +255,7 @@ CUresult cuDeviceGetAttribute(int* out, CUdevice_attribute which, CUdevice) {
 CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) {
   ++retained[static_cast<std::size_t>(device)];
   *out = handle(primary_of(device));
+  if (!primary_of(device)->exists) primary_of(device)->id = ++contexts_made;
   primary_of(device)->exists = true;
   return CUDA_SUCCESS;
 }
@@ -254,7 +273,7 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
   return CUDA_SUCCESS;
 }
 CUresult cuCtxCreate_v4(CUcontext* out, CUctxCreateParams*, unsigned, CUdevice device) {
-  auto* const made = new context{device, true};
+  auto* const made = new context{device, true, ++contexts_made};
   current.push_back(made);
   *out = handle(made);
   return CUDA_SUCCESS;
@@ -280,6 +299,16 @@ CUresult cuCtxPopCurrent_v2(CUcontext* out) {
 }
 CUresult cuCtxGetCurrent(CUcontext* out) {
   *out = handle(now());
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxGetId(CUcontext of, unsigned long long* out) {
+  context const* const asked = of == nullptr ? now() : from(of);
+  if (asked == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  *out = asked->id;
+  return asked->exists ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+CUresult cuCtxGetLimit(std::size_t* out, CUlimit) {
+  *out = static_cast<std::size_t>(setting("DOUBLE_LIMIT", 8 << 20));
   return CUDA_SUCCESS;
 }
 CUresult cuCtxGetDevice(CUdevice* out) {
@@ -399,6 +428,8 @@ CUresult cuMemPrefetchAsync_v2(CUdeviceptr at, std::size_t bytes, CUmemLocation,
 }
 
 CUresult cuModuleLoadData(CUmodule* out, void const* text) {
+  *out = static_cast<CUmodule>(load_code(text));
+  if (*out != nullptr) return CUDA_SUCCESS;
   *out = reinterpret_cast<CUmodule>(std::uintptr_t{1});
   if (std::strncmp(static_cast<char const*>(text), module_mark, sizeof module_mark) != 0) return CUDA_SUCCESS;
   auto const* const image = static_cast<module_image const*>(text);
@@ -408,6 +439,7 @@ CUresult cuModuleLoadData(CUmodule* out, void const* text) {
   return CUDA_SUCCESS;
 }
 CUresult cuModuleGetGlobal_v2(CUdeviceptr* out, std::size_t* bytes, CUmodule module, char const* name) {
+  if (is_code(module)) return variable_of(module, now(), out, bytes, name);
   module_image const* const image = image_of(module);
   if (image == nullptr || image->variable == nullptr || std::strcmp(image->name, name) != 0) return CUDA_ERROR_NOT_FOUND;
   if (out != nullptr) *out = reinterpret_cast<CUdeviceptr>(image->variable);
@@ -415,6 +447,10 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr* out, std::size_t* bytes, CUmodule mod
   return CUDA_SUCCESS;
 }
 CUresult cuModuleGetFunction(CUfunction* out, CUmodule module, char const* name) {
+  if (is_code(module)) {
+    *out = static_cast<CUfunction>(kernel_of(module, name));
+    return *out == nullptr ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS;
+  }
   if (module_image const* const image = image_of(module); image != nullptr) {
     *out = reinterpret_cast<CUfunction>(const_cast<module_image*>(image));
     return image->run != nullptr && std::strcmp(image->name, name) == 0 ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
@@ -436,6 +472,38 @@ DOUBLE_LAUNCH(_ptsz)
 
 CUresult cuStreamCreate(CUstream* out, unsigned) {
   *out = reinterpret_cast<CUstream>(new int);
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamDestroy_v2(CUstream stream) {
+  delete reinterpret_cast<int*>(stream);
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* out) {
+  *out = captures > 0 && stream != nullptr ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+  return CUDA_SUCCESS;
+}
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
+  static thread_local CUstreamCaptureMode current_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  std::swap(*mode, current_mode);
+  return CUDA_SUCCESS;
+}
+// Each launch lasts a millisecond: an event's time is how many there were.
+CUresult cuEventCreate(CUevent* out, unsigned) {
+  *out = reinterpret_cast<CUevent>(new long{0});
+  return CUDA_SUCCESS;
+}
+CUresult cuEventRecord(CUevent event, CUstream) {
+  *reinterpret_cast<long*>(event) = launches;
+  return usable();
+}
+CUresult cuEventQuery(CUevent) { return CUDA_SUCCESS; }
+CUresult cuEventSynchronize(CUevent) { return CUDA_SUCCESS; }
+CUresult cuEventElapsedTime(float* out, CUevent begin, CUevent end) {
+  *out = static_cast<float>(*reinterpret_cast<long*>(end) - *reinterpret_cast<long*>(begin));
+  return CUDA_SUCCESS;
+}
+CUresult cuGraphLaunch(CUgraphExec, CUstream) {
+  log("launch of a graph");
   return CUDA_SUCCESS;
 }
 CUresult cuStreamSynchronize(CUstream) {

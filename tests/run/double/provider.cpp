@@ -1,0 +1,91 @@
+// An allocator's library for the driver double: its image is a file that the tests compile, its heaps are numbers that the state shows.
+//
+//   PROVIDER_IMAGE=FILE  the fat binary of the device code
+//   PROVIDER_REFUSAL=TEXT, PROVIDER_NO_HEAP=TEXT  why it cannot serve; why it makes no heap
+//   PROVIDER_REFUSES=N  the N-th look at a heap finds a refused request
+//   PROVIDER_LOG=FILE  gets a line for each call
+
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <vector>
+
+#include "tools/malloc/provider.hpp"
+
+namespace {
+
+using namespace gpuheap::device_malloc;
+
+__attribute__((format(printf, 1, 2))) void log(char const* format, ...) {
+  char const* const path = std::getenv("PROVIDER_LOG");
+  std::FILE* const file = path == nullptr ? nullptr : std::fopen(path, "a");
+  if (file == nullptr) return;
+  va_list arguments;
+  va_start(arguments, format);
+  std::vfprintf(file, format, arguments);
+  va_end(arguments);
+  std::fputc('\n', file);
+  std::fclose(file);
+}
+
+int looks = 0;
+bool is_refusing = false;
+
+provider make_table() {
+  static std::vector<char> image;
+  if (char const* const path = std::getenv("PROVIDER_IMAGE"); path != nullptr) {
+    std::ifstream file{path, std::ios::binary};
+    image.assign(std::istreambuf_iterator<char>{file}, std::istreambuf_iterator<char>{});
+  }
+  provider made{};
+  made.version = provider_version;
+  made.state_bytes = 8;
+  made.allocator = "double";
+  made.refusal = std::getenv("PROVIDER_REFUSAL");
+  made.alignment = 16;
+  made.image = image.data();
+  made.image_bytes = image.size();
+  made.make = [](provider_settings const* settings, void* state, provider_text* why) -> void* {
+    static unsigned long long number = 0;
+    if (char const* const refusal = std::getenv("PROVIDER_NO_HEAP"); refusal != nullptr) {
+      std::snprintf(why->words, sizeof why->words, "%s", refusal);
+      return nullptr;
+    }
+    ++number;
+    log("make %llu, limit %llu", number, static_cast<unsigned long long>(settings->malloc_limit));
+    std::memcpy(state, &number, sizeof number);
+    return new unsigned long long{number};
+  };
+  made.refused = [](void const*) {
+    char const* const at = std::getenv("PROVIDER_REFUSES");
+    if (at != nullptr && ++looks == std::atoi(at)) is_refusing = true;
+    return is_refusing;
+  };
+  made.grow = [](void*, provider_text*) {
+    log("grow");
+    is_refusing = false;
+    return grow_answer::grown;
+  };
+  made.report = [](void* heap, provider_report* out, provider_live* live, std::size_t room, provider_text*) {
+    log("report %llu", *static_cast<unsigned long long*>(heap));
+    *out = {};
+    out->heap_bytes = 1 << 20;
+    out->live_blocks = 3;
+    out->live_bytes = 48;
+    if (room > 0) live[0] = {16, 3};
+    return 1L;
+  };
+  made.destroy = [](void*) { log("destroy"); };
+  made.forget = [](void* heap) { log("forget %llu", *static_cast<unsigned long long*>(heap)); };
+  return made;
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) provider const* gpuheap_malloc_provider() {
+  static provider const table = make_table();
+  return &table;
+}

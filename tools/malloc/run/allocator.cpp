@@ -1,0 +1,79 @@
+#include "allocator.hpp"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+
+#include "settings.hpp"
+#include "tools/interposer/inside.hpp"
+
+namespace gpuheap::unchanged {
+
+namespace {
+
+// The library brings a CUDA runtime of its own. It looks the driver up while this thread is at work for the library, so that what it asks
+// of the driver is no call of the program.
+device_malloc::provider const* load() {
+  std::string const& path = configured().provider;
+  auto const refuse = [](std::string const& why) {
+    say(why + ": the program runs with CUDA's malloc");
+    return nullptr;
+  };
+  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    char const* const said = dlerror();
+    return refuse(said == nullptr ? path + " cannot be loaded" : said);
+  }
+  auto const entry = reinterpret_cast<device_malloc::provider_entry>(interpose::linker_dlsym(library, device_malloc::provider_entry_point));
+  if (entry == nullptr || entry() == nullptr || entry()->version != device_malloc::provider_version) {
+    return refuse(path + " is no provider of this version of gpuheap, build it again");
+  }
+  if (entry()->refusal != nullptr)
+    return refuse(std::string{"the allocator '"} + entry()->allocator + "' cannot serve: " + entry()->refusal);
+  return entry();
+}
+
+// At exit, before the driver's own end, since it is registered after the driver was initialised.
+void at_exit() {
+  interpose::inside const here;
+  heaps().process_ends();
+}
+
+}  // namespace
+
+device_malloc::provider const* provider() {
+  static device_malloc::provider const* const only = load();
+  return only;
+}
+
+serving_code const& serving() {
+  static serving_code const* const only = [] {
+    auto const* const table = provider();
+    return new serving_code{{static_cast<std::byte const*>(table->image), table->image_bytes}, device_malloc::state_name};
+  }();
+  return *only;
+}
+
+device_malloc::service& heaps() {
+  static device_malloc::service* const only = [] {
+    driver_calls const& calls = driver();
+    // Never destroyed: calls come after static destruction too.
+    auto* const made = new device_malloc::service{*provider(),
+                                                  {.context_current = calls.context_current,
+                                                   .context_id = calls.context_id,
+                                                   .context_limit = calls.context_limit,
+                                                   .context_device = calls.context_device,
+                                                   .device_name = calls.device_name,
+                                                   .push_context = calls.context_push,
+                                                   .pop_context = calls.context_pop,
+                                                   .primary_state = calls.primary_state,
+                                                   .primary_retain = calls.primary_retain,
+                                                   .primary_release = calls.primary_release,
+                                                   .is_capturing = calls.stream_captures}};
+    std::atexit(at_exit);
+    return made;
+  }();
+  return *only;
+}
+
+}  // namespace gpuheap::unchanged

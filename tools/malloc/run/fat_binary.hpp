@@ -1,0 +1,47 @@
+// What is in the images that programs give the driver: a fat binary is a sequence of entries, each PTX or machine code for one
+// architecture, in the clear or compressed. Reads bytes alone, knows no driver, and believes no number before it is checked against the
+// bytes there are.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace gpuheap::unchanged {
+
+using bytes_view = std::span<std::byte const>;
+
+inline constexpr std::uint32_t wrapper_magic = 0x466243b1;     // what nvcc's objects hand to the driver: a struct that points to the rest
+inline constexpr std::uint32_t fat_binary_magic = 0xba55ed50;  // the entries
+inline constexpr std::uint32_t elf_magic = 0x464c457f;
+
+/// The most that one entry may decompress to, altogether and for each of its bytes: what is larger is taken for damage.
+inline constexpr std::uint64_t most_unpacked_bytes = std::uint64_t{1} << 31;
+inline constexpr std::uint64_t most_unpacked_ratio = 4096;
+
+enum class entry_kind { ptx, machine_code, other };
+enum class compression { none, lz4, zstandard };
+
+struct fat_entry {
+  entry_kind kind = entry_kind::other;
+  std::uint32_t architecture = 0;  // 90 of sm_90, compute_90 and sm_90a
+  compression packed = compression::none;
+  std::uint64_t unpacked_bytes = 0;  // 0 where nothing is packed
+  bytes_view payload;
+  std::string options;  // what nvcc noted for ptxas, "" for nothing
+};
+
+/// @return The bytes that a fat binary says it has, its header included; 0 if `head`, its first 16 bytes, is no header of one.
+[[nodiscard]] std::uint64_t fat_binary_bytes(bytes_view head);
+
+/// @param all A fat binary. What follows its own length is not looked at.
+/// @return Its entries, which point into `all`; nothing, and one clause in `why`, if it is damaged.
+[[nodiscard]] std::optional<std::vector<fat_entry>> entries_of(bytes_view all, std::string* why);
+
+/// @return The bytes of an entry as they were before compression; nothing, and one clause in `why`, if that fails.
+[[nodiscard]] std::optional<std::vector<std::byte>> unpacked(fat_entry const& entry, std::string* why);
+
+}  // namespace gpuheap::unchanged

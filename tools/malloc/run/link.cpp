@@ -1,0 +1,175 @@
+#include "link.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include "code_cache.hpp"
+#include "driver.hpp"
+#include "machine_code.hpp"
+#include "settings.hpp"
+#include "sha256.hpp"
+
+namespace gpuheap::unchanged {
+
+namespace {
+
+struct made_before {
+  std::mutex lock;
+  std::map<std::string, linked_code> code;
+  link_counts counts;
+};
+
+made_before& before() {
+  static made_before* const only = new made_before;  // never destroyed: the driver may read the code until the process is gone
+  return *only;
+}
+
+// What nvcc noted for ptxas of one input, as far as it changes code.
+class input_options {
+ public:
+  explicit input_options(std::string const& text) {
+    constexpr std::string_view registers = "-maxrregcount=";
+    if (std::size_t const at = text.find(registers); at != std::string::npos) {
+      unsigned most = 0;
+      std::from_chars(text.data() + at + registers.size(), text.data() + text.size(), most);
+      if (most > 0) add(CU_JIT_MAX_REGISTERS, most);
+    }
+    if ((" " + text + " ").find(" -g ") != std::string::npos) add(CU_JIT_GENERATE_DEBUG_INFO, 1);
+    if ((" " + text + " ").find(" -lineinfo ") != std::string::npos) add(CU_JIT_GENERATE_LINE_INFO, 1);
+  }
+  [[nodiscard]] unsigned count() const { return count_; }
+  [[nodiscard]] CUjit_option* names() { return names_.data(); }
+  [[nodiscard]] void** values() { return values_.data(); }
+
+ private:
+  void add(CUjit_option name, std::uintptr_t value) {
+    names_[count_] = name;
+    values_[count_++] = reinterpret_cast<void*>(value);
+  }
+  std::array<CUjit_option, 3> names_{};
+  std::array<void*, 3> values_{};
+  unsigned count_ = 0;
+};
+
+// The first line of what the linker said that is not empty.
+std::string first_line(std::string_view log) {
+  while (!log.empty() && (log[0] == '\n' || log[0] == ' ')) log.remove_prefix(1);
+  return std::string{log.substr(0, std::min(log.find('\n'), log.find('\0')))};
+}
+
+class driver_link {
+ public:
+  driver_link() { result_ = driver().link_create(static_cast<unsigned>(names_.size()), names_.data(), values_.data(), &state_); }
+  ~driver_link() {
+    if (state_ != nullptr) driver().link_destroy(state_);
+  }
+  driver_link(driver_link const&) = delete;
+  driver_link& operator=(driver_link const&) = delete;
+
+  void add(CUjitInputType type, bytes_view bytes, char const* name, std::string const& noted) {
+    if (result_ != CUDA_SUCCESS) return;
+    input_options options{noted};
+    result_ = driver().link_add(state_, type, const_cast<std::byte*>(bytes.data()), bytes.size(), name, options.count(), options.names(),
+                                options.values());
+  }
+
+  [[nodiscard]] std::optional<std::vector<std::byte>> complete(std::string* why) {
+    void* code = nullptr;
+    std::size_t bytes = 0;
+    if (result_ == CUDA_SUCCESS) result_ = driver().link_complete(state_, &code, &bytes);
+    if (result_ != CUDA_SUCCESS) {
+      std::string const said = first_line({log_.data(), log_.size()});
+      *why = "the driver does not link its PTX (error " + std::to_string(result_) + (said.empty() ? ")" : "): " + said);
+      return std::nullopt;
+    }
+    auto const* const first = static_cast<std::byte const*>(code);
+    return std::vector<std::byte>{first, first + bytes};
+  }
+
+ private:
+  // The driver writes to these until the link is destroyed.
+  std::array<char, 4096> log_{};
+  std::array<CUjit_option, 2> names_{CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  std::array<void*, 2> values_{log_.data(), reinterpret_cast<void*>(log_.size())};
+  CUlinkState state_ = nullptr;
+  CUresult result_ = CUDA_SUCCESS;
+};
+
+std::optional<std::vector<std::byte>> link(decision const& wanted, serving_code const& serving, std::string* why) {
+  some_context const context;
+  if (!context.there()) {
+    *why = "no context can be made to link in";
+    return std::nullopt;
+  }
+  relaxed_capture const relaxed;
+  driver_link made;
+  for (link_input const& input : wanted.inputs) {
+    made.add(input.is_ptx ? CU_JIT_INPUT_PTX : CU_JIT_INPUT_CUBIN, input.bytes, "the program's code", input.options);
+  }
+  made.add(CU_JIT_INPUT_FATBINARY, serving.image, "gpuheap", {});
+  return made.complete(why);
+}
+
+std::string name_of(decision const& wanted, serving_code const& serving, std::uint32_t architecture) {
+  int version = 0;
+  driver().driver_version(&version);
+  sha256 hash;
+  hash.add(std::uint64_t{architecture});
+  hash.add(static_cast<std::uint64_t>(version));
+  hash.add(std::uint64_t{serving.image.size()});
+  hash.add(serving.image);
+  for (link_input const& input : wanted.inputs) {
+    hash.add(std::uint64_t{input.is_ptx});
+    hash.add_text(input.options);
+    hash.add(std::uint64_t{input.bytes.size()});
+    hash.add(input.bytes);
+  }
+  return hexadecimal(hash.digest());
+}
+
+// Whether linked code can stand for what the program brought.
+std::string refusal(bytes_view code, decision const& wanted, serving_code const& serving) {
+  auto const linked = read_machine_code(code);
+  if (!linked) return "the driver's linked code has no table of symbols";
+  if (!linked->variables.contains(serving.state_variable)) return "the linked code lacks " + serving.state_variable;
+  return lack(*linked, wanted.before.value_or(machine_code{}));
+}
+
+}  // namespace
+
+linked_code code_for(decision const& wanted, serving_code const& serving, std::uint32_t architecture, std::string* why) {
+  std::string const name = name_of(wanted, serving, architecture);
+  made_before& made = before();
+  // Held over the link: what several threads load at once is linked once.
+  std::lock_guard const held{made.lock};
+  if (auto const known = made.code.find(name); known != made.code.end()) return known->second;
+  code_cache const cache{configured().cache, configured().cache_bytes};
+  auto code = cache.find(name);
+  if (code && refusal(*code, wanted, serving).empty()) {
+    ++made.counts.found;
+  } else {
+    auto const begin = std::chrono::steady_clock::now();
+    code = link(wanted, serving, why);
+    if (!code) return nullptr;
+    made.counts.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    *why = refusal(*code, wanted, serving);
+    if (!why->empty()) return nullptr;
+    ++made.counts.linked;
+    cache.keep(name, *code);
+  }
+  auto kept = std::make_shared<std::vector<std::byte> const>(std::move(*code));
+  made.code.emplace(name, kept);
+  return kept;
+}
+
+link_counts counts_of_links() {
+  std::lock_guard const held{before().lock};
+  return before().counts;
+}
+
+}  // namespace gpuheap::unchanged

@@ -1,0 +1,97 @@
+#include "machine_code.hpp"
+
+#include <elf.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "ptx_text.hpp"
+
+namespace gpuheap::unchanged {
+
+namespace {
+
+constexpr unsigned char is_kernel = 0x10;  // in a symbol's `other`, which CUDA uses beyond its two bits of visibility
+
+// The objects of one kind that lie in `all` from `at` on; empty where they do not fit.
+template <class T>
+std::vector<T> read_many(bytes_view all, std::uint64_t at, std::uint64_t count) {
+  if (at > all.size() || count > (all.size() - at) / sizeof(T)) return {};
+  std::vector<T> out(count);
+  if (count > 0) std::memcpy(out.data(), all.data() + at, count * sizeof(T));
+  return out;
+}
+
+std::string_view text_at(bytes_view all, Elf64_Shdr const& strings, std::uint64_t at) {
+  if (strings.sh_offset > all.size() || strings.sh_size > all.size() - strings.sh_offset || at >= strings.sh_size) return {};
+  std::string_view const rest{reinterpret_cast<char const*>(all.data()) + strings.sh_offset + at, strings.sh_size - at};
+  return rest.substr(0, rest.find('\0'));
+}
+
+std::vector<Elf64_Shdr> sections_of(bytes_view elf) {
+  auto const head = read_many<Elf64_Ehdr>(elf, 0, 1);
+  if (head.empty() || std::memcmp(head[0].e_ident, ELFMAG, SELFMAG) != 0 || head[0].e_ident[EI_CLASS] != ELFCLASS64) return {};
+  if (head[0].e_shentsize != sizeof(Elf64_Shdr)) return {};
+  return read_many<Elf64_Shdr>(elf, head[0].e_shoff, head[0].e_shnum);
+}
+
+}  // namespace
+
+std::uint64_t elf_bytes(void const* image) {
+  auto const* const first = static_cast<std::byte const*>(image);
+  Elf64_Ehdr head;
+  std::memcpy(&head, first, sizeof head);
+  if (std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_ident[EI_CLASS] != ELFCLASS64) return 0;
+  std::uint64_t end = std::max<std::uint64_t>(sizeof head, head.e_phoff + std::uint64_t{head.e_phnum} * head.e_phentsize);
+  end = std::max(end, head.e_shoff + std::uint64_t{head.e_shnum} * head.e_shentsize);
+  for (std::uint64_t i = 0; i < head.e_shnum && head.e_shentsize == sizeof(Elf64_Shdr); ++i) {
+    Elf64_Shdr section;
+    std::memcpy(&section, first + head.e_shoff + i * sizeof section, sizeof section);
+    if (section.sh_type != SHT_NOBITS) end = std::max(end, section.sh_offset + section.sh_size);
+  }
+  return end;
+}
+
+std::optional<machine_code> read_machine_code(bytes_view elf) {
+  std::vector<Elf64_Shdr> const sections = sections_of(elf);
+  auto const table = std::find_if(sections.begin(), sections.end(), [](Elf64_Shdr const& each) { return each.sh_type == SHT_SYMTAB; });
+  if (table == sections.end() || table->sh_link >= sections.size()) return std::nullopt;
+  machine_code found;
+  for (Elf64_Sym const& symbol : read_many<Elf64_Sym>(elf, table->sh_offset, table->sh_size / sizeof(Elf64_Sym))) {
+    std::string name{text_at(elf, sections[table->sh_link], symbol.st_name)};
+    unsigned const type = ELF64_ST_TYPE(symbol.st_info);
+    if (name.empty() || (type != STT_FUNC && type != STT_OBJECT)) continue;
+    if (symbol.st_shndx == SHN_UNDEF) {
+      found.asked.insert(std::move(name));
+    } else if (type == STT_OBJECT) {
+      found.variables.emplace(std::move(name), symbol.st_size);
+    } else {
+      if ((symbol.st_other & is_kernel) != 0) found.kernels.insert(name);
+      found.functions.insert(std::move(name));
+    }
+  }
+  return found;
+}
+
+bool asks_driver(machine_code const& code) {
+  return std::any_of(std::begin(served_names), std::end(served_names),
+                     [&](served_name const& each) { return code.asked.contains(each.from); });
+}
+
+std::string lack(machine_code const& linked, machine_code const& before) {
+  for (std::string const& name : before.kernels) {
+    if (!linked.kernels.contains(name)) return "the kernel " + name + " is not in its PTX";
+  }
+  for (auto const& [name, bytes] : before.variables) {
+    if (name.starts_with(".nv.")) continue;  // the compiler's own
+    auto const found = linked.variables.find(name);
+    if (found == linked.variables.end()) return "the variable " + name + " is not in its PTX";
+    if (found->second != bytes) return "the variable " + name + " has another size in its PTX";
+  }
+  for (served_name const& each : served_names) {
+    if (linked.asked.contains(each.from)) return "its code still asks the driver for " + std::string{each.from};
+  }
+  return {};
+}
+
+}  // namespace gpuheap::unchanged
