@@ -12,6 +12,7 @@ from rich.text import Text
 from gpuheap import __version__
 from gpuheap.commands import merge as merge_command
 from gpuheap.commands import row_commands
+from gpuheap.commands import run as run_command
 from gpuheap.commands.data import app as data_commands
 from gpuheap.errors import EXIT_FAILED, UserError
 from gpuheap.host.commands import app as host_app
@@ -46,6 +47,7 @@ def _top(version: Annotated[bool, typer.Option("--version", help="Print the vers
 
 row_commands.register(app)
 merge_command.register(app)
+run_command.register(app)
 
 
 @app.command("list")

@@ -1,0 +1,121 @@
+"""`gpuheap run`: an unchanged CUDA program whose device malloc an allocator of gpuheap serves."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gpuheap.errors import UserError
+from gpuheap.paths import Layout, find_layout
+from gpuheap.units import parse_bytes
+
+DEFAULT_RUNS, DEFAULT_TIMEOUT_S = 5, 600.0
+
+
+def register(app: typer.Typer) -> None:
+    # What follows the program's name is the program's.
+    app.command("run", context_settings={"allow_interspersed_args": False})(run)
+
+
+def run(
+    words: Annotated[list[str], typer.Argument(metavar="PROGRAM [ARGUMENTS ...]", show_default=False)],
+    allocator: Annotated[str | None, typer.Option("--allocator", "-a", metavar="NAME", help="Which serves; cuda: the program alone. Default: gpuheap.")] = None,
+    size: Annotated[
+        str | None,
+        typer.Option(
+            "--bytes",
+            metavar="SIZE",
+            help="Of the heap on each device. Default: GPUHEAP_BYTES, the limit that the program sets, or an eighth of the free memory, growing.",
+        ),
+    ] = None,
+    stats: Annotated[bool, typer.Option("--stats", help="Tell at the end what the heap knows: requests that failed, peak, what was not freed.")] = False,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Link the program's code again; keep nothing in the cache on disk.")] = False,
+    comparison: Annotated[
+        str | None, typer.Option("--compare", metavar="a,b", help="Run the program with each of these allocators, and print a table of times.")
+    ] = None,
+    runs: Annotated[int | None, typer.Option(min=1, help="With --compare: counted runs of each, after one that is not. Default: 5.")] = None,
+    timeout: Annotated[float | None, typer.Option(min=0.001, metavar="S", help="With --compare: seconds for each run. Default: 600.")] = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option(metavar="REGEX", help="With --compare: lines of output that may differ, as times do. May be repeated.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="With --compare: print JSON.")] = False,
+) -> None:
+    """Run a CUDA program as it is, its malloc, free, new and delete in kernels served by gpuheap.
+
+    Its output and exit code are its own. It needs PTX in the program (nvcc's default); what cannot be served is told, and runs as before.
+    """
+    from gpuheap.serving.start import check_program
+
+    if comparison is None:
+        for value, option in ((runs, "--runs"), (timeout, "--timeout"), (ignore, "--ignore"), (as_json or None, "--json")):
+            if value is not None:
+                raise UserError(f"{option} goes with --compare")
+    elif allocator is not None:
+        raise UserError("--allocator and --compare exclude each other: name all allocators in --compare")
+    heap_bytes = None if size is None else parse_bytes(size, "--bytes")
+    check_program(words)
+    layout = find_layout()
+    if comparison is None:
+        raise typer.Exit(_run_one(layout, words, allocator or "gpuheap", heap_bytes, stats, not no_cache))
+    names = list(dict.fromkeys(name.strip() for name in comparison.split(",") if name.strip()))
+    if not names:
+        raise UserError("--compare: name allocators, as --compare gallatin,cuda")
+    patterns = tuple(_pattern(text) for text in ignore or [])
+    limits = (runs or DEFAULT_RUNS, timeout or DEFAULT_TIMEOUT_S)
+    raise typer.Exit(_run_several(layout, words, names, heap_bytes, (stats, not no_cache), limits, patterns, as_json))
+
+
+def _run_one(layout: Layout, words: Sequence[str], name: str, heap_bytes: int | None, stats: bool, cached: bool) -> int:
+    from gpuheap.host import launch
+    from gpuheap.serving.libraries import PLAIN, find_library, find_provider, require_device
+    from gpuheap.serving.start import Service, cache_folder
+
+    library = find_library(layout)
+    provider = None if name == PLAIN else find_provider(name, layout)
+    require_device()
+    service = Service(library, provider, heap_bytes, stats, cache_folder() if cached else None)
+    return launch.run(words, library, service.variables())
+
+
+def _run_several(
+    layout: Layout,
+    words: Sequence[str],
+    names: Sequence[str],
+    heap_bytes: int | None,
+    stats_and_cache: tuple[bool, bool],
+    limits: tuple[int, float],
+    ignored: tuple[re.Pattern[bytes], ...],
+    as_json: bool,
+) -> int:
+    from gpuheap.serving.compare import Plan, compare, table
+    from gpuheap.serving.libraries import PLAIN, find_library, find_provider, require_device
+    from gpuheap.serving.start import Service, cache_folder
+
+    (stats, cached), (runs, limit_s) = stats_and_cache, limits
+    library = find_library(layout)
+    cache: Path | None = cache_folder() if cached else None
+    services = {name: Service(library, None if name == PLAIN else find_provider(name, layout), heap_bytes, stats, cache) for name in names}
+    require_device()
+    outcomes = compare(Plan(words, services, runs, limit_s, ignored), lambda line: print(f"gpuheap: {line}", file=sys.stderr, flush=True))
+    if as_json:
+        print(json.dumps({"program": list(words), "runs": runs, "outcomes": [each.as_json() for each in outcomes]}, indent=2, ensure_ascii=False))
+        return 0
+    for line in table(outcomes):
+        print(line)
+    for each in outcomes:
+        for note in each.notes:
+            print(f"{each.allocator}: {note.removeprefix('gpuheap: ')}")
+    return 0
+
+
+def _pattern(text: str) -> re.Pattern[bytes]:
+    try:
+        return re.compile(text.encode())
+    except re.error as error:
+        raise UserError(f"--ignore: '{text}' is no regular expression: {error}") from None

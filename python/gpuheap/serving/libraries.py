@@ -1,0 +1,82 @@
+"""The built libraries that stand before a program: the one that links its code, and an allocator's."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+from pathlib import Path
+
+from gpuheap.errors import UserError, unknown_name
+from gpuheap.paths import Layout
+
+LIBRARY = "libgpuheap_run.so"
+PLAIN = "cuda"  # the program without the library
+_VERSION = 1  # of tools/malloc/provider.hpp
+
+
+class _Head(ctypes.Structure):
+    """How a provider's table begins."""
+
+    _fields_ = (("version", ctypes.c_uint32), ("state_bytes", ctypes.c_uint32), ("allocator", ctypes.c_char_p), ("refusal", ctypes.c_char_p))
+
+
+def find_library(layout: Layout) -> Path:
+    named = os.environ.get("GPUHEAP_RUN_LIBRARY")
+    if named:
+        if not Path(named).is_file():
+            raise UserError(f"GPUHEAP_RUN_LIBRARY is '{named}', which is no file")
+        return Path(named).resolve()
+    places = [layout.build / preset / "tools" / "malloc" / "run" / LIBRARY for preset in ("cuda", "host")]
+    found = next((place for place in places if place.is_file()), None)
+    if found is None:
+        raise UserError(f"{LIBRARY} is not built: run {_build('gpuheap_run')} in {layout.root} (./demo puts cmake into build/venv/bin)")
+    return found
+
+
+def find_provider(name: str, layout: Layout) -> Path:
+    """An allocator's library. Raises UserError for what is no allocator, is not built, or cannot serve a program's malloc."""
+    names = re.findall(r"^gpuheap_allocator\(NAME (\w+)", (layout.root / "cmake" / "allocators.cmake").read_text(), re.MULTILINE)
+    if name not in names:
+        raise unknown_name("allocator", name, names)
+    file = f"libgpuheap_malloc_{name}.so"
+    named = os.environ.get("GPUHEAP_RUN_PROVIDERS")
+    path = (Path(named) if named else layout.build / "cuda" / "malloc") / file
+    if not path.is_file():
+        raise UserError(
+            f"the allocator '{name}' is not built for programs ({path} is not there): run {_build(f'gpuheap_malloc_provider_{name}')} "
+            f"in {layout.root} (./demo puts cmake into build/venv/bin)"
+        )
+    head = _head(path)
+    if head.refusal:
+        raise UserError(f"the allocator '{name}' cannot serve a program's malloc: {head.refusal.decode()}; choose another one")
+    return path.resolve()
+
+
+def require_device() -> None:
+    """Raises UserError where no CUDA program can run."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        raise UserError("no CUDA driver here: libcuda.so.1 cannot be loaded; install NVIDIA's driver, or run this where a GPU is") from None
+    count = ctypes.c_int(0)
+    code = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
+    if code != 0 or count.value == 0:
+        what = f"the driver answers with error {code}" if code != 0 else "the driver tells of none"
+        raise UserError(f"no GPU here: {what}; look at nvidia-smi and CUDA_VISIBLE_DEVICES")
+
+
+def _head(path: Path) -> _Head:
+    try:
+        entry = ctypes.CDLL(str(path)).gpuheap_malloc_provider
+    except (OSError, AttributeError) as error:
+        raise UserError(f"{path} is no allocator's library: {error}") from None
+    entry.restype = ctypes.POINTER(_Head)
+    head: _Head = entry().contents
+    if head.version != _VERSION:
+        raise UserError(f"{path} is of another version of gpuheap: build it again")
+    return head
+
+
+def _build(target: str) -> str:
+    return f"cmake --preset cuda -DGPUHEAP_BUILD_TESTS=OFF && cmake --build --preset cuda --target {target}"

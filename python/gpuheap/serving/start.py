@@ -1,0 +1,67 @@
+"""What a program is started with."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuheap.errors import UserError
+from gpuheap.host import launch
+from gpuheap.host.variables import preloaded
+
+
+@dataclass(frozen=True)
+class Service:
+    """How a program's device malloc is served."""
+
+    library: Path
+    provider: Path | None  # None: it is CUDA's; kernels may be timed all the same
+    heap_bytes: int | None = None
+    stats: bool = False
+    cache: Path | None = None
+
+    def variables(self, times: Path | None = None) -> dict[str, str]:
+        """For the library; `times` is a folder for the times of kernels."""
+        found = {
+            "GPUHEAP_RUN_PROVIDER": str(self.provider or ""),
+            "GPUHEAP_RUN_CACHE": str(self.cache or ""),
+            "GPUHEAP_RUN_TIMES": str(times or ""),
+        }
+        if self.heap_bytes is not None:
+            found["GPUHEAP_BYTES"] = str(self.heap_bytes)
+        if self.stats:
+            found["GPUHEAP_STATS"] = "1"
+        return found
+
+    def environment(self, times: Path | None = None) -> dict[str, str]:
+        return preloaded(self.library, self.variables(times))
+
+
+def check_program(words: Sequence[str]) -> None:
+    """Raises UserError for what cannot be run, or what no library can be put before."""
+    if not words:
+        raise UserError("name the program to run: gpuheap run [options] ./program arguments")
+    if shutil.which(words[0]) is None:
+        path = Path(words[0])
+        if path.is_dir():
+            raise UserError(f"'{words[0]}' is a folder: name the program in it")
+        if path.exists():
+            raise UserError(f"'{words[0]}' is not executable: chmod +x {words[0]}")
+        hint = f", or is it ./{words[0]}?" if "/" not in words[0] and (Path.cwd() / words[0]).exists() else ""
+        raise UserError(f"'{words[0]}' is not there: give the program's path, or a name that PATH finds{hint}")
+    try:
+        launch.find_program(words)
+    except UserError as error:
+        raise UserError(str(error).removeprefix("E12: ")) from None
+
+
+def cache_folder() -> Path | None:
+    """Where linked code is kept; None where this user has no folder for it."""
+    named = os.environ.get("XDG_CACHE_HOME")
+    if named and Path(named).is_absolute():
+        return Path(named) / "gpuheap" / "run"
+    home = os.environ.get("HOME")
+    return Path(home) / ".cache" / "gpuheap" / "run" if home else None

@@ -1,0 +1,430 @@
+"""`gpuheap run` on the driver double: real device code of nvcc is linked by nvJitLink, and the double records what the driver would have got."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILT = ROOT / "build" / "host" / "tests"
+LIBRARY = ROOT / "build" / "host" / "tools" / "malloc" / "run" / "libgpuheap_run.so"
+STEPS = BUILT / "run" / "run_steps"
+NVCC = shutil.which("nvcc") or next((path for path in ("/usr/local/cuda/bin/nvcc",) if Path(path).exists()), None)
+TOOLKIT = Path(NVCC).resolve().parents[1] / "lib64" if NVCC else Path("/nonexistent")
+
+pytestmark = [
+    pytest.mark.skipif(
+        not (LIBRARY.exists() and STEPS.exists()), reason="the library of gpuheap run or the driver double is not built: cmake --build --preset host"
+    ),
+    pytest.mark.skipif(not (TOOLKIT / "libnvJitLink.so.13").exists(), reason="no nvcc with libnvJitLink.so.13: install the CUDA toolkit, 13.0 or newer"),
+]
+
+PROGRAM = """
+#include <cstdlib>
+struct node { node* next; int value; };
+struct alignas(128) wide { int values[32]; };
+static __device__ int hits;
+__constant__ int scale = 3;
+__managed__ int shared_value = 7;
+__device__ int free_count = 0, my_malloc = 1;  // names that hold the others
+static __global__ void hidden(node** out) { out[0] = new node{nullptr, scale}; atomicAdd(&hits, 1); }
+extern "C" __global__ void make(node** out) { out[threadIdx.x] = static_cast<node*>(malloc(sizeof(node))); my_malloc += 1; }
+extern "C" __global__ void drop(node** in) { free(in[threadIdx.x]); free_count += 1; shared_value = 9; }
+#ifdef WIDE
+extern "C" __global__ void wides(wide** out) { *out = new wide; }
+#endif
+void call(node** p) { hidden<<<1, 1>>>(p); }
+"""
+OTHER = 'extern "C" __global__ void other(int* p) { *p = 1; }\n'
+PART = 'extern __device__ int twice(int); extern "C" __global__ void part(int** p) { *p = static_cast<int*>(malloc(4)); **p = twice(2); }\n'
+HELPER = "__device__ int twice(int a) { return 2 * a; }\n"
+IMAGE = """
+#include <cstddef>
+extern "C" {
+__constant__ unsigned long long* gpuheap_malloc_state;
+__device__ __attribute__((used)) void* gpuheap_malloc(size_t bytes) {
+  return gpuheap_malloc_state ? reinterpret_cast<void*>(atomicAdd(gpuheap_malloc_state, bytes)) : nullptr;
+}
+__device__ __attribute__((used)) void gpuheap_free(void*) {}
+#ifndef WITHOUT_ALIGNED
+__device__ __attribute__((used)) void* gpuheap_aligned_malloc(size_t bytes, size_t alignment) { return gpuheap_malloc(bytes + alignment); }
+#endif
+}
+"""
+Compile = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compile:
+    """Fat binaries of nvcc; each is made once."""
+    folder = tmp_path_factory.mktemp("compiled")
+    made: dict[tuple[str, ...], Path] = {}
+
+    def compile_it(source: str, *options: str) -> Path:
+        key = (source, *options)
+        if key not in made:
+            file = folder / f"{len(made)}.cu"
+            file.write_text(source)
+            made[key] = file.with_suffix(".out")
+            form = [] if any(option in ("-ptx", "-cubin") for option in options) else ["-fatbin"]
+            subprocess.run([str(NVCC), "-std=c++17", *form, *options, "-o", str(made[key]), str(file)], check=True, capture_output=True)
+        return made[key]
+
+    return compile_it
+
+
+@dataclass
+class Bench:
+    folder: Path
+    image: Path
+    variables: dict[str, str] = field(default_factory=dict)
+
+    def environment(self, **variables: str) -> dict[str, str]:
+        kept = {key: value for key, value in os.environ.items() if not key.startswith(("GPUHEAP_", "DOUBLE_", "PROVIDER_", "LD_"))}
+        found = {
+            "LD_LIBRARY_PATH": f"{BUILT / 'host'}:{TOOLKIT}",
+            "PYTHONPATH": str(ROOT / "python"),
+            "DOUBLE_ARCHITECTURE": "90",
+            "DOUBLE_CODE": str(self.folder / "code"),
+            "DOUBLE_LOG": str(self.folder / "log"),
+            "PROVIDER_LOG": str(self.folder / "provider.log"),
+            "PROVIDER_IMAGE": str(self.image),
+            "GPUHEAP_RUN_PROVIDERS": str(self.folder / "providers"),
+            "GPUHEAP_RUN_LIBRARY": str(LIBRARY),
+            "XDG_CACHE_HOME": str(self.folder / "cache"),
+        }
+        return {**kept, **found, **self.variables, **variables}
+
+    def gpuheap(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        self.clear()
+        command = [sys.executable, "-m", "gpuheap", "run", *words]
+        return subprocess.run(command, cwd=self.folder, env=self.environment(**variables), capture_output=True, text=True, timeout=120)
+
+    def served(self, *steps: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        """The steps' program with the library before it, as `gpuheap run` starts it, without the cache."""
+        self.clear()
+        provider = self.folder / "providers" / "libgpuheap_malloc_gpuheap.so"
+        environment = self.environment(LD_PRELOAD=str(LIBRARY), GPUHEAP_RUN_PROVIDER=str(provider), **variables)
+        return subprocess.run([str(STEPS), *steps], cwd=self.folder, env=environment, capture_output=True, text=True, timeout=120)
+
+    def clear(self) -> None:
+        shutil.rmtree(self.folder / "code", ignore_errors=True)
+        (self.folder / "code").mkdir()
+        for name in ("log", "provider.log"):
+            (self.folder / name).unlink(missing_ok=True)
+
+    def log(self, pattern: str = "", name: str = "log") -> list[str]:
+        path = self.folder / name
+        return [line for line in path.read_text().splitlines() if re.search(pattern, line)] if path.exists() else []
+
+    def symbols(self, number: int = 1) -> dict[str, tuple[str, str]]:
+        """Of a recorded cubin: name to (UND or DEF, FUNC or OBJECT)."""
+        lines = subprocess.run(["readelf", "-sW", str(self.folder / "code" / f"{number}.cubin")], capture_output=True, text=True, check=True).stdout
+        found = {}
+        for words in (line.split() for line in lines.splitlines()):
+            if len(words) > 7 and words[3] in ("FUNC", "OBJECT"):
+                found[words[-1]] = ("UND" if "UND" in words else "DEF", words[3])
+        return found
+
+
+@pytest.fixture
+def bench(tmp_path: Path, compiled: Compile) -> Bench:
+    (tmp_path / "providers").mkdir()
+    for name in ("gpuheap", "gallatin"):
+        shutil.copy(BUILT / "run" / "libgpuheap_malloc_double.so", tmp_path / "providers" / f"libgpuheap_malloc_{name}.so")
+    return Bench(tmp_path, compiled(IMAGE, "-rdc=true", "-arch=sm_90"))
+
+
+def whole(symbols: dict[str, tuple[str, str]]) -> bool:
+    """Whether linked code has all of PROGRAM, and nothing of CUDA's malloc."""
+    names = {name for name, (state, _) in symbols.items() if state == "DEF"}
+    wanted = {"make", "drop", "scale", "shared_value", "free_count", "my_malloc", "gpuheap_malloc", "gpuheap_free", "gpuheap_malloc_state"}
+    return wanted <= names and any("hidden" in name for name in names) and any("hits" in name for name in names) and not {"malloc", "free"} & set(symbols)
+
+
+@pytest.mark.parametrize("way", ["dlsym", "lookup", "per-thread"])
+def test_a_library_is_linked_and_its_state_written_before_the_first_launch(bench: Bench, compiled: Compile, way: str) -> None:
+    ran = bench.served(way, "context", f"library={compiled(PROGRAM, '-arch=sm_90')}", "launch=make", "launch=drop")
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("done\n", "", 0)
+    assert whole(bench.symbols())
+    assert bench.log("^launch") == ["launch make of cubin, state 1", "launch drop of cubin, state 1"]
+    assert bench.log(name="provider.log") == ["make 1, limit 0"]
+    assert len(bench.log("^link$")) == 1 and len(bench.log("^load cubin$")) == 1
+
+
+@pytest.mark.parametrize("step", ["library", "module", "ex", "fat", "path", "library-path", "wrapper"])
+@pytest.mark.parametrize("form", [["-arch=sm_90"], ["--no-compress", "-arch=sm_90"], ["--compress-mode=speed", "-arch=sm_90"]], ids=["zstd", "clear", "lz4"])
+def test_every_way_to_load_and_every_packing(bench: Bench, compiled: Compile, step: str, form: list[str]) -> None:
+    ran = bench.served("context", f"{step}={compiled(PROGRAM, *form)}", "launch=make")
+    assert (ran.stdout, ran.stderr) == ("done\n", "")
+    assert whole(bench.symbols()) and bench.log("^launch") == ["launch make of cubin, state 1"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["-gencode=arch=compute_75,code=compute_75"], ["-gencode=arch=compute_80,code=[sm_80,compute_80]", "-gencode=arch=compute_90a,code=[sm_90a,compute_90a]"],
+     ["-G", "-arch=sm_90"], ["-lineinfo", "-maxrregcount=40", "-arch=sm_90"], ["-DWIDE", "-arch=sm_90"], ["-rdc=true", "-arch=sm_90"]],
+    ids=["older PTX", "several", "debug", "options", "over-aligned", "relocatable"],
+)  # fmt: skip
+def test_every_build_of_a_program(bench: Bench, compiled: Compile, options: list[str]) -> None:
+    ran = bench.served("context", f"library={compiled(PROGRAM, *options)}", "launch=make")
+    assert (ran.stdout, ran.stderr) == ("done\n", "")
+    assert whole(bench.symbols())
+    if "-maxrregcount=40" in options:
+        assert "link option 0 = 40" in bench.log()
+    if "-G" in options:
+        assert "link option 11 = 1" in bench.log()
+
+
+@pytest.mark.parametrize("architecture", ["75", "80", "100", "120"])
+def test_other_devices(bench: Bench, compiled: Compile, architecture: str) -> None:
+    image = compiled(IMAGE, "-rdc=true", f"-arch=sm_{architecture}")
+    ran = bench.served(
+        "context",
+        f"library={compiled(PROGRAM, '-gencode=arch=compute_75,code=compute_75')}",
+        "launch=make",
+        DOUBLE_ARCHITECTURE=architecture,
+        PROVIDER_IMAGE=str(image),
+    )
+    assert (ran.stdout, ran.stderr) == ("done\n", "")
+    assert whole(bench.symbols())
+
+
+def test_ptx_alone(bench: Bench, compiled: Compile) -> None:
+    ran = bench.served("context", f"module={compiled(PROGRAM, '-ptx', '-arch=sm_90')}", "launch=make")
+    assert (ran.stdout, ran.stderr) == ("done\n", "")
+    assert whole(bench.symbols())
+
+
+def test_a_linked_image_is_made_of_its_parts(bench: Bench, compiled: Compile) -> None:
+    parts = [compiled(source, "-rdc=true", "-arch=sm_90") for source in (PART, HELPER)]
+    cubins = [compiled(source, "-rdc=true", "-arch=sm_90", "-cubin") for source in (PART, HELPER)]
+    objects = []
+    for number, cubin in enumerate(cubins):
+        objects.append(bench.folder / f"{number}.cubin")
+        shutil.copy(cubin, objects[-1])
+    linked, image = bench.folder / "linked.cubin", bench.folder / "linked.fatbin"
+    tools = Path(str(NVCC)).parent
+    subprocess.run([tools / "nvlink", "-arch=sm_90", *objects, "-o", linked], check=True, capture_output=True)
+    subprocess.run([tools / "fatbinary", "-64", f"--image3=kind=elf,sm=90,file={linked}", f"--create={image}"], check=True, capture_output=True)
+    ran = bench.served("context", f"linked={image},{parts[0]},{parts[1]}", "launch=part")
+    assert (ran.stdout, ran.stderr) == ("done\n", "")
+    assert bench.log("^launch") == ["launch part of cubin, state 1"]
+    assert {"part", "gpuheap_malloc"} <= set(bench.symbols()) and "malloc" not in bench.symbols()
+    # Without PTX in a part that asks there is nothing to link.
+    bare = compiled(PART, "-rdc=true", "-gencode=arch=compute_90,code=sm_90")
+    ran = bench.served("context", f"linked={image},{bare},{parts[1]}", "launch=part")
+    assert "machine code alone" in ran.stderr and bench.log("^load") == ["load fat binary"]
+
+
+def test_what_needs_nothing_is_passed_on_untouched(bench: Bench, compiled: Compile) -> None:
+    ran = bench.served("context", f"library={compiled(OTHER, '-arch=sm_90')}", "launch=other")
+    assert (ran.stdout, ran.stderr) == ("done\n", "")
+    assert bench.log("^load") == ["load fat binary"] and bench.log("^link") == [] and bench.log(name="provider.log") == []
+
+
+def test_machine_code_alone_is_told_and_runs_as_before(bench: Bench, compiled: Compile) -> None:
+    for form in (["-gencode=arch=compute_90,code=sm_90"], ["-cubin", "-arch=sm_90"]):
+        ran = bench.served("context", f"library={compiled(PROGRAM, *form)}", f"library={compiled(PROGRAM, *form)}", "launch=make")
+        assert ran.stdout == "done\n" and ran.returncode == 0
+        assert ran.stderr.count("\n") == 1 and ran.stderr.startswith("gpuheap: device code of run_steps keeps CUDA's malloc: it brings machine code alone")
+        assert bench.log("^link") == [] and bench.log(name="provider.log") == []
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [({"DOUBLE_NO_LINK": "222"}, "the driver does not link its PTX (error 222)"),
+     ({"DOUBLE_NVJITLINK": "libnone.so"}, "the driver does not link its PTX (error 221)"),
+     ({"DOUBLE_DEVICES": "2", "DOUBLE_LAST_ARCHITECTURE": "120"}, "the devices are of different architectures"),
+     ({"PROVIDER_REFUSAL": "it is a double"}, "cannot serve: it is a double")],
+)  # fmt: skip
+def test_a_program_that_cannot_be_served_runs_as_before(bench: Bench, compiled: Compile, variables: dict[str, str], words: str) -> None:
+    ran = bench.served("context", f"library={compiled(PROGRAM, '-arch=sm_90')}", "launch=make", **variables)
+    assert ran.stdout == "done\n" and ran.returncode == 0
+    assert words in ran.stderr and ran.stderr.count("\n") == 1
+    assert bench.log("^load") == ["load fat binary"]
+
+
+def test_an_image_without_a_function_that_the_program_needs(bench: Bench, compiled: Compile) -> None:
+    image = compiled(IMAGE, "-rdc=true", "-arch=sm_90", "-DWITHOUT_ALIGNED")
+    ran = bench.served("context", f"library={compiled(PROGRAM, '-DWIDE', '-arch=sm_90')}", "launch=make", PROVIDER_IMAGE=str(image))
+    assert "gpuheap_aligned_malloc" in ran.stderr and ran.stdout == "done\n" and bench.log("^load") == ["load fat binary"]
+
+
+def test_a_heap_that_cannot_be_made_leaves_null_pointers(bench: Bench, compiled: Compile) -> None:
+    ran = bench.served("context", f"library={compiled(PROGRAM, '-arch=sm_90')}", "launch=make", "launch=make", PROVIDER_NO_HEAP="the device is full")
+    assert ran.stdout == "done\n" and ran.stderr.count("the device is full") == 1
+    assert bench.log("^launch") == ["launch make of cubin, state 0"] * 2
+
+
+def test_contexts_have_heaps_of_their_own(bench: Bench, compiled: Compile) -> None:
+    library = compiled(PROGRAM, "-arch=sm_90")
+    assert bench.served("context", f"library={library}", "launch=make", "other", "launch=make").stdout == "done\n"
+    assert bench.log("^launch") == ["launch make of cubin, state 1", "launch make of cubin, state 2"]
+    # After a reset, too; what is loaded again is linked once.
+    assert bench.served("context", f"library={library}", "launch=make", "reset", "context", f"library={library}", "launch=make").stdout == "done\n"
+    assert bench.log("^launch") == ["launch make of cubin, state 1", "launch make of cubin, state 2"]
+    assert len(bench.log("^link$")) == 1 and bench.log("forget", "provider.log") == ["forget 1"]
+    # A module lives in one.
+    assert bench.served("context", f"module={library}", "launch=make", "other", f"module={library}", "launch=make").stdout == "done\n"
+    assert bench.log("^launch") == ["launch make of cubin, state 1", "launch make of cubin, state 2"]
+
+
+def test_modules_that_come_later_share_the_heap(bench: Bench, compiled: Compile) -> None:
+    first, second = compiled(PROGRAM, "-arch=sm_90"), compiled(PROGRAM, "-G", "-arch=sm_90")
+    assert bench.served("context", f"library={first}", "launch=make", f"library={second}", "launch=drop", "unload").stdout == "done\n"
+    assert bench.log("^launch") == ["launch make of cubin, state 1", "launch drop of cubin, state 1"]
+    assert bench.log(name="provider.log") == ["make 1, limit 0"]
+
+
+def test_a_library_loaded_before_any_context(bench: Bench, compiled: Compile) -> None:
+    assert bench.served(f"library={compiled(PROGRAM, '-arch=sm_90')}", "context", "launch=make").stdout == "done\n"
+    assert bench.log("^launch") == ["launch make of cubin, state 1"]
+
+
+def test_the_first_launch_is_captured(bench: Bench, compiled: Compile) -> None:
+    ran = bench.served("context", f"library={compiled(PROGRAM, '-arch=sm_90')}", "capture", "launch=make", "end", "graph", "launch=make")
+    assert (ran.stdout, ran.stderr) == ("done\n", "")
+    assert bench.log("^launch") == ["launch make of cubin, state 0", "launch of a graph", "launch make of cubin, state 1"]
+
+
+def test_a_heap_that_refused_a_request_grows_before_the_next_launch(bench: Bench, compiled: Compile) -> None:
+    bench.served("context", f"library={compiled(PROGRAM, '-arch=sm_90')}", "launch=make", "launch=make", "launch=make", PROVIDER_REFUSES="3")
+    assert bench.log("grow", "provider.log") == ["grow"]
+
+
+def test_a_child_made_by_fork_has_its_own(bench: Bench, compiled: Compile) -> None:
+    ran = bench.served("fork", "context", f"library={compiled(PROGRAM, '-arch=sm_90')}", "launch=make", "exit=5")
+    assert ran.returncode == 5 and bench.log("^launch") == ["launch make of cubin, state 1"]
+
+
+def test_the_command_gives_the_programs_output_and_exit_code(bench: Bench, compiled: Compile) -> None:
+    steps = ["context", f"library={compiled(PROGRAM, '-arch=sm_90')}", "launch=make"]
+    ran = bench.gpuheap(str(STEPS), *steps, "exit=7")
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("", "", 7)
+    assert bench.log("^launch") == ["launch make of cubin, state 1"]
+    assert bench.gpuheap(str(STEPS), "context", "abort").returncode == 128 + signal.SIGABRT
+    ran = bench.gpuheap("--stats", str(STEPS), *steps, "--stats")
+    assert "no step '--stats'" in ran.stderr  # what follows the program is the program's
+    ran = bench.gpuheap("--stats", str(STEPS), *steps)
+    assert ran.stdout == "done\n" and "3 blocks of 16 B" in ran.stderr
+    assert bench.gpuheap("--allocator", "cuda", str(STEPS), *steps).stdout == "done\n" and bench.log("^load") == ["load fat binary"]
+
+
+def test_linked_code_is_kept_on_disk(bench: Bench, compiled: Compile) -> None:
+    steps = [str(STEPS), "context", f"library={compiled(PROGRAM, '-arch=sm_90')}", "launch=make"]
+    assert bench.gpuheap(*steps).stdout == "done\n" and len(bench.log("^link$")) == 1
+    assert bench.gpuheap(*steps).stdout == "done\n" and bench.log("^link$") == [] and whole(bench.symbols())
+    assert bench.gpuheap("--no-cache", *steps).stdout == "done\n" and len(bench.log("^link$")) == 1
+    # Another driver, device or allocator's image is another link; a damaged file is none.
+    assert bench.gpuheap(*steps, DOUBLE_VERSION="13010").stdout == "done\n" and len(bench.log("^link$")) == 1
+    files = list((bench.folder / "cache" / "gpuheap" / "run").iterdir())
+    assert len(files) == 2
+    for file in files:
+        file.write_bytes(file.read_bytes()[:-1])
+    assert bench.gpuheap(*steps).stdout == "done\n" and len(bench.log("^link$")) == 1
+    shutil.rmtree(bench.folder / "cache")
+    (bench.folder / "cache").write_text("a file")
+    ran = bench.gpuheap(*steps)
+    assert (ran.stdout, ran.stderr) == ("done\n", "")
+
+
+def test_a_comparison(bench: Bench, compiled: Compile) -> None:
+    steps = [str(STEPS), "context", f"library={compiled(PROGRAM, '-arch=sm_90')}", "launch=make", "launch=drop"]
+    ran = bench.gpuheap("--compare", "cuda,gpuheap,gallatin", "--runs", "2", "--json", *steps)
+    assert ran.returncode == 0, ran.stderr
+    outcomes = {each["allocator"]: each for each in json.loads(ran.stdout)["outcomes"]}
+    assert list(outcomes) == ["cuda", "gpuheap", "gallatin"]
+    for each in outcomes.values():
+        assert each["kernel_ms"] == 2 and each["exit_codes"] == [0] and each["same_output"] and each["notes"] == []
+        assert len(each["runs"]) == 2 and all(run["launches"] == 2 and run["seconds"] > 0 for run in each["runs"])
+    assert bench.log("^launch make of fat binary") and bench.log("^launch make of cubin")
+    ran = bench.gpuheap("--compare", "gpuheap,cuda", "--runs", "1", *steps, "exit=3")
+    lines = ran.stdout.splitlines()
+    assert lines[0].split() == ["allocator", "whole", "program", "kernels", "exit", "code", "output"]
+    assert re.fullmatch(r"gpuheap +[0-9.]+ s \(1\.00\) +2\.000 ms \(1\.00\) +3 +as plain", lines[1]), lines
+    assert lines[2].startswith("cuda")
+
+
+def test_a_comparison_tells_what_differs(bench: Bench, compiled: Compile) -> None:
+    script = bench.folder / "program.sh"
+    script.write_text(f'#!/bin/bash\necho "took $RANDOM$RANDOM"\n[ -z "$GPUHEAP_RUN_PROVIDER" ] || echo served\nexec {STEPS} "$@"\n')
+    script.chmod(0o755)
+    steps = [str(script), "context", f"library={compiled(PROGRAM, '-gencode=arch=compute_90,code=sm_90')}", "launch=make"]
+    ran = bench.gpuheap("--compare", "cuda,gpuheap", "--runs", "1", "--ignore", "^took", *steps)
+    lines = ran.stdout.splitlines()
+    assert lines[1].endswith("as plain") and lines[2].endswith("differs from plain")
+    assert lines[3].startswith("gpuheap: device code of run_steps keeps CUDA's malloc: it brings machine code alone")
+
+
+def test_a_comparison_ends_what_does_not_end(bench: Bench) -> None:
+    ran = bench.gpuheap("--compare", "gpuheap", "--runs", "1", "--timeout", "0.3", "/bin/sleep", "100")
+    assert ran.returncode == 0 and "timed out" in ran.stdout
+
+
+@pytest.mark.parametrize("options", [[], ["--compare", "gpuheap,cuda"]])
+def test_ctrl_c_ends_all(bench: Bench, options: list[str]) -> None:
+    script = bench.folder / "long.sh"
+    script.write_text("#!/bin/bash\necho $$ > started\nexec sleep 100\n")
+    script.chmod(0o755)
+    command = [sys.executable, "-m", "gpuheap", "run", *options, str(script)]
+    process = subprocess.Popen(command, cwd=bench.folder, env=bench.environment(), stderr=subprocess.PIPE, text=True, start_new_session=True)
+    deadline = time.monotonic() + 30
+    while not (bench.folder / "started").exists() or not (bench.folder / "started").read_text().strip():
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130 and "Traceback" not in errors
+    child = int((bench.folder / "started").read_text())
+    with pytest.raises(ProcessLookupError):
+        os.kill(child, 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [(["./nothing"], "'./nothing' is not there"), (["."], "'.' is a folder"), (["./plain.txt"], "'./plain.txt' is not executable: chmod +x ./plain.txt"),
+     (["--allocator", "gallatn", str(STEPS)], "unknown allocator 'gallatn': did you mean 'gallatin'?"),
+     (["--compare", "cuda,gpuhep", str(STEPS)], "unknown allocator 'gpuhep'"),
+     (["--allocator", "scatteralloc", str(STEPS)], "is not built for programs"), (["--bytes", "many", str(STEPS)], "--bytes: 'many' is not a size"),
+     (["--runs", "3", str(STEPS)], "--runs goes with --compare"), (["--json", str(STEPS)], "--json goes with --compare"),
+     (["--compare", ",", str(STEPS)], "--compare: name allocators"), (["--allocator", "gpuheap", "--compare", "cuda", str(STEPS)], "exclude each other"),
+     (["--compare", "cuda", "--ignore", "(", str(STEPS)], "is no regular expression"),
+     (["./static"], "is linked statically")],
+)  # fmt: skip
+def test_mistakes_are_one_line_and_exit_code_2(bench: Bench, words: list[str], said: str) -> None:
+    (bench.folder / "plain.txt").write_text("text")
+    (bench.folder / "static.c").write_text("int main(void) { return 0; }")
+    if words == ["./static"]:
+        subprocess.run(["g++", "-x", "c", "static.c", "-static", "-o", "static"], cwd=bench.folder, check=True)
+    ran = bench.gpuheap(*words)
+    assert ran.returncode == 2 and ran.stdout == "" and ran.stderr.startswith("gpuheap: ") and ran.stderr.count("\n") == 1
+    assert said in ran.stderr
+
+
+def test_allocators_that_cannot_serve_and_machines_without_a_gpu(bench: Bench) -> None:
+    ran = bench.gpuheap(str(STEPS), PROVIDER_REFUSAL="it is a double")
+    assert (ran.returncode, ran.stderr) == (2, "gpuheap: the allocator 'gpuheap' cannot serve a program's malloc: it is a double; choose another one\n")
+    ran = bench.gpuheap(str(STEPS), DOUBLE_DEVICES="0")
+    assert ran.returncode == 2 and "no GPU here" in ran.stderr and ran.stderr.count("\n") == 1
+    (bench.folder / "empty").mkdir()
+    (bench.folder / "empty" / "libcuda.so.1").write_text("no library")
+    ran = bench.gpuheap(str(STEPS), LD_LIBRARY_PATH=str(bench.folder / "empty"))
+    assert ran.returncode == 2 and "no CUDA driver here" in ran.stderr and ran.stderr.count("\n") == 1
+
+
+def test_it_shows_nothing_but_the_drivers_names(bench: Bench) -> None:
+    lines = subprocess.run(["readelf", "--dyn-syms", "-W", str(LIBRARY)], capture_output=True, text=True, check=True).stdout.splitlines()
+    shown = {words[7].split("@")[0] for words in (line.split() for line in lines) if len(words) > 7 and words[6] != "UND" and words[0] != "Num:"}
+    assert {name for name in shown if not name.startswith("cu")} == {"dlsym"}
