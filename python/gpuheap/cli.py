@@ -135,7 +135,7 @@ def bench(
     ] = None,
     output: Annotated[Path | None, typer.Option(metavar="DIR", help="Default: results/<gpu>, or build/results/host-simulator.")] = None,
     samples: Annotated[bool, typer.Option("--samples", help="Also keep every run in <suite>.samples.parquet.")] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Measure again what an earlier run finished.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Measure again what an earlier run finished. The same command goes on where it was stopped.")] = False,
     retry: Annotated[bool, typer.Option("--retry", help="Measure again the points that crashed, timed out or were wrong.")] = False,
     no_baselines: Annotated[bool, typer.Option("--no-baselines", help="Leave out the baselines that the suite adds.")] = False,
     strict: Annotated[
@@ -166,6 +166,8 @@ def bench(
         scene=scene,
         trace=trace,
     )
+    if allocators and not request.allocators:
+        raise UserError("--allocators names none: write names with commas between, as gpuheap,cuda")
     where = Where(_checked(backend), gpus, scheduler, output, read_outside(allocator_header, type_name))
     raise typer.Exit(run_bench(find_layout(), _console(), request, Policy(fresh=fresh, retry=retry, samples=samples), where, strict))
 

@@ -15,6 +15,7 @@ class UserError(Exception):
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UserError:
     """The error for a name that does not exist: the near names if there are any, else all of them."""
     names = sorted(set(known))
+    name = name if len(name) <= 80 else f"{name[:77]}..."
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.55)
     near += [other for other in names if other not in near and name and (other.startswith(name) or name.startswith(other))]
     if near:

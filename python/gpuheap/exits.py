@@ -51,7 +51,8 @@ def _code_of(command: Callable[[], object]) -> int:
     except OSError as error:
         from gpuheap.files import words_of
 
-        return _complain(words_of(error))
+        gone = isinstance(error, FileNotFoundError) and error.filename is None  # as the system answers where one is not any more
+        return _complain("the current folder was removed: change to another one" if gone else words_of(error))
     except MemoryError:
         return _complain("there is not enough memory for that")
     except Exception as error:

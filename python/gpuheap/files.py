@@ -83,7 +83,10 @@ def read_text(path: Path) -> str:
 
 def read_json(path: Path, what: str, remedy: str) -> dict[str, Any]:
     """An object. Raises UserError: `what` was expected, and `remedy` is what to do."""
-    text = read_text(path)
+    try:
+        text = read_text(path)
+    except UserError as error:
+        raise UserError(f"{error}: {remedy}") from None
     try:
         said = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -95,9 +98,9 @@ def read_json(path: Path, what: str, remedy: str) -> dict[str, Any]:
 
 def make_folder(folder: Path, remedy: str = "") -> Path:
     """Makes a folder and those that it lies in, where they are not there. Raises UserError."""
-    if folder.exists() and not folder.is_dir():
-        raise UserError(f"{folder} is a file, and a folder is needed" + (f": {remedy}" if remedy else ""))
     with naming(folder, "made", remedy):
+        if folder.exists() and not folder.is_dir():
+            raise UserError(f"{folder} is a file, and a folder is needed" + (f": {remedy}" if remedy else ""))
         folder.mkdir(parents=True, exist_ok=True)
     return folder
 

@@ -69,5 +69,5 @@ TEST(TraceFile, BytesThatAreNoTextAreNotPrinted) {
   EXPECT_EQ(why_refused("\x1f\x8b\x08\n"), expected);
   EXPECT_EQ(why_refused("\x1b[2Jcleared\n"), expected);
   EXPECT_EQ(why_refused(std::string("\0\0\0\0", 4)), expected);
-  EXPECT_EQ(why_refused("\tgpuheap\xc3\xbc\n").substr(66), "found '\tgpuheap\xc3\xbc'") << "letters beyond ASCII are text";
+  EXPECT_TRUE(why_refused("\tgpuheap\xc3\xbc\n").ends_with(", found '\tgpuheap\xc3\xbc'")) << "letters beyond ASCII are text";
 }

@@ -76,7 +76,7 @@ def description():
 
 def log(text):
     if "FAKE_BENCH_LOG" in os.environ:
-        with open(os.environ["FAKE_BENCH_LOG"], "a") as file:
+        with open(os.environ["FAKE_BENCH_LOG"], "a", errors="backslashreplace") as file:
             file.write(text + "\n")
 
 

@@ -242,6 +242,8 @@ class Table:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        if path.exists() and not path.is_file():
+            raise UserError(f"{path} is no file, and the table goes there: take it away, or {ELSEWHERE}")
         # One without a byte is what a full disk left of a first point.
         self.rows: list[Row] = read_table(path) if self._begun() else []
 
@@ -277,7 +279,7 @@ class Table:
         self.rows = rows
 
     def _begun(self) -> bool:
-        return self.path.exists() and (not self.path.is_file() or self.path.stat().st_size > 0)
+        return self.path.exists() and self.path.stat().st_size > 0
 
 
 def text_of(rows: Iterable[Row]) -> str:

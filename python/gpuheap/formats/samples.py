@@ -49,7 +49,7 @@ class SampleFile:
         measured_again = {tuple(sample[name] for name in _KEY) for sample in self._new}
         kept = [sample for sample in self._there if tuple(sample[name] for name in _KEY) not in measured_again]
         table = arrow.Table.from_pylist(kept + self._new, schema=schema)
-        with replacement(self.path, ELSEWHERE) as file:
+        with replacement(self.path, f"{ELSEWHERE}; the rows are kept, and the samples of this run are not") as file:
             self._parquet.write_table(table, file)
 
     def _read(self) -> list[dict[str, object]]:

@@ -34,9 +34,10 @@ def merge(source: Path, into: Path, suites: Mapping[str, Suite]) -> Merged:
     there = Environment(source)
     if not there.facts:
         raise UserError(f"{source} has no {FILE_NAME}: it is no folder that gpuheap bench has written")
-    theirs = {suite: Table(source / f"{suite}.csv") for suite in there.facts.get("sweeps", {})}
+    paths = {suite: source / f"{suite}.csv" for suite in there.facts.get("sweeps", {})}
+    theirs = {suite: Table(path) for suite, path in paths.items()}
     _check_machine(Environment(into), there)
-    merged = Merged()
+    merged = Merged(left=[f"{suite}: {path} is not there, but {FILE_NAME} beside it names its sweeps" for suite, path in paths.items() if not path.exists()])
     with only_writer(into):
         here = Environment(into)
         ours = {suite: Table(into / f"{suite}.csv") for suite in theirs}
