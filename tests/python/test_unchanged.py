@@ -130,7 +130,7 @@ def test_the_heaps_report_says_that_the_program_was_served():
     assert heap_report(REPORT) == {"bytes": "128 MiB", "held": "1.5 MiB", "failed": 3}
     assert heap_words({"heap": heap_report(REPORT)}) == "1.5 MiB, **3 requests found no memory**"
     assert heap_report("x: allocator cuda, heap of 1 GiB\nx: 1 request found no memory\n") == {"bytes": "1 GiB", "failed": 1}
-    assert heap_words({"heap": None}) == "**not served**"
+    assert heap_words({"heap": None}) == "no report"
 
 
 def test_a_served_program_is_asked_for_the_heaps_report(tmp_path):
@@ -210,6 +210,18 @@ def test_the_sanitizer_is_asked_of_every_form_and_only_what_is_new_counts(tmp_pa
     assert memcheck_words(entry["relinked"]) == "**Invalid write**"
 
 
+def test_where_memcheck_of_the_plain_program_does_not_finish_the_others_are_not_asked(tmp_path):
+    sanitizer = tmp_path / "sanitizer"
+    sanitizer.write_text("#!/bin/sh\nsleep 60\n")
+    sanitizer.chmod(0o755)
+    script(tmp_path, "plain", "echo sum 7")
+    script(tmp_path, "relinked", "echo sum 7")
+    began = time.monotonic()
+    entry = run(tmp_path, "--sanitizer", str(sanitizer), "--timeout", "1")
+    assert entry["plain"]["memcheck"] is None and entry["relinked"]["memcheck"] is None and "memcheck_new" not in entry["relinked"]
+    assert time.monotonic() - began < 10
+
+
 def test_results_of_other_programs_stay(tmp_path):
     (tmp_path / "results.json").write_text('{"programs": {"other": {"plain": {}}}}')
     script(tmp_path, "plain", "echo sum 7")
@@ -269,6 +281,12 @@ def test_a_relinked_program_is_held_against_the_same_objects(tmp_path):
     assert "| one | 8 s | 4 s | 1 s | 1 s | 4 | 8 |" in tables(programs, {"programs": {"one": entry}})
     del entry["rdc"]  # as of a program whose own build uses -rdc=true
     assert "| one | 8 s | 1 s | 1 s | 8 | 8 |" in tables(programs, {"programs": {"one": entry}})
+
+
+def test_a_note_stands_below_what_was_measured(tmp_path):
+    programs = read_programs(listed(tmp_path / "list.toml", 'note = "it races"'))
+    assert "- one: it races\n" in tables(programs, {"programs": {"one": {"plain": {"output": "equal"}}}})
+    assert "it races" not in tables(programs, {})
 
 
 def test_a_page_without_markers_is_left_alone(tmp_path):

@@ -144,7 +144,11 @@ def sanitize(program: Program, wish: Wish, entry: dict[str, Any], say: Callable[
     """Adds to each form of an entry what memcheck finds, and to served ones what it does not find in the plain program."""
     for name, told in entry.items():
         words = command_of(program, name, wish)
-        if words is None:
+        if words is None or name not in wish.forms:
+            continue
+        told.pop("memcheck_new", None)
+        if name != PLAIN and entry[PLAIN].get("memcheck", []) is None:
+            told["memcheck"] = None  # without the plain program's there is nothing to hold it against
             continue
         say(f"{program.name}: {name}, {wish.sanitizer[0]}")
         with _scratch(program, wish) as folder:
@@ -153,8 +157,7 @@ def sanitize(program: Program, wish: Wish, entry: dict[str, Any], say: Callable[
             ended = execute((*wish.sanitizer, *options, *words), Path(folder), wish.timeout_s)
             found = findings(log.read_text(encoding="utf-8", errors="replace")) if ended.code is not None and log.is_file() else None
         told["memcheck"] = found
-        base = entry.get(BASELINE.get(name, name), entry[PLAIN]).get("memcheck")
-        told.pop("memcheck_new", None)
+        base = entry.get(BASELINE.get(name, name), {}).get("memcheck", entry[PLAIN].get("memcheck"))
         if name in BASELINE and found is not None and base is not None:
             told["memcheck_new"] = new_findings(base, found)
 

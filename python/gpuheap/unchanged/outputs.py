@@ -92,7 +92,8 @@ def kernel_milliseconds(program: Program, printed: str) -> float | None:
 
 
 def heap_report(stderr: str) -> dict[str, str | int] | None:
-    """What GPUHEAP_STATS=1 prints at the exit: how much was held at most, and how many requests found no memory. None: no heap served the program."""
+    """What GPUHEAP_STATS=1 prints at the exit: how much was held at most, and how many requests found no memory. None: nothing, as no heap
+    served the program, or it was gone by then."""
     held = re.search(r"heap of ([^,\n]+)(?:, at most (.+?) of it held)?", stderr)
     if held is None:
         return None

@@ -18,7 +18,7 @@ else:
     import tomli as tomllib
 
 _KEYS = {"name", "what", "repository", "commit", "path", "licence", "allocates", "arguments", "inputs", "files", "any_order", "near", "ignore", "check"}
-_KEYS |= {"kernel_time", "kernel_unit", "fails"}
+_KEYS |= {"kernel_time", "kernel_unit", "note", "fails"}
 _MILLISECONDS = {"s": 1000.0, "ms": 1.0, "us": 0.001}
 
 
@@ -42,6 +42,7 @@ class Program:
     check: re.Pattern[str] | None = None  # is in the output of a program that finds its own result right
     kernel_time: re.Pattern[str] | None = None  # of what the program prints of its kernels; all that match count
     kernel_ms: float = 1.0  # of one unit of it
+    note: str = ""  # what a reader of its results should know
     fails: str = ""  # why the program cannot be measured
 
 
@@ -109,5 +110,6 @@ def _program(entry: dict[str, Any], path: Path) -> Program:
         check=pattern(toml_checks.text(entry["check"], path, f"{where}: check"), "check", None) if "check" in entry else None,
         kernel_time=pattern(toml_checks.text(entry["kernel_time"], path, f"{where}: kernel_time"), "kernel_time", 1) if "kernel_time" in entry else None,
         kernel_ms=_MILLISECONDS[unit],
+        note=toml_checks.text(entry["note"], path, f"{where}: note") if "note" in entry else "",
         fails=toml_checks.text(entry["fails"], path, f"{where}: fails") if "fails" in entry else "",
     )

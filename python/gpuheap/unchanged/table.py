@@ -37,6 +37,8 @@ def tables(programs: Sequence[Program], results: Mapping[str, Any]) -> str:
     if shown:
         parts.append(_times(shown, measured, forms))
         parts.append(_answers(shown, measured, [form for form in forms if form in BASELINE]))
+        notes = [f"- {program.name}: {program.note}\n" for program in shown if program.note]
+        parts.extend(["".join(notes)] if notes else [])
     parts.append(_sources(programs))
     return "\n".join(parts)
 
@@ -84,7 +86,7 @@ def heap_words(entry: Mapping[str, Any] | None) -> str:
         return "-"
     heap = entry["heap"]
     if heap is None:
-        return "**not served**"
+        return "no report"
     failed = f", **{heap['failed']:,} requests found no memory**" if heap["failed"] else ""
     return str(heap.get("held", "not told")) + failed
 
