@@ -17,7 +17,7 @@ from rich.table import Table
 
 from gpuheap.errors import UserError
 from gpuheap.files import make_folder, replace_file
-from gpuheap.host.advise.runs import digest, patterns_of, run_process
+from gpuheap.host.advise.runs import digest, patterns_of
 from gpuheap.host.folders import prepare, remove
 from gpuheap.host.history import History, history_of
 from gpuheap.host.launch import find_merging_library, find_program
@@ -29,6 +29,7 @@ from gpuheap.host.stacks import Symbols
 from gpuheap.host.trace import Stack, find_traces, read_trace
 from gpuheap.host.variables import for_merging, preloaded
 from gpuheap.paths import find_layout
+from gpuheap.running.process import run_process
 from gpuheap.units import format_bytes, format_count
 
 _OWN = {"plain.out", "plain.err", "rehearsal", "rehearsal.out", "rehearsal.err", "trial", "trial.out", "trial.err", "pools.plan"}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpuheap.host.advise.runs import Ended, run_process
+from gpuheap.running.process import Ended, run_process
 from gpuheap.serving.start import Service
 
 

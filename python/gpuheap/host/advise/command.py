@@ -18,7 +18,7 @@ from gpuheap.host.advise import nsight
 from gpuheap.host.advise.measure import program_of
 from gpuheap.host.advise.modes import Modes
 from gpuheap.host.advise.page import write_page
-from gpuheap.host.advise.runs import Campaign, measure, patterns_of, run_process
+from gpuheap.host.advise.runs import Campaign, measure, patterns_of
 from gpuheap.host.advise.samples import ABOUT, PLAIN, PROFILE, REPORT, SAMPLES, Session, read_session, write_about
 from gpuheap.host.advise.show import as_json as as_json_of
 from gpuheap.host.advise.show import print_advice
@@ -28,6 +28,7 @@ from gpuheap.host.history import History, history_of
 from gpuheap.host.launch import find_library, find_program
 from gpuheap.host.trace import find_traces, read_trace
 from gpuheap.paths import find_layout
+from gpuheap.running.process import run_process
 from gpuheap.units import format_seconds
 
 _OWN = {ABOUT, SAMPLES, PROFILE, REPORT, "plans", "output", "errors", "run", "nsight"}

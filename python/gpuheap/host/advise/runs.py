@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import shutil
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,77 +18,10 @@ from gpuheap.errors import UserError
 from gpuheap.host.advise.measure import times_of
 from gpuheap.host.advise.samples import FAILED, OK, TIMEOUT, Sample, append_sample
 from gpuheap.host.trace import read_trace
+from gpuheap.running.process import run_process
 from gpuheap.units import format_seconds
 
 FAILURES_IN_A_ROW = 3  # that end a mode
-
-
-@dataclass(frozen=True)
-class Ended:
-    """A process that is over. `code` is None if it could not be started or its time was up."""
-
-    code: int | None
-    in_time: bool
-    nanoseconds: int
-
-
-def run_process(words: Sequence[str], environment: Mapping[str, str], output: Path, errors: Path, limit_s: float) -> Ended:
-    """The program in a process group of its own, which is killed when its time is up or when this process is interrupted. Its standard input is empty."""
-    late = threading.Event()
-    with output.open("wb") as out, errors.open("wb") as error:
-        process: subprocess.Popen[bytes] | None = None
-        timer: threading.Timer | None = None
-        begin = time.perf_counter_ns()
-        try:
-            with _interrupts_afterwards():
-                process = subprocess.Popen(
-                    list(words), env=dict(environment), stdin=subprocess.DEVNULL, stdout=out, stderr=error, start_new_session=True
-                )
-            # A wait with a limit looks now and then; one without returns at once.
-            timer = threading.Timer(limit_s, _end_late, (process, late))
-            timer.daemon = True
-            timer.start()
-            code = process.wait()
-            end = time.perf_counter_ns()
-        except OSError as problem:
-            raise UserError(f"{words[0]}: {problem.strerror}") from None
-        except BaseException:
-            if process is not None:
-                _kill(process)
-                process.wait()
-            raise
-        finally:
-            if timer is not None:
-                timer.cancel()
-    return Ended(None if late.is_set() else code, not late.is_set(), end - begin)
-
-
-@contextmanager
-def _interrupts_afterwards() -> Iterator[None]:
-    """Ctrl-C that comes meanwhile comes at the end: in the middle of a start it would leave a process that nobody knows."""
-    if threading.current_thread() is not threading.main_thread():  # which alone is interrupted
-        yield
-        return
-    came: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if came:
-        signal.raise_signal(signal.SIGINT)
-
-
-def _end_late(process: subprocess.Popen[bytes], late: threading.Event) -> None:
-    late.set()
-    _kill(process)
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        process.kill()
 
 
 def digest(output: Path, ignored: Sequence[re.Pattern[bytes]]) -> str:
