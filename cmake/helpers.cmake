@@ -18,6 +18,13 @@ function(gpuheap_warnings target)
                       "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${nvcc_warnings};-Werror=all-warnings;-diag-suppress=20012>")
 endfunction()
 
+# gpuheap_only_if_linked(target): a project that adds this one builds the library if it links it, and not otherwise.
+function(gpuheap_only_if_linked target)
+  if(NOT PROJECT_IS_TOP_LEVEL AND NOT GPUHEAP_INSTALL)
+    set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
+  endif()
+endfunction()
+
 # gpuheap_backend_target(out host|cuda): the library that a program of that backend links.
 function(gpuheap_backend_target out backend)
   if(backend STREQUAL "host")

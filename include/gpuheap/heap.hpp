@@ -514,7 +514,8 @@ class heap {
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE
 
-// For an allocator that is not the library's own, in a CUDA program whose .cpp files use heap<Allocator>: one line, at global scope, in one
+// A CUDA program whose .cpp files use heap<Allocator> gets its kernels by linking gpuheap::kernels (the default allocator) or
+// gpuheap::kernels_<name of the allocator's header>. For an allocator that is not the library's own: one line, at global scope, in one
 // .cu file. Compiles the kernels that the heap's host functions launch.
 #define GPUHEAP_INSTANTIATE(...)                                   \
   template class ::gpuheap::heap<__VA_ARGS__, ::gpuheap::counted>; \

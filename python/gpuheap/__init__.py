@@ -1,3 +1,18 @@
 """The gpuheap command line: runs the benchmark executables, keeps their results, draws the report."""
 
-__version__ = "0.1.0"
+from __future__ import annotations
+
+import re
+from importlib import metadata
+from pathlib import Path
+
+
+def _version() -> str:
+    """The library's, which its header says: of the checkout that this file lies in, or of the one that was installed."""
+    header = Path(__file__).resolve().parents[2] / "include" / "gpuheap" / "version.hpp"
+    if not header.is_file():
+        return metadata.version("gpuheap")
+    return ".".join(re.findall(r"define GPUHEAP_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", header.read_text()))
+
+
+__version__ = _version()

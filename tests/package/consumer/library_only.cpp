@@ -1,6 +1,5 @@
-// Each of the library's allocators, from a program without a line of CUDA.
+// Several of the library's allocators, from a program without a line of CUDA.
 #include <gpuheap/allocators/atomic_malloc.hpp>
-#include <gpuheap/allocators/atomic_wrap_malloc.hpp>
 #include <gpuheap/allocators/cuda_malloc.hpp>
 #include <gpuheap/heap.hpp>
 
@@ -17,5 +16,4 @@ int main() {
   use<gpuheap::sharded_runs>();
   use<gpuheap::cuda_malloc>();
   use<gpuheap::atomic_malloc>();
-  use<gpuheap::atomic_wrap_malloc>();
 }
