@@ -66,21 +66,22 @@ class served_heap {
   [[nodiscard]] bool refused() const { return *static_cast<simt::uint32_t const volatile*>(refused_.base()) != 0; }
 
   grow_answer grow() {
-    simt::synchronize_device();
     auto* const refused = static_cast<simt::uint32_t volatile*>(refused_.base());
     if constexpr (has_grow<Allocator>) {
-      auto const there = *memory::device.how_much();
-      simt::size_t const kept = there.total_bytes / heap_bytes::part_left;
-      simt::size_t const more = heap_->grows() && there.free_bytes > kept
-                                    ? std::min({heap_->capacity(), heap_->at_most() - heap_->capacity(), there.free_bytes - kept})
-                                    : 0;
-      // Less is not worth the wait of every launch that finds the heap full.
-      if (more >= heap_->capacity() / 64 && more != 0) {
-        heap_->grow(more, stream_);
-        simt::fill(told_.base(), 0, sizeof(simt::uint32_t), stream_);
-        simt::synchronize(stream_);
-        *refused = 0;
-        return grow_answer::grown;
+      if (heap_->grows()) {
+        simt::synchronize_device();
+        auto const there = *memory::device.how_much();
+        simt::size_t const kept = there.total_bytes / heap_bytes::part_left;
+        simt::size_t const room = there.free_bytes > kept ? there.free_bytes - kept : 0;
+        simt::size_t const more = std::min({heap_->capacity(), heap_->at_most() - heap_->capacity(), room});
+        // Less is not worth the wait of every launch that finds the heap full.
+        if (more >= heap_->capacity() / 64 && more != 0) {
+          heap_->grow(more, stream_);
+          simt::fill(told_.base(), 0, sizeof(simt::uint32_t), stream_);
+          simt::synchronize(stream_);
+          *refused = 0;
+          return grow_answer::grown;
+        }
       }
     }
     *refused = 0;  // `told` stays: nobody asks again
