@@ -1,6 +1,7 @@
 #include "tools/malloc/service.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -13,9 +14,10 @@ namespace gpuheap::device_malloc {
 
 namespace {
 
-// The last context that this thread launched in: ids are never used twice, so that what is found here is never stale.
+// The last context that this thread launched in: neither services' numbers nor contexts' ids are used twice, so that what is found here is
+// never stale.
 struct last_context {
-  service const* of = nullptr;
+  unsigned service = 0;
   std::uint64_t id = 0;
   served_context* served = nullptr;
 };
@@ -28,7 +30,11 @@ bool wants_stats() {
 
 }  // namespace
 
-service::service(provider const& table, driver_calls const& driver) : table_{table}, driver_{driver}, stats_{wants_stats()} {}
+service::service(provider const& table, driver_calls const& driver)
+    : table_{table}, driver_{driver}, stats_{wants_stats()}, number_{[] {
+        static std::atomic<unsigned> made{0};
+        return made.fetch_add(1, std::memory_order_relaxed) + 1;
+      }()} {}
 
 served_context* service::find(std::uint64_t id) {
   auto const found = std::find_if(contexts_.begin(), contexts_.end(), [id](served_context const& s) { return s.id == id; });
@@ -40,14 +46,14 @@ served_context const* service::before_launch(CUstream stream) {
   unsigned long long id = 0;
   if (driver_.context_current(&context) != CUDA_SUCCESS || context == nullptr) return nullptr;
   if (driver_.context_id(context, &id) != CUDA_SUCCESS) return nullptr;
-  if (last.of == this && last.id == id) {
+  if (last.service == number_ && last.id == id) {
     served_context const& served = *last.served;
     if (served.heap == nullptr || !table_.refused(served.heap)) return &served;
   }
   std::lock_guard const lock{mutex_};
   served_context* served = find(id);
   if (served == nullptr) served = make(context, id);
-  last = {this, id, served};
+  last = {number_, id, served};
   if (served->heap != nullptr && table_.refused(served->heap)) {
     CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
     // A stream that cannot be asked is the legacy one while another captures: nothing that waits may be called.

@@ -70,8 +70,9 @@ class service {
 
   provider const& table_;
   driver_calls driver_;
-  bool const stats_;  // GPUHEAP_STATS
-  std::mutex mutex_;  // of all below, and of calls into a heap that is being made or grown
+  bool const stats_;       // GPUHEAP_STATS
+  unsigned const number_;  // no other service of the process has it
+  std::mutex mutex_;       // of all below, and of calls into a heap that is being made or grown
   std::list<served_context> contexts_;
   bool failure_told_ = false;
 };
