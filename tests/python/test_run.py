@@ -262,6 +262,30 @@ def test_an_image_without_a_function_that_the_program_needs(bench: Bench, compil
     assert "gpuheap_aligned_malloc" in ran.stderr and ran.stdout == "done\n" and bench.log("^load") == ["load fat binary"]
 
 
+GREEDY = """
+#include <cstddef>
+extern "C" {
+__constant__ unsigned long long* gpuheap_malloc_state;
+__device__ __attribute__((used)) void* gpuheap_malloc(size_t bytes) {
+  unsigned long long values[80];
+  for (int i = 0; i < 80; ++i) values[i] = gpuheap_malloc_state[i * bytes];
+  __syncwarp();
+  for (int i = 0; i < 80; ++i) gpuheap_malloc_state[i] = values[79 - i] * bytes;
+  return reinterpret_cast<void*>(values[bytes % 2]);
+}
+__device__ __attribute__((used)) void gpuheap_free(void*) {}
+}
+"""
+
+
+def test_kernels_start_with_as_many_threads_as_before(bench: Bench, compiled: Compile) -> None:
+    """A kernel takes the registers of all that it calls: with a greedy allocator's code the largest blocks would not start, and that is compiled."""
+    image = compiled(GREEDY, "-rdc=true", "-arch=sm_90")
+    ran = bench.served("context", f"library={compiled(PROGRAM, '-arch=sm_90')}", "launch=make", PROVIDER_IMAGE=str(image))
+    assert ran.stdout == "done\n" and "more registers than their largest blocks can have" in ran.stderr
+    assert bench.log("^load") == ["load fat binary"] and "link option 0 = 64" in bench.log()
+
+
 def test_a_heap_that_cannot_be_made_leaves_null_pointers(bench: Bench, compiled: Compile) -> None:
     ran = bench.served("context", f"library={compiled(PROGRAM, '-arch=sm_90')}", "launch=make", "launch=make", PROVIDER_NO_HEAP="the device is full")
     assert ran.stdout == "done\n" and ran.stderr.count("the device is full") == 1

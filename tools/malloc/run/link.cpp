@@ -32,13 +32,15 @@ made_before& before() {
 // What nvcc noted for ptxas of one input, as far as it changes code.
 class input_options {
  public:
-  explicit input_options(std::string const& text) {
+  input_options(std::string const& text, std::uint32_t register_bound) {
     constexpr std::string_view registers = "-maxrregcount=";
+    unsigned most = register_bound;
     if (std::size_t const at = text.find(registers); at != std::string::npos) {
-      unsigned most = 0;
-      std::from_chars(text.data() + at + registers.size(), text.data() + text.size(), most);
-      if (most > 0) add(CU_JIT_MAX_REGISTERS, most);
+      unsigned noted = 0;
+      std::from_chars(text.data() + at + registers.size(), text.data() + text.size(), noted);
+      if (noted > 0) most = most == 0 ? noted : std::min(most, noted);
     }
+    if (most > 0) add(CU_JIT_MAX_REGISTERS, most);
     if ((" " + text + " ").find(" -g ") != std::string::npos) add(CU_JIT_GENERATE_DEBUG_INFO, 1);
     if ((" " + text + " ").find(" -lineinfo ") != std::string::npos) add(CU_JIT_GENERATE_LINE_INFO, 1);
   }
@@ -71,9 +73,9 @@ class driver_link {
   driver_link(driver_link const&) = delete;
   driver_link& operator=(driver_link const&) = delete;
 
-  void add(CUjitInputType type, bytes_view bytes, char const* name, std::string const& noted) {
+  void add(CUjitInputType type, bytes_view bytes, char const* name, std::string const& noted, std::uint32_t register_bound) {
     if (result_ != CUDA_SUCCESS) return;
-    input_options options{noted};
+    input_options options{noted, register_bound};
     result_ = driver().link_add(state_, type, const_cast<std::byte*>(bytes.data()), bytes.size(), name, options.count(), options.names(),
                                 options.values());
   }
@@ -100,7 +102,8 @@ class driver_link {
   CUresult result_ = CUDA_SUCCESS;
 };
 
-std::optional<std::vector<std::byte>> link(decision const& wanted, serving_code const& serving, std::string* why) {
+std::optional<std::vector<std::byte>> link(decision const& wanted, serving_code const& serving, std::uint32_t register_bound,
+                                           std::string* why) {
   some_context const context;
   if (!context.there()) {
     *why = "no context can be made to link in";
@@ -109,9 +112,10 @@ std::optional<std::vector<std::byte>> link(decision const& wanted, serving_code 
   relaxed_capture const relaxed;
   driver_link made;
   for (link_input const& input : wanted.inputs) {
-    made.add(input.is_ptx ? CU_JIT_INPUT_PTX : CU_JIT_INPUT_CUBIN, input.bytes, "the program's code", input.options);
+    made.add(input.is_ptx ? CU_JIT_INPUT_PTX : CU_JIT_INPUT_CUBIN, input.bytes, "the program's code", input.options,
+             input.is_ptx ? register_bound : 0);
   }
-  made.add(CU_JIT_INPUT_FATBINARY, serving.image, "gpuheap", {});
+  made.add(CU_JIT_INPUT_FATBINARY, serving.image, "gpuheap", {}, 0);
   return made.complete(why);
 }
 
@@ -137,7 +141,14 @@ std::string refusal(bytes_view code, decision const& wanted, serving_code const&
   auto const linked = read_machine_code(code);
   if (!linked) return "the driver's linked code has no table of symbols";
   if (!linked->variables.contains(serving.state_variable)) return "the linked code lacks " + serving.state_variable;
-  return lack(*linked, wanted.before.value_or(machine_code{}));
+  machine_code const before = wanted.before.value_or(machine_code{});
+  if (register_bound(*linked, before) != 0) return "its kernels would need more registers than their largest blocks can have";
+  return lack(*linked, before);
+}
+
+std::uint32_t bound_for(bytes_view code, decision const& wanted) {
+  auto const linked = read_machine_code(code);
+  return linked && wanted.before ? register_bound(*linked, *wanted.before) : 0;
 }
 
 }  // namespace
@@ -154,7 +165,10 @@ linked_code code_for(decision const& wanted, serving_code const& serving, std::u
     ++made.counts.found;
   } else {
     auto const begin = std::chrono::steady_clock::now();
-    code = link(wanted, serving, why);
+    code = link(wanted, serving, 0, why);
+    if (!code) return nullptr;
+    // Code that ptxas makes to be linked may take more registers than what the program brought, and its largest blocks would not start.
+    if (std::uint32_t const bound = bound_for(*code, wanted); bound != 0) code = link(wanted, serving, bound, why);
     if (!code) return nullptr;
     made.counts.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     *why = refusal(*code, wanted, serving);

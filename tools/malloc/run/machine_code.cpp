@@ -28,6 +28,33 @@ std::string_view text_at(bytes_view all, Elf64_Shdr const& strings, std::uint64_
   return rest.substr(0, rest.find('\0'));
 }
 
+// What the section .nv.info says of registers: attributes one after the other, each with a form, a name and 16 bits that are its value, or,
+// in the form of four, its bytes.
+struct attribute {
+  std::uint8_t form;
+  std::uint8_t name;
+  std::uint16_t bytes;
+};
+constexpr std::uint8_t has_bytes = 4;
+constexpr std::uint8_t register_count = 0x2f;  // the number of a symbol, and its registers
+
+std::map<std::uint32_t, std::uint32_t> register_counts(bytes_view elf, Elf64_Shdr const& section) {
+  std::map<std::uint32_t, std::uint32_t> found;
+  std::uint64_t at = section.sh_offset;
+  std::uint64_t const end = section.sh_offset + section.sh_size;
+  if (end < at || end > elf.size()) return found;
+  while (end - at >= sizeof(attribute)) {
+    auto const each = read_many<attribute>(elf, at, 1).front();
+    at += sizeof each;
+    if (each.form != has_bytes) continue;
+    if (end - at < each.bytes) break;
+    auto const pair = read_many<std::uint32_t>(elf, at, 2);
+    if (each.name == register_count && each.bytes == 8 && pair.size() == 2) found[pair[0]] = pair[1];
+    at += each.bytes;
+  }
+  return found;
+}
+
 std::vector<Elf64_Shdr> sections_of(bytes_view elf) {
   auto const head = read_many<Elf64_Ehdr>(elf, 0, 1);
   if (head.empty() || std::memcmp(head[0].e_ident, ELFMAG, SELFMAG) != 0 || head[0].e_ident[EI_CLASS] != ELFCLASS64) return {};
@@ -56,8 +83,16 @@ std::optional<machine_code> read_machine_code(bytes_view elf) {
   std::vector<Elf64_Shdr> const sections = sections_of(elf);
   auto const table = std::find_if(sections.begin(), sections.end(), [](Elf64_Shdr const& each) { return each.sh_type == SHT_SYMTAB; });
   if (table == sections.end() || table->sh_link >= sections.size()) return std::nullopt;
+  auto const head = read_many<Elf64_Ehdr>(elf, 0, 1).front();
+  std::map<std::uint32_t, std::uint32_t> registers;
+  for (Elf64_Shdr const& each : sections) {
+    if (head.e_shstrndx < sections.size() && text_at(elf, sections[head.e_shstrndx], each.sh_name) == ".nv.info")
+      registers = register_counts(elf, each);
+  }
   machine_code found;
+  std::uint32_t number = 0;
   for (Elf64_Sym const& symbol : read_many<Elf64_Sym>(elf, table->sh_offset, table->sh_size / sizeof(Elf64_Sym))) {
+    auto const used = registers.find(number++);
     std::string name{text_at(elf, sections[table->sh_link], symbol.st_name)};
     unsigned const type = ELF64_ST_TYPE(symbol.st_info);
     if (name.empty() || (type != STT_FUNC && type != STT_OBJECT)) continue;
@@ -66,6 +101,7 @@ std::optional<machine_code> read_machine_code(bytes_view elf) {
     } else if (type == STT_OBJECT) {
       found.variables.emplace(std::move(name), symbol.st_size);
     } else {
+      if (used != registers.end()) found.registers[name] = used->second;
       if ((symbol.st_other & is_kernel) != 0) found.kernels.insert(name);
       found.functions.insert(std::move(name));
     }
@@ -76,6 +112,20 @@ std::optional<machine_code> read_machine_code(bytes_view elf) {
 bool asks_driver(machine_code const& code) {
   return std::any_of(std::begin(served_names), std::end(served_names),
                      [&](served_name const& each) { return code.asked.contains(each.from); });
+}
+
+std::uint32_t register_bound(machine_code const& linked, machine_code const& before) {
+  // A multiprocessor has 65,536 registers: with up to 64 a thread blocks of 1,024 threads start, with up to 128 blocks of 512.
+  std::uint32_t bound = 0;
+  for (std::string const& name : before.kernels) {
+    auto const was = before.registers.find(name);
+    auto const is = linked.registers.find(name);
+    if (was == before.registers.end() || is == linked.registers.end()) continue;
+    for (std::uint32_t const most : {128U, 64U}) {
+      if (was->second <= most && is->second > most) bound = bound == 0 ? most : std::min(bound, most);
+    }
+  }
+  return bound;
 }
 
 std::string lack(machine_code const& linked, machine_code const& before) {
