@@ -210,6 +210,19 @@ def test_the_sanitizer_is_asked_of_every_form_and_only_what_is_new_counts(tmp_pa
     assert memcheck_words(entry["relinked"]) == "**Invalid write**"
 
 
+def test_with_no_runs_only_the_sanitizer_is_asked(tmp_path):
+    sanitizer = tmp_path / "sanitizer"
+    sanitizer.write_text('#!/bin/sh\nwhile [ "$1" != --log-file ]; do shift; done\necho "========= ERROR SUMMARY: 0 errors" > "$2"\n')
+    sanitizer.chmod(0o755)
+    script(tmp_path, "plain", "echo sum 7")
+    script(tmp_path, "relinked", "echo sum 7")
+    (tmp_path / "results.json").write_text('{"programs": {"one": {"plain": {"output": "equal", "seconds": 2.0}}}}')
+    entry = run(tmp_path, "--sanitizer", str(sanitizer), "--runs", "0")
+    assert entry["plain"] == {"output": "equal", "seconds": 2.0, "memcheck": []}
+    assert entry["relinked"] == {"memcheck": [], "memcheck_new": []}
+    assert output_words(entry["relinked"]) == "-"
+
+
 def test_where_memcheck_of_the_plain_program_does_not_finish_the_others_are_not_asked(tmp_path):
     sanitizer = tmp_path / "sanitizer"
     sanitizer.write_text("#!/bin/sh\nsleep 60\n")

@@ -47,7 +47,7 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="this program; may be repeated")
     parser.add_argument("--forms", default=",".join(FORMS), help="which forms, with commas between (default: %(default)s)")
     parser.add_argument("--runner", default="", metavar="COMMAND", help="serves a plain program: 'gpuheap run'; empty: no such form")
-    parser.add_argument("--runs", type=int, default=5, help="of each form (default: %(default)s)")
+    parser.add_argument("--runs", type=int, default=5, help="of each form; 0: only ask the sanitizer (default: %(default)s)")
     parser.add_argument("--timeout", type=float, default=60.0, metavar="SECONDS", help="for one run (default: %(default)s)")
     parser.add_argument("--enough", type=float, default=30.0, metavar="SECONDS", help="for one program; two runs in any case (default: %(default)s)")
     parser.add_argument("--budget", type=float, default=math.inf, metavar="SECONDS", help="begin nothing after this time (default: none)")
@@ -62,8 +62,8 @@ def _measure(options: argparse.Namespace, programs: Sequence[Program]) -> None:
     for form in forms:
         if form not in FORMS:
             raise UserError(f"--forms: '{form}' is no form: there are {', '.join(FORMS)}")
-    if options.runs < 1:
-        raise UserError(f"--runs is {options.runs}: a program must run at least once")
+    if options.runs < (0 if options.sanitizer else 1):
+        raise UserError(f"--runs is {options.runs}: a program must run at least once, but for 0 with a --sanitizer")
     if not options.programs.is_dir():
         raise UserError(f"--programs: {options.programs} is not a folder")
     runner, sanitizer = tuple(shlex.split(options.runner)), tuple(shlex.split(options.sanitizer))
@@ -81,7 +81,7 @@ def _measure(options: argparse.Namespace, programs: Sequence[Program]) -> None:
     ends = time.monotonic() + options.budget
     entries = results.setdefault("programs", {})
     late = []
-    for program in wanted:
+    for program in wanted if wish.runs else ():
         if time.monotonic() > ends:
             late.append(program.name)
             continue
@@ -94,7 +94,7 @@ def _measure(options: argparse.Namespace, programs: Sequence[Program]) -> None:
         if time.monotonic() > ends:
             late.append(f"{program.name} (memcheck)")
             continue
-        sanitize(program, wish, entries[program.name], _say)
+        sanitize(program, wish, entries.setdefault(program.name, {}), _say)
         _write(options.results, results)
         _print(program.name, entries[program.name])
     if late:

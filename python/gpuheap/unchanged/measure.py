@@ -142,10 +142,11 @@ def exit_words(ended: Ended) -> str:
 
 def sanitize(program: Program, wish: Wish, entry: dict[str, Any], say: Callable[[str], None]) -> None:
     """Adds to each form of an entry what memcheck finds, and to served ones what it does not find in the plain program."""
-    for name, told in entry.items():
+    for name in dict.fromkeys((PLAIN, *wish.forms)):
         words = command_of(program, name, wish)
-        if words is None or name not in wish.forms:
+        if words is None:
             continue
+        told = entry.setdefault(name, {})
         told.pop("memcheck_new", None)
         if name != PLAIN and entry[PLAIN].get("memcheck", []) is None:
             told["memcheck"] = None  # without the plain program's there is nothing to hold it against

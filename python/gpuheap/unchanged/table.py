@@ -32,7 +32,7 @@ def tables(programs: Sequence[Program], results: Mapping[str, Any]) -> str:
     machine = results.get("machine", {})
     if machine:
         parts.append(", ".join(f"{key}: {value}" for key, value in machine.items()) + ".\n")
-    shown = [program for program in programs if program.name in measured]
+    shown = [program for program in programs if program.name in measured and not program.fails]
     forms = [form for form in COLUMNS if any(form in measured[program.name] for program in shown)]
     if shown:
         parts.append(_times(shown, measured, forms))
@@ -93,7 +93,7 @@ def heap_words(entry: Mapping[str, Any] | None) -> str:
 
 def output_words(entry: Mapping[str, Any] | None) -> str:
     """`varies` says that the program's output differs from run to run with CUDA's malloc too."""
-    if entry is None:
+    if entry is None or "output" not in entry:
         return "-"
     check = {True: ", own check passed", False: ", **own check failed**"}.get(entry.get("check", None), "")
     output = entry["output"]
