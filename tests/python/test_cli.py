@@ -122,7 +122,7 @@ def test_help_and_version() -> None:
 def test_the_version_is_the_librarys() -> None:
     from gpuheap import __version__
 
-    source = '#include <gpuheap/version.hpp>\nGPUHEAP_VERSION_STRING\n'
+    source = "#include <gpuheap/version.hpp>\nGPUHEAP_VERSION_STRING\n"
     command = ["c++", "-E", "-P", "-x", "c++", "-I", str(REPOSITORY / "include"), "-"]
     spelled = subprocess.run(command, input=source, capture_output=True, text=True, timeout=60, check=True).stdout
     assert spelled.replace('"', "").replace(" ", "").strip() == __version__
