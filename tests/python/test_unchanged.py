@@ -273,7 +273,7 @@ def test_the_page_gets_the_tables_between_its_markers(tmp_path):
     write_into(page, tables(programs, results))
     text = page.read_text()
     assert text.startswith(f"# Before\n\n{BEGIN}\nGPU: a GPU.\n") and text.endswith(f"{END}\n\nafter\n")
-    assert "| one | 1.25 s (1,000 ms) | 0.5 s (2 ms) | 2.5 |" in text
+    assert "| one | 1.25 s (1,000 ms) | 0.5 s (2 ms) | 2.5 (500) |" in text
     assert "| one | equal | 8 B | nothing |" in text
     assert "[someone/something](https://github.com/someone/something/tree/0123456) `main.cu`" in text
     assert "old" not in text

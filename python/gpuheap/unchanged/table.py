@@ -56,7 +56,10 @@ def _times(programs: Sequence[Program], measured: Mapping[str, Any], forms: Sequ
 def _factor(entry: Mapping[str, Any], form: str) -> str:
     """Against the same objects on CUDA's malloc, the whole program; a program that is built with -rdc=true has one form of them."""
     base, served = entry.get(BASELINE[form], entry.get(PLAIN, {})), entry.get(form, {})
-    return significant(base["seconds"] / served["seconds"]) if "seconds" in base and "seconds" in served else "-"
+    if "seconds" not in base or "seconds" not in served:
+        return "-"
+    kernels = f" ({significant(base['kernel_ms'] / served['kernel_ms'])})" if base.get("kernel_ms") and served.get("kernel_ms") else ""
+    return significant(base["seconds"] / served["seconds"]) + kernels
 
 
 def _time(entry: Mapping[str, Any] | None) -> str:
