@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <iterator>
 #include <set>
 #include <sstream>
 #include <string>
@@ -34,7 +33,7 @@ std::string contents(std::string const& path) {
 // A file name of this test alone: tests of one suite may run side by side.
 std::string scratch(std::string const& name) {
   std::string test = testing::UnitTest::GetInstance()->current_test_info()->name();
-  std::replace(test.begin(), test.end(), '/', '_');  // before the parameter of a test that has one
+  std::replace(test.begin(), test.end(), '/', '_');  // of tests with a parameter
   return testing::TempDir() + "gpuheap_bench_" + test + "_" + std::to_string(getpid()) + "_" + name;
 }
 
