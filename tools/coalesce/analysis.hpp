@@ -30,7 +30,7 @@ class analysis {
   // The definition of `f`, perhaps in another translation unit.
   [[nodiscard]] clang::FunctionDecl const* definition_of(clang::FunctionDecl const* f) const;
   // True for code of the user: no header of the system, of the toolkit, or of this library.
-  [[nodiscard]] bool is_users(clang::Decl const* d) const;
+  [[nodiscard]] static bool is_users(clang::Decl const* d);
   // A new cause, or the one that was there before.
   int cause_at(clang::ASTContext const& context, clang::SourceLocation at, cause_kind kind, std::string const& text, int from);
 

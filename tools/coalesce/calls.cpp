@@ -73,10 +73,10 @@ void flow::note_message(CallExpr const* e, std::string const& name, std::map<uns
   auto const is = [&](std::initializer_list<char const*> names) { return std::find(names.begin(), names.end(), name) != names.end(); };
   if (is({"MPI_Send", "MPI_Isend"})) {
     now_.sent = true;
-  } else if (is({"MPI_Recv", "MPI_Probe"}) || (is({"MPI_Wait", "MPI_Waitall"}) && !now_.sent)) {
+  } else if (is_waiting_of_ranks(name) || (is({"MPI_Wait", "MPI_Waitall"}) && !now_.sent)) {
     now_.waits =
         differs(e->getExprLoc(), "a rank may wait here for a message that another one sends after its allocation", cause_kind::data);
-  } else if (is({"MPI_Barrier", "MPI_Allreduce", "MPI_Allgather", "MPI_Alltoall", "MPI_Alltoallv"})) {
+  } else if (is_meeting_of_ranks(name)) {
     auto const communicator = arguments.find(e->getNumArgs() - 1);
     if (communicator == arguments.end() || communicator->second.same_in != scope::grid || communicator->second.parameters != 0) return;
     now_.waits = {};
@@ -362,7 +362,7 @@ value flow::eval_new(CXXNewExpr const* e) {
   bool const own = allocator != nullptr && (isa<CXXMethodDecl>(allocator) || a_.is_users(allocator));
   if (e->getInitializer() != nullptr) (void)eval(e->getInitializer());
   if (e->getNumPlacementArgs() > 0 || own || !users_) {
-    auto const* tag = e->getNumPlacementArgs() == 1 ? e->getPlacementArg(0)->getType()->getAsCXXRecordDecl() : nullptr;
+    auto const* tag = e->getNumPlacementArgs() == 1 ? e->getPlacementArg(0)->getType()->getAsTagDecl() : nullptr;
     if (users_ && tag != nullptr && tag->getName() == "memory" && tag->getQualifiedNameAsString().rfind("gpuheap::coalesced::", 0) == 0)
       tell(severity::note, "I1", e->getExprLoc(), "this call is one of the collective heap's already: left as it is");
     return result;

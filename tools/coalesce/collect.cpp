@@ -241,7 +241,7 @@ FunctionDecl const* analysis::definition_of(FunctionDecl const* f) const {
   return other == definitions_.end() || other->second->isDependentContext() ? nullptr : other->second;
 }
 
-bool analysis::is_users(Decl const* d) const {
+bool analysis::is_users(Decl const* d) {
   auto const& sources = d->getASTContext().getSourceManager();
   auto const at = sources.getExpansionLoc(d->getLocation());
   if (at.isInvalid() || sources.isInSystemHeader(at) || !sources.getFileEntryRefForID(sources.getFileID(at))) return false;

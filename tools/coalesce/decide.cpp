@@ -92,8 +92,8 @@ class decider {
   }
   [[nodiscard]] bool can_flag(joined_site const& s) const {
     value const size = s.what.kind == site_kind::registered ? value{} : s.size;
-    return !s.what.flagged && s.what.refused.empty() && s.what.macro.empty() && s.what.close.editable && handles(s.what) &&
-           fits(join(size, s.control));
+    return p_.objections.count(spot_of(s.what.at)) == 0 && !s.what.flagged && s.what.refused.empty() && s.what.macro.empty() &&
+           s.what.close.editable && handles(s.what) && fits(join(size, s.control));
   }
   [[nodiscard]] bool can_take_parameter(function_unit const& unit) const { return why_fixed(unit).empty(); }
   [[nodiscard]] std::string why_fixed(function_unit const& unit) const {
@@ -109,6 +109,7 @@ class decider {
     if (callee == p_.functions.end() || callee->second.root) return false;
     need const wanted = need_of(callee->second);
     if (!wanted.any || !can_take_parameter(callee->second) || recursive_.count(c.callee_key) != 0) return false;
+    if (p_.objections.count(spot_of(c.at)) != 0) return false;
     if (!fits(c.control) || !c.macro.empty() || !c.close.editable || !c.all_written) return false;
     std::uint64_t mask = c.control.parameters;
     for (unsigned i = 0; i <= this_object; ++i) {
@@ -162,6 +163,16 @@ class decider {
   }
   [[nodiscard]] std::string group() const { return std::string{"threads of a "} + name_of(asked_.level); }
 
+  // What was found out about the program that came out, if anything was.
+  diagnostic* object(place const& at, std::string const& what, char const* end) {
+    auto const found = p_.objections.find(spot_of(at));
+    if (found == p_.objections.end()) return nullptr;
+    auto const& [rule, text, cause] = found->second;
+    auto& said = tell(severity::warning, rule.c_str(), at, what + "seen from the rewritten program, " + text + end);
+    if (!cause.text.empty()) said.hints.push_back(cause);
+    return &said;
+  }
+
   // ---- decisions
 
   void decide_sites(function_unit const& unit) {
@@ -200,6 +211,8 @@ class decider {
     } else if (!fits(s.control)) {
       auto& said = say(severity::warning, rule_of(s.control), "not all " + group() + " reach this call together: not coalesced");
       explain(said, s.control.cause);
+    } else if (auto const* said = object(at, "", ": not coalesced")) {
+      d.rule = said->id;
     } else if (s.what.kind != site_kind::registered && !fits(s.size)) {
       auto& said =
           say(severity::warning, "W4", "the size " + in_quotes(s.what.size_text) + " differs between " + group() + ": not coalesced");
@@ -250,6 +263,8 @@ class decider {
       tell(severity::warning, "W10", c.at, what + in_quotes(unit.name) + " calls itself");
     } else if (!fits(control)) {
       explain(tell(severity::warning, rule_of(control), c.at, what + "not all " + group() + " reach it together"), control.cause);
+    } else if (object(c.at, what, "") != nullptr) {
+      // Said.
     } else if (!c.all_written) {
       tell(severity::warning, "W3", c.at, what + "it leaves arguments to their defaults. Write them out");
     } else if (!c.macro.empty() || !c.close.editable) {

@@ -221,19 +221,19 @@ class temporaries {
   std::vector<std::string> paths_;
 };
 
-std::string failed(std::string const& doing, std::string const& path) {
+std::string problem_of(std::string const& doing, std::string const& path) {
   return "cannot " + doing + " " + path + ": " + std::strerror(errno);
 }
 
 // A new file with `text` and the permissions of `like`.
 std::string make_file(std::string const& path, std::string const& text, std::string const& like) {
   std::FILE* const f = std::fopen(path.c_str(), "wbx");
-  if (f == nullptr) return failed("write", path);
+  if (f == nullptr) return problem_of("write", path);
   struct stat status;
   bool const modes = ::stat(like.c_str(), &status) != 0 || ::fchmod(fileno(f), status.st_mode & 07777) == 0;
   bool const written = std::fwrite(text.data(), 1, text.size(), f) == text.size() && std::fflush(f) == 0 && ::fsync(fileno(f)) == 0;
-  std::string const problem = modes && written ? "" : failed("write", path);
-  return std::fclose(f) == 0 ? problem : failed("write", path);
+  std::string const problem = modes && written ? "" : problem_of("write", path);
+  return std::fclose(f) == 0 ? problem : problem_of("write", path);
 }
 
 }  // namespace
@@ -257,7 +257,7 @@ std::string write_all(std::vector<rewritten_file> const& files, bool must_match)
   }
   for (std::size_t i = 0; i < files.size(); ++i) {
     if (std::rename((files[i].path + suffix).c_str(), files[i].path.c_str()) == 0) continue;
-    std::string const problem = failed("replace", files[i].path);
+    std::string const problem = problem_of("replace", files[i].path);
     while (i-- > 0) {
       if (existed[i]) {
         (void)std::rename((files[i].path + suffix + ".old").c_str(), files[i].path.c_str());

@@ -159,16 +159,23 @@ struct main_function {
   std::vector<main_return> returns;
 };
 
+// A promise that was not proven of the program that came out, at the call that would have made it.
+struct objection {
+  std::string rule, text;
+  diagnostic::hint cause;  // no text: none
+};
+
 // The files given, and all that is known of them.
 struct program {
   std::vector<cause> causes;
   std::map<std::string, function_unit> functions;  // by key
   std::vector<main_function> mains;
   std::vector<diagnostic> diagnostics;
-  std::map<std::string, std::string> texts;       // of each user's file that was read, by path
-  std::set<std::string> editable;                 // paths of the files given
-  std::map<std::string, stretch> after_includes;  // where a further #include goes, in files that were parsed
-  std::set<std::string> has_include;              // files that have it already
+  std::map<std::string, std::string> texts;                          // of each user's file that was read, by path
+  std::set<std::string> editable;                                    // paths of the files given
+  std::map<std::string, stretch> after_includes;                     // where a further #include goes, in files that were parsed
+  std::set<std::string> has_include;                                 // files that have it already
+  std::map<std::pair<std::string, unsigned>, objection> objections;  // by file and offset
 };
 
 }  // namespace coalesce

@@ -8,6 +8,8 @@
 #include <clang/Tooling/JSONCompilationDatabase.h>
 #include <clang/Tooling/Tooling.h>
 
+#include <llvm/Support/VirtualFileSystem.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -151,6 +153,24 @@ parsed parse(options const& asked, std::string const& file, std::map<std::string
   if (result.ast == nullptr && result.errors.empty())
     result.errors.push_back({severity::error, "E1", "Clang cannot read this file", {file, 0, 1, 1}, {}});
   return result;
+}
+
+std::vector<diagnostic> run_on(options const& asked, std::string const& file, std::map<std::string, std::string> const& texts, language in,
+                               std::unique_ptr<clang::FrontendAction> action) {
+  std::vector<diagnostic> found;
+  error_collector errors{found};
+  auto const memory = llvm::makeIntrusiveRefCnt<llvm::vfs::InMemoryFileSystem>();
+  for (auto const& [path, text] : texts) memory->addFile(path, 0, llvm::MemoryBuffer::getMemBuffer(text));
+  auto const files = llvm::makeIntrusiveRefCnt<llvm::vfs::OverlayFileSystem>(llvm::vfs::getRealFileSystem());
+  files->pushOverlay(memory);
+  auto const manager = llvm::makeIntrusiveRefCnt<clang::FileManager>(clang::FileSystemOptions{}, files);
+  auto words = arguments_for(asked, file, in);
+  words.insert(words.begin(), "gpuheap-coalesce");
+  words.insert(words.end(), {"-nocudalib", file});
+  clang::tooling::ToolInvocation invocation{words, std::move(action), manager.get()};
+  invocation.setDiagnosticConsumer(&errors);
+  (void)invocation.run();
+  return found;
 }
 
 place place_of(clang::SourceManager const& sources, clang::SourceLocation at) {

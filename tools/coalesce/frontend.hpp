@@ -6,6 +6,7 @@
 
 #include <clang/Basic/SourceLocation.h>
 #include <clang/Frontend/ASTUnit.h>
+#include <clang/Frontend/FrontendAction.h>
 
 #include <map>
 #include <memory>
@@ -25,6 +26,10 @@ enum class language { cuda, c, cuda_of_c };
 // Parses `file`. `texts` stand in for files of those paths.
 [[nodiscard]] parsed parse(options const& asked, std::string const& file, std::map<std::string, std::string> const& texts,
                            language in = language::cuda);
+
+// Runs `action` over `file`, likewise: for those that make code. The errors.
+[[nodiscard]] std::vector<diagnostic> run_on(options const& asked, std::string const& file, std::map<std::string, std::string> const& texts,
+                                             language in, std::unique_ptr<clang::FrontendAction> action);
 
 // The path under which a file is known here: absolute, without links.
 [[nodiscard]] std::string path_of(std::string const& name);

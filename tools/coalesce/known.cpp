@@ -43,7 +43,14 @@ constexpr std::array named{
     entry{"__assertfail", effect::ends},
     entry{"__assert_fail", effect::ends},
     entry{"abort", effect::ends},
-    // Registers, as Clang's headers name them.
+    // Instructions and registers, as Clang's headers name them.
+    entry{"__nvvm_barrier0", effect::barrier},
+    entry{"__nvvm_barrier0_and", effect::uniform_in_block},
+    entry{"__nvvm_barrier0_or", effect::uniform_in_block},
+    entry{"__nvvm_barrier0_popc", effect::uniform_in_block},
+    entry{"__nvvm_vote_all_sync", effect::uniform_in_warp},
+    entry{"__nvvm_vote_any_sync", effect::uniform_in_warp},
+    entry{"__nvvm_vote_ballot_sync", effect::uniform_in_warp},
     entry{"__nvvm_read_ptx_sreg_ctaid_x", effect::uniform_in_block},
     entry{"__nvvm_read_ptx_sreg_ctaid_y", effect::uniform_in_block},
     entry{"__nvvm_read_ptx_sreg_ctaid_z", effect::uniform_in_block},
@@ -73,6 +80,13 @@ std::optional<effect> effect_of(std::string_view function) {
     if (std::any_of(arithmetic.begin(), arithmetic.end(), is)) return effect::pure;
   }
   return std::nullopt;
+}
+
+bool is_waiting_of_ranks(std::string_view function) { return function == "MPI_Recv" || function == "MPI_Probe"; }
+
+bool is_meeting_of_ranks(std::string_view function) {
+  return function == "MPI_Barrier" || function == "MPI_Allreduce" || function == "MPI_Allgather" || function == "MPI_Alltoall" ||
+         function == "MPI_Alltoallv";
 }
 
 std::optional<scope> scope_of_variable(std::string_view name) {

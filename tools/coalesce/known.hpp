@@ -26,4 +26,8 @@ enum class effect {
 // How far a special variable (threadIdx, ...) is the same.
 [[nodiscard]] std::optional<scope> scope_of_variable(std::string_view name);
 
+// Calls of MPI in which a rank may wait for what another one does later, and calls in which all ranks of a communicator meet.
+[[nodiscard]] bool is_waiting_of_ranks(std::string_view function);
+[[nodiscard]] bool is_meeting_of_ranks(std::string_view function);
+
 }  // namespace coalesce

@@ -3,10 +3,13 @@
 #include "analysis.hpp"
 #include "report.hpp"
 #include "rewrite.hpp"
+#include "verify.hpp"
 
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <set>
+#include <utility>
 
 namespace coalesce {
 
@@ -22,19 +25,61 @@ bool is_header(std::string const& path) {
   return ending == ".h" || ending == ".hh" || ending == ".hpp" || ending == ".cuh" || ending == ".inl";
 }
 
-// Parses every source with the changed texts: what comes out must be a program too.
-void parse_again(options const& asked, program& p, std::vector<std::string> const& sources, std::map<std::string, std::string> const& texts,
-                 language in) {
-  for (auto const& source : sources) {
-    for (auto& e : parse(asked, source, texts, in).errors) {
-      std::string const at = e.at.file.empty() ? "" : shown(e.at.file) + ":" + std::to_string(e.at.line) + ": ";
-      p.diagnostics.push_back({severity::error,
-                               "E4",
-                               "the rewritten file would not compile: " + at + e.text + "; nothing is written. Rewrite the line by hand",
-                               {source, 0, 0, 0},
-                               {}});
-    }
+// The place in the old text that a line and a column of the new one come from.
+place way_back(place const& at, edits const& changes, program const& p, std::map<std::string, std::string> const& rewritten) {
+  auto const old_text = p.texts.find(at.file);
+  if (old_text == p.texts.end()) return at;
+  auto const changed = rewritten.find(at.file);
+  std::string const& text = changed == rewritten.end() ? old_text->second : changed->second;
+  std::size_t offset = 0;
+  for (unsigned line = 1; line < at.line && offset < text.size(); ++line) offset = text.find('\n', offset) + 1;
+  offset += at.column == 0 ? 0 : at.column - 1;
+  place was{at.file, changes.origin(at.file, static_cast<unsigned>(offset)), 1, 1};
+  for (unsigned i = 0; i < was.offset && i < old_text->second.size(); ++i) {
+    bool const line_ends = old_text->second[i] == '\n';
+    was.line += line_ends;
+    was.column = line_ends ? 1 : was.column + 1;
   }
+  return was;
+}
+
+// The call that made the promise: the one with `true` in it.
+std::set<std::pair<std::string, unsigned>> makers_of(std::vector<place> const& calls, decisions const& decided) {
+  std::set<std::pair<std::string, unsigned>> exact, on_line, all;
+  auto const take = [&](place const& at, verdict is) {
+    if (is != verdict::collective) return;
+    all.insert({at.file, at.offset});
+    for (auto const& call : calls) {
+      if (call.file != at.file) continue;
+      if (call.offset == at.offset) exact.insert({at.file, at.offset});
+      if (call.line == at.line) on_line.insert({at.file, at.offset});
+    }
+  };
+  for (auto const& d : decided.sites) take(d.what.at, d.is);
+  for (auto const& d : decided.calls) take(d.what.at, d.is);
+  return !exact.empty() ? exact : !on_line.empty() ? on_line : all;
+}
+
+// Reads every source with the changed texts: what comes out must be a program too, and keep its promises. True: some are taken back.
+bool object(options const& asked, program& p, std::vector<std::string> const& sources, std::map<std::string, std::string> const& rewritten,
+            language in, outcome const& made) {
+  auto const code = lower(asked, sources, rewritten, in);
+  for (auto const& e : code.errors) {
+    std::string const at = e.at.file.empty() ? "" : shown(e.at.file) + ":" + std::to_string(e.at.line) + ": ";
+    p.diagnostics.push_back({severity::error,
+                             "E4",
+                             "the rewritten file would not compile: " + at + e.text + "; nothing is written. Rewrite the line by hand",
+                             {sources.front(), 0, 0, 0},
+                             {}});
+  }
+  if (!code.errors.empty()) return false;
+  auto const before = p.objections.size();
+  for (auto& d : verify(asked, code)) {
+    for (auto& call : d.calls) call = way_back(call, made.changes, p, rewritten);
+    for (auto const& maker : makers_of(d.calls, made.decided))
+      p.objections.insert({maker, {d.rule, d.text, {way_back(d.cause_at, made.changes, p, rewritten), d.cause}}});
+  }
+  return p.objections.size() != before;
 }
 
 }  // namespace
@@ -70,12 +115,17 @@ outcome coalesce_program(options const& asked, program& p, std::vector<std::stri
   for (unsigned i = 0; i < units.size(); ++i) facts.collect(*units[i].ast, i);
   if (has_errors(p)) return result;
   facts.run();
-  result.decided = decide(asked, p);
-  result.changes = rewrite(asked, p, result.decided);
-  auto rewritten = texts;
-  for (auto const& file : result.changes.files()) rewritten[file] = result.changes.apply(file, p.texts.at(file));
   units.clear();
-  if (!has_errors(p) && !result.changes.empty()) parse_again(asked, p, sources, rewritten, in);
+  auto const said = p.diagnostics;
+  do {
+    p.diagnostics = said;
+    result.decided = decide(asked, p);
+    result.changes = rewrite(asked, p, result.decided);
+    if (has_errors(p) || result.changes.empty()) break;
+    auto rewritten = texts;
+    for (auto const& file : result.changes.files()) rewritten[file] = result.changes.apply(file, p.texts.at(file));
+    if (!object(asked, p, sources, rewritten, in, result)) break;
+  } while (true);
   return result;
 }
 

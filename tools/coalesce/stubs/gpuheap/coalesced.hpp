@@ -10,9 +10,7 @@ using size_type = decltype(sizeof(0));
 GPUHEAP_STUB_HD void* malloc(size_type bytes, bool together = false);
 GPUHEAP_STUB_HD void* calloc(size_type count, size_type bytes, bool together = false);
 GPUHEAP_STUB_HD void free(void* p);
-struct memory {
-  bool together = false;
-};
+enum class memory : bool {};  // takes the promise in braces, as the library's struct does
 template <class T>
 GPUHEAP_STUB_HD void destroy(T* p);
 template <class T>
@@ -32,9 +30,7 @@ using coalesced::init;
 using coalesced::init_dynamic;
 GPUHEAP_STUB_HD void* malloc(size_type bytes, bool together = false);
 GPUHEAP_STUB_HD void* calloc(size_type count, size_type bytes, bool together = false);
-struct memory {
-  bool together = false;
-};
+enum class memory : bool {};  // takes the promise in braces, as the library's struct does
 }  // namespace by_warp
 
 }  // namespace gpuheap::coalesced

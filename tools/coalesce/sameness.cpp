@@ -1,0 +1,338 @@
+#include "sameness.hpp"
+
+#include "known.hpp"
+
+#include <llvm/Analysis/ValueTracking.h>
+#include <llvm/IR/Constants.h>
+#include <llvm/IR/InlineAsm.h>
+#include <llvm/IR/IntrinsicInst.h>
+
+#include <algorithm>
+
+namespace coalesce {
+
+using namespace llvm;
+
+namespace {
+
+sameness differs(Instruction const& why, scope same_in = scope::thread) { return {same_in, &why}; }
+
+bool is_all_ones(Value const* v) {
+  auto const* constant = dyn_cast<ConstantInt>(v);
+  return constant != nullptr && constant->isMinusOne();
+}
+
+// `llvm.nvvm.barrier0` as `__nvvm_barrier0`.
+std::string name_of_intrinsic(Function const& f) {
+  std::string name = f.getName().str();
+  if (name.rfind("llvm.nvvm.", 0) != 0) return name;
+  name.replace(0, 5, "__");
+  std::replace(name.begin(), name.end(), '.', '_');
+  return name;
+}
+
+SmallVector<Value const*> objects_behind(Value const* pointer) {
+  SmallVector<Value const*> objects;
+  getUnderlyingObjects(pointer, objects, nullptr, 0);
+  return objects;
+}
+
+}  // namespace
+
+callee callee_of(lowered const& code, CallBase const& call) {
+  callee c;
+  auto const* f = dyn_cast<Function>(call.getCalledOperand()->stripPointerCasts());
+  if (f == nullptr) return c;
+  if (f->isIntrinsic()) {
+    c.name = name_of_intrinsic(*f);
+    return c;
+  }
+  c.defined = !f->isDeclaration();
+  auto const known = code.outsides.find(f->getName().str());
+  if (known == code.outsides.end() || c.defined) return c;
+  c.name = known->second.name;
+  c.is = &known->second;
+  if (known->second.allocates && call.arg_size() != 0) {
+    auto const* promise = dyn_cast<ConstantInt>(call.getArgOperand(call.arg_size() - 1));
+    c.promises = promise == nullptr || !promise->isZero();
+  }
+  return c;
+}
+
+bool is_barrier(callee const& c, CallBase const& call, scope level) {
+  if (is_meeting_of_ranks(c.name)) return true;
+  if (level == scope::grid) return false;
+  auto const effect = effect_of(c.name);
+  if (effect == effect::barrier || (effect == effect::uniform_in_block && c.name.find("sreg") == std::string::npos)) return true;
+  bool const of_warp = c.name == "__syncwarp" || c.name == "__nvvm_bar_warp_sync";
+  return level == scope::warp && of_warp && call.arg_size() == 1 && is_all_ones(call.getArgOperand(0));
+}
+
+same_values::same_values(lowered const& code, Function& f, branches const& where) : code_{code}, f_{f}, where_{where} {
+  find_variables();
+  // Ends: what is known only falls, and there are finitely many steps.
+  do {
+    changed_ = false;
+    for (auto const& block : f_) {
+      for (auto const& i : block) visit(i);
+    }
+  } while (changed_);
+}
+
+sameness same_values::of(Value const* v) const {
+  auto const found = values_.find(v);
+  return found == values_.end() ? sameness{} : found->second;
+}
+
+sameness same_values::control(BasicBlock const& block) const {
+  auto const found = control_.find(&block);
+  return found == control_.end() ? sameness{} : found->second;
+}
+
+std::vector<Value const*> same_values::variables_behind(Value const* pointer, bool& only) const {
+  std::vector<Value const*> found;
+  only = true;
+  for (auto const* object : objects_behind(pointer)) {
+    if (contents_.count(object) != 0) {
+      found.push_back(object);
+    } else {
+      only = false;
+    }
+  }
+  return found;
+}
+
+// ---- variables
+
+void same_values::find_variables() {
+  for (auto const& argument : f_.args()) {
+    if (argument.hasByValAttr() && stays_here(&argument)) contents_[&argument] = {};
+  }
+  for (auto const& block : f_) {
+    for (auto const& i : block) {
+      if (isa<AllocaInst>(i) && stays_here(&i)) contents_[&i] = {};
+      if (auto const* store = dyn_cast<StoreInst>(&i)) note_written(store->getPointerOperand());
+      if (auto const* update = dyn_cast<AtomicRMWInst>(&i)) note_written(update->getPointerOperand());
+      if (auto const* update = dyn_cast<AtomicCmpXchgInst>(&i)) note_written(update->getPointerOperand());
+      auto const* call = dyn_cast<CallBase>(&i);
+      if (call == nullptr || i.isLifetimeStartOrEnd()) continue;
+      for (auto const& operand : call->args()) {
+        if (operand->getType()->isPointerTy()) note_written(operand);
+      }
+    }
+  }
+}
+
+void same_values::note_written(Value const* pointer) {
+  for (auto const* object : objects_behind(pointer)) written_.insert(object);
+}
+
+// Whether all that is done with a variable's address is to be seen in the function.
+bool same_values::stays_here(Value const* variable) {
+  std::vector<Value const*> open{variable};
+  std::set<Value const*> seen;
+  while (!open.empty()) {
+    auto const* pointer = open.back();
+    open.pop_back();
+    if (!seen.insert(pointer).second) continue;
+    for (auto const* user : pointer->users()) {
+      if (isa<GetElementPtrInst, BitCastInst, AddrSpaceCastInst, PHINode, SelectInst>(user)) {
+        open.push_back(user);
+      } else if (auto const* store = dyn_cast<StoreInst>(user)) {
+        if (store->getValueOperand() == pointer) return false;
+      } else if (!isa<LoadInst, ICmpInst, CallBase>(user)) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+// ---- values
+
+void same_values::raise(std::map<Value const*, sameness>& in, Value const* of, sameness const& to) {
+  if (to.same_in == scope::grid) return;
+  auto& now = in[of];
+  if (to.same_in <= now.same_in) return;
+  now = to;
+  changed_ = true;
+}
+
+sameness same_values::operands_of(Instruction const& i) const {
+  sameness v;
+  for (auto const& operand : i.operands()) v.add(of(operand));
+  return v;
+}
+
+// What is read from where `pointer` points.
+sameness same_values::loaded(Value const* pointer, Instruction const& i, bool is_volatile) const {
+  sameness v = of(pointer);
+  for (auto const* object : objects_behind(pointer)) {
+    if (auto const variable = contents_.find(object); variable != contents_.end()) {
+      v.add(variable->second);
+      v.add(control(*i.getParent()));
+      continue;
+    }
+    auto const* global = dyn_cast<GlobalVariable>(object);
+    auto const special = global == nullptr ? std::nullopt : scope_of_variable(global->getName());
+    if (special) {
+      v.add(differs(i, *special));
+      continue;
+    }
+    constexpr unsigned shared = 3, constant = 4;  // address spaces
+    if (!is_volatile && global != nullptr && (global->isConstant() || global->getAddressSpace() == constant)) continue;
+    // All threads that come here read the same, if none of them writes at the same time.
+    if (!is_volatile && global != nullptr && global->getAddressSpace() == shared) {
+      v.add(differs(i, scope::block));
+      v.add(control(*i.getParent()));
+      continue;
+    }
+    auto const* argument = dyn_cast<Argument>(object);
+    if (!is_volatile && argument != nullptr && argument->hasNoAliasAttr() && written_.count(argument) == 0) continue;
+    v.add(differs(i));
+  }
+  return v;
+}
+
+void same_values::write(Value const* pointer, sameness v, Instruction const& at) {
+  v.add(of(pointer));
+  v.add(control(*at.getParent()));
+  for (auto const* object : objects_behind(pointer)) {
+    if (contents_.count(object) != 0) raise(contents_, object, v);
+  }
+}
+
+void same_values::visit(Instruction const& i) {
+  sameness v;
+  if (isa<PHINode>(i)) {
+    v = operands_of(i);
+    if (auto const joined = joined_.find(i.getParent()); joined != joined_.end()) v.add(joined->second);
+  } else if (auto const* load = dyn_cast<LoadInst>(&i)) {
+    v = load->isAtomic() ? differs(i) : loaded(load->getPointerOperand(), i, load->isVolatile());
+  } else if (auto const* store = dyn_cast<StoreInst>(&i)) {
+    write(store->getPointerOperand(), of(store->getValueOperand()), i);
+  } else if (auto const* call = dyn_cast<CallBase>(&i)) {
+    v = called(*call);
+  } else if (i.isTerminator()) {
+    branch(i);
+  } else if (isa<AllocaInst>(i) || isa<FenceInst>(i)) {
+    v = {};
+  } else if (isa<PtrToIntInst>(i)) {
+    v = operands_of(i);
+    for (auto const* object : objects_behind(i.getOperand(0))) {
+      if (isa<AllocaInst>(object)) v.add(differs(i));  // each thread's own
+    }
+  } else if (isa<BinaryOperator, UnaryOperator, CmpInst, CastInst, GetElementPtrInst, SelectInst, ExtractValueInst, InsertValueInst,
+                 ExtractElementInst, InsertElementInst, ShuffleVectorInst, FreezeInst>(i)) {
+    v = operands_of(i);
+  } else {
+    v = differs(i);
+  }
+  raise(values_, &i, v);
+}
+
+// What a branch that threads take differently does to what is behind it.
+void same_values::branch(Instruction const& i) {
+  if (i.getNumSuccessors() < 2) return;
+  sameness condition = operands_of(i);
+  if (!isa<BranchInst, SwitchInst>(i)) condition = differs(i);
+  if (condition.same_in == scope::grid) return;
+  condition.add(control(*i.getParent()));
+  auto const& reach = where_.of(*i.getParent());
+  for (auto const* block : reach.reached) {
+    raise(control_, block, condition);
+    raise(joined_, block, condition);
+  }
+  if (reach.together != nullptr) raise(joined_, reach.together, condition);
+}
+
+// ---- calls
+
+sameness same_values::called(CallBase const& call) {
+  if (isa<DbgInfoIntrinsic>(call) || call.isLifetimeStartOrEnd()) return {};
+  if (auto const* set = dyn_cast<MemSetInst>(&call)) {
+    sameness v = of(set->getValue());
+    v.add(of(set->getLength()));
+    write(set->getDest(), v, call);
+    return {};
+  }
+  if (auto const* copy = dyn_cast<MemTransferInst>(&call)) {
+    sameness v = loaded(copy->getSource(), call, copy->isVolatile());
+    v.add(of(copy->getLength()));
+    write(copy->getDest(), v, call);
+    return {};
+  }
+  auto const c = callee_of(code_, call);
+  if (call.getCalledFunction() != nullptr && !c.defined && !c.name.empty()) return called_outside(call, c);
+  for (auto const& argument : call.args()) {
+    if (argument->getType()->isPointerTy()) write(argument, differs(call), call);
+  }
+  return differs(call);
+}
+
+sameness same_values::called_outside(CallBase const& call, callee const& c) {
+  sameness all;  // of what goes in
+  for (auto const& argument : call.args()) {
+    all.add(of(argument));
+    if (!argument->getType()->isPointerTy()) continue;
+    bool only = false;
+    for (auto const* variable : variables_behind(argument, only)) all.add(contents_.at(variable));
+  }
+  auto const here = control(*call.getParent());
+  unsigned const last = call.arg_size() == 0 ? 0 : call.arg_size() - 1;
+  bool const intrinsic = call.getCalledFunction()->isIntrinsic();
+  if (auto const known = effect_of(c.name)) {
+    switch (*known) {
+      case effect::pure:
+        return all;
+      case effect::uniform_in_block:
+        return here.same_in <= scope::block ? differs(call, scope::block) : differs(call);
+      case effect::uniform_in_warp: {
+        bool const whole = last > 0 && is_all_ones(call.getArgOperand(0)) && here.same_in <= scope::warp;
+        return whole ? differs(call, scope::warp) : differs(call);
+      }
+      case effect::rank_of:
+        write(call.getArgOperand(last), differs(call), call);
+        return {};
+      case effect::size_of:
+        write(call.getArgOperand(last), of(call.getArgOperand(0)), call);
+        return {};
+      case effect::same_in_communicator: {
+        unsigned const out = c.name == "MPI_Bcast" ? 0 : 1;
+        sameness v = of(call.getArgOperand(last));
+        v.add(of(call.getArgOperand(out + 1)));
+        write(call.getArgOperand(out), v, call);
+        return {};
+      }
+      case effect::barrier:
+      case effect::ends:
+        return {};
+      case effect::allocates:
+      case effect::differs:
+        break;
+    }
+  } else if (c.name.rfind("gpuheap::mpi::c::", 0) == 0) {
+    // Texts that are the program's arguments, or written in it.
+    bool same_texts = true;
+    for (auto const& argument : call.args()) {
+      if (!argument->getType()->isPointerTy()) continue;
+      for (auto const* object : objects_behind(argument)) {
+        auto const* global = dyn_cast<GlobalVariable>(object);
+        auto const* load = dyn_cast<LoadInst>(object);
+        auto const* words = load == nullptr ? nullptr : dyn_cast<Argument>(getUnderlyingObject(load->getPointerOperand()));
+        same_texts = same_texts && ((global != nullptr && global->isConstant()) || (words != nullptr && words->hasNoAliasAttr()));
+      }
+    }
+    if (same_texts) return all;
+  } else if (call.doesNotAccessMemory() && (intrinsic || !call.isConvergent())) {
+    return all;
+  }
+  for (unsigned i = 0; i < call.arg_size(); ++i) {
+    auto const* argument = call.getArgOperand(i);
+    bool const reads = call.isByValArgument(i) || (c.is != nullptr && !c.is->users && c.is->reads.count(i) != 0) || c.name == "printf";
+    if (argument->getType()->isPointerTy() && !reads) write(argument, differs(call), call);
+  }
+  return call.getType()->isVoidTy() ? sameness{} : differs(call);
+}
+
+}  // namespace coalesce

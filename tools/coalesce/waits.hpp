@@ -1,0 +1,34 @@
+// Where a thread may wait for what another one does: locks, tickets, flags, messages.
+#pragma once
+
+#include "sameness.hpp"
+
+namespace coalesce {
+
+class waits {
+ public:
+  waits(lowered const& code, llvm::Function& f, same_values const& values, branches const& where, scope level);
+
+  // Blocks in which a thread may wait, or goes on only because another one has done something.
+  [[nodiscard]] std::set<llvm::BasicBlock const*> blocks() const;
+  // What a thread that reaches `at` may have waited for since all threads of the group met, while others wait for it; null: nothing.
+  [[nodiscard]] llvm::Instruction const* before(llvm::Instruction const& at, same_values const& values) const;
+  // Works that out, once it is known which barriers all threads reach.
+  void spread(same_values const& values);
+
+ private:
+  using edge = std::pair<llvm::BasicBlock const*, llvm::BasicBlock const*>;
+  void find_loops(same_values const& values, branches const& where);
+  [[nodiscard]] llvm::Instruction const* step(llvm::Instruction const& i, llvm::Instruction const* waiting,
+                                              same_values const& values) const;
+  [[nodiscard]] bool may_wait(llvm::CallBase const& call) const;
+  [[nodiscard]] bool any_target_may_wait(llvm::CallBase const& call) const;
+
+  lowered const& code_;
+  llvm::Function& f_;
+  scope level_;
+  std::map<edge, llvm::Instruction const*> leaves_;  // ways out of loops whose end another thread decides
+  std::map<llvm::BasicBlock const*, llvm::Instruction const*> at_begin_;
+};
+
+}  // namespace coalesce
