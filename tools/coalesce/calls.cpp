@@ -63,7 +63,10 @@ stretch flow::closing(SourceLocation at) const {
 
 // The callee may write these, now or later.
 void flow::spoil(std::map<unsigned, Expr const*> const& addressed) {
-  for (auto const& [i, e] : addressed) escape(e);
+  for (auto const& [i, e] : addressed) {
+    escape(e);
+    if (part_of(e).variable != nullptr) assign(e, differs(e->getExprLoc(), "a function that is not to be seen may write here"));
+  }
 }
 
 // Threads that allocate together wait for one another. A rank that has waited for a message may have waited for one that is sent after that
@@ -146,8 +149,9 @@ value flow::eval_call(CallExpr const* e) {
   for (auto const& [i, v] : arguments) all = join(all, v);
   if (callee == nullptr) {
     spoil(addressed);
-    now_.shared_unknown = facts_.writes_memory = true;
-    return differs(e->getExprLoc(), "the result of a call through a pointer");
+    value const unknown = differs(e->getExprLoc(), "the result of a call through a pointer");
+    write_somewhere(unknown);
+    return unknown;
   }
 
   std::string const name = callee->getDeclName().isIdentifier() ? callee->getName().str() : "";
@@ -236,8 +240,14 @@ value flow::eval_call(CallExpr const* e) {
   }
   if (e->getNumArgs() > 0 && callee->hasAttr<ConstAttr>() && !is_virtual)
     return pattern_ ? differs(e->getExprLoc(), "the result of a call") : all;
+  // A copy by the compiler.
+  if (method != nullptr && method->isTrivial() && (method->isCopyAssignmentOperator() || method->isMoveAssignmentOperator()) &&
+      addressed.count(this_object) != 0 && !pattern_) {
+    assign(addressed.at(this_object), arguments[0]);
+    return arguments[0];
+  }
   spoil(addressed);
-  now_.shared_unknown = facts_.writes_memory = true;
+  write_somewhere(differs(e->getExprLoc(), "a function that is not to be seen may write here"));
   if (a_.is_users(callee) && a_.definition_of(callee) != nullptr) note_call(e, callee, arguments);  // a recursion
   if (a_.is_users(callee) && a_.definition_of(callee) == nullptr && is_device(callee) && !callee->isImplicit() && !is_virtual)
     tell(severity::warning, "W2", e->getExprLoc(),
@@ -258,7 +268,7 @@ value flow::call_visible(function_facts const& facts, std::map<unsigned, value> 
     }
     if ((facts.leaked >> i & 1) != 0) escape(e);
   }
-  if (facts.writes_memory) now_.shared_unknown = facts_.writes_memory = true;
+  if (facts.writes_memory) write_somewhere(in_caller(facts.memory, arguments));
   now_.waits = join(now_.waits, facts.waits);
   now_.sent = now_.sent || facts.sends;
   return in_caller(facts.result, arguments);
@@ -270,9 +280,12 @@ value flow::eval_construct(CXXConstructExpr const* e) {
   value all;
   for (unsigned i = 0; i < e->getNumArgs(); ++i) {
     Expr const* const argument = e->getArg(i);
-    auto const* unary = dyn_cast<UnaryOperator>(argument->IgnoreParenImpCasts());
+    auto const* plain = argument->IgnoreParenImpCasts();
+    auto const* unary = dyn_cast<UnaryOperator>(plain);
     if (unary != nullptr && unary->getOpcode() == UO_AddrOf) {
-      escape(unary->getSubExpr());
+      addressed[std::min(i, no_parameter)] = unary->getSubExpr();
+    } else if (plain->isLValue() && !e->getConstructor()->isCopyOrMoveConstructor()) {
+      addressed[std::min(i, no_parameter)] = plain;
     }
     arguments[std::min(i, no_parameter)] = eval(argument);
     all = join(all, arguments[std::min(i, no_parameter)]);

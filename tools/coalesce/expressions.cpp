@@ -23,7 +23,10 @@ value flow::eval_children(Stmt const* e) {
 value flow::eval(Expr const* e) {
   if (e == nullptr) return {};
   if (auto const* named = dyn_cast<DeclRefExpr>(e)) {
+    if (is_captured(named)) return object_;
     if (auto const* v = dyn_cast<VarDecl>(named->getDecl())) return read(v, e);
+    if (auto const* part = dyn_cast<BindingDecl>(named->getDecl()); part != nullptr && part->getBinding() != nullptr && !pattern_)
+      return eval(part->getBinding());
     bool const constant =
         isa<EnumConstantDecl>(named->getDecl()) || isa<FunctionDecl>(named->getDecl()) || isa<NonTypeTemplateParmDecl>(named->getDecl());
     return constant ? value{} : differs(e->getExprLoc(), named->getDecl()->getNameAsString() + " is a part of an object");
@@ -137,13 +140,20 @@ value flow::read(VarDecl const* v, Expr const* e) {
     if (v->hasAttr<CUDAConstantAttr>()) return pattern_ ? differs(e->getExprLoc(), "a variable") : value{};
     return differs(e->getExprLoc(), v->getNameAsString() + " is memory that any thread may have written");
   }
-  if (escaped_.count(v) != 0) return differs(e->getExprLoc(), "the address of " + v->getNameAsString() + " is known elsewhere");
+  if (made_anew_.count(v) != 0) return differs(e->getExprLoc(), v->getNameAsString() + " is made anew in each pass");
+  if (pattern_ && escaped_.count(v) != 0) return differs(e->getExprLoc(), "the address of " + v->getNameAsString() + " is known elsewhere");
   if (pattern_ && !isa<ParmVarDecl>(v) && counters_.count(v) == 0)
     return differs(e->getExprLoc(), v->getNameAsString() + " is a variable, which the patterns do not follow");
   if (isa<ParmVarDecl>(v) && v->getType()->isPointerType() && cast<ParmVarDecl>(v)->getFunctionScopeIndex() < this_object)
     facts_.leaked |= std::uint64_t{1} << cast<ParmVarDecl>(v)->getFunctionScopeIndex();  // the pointer itself is used, perhaps kept
   auto const found = now_.variables.find(v);
   return found == now_.variables.end() ? value{} : found->second;
+}
+
+// In the body of a lambda: a variable of the function around it, or the lambda's copy, which is a part of the object that is called.
+bool flow::is_captured(DeclRefExpr const* e) const {
+  auto const* method = dyn_cast<CXXMethodDecl>(function_);
+  return e->refersToEnclosingVariableOrCapture() && method != nullptr && method->getParent()->isLambda();
 }
 
 flow::part flow::part_of(Expr const* e) {
@@ -161,6 +171,16 @@ flow::part flow::part_of(Expr const* e) {
   }
   if (auto const* named = dyn_cast<DeclRefExpr>(e)) {
     part p;
+    if (is_captured(named)) {
+      p.captured = true;
+      p.whole = false;
+      return p;
+    }
+    if (auto const* binding = dyn_cast<BindingDecl>(named->getDecl()); binding != nullptr && binding->getBinding() != nullptr) {
+      p = part_of(binding->getBinding());
+      p.whole = false;
+      return p;
+    }
     p.variable = dyn_cast<VarDecl>(named->getDecl());
     return p;
   }
@@ -201,7 +221,7 @@ value flow::load(Expr const* e) {
     if (!isa<FieldDecl>(member->getMemberDecl())) return eval(member->getBase());
   }
   part const p = part_of(e);
-  if (p.of_this) return join(object_, p.index);
+  if (p.of_this || p.captured) return join(object_, p.index);
   if (p.variable != nullptr) {
     if (!p.through_pointer) return join(read(p.variable, e), p.index);
     auto const pointee = p.variable->getType()->getPointeeType();
@@ -231,10 +251,8 @@ void flow::assign(Expr const* to, value v) {
     facts_.written[this_object] = join(facts_.written[this_object], v);
     return;
   }
-  if (p.variable == nullptr) {
-    now_.shared_unknown = facts_.writes_memory = true;
-    return;
-  }
+  if (p.captured) object_ = join(object_, v);
+  if (p.variable == nullptr) return write_somewhere(v);
   if (p.variable->hasAttr<CUDASharedAttr>()) {
     now_.shared_written.insert(p.variable);
     facts_.writes_memory = true;
@@ -243,8 +261,9 @@ void flow::assign(Expr const* to, value v) {
   auto const* parameter = dyn_cast<ParmVarDecl>(p.variable);
   bool const is_reference = p.variable->getType()->isReferenceType();
   if (p.through_pointer || is_reference || p.variable->hasGlobalStorage()) {
+    if (parameter == nullptr) return write_somewhere(v);
     now_.shared_unknown = facts_.writes_memory = true;
-    if (parameter != nullptr) {
+    {
       auto& written = facts_.written[parameter->getFunctionScopeIndex()];
       written = join(written, v);
       if (is_reference) now_.variables[p.variable] = join(now_.variables[p.variable], v);
@@ -255,7 +274,14 @@ void flow::assign(Expr const* to, value v) {
   variable = p.whole ? v : join(variable, v);
 }
 
-// The address of a variable goes somewhere that is not followed: it may change at any time.
+// A write to memory that has no name here: to each variable whose address is known elsewhere, perhaps.
+void flow::write_somewhere(value v) {
+  now_.shared_unknown = facts_.writes_memory = true;
+  facts_.memory = join(facts_.memory, v);
+  for (auto const* variable : escaped_) now_.variables[variable] = join(now_.variables[variable], v);
+}
+
+// The address of a variable goes somewhere that is not followed: writes that have no name may be to it, from here on.
 void flow::escape(Expr const* e) {
   part const p = part_of(e);
   if (p.variable == nullptr) return;
@@ -264,7 +290,9 @@ void flow::escape(Expr const* e) {
     facts_.leaked |= std::uint64_t{1} << std::min(parameter->getFunctionScopeIndex(), no_parameter);
   if (!p.through_pointer && !p.variable->hasGlobalStorage()) {
     escaped_.insert(p.variable);
-    now_.variables[p.variable] = differs(e->getExprLoc(), "the address of " + p.variable->getNameAsString() + " is known elsewhere");
+    if (auto const* reference = p.variable;
+        reference->getType()->isReferenceType() && reference->getInit() != nullptr && e != reference->getInit())
+      escape(reference->getInit());
   }
   if (p.variable->hasAttr<CUDASharedAttr>()) now_.shared_written.insert(p.variable);
 }

@@ -117,6 +117,7 @@ struct function_facts {
   std::map<unsigned, value> written;  // what is written through a parameter
   std::uint64_t leaked = 0;           // parameters whose address is kept somewhere
   bool writes_memory = false;
+  value memory;        // what is written where no name says
   value waits;         // not grid: ranks may have waited for messages (flow.hpp)
   bool sends = false;  // messages
 };

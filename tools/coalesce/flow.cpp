@@ -195,7 +195,7 @@ void flow::walk_declaration(VarDecl const* v) {
 // Of a loop: made anew for each pass, from what that is then.
 void flow::walk_condition_variable(VarDecl const* v) {
   walk_declaration(v);
-  escaped_.insert(v);
+  made_anew_.insert(v);
 }
 
 void flow::leave_with_messages() {

@@ -40,7 +40,7 @@ class flow {
   struct part {
     clang::VarDecl const* variable = nullptr;
     bool whole = true;
-    bool of_this = false;
+    bool of_this = false, captured = false;
     bool through_pointer = false;  // `variable` is a pointer that is followed
     value index;
   };
@@ -70,7 +70,9 @@ class flow {
   value eval_conditional(clang::AbstractConditionalOperator const* e);
   void assign(clang::Expr const* to, value v);
   [[nodiscard]] part part_of(clang::Expr const* e);
+  void write_somewhere(value v);
   void escape(clang::Expr const* e);
+  [[nodiscard]] bool is_captured(clang::DeclRefExpr const* e) const;
 
   // calls (calls.cpp)
   void note_message(clang::CallExpr const* e, std::string const& name, std::map<unsigned, value> const& arguments);
@@ -101,7 +103,7 @@ class flow {
   value left_;     // conditions under which threads have returned and are still alive
   value object_;   // *this
   std::vector<frame> frames_;
-  std::set<clang::VarDecl const*> escaped_, assigned_, counters_;
+  std::set<clang::VarDecl const*> escaped_, assigned_, counters_, made_anew_;
   std::map<clang::Expr const*, site> sites_;
   std::map<clang::Expr const*, call> calls_;
   std::map<clang::Expr const*, release> releases_;

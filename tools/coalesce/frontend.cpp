@@ -140,16 +140,15 @@ bool is_stub(std::string const& path) { return path.rfind(COALESCE_STUBS, 0) == 
 parsed parse(options const& asked, std::string const& file, std::map<std::string, std::string> const& texts, language in) {
   parsed result;
   error_collector errors{result.errors};
-  clang::tooling::FileContentMappings others;
   for (auto const& [path, text] : texts) {
-    if (path != file) others.emplace_back(path, text);
+    if (path != file) result.texts.emplace_back(path, text);
   }
   auto const own = texts.find(file);
   std::string text;
   if (own == texts.end()) (void)read_file(file, text);
   result.ast = clang::tooling::buildASTFromCodeWithArgs(own == texts.end() ? text : own->second, arguments_for(asked, file, in), file,
                                                         "gpuheap-coalesce", std::make_shared<clang::PCHContainerOperations>(),
-                                                        clang::tooling::getClangStripDependencyFileAdjuster(), others, &errors);
+                                                        clang::tooling::getClangStripDependencyFileAdjuster(), result.texts, &errors);
   if (result.ast == nullptr && result.errors.empty())
     result.errors.push_back({severity::error, "E1", "Clang cannot read this file", {file, 0, 1, 1}, {}});
   return result;
@@ -166,7 +165,7 @@ std::vector<diagnostic> run_on(options const& asked, std::string const& file, st
   auto const manager = llvm::makeIntrusiveRefCnt<clang::FileManager>(clang::FileSystemOptions{}, files);
   auto words = arguments_for(asked, file, in);
   words.insert(words.begin(), "gpuheap-coalesce");
-  words.insert(words.end(), {"-nocudalib", file});
+  words.push_back(file);
   clang::tooling::ToolInvocation invocation{words, std::move(action), manager.get()};
   invocation.setDiagnosticConsumer(&errors);
   (void)invocation.run();

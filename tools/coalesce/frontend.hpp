@@ -11,12 +11,14 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace coalesce {
 
 struct parsed {
-  std::unique_ptr<clang::ASTUnit> ast;  // null if Clang could not even start
+  std::vector<std::pair<std::string, std::string>> texts;  // that stand in for files: the tree points into them
+  std::unique_ptr<clang::ASTUnit> ast;                     // null if Clang could not even start
   std::vector<diagnostic> errors;
 };
 

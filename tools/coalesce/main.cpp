@@ -11,15 +11,14 @@ namespace {
 
 using namespace coalesce;
 
-// The rewritten files' places under --output.
-std::vector<rewritten_file> outputs(options const& asked, program const& p, edits const& changes) {
+// The rewritten files where they belong.
+std::vector<rewritten_file> outputs(options const& asked, program const& p, edits const& changes, output_places const& places) {
   std::vector<rewritten_file> files;
   for (auto const& path : p.editable) {
     auto const& before = p.texts.at(path);
     auto const after = changes.apply(path, before);
     if (asked.in_place && after == before) continue;
-    std::string const to = asked.in_place ? path : asked.output + "/" + std::filesystem::path{path}.filename().string();
-    files.push_back({to, before, after});
+    files.push_back({asked.in_place ? path : places.of.at(path), before, after});
   }
   return files;
 }
@@ -32,6 +31,9 @@ int run(options const& asked) {
   if (!asked.database.empty() && !std::filesystem::is_regular_file(asked.database + "/compile_commands.json"))
     return complain("-p: there is no " + asked.database + "/compile_commands.json");
   if (asked.mpi) return run_mpi(asked, p, sources);
+  output_places places;
+  if (!asked.output.empty()) places = places_under(asked.output, p.editable, p.editable);
+  if (!places.problem.empty()) return complain(places.problem);
 
   auto const [decided, changes] = coalesce_program(asked, p, sources, {}, language::cuda);
   if (has_error_of(p, "E1")) {
@@ -48,8 +50,8 @@ int run(options const& asked) {
     std::fputs("nothing to rewrite\n", stderr);
     return nothing_to_do;
   }
-  if (asked.in_place || !asked.output.empty()) {
-    if (write_files(outputs(asked, p, changes), asked.in_place) != done) return failed;
+  if (!asked.dry && (asked.in_place || !asked.output.empty())) {
+    if (write_files(outputs(asked, p, changes, places), asked.in_place) != done) return failed;
   } else if (!asked.json) {
     for (auto const& file : changes.files()) std::fputs(changes.diff(file, p.texts.at(file), shown(file)).c_str(), stdout);
   }

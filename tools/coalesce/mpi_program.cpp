@@ -93,24 +93,23 @@ std::string headed(std::string const& c_file, std::string const& text) {
   return first_words + fs::path{c_file}.filename().string() + " by gpuheap coalesce --mpi\n" + text;
 }
 
-// The files of --output, or nothing and a complaint.
-std::vector<rewritten_file> outputs(options const& asked, translation const& made, edits const& coalesced, program const& c) {
-  std::vector<rewritten_file> files;
-  std::set<std::string> taken;
-  for (auto const& [cuda, text] : made.texts) {
-    auto const& c_file = made.c_file_of.at(cuda);
-    std::string const to = asked.output + "/" + fs::path{cuda}.filename().string();
-    if (!taken.insert(to).second)
-      return complain("two of the files given would become " + to + ": give them different names"), std::vector<rewritten_file>{};
-    if (c.editable.count(path_of(to)) != 0)
-      return complain(to + " is a file of the C program, which stays as it is: choose another folder for --output"),
-             std::vector<rewritten_file>{};
+// Where the files of --output go.
+output_places places_of(options const& asked, translation const& made, program const& c) {
+  std::set<std::string> files;
+  for (auto const& [cuda, text] : made.texts) files.insert(cuda);
+  auto places = places_under(asked.output, files, c.editable);
+  for (auto const& [cuda, to] : places.of) {
     std::string there;
     if (read_file(to, there) && there.rfind(first_words, 0) != 0)
-      return complain(to + " is there and is not of this command's making: remove it, or choose another folder for --output"),
-             std::vector<rewritten_file>{};
-    files.push_back({to, "", headed(c_file, coalesced.apply(cuda, text))});
+      places.problem = to + " is there and is not of this command's making: remove it, or choose another folder for --output";
   }
+  return places;
+}
+
+std::vector<rewritten_file> outputs(output_places const& places, translation const& made, edits const& coalesced) {
+  std::vector<rewritten_file> files;
+  for (auto const& [cuda, text] : made.texts)
+    files.push_back({places.of.at(cuda), "", headed(made.c_file_of.at(cuda), coalesced.apply(cuda, text))});
   return files;
 }
 
@@ -134,6 +133,9 @@ int run_mpi(options const& asked, program& c, std::vector<std::string> const& so
   options how = asked;
   how.init = false;
   how.roots.insert(made.root);
+  output_places places;
+  if (!asked.output.empty()) places = places_of(asked, made, c);
+  if (!places.problem.empty()) return complain(places.problem);
   auto [decided, changes] = coalesce_program(how, cuda, made.sources, made.texts, language::cuda_of_c);
 
   way_back const back{made, c};
@@ -152,10 +154,7 @@ int run_mpi(options const& asked, program& c, std::vector<std::string> const& so
   }
   for (auto& d : decided.calls) back(d.what.at);
   show(asked, c, decided);
-  if (!asked.output.empty()) {
-    auto const files = outputs(asked, made, changes, c);
-    return files.empty() ? failed : write_files(files, false);
-  }
+  if (!asked.output.empty() && !asked.dry) return write_files(outputs(places, made, changes), false);
   if (asked.json) return done;
   for (auto const& [path, text] : made.texts) {
     auto const& c_file = made.c_file_of.at(path);

@@ -24,8 +24,8 @@ std::optional<options> parse_options(int count, char const* const* words, int& c
   options o;
   std::string problem;
   std::map<std::string, bool*> const flags{
-      {"--in-place", &o.in_place},     {"--json", &o.json},   {"--dynamic", &o.dynamic},
-      {"--no-toolkit", &o.no_toolkit}, {"--quiet", &o.quiet}, {"--mpi", &o.mpi},
+      {"--in-place", &o.in_place}, {"--json", &o.json}, {"--dynamic", &o.dynamic}, {"--no-toolkit", &o.no_toolkit},
+      {"--quiet", &o.quiet},       {"--mpi", &o.mpi},   {"--dry-run", &o.dry},
   };
   std::map<std::string, std::function<void(std::string const&)>> const valued{
       {"--output", [&](std::string const& v) { o.output = v; }},
@@ -45,7 +45,6 @@ std::optional<options> parse_options(int count, char const* const* words, int& c
          o.level = v == "grid" ? scope::grid : v == "warp" ? scope::warp : scope::block;
        }},
   };
-  bool dry = false;
   for (int i = 1; i < count; ++i) {
     std::string const word = words[i];
     if (word == "--") {
@@ -57,9 +56,7 @@ std::optional<options> parse_options(int count, char const* const* words, int& c
       code = 0;
       return std::nullopt;
     }
-    if (word == "--dry-run") {
-      dry = true;
-    } else if (word == "--no-census") {
+    if (word == "--no-census") {
       o.census = false;
     } else if (word == "--no-init") {
       o.init = false;
@@ -78,7 +75,7 @@ std::optional<options> parse_options(int count, char const* const* words, int& c
     }
   }
   if (o.files.empty()) return complain("name the files to look at: gpuheap coalesce FILE.cu ...; --help lists the options", code);
-  if (dry + o.in_place + !o.output.empty() > 1) return complain("--dry-run, --in-place and --output exclude each other: choose one", code);
+  if (o.in_place && !o.output.empty()) return complain("--in-place and --output exclude each other: choose one", code);
   if (o.mpi && o.in_place) return complain("--mpi makes new files: name a folder for them with --output DIR, in place of --in-place", code);
   if (o.mpi && !o.init) return complain("--mpi writes main anew, and --no-init has no meaning there: leave it out", code);
   if (o.pattern) o.census = false;

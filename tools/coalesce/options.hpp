@@ -21,7 +21,7 @@ struct options {
   scope level = scope::block;
   bool pattern = false;  // the paper's pattern matching instead of the data flow
   bool census = true;    // the allocators count the threads that are still there
-  bool dynamic = false, in_place = false, json = false, no_toolkit = false, init = true, quiet = false;
+  bool dynamic = false, dry = false, in_place = false, json = false, no_toolkit = false, init = true, quiet = false;
   bool mpi = false;  // the files are a C program of MPI
 };
 

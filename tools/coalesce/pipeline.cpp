@@ -138,7 +138,41 @@ void show(options const& asked, program const& p, decisions const& decided) {
   }
 }
 
+output_places places_under(std::string const& folder, std::set<std::string> const& files, std::set<std::string> const& inputs) {
+  namespace fs = std::filesystem;
+  output_places result;
+  if (!fs::is_directory(folder)) {
+    result.problem = "--output: there is no folder '" + folder + "': make it first, as with mkdir -p";
+    return result;
+  }
+  fs::path common = fs::path{*files.begin()}.parent_path();
+  for (auto const& file : files) {
+    while (common.has_relative_path() && fs::path{file}.lexically_relative(common).string().rfind("..", 0) == 0)
+      common = common.parent_path();
+  }
+  std::map<std::string, std::string> taken;
+  for (auto const& file : files) {
+    std::string const to = (fs::path{folder} / fs::path{file}.lexically_relative(common)).string();
+    if (inputs.count(path_of(to)) != 0)
+      result.problem = "--output: " + shown(path_of(to)) + " is one of the files given, which stay as they are: choose another folder";
+    else if (fs::is_directory(to))
+      result.problem = "--output: " + to + " is a folder, and a file is to be written there: remove it, or choose another folder";
+    else if (auto const [other, is_new] = taken.emplace(path_of(to), file); !is_new)
+      result.problem =
+          "--output: " + shown(other->second) + " and " + shown(file) + " would both become " + to + ": give them different names";
+    if (!result.problem.empty()) return result;
+    result.of[file] = to;
+  }
+  return result;
+}
+
 int write_files(std::vector<rewritten_file> const& files, bool must_match) {
+  for (auto const& file : files) {
+    auto const folder = std::filesystem::path{file.path}.parent_path();
+    std::error_code problem;
+    if (!folder.empty()) std::filesystem::create_directories(folder, problem);
+    if (problem) return complain("cannot make the folder " + folder.string() + ": " + problem.message() + ": nothing is written");
+  }
   if (auto const problem = write_all(files, must_match); !problem.empty()) return complain(problem);
   for (auto const& file : files) std::fprintf(stderr, "written: %s\n", shown(file.path).c_str());
   return done;

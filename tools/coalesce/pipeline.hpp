@@ -6,6 +6,7 @@
 #include "frontend.hpp"
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,14 @@ struct outcome {
 
 // Diagnostics and the summary, or JSON, for the user.
 void show(options const& asked, program const& p, decisions const& decided);
-// Writes and says so; an exit code.
+// Where files go under --output: the folders below the one that they have in common are kept, so that they find each other.
+struct output_places {
+  std::map<std::string, std::string> of;  // by path
+  std::string problem;                    // why they cannot go there; empty: they can
+};
+[[nodiscard]] output_places places_under(std::string const& folder, std::set<std::string> const& files,
+                                         std::set<std::string> const& inputs);
+// Writes and says so; an exit code. Folders that are missing are made.
 int write_files(std::vector<rewritten_file> const& files, bool must_match);
 
 }  // namespace coalesce

@@ -4,6 +4,7 @@
 #include "translator.hpp"
 
 #include <clang/AST/RecursiveASTVisitor.h>
+#include <clang/Analysis/CFG.h>
 
 namespace coalesce {
 
@@ -36,7 +37,43 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
     refuse_type(f->getReturnType(), at);
     if (f->isMain() && f->doesThisDeclarationHaveABody()) return translate_main(f), true;
     (void)t_.insert_before(context_, f->getBeginLoc(), "GPUHEAP_FN ", "function");
+    if (f->doesThisDeclarationHaveABody()) return_at_end(f);
     return true;
+  }
+
+  // A function whose end is reached returns nothing that C lets its callers use, and so may return anything; in C++ it must not get there.
+  void return_at_end(FunctionDecl const* f) {
+    auto const* body = dyn_cast<CompoundStmt>(f->getBody());
+    if (body == nullptr || f->getReturnType()->isVoidType() || f->isNoReturn()) return;
+    if (!body->body_empty() && isa<ReturnStmt>(body->body_back())) return;
+    if (!may_end(f)) return;
+    auto const type = f->getReturnType().getUnqualifiedType();
+    std::string const name = type.getAsString(PrintingPolicy{context_.getLangOpts()});
+    bool const nameless = name.find("unnamed") != std::string::npos || name.find("anonymous") != std::string::npos;
+    if (nameless)
+      return t_.error("M5", t_.at(context_, f->getLocation()),
+                      "the end of this function is reached without a return, which C++ forbids: write one");
+    std::string const nothing = type->isPointerType() ? "NULL" : type->isScalarType() ? "(" + name + ")0" : name + "{}";
+    (void)t_.insert_before(context_, body->getRBracLoc(), "  return " + nothing + ";\n", "end of a function");
+  }
+
+  bool may_end(FunctionDecl const* f) {
+    CFG::BuildOptions how;
+    how.PruneTriviallyFalseEdges = true;
+    auto const graph = CFG::buildCFG(f, f->getBody(), &context_, how);
+    if (graph == nullptr) return true;
+    for (auto const& before : graph->getExit().preds()) {
+      CFGBlock const* block = before;
+      if (block == nullptr || block->hasNoReturnElement()) continue;
+      bool returns = false;
+      for (auto const& element : *block) {
+        auto const statement = element.getAs<CFGStmt>();
+        returns = returns || (statement && isa<ReturnStmt>(statement->getStmt()));
+      }
+      bool const reached = block == &graph->getEntry() || block->pred_size() != 0;
+      if (!returns && reached) return true;
+    }
+    return false;
   }
 
   bool VisitVarDecl(VarDecl* v) {

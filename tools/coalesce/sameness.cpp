@@ -3,6 +3,7 @@
 #include "known.hpp"
 
 #include <llvm/Analysis/ValueTracking.h>
+#include <llvm/IR/CFG.h>
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/IntrinsicInst.h>
@@ -39,6 +40,16 @@ SmallVector<Value const*> objects_behind(Value const* pointer) {
 
 }  // namespace
 
+namespace {
+
+// Whether a call only reads what its argument points to, now.
+bool reads_only(callee const& c, CallBase const& call, unsigned argument) {
+  bool const constant = c.is != nullptr && !c.is->users && c.is->reads.count(argument) != 0;
+  return call.isByValArgument(argument) || constant || c.name == "printf";
+}
+
+}  // namespace
+
 callee callee_of(lowered const& code, CallBase const& call) {
   callee c;
   auto const* f = dyn_cast<Function>(call.getCalledOperand()->stripPointerCasts());
@@ -68,8 +79,9 @@ bool is_barrier(callee const& c, CallBase const& call, scope level) {
   return level == scope::warp && of_warp && call.arg_size() == 1 && is_all_ones(call.getArgOperand(0));
 }
 
-same_values::same_values(lowered const& code, Function& f, branches const& where) : code_{code}, f_{f}, where_{where} {
+same_values::same_values(lowered const& code, Function& f, branches const& where) : code_{code}, f_{f}, where_{where}, dominators_{f} {
   find_variables();
+  find_writers();
   // Ends: what is known only falls, and there are finitely many steps.
   do {
     changed_ = false;
@@ -123,6 +135,100 @@ void same_values::find_variables() {
   }
 }
 
+// What may write which variable.
+void same_values::find_writers() {
+  for (auto const& block : f_) {
+    for (auto const& i : block) {
+      std::vector<Value const*> pointers;
+      if (auto const* store = dyn_cast<StoreInst>(&i)) pointers.push_back(store->getPointerOperand());
+      auto const* call = dyn_cast<CallBase>(&i);
+      for (unsigned k = 0; call != nullptr && !i.isLifetimeStartOrEnd() && k < call->arg_size(); ++k) {
+        auto const* argument = call->getArgOperand(k);
+        if (argument->getType()->isPointerTy() && !reads_only(callee_of(code_, *call), *call, k)) pointers.push_back(argument);
+      }
+      bool only = false;
+      for (auto const* pointer : pointers) {
+        for (auto const* variable : variables_behind(pointer, only)) writers_[variable].push_back(&i);
+      }
+    }
+  }
+}
+
+namespace {
+
+// Whether an instruction writes all of a variable, at once and nothing later.
+bool defines(lowered const& code, Instruction const& i, AllocaInst const& variable) {
+  auto const& layout = variable.getModule()->getDataLayout();
+  auto const size = variable.getAllocationSize(layout);
+  if (!size) return false;
+  if (auto const* store = dyn_cast<StoreInst>(&i))
+    return store->getPointerOperand() == &variable && layout.getTypeStoreSize(store->getValueOperand()->getType()) == *size;
+  auto const* call = dyn_cast<CallBase>(&i);
+  auto const name = call == nullptr ? "" : callee_of(code, *call).name;
+  if (effect_of(name) != effect::same_in_communicator) return false;
+  unsigned const out = name == "MPI_Bcast" ? 0 : 1;
+  auto const* count = dyn_cast<ConstantInt>(call->getArgOperand(out + 1));
+  return call->getArgOperand(out) == &variable && count != nullptr && count->isOne() && variable.getAllocatedType()->isSingleValueType();
+}
+
+// Whether what is after `from` may be followed by `to`, without `wall` in between.
+bool leads_to(Instruction const& from, Instruction const& to, Instruction const& wall) {
+  auto const passes = [&](BasicBlock::const_iterator at, BasicBlock const& block, bool& stopped) {
+    for (; at != block.end(); ++at) {
+      if (&*at == &to) return true;
+      if (&*at == &wall) return stopped = true, false;
+    }
+    return false;
+  };
+  bool stopped = false;
+  if (passes(std::next(from.getIterator()), *from.getParent(), stopped)) return true;
+  if (stopped) return false;
+  std::set<BasicBlock const*> seen;
+  std::vector<BasicBlock const*> open{succ_begin(from.getParent()), succ_end(from.getParent())};
+  while (!open.empty()) {
+    auto const* block = open.back();
+    open.pop_back();
+    if (!seen.insert(block).second) continue;
+    stopped = false;
+    if (passes(block->begin(), *block, stopped)) return true;
+    if (!stopped) open.insert(open.end(), succ_begin(block), succ_end(block));
+  }
+  return false;
+}
+
+}  // namespace
+
+// What wrote all that a variable holds at `at`, if that is one instruction; null: several may have written to it, or one may write later.
+Instruction const* same_values::only_definition(Value const* variable, Instruction const& at) const {
+  auto const* local = dyn_cast<AllocaInst>(variable);
+  auto const writers = writers_.find(variable);
+  if (local == nullptr || writers == writers_.end()) return nullptr;
+  for (auto const* i : writers->second) {
+    auto const* call = dyn_cast<CallBase>(i);
+    if (call != nullptr && !isa<MemIntrinsic>(i) && !effect_of(callee_of(code_, *call).name)) return nullptr;  // it may keep the address
+  }
+  for (auto const* definition : writers->second) {
+    if (!defines(code_, *definition, *local) || !dominators_.dominates(definition, &at)) continue;
+    bool last = true;
+    for (auto const* other : writers->second) last = last && (other == definition || !leads_to(*other, at, *definition));
+    if (last) return definition;
+  }
+  return nullptr;
+}
+
+sameness same_values::written_by(Instruction const& definition) const {
+  sameness v = control(*definition.getParent());
+  if (auto const* store = dyn_cast<StoreInst>(&definition)) {
+    v.add(of(store->getValueOperand()));
+    return v;
+  }
+  auto const& call = cast<CallBase>(definition);
+  unsigned const out = callee_of(code_, call).name == "MPI_Bcast" ? 0 : 1;
+  v.add(of(call.getArgOperand(call.arg_size() - 1)));
+  v.add(of(call.getArgOperand(out + 1)));
+  return v;
+}
+
 void same_values::note_written(Value const* pointer) {
   for (auto const* object : objects_behind(pointer)) written_.insert(object);
 }
@@ -169,7 +275,8 @@ sameness same_values::loaded(Value const* pointer, Instruction const& i, bool is
   sameness v = of(pointer);
   for (auto const* object : objects_behind(pointer)) {
     if (auto const variable = contents_.find(object); variable != contents_.end()) {
-      v.add(variable->second);
+      auto const* definition = only_definition(object, i);
+      v.add(definition == nullptr ? variable->second : written_by(*definition));
       v.add(control(*i.getParent()));
       continue;
     }
@@ -329,8 +436,7 @@ sameness same_values::called_outside(CallBase const& call, callee const& c) {
   }
   for (unsigned i = 0; i < call.arg_size(); ++i) {
     auto const* argument = call.getArgOperand(i);
-    bool const reads = call.isByValArgument(i) || (c.is != nullptr && !c.is->users && c.is->reads.count(i) != 0) || c.name == "printf";
-    if (argument->getType()->isPointerTy() && !reads) write(argument, differs(call), call);
+    if (argument->getType()->isPointerTy() && !reads_only(c, call, i)) write(argument, differs(call), call);
   }
   return call.getType()->isVoidTy() ? sameness{} : differs(call);
 }

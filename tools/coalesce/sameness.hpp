@@ -7,6 +7,7 @@
 #include "facts.hpp"
 #include "lower.hpp"
 
+#include <llvm/IR/Dominators.h>
 #include <llvm/IR/Instructions.h>
 
 #include <map>
@@ -50,6 +51,7 @@ class same_values {
 
  private:
   void find_variables();
+  void find_writers();
   [[nodiscard]] static bool stays_here(llvm::Value const* variable);
   void note_written(llvm::Value const* pointer);
   void visit(llvm::Instruction const& i);
@@ -57,6 +59,8 @@ class same_values {
   [[nodiscard]] sameness loaded(llvm::Value const* pointer, llvm::Instruction const& i, bool is_volatile) const;
   sameness called(llvm::CallBase const& call);
   sameness called_outside(llvm::CallBase const& call, callee const& c);
+  [[nodiscard]] llvm::Instruction const* only_definition(llvm::Value const* variable, llvm::Instruction const& at) const;
+  [[nodiscard]] sameness written_by(llvm::Instruction const& definition) const;
   void write(llvm::Value const* pointer, sameness v, llvm::Instruction const& at);
   void branch(llvm::Instruction const& i);
   void raise(std::map<llvm::Value const*, sameness>& in, llvm::Value const* of, sameness const& to);
@@ -64,9 +68,11 @@ class same_values {
   lowered const& code_;
   llvm::Function& f_;
   branches const& where_;
-  std::map<llvm::Value const*, sameness> values_, contents_;  // contents: of variables whose address stays here
-  std::set<llvm::Value const*> written_;                      // parameters that something is written through
-  std::map<llvm::Value const*, sameness> control_, joined_;   // of blocks
+  std::map<llvm::Value const*, sameness> values_, contents_;                     // contents: of variables whose address stays here
+  std::map<llvm::Value const*, std::vector<llvm::Instruction const*>> writers_;  // of those variables
+  std::set<llvm::Value const*> written_;                                         // parameters that something is written through
+  std::map<llvm::Value const*, sameness> control_, joined_;                      // of blocks
+  llvm::DominatorTree dominators_;
   bool changed_ = false;
 };
 

@@ -72,6 +72,17 @@ template <class T>
 __device__ T __ldg(T const*);
 template <class T>
 __device__ T atomicAdd(T*, T);
+template <class T>
+__device__ T atomicExch(T*, T);
+template <class T>
+__device__ T atomicCAS(T*, T, T);
+template <class T>
+__device__ T atomicMin(T*, T);
+template <class T>
+__device__ T atomicMax(T*, T);
+__device__ void __threadfence();
+__device__ void __threadfence_block();
+__device__ void __nanosleep(unsigned);
 __device__ long long clock64();
 __device__ void __trap();
 __device__ int min(int, int);

@@ -1,0 +1,59 @@
+"""Runs generated kernels apart and together, file by file, until as many are done as were asked for; a finding names its seed and its kernel.
+
+    python scripts/nightly_coalesce.py --kernels 20000 --seed 1
+
+Needs the targets gpuheap_coalesce and gpuheap_simulator of the preset `host`. Exit codes: 0 nothing found, 1 findings, 2 it cannot run."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "coalesce" / "differential"))
+
+import compare  # noqa: E402  (of the folder above)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Rewritten kernels do what they did before: many generated ones, under several schedules.")
+    parser.add_argument("--kernels", type=int, default=20_000, help="how many in all (default 20000)")
+    parser.add_argument("--seed", type=int, default=1, help="of the first file (default 1)")
+    parser.add_argument("--in-file", type=int, default=400, help="kernels of one file (default 400)")
+    parser.add_argument("--schedules", type=int, default=4, help="for each kernel (default 4)")
+    parser.add_argument("--tool", type=Path, default=compare.TOOL, help="the rewriter (default: that of the preset host)")
+    asked = parser.parse_args()
+    for needed in (asked.tool, compare.SIMULATOR):
+        if not needed.exists():
+            print(f"error: {needed} is not there: cmake --build --preset host --target gpuheap_coalesce gpuheap_simulator", file=sys.stderr)
+            return 2
+    done = may = are = findings = 0
+    lost: Counter[str] = Counter()
+    seed = asked.seed
+    try:
+        while done < asked.kernels:
+            with tempfile.TemporaryDirectory() as folder:
+                outcome = compare.check(asked.tool, seed, min(asked.in_file, asked.kernels - done), Path(folder), asked.schedules)
+            for number, what in sorted(outcome.findings.items()):
+                print(f"seed {seed}, kernel {number}: {what}: {', '.join(outcome.kernels[number].parts)}\n{outcome.kernels[number].text}")
+            done += len(outcome.kernels)
+            may += outcome.may
+            are += outcome.are
+            lost += outcome.lost
+            findings += len(outcome.findings)
+            print(f"{done} kernels, {findings} findings, {are} of {may} calls that may be coalesced are", flush=True)
+            seed += 1
+    except RuntimeError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"stopped after {done} kernels; go on with --seed {seed}", file=sys.stderr)
+    for part, times in lost.most_common(10):
+        print(f"not coalesced {times} times: {part}")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,93 @@
+"""Rewrites a file of generated kernels, compiles it for the simulator, runs each kernel apart and together, and counts."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import generate
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+BUILD = ROOT / "build" / "host"
+TOOL = BUILD / "tools" / "coalesce" / "gpuheap-coalesce"
+SIMULATOR = BUILD / "simulator" / "libgpuheap_simulator.a"
+
+
+@dataclass
+class Outcome:
+    """Of one file: what went wrong, by kernel, and how much of what may be coalesced is."""
+
+    kernels: list[generate.Kernel]
+    findings: dict[int, str] = field(default_factory=dict)
+    may: int = 0  # calls that may be coalesced: all of the kernels without a value that differs
+    are: int = 0
+    lost: Counter[str] = field(default_factory=Counter)  # parts of kernels in which one is not
+
+
+def rewrite(tool: Path, seed: int, count: int, folder: Path) -> Outcome:
+    """Writes kernels.cu into the folder, and what the tool makes of it into together/."""
+    text, kernels = generate.make_file(seed, count)
+    source = folder / "kernels.cu"
+    source.write_text(text)
+    together = folder / "together"
+    together.mkdir(exist_ok=True)
+    command = [tool, "--no-toolkit", "--no-init", "--json", "--output", together, source, "--", f"-I{HERE / 'cuda'}"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1200)
+    if ran.returncode not in (0, 2):
+        raise RuntimeError(f"the rewriter ended with {ran.returncode} on seed {seed}: {ran.stderr}")
+    outcome = Outcome(kernels)
+    number = -1
+    kernel_of = []
+    for line in text.splitlines():
+        number += line.startswith("__global__")
+        kernel_of.append(number)
+    report = json.loads(ran.stdout)
+    for call in report["sites"] + report["calls"]:
+        kernel = kernel_of[call["line"] - 1]
+        if kernel < 0 or not kernels[kernel].positive:
+            continue
+        outcome.may += 1
+        if call["decision"] == "collective":
+            outcome.are += 1
+        else:
+            outcome.lost.update(kernels[kernel].parts)
+    return outcome
+
+
+def compiler_options() -> list[str]:
+    """What programs of the simulator are compiled with, as this build has it."""
+    commands = json.loads((BUILD / "compile_commands.json").read_text())
+    command = next(one["command"] for one in commands if Path(one["file"]).name == "host_coalesce_ranks_programs.cpp")
+    words = shlex.split(command)
+    kept = [word for word in words if word.startswith(("-I", "-D")) and "programs/host" not in word]
+    kept += [word for i, at in enumerate(words) if at == "-isystem" for word in words[i : i + 2]]
+    return kept
+
+
+def run(outcome: Outcome, folder: Path, num_schedules: int) -> None:
+    """Compiles together/kernels.cu and runs it; adds to the outcome which kernels differ, hang, or are broken themselves."""
+    kernels = ", ".join(f"kernel_{i}" for i in range(len(outcome.kernels)))
+    (folder / "main.cpp").write_text(
+        f'#include "together/kernels.cu"\nint main() {{\n  constexpr machine::kernel kernels[] = {{{kernels}}};\n'
+        f"  return machine::run_all(kernels, {num_schedules});\n}}\n"
+    )
+    command = ["g++", "-std=c++20", "-O1", "-w", "main.cpp", "-o", "program", f"-I{HERE / 'host'}", *compiler_options(), str(SIMULATOR)]
+    made = subprocess.run([*command, "-lboost_context", "-pthread"], cwd=folder, capture_output=True, text=True, check=False, timeout=1200)
+    if made.returncode != 0:
+        raise RuntimeError(f"g++ does not compile what comes out: {made.stderr[:2000]}")
+    ran = subprocess.run(["./program"], cwd=folder, capture_output=True, text=True, check=False, timeout=3600)
+    if ran.returncode not in (0, 1):
+        raise RuntimeError(f"the program ended with {ran.returncode}: {ran.stderr[-2000:]}")
+    outcome.findings = {int(line.split()[0]): line.split()[1] for line in ran.stdout.splitlines()}
+
+
+def check(tool: Path, seed: int, count: int, folder: Path, num_schedules: int) -> Outcome:
+    """Both."""
+    outcome = rewrite(tool, seed, count, folder)
+    run(outcome, folder, num_schedules)
+    return outcome

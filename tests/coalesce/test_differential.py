@@ -1,0 +1,39 @@
+"""Generated kernels do the same before and after the rewriter, apart and together: a small share of what scripts/nightly_coalesce.py runs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from tool import HERE, TOOL
+
+sys.path.insert(0, str(HERE / "differential"))
+
+import compare  # noqa: E402  (of the folder beside)
+import generate  # noqa: E402
+
+
+@pytest.mark.skipif(not compare.SIMULATOR.exists(), reason="no simulator is built")
+def test_nothing_differs_and_nothing_hangs(tmp_path: Path) -> None:
+    outcome = compare.check(TOOL, 11, 150, tmp_path, 4)
+    told = {number: (what, outcome.kernels[number].text) for number, what in outcome.findings.items()}
+    assert not told, told
+
+
+@pytest.mark.parametrize("seed", [21, 22])
+def test_what_may_be_coalesced_is(seed: int, tmp_path: Path) -> None:
+    """At least nine of ten calls of the kernels in which nothing differs; and there are enough of them."""
+    outcome = compare.rewrite(TOOL, seed, 300, tmp_path)
+    assert outcome.may > 200
+    assert outcome.are >= 0.9 * outcome.may, outcome.lost.most_common(10)
+
+
+def test_every_way_and_every_use_comes_up() -> None:
+    parts = " ".join(part for kernel in generate.make_file(1, 3000)[1] for part in kernel.parts)
+    for name in [*generate.CARRIERS, *generate.USES, *generate.WAITS, *generate.OVER]:
+        assert name in parts
+
+
+def test_a_seed_makes_the_same_kernels() -> None:
+    assert generate.make_file(5, 20)[0] == generate.make_file(5, 20)[0] != generate.make_file(6, 20)[0]
