@@ -144,5 +144,43 @@ def test_ten_thousand_lines(folder: Path) -> None:
     text = "".join(f"namespace part_{number} {{\n{part}}}\n" for number, part in enumerate(parts * 90))
     assert text.count("\n") > 10_000
     (folder / "long.cu").write_text(text)
-    ran = run("--quiet", "--output", ".", "--no-toolkit", "long.cu", cwd=folder)
+    (folder / "out").mkdir()
+    ran = run("--quiet", "--output", "out", "--no-toolkit", "long.cu", cwd=folder)
     assert ran.returncode == 0, ran.stderr[-2000:]
+
+
+def test_output_keeps_folders(folder: Path) -> None:
+    (folder / "src" / "parts").mkdir(parents=True)
+    (folder / "src" / "parts" / "make.cuh").write_text("#pragma once\n__device__ inline void* make(int n) { return malloc(n); }\n")
+    (folder / "src" / "uses.cu").write_text('#include "parts/make.cuh"\n__global__ void uses(void** out) { *out = make(4); }\n')
+    (folder / "out").mkdir()
+    ran = run("--no-toolkit", "--output", "out", "src/uses.cu", "src/parts/make.cuh", cwd=folder)
+    assert ran.returncode == 0, ran.stderr
+    assert "make(4, true)" in (folder / "out" / "uses.cu").read_text()
+    assert "bool coalesce = false" in (folder / "out" / "parts" / "make.cuh").read_text()
+    again = run("--no-toolkit", "out/uses.cu", "out/parts/make.cuh", cwd=folder)
+    assert again.returncode == 2, again.stderr
+
+
+@pytest.mark.parametrize(
+    ("output", "words"),
+    [
+        ("absent", "--output: there is no folder 'absent': make it first"),
+        (".", "good.cu is one of the files given, which stay as they are: choose another folder"),
+        ("taken", "taken/good.cu is a folder, and a file is to be written there"),
+        ("good.cu", "--output: there is no folder 'good.cu'"),
+    ],
+)
+def test_output_that_cannot_be(folder: Path, output: str, words: str) -> None:
+    (folder / "taken" / "good.cu").mkdir(parents=True)
+    ran = run("--no-toolkit", "--output", output, "good.cu", cwd=folder)
+    assert ran.returncode == 1 and words in ran.stderr, ran.stderr
+    assert (folder / "good.cu").read_text() == GOOD
+
+
+@pytest.mark.parametrize("writes", [["--in-place"], ["--output", "out"]])
+def test_a_dry_run_shows_the_change_and_writes_nothing(folder: Path, writes: list[str]) -> None:
+    (folder / "out").mkdir()
+    ran = run("--no-toolkit", "--dry-run", *writes, "good.cu", cwd=folder)
+    assert ran.returncode == 0 and "+__global__ void kernel(void** out) { out[threadIdx.x] = gpuheap::coalesced::malloc(8, true); }" in ran.stdout
+    assert (folder / "good.cu").read_text() == GOOD and not list((folder / "out").iterdir())

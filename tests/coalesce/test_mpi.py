@@ -198,6 +198,12 @@ def test_decisions_are_told_in_places_of_the_c_file(tmp_path: Path) -> None:
         ("static void next(void) { MPI_Probe(0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE); }", "next(); free(malloc(4));", "dynamic"),
         ("", "int n; MPI_Request r; MPI_Irecv(&n, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, &r); MPI_Wait(&r, MPI_STATUS_IGNORE); free(malloc(4));", "dynamic"),
         ("", "for (int i = 0; i < 2; i++) { free(malloc(4)); MPI_Send(&i, 1, MPI_INT, 0, 0, MPI_COMM_WORLD); }", "collective"),
+        ("", "int f = 0; MPI_Request r; MPI_Irecv(&rank, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, &r); "
+         "while (!f) MPI_Test(&r, &f, MPI_STATUS_IGNORE); free(malloc(4));", "dynamic"),
+        ("", "int f = 0; do { MPI_Iprobe(0, 0, MPI_COMM_WORLD, &f, MPI_STATUS_IGNORE); } while (!f); free(malloc(4));", "dynamic"),
+        ("static void a(int n) { if (n) MPI_Recv(&n, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE); } static void b(int n) { (void)n; }",
+         "void (*f)(int) = rank >= 0 ? a : b; f(rank); free(malloc(4));", "dynamic"),
+        ("", "int a[4] = {8, 8, 8, 8}; int* q = a; q[1] = rank; free(malloc(a[1]));", "dynamic"),
         ("", "for (int i = 0; i < 2; i++) { free(malloc(4)); MPI_Recv(&i, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE); }", "dynamic"),
     ],
 )  # fmt: skip
@@ -257,7 +263,7 @@ def test_options_of_the_made_main(tmp_path: Path) -> None:
         (["--no-init", "prog.c"], "--mpi writes main anew"),
         (["prog.cu"], "is no .c file: CUDA files need no --mpi"),
         (["absent.c"], "cannot read the file 'absent.c'"),
-        (["--output", "absent", "prog.c"], "cannot write absent/prog.cu"),
+        (["--output", "absent", "prog.c"], "--output: there is no folder 'absent': make it first"),
     ],
 )
 def test_command_line(arguments: list[str], words: str, tmp_path: Path) -> None:
@@ -276,7 +282,7 @@ def test_headers(tmp_path: Path) -> None:
     ran = run("--mpi", "--output", "out", "a.c", "b.c", cwd=tmp_path)
     assert ran.returncode == 1 and "both.h:2:1: error: [E3] this function stands in" in ran.stderr, ran.stderr
     ran = run("--mpi", "--output", ".", "a.c", "b.c", "both.h", cwd=tmp_path)
-    assert ran.returncode == 1 and "both.h is a file of the C program, which stays as it is" in ran.stderr
+    assert ran.returncode == 1 and "both.h is one of the files given, which stay as they are" in ran.stderr
     assert not (tmp_path / "a.cu").exists()
     ran = run("--mpi", "--output", "out", "a.c", "b.c", "both.h", cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr
@@ -325,3 +331,31 @@ static double sum_{n}(int size) {{
     text = body(" ".join(f"sum_{n}({n});" for n in range(480)), "#include <math.h>\n" + "".join(parts))
     assert text.count("\n") > 10_000
     assert "sum_479(479, true);" in translated(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("function", "end"),
+    [
+        ("int f(int r) { if (r < 0) return 1; printf(\"in %d\", r); }", "  return (int)0;\n}"),
+        ("struct s { int a; }; struct s f(int r) { struct s v = {r}; if (r) return v; }", "  return s{};\n}"),
+        ("char *f(int r) { while (r) r--; }", "  return NULL;\n}"),
+        ("int f(int r) { if (r) return 1; else return 2; }", "return 2; }"),
+        ("int f(int r) { for (;;) if (r--) return 1; }", "return 1; }"),
+    ],
+)
+def test_the_end_of_a_function_without_a_return_stays_defined(function: str, end: str, tmp_path: Path) -> None:
+    text = translated(tmp_path, body("f(argc);", function))
+    begin = text.index("f(int r)")
+    assert end in text[begin : text.index("rank_main", begin)]
+
+
+def test_texts_of_headers_live_as_long_as_the_tree(tmp_path: Path) -> None:
+    """Calls in a header that both files include are rewritten where they stand: a tree that points at a text that is gone gives other places."""
+    (tmp_path / "out").mkdir()
+    (tmp_path / "both.h").write_text("#pragma once\n#include <stdlib.h>\nint *make(int n);\nstatic inline void drop(int *p) { free(p); }\n")
+    (tmp_path / "a.c").write_text('#include "both.h"\n' + body("drop(make(2));"))
+    (tmp_path / "b.c").write_text('#include "both.h"\nint *make(int n) { return malloc(n * sizeof(int)); }\n')
+    ran = run("--mpi", "--output", "out", "a.c", "b.c", "both.h", cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    made = (tmp_path / "out" / "both.h").read_text()
+    assert "GPUHEAP_FN int *make(int n, bool coalesce = false);" in made and "drop(int *p) { gpuheap::coalesced::free(p); }" in made

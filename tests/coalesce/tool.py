@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -22,4 +23,6 @@ except UserError as error:
 
 
 def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([TOOL, *arguments], capture_output=True, text=True, cwd=cwd, timeout=120, check=False)
+    """The tool, with the C library's freed memory written over: what is used after it was freed is seen."""
+    environment = {**os.environ, "MALLOC_PERTURB_": "165"}
+    return subprocess.run([TOOL, *arguments], capture_output=True, text=True, cwd=cwd, timeout=120, check=False, env=environment)

@@ -48,8 +48,12 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
     if (!body->body_empty() && isa<ReturnStmt>(body->body_back())) return;
     if (!may_end(f)) return;
     auto const type = f->getReturnType().getUnqualifiedType();
-    std::string const name = type.getAsString(PrintingPolicy{context_.getLangOpts()});
-    bool const nameless = name.find("unnamed") != std::string::npos || name.find("anonymous") != std::string::npos;
+    auto const* record = type->getAsRecordDecl();
+    auto const* alias = record == nullptr ? nullptr : record->getTypedefNameForAnonDecl();
+    std::string const name = alias != nullptr    ? alias->getNameAsString()
+                             : record != nullptr ? record->getNameAsString()
+                                                 : type.getAsString(PrintingPolicy{context_.getLangOpts()});
+    bool const nameless = name.empty() || name.find("unnamed") != std::string::npos;
     if (nameless)
       return t_.error("M5", t_.at(context_, f->getLocation()),
                       "the end of this function is reached without a return, which C++ forbids: write one");

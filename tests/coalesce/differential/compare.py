@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 from collections import Counter
@@ -15,6 +16,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 BUILD = ROOT / "build" / "host"
 TOOL = BUILD / "tools" / "coalesce" / "gpuheap-coalesce"
+SCHEDULERS = ("round_robin", "random", "run_through", "pct")
 SIMULATOR = BUILD / "simulator" / "libgpuheap_simulator.a"
 
 
@@ -74,16 +76,32 @@ def run(outcome: Outcome, folder: Path, num_schedules: int) -> None:
     kernels = ", ".join(f"kernel_{i}" for i in range(len(outcome.kernels)))
     (folder / "main.cpp").write_text(
         f'#include "together/kernels.cu"\nint main() {{\n  constexpr machine::kernel kernels[] = {{{kernels}}};\n'
-        f"  return machine::run_all(kernels, {num_schedules});\n}}\n"
+        f"  return machine::run_all(kernels);\n}}\n"
     )
     command = ["g++", "-std=c++20", "-O1", "-w", "main.cpp", "-o", "program", f"-I{HERE / 'host'}", *compiler_options(), str(SIMULATOR)]
     made = subprocess.run([*command, "-lboost_context", "-pthread"], cwd=folder, capture_output=True, text=True, check=False, timeout=1200)
     if made.returncode != 0:
         raise RuntimeError(f"g++ does not compile what comes out: {made.stderr[:2000]}")
-    ran = subprocess.run(["./program"], cwd=folder, capture_output=True, text=True, check=False, timeout=3600)
-    if ran.returncode not in (0, 1):
-        raise RuntimeError(f"the program ended with {ran.returncode}: {ran.stderr[-2000:]}")
-    outcome.findings = {int(line.split()[0]): line.split()[1] for line in ran.stdout.splitlines()}
+    starved = Counter[int]()
+    for schedule in range(num_schedules):
+        environment = {
+            **os.environ,
+            "GPUHEAP_SIMULATOR_SCHEDULER": SCHEDULERS[schedule % len(SCHEDULERS)],
+            "GPUHEAP_SIMULATOR_SEED": str(schedule),
+            "GPUHEAP_SIMULATOR_BUDGET": "4000000",
+        }
+        ran = subprocess.run(["./program"], cwd=folder, capture_output=True, text=True, check=False, timeout=3600, env=environment)
+        if ran.returncode != 0:
+            raise RuntimeError(f"the program ended with {ran.returncode}: {ran.stderr[-2000:]}")
+        for line in ran.stdout.splitlines():
+            number, what = line.split()
+            if what == "starved":
+                starved[int(number)] += 1
+            else:
+                outcome.findings.setdefault(int(number), what)
+    for number, times in starved.items():
+        if times == num_schedules:
+            outcome.findings.setdefault(number, "broken before it was rewritten")
 
 
 def check(tool: Path, seed: int, count: int, folder: Path, num_schedules: int) -> Outcome:

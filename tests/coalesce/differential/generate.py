@@ -52,7 +52,7 @@ __device__ unsigned used(int n) {
 """
 
 SAME = ["8", "n0", "n0 * 2 + 1", "(int)blockIdx.x + 3", "(int)blockDim.x / 4", "(int)sizeof(long)", "n0 + 1"]
-DIFFERENT = ["(int)threadIdx.x", "(int)(threadIdx.x * blockDim.x)", "7 - (int)threadIdx.x", "(int)(threadIdx.x / 8 + 1)", "(int)(threadIdx.x & 5)", "n0 + (int)threadIdx.x"]
+DIFFERENT = ["(int)threadIdx.x", "(int)(threadIdx.x * blockDim.x)", "7 - (int)threadIdx.x", "(int)(threadIdx.x / 8 + 1)", "n0 + (int)threadIdx.x"]
 
 # How a value comes to @: `a` is what it was made of, V the value; N makes names of its own.
 CARRIERS = {
@@ -125,7 +125,8 @@ USES = {
     "sum += filled(p == nullptr ? all : p, 16); __syncthreads(); sum += checked(p == nullptr ? all : p, 16); free(p); free(all); }",
     "arms": "{ unsigned char* p; if ((@) & 1) { p = (unsigned char*)malloc(16); } else { p = (unsigned char*)malloc(24); } "
     "sum += filled(p, 16); __syncthreads(); sum += checked(p, 16); free(p); }",
-    "loop": "for (int i = 0; i < ((@) & 3); ++i) { unsigned char* p = (unsigned char*)malloc(8); sum += filled(p, 8) + checked(p, 8); free(p); } sum += used(12);",
+    "loop": "for (int i = 0; i < ((@) & 3); ++i) { unsigned char* p = (unsigned char*)malloc(8); sum += filled(p, 8) + checked(p, "
+    "8); free(p); } sum += used(12);",
     "both": "sum += ((@) & 1) ? used(8) : used(16);",
     "leave": "if (((@) & 3) == 1) { out[blockIdx.x * blockDim.x + threadIdx.x] = sum + 7; return; } sum += used(20);",
 }  # fmt: skip
@@ -133,17 +134,22 @@ USES = {
 # Waiting, and what is allocated behind it.
 WAITS = {
     "lock": "while (atomicCAS(&words[0], 0, 1) != 0) { __nanosleep(20); } sum += used(V); __threadfence(); atomicExch(&words[0], 0);",
-    "lock_by_function": "auto takeN = [&] { while (atomicCAS(&words[1], 0, 1) != 0) { __nanosleep(20); } }; takeN(); sum += used(V); __threadfence(); atomicExch(&words[1], 0);",
+    "lock_by_function": "auto takeN = [&] { while (atomicCAS(&words[1], 0, 1) != 0) { __nanosleep(20); } }; takeN(); sum += "
+    "used(V); __threadfence(); atomicExch(&words[1], 0);",
     "ticket": "{ int mine = atomicAdd(&words[2], 1); while (atomicAdd(&words[3], 0) != mine) { __nanosleep(20); } sum += used(V); atomicAdd(&words[3], 1); }",
-    "flag": "if (threadIdx.x == 5) { while (atomicAdd(&words[4], 0) == 0) { __nanosleep(20); } } sum += used(V); if (threadIdx.x == 6) atomicExch(&words[4], 1);",
-    "flag_and_leave": "if (threadIdx.x == 5) { while (atomicAdd(&words[5], 0) == 0) { __nanosleep(20); } out[blockIdx.x * blockDim.x + threadIdx.x] = 1; return; } "
+    "flag": "if (threadIdx.x == 5) { while (atomicAdd(&words[4], 0) == 0) { __nanosleep(20); } } sum += used(V); if (threadIdx.x "
+    "== 6) atomicExch(&words[4], 1);",
+    "flag_and_leave": "if (threadIdx.x == 5) { while (atomicAdd(&words[5], 0) == 0) { __nanosleep(20); } out[blockIdx.x * "
+    "blockDim.x + threadIdx.x] = 1; return; } "
     "sum += used(V); if (threadIdx.x == 6) atomicExch(&words[5], 1);",
-    "chain": "{ int first = blockIdx.x * blockDim.x; int mine = first + (int)threadIdx.x; while (blockIdx.x == 0 && atomicAdd(&words[6], 0) < mine) { __nanosleep(20); } "
+    "chain": "{ int first = blockIdx.x * blockDim.x; int mine = first + (int)threadIdx.x; while (blockIdx.x == 0 && "
+    "atomicAdd(&words[6], 0) < mine) { __nanosleep(20); } "
     "sum += used(V); if (blockIdx.x == 0) atomicAdd(&words[6], 1); }",
 }  # fmt: skip
 # Waiting that is over before anything is allocated.
 OVER = {
-    "lock_then_barrier": "while (atomicCAS(&words[7], 0, 1) != 0) { __nanosleep(20); } __threadfence(); atomicExch(&words[7], 0); __syncthreads(); sum += used(V);",
+    "lock_then_barrier": "while (atomicCAS(&words[7], 0, 1) != 0) { __nanosleep(20); } __threadfence(); atomicExch(&words[7], 0); "
+    "__syncthreads(); sum += used(V);",
 }
 
 
