@@ -94,8 +94,8 @@ concept has_footprint = device_allocator<A> && requires(A const& a, stream_ref s
 };
 
 #if GPUHEAP_HAS_HOST
-// The live blocks, counted by a walk over the metadata: one entry for each size that has any, small sizes first. Host; waits for the stream;
-// no kernel uses the heap meanwhile.
+// The live blocks, counted by a walk over the metadata: one entry for each size that has any, small sizes first. Host; waits for the
+// stream; no kernel uses the heap meanwhile.
 template <class A>
 concept has_live_blocks = device_allocator<A> && requires(A const& a, stream_ref stream) {
   { a.live_blocks(stream) } -> simt::same_as<std::vector<live_size>>;

@@ -65,9 +65,5 @@ extern "C" __global__ void barriers(unsigned* p, unsigned long long n) {
     }
     __syncwarp();
   };
-  level(0, [&] {
-    level(1, [&] {
-      level(2, [&] { level(3, [&] { p[t + 5] = static_cast<unsigned>(ask<CALLEE>(n)); }); });
-    });
-  });
+  level(0, [&] { level(1, [&] { level(2, [&] { level(3, [&] { p[t + 5] = static_cast<unsigned>(ask<CALLEE>(n)); }); }); }); });
 }

@@ -19,8 +19,8 @@
 #include "pool_backing.hpp"
 #include "pool_service.hpp"
 #include "settings.hpp"
-#include "trace_file.hpp"
 #include "tools/interposer/inside.hpp"
+#include "trace_file.hpp"
 
 namespace gpuheap::interpose {
 

@@ -8,8 +8,8 @@
 #include "driver.hpp"
 #include "facts.hpp"
 #include "settings.hpp"
-#include "transfer_handlers.hpp"
 #include "tools/interposer/inside.hpp"
+#include "transfer_handlers.hpp"
 
 namespace gpuheap::interpose {
 

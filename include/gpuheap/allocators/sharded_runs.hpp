@@ -240,7 +240,9 @@ class basic_sharded_runs {
   }
 
   // What is live, by size (has_live_blocks). Waits for the stream; no kernel may be running on the heap.
-  [[nodiscard]] std::vector<live_size> live_blocks(stream_ref stream = {}) const { return sharded::live_blocks<sharded::runs>(at_, control_, stream); }
+  [[nodiscard]] std::vector<live_size> live_blocks(stream_ref stream = {}) const {
+    return sharded::live_blocks<sharded::runs>(at_, control_, stream);
+  }
 
   // Walks the whole heap. Waits for the stream; no kernel may be running on the heap.
   [[nodiscard]] sharded::audit verify(stream_ref stream = {}) const { return sharded::verify<sharded::runs>(at_, control_, stream); }

@@ -292,7 +292,8 @@ void all(char const* what) {
 int main() {
   if (cudaMallocManaged(&in, most * total * sizeof(unsigned)) != cudaSuccess ||
       cudaMallocManaged(&out, most * total * sizeof(unsigned)) != cudaSuccess ||
-      cudaMallocManaged(&given, rounds * total * sizeof(void*)) != cudaSuccess || cudaMallocManaged(&failed, sizeof *failed) != cudaSuccess) {
+      cudaMallocManaged(&given, rounds * total * sizeof(void*)) != cudaSuccess ||
+      cudaMallocManaged(&failed, sizeof *failed) != cudaSuccess) {
     std::printf("no managed memory: %s\n", cudaGetErrorString(cudaGetLastError()));
     return 2;
   }

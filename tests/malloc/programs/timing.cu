@@ -1,5 +1,7 @@
-// Times device malloc, free, new and delete of 100,000 threads. Knows nothing of gpuheap: linked with it or without, the same lines. A line is
-// "<what> <microseconds>", the median of 9 rounds after 3 that are not counted. timing [LIMIT]: bytes of cudaLimitMallocHeapSize; 0: not set.
+// Times device malloc, free, new and delete of 100,000 threads. Knows nothing of gpuheap: linked with it or without, the same lines. A line
+// is
+// "<what> <microseconds>", the median of 9 rounds after 3 that are not counted. timing [LIMIT]: bytes of cudaLimitMallocHeapSize; 0: not
+// set.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -86,9 +88,11 @@ int main(int count, char** arguments) {
   char const* const names[][2] = {{"malloc_16", "free_16"}, {"malloc_256", "free_256"}, {"malloc_4096", "free_4096"}};
   size_t const sizes[] = {16, 256, 4096};
   for (int k = 0; k < 3; ++k)
-    measure(names[k][0], names[k][1], [&] { ask<<<blocks, threads>>>(p, sizes[k]); }, [&] { give<<<blocks, threads>>>(p, wrong); });
+    measure(
+        names[k][0], names[k][1], [&] { ask<<<blocks, threads>>>(p, sizes[k]); }, [&] { give<<<blocks, threads>>>(p, wrong); });
   auto** const lists = reinterpret_cast<node**>(p);
-  measure("new_lists_of_8", "delete_lists_of_8", [&] { build<<<blocks, threads>>>(lists); }, [&] { drop<<<blocks, threads>>>(lists, wrong); });
+  measure(
+      "new_lists_of_8", "delete_lists_of_8", [&] { build<<<blocks, threads>>>(lists); }, [&] { drop<<<blocks, threads>>>(lists, wrong); });
   (void)cudaMemcpy(&found, wrong, sizeof found, cudaMemcpyDeviceToHost);
   std::printf("wrong %u\nerror %s\n", found, cudaGetErrorString(cudaGetLastError()));
   return found == 0 && cudaDeviceSynchronize() == cudaSuccess ? 0 : 1;

@@ -53,8 +53,8 @@ inline bool run(kernel k, bool together, std::vector<unsigned>& out) {
   return ended;
 }
 
-// Each kernel apart and together: a line for each that differs, its number and what happened. Under a schedule in which a kernel does not end
-// although all is served apart, it has `starved`, and nothing is known of it.
+// Each kernel apart and together: a line for each that differs, its number and what happened. Under a schedule in which a kernel does not
+// end although all is served apart, it has `starved`, and nothing is known of it.
 template <std::size_t N>
 int run_all(kernel const (&kernels)[N]) {
   for (std::size_t i = 0; i < N; ++i) {
