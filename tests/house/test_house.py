@@ -80,9 +80,12 @@ def test_architecture_names_only_what_exists():
     assert [path for path in named if not path.startswith("build/") and not list(ROOT.glob(path.rstrip("/")))] == []
 
 
-@pytest.mark.parametrize("example", ["examples/readme.cpp", "examples/plain_cuda.cu", "examples/growth.cpp"])
-def test_readme_shows_the_examples_as_they_are(example):
-    blocks = re.findall(r"```cpp\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+@pytest.mark.parametrize(
+    ("page", "example"),
+    [("README.md", "examples/plain_cuda.cu"), ("docs/heap.md", "examples/readme.cpp"), ("docs/heap.md", "examples/growth.cpp")],
+)
+def test_pages_show_the_examples_as_they_are(page, example):
+    blocks = re.findall(r"```cpp\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
     assert (ROOT / example).read_text() in blocks
 
 
