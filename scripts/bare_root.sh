@@ -59,6 +59,7 @@ enter='set -e
 root=$1 here=$2 user=$3; shift 3
 mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
+mount --rbind /sys "$root/sys"
 for command in "$@"; do
   echo "== $command"
   chroot "$root" setpriv --reuid="$user" --regid="$user" --init-groups env -i -C "$here" "${variables[@]}" bash -c "$command" || exit

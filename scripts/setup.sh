@@ -113,14 +113,14 @@ has_opencl_device() {
     '  if (clGetPlatformIDs(8, p, &n) != CL_SUCCESS) return 1;' \
     '  for (cl_uint i = 0; i < n && i < 8; ++i) if (clGetDeviceIDs(p[i], CL_DEVICE_TYPE_ALL, 0, nullptr, &found) == CL_SUCCESS && found) return 0;' \
     '  return 1;' '}' | g++ -x c++ - -I"$deps/usr/include" "-L$libraries" -lOpenCL -o "$probe" 2>/dev/null &&
-    bash -c '"$0"' "$probe" 2>/dev/null  # a shell of its own, which says nothing where the library aborts
+    bash -c '"$0"; exit' "$probe" 2>/dev/null  # a shell of its own, which says nothing where the library aborts
 }
 
 # need_opencl WHAT_IT_IS_FOR: OpenCL's headers and loader, and a device: a GPU's, or PoCL, which is the CPU. Likewise.
 need_opencl() {
   need_library ocl-icd-opencl-dev CL/cl.h OpenCL "$1" || return 1
   has_opencl_device && return 0
-  if have apt-get && have dpkg; then
+  if have apt-get && have dpkg && ! compgen -G "$deps/usr/lib/*/libpocl.so*" >/dev/null; then
     say "installing pocl-opencl-icd"
     if is_root; then logged apt-pocl apt_install pocl-opencl-icd || true; else logged apt-pocl apt_unpack pocl-opencl-icd || true; fi
     has_opencl_device && return 0
