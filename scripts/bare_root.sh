@@ -27,7 +27,7 @@ if [ ! -e "$archive" ]; then
   sources=/etc/apt/sources.list.d/debian.sources
   [ -e $sources ] || sources=/etc/apt/sources.list
   [ -e $sources ] || fail "neither /etc/apt/sources.list.d/debian.sources nor /etc/apt/sources.list says where Debian's packages come from"
-  echo "making a root of Debian $release: about a minute"
+  echo "making a root of Debian $release: one to three minutes"
   mmdebstrap --format=tar --variant=apt --include=python3,g++ "$release" "$archive.part" $sources 2>"$folder/mmdebstrap.log" ||
     { tail -n 20 "$folder/mmdebstrap.log" >&2; fail "mmdebstrap cannot make a root of Debian $release: see build/bare_root/mmdebstrap.log"; }
   mv "$archive.part" "$archive"
