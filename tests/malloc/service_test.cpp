@@ -154,6 +154,19 @@ TEST_F(MallocService, AHeapGrowsBeforeTheNextLaunchOutsideOfCaptures) {
   EXPECT_EQ(seen.grown, 1);
 }
 
+TEST_F(MallocService, NoHeapGrowsWhileAnyStreamCaptures) {
+  service s{table, fake_driver()};
+  seen.current = 100;
+  served_context const* const served = s.before_launch(nullptr);
+  seen.refused[served->heap] = true;
+  capture_begins();  // of another stream than the launch's
+  EXPECT_EQ(s.before_launch(nullptr), served);
+  EXPECT_EQ(seen.grown, 0);
+  capture_ends();
+  EXPECT_EQ(s.before_launch(nullptr), served);
+  EXPECT_EQ(seen.grown, 1);
+}
+
 TEST_F(MallocService, AHeapThatCannotBeMadeIsToldOnceAndLeavesTheStateZero) {
   service s{table, fake_driver()};
   seen.makes = false;

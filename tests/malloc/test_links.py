@@ -144,3 +144,23 @@ def test_a_program_without_relocatable_code_is_served_by_nothing(
     assert not set(SERVED) & set(device_code(program).functions())
     done = subprocess.run([program], check=False, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (7, "host\n")
+
+
+DRIVER = """
+#include <cuda.h>
+__global__ void ask(void** p) { p[0] = malloc(7); }
+// Of the driver it calls what the library stands before, and nothing else.
+int main(int count, char** words) {
+  if (count > 99) ask<<<1, 1>>>(reinterpret_cast<void**>(words));
+  return cuLaunchKernel(nullptr, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr) == CUDA_SUCCESS ? 1 : 0;
+}
+"""
+
+
+def test_a_program_that_only_launches_by_the_driver_reaches_it(tmp_path: Path) -> None:
+    """The linker keeps no shared library for weak references alone: the driver's function is looked up at run time then."""
+    (tmp_path / "driver.cu").write_text(DRIVER)
+    program = tmp_path / "driver"
+    run(tool("nvcc"), "-rdc=true", "-arch=sm_90", tmp_path / "driver.cu", "-Xlinker", "--as-needed", "-lcuda", "--options-file", options_file(), "-o", program)
+    done = subprocess.run([program], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

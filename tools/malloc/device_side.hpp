@@ -57,7 +57,7 @@ struct device_state {
         p = nullptr;
       }
     }
-    if (p == nullptr && bytes <= most) tell_refusal(told, refused);
+    if (p == nullptr && bytes <= most && alignment <= largest_alignment) tell_refusal(told, refused);
     return p;
   }
   /// Gives p back. nullptr does nothing; what is no block of the heap does nothing but to be counted, where the allocator notices.

@@ -23,12 +23,19 @@ struct last_context {
 };
 thread_local last_context last;
 
+// Captures of the program under way. relaxed, all: a launch that a capture must not disturb is ordered after the capture's begin by the
+// program, on one thread or by what its threads do.
+std::atomic<int> captures{0};
+
 bool wants_stats() {
   char const* const text = std::getenv("GPUHEAP_STATS");
   return text != nullptr && *text != '\0' && std::string_view{text} != "0";
 }
 
 }  // namespace
+
+void capture_begins() { captures.fetch_add(1, std::memory_order_relaxed); }
+void capture_ends() { captures.fetch_sub(1, std::memory_order_relaxed); }
 
 service::service(provider const& table, driver_calls const& driver)
     : table_{table}, driver_{driver}, stats_{wants_stats()}, number_{[] {
@@ -57,7 +64,8 @@ served_context const* service::before_launch(CUstream stream) {
   if (served->heap != nullptr && table_.refused(served->heap)) {
     CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
     // A stream that cannot be asked is the legacy one while another captures: nothing that waits may be called.
-    bool const idle = driver_.is_capturing(stream, &capture) == CUDA_SUCCESS && capture == CU_STREAM_CAPTURE_STATUS_NONE;
+    bool const idle = captures.load(std::memory_order_relaxed) == 0 && driver_.is_capturing(stream, &capture) == CUDA_SUCCESS &&
+                      capture == CU_STREAM_CAPTURE_STATUS_NONE;
     if (idle) grow(*served);
   }
   return served;
@@ -103,7 +111,8 @@ void service::context_ends() {
 
 void service::process_ends() {
   if (!stats_) return;
-  std::lock_guard const lock{mutex_};
+  std::unique_lock const lock{mutex_, std::try_to_lock};  // exit() may be called where the lock is held, as by a handler of Ctrl-C
+  if (!lock.owns_lock()) return;
   // Ends: one pass for each context.
   for (served_context const& served : contexts_) {
     if (served.heap == nullptr) continue;

@@ -41,6 +41,11 @@ struct served_context {
   std::vector<std::byte> state;  // what goes into gpuheap_malloc_state; all zero where there is no heap
 };
 
+/// Told of every stream capture of the program, by any thread, before it begins and after it has ended or could not begin. While one is
+/// under way no heap is grown: growing waits for the context, which would end every capture in it.
+void capture_begins();
+void capture_ends();
+
 class service {
  public:
   /// @param table stays valid for good; its refusal is null.
@@ -48,8 +53,8 @@ class service {
   service(service const&) = delete;
   service& operator=(service const&) = delete;
 
-  /// Before a launch in the current context: its heap, made now if there is none, grown if it refused memory. While `stream` captures
-  /// nothing is grown. Any thread.
+  /// Before a launch in the current context: its heap, made now if there is none, grown if it refused memory. While any stream
+  /// captures nothing is grown. Any thread.
   /// @return null where no context is current. It stays valid until the process ends.
   /// @note a launch that finds its heap in order pays two calls of the driver and a read.
   served_context const* before_launch(CUstream stream);

@@ -113,9 +113,25 @@ void before_launch(cudaStream_t stream) noexcept {
 void before_reset() noexcept {
   if (inside) return;
   inside = true;
+  if (resets_seen != resets.load(std::memory_order_relaxed)) {
+    // A thread that has not called CUDA resets the device that its next call would use: the runtime makes the context current now.
+    beside_captures const relaxed;
+    (void)cudaFree(nullptr);
+  }
   if (owner != 0 && owner == getpid()) the_service()->context_ends();
   resets.fetch_add(1, std::memory_order_relaxed);
   inside = false;
+}
+
+// A weak reference makes the linker keep no shared library, so that the driver's function may be there although the linker found none.
+template <class Function>
+Function* real_or_driver(Function* linked, char const* name, unsigned version, bool per_thread) noexcept {
+  if (linked != nullptr) return linked;
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult result{};
+  (void)cudaGetDriverEntryPointByVersion(name, &found, version, per_thread ? cudaEnablePerThreadDefaultStream : cudaEnableLegacyStream,
+                                         &result);
+  return reinterpret_cast<Function*>(found);
 }
 
 }  // namespace
@@ -129,6 +145,29 @@ void before_reset() noexcept {
     gpuheap::device_malloc::before_launch(stream);                  \
     return __real_##name arguments;                                 \
   }
+// GPUHEAP_DRIVER_CALL(name, suffix, version, (parameters), (arguments), before, after): `result` is the answer in `after`. The null stream
+// of functions with a suffix is the thread's own.
+#define GPUHEAP_DRIVER_CALL(name, suffix, version, parameters, arguments, before, after)                                            \
+  __attribute__((weak)) CUresult __real_##name##suffix parameters;                                                                  \
+  CUresult __wrap_##name##suffix parameters;                                                                                        \
+  CUresult __wrap_##name##suffix parameters {                                                                                       \
+    static auto* const real = gpuheap::device_malloc::real_or_driver(&__real_##name##suffix, #name, version, sizeof(#suffix) != 1); \
+    if (real == nullptr) return CUDA_ERROR_NOT_FOUND;                                                                               \
+    before;                                                                                                                         \
+    CUresult const result = real arguments;                                                                                         \
+    after;                                                                                                                          \
+    return result;                                                                                                                  \
+  }
+// GPUHEAP_CAPTURE(name, (parameters), (arguments), before, after): likewise, of the runtime.
+#define GPUHEAP_CAPTURE(name, parameters, arguments, before, after) \
+  __attribute__((weak)) cudaError_t __real_##name parameters;       \
+  cudaError_t __wrap_##name parameters;                             \
+  cudaError_t __wrap_##name parameters {                            \
+    before;                                                         \
+    auto const result = __real_##name arguments;                    \
+    after;                                                          \
+    return result;                                                  \
+  }
 #define GPUHEAP_RESET(name, result, parameters, arguments) \
   __attribute__((weak)) result __real_##name parameters;   \
   result __wrap_##name parameters;                         \
@@ -139,27 +178,50 @@ void before_reset() noexcept {
 
 extern "C" {
 // What <<<...>>> becomes, and the runtime's functions; _ptsz: of programs with one default stream a thread.
-#define GPUHEAP_RUNTIME_LAUNCHES(suffix)                                                                                                 \
-  GPUHEAP_LAUNCH(__cudaLaunchKernel##suffix, cudaError_t, (cudaKernel_t k, dim3 g, dim3 b, void** a, std::size_t m, cudaStream_t s),     \
-                 (k, g, b, a, m, s), s)                                                                                                  \
-  GPUHEAP_LAUNCH(cudaLaunchKernel##suffix, cudaError_t, (void const* f, dim3 g, dim3 b, void** a, std::size_t m, cudaStream_t s),        \
-                 (f, g, b, a, m, s), s)                                                                                                  \
-  GPUHEAP_LAUNCH(cudaLaunchKernelExC##suffix, cudaError_t, (cudaLaunchConfig_t const* c, void const* f, void** a), (c, f, a), c->stream) \
-  GPUHEAP_LAUNCH(cudaLaunchCooperativeKernel##suffix, cudaError_t,                                                                       \
-                 (void const* f, dim3 g, dim3 b, void** a, std::size_t m, cudaStream_t s), (f, g, b, a, m, s), s)                        \
+#define GPUHEAP_RUNTIME_LAUNCHES(suffix)                                                                                             \
+  GPUHEAP_LAUNCH(__cudaLaunchKernel##suffix, cudaError_t, (cudaKernel_t k, dim3 g, dim3 b, void** a, std::size_t m, cudaStream_t s), \
+                 (k, g, b, a, m, s), s)                                                                                              \
+  GPUHEAP_LAUNCH(cudaLaunchKernel##suffix, cudaError_t, (void const* f, dim3 g, dim3 b, void** a, std::size_t m, cudaStream_t s),    \
+                 (f, g, b, a, m, s), s)                                                                                              \
+  GPUHEAP_LAUNCH(cudaLaunchKernelExC##suffix, cudaError_t, (cudaLaunchConfig_t const* c, void const* f, void** a), (c, f, a),        \
+                 c == nullptr ? nullptr : c->stream)                                                                                 \
+  GPUHEAP_LAUNCH(cudaLaunchCooperativeKernel##suffix, cudaError_t,                                                                   \
+                 (void const* f, dim3 g, dim3 b, void** a, std::size_t m, cudaStream_t s), (f, g, b, a, m, s), s)                    \
   GPUHEAP_LAUNCH(cudaGraphLaunch##suffix, cudaError_t, (cudaGraphExec_t g, cudaStream_t s), (g, s), s)
 GPUHEAP_RUNTIME_LAUNCHES()
 GPUHEAP_RUNTIME_LAUNCHES(_ptsz)
 #define GPUHEAP_GRID unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz
-#define GPUHEAP_DRIVER_LAUNCHES(suffix)                                                                                         \
-  GPUHEAP_LAUNCH(cuLaunchKernel##suffix, CUresult, (CUfunction f, GPUHEAP_GRID, unsigned m, CUstream s, void** a, void** e),    \
-                 (f, gx, gy, gz, bx, by, bz, m, s, a, e), s)                                                                    \
-  GPUHEAP_LAUNCH(cuLaunchKernelEx##suffix, CUresult, (CUlaunchConfig const* c, CUfunction f, void** a, void** e), (c, f, a, e), \
-                 c->hStream)                                                                                                    \
-  GPUHEAP_LAUNCH(cuLaunchCooperativeKernel##suffix, CUresult, (CUfunction f, GPUHEAP_GRID, unsigned m, CUstream s, void** a),   \
-                 (f, gx, gy, gz, bx, by, bz, m, s, a), s)                                                                       \
-  GPUHEAP_LAUNCH(cuGraphLaunch##suffix, CUresult, (CUgraphExec g, CUstream s), (g, s), s)
+#define GPUHEAP_DRIVER_LAUNCHES(suffix)                                                                                           \
+  GPUHEAP_DRIVER_CALL(cuLaunchKernel, suffix, 7000, (CUfunction f, GPUHEAP_GRID, unsigned m, CUstream s, void** a, void** e),     \
+                      (f, gx, gy, gz, bx, by, bz, m, s, a, e), gpuheap::device_malloc::before_launch(s), )                        \
+  GPUHEAP_DRIVER_CALL(cuLaunchKernelEx, suffix, 11060, (CUlaunchConfig const* c, CUfunction f, void** a, void** e), (c, f, a, e), \
+                      gpuheap::device_malloc::before_launch(c == nullptr ? nullptr : c->hStream), )                               \
+  GPUHEAP_DRIVER_CALL(cuLaunchCooperativeKernel, suffix, 9000, (CUfunction f, GPUHEAP_GRID, unsigned m, CUstream s, void** a),    \
+                      (f, gx, gy, gz, bx, by, bz, m, s, a), gpuheap::device_malloc::before_launch(s), )                           \
+  GPUHEAP_DRIVER_CALL(cuGraphLaunch, suffix, 10000, (CUgraphExec g, CUstream s), (g, s), gpuheap::device_malloc::before_launch(s), )
 GPUHEAP_DRIVER_LAUNCHES()
 GPUHEAP_DRIVER_LAUNCHES(_ptsz)
+
+// A begin counts before the call, so that no other thread's launch comes between; it is taken back where no capture began. An end is
+// counted where there was a capture to end, whole or not.
+#define GPUHEAP_BEGINS gpuheap::device_malloc::capture_begins()
+#define GPUHEAP_NOT_BEGUN(success) \
+  if (result != success) gpuheap::device_malloc::capture_ends()
+#define GPUHEAP_ENDS(not_captured, wrong_thread, unmatched) \
+  if (result != not_captured && result != wrong_thread && result != unmatched) gpuheap::device_malloc::capture_ends()
+#define GPUHEAP_GRAPH_PLACE cudaGraph_t g, cudaGraphNode_t const *n, cudaGraphEdgeData const *d, std::size_t k
+#define GPUHEAP_CAPTURES(suffix)                                                                                           \
+  GPUHEAP_CAPTURE(cudaStreamBeginCapture##suffix, (cudaStream_t s, cudaStreamCaptureMode m), (s, m), GPUHEAP_BEGINS,       \
+                  GPUHEAP_NOT_BEGUN(cudaSuccess))                                                                          \
+  GPUHEAP_CAPTURE(cudaStreamBeginCaptureToGraph##suffix, (cudaStream_t s, GPUHEAP_GRAPH_PLACE, cudaStreamCaptureMode m),   \
+                  (s, g, n, d, k, m), GPUHEAP_BEGINS, GPUHEAP_NOT_BEGUN(cudaSuccess))                                      \
+  GPUHEAP_CAPTURE(cudaStreamEndCapture##suffix, (cudaStream_t s, cudaGraph_t * g), (s, g), ,                               \
+                  GPUHEAP_ENDS(cudaErrorIllegalState, cudaErrorStreamCaptureWrongThread, cudaErrorStreamCaptureUnmatched)) \
+  GPUHEAP_DRIVER_CALL(cuStreamBeginCapture_v2, suffix, 10010, (CUstream s, CUstreamCaptureMode m), (s, m), GPUHEAP_BEGINS, \
+                      GPUHEAP_NOT_BEGUN(CUDA_SUCCESS))                                                                     \
+  GPUHEAP_DRIVER_CALL(cuStreamEndCapture, suffix, 10000, (CUstream s, CUgraph * g), (s, g), ,                              \
+                      GPUHEAP_ENDS(CUDA_ERROR_ILLEGAL_STATE, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED))
+GPUHEAP_CAPTURES()
+GPUHEAP_CAPTURES(_ptsz)
 GPUHEAP_RESET(cudaDeviceReset, cudaError_t, (), ())
 }

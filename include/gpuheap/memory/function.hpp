@@ -61,7 +61,15 @@ class function<void(Args...)> {
   function() = default;
   template <class F>
   requires(!simt::is_same_v<F, function>) && requires(F f, Args... args) { f(args...); }
-  function(F f) : held_{new model<F>{static_cast<F&&>(f)}} {}  // NOLINT(google-explicit-constructor): a lambda is a function
+  function(F f) {  // NOLINT(google-explicit-constructor): a lambda is a function
+    // A null pointer to a function, or a wrapper that is empty, is no callable.
+    if constexpr (simt::is_pointer_v<F>) {
+      if (f == nullptr) return;
+    } else if constexpr (requires { f.operator bool(); }) {
+      if (!f.operator bool()) return;
+    }
+    held_ = shared<interface>{new model<F>{static_cast<F&&>(f)}};
+  }
 
   void operator()(Args... args) const { held_->call(args...); }
   [[nodiscard]] explicit operator bool() const { return static_cast<bool>(held_); }

@@ -1,6 +1,7 @@
 #include "allocator.hpp"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <cstdlib>
 
@@ -33,8 +34,11 @@ device_malloc::provider const* load() {
   return entry();
 }
 
+pid_t owner = 0;  // the process that has the heaps: a child of fork() has none
+
 // At exit, before the driver's own end, since it is registered after the driver was initialised.
 void at_exit() {
+  if (getpid() != owner) return;
   interpose::inside const here;
   heaps().process_ends();
 }
@@ -70,6 +74,7 @@ device_malloc::service& heaps() {
                                                    .primary_retain = calls.primary_retain,
                                                    .primary_release = calls.primary_release,
                                                    .is_capturing = calls.stream_captures}};
+    owner = getpid();
     std::atexit(at_exit);
     return made;
   }();

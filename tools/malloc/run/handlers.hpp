@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstddef>
+#include <exception>
 
 #include "driver.hpp"
 #include "served.hpp"
 #include "substitute.hpp"
 #include "times.hpp"
+#include "tools/malloc/service.hpp"
 
 namespace gpuheap::unchanged::handlers {
 
@@ -106,7 +108,10 @@ CUstream stream_meant(CUstream named) {
 template <row Row, class Ask>
 CUresult launch(CUstream named, Ask ask) {
   CUstream const stream = stream_meant<Row>(named);
-  prepare_launch(stream);
+  try {
+    prepare_launch(stream);
+  } catch (std::exception const&) {  // no host memory: the launch is the program's all the same
+  }
   timed_launch timed{stream};
   CUresult const result = ask();
   timed.done(result == CUDA_SUCCESS);
@@ -135,6 +140,28 @@ struct launch_graph {
   }
 };
 
+// Captures, of which the service is told: the begin before it, as no other thread's launch may come between.
+struct begin_capture {
+  template <row Row, class Real, class... Arguments>
+  static CUresult run(Real real, Arguments... arguments) {
+    device_malloc::capture_begins();
+    CUresult const result = real(arguments...);
+    if (result != CUDA_SUCCESS) device_malloc::capture_ends();
+    return result;
+  }
+};
+
+struct end_capture {
+  template <row Row, class Real>
+  static CUresult run(Real real, CUstream stream, CUgraph* graph) {
+    CUresult const result = real(stream, graph);
+    bool const was_captured = result != CUDA_ERROR_ILLEGAL_STATE && result != CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD &&
+                              result != CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+    if (was_captured) device_malloc::capture_ends();
+    return result;
+  }
+};
+
 // Calls after which launches have ended.
 struct wait {
   template <row Row, class Real, class... Arguments>
@@ -151,6 +178,7 @@ struct destroy_context {
   template <row Row, class Real>
   static CUresult run(Real real, CUcontext context) {
     context_ends(context);
+    take_times_of(context);
     return real(context);
   }
 };

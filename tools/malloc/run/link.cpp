@@ -182,8 +182,8 @@ linked_code code_for(decision const& wanted, serving_code const& serving, std::u
 }
 
 link_counts counts_of_links() {
-  std::lock_guard const held{before().lock};
-  return before().counts;
+  std::unique_lock const held{before().lock, std::try_to_lock};  // asked at exit, which may come where the lock is held
+  return held.owns_lock() ? before().counts : link_counts{};
 }
 
 }  // namespace gpuheap::unchanged

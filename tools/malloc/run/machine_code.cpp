@@ -115,13 +115,13 @@ bool asks_driver(machine_code const& code) {
 }
 
 std::uint32_t register_bound(machine_code const& linked, machine_code const& before) {
-  // A multiprocessor has 65,536 registers: with up to 64 a thread blocks of 1,024 threads start, with up to 128 blocks of 512.
+  // A multiprocessor has 65,536 registers. The largest block changes at these numbers a thread: 384 threads, 512, 640, 768, 896, 1,024.
   std::uint32_t bound = 0;
   for (std::string const& name : before.kernels) {
     auto const was = before.registers.find(name);
     auto const is = linked.registers.find(name);
     if (was == before.registers.end() || is == linked.registers.end()) continue;
-    for (std::uint32_t const most : {128U, 64U}) {
+    for (std::uint32_t const most : {168U, 128U, 96U, 80U, 72U, 64U}) {
       if (was->second <= most && is->second > most) bound = bound == 0 ? most : std::min(bound, most);
     }
   }

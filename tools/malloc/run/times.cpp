@@ -98,6 +98,7 @@ timed_launch::timed_launch(CUstream stream) : stream_{stream} {
   if (driver().stream_captures(stream, &status) != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE) return;
   context_ = current_context();
   if (context_ == 0) return;
+  relaxed_capture const relaxed;  // an event is asked below
   std::lock_guard const held{all().lock};
   static bool const registered = std::atexit(write_all) == 0;
   static_cast<void>(registered);
@@ -137,8 +138,29 @@ void timed_launch::done(bool launched) {
 void collect_times() {
   if (configured().times.empty()) return;
   std::uint64_t const context = current_context();
+  if (context == 0) return;
+  relaxed_capture const relaxed;
   std::lock_guard const held{all().lock};
   if (auto const known = all().contexts.find(context); known != all().contexts.end()) take_ended(known->second);
+}
+
+void take_times_of(CUcontext context) {
+  unsigned long long id = 0;
+  if (configured().times.empty() || driver().context_id(context, &id) != CUDA_SUCCESS) return;
+  CUcontext popped = nullptr;
+  if (driver().context_push(context) != CUDA_SUCCESS) return;
+  {
+    std::lock_guard const held{all().lock};
+    if (auto const known = all().contexts.find(id); known != all().contexts.end()) {
+      // Ends: one pass for each launch.
+      while (!known->second.pending.empty()) {
+        driver().event_wait(known->second.pending.front().end);
+        take(known->second);
+      }
+      all().contexts.erase(known);
+    }
+  }
+  driver().context_pop(&popped);
 }
 
 void forget_times_after_fork() { new (&all()) everything; }

@@ -24,6 +24,9 @@ class timed_launch {
 /// the driver that has no name, and what was not taken by then has no time.
 void collect_times();
 
+/// Before a context is destroyed: waits for its launches, takes their times, and never touches the context again.
+void take_times_of(CUcontext context);
+
 /// In the child after fork: its launches are its own.
 void forget_times_after_fork();
 
