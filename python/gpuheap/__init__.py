@@ -11,7 +11,10 @@ def _version() -> str:
     """The library's, which its header says: of the checkout that this file lies in, or of the one that was installed."""
     header = Path(__file__).resolve().parents[2] / "include" / "gpuheap" / "version.hpp"
     if not header.is_file():
-        return metadata.version("gpuheap")
+        try:
+            return metadata.version("gpuheap")
+        except metadata.PackageNotFoundError:  # a copy of the package alone
+            return "0+unknown"
     return ".".join(re.findall(r"define GPUHEAP_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", header.read_text()))
 
 

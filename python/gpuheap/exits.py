@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 from gpuheap.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, UserError
 
@@ -36,8 +36,9 @@ def _code_of(command: Callable[[], object]) -> int:
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except SystemExit as error:
-        # The command-line library ends so where the reader of a pipe left.
-        _drop_output()
+        # A command-line library ends so after its help, or where the reader of a pipe left.
+        _flush_output()
+        _drop(sys.stdout)
         return error.code if isinstance(error.code, int) else EXIT_FAILED
     except UserError as error:
         return _complain(str(error))
@@ -46,7 +47,7 @@ def _code_of(command: Callable[[], object]) -> int:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         # The reader of a pipe left, as `head` does. Nothing more can be written, also not at exit.
-        _drop_output()
+        _drop(sys.stdout)
         return EXIT_FAILED
     except OSError as error:
         from gpuheap.files import words_of
@@ -67,7 +68,10 @@ def _complain(words: str) -> int:
     _flush_output()
     # One line, whatever a file name or another program's words hold.
     line = "".join(letter if letter.isprintable() else " " for letter in words)
-    print(f"gpuheap: {' '.join(line.split())}", file=sys.stderr)
+    try:
+        print(f"gpuheap: {' '.join(line.split())}", file=sys.stderr, flush=True)
+    except OSError:
+        _drop(sys.stderr)  # nobody reads it, and the exit code tells
     return EXIT_USAGE
 
 
@@ -75,12 +79,12 @@ def _flush_output() -> None:
     try:
         sys.stdout.flush()
     except OSError:
-        _drop_output()
+        _drop(sys.stdout)
 
 
-def _drop_output() -> None:
+def _drop(stream: TextIO) -> None:
     """What could not be written is not tried again when the process ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _open_streams() -> None:

@@ -11,11 +11,13 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
 from gpuheap.errors import UserError
 from gpuheap.files import make_folder, naming
 from gpuheap.host.variables import preloaded
 from gpuheap.paths import Layout
+from gpuheap.running.process import answering
 
 LIBRARY = "libgpuheap_host.so"
 BESIDE_TRACES = ("report.html", "pools.plan")  # what our commands write into a folder of traces
@@ -134,16 +136,26 @@ def prepare_folder(folder: Path) -> Path:
 
 
 def run(words: Sequence[str], library: Path, variables: Mapping[str, str]) -> int:
-    """Runs the program to its end and gives its exit code; 128 and the signal's number if one ended it. Ctrl-C is the program's to answer."""
-    try:
-        process = subprocess.Popen(list(words), env=preloaded(library, variables))
-    except OSError as error:
-        raise UserError(f"{words[0]}: {error.strerror}") from None
-    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
+    """Runs the program to its end and gives its exit code; 128 and the signal's number if one ended it. Ctrl-C, SIGTERM and SIGHUP are the
+    program's to answer: a terminal sends Ctrl-C to it too, and the others are passed on."""
+    process: subprocess.Popen[bytes] | None = None
+    early: list[int] = []
+
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        if process is None:
+            early.append(number)
+        elif number != signal.SIGINT:
+            process.send_signal(number)
+
+    environment = preloaded(library, variables)
+    with answering(pass_on):
+        try:
+            process = subprocess.Popen(list(words), env=environment)
+        except OSError as error:
+            raise UserError(f"{words[0]}: {error.strerror}") from None
+        for number in early:
+            process.send_signal(number)
         code = process.wait()
-    finally:
-        signal.signal(signal.SIGINT, handler)
     return code if code >= 0 else 128 - code
 
 

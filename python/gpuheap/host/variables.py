@@ -6,9 +6,16 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from gpuheap.errors import UserError
+
 
 def preloaded(library: Path, variables: Mapping[str, str]) -> dict[str, str]:
-    """This process's environment, with the library before whatever is preloaded already."""
+    """This process's environment, with the library before whatever is preloaded already. Raises UserError for a path that LD_PRELOAD cannot hold."""
+    if set(str(library)) & set(" :"):
+        raise UserError(
+            f"'{library}' has a space or a colon in its path, where LD_PRELOAD is split: copy {library.parent} to a path without them, "
+            f"and name {library.name} there in GPUHEAP_RUN_LIBRARY (gpuheap run) or GPUHEAP_HOST_LIBRARY (otherwise)"
+        )
     before = os.environ.get("LD_PRELOAD", "")
     return {**os.environ, **variables, "LD_PRELOAD": f"{library}:{before}" if before else str(library)}
 

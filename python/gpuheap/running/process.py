@@ -7,10 +7,11 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
 from gpuheap.errors import UserError
 
@@ -32,12 +33,12 @@ def run_process(words: Sequence[str], environment: Mapping[str, str], output: Pa
         timer: threading.Timer | None = None
         begin = time.perf_counter_ns()
         try:
-            with _interrupts_afterwards():
+            with _signals_afterwards():
                 process = subprocess.Popen(
                     list(words), env=dict(environment), stdin=subprocess.DEVNULL, stdout=out, stderr=error, start_new_session=True
                 )
             # A wait with a limit looks now and then; one without returns at once.
-            timer = threading.Timer(limit_s, _end_late, (process, late))
+            timer = threading.Timer(min(limit_s, threading.TIMEOUT_MAX), _end_late, (process, late))
             timer.daemon = True
             timer.start()
             code = process.wait()
@@ -56,19 +57,30 @@ def run_process(words: Sequence[str], environment: Mapping[str, str], output: Pa
 
 
 @contextmanager
-def _interrupts_afterwards() -> Iterator[None]:
-    """Ctrl-C that comes meanwhile comes at the end: in the middle of a start it would leave a process that nobody knows."""
-    if threading.current_thread() is not threading.main_thread():  # which alone is interrupted
+def _signals_afterwards() -> Iterator[None]:
+    """What asks this process to end meanwhile asks at the end: in the middle of a start it would leave a process that nobody knows."""
+    came: list[int] = []
+    with answering(lambda number, frame: came.append(number)):
+        yield
+    if came:
+        signal.raise_signal(came[0])
+
+
+@contextmanager
+def answering(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
+    """The handler answers what asks this process to end: Ctrl-C, SIGTERM and SIGHUP. What is ignored stays so: nohup asks for that."""
+    if threading.current_thread() is not threading.main_thread():  # which alone gets signals
         yield
         return
-    came: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    taken = {number: found for number, found in before.items() if found is not signal.SIG_IGN and found is not None}
     try:
+        for number in taken:
+            signal.signal(number, handler)
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
-    if came:
-        signal.raise_signal(signal.SIGINT)
+        for number, found in taken.items():
+            signal.signal(number, found)
 
 
 def _end_late(process: subprocess.Popen[bytes], late: threading.Event) -> None:
