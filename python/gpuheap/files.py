@@ -199,7 +199,8 @@ def append(path: Path, content: bytes, remedy: str = "") -> None:
             write_all(descriptor, content)
             os.fsync(descriptor)
         except BaseException:
-            os.ftruncate(descriptor, before)
+            with suppress(OSError):  # what came first is told
+                os.ftruncate(descriptor, before)
             if new:
                 path.unlink(missing_ok=True)
             raise

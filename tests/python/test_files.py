@@ -144,6 +144,11 @@ def test_what_is_appended_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
     assert (tmp_path / "old").read_text() == "old\nmore\n"
 
 
+def test_what_is_told_is_why_it_could_not_be_written() -> None:
+    with pytest.raises(UserError, match="/dev/full cannot be written: no space left on device: free some space"):
+        append(Path("/dev/full"), b"more")
+
+
 def test_an_exception_leaves_the_old_file(tmp_path: Path) -> None:
     (tmp_path / "old").write_text("old")
     with pytest.raises(KeyboardInterrupt), replacement(tmp_path / "old") as file:

@@ -397,6 +397,16 @@ def test_a_comparison_ends_what_does_not_end(bench: Bench) -> None:
     assert ran.returncode == 0 and "timed out" in ran.stdout
 
 
+def test_a_comparison_outlives_times_that_were_cut_and_tells_of_a_plain_run_that_failed(bench: Bench) -> None:
+    script = bench.folder / "program.sh"
+    script.write_text('#!/bin/bash\n[ -z "$GPUHEAP_RUN_TIMES" ] || printf \'{"kernel_ms": 1\' > "$GPUHEAP_RUN_TIMES/cut.json"\nkill -KILL $$\n')
+    script.chmod(0o755)
+    ran = bench.gpuheap("--compare", "gpuheap", "--runs", "1", str(script))
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines()[1].split()[-4:] == ["unknown", "-9", "as", "plain"]
+    assert "plain, without any library: SIGKILL" in ran.stderr
+
+
 @pytest.mark.parametrize("options", [[], ["--compare", "gpuheap,cuda"]])
 def test_ctrl_c_ends_all(bench: Bench, options: list[str]) -> None:
     script = bench.folder / "long.sh"
@@ -425,6 +435,8 @@ def test_ctrl_c_ends_all(bench: Bench, options: list[str]) -> None:
      (["--runs", "3", str(STEPS)], "--runs goes with --compare"), (["--json", str(STEPS)], "--json goes with --compare"),
      (["--compare", ",", str(STEPS)], "--compare: name allocators"), (["--allocator", "gpuheap", "--compare", "cuda", str(STEPS)], "exclude each other"),
      (["--compare", "cuda", "--ignore", "(", str(STEPS)], "is no regular expression"),
+     (["--compare", "cuda", "--ignore", "(\udcff", str(STEPS)], "is no regular expression"),
+     (["--compare", "cuda", "--timeout", "inf", str(STEPS)], "--timeout is inf"),
      (["./static"], "is linked statically")],
 )  # fmt: skip
 def test_mistakes_are_one_line_and_exit_code_2(bench: Bench, words: list[str], said: str) -> None:

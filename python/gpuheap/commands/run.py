@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -58,6 +60,8 @@ def run(
                 raise UserError(f"{option} goes with --compare")
     elif allocator is not None:
         raise UserError("--allocator and --compare exclude each other: name all allocators in --compare")
+    if timeout is not None and not math.isfinite(timeout):
+        raise UserError(f"--timeout is {timeout}: give a number of seconds")
     heap_bytes = None if size is None else parse_bytes(size, "--bytes")
     check_program(words)
     layout = find_layout()
@@ -116,6 +120,6 @@ def _run_several(
 
 def _pattern(text: str) -> re.Pattern[bytes]:
     try:
-        return re.compile(text.encode())
+        return re.compile(os.fsencode(text))
     except re.error as error:
         raise UserError(f"--ignore: '{text}' is no regular expression: {error}") from None

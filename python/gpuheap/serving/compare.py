@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gpuheap.running.executable import exit_words
 from gpuheap.running.process import Ended, run_process
 from gpuheap.serving.start import Service
 
@@ -82,6 +83,9 @@ def compare(plan: Plan, told: Callable[[str], None]) -> list[Outcome]:
     with tempfile.TemporaryDirectory(prefix="gpuheap-run-") as folder:
         told("plain, for its output")
         plain = _once(plan, dict(os.environ), Path(folder))
+        if plain.ended.code != 0:
+            how = f"did not end in {plan.limit_s:g} s" if plain.ended.code is None else exit_words(plain.ended.code)
+            told(f"plain, without any library: {how}: what is compared is the output up to there")
         for turn in range(plan.runs + 1):
             for name, service in plan.services.items():
                 told(f"{name}, {'warm-up' if turn == 0 else f'run {turn} of {plan.runs}'}")
@@ -98,8 +102,16 @@ def _once(plan: Plan, how: Service | Mapping[str, str], folder: Path) -> _Raw:
     environment = how.environment(times) if isinstance(how, Service) else how
     output, errors = folder / "output", folder / "errors"
     ended = run_process(plan.words, environment, output, errors, plan.limit_s)
-    found = [json.loads(path.read_text()) for path in sorted(times.glob("*.json"))]
+    found = [_read_times(path) for path in sorted(times.glob("*.json"))]
     return _Raw(ended, output.read_bytes(), errors.read_bytes(), found)
+
+
+def _read_times(path: Path) -> dict[str, float]:
+    try:
+        found: dict[str, float] = json.loads(path.read_bytes())
+    except ValueError:  # the process was killed while it wrote
+        return {"kernel_ms": 0.0, "launches": 0, "untimed": 1}
+    return found
 
 
 def _judge(plan: Plan, outcome: Outcome, raw: _Raw, plain: _Raw, counts: bool) -> None:
