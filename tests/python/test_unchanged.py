@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -369,6 +371,47 @@ def test_a_missing_input_or_plain_program_is_told(tmp_path, capsys):
         assert errors[0].startswith("without one: ") and errors[0].endswith(f"{made} is not there")
         assert "has none of the programs" in errors[1]
         script(tmp_path, "plain", "echo sum 7")
+
+
+def test_a_plain_program_that_is_not_executable_is_told(tmp_path, capsys):
+    script(tmp_path, "plain", "echo sum 7")
+    (tmp_path / "one" / "plain").chmod(0o644)
+    assert main([str(tmp_path / "results.json"), "--programs", str(tmp_path), "--list", str(listed(tmp_path / "list.toml"))]) == 2
+    assert "plain is not executable: chmod +x " in capsys.readouterr().err
+
+
+def test_names_of_files_hold_in_the_folder_that_programs_run_in(tmp_path, monkeypatch):
+    script(tmp_path, "plain", "echo sum 7")
+    script(tmp_path, "runner", 'test -d "$PYTHONPATH" && test -f "$GPUHEAP_RUN_LIBRARY" && "$@"')
+    (tmp_path / "packages").mkdir()
+    (tmp_path / "library.so").write_text("")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", "packages")
+    monkeypatch.setenv("GPUHEAP_RUN_LIBRARY", "library.so")
+    assert run(tmp_path, "--runner", "one/runner")["run"]["output"] == "equal"
+
+
+def test_what_keeps_the_pipes_of_a_killed_program_is_not_waited_for(tmp_path):
+    from gpuheap.unchanged.measure import execute
+
+    script(tmp_path, "plain", "echo begun; setsid sleep 20 & wait")
+    began = time.monotonic()
+    ended = execute([str(tmp_path / "one" / "plain")], tmp_path, 0.5)
+    assert ended.code is None and ended.stdout == b"begun\n" and time.monotonic() - began < 15
+
+
+def test_a_request_to_end_ends_the_program_too(tmp_path):
+    script(tmp_path, "plain", f"echo $$ > {tmp_path}/id; exec sleep 300")
+    words = [str(tmp_path / "results.json"), "--programs", str(tmp_path), "--list", str(listed(tmp_path / "list.toml"))]
+    variables = {**os.environ, "PYTHONPATH": str(LIST.parents[1] / "python")}
+    started = subprocess.Popen([sys.executable, "-m", "gpuheap.unchanged", *words], env=variables, stderr=subprocess.PIPE, text=True)
+    while not (tmp_path / "id").exists() or not (tmp_path / "id").read_text().strip():
+        assert started.poll() is None
+        time.sleep(0.05)
+    started.terminate()
+    assert "interrupted" in started.communicate(timeout=30)[1] and started.returncode == 130
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "id").read_text()), 0)
 
 
 def test_a_plain_program_that_fails_makes_nothing_equal(tmp_path):

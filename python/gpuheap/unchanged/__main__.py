@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from gpuheap.errors import EXIT_INTERRUPTED, EXIT_USAGE, UserError
-from gpuheap.unchanged.measure import FORMS, Wish, measure, sanitize, what_lacks
+from gpuheap.exits import end_with
+from gpuheap.unchanged.measure import FORMS, Wish, from_anywhere, measure, sanitize, what_lacks
 from gpuheap.unchanged.programs import Program, read_programs, select
 from gpuheap.unchanged.table import heap_words, memcheck_words, output_words, significant, tables, write_into
 
@@ -66,7 +67,7 @@ def _measure(options: argparse.Namespace, programs: Sequence[Program]) -> None:
         raise UserError(f"--runs is {options.runs}: a program must run at least once, but for 0 with a --sanitizer")
     if not options.programs.is_dir():
         raise UserError(f"--programs: {options.programs} is not a folder")
-    runner, sanitizer = tuple(shlex.split(options.runner)), tuple(shlex.split(options.sanitizer))
+    runner, sanitizer = from_anywhere(shlex.split(options.runner)), from_anywhere(shlex.split(options.sanitizer))
     wish = Wish(options.programs, forms, runner, options.runs, options.timeout, options.enough, sanitizer)
     results = _read(options.results) if options.results.exists() else {}
     results["machine"] = machine()
@@ -147,4 +148,4 @@ def _write(path: Path, results: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_with(main)

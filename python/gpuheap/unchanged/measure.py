@@ -24,6 +24,10 @@ PLAIN, RDC, RELINKED, RUN = "plain", "rdc", "relinked", "run"
 FORMS = (PLAIN, RDC, RELINKED, RUN)
 # What each is held against: the same objects with CUDA's malloc.
 BASELINE = {RELINKED: RDC, RUN: PLAIN}
+_GRACE_S = 2.0  # for the last output of what was killed
+# What a runner is told by the environment.
+_PATHS = {"GPUHEAP_ROOT", "GPUHEAP_RUN_LIBRARY", "GPUHEAP_RUN_PROVIDER", "GPUHEAP_RUN_PROVIDERS", "GPUHEAP_HOST_LIBRARY", "GPUHEAP_HOST_PLAN"}
+_PATH_LISTS = {"PATH", "PYTHONPATH", "LD_LIBRARY_PATH"}
 
 
 @dataclass(frozen=True)
@@ -66,8 +70,10 @@ def command_of(program: Program, form: str, wish: Wish) -> tuple[str, ...] | Non
 
 def what_lacks(program: Program, wish: Wish) -> str:
     """Why the program cannot be measured with what lies in the folder, empty if it can: all else is compared with the plain program."""
-    paths = [wish.folder / program.name / PLAIN, *(wish.folder / "data" / name for name in program.inputs)]
-    return next((f"{path} is not there" for path in paths if not path.is_file()), "")
+    plain = wish.folder / program.name / PLAIN
+    paths = [plain, *(wish.folder / "data" / name for name in program.inputs)]
+    missing = next((f"{path} is not there" for path in paths if not path.is_file()), "")
+    return missing or ("" if os.access(plain, os.X_OK) else f"{plain} is not executable: chmod +x {plain}")
 
 
 def measure(program: Program, wish: Wish, say: Callable[[str], None]) -> dict[str, Any]:
@@ -179,7 +185,7 @@ def execute(words: Sequence[str], folder: Path, timeout_s: float, variables: Map
         process = subprocess.Popen(
             list(words),
             cwd=folder,
-            env={**os.environ, **(variables or {})},
+            env={**_environment(), **(variables or {})},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -191,16 +197,40 @@ def execute(words: Sequence[str], folder: Path, timeout_s: float, variables: Map
         stdout, stderr = process.communicate(timeout=timeout_s)
         code: int | None = process.returncode
     except subprocess.TimeoutExpired:
-        _kill(process)
-        stdout, stderr = process.communicate()
+        stdout, stderr = _kill(process)
         code = None
     except BaseException:
         _kill(process)
-        process.communicate()
         raise
     return Ended(code, stdout, stderr.decode("utf-8", errors="replace"), time.monotonic() - began)
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
+def _kill(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
+    """What it had written. A process of its that left its group may keep the pipes open for as long as it likes."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
+    try:
+        return process.communicate(timeout=_GRACE_S)
+    except subprocess.TimeoutExpired as late:
+        for pipe in (process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()
+        process.poll()
+        return late.stdout or b"", late.stderr or b""
+
+
+def from_anywhere(words: Sequence[str]) -> tuple[str, ...]:
+    """A command that means the same in every folder."""
+    return tuple(os.path.abspath(word) if "/" in word and os.path.exists(word) else word for word in words)
+
+
+def _environment() -> dict[str, str]:
+    """The caller's, with names of files that mean the same in every folder."""
+    found = dict(os.environ)
+    for name in _PATHS & found.keys():
+        if found[name]:
+            found[name] = os.path.abspath(found[name])
+    for name in _PATH_LISTS & found.keys():
+        if found[name]:
+            found[name] = os.pathsep.join(path if path.startswith("$") else os.path.abspath(path) for path in found[name].split(os.pathsep))
+    return found

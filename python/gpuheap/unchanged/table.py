@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuheap.errors import UserError
+from gpuheap.files import replace_file
 from gpuheap.unchanged.measure import BASELINE, PLAIN, RDC, RELINKED, RUN
 from gpuheap.unchanged.programs import Program
 
@@ -23,7 +24,7 @@ def write_into(page: Path, text: str) -> None:
     if old.count(BEGIN) != 1 or old.count(END) != 1 or old.index(BEGIN) > old.index(END):
         raise UserError(f"{page}: the table goes between the lines '{BEGIN}' and '{END}', each once, and they are not there")
     before, after = old.split(BEGIN)[0], old.split(END)[1]
-    page.write_text(f"{before}{BEGIN}\n{text}{END}{after}", encoding="utf-8")
+    replace_file(page, f"{before}{BEGIN}\n{text}{END}{after}")
 
 
 def tables(programs: Sequence[Program], results: Mapping[str, Any]) -> str:
