@@ -17,8 +17,16 @@ SECONDS=0
 
 export GPUHEAP_STARTED=$EPOCHSECONDS
 
+# A person's own shell, which CONTRIBUTING.md has source this, keeps its traps, and is not ended.
+interactive=false
+case $- in *i*) interactive=true ;; esac
+
 say() { printf '[%3ds] %s\n' "$SECONDS" "$*"; }
-fail() { printf 'error: %s\n' "$*" >&2; exit 2; }
+fail() {
+  printf 'error: %s\n' "$*" >&2
+  if $interactive; then kill -INT $$; fi  # back to the person's prompt
+  exit 2
+}
 
 # skip WHAT: WHY AND WHAT TO DO: a line for the end, told once for each WHAT, however many steps meet it.
 skip() {
@@ -31,20 +39,26 @@ skip() {
 step=
 interrupted() {
   trap '' INT TERM HUP
+  [ -n "$step" ] || step=$(jobs -pr)  # it may have begun just now
   if [ -n "$step" ]; then
-    kill -INT "$step" 2>/dev/null || true
+    # Again and again: what has just started ignores the first ones.
+    while kill -INT "$step" 2>/dev/null; do sleep 0.2; done
     wait "$step" || true
   fi
   printf 'interrupted after %d s: the same command goes on from what is built\n' "$SECONDS" >&2
   exit 130
 }
-trap interrupted INT TERM HUP
+$interactive || trap interrupted INT TERM HUP
 
 # step NAME LOG COMMAND...: runs a program or a function of this file by step.py; LOG is a file or -.
 step() {
   local name=$1 log=$2 code=0
   shift 2
   if declare -F "$1" >/dev/null; then set -- bash -c '. scripts/setup.sh && "$@"' bash "$@"; fi
+  if $interactive; then
+    "${system_python:-python3}" scripts/step.py "$name" "$log" "$@"
+    return
+  fi
   "${system_python:-python3}" scripts/step.py "$name" "$log" "$@" &
   step=$!
   wait "$step" || code=$?

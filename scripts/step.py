@@ -20,7 +20,9 @@ from pathlib import Path
 from types import FrameType
 
 INTERVAL_S = float(os.environ.get("GPUHEAP_PROGRESS_S", "15"))
+LOOK_S = 0.2  # between looks at whether to end
 GRACE_S = 10.0
+INTERRUPTED = 130
 # How ninja and pytest write it, and how ctest does.
 COUNT = re.compile(rb"\[ *(\d+)/(\d+)\]|^ *(\d+)/(\d+) Test ", re.MULTILINE)
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -68,10 +70,6 @@ def send(process: int, number: signal.Signals) -> None:
         os.kill(process, number)
 
 
-class Interrupted(Exception):
-    pass
-
-
 class Step:
     """A command in a session of its own, so that a terminal's Ctrl-C reaches this process alone, which ends the command as it should be ended."""
 
@@ -81,7 +79,9 @@ class Step:
         self._started = float(os.environ.get("GPUHEAP_STARTED") or time.time())
         self._interrupted = False
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, self._interrupt)
+            # Ctrl-C is ignored in every process that a script starts in the background; SIGHUP only where nohup asks for that.
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._interrupt)
         if log is None:
             self._process = subprocess.Popen(command, start_new_session=True)
         else:
@@ -91,28 +91,31 @@ class Step:
     def run(self) -> int:
         try:
             code = self._wait()
-        except Interrupted:
+        except BaseException:
             self._end()
-            return 130
+            raise
+        if code is None:
+            self._end()
+            return INTERRUPTED
         return 128 - code if code < 0 else code
 
-    def _wait(self) -> int:
-        while True:
-            if self._interrupted:
-                raise Interrupted
-            try:
-                return self._process.wait(timeout=INTERVAL_S)
-            except subprocess.TimeoutExpired:
+    def _wait(self) -> int | None:
+        """The command's exit code; None where an interruption comes first."""
+        reported = time.monotonic()
+        while not self._interrupted:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return self._process.wait(timeout=LOOK_S)
+            if time.monotonic() - reported >= INTERVAL_S:
+                reported = time.monotonic()
                 self._report()
+        return None
 
     def _report(self) -> None:
         if self._log is not None:
             print(f"[{time.time() - self._started:3.0f}s]   {self._name}: {progress(self._log)}", flush=True)
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
-        if not self._interrupted:
-            self._interrupted = True
-            raise Interrupted
+        self._interrupted = True
 
     def _end(self) -> None:
         """As by Ctrl-C in a terminal of its own; what is left after a while of grace, also in sessions that it has made, is killed."""
@@ -134,7 +137,12 @@ def main(arguments: list[str]) -> int:
         print(__doc__, file=sys.stderr)
         return 2
     name, log, *command = arguments
-    return Step(name, None if log == "-" else Path(log), command).run()
+    try:
+        return Step(name, None if log == "-" else Path(log), command).run()
+    except BrokenPipeError:
+        # The reader of a pipe left, as `head` does. What could not be written is not tried again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return INTERRUPTED
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -96,6 +97,60 @@ def test_an_interrupted_command_says_one_line(tmp_path: Path) -> None:
     assert "not reached" not in out
     assert len(errors.splitlines()) == 1 and errors.startswith("interrupted after ")
     assert ended(family)
+
+
+def words_of(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:  # it has ended
+        return []
+
+
+def test_a_step_that_has_just_begun_is_interrupted_too(tmp_path: Path) -> None:
+    script = f"set -euo pipefail; . '{ROOT}/scripts/setup.sh'; step begun '{tmp_path}/log' sleep 300; echo not reached"
+    command = subprocess.Popen(["bash", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    deadline = time.monotonic() + 30
+    # It ignores Ctrl-C until it has read its own modules.
+    while not any("scripts/step.py" in words_of(each) for each in psutil.Process(command.pid).children()):
+        assert time.monotonic() < deadline
+    os.killpg(command.pid, signal.SIGINT)
+    out, errors = command.communicate(timeout=30)
+    assert (command.returncode, out) == (130, "") and errors.startswith("interrupted after ")
+
+
+def test_a_step_whose_reader_leaves_ends_its_command(tmp_path: Path) -> None:
+    step = start(tmp_path / "log", "bash", "-c", FAMILY.format(tmp_path))
+    assert step.stdout is not None and step.stderr is not None
+    family = started_sleepers(tmp_path, 3)
+    step.stdout.close()
+    assert step.wait(timeout=30) == 130
+    assert ended(family)
+    assert step.stderr.read() == ""
+
+
+def test_nohup_lets_a_step_go_on(tmp_path: Path) -> None:
+    step = subprocess.Popen(["nohup", sys.executable, str(STEP), "long", str(tmp_path / "log"), "bash", "-c", f"echo $$ >{tmp_path}/a.id; sleep 1; exit 5"])
+    started_sleepers(tmp_path, 1)
+    step.send_signal(signal.SIGHUP)
+    assert step.wait(timeout=30) == 5
+
+
+def test_a_persons_own_shell_keeps_its_traps_and_does_not_end() -> None:
+    typed = f". '{ROOT}/scripts/setup.sh'\ntrap -p\nstep a - bash -c 'exit 130'; echo $?\nfail nothing; echo not reached\necho still here\n"
+    told = subprocess.run(["bash", "--norc", "-i"], input=typed, capture_output=True, text=True, timeout=30, start_new_session=True)
+    assert told.stdout.splitlines() == ["130", "still here"] and "error: nothing" in told.stderr
+
+
+def test_the_fast_way_is_refused_where_the_build_has_no_tests(tmp_path: Path) -> None:
+    (tmp_path / "scripts").mkdir()
+    for name in ("test", "scripts/setup.sh"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    build = tmp_path / "build" / "host"
+    build.mkdir(parents=True)
+    (build / "build.ninja").write_text("")
+    (build / "CMakeCache.txt").write_text("GPUHEAP_BUILD_TESTS:BOOL=OFF\n")
+    refused = subprocess.run([tmp_path / "test", "--fast"], capture_output=True, text=True, timeout=60)
+    assert (refused.returncode, refused.stdout) == (2, "") and "run ./test first" in refused.stderr
 
 
 @pytest.mark.parametrize("command", ["test", "demo"])
