@@ -55,6 +55,7 @@ step() {
   local name=$1 log=$2 code=0
   shift 2
   if declare -F "$1" >/dev/null; then set -- bash -c '. scripts/setup.sh && "$@"' bash "$@"; fi
+  set -- env "PATH=$PATH" "$@"  # a python3 that chooses its version by a script puts that one's programs before ours
   if $interactive; then
     "${system_python:-python3}" scripts/step.py "$name" "$log" "$@"
     return
