@@ -52,7 +52,8 @@ class Bench:
         return subprocess.run(words, cwd=self.folder, env=self.environment(**variables), capture_output=True, text=True, timeout=120)
 
     def gpuheap(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        return self.run(sys.executable, "-m", "gpuheap", *words, **variables)
+        # Wide enough for names: where several workers test at once they are given 80 columns.
+        return self.run(sys.executable, "-m", "gpuheap", *words, **{"COLUMNS": "140", **variables})
 
     def traced(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """The program with the library before it, as `gpuheap host trace` starts it; its trace is in `trace/`."""
