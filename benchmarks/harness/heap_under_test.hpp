@@ -48,7 +48,7 @@ class heap_memory {
 
 template <device_allocator A>
 class heap_under_test {
-  using heap_type = heap<A, uncounted>;
+  using heap_type = heap<A, uncounted>;  // of the default allocator, what users get: default_statistics
 
  public:
   using ref_type = typename heap_type::ref_type;
@@ -101,9 +101,11 @@ class heap_under_test {
 
   // Nothing from an allocator that does not say. Waits for the stream.
   [[nodiscard]] std::optional<allocator_footprint> footprint() const {
-    auto const s = heap_.stats(stream_);
-    if (!s.knows_footprint) return std::nullopt;
-    return allocator_footprint{s.held_bytes, s.metadata_bytes, s.peak_held_bytes};
+    if constexpr (has_footprint<A>) {
+      return heap_.ref().allocator().footprint(stream_);
+    } else {
+      return std::nullopt;
+    }
   }
 
  private:

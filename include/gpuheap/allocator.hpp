@@ -80,6 +80,12 @@ struct allocator_footprint {
   simt::size_t peak_held_bytes = 0;  // the largest held_bytes since create(); 0 if the allocator does not keep it
 };
 
+// How much lives in a heap.
+struct live_total {
+  simt::uint64_t allocations = 0;
+  simt::uint64_t bytes = 0;  // the sum of their usable sizes
+};
+
 // How many blocks of one size are live.
 struct live_size {
   simt::uint64_t block_bytes = 0;  // as the allocator rounds sizes

@@ -87,6 +87,15 @@ template <class A, class Threads>
 concept has_malloc_by_block = device_allocator<A> && requires(A const& a, Threads const& threads, simt::size_t bytes) {
   { a.malloc_by_block(threads, bytes) } -> simt::same_as<void*>;
 };
+// `static constexpr bool takes_census = true;`: the allocator's own metadata tells how much lives, so nobody need count each malloc and
+// free. Code of both sides knows it, since heap_ref's type depends on it (default_statistics); host code also has
+//
+//   void take_census(live_total* into, stream_ref)     host; in stream order: a kernel stores what lives in device memory at `into`. Exact
+//                                                      when no kernel uses the heap; safe beside kernels, with counts of several moments
+template <class A>
+concept has_census = device_allocator<A> && requires {
+  requires A::takes_census;
+};
 // How much of the region is bound. Host; waits for the stream.
 template <class A>
 concept has_footprint = device_allocator<A> && requires(A const& a, stream_ref stream) {

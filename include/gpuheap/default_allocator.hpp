@@ -14,14 +14,14 @@
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
 #if defined(GPUHEAP_NO_DEFAULT_ALLOCATOR)
-template <device_allocator Allocator, class Statistics = counted>
+template <device_allocator Allocator, class Statistics = default_statistics<Allocator>>
 class heap_ref;
-template <device_allocator Allocator, class Statistics = counted>
+template <device_allocator Allocator, class Statistics = default_statistics<Allocator>>
 class heap;
 #else
-template <device_allocator Allocator = sharded_runs, class Statistics = counted>
+template <device_allocator Allocator = sharded_runs, class Statistics = default_statistics<Allocator>>
 class heap_ref;
-template <device_allocator Allocator = sharded_runs, class Statistics = counted>
+template <device_allocator Allocator = sharded_runs, class Statistics = default_statistics<Allocator>>
 class heap;
 #endif
 

@@ -135,7 +135,7 @@ class heap {
   }
 
   // The device's view. Stays valid as long as the heap lives, across reset() and moves.
-  [[nodiscard]] ref_type ref() const { return {allocator_, record(), statistics_}; }
+  [[nodiscard]] ref_type ref() const { return {allocator_, &records()->failures, statistics_}; }
 
   // Forgets every block at once, in stream order; counts and records start again. No kernel of another stream may be using the heap.
   // Policies and callbacks stay.
@@ -147,19 +147,28 @@ class heap {
     }
   }
 
-  // What lives in the heap and what went wrong. Waits for the stream; exact if no other stream uses the heap meanwhile.
+  // What lives in the heap and what went wrong. Waits for the stream; exact if no other stream uses the heap meanwhile. Where the heap does
+  // not count (`uncounted`) and the allocator can tell what lives, a kernel walks its metadata: up to a millisecond in the largest heaps.
   [[nodiscard]] statistics stats(stream_ref stream = {}) const {
+    if constexpr (asks_allocator) allocator_.take_census(&records()->census, stream);
     std::vector<std::uint64_t> const copy = read_records(stream);
+    auto const& found = *reinterpret_cast<heap_records const*>(copy.data());
     statistics s;
-    detail::read_failures(s, *reinterpret_cast<failure_record const*>(copy.data()));
-    s.counts_allocations = Statistics::counts;
-    s.counts_bytes = Statistics::counts && has_usable_size<Allocator>;
-    live_counts const live = statistics_.read(reinterpret_cast<char const*>(copy.data()) + record_bytes);
-    s.live_allocations = live.allocations;
-    if (s.counts_bytes) {
-      s.live_bytes = live.bytes;
-      s.peak_live_bytes = live.peak_bytes;
-      s.peak_error_bytes = live.peak_error_bytes;
+    detail::read_failures(s, found.failures);
+    s.counts_allocations = Statistics::counts || asks_allocator;
+    s.counts_bytes = s.counts_allocations && has_usable_size<Allocator>;
+    s.knows_peak = Statistics::counts && has_usable_size<Allocator>;
+    if constexpr (asks_allocator) {
+      s.live_allocations = found.census.allocations;
+      s.live_bytes = found.census.bytes;
+    } else {
+      live_counts const live = statistics_.read(reinterpret_cast<char const*>(copy.data()) + record_bytes);
+      s.live_allocations = live.allocations;
+      if (s.counts_bytes) {
+        s.live_bytes = live.bytes;
+        s.peak_live_bytes = live.peak_bytes;
+        s.peak_error_bytes = live.peak_error_bytes;
+      }
     }
     s.heap_bytes = bytes();
     s.usable_bytes = capacity();
@@ -172,6 +181,15 @@ class heap {
       s.usable_bytes = capacity() - held.metadata_bytes;
     }
     return s;
+  }
+
+  // What lives, one entry a size, small sizes first. Waits for the stream; exact if no other stream uses the heap meanwhile.
+  [[nodiscard]] std::vector<live_size> live_blocks(stream_ref stream = {}) const requires has_live_blocks<Allocator> {
+    return allocator_.live_blocks(stream);
+  }
+  template <class A = Allocator>
+  requires(!has_live_blocks<A>) void live_blocks(stream_ref = {}) const {
+    static_assert(has_live_blocks<A>, "gpuheap: this Allocator has no live_blocks(stream)");
   }
 
   // All bytes taken for this heap now, bookkeeping included. For a process_wide allocator: what was granted, and what it has beside that.
@@ -278,8 +296,9 @@ class heap {
   //   requests failed:   under grow_when_exhausted(), first grows the heap by one step. Then calls the callback, which learns whether it
   //                      grew; without a callback, throws out_of_memory unless it grew
   //   frees refused:     throws gpuheap::error
-  // Each failure is reported once. Returns by how many bytes the heap has grown: if not 0, requests that failed are worth making again.
-  // A heap that has its most, or whose device has no more memory, does not grow; the report says which.
+  // Each failure is reported once: what an exception comes before, a callback's own too, is left to the next check(). Returns by how many
+  // bytes the heap has grown: if not 0, requests that failed are worth making again. A heap that has its most, or whose device has no more
+  // memory, does not grow; the report says which.
   simt::size_t check(stream_ref stream = {}) {
     try {
       simt::synchronize(stream);
@@ -288,18 +307,21 @@ class heap {
       throw;
     }
     throw_last_words("the launch has failed already");  // where launches wait for their kernels
-    statistics const now = stats(stream);
-    exhaustion what{.failed_requests = now.failed_requests - seen_.failed_requests, .first = now.first_failure, .stats = now};
-    std::uint64_t const refused = now.double_frees - seen_.double_frees + now.foreign_frees - seen_.foreign_frees;
-    seen_ = now;
+    if (failures_of(failures(stream)) == reported_) return 0;
+    statistics const now = stats(stream);  // what lives is asked only where there is something to tell
+    failure_counts const found = failures_of(now);
+    exhaustion what{.failed_requests = found.requests - reported_.requests, .first = now.first_failure, .stats = now};
+    std::uint64_t const refused = found.frees - reported_.frees;
     if (what.failed_requests != 0) {
       if (growing_) growing_->take_step(*this, what, stream);
+      reported_.requests = found.requests;
       if (callback_) {
         callback_(what);
       } else if (what.grown_bytes == 0) {
-        throw out_of_memory(what.text());
+        throw out_of_memory(what.text() + (refused != 0 ? ". Frees were refused as well: the next check() says which" : ""));
       }
     }
+    reported_.frees = found.frees;
     if (refused != 0) throw error(detail::refused_frees_text(name(), now));
     return what.grown_bytes;
   }
@@ -351,11 +373,16 @@ class heap {
   }
 
  private:
-  // The records: the failure record, then the policy's counters. They lie behind the arena, so that the arena keeps the alignment of the
-  // heap's memory.
+  // The records, then the policy's counters. They lie behind the arena, so that the arena keeps the alignment of the heap's memory.
+  struct heap_records {
+    failure_record failures;
+    live_total census;  // of the last stats()
+  };
   static constexpr simt::size_t record_bytes = 1024;
   static constexpr simt::size_t records_bytes = record_bytes + Statistics::counter_bytes;
-  static_assert(sizeof(failure_record) <= record_bytes && simt::is_trivially_copyable_v<failure_record>);
+  static_assert(sizeof(heap_records) <= record_bytes && simt::is_trivially_copyable_v<heap_records>);
+  // Whether stats() asks the allocator what lives.
+  static constexpr bool asks_allocator = !Statistics::counts && has_census<Allocator>;
   static_assert(simt::is_trivially_copyable_v<ref_type>, "kernels get the view by value");
 
   [[nodiscard]] static std::string name() { return Allocator::traits.name; }
@@ -387,7 +414,7 @@ class heap {
     if (policy_ != when_exhausted::null) write_policy(stream);
     statistics_ = Statistics{static_cast<char*>(records_.base()) + record_bytes, capacity()};
     create(stream);
-    seen_ = {};
+    reported_ = {};
   }
   void create(stream_ref stream) {
     if (growing_) {
@@ -442,13 +469,28 @@ class heap {
     }
   }
 
-  [[nodiscard]] failure_record* record() const { return static_cast<failure_record*>(records_.base()); }
+  [[nodiscard]] heap_records* records() const { return static_cast<heap_records*>(records_.base()); }
 
   void write_policy(stream_ref stream) {
     last_words* const final = policy_ == when_exhausted::trap ? static_cast<last_words*>(final_.base()) : nullptr;
-    simt::copy(&record()->final, &final, sizeof final, stream);
+    simt::copy(&records()->failures.final, &final, sizeof final, stream);
   }
 
+  // What check() reports, each kind by itself.
+  struct failure_counts {
+    std::uint64_t requests = 0, frees = 0;
+    [[nodiscard]] bool operator==(failure_counts const&) const = default;
+  };
+  [[nodiscard]] static failure_counts failures_of(statistics const& s) { return {s.failed_requests, s.double_frees + s.foreign_frees}; }
+  // The failures alone.
+  [[nodiscard]] statistics failures(stream_ref stream) const {
+    failure_record copy;
+    simt::copy(&copy, &records()->failures, sizeof copy, stream);
+    simt::synchronize(stream);
+    statistics s;
+    detail::read_failures(s, copy);
+    return s;
+  }
   [[nodiscard]] std::vector<std::uint64_t> read_records(stream_ref stream) const {
     std::vector<std::uint64_t> copy(records_bytes / sizeof(std::uint64_t));
     simt::copy(copy.data(), records_.base(), records_bytes, stream);
@@ -509,7 +551,7 @@ class heap {
   Statistics statistics_{};
   when_exhausted policy_ = when_exhausted::null;
   exhaustion_callback callback_;
-  statistics seen_{};  // at the last check()
+  failure_counts reported_{};  // by check()
 };
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE

@@ -17,8 +17,9 @@ struct statistics {
   simt::size_t heap_bytes = 0;    // taken from the source, bookkeeping included
   simt::size_t usable_bytes = 0;  // of these, what the allocator can hand out or bind; its metadata excluded if it says how much that is
 
-  bool counts_allocations = false;     // the heap's statistics are on
-  bool counts_bytes = false;           // and the allocator knows the size of a block
+  bool counts_allocations = false;     // live_allocations is known: the heap counts, or its allocator can tell
+  bool counts_bytes = false;           // live_bytes is known
+  bool knows_peak = false;             // peak_live_bytes is known: the heap counts every malloc and free (`counted`)
   std::uint64_t live_allocations = 0;  // served and not yet freed
   simt::size_t live_bytes = 0;         // their usable sizes, rounding included
   simt::size_t peak_live_bytes = 0;    // the most at any time since the heap was made or reset; up to peak_error_bytes too low
@@ -62,10 +63,8 @@ struct exhaustion {
         text_of("gpuheap: %llu requests in kernels found no memory in a heap of %s; the first asked for %llu bytes (block %u, thread %u).",
                 static_cast<unsigned long long>(failed_requests), memory::in_words(stats.heap_bytes).c_str(),
                 static_cast<unsigned long long>(first.bytes), first.block, first.thread);
-    if (stats.counts_bytes) {
-      text += text_of(" Live now: %s, at most %s.", memory::in_words(stats.live_bytes).c_str(),
-                      memory::in_words(stats.peak_live_bytes).c_str());
-    }
+    if (stats.counts_bytes) text += text_of(" Live now: %s.", memory::in_words(stats.live_bytes).c_str());
+    if (stats.knows_peak) text += text_of(" Live at most: %s.", memory::in_words(stats.peak_live_bytes).c_str());
     if (grown_bytes != 0) {
       text += text_of(" The heap has grown by %s: make the requests again", memory::in_words(grown_bytes).c_str());
     } else {

@@ -33,6 +33,7 @@ class recorded {
  public:
   static constexpr allocator_traits traits = Allocator::traits;
   static constexpr simt::size_t max_events = MaxEvents;
+  static constexpr bool takes_census = has_census<Allocator>;
 
   // ---- as the allocator does
 
@@ -85,6 +86,7 @@ class recorded {
     return made;
   }
   [[nodiscard]] auto verify(stream_ref stream) const requires has_verify<Allocator> { return inner_.verify(stream); }
+  void take_census(live_total* into, stream_ref stream) const requires has_census<Allocator> { inner_.take_census(into, stream); }
 
   // ---- the recording. Host; no kernel uses the heap meanwhile; waits for the stream
 

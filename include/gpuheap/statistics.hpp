@@ -1,7 +1,8 @@
-// Whether a heap counts what lives in it: the policies `counted` and `uncounted` of heap_ref and heap. Device parts, and the host's reading
-// of them.
+// How a heap knows what lives in it: the policies `counted` and `uncounted` of heap_ref and heap, and default_statistics, which chooses.
+// Device parts, and the host's reading of them.
 #pragma once
 
+#include <gpuheap/allocator_members.hpp>
 #include <gpuheap/simt/atomic.hpp>
 #include <gpuheap/simt/bits.hpp>
 #include <gpuheap/simt/types.hpp>
@@ -17,7 +18,8 @@ struct live_counts {
   simt::uint64_t peak_error_bytes = 0;
 };
 
-// Counts nothing: malloc and free are the allocator's own.
+// Counts nothing while kernels run: malloc and free are the allocator's own. heap::stats() asks the allocator what lives, if it can tell
+// (has_census).
 class uncounted {
  public:
   static constexpr bool counts = false;
@@ -34,7 +36,8 @@ class uncounted {
 #endif
 };
 
-// Counts live allocations, live bytes and the most bytes that ever lived.
+// Counts live allocations, live bytes and the most bytes that ever lived, at each malloc and free: atomics that cost up to several times
+// what a fast allocator takes.
 //
 //   counter memory   +0     forwarded, peak (in quanta)
 //                    +1 KiB stripe 0 {bytes, allocations}
@@ -153,5 +156,9 @@ class counted {
   char* counters_ = nullptr;
   unsigned quantum_log2_ = 4;
 };
+
+// What heap<Allocator> has: nothing is counted where the allocator itself can tell what lives; elsewhere every malloc and free is.
+template <device_allocator Allocator>
+using default_statistics = simt::conditional_t<has_census<Allocator>, uncounted, counted>;
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE

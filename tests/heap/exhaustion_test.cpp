@@ -64,6 +64,50 @@ TEST(Exhaustion, ACallbackMayThrow) {
   EXPECT_NO_THROW(heap.check());
 }
 
+// One thread: a request that fails, and a block freed twice.
+struct fail_and_free_twice {
+  heap_t::ref_type heap;
+  GPUHEAP_FN void operator()(unsigned) const {
+    void* const p = heap.malloc(64);
+    heap.free(p);
+    heap.free(p);
+    (void)heap.malloc(3 << 20);
+  }
+};
+TEST(Exhaustion, EachKindIsReportedOnce) {
+  heap_t heap{1_MiB};
+  gpuheap::launch(1, fail_and_free_twice{heap.ref()});
+  std::string const first = text_of_error([&] { heap.check(); });
+  EXPECT_TRUE(says(first, "found no memory"));
+  EXPECT_TRUE(says(first, "Frees were refused as well: the next check() says which"));
+  EXPECT_TRUE(says(text_of_error([&] { heap.check(); }), "1 of blocks that were free already"));
+  EXPECT_NO_THROW(heap.check());
+  EXPECT_EQ(heap.stats().double_frees, 1u) << "the statistics keep the total";
+}
+TEST(Exhaustion, ACallbackHidesNoRefusedFree) {
+  heap_t heap{1_MiB};
+  unsigned calls = 0;
+  heap.on_exhausted([&](gpuheap::exhaustion const&) { ++calls; });
+  gpuheap::launch(1, fail_and_free_twice{heap.ref()});
+  EXPECT_TRUE(says(text_of_error([&] { heap.check(); }), "1 of blocks that were free already"));
+  EXPECT_EQ(calls, 1u);
+  EXPECT_NO_THROW(heap.check());
+  EXPECT_EQ(calls, 1u);
+}
+TEST(Exhaustion, ACallbackThatThrowsHidesNoRefusedFree) {
+  heap_t heap{1_MiB};
+  unsigned calls = 0;
+  heap.on_exhausted([&](gpuheap::exhaustion const&) {
+    ++calls;
+    throw std::runtime_error("mine");
+  });
+  gpuheap::launch(1, fail_and_free_twice{heap.ref()});
+  EXPECT_THROW(heap.check(), std::runtime_error);
+  EXPECT_TRUE(says(text_of_error([&] { heap.check(); }), "1 of blocks that were free already"));
+  EXPECT_NO_THROW(heap.check());
+  EXPECT_EQ(calls, 1u);
+}
+
 TEST(Exhaustion, ResetForgetsIt) {
   heap_t heap{1_MiB};
   blocks_of(heap, 10, 3_MiB);

@@ -105,7 +105,7 @@ class served_heap {
     out.foreign_frees = Allocator::traits.detects_foreign_free ? s.foreign_frees : untold;
     out.live_blocks = out.live_bytes = untold;
     if constexpr (has_live_blocks<Allocator>) {
-      auto const sizes = heap_->ref().allocator().live_blocks(stream_);
+      auto const sizes = heap_->live_blocks(stream_);
       out.live_blocks = out.live_bytes = 0;
       long lines = 0;
       // Ends: one pass for each size.

@@ -62,6 +62,7 @@ class basic_sharded_runs {
       .detects_foreign_free = true,
   };
   using control = sharded::control<Tuning>;
+  static constexpr bool takes_census = true;
 
   basic_sharded_runs() = default;
 
@@ -243,6 +244,8 @@ class basic_sharded_runs {
   [[nodiscard]] std::vector<live_size> live_blocks(stream_ref stream = {}) const {
     return sharded::live_blocks<sharded::runs>(at_, control_, stream);
   }
+  // How much is live (has_census). In stream order.
+  void take_census(live_total* into, stream_ref stream) const { sharded::take_census<sharded::runs>(at_, control_, into, stream); }
 
   // Walks the whole heap. Waits for the stream; no kernel may be running on the heap.
   [[nodiscard]] sharded::audit verify(stream_ref stream = {}) const { return sharded::verify<sharded::runs>(at_, control_, stream); }

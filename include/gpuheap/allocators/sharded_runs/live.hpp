@@ -1,55 +1,224 @@
-// What is live in a sharded-runs heap at rest, counted from its metadata. Host only.
+// What lives in a sharded-runs heap, counted by a kernel over its metadata: tags, slot words, shard words, headers of large allocations.
+//
+// A warp looks at 32 pages at a time. Lane i finds out from the tag of page i which of that page's slot words belong to a run; then all
+// lanes read the words of one page after the other side by side, since nearly all bytes that a census reads are slot words. A slot that no
+// draw has reached looks live in its word: the shard that holds its run says how many there are.
+//
+// At rest the counts are exact. While kernels use the heap the census reads nothing that is not there, and its counts mix several moments.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
-#include <gpuheap/allocators/sharded_runs/image.hpp>
+#include <gpuheap/allocators/sharded_runs/runs.hpp>
+#include <gpuheap/simt/launch.hpp>
+#include <gpuheap/simt/warp.hpp>
 
 #if GPUHEAP_HAS_HOST
+#include <gpuheap/memory/allocation.hpp>
+#include <gpuheap/simt/runtime.hpp>
+
+#include <algorithm>
 #include <vector>
+#endif
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
-// One entry for each size that has live blocks, small sizes first. Waits for the stream; no kernel may be running on the heap. A page that
-// is neither free nor the start of a run or of a large allocation is passed over: verify() says what is wrong with it.
+// Whether a large allocation begins at `page`, whose tag is `found`.
+[[nodiscard]] GPUHEAP_HD inline bool begins_large(layout const& at, unsigned page, layout::tag_found found) {
+  return found.tag.bits == run_tag::large_head && page >> at.lg_pages << at.lg_pages == page;
+}
+// Bytes of the large allocation with this header.
+[[nodiscard]] GPUHEAP_HD inline uint64_t large_bytes(layout const& at, run_header h) {
+  return uint64_t{h.large_segments()} << at.segment_shift();
+}
+
+// The slot words of one page that belong to a run.
+struct page_words {
+  unsigned num_words = 0;   // from the page's first on
+  unsigned first_word = 0;  // which word of the run the page's first is
+  unsigned num_slots = 0;   // of the run
+  unsigned size_class = 0;
+
+  // Of the page whose tag is `found`.
+  [[nodiscard]] GPUHEAP_HD static page_words of(layout const& at, unsigned page, layout::tag_found found) {
+    if (!found.tag.is_slotted()) return {};
+    unsigned const c = found.tag.size_class(), num_slots = at.run_slots(c, found.tag.length(), found.of_segments);
+    unsigned const units = found.tag.distance(), in_unit = page & ((1u << at.lg_pages) - 1);
+    unsigned const first = (found.of_segments ? (units << at.lg_pages) + in_unit : units) * at.words_per_page;
+    unsigned const all = slot_map::words_for(num_slots), left = first < all ? all - first : 0;
+    return {left < at.words_per_page ? left : at.words_per_page, first, num_slots, c};
+  }
+};
+
+// Sums over all sizes, of one thread until end().
+struct total_tally {
+  live_total* into;
+  uint64_t allocations = 0, bytes = 0;
+
+  // All lanes of a warp, each with its part of what lives in slots of class c.
+  GPUHEAP_FN void add(unsigned c, unsigned live) {
+    allocations += live;
+    bytes += uint64_t{live} * size_classes::slot_bytes(c);
+  }
+  // One thread: `slots` of class c that were counted and do not live; a large allocation.
+  GPUHEAP_FN void take_off(unsigned c, unsigned slots) {
+    allocations -= slots;
+    bytes -= uint64_t{slots} * size_classes::slot_bytes(c);
+  }
+  GPUHEAP_FN void add_large(uint64_t large) {
+    ++allocations;
+    bytes += large;
+  }
+  // All lanes of a warp.
+  GPUHEAP_FN void end() {
+    // Ends: five steps.
+    for (unsigned step = simt::warp_lanes / 2; step != 0; step /= 2) {
+      allocations += simt::shuffle_xor(simt::all_lanes, allocations, step);
+      bytes += simt::shuffle_xor(simt::all_lanes, bytes, step);
+    }
+    if (simt::lane_id() != 0 || (allocations == 0 && bytes == 0)) return;
+    // relaxed, both: read after the kernel. A part may be below zero, modulo 2^64; the sum is not.
+    simt::global_ref<uint64_t>{into->allocations}.fetch_add(allocations, simt::relaxed);
+    simt::global_ref<uint64_t>{into->bytes}.fetch_add(bytes, simt::relaxed);
+  }
+};
+
+// Counts for each size: in device memory, zeroed.
+struct live_counts_by_size {
+  uint64_t slots[size_classes::count] = {};
+  uint64_t num_large = 0;
+};
+struct size_tally {
+  live_counts_by_size* into;
+  uint64_t* large;  // where the bytes of each large allocation go
+  uint64_t room;    // for so many
+
+  // As total_tally's. relaxed, all: as there.
+  GPUHEAP_FN void add(unsigned c, unsigned live) {
+    live = simt::reduce_add(simt::all_lanes, live);
+    if (simt::lane_id() == 0 && live != 0) simt::global_ref<uint64_t>{into->slots[c]}.fetch_add(live, simt::relaxed);
+  }
+  GPUHEAP_FN void take_off(unsigned c, unsigned slots) { simt::global_ref<uint64_t>{into->slots[c]}.fetch_sub(slots, simt::relaxed); }
+  GPUHEAP_FN void add_large(uint64_t bytes) {
+    uint64_t const place = simt::global_ref<uint64_t>{into->num_large}.fetch_add(1, simt::relaxed);
+    if (place < room) simt::plain_write(large[place], bytes);
+  }
+  GPUHEAP_FN void end() {}
+};
+
+// Kernel of whole warps, `threads` in all. A template, so that programs that do not ask compile none of it.
+template <class Runs, class Tally>
+struct count_live {
+  Runs* heap;
+  Tally into;
+  unsigned threads;
+
+  GPUHEAP_FN void operator()(unsigned i) const {
+    layout const& at = heap->at;
+    Tally tally = into;
+    // relaxed, here and below: what a kernel before this one wrote, or any moment's value.
+    unsigned const num_pages = simt::global_ref<unsigned>{heap->segments_there}.load(simt::relaxed) << at.lg_pages;
+    // Ends: one pass per 32 pages of this warp's.
+    GPUHEAP_NO_UNROLL
+    for (unsigned first = i - simt::lane_id(); first < num_pages; first += threads) count_pages(at, first, num_pages, tally);
+    // Ends: one pass per shard of this thread's.
+    GPUHEAP_NO_UNROLL
+    for (unsigned k = i; k < at.num_classes << at.lg_shards; k += threads) {
+      shard_word const w{at.shard(k >> at.lg_shards, k & (at.num_shards() - 1)).load(simt::relaxed)};
+      if (w.has_run() && w.has_room() && !w.is_sweep()) tally.take_off(k >> at.lg_shards, w.num_slots() - w.next());
+    }
+    tally.end();
+  }
+
+ private:
+  GPUHEAP_FN static void count_pages(layout const& at, unsigned first, unsigned num_pages, Tally& tally) {
+    unsigned const page = first + simt::lane_id();
+    page_words mine{};
+    if (page < num_pages) {
+      auto const found = at.tag_of(page);
+      mine = page_words::of(at, page, found);
+      if (begins_large(at, page, found)) {
+        run_header const h{at.header(page).load(simt::relaxed)};
+        if (h.is_large()) tally.add_large(large_bytes(at, h));
+      }
+    }
+    // Ends: one pass per page that has words of a run.
+    GPUHEAP_NO_UNROLL
+    for (simt::lane_mask with = simt::ballot(simt::all_lanes, mine.num_words != 0); with != 0; with &= with - 1) {
+      unsigned const lane = simt::lowest_bit(with);
+      page_words const all{simt::shuffle(simt::all_lanes, mine.num_words, lane), simt::shuffle(simt::all_lanes, mine.first_word, lane),
+                           simt::shuffle(simt::all_lanes, mine.num_slots, lane), simt::shuffle(simt::all_lanes, mine.size_class, lane)};
+      tally.add(all.size_class, live_in(at.words + size_t{first + lane} * at.words_per_page, all));
+    }
+  }
+  // Slots with bit 0 in this lane's part of a page's words.
+  [[nodiscard]] GPUHEAP_FN static unsigned live_in(uint64_t* words, page_words of) {
+    constexpr unsigned at_once = 4;
+    unsigned live = 0;
+    // Ends: one pass per 128 words.
+    GPUHEAP_NO_UNROLL
+    for (unsigned first = simt::lane_id(); first < of.num_words; first += at_once * simt::warp_lanes) {
+      // Ends: four words, whose loads are in flight together.
+      for (unsigned j = 0; j < at_once; ++j) {
+        unsigned const w = first + j * simt::warp_lanes;
+        if (w >= of.num_words) continue;
+        uint64_t const bits = simt::global_ref<uint64_t>{words[w]}.load(simt::relaxed);
+        live += simt::popcount(~bits & slot_map::slots_in(of.first_word + w, of.num_slots));
+      }
+    }
+    return live;
+  }
+};
+
+#if GPUHEAP_HAS_HOST
+template <class Runs, class Tally>
+void launch_count(layout const& at, Runs* heap, Tally tally, stream_ref stream) {
+  constexpr unsigned block_threads = 256;
+  unsigned const wanted = static_cast<unsigned>(simt::round_up_pow2(at.num_pages(), block_threads));
+  unsigned const threads = std::min(wanted, simt::most_resident_threads<count_live<Runs, Tally>>(block_threads));
+  launch(threads, count_live<Runs, Tally>{heap, tally, threads}, {.block_threads = block_threads, .stream = stream});
+}
+
+// In stream order: stores how many allocations live, and their bytes, in device memory at `into`. Host.
 template <class Runs>
-[[nodiscard]] std::vector<live_size> live_blocks(layout const& at, Runs const* heap, stream_ref stream) {
-  detail::image<Runs> const now{at, heap, stream};
-  unsigned const num_pages = now.block.segments_there << at.lg_pages;
-  std::vector<shard_word> fresh(num_pages);  // of runs of which a shard has not handed out all
-  // Ends: one pass for each shard.
-  for (size_t i = 0; i < now.shards.size(); i += at.shard_stride) {
-    shard_word const w{now.shards[i]};
-    if (w.has_run() && !w.is_sweep() && w.page() < num_pages) fresh[w.page()] = w;
+void take_census(layout const& at, Runs* heap, live_total* into, stream_ref stream) {
+  simt::fill(into, 0, sizeof *into, stream);
+  launch_count(at, heap, total_tally{into}, stream);
+}
+
+// One entry for each size that has live blocks, small sizes first. Host; waits for the stream.
+template <class Runs>
+[[nodiscard]] std::vector<live_size> live_blocks(layout const& at, Runs* heap, stream_ref stream) {
+  memory::allocation const memory{memory::device, sizeof(live_counts_by_size)};
+  live_counts_by_size counts;
+  auto const count = [&](uint64_t* large, uint64_t room) {
+    auto* const into = static_cast<live_counts_by_size*>(memory.base());
+    simt::fill(into, 0, sizeof counts, stream);
+    launch_count(at, heap, size_tally{into, large, room}, stream);
+    simt::copy(&counts, into, sizeof counts, stream);
+    simt::synchronize(stream);
+  };
+  count(nullptr, 0);
+  std::vector<uint64_t> large(counts.num_large);
+  if (!large.empty()) {
+    memory::allocation const list{memory::device, large.size() * sizeof(uint64_t)};
+    count(static_cast<uint64_t*>(list.base()), large.size());
+    large.resize(std::min<size_t>(large.size(), counts.num_large));  // fewer, if blocks are freed meanwhile
+    simt::copy(large.data(), list.base(), large.size() * sizeof(uint64_t), stream);
+    simt::synchronize(stream);
   }
   std::vector<live_size> sizes;
-  auto const count = [&sizes](simt::uint64_t bytes, simt::uint64_t blocks) {
-    auto place = sizes.begin();
-    // Ends: at most one pass for each size.
-    while (place != sizes.end() && place->block_bytes < bytes) ++place;
-    if (place == sizes.end() || place->block_bytes != bytes) place = sizes.insert(place, {bytes, 0});
-    place->blocks += blocks;
-  };
-  // Ends: every pass goes on by a page or more.
-  for (unsigned page = 0; page < num_pages;) {
-    run_header const h = now.header(page);
-    if (!now.is_free(page) && h.is_large()) {
-      count(simt::uint64_t{h.large_segments()} << at.segment_shift(), 1);
-      page += h.large_segments() << at.lg_pages;
-    } else if (!now.is_free(page) && (h.bits & run_header::slots) != 0) {
-      unsigned const num_slots = at.run_slots(h);
-      unsigned live = num_slots;
-      // Ends: one pass for each word.
-      for (unsigned w = 0; w < slot_map::words_for(num_slots); ++w)
-        live -= simt::popcount(now.words[size_t{page} * at.words_per_page + w] & slot_map::slots_in(w, num_slots));
-      if (shard_word const w = fresh[page]; w.has_run()) live -= w.num_slots() - w.next();
-      if (live != 0) count(size_classes::slot_bytes(h.size_class()), live);
-      page += h.of_segments() ? h.length() << at.lg_pages : h.length();
-    } else {
-      ++page;
-    }
+  // Ends: one pass per class.
+  for (unsigned c = 0; c < size_classes::count; ++c) {
+    if (counts.slots[c] != 0) sizes.push_back({size_classes::slot_bytes(c), counts.slots[c]});
+  }
+  std::sort(large.begin(), large.end());
+  // Ends: one pass per large allocation.
+  for (uint64_t const bytes : large) {
+    if (sizes.empty() || sizes.back().block_bytes != bytes) sizes.push_back({bytes, 0});
+    ++sizes.back().blocks;
   }
   return sizes;
 }
+#endif
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded
-#endif
