@@ -26,8 +26,8 @@ template <class A>
 concept has_usable_size = device_allocator<A> && requires(A const& a, void* p) {
   { a.usable_size(p) } -> simt::convertible_to<simt::size_t>;
 };
-// What a request of so many bytes takes, without asking memory. At most what usable_size() then says: a block may come from a larger class
-// than the request's own.
+// What a request of so many bytes takes, without asking memory: at least `bytes`, whatever they are. At most what usable_size() then says:
+// a block may come from a larger class than the request's own.
 template <class A>
 concept has_rounded_size = device_allocator<A> && requires(A const& a, simt::size_t bytes) {
   { a.rounded_size(bytes) } -> simt::convertible_to<simt::size_t>;
@@ -53,6 +53,18 @@ concept has_realloc = device_allocator<A> && requires(A const& a, void* p, simt:
 template <class A>
 concept has_try_resize = has_usable_size<A> && requires(A const& a, void* p, simt::size_t bytes) {
   { a.try_resize(p, bytes) } -> simt::same_as<bool>;
+};
+// Whether p is the start of a live block: what free(p) would find, without freeing. Where an allocator that detects foreign frees has none,
+// usable_size(p) is 0 of all that is no live block.
+template <class A>
+concept has_is_live = device_allocator<A> && requires(A const& a, void* p) {
+  { a.is_live(p) } -> simt::same_as<bool>;
+};
+// `static constexpr bool has_empty_view = true;`: a view made by default, which no create() made, answers by itself: malloc with nullptr,
+// free as foreign. Before it asks any other, heap_ref looks whether a heap made it.
+template <class A>
+concept has_empty_view = device_allocator<A> && requires {
+  requires A::has_empty_view;
 };
 // Results aligned to any power of two up to 2 MiB, given back by the same free.
 template <class A>
@@ -121,21 +133,31 @@ concept has_granted_bytes = device_allocator<A> && requires {
 };
 // A region whose memory comes later. Host; no kernel uses the allocator meanwhile.
 //
+//   static size_t min_initial_bytes(size_t whole_bytes)
+//                        the least initial_bytes for a region of whole_bytes
 //   static A create_growable(memory::region whole, size_t initial_bytes, memory::map_function const& map, stream_ref)
 //                        like create(), in a region of which nothing can be touched at first. `map(offset, bytes)` makes a part of it
-//                        usable, and is called for each part before anything touches it, from host code. Of `whole` the allocator uses up
+//                        usable, and is called for each part before anything touches it, from host code: a grow() that calls it for
+//                        nothing has added nothing. Of `whole` the allocator uses up
 //                        to initial_bytes, metadata included, in as many parts as it likes; the memory taken is this, rounded up part by
 //                        part. Throws gpuheap::error if that is too little for a region of this size. Also how the heap is reset: map()
 //                        then passes over what is there.
 //   void grow(size_t new_bytes, memory::map_function const& map, stream_ref)
 //                        the allocator may now use new_bytes of `whole`, at least what it could before; kernels launched later on the
-//                        stream do. Blocks stay, and so do views made before: what has changed lies in the region. map() may throw
-//                        out_of_memory: the exception passes through, and the allocator is as it was.
+//                        stream do, for requests of up to traits.largest_bytes. Blocks stay, and so do views made before: what has changed
+//                        lies in the region. map() may throw out_of_memory: the exception passes through, and the allocator is as it was.
 template <class A>
 concept has_grow = device_allocator<A> &&
     requires(A& a, memory::region whole, simt::size_t bytes, memory::map_function const& map, stream_ref stream) {
+  { A::min_initial_bytes(bytes) } -> simt::convertible_to<simt::size_t>;
   { A::create_growable(whole, bytes, map, stream) } -> simt::same_as<A>;
   a.grow(bytes, map, stream);
+};
+// The most bytes that one request of the heap may ever ask for, however it grows and whatever is freed: more is a wrong request, not an
+// exhausted heap. At least the largest request that is served. Host; elsewhere it is the size of the region.
+template <class A>
+concept has_largest_request = device_allocator<A> && requires(A const& a) {
+  { a.largest_request() } -> simt::convertible_to<simt::size_t>;
 };
 // Of an allocator made by create_growable(): stops using what is free at the end of its memory, and returns how many bytes that is: those
 // right below the highest byte that it has had mapped and not given up since. It may use so many bytes less then, until it grows again.

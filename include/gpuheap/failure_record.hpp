@@ -16,11 +16,21 @@ enum class when_exhausted {
   trap,  // the kernel stops with an error, and the host learns the request's size, block and thread
 };
 
+// Why a request was answered nullptr.
+enum class request_fault : simt::uint32_t {
+  none,       // nothing: there was no memory for it
+  too_large,  // more bytes than one block of the heap can ever have
+  overflow,   // calloc: the product exceeds 2^64 - 1
+  alignment,  // no power of two, or more than heap_ref takes
+};
+
 // One request, as the host reports it. `block` and `thread` are linear indices in the grid and in the block.
 struct failed_request {
   simt::uint64_t bytes = 0;
+  simt::uint64_t alignment = 0;  // 0: none was asked for
   simt::uint32_t block = 0;
   simt::uint32_t thread = 0;
+  request_fault fault = request_fault::none;
 };
 
 // Under when_exhausted::trap, written before the kernel stops. Lies in pinned host memory: device memory cannot be read after a trap.
@@ -31,12 +41,16 @@ struct last_words {
 
 // All zero in a new heap. Every counter is 64 bits wide and cannot wrap in practice (at 10^9 failures a second, after 584 years).
 struct failure_record {
-  // nullptr answers, those for 0 bytes not counted: counters of parts of the multiprocessors, one in every 64 bytes, since whole launches
-  // fail at once.
+  // Requests that found no memory: counters of parts of the multiprocessors, one in every 64 bytes, since whole launches fail at once.
   static constexpr unsigned num_counters = 8, words_per_counter = 8;
   simt::uint64_t failed_requests[num_counters * words_per_counter] = {};
   simt::uint32_t has_first_failed = 0;  // 1: a thread has claimed `first_failed`
   failed_request first_failed{};
+  simt::uint64_t least_failed = 0;  // ~ the least bytes that found no memory; 0 if all did
+  // Requests that this heap could never serve.
+  simt::uint64_t invalid_requests = 0;
+  failed_request first_invalid{};
+  simt::uint64_t most_bytes = 0;  // that a block of the heap can ever have; 0: as many as are asked for. Written by the host
   simt::uint64_t double_frees = 0;
   simt::uint64_t foreign_frees = 0;
   // Each "first" is written by the one thread whose increment of the counter beside it found 0.
@@ -48,13 +62,15 @@ struct failure_record {
 
 namespace detail {
 
+// Every function here does nothing without a record: that of a view which no heap made.
+
 // Stops the kernel after telling the host why. The first thread writes; the others wait for it, since any trap ends all.
-GPUHEAP_COLD inline void stop_exhausted(failure_record* record, last_words* final, simt::uint64_t bytes) {
+GPUHEAP_COLD inline void stop_exhausted(failure_record* record, last_words* final, failed_request const& request) {
   simt::atomic_ref<simt::uint32_t> const stopping{record->stopping};
   // relaxed: the claim only decides who writes.
   simt::uint32_t none = 0;
   if (stopping.compare_exchange(none, 1, simt::relaxed, simt::relaxed)) {
-    final->request = {bytes, simt::block_id(), simt::thread_in_block()};
+    final->request = request;
     // release: the host that reads 1 (heap::check) then reads this request.
     simt::atomic_ref<simt::uint32_t, simt::scope::system>{final->written}.store(1, simt::release);
     simt::fence<simt::scope::system>(simt::seq_cst);  // performed at the host before this thread says so
@@ -67,24 +83,47 @@ GPUHEAP_COLD inline void stop_exhausted(failure_record* record, last_words* fina
   simt::trap();
 }
 
+// Stops the kernel if the heap's policy says so.
+GPUHEAP_FN inline void stop_if_asked(failure_record* record, failed_request const& request) {
+  // relaxed: the host wrote the pointer, and what it points to, before this kernel began.
+  if (last_words* const final = simt::atomic_ref<last_words*>{record->final}.load(simt::relaxed)) stop_exhausted(record, final, request);
+}
+
+// Called by a lane whose request, of which `bytes`, `alignment` and `fault` are set, no heap like this one could ever serve.
+GPUHEAP_COLD inline void record_invalid(failure_record* record, failed_request request) {
+  if (record == nullptr) return;
+  request.block = simt::block_id();
+  request.thread = simt::thread_in_block();
+  // relaxed: as below.
+  if (simt::atomic_ref<simt::uint64_t>{record->invalid_requests}.fetch_add(1, simt::relaxed) == 0) record->first_invalid = request;
+  stop_if_asked(record, request);
+}
+
 // Called by the lanes whose request of `bytes` (> 0) was answered nullptr.
-GPUHEAP_COLD inline void record_exhaustion(failure_record* record, simt::uint64_t bytes) {
+GPUHEAP_COLD inline void record_exhaustion(failure_record* record, simt::uint64_t bytes, simt::uint64_t alignment = 0) {
+  if (record == nullptr) return;
+  if (record->most_bytes != 0 && bytes > record->most_bytes) {
+    record_invalid(record, {.bytes = bytes, .alignment = alignment, .fault = request_fault::too_large});
+    return;
+  }
+  failed_request const request{bytes, alignment, simt::block_id(), simt::thread_in_block()};
   // Lanes that fail together may hold different heaps.
   simt::lane_mask const here = simt::match_any(simt::active_mask(), record);
+  // relaxed, all: counts, a least value, and a claim that only this thread acts on. The host reads after the kernel.
+  simt::atomic_ref<simt::uint64_t> const least{record->least_failed};
+  if (least.load(simt::relaxed) < ~bytes) least.fetch_max(~bytes, simt::relaxed);
   if (simt::lane_id() == simt::lowest_bit(here)) {
     unsigned const counter = simt::sm_id() % failure_record::num_counters * failure_record::words_per_counter;
-    // relaxed, all: a count, and a claim that only this thread acts on. The host reads after the kernel.
     simt::atomic_ref<simt::uint64_t>{record->failed_requests[counter]}.fetch_add(simt::popcount(here), simt::relaxed);
     simt::atomic_ref<simt::uint32_t> const claimed{record->has_first_failed};
-    if (claimed.load(simt::relaxed) == 0 && claimed.exchange(1, simt::relaxed) == 0)
-      record->first_failed = {bytes, simt::block_id(), simt::thread_in_block()};
+    if (claimed.load(simt::relaxed) == 0 && claimed.exchange(1, simt::relaxed) == 0) record->first_failed = request;
   }
-  // relaxed: the host wrote the pointer, and what it points to, before this kernel began.
-  if (last_words* const final = simt::atomic_ref<last_words*>{record->final}.load(simt::relaxed)) stop_exhausted(record, final, bytes);
+  stop_if_asked(record, request);
 }
 
 // Called by a lane whose free of `p` was refused as `status` (foreign or double_free).
 GPUHEAP_COLD inline void record_refused_free(failure_record* record, void* p, free_status status) {
+  if (record == nullptr) return;
   bool const twice = status == free_status::double_free;
   // relaxed: as above.
   simt::uint64_t const before =

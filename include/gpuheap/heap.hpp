@@ -94,6 +94,10 @@ class heap {
       throw error("gpuheap: the allocator '" + name() +
                   "' lives in the one heap of the process and cannot be put into a given region: make it from a size");
     } else {
+      if (callers.base == nullptr) {
+        throw error(text_of("gpuheap: a heap in a region of %s was asked for, and the region's base is null: take memory for it first",
+                            memory::in_words(callers.bytes).c_str()));
+      }
       if (reinterpret_cast<std::uintptr_t>(callers.base) % 256 != 0) throw error("gpuheap: a heap's region must be aligned to 256 bytes");
       require_at_least(min_bytes(), callers.bytes, "a region");
       lay_out();
@@ -112,8 +116,9 @@ class heap {
                   "growth::initial",
                   memory::in_words(initial).c_str(), memory::in_words(most).c_str()));
     }
-    require_at_least(Allocator::min_region_bytes(), initial, "a heap");
     growing_ = memory::shared<growing>{new growing{most}};
+    require_at_least(Allocator::min_initial_bytes(growing_->range.bytes()), initial,
+                     text_of("for a heap that grows to %s, growth::initial", memory::in_words(most).c_str()).c_str());
     arena_ = growing_->range.where();
     capacity_ = initial;
     initialise(stream);
@@ -132,6 +137,13 @@ class heap {
   // The least size that a heap of this allocator can have.
   [[nodiscard]] static simt::size_t min_bytes() {
     return Allocator::traits.process_wide ? Allocator::min_region_bytes() : Allocator::min_region_bytes() + records_bytes + 256;
+  }
+  // The least growth::initial of a heap that grows as far as `size` says: metadata for what it may become is there from the start.
+  [[nodiscard]] static simt::size_t min_bytes(growth const& size) requires has_grow<Allocator> {
+    // Addresses come in units of up to 2 MiB.
+    simt::size_t const asked = Allocator::min_initial_bytes(size.limit());
+    simt::size_t const rounded = Allocator::min_initial_bytes(simt::round_up_pow2(size.limit(), simt::size_t{2} << 20));
+    return asked > rounded ? asked : rounded;
   }
 
   // The device's view. Stays valid as long as the heap lives, across reset() and moves.
@@ -213,8 +225,9 @@ class heap {
   // ---- growth. No kernel uses the heap meanwhile; views and blocks stay as they are. A heap that was not made from a growth throws
   // gpuheap::error
 
-  // Adds `more_bytes` to the capacity, for kernels launched later on `stream`, or on any stream once that has been waited for. Throws
-  // gpuheap::error if that would be more than at_most(), out_of_memory if the device does not have it; the capacity is then as it was.
+  // Adds `more_bytes` to the capacity, for kernels launched later on `stream`, or on any stream once that has been waited for. The
+  // allocator takes memory in units of its own: what is left of one is used when later calls complete it. Throws gpuheap::error if that
+  // would be more than at_most(), out_of_memory if the device does not have it; the capacity is then as it was.
   void grow(simt::size_t more_bytes, stream_ref stream = {}) requires has_grow<Allocator> {
     require_growing();
     if (more_bytes > at_most() - capacity_) {
@@ -224,13 +237,7 @@ class heap {
                   memory::in_words(capacity_).c_str(), memory::in_words(at_most()).c_str(), memory::in_words(more_bytes).c_str()));
     }
     if (more_bytes == 0) return;
-    simt::size_t const reach = growing_->reach;
-    try {
-      allocator_.grow(capacity_ + more_bytes, mapper(), stream);
-    } catch (...) {
-      growing_->reach = reach;
-      throw;
-    }
+    (void)add_memory(more_bytes, stream);
     capacity_ += more_bytes;
   }
   template <class A = Allocator>
@@ -238,8 +245,9 @@ class heap {
     static_assert(has_grow<A>, "gpuheap: this Allocator cannot grow: it has no create_growable() and grow()");
   }
 
-  // From now on check() answers failed requests by growing the heap, by one step each time, or by what is left up to at_most(). Off at
-  // first; a step of nothing switches it off. Says nothing about kernels that stopped (when_exhausted::trap): they end the device's work.
+  // From now on check() answers failed requests by growing the heap, by one step each time, or by what is left up to at_most(); by more if
+  // the allocator cannot use so little. Off at first; a step of nothing switches it off. Says nothing about kernels that stopped
+  // (when_exhausted::trap): they end the device's work.
   void grow_when_exhausted(growth_step step) requires has_grow<Allocator> {
     require_growing();
     step.require_valid();
@@ -293,12 +301,13 @@ class heap {
 
   // After a launch: waits for the stream and says what went wrong in this heap since the last check().
   //   a kernel stopped:  (when_exhausted::trap) throws out_of_memory, naming the request. The CUDA context is lost, as after any trap
-  //   requests failed:   under grow_when_exhausted(), first grows the heap by one step. Then calls the callback, which learns whether it
-  //                      grew; without a callback, throws out_of_memory unless it grew
+  //   requests failed:   under grow_when_exhausted(), first grows the heap by one step, if some of them found no memory: not for requests
+  //                      that the heap could never serve (request_fault). Then calls the callback, which learns whether it grew; without a
+  //                      callback, throws out_of_memory unless it grew for all of them
   //   frees refused:     throws gpuheap::error
   // Each failure is reported once: what an exception comes before, a callback's own too, is left to the next check(). Returns by how many
-  // bytes the heap has grown: if not 0, requests that failed are worth making again. A heap that has its most, or whose device has no more
-  // memory, does not grow; the report says which.
+  // bytes the heap has grown: if not 0, requests that failed are worth making again. A heap that has its most, whose device has no more
+  // memory, or whose growth would not help, does not grow; the report says which.
   simt::size_t check(stream_ref stream = {}) {
     try {
       simt::synchronize(stream);
@@ -307,17 +316,25 @@ class heap {
       throw;
     }
     throw_last_words("the launch has failed already");  // where launches wait for their kernels
-    if (failures_of(failures(stream)) == reported_) return 0;
-    statistics const now = stats(stream);  // what lives is asked only where there is something to tell
-    failure_counts const found = failures_of(now);
-    exhaustion what{.failed_requests = found.requests - reported_.requests, .first = now.first_failure, .stats = now};
+    failure_record const record = failures(stream);
+    statistics now;
+    detail::read_failures(now, record);
+    if (reported_ == failure_counts::of(now)) return 0;
+    now = stats(stream);  // what lives is asked only where there is something to tell
+    failure_counts const found = failure_counts::of(now);
+    exhaustion what{.failed_requests = found.requests - reported_.requests,
+                    .invalid_requests = found.invalid - reported_.invalid,
+                    .first = now.first_failure,
+                    .stats = now,
+                    .most_bytes = record.most_bytes};
     std::uint64_t const refused = found.frees - reported_.frees;
     if (what.failed_requests != 0) {
-      if (growing_) growing_->take_step(*this, what, stream);
+      if (growing_ && what.failed_requests != what.invalid_requests) growing_->take_step(*this, what, ~record.least_failed, stream);
       reported_.requests = found.requests;
+      reported_.invalid = found.invalid;
       if (callback_) {
         callback_(what);
-      } else if (what.grown_bytes == 0) {
+      } else if (what.grown_bytes == 0 || what.invalid_requests != 0) {
         throw out_of_memory(what.text() + (refused != 0 ? ". Frees were refused as well: the next check() says which" : ""));
       }
     }
@@ -414,6 +431,7 @@ class heap {
     if (policy_ != when_exhausted::null) write_policy(stream);
     statistics_ = Statistics{static_cast<char*>(records_.base()) + record_bytes, capacity()};
     create(stream);
+    write_most_bytes(stream);
     reported_ = {};
   }
   void create(stream_ref stream) {
@@ -428,9 +446,10 @@ class heap {
   struct growing : memory::held {
     explicit growing(simt::size_t most) : range{most} {}
     void (*create)(heap&, stream_ref) = &create_growable;
-    void (*take_step)(heap&, exhaustion&, stream_ref) = &heap::take_step;
+    void (*take_step)(heap&, exhaustion&, simt::size_t, stream_ref) = &heap::take_step;
     mutable memory::address_range range;  // what the heap lives in
     mutable simt::size_t reach = 0;       // offset of the end of the highest part that the allocator has had mapped
+    mutable bool has_taken = false;       // whether it has had any mapped since this was set
     mutable growth_step step{};
   };
   static void create_growable([[maybe_unused]] heap& me, [[maybe_unused]] stream_ref stream) {
@@ -444,25 +463,50 @@ class heap {
   [[nodiscard]] memory::map_function mapper() {
     return [this](simt::size_t offset, simt::size_t bytes) {
       growing_->range.map(offset, bytes);
+      growing_->has_taken = growing_->has_taken || bytes != 0;
       if (growing_->reach < offset + bytes) growing_->reach = offset + bytes;
     };
   }
   void require_growing() const {
     if (!grows()) throw error("gpuheap: this heap has a fixed size: make it as heap{gpuheap::growth{.initial = ..., .at_most = ...}}");
   }
-  // What check() does about failed requests before it reports them.
-  static void take_step([[maybe_unused]] heap& me, [[maybe_unused]] exhaustion& what, [[maybe_unused]] stream_ref stream) {
+  // Lets the allocator have `more_bytes`. Whether it has taken memory for them.
+  bool add_memory(simt::size_t more_bytes, stream_ref stream) {
+    simt::size_t const reach = growing_->reach;
+    growing_->has_taken = false;
+    try {
+      allocator_.grow(capacity_ + more_bytes, mapper(), stream);
+    } catch (...) {
+      growing_->reach = reach;
+      throw;
+    }
+    return growing_->has_taken;
+  }
+  // What check() does about requests that found no memory, the smallest of `least_bytes`, before it reports them.
+  static void take_step([[maybe_unused]] heap& me, [[maybe_unused]] exhaustion& what, [[maybe_unused]] simt::size_t least_bytes,
+                        [[maybe_unused]] stream_ref stream) {
     if constexpr (has_grow<Allocator>) {
-      simt::size_t const step = me.growing_->step.after(me.capacity_);
+      simt::size_t const step = me.growing_->step.after(me.capacity_), left = me.at_most() - me.capacity_;
       if (step == 0) return;
-      simt::size_t const left = me.at_most() - me.capacity_, more = step < left ? step : left;
-      if (more == 0) {
-        what.not_grown = " The heap cannot grow: it has all of growth::at_most.";
+      // From now on the next least.
+      simt::fill(&me.records()->failures.least_failed, 0, sizeof(failure_record::least_failed), stream);
+      if (constexpr simt::size_t largest = Allocator::traits.largest_bytes; largest != 0 && least_bytes > largest) {
+        what.not_grown = text_of(" Growth does not help: requests of more than %s go to another allocator, whose memory does not grow.",
+                                 memory::in_words(largest).c_str());
         return;
       }
+      simt::size_t more = step < left ? step : left;
       try {
-        me.grow(more, stream);
-        what.grown_bytes = more;
+        // Ends: `more` doubles, up to what is left.
+        for (; more != 0; more = more < left / 2 ? 2 * more : left) {
+          if (me.add_memory(more, stream)) {
+            me.capacity_ += more;
+            what.grown_bytes = more;
+            return;
+          }
+          if (more == left) break;
+        }
+        what.not_grown = " The heap cannot grow: it has all of growth::at_most that the allocator can use.";
       } catch (out_of_memory const& refused) {
         what.not_grown = text_of(" The heap could not grow by %s (%s).", memory::in_words(more).c_str(), refused.what());
       }
@@ -471,6 +515,13 @@ class heap {
 
   [[nodiscard]] heap_records* records() const { return static_cast<heap_records*>(records_.base()); }
 
+  // What a request may ask for at all, for the record of those that fail.
+  void write_most_bytes(stream_ref stream) {
+    simt::uint64_t most = at_most();
+    if constexpr (Allocator::traits.process_wide) most = simt::uint64_t{1} << 63;
+    if constexpr (has_largest_request<Allocator>) most = allocator_.largest_request();
+    simt::copy(&records()->failures.most_bytes, &most, sizeof most, stream);
+  }
   void write_policy(stream_ref stream) {
     last_words* const final = policy_ == when_exhausted::trap ? static_cast<last_words*>(final_.base()) : nullptr;
     simt::copy(&records()->failures.final, &final, sizeof final, stream);
@@ -478,18 +529,18 @@ class heap {
 
   // What check() reports, each kind by itself.
   struct failure_counts {
-    std::uint64_t requests = 0, frees = 0;
+    std::uint64_t requests = 0, invalid = 0, frees = 0;
+    [[nodiscard]] static failure_counts of(statistics const& s) {
+      return {s.failed_requests, s.invalid_requests, s.double_frees + s.foreign_frees};
+    }
     [[nodiscard]] bool operator==(failure_counts const&) const = default;
   };
-  [[nodiscard]] static failure_counts failures_of(statistics const& s) { return {s.failed_requests, s.double_frees + s.foreign_frees}; }
   // The failures alone.
-  [[nodiscard]] statistics failures(stream_ref stream) const {
+  [[nodiscard]] failure_record failures(stream_ref stream) const {
     failure_record copy;
     simt::copy(&copy, &records()->failures, sizeof copy, stream);
     simt::synchronize(stream);
-    statistics s;
-    detail::read_failures(s, copy);
-    return s;
+    return copy;
   }
   [[nodiscard]] std::vector<std::uint64_t> read_records(stream_ref stream) const {
     std::vector<std::uint64_t> copy(records_bytes / sizeof(std::uint64_t));

@@ -22,6 +22,8 @@ inline constexpr simt::size_t largest_alignment = simt::size_t{2} << 20;
 // Exhaustion: nullptr, and an entry in the heap's record (heap::stats, heap::check). Requests for 0 bytes are answered nullptr and are no
 // failure. Memory is not initialised.
 //
+// A view made by default, which no heap made, has no memory: it answers requests with nullptr, frees as foreign, and records nothing.
+//
 // Members may also be called in code that is compiled for both sides, such as a __host__ __device__ lambda: on a GPU's host they do nothing
 // and answer nullptr, 0, false or free_status::null.
 template <device_allocator Allocator, class Statistics>
@@ -39,7 +41,7 @@ class heap_ref {
   // `bytes` of memory aligned to traits.min_alignment, or nullptr.
   [[nodiscard]] GPUHEAP_HD void* malloc(simt::size_t bytes) const {
     if constexpr (simt::compiles_device_code) {
-      void* const p = bytes == 0 ? nullptr : allocator_.malloc(bytes);
+      void* const p = bytes == 0 || is_empty() ? nullptr : allocator_.malloc(bytes);
       finish_malloc(p, bytes);
       return p;
     } else {
@@ -56,7 +58,7 @@ class heap_ref {
         return p == nullptr ? free_status::null : free_status::done;
       } else {
         // No early return for nullptr: lanes that part here and meet again cost registers, and the allocator answers it anyway.
-        simt::size_t const bytes = p == nullptr ? 0 : block_bytes(p);
+        simt::size_t const bytes = p == nullptr || is_empty() ? 0 : block_bytes(p);
         free_status const status = free_block(p);
         if (status == free_status::done) statistics_.freed(bytes);
         return status;
@@ -70,7 +72,7 @@ class heap_ref {
   [[nodiscard]] GPUHEAP_HD void* calloc(simt::size_t count, simt::size_t bytes) const {
     if constexpr (simt::compiles_device_code) {
       if (bytes != 0 && count > ~simt::size_t{0} / bytes) {
-        detail::record_exhaustion(record_, ~simt::size_t{0});
+        detail::record_invalid(record_, {.bytes = ~simt::size_t{0}, .fault = request_fault::overflow});
         return nullptr;
       }
       void* const p = malloc(count * bytes);
@@ -83,7 +85,7 @@ class heap_ref {
 
   // A block of `bytes` with the contents of `p` up to the smaller size; `p` itself where it is large enough and at most half empty, or can
   // be made longer or shorter where it is, or there is no other. nullptr as `p`: malloc. 0 bytes: free, and nullptr. When nothing fits:
-  // nullptr, and `p` stays as it is.
+  // nullptr, and `p` stays as it is. What the traits promise of wrong frees holds for wrong pointers here: nullptr, recorded as of free(p).
   [[nodiscard]] GPUHEAP_HD void* realloc(void* p, simt::size_t bytes) const {
     if constexpr (simt::compiles_device_code) {
       static_assert(has_realloc<Allocator> || has_usable_size<Allocator>,
@@ -93,6 +95,7 @@ class heap_ref {
         free(p);
         return nullptr;
       }
+      if (is_empty()) return nullptr;
       if constexpr (has_realloc<Allocator>) {
         simt::size_t const before = block_bytes(p);
         void* const moved = allocator_.realloc(p, bytes);
@@ -105,6 +108,7 @@ class heap_ref {
         return moved;
       } else {
         simt::size_t usable = usable_size(p);
+        if (is_told_wrong(p, usable)) return nullptr;
         bool const holds = resize_in_place(p, bytes, usable);
         if (holds && !is_much_less(bytes, usable)) return p;
         void* const moved = allocator_.malloc(bytes);
@@ -125,13 +129,19 @@ class heap_ref {
     if constexpr (simt::compiles_device_code) {
       static_assert(has_aligned_malloc<Allocator>, "gpuheap: this Allocator has no aligned_malloc(bytes, alignment)");
       bool const valid = alignment != 0 && (alignment & (alignment - 1)) == 0 && alignment <= largest_alignment;
-      void* const p = bytes == 0 || !valid ? nullptr : allocator_.aligned_malloc(bytes, alignment);
+      void* const p = bytes == 0 || !valid || is_empty() ? nullptr : allocator_.aligned_malloc(bytes, alignment);
       if constexpr (knows_bytes) {
         if (p != nullptr) statistics_.allocated(block_bytes(p));
       } else {
         if (p != nullptr) statistics_.allocated(0);
       }
-      if (p == nullptr && bytes != 0) detail::record_exhaustion(record_, bytes);
+      if (p == nullptr && bytes != 0) {
+        if (valid) {
+          detail::record_exhaustion(record_, bytes, alignment);
+        } else {
+          detail::record_invalid(record_, {.bytes = bytes, .alignment = alignment, .fault = request_fault::alignment});
+        }
+      }
       return p;
     } else {
       return nullptr;
@@ -142,7 +152,7 @@ class heap_ref {
   [[nodiscard]] GPUHEAP_HD simt::size_t usable_size(void* p) const {
     if constexpr (simt::compiles_device_code) {
       static_assert(has_usable_size<Allocator>, "gpuheap: this Allocator has no usable_size(p)");
-      return p == nullptr ? 0 : allocator_.usable_size(p);
+      return p == nullptr || is_empty() ? 0 : allocator_.usable_size(p);
     } else {
       return 0;
     }
@@ -153,7 +163,7 @@ class heap_ref {
   [[nodiscard]] GPUHEAP_HD bool owns(void const* p) const {
     if constexpr (simt::compiles_device_code) {
       static_assert(has_owns<Allocator>, "gpuheap: this Allocator has no owns(p); process_wide allocators cannot have one");
-      return p != nullptr && allocator_.owns(p);
+      return p != nullptr && !is_empty() && allocator_.owns(p);
     } else {
       return false;
     }
@@ -239,6 +249,7 @@ class heap_ref {
       auto const& threads = detail::as_thread_group(group);
       using threads_type = simt::remove_cvref_t<decltype(threads)>;
       constexpr bool of_block = detail::spans_warps<threads_type>;
+      if (is_empty()) return nullptr;
       if constexpr (of_block && has_malloc_by_block<Allocator, threads_type>) {
         void* const p = allocator_.malloc_by_block(threads, bytes);
         finish_malloc(p, bytes);
@@ -282,6 +293,7 @@ class heap_ref {
       static_assert(
           has_release_warp<Allocator>,
           "gpuheap: this Allocator has no release_warp(): its traits.free is not frees::collectively, and free(p) gives a block back");
+      if (is_empty()) return;
       auto const& threads = detail::as_thread_group(group);
       threads.sync();
       count_release(allocator_.release_warp());
@@ -301,6 +313,7 @@ class heap_ref {
   requires thread_group<Group> || cooperative_group<Group> GPUHEAP_HD void tidy_up_warp(Group const& group) const {
     if constexpr (simt::compiles_device_code) {
       static_assert(has_tidy_up_warp<Allocator>, "gpuheap: this Allocator has no tidy_up_warp()");
+      if (is_empty()) return;
       auto const& threads = detail::as_thread_group(group);
       threads.sync();
       count_release(allocator_.tidy_up_warp());
@@ -318,6 +331,15 @@ class heap_ref {
 
   GPUHEAP_HD static constexpr void require_single_requests() {
     static_assert(!Allocator::traits.warp_level, "gpuheap: this Allocator serves whole warps, and a group's request comes from one thread");
+  }
+
+  // Whether no heap made this view, where the allocator does not see to that by itself.
+  [[nodiscard]] GPUHEAP_FN bool is_empty() const {
+    if constexpr (has_empty_view<Allocator>) {
+      return false;
+    } else {
+      return record_ == nullptr;
+    }
   }
 
   GPUHEAP_FN void finish_malloc(void* p, simt::size_t bytes) const {
@@ -345,6 +367,23 @@ class heap_ref {
     if (released.allocations != 0) statistics_.freed_together(released.allocations, released.bytes);
   }
 
+  // Whether p, of `usable` bytes, is no live block as far as the allocator can tell: recorded then as a free of it would be.
+  [[nodiscard]] GPUHEAP_FN bool is_told_wrong(void* p, simt::size_t usable) const {
+    if constexpr (Allocator::traits.detects_foreign_free) {
+      if (usable == 0) {
+        free(p);  // refuses it, and says as what
+        return true;
+      }
+    }
+    if constexpr (Allocator::traits.detects_double_free && has_is_live<Allocator>) {
+      if (!allocator_.is_live(p)) {
+        detail::record_refused_free(record_, p, free_status::double_free);
+        return true;
+      }
+    }
+    return false;
+  }
+
   // Whether `p` holds `bytes` from now on, of `usable` bytes, which it keeps up to date.
   GPUHEAP_FN bool resize_in_place(void* p, simt::size_t bytes, simt::size_t& usable) const {
     if constexpr (has_try_resize<Allocator>) {
@@ -368,6 +407,7 @@ class heap_ref {
 
   // Gives p back to the allocator, and records it if that refuses.
   GPUHEAP_FN free_status free_block(void* p) const {
+    if (is_empty()) return p == nullptr ? free_status::null : free_status::foreign;
     auto const refused = [record = record_](void* what, free_status why) { detail::record_refused_free(record, what, why); };
     if constexpr (reports_refused_frees<Allocator>) {
       return allocator_.free(p, refused);

@@ -25,9 +25,11 @@ struct statistics {
   simt::size_t peak_live_bytes = 0;    // the most at any time since the heap was made or reset; up to peak_error_bytes too low
   simt::size_t peak_error_bytes = 0;   // at most heap_bytes / 1024 or 256, whichever is more
 
-  std::uint64_t failed_requests = 0;  // answered nullptr
-  failed_request first_failure{};     // of them, if any
-  std::uint64_t double_frees = 0;     // refused, where the allocator detects them
+  std::uint64_t failed_requests = 0;   // answered nullptr, those for 0 bytes not counted
+  std::uint64_t invalid_requests = 0;  // of them, those that the heap could never serve: see request_fault
+  failed_request first_failure{};      // of those that found no memory, if any, else of the others
+  failed_request first_invalid{};      // of the others, if any
+  std::uint64_t double_frees = 0;      // refused, where the allocator detects them
   std::uint64_t foreign_frees = 0;
   void* first_double_free = nullptr;
   void* first_foreign_free = nullptr;
@@ -50,18 +52,41 @@ struct statistics {
   }
 };
 
+namespace detail {
+
+// "gpuheap: 3 requests in kernels ..., the first ..." of requests that the heap could never serve.
+[[nodiscard]] inline std::string invalid_requests_text(statistics const& s, std::uint64_t count, simt::size_t most_bytes) {
+  failed_request const& first = s.first_invalid;
+  std::string const asked = first.fault == request_fault::overflow ? std::string{"was a calloc() of 2^64 bytes or more"}
+                            : first.fault == request_fault::alignment
+                                ? text_of("asked for an alignment of %llu bytes, which is no power of two up to 2 MiB",
+                                          static_cast<unsigned long long>(first.alignment))
+                                : text_of("asked for %llu bytes, of which a block of this heap can have %llu at most",
+                                          static_cast<unsigned long long>(first.bytes), static_cast<unsigned long long>(most_bytes));
+  return text_of(
+      "gpuheap: %llu requests in kernels can never be served, whatever is free; the first %s (block %u, thread %u). Correct the request%s",
+      static_cast<unsigned long long>(count), asked.c_str(), first.block, first.thread,
+      first.fault == request_fault::too_large ? ", or make the heap larger" : "");
+}
+
+}  // namespace detail
+
 // What heap::check() tells a callback.
 struct exhaustion {
-  std::uint64_t failed_requests = 0;  // since the last check
-  failed_request first{};             // of all since the heap was made or reset
-  statistics stats{};                 // before the heap grew, if it has
-  simt::size_t grown_bytes = 0;       // by grow_when_exhausted(); 0: it has not grown
-  std::string not_grown{};            // why not, if it was to
+  std::uint64_t failed_requests = 0;   // since the last check
+  std::uint64_t invalid_requests = 0;  // of them, those that the heap could never serve
+  failed_request first{};              // of all since the heap was made or reset
+  statistics stats{};                  // before the heap grew, if it has
+  simt::size_t most_bytes = 0;         // that a block of the heap can ever have
+  simt::size_t grown_bytes = 0;        // by grow_when_exhausted(); 0: it has not grown
+  std::string not_grown{};             // why not, if it was to
 
   [[nodiscard]] std::string text() const {
+    std::uint64_t const short_of_memory = failed_requests - invalid_requests;
+    if (short_of_memory == 0) return detail::invalid_requests_text(stats, invalid_requests, most_bytes);
     std::string text =
         text_of("gpuheap: %llu requests in kernels found no memory in a heap of %s; the first asked for %llu bytes (block %u, thread %u).",
-                static_cast<unsigned long long>(failed_requests), memory::in_words(stats.heap_bytes).c_str(),
+                static_cast<unsigned long long>(short_of_memory), memory::in_words(stats.heap_bytes).c_str(),
                 static_cast<unsigned long long>(first.bytes), first.block, first.thread);
     if (stats.counts_bytes) text += text_of(" Live now: %s.", memory::in_words(stats.live_bytes).c_str());
     if (stats.knows_peak) text += text_of(" Live at most: %s.", memory::in_words(stats.peak_live_bytes).c_str());
@@ -70,6 +95,7 @@ struct exhaustion {
     } else {
       text += text_of("%s Make the heap larger, or free blocks earlier", not_grown.c_str());
     }
+    if (invalid_requests != 0) text += ". " + detail::invalid_requests_text(stats, invalid_requests, most_bytes);
     return text;
   }
 };
@@ -81,7 +107,10 @@ inline void read_failures(statistics& s, failure_record const& record) {
   // Ends: one pass per counter.
   for (unsigned i = 0; i < failure_record::num_counters; ++i)
     s.failed_requests += record.failed_requests[i * failure_record::words_per_counter];
-  s.first_failure = record.first_failed;
+  s.first_failure = s.failed_requests != 0 ? record.first_failed : record.first_invalid;
+  s.failed_requests += record.invalid_requests;
+  s.invalid_requests = record.invalid_requests;
+  s.first_invalid = record.first_invalid;
   s.double_frees = record.double_frees;
   s.foreign_frees = record.foreign_frees;
   s.first_double_free = record.first_double_free;
@@ -102,9 +131,12 @@ inline void read_failures(statistics& s, failure_record const& record) {
 
 [[nodiscard]] inline std::string stopped_text(std::string const& allocator, failed_request const& request, std::string const& stopped) {
   return text_of(
-      "gpuheap: a kernel was stopped because a heap of '%s' had no room for %llu bytes (block %u, thread %u), as the heap's policy says. "
-      "Make the heap larger, or set when_exhausted::null and look at the pointers. (%s)",
-      allocator.c_str(), static_cast<unsigned long long>(request.bytes), request.block, request.thread, stopped.c_str());
+      "gpuheap: a kernel was stopped because a heap of '%s' %s %llu bytes (block %u, thread %u), as the heap's policy says. "
+      "%s, or set when_exhausted::null and look at the pointers. (%s)",
+      allocator.c_str(), request.fault == request_fault::alignment ? "takes no such alignment for" : "had no room for",
+      static_cast<unsigned long long>(request.bytes), request.block, request.thread,
+      request.fault == request_fault::none || request.fault == request_fault::too_large ? "Make the heap larger" : "Correct the request",
+      stopped.c_str());
 }
 
 [[nodiscard]] inline std::string refused_frees_text(std::string const& allocator, statistics const& s) {

@@ -77,6 +77,48 @@ struct refuses_double_frees {
   }
 };
 
+// Kernel: realloc of blocks that are free, in two sizes, and of places within live ones.
+template <class Ref>
+struct realloc_wrongly {
+  Ref heap;
+  void* const* freed;
+  void* const* live;
+  void** answers;
+  GPUHEAP_FN void operator()(unsigned i) const {
+    if constexpr (gpuheap::has_usable_size<typename Ref::allocator_type>) {
+      answers[3 * i] = heap.realloc(freed[i], 64);
+      answers[3 * i + 1] = heap.realloc(freed[i], 3000);
+      answers[3 * i + 2] = heap.realloc(static_cast<char*>(live[i]) + 16, 64);
+    }
+  }
+};
+template <class A>
+struct refuses_reallocs_of_wrong_pointers {
+  static constexpr char const* name = "RefusesReallocsOfWrongPointers";
+  static constexpr bool applies =
+      A::traits.detects_double_free && A::traits.detects_foreign_free && gpuheap::has_usable_size<A> && !gpuheap::has_realloc<A>;
+  static void run() {
+    heap_under_test<A> heap;
+    blocks_of<A> b(heap.ref(), 512, 64);
+    b.malloc_all();
+    auto pointers = b.pointers().read();
+    std::vector<void*> go, stay;
+    for (std::size_t i = 0; i < pointers.size(); ++i) (i % 2 == 0 ? go : stay).push_back(pointers[i]);
+    heap->free(go);
+    test::device_array<void*> const freed(go), live(stay);
+    test::device_array<void*> answers(3 * go.size());
+    using ref = typename heap_under_test<A>::ref_type;
+    gpuheap::launch(static_cast<unsigned>(go.size()), realloc_wrongly<ref>{heap.ref(), freed.data(), live.data(), answers.data()});
+    for (void* p : answers.read()) EXPECT_EQ(p, nullptr);
+    gpuheap::statistics const s = heap->stats();
+    EXPECT_EQ(s.double_frees, 2 * go.size());
+    EXPECT_EQ(s.foreign_frees, go.size());
+    EXPECT_EQ(s.live_allocations, stay.size());
+    heap->free(stay);
+    EXPECT_EQ(heap->stats().live_allocations, 0u);
+  }
+};
+
 template <class A>
 struct refuses_foreign_frees {
   static constexpr char const* name = "RefusesForeignFrees";
@@ -150,7 +192,8 @@ struct refuses_bad_frees_of_large_blocks {
 
 template <class A>
 void register_misuse(char const* allocator) {
-  register_cases<A, ignores_the_free_of_null, refuses_double_frees, refuses_foreign_frees, refuses_bad_frees_of_large_blocks>(allocator);
+  register_cases<A, ignores_the_free_of_null, refuses_double_frees, refuses_reallocs_of_wrong_pointers, refuses_foreign_frees,
+                 refuses_bad_frees_of_large_blocks>(allocator);
 }
 
 }  // namespace conformance

@@ -394,6 +394,34 @@ void grows_and_keeps_its_blocks() {
   EXPECT_EQ(heap.verify().problem, "");
   EXPECT_EQ(served(heap, 10000, 256), num_chunks(heap));
 }
+// What is too large for chunks is the backing's, and its memory does not grow.
+TEST(Ouroboros, DoesNotGrowForWhatItsBackingRefuses) {
+  using heap_t = growing<list, gpuheap::backing_reference>;
+  heap_t heap{gpuheap::growth{.initial = 256_KiB, .at_most = 8_MiB}};
+  heap.grow_when_exhausted({.bytes = 1_MiB});
+  std::size_t const large = heap_t::allocator_type::traits.largest_bytes + 1;
+  EXPECT_LT(served(heap, 5000, large), 5000u);
+  std::string text;
+  try {
+    heap.check();
+  } catch (gpuheap::out_of_memory const& e) {
+    text = e.what();
+  }
+  EXPECT_NE(text.find("Growth does not help: requests of more than"), std::string::npos) << text;
+  EXPECT_EQ(heap.capacity(), 256_KiB);
+  EXPECT_LT(served(heap, 5000, 256), 5000u);
+  EXPECT_GT(heap.check(), 0u) << "for these it does";
+}
+TEST(Ouroboros, BeginsWithWhatItSaysIsEnough) {
+  using heap_t = growing<list, gpuheap::backing_reference>;
+  for (std::size_t const most : {1_MiB, 64_MiB, 1_GiB}) {
+    std::size_t const least = heap_t::min_bytes(gpuheap::growth{.at_most = most});
+    heap_t heap{gpuheap::growth{.initial = least, .at_most = most}};
+    EXPECT_EQ(heap.verify().problem, "");
+    EXPECT_EQ(served(heap, 1, 16), 1u);
+    EXPECT_THROW((heap_t{gpuheap::growth{.initial = least - 1, .at_most = most}}), gpuheap::error);
+  }
+}
 TEST(Ouroboros, GrowsAndKeepsItsBlocks) {
   grows_and_keeps_its_blocks<growing<ring, refusing_backing>>();
   grows_and_keeps_its_blocks<growing<array, refusing_backing>>();

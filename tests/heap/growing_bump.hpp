@@ -63,6 +63,7 @@ class growing_bump {
     return create_growable(
         region, region.bytes / 2, [](simt::size_t, simt::size_t) {}, stream);
   }
+  static simt::size_t min_initial_bytes(simt::size_t) { return min_region_bytes(); }
   static growing_bump create_growable(gpuheap::memory::region whole, simt::size_t initial_bytes, gpuheap::memory::map_function const& map,
                                       gpuheap::stream_ref stream) {
     growing_bump a;

@@ -146,9 +146,47 @@ TEST(OwnGrowth, ResetKeepsTheSize) {
 }
 
 TEST(OwnGrowth, TooLittleToBeginWithSaysHowMuchIsEnough) {
-  EXPECT_TRUE(says(text_of_error([] { heap_t heap{growth{.initial = 1_MiB, .at_most = 64_GiB}}; }),
-                   "a heap that grows to 68719476736 bytes cannot begin with 1048576: give it at least "));
+  EXPECT_TRUE(
+      says(text_of_error([] { heap_t heap{growth{.initial = 1_MiB, .at_most = 64_GiB}}; }),
+           "for a heap that grows to 64.0 GiB, growth::initial of 1.0 MiB is too small for the allocator 'gpuheap': it needs at least"));
   EXPECT_TRUE(says(text_of_error([] { heap_t heap{growth{.initial = 100, .at_most = 64_GiB}}; }), "too small for the allocator 'gpuheap'"));
+}
+TEST(OwnGrowth, BeginsWithWhatItSaysIsEnough) {
+  for (std::size_t const most : {1_MiB, 3_MiB + 12345, 64_MiB, 1_GiB, 64_GiB}) {
+    std::size_t const least = heap_t::min_bytes(growth{.at_most = most});
+    ASSERT_LE(least, most);
+    heap_t heap{growth{.initial = least, .at_most = most}};
+    EXPECT_EQ(served(heap, 1, 16), 1u) << most;
+    EXPECT_EQ(heap.verify().problem, "") << most;
+    EXPECT_THROW((heap_t{growth{.initial = least - 200_KiB < least ? least - 200_KiB : 1, .at_most = most}}), gpuheap::error) << most;
+  }
+}
+
+TEST(OwnGrowth, ByPolicyItEndsAndIsNotForWhatCannotFit) {
+  heap_t heap{growth{.initial = 1_MiB, .at_most = 4_MiB}};
+  heap.grow_when_exhausted({.bytes = 1});
+  // More than a heap of 4 MiB ever has: no step.
+  EXPECT_EQ(served(heap, 1, 1024_GiB), 0u);
+  EXPECT_THROW(heap.check(), gpuheap::out_of_memory);
+  EXPECT_EQ(served(heap, 1, 4_MiB), 0u);
+  EXPECT_THROW(heap.check(), gpuheap::out_of_memory);
+  EXPECT_EQ(heap.stats().invalid_requests, 2u);
+  EXPECT_EQ(heap.capacity(), 1_MiB);
+  // Steps of a byte, each rounded up to what adds something; until the heap has its most.
+  std::size_t grown = 0, launches = 0;
+  try {
+    do {
+      (void)served(heap, 100, 16'000);
+      std::size_t const before = heap.stats().usable_bytes, step = heap.check();
+      EXPECT_TRUE(step == 0 || heap.stats().usable_bytes > before) << "grown by " << step;
+      grown += step;
+      ++launches;
+      ASSERT_LT(launches, 1000u);
+    } while (grown != 0);
+  } catch (gpuheap::out_of_memory const& e) {
+    EXPECT_TRUE(says(e.what(), "it has all of growth::at_most that the allocator can use"));
+  }
+  EXPECT_GT(grown, 2_MiB);
 }
 
 TEST(OwnGrowth, WhatTheDeviceDoesNotHaveChangesNothing) {

@@ -86,7 +86,8 @@ class backing_reference {
   }
   static constexpr bool rounded_size_is_exact = true;
   [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t rounded_size(simt::size_t bytes) {
-    return simt::round_up_pow2(bytes + header_bytes, 32) - header_bytes;
+    simt::size_t const with_header = simt::round_up_pow2(bytes + header_bytes, 32);
+    return with_header < bytes ? bytes : with_header - header_bytes;
   }
 
   [[nodiscard]] GPUHEAP_FN bool owns(void const* p) const {

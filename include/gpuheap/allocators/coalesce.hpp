@@ -156,7 +156,9 @@ class basic_coalesce {
     }
   }
   static constexpr bool rounded_size_is_exact = !maps;
-  [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t rounded_size(simt::size_t bytes) requires(!maps) { return usable_for(bytes); }
+  [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t rounded_size(simt::size_t bytes) requires(!maps) {
+    return bytes > ~simt::size_t{0} - 16 ? bytes : usable_for(bytes);
+  }
 
   [[nodiscard]] GPUHEAP_FN bool owns(void const* p) const requires has_owns<Backing> { return backing_.owns(p); }
 

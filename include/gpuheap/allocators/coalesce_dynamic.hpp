@@ -124,7 +124,7 @@ class basic_coalesce_dynamic {
   }
   static constexpr bool rounded_size_is_exact = strict;
   [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t rounded_size(simt::size_t bytes) requires strict {
-    return shape::of(Config.alignment, bytes).usable(bytes);
+    return bytes > largest_request ? bytes : shape::of(Config.alignment, bytes).usable(bytes);
   }
 
   [[nodiscard]] GPUHEAP_FN bool owns(void const* p) const requires has_owns<Backing> { return backing_.owns(p); }

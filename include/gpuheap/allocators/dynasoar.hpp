@@ -113,6 +113,15 @@ class basic_dynasoar {
     spot const at = locate(p);
     return at.exact ? slot_bytes(at.tag.kind()) : 0;
   }
+  // Whether p is a live block's.
+  [[nodiscard]] GPUHEAP_FN bool is_live(void* p) const requires has_usable_size<Backing> {
+    if (!pool_.holds(p)) return backing_.usable_size(p) != 0;
+    spot const at = locate(p);
+    if (at.tag.is_free() || !at.exact) return false;
+    // relaxed: the owner of a live block asks, or gets a guess.
+    auto const free = simt::global_ref<soa::free_slots::word>{pool_.blocks()[at.block].free}.load(simt::relaxed);
+    return (free >> at.slot & 1) == 0;
+  }
   static constexpr bool rounded_size_is_exact = has_exact_rounded_size<Backing>;
   [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t rounded_size(simt::size_t bytes) requires has_rounded_size<Backing> {
     return bytes > block_bytes ? Backing::rounded_size(bytes) : slot_bytes(class_of(static_cast<unsigned>(bytes)));

@@ -137,7 +137,9 @@ class basic_fdgmalloc {
   [[nodiscard]] GPUHEAP_FN released_memory release_warp() const { return release<false>(); }
   [[nodiscard]] GPUHEAP_FN released_memory tidy_up_warp() const { return release<true>(); }
 
-  [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t rounded_size(simt::size_t bytes) { return simt::round_up_pow2(bytes, unit_bytes); }
+  [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t rounded_size(simt::size_t bytes) {
+    return simt::round_up_or_same(bytes, unit_bytes);
+  }
 
   [[nodiscard]] GPUHEAP_FN bool owns(void const* p) const requires has_owns<Backing> { return backing_.owns(p); }
 

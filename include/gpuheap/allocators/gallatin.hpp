@@ -174,7 +174,7 @@ class basic_gallatin {
   }
   static constexpr bool rounded_size_is_exact = true;
   [[nodiscard]] GPUHEAP_HD simt::size_t rounded_size(simt::size_t bytes) const {
-    if (bytes > at_.segment_bytes()) return simt::round_up_pow2(bytes, at_.segment_bytes());
+    if (bytes > at_.segment_bytes()) return simt::round_up_or_same(bytes, at_.segment_bytes());
     if (bytes > most_slice_bytes()) return at_.block_bytes(at_.class_of_block(bytes));
     return bytes <= Config.smallest_slice ? Config.smallest_slice : simt::size_t{1} << simt::ceil_log2(bytes);
   }

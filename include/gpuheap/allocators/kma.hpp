@@ -136,8 +136,13 @@ class basic_kma {
   }
   static constexpr bool rounded_size_is_exact = true;
   [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t rounded_size(simt::size_t bytes) {
-    if (bytes > Config.superblock_bytes) return simt::round_up_pow2(bytes, Config.superblock_bytes);
+    if (bytes > Config.superblock_bytes) return simt::round_up_or_same(bytes, Config.superblock_bytes);
     return layout_type::class_bytes(layout_type::class_for(static_cast<unsigned>(bytes)));
+  }
+  // Whether p is a live block's.
+  [[nodiscard]] GPUHEAP_FN bool is_live(void const* p) const {
+    kma_parts::place const at = locate(p);
+    return at.exact && !at.seen.is_free() && (at.seen.kind() == kma_parts::run_head || at_.has_owner(at));
   }
   // Whether p lies in a superblock.
   [[nodiscard]] GPUHEAP_FN bool owns(void const* p) const {

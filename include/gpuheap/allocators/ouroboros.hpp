@@ -169,18 +169,30 @@ class basic_ouroboros {
   // ---- growth (has_grow): the chunks that are there, and what each of them has. The backing keeps what it got of the first bytes, at the
   // end of the whole
 
+  // A region of chunks beside the backing's share and the metadata of all chunks that there may be.
+  [[nodiscard]] static simt::size_t min_initial_bytes(simt::size_t whole_bytes) requires(!Backing::traits.process_wide) {
+    simt::size_t low = min_region_bytes() / 2, high = whole_bytes;
+    // Ends: the interval halves.
+    while (low < high) {
+      simt::size_t const middle = low + (high - low) / 2;
+      // Any address: only distances are asked for.
+      if (basic_ouroboros{{reinterpret_cast<void*>(simt::uintptr_t{1} << 40), whole_bytes}, middle}.chunks_within(middle) != 0) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    return low;
+  }
   [[nodiscard]] static basic_ouroboros create_growable(memory::region whole, simt::size_t initial_bytes, memory::map_function const& map,
                                                        stream_ref stream) requires(!Backing::traits.process_wide) {
-    simt::size_t const share = initial_bytes - cut::own_bytes_of(initial_bytes, Config.backing_percent);
-    simt::size_t const own = (whole.bytes - share) & ~simt::size_t{255};
-    basic_ouroboros heap{{whole.base, own}};
-    heap.backing_bytes_ = share;
+    basic_ouroboros heap{whole, initial_bytes};
     uint32_t const chunks = heap.chunks_within(initial_bytes);
     if (chunks == 0) {
       throw error("gpuheap: a heap that grows to " + std::to_string(whole.bytes) + " bytes cannot begin with " +
-                  std::to_string(initial_bytes) + ": give it at least " +
-                  std::to_string(heap.bytes_of(layout_type::region_chunks) / (100 - Config.backing_percent) * 100 + 100) + " bytes");
+                  std::to_string(initial_bytes) + ": give it at least " + std::to_string(min_initial_bytes(whole.bytes)) + " bytes");
     }
+    simt::size_t const share = heap.backing_bytes_, own = (whole.bytes - share) & ~simt::size_t{255};
     if (share != 0) map(own, share);
     heap.backing_ = Backing::create({static_cast<char*>(whole.base) + own, share}, stream);
     heap.initialise(map, stream);
@@ -325,6 +337,14 @@ class basic_ouroboros {
 
   explicit basic_ouroboros(memory::region own)
       : at_{layout_type::over(own, sizeof(state_type))}, state_{static_cast<state_type*>(own.base)} {}
+  // One that begins with so many bytes of `whole`, and has its backing at the end.
+  basic_ouroboros(memory::region whole, simt::size_t initial_bytes)
+      : basic_ouroboros{{whole.base, (whole.bytes - share_of(initial_bytes)) & ~simt::size_t{255}}} {
+    backing_bytes_ = share_of(initial_bytes);
+  }
+  [[nodiscard]] static simt::size_t share_of(simt::size_t initial_bytes) {
+    return initial_bytes - cut::own_bytes_of(initial_bytes, Config.backing_percent);
+  }
 
   [[nodiscard]] simt::size_t offset_of(void const* p) const {
     return static_cast<simt::size_t>(static_cast<char const*>(p) - reinterpret_cast<char const*>(state_));

@@ -311,7 +311,7 @@ class basic_regeff {
     return (header & regeff::live_bit) == 0 ? 0 : simt::size_t{(header & regeff::next_mask) - x} << lg_unit_;
   }
   [[nodiscard]] GPUHEAP_HD simt::size_t rounded_size(simt::size_t bytes) const {
-    return simt::round_up_pow2(bytes, simt::size_t{1} << lg_unit_);
+    return simt::round_up_or_same(bytes, simt::size_t{1} << lg_unit_);
   }
 
   [[nodiscard]] GPUHEAP_FN bool owns(void const* p) const { return offset_of(p) < pool_bytes(); }

@@ -165,7 +165,16 @@ class basic_scatteralloc {
     return simt::size_t{at.seen.kind()} * scatter::unit_bytes;
   }
   [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t rounded_size(simt::size_t bytes) {
-    return simt::round_up_pow2(bytes, bytes > Config.page_bytes ? Config.page_bytes : scatter::unit_bytes);
+    return simt::round_up_or_same(bytes, bytes > Config.page_bytes ? Config.page_bytes : scatter::unit_bytes);
+  }
+  // Whether p is a live block's.
+  [[nodiscard]] GPUHEAP_FN bool is_live(void const* p) const {
+    scatter::place const at = locate(p);
+    if (!at.exact || at.seen.is_free() || at.seen.is_opening()) return false;
+    if (at.seen.kind() == scatter::run_head) return true;
+    auto const chunk = at_.bits_of(at);
+    // relaxed: the owner of a live block asks, or gets a guess.
+    return (chunk.bits.ref().load(simt::relaxed) >> chunk.bit & 1) != 0;
   }
   // Whether p lies in a page.
   [[nodiscard]] GPUHEAP_FN bool owns(void const* p) const {
@@ -190,13 +199,15 @@ class basic_scatteralloc {
 
   // ---- growth (has_grow, has_trim), in pages: the paper's memory that is added between kernels
 
+  // A page.
+  [[nodiscard]] static simt::size_t min_initial_bytes(simt::size_t) { return layout_type::bytes_for(1, state_bytes); }
   [[nodiscard]] static basic_scatteralloc create_growable(memory::region whole, simt::size_t initial_bytes, memory::map_function const& map,
                                                           stream_ref stream) {
     basic_scatteralloc heap{layout_type::over(whole, state_bytes), whole};
     auto const pages = heap.pages_within(initial_bytes);
     if (pages == 0 || heap.at_.max_pages == 0) {
       throw error("gpuheap: a heap that grows to " + std::to_string(whole.bytes) + " bytes cannot begin with " +
-                  std::to_string(initial_bytes) + ": give it at least " + std::to_string(min_region_bytes()) + " bytes");
+                  std::to_string(initial_bytes) + ": give it at least " + std::to_string(min_initial_bytes(whole.bytes)) + " bytes");
     }
     map(0, state_bytes);
     heap.write_state(stream);

@@ -167,12 +167,14 @@ class basic_sharded_runs {
            0;
   }
 
+  [[nodiscard]] GPUHEAP_FN bool is_live(void const* p) const { return owns(p); }
+
   // Bytes that a request of `bytes` takes. Host and device.
   [[nodiscard]] GPUHEAP_HD simt::size_t rounded_size(simt::size_t bytes) const {
     if (bytes <= at_.largest_slot()) {
       return structures::size_classes::slot_bytes(structures::size_classes::class_of(bytes == 0 ? 1 : static_cast<unsigned>(bytes)));
     }
-    return (bytes + at_.segment_bytes() - 1) >> at_.segment_shift() << at_.segment_shift();
+    return simt::round_up_or_same(bytes, at_.segment_bytes());
   }
 
 #if GPUHEAP_HAS_HOST
@@ -200,6 +202,15 @@ class basic_sharded_runs {
 
   // ---- growth (has_grow, has_trim). In whole segments: a 4096th of the region, as far as that is between 16 KiB and 32 MiB
 
+  // Metadata for all that the heap may have, and a segment with its own.
+  [[nodiscard]] static simt::size_t min_initial_bytes(simt::size_t whole_bytes) {
+    // Any address: only distances are asked for.
+    memory::region const whole{reinterpret_cast<void*>(simt::uintptr_t{1} << 40), whole_bytes};
+    auto const plan = sharded::plan_layout(whole, sizeof(control));
+    if (!plan.fits) return min_region_bytes();
+    basic_sharded_runs const heap{plan, whole};
+    return heap.parts().metadata_bytes(1) + heap.at_.segment_bytes();
+  }
   [[nodiscard]] static basic_sharded_runs create_growable(memory::region whole, simt::size_t initial_bytes, memory::map_function const& map,
                                                           stream_ref stream) {
     auto const plan = sharded::plan_layout(whole, sizeof(control));
@@ -244,6 +255,9 @@ class basic_sharded_runs {
   [[nodiscard]] std::vector<live_size> live_blocks(stream_ref stream = {}) const {
     return sharded::live_blocks<sharded::runs>(at_, control_, stream);
   }
+  // All that there is room for.
+  [[nodiscard]] simt::size_t largest_request() const { return at_.heap_bytes(); }
+
   // How much is live (has_census). In stream order.
   void take_census(live_total* into, stream_ref stream) const { sharded::take_census<sharded::runs>(at_, control_, into, stream); }
 

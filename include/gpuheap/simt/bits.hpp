@@ -98,6 +98,13 @@ static_assert(nth_set_bit(uint64_t{0b1011}, 0) == 0 && nth_set_bit(uint64_t{0b10
 [[nodiscard]] GPUHEAP_HD constexpr uint64_t round_up_pow2(uint64_t x, uint64_t unit) { return (x + unit - 1) & ~(unit - 1); }
 static_assert(round_up_pow2(0, 16) == 0 && round_up_pow2(1, 16) == 16 && round_up_pow2(15, 16) == 16 && round_up_pow2(16, 16) == 16 &&
               round_up_pow2(17, 16) == 32);
+// Likewise, or `x` itself where that is more than 2^64 - 1.
+[[nodiscard]] GPUHEAP_HD constexpr uint64_t round_up_or_same(uint64_t x, uint64_t unit) {
+  uint64_t const rounded = round_up_pow2(x, unit);
+  return rounded < x ? x : rounded;
+}
+static_assert(round_up_or_same(17, 16) == 32 && round_up_or_same(~uint64_t{0}, 16) == ~uint64_t{0} &&
+              round_up_or_same(~uint64_t{0} - 15, 16) == ~uint64_t{0} - 15 && round_up_or_same(~uint64_t{0} - 14, 16) == ~uint64_t{0} - 14);
 [[nodiscard]] GPUHEAP_HD constexpr uint64_t ceil_div(uint64_t x, uint64_t unit) { return (x + unit - 1) / unit; }
 static_assert(ceil_div(0, 8) == 0 && ceil_div(1, 8) == 1 && ceil_div(8, 8) == 1 && ceil_div(9, 8) == 2);
 

@@ -140,6 +140,14 @@ struct layout {
     }
     return superblock_at(s) + size_t{block} * class_bytes(c);
   }
+  // Whether somebody has the block.
+  [[nodiscard]] GPUHEAP_FN bool has_owner(place at) const {
+    constexpr unsigned most = structures::free_bits::most;
+    unsigned const c = at.seen.kind() - 1;
+    auto const bits = capacity(c) > most ? many_blocks(at.superblock, c).segment(at.block / most) : few_blocks(at.superblock, c);
+    // relaxed: the owner of a live block asks, or gets a guess.
+    return (bits.ref().load(simt::relaxed) >> at.block % most & 1) != 0;
+  }
   // False: nobody had the block.
   [[nodiscard]] GPUHEAP_FN bool release_block(place at) const {
     unsigned const c = at.seen.kind() - 1;
