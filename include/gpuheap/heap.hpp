@@ -6,6 +6,7 @@
 #include <gpuheap/default_allocator.hpp>
 #include <gpuheap/failure_record.hpp>
 #include <gpuheap/growth.hpp>
+#include <gpuheap/heap_kernels.hpp>
 #include <gpuheap/heap_ref.hpp>
 #include <gpuheap/heap_report.hpp>
 #include <gpuheap/memory/address_range.hpp>
@@ -26,30 +27,6 @@
 #include <vector>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
-
-namespace detail {
-
-// Kernel: frees pointers[i].
-template <class Ref>
-struct free_each {
-  Ref heap;
-  void* const* pointers;
-  GPUHEAP_FN void operator()(unsigned i) const { heap.free(simt::plain_read(pointers[i])); }
-};
-
-// Kernel: copies bytes that the host must not touch. Thread i copies bytes i, i + stride, ...
-struct copy_bytes {
-  char* to;
-  char const* from;
-  simt::size_t bytes;
-  unsigned stride;
-  GPUHEAP_FN void operator()(unsigned i) const {
-    // Ends: bytes / stride passes.
-    for (simt::size_t at = i; at < bytes; at += stride) simt::plain_write(to[at], simt::plain_read(from[at]));
-  }
-};
-
-}  // namespace detail
 
 // Owns memory and the allocator in it. Move-only; several live side by side. `ref()` goes to kernels by value. Kernels of any number of
 // streams and replayed graphs may use one heap at once; what the host does to it is ordered on the stream that the call names. A member
@@ -319,9 +296,9 @@ class heap {
     failure_record const record = failures(stream);
     statistics now;
     detail::read_failures(now, record);
-    if (reported_ == failure_counts::of(now)) return 0;
+    if (reported_ == detail::failure_counts::of(now)) return 0;
     now = stats(stream);  // what lives is asked only where there is something to tell
-    failure_counts const found = failure_counts::of(now);
+    detail::failure_counts const found = detail::failure_counts::of(now);
     exhaustion what{.failed_requests = found.requests - reported_.requests,
                     .invalid_requests = found.invalid - reported_.invalid,
                     .first = now.first_failure,
@@ -527,14 +504,6 @@ class heap {
     simt::copy(&records()->failures.final, &final, sizeof final, stream);
   }
 
-  // What check() reports, each kind by itself.
-  struct failure_counts {
-    std::uint64_t requests = 0, invalid = 0, frees = 0;
-    [[nodiscard]] static failure_counts of(statistics const& s) {
-      return {s.failed_requests, s.invalid_requests, s.double_frees + s.foreign_frees};
-    }
-    [[nodiscard]] bool operator==(failure_counts const&) const = default;
-  };
   // The failures alone.
   [[nodiscard]] failure_record failures(stream_ref stream) const {
     failure_record copy;
@@ -602,7 +571,7 @@ class heap {
   Statistics statistics_{};
   when_exhausted policy_ = when_exhausted::null;
   exhaustion_callback callback_;
-  failure_counts reported_{};  // by check()
+  detail::failure_counts reported_{};  // by check()
 };
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE

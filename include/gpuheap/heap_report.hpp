@@ -102,6 +102,16 @@ struct exhaustion {
 
 namespace detail {
 
+// What check() reports, each kind by itself.
+struct failure_counts {
+  std::uint64_t requests = 0, invalid = 0, frees = 0;
+
+  [[nodiscard]] static failure_counts of(statistics const& s) {
+    return {s.failed_requests, s.invalid_requests, s.double_frees + s.foreign_frees};
+  }
+  [[nodiscard]] bool operator==(failure_counts const&) const = default;
+};
+
 inline void read_failures(statistics& s, failure_record const& record) {
   s.failed_requests = 0;
   // Ends: one pass per counter.

@@ -1,0 +1,33 @@
+// The kernels that a heap's host functions launch.
+#pragma once
+
+#include <gpuheap/simt/atomic.hpp>
+#include <gpuheap/simt/types.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
+
+namespace detail {
+
+// Kernel: frees pointers[i].
+template <class Ref>
+struct free_each {
+  Ref heap;
+  void* const* pointers;
+  GPUHEAP_FN void operator()(unsigned i) const { heap.free(simt::plain_read(pointers[i])); }
+};
+
+// Kernel: copies bytes that the host must not touch. Thread i copies bytes i, i + stride, ...
+struct copy_bytes {
+  char* to;
+  char const* from;
+  simt::size_t bytes;
+  unsigned stride;
+  GPUHEAP_FN void operator()(unsigned i) const {
+    // Ends: bytes / stride passes.
+    for (simt::size_t at = i; at < bytes; at += stride) simt::plain_write(to[at], simt::plain_read(from[at]));
+  }
+};
+
+}  // namespace detail
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE
