@@ -66,6 +66,11 @@ template <class A>
 concept has_empty_view = device_allocator<A> && requires {
   requires A::has_empty_view;
 };
+// malloc() of a request that the program has not made: heap_ref's own, whose refusal is no failure. For allocators that note requests.
+template <class A>
+concept has_try_malloc = device_allocator<A> && requires(A const& a, simt::size_t bytes) {
+  { a.try_malloc(bytes) } -> simt::same_as<void*>;
+};
 // Results aligned to any power of two up to 2 MiB, given back by the same free.
 template <class A>
 concept has_aligned_malloc = device_allocator<A> && requires(A const& a, simt::size_t bytes, simt::size_t alignment) {

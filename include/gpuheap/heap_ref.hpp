@@ -111,7 +111,7 @@ class heap_ref {
         if (is_told_wrong(p, usable)) return nullptr;
         bool const holds = resize_in_place(p, bytes, usable);
         if (holds && !is_much_less(bytes, usable)) return p;
-        void* const moved = allocator_.malloc(bytes);
+        void* const moved = holds ? malloc_smaller(bytes) : allocator_.malloc(bytes);
         if (moved == nullptr && holds) return p;
         finish_malloc(moved, bytes);
         if (moved == nullptr) return nullptr;
@@ -397,6 +397,14 @@ class heap_ref {
       return true;
     } else {
       return bytes <= usable;
+    }
+  }
+  // A block to move to that would be nice to have.
+  [[nodiscard]] GPUHEAP_FN void* malloc_smaller(simt::size_t bytes) const {
+    if constexpr (has_try_malloc<Allocator>) {
+      return allocator_.try_malloc(bytes);
+    } else {
+      return allocator_.malloc(bytes);
     }
   }
   // Whether a block of its own for `bytes` is less than half of one of `usable`.

@@ -43,6 +43,12 @@ class recorded {
     record(trace_event::request, p, bytes);
     return p;
   }
+  // No event if there is no memory: the program has not asked.
+  [[nodiscard]] GPUHEAP_FN void* try_malloc(simt::size_t bytes) const {
+    void* const p = inner_.malloc(bytes);
+    if (p != nullptr) record(trace_event::request, p, bytes);
+    return p;
+  }
   GPUHEAP_FN auto free(void* p) const {
     // Before anybody else can have the memory.
     if (p != nullptr) record(trace_event::release, p, 0);
@@ -57,6 +63,7 @@ class recorded {
   [[nodiscard]] GPUHEAP_FN simt::size_t rounded_size(simt::size_t bytes) const requires has_rounded_size<Allocator> {
     return inner_.rounded_size(bytes);
   }
+  [[nodiscard]] GPUHEAP_FN bool is_live(void* p) const requires has_is_live<Allocator> { return inner_.is_live(p); }
   [[nodiscard]] GPUHEAP_FN bool owns(void const* p) const requires has_owns<Allocator> { return inner_.owns(p); }
 
 #if GPUHEAP_HAS_HOST

@@ -304,6 +304,37 @@ TEST_F(ObjectHeap, TellsThatAnObjectIsGone) {
   expect_count<leaf>(size() - 1);
 }
 
+// Fields that are arrays, of one and of two dimensions.
+struct cell {
+  float corners[4];
+  short of_sides[2][3];
+  int id;
+  using fields = gpuheap::fields<&cell::corners, &cell::of_sides, &cell::id>;
+};
+struct make_cells {
+  object_heap<cell>::ref_type heap;
+  unsigned* wrong;
+  GPUHEAP_FN void operator()(unsigned i) const {
+    auto const f = static_cast<float>(i);
+    auto const s = static_cast<short>(i);
+    cell const made{{f, f + 1, f + 2, f + 3}, {{s, 1, 2}, {3, 4, s}}, static_cast<int>(i)};
+    auto const p = heap.create<cell>(made);
+    if (!p) return count(*wrong);
+    p[&cell::corners][2] = -f;
+    cell const found = p.load();
+    bool const right = found.corners[0] == f && found.corners[2] == -f && found.corners[3] == f + 3 && found.of_sides[0][0] == s &&
+                       found.of_sides[1][2] == s && found.of_sides[1][0] == 3 && found.id == static_cast<int>(i);
+    count(*wrong, right ? 0 : 1);
+  }
+};
+TEST(ObjectHeapFields, MayBeArrays) {
+  object_heap<cell> heap{8_MiB};
+  test::device_array<unsigned> wrong(1);
+  gpuheap::launch(1000, make_cells{heap.ref(), wrong.data()});
+  EXPECT_EQ(wrong.first(), 0u);
+  EXPECT_EQ(heap.count<cell>().live, 1000u);
+}
+
 TEST(ObjectPtr, HoldsPlaceAndShape) {
   char* const data = reinterpret_cast<char*>(std::uintptr_t{0x1ff'ffff'ffff'ffc0});
   for (unsigned capacity : {1u, 2u, 63u, 64u}) {

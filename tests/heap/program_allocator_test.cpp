@@ -1,21 +1,23 @@
 // A program that chooses its own allocator for gpuheap/coalesced.hpp.
 #include <gpuheap/allocators/backing_reference.hpp>
 
-#define GPUHEAP_PROGRAM_ALLOCATOR gpuheap::basic_coalesce_warp_map<gpuheap::backing_reference>
+#define GPUHEAP_PROGRAM_ALLOCATOR gpuheap::basic_coalesce_block_map<gpuheap::backing_reference>
 #include <gpuheap/coalesced.hpp>
 
 #include "fixtures.hpp"
 
 #include "../support/pattern.hpp"
 
+#include <thread>
 #include <type_traits>
+#include <vector>
 
 namespace {
 
 using namespace test;
 namespace coalesced = gpuheap::coalesced;
 
-static_assert(std::is_same_v<coalesced::allocator, gpuheap::basic_coalesce_warp_map<gpuheap::backing_reference>>);
+static_assert(std::is_same_v<coalesced::allocator, gpuheap::basic_coalesce_block_map<gpuheap::backing_reference>>);
 
 // Each thread asks in all ways, in turn with all others; it frees what it got, but for the first.
 struct ask_in_all_ways {
@@ -46,6 +48,27 @@ TEST(ProgramAllocator, ServesTheProgram) {
     EXPECT_EQ(coalesced::program_heap()->stats().live_allocations, threads) << apart;
     coalesced::clean();
   }
+}
+
+// Blocks of the same number in launches that run at once: of one block each, as the simulator runs those of several one by one.
+TEST(ProgramAllocator, LaunchesAtOnceKeepApart) {
+  coalesced::init(gpuheap::heap_size{64_MiB});
+  device_array<unsigned> wrong(1);
+  std::vector<std::thread> launchers;
+  for (unsigned n = 0; n < 3; ++n) {
+    launchers.emplace_back([&] {
+      auto const stream = simt::make_stream();
+      for (unsigned round = 0; round < 40; ++round) {
+        gpuheap::launch(120, ask_in_all_ways{wrong.data()}, {.block_threads = 120, .stream = stream});
+        simt::synchronize(stream);
+      }
+      simt::destroy_stream(stream);
+    });
+  }
+  for (std::thread& launcher : launchers) launcher.join();
+  EXPECT_EQ(wrong.first(), 0u);
+  EXPECT_EQ(coalesced::program_heap()->stats().live_allocations, 3u * 40 * 120);
+  coalesced::clean();
 }
 
 }  // namespace

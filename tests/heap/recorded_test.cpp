@@ -97,4 +97,34 @@ TEST(TraceText, NumbersAllocationsInTheOrderOfTheirLines) {
   EXPECT_EQ(text_of(what), "gpuheap-trace 1\nthreads 18\nevents 6\ndropped 0\nm 17 64\nm 3 8\nf 3 0\nk\nm 0 16\nf 1 2\n");
 }
 
+// Kernel: fills the heap behind one large block, then makes that much smaller.
+template <class Ref>
+struct shrink_in_a_full_heap {
+  Ref heap;
+  void** out;
+  GPUHEAP_FN void operator()(unsigned) const {
+    out[0] = heap.malloc(4096);
+    // Ends: the heap becomes full.
+    while (heap.malloc(64) != nullptr) continue;
+    out[1] = heap.realloc(out[0], 100);
+  }
+};
+TEST(Recorded, AShrinkThatStaysIsNoFailedRequest) {
+  gpuheap::heap<recorder> heap{recorder::min_region_bytes() + 64_KiB};
+  device_array<void*> out(2);
+  gpuheap::launch(1, shrink_in_a_full_heap<decltype(heap)::ref_type>{heap.ref(), out.data()});
+  auto const blocks = out.read();
+  ASSERT_NE(blocks[0], nullptr);
+  EXPECT_EQ(blocks[0], blocks[1]) << "there is no other";
+  EXPECT_EQ(heap.stats().failed_requests, 1u) << "the loop's last";
+  auto const what = heap.ref().allocator().read();
+  unsigned refused = 0, released = 0;
+  for (auto const& e : what.events) {
+    refused += e.kind == trace_event::request && e.address == 0;
+    released += e.kind == trace_event::release;
+  }
+  EXPECT_EQ(refused, 1u);
+  EXPECT_EQ(released, 0u);
+}
+
 }  // namespace

@@ -19,7 +19,8 @@
 //            first level, and what finds no room there back to the superblock. What is larger than the largest class comes from the
 //            backing.
 // free:      the piece that dies last frees the merged block. A block goes to the first level, or if that is full back to its superblock.
-// Reuse:     a block for its class. A superblock that is wholly free goes back to the backing while the second level holds more than
+// Reuse:     a block for its class, a merged one once all its pieces are free: a piece by itself makes room for nothing. A superblock that
+// is wholly free goes back to the backing while the second level holds more than
 //            `spare_percent` of the heap, and always when the backing is exhausted: then both levels of all classes are emptied first.
 // Progress:  malloc of a piece or block is blocking: it may wait for a refill of its class, which waits for nothing but the backing and the
 //            turn of a queue's cell (ring_queue.hpp). free waits for no more than these either.
@@ -92,8 +93,9 @@ class basic_xmalloc {
       .paper = "Huang, Rodrigues, Jones, Buck, Hwu: XMalloc, CIT 2010",
       .year = 2010,
       .variant = "queues of blocks and superblocks before a backing heap",
-      .reuse = "blocks of the same class; wholly free superblocks: anything",
+      .reuse = "blocks of the same class, small ones once all that their warp got with them are free; wholly free superblocks: anything",
       .process_wide = Backing::traits.process_wide,
+      .reuses_singly = false,
       .full_reuse = Backing::traits.full_reuse,
   };
 

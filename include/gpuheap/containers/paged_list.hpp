@@ -34,6 +34,8 @@ struct paged_list_state {
 template <class T, class Ref>
 class paged_list {
   static_assert(simt::is_trivially_copyable_v<T>);
+  static_assert(alignof(T) <= Ref::allocator_type::traits.min_alignment,
+                "gpuheap: the entries of a paged_list are aligned to what its heap's blocks are aligned to at most");
 
  public:
   static constexpr unsigned first_page_entries = 64;  // at least a warp's, so that lanes need two pages at most

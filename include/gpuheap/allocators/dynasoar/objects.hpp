@@ -76,12 +76,22 @@ class object_ptr {
   template <auto... Members>
   [[nodiscard]] GPUHEAP_FN T load_all(fields<Members...>) const {
     T value{};
-    ((value.*Members = (*this)[Members]), ...);
+    (assign(value.*Members, (*this)[Members]), ...);
     return value;
   }
   template <auto... Members>
   GPUHEAP_FN void store_all(T const& value, fields<Members...>) const {
-    (((*this)[Members] = value.*Members), ...);
+    (assign((*this)[Members], value.*Members), ...);
+  }
+  template <class Field>
+  GPUHEAP_FN static void assign(Field& to, Field const& from) {
+    to = from;
+  }
+  // A field that is an array.
+  template <class Element, simt::size_t N>
+  GPUHEAP_FN static void assign(Element (&to)[N], Element const (&from)[N]) {
+    // Ends: N passes.
+    for (simt::size_t i = 0; i < N; ++i) assign(to[i], from[i]);
   }
 
   simt::uint64_t bits_ = 0;

@@ -4,7 +4,6 @@
 #include <gpuheap/simt/host/warp.hpp>
 
 #include <map>
-#include <mutex>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 
@@ -30,12 +29,10 @@ inline bool has_program_value() {
   return true;
 }
 
-// One T for each block number. The lock is not the machine's: no lane waits for another one with it held.
+// One T for each block number of each OS thread: a block runs on one of them, which has one launch at a time.
 template <class T>
 [[nodiscard]] inline T& block_storage() {
-  static std::mutex mutex;
-  static std::map<unsigned, T> storage;
-  std::lock_guard const lock{mutex};
+  thread_local std::map<unsigned, T> storage;
   return storage[block_id()];
 }
 
