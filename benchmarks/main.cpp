@@ -136,7 +136,7 @@ int run_case(options const& o) {
       try {
         return run_point(allocator, what, s, points[k]);
       } catch (error const& failure) {
-        throw error("point " + std::to_string(k) + " (" + texts[k] + "): " + failure.what());
+        throw plain_error("point " + std::to_string(k) + " (" + texts[k] + "): " + failure.what());
       }
     }();
     print_outcome(k, result);

@@ -127,7 +127,7 @@ recording record_kdtree() {
   session s;
   s.runs = 0;
   auto const outcome = kdtree::measure_builds(heap, {heap_bytes, false, false}, s, scene::make_scene("surface", 1200, 1), 1024, stream);
-  if (outcome.status != outcome_status::ok) throw error("the tree was not built: " + outcome.reason);
+  if (outcome.status != outcome_status::ok) throw plain_error("the tree was not built: " + outcome.reason);
   return heap.read();
 }
 

@@ -97,7 +97,7 @@ inline std::optional<heap<allocator>>& owner() {
 
 inline void make_heap(heap_size size, bool dynamic) {
   auto& heap = owner();
-  if (heap) throw error("gpuheap: coalesced::init() is called again: the program has one heap, made once, until coalesced::clean()");
+  if (heap) throw plain_error("gpuheap: coalesced::init() is called again: the program has one heap, made once, until coalesced::clean()");
   heap.emplace(size);
   simt::program_values<program_heap>::set({heap->ref(), true, dynamic, false});
 }
@@ -113,7 +113,7 @@ inline void init_dynamic(heap_size size = heap_size::from_environment()) { detai
 // kernel runs.
 inline void serve_apart() {
   auto const& owner = detail::owner();
-  if (!owner) throw error("gpuheap: coalesced::serve_apart() is called before coalesced::init()");
+  if (!owner) throw plain_error("gpuheap: coalesced::serve_apart() is called before coalesced::init()");
   simt::program_values<detail::program_heap>::set({owner->ref(), true, false, true});
 }
 

@@ -37,7 +37,7 @@ struct growth_step {
   }
   void require_valid() const {
     if (factor >= 1) return;
-    throw error(text_of("gpuheap: growth_step::factor is %f: a heap grows to a multiple of its size, 1 or more", factor));
+    throw plain_error(text_of("gpuheap: growth_step::factor is %f: a heap grows to a multiple of its size, 1 or more", factor));
   }
 };
 

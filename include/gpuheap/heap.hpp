@@ -68,14 +68,16 @@ class heap {
   // bytes. Throws gpuheap::error if it is too small.
   explicit heap(memory::region callers, stream_ref stream = {}) : memory_{callers} {
     if constexpr (Allocator::traits.process_wide) {
-      throw error("gpuheap: the allocator '" + name() +
-                  "' lives in the one heap of the process and cannot be put into a given region: make it from a size");
+      throw plain_error("gpuheap: the allocator '" + name() +
+                        "' lives in the one heap of the process and cannot be put into a given region: make it from a size");
     } else {
       if (callers.base == nullptr) {
-        throw error(text_of("gpuheap: a heap in a region of %s was asked for, and the region's base is null: take memory for it first",
-                            memory::in_words(callers.bytes).c_str()));
+        throw plain_error(
+            text_of("gpuheap: a heap in a region of %s was asked for, and the region's base is null: take memory for it first",
+                    memory::in_words(callers.bytes).c_str()));
       }
-      if (reinterpret_cast<std::uintptr_t>(callers.base) % 256 != 0) throw error("gpuheap: a heap's region must be aligned to 256 bytes");
+      if (reinterpret_cast<std::uintptr_t>(callers.base) % 256 != 0)
+        throw plain_error("gpuheap: a heap's region must be aligned to 256 bytes");
       require_at_least(min_bytes(), callers.bytes, "a region");
       lay_out();
       initialise(stream);
@@ -88,7 +90,7 @@ class heap {
     simt::size_t const initial = size.initial.resolve(memory::device);
     simt::size_t const most = size.limit();
     if (initial > most) {
-      throw error(
+      throw plain_error(
           text_of("gpuheap: a heap of %s that grows to at most %s was asked for: growth::at_most must not be less than "
                   "growth::initial",
                   memory::in_words(initial).c_str(), memory::in_words(most).c_str()));
@@ -130,7 +132,8 @@ class heap {
   // Policies and callbacks stay.
   void reset(stream_ref stream = {}) {
     if constexpr (Allocator::traits.process_wide) {
-      throw error("gpuheap: the allocator '" + name() + "' cannot be reset: its heap is the process's and has no reset. Free the blocks");
+      throw plain_error("gpuheap: the allocator '" + name() +
+                        "' cannot be reset: its heap is the process's and has no reset. Free the blocks");
     } else {
       initialise(stream);
     }
@@ -208,7 +211,7 @@ class heap {
   void grow(simt::size_t more_bytes, stream_ref stream = {}) requires has_grow<Allocator> {
     require_growing();
     if (more_bytes > at_most() - capacity_) {
-      throw error(
+      throw plain_error(
           text_of("gpuheap: a heap of %s that was made to have at most %s was asked to grow by %s: make it with a larger "
                   "growth::at_most",
                   memory::in_words(capacity_).c_str(), memory::in_words(at_most()).c_str(), memory::in_words(more_bytes).c_str()));
@@ -316,7 +319,7 @@ class heap {
       }
     }
     reported_.frees = found.frees;
-    if (refused != 0) throw error(detail::refused_frees_text(name(), now));
+    if (refused != 0) throw plain_error(detail::refused_frees_text(name(), now));
     return what.grown_bytes;
   }
 
@@ -383,8 +386,8 @@ class heap {
 
   static void require_at_least(simt::size_t least, simt::size_t bytes, char const* what) {
     if (bytes >= least) return;
-    throw error(text_of("gpuheap: %s of %s is too small for the allocator '%s': it needs at least %zu bytes (%s)", what,
-                        memory::in_words(bytes).c_str(), Allocator::traits.name, least, memory::in_words(least).c_str()));
+    throw plain_error(text_of("gpuheap: %s of %s is too small for the allocator '%s': it needs at least %zu bytes (%s)", what,
+                              memory::in_words(bytes).c_str(), Allocator::traits.name, least, memory::in_words(least).c_str()));
   }
 
   // Takes the heap's memory; a refusal becomes an error that says what there is.
@@ -445,7 +448,8 @@ class heap {
     };
   }
   void require_growing() const {
-    if (!grows()) throw error("gpuheap: this heap has a fixed size: make it as heap{gpuheap::growth{.initial = ..., .at_most = ...}}");
+    if (!grows())
+      throw plain_error("gpuheap: this heap has a fixed size: make it as heap{gpuheap::growth{.initial = ..., .at_most = ...}}");
   }
   // Lets the allocator have `more_bytes`. Whether it has taken memory for them.
   bool add_memory(simt::size_t more_bytes, stream_ref stream) {
@@ -535,7 +539,7 @@ class heap {
     // As numbers: of pointers into different objects nothing is said.
     auto const offset = reinterpret_cast<std::uintptr_t>(byte) - reinterpret_cast<std::uintptr_t>(base);
     if (offset > arena_.bytes || arena_.bytes - offset < bytes || (grows() && !growing_->range.is_mapped(offset, bytes))) {
-      throw error(text_of("gpuheap: %s at the given address do not lie in this heap", memory::in_words(bytes).c_str()));
+      throw plain_error(text_of("gpuheap: %s at the given address do not lie in this heap", memory::in_words(bytes).c_str()));
     }
   }
 

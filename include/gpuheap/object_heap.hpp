@@ -154,8 +154,8 @@ class object_heap {
   explicit object_heap(heap_size size = heap_size::from_environment(), memory::resource from = memory::device, stream_ref stream = {}) {
     simt::size_t const bytes = size.resolve(from);
     if (bytes < min_bytes()) {
-      throw error("gpuheap: an object_heap of " + memory::in_words(bytes) + " is too small: its classes need at least " +
-                  std::to_string(min_bytes()) + " bytes");
+      throw plain_error("gpuheap: an object_heap of " + memory::in_words(bytes) + " is too small: its classes need at least " +
+                        std::to_string(min_bytes()) + " bytes");
     }
     memory_ = memory::allocation{std::move(from), bytes};
     auto* const base = static_cast<char*>(memory_.base());
@@ -215,7 +215,7 @@ class object_heap {
     bool const refused = now.double_frees != seen_.double_frees;
     seen_ = now;
     if (what.failed_requests != 0) throw out_of_memory(what.text());
-    if (refused) throw error("gpuheap: " + std::to_string(now.double_frees) + " objects were destroyed that did not live any more");
+    if (refused) throw plain_error("gpuheap: " + std::to_string(now.double_frees) + " objects were destroyed that did not live any more");
   }
 
   // Looks for damage: `problem` is empty if there is none. Waits for the stream; no kernel uses the heap meanwhile.

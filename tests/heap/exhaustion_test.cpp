@@ -1,6 +1,10 @@
 // What the host learns when a kernel's request found no memory, or a free was refused.
 #include "fixtures.hpp"
 
+#include <new>
+#include <optional>
+#include <stdexcept>
+
 namespace {
 
 using namespace test;
@@ -210,6 +214,44 @@ TEST(InvalidRequests, AHeapWithoutMemoryLeftIsNotInvalid) {
   EXPECT_EQ(heap.stats().failed_requests, 2u);
   EXPECT_EQ(heap.stats().invalid_requests, 0u);
   EXPECT_EQ(heap.stats().first_failure.fault, gpuheap::request_fault::none);
+}
+
+// ---- what programs catch
+
+template <class Caught>
+std::string caught_as(void (*body)()) {
+  try {
+    body();
+  } catch (Caught const& e) {
+    return e.what();
+  }
+  return "nothing";
+}
+void runs_out() {
+  full_heap heap;
+  blocks_of(heap, 1, 5_MiB);
+  heap.check();
+}
+void is_too_small() { heap_t{100}; }
+
+TEST(Errors, WantOfMemoryIsABadAllocToo) {
+  for (std::string const& text : {caught_as<gpuheap::out_of_memory>(runs_out), caught_as<std::bad_alloc>(runs_out),
+                                  caught_as<gpuheap::error>(runs_out), caught_as<std::exception>(runs_out)})
+    EXPECT_TRUE(says(text, "1 requests in kernels found no memory"));
+  EXPECT_THROW(heap_t{simt::query_device().total_bytes * 100}, std::bad_alloc);
+}
+TEST(Errors, OthersAreRuntimeErrors) {
+  for (std::string const& text :
+       {caught_as<gpuheap::error>(is_too_small), caught_as<std::runtime_error>(is_too_small), caught_as<std::exception>(is_too_small)})
+    EXPECT_TRUE(says(text, "is too small for the allocator 'backing_reference'"));
+  EXPECT_THROW(
+      try { is_too_small(); } catch (std::bad_alloc const&){}, gpuheap::plain_error);
+}
+TEST(Errors, KeepTheirTextWhenCopied) {
+  std::optional<gpuheap::out_of_memory> first{std::string(3000, 'x')};
+  gpuheap::out_of_memory const copy = *first;
+  first.reset();
+  EXPECT_EQ(std::string{copy.what()}, std::string(3000, 'x'));
 }
 
 }  // namespace

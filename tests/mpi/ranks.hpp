@@ -54,10 +54,10 @@ template <class Body, class Heap = test_heap>
 void require_right(unsigned ranks, unsigned block_threads, Body body, Heap heap = Heap{4_MiB}) {
   device_array<unsigned> wrong(2);
   mpi::result const ended = mpi::run(heap.ref(), ranks, whole_program<Body>{body, judge{wrong.data()}}, {.block_threads = block_threads});
-  if (ended.aborted) throw gpuheap::error("rank " + std::to_string(ended.rank) + " aborted with " + std::to_string(ended.code));
+  if (ended.aborted) throw gpuheap::plain_error("rank " + std::to_string(ended.rank) + " aborted with " + std::to_string(ended.code));
   auto const found = wrong.read();
-  if (found[0] != 0) throw gpuheap::error(std::to_string(found[0]) + " checks failed, one in line " + std::to_string(found[1]));
-  if (auto const live = heap.stats().live_allocations; live != 0) throw gpuheap::error(std::to_string(live) + " blocks are left");
+  if (found[0] != 0) throw gpuheap::plain_error(std::to_string(found[0]) + " checks failed, one in line " + std::to_string(found[1]));
+  if (auto const live = heap.stats().live_allocations; live != 0) throw gpuheap::plain_error(std::to_string(live) + " blocks are left");
 }
 
 // Likewise under many schedules, as ranks of one warp and of several blocks, alone, and as two.

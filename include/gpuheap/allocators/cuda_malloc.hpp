@@ -47,7 +47,7 @@ class cuda_malloc {
   // the same. One device per process.
   [[nodiscard]] static cuda_malloc create(memory::region limit, stream_ref) {
     if constexpr (!simt::has_builtin_heap) {
-      throw error(
+      throw plain_error(
           "gpuheap: the allocator 'cuda' is the CUDA toolkit's own device heap, and the simulator has none: use another allocator, or the "
           "CUDA backend");
     } else {
@@ -59,9 +59,9 @@ class cuda_malloc {
         set_limit(limit.bytes);
         asked_before = limit.bytes;
       } else if (asked_before != limit.bytes) {
-        throw error("gpuheap: the size of CUDA's device heap was set to " + std::to_string(asked_before) +
-                    " bytes by the first heap of this process, and " + std::to_string(limit.bytes) +
-                    " bytes are asked for now: CUDA allows one size per process. Ask for the same, or use a process of its own");
+        throw plain_error("gpuheap: the size of CUDA's device heap was set to " + std::to_string(asked_before) +
+                          " bytes by the first heap of this process, and " + std::to_string(limit.bytes) +
+                          " bytes are asked for now: CUDA allows one size per process. Ask for the same, or use a process of its own");
       }
       cuda_malloc heap;
       heap.limit_bytes_ = granted_bytes();
@@ -83,14 +83,14 @@ class cuda_malloc {
     try {
       simt::set_builtin_heap_limit(bytes);
     } catch (error const& refused) {
-      throw error(
+      throw plain_error(
           "gpuheap: the size of CUDA's device heap could not be set to " + std::to_string(bytes) +
           " bytes: a kernel that uses it has run before, or the device has less. Make the heap before any such kernel, or ask for less. (" +
           refused.what() + ")");
     }
     if (simt::size_t const granted = simt::builtin_heap_limit(); granted < bytes) {
-      throw error("gpuheap: CUDA's device heap has " + std::to_string(granted) + " bytes and cannot be set to " + std::to_string(bytes) +
-                  " any more: make the heap before the first kernel that uses device malloc");
+      throw plain_error("gpuheap: CUDA's device heap has " + std::to_string(granted) + " bytes and cannot be set to " +
+                        std::to_string(bytes) + " any more: make the heap before the first kernel that uses device malloc");
     }
   }
 #endif

@@ -134,8 +134,8 @@ class basic_halloc {
     cut const parts = cut::of(region, Config.backing_percent);
     layout const at = layout::in(parts.own_bytes);
     if (at.num_slabs == 0)
-      throw error("gpuheap: a region of " + std::to_string(region.bytes) + " bytes has no room for one slab of halloc: at least " +
-                  std::to_string(min_region_bytes()) + " are needed");
+      throw plain_error("gpuheap: a region of " + std::to_string(region.bytes) + " bytes has no room for one slab of halloc: at least " +
+                        std::to_string(min_region_bytes()) + " are needed");
     basic_halloc a;
     a.own_bytes_ = parts.own_bytes;
     a.slabs_ = slabs{region.base, at};

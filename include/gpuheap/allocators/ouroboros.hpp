@@ -189,8 +189,8 @@ class basic_ouroboros {
     basic_ouroboros heap{whole, initial_bytes};
     uint32_t const chunks = heap.chunks_within(initial_bytes);
     if (chunks == 0) {
-      throw error("gpuheap: a heap that grows to " + std::to_string(whole.bytes) + " bytes cannot begin with " +
-                  std::to_string(initial_bytes) + ": give it at least " + std::to_string(min_initial_bytes(whole.bytes)) + " bytes");
+      throw plain_error("gpuheap: a heap that grows to " + std::to_string(whole.bytes) + " bytes cannot begin with " +
+                        std::to_string(initial_bytes) + ": give it at least " + std::to_string(min_initial_bytes(whole.bytes)) + " bytes");
     }
     simt::size_t const share = heap.backing_bytes_, own = (whole.bytes - share) & ~simt::size_t{255};
     if (share != 0) map(own, share);

@@ -206,8 +206,8 @@ class basic_scatteralloc {
     basic_scatteralloc heap{layout_type::over(whole, state_bytes), whole};
     auto const pages = heap.pages_within(initial_bytes);
     if (pages == 0 || heap.at_.max_pages == 0) {
-      throw error("gpuheap: a heap that grows to " + std::to_string(whole.bytes) + " bytes cannot begin with " +
-                  std::to_string(initial_bytes) + ": give it at least " + std::to_string(min_initial_bytes(whole.bytes)) + " bytes");
+      throw plain_error("gpuheap: a heap that grows to " + std::to_string(whole.bytes) + " bytes cannot begin with " +
+                        std::to_string(initial_bytes) + ": give it at least " + std::to_string(min_initial_bytes(whole.bytes)) + " bytes");
     }
     map(0, state_bytes);
     heap.write_state(stream);

@@ -182,8 +182,8 @@ class basic_sharded_runs {
 
   [[nodiscard]] static simt::size_t min_region_bytes() { return simt::size_t{128} << 10; }
 
-  [[nodiscard]] static error too_small(memory::region where) {
-    return error(
+  [[nodiscard]] static plain_error too_small(memory::region where) {
+    return plain_error(
         text_of("gpuheap: a region of %zu bytes is too small for this allocator: give it at least %zu", where.bytes, min_region_bytes()));
   }
 
@@ -219,8 +219,8 @@ class basic_sharded_runs {
     auto const parts = heap.parts();
     unsigned const segments = parts.segments_within(initial_bytes);
     if (segments == 0)
-      throw error(text_of("gpuheap: a heap that grows to %zu bytes cannot begin with %zu: give it at least %zu bytes", whole.bytes,
-                          initial_bytes, parts.metadata_bytes(1) + heap.at_.segment_bytes()));
+      throw plain_error(text_of("gpuheap: a heap that grows to %zu bytes cannot begin with %zu: give it at least %zu bytes", whole.bytes,
+                                initial_bytes, parts.metadata_bytes(1) + heap.at_.segment_bytes()));
     map(0, parts.fixed_bytes());
     simt::fill(whole.base, 0, parts.fixed_bytes(), stream);
     heap.write_control(stream);

@@ -31,8 +31,8 @@ class address_range {
     try {
       space_ = simt::reserve_addresses(bytes);
     } catch (error const& refused) {
-      throw error(text_of("gpuheap: %s of addresses were asked for, and cannot be reserved: ask for less. (%s)", in_words(bytes).c_str(),
-                          refused.what()));
+      throw plain_error(text_of("gpuheap: %s of addresses were asked for, and cannot be reserved: ask for less. (%s)",
+                                in_words(bytes).c_str(), refused.what()));
     }
   }
 
@@ -138,7 +138,7 @@ class address_range {
 
   void require_inside(simt::size_t offset, simt::size_t bytes) const {
     if (offset <= space_.bytes && bytes <= space_.bytes - offset) return;
-    throw error(text_of(
+    throw plain_error(text_of(
         "gpuheap: %s at offset %zu do not lie in an address range of %s: reserve more at the start, as addresses cannot be added later",
         in_words(bytes).c_str(), offset, in_words(space_.bytes).c_str()));
   }

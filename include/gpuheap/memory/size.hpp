@@ -33,7 +33,7 @@ class heap_size {
   // `fraction` (above 0, at most 1) of what the source of memory has free then.
   [[nodiscard]] static heap_size fraction_of_free(double fraction) {
     if (!(fraction > 0 && fraction <= 1)) {
-      throw error(text_of("gpuheap: fraction_of_free takes a number above 0 and at most 1, not %f", fraction));
+      throw plain_error(text_of("gpuheap: fraction_of_free takes a number above 0 and at most 1, not %f", fraction));
     }
     heap_size size{0};
     size.fraction_ = fraction;
@@ -55,7 +55,8 @@ class heap_size {
     if (fraction_ == 0 && !at_most_half_) return bytes_;
     auto const there = from.how_much();
     if (at_most_half_) return there ? (bytes_ < there->free_bytes / 2 ? bytes_ : there->free_bytes / 2) : bytes_;
-    if (!there) throw error(text_of("gpuheap: %s does not say how much of it is free: give the heap's size in bytes", from.name().c_str()));
+    if (!there)
+      throw plain_error(text_of("gpuheap: %s does not say how much of it is free: give the heap's size in bytes", from.name().c_str()));
     return static_cast<simt::size_t>(fraction_ * static_cast<double>(there->free_bytes));
   }
 
@@ -63,7 +64,7 @@ class heap_size {
   // Without the C library's conversions, whose decimal point depends on the program's locale.
   [[nodiscard]] static heap_size parse(std::string const& text) {
     auto const refuse = [&] {
-      return error(
+      return plain_error(
           text_of("gpuheap: GPUHEAP_BYTES is \"%s\": a size such as 8589934592, 512MiB, 1.5GiB or 40%% (of the free memory) is expected",
                   text.c_str()));
     };

@@ -42,7 +42,8 @@ template <class Main>
 [[nodiscard]] result run_program(unsigned num_ranks, Main main, launch_config config = {}) {
   using functor = detail::run_named<Main>;
   auto* const heap = coalesced::program_heap();
-  if (heap == nullptr) throw error("gpuheap: MPI ranks need the program's heap for their messages: call gpuheap::coalesced::init() first");
+  if (heap == nullptr)
+    throw plain_error("gpuheap: MPI ranks need the program's heap for their messages: call gpuheap::coalesced::init() first");
   detail::require_resident<functor>(num_ranks, config.block_threads);
   detail::world_memory const world{num_ranks, config.stream};
   simt::program_values<detail::program_world>::set({world.state(), heap->ref()});

@@ -84,7 +84,7 @@ inline unsigned count_from_environment(char const* name, unsigned otherwise) {
   char const* const end = text + std::strlen(text);
   auto const [rest, code] = std::from_chars(text, end, value);
   if (code != std::errc{} || rest != end || value == 0)
-    throw error("gpuheap: " + std::string{name} + " is \"" + text + "\": a number of at least 1 is expected");
+    throw plain_error("gpuheap: " + std::string{name} + " is \"" + text + "\": a number of at least 1 is expected");
   return value;
 }
 
@@ -122,7 +122,7 @@ template <class Main, class MakeHeap>
     unsigned const num_ranks = detail::count_from_environment("GPUHEAP_RANKS", 32);
     unsigned const block_threads = detail::count_from_environment("GPUHEAP_RANKS_PER_BLOCK", std::min(num_ranks, 256u));
     if (block_threads > 1024)
-      throw error("gpuheap: GPUHEAP_RANKS_PER_BLOCK is " + std::to_string(block_threads) + ", and a block has at most 1024 threads");
+      throw plain_error("gpuheap: GPUHEAP_RANKS_PER_BLOCK is " + std::to_string(block_threads) + ", and a block has at most 1024 threads");
     detail::heap_end const ends;
     make_heap();
     char const* const apart = std::getenv("GPUHEAP_APART");

@@ -75,13 +75,13 @@ class world_memory {
 
 template <class Functor>
 void require_resident(unsigned num_ranks, unsigned block_threads) {
-  if (num_ranks == 0) throw error("gpuheap: a world of 0 MPI ranks was asked for: at least 1 is needed");
+  if (num_ranks == 0) throw plain_error("gpuheap: a world of 0 MPI ranks was asked for: at least 1 is needed");
   unsigned const most = simt::most_resident_threads<Functor>(block_threads);
   if (num_ranks <= most) return;
-  throw error("gpuheap: " + std::to_string(num_ranks) + " MPI ranks in blocks of " + std::to_string(block_threads) +
-              " were asked for, and at most " + std::to_string(most) +
-              " of this program are resident on the device at once, as ranks that wait for each other must be: ask for at most " +
-              std::to_string(most) + ", or for other blocks");
+  throw plain_error("gpuheap: " + std::to_string(num_ranks) + " MPI ranks in blocks of " + std::to_string(block_threads) +
+                    " were asked for, and at most " + std::to_string(most) +
+                    " of this program are resident on the device at once, as ranks that wait for each other must be: ask for at most " +
+                    std::to_string(most) + ", or for other blocks");
 }
 }  // namespace detail
 

@@ -12,14 +12,34 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// Anything the library could not do.
-class error : public std::runtime_error {
+// Anything the library could not do: what programs catch. Each is a standard exception too, out_of_memory a std::bad_alloc, the others
+// std::runtime_error; so this is none itself, as nothing may be a std::exception twice.
+class error {
+ public:
+  [[nodiscard]] virtual char const* what() const noexcept = 0;
+
+ protected:
+  error() = default;
+  error(error const&) = default;
+  error& operator=(error const&) = default;
+  ~error() = default;
+};
+
+// What is thrown for anything but memory.
+class plain_error : public std::runtime_error, public error {
+ public:
   using std::runtime_error::runtime_error;
+  [[nodiscard]] char const* what() const noexcept override { return std::runtime_error::what(); }
 };
 
 // There was not enough memory for what was asked.
-class out_of_memory : public error {
-  using error::error;
+class out_of_memory : public std::bad_alloc, public error {
+ public:
+  explicit out_of_memory(std::string const& text) : text_{text} {}
+  [[nodiscard]] char const* what() const noexcept override { return text_.what(); }
+
+ private:
+  std::runtime_error text_;  // copied without throwing
 };
 
 // The text of a message, as printf has it. Joining strings would compile into a page of machine code at each place.
@@ -39,6 +59,7 @@ class out_of_memory : public error {
 namespace simt {
 using ::gpuheap::GPUHEAP_BACKEND_NAMESPACE::error;
 using ::gpuheap::GPUHEAP_BACKEND_NAMESPACE::out_of_memory;
+using ::gpuheap::GPUHEAP_BACKEND_NAMESPACE::plain_error;
 }  // namespace simt
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE

@@ -91,7 +91,7 @@ class served_heap {
  public:
   served_heap(void* base, simt::size_t bytes) {
     if (simt::size_t const least = Allocator::min_region_bytes(); bytes < least) {
-      throw error(std::string{"the allocator '"} + Allocator::traits.name + "' needs at least " + std::to_string(least) + " bytes");
+      throw plain_error(std::string{"the allocator '"} + Allocator::traits.name + "' needs at least " + std::to_string(least) + " bytes");
     }
     // Now, so that no later call loads code, which a capture elsewhere could forbid.
     (void)simt::attributes_of_kernel<serve_request<Allocator>>();

@@ -97,8 +97,8 @@ template <xmalloc_config Config, class Backing>
 basic_xmalloc<Config, Backing> basic_xmalloc<Config, Backing>::create(memory::region region, stream_ref stream) {
   simt::size_t const own = layout::own_bytes_for(region.bytes);
   if (own + Backing::min_region_bytes() > region.bytes) {
-    throw error("gpuheap: the allocator 'xmalloc' needs " + std::to_string(own) + " bytes for its queues in a heap of " +
-                std::to_string(region.bytes) + " bytes: make it larger");
+    throw plain_error("gpuheap: the allocator 'xmalloc' needs " + std::to_string(own) + " bytes for its queues in a heap of " +
+                      std::to_string(region.bytes) + " bytes: make it larger");
   }
   char* const base = static_cast<char*>(region.base);
   basic_xmalloc a;

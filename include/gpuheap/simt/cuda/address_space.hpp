@@ -47,7 +47,7 @@ struct driver {
     cudaDriverEntryPointQueryResult answer{};
     check(cudaGetDriverEntryPointByVersion(name, &address, since, cudaEnableDefault, &answer), "asking the driver for a function");
     if (answer != cudaDriverEntryPointSuccess || address == nullptr) {
-      throw error(text_of(
+      throw plain_error(text_of(
           "gpuheap: growing memory needs the driver's function %s, and this driver does not have it: install a newer one, or use memory "
           "of a fixed size",
           name));
@@ -77,7 +77,7 @@ inline void check(CUresult code, char const* doing) {
   if (driver::calls().error_name(code, &name) != CUDA_SUCCESS || name == nullptr) name = "an unknown error of the driver";
   std::string const text = text_of("gpuheap: %s failed: %s", doing, name);
   if (code == CUDA_ERROR_OUT_OF_MEMORY) throw out_of_memory(text);
-  throw error(text);
+  throw plain_error(text);
 }
 
 [[nodiscard]] inline CUmemAllocationProp memory_of(int device) {
@@ -119,12 +119,12 @@ class physical_memory {
   int can = 0;
   detail::check(driver.device_attribute(&can, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, space.device),
                 "asking whether the GPU maps memory");
-  if (can == 0) throw error("gpuheap: this GPU does not map memory into reserved addresses: use memory of a fixed size");
+  if (can == 0) throw plain_error("gpuheap: this GPU does not map memory into reserved addresses: use memory of a fixed size");
   CUmemAllocationProp const what = detail::memory_of(space.device);
   detail::check(driver.granularity(&space.granularity, &what, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
                 "asking in what units the GPU maps memory");
   space.bytes = (bytes + space.granularity - 1) / space.granularity * space.granularity;
-  if (space.bytes < bytes) throw error(text_of("gpuheap: reserving addresses failed: %zu bytes are more than there are", bytes));
+  if (space.bytes < bytes) throw plain_error(text_of("gpuheap: reserving addresses failed: %zu bytes are more than there are", bytes));
   CUdeviceptr base = 0;
   detail::check(driver.reserve(&base, space.bytes, 0, 0, 0), "reserving addresses");
   space.base = reinterpret_cast<void*>(base);

@@ -17,7 +17,7 @@ namespace detail {
   (void)cudaGetLastError();  // the runtime remembers it too, and would hand it to the next launch that asks
   std::string const text = text_of("gpuheap: %s failed: %s: %s", doing, cudaGetErrorName(code), cudaGetErrorString(code));
   if (code == cudaErrorMemoryAllocation) throw out_of_memory(text);
-  throw error(text);
+  throw plain_error(text);
 }
 inline void check(cudaError_t code, char const* doing) {
   if (code != cudaSuccess) refuse(code, doing);

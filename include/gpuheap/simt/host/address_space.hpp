@@ -24,7 +24,8 @@ struct address_space {
   space.bytes = (bytes + space.granularity - 1) / space.granularity * space.granularity;
   if (space.bytes >= bytes) space.base = ::gpuheap::simulator::reserve_addresses(space.bytes);
   if (space.base == nullptr) {
-    throw error("gpuheap: reserving addresses failed: the system does not have " + ::std::to_string(bytes) + " bytes of them in a row");
+    throw plain_error("gpuheap: reserving addresses failed: the system does not have " + ::std::to_string(bytes) +
+                      " bytes of them in a row");
   }
   return space;
 }

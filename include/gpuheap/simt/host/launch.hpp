@@ -17,9 +17,9 @@ namespace simt {
 
 // A simulated kernel that went wrong: deadlock, livelock, misuse, data race, trap. The text says which lanes were where and how to replay
 // the run.
-class kernel_failure : public error {
+class kernel_failure : public plain_error {
  public:
-  explicit kernel_failure(::gpuheap::simulator::failure const& f) : error(f.what()), kind_{f.kind()} {}
+  explicit kernel_failure(::gpuheap::simulator::failure const& f) : plain_error(f.what()), kind_{f.kind()} {}
   [[nodiscard]] ::gpuheap::simulator::failure_kind kind() const { return kind_; }
 
  private:
@@ -41,8 +41,9 @@ template <class Functor>
 void launch(unsigned num_threads, Functor f, launch_config config = {}) {
   static_assert(is_trivially_copyable_v<Functor>, "kernels get their functor by value, byte by byte");
   if (unsigned const most = most_resident_threads<Functor>(config.block_threads); config.cooperative && num_threads > most) {
-    throw error("gpuheap: a cooperative launch of " + ::std::to_string(num_threads) + " threads in blocks of " +
-                ::std::to_string(config.block_threads) + ": at most " + ::std::to_string(most) + " are resident at once on this machine");
+    throw plain_error("gpuheap: a cooperative launch of " + ::std::to_string(num_threads) + " threads in blocks of " +
+                      ::std::to_string(config.block_threads) + ": at most " + ::std::to_string(most) +
+                      " are resident at once on this machine");
   }
   ::gpuheap::simulator::kernel k;
   k.body = [](void const* functor, unsigned index) {
@@ -59,7 +60,7 @@ void launch(unsigned num_threads, Functor f, launch_config config = {}) {
   } catch (::gpuheap::simulator::failure const& failed) {
     throw kernel_failure(failed);
   } catch (::std::invalid_argument const& refused) {
-    throw error(refused.what());
+    throw plain_error(refused.what());
   }
 }
 

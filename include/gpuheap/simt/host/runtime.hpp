@@ -87,7 +87,7 @@ struct device_info {
 inline constexpr bool has_builtin_heap = false;
 [[nodiscard]] inline size_t builtin_heap_limit() { return 0; }
 inline void set_builtin_heap_limit(size_t) {
-  throw error("gpuheap: the simulator has no device heap of a toolkit: choose another allocator");
+  throw plain_error("gpuheap: the simulator has no device heap of a toolkit: choose another allocator");
 }
 [[nodiscard]] inline void* builtin_malloc(size_t) { return nullptr; }
 inline void builtin_free(void*) {}
