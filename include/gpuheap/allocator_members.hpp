@@ -108,7 +108,8 @@ concept has_malloc_by_block = device_allocator<A> && requires(A const& a, Thread
 // free. Code of both sides knows it, since heap_ref's type depends on it (default_statistics); host code also has
 //
 //   void take_census(live_total* into, stream_ref)     host; in stream order: a kernel stores what lives in device memory at `into`. Exact
-//                                                      when no kernel uses the heap; safe beside kernels, with counts of several moments
+//                                                      when no kernel uses the heap; safe beside kernels: then sums of several moments,
+//                                                      which may be below zero, modulo 2^64
 template <class A>
 concept has_census = device_allocator<A> && requires {
   requires A::takes_census;
@@ -121,7 +122,7 @@ concept has_footprint = device_allocator<A> && requires(A const& a, stream_ref s
 
 #if GPUHEAP_HAS_HOST
 // The live blocks, counted by a walk over the metadata: one entry for each size that has any, small sizes first. Host; waits for the
-// stream; no kernel uses the heap meanwhile.
+// stream; exact when no kernel uses the heap, safe beside kernels.
 template <class A>
 concept has_live_blocks = device_allocator<A> && requires(A const& a, stream_ref stream) {
   { a.live_blocks(stream) } -> simt::same_as<std::vector<live_size>>;

@@ -29,8 +29,17 @@
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
 // Owns memory and the allocator in it. Move-only; several live side by side. `ref()` goes to kernels by value. Kernels of any number of
-// streams and replayed graphs may use one heap at once; what the host does to it is ordered on the stream that the call names. A member
-// function is called by one host thread at a time.
+// streams and replayed graphs of one device may use one heap at once; what the host does to it is ordered on the stream that the call
+// names. A member function is called by one host thread at a time.
+//
+// @note What holds while kernels of other streams use the heap:
+//   stats(), live_blocks()   safe; each number is of some moment during the call, and they need not fit together
+//   check()                  safe; a failure that happens meanwhile is reported now or by the next check()
+//   free(pointers)           safe: frees as any kernel does
+//   copy_to_host(), copy_from_host()   safe for blocks that nobody else writes, or frees
+//   set_policy()             safe; kernels that run already may go by either policy
+//   verify()                 no kernel uses the heap meanwhile: what it says would mean nothing
+//   grow(), trim(), reset(), check() under grow_when_exhausted()   no kernel uses the heap meanwhile: undefined
 //
 // Moved from, a heap may only be assigned to or destroyed. Destroying it while kernels use it is undefined.
 template <device_allocator Allocator, class Statistics>
@@ -151,8 +160,8 @@ class heap {
     s.counts_bytes = s.counts_allocations && has_usable_size<Allocator>;
     s.knows_peak = Statistics::counts && has_usable_size<Allocator>;
     if constexpr (asks_allocator) {
-      s.live_allocations = found.census.allocations;
-      s.live_bytes = found.census.bytes;
+      s.live_allocations = not_below_zero(found.census.allocations);
+      s.live_bytes = not_below_zero(found.census.bytes);
     } else {
       live_counts const live = statistics_.read(reinterpret_cast<char const*>(copy.data()) + record_bytes);
       s.live_allocations = live.allocations;
@@ -494,6 +503,8 @@ class heap {
     }
   }
 
+  // A sum of several moments' parts.
+  [[nodiscard]] static std::uint64_t not_below_zero(std::uint64_t sum) { return static_cast<std::int64_t>(sum) < 0 ? 0 : sum; }
   [[nodiscard]] heap_records* records() const { return static_cast<heap_records*>(records_.base()); }
 
   // What a request may ask for at all, for the record of those that fail.

@@ -16,8 +16,8 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 inline constexpr simt::size_t largest_alignment = simt::size_t{2} << 20;
 
 // Trivially copyable; made by heap::ref(). Valid as long as the heap lives. Every member may be called by any thread in any state of
-// divergence, from any number of kernels at once. A block that one thread hands to another needs the program's own release and acquire; a
-// block that malloc returns again is ordered after its free.
+// divergence, from any number of kernels of one device at once. A block that one thread hands to another needs the program's own release
+// and acquire; a block that malloc returns again is ordered after its free.
 //
 // Exhaustion: nullptr, and an entry in the heap's record (heap::stats, heap::check). Requests for 0 bytes are answered nullptr and are no
 // failure. Memory is not initialised.

@@ -140,8 +140,8 @@ struct object_count {
   [[nodiscard]] double fragmentation() const { return slots == 0 ? 0 : 1 - static_cast<double>(live) / static_cast<double>(slots); }
 };
 
-// Owns memory and the objects in it. Move-only. Kernels of any number of streams use one heap at once; a member function is called by one
-// host thread at a time. In a CUDA program nvcc compiles the files that use it.
+// Owns memory and the objects in it. Move-only. Kernels of any number of streams of one device use one heap at once; a member function is
+// called by one host thread at a time. In a CUDA program nvcc compiles the files that use it.
 template <class... Classes>
 class object_heap {
   using list = soa::class_list<Classes...>;

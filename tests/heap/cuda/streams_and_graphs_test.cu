@@ -83,4 +83,30 @@ TEST(StreamsAndGraphs, ShareOneHeap) {
   for (auto s : streams) check(cudaStreamDestroy(s));
 }
 
+// The host's calls that are safe while kernels of another stream use the heap.
+TEST(StreamsAndGraphs, HostCallsBesideKernels) {
+  gpuheap::heap<> heap{512_MiB};
+  simt::synchronize({});
+  device_array<unsigned> wrong(1);
+  cudaStream_t busy, other;
+  check(cudaStreamCreateWithFlags(&busy, cudaStreamNonBlocking));
+  check(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+  for (unsigned round = 0; round < 20; ++round) {
+    auto const mine = blocks_of(heap, 1000, 100, {.stream = {other}});  // which waits for the device
+    for (unsigned n = 0; n < 10; ++n) churn<<<256, 256, 0, busy>>>(heap.ref(), 100 * round + n, wrong.data());
+    gpuheap::statistics const s = heap.stats({other});
+    EXPECT_LE(s.live_bytes, heap.at_most());
+    EXPECT_LE(s.live_allocations, heap.at_most() / 16);
+    for (gpuheap::live_size const& size : heap.live_blocks({other})) EXPECT_LE(size.blocks, heap.at_most() / 16);
+    EXPECT_EQ(heap.check({other}), 0u);
+    heap.free(mine, {other});
+    check(cudaStreamSynchronize(busy));
+    EXPECT_EQ(heap.stats({busy}).live_allocations, 0u);
+  }
+  EXPECT_EQ(wrong.first(), 0u);
+  EXPECT_EQ(heap.verify().problem, "");
+  check(cudaStreamDestroy(busy));
+  check(cudaStreamDestroy(other));
+}
+
 }  // namespace

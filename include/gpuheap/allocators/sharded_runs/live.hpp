@@ -4,7 +4,8 @@
 // lanes read the words of one page after the other side by side, since nearly all bytes that a census reads are slot words. A slot that no
 // draw has reached looks live in its word: the shard that holds its run says how many there are.
 //
-// At rest the counts are exact. While kernels use the heap the census reads nothing that is not there, and its counts mix several moments.
+// At rest the counts are exact. While kernels use the heap the census reads nothing that is not there, and its counts mix several moments:
+// a sum may be below zero, modulo 2^64.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -17,6 +18,7 @@
 #include <gpuheap/simt/runtime.hpp>
 
 #include <algorithm>
+#include <cstdint>
 #include <vector>
 #endif
 
@@ -209,7 +211,7 @@ template <class Runs>
   std::vector<live_size> sizes;
   // Ends: one pass per class.
   for (unsigned c = 0; c < size_classes::count; ++c) {
-    if (counts.slots[c] != 0) sizes.push_back({size_classes::slot_bytes(c), counts.slots[c]});
+    if (static_cast<std::int64_t>(counts.slots[c]) > 0) sizes.push_back({size_classes::slot_bytes(c), counts.slots[c]});
   }
   std::sort(large.begin(), large.end());
   // Ends: one pass per large allocation.
