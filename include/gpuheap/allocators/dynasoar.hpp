@@ -14,8 +14,8 @@
 // free:      an OR of the slot's bit. The first of a full block makes it active; the last closes it: free for every class.
 // Reuse:     a slot for its class at once; a block of which nothing is in use for any class. What the second heap has, as it says. The two
 //            parts do not exchange memory.
-// Progress:  lock-free as long as there is memory. A request that finds none waits, before it says so, for threads that are just moving a
-//            block between its states, who wait for nobody. free: lock-free.
+// Progress:  malloc is blocking: a request that finds no memory waits, before it says so, for threads that are just moving a block between
+//            its states, who wait for nobody; one that finds memory is lock-free. free: lock-free.
 // Misuse:    a second free is refused while its block has live slots or is free, and so is a pointer into the middle of a slot. Not exact:
 //            two frees of the last slot of a block that meet can put the block's words out of order. So the traits promise neither.
 //

@@ -17,9 +17,9 @@
 // free:      nothing. release_warp(): takes area and lists from the record, then the lanes share out the frees; the lists go last.
 //            tidy_up_warp(): the same, but keeps one list, empty.
 // Reuse:     what a warp had serves anybody, once released: it lies in the backing again.
-// Progress:  malloc in the area is lock-free. For a new area, a dedicated block and a release the record's lock is held for a few accesses,
-//            never while the backing is called; beyond that as the backing. Groups of one warp that find its area full at once each get a
-//            superblock, and all but one give theirs back.
+// Progress:  blocking. For a new area, a dedicated block and a release a call waits for the warp's record's lock, which is held for a few
+//            accesses, never while the backing is called; beyond that as the backing. malloc in the area is lock-free. Groups of one warp
+//            that find its area full at once each get a superblock, and all but one give theirs back.
 //
 // A warp is known by simt::global_warp(): so a later kernel's warp of the same number goes on with the same record and may release it, and
 // kernels that run at the same time share records. Allocation by any of them is safe; a release takes the blocks of all. A warp beyond the

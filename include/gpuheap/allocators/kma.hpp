@@ -17,8 +17,9 @@
 // free:      the block's bit, then the superblock's count. The count that becomes 0 has made the superblock free: it goes into the queue.
 //            If the superblock was full, it goes into the room set.
 // Reuse:     a block for its class, at once; a superblock of which nothing is in use for any class, and for runs.
-// Progress:  lock-free, but for the turn of a queue's cell (ring_queue.hpp), and for waiting, when nothing is found, for a superblock that
-//            another thread has claimed for a run that is not complete: that one waits for nobody. Before it says that there is nothing,
+// Progress:  blocking. malloc and free wait for the turn of a queue's cell (ring_queue.hpp): for the thread that had it a lap ago. malloc
+//            that finds nothing waits for moves, and for a superblock that another thread has claimed for a run that is not complete: who
+//            does that waits for nobody. Whoever meets neither is lock-free. Before it says that there is nothing,
 //            malloc has found all places empty while nothing was being moved, or has looked at every superblock's word. Of runs, one may
 //            be refused while another thread has claimed superblocks that it gives back.
 // Misuse:    a second free, or a pointer at which nothing begins, is refused as long as the superblock is what it was at the first free.

@@ -19,9 +19,9 @@
 //            Otherwise the next page; first only in regions that do not look full, then in all. More than a page: scatteralloc/runs.hpp.
 // free:      the chunk's bit, then the page's count; the count that becomes 0 has made the page free.
 // Reuse:     every page for every size, and for runs, as soon as nothing of it is in use.
-// Progress:  malloc up to a page: lock-free, but for waiting for a page that another thread is preparing, which that one does without
-//            waiting. It answers nullptr after two looks at every page. Runs: the claim of a run that is not the next one is made under a
-//            lock, whose holder never waits. free: wait-free; of a run, as many steps as it has pages.
+// Progress:  malloc is blocking: it waits for a page that another thread is preparing, which that one does without waiting; where it meets
+//            none, it is lock-free. It answers nullptr after two looks at every page. Runs: the claim of a run that is not the next one is
+//            made under a lock, whose holder never waits. free: wait-free; of a run, as many steps as it has pages.
 // Misuse:    a second free, or a pointer at which nothing begins, is refused as long as the page is what it was at the first free. After
 //            its next opening a stale pointer may be that of a live chunk, as anywhere; a second free that is under way meanwhile may
 //            clear a bit of the page's new contents.

@@ -12,8 +12,9 @@
 //         every freed slot of the class and of larger classes is looked at, and unused slots held by other classes' shards are taken back.
 // docs/allocator.md has drawings.
 //
-// Progress: malloc and free are lock-free; the common path of each is wait-free. malloc returns nullptr only after a search, crossed by no
-// other thread's internal move, that found no slot of the class or a larger one and no free segment.
+// Progress: malloc is blocking: at the end of a run it waits for the thread that brings the shard of its class the next one, which waits
+// for nobody; before that end it is wait-free. free is lock-free, and mostly wait-free. malloc returns nullptr only after a search, crossed
+// by no other thread's internal move, that found no slot of the class or a larger one and no free segment.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
