@@ -419,7 +419,9 @@ TEST(Ouroboros, BeginsWithWhatItSaysIsEnough) {
     heap_t heap{gpuheap::growth{.initial = least, .at_most = most}};
     EXPECT_EQ(heap.verify().problem, "");
     EXPECT_EQ(served(heap, 1, 16), 1u);
-    EXPECT_THROW((heap_t{gpuheap::growth{.initial = least - 1, .at_most = most}}), gpuheap::error);
+    std::size_t const too_little = heap_t::allocator_type::min_initial_bytes(most) - 1;
+    EXPECT_LT(too_little, least);
+    EXPECT_THROW((heap_t{gpuheap::growth{.initial = too_little, .at_most = most}}), gpuheap::error);
   }
 }
 TEST(Ouroboros, GrowsAndKeepsItsBlocks) {

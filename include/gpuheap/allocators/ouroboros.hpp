@@ -171,7 +171,7 @@ class basic_ouroboros {
 
   // A region of chunks beside the backing's share and the metadata of all chunks that there may be.
   [[nodiscard]] static simt::size_t min_initial_bytes(simt::size_t whole_bytes) requires(!Backing::traits.process_wide) {
-    simt::size_t low = min_region_bytes() / 2, high = whole_bytes;
+    simt::size_t low = 0, high = whole_bytes;
     // Ends: the interval halves.
     while (low < high) {
       simt::size_t const middle = low + (high - low) / 2;
