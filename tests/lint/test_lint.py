@@ -32,7 +32,7 @@ def breaches(rule, names: list[str]) -> str:
     return "\n".join(str(b) for name in names for b in rule(name, (ROOT / name).read_text()))
 
 
-def test_no_include_goes_up_a_floor():
+def test_no_include_goes_up_a_layer():
     assert breaches(rules.includes_going_up, CPP_FILES) == ""
 
 
@@ -55,6 +55,29 @@ def test_no_file_is_over_600_lines():
     assert breaches(rules.too_long, CPP_FILES + others) == ""
 
 
+def test_no_line_is_too_long():
+    by_the_rewriter = ("tests/coalesce/", "examples/mpi/")  # line breaks included
+    formatted = [name for name in CPP_FILES if Path(name).suffix in {".hpp", ".cpp", ".cu", ".cuh"}]
+    assert breaches(rules.long_lines, [name for name in formatted if not name.startswith(by_the_rewriter)]) == ""
+
+
+def test_types_are_snake_case():
+    assert breaches(rules.type_names, HEADERS + [name for name in CPP_FILES if name.startswith("simulator/")]) == ""
+
+
+def test_no_retired_name_is_left():
+    assert breaches(rules.retired_names, HEADERS) == ""
+
+
+def test_the_subject_of_the_last_commit_follows_the_rules():
+    try:
+        command = ["git", "log", "-1", "--no-merges", "--format=%s"]
+        subject = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    except (FileNotFoundError, subprocess.CalledProcessError):
+        pytest.skip("the style of commits: this is no git checkout")
+    assert "\n".join(map(str, rules.subject_breaches(subject))) == ""
+
+
 def test_nothing_is_left_unfinished():
     text_files = [
         name for name in FILES if Path(name).suffix in {*rules.CPP, ".py", ".cmake", ".toml", ".sh"} or Path(name).name == "CMakeLists.txt"
@@ -62,7 +85,7 @@ def test_nothing_is_left_unfinished():
     assert breaches(rules.unfinished, text_files) == ""
 
 
-def test_every_header_has_a_floor():
+def test_every_header_has_a_layer():
     assert [name for name in CPP_FILES if rules.place_of(name) is None] == []
 
 

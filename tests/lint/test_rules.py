@@ -66,3 +66,26 @@ def test_documentation():
 def test_length_and_marks():
     assert rules.too_long("x.py", "\n" * 600) == [] and len(rules.too_long("x.py", "\n" * 601)) == 1
     assert lines(rules.unfinished("x.py", "fine\n# TO" "DO: later\n")) == [2]
+
+
+def test_long_lines():
+    code = "int x;" + " " * 130 + "// y z\n"
+    literal = '    "' + "word " * 40 + '"\n'
+    assert lines(rules.long_lines("x.cpp", "fine\n" + code + literal + "// http://" + "a" * 200 + "\n")) == [2]
+
+
+def test_subjects():
+    assert rules.subject_breaches("heap: count faults") == []
+    assert rules.subject_breaches("tests, cmake: build less") == []
+    assert len(rules.subject_breaches("Count faults")) == 1
+    assert len(rules.subject_breaches("heap: count faults.")) == 1
+    assert len(rules.subject_breaches("heap: " + "x" * 70)) == 1
+
+
+def test_type_names():
+    text = "struct good_name {};\ntemplate <class Key>\nclass BadName {};\n// struct InComment {};\n  enum class Worse { a };\nconcept Bad = true;\n"
+    assert lines(rules.type_names("x.hpp", text)) == [3, 5, 6]
+
+
+def test_retired_names():
+    assert lines(rules.retired_names("x.hpp", "int house_rules;\nint houses;\n// the house\nint floor_of(int);\n")) == [1, 4]

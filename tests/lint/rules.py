@@ -1,4 +1,4 @@
-"""The rules of the house, as functions from a file's path and text to the lines that break them."""
+"""The style rules, as functions from a file's path and text to the lines that break them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,19 @@ from pathlib import PurePosixPath
 
 CPP = {".hpp", ".cpp", ".cu", ".cuh", ".h", ".in"}
 MAX_LINES = 600
+MAX_COLUMNS = 140
+MAX_SUBJECT = 72
 
-# Where each folder or file lives: a floor, and the room on it. A file may include what lies on lower floors or in its own room. The
-# longest prefix counts.
-FLOORS: dict[str, tuple[int, str]] = {
+# Names that the project no longer uses for itself, with the standard term that replaces each. `retired_names` looks for them in code, as
+# whole words between underscores.
+RETIRED: dict[str, str] = {
+    "house": "lint, layers",
+    "floor_of": "layer_of",
+}
+
+# The layer and the module of each folder or file. A file may include files of lower layers and of its own module. The longest prefix
+# counts.
+LAYERS: dict[str, tuple[int, str]] = {
     "simulator/": (1, "simulator"),
     "include/gpuheap/version.hpp": (0, "version"),
     "include/gpuheap/simt/": (2, "simt"),
@@ -45,9 +54,9 @@ class Breach:
 
 
 def place_of(path: str) -> tuple[int, str] | None:
-    """The floor and room of a repository path, or None for a path that has none."""
-    found = max((prefix for prefix in FLOORS if path.startswith(prefix)), key=len, default=None)
-    return None if found is None else FLOORS[found]
+    """The layer and the module of a repository path, or None for a path that belongs to no layer."""
+    found = max((prefix for prefix in LAYERS if path.startswith(prefix)), key=len, default=None)
+    return None if found is None else LAYERS[found]
 
 
 def included_path(path: str, target: str, quoted: bool) -> str | None:
@@ -78,7 +87,7 @@ def includes_going_up(path: str, text: str) -> list[Breach]:
         if there is None:
             continue
         if there[0] > here[0] or (there[0] == here[0] and there[1] != here[1]):
-            breaches.append(Breach(path, number, f"floor {here[0]} ({here[1]}) includes {match[2]} of floor {there[0]} ({there[1]})"))
+            breaches.append(Breach(path, number, f"layer {here[0]} ({here[1]}) includes {match[2]} of layer {there[0]} ({there[1]})"))
         knows_simulator = path.startswith(("simulator/", "include/gpuheap/simt/host/", "tests/simulator/"))
         if there[1] == "simulator" and not knows_simulator:
             breaches.append(Breach(path, number, f"{match[2]}: only include/gpuheap/simt/host/ knows the simulator"))
@@ -188,6 +197,47 @@ def undocumented(path: str, text: str) -> list[Breach]:
 def too_long(path: str, text: str) -> list[Breach]:
     count = len(text.splitlines())
     return [Breach(path, count, f"{count} lines; a file is one idea in at most {MAX_LINES}")] if count > MAX_LINES else []
+
+
+def long_lines(path: str, text: str) -> list[Breach]:
+    """Lines over MAX_COLUMNS, but for those that the formatter cannot break: a string literal or an address alone on its line."""
+    unbreakable = re.compile(r'^\s*(//\s*)?("[^"]*"|\S+)[,;)]*$|^\s*#\s*(error|include)\b')
+    return [
+        Breach(path, n, f"{len(line)} characters; a line has at most {MAX_COLUMNS}")
+        for n, line in enumerate(text.splitlines(), 1)
+        if len(line) > MAX_COLUMNS and not unbreakable.match(line)
+    ]
+
+
+def subject_breaches(subject: str) -> list[Breach]:
+    """A commit's subject reads `area: what changed`, without a full stop, in at most MAX_SUBJECT characters."""
+    breaches = []
+    if len(subject) > MAX_SUBJECT:
+        breaches.append(Breach("commit", 1, f"{len(subject)} characters; a subject has at most {MAX_SUBJECT}: {subject}"))
+    if not re.match(r"[\w.,/ -]+: \S.*[^.]$", subject):
+        breaches.append(Breach("commit", 1, f"a subject reads `area: what changed`: {subject}"))
+    return breaches
+
+
+def type_names(path: str, text: str) -> list[Breach]:
+    """Types and concepts whose names are not snake_case. Template parameters, which a `,` or `>` follows, are CamelCase."""
+    declares = re.compile(r"\s*(?:class|struct|union|enum class|enum|concept) (?:alignas\([^)]*\) )?(\w+)\b(?! = [\w:]+[,>])")
+    return [
+        Breach(path, n, f"a type's name is snake_case: {match[1]}")
+        for n, line in enumerate(without_comments_and_strings(text).splitlines(), 1)
+        if (match := declares.match(line)) and re.search(r"[A-Z]", match[1])
+    ]
+
+
+def retired_names(path: str, text: str) -> list[Breach]:
+    """Identifiers of code that carry a retired name."""
+    words = re.compile(rf"(?:\b|_)({'|'.join(map(re.escape, RETIRED))})(?:\b|_)")
+    code = without_comments_and_strings(text)
+    return [
+        Breach(path, n, f"`{match[1]}` is called {RETIRED[match[1]]}: {line.strip()[:100]}")
+        for n, line in enumerate(code.splitlines(), 1)
+        for match in words.finditer(line)
+    ]
 
 
 def unfinished(path: str, text: str) -> list[Breach]:
