@@ -177,6 +177,28 @@ need_clang_tooling() {
   return 1
 }
 
+# need_docs WHAT_IT_IS_FOR: Doxygen, and build/venv-docs with the packages of docs/requirements.txt.
+need_docs() {
+  local stamp=build/venv-docs/.requirements wanted
+  if ! have doxygen && have apt-get && is_root; then
+    say "installing doxygen"
+    logged apt-doxygen apt_install doxygen || true
+  fi
+  have doxygen || { skip "$1: needs Doxygen: sudo apt-get install doxygen" && return 1; }
+  wanted=$(sha256sum <docs/requirements.txt)
+  [ "$(cat $stamp 2>/dev/null)" = "$wanted" ] && build/venv-docs/bin/python -c '' 2>/dev/null && return 0
+  "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { skip "$1: needs Python 3.11 or newer, build/venv has $("$python" -V)" && return 1; }
+  say "setting up build/venv-docs (Sphinx): half a minute and 90 MB"
+  # The pip of build/venv makes it, which is there also where Python has no ensurepip.
+  rm -rf build/venv-docs
+  logged venv-docs make_venv_docs || { skip "$1: its Python packages cannot be had: see build/logs/venv-docs.log" && return 1; }
+  echo "$wanted" >$stamp
+}
+make_venv_docs() {
+  "$system_python" -m venv --without-pip build/venv-docs &&
+    "$python" -m pip --python build/venv-docs/bin/python install --disable-pip-version-check -r docs/requirements.txt
+}
+
 # Makes build/venv. A Python without ensurepip (Debian's, unless python3-venv is installed) gets a venv without pip, and pip out of Debian's wheel of it.
 make_venv() {
   local wheel
