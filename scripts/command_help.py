@@ -1,48 +1,65 @@
 """Writes what each command of `gpuheap` says of itself to a JSON file, for the documentation site.
 
+The file maps the words of a command to {usage, help, arguments: [[name, text]], options: [[names, text]], commands: [[name, text]]}.
+
 usage: command_help.py FILE.json
 """
 
 from __future__ import annotations
 
 import json
-import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-os.environ["COLUMNS"] = "100"
-os.environ["TERM"] = "dumb"
-os.environ["NO_COLOR"] = "1"
+import typer
 
-import typer  # noqa: E402
-from typer.testing import CliRunner  # noqa: E402
+from gpuheap.cli import app
+from gpuheap.commands.coalesce import usage_text
+from gpuheap.paths import Layout
 
-from gpuheap.cli import app  # noqa: E402
+ROOT = Path(__file__).resolve().parents[1]
 
 
-def commands(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """The command, those below it, and so on, each with the words that call it."""
-    yield words, command
+def commands(command: Any, parent: Any = None, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
+    """The command, those below it, and so on, each with the words that call it and its context."""
+    name = words[-1] if words else "gpuheap"
+    context = command.context_class(command, info_name=name, parent=parent, **command.context_settings)
+    yield words, command, context
     for name, inner in sorted(getattr(command, "commands", {}).items()):
-        yield from commands(inner, (*words, name))
+        yield from commands(inner, context, (*words, name))
 
 
-def text_of(words: tuple[str, ...], command: Any) -> str:
+def plain(text: str | None) -> str:
+    """Paragraphs, each on one line."""
+    return "\n\n".join(" ".join(part.split()) for part in re.split(r"\n\s*\n|\f|\b\n", text or "") if part.strip())
+
+
+def described(words: tuple[str, ...], command: Any, context: Any) -> dict[str, Any]:
     if not command.add_help_option:  # it hands --help on to a program of its own, which need not be built
-        return f"Usage: gpuheap {' '.join(words)} [ARGUMENTS]...\n\n{command.help}"
-    answer = CliRunner().invoke(app, [*words, "--help"], prog_name="gpuheap")
-    if answer.exit_code != 0:
-        raise SystemExit(f"error: gpuheap {' '.join(words)} --help ended with {answer.exit_code}: {answer.output}")
-    return "\n".join(line.rstrip() for line in answer.output.strip("\n").splitlines())
+        return {"text": usage_text(Layout(ROOT))}
+    arguments, options = [], []
+    for parameter in command.get_params(context):
+        about = plain(getattr(parameter, "help", ""))
+        if parameter.param_type_name == "argument":
+            arguments.append([parameter.metavar or parameter.name.upper(), about])
+            continue
+        names = ", ".join(sorted(parameter.opts, key=len, reverse=True))
+        value = "" if parameter.is_flag else f" {parameter.metavar or 'N'}"
+        if parameter.default not in (None, "") and isinstance(parameter.default, (str, int, float)) and not isinstance(parameter.default, bool) and "Default" not in about:
+            about += f" Default: {parameter.default}."
+        options.append([names + value, about + (" Required." if parameter.required else "")])
+    inner = [[name, plain(one.help)] for name, one in sorted(getattr(command, "commands", {}).items())]
+    return {"usage": command.get_usage(context), "help": plain(command.help), "arguments": arguments, "options": options, "commands": inner}
 
 
 def main(arguments: list[str]) -> int:
     if len(arguments) != 1:
         print(__doc__, file=sys.stderr)
         return 2
-    texts = {" ".join(words): text_of(words, command) for words, command in commands(typer.main.get_command(app))}
+    texts = {" ".join(words): described(words, command, context) for words, command, context in commands(typer.main.get_command(app))}
     Path(arguments[0]).write_text(json.dumps(texts, indent=1))
     return 0
 

@@ -23,8 +23,26 @@ class CommandHelp(SphinxDirective):
         if name not in texts:
             raise self.error(f"gpuheap has no command '{name}': there are {', '.join(texts)}")
         self.env.gpuheap_commands_shown.add(name)
-        block = nodes.literal_block(texts[name], texts[name], language="none", classes=["command-help"])
-        return [block]
+        about = texts[name]
+        if "text" in about:
+            return [nodes.literal_block(about["text"], about["text"], language="none")]
+        usage = " ".join(about["usage"].split())
+        made: list[nodes.Node] = [nodes.literal_block(usage, usage, language="none")]
+        made += [nodes.paragraph("", part) for part in about["help"].split("\n\n")]
+        for part in ("arguments", "options", "commands"):
+            if about[part]:
+                made += [nodes.rubric("", part.capitalize()), self.listed(about[part])]
+        return made
+
+    @staticmethod
+    def listed(items: list[list[str]]) -> nodes.definition_list:
+        return nodes.definition_list(
+            "",
+            *(
+                nodes.definition_list_item("", nodes.term("", "", nodes.literal(name, name)), nodes.definition("", nodes.paragraph("", about)))
+                for name, about in items
+            ),
+        )
 
 
 def begin(app: Sphinx) -> None:
