@@ -21,6 +21,7 @@ source_suffix = {".md": "markdown"}
 exclude_patterns = ["_site", "requirements.txt"]
 # Programs in the languages that the pages show; a page names no language that has no lexer.
 highlight_language = "none"
+smartquotes = False  # `--help` keeps its two dashes
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4

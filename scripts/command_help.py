@@ -48,8 +48,9 @@ def described(words: tuple[str, ...], command: Any, context: Any) -> dict[str, A
             continue
         names = ", ".join(sorted(parameter.opts, key=len, reverse=True))
         value = "" if parameter.is_flag else f" {parameter.metavar or 'N'}"
-        if parameter.default not in (None, "") and isinstance(parameter.default, (str, int, float)) and not isinstance(parameter.default, bool) and "Default" not in about:
-            about += f" Default: {parameter.default}."
+        default = parameter.default
+        if isinstance(default, (str, int, float)) and not isinstance(default, bool) and default != "" and "Default" not in about:
+            about += f" Default: {default}."
         options.append([names + value, about + (" Required." if parameter.required else "")])
     inner = [[name, plain(one.help)] for name, one in sorted(getattr(command, "commands", {}).items())]
     return {"usage": command.get_usage(context), "help": plain(command.help), "arguments": arguments, "options": options, "commands": inner}
