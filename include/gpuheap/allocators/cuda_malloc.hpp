@@ -2,7 +2,7 @@
 // Closed source: used, not re-implemented.
 //
 // Seen on an H200 with CUDA 13.0: kernels of 31,250 warps that free blocks of 8192 and of 1024 bytes, sound until then, sometimes end in an
-// illegal address, also in programs without this library. docs/measurements.md has the experiment.
+// illegal address, also in programs without this library. docs/decisions/published-allocators.md has the experiment.
 //
 // Reuse and progress: undocumented. Time grows with the heap's size and the number of live blocks, and contended calls can take seconds.
 // One heap per context (trait `process_wide`): its size is a limit that must be set before the first kernel that uses it, so the first

@@ -1,6 +1,6 @@
 // gpuheap's own allocator: per size class a few shard words through which whole warps draw slots, one atomic a warp.
 //
-// Not published before. It descends from measurements of our own (docs/measurements.md) and from ideas of many allocators in this folder:
+// Not published before. It descends from measurements of our own (docs/decisions/) and from ideas of many allocators in this folder:
 // warp aggregation (XMalloc), bitmaps hashed apart (ScatterAlloc), slabs that change class when empty (Halloc), contiguous segments found
 // in bitmap trees (Gallatin).
 //

@@ -12,7 +12,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
-// What may be tuned. The defaults are measured ones: docs/measurements.md.
+// What may be tuned. The defaults are measured ones: docs/decisions/.
 struct tuning {
   unsigned lg_run_slots = 19;        // a run has at most 2^this slots
   unsigned guide = 32;               // a fresh run takes at most 1/guide of the free memory

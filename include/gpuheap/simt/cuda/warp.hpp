@@ -73,7 +73,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 // The own bit is added from a register that differs in every lane, for the compiler's sake: ptxas 13.0 takes an active mask for the
 // same in all lanes that execute together later, keeps it in a register of the whole warp, and lets warp operations on it act for
 // whoever is converged by then. Lanes that captured different masks and have converged since would then act under one of them (seen on
-// sm_90: votes of strangers, illegal instructions). docs/measurements.md has the experiment.
+// sm_90: votes of strangers, illegal instructions). docs/decisions/active-masks.md has the experiment.
 [[nodiscard]] GPUHEAP_FN inline lane_mask active_mask() {
   lane_mask own;
   asm volatile("mov.u32 %0, %%lanemask_eq;" : "=r"(own));
