@@ -6,14 +6,14 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// How memory comes back.
+// @brief How an allocator takes memory back.
 enum class frees {
   individually,  // free(p) gives p back
   collectively,  // only all of a warp's allocations together
   never,         // free does nothing
 };
 
-// The facts about an allocator that a program or a reader chooses it by. Plain data: usable in device code and at compile time.
+// @brief The facts about an allocator by which a program or a reader chooses it. Plain data, usable in device code and at compile time.
 struct allocator_traits {
   char const* name = "";            // what the command line and the results call it
   char const* title = "";           // what people call it
@@ -34,17 +34,17 @@ struct allocator_traits {
   bool detects_foreign_free = false;  // so is the free of a pointer that malloc never returned
 };
 
-// What became of a free. An allocator whose free returns void always did as it was told.
+// @brief What became of a free: it is done, the pointer was null, the pointer is not the heap's, or its block was free already.
 enum class free_status { done, null, foreign, double_free };
 
-// What a warp's release gave back, in the counts of the statistics. `bytes`: the sum of the blocks' usable sizes, 0 if the allocator has
-// no usable_size.
+// @brief How many allocations a warp's release gave back. `bytes` is the sum of the blocks' usable sizes, or 0 if the allocator has no
+// usable_size().
 struct released_memory {
   simt::uint64_t allocations = 0;
   simt::uint64_t bytes = 0;
 };
 
-// A trivially copyable device view of a heap's state: kernels get it by value, and several heaps live side by side.
+// @brief A trivially copyable device view of a heap's state. Kernels get it by value, and several heaps live side by side.
 //
 //   void* malloc(size_t bytes)      any thread, any divergence; nullptr in bounded time when nothing fits; aligned to traits.min_alignment
 //   void | free_status free(void*)  any thread, any later time, any kernel; nullptr does nothing
@@ -73,20 +73,20 @@ concept device_allocator = simt::is_trivially_copyable_v<A> && requires(A alloca
 #endif
 };
 
-// How many bytes of its region an allocator has handed to something (classes, runs, headers), as opposed to free for any request.
+// @brief How many bytes of its region an allocator has bound to size classes, blocks and metadata. The rest is free for any request.
 struct allocator_footprint {
   simt::size_t held_bytes = 0;       // bound to a size class or a large allocation now
   simt::size_t metadata_bytes = 0;   // of the region, never handed out
   simt::size_t peak_held_bytes = 0;  // the largest held_bytes since create(); 0 if the allocator does not keep it
 };
 
-// How much lives in a heap.
+// @brief How much lives in a heap.
 struct live_total {
   simt::uint64_t allocations = 0;
   simt::uint64_t bytes = 0;  // the sum of their usable sizes
 };
 
-// How many blocks of one size are live.
+// @brief How many blocks of one size are live.
 struct live_size {
   simt::uint64_t block_bytes = 0;  // as the allocator rounds sizes
   simt::uint64_t blocks = 0;

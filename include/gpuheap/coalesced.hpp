@@ -103,21 +103,25 @@ inline void make_heap(heap_size size, bool dynamic) {
 }
 }  // namespace detail
 
-// Makes the program's heap: of `size`, else as GPUHEAP_BYTES says, else heap_size's default. Host; throws gpuheap::error if there is one
-// already, and out_of_memory.
+// @brief Makes the program's heap. Host; waits for the device.
+// @param size bytes of the heap. Default: GPUHEAP_BYTES, or the default of heap_size
+// @throws gpuheap::error if the program has a heap already
+// @throws out_of_memory if the device does not have the memory
 inline void init(heap_size size = heap_size::from_environment()) { detail::make_heap(size, false); }
-// Likewise, and calls without a promise are served together for the lanes of a warp that happen to make them together.
+// @brief Makes the program's heap, and serves calls without a promise together for the lanes of a warp that happen to make them together.
+// @param size as for init()
 inline void init_dynamic(heap_size size = heap_size::from_environment()) { detail::make_heap(size, true); }
 
-// From here on each request is served by itself, whatever it promises: what a coalesced program is compared with. Host, after init(); no
-// kernel runs.
+// @brief From now on each request is served by itself, whatever it promises, for comparison with a coalesced program. Host.
+// @throws gpuheap::error before init()
+// @note No kernel runs meanwhile.
 inline void serve_apart() {
   auto const& owner = detail::owner();
   if (!owner) throw plain_error("gpuheap: coalesced::serve_apart() is called before coalesced::init()");
   simt::program_values<detail::program_heap>::set({owner->ref(), true, false, true});
 }
 
-// Ends the heap and all blocks in it, after waiting for the kernels that run. Does nothing without one. Host.
+// @brief Ends the program's heap and all blocks in it. Host; waits for the device. Does nothing without a heap.
 inline void clean() {
   auto& owner = detail::owner();
   if (!owner) return;
@@ -126,10 +130,14 @@ inline void clean() {
   owner.reset();
 }
 
-// The program's heap, to look into: nullptr outside init() and clean(). Host.
+// @return the program's heap, for its statistics; nullptr before init() and after clean(). Host
 [[nodiscard]] inline heap<allocator>* program_heap() { return detail::owner() ? &*detail::owner() : nullptr; }
 
-// `bytes` aligned to 16, or nullptr; 0 bytes: nullptr.
+// @brief A block of memory. Host or device.
+// @param bytes the least size of the block; 0 gets nullptr
+// @param together a promise: all live threads of the block make this call, in the same order as other such calls, with one size. The call
+// then waits for them
+// @return the block, aligned to 16 bytes and not initialised, or nullptr when nothing fits
 [[nodiscard]] GPUHEAP_HD inline void* malloc(simt::size_t bytes, bool together = false) {
   return simt::by_side<detail::malloc_side>(bytes, detail::promise_of(together, detail::promise::block));
 }
@@ -138,7 +146,8 @@ inline void clean() {
   return detail::zeroed(count, bytes, detail::promise_of(together, detail::promise::block));
 }
 
-// Gives back what malloc, calloc or `new (memory{})` gave, in whichever way, by any thread. nullptr does nothing.
+// @brief Gives a block back. Host or device, any thread.
+// @param p what malloc(), calloc() or `new (memory{})` returned on the same side; nullptr does nothing
 GPUHEAP_HD inline void free(void* p) { simt::by_side<detail::free_side>(p); }
 
 // The placement argument of `new`: `new (memory{}) T(...)`, `new (memory{true}) T[n]`. nullptr when exhausted; then no constructor runs.

@@ -18,9 +18,11 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// What the collective calls ask of a group. `rank()` is 0..size()-1, each value once. `sync()` waits for all and orders memory among them.
-// `from_first(v)` gives rank 0's v to all, after everything that rank 0 did. `sum_before(v, total)` is the sum of the v of lower ranks;
-// `total`, of all. T of from_first: 8 bytes.
+// @brief What the collective calls need of a group of threads.
+//
+// `rank()` returns 0..size()-1, each value once. `sync()` waits for all threads of the group and orders memory among them. `from_first(v)`
+// returns rank 0's v to all, after everything that rank 0 did; v has 8 bytes. `sum_before(v, total)` returns the sum of v over the lower
+// ranks and sets `total` to the sum over all.
 template <class G>
 concept thread_group = requires(G const& group, void* p, simt::uint64_t value, simt::uint64_t& total) {
   { group.rank() } -> simt::same_as<unsigned>;
@@ -29,20 +31,20 @@ concept thread_group = requires(G const& group, void* p, simt::uint64_t value, s
   { group.sum_before(value, total) } -> simt::same_as<simt::uint64_t>;
 };
 
-// A group of cooperative_groups, or one that is made like them.
+// @brief A group of cooperative_groups, or a type with the same members.
 template <class G>
 concept cooperative_group = requires(G const& group) {
   { group.thread_rank() } -> simt::convertible_to<simt::uint64_t>;
   { group.size() } -> simt::convertible_to<simt::uint64_t>;
   group.sync();
 };
-// One whose threads also read each other's registers: tiles and coalesced groups, not blocks.
+// @brief A cooperative_group whose threads read each other's registers: a tile or a coalesced group, not a block.
 template <class G>
 concept shuffling_group = cooperative_group<G> && requires(G const& group, unsigned long long value, unsigned rank) {
   { group.shfl(value, rank) } -> simt::convertible_to<unsigned long long>;
 };
 
-// The lanes of one mask. Made by this_warp().
+// @brief The lanes of one mask. this_warp() makes it.
 class warp_threads {
  public:
   GPUHEAP_FN explicit warp_threads(simt::lane_mask mask) : mask_{mask} {}
@@ -65,7 +67,8 @@ class warp_threads {
   simt::lane_mask mask_;
 };
 
-// The lanes of `mask`, which all make the call. The caller's own is among them.
+// @brief A group of the lanes of a warp.
+// @param mask the lanes; all of them make this call, the caller among them
 [[nodiscard]] GPUHEAP_FN inline warp_threads this_warp(simt::lane_mask mask) { return warp_threads{mask}; }
 // The lanes that make this call together now: those that are converged here, not all that will come by. Keep the group for the free.
 [[nodiscard]] GPUHEAP_FN inline warp_threads this_warp() { return warp_threads{simt::active_mask()}; }
@@ -80,7 +83,7 @@ struct block_scratch {
   simt::uint32_t lanes[simt::warp_lanes];  // of live_block(): who is there, by warp
 };
 
-// All threads of the calling block. Made by this_block().
+// @brief All threads of the calling block. this_block() makes it.
 class block_threads {
  public:
   static constexpr bool spans_warps = true;
@@ -128,17 +131,18 @@ class block_threads {
   block_scratch* scratch_;
 };
 
-// All threads of the calling block: those of the launch's block size, none of which has returned. So a launch whose last block is partial
-// cannot use it.
+// @brief A group of all threads of the calling block.
+// @param scratch one block_scratch of the block, in shared or device memory
+// @note No thread of the block has returned, and the last block of the launch is not partial.
 [[nodiscard]] GPUHEAP_FN inline block_threads this_block(block_scratch& scratch) { return block_threads{scratch}; }
-// The same for a thread_block of cooperative_groups, whose threads and ranks are these.
+// @brief The same group for a thread_block of cooperative_groups, which has these threads and ranks.
 template <cooperative_group Block>
 [[nodiscard]] GPUHEAP_FN block_threads this_block(Block const&, block_scratch& scratch) {
   static_assert(!shuffling_group<Block>, "gpuheap: a tile or a coalesced group needs no scratch: pass it as it is");
   return block_threads{scratch};
 }
 
-// Those threads of the calling block that have not returned. Made by live_block(). Ranks are in the order of the threads' numbers.
+// @brief The threads of the calling block that have not returned, ranked in the order of their numbers. live_block() makes it.
 class live_block_threads {
  public:
   static constexpr bool spans_warps = true;
@@ -211,9 +215,10 @@ class live_block_threads {
   unsigned size_ = 0;
 };
 
-// Those threads of the calling block that have not returned, which all make this call, and come to each call that takes the group: others
-// may have returned before, whole warps among them, and the last block of a launch may be partial. A thread that returns later ends the
-// group. Waits for all of them.
+// @brief A group of the threads of the calling block that have not returned. Waits for all of them.
+// @param scratch one block_scratch of the block, in shared or device memory
+// @note Every live thread of the block makes this call, and every call that takes the group. Other threads may have returned before, whole
+// warps among them, and the last block of a launch may be partial. A thread that returns later ends the group.
 [[nodiscard]] GPUHEAP_FN inline live_block_threads live_block(block_scratch& scratch) { return live_block_threads{scratch}; }
 
 namespace detail {

@@ -49,7 +49,9 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 template <class... Classes>
 class object_heap;
 
-// The device's view of an object_heap. Trivially copyable; valid as long as the heap lives. Any thread, any divergence.
+// @brief The device's view of an object_heap.
+// @note Trivially copyable; kernels get it by value. It stays valid as long as the heap lives. Every member may be called by any thread in
+// any state of divergence, from any number of kernels at once.
 template <class... Classes>
 class object_heap_ref {
   using list = soa::class_list<Classes...>;
@@ -57,7 +59,9 @@ class object_heap_ref {
  public:
   object_heap_ref() = default;
 
-  // A new object of class T, or null when there is no room, which the heap's record then says. Its fields are `value`'s.
+  // @brief Makes an object of class T whose fields are those of `value`.
+  // @param value the fields
+  // @return the object, or null when the heap has no room for it; the heap's record then counts the failure
   template <class T>
   requires lists_fields<T>
   [[nodiscard]] GPUHEAP_FN object_ptr<T> create(simt::type_identity_t<T> const& value) const {
@@ -65,7 +69,8 @@ class object_heap_ref {
     if (p) p.store(value);
     return p;
   }
-  // Likewise; its fields are as yet any.
+  // @brief Makes an object of class T whose fields hold any values.
+  // @return the object, or null when the heap has no room for it; the heap's record then counts the failure
   template <class T>
   [[nodiscard]] GPUHEAP_FN object_ptr<T> create() const {
     constexpr unsigned c = list::template index_of<T>(), capacity = list::template capacity<T>();
@@ -79,8 +84,10 @@ class object_heap_ref {
     return {pool_.block(at.block), at.slot, capacity};
   }
 
-  // Ends an object. Null does nothing. A second time is refused and recorded as long as the slot is not in use again, unless both happen at
-  // once.
+  // @brief Ends an object.
+  // @param p the object; null does nothing
+  // @return done, null, or double_free. A second destruction is refused and recorded as long as the slot is not in use again, unless both
+  // calls run at the same time
   template <class T>
   GPUHEAP_FN free_status destroy(object_ptr<T> p) const {
     constexpr unsigned c = list::template index_of<T>();
@@ -99,8 +106,9 @@ class object_heap_ref {
     return free_status::double_free;
   }
 
-  // Calls visit(p) for every object of class T, one after the other, in the calling thread. Only in kernels that neither make nor destroy
-  // objects of T meanwhile: what is read may be as old as the kernel.
+  // @brief Calls `visit(p)` for every object of class T, one after the other, in the calling thread.
+  // @param visit a functor that takes an object_ptr<T>
+  // @note No kernel makes or destroys objects of T meanwhile: the call may read values that are as old as the kernel.
   template <class T, class Visit>
   GPUHEAP_FN void for_each(Visit visit) const {
     constexpr unsigned c = list::template index_of<T>(), capacity = list::template capacity<T>();
@@ -130,18 +138,19 @@ class object_heap_ref {
 };
 
 #if GPUHEAP_HAS_HOST
-// What lives of one class.
+// @brief How many objects of one class live, and in how much memory.
 struct object_count {
   std::uint64_t live = 0;
   std::uint64_t blocks = 0;
   std::uint64_t slots = 0;  // of these blocks
 
-  // The part of its blocks' slots that is not in use; 0 without blocks.
+  // @return the share of the blocks' slots that no object uses, from 0 to 1; 0 without blocks
   [[nodiscard]] double fragmentation() const { return slots == 0 ? 0 : 1 - static_cast<double>(live) / static_cast<double>(slots); }
 };
 
-// Owns memory and the objects in it. Move-only. Kernels of any number of streams of one device use one heap at once; a member function is
-// called by one host thread at a time. In a CUDA program nvcc compiles the files that use it.
+// @brief Owns memory and the objects in it. Host code.
+// @note Move-only. Kernels of any number of streams of one device may use one heap at once. One host thread at a time calls a member
+// function. In a CUDA program nvcc compiles the files that use this class.
 template <class... Classes>
 class object_heap {
   using list = soa::class_list<Classes...>;
@@ -149,8 +158,13 @@ class object_heap {
  public:
   using ref_type = object_heap_ref<Classes...>;
 
-  // A heap of `size` bytes in all, bookkeeping included, as of gpuheap::heap. Passes take a list of theirs beside it, 12 bytes a block,
-  // once for each stream. Throws out_of_memory if the memory cannot be had, gpuheap::error if the size is too small.
+  // @brief Makes a heap.
+  // @param size bytes in all, metadata included
+  // @param from the source of the memory
+  // @param stream the stream that initialises the heap; kernels that run on it afterwards may use the heap
+  // @throws out_of_memory if `from` does not have the memory
+  // @throws gpuheap::error if the size is less than min_bytes()
+  // @note Each stream on which for_each() is called costs 12 bytes of device memory a block, beside the heap.
   explicit object_heap(heap_size size = heap_size::from_environment(), memory::resource from = memory::device, stream_ref stream = {}) {
     simt::size_t const bytes = size.resolve(from);
     if (bytes < min_bytes()) {
@@ -166,22 +180,26 @@ class object_heap {
     reset(stream);
   }
 
+  // @return the least size in bytes that a heap of these classes can have
   [[nodiscard]] static simt::size_t min_bytes() {
     return soa::pool_layout::bytes_for(1, list::count, list::block_bytes()) + record_bytes + 256;
   }
 
-  // The device's view. Stays valid as long as the heap lives, across reset() and moves.
+  // @return the device's view, valid as long as the heap lives, across reset() and moves
   [[nodiscard]] ref_type ref() const { return ref_; }
 
-  // Forgets all objects, in stream order. No kernel of another stream uses the heap.
+  // @brief Forgets all objects, in stream order. Does not wait.
+  // @note No kernel of another stream uses the heap meanwhile.
   void reset(stream_ref stream = {}) {
     soa::initialise(ref_.pool_, stream);
     simt::fill(ref_.record_, 0, record_bytes, stream);
     seen_ = {};
   }
 
-  // Calls visit(object_ptr<T>) for every object of class T, in parallel: launches, on the stream. `visit`: a trivially copyable functor
-  // whose call operator is a GPUHEAP_FN. See the head for who is visited.
+  // @brief Calls `visit(object_ptr<T>)` for every object of class T that lives when the pass begins, in parallel, in no order.
+  // @param visit a trivially copyable functor whose call operator is a GPUHEAP_FN. It may make objects, change any object, destroy the one
+  // that it is called with and objects of other classes
+  // @param stream the stream that the pass runs on. The host does not wait for it
   template <class T, class Visit>
   void for_each(Visit visit, stream_ref stream = {}) {
     constexpr unsigned capacity = list::template capacity<T>();
@@ -195,15 +213,17 @@ class object_heap {
     simt::launch(threads, soa::visit_objects<T, Visit>{pool, pass, capacity, threads, visit}, {.stream = stream});
   }
 
-  // What lives of class T. Waits for the stream; exact if nobody else uses the heap meanwhile.
+  // @brief Counts the objects of class T. Waits for the stream.
+  // @return the counts; exact if no other stream uses the heap meanwhile
   template <class T>
   [[nodiscard]] object_count count(stream_ref stream = {}) const {
     auto const found = soa::verify(ref_.pool_, stream, list::template index_of<T>()).found;
     return {found.live, found.allocated, found.slots};
   }
 
-  // After launches: waits for the stream, and throws out_of_memory if objects found no room since the last check, gpuheap::error if objects
-  // were destroyed twice.
+  // @brief Waits for the stream and reports what went wrong since the last check().
+  // @throws out_of_memory if objects found no room
+  // @throws gpuheap::error if objects were destroyed twice
   void check(stream_ref stream = {}) {
     failure_record record;
     simt::copy(&record, ref_.record_, sizeof record, stream);
@@ -218,7 +238,9 @@ class object_heap {
     if (refused) throw plain_error("gpuheap: " + std::to_string(now.double_frees) + " objects were destroyed that did not live any more");
   }
 
-  // Looks for damage: `problem` is empty if there is none. Waits for the stream; no kernel uses the heap meanwhile.
+  // @brief Walks the heap and looks for damage. Waits for the stream.
+  // @return a report whose `problem` is empty if the structures are sound
+  // @note No kernel uses the heap meanwhile.
   [[nodiscard]] soa::audit verify(stream_ref stream = {}) const { return soa::verify(ref_.pool_, stream); }
 
  private:

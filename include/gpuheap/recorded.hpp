@@ -20,11 +20,12 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// The buffer holds MaxEvents events of 24 bytes; those that come once it is full are counted and dropped. The order of events is one in
-// which they may have happened: a block's free comes after its request, and before the request that gets the same memory next. Costs each
-// request and each free one atomic addition to a word that all share.
-//
-// Any allocator but those whose frees are collective. A realloc is recorded as a request and a free, an aligned request as a plain one.
+// @brief An allocator that records every request and every free in a buffer beside it.
+// @tparam Allocator the allocator that serves; any but those whose frees are collective
+// @tparam MaxEvents how many events of 24 bytes the buffer holds; later ones are counted and dropped
+// @note The events are in an order in which they may have happened: a block's free comes after its request, and before the request that
+// gets the same memory next. A realloc is recorded as a request and a free, an aligned request as a plain one. Each request and each free
+// costs one atomic addition to a word that all threads share.
 template <device_allocator Allocator, simt::size_t MaxEvents = simt::size_t{1} << 20>
 class recorded {
   static_assert(Allocator::traits.free != frees::collectively, "gpuheap: recorded<> cannot tell which blocks a warp's release gives back");
@@ -97,7 +98,7 @@ class recorded {
 
   // ---- the recording. Host; no kernel uses the heap meanwhile; waits for the stream
 
-  // What comes later was launched later.
+  // @brief Marks the end of a kernel in the recording: later events belong to kernels that were launched later. Waits for the stream.
   void end_kernel(stream_ref stream = {}) const {
     simt::uint64_t const count = num_events(stream);
     if (count < MaxEvents) {
@@ -108,7 +109,8 @@ class recorded {
     simt::copy(num_events_, &more, sizeof more, stream);
     simt::synchronize(stream);
   }
-  // All that is recorded since the heap was made or reset.
+  // @brief Copies the recording to the host. Waits for the stream.
+  // @return all events since the heap was made or reset, and how many were dropped
   [[nodiscard]] recording read(stream_ref stream = {}) const {
     simt::uint64_t const count = num_events(stream);
     recording made;

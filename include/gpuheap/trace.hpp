@@ -13,7 +13,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// One thing that a thread asked.
+// @brief One request or free of a thread, or the end of a kernel.
 struct trace_event {
   static constexpr simt::uint32_t request = 1, release = 2, kernel_end = 3;
 
@@ -24,7 +24,7 @@ struct trace_event {
 };
 
 #if GPUHEAP_HAS_HOST
-// Events in an order in which they may have happened.
+// @brief Events in an order in which they may have happened.
 struct recording {
   std::vector<trace_event> events;
   simt::uint64_t dropped = 0;  // that came when the buffer was full

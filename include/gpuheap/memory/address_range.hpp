@@ -14,11 +14,11 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::memory {
 
-// Owns reserved addresses of the current device and the device memory that is mapped there, in any number of separate parts. Move-only;
-// addresses never change. Its memory comes and goes in units of granularity().
+// @brief Owns reserved addresses of the current device, and the device memory that is mapped to parts of them. Host code.
 //
-// Moved from, it is empty, as made by default. Kernels that use mapped memory must have ended, or been launched, before the host changes
-// anything about that memory: unmap() and the destructor wait for the device.
+// Addresses never change. Memory comes and goes in units of granularity().
+// @note Move-only; a moved-from range is empty. Kernels that use mapped memory are launched before the host unmaps it: unmap() and the
+// destructor wait for the device.
 class address_range {
  public:
   // The most bytes that come and go as one: a part that is mapped is cut at the multiples of it, counted from the base. (Memory that was
@@ -26,7 +26,9 @@ class address_range {
   static constexpr simt::size_t largest_piece_bytes = 32_MiB;
 
   address_range() = default;
-  // Reserves `bytes` (> 0) of addresses, rounded up to the granularity. Takes no memory. Throws gpuheap::error.
+  // @brief Reserves addresses. Takes no memory.
+  // @param bytes more than 0; rounded up to the granularity
+  // @throws gpuheap::error if the device does not have so many addresses
   explicit address_range(simt::size_t bytes) {
     try {
       space_ = simt::reserve_addresses(bytes);
@@ -46,19 +48,23 @@ class address_range {
   address_range& operator=(address_range const&) = delete;
   ~address_range() { give_back(); }
 
-  // nullptr if empty. Aligned to the granularity.
+  // @return the first address, aligned to the granularity; nullptr if empty
   [[nodiscard]] void* base() const { return space_.base; }
-  // What is reserved.
+  // @return how many bytes of addresses are reserved
   [[nodiscard]] simt::size_t bytes() const { return space_.bytes; }
   [[nodiscard]] region where() const { return {space_.base, space_.bytes}; }
-  // What memory is taken: the sum over all parts.
+  // @return how many bytes of memory are mapped, over all parts
   [[nodiscard]] simt::size_t mapped_bytes() const { return mapped_bytes_; }
-  // A power of two. 0 if empty.
+  // @return the unit of mapping in bytes, a power of two; 0 if empty
   [[nodiscard]] simt::size_t granularity() const { return space_.granularity; }
 
-  // Puts memory behind [offset, offset + bytes), rounded outwards to the granularity; what is mapped there already is left alone. New
-  // memory is not initialised. Ready for kernels that are launched after the call. Throws gpuheap::error if the part is not inside the
-  // range, out_of_memory if the device has not enough; then nothing has changed.
+  // @brief Maps memory to [offset, offset + bytes), rounded outwards to the granularity. Memory that is mapped there already stays as it
+  // is.
+  // @param offset bytes from base()
+  // @param bytes how many; 0 does nothing
+  // @throws gpuheap::error if the part does not lie in the range
+  // @throws out_of_memory if the device does not have the memory; nothing has changed then
+  // @note Kernels that are launched after the call may use the memory, which is not initialised.
   void map(simt::size_t offset, simt::size_t bytes) {
     require_inside(offset, bytes);
     if (bytes == 0) return;
@@ -88,8 +94,11 @@ class address_range {
     }
   }
 
-  // Gives the memory behind [offset, offset + bytes) back to the device, in whole pieces: one that reaches beyond the part stays. Waits for
-  // the device. Returns how many bytes went. Throws gpuheap::error if the part is not inside the range.
+  // @brief Gives the memory of [offset, offset + bytes) back to the device. Waits for the device.
+  // @param offset bytes from base()
+  // @param bytes how many
+  // @return how many bytes went back: whole pieces only; a piece that reaches beyond the part stays
+  // @throws gpuheap::error if the part does not lie in the range
   simt::size_t unmap(simt::size_t offset, simt::size_t bytes) {
     require_inside(offset, bytes);
     simt::size_t const before = mapped_bytes_;
@@ -102,7 +111,7 @@ class address_range {
     return before - mapped_bytes_;
   }
 
-  // Whether all of [offset, offset + bytes) has memory.
+  // @return whether all of [offset, offset + bytes) has memory
   [[nodiscard]] bool is_mapped(simt::size_t offset, simt::size_t bytes) const {
     if (offset > space_.bytes || bytes > space_.bytes - offset) return false;
     simt::size_t at = offset;

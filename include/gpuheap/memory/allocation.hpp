@@ -8,14 +8,17 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::memory {
 
-// Owns a region taken from a resource, or refers to one that the caller keeps. Move-only. The destructor gives the region back: no kernel
-// may use it then.
+// @brief Owns a region taken from a resource, or refers to one that the caller keeps. Host code.
+// @note Move-only. The destructor gives the region back; no kernel uses it then.
 class allocation {
  public:
   allocation() = default;
-  // Takes `bytes` (> 0) from `from`. Throws out_of_memory.
+  // @brief Takes memory from a resource.
+  // @param from the source
+  // @param bytes more than 0
+  // @throws out_of_memory if the source does not have it
   allocation(resource from, simt::size_t bytes) : region_{from.allocate(bytes)}, from_{static_cast<resource&&>(from)} {}
-  // The caller's own: never given back.
+  // @brief Refers to a caller's region, which is never given back.
   explicit allocation(region callers) : region_{callers} {}
 
   allocation(allocation&& other) noexcept { swap(other); }
@@ -31,7 +34,7 @@ class allocation {
   [[nodiscard]] region where() const { return region_; }
   [[nodiscard]] void* base() const { return region_.base; }
   [[nodiscard]] simt::size_t bytes() const { return region_.bytes; }
-  // The source; none for a caller's region.
+  // @return the source, or nothing for a caller's region
   [[nodiscard]] std::optional<resource> const& from() const { return from_; }
 
  private:

@@ -5,7 +5,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// Does not own. Tells host functions that `data` is not theirs to read.
+// @brief An array that device code reaches and host code does not read. Does not own it.
 template <class T>
 struct device_span {
   T* data = nullptr;

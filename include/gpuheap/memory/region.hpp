@@ -6,7 +6,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::memory {
 
-// `base` is aligned to at least 256 bytes. Device code can read and write all of it.
+// @brief A contiguous piece of memory that device code reads and writes. `base` is aligned to at least 256 bytes.
 struct region {
   void* base = nullptr;
   simt::size_t bytes = 0;

@@ -17,7 +17,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::memory {
 
-// How much a source could give.
+// @brief How much memory a source has.
 struct capacity {
   simt::size_t total_bytes = 0;
   simt::size_t free_bytes = 0;  // now; others may take it before the caller does
@@ -34,7 +34,7 @@ concept source = simt::is_constructible_v<S, S const&> && requires(S const& s, v
   { s.name() } -> simt::convertible_to<std::string>;
 };
 
-// Any source of memory, held by value. Copies share it.
+// @brief Any source of memory, held by value. Copies share it. Host code.
 class resource {
  public:
   // The first condition comes first: whether a resource is a source asks whether it can be copied, which would ask this constructor again.
@@ -44,11 +44,16 @@ class resource {
   resource(S s) : held_{new model<S>{static_cast<S&&>(s)}} {}  // NOLINT(google-explicit-constructor): a source is a resource
   // clang-format on
 
-  // `bytes` > 0. Throws out_of_memory.
+  // @brief Takes memory that device code reaches.
+  // @param bytes more than 0
+  // @return the memory, aligned to at least 256 bytes
+  // @throws out_of_memory if the source does not have it
   [[nodiscard]] region allocate(simt::size_t bytes) const { return {held_->allocate(bytes), bytes}; }
+  // @brief Gives back what allocate() returned. No kernel uses it any more.
   void deallocate(region r) const noexcept { held_->deallocate(r.base, r.bytes); }
+  // @return how much the source has, or nothing where it does not say
   [[nodiscard]] std::optional<capacity> how_much() const { return held_->how_much(); }
-  // For messages, e.g. "device memory".
+  // @return the name for messages, as "device memory"
   [[nodiscard]] std::string name() const { return held_->name(); }
 
  private:
@@ -87,7 +92,7 @@ class resource {
   return c;
 }
 
-// One of the machine's own kinds of memory.
+// @brief One of the machine's own kinds of memory: memory::device, managed, pinned or host.
 class machine_memory {
  public:
   constexpr explicit machine_memory(simt::memory_kind kind) : kind_{kind} {}
@@ -101,7 +106,7 @@ class machine_memory {
     return simt::allocate(kind_, bytes);
   }
   void deallocate(void* p, simt::size_t) const noexcept { simt::deallocate(kind_, p); }
-  // Managed memory may exceed the device's, at the price of migration; what stays resident is what is asked about.
+  // @return how much of this kind there is. For managed memory: what can stay on the device, though more can be had
   [[nodiscard]] std::optional<capacity> how_much() const {
     if (kind_ == simt::memory_kind::pinned || kind_ == simt::memory_kind::host) return host_capacity();
     simt::device_info const device = simt::query_device();

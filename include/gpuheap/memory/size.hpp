@@ -24,13 +24,14 @@ namespace memory {
 }
 }  // namespace memory
 
-// A size for a heap. Resolved against the memory that it will come from when the heap is made.
+// @brief A size for a heap: bytes, a share of the free memory, or what the environment says. It becomes a count when the heap is made.
 class heap_size {
  public:
-  // Exactly so many bytes, bookkeeping included.
+  // @param bytes the size of the heap, metadata included
   constexpr heap_size(simt::size_t bytes) : bytes_{bytes} {}  // NOLINT(google-explicit-constructor): heap{8_GiB}
 
-  // `fraction` (above 0, at most 1) of what the source of memory has free then.
+  // @param fraction above 0 and at most 1: the share of what the source of memory has free when the heap is made
+  // @throws gpuheap::error for any other number
   [[nodiscard]] static heap_size fraction_of_free(double fraction) {
     if (!(fraction > 0 && fraction <= 1)) {
       throw plain_error(text_of("gpuheap: fraction_of_free takes a number above 0 and at most 1, not %f", fraction));
@@ -40,8 +41,9 @@ class heap_size {
     return size;
   }
 
-  // GPUHEAP_BYTES if it is set: "8589934592", "8GiB", "1.5 GiB", "512M", or "40%" of what is free. Otherwise default_bytes, or half of what
-  // is free if that is less. Throws gpuheap::error for a text that is none of these.
+  // @brief The size that GPUHEAP_BYTES states: "8589934592", "8GiB", "1.5 GiB", "512M", or "40%" of what is free. Without it:
+  // default_bytes, or half of what is free if that is less.
+  // @throws gpuheap::error if the text is none of these
   [[nodiscard]] static heap_size from_environment() {
     if (char const* text = std::getenv("GPUHEAP_BYTES"); text != nullptr && *text != '\0') return parse(text);
     heap_size size{default_bytes};
@@ -50,7 +52,9 @@ class heap_size {
   }
   static constexpr simt::size_t default_bytes = 1_GiB;
 
-  // The count for a heap in `from`.
+  // @param from the source of the heap's memory
+  // @return the size in bytes of a heap in that memory
+  // @throws gpuheap::error for a share of a source that does not say what it has free
   [[nodiscard]] simt::size_t resolve(memory::resource const& from) const {
     if (fraction_ == 0 && !at_most_half_) return bytes_;
     auto const there = from.how_much();
@@ -104,7 +108,7 @@ class heap_size {
   bool at_most_half_ = false;
 };
 
-// heap{fraction_of_free(0.5)}
+// @brief A share of the free memory, as in heap{fraction_of_free(0.5)}.
 [[nodiscard]] inline heap_size fraction_of_free(double fraction) { return heap_size::fraction_of_free(fraction); }
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE

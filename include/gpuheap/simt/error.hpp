@@ -12,8 +12,9 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// Anything the library could not do: what programs catch. Each is a standard exception too, out_of_memory a std::bad_alloc, the others
-// std::runtime_error; so this is none itself, as nothing may be a std::exception twice.
+// @brief The library could not do what it was asked for: what programs catch. The text says what was asked, what was there, and what to do.
+// @note Each error is a standard exception too: out_of_memory is a std::bad_alloc, the others are std::runtime_error. This class is none
+// itself, because no object may be a std::exception twice.
 class error {
  public:
   [[nodiscard]] virtual char const* what() const noexcept = 0;
@@ -25,14 +26,14 @@ class error {
   ~error() = default;
 };
 
-// What is thrown for anything but memory.
+// @brief What is thrown for anything but memory.
 class plain_error : public std::runtime_error, public error {
  public:
   using std::runtime_error::runtime_error;
   [[nodiscard]] char const* what() const noexcept override { return std::runtime_error::what(); }
 };
 
-// There was not enough memory for what was asked.
+// @brief There was not enough memory for what was asked.
 class out_of_memory : public std::bad_alloc, public error {
  public:
   explicit out_of_memory(std::string const& text) : text_{text} {}
