@@ -17,7 +17,7 @@ from gpuheap.commands.data import app as data_commands
 from gpuheap.errors import EXIT_FAILED, UserError
 from gpuheap.host.commands import app as host_app
 from gpuheap.paths import Layout, find_layout
-from gpuheap.running.executable import BACKENDS, Executable, choose
+from gpuheap.running.executable import BACKENDS, Executable, candidates, choose
 from gpuheap.terminal import console as _console
 from gpuheap.terminal import print_json
 from gpuheap.units import parse_bytes
@@ -65,17 +65,21 @@ def list_allocators(
         return
     if results is not None:
         raise UserError("--results goes with --table")
-    executable = _executable(find_layout(), backend)
+    layout = find_layout()
+    known = row_commands.recorded_allocators(layout) if backend is None and not candidates(layout) else None
+    if known is not None:
+        source, entries, allocators, baselines = "recorded", known.environment["allocators"], list(known.allocators), []
+    else:
+        description = _executable(layout, backend).description
+        source, entries = description.backend, description.raw.get("allocators", [])
+        allocators, baselines = list(description.allocators), list(description.baselines)
     if as_json:
-        description = executable.description
-        shown = {
-            "backend": description.backend,
-            "allocators": description.raw.get("allocators", []),
-            "baselines": list(description.baselines),
-        }
-        print_json(shown)
+        print_json({"backend": source, "allocators": entries, "baselines": baselines})
         return
-    _console().print(allocator_table(executable.description))
+    _console().print(allocator_table(allocators, baselines))
+    if known is not None:
+        where = layout.shown(known.folder)
+        _console().print(f"as recorded on {known.device} ({where}): no benchmark executable is built here", style="bright_black", soft_wrap=True)
 
 
 @app.command()

@@ -106,7 +106,7 @@ def test_the_nearest_points_are_used() -> None:
         ("alloc_single", 1_000_000, 64, "state=warm"),
         ("alloc_mixed", 1_000_000, 64, "state=warm"),
     ]
-    assert [one.point[1] for one in advice(pattern(sizes="48"), rows).used] == [64]
+    assert [one.point[1] for one in advice(pattern(sizes="5000"), rows).used] == [4096]  # beyond all sizes, and near
     assert [one.point[2] for one in advice(pattern(sizes="32", reuse="none"), rows).used] == ["state=cold"]
 
 
@@ -116,6 +116,44 @@ def test_far_rows_are_no_answer_but_a_command() -> None:
         assert not found.ranked
         command = "survey/alloc_warp" if "granularity" in said else "gallatin/alloc_single gallatin/alloc_mixed"
         assert found.to_run == (f"gpuheap bench {command}",)
+
+
+def test_a_size_between_two_measured_ones_is_interpolated() -> None:
+    rows = [
+        *single("gpuheap", 10, 10, size=16),
+        *single("gpuheap", 40, 10, size=64),
+        *single("scatteralloc", 20, 20, size=16),
+        failed("scatteralloc", case="alloc_single", size=64, threads=1_000_000, parameter="state=warm"),
+        *single("halloc", 10, 10, size=64),  # has no partner
+    ]
+    found = advice(pattern(sizes="32", reuse="same-size"), rows)
+    assert [(one.allocator, round(one.malloc_us, 6), one.free_us) for one in found.ranked] == [("gpuheap", 20.0, pytest.approx(10.0))]
+    assert dict(found.set_aside)["scatteralloc"].startswith("timeout at 1,000,000 threads, 32 B")
+    assert [(one.point[1], one.between) for one in found.used] == [(32, (16, 64))]
+    assert found.used[0].words.endswith("interpolated between 16 B and 64 B")
+    assert [one.between for one in advice(pattern(sizes="16"), rows).used] == [None]
+
+
+def test_far_neighbours_do_not_answer() -> None:
+    rows = [*single("gpuheap", 10, size=16), *single("gpuheap", 20, size=65536)]
+    assert not advice(pattern(sizes="1024"), rows).ranked
+
+
+def test_cuda_malloc_is_compared_with_even_where_it_does_not_fit() -> None:
+    rows = [*single("gpuheap", 10, 10), *single("cuda", 1000, 1000), *single("halloc", 5, 5)]
+    traits = {**TRAITS, "cuda": Allocator("cuda", full_reuse=False, reuse="undocumented")}
+    found = advise_on(pattern(), Measured(LAYOUT.results, tuple(rows), {}), traits, RECOMMENDED)
+    assert [(one.allocator, one.over_cuda) for one in found.ranked] == [("gpuheap", pytest.approx(100))]
+    assert found.compared is not None and found.compared.times == pytest.approx(100) and found.compared.malloc_us == 1000
+    assert dict(found.set_aside)["cuda"].startswith("freed memory does not serve every size")
+    fitting = advise_on(pattern(), Measured(LAYOUT.results, tuple(rows), {}), TRAITS, RECOMMENDED)
+    assert fitting.compared is None and fitting.ranked[-1].allocator == "cuda"
+
+
+def test_an_allocator_that_lacks_a_point_is_ranked_by_those_that_it_has() -> None:
+    rows = [*single("gpuheap", 10), *single("gpuheap", 10, size=32), *single("scatteralloc", 5, size=32)]
+    found = advice(pattern(), rows)
+    assert [(one.allocator, one.points) for one in found.ranked] == [("scatteralloc", 1), ("gpuheap", 2)]
 
 
 def test_tight_memory_asks_for_utilisation() -> None:

@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 from fake_checkout import REPOSITORY, Checkout
 
+from gpuheap.commands.display import _title
+from gpuheap.formats.protocol import Allocator
+
 ErrorLine = Callable[[subprocess.CompletedProcess[str]], str]
 
 
@@ -68,6 +71,25 @@ def test_list_as_json(checkout: Checkout) -> None:
     assert said["backend"] == "host"
     assert [a["name"] for a in said["allocators"]] == ["gpuheap", "cuda", "atomic", "atomic_wrap"]
     assert said["baselines"] == ["store_only"]
+
+
+def test_list_needs_no_executable_where_results_tell_the_traits(checkout: Checkout) -> None:
+    checkout.environment = {"GPUHEAP_BENCH": ""}
+    folder = checkout.root / "results" / "nvidia-h200"
+    folder.mkdir(parents=True)
+    (folder / "quick.csv").write_text((REPOSITORY / "results" / "nvidia-h200" / "quick.csv").read_text())
+    (folder / "environment.json").write_text((REPOSITORY / "results" / "nvidia-h200" / "environment.json").read_text())
+    ran = checkout.gpuheap("list")
+    assert ran.returncode == 0, ran.stderr
+    assert "as recorded on NVIDIA H200 (results/nvidia-h200): no benchmark executable is built here" in ran.stdout
+    said = json.loads(checkout.gpuheap("list", "--json").stdout)
+    assert said["backend"] == "recorded" and "scatteralloc" in [one["name"] for one in said["allocators"]]
+
+
+def test_a_paper_is_dated_once() -> None:
+    papers = [("Winter et al., ICS 2020", 2020), ("Blach et al.", 2013), ("", 0)]
+    lines = [_title(Allocator("a", title="A", paper=paper, year=year)) for paper, year in papers]
+    assert lines == ["A, Winter et al., ICS 2020", "A, Blach et al. 2013", "A"]
 
 
 def test_cuda_is_chosen_where_its_executable_finds_a_device(checkout: Checkout) -> None:

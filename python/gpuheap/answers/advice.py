@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from gpuheap.answers.between import interpolated, neighbours
 from gpuheap.answers.measured import Measured
 from gpuheap.answers.views import PointId, point_words
 from gpuheap.claims.advised import GRANULARITIES, MEMORIES, REUSES, Recommendation
@@ -19,6 +20,7 @@ from gpuheap.units import format_bytes, format_count, parse_bytes
 NEAR = 4.0  # how many times off a measured number of threads, or a size, may be and still answer
 TIGHT_UTILISATION = 0.9  # of the heap, that an allocator must reach where memory is tight
 LACKING_ROWS = {"thread": "gpuheap bench gallatin/alloc_single gallatin/alloc_mixed", "warp": "gpuheap bench survey/alloc_warp"}
+COMPARED = "cuda"  # the allocator that every CUDA program has
 LACKING_UTILISATION = "gpuheap bench survey/utilisation"
 
 
@@ -51,10 +53,14 @@ class Used:
     case: str
     point: PointId
     metrics: tuple[str, ...]
+    between: tuple[int, int] | None = None  # the measured sizes that it was interpolated from
 
     @property
     def words(self) -> str:
-        return f"{self.suite}/{self.case}, {point_words(self.point)}: {', '.join(self.metrics)}"
+        said = f"{self.suite}/{self.case}, {point_words(self.point)}: {', '.join(self.metrics)}"
+        if self.between is None:
+            return said
+        return f"{said}; interpolated between {format_bytes(self.between[0])} and {format_bytes(self.between[1])}"
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,8 @@ class Candidate:
     malloc_us: float  # median over the points
     free_us: float | None  # None where nothing is freed
     utilisation: float | None  # the least at these sizes; None if not asked for
+    points: int = 1  # how many of the points it has
+    over_cuda: float | None = None  # CUDA's time over its own, in the geometric mean of the points that both have; None without any
 
 
 @dataclass(frozen=True)
@@ -71,6 +79,7 @@ class Advice:
     pattern: Pattern
     device: str
     ranked: tuple[Candidate, ...]  # the best first
+    compared: Candidate | None  # CUDA's malloc, where it is not ranked itself; None where no point near has its times
     set_aside: tuple[tuple[str, str], ...]  # allocator, why
     used: tuple[Used, ...]
     to_run: tuple[str, ...]  # commands that measure what is lacking
@@ -108,7 +117,8 @@ def advise_on(
     ]
     fitting.sort(key=lambda one: -one.narrowness)
     metrics = ("malloc_us",) if pattern.reuse == "none" else ("malloc_us", "free_us")
-    points = _points(pattern, measured.rows)
+    points, between = _points(pattern, measured.rows)
+    cuda_times = _cuda_times(points, metrics)
     aside: dict[str, str] = {}
     times: dict[str, dict[tuple[str, str, PointId], tuple[float, float]]] = {}
     for place, rows in points.items():
@@ -129,7 +139,7 @@ def advise_on(
                 times[name][place] = (value, free) if row.metric == "malloc_us" else (malloc, value)
     to_run: list[str] = [] if points else [LACKING_ROWS[pattern.granularity]]
     utilisation: dict[str, float] = {}
-    used = [Used(*place, metrics) for place in points]
+    used = [Used(*place, metrics, between.get(place)) for place in points]
     if pattern.memory == "tight":
         utilisation, places = _utilisation(pattern, measured.rows)
         used += [Used(*place, ("utilisation",)) for place in places]
@@ -144,29 +154,50 @@ def advise_on(
                 elif utilisation[name] < TIGHT_UTILISATION:
                     asked = f"{TIGHT_UTILISATION:.0%} are asked for where memory is tight"
                     aside.setdefault(name, f"fills {utilisation[name]:.0%} of its heap; {asked}")
-    for name, found in times.items():
-        if len(found) < len(points):
-            aside.setdefault(name, f"has {len(found)} of {len(points)} points")
-    ranked = _ranked({name: found for name, found in times.items() if name not in aside}, pattern, utilisation)
-    return Advice(pattern, measured.device, ranked, tuple(sorted(aside.items())), tuple(used), tuple(to_run), tuple(fitting))
+    fit = {name: found for name, found in times.items() if name not in aside}
+    cuda = cuda_times if fit else {}
+    ranked = _ranked(fit, fit, pattern, utilisation, cuda)
+    compared = _ranked({COMPARED: cuda}, fit, pattern, {}, cuda)[0] if cuda and COMPARED not in fit else None
+    return Advice(pattern, measured.device, ranked, compared, tuple(sorted(aside.items())), tuple(used), tuple(to_run), tuple(fitting))
+
+
+Times = Mapping[tuple[str, str, PointId], tuple[float, float]]  # of malloc and free, by point
 
 
 def _ranked(
-    times: Mapping[str, Mapping[tuple[str, str, PointId], tuple[float, float]]], pattern: Pattern, utilisation: Mapping[str, float]
+    times: Mapping[str, Times], rivals: Mapping[str, Times], pattern: Pattern, utilisation: Mapping[str, float], cuda: Times
 ) -> tuple[Candidate, ...]:
-    places = {place for found in times.values() for place in found}
-    best = {place: min(sum(found[place]) for found in times.values()) for place in places}
+    """An allocator that lacks a point is ranked by those that it has."""
+    best = {place: min(sum(found[place]) for found in rivals.values() if place in found) for found in rivals.values() for place in found}
     ranked = [
         Candidate(
             allocator=name,
-            times=statistics.geometric_mean([sum(pair) / best[place] if best[place] > 0 else 1.0 for place, pair in found.items()]),
+            times=_mean([sum(pair) / best[place] for place, pair in found.items() if best.get(place, 0) > 0]) or 1.0,
             malloc_us=statistics.median(malloc for malloc, _ in found.values()),
             free_us=None if pattern.reuse == "none" else statistics.median(free for _, free in found.values()),
             utilisation=utilisation.get(name),
+            points=len(found),
+            over_cuda=_mean([sum(cuda[place]) / sum(pair) for place, pair in found.items() if place in cuda and sum(pair) > 0]),
         )
         for name, found in times.items()
     ]
     return tuple(sorted(ranked, key=lambda one: (one.times, one.allocator)))
+
+
+def _mean(ratios: Sequence[float]) -> float | None:
+    """The geometric mean of the positive ones; None of none."""
+    positive = [ratio for ratio in ratios if ratio > 0]
+    return statistics.geometric_mean(positive) if positive else None
+
+
+def _cuda_times(points: Mapping[tuple[str, str, PointId], Sequence[Row]], metrics: Sequence[str]) -> Times:
+    """What CUDA's malloc took at the points that it finished, whether it fits the pattern or not."""
+    found: dict[tuple[str, str, PointId], tuple[float, float]] = {}
+    for place, rows in points.items():
+        values = {row.metric: row.statistics.median for row in rows if row.allocator == COMPARED and row.ok and row.statistics is not None}
+        if all(metric in values for metric in metrics):
+            found[place] = (values["malloc_us"], values["free_us"] if "free_us" in metrics else 0.0)
+    return found
 
 
 def _why_not(pattern: Pattern, traits: Allocator | None, name: str) -> str | None:
@@ -184,9 +215,15 @@ def _why_not(pattern: Pattern, traits: Allocator | None, name: str) -> str | Non
     return ""
 
 
-def _points(pattern: Pattern, rows: Sequence[Row]) -> dict[tuple[str, str, PointId], list[Row]]:
-    """The rows near the pattern, by suite, case and point: of each case those of the one suite that knows most allocators."""
+def _points(
+    pattern: Pattern, rows: Sequence[Row]
+) -> tuple[dict[tuple[str, str, PointId], list[Row]], dict[tuple[str, str, PointId], tuple[int, int]]]:
+    """The rows near the pattern, by suite, case and point: of each case those of the one suite that knows most allocators.
+
+    Second: the sizes that interpolated points lie between.
+    """
     found: dict[tuple[str, str, PointId], list[Row]] = {}
+    between: dict[tuple[str, str, PointId], tuple[int, int]] = {}
     cases = ("alloc_warp",) if pattern.granularity == "warp" else ("alloc_single", "alloc_mixed")
     for case in cases:
         by_suite: dict[str, list[Row]] = {}
@@ -194,36 +231,50 @@ def _points(pattern: Pattern, rows: Sequence[Row]) -> dict[tuple[str, str, Point
             if row.case == case and row.threads is not None and row.bytes is not None:
                 by_suite.setdefault(row.suite, []).append(row)
         chosen: list[Row] = []
+        sizes: tuple[int, int] | None = None
         for of_suite in by_suite.values():
-            near = _near(pattern, case, of_suite)
+            near, ends = _near(pattern, case, of_suite)
             if (_breadth(near), len(near)) > (_breadth(chosen), len(chosen)):
-                chosen = near
+                chosen, sizes = near, ends
         for row in chosen:
-            found.setdefault((row.suite, row.case, (row.threads, row.bytes, row.key[6])), []).append(row)
-    return found
+            place = (row.suite, row.case, (row.threads, row.bytes, row.key[6]))
+            found.setdefault(place, []).append(row)
+            if sizes is not None:
+                between[place] = sizes
+    return found, between
 
 
 def _breadth(rows: Sequence[Row]) -> int:
     return len({row.allocator for row in rows})
 
 
-def _near(pattern: Pattern, case: str, rows: Sequence[Row]) -> list[Row]:
-    """Rows at the measured number of threads, and the sizes, that are nearest."""
+def _near(pattern: Pattern, case: str, rows: Sequence[Row]) -> tuple[list[Row], tuple[int, int] | None]:
+    """Rows at the measured number of threads that is nearest, and at the sizes that the pattern asks for.
+
+    A size that lies between two measured ones is interpolated from these, which are the second result.
+    """
     threads = _nearest(pattern.threads, {row.threads for row in rows if row.threads is not None})
     rows = [row for row in rows if row.threads == threads]
     sizes = {row.bytes for row in rows if row.bytes is not None}
     if case == "alloc_mixed":
         # From 4 or 16 bytes up to the row's size: that of a program that asks for sizes up to its largest.
         if pattern.low_bytes * 2 > pattern.high_bytes:
-            return []
-        wanted = {_nearest(pattern.high_bytes, sizes)}
+            return [], None
+        wanted: set[int | None] = {size for size in sizes if size == pattern.high_bytes}
+        middle = pattern.high_bytes
     else:
         wanted = {size for size in sizes if pattern.low_bytes <= size <= pattern.high_bytes}
-        wanted |= set() if wanted else {_nearest(math.sqrt(pattern.low_bytes * pattern.high_bytes), sizes)}
-    rows = [row for row in rows if row.bytes in wanted]
+        middle = round(math.sqrt(pattern.low_bytes * pattern.high_bytes))
+    ends = None if wanted else neighbours(middle, sizes)
+    if ends is not None and all(1 / NEAR <= end / middle <= NEAR for end in ends):
+        rows = interpolated(rows, middle, *ends)
+    else:
+        ends = None
+        wanted |= set() if wanted else {_nearest(middle, sizes)}
+        rows = [row for row in rows if row.bytes in wanted]
     states = {row.parameters.get("state", "") for row in rows}
     preferred = "cold" if pattern.reuse == "none" else "warm"
-    return [row for row in rows if row.parameters.get("state", "") == preferred] if preferred in states else rows
+    return [row for row in rows if row.parameters.get("state", "") == preferred] if preferred in states else rows, ends
 
 
 def _nearest(wanted: float, values: Iterable[int]) -> int | None:

@@ -20,6 +20,14 @@ def print_advice(console: Console, advice: Advice, folder: str) -> None:
         console.print(f"measured on {advice.device}, {folder}; rows used:", style="bright_black", soft_wrap=True)
         for used in advice.used:
             console.print(f"  {used.words}", style="bright_black", soft_wrap=True)
+        if advice.compared is not None:
+            cuda = advice.compared
+            free = "" if cuda.free_us is None else f", free {format_value(cuda.free_us, 'us')}"
+            said = f"CUDA's malloc, for comparison: malloc {format_value(cuda.malloc_us, 'us')}{free}, {format_factor(cuda.times)} times the best"
+            console.print(said, soft_wrap=True, highlight=False)
+        if any(used.between is not None for used in advice.used):
+            said = "a size between two measured ones: values on a straight line between them, in the logarithms of size and time"
+            console.print(said, style="bright_black", soft_wrap=True)
     elif advice.used:
         console.print("no allocator that was measured fits", style="yellow")
     else:
@@ -54,9 +62,14 @@ def as_object(advice: Advice) -> dict[str, Any]:
                 "malloc_us": one.malloc_us,
                 "free_us": one.free_us,
                 "utilisation": one.utilisation,
+                "points": one.points,
+                "over_cuda": None if one.over_cuda is None else round(one.over_cuda, 4),
             }
             for one in advice.ranked
         ],
+        "cuda": None
+        if advice.compared is None
+        else {"times": round(advice.compared.times, 4), "malloc_us": advice.compared.malloc_us, "free_us": advice.compared.free_us},
         "set_aside": dict(advice.set_aside),
         "rows": [
             {
@@ -66,6 +79,7 @@ def as_object(advice: Advice) -> dict[str, Any]:
                 "bytes": used.point[1],
                 "parameter": used.point[2],
                 "metrics": list(used.metrics),
+                "between": None if used.between is None else list(used.between),
             }
             for used in advice.used
         ],
@@ -80,15 +94,29 @@ def _table(advice: Advice) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     freed = any(one.free_us is not None for one in advice.ranked)
     tight = any(one.utilisation is not None for one in advice.ranked)
+    most = max(one.points for one in advice.ranked)
+    partial = any(one.points < most for one in advice.ranked)
+    cuda = any(one.over_cuda is not None for one in advice.ranked)
     table.add_column("allocator")
-    for column in ("times the best", "malloc", *(["free"] if freed else []), *(["fills"] if tight else [])):
+    for column in (
+        "times the best",
+        "malloc",
+        *(["free"] if freed else []),
+        *(["faster than CUDA's malloc"] if cuda else []),
+        *(["fills"] if tight else []),
+        *(["points"] if partial else []),
+    ):
         table.add_column(column, justify="right")
     for number, one in enumerate(advice.ranked):
         cells = [format_factor(one.times), format_value(one.malloc_us, "us")]
         if freed:
             cells.append(format_value(one.free_us or 0, "us"))
+        if cuda:
+            cells.append("" if one.over_cuda is None else f"{format_factor(one.over_cuda)}×")
         if tight:
             cells.append("" if one.utilisation is None else f"{one.utilisation:.1%}")
+        if partial:
+            cells.append(f"{one.points} of {most}")
         table.add_row(Text(one.allocator, "bold green" if number == 0 else "default"), *cells)
     return table
 

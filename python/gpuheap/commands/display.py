@@ -13,7 +13,7 @@ from rich.text import Text
 from gpuheap.answers.verdicts import AIM, FAILED, MET, NOTHING, PART, Verdict, summary_words, verdicts
 from gpuheap.answers.views import CaseView, case_views, point_id, point_words, status_words
 from gpuheap.formats.points import Point
-from gpuheap.formats.protocol import Allocator, Description, PointResult
+from gpuheap.formats.protocol import Allocator, PointResult
 from gpuheap.formats.results import Row
 from gpuheap.formats.suites import Suite
 from gpuheap.paths import Layout
@@ -162,12 +162,12 @@ def print_bounds(console: Console, found: Sequence[Verdict], suites: dict[str, S
         console.print(f"{summary_words(of_suite)} ({', '.join(dict.fromkeys(v.allocator for v in of_suite))}{stated})", highlight=False)
 
 
-def allocator_table(description: Description) -> Table:
+def allocator_table(allocators: Sequence[Allocator], baselines: Sequence[str]) -> Table:
     """The allocators and their traits."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in ("name", "what it is", "sizes", "gives back", "notes"):
         table.add_column(column, overflow="fold", no_wrap=column == "name")
-    for allocator in description.allocators:
+    for allocator in allocators:
         table.add_row(
             Text(allocator.name, "bold" if allocator.supported else "bright_black"),
             _title(allocator),
@@ -175,7 +175,7 @@ def allocator_table(description: Description) -> Table:
             allocator.free + (f"; {allocator.reuse}" if allocator.reuse else ""),
             _notes(allocator),
         )
-    for baseline in description.baselines:
+    for baseline in baselines:
         table.add_row(Text(baseline, "bright_black"), "baseline: the cases' kernels without an allocator", "", "", "")
     return table
 
@@ -231,7 +231,8 @@ def _cell(row: Row | None) -> Text:
 
 
 def _title(allocator: Allocator) -> str:
-    published = " ".join(part for part in (allocator.paper, str(allocator.year) if allocator.year else "") if part)
+    named = not allocator.year or str(allocator.year) in allocator.paper  # a paper's name may end with its year
+    published = " ".join(part for part in (allocator.paper, "" if named else str(allocator.year)) if part)
     return ", ".join(part for part in (allocator.title, allocator.variant, published) if part)
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpuheap.paths import find_layout
+from gpuheap.paths import Layout, find_layout
 from gpuheap.terminal import console, print_json
+
+if TYPE_CHECKING:
+    from gpuheap.answers.measured import Measured
 
 EXIT_WORSE = 1
 
@@ -63,6 +66,14 @@ def reproduce(
         out.print(f"rows are missing in {layout.shown(measured.folder)}; to measure them:", style="yellow", soft_wrap=True)
         for command in commands:
             out.print(f"  {command}", soft_wrap=True)
+
+
+def recorded_allocators(layout: Layout) -> Measured | None:
+    """The results that tell the allocators' traits where no executable is built; None without any."""
+    from gpuheap.answers.measured import find_measured
+
+    measured = find_measured(layout)
+    return measured if measured.allocators else None
 
 
 def list_as_survey(backend: str | None, results: Path | None, as_json: bool) -> None:

@@ -86,7 +86,8 @@ def traits_of(recording: Recording) -> dict[str, dict[str, Any]]:
 
 def line(name: str, cells: list[Cell], traits: Traits) -> Line:
     known = traits.get(name, {})
-    published = " ".join(str(part) for part in (known.get("paper"), known.get("year")) if part)
+    paper, year = str(known.get("paper") or ""), str(known.get("year") or "")
+    published = " ".join(part for part in (paper, "" if year in paper else year) if part)
     title = ", ".join(str(part) for part in (known.get("title"), known.get("variant"), published) if part)
     note = "overwrites" if known.get("overwrites") else "never frees" if known.get("free") == "never" else ""
     note = "baseline" if name in BASELINES else note

@@ -1,0 +1,48 @@
+"""Rows for a size that was not measured, from the rows of the next smaller and the next larger size that were."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from gpuheap.formats.results import Row
+
+
+def neighbours(size: float, measured: Iterable[int]) -> tuple[int, int] | None:
+    """The nearest measured sizes below and above; None where the size lies outside of all."""
+    sizes = list(measured)
+    below = max((one for one in sizes if one <= size), default=None)
+    above = min((one for one in sizes if one >= size), default=None)
+    return None if below is None or above is None else (below, above)
+
+
+def interpolated(rows: Sequence[Row], size: int, below: int, above: int) -> list[Row]:
+    """A row at `size` for each row at `below` that has a partner at `above`: of the same allocator, metric, threads and parameter.
+
+    Values lie on a straight line in the logarithms of size and value; where a value is not positive, in the logarithm of the size only. If
+    one of the two did not succeed, neither does the row between.
+    """
+    share = math.log(size / below) / math.log(above / below)
+    partners = {(*row.key[:5], row.key[6], row.metric): row for row in rows if row.bytes == above}
+    made = []
+    for low in (row for row in rows if row.bytes == below):
+        high = partners.get((*low.key[:5], low.key[6], low.metric))
+        if high is None:
+            continue
+        if low.status != "ok" or low.statistics is None:
+            made.append(replace(low, bytes=size))
+        elif high.status != "ok" or high.statistics is None:
+            made.append(replace(high, bytes=size))
+        else:
+            median = _value(low.statistics.median, high.statistics.median, share)
+            made.append(replace(low, bytes=size, statistics=replace(low.statistics, median=median)))
+    failed = {(*row.key[:5], row.key[6]): row for row in rows if row.bytes in (below, above) and row.status != "ok"}
+    present = {(*row.key[:5], row.key[6]) for row in made}
+    return made + [replace(row, bytes=size) for key, row in failed.items() if key not in present]
+
+
+def _value(low: float, high: float, share: float) -> float:
+    if low > 0 and high > 0:
+        return math.exp((1 - share) * math.log(low) + share * math.log(high))
+    return (1 - share) * low + share * high
