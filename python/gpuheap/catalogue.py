@@ -12,12 +12,18 @@ ALLOCATORS = (
 BASELINES = ("store_only", "bump_sharded", "scan_malloc", "scan_malloc_async")  # no allocators: what a case costs without one
 # Where whole programs get their memory, in suites of programs, beside the allocators that serve it there.
 MODES = ("plain", "device", "zero_copy", "unified")
+_VARIANT = "without_"  # the default allocator without one idea: what the suite `ablation` measures
 _PLACE = {name: place for place, name in enumerate([*ALLOCATORS, *MODES, *BASELINES])}
 
 
 def place(name: str) -> int:
     """Where a name comes; names that this list lacks come after the allocators and before the baselines."""
     return _PLACE.get(name, len(ALLOCATORS) + len(MODES)) if name not in BASELINES else 1000 + _PLACE[name]
+
+
+def is_rival(name: str) -> bool:
+    """Whether a program can choose it: no baseline, no mode of a suite of programs, and no variant of the suite `ablation`."""
+    return name not in BASELINES and name not in MODES and not name.startswith(_VARIANT)
 
 
 def ordered(names: Iterable[str]) -> list[str]:

@@ -9,14 +9,18 @@ import shutil
 import subprocess
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 from fake_checkout import Checkout
 
-from gpuheap.catalogue import ALLOCATORS, BASELINES
+from gpuheap.catalogue import ALLOCATORS, BASELINES, is_rival
+from gpuheap.paths import Layout
+from gpuheap.report import write_report
 from gpuheap.report.style import MARKER_PATHS, family_of, look
+from gpuheap.report.tables import Cell, Column, ColumnGroup, Grid, Line, chip, pieces
 
 VOID = {"meta", "link", "br", "img", "input", "path", "use", "hr"}
 
@@ -101,9 +105,16 @@ def test_the_page_is_well_formed_and_needs_nothing_else(filled: Checkout) -> Non
     assert {link[1:] for link in page.links} <= set(page.ids)
 
 
-def test_gpu_results_come_first_with_medians_and_ratios(filled: Checkout) -> None:
+def test_answers_come_first_then_this_machine_then_recorded_tables(filled: Checkout) -> None:
     page = report(filled)
-    assert list(page.words)[1:3] == ["nvidia-h200", "simulated"]
+    assert list(page.words)[1:4] == ["nvidia-h200-answers", "simulated", "nvidia-h200"]
+    words = page.words["nvidia-h200-answers"]
+    assert "What is fastest for what, NVIDIA H200" in words and "blocks of one size: malloc" in words
+    assert "store_only" not in words and "atomic_wrap" not in words, "baselines, and what never frees, are no answers"
+
+
+def test_gpu_results_have_medians_and_ratios(filled: Checkout) -> None:
+    page = report(filled)
     words = page.words["nvidia-h200"]
     assert "NVIDIA H200" in words
     assert "measured on a GPU" in words
@@ -180,6 +191,39 @@ def test_further_folders_of_tables(checkout: Checkout) -> None:
     checkout.gpuheap("bench", "churn", "-a", "gpuheap", "--output", "elsewhere")
     assert checkout.gpuheap("report", "--results", "elsewhere", "-o", "page.html").returncode == 0
     assert "NVIDIA H200" in (checkout.root / "page.html").read_text()
+
+
+def test_a_large_report_has_a_page_for_each_suite(filled: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = filled.gpu_table.with_name("other.csv")
+    other.write_text(re.sub(r"(?m)^mini,", "other,", filled.gpu_table.read_text()))
+    monkeypatch.setattr("gpuheap.report.LARGEST_PAGE", 10_000)
+    out = filled.root / "out" / "all.html"
+    write_report(Layout(filled.root), out)
+    first = Page(out.read_text())
+    assert first.svgs_in == {}
+    assert {link for link in first.links if not link.startswith("#")} == {"all/nvidia-h200-mini.html", "all/nvidia-h200-other.html"}
+    for suite in ("mini", "other"):
+        page = Page((out.parent / "all" / f"nvidia-h200-{suite}.html").read_text())
+        assert page.svgs_in == {"nvidia-h200": 5}
+        assert {link for link in page.links if not link.startswith("#")} == {"../all.html"}
+        assert {link[1:] for link in page.links if link.startswith("#")} <= set(page.ids)
+        assert "simulated" not in page.words and "nvidia-h200-answers" not in page.words
+
+
+def test_wide_tables_are_cut_into_pieces() -> None:
+    columns = tuple(Column("malloc", str(n)) for n in range(10))
+    line = Line(chip("gpuheap"), "", "", tuple(Cell(str(n)) for n in range(13)))
+    empty = Line(chip("halloc"), "", "", tuple(Cell("x" if n > 10 else "") for n in range(13)))
+    found = pieces(Grid((ColumnGroup("a", columns), ColumnGroup("b", columns[:3])), (line, empty), "cuda"))
+    assert [[(group.case, len(group.columns)) for group in piece.groups] for piece in found] == [[("a", 6)], [("a", 4), ("b", 2)], [("b", 1)]]
+    assert [[cell.value for cell in piece.lines[0].cells] for piece in found] == [[str(n) for n in part] for part in (range(6), range(6, 12), range(12, 13))]
+    assert [len(piece.lines) for piece in found] == [1, 2, 2], "lines with nothing in a piece are left out of it"
+    assert pieces(Grid((), (line,))) == [Grid((), (replace(line, cells=()),))]
+
+
+def test_variants_and_baselines_are_never_the_best() -> None:
+    assert is_rival("gpuheap") and is_rival("mine")
+    assert not any(map(is_rival, ("store_only", "bump_sharded", "without_shards", "plain")))
 
 
 def test_figures_are_files_that_stand_alone(filled: Checkout) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuheap.answers.views import CaseView, PointId, point_id, point_words
-from gpuheap.catalogue import BASELINES, MODES
+from gpuheap.catalogue import is_rival
 from gpuheap.formats.results import Row
 from gpuheap.metrics import METRICS
 from gpuheap.units import format_bytes, format_count
@@ -57,7 +57,7 @@ def size_classes(patterns: Iterable[Pattern]) -> list[str]:
 def is_contender(name: str, traits: Mapping[str, Mapping[str, Any]]) -> bool:
     """Whether it gives single blocks back and never hands out live memory: what a program can put in place of another allocator."""
     known = traits.get(name, {})
-    return name not in BASELINES and name not in MODES and known.get("free", "individually") == "individually" and not known.get("overwrites")
+    return is_rival(name) and known.get("free", "individually") == "individually" and not known.get("overwrites")
 
 
 def _is_judged(metric: str) -> bool:

@@ -18,15 +18,21 @@ from gpuheap.report.recorded import Recording, find_recordings
 from gpuheap.running.environment import now, spoken
 
 OVERVIEW_SERIES = 9  # as many names as fit beside the lines
+LARGEST_PAGE = 1_500_000  # bytes; suites of a larger report have pages of their own
 
 
 def write_report(layout: Layout, path: Path, further: Sequence[Path] = ()) -> Path:
-    """Writes the page. Raises UserError for a table that is not in the format, and for a path that cannot be written."""
+    """Writes the page; where it would be large, pages for the suites too, in a folder beside it that has its name.
+
+    Raises UserError for a table that is not in the format, and for a path that cannot be written.
+    """
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
     from gpuheap.report.inline import marker_symbols
-    from gpuheap.report.page import gpu_section, simulated_section
+    from gpuheap.report.page import GpuSection, gpu_section, simulated_section
+    from gpuheap.report.pages import first_page, suite_pages
+    from gpuheap.report.tables import pieces
 
     suites = _quick_first(load_suites(layout))
     on_gpus, simulated = find_recordings(layout, further)
@@ -35,17 +41,31 @@ def write_report(layout: Layout, path: Path, further: Sequence[Path] = ()) -> Pa
         loader=PackageLoader("gpuheap.report", ""), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     files = resources.files("gpuheap.report")
-    html = environment.get_template("report.html.j2").render(
-        gpus=[gpu_section(recording, suites, printed) for recording in on_gpus],
-        simulated=[simulated_section(recording, suites) for recording in simulated],
-        version=__version__,
-        date=spoken(now()),
-        style=Markup((files / "report.css").read_text(encoding="utf-8")),
-        script=Markup((files / "report.js").read_text(encoding="utf-8")),
-        safe=Markup,
-        symbols=Markup(marker_symbols()),
-    )
-    return _write(path, html, "name another file with --output")
+    template = environment.get_template("report.html.j2")
+    machines = [simulated_section(recording, suites) for recording in simulated]
+
+    def page(gpus: Sequence[GpuSection], first: str = "") -> str:
+        return template.render(
+            gpus=gpus,
+            simulated=[] if first else machines,
+            first=first,
+            version=__version__,
+            date=spoken(now()),
+            style=Markup((files / "report.css").read_text(encoding="utf-8")),
+            script=Markup((files / "report.js").read_text(encoding="utf-8")),
+            safe=Markup,
+            symbols=Markup(marker_symbols()),
+            pieces=pieces,
+        )
+
+    remedy = "name another file with --output"
+    sections = [gpu_section(recording, suites, printed) for recording in on_gpus]
+    html = page(sections)
+    if len(html.encode()) > LARGEST_PAGE and sections:
+        for name, section in suite_pages(sections):
+            _write(path.with_suffix("") / name, page([section], f"../{path.name}"), remedy)
+        html = page([first_page(section, path.stem) for section in sections])
+    return _write(path, html, remedy)
 
 
 def write_figures(layout: Layout, folder: Path, further: Sequence[Path] = ()) -> Iterator[Path]:

@@ -16,6 +16,7 @@ from gpuheap.formats.suites import Suite
 from gpuheap.metrics import METRICS
 from gpuheap.report.charts import Chart, charts_of
 from gpuheap.report.inline import chart_for_page
+from gpuheap.report.questions import Answer, answers
 from gpuheap.report.recorded import Recording
 from gpuheap.report.scales import is_wide
 from gpuheap.report.tables import (
@@ -134,6 +135,7 @@ class GpuSection:
     anchor: str
     name: str
     date: str
+    answers: tuple[Answer, ...]
     tiles: tuple[Tile, ...]
     chips: tuple[Chip, ...]
     summaries: tuple[Summary, ...]
@@ -143,6 +145,15 @@ class GpuSection:
     timeouts: Grid | None
     failures: tuple[FailureLine, ...]
     environment: tuple[tuple[str, str], ...]
+    pages: tuple[tuple[str, str], ...] = ()  # suites that have pages of their own: name, link
+    suite: str = ""  # the one that this page is of; empty on the first page
+
+    @property
+    def suites(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(case.suite for case in self.cases))
+
+    def cases_of(self, suite: str) -> tuple[CaseSection, ...]:
+        return tuple(case for case in self.cases if case.suite == suite)
 
 
 @dataclass(frozen=True)
@@ -164,6 +175,7 @@ def gpu_section(recording: Recording, suites: Mapping[str, Suite], printed: Sequ
         anchor=recording.folder.name,
         name=recording.name,
         date=str(recording.environment.get("date", "")),
+        answers=answers(views, traits),
         tiles=tuple(_tiles(views)),
         chips=tuple(chip(name) for name in names),
         summaries=tuple(_summaries(views, traits)),

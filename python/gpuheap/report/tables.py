@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gpuheap.answers.views import CaseView, PointId, point_id, point_words, status_words
-from gpuheap.catalogue import BASELINES
+from gpuheap.catalogue import BASELINES, is_rival
 from gpuheap.metrics import METRICS
 from gpuheap.report.recorded import Recording
 from gpuheap.report.style import MARKER_PATHS, look
@@ -68,6 +68,35 @@ class Grid:
     groups: tuple[ColumnGroup, ...]
     lines: tuple[Line, ...]
     compared_with: str = ""
+
+
+MOST_COLUMNS = 6  # as many as fit beside the names in a window of 1280 pixels
+
+
+def pieces(table: Grid) -> list[Grid]:
+    """The table as tables of at most MOST_COLUMNS columns, one below the other. Lines without anything in a piece are left out of it."""
+    made: list[Grid] = []
+    groups: list[ColumnGroup] = []
+    taken = start = 0
+
+    def close(end: int) -> None:
+        lines = tuple(replace(one, cells=one.cells[start:end]) for one in table.lines)
+        filled = tuple(one for one in lines if any(cell.value or cell.status for cell in one.cells))
+        made.append(Grid(tuple(groups), filled or lines, table.compared_with))
+
+    for group in table.groups:
+        left = group.columns
+        while left:
+            space = MOST_COLUMNS - (taken - start)
+            if space == 0:
+                close(taken)
+                groups, start, space = [], taken, MOST_COLUMNS
+            part, left = left[:space], left[space:]
+            groups.append(replace(group, columns=part))
+            taken += len(part)
+    if groups or not made:
+        close(taken)
+    return made
 
 
 def name_of(view: CaseView, views: list[CaseView]) -> str:
@@ -131,7 +160,7 @@ def _cells(view: CaseView, metric: str, point: PointId, names: list[str], compar
     rivals = [
         name
         for name in medians
-        if name not in BASELINES
+        if is_rival(name)
         and traits.get(name, {}).get("free", "individually") != "never"
         and not traits.get(name, {}).get("overwrites")
     ]

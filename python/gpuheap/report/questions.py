@@ -1,0 +1,97 @@
+"""The report's first screen: what is fastest for what, at the headline point of each case."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpuheap.answers.patterns import is_contender
+from gpuheap.answers.views import CaseView, PointId, point_words
+from gpuheap.metrics import METRICS
+from gpuheap.report.tables import Chip, Traits, chip, ratio_words, unvaried
+from gpuheap.units import format_value
+
+OURS, TOOLKIT = "gpuheap", "cuda"
+# The cases that a program's author asks about, in this order. Each is told once, by the first of the suites that measured it.
+QUESTIONS = {
+    "alloc_single": "blocks of one size",
+    "alloc_mixed": "blocks of random sizes",
+    "churn": "replacing blocks again and again",
+    "larson": "blocks that change hands between threads",
+    "graph_init": "making the adjacency lists of a graph",
+    "graph_update": "inserting edges into a graph",
+    "kdtree": "building a kd-tree",
+    "churn_long_lived": "blocks of which some live for ever",
+    "utilisation": "filling a heap to its end",
+}
+SUITES = ("quick", "heap", "survey", "gallatin", "stress", "regeff")
+LEAST_RIVALS = 2  # of one there is no best
+
+
+@dataclass(frozen=True)
+class Answer:
+    question: str
+    where: str
+    best: Chip
+    value: str
+    ours: str  # the default allocator's value, and how far it is from the best; empty where it is the best
+    toolkit: str  # likewise CUDA's malloc; why it has none
+
+
+def answers(views: Sequence[CaseView], traits: Traits) -> tuple[Answer, ...]:
+    found = []
+    for case, words in QUESTIONS.items():
+        candidates = sorted((view for view in views if view.name == case), key=_preference)
+        told = next((lines for view in candidates if (lines := _of_case(view, words, traits))), [])
+        found += told
+    return tuple(found)
+
+
+def _preference(view: CaseView) -> tuple[int, int]:
+    """The suite that compares most allocators is asked first."""
+    return (-len(view.allocators), SUITES.index(view.suite) if view.suite in SUITES else len(SUITES))
+
+
+def _of_case(view: CaseView, words: str, traits: Traits) -> list[Answer]:
+    shown = [(metric, point) for metric, point in view.headlines() if METRICS[metric].lower_is_better is not None and metric != "nulls"]
+    if not shown and "utilisation" in view.metrics and (point := view.headline("utilisation")) is not None:
+        shown = [("utilisation", point)]
+    made = []
+    for metric, point in shown[:2]:
+        line = _answer(view, words, metric, point, traits)
+        if line is not None:
+            made.append(line)
+    return made
+
+
+def _answer(view: CaseView, words: str, metric: str, point: PointId, traits: Traits) -> Answer | None:
+    values = {}
+    for name in view.allocators:
+        row = view.find(name, metric, point)
+        nulls = view.find(name, "nulls", point)
+        short = nulls is not None and nulls.statistics is not None and nulls.statistics.median > 0 and metric != "utilisation"
+        if row is not None and row.ok and row.statistics is not None and not short:
+            values[name] = row.statistics.median
+    rivals = [name for name in values if is_contender(name, traits)]
+    if len(rivals) < LEAST_RIVALS:
+        return None
+    lower = METRICS[metric].lower_is_better is not False
+    best = min(rivals, key=lambda name: values[name] if lower else -values[name])
+
+    def beside(name: str) -> str:
+        if name in values:
+            shown = format_value(values[name], METRICS[metric].unit)
+            ratio = ratio_words(values[name], values[best])[0] if METRICS[metric].is_time and name != best else ""
+            return f"{shown}, {ratio}" if ratio else shown
+        row = view.find(name, metric, point)
+        return "was not measured" if row is None else "requests failed" if row.ok else row.status
+
+    label = METRICS[metric].label
+    return Answer(
+        question=f"{words}: {label}",
+        where=point_words(point, hide=unvaried(view)),
+        best=chip(best),
+        value=format_value(values[best], METRICS[metric].unit),
+        ours="" if best == OURS else beside(OURS),
+        toolkit="" if best == TOOLKIT else beside(TOOLKIT),
+    )
