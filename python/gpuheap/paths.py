@@ -8,10 +8,13 @@ from pathlib import Path
 
 from gpuheap.errors import UserError
 
+# What the package brings along of a checkout: tables, claims and suites. In a checkout these are links.
+RECORDED = Path(__file__).resolve().parent / "recorded"
+
 
 @dataclass(frozen=True)
 class Layout:
-    """The folders of one checkout."""
+    """The folders of one checkout, or of what the package brings along."""
 
     root: Path
 
@@ -31,7 +34,8 @@ class Layout:
 
     @property
     def build(self) -> Path:
-        return self.root / "build"
+        """What commands make. Nothing is written into an installed package."""
+        return Path.cwd() / "build" if self.root == RECORDED else self.root / "build"
 
     @property
     def simulated_results(self) -> Path:
@@ -59,7 +63,10 @@ class Layout:
 
 
 def find_layout() -> Layout:
-    """The checkout: `GPUHEAP_ROOT`, else the one this package lies in, else the one around the current folder."""
+    """The checkout: `GPUHEAP_ROOT`, else the one this package lies in, else the one around the current folder.
+
+    Without any: what the package brings along, which is enough for commands that only read.
+    """
     named = os.environ.get("GPUHEAP_ROOT")
     if named:
         if not (Path(named) / "benchmarks" / "suites").is_dir():
@@ -69,4 +76,6 @@ def find_layout() -> Layout:
     for folder in (Path(__file__).resolve().parents[2], here, *here.parents):
         if (folder / "benchmarks" / "suites").is_dir():
             return Layout(folder.resolve())
+    if (RECORDED / "benchmarks" / "suites").is_dir():
+        return Layout(RECORDED)
     raise UserError("no gpuheap checkout found: run inside one, or set GPUHEAP_ROOT to it")
