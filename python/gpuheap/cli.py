@@ -23,7 +23,7 @@ from gpuheap.terminal import print_json
 from gpuheap.units import parse_bytes
 
 app = typer.Typer(
-    help="Runs the gpuheap benchmarks, keeps their results, draws the report.",
+    help="gpuheap serves malloc in GPU kernels. This command measures allocators, reports results, and runs programs with gpuheap.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -33,9 +33,14 @@ app = typer.Typer(
 app.add_typer(host_app, name="host")
 
 Backend = Annotated[
-    str | None, typer.Option("--backend", metavar="cuda|host", help="Default: cuda where its executable finds a GPU, else host.")
+    str | None,
+    typer.Option(
+        "--backend",
+        metavar="cuda|host",
+        help="Where kernels run: cuda, or host (the simulator). Default: cuda where its executable finds a GPU, else host.",
+    ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON in place of text.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -53,11 +58,11 @@ run_command.register(app)
 @app.command("list")
 def list_allocators(
     backend: Backend = None,
-    table: Annotated[bool, typer.Option("--table", help="As table 1 of the survey, with how stable rows show each to be.")] = False,
+    table: Annotated[bool, typer.Option("--table", help="Show table 1 of the survey, and how often each allocator succeeded in the measured rows.")] = False,
     results: row_commands.Results = None,
     as_json: Json = False,
 ) -> None:
-    """Show the allocators and what each promises."""
+    """Show the allocators and what each promises: sizes, reuse of freed memory, detected errors."""
     from gpuheap.commands.display import allocator_table
 
     if table:
@@ -84,7 +89,7 @@ def list_allocators(
 
 @app.command()
 def doctor(as_json: Json = False) -> None:
-    """Look at the machine: what runs here, which backend is chosen and why, what is missing and what to do."""
+    """Examine the machine: what runs here, which backend commands choose and why, what is missing, and what installs it."""
     import dataclasses
 
     from gpuheap.commands.doctor import examine
@@ -110,46 +115,42 @@ def doctor(as_json: Json = False) -> None:
 def bench(
     targets: Annotated[list[str] | None, typer.Argument(metavar="SUITE|CASE|SUITE/CASE ...", show_default=False)] = None,
     allocators: Annotated[
-        list[str] | None, typer.Option("--allocators", "-a", metavar="a,b", help="Default: the suite's, else all.")
+        list[str] | None, typer.Option("--allocators", "-a", metavar="a,b", help="The allocators to measure. Default: those of the suite, else all.")
     ] = None,
     backend: Backend = None,
-    runs: Annotated[int | None, typer.Option(min=1, help="Timed runs of each point, in place of the suite's.")] = None,
-    timeout: Annotated[float | None, typer.Option(min=0.001, metavar="S", help="Seconds for each point, in place of the suite's.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Few points of each sweep, with few runs.")] = False,
-    full: Annotated[bool, typer.Option("--full", help="Every point that the suite has, for hours.")] = False,
-    seed: Annotated[int | None, typer.Option(min=0, help="Of everything random. Default: 1.")] = None,
-    heap_bytes: Annotated[str | None, typer.Option(metavar="SIZE", help="Of each heap, as 8GiB, in place of the suite's.")] = None,
-    graph: Annotated[
-        Path | None, typer.Option(metavar="FILE.mtx", help="Matrix Market file for the graph cases, in place of generated graphs.")
-    ] = None,
-    scene: Annotated[Path | None, typer.Option(metavar="FILE", help="OBJ or PLY file for kdtree, in place of generated scenes.")] = None,
+    runs: Annotated[int | None, typer.Option(min=1, help="The number of timed runs of each point. Default: that of the suite.")] = None,
+    timeout: Annotated[float | None, typer.Option(min=0.001, metavar="S", help="The time limit of each point in seconds. Default: that of the suite.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Measure few points of each sweep, with few runs.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Measure every point of the suite, which takes hours.")] = False,
+    seed: Annotated[int | None, typer.Option(min=0, help="The seed of all random numbers. Default: 1.")] = None,
+    heap_bytes: Annotated[str | None, typer.Option(metavar="SIZE", help="The size of each heap, as 8GiB. Default: that of the suite.")] = None,
+    graph: Annotated[Path | None, typer.Option(metavar="FILE.mtx", help="A Matrix Market file for the graph cases. Default: generated graphs.")] = None,
+    scene: Annotated[Path | None, typer.Option(metavar="FILE", help="An OBJ or PLY file for the case kdtree. Default: generated scenes.")] = None,
     trace: Annotated[
-        Path | None, typer.Option(metavar="FILE.trace", help="Recording of a program for replay, in place of those in benchmarks/traces.")
+        Path | None, typer.Option(metavar="FILE.trace", help="A recording of a program for the case replay. Default: those in benchmarks/traces.")
     ] = None,
     allocator_header: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also an allocator from outside the repository: the header that has it.")
+        Path | None, typer.Option(metavar="FILE", help="The header of an allocator from outside the repository, which is measured too.")
     ] = None,
-    type_name: Annotated[str | None, typer.Option("--type", metavar="my::alloc", help="The allocator's class in that header.")] = None,
-    gpus: Annotated[
-        str | None, typer.Option(metavar="all|N|0,2", help="Run on several GPUs of this machine side by side. Default: one.")
-    ] = None,
+    type_name: Annotated[str | None, typer.Option("--type", metavar="my::alloc", help="The class of the allocator in that header.")] = None,
+    gpus: Annotated[str | None, typer.Option(metavar="all|N|0,2", help="The GPUs of this machine to use at the same time. Default: one.")] = None,
     scheduler: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS|FILE", help="Run on the machines of a Dask cluster: its scheduler, or its scheduler file."),
+        typer.Option(metavar="ADDRESS|FILE", help="The scheduler of a Dask cluster whose machines run the benchmark, or its scheduler file."),
     ] = None,
-    output: Annotated[Path | None, typer.Option(metavar="DIR", help="Default: results/<gpu>, or build/results/host-simulator.")] = None,
-    samples: Annotated[bool, typer.Option("--samples", help="Also keep every run in <suite>.samples.parquet.")] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Measure again what an earlier run finished. The same command goes on where it was stopped.")] = False,
-    retry: Annotated[bool, typer.Option("--retry", help="Measure again the points that crashed, timed out or were wrong.")] = False,
+    output: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The folder of the tables. Default: results/<gpu>, or build/results/host-simulator.")
+    ] = None,
+    samples: Annotated[bool, typer.Option("--samples", help="Keep every single run too, in <suite>.samples.parquet.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Measure finished points again. The same command continues where it was stopped.")] = False,
+    retry: Annotated[bool, typer.Option("--retry", help="Measure points again that crashed, timed out or were wrong.")] = False,
     no_baselines: Annotated[bool, typer.Option("--no-baselines", help="Leave out the baselines that the suite adds.")] = False,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 1 if a point crashed, timed out or was wrong, or a bound was not kept.")
-    ] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a point crashed, timed out or was wrong, or a bound is not met.")] = False,
 ) -> None:
-    """Run suites or cases, one process for each allocator and case.
+    """Measure suites or cases, in one process for each allocator and case.
 
-    Rows are written as points finish. The same command goes on where an earlier one stopped.
-    Rows of another build of the executable are measured again.
+    The command writes each row as soon as its point finishes. The same command continues where an earlier one stopped.
+    It measures rows of another build of the executable again.
     """
     from gpuheap.commands.bench import Where, run_bench
     from gpuheap.running.bench import Policy
@@ -178,13 +179,17 @@ def bench(
 
 @app.command()
 def report(
-    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Default: build/report.html.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="The page. Default: build/report.html.")] = None,
     figures: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write the figures of the recorded GPU results as SVG files instead.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Write the figures of the recorded GPU results as SVG and PDF files, and the tables as LaTeX, in place of the page."),
     ] = None,
-    results: Annotated[list[Path] | None, typer.Option(metavar="DIR", help="Further folders of tables; may be repeated.")] = None,
+    results: Annotated[list[Path] | None, typer.Option(metavar="DIR", help="A further folder of tables. May be repeated.")] = None,
 ) -> None:
-    """Make the report: one HTML file that needs nothing else, with what was recorded on GPUs and what ran here."""
+    """Make the report: an HTML page that needs no server and no network.
+
+    It shows what is fastest for what, what ran here, and what was recorded on GPUs. A large report has a page for each suite beside it.
+    """
     from gpuheap.report import write_figures, write_report
     from gpuheap.report.recorded import folder_of_tables
 
@@ -206,7 +211,7 @@ def report(
     add_help_option=False,
 )
 def coalesce(context: typer.Context) -> None:
-    """Rewrite allocations that all threads of CUDA device code, or ranks of a C program of MPI, make together to collective ones; see --help."""
+    """Rewrite allocations that all threads of a CUDA kernel, or all ranks of an MPI program in C, make together into collective ones; see --help."""
     from gpuheap.commands.coalesce import run_tool
 
     # As they were given: the command-line library would take out the `--` before options of the compiler.
@@ -216,12 +221,12 @@ def coalesce(context: typer.Context) -> None:
 
 @app.command()
 def conform(
-    allocator_header: Annotated[Path, typer.Option(metavar="FILE", help="The header that has the allocator.")],
-    type_name: Annotated[str, typer.Option("--type", metavar="my::alloc", help="The allocator's class in that header.")],
+    allocator_header: Annotated[Path, typer.Option(metavar="FILE", help="The header of the allocator.")],
+    type_name: Annotated[str, typer.Option("--type", metavar="my::alloc", help="The class of the allocator in that header.")],
     backend: Backend = None,
-    tests: Annotated[str, typer.Option(metavar="PART", help="Only tests whose name has this part.")] = "",
+    tests: Annotated[str, typer.Option(metavar="PART", help="A part of the names of the tests to run. Default: all tests.")] = "",
 ) -> None:
-    """Run the conformance suite on an allocator from outside the repository, each test in a process of its own."""
+    """Test an allocator from outside the repository by the conformance suite, each test in a process of its own."""
     from gpuheap.commands.conform import run_conform
     from gpuheap.running.outside import read_outside
 

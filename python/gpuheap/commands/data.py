@@ -11,12 +11,12 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColum
 from gpuheap.data import DATASETS, Store, cache_folder
 from gpuheap.units import format_bytes
 
-app = typer.Typer(help="Graphs of the literature, from the SuiteSparse Matrix Collection.", no_args_is_help=True)
+app = typer.Typer(help="Fetch graphs of the literature from the SuiteSparse Matrix Collection.", no_args_is_help=True)
 
 
 @app.command("get")
-def get(names: Annotated[list[str], typer.Argument(metavar="NAME ...", help="As `gpuheap data list` shows them.")]) -> None:
-    """Fetch graphs into the cache folder: $GPUHEAP_DATA, else ~/.cache/gpuheap/data. Prints where each lies, for --graph."""
+def get(names: Annotated[list[str], typer.Argument(metavar="NAME ...", help="The names that `gpuheap data list` shows.")]) -> None:
+    """Fetch graphs into the cache folder: $GPUHEAP_DATA, else ~/.cache/gpuheap/data. The command prints the path of each, for --graph."""
     store = Store(cache_folder())
     console = Console(stderr=True)
     for name in names:
@@ -42,7 +42,7 @@ def get(names: Annotated[list[str], typer.Argument(metavar="NAME ...", help="As 
 
 @app.command("list")
 def list_them() -> None:
-    """Show the graphs, and which are here."""
+    """Show the graphs, and which of them are in the cache folder."""
     store = Store(cache_folder())
     widest = max(map(len, DATASETS))
     for dataset in DATASETS.values():

@@ -16,12 +16,13 @@ def register(app: typer.Typer) -> None:
 
 
 def merge(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Tables that gpuheap bench wrote elsewhere, with their environment.json.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of tables that gpuheap bench wrote elsewhere, with their environment.json.")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="DIR", help="Where they go. Default: results/ of their GPU, or build/results/host-simulator.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="DIR", help="The folder that takes them. Default: results/ of their GPU, or build/results/host-simulator."),
     ] = None,
 ) -> None:
-    """Take over what was measured in another folder, or on another machine of the same kind: whole sweeps, each of one build."""
+    """Add the tables of another folder, measured on a machine of the same kind: whole sweeps, each of one build."""
     from gpuheap.errors import UserError
     from gpuheap.formats.suites import load_suites
     from gpuheap.running.environment import read_environment, slug

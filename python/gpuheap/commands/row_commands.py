@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 EXIT_WORSE = 1
 
 Results = Annotated[
-    Path | None, typer.Option("--results", metavar="DIR", help="Folder of tables. Default: that of the only GPU in results/.")
+    Path | None, typer.Option("--results", metavar="DIR", help="The folder of tables to read. Default: that of the only GPU in results/.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON in place of text.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -27,17 +27,17 @@ def register(app: typer.Typer) -> None:
 
 
 def reproduce(
-    paper: Annotated[list[str] | None, typer.Option("--paper", metavar="NAME", help="Only claims of this paper; may be repeated.")] = None,
+    paper: Annotated[list[str] | None, typer.Option("--paper", metavar="NAME", help="Judge only claims of this paper. May be repeated.")] = None,
     verdict: Annotated[
         list[str] | None,
-        typer.Option("--verdict", metavar="holds|fails|published|unmeasured", help="Only claims with this verdict; may be repeated."),
+        typer.Option("--verdict", metavar="holds|fails|published|unmeasured", help="Show only claims with this verdict. May be repeated."),
     ] = None,
     results: Results = None,
     as_json: Json = False,
 ) -> None:
-    """Judge every comparative sentence of the papers by the rows of a GPU: benchmarks/claims, docs/claims.md.
+    """Judge the comparative sentences of the papers by measured rows of a GPU. The command runs nothing.
 
-    A verdict is no error: the exit code is 0 whatever they are.
+    The exit code is 0 whatever the verdicts are. docs/claims.md explains them.
     """
     from gpuheap.answers.measured import find_measured
     from gpuheap.claims.evidence import Evidence
@@ -103,12 +103,12 @@ def list_as_survey(backend: str | None, results: Path | None, as_json: bool) -> 
 def compare(
     before: Annotated[Path, typer.Argument(metavar="A.csv", show_default=False)],
     after: Annotated[Path, typer.Argument(metavar="B.csv", show_default=False)],
-    tolerance: Annotated[float, typer.Option(min=0, metavar="PERCENT", help="Differences up to this count as none.")] = 0.0,
+    tolerance: Annotated[float, typer.Option(min=0, metavar="PERCENT", help="The largest difference that counts as none.")] = 0.0,
     as_json: Json = False,
 ) -> None:
-    """Compare two tables of results, point by point, and say what is beyond the noise of their runs.
+    """Compare two tables of results point by point, and show what differs by more than the noise of their runs.
 
-    Exit code 0 if nothing of B is worse than A beyond noise, 1 if something is: slower, failed where A did not, or missing.
+    The exit code is 1 if a point of B is worse than in A: slower beyond noise, failed, or missing. Otherwise it is 0.
     """
     from gpuheap.answers.compare import compare_tables
     from gpuheap.answers.compare_view import as_object, print_comparison
@@ -124,19 +124,22 @@ def compare(
 
 
 def advise(
-    sizes: Annotated[str, typer.Option(metavar="A:B", help="Bytes of the requests, as 16:64 or 4KiB.")],
-    threads: Annotated[str, typer.Option(metavar="N", help="Threads that allocate at once, as 1e6.")] = "1e6",
+    sizes: Annotated[str, typer.Option(metavar="A:B", help="The size of the requests, as 4KiB, or the least and the largest, as 16:64.")],
+    threads: Annotated[str, typer.Option(metavar="N", help="The number of threads that allocate at the same time, as 1e6.")] = "1e6",
     granularity: Annotated[
-        str, typer.Option(metavar="thread|warp", help="Who allocates: every thread, or one lane of each warp.")
+        str, typer.Option(metavar="thread|warp", help="Whether every thread allocates, or one lane of each warp.")
     ] = "thread",
     reuse: Annotated[
-        str, typer.Option(metavar="cross-size|same-size|none", help="What freed memory must serve again: any size, the same size, nothing.")
+        str, typer.Option(metavar="cross-size|same-size|none", help="Which requests freed memory must serve: those of any size, of the same size, or none.")
     ] = "cross-size",
-    memory: Annotated[str, typer.Option(metavar="tight|ample", help="Whether the heap must be used to its end.")] = "ample",
+    memory: Annotated[str, typer.Option(metavar="tight|ample", help="Whether the heap must be usable to its end (tight).")] = "ample",
     results: Results = None,
     as_json: Json = False,
 ) -> None:
-    """Which allocator for a pattern: from measured rows, with those rows, and what the papers recommend beside it."""
+    """Rank the allocators for a pattern of use by measured rows, beside CUDA's malloc.
+
+    The command shows the rows that it used, interpolates sizes between measured ones, and prints what the papers recommend.
+    """
     from gpuheap.answers.advice import advise_on, read_pattern
     from gpuheap.answers.advice_view import as_object, print_advice
     from gpuheap.answers.measured import find_measured, traits_by_name

@@ -27,28 +27,33 @@ def register(app: typer.Typer) -> None:
 
 def run(
     words: Annotated[list[str], typer.Argument(metavar="PROGRAM [ARGUMENTS ...]", show_default=False)],
-    allocator: Annotated[str | None, typer.Option("--allocator", "-a", metavar="NAME", help="Which serves; cuda: the program alone. Default: gpuheap.")] = None,
+    allocator: Annotated[
+        str | None,
+        typer.Option("--allocator", "-a", metavar="NAME", help="The allocator that serves the program; cuda runs the program alone. Default: gpuheap."),
+    ] = None,
     size: Annotated[
         str | None,
         typer.Option(
             "--bytes",
             metavar="SIZE",
-            help="Of the heap on each device. Default: GPUHEAP_BYTES, the limit that the program sets, or an eighth of the free memory, growing.",
+            help="The size of the heap on each device. Default: GPUHEAP_BYTES, or the limit that the program sets, or an eighth of the free memory, growing.",
         ),
     ] = None,
-    stats: Annotated[bool, typer.Option("--stats", help="Tell at the end what the heap knows: requests that failed, peak, what was not freed.")] = False,
-    no_cache: Annotated[bool, typer.Option("--no-cache", help="Link the program's code again; keep nothing in the cache on disk.")] = False,
+    stats: Annotated[bool, typer.Option("--stats", help="Print the heap's statistics at the end: failed requests, peak, blocks that were not freed.")] = False,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Link the program's code again, and keep nothing in the cache on disk.")] = False,
     comparison: Annotated[
         str | None, typer.Option("--compare", metavar="a,b", help="Run the program with each of these allocators, and print a table of times.")
     ] = None,
-    runs: Annotated[int | None, typer.Option(min=1, help="With --compare: counted runs of each, after one that is not. Default: 5.")] = None,
-    timeout: Annotated[float | None, typer.Option(min=0.001, metavar="S", help="With --compare: seconds for each run. Default: 600.")] = None,
-    ignore: Annotated[
-        list[str] | None, typer.Option(metavar="REGEX", help="With --compare: lines of output that may differ, as times do. May be repeated.")
+    runs: Annotated[
+        int | None, typer.Option(min=1, help="With --compare: the number of counted runs of each allocator, after one that does not count. Default: 5.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="With --compare: print JSON.")] = False,
+    timeout: Annotated[float | None, typer.Option(min=0.001, metavar="S", help="With --compare: the time limit of each run in seconds. Default: 600.")] = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option(metavar="REGEX", help="With --compare: lines of output that may differ from run to run, as times do. May be repeated.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="With --compare: print JSON in place of a table.")] = False,
 ) -> None:
-    """Run a CUDA program as it is, its malloc, free, new and delete in kernels served by gpuheap.
+    """Run an unchanged CUDA program whose malloc, free, new and delete in kernels gpuheap serves.
 
     Its output and exit code are its own. It needs PTX in the program (nvcc's default); what cannot be served is told, and runs as before.
     """

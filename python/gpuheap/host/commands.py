@@ -17,20 +17,25 @@ from gpuheap.terminal import console as _console
 from gpuheap.terminal import print_json
 
 app = typer.Typer(
-    help="What a CUDA program allocates, copies and launches: traced without touching it, reported, and served from pools made at its start.",
+    help="Trace what an unchanged CUDA program allocates, copies and launches; report it; serve its memory from pools that are made at its start.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 MODES = ("device", "zero-copy", "unified", "heap:NAME")
 Words = Annotated[list[str], typer.Argument(metavar="-- PROGRAM [ARGUMENTS ...]", show_default=False)]
-Only = Annotated[str, typer.Option("--only", metavar="NAME", help="Of the processes that the program starts, those of this program (file name) alone.")]
+Only = Annotated[str, typer.Option("--only", metavar="NAME", help="The file name of a program: of the processes that start, only those of this program count.")]
 
 
 @app.command()
 def trace(
     words: Words,
-    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="DIR", help="Default: <program>.trace, here. Traces in it are replaced.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="DIR", help="The folder of the trace, whose old traces are replaced. Default: <program>.trace, in the current folder."
+        ),
+    ] = None,
     only: Only = "",
 ) -> None:
     """Run a program and record what it asks of the CUDA driver. Its output and exit code are its own."""
@@ -51,12 +56,12 @@ def trace(
 
 @app.command()
 def report(
-    path: Annotated[Path, typer.Argument(metavar="TRACE", help="What `gpuheap host trace` made: its folder, or one file of it.")],
-    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Default: report.html in the trace's folder.")] = None,
-    figures: Annotated[Path | None, typer.Option("--figures", metavar="DIR", help="Write the pictures as SVG files there too.")] = None,
+    path: Annotated[Path, typer.Argument(metavar="TRACE", help="The folder that `gpuheap host trace` made, or one file of it.")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="The page. Default: report.html in the trace's folder.")] = None,
+    figures: Annotated[Path | None, typer.Option("--figures", metavar="DIR", help="A folder for the pictures as SVG files.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, and write no page.")] = False,
 ) -> None:
-    """Show what a trace holds: here in short, and as one HTML file with pictures."""
+    """Show what a trace holds: a summary here, and an HTML page with pictures."""
     from gpuheap.host import summary
     from gpuheap.host.history import history_of
     from gpuheap.host.stacks import Symbols
@@ -84,26 +89,37 @@ def report(
 @app.command()
 def pool(
     words: Words,
-    mode: Annotated[str, typer.Option("--mode", metavar="|".join(MODES), help="What device memory is taken from; NAME: an allocator of `gpuheap list`.")],
+    mode: Annotated[str, typer.Option("--mode", metavar="|".join(MODES), help="The source of device memory; NAME is an allocator of `gpuheap list`.")],
     profile: Annotated[
-        Path | None, typer.Option(metavar="TRACE", help="Of an earlier run of the program. Default: <program>.trace, here; heap:NAME can do without.")
+        Path | None,
+        typer.Option(metavar="TRACE", help="The trace of an earlier run. Default: <program>.trace, in the current folder. The mode heap:NAME needs none."),
     ] = None,
     heap_bytes: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="heap:NAME: of the heap on each device, as 2GiB. Default: by the profile; 1 GiB without one.")
+        str | None,
+        typer.Option(metavar="SIZE", help="With heap:NAME: the size of the heap on each device, as 2GiB. Default: what the trace needs, or 1 GiB without one."),
     ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="What the pools cannot serve fails with out of memory, in place of going to the driver.")] = False,
-    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="DIR", help="For the plan and the counts. Default: <program>.pool, here.")] = None,
-    poison: Annotated[int | None, typer.Option(min=0, max=255, metavar="BYTE", help="Fill each block with it: shows reads of memory never written.")] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Requests that the pools cannot serve fail with out of memory. Default: the driver serves them.")
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="DIR", help="The folder of the plan and the counts. Default: <program>.pool, in the current folder."),
+    ] = None,
+    poison: Annotated[
+        int | None, typer.Option(min=0, max=255, metavar="BYTE", help="Fill each block with this byte, which shows reads of memory that was never written.")
+    ] = None,
     no_synchronise: Annotated[
-        bool, typer.Option("--no-synchronise", help="Served frees do not wait for the device. For programs that never rely on that.")
+        bool, typer.Option("--no-synchronise", help="Frees do not wait for the device. For programs that never rely on that wait.")
     ] = False,
     elide: Annotated[
-        bool, typer.Option("--elide", help="zero-copy: merge the pairs of buffers that `gpuheap host validate` proved, and drop the copies between them.")
+        bool, typer.Option("--elide", help="With zero-copy: merge the pairs of buffers that `gpuheap host validate` proved, and drop the copies between them.")
     ] = False,
-    proof: Annotated[Path | None, typer.Option(metavar="FILE", help="--elide: of `gpuheap host validate`. Default: <program>.proof, here.")] = None,
+    proof: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --elide: the file of `gpuheap host validate`. Default: <program>.proof, in the current folder.")
+    ] = None,
     only: Only = "",
 ) -> None:
-    """Run a program with its memory served from pools that are planned from a trace and made when its first context is."""
+    """Run a program whose memory comes from pools. A trace plans them, and the program's first context makes them."""
     from gpuheap.host import heaps
     from gpuheap.host.launch import find_library, find_merging_library, find_program, prepare_folder, profiler_note, run
     from gpuheap.host.plan import beside_a_heap, make_plan
@@ -153,14 +169,16 @@ def pool(
 @app.command()
 def validate(
     words: Words,
-    profile: Annotated[Path | None, typer.Option(metavar="TRACE", help="Of an earlier run of the program. Default: <program>.trace, here.")] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="The proof. Default: <program>.proof, here.")] = None,
+    profile: Annotated[Path | None, typer.Option(metavar="TRACE", help="The trace of an earlier run. Default: <program>.trace, in the current folder.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="The file of the proof. Default: <program>.proof, in the current folder.")
+    ] = None,
     ignore: Annotated[
-        list[str] | None, typer.Option("--ignore", metavar="REGEX", help="Leave lines that match out of the comparison of outputs. May be repeated.")
+        list[str] | None, typer.Option("--ignore", metavar="REGEX", help="Ignore lines of output that match this expression. May be repeated.")
     ] = None,
     only: Only = "",
 ) -> None:
-    """Find the copies that a program can do without, by three runs of it, for `pool --mode zero-copy --elide`. Standard input is empty."""
+    """Find the copies that a program does not need, by three runs of it, for `pool --mode zero-copy --elide`. Standard input is empty."""
     from gpuheap.host.validate import Wanted, validated
 
     name = Path(words[0]).name
@@ -171,20 +189,25 @@ def validate(
 @app.command()
 def advise(
     words: Annotated[list[str] | None, typer.Argument(metavar="-- PROGRAM [ARGUMENTS ...]", show_default=False)] = None,
-    runs: Annotated[int, typer.Option(min=1, help="Of each mode; distributions are judged from 100 on.")] = 30,
+    runs: Annotated[int, typer.Option(min=1, help="The number of runs of each mode. From 100 on the command judges distributions.")] = 30,
     heap: Annotated[list[str] | None, typer.Option("--heap", metavar="NAME", help="Measure the mode heap:NAME too. May be repeated.")] = None,
     ignore: Annotated[
-        list[str] | None, typer.Option("--ignore", metavar="REGEX", help="Leave lines that match out of the comparison of outputs. May be repeated.")
+        list[str] | None, typer.Option("--ignore", metavar="REGEX", help="Ignore lines of output that match this expression. May be repeated.")
     ] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="DIR", help="For samples and page. Default: <program>.advice, here.")] = None,
-    source: Annotated[Path | None, typer.Option("--from", metavar="DIR", help="Run nothing: judge the samples that an earlier call kept.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="DIR", help="The folder of the samples and the page. Default: <program>.advice, in the current folder."),
+    ] = None,
+    source: Annotated[
+        Path | None, typer.Option("--from", metavar="DIR", help="The folder of an earlier call, whose samples are judged again. The command runs nothing then.")
+    ] = None,
     no_ncu: Annotated[bool, typer.Option("--no-ncu", help="Do not ask Nsight Compute for metrics of the kernels.")] = False,
-    ncu_launches: Annotated[int, typer.Option(min=1, help="How many launches Nsight Compute profiles at most; it replays each.")] = 100,
-    elide: Annotated[bool, typer.Option("--elide", help="Measure zero-copy with --elide too, by a validation of its own: the mode 'elide'.")] = False,
+    ncu_launches: Annotated[int, typer.Option(min=1, help="The largest number of launches that Nsight Compute profiles. It replays each.")] = 100,
+    elide: Annotated[bool, typer.Option("--elide", help="Measure zero-copy without needless copies too: the mode 'elide', which validates first.")] = False,
     only: Only = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of text.")] = False,
 ) -> None:
-    """Measure a program plain and in each mode of pools, and say which to use: for mean time, and for predictability. Standard input is empty."""
+    """Measure a program plain and in each mode of pools, and name the best for mean time and for predictability. Standard input is empty."""
     from gpuheap.host.advise.command import Wanted, advised
 
     if (source is None) == (not words):
@@ -198,14 +221,21 @@ def advise(
 def probe(
     allocator: Annotated[
         list[str] | None,
-        typer.Option("--allocator", metavar="NAME", help="device, managed, host, async or kernel (malloc in kernels). May be repeated. Default: all."),
+        typer.Option(
+            "--allocator",
+            metavar="NAME",
+            help="The allocator to examine: device, managed, host, async or kernel (malloc in kernels). May be repeated. Default: all.",
+        ),
     ] = None,
-    budget: Annotated[str, typer.Option(metavar="BYTES", help="What lives at a time, at most.")] = "256MiB",
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="For series, CSV and page.")] = Path("host.probe"),
-    source: Annotated[Path | None, typer.Option("--from", metavar="DIR", help="Ask nothing: look again at what an earlier call kept.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    budget: Annotated[str, typer.Option(metavar="BYTES", help="The most memory that the probe holds at a time.")] = "256MiB",
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="The folder of series, CSV files and the page.")] = Path("host.probe"),
+    source: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="DIR", help="The folder of an earlier call, which is examined again. The command asks the driver nothing then."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of text.")] = False,
 ) -> None:
-    """Find from outside how the driver's allocators and malloc in kernels round, group and time requests."""
+    """Find out how the driver's allocators, and malloc in kernels, round, group and time requests."""
     from gpuheap.host.probe.command import ALLOCATORS, probed
     from gpuheap.units import parse_bytes
 
