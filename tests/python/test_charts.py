@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,8 @@ from gpuheap.formats.points import make_point
 from gpuheap.formats.protocol import Measurement, PointResult
 from gpuheap.formats.results import Row, rows_of
 from gpuheap.formats.suites import Suite, load_suite
-from gpuheap.report.charts import Chart, charts_of
+from gpuheap.metrics import METRICS
+from gpuheap.report.charts import Chart, Failure, Mark, Series, charts_of, failed_words, highlight
 from gpuheap.report.inline import chart_for_page
 from gpuheap.report.tables import timeouts_table
 
@@ -328,3 +331,34 @@ def test_points_out_of_time_have_a_table(tmp_path: Path) -> None:
         )
         is None
     )
+
+
+def test_a_line_is_broken_where_a_point_failed() -> None:
+    marks = tuple(Mark(x, 1.0, 1.0, 1.0, "") for x in (1, 2, 4, 8))
+    whole = Series("gpuheap", marks, (Failure(16, "timeout", "timeout"),))
+    broken = Series("cuda", marks, (Failure(3, "timeout", "timeout"), Failure(6, "crash", "crash")))
+    assert [len(piece) for piece in whole.pieces] == [4]
+    assert [[mark.x for mark in piece] for piece in broken.pieces] == [[1, 2], [4], [8]]
+    assert Series("cuda", ()).pieces == []
+    chart = chart_with(whole, broken)
+    assert failed_words([chart]) == "crashed: cuda; timed out: gpuheap, cuda"
+    line = re.search(r'data-n="cuda".*?<path class="line"[^>]* d="([^"]*)"', chart_for_page(chart))
+    assert line is not None and line[1].count("M") == 3
+    assert line[1].count("L") == 1
+
+
+def test_ours_and_the_best_four_are_in_colour() -> None:
+    names = ["gpuheap", "cuda", "halloc", "kma", "gallatin", "xmalloc", "store_only"]
+    values = {name: 10.0 * (number + 1) for number, name in enumerate(names)} | {"gpuheap": 1000.0, "store_only": 1.0}
+    series = [Series(name, tuple(Mark(x, values[name], values[name], values[name], "") for x in (1, 2))) for name in names]
+    # The fastest, but at one of the two points only.
+    series.append(Series("bulkalloc", (Mark(1, 1.0, 1.0, 1.0, ""),)))
+    chart = chart_with(*series)
+    assert chart.highlighted == {"gpuheap", "cuda", "halloc", "kma", "gallatin"}
+    page = chart_for_page(chart)
+    assert 'class="series s-xmalloc rest"' in page and 'class="series s-halloc"' in page and 'class="series s-gpuheap ours"' in page
+
+
+def chart_with(*series: Series) -> Chart:
+    chart = Chart("n", "alloc_single", "malloc", "", "", METRICS["malloc_us"], "bytes", series, unit="us", y_range=(1.0, 1000.0))
+    return replace(chart, highlighted=highlight([chart]))

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gpuheap.answers.views import CaseView, PointId, point_id
-from gpuheap.catalogue import BASELINES
+from gpuheap.catalogue import BASELINES, is_rival
+from gpuheap.catalogue import place as place_of
 from gpuheap.claims.printed import PrintedValue, printed_for
 from gpuheap.errors import UserError
 from gpuheap.formats.plots import BYTES_AXES, Plot, default_metrics
@@ -17,6 +18,11 @@ from gpuheap.units import format_bytes, format_count, format_value, parse_bytes
 
 AGREE = 0.02  # runs that lie closer together than this share have no range in words
 CURVE_WORDS = ("solid", "dashed", "dash-dotted", "dotted")
+OURS = "gpuheap"
+UNFREED = ("atomic", "atomic_wrap")  # counters that never take memory back: no rivals of allocators that do
+IN_COLOUR = 4  # allocators beside ours
+FAR = 100.0  # how far from the best a point without a value counts, as a factor
+FAILED_WORDS = {"timeout": "timed out", "crash": "crashed", "wrong": "gave wrong results", "nulls": "requests failed"}
 WIDE = 16.0  # an axis whose ends are farther apart than this factor is logarithmic
 
 
@@ -35,6 +41,7 @@ class Mark:
 class Failure:
     x: float
     words: str
+    status: str = "failed"
 
 
 @dataclass(frozen=True)
@@ -61,6 +68,16 @@ class Series:
     def label(self) -> str:
         return f"{self.allocator}, {self.curve}" if self.curve else self.allocator
 
+    @property
+    def pieces(self) -> list[tuple[Mark, ...]]:
+        """The marks, parted where a point between two of them failed: no line leads over it."""
+        parts: list[list[Mark]] = [[]]
+        for mark in self.marks:
+            if parts[-1] and any(parts[-1][-1].x < failure.x <= mark.x for failure in self.failures):
+                parts.append([])
+            parts[-1].append(mark)
+        return [tuple(part) for part in parts if part]
+
 
 @dataclass(frozen=True)
 class Chart:
@@ -81,6 +98,7 @@ class Chart:
     figure: str = ""  # of the paper
     printed: tuple[Printed, ...] = ()
     y_range: tuple[float, float] | None = None  # shared with other charts of the case
+    highlighted: frozenset[str] = frozenset()  # the allocators in colour, the same in all charts of the case
 
     @property
     def xs(self) -> list[float]:
@@ -123,12 +141,13 @@ def charts_of(view: CaseView, printed: Sequence[PrintedValue] = ()) -> list[Char
     for chart in charts:
         several[chart.name] = several.get(chart.name, 0) + 1
     named: list[Chart] = []
+    coloured = highlight(charts)
     for number, chart in enumerate(charts):
         alike = [other for other in charts if _alike(chart, other)]
         values = [mark.median for other in alike for series in other.series for mark in series.marks]
         values += [number.value for other in alike for number in other.printed]
         name = chart.name if several[chart.name] == 1 else f"{chart.name}-{number}"
-        named.append(replace(chart, name=name, y_range=(min(values), max(values)) if values else None))
+        named.append(replace(chart, name=name, y_range=(min(values), max(values)) if values else None, highlighted=coloured))
     return named
 
 
@@ -138,6 +157,48 @@ def cut(chart: Chart, most: int) -> Chart:
     others = sorted((s for s in chart.series if s not in known and s.marks), key=lambda s: s.marks[-1].median)
     kept = {series.allocator for series in known + others[: max(0, most - len(known))]}
     return replace(chart, series=tuple(series for series in chart.series if series.allocator in kept))
+
+
+def highlight(charts: Sequence[Chart]) -> frozenset[str]:
+    """The allocators that a case's pictures show in colour: ours, and the four others that are nearest to the best over all points."""
+    scores: dict[str, float] = {}
+    for chart in charts:
+        lower = chart.metric.lower_is_better is not False
+        rivals = [series for series in chart.series if _competes(series.allocator)]
+        points: dict[float, dict[str, float]] = {}
+        for series in rivals:
+            for mark in series.marks:
+                found = points.setdefault(mark.x, {})
+                known = found.get(series.allocator, mark.median)  # of several curves the better one
+                found[series.allocator] = min(known, mark.median) if lower else max(known, mark.median)
+        for found in points.values():
+            best = min(found.values()) if lower else max(found.values())
+            for name, value in found.items():
+                # Without a value at a point an allocator is as far from the best as can be.
+                scores[name] = scores.get(name, 0.0) + FAR - _distance(value, best)
+    others = sorted((name for name in scores if name != OURS), key=lambda name: (-scores[name], place_of(name)))
+    return frozenset([OURS, *others[:IN_COLOUR]])
+
+
+def _competes(allocator: str) -> bool:
+    return is_rival(allocator) and allocator not in UNFREED
+
+
+def failed_words(charts: Iterable[Chart]) -> str:
+    """`timed out: cuda, halloc; crashed: xmalloc`: who failed at a point of the pictures, and how."""
+    found: dict[str, dict[str, None]] = {}
+    for chart in charts:
+        for series in chart.series:
+            for failure in series.failures:
+                found.setdefault(FAILED_WORDS.get(failure.status, failure.status), {})[series.allocator] = None
+    return "; ".join(f"{how}: {', '.join(names)}" for how, names in sorted(found.items()))
+
+
+def _distance(value: float, best: float) -> float:
+    """How many times worse than the best, at most FAR; 1 for the best."""
+    if value <= 0 or best <= 0:
+        return 1.0 if value == best else FAR
+    return min(FAR, max(value / best, best / value))
 
 
 def _alike(one: Chart, other: Chart) -> bool:
@@ -354,7 +415,7 @@ def _series(
             mark = _mark(row, x, f"{name}{where}", plot, None if reference is None else reference.at(row))
             marks += [mark] if mark is not None else []
         elif row.status != "unsupported":
-            failures.append(Failure(x, f"{name}{where}: {row.status}" + (f", {row.reason}" if row.reason else "")))
+            failures.append(Failure(x, f"{name}{where}: {row.status}" + (f", {row.reason}" if row.reason else ""), row.status))
     if not marks and not failures:
         return None
     return Series(

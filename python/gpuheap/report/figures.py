@@ -22,7 +22,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLo
 
 from gpuheap.catalogue import place
 from gpuheap.report import svg
-from gpuheap.report.charts import Chart, Printed, Series
+from gpuheap.report.charts import Chart, Printed, Series, failed_words
 from gpuheap.report.scales import (
     HEIGHT,
     INCHES_PER_LETTER,
@@ -58,6 +58,7 @@ class Theme:
 # In a page these stand for CSS variables, which follow the reader's light or dark setting; black text takes the page's colour.
 PAGE = Theme(text="#000000", grid="#010101", axis="#020202")
 PAGE_COLOURS = {"#010101": "var(--grid)", "#020202": "var(--axis)"}
+REST = "#a9b1b9"  # allocators that are neither ours nor among the best four
 # In a file: greys that read on light and on dark ground.
 FILE = Theme(text="#737c87", grid="#a4acb5", axis="#8b949e")
 PAPER = Theme(text="#000000", grid="#a4acb5", axis="#333333")
@@ -137,7 +138,9 @@ def _case_figure(charts: Sequence[Chart], heading: str, theme: Theme) -> tuple[F
     shared = _shared_words(charts)
     # At 10 points a letter is a quarter wider than in a legend.
     title = textwrap.wrap(", ".join([f"{heading}: {charts[0].case}", *shared]), int(WIDTH * columns / INCHES_PER_LETTER / 1.25))
-    figure = Figure(figsize=(WIDTH * columns, sum(heights) + 0.5 + 0.17 * (len(title) - 1) + legend), layout="constrained")
+    failed = textwrap.wrap(failed_words(charts), int(WIDTH * columns / INCHES_PER_LETTER / 1.25))
+    lines = len(title) + len(failed)
+    figure = Figure(figsize=(WIDTH * columns, sum(heights) + 0.5 + 0.17 * (lines - 1) + legend), layout="constrained")
     grid = figure.add_gridspec(len(rows), columns, height_ratios=heights)
     titles: dict[str, list[str]] = {}
     handles: dict[str, Any] = {}
@@ -155,7 +158,7 @@ def _case_figure(charts: Sequence[Chart], heading: str, theme: Theme) -> tuple[F
         # A dot's allocator stands beside it.
         if chart.axis is not None:
             handles |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
-    figure.suptitle("\n".join(title), x=0.01, ha="left", fontsize=10)
+    figure.suptitle("\n".join(title + failed), x=0.01, ha="left", fontsize=10)
     if handles:
         shown = sorted(handles, key=lambda label: labels[label])
         legend_of = figure.legend([handles[name] for name in shown], shown, loc="outside lower left", ncols=legend_columns, fontsize=8)
@@ -275,13 +278,17 @@ def _draw_printed(axes: Axes, chart: Chart, suffix: str, where: Callable[[Printe
 
 def _draw_series(axes: Axes, chart: Chart, series: Series, suffix: str, order: int, shift: float) -> dict[str, list[str]]:
     style = look(series.allocator)
+    colour = _colour(chart, series)
+    # A line has a gap where a point failed: not a number between two pieces.
+    gap = [(math.nan, math.nan)]
+    places = [place for number, piece in enumerate(series.pieces) for place in gap * (number > 0) + [(m.x + shift, m.median) for m in piece]]
     xs = [mark.x + shift for mark in series.marks]
     suffix = f"{suffix}-{series.curve_index}" if series.curve else suffix
     name = f"{series.allocator}--line{suffix}"
     axes.plot(
-        xs,
-        [mark.median for mark in series.marks],
-        color=style.colour,
+        [x for x, _ in places],
+        [y for _, y in places],
+        color=colour,
         linestyle="none" if chart.x_scale == "words" else CURVE_DASHES[series.curve_index % len(CURVE_DASHES)] or style.dashes,
         linewidth=2.2 if style.emphasis else 1.3,
         marker=style.marker,
@@ -290,16 +297,16 @@ def _draw_series(axes: Axes, chart: Chart, series: Series, suffix: str, order: i
         markeredgewidth=1.1 if style.marker in "x+" else 0.8 if series.curve_index else 0,
         clip_on=False,
         label=series.label,
-        zorder=10 + order,
+        zorder=(10 if series.allocator in chart.highlighted else 6) + order / 100,
         gid=name,
     )
     if has_spread(series) and chart.x_scale != "words":
         band = f"{series.allocator}--band{suffix}"
         axes.fill_between(
-            xs,
-            [m.low for m in series.marks],
-            [m.high for m in series.marks],
-            color=style.colour,
+            [x for x, _ in places],
+            [low for piece in series.pieces for low in [*(m.low for m in piece), math.nan]][: len(places)],
+            [high for piece in series.pieces for high in [*(m.high for m in piece), math.nan]][: len(places)],
+            color=colour,
             alpha=0.13,
             linewidth=0,
             zorder=5,
@@ -309,6 +316,11 @@ def _draw_series(axes: Axes, chart: Chart, series: Series, suffix: str, order: i
     return {name: [mark.words for mark in series.marks]}
 
 
+def _colour(chart: Chart, series: Series) -> str:
+    """The allocator's own for ours and the best four others; grey for the rest."""
+    return look(series.allocator).colour if series.allocator in chart.highlighted else REST
+
+
 def _draw_dots(axes: Axes, chart: Chart, theme: Theme, suffix: str) -> dict[str, list[str]]:
     """One row for each allocator: a dot at its median, a line from its 5th to its 95th percentile, the value in words."""
     titles: dict[str, list[str]] = {}
@@ -316,14 +328,14 @@ def _draw_dots(axes: Axes, chart: Chart, theme: Theme, suffix: str) -> dict[str,
     low, high = dots_limits(chart)
     axes.set_xscale(chart.y_scale)
     for row, series in enumerate(chart.series):
-        style = look(series.allocator)
+        style, colour = look(series.allocator), _colour(chart, series)
         for mark in series.marks:
             name = f"{series.allocator}--dot{suffix}{row}"
-            axes.plot([low, mark.median], [row, row], color=style.colour, linewidth=1.2, alpha=0.35, zorder=3, solid_capstyle="butt")
+            axes.plot([low, mark.median], [row, row], color=colour, linewidth=1.2, alpha=0.35, zorder=3, solid_capstyle="butt")
             axes.plot(
                 [mark.low, mark.high],
                 [row, row],
-                color=style.colour,
+                color=colour,
                 linewidth=3.0,
                 alpha=0.35,
                 zorder=4,
@@ -332,7 +344,7 @@ def _draw_dots(axes: Axes, chart: Chart, theme: Theme, suffix: str) -> dict[str,
             axes.plot(
                 [mark.median],
                 [row],
-                color=style.colour,
+                color=colour,
                 marker=style.marker,
                 markersize=7 if style.emphasis else 6,
                 markeredgewidth=1.2 if style.marker in "x+" else 0,
@@ -354,7 +366,7 @@ def _draw_dots(axes: Axes, chart: Chart, theme: Theme, suffix: str) -> dict[str,
                 (0.02, row),
                 xycoords=("axes fraction", "data"),
                 va="center",
-                color=style.colour,
+                color=colour,
             )
     rows = {series.label: float(row) for row, series in enumerate(chart.series)}
     titles |= _draw_printed(axes, chart, suffix, lambda number: (number.value, rows[number.label]))
@@ -422,7 +434,7 @@ def _label_ends(axes: Axes, chart: Chart) -> None:
             (1.03, height),
             xycoords="axes fraction",
             va="center",
-            color=style.colour,
+            color=_colour(chart, series),
             fontweight=weight,
             annotation_clip=False,
         )

@@ -94,7 +94,7 @@ def _dots(chart: Chart) -> str:
             parts.append(_text(x + 9, y + 3, chart.y_words(mark.median), "start", weight))
         if not series.marks and series.failures:
             parts.append(_text(box.left + 6, y + 3, series.failures[0].words.split(": ")[1].split(",")[0], "start"))
-        parts.append(_group(series, style, "".join(inside)))
+        parts.append(_group(series, style, "".join(inside), _rank(chart, series)))
     rows = {series.label: float(row) for row, series in enumerate(chart.series)}
     parts += [_printed(number.allocator, x_of(number.value), y_of(rows[number.label]), number.words) for number in chart.printed]
     return _svg(box, f"{chart.case}: {chart.title}", parts)
@@ -125,26 +125,36 @@ def _series(chart: Chart, series: Series, x_of: Place, y_of: Place, shift: float
     if chart.x_scale != "words":
         dashes = DASHES[CURVE_DASHES[series.curve_index % len(CURVE_DASHES)] or style.dashes]
         dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
-        line = f'<path class="line"{dashed} d="{_path(places)}"/>'
+        parts = [[(x_of(mark.x + shift), y_of(mark.median)) for mark in piece] for piece in series.pieces]
+        line = f'<path class="line"{dashed} d="{"".join(map(_path, parts))}"/>'
     symbol = _symbol(style.marker, "b" if style.emphasis else "n" if len(places) > DENSE else "l")
     marks = "".join(_use(symbol, x, y, _rest(series, mark.words)) for (x, y), mark in zip(places, series.marks, strict=True))
     hollow = ' class="hollow"' if series.curve_index else ' stroke="none"'
-    return _group(series, style, f"{line}<g{hollow}>{marks}</g>")
+    return _group(series, style, f"{line}<g{hollow}>{marks}</g>", _rank(chart, series))
 
 
 def _band(chart: Chart, series: Series, x_of: Place, y_of: Place) -> str:
     """From the 5th to the 95th percentile."""
     if chart.x_scale == "words" or not has_spread(series):
         return ""
-    edge = [(x_of(mark.x), y_of(mark.low)) for mark in series.marks]
-    edge += [(x_of(mark.x), y_of(mark.high)) for mark in reversed(series.marks)]
+    edges = []
+    for piece in series.pieces:
+        edge = [(x_of(mark.x), y_of(mark.low)) for mark in piece]
+        edges.append(_path(edge + [(x_of(mark.x), y_of(mark.high)) for mark in reversed(piece)]) + "z")
+    rank = _rank(chart, series)
     return (
-        f'<path class="series s-{escape(series.allocator)}" fill="{look(series.allocator).colour}" fill-opacity=".13" d="{_path(edge)}z"/>'
+        f'<path class="series s-{escape(series.allocator)}{" " if rank else ""}{rank}" fill="{look(series.allocator).colour}" '
+        f'fill-opacity=".13" d="{"".join(edges)}"/>'
     )
 
 
-def _group(series: Series, style: Look, inside: str) -> str:
-    return f'<g {_named(series, "ours" if style.emphasis else "")} fill="{style.colour}" stroke="{style.colour}">{inside}</g>'
+def _rank(chart: Chart, series: Series) -> str:
+    """The class of what is not in colour until its name is pointed at."""
+    return "" if series.allocator in chart.highlighted else "rest"
+
+
+def _group(series: Series, style: Look, inside: str, rank: str = "") -> str:
+    return f'<g {_named(series, "ours" if style.emphasis else rank)} fill="{style.colour}" stroke="{style.colour}">{inside}</g>'
 
 
 def _named(series: Series, kind: str = "") -> str:

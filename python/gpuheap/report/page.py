@@ -14,7 +14,7 @@ from gpuheap.claims.printed import PrintedValue
 from gpuheap.formats.results import Row
 from gpuheap.formats.suites import Suite
 from gpuheap.metrics import METRICS
-from gpuheap.report.charts import Chart, charts_of
+from gpuheap.report.charts import Chart, charts_of, failed_words
 from gpuheap.report.inline import chart_for_page
 from gpuheap.report.questions import Answer, answers
 from gpuheap.report.recorded import Recording
@@ -46,6 +46,7 @@ class Figure:
     fixed: str
     source: str  # the figure of a paper that it stands beside
     wide: bool  # as wide as several others
+    failed: str = ""  # who failed at a point of it, and how
 
 
 @dataclass(frozen=True)
@@ -253,7 +254,7 @@ def _case_section(recording: Recording, view: CaseView, name: str, traits: Trait
 
 def _figure(chart: Chart) -> Figure:
     fixed = "; ".join(words for words in (chart.fixed, chart.curve_words) if words)
-    return Figure(chart_for_page(chart), chart.title, fixed, chart.figure, is_wide(chart))
+    return Figure(chart_for_page(chart), chart.title, fixed, chart.figure, is_wide(chart), failed_words([chart]))
 
 
 def _best(views: list[CaseView], traits: Traits) -> BestMatrix | None:
