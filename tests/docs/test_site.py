@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import re
 import shutil
 import subprocess
@@ -35,7 +36,9 @@ def site() -> Path:
         pytest.skip("the documentation site: needs Doxygen: sudo apt-get install doxygen")
     if sys.version_info < (3, 11) or not (ROOT / "build/venv-docs/.requirements").is_file():
         pytest.skip("the documentation site: needs Sphinx in build/venv-docs: run scripts/docs.sh")
-    done = subprocess.run([ROOT / "scripts/docs.sh"], cwd=ROOT, capture_output=True, text=True, check=False)
+    with (ROOT / "build/docs.lock").open("w") as lock:  # tests of this file that run at the same time share the folder
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = subprocess.run([ROOT / "scripts/docs.sh"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return ROOT / "build/docs/html"
 
