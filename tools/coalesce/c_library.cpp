@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <utility>
 
 namespace coalesce {
@@ -19,91 +20,81 @@ constexpr std::array<std::string_view, 59> arithmetic{
 constexpr std::array<std::string_view, 17> others{"abs",      "labs",      "llabs",    "memcpy",        "memset",   "printf",
                                                   "malloc",   "calloc",    "free",     "__assert_fail", "__isnan",  "__isinf",
                                                   "__finite", "__signbit", "__isnanf", "__isinff",      "__finitef"};
-constexpr std::array<std::string_view, 9> renamed{"atoi", "atol", "strlen", "strcmp", "strncmp", "memcmp", "memmove", "puts", "putchar"};
+// Of gpuheap/mpi/c_library.hpp, under their own names.
+constexpr std::string_view renamed[]{
+    // texts
+    "strlen", "strnlen", "strcmp", "strncmp", "strcasecmp", "strncasecmp", "memcmp", "memmove", "bzero", "strcpy", "strncpy", "strcat",
+    "strncat", "strdup", "memchr", "strchr", "strrchr", "strstr", "strspn", "strcspn", "strpbrk", "strtok", "strtok_r", "strerror",
+    "isdigit", "isupper", "islower", "isalpha", "isalnum", "isspace", "isblank", "isprint", "isgraph", "ispunct", "iscntrl", "isxdigit",
+    "toupper", "tolower",
+    // numbers
+    "atoi", "atol", "atoll", "atof", "strtol", "strtoul", "strtoll", "strtoull", "strtod", "strtof", "qsort", "bsearch", "rand", "srand",
+    "rand_r", "random", "srandom", "drand48", "lrand48", "mrand48", "srand48",
+    // the process
+    "exit", "abort", "time", "difftime", "clock", "gettimeofday", "clock_gettime", "sleep", "usleep", "nanosleep", "gethostname", "getpid",
+    "getopt",
+    // streams
+    "puts", "putchar", "putc", "fputc", "fputs", "fprintf", "perror", "sprintf", "snprintf", "fopen", "fclose", "feof", "ferror", "fflush",
+    "setvbuf", "setbuf", "rewind", "ftell", "fseek", "fgetc", "getc", "getchar", "ungetc", "fgets", "fread", "scanf", "fscanf", "sscanf",
+};
+
+using spelling = std::pair<std::string_view, std::string_view>;
+constexpr spelling variables[]{
+    {"stdin", "standard_input()"}, {"stdout", "standard_output()"}, {"stderr", "standard_error()"}, {"optarg", "option_value()"},
+    {"optind", "option_index()"},  {"opterr", "option_error()"},    {"optopt", "option_unknown()"},
+};
 
 using advice = std::pair<std::string_view, std::string_view>;
 constexpr std::string_view for_files =
-    "ranks on a GPU have no files: read input on the host, or make it by computation, and print results with printf";
-constexpr std::string_view for_text = "ranks on a GPU make no text but by printf: print the values themselves";
-constexpr std::string_view for_numbers =
-    "the C library's generator has one state for the whole process: write one whose state is a variable, as x = 6364136223846793005ull * x "
-    "+ 1";
-constexpr std::string_view for_time = "ask MPI_Wtime for the time";
-constexpr std::string_view for_end = "end a rank by `return` from main, and all ranks by MPI_Abort(MPI_COMM_WORLD, code)";
-constexpr std::string_view for_input = "ranks on a GPU have no input: take values from the program's arguments";
+    "the host reads files before the ranks begin, and ranks write none: open files to read alone, and print results with printf";
+constexpr std::string_view for_text = "give it a fixed number of values, as sprintf and printf take them";
+constexpr std::string_view for_environment = "the environment is the host's: take values from the program's arguments";
+constexpr std::string_view for_dates = "print the seconds that `time` gives";
+constexpr std::string_view for_end = "end a rank by `return` from main or by `exit`, and all ranks by MPI_Abort(MPI_COMM_WORLD, code)";
 constexpr std::string_view for_blocks = "use malloc, memcpy and free";
-constexpr std::string_view for_processes = "ranks on a GPU are no processes: write the program without it";
+constexpr std::string_view for_processes = "ranks on a GPU are no processes and have no threads: write the program without it";
 
-constexpr std::array advices{
-    advice{"fopen", for_files},
-    advice{"fclose", for_files},
-    advice{"fread", for_files},
-    advice{"fwrite", for_files},
-    advice{"fprintf", for_files},
-    advice{"fputs", for_files},
-    advice{"fputc", for_files},
-    advice{"fflush", for_files},
-    advice{"fseek", for_files},
-    advice{"ftell", for_files},
-    advice{"rewind", for_files},
-    advice{"perror", for_files},
-    advice{"stdout", for_files},
-    advice{"stderr", for_files},
-    advice{"vfprintf", for_files},
-    advice{"open", for_files},
-    advice{"close", for_files},
-    advice{"read", for_files},
-    advice{"write", for_files},
-    advice{"stdin", for_input},
-    advice{"scanf", for_input},
-    advice{"__isoc99_scanf", for_input},
-    advice{"__isoc23_scanf", for_input},
-    advice{"fscanf", for_files},
-    advice{"__isoc99_fscanf", for_files},
-    advice{"__isoc23_fscanf", for_files},
-    advice{"fgets", for_files},
-    advice{"getchar", for_input},
-    advice{"getenv", for_input},
-    advice{"sprintf", for_text},
-    advice{"snprintf", for_text},
-    advice{"vprintf", for_text},
-    advice{"rand", for_numbers},
-    advice{"srand", for_numbers},
-    advice{"random", for_numbers},
-    advice{"srandom", for_numbers},
-    advice{"drand48", for_numbers},
-    advice{"srand48", for_numbers},
-    advice{"rand_r", for_numbers},
-    advice{"time", for_time},
-    advice{"clock", for_time},
-    advice{"gettimeofday", for_time},
-    advice{"clock_gettime", for_time},
-    advice{"exit", for_end},
-    advice{"_exit", for_end},
-    advice{"abort", for_end},
-    advice{"atexit", for_end},
-    advice{"realloc", for_blocks},
-    advice{"strdup", for_blocks},
-    advice{"aligned_alloc", for_blocks},
-    advice{"posix_memalign", for_blocks},
-    advice{"memalign", for_blocks},
-    advice{"reallocarray", for_blocks},
-    advice{"alloca", for_blocks},
-    advice{"fork", for_processes},
-    advice{"getpid", for_processes},
-    advice{"sleep", for_processes},
-    advice{"usleep", for_processes},
-    advice{"signal", for_processes},
-    advice{"gethostname", for_processes},
-    advice{"system", for_processes},
-    advice{"setjmp", for_processes},
-    advice{"longjmp", for_processes},
-    advice{"pthread_create", for_processes},
+constexpr advice advices[]{
+    {"fwrite", for_files},
+    {"open", for_files},
+    {"close", for_files},
+    {"read", for_files},
+    {"write", for_files},
+    {"remove", for_files},
+    {"mkdir", for_files},
+    {"getline", for_files},
+    {"vfprintf", for_text},
+    {"vprintf", for_text},
+    {"vsprintf", for_text},
+    {"vsnprintf", for_text},
+    {"getenv", for_environment},
+    {"setenv", for_environment},
+    {"environ", for_environment},
+    {"getopt_long", "use getopt, whose options have one letter"},
+    {"localtime", for_dates},
+    {"gmtime", for_dates},
+    {"ctime", for_dates},
+    {"asctime", for_dates},
+    {"strftime", for_dates},
+    {"mktime", for_dates},
+    {"_exit", for_end},
+    {"atexit", for_end},
+    {"realloc", for_blocks},
+    {"aligned_alloc", for_blocks},
+    {"posix_memalign", for_blocks},
+    {"memalign", for_blocks},
+    {"reallocarray", for_blocks},
+    {"alloca", for_blocks},
+    {"fork", for_processes},
+    {"signal", for_processes},
+    {"system", for_processes},
+    {"setjmp", for_processes},
+    {"longjmp", for_processes},
 };
 
 template <class List>
 bool has(List const& list, std::string_view name) {
-  return std::find(list.begin(), list.end(), name) != list.end();
+  return std::find(std::begin(list), std::end(list), name) != std::end(list);
 }
 
 }  // namespace
@@ -119,10 +110,18 @@ availability availability_of(std::string_view function) {
 
 std::string instead_of(std::string_view name) {
   if (name.starts_with("__builtin_")) name.remove_prefix(10);
+  if (name.starts_with("pthread_") || name.starts_with("omp_")) return std::string{for_processes};
   for (auto const& [what, words] : advices) {
     if (what == name) return std::string{words};
   }
   return "write a function of your own for it, in one of the files given";
+}
+
+std::string variable_of_library(std::string_view name) {
+  for (auto const& [c, ours] : variables) {
+    if (c == name) return "gpuheap::mpi::c::" + std::string{ours};
+  }
+  return "";
 }
 
 }  // namespace coalesce

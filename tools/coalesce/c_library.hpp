@@ -12,6 +12,8 @@ enum class availability {
   missing,
 };
 [[nodiscard]] availability availability_of(std::string_view function);
+// What stands for a variable of the C library; empty: nothing.
+[[nodiscard]] std::string variable_of_library(std::string_view name);
 // What to do without a function or a variable that is missing: the end of a sentence.
 [[nodiscard]] std::string instead_of(std::string_view name);
 

@@ -76,7 +76,7 @@ void flow::note_message(CallExpr const* e, std::string const& name, std::map<uns
   auto const is = [&](std::initializer_list<char const*> names) { return std::find(names.begin(), names.end(), name) != names.end(); };
   if (is({"MPI_Send", "MPI_Isend"})) {
     now_.sent = true;
-  } else if (is_waiting_of_ranks(name) || (is({"MPI_Wait", "MPI_Waitall"}) && !now_.sent)) {
+  } else if (is_waiting_of_ranks(name) || (is({"MPI_Wait", "MPI_Waitall", "MPI_Waitany", "MPI_Waitsome"}) && !now_.sent)) {
     now_.waits =
         differs(e->getExprLoc(), "a rank may wait here for a message that another one sends after its allocation", cause_kind::data);
   } else if (is_meeting_of_ranks(name)) {
@@ -161,8 +161,8 @@ value flow::eval_call(CallExpr const* e) {
       tell(severity::note, "I1", e->getExprLoc(), "this call is one of the collective heap's already: left as it is");
     return differs(e->getExprLoc(), "each thread gets its own memory");
   }
-  if (full.rfind("gpuheap::mpi::c::", 0) == 0 && !pattern_ && callee->getReturnType()->isIntegralType(context_) && reads_arguments(e))
-    return all;
+  if (follows_from_texts(full) && !pattern_ && reads_arguments(e)) return all;
+  if (effect_of(full) == effect::ends) return {};
   if (a_.asked.registered.count(full) != 0 || (is_library_function(callee) && a_.asked.registered.count(name) != 0)) {
     spoil(addressed);
     return allocate(e, site_kind::registered, arguments);

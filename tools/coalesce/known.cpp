@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <utility>
 
 namespace coalesce {
@@ -43,6 +44,8 @@ constexpr std::array named{
     entry{"__assertfail", effect::ends},
     entry{"__assert_fail", effect::ends},
     entry{"abort", effect::ends},
+    entry{"gpuheap::mpi::c::exit", effect::ends},
+    entry{"gpuheap::mpi::c::abort", effect::ends},
     // Instructions and registers, as Clang's headers name them.
     entry{"__nvvm_barrier0", effect::barrier},
     entry{"__nvvm_barrier0_and", effect::uniform_in_block},
@@ -82,11 +85,29 @@ std::optional<effect> effect_of(std::string_view function) {
   return std::nullopt;
 }
 
-bool is_waiting_of_ranks(std::string_view function) { return function == "MPI_Recv" || function == "MPI_Probe"; }
+namespace {
 
-bool is_meeting_of_ranks(std::string_view function) {
-  return function == "MPI_Barrier" || function == "MPI_Allreduce" || function == "MPI_Allgather" || function == "MPI_Alltoall" ||
-         function == "MPI_Alltoallv";
+template <class List>
+bool is_one_of(List const& list, std::string_view name) {
+  return std::find(std::begin(list), std::end(list), name) != std::end(list);
+}
+
+constexpr std::string_view waiting[]{"MPI_Recv", "MPI_Probe", "MPI_Ssend"};
+constexpr std::string_view meeting[]{"MPI_Barrier",    "MPI_Allreduce", "MPI_Allgather",      "MPI_Allgatherv",
+                                     "MPI_Alltoall",   "MPI_Alltoallv", "MPI_Reduce_scatter", "MPI_Reduce_scatter_block",
+                                     "MPI_Alltoallw"};
+constexpr std::string_view of_texts[]{"atoi",   "atol",   "atoll",   "strlen",  "strcmp",  "strncmp", "strcasecmp", "memcmp",  "isdigit",
+                                      "isalpha", "isalnum", "isspace", "isupper", "islower", "isprint", "toupper",    "tolower"};
+
+}  // namespace
+
+bool is_waiting_of_ranks(std::string_view function) { return is_one_of(waiting, function); }
+
+bool is_meeting_of_ranks(std::string_view function) { return is_one_of(meeting, function); }
+
+bool follows_from_texts(std::string_view function) {
+  constexpr std::string_view begin = "gpuheap::mpi::c::";
+  return function.starts_with(begin) && is_one_of(of_texts, function.substr(begin.size()));
 }
 
 std::optional<scope> scope_of_variable(std::string_view name) {

@@ -30,4 +30,7 @@ enum class effect {
 [[nodiscard]] bool is_waiting_of_ranks(std::string_view function);
 [[nodiscard]] bool is_meeting_of_ranks(std::string_view function);
 
+// Whether a function of gpuheap/mpi/c_library.hpp, by its qualified name, returns what follows from its texts and numbers alone.
+[[nodiscard]] bool follows_from_texts(std::string_view function);
+
 }  // namespace coalesce

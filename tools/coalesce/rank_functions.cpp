@@ -3,8 +3,11 @@
 #include "frontend.hpp"
 #include "translator.hpp"
 
+#include <clang/AST/ParentMapContext.h>
 #include <clang/AST/RecursiveASTVisitor.h>
 #include <clang/Analysis/CFG.h>
+
+#include <cstdint>
 
 namespace coalesce {
 
@@ -17,18 +20,31 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
 
  public:
   function_reader(translator& t, ASTContext& context, unit_variables const& variables)
-      : t_{t}, context_{context}, sources_{context.getSourceManager()}, variables_{variables}, conversions_{t, context} {}
+      : t_{t},
+        context_{context},
+        sources_{context.getSourceManager()},
+        variables_{variables},
+        conversions_{t, context},
+        arrays_{t, context, variables} {}
 
   bool TraverseDeclStmt(DeclStmt* s) {
     place const begin = t_.at(context_, s->getBeginLoc());
     if (variables_.moved.count({begin.file, begin.offset}) != 0) return true;  // its text has moved as it is
+    auto const parents = context_.getParents(*s);
+    bool const in_block = !parents.empty() && (parents[0].get<CompoundStmt>() != nullptr || parents[0].get<SwitchCase>() != nullptr);
+    arrays_.look_at(s, in_block);
     return base::TraverseDeclStmt(s);
+  }
+  bool TraverseFunctionDecl(FunctionDecl* f) {
+    if (f->isImplicit()) return true;
+    if (f->doesThisDeclarationHaveABody()) inside_ = f;
+    return base::TraverseFunctionDecl(f);
   }
 
   bool VisitFunctionDecl(FunctionDecl* f) {
     place const at = t_.at(context_, f->getLocation());
     std::string const name = f->getNameAsString();
-    if (f->doesThisDeclarationHaveABody()) t_.defined.insert(name);
+    if (is_of_library(f)) return forget_declaration(f), true;
     if (f->isVariadic() && f->hasPrototype())
       t_.error("M6", at,
                "`" + name + "` takes a variable number of arguments, which device code cannot: give it a fixed number, or an array");
@@ -37,8 +53,40 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
     refuse_type(f->getReturnType(), at);
     if (f->isMain() && f->doesThisDeclarationHaveABody()) return translate_main(f), true;
     (void)t_.insert_before(context_, f->getBeginLoc(), "GPUHEAP_FN ", "function");
-    if (f->doesThisDeclarationHaveABody()) return_at_end(f);
+    if (f->doesThisDeclarationHaveABody()) return_at_end(f), check_stack(f);
     return true;
+  }
+
+  // The program declares what a header of the C library declares.
+  [[nodiscard]] bool is_of_library(FunctionDecl const* f) const {
+    std::string const name = f->getNameAsString();
+    return t_.defined.count(name) == 0 && availability_of(name) == availability::renamed;
+  }
+  void forget_declaration(FunctionDecl const* f) {
+    auto const where = stretch_of(context_, t_.found, f->getSourceRange());
+    std::string const& text = where.file.empty() ? "" : t_.found.texts.at(where.file);
+    auto const after = text.find_first_not_of(" \t", where.offset + where.length);
+    if (!where.editable || after == std::string::npos || text[after] != ';') return;  // among others: harmless, or told by Clang
+    t_.changes.replace({where.file, where.offset, where.length, true}, "");
+  }
+
+  // Local arrays that no thread has the stack for.
+  void check_stack(FunctionDecl const* f) {
+    constexpr std::uint64_t limit = 512 * 1024;  // of CUDA
+    std::uint64_t all = 0, most = 0;
+    VarDecl const* largest = nullptr;
+    for (auto const* d : f->decls()) {
+      auto const* v = dyn_cast<VarDecl>(d);
+      if (v == nullptr || !v->hasLocalStorage() || isa<ParmVarDecl>(v) || v->getType()->isVariablyModifiedType()) continue;
+      auto const bytes = static_cast<std::uint64_t>(context_.getTypeSizeInChars(v->getType()).getQuantity());
+      all += bytes;
+      if (bytes > most) most = bytes, largest = v;
+    }
+    if (all <= limit || largest == nullptr) return;
+    t_.error("M5", t_.at(context_, largest->getLocation()),
+             "the local variables of `" + f->getNameAsString() + "` take " + std::to_string(all) + " bytes, `" + largest->getNameAsString() +
+                 "` alone " + std::to_string(most) + ", and the stack of a GPU thread has " + std::to_string(limit) +
+                 " at most: use malloc and free, or make it static");
   }
 
   // A function whose end is reached returns nothing that C lets its callers use, and so may return anything; in C++ it must not get there.
@@ -82,12 +130,8 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
 
   bool VisitVarDecl(VarDecl* v) {
     place const at = t_.at(context_, v->getLocation());
-    if (v->getType()->isVariablyModifiedType())
-      t_.error("M5", at,
-               "the length of `" + v->getNameAsString() +
-                   "` is known at run time only, and the stack of a GPU thread is no place for that: use malloc and free");
-    else
-      refuse_type(v->getType(), at);
+    if (auto const* parameter = dyn_cast<ParmVarDecl>(v)) arrays_.look_at(parameter);
+    refuse_type(v->getType(), at);
     return true;
   }
   bool VisitFieldDecl(FieldDecl* f) {
@@ -100,11 +144,15 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
     auto const* f = dyn_cast<FunctionDecl>(e->getDecl());
     if (f == nullptr || handled_.count(e) != 0) return true;
     std::string const name = f->getNameAsString();
-    if (t_.is_users(context_, f->getLocation())) {
+    bool const without_declaration = f->isImplicit() && t_.defined.count(name) == 0;
+    if (t_.is_users(context_, f->getLocation()) && !is_of_library(f) && !without_declaration) {
       t_.used.push_back({t_.at(context_, e->getLocation()), name, false});
+      if (f->isImplicit()) declare_before_use(f);
       return true;
     }
-    if (name == "MPI_Init") t_.calls_init = true;
+    if (name == "MPI_Init" || name == "MPI_Init_thread") t_.calls_init = true;
+    if (name == "__errno_location") return (void)t_.replace_macro(context_, e->getLocation(), "gpuheap::mpi::c::error_number()"), true;
+    t_.reads_input = t_.reads_input || name == "scanf" || name == "getchar";
     switch (availability_of(name)) {
       case availability::there:
         break;
@@ -120,9 +168,11 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
   bool VisitCallExpr(CallExpr* e) {
     conversions_.look_at(e);
     auto const* callee = e->getDirectCallee();
-    if (callee == nullptr || t_.is_users(context_, callee->getLocation())) return true;
+    if (callee == nullptr) return true;
+    if (t_.is_users(context_, callee->getLocation()) && !callee->isImplicit() && !is_of_library(callee)) return true;
     auto const name = callee->getName();
-    if (name == "MPI_Init") forget_arguments(e);
+    if (name == "MPI_Init" || name == "MPI_Init_thread") forget_arguments(e);
+    if (name == "fopen") open_to_read(e);
     if (name == "fprintf" || name == "fflush") print_to_output(e, name.str());
     if (name == "printf") check_format(e, 0);
     return true;
@@ -130,6 +180,8 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
   bool VisitImplicitCastExpr(ImplicitCastExpr* e) { return conversions_.look_at(e), true; }
   bool VisitInitListExpr(InitListExpr* e) { return conversions_.look_at(e), true; }
   bool VisitCompoundLiteralExpr(CompoundLiteralExpr* e) { return conversions_.look_at(e), true; }
+
+  bool VisitUnaryExprOrTypeTraitExpr(UnaryExprOrTypeTraitExpr* e) { return arrays_.look_at(e), true; }
 
   bool VisitGCCAsmStmt(GCCAsmStmt* s) {
     t_.error("M5", t_.at(context_, s->getBeginLoc()), "assembly of this machine means nothing to a GPU: write it in C");
@@ -149,8 +201,68 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
     if (type->isAtomicType()) t_.error("M5", at, "ranks share no memory: leave `_Atomic` out");
   }
 
+  // Whether more is done with main's words than to read them: then each rank has its own.
+  bool are_written(FunctionDecl const* f, ParmVarDecl const* words) {
+    struct finder : RecursiveASTVisitor<finder> {
+      bool VisitDeclRefExpr(DeclRefExpr* e) {
+        if (e->getDecl() == words) written = written || !is_read(e);
+        return true;
+      }
+      // argv[i] that is compared, printed, read by its letters or passed as text that is constant; and what MPI_Init takes.
+      bool is_read(Expr const* e) const {
+        Expr const* at = e;
+        bool subscript = false;
+        for (int i = 0; i < 16; ++i) {
+          auto const parents = context->getParents(*at);
+          if (parents.size() != 1) return false;
+          auto const* up = parents[0].get<Expr>();
+          if (up == nullptr) return false;
+          if (auto const* conversion = dyn_cast<CastExpr>(up)) {
+            QualType const to = conversion->getType();
+            if (subscript && to->isPointerType() && to->getPointeeType().isConstQualified()) return true;
+          } else if (isa<ArraySubscriptExpr>(up)) {
+            if (subscript) return true;
+            subscript = true;
+          } else if (auto const* call = dyn_cast<CallExpr>(up)) {
+            auto const* callee = call->getDirectCallee();
+            if (callee == nullptr || !subscript) return false;
+            for (unsigned k = 0; k < call->getNumArgs(); ++k) {
+              if (call->getArg(k)->IgnoreParenImpCasts() == at->IgnoreParenImpCasts()) return k >= callee->getNumParams() && callee->isVariadic();
+            }
+            return false;
+          } else if (auto const* unary = dyn_cast<UnaryOperator>(up)) {
+            if (unary->getOpcode() == UO_AddrOf) return passed_to_init(up);
+            if (unary->getOpcode() == UO_LNot) return true;
+            if (unary->getOpcode() != UO_Deref) return false;
+            if (subscript) return true;
+            subscript = true;
+          } else if (auto const* operation = dyn_cast<BinaryOperator>(up)) {
+            return operation->isComparisonOp() || operation->isLogicalOp();
+          } else if (!isa<ParenExpr>(up)) {
+            return false;
+          }
+          at = up;
+        }
+        return false;
+      }
+      bool passed_to_init(Expr const* e) const {
+        auto const parents = context->getParents(*e);
+        auto const* call = parents.size() == 1 ? parents[0].get<CallExpr>() : nullptr;
+        return call != nullptr && call->getDirectCallee() != nullptr && call->getDirectCallee()->getName().starts_with("MPI_Init");
+      }
+      ASTContext* context = nullptr;
+      ParmVarDecl const* words = nullptr;
+      bool written = false;
+    } all;
+    all.context = &context_;
+    all.words = words;
+    all.TraverseStmt(f->getBody());
+    return all.written;
+  }
+
   void translate_main(FunctionDecl const* f) {
     place const at = t_.at(context_, f->getLocation());
+    bool own_words = false;
     if (f->getNumParams() > 2)
       return t_.error("M1", at, "main takes argc and argv, and nothing else: there is no environment to be handed over");
     if (!t_.insert_before(context_, f->getBeginLoc(), "GPUHEAP_FN ", "main")) return;
@@ -159,17 +271,21 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
       auto const* words = f->getParamDecl(1);
       auto const where = stretch_of(context_, t_.found, words->getSourceRange());
       if (where.file.empty()) return t_.error("M1", at, "a macro writes main's parameters: write them out");
-      t_.changes.replace(where, "gpuheap::mpi::arguments " + word_in_cpp(words->getNameAsString(), t_.words, t_.there));
+      own_words = are_written(f, words);
+      std::string const type = own_words ? "char** " : "gpuheap::mpi::arguments ";
+      t_.changes.replace(where, type + word_in_cpp(words->getNameAsString(), t_.words, t_.there));
     }
     auto const* body = cast<CompoundStmt>(f->getBody());
     if (body->body_empty() || !isa<ReturnStmt>(body->body_back()))
       (void)t_.insert_before(context_, body->getRBracLoc(), "  return 0;\n", "end of main");
-    t_.mains.push_back({at.file, f->getNumParams()});
+    t_.mains.push_back({at.file, f->getNumParams(), own_words});
+    check_stack(f);
   }
 
   // MPI_Init(&argc, &argv): ranks have their arguments already.
   void forget_arguments(CallExpr const* e) {
-    for (auto const* argument : e->arguments()) {
+    for (unsigned i = 0; i < e->getNumArgs() && i < 2; ++i) {
+      auto const* argument = e->getArg(i);
       auto const where = stretch_of(context_, t_.found, argument->getSourceRange());
       if (where.file.empty() || !where.editable ||
           argument->IgnoreParenCasts()->isNullPointerConstant(context_, Expr::NPC_ValueDependentIsNull))
@@ -187,7 +303,13 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
     }
     if (e->getLocation().isMacroID() && sources_.isMacroBodyExpansion(e->getLocation())) in_macro(e, "");
     bool const of_system = v->hasGlobalStorage() && !t_.is_users(context_, v->getLocation()) && handled_.count(e) == 0;
-    if (of_system) t_.used.push_back({t_.at(context_, e->getLocation()), v->getNameAsString(), true});
+    if (!of_system) return;
+    if (auto const ours = variable_of_library(v->getName()); !ours.empty()) {
+      t_.reads_input = t_.reads_input || v->getName() == "stdin";
+      (void)t_.replace_macro(context_, e->getLocation(), ours);
+      return;
+    }
+    t_.used.push_back({t_.at(context_, e->getLocation()), v->getNameAsString(), true});
   }
   // One text for all uses of a macro: a name in it cannot be a rank's variable here and another one there.
   void in_macro(DeclRefExpr const* e, std::string const& spelled) {
@@ -196,6 +318,31 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
     if (!is_new && entry->second != spelled)
       t_.error("M4", t_.at(context_, e->getLocation()),
                "this macro means a variable of the file in one place and a local one in another: give them different names");
+  }
+
+  // A function that is called before it is declared: C++ wants to know it.
+  void declare_before_use(FunctionDecl const* f) {
+    auto const* definition = f->getDefinition();
+    if (definition == nullptr || inside_ == nullptr || !declared_.insert(definition).second) return;
+    auto const head = stretch_of(context_, t_.found, {definition->getBeginLoc(), definition->getBody()->getBeginLoc()});
+    if (head.file.empty() || head.length == 0) return;
+    (void)t_.insert_before(context_, inside_->getBeginLoc(), "GPUHEAP_FN " + t_.text_at(head.file, head.offset, head.length - 1) + ";\n",
+                           "function");
+  }
+
+  // The host reads what a literal names, and the program's arguments.
+  void open_to_read(CallExpr const* e) {
+    if (e->getNumArgs() != 2) return;
+    auto const* how = dyn_cast<StringLiteral>(e->getArg(1)->IgnoreParenCasts());
+    bool const reads = how != nullptr && how->getString().starts_with("r") && !how->getString().contains('+');
+    if (!reads)
+      t_.error("M3", t_.at(context_, e->getBeginLoc()),
+               "ranks on a GPU write no files, and the host reads those that are opened with \"r\", written so: print results with printf");
+    t_.reads_files = true;
+    auto const* name = dyn_cast<StringLiteral>(e->getArg(0)->IgnoreParenCasts());
+    if (name == nullptr) return;
+    auto const where = stretch_of(context_, t_.found, name->getSourceRange());
+    t_.read_by_name.insert(where.file.empty() ? "\"" + name->getString().str() + "\"" : t_.text_at(where.file, where.offset, where.length));
   }
 
   // fprintf(stderr, ...) prints as printf does; fflush(stdout) has nothing to do.
@@ -263,11 +410,21 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
   SourceManager const& sources_;
   unit_variables const& variables_;
   conversions conversions_;
+  local_arrays arrays_;
+  FunctionDecl const* inside_ = nullptr;
+  std::set<FunctionDecl const*> declared_;
   std::set<Expr const*> handled_;
   std::map<std::pair<std::string, unsigned>, std::string> in_macros_;
 };
 
 }  // namespace
+
+void find_definitions(translator& t, ASTContext& context) {
+  for (auto* d : context.getTranslationUnitDecl()->decls()) {
+    auto const* f = dyn_cast<FunctionDecl>(d);
+    if (f != nullptr && f->doesThisDeclarationHaveABody() && t.is_users(context, f->getLocation())) t.defined.insert(f->getNameAsString());
+  }
+}
 
 void read_functions(translator& t, ASTContext& context, unit_variables const& variables) {
   function_reader reader{t, context, variables};

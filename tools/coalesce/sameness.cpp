@@ -418,7 +418,7 @@ sameness same_values::called_outside(CallBase const& call, callee const& c) {
       case effect::differs:
         break;
     }
-  } else if (c.name.rfind("gpuheap::mpi::c::", 0) == 0) {
+  } else if (follows_from_texts(c.name)) {
     // Texts that are the program's arguments, or written in it.
     bool same_texts = true;
     for (auto const& argument : call.args()) {

@@ -51,6 +51,13 @@ bool translator::replace_word(clang::ASTContext const& context, clang::SourceLoc
   return false;
 }
 
+bool translator::replace_macro(clang::ASTContext const& context, clang::SourceLocation where, std::string const& text) {
+  auto const& sources = context.getSourceManager();
+  // Ends: each pass goes to the caller of a macro, at last to no macro.
+  while (where.isMacroID() && !is_users(context, sources.getSpellingLoc(where))) where = sources.getImmediateMacroCallerLoc(where);
+  return replace_word(context, where, text);
+}
+
 bool translator::insert_before(clang::ASTContext const& context, clang::SourceLocation where, std::string const& text, char const* what) {
   auto const spot = at(context, where);
   if (where.isMacroID()) {
@@ -75,6 +82,23 @@ bool is_source(std::vector<std::string> const& sources, std::string const& path)
   return std::find(sources.begin(), sources.end(), path) != sources.end();
 }
 
+// Headers of the program that were not named: they are read, and written if they change.
+void find_headers(translator& t, clang::ASTContext& context) {
+  auto& sources = context.getSourceManager();
+  for (auto entry = sources.fileinfo_begin(); entry != sources.fileinfo_end(); ++entry) {
+    auto const id = sources.translateFile(entry->first);
+    if (id.isInvalid() || !t.is_users(context, sources.getLocForStartOfFile(id))) continue;
+    auto const path = path_of(entry->first.getName().str());
+    std::string text;
+    if (t.found.editable.count(path) != 0 || !read_file(path, text)) continue;
+    t.tokens[path] = tokens_of(text);
+    for (auto const& token : t.tokens[path]) t.words.insert(token.text);
+    t.found.texts[path] = text;
+    t.found.editable.insert(path);
+    t.headers.insert(path);
+  }
+}
+
 // Names that the C program has and C++ or CUDA has too, beside those that are macros of C.
 void find_names_that_are_there(translator& t, clang::ASTUnit& unit) {
   auto& preprocessor = unit.getPreprocessor();
@@ -83,9 +107,10 @@ void find_names_that_are_there(translator& t, clang::ASTUnit& unit) {
   }
   for (auto const* d : unit.getASTContext().getTranslationUnitDecl()->decls()) {
     auto const* f = clang::dyn_cast<clang::FunctionDecl>(d);
-    if (f != nullptr && f->getDeclName().isIdentifier() && is_of_cuda(f->getNameAsString()) &&
-        t.is_users(unit.getASTContext(), f->getLocation()))
-      t.there.insert(f->getNameAsString());
+    if (f == nullptr || f->isImplicit() || !f->getDeclName().isIdentifier() || !t.is_users(unit.getASTContext(), f->getLocation())) continue;
+    auto const name = f->getNameAsString();
+    bool const own_of_library = t.defined.count(name) != 0 && !f->isMain() && availability_of(name) != availability::missing;
+    if (is_of_cuda(name) || own_of_library) t.there.insert(name);
   }
 }
 
@@ -108,7 +133,9 @@ void include_library(translator& t) {
     auto const& text = t.found.texts.at(file);
     auto const includes = includes_of_mpi(text);
     for (auto const& one : includes) t.changes.replace({file, one.offset, one.length, true}, library);
-    if (includes.empty()) t.changes.insert({file, offset_for_include(text), 0, true}, std::string{"#include "} + library + "\n");
+    // A header that only sources of the program include has what these have.
+    if (includes.empty() && t.headers.count(file) == 0)
+      t.changes.insert({file, offset_for_include(text), 0, true}, std::string{"#include "} + library + "\n");
   }
 }
 
@@ -133,6 +160,21 @@ void check_main(translator& t, std::vector<std::string> const& sources) {
             "nothing in these files calls MPI_Init: this is no program of MPI. --mpi is for those; CUDA programs need no option");
 }
 
+// What the host must have read before the ranks begin, as the last argument of run_main().
+std::string what_is_read(translator const& t) {
+  std::vector<std::string> parts;
+  if (t.reads_input) parts.emplace_back(".input = true");
+  if (t.reads_files) parts.emplace_back(".files = true");
+  if (!t.read_by_name.empty()) {
+    std::string names;
+    for (auto const& name : t.read_by_name) names += (names.empty() ? "" : ", ") + name;
+    parts.push_back(".named = {" + names + "}");
+  }
+  std::string all;
+  for (auto const& part : parts) all += (all.empty() ? "" : ", ") + part;
+  return all.empty() ? "" : ", {" + all + "}";
+}
+
 // What follows the program's text: its ranks' variables, and the host's main.
 void add_ends(translator& t, options const& asked, std::vector<std::string> const& sources, std::vector<unit_variables> const& variables) {
   if (t.mains.size() != 1) return;
@@ -149,20 +191,21 @@ void add_ends(translator& t, options const& asked, std::vector<std::string> cons
     }
     if (sources[i] == t.mains[0].file) {
       std::string const program = t.fresh("rank_program");
+      std::string const words = t.mains[0].own_words ? "char**" : "gpuheap::mpi::arguments";
       bool const arguments = t.mains[0].arguments != 0;
       text += "\n// The ranks are threads of one kernel.\n";
       for (std::size_t k = 0; k < sources.size(); ++k) {
         if (k != i && !variables[k].structs.empty()) text += "GPUHEAP_FN void " + start + variables[k].stem + "();\n";
       }
-      text += "struct " + program + " {\n  GPUHEAP_FN int operator()(int" + (arguments ? " argc" : "") + ", gpuheap::mpi::arguments" +
-              (arguments ? " argv" : "") + ") const {\n";
+      text += "struct " + program + " {\n  GPUHEAP_FN int operator()(int" + (arguments ? " argc" : "") + ", " + words + (arguments ? " argv" : "") +
+              ") const {\n";
       for (auto const& unit : variables) {
         if (!unit.structs.empty()) text += "    " + start + unit.stem + "();\n";
       }
       std::string const call = t.mains[0].arguments == 0 ? "()" : t.mains[0].arguments == 1 ? "(argc)" : "(argc, argv)";
       text += "    return " + t.root + call +
               ";\n  }\n};\n\nint main(int argc, char** argv) {\n  return gpuheap::mpi::run_main(argc, argv, " + program +
-              "{}, [] { gpuheap::coalesced::init" + (asked.dynamic ? "_dynamic" : "") + "(" + asked.heap_bytes + "); });\n}\n";
+              "{}, [] { gpuheap::coalesced::init" + (asked.dynamic ? "_dynamic" : "") + "(" + asked.heap_bytes + "); }" + what_is_read(t) + ");\n}\n";
     }
     auto const& before = t.found.texts.at(sources[i]);
     if (!text.empty() && !before.empty() && before.back() != '\n') text = "\n" + text;
@@ -189,9 +232,11 @@ translation translate(options const& asked, program& c, std::vector<std::string>
   }
   if (has_errors(c)) return result;
 
+  for (auto& unit : units) find_headers(t, unit.ast->getASTContext());
   std::vector<unit_variables> variables;
   std::map<std::pair<std::string, unsigned>, std::string> in_headers;
   include_library(t);
+  for (auto& unit : units) find_definitions(t, unit.ast->getASTContext());
   for (auto& unit : units) find_names_that_are_there(t, *unit.ast);
   for (std::size_t i = 0; i < units.size(); ++i)
     variables.push_back(find_variables(t, units[i].ast->getASTContext(), sources[i], in_headers));
@@ -209,7 +254,7 @@ translation translate(options const& asked, program& c, std::vector<std::string>
     t.error("E2", at, "two changes meet here: write the line in a simpler way");
   }
   for (auto const& [file, text] : c.texts) {
-    if (c.editable.count(file) == 0) continue;
+    if (c.editable.count(file) == 0 || (t.headers.count(file) != 0 && t.changes.apply(file, text) == text)) continue;
     std::string const to = is_source(sources, file) ? cuda_path(file) : file;
     result.texts[to] = t.changes.apply(file, text);
     result.c_file_of[to] = file;

@@ -46,6 +46,8 @@ class translator {
   bool replace_word(clang::ASTContext const& context, clang::SourceLocation at, std::string const& text);
   // `text` before what begins at `at`; false, and an error, where a macro writes that.
   bool insert_before(clang::ASTContext const& context, clang::SourceLocation at, std::string const& text, char const* what);
+  // Replaces the word of the program that stands for what a macro of the system makes of it at `at`, as errno.
+  bool replace_macro(clang::ASTContext const& context, clang::SourceLocation at, std::string const& text);
   // A name that no file of the program has.
   [[nodiscard]] std::string fresh(std::string name);
 
@@ -66,15 +68,38 @@ class translator {
   struct main_place {
     std::string file;
     unsigned arguments = 0;
+    bool own_words = false;  // argv is char**, and each rank has words that it may write
   };
   std::vector<main_place> mains;
   bool calls_init = false;
+  std::set<std::string> headers;  // of the program, which were not named
+  bool reads_input = false, reads_files = false;
+  std::set<std::string> read_by_name;  // literals, as they are written
   std::string root;
 };
 
 // Variables of the unit: they become members of structs.
 [[nodiscard]] unit_variables find_variables(translator& t, clang::ASTContext& context, std::string const& source,
                                             std::map<std::pair<std::string, unsigned>, std::string>& in_headers);
+// Names of the functions that the unit defines, and of those whose names C++ has.
+void find_definitions(translator& t, clang::ASTContext& context);
+// Arrays of variable length in functions.
+class local_arrays {
+ public:
+  local_arrays(translator& t, clang::ASTContext& context, unit_variables const& variables) : t_{t}, context_{context}, variables_{variables} {}
+  void look_at(clang::DeclStmt const* s, bool in_block);
+  void look_at(clang::ParmVarDecl const* v);
+  void look_at(clang::UnaryExprOrTypeTraitExpr const* e);
+
+ private:
+  void declare(clang::VarDecl const* v, clang::SourceLocation semicolon);
+  [[nodiscard]] bool has_rank_variable(clang::Expr const* e) const;
+  translator& t_;
+  clang::ASTContext& context_;
+  unit_variables const& variables_;
+};
+// Whether C++ takes this length of an array as a constant.
+[[nodiscard]] bool is_constant_in_cpp(clang::ASTContext const& context, clang::Expr const* length);
 // Functions and expressions of the unit.
 void read_functions(translator& t, clang::ASTContext& context, unit_variables const& variables);
 // Conversions that C makes by itself and C++ wants written, in one expression.

@@ -28,6 +28,9 @@ class messenger {
   // Ends all ranks: each at its next call that waits, this one now. The host gets `code` and this rank. Of several aborts the first counts.
   [[noreturn]] GPUHEAP_FN void abort(int code) const { end_all(code, success); }
 
+  // Likewise, for a heap without room where the other ranks count on this one.
+  [[noreturn]] GPUHEAP_FN void end_for_memory() const { end_all(err_no_mem, err_no_mem); }
+
   // What errors of calls on `comm` do from now on, in this rank. `fatal` at first.
   GPUHEAP_FN int comm_set_errhandler(communicator* comm, error_handler what) const {
     if (comm == nullptr) return answer(comm, err_comm);
@@ -172,9 +175,6 @@ class messenger {
     if (error != success && (comm == nullptr || comm->errors == error_handler::fatal)) end_all(error, error);
     return error;
   }
-  // For a heap without room where the other ranks count on this one.
-  [[noreturn]] GPUHEAP_FN void end_for_memory() const { end_all(err_no_mem, err_no_mem); }
-
   [[nodiscard]] GPUHEAP_FN int check(void const* buffer, int count, datatype type, communicator const* comm) const {
     if (!mine_->initialised || mine_->finalised) return err_other;
     if (comm == nullptr) return err_comm;

@@ -22,27 +22,61 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include <unistd.h>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi {
 
 // The program's arguments, in device memory that all ranks read.
 using arguments = char const* const* __restrict__;
 
+// What a program reads that the host must have read before: nothing, unless it says so.
+struct reads {
+  bool input = false;              // standard input, to its end
+  bool files = false;              // those among its arguments
+  std::vector<std::string> named;  // files that it names itself
+};
+
 namespace detail {
+// Main takes `arguments`; or char**, where each rank has words of its own, which it may write.
 template <class Main>
 struct with_arguments {
   Main main;
   int argc;
-  char const* const* argv;
+  char* const* argv;
+  simt::size_t bytes;  // of the words and their pointers
   GPUHEAP_FN void operator()() const {
+    c::start();
     // As mpirun: a process that ends with another code than 0 ends the program.
-    if (int const code = main(argc, argv); code != 0) here().abort(code);
+    if (int const code = called(); code != 0) here().abort(code);
+  }
+
+ private:
+  GPUHEAP_FN int called() const {
+    if constexpr (requires { main(argc, static_cast<char const* const*>(argv)); }) {
+      return main(argc, argv);
+    } else {
+      auto* const own = static_cast<char*>(coalesced::malloc(bytes));
+      if (own == nullptr) here().end_for_memory();
+      copy_bytes(own, argv, bytes);
+      auto* const words = reinterpret_cast<char**>(own);
+      // Ends: once for each argument.
+      for (int i = 0; i < argc; ++i) words[i] = own + (words[i] - reinterpret_cast<char const*>(argv));
+      int const code = main(argc, words);
+      coalesced::free(own);
+      return code;
+    }
   }
 };
 
@@ -63,7 +97,8 @@ class arguments_memory {
     simt::copy(base, image.data(), image.size(), {});
     simt::synchronize({});
   }
-  [[nodiscard]] char const* const* argv() const { return static_cast<char const* const*>(memory_.base()); }
+  [[nodiscard]] char* const* argv() const { return static_cast<char* const*>(memory_.base()); }
+  [[nodiscard]] simt::size_t bytes() const { return memory_.bytes(); }
 
  private:
   static simt::size_t bytes_of(int argc, char const* const* argv) {
@@ -74,6 +109,76 @@ class arguments_memory {
   }
 
   memory::allocation memory_;
+};
+
+// What the host knows and the ranks ask for, in device memory while a program runs: the files that it reads among that.
+class facts_memory {
+ public:
+  facts_memory(unsigned num_ranks, int argc, char const* const* argv, reads const& wanted)
+      : states_{memory::device, num_ranks * sizeof(c::state)} {
+    std::vector<std::pair<std::string, std::string>> files;  // names and texts
+    files.emplace_back("", wanted.input ? text_of_input() : "");
+    // Ends: once for each name.
+    for (auto const& name : wanted.named) add_file(files, name);
+    // Ends: once for each argument.
+    for (int i = 1; wanted.files && i < argc; ++i) add_file(files, argv[i]);
+    simt::size_t bytes = files.size() * sizeof(c::file_text);
+    // Ends: once for each file.
+    for (auto const& [name, text] : files) bytes += name.size() + text.size() + 2;
+    texts_.emplace_back(memory::device, bytes);
+    std::vector<char> image(bytes, '\0');
+    auto* const base = static_cast<char*>(texts_.front().base());
+    simt::size_t at = files.size() * sizeof(c::file_text);
+    auto const take = [&](std::string const& text) {
+      std::memcpy(image.data() + at, text.data(), text.size());
+      at += text.size() + 1;
+      return base + at - text.size() - 1;
+    };
+    // Ends: once for each file.
+    for (simt::size_t i = 0; i < files.size(); ++i) {
+      c::file_text const one{take(files[i].first), take(files[i].second), files[i].second.size()};
+      std::memcpy(image.data() + i * sizeof one, &one, sizeof one);
+    }
+    simt::copy(base, image.data(), image.size(), {});
+    simt::synchronize({});
+    c::process_facts facts;
+    if (gethostname(facts.host_name, sizeof facts.host_name - 1) != 0) std::strcpy(facts.host_name, "localhost");
+    facts.files = reinterpret_cast<c::file_text const*>(base);
+    facts.num_files = static_cast<unsigned>(files.size());
+    auto const now = std::chrono::system_clock::now().time_since_epoch();
+    facts.started_at_ns = static_cast<simt::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+    simt::program_values<c::process_facts>::set(facts);
+    simt::program_values<variables_place<c::state>>::set({static_cast<c::state*>(states_.base())});
+  }
+  facts_memory(facts_memory const&) = delete;
+  facts_memory& operator=(facts_memory const&) = delete;
+  ~facts_memory() {
+    try {
+      simt::program_values<c::process_facts>::set({});
+      simt::program_values<variables_place<c::state>>::set({});
+    } catch (...) {  // a device that has failed, as was said
+    }
+  }
+
+ private:
+  static std::string text_of_input() {
+    if (isatty(STDIN_FILENO) != 0)
+      std::fprintf(stderr, "gpuheap: the ranks begin when all input is there: type it, and Ctrl-D on a line of its own ends it\n");
+    std::string text;
+    char part[4096];
+    // Ends: at the end of the input.
+    for (simt::size_t got = 1; got != 0; text.append(part, got)) got = std::fread(part, 1, sizeof part, stdin);
+    return text;
+  }
+  static void add_file(std::vector<std::pair<std::string, std::string>>& files, std::string const& name) {
+    std::error_code ignored;
+    if (!std::filesystem::is_regular_file(name, ignored)) return;
+    std::ifstream in{name, std::ios::binary};
+    if (in) files.emplace_back(name, std::string{std::istreambuf_iterator<char>{in}, {}});
+  }
+
+  memory::allocation states_;
+  std::vector<memory::allocation> texts_;
 };
 
 // A number of at least 1 from the environment. Throws gpuheap::error for another text.
@@ -104,6 +209,10 @@ struct heap_end {
 // What the ranks' end means for the process: its exit code, after a line on standard error if it is not 0.
 inline int report_end(result const& ended) {
   if (!ended.aborted) return 0;
+  if (ended.error == err_no_mem) {
+    std::fprintf(stderr, "gpuheap: rank %d: out of memory: raise GPUHEAP_BYTES, the size of the heap\n", ended.rank);
+    return 1;
+  }
   if (ended.error != success) {
     std::fprintf(stderr, "gpuheap: rank %d: a call of MPI failed with error class %d (gpuheap/mpi/types.hpp), which ended all ranks\n",
                  ended.rank, ended.error);
@@ -115,9 +224,10 @@ inline int report_end(result const& ended) {
 }  // namespace detail
 
 // Runs main(argc, argv) as the ranks that the environment asks for, with the heap that make_heap() makes by coalesced::init. The exit code
-// for the process: 0 if all ranks returned 0; errors are told on standard error. Host.
+// for the process: 0 if all ranks returned 0; errors are told on standard error. What main() reads that the host must read before is
+// `wanted`. Host.
 template <class Main, class MakeHeap>
-[[nodiscard]] int run_main(int argc, char** argv, Main main, MakeHeap make_heap) {
+[[nodiscard]] int run_main(int argc, char** argv, Main main, MakeHeap make_heap, reads const& wanted = {}) {
   try {
     unsigned const num_ranks = detail::count_from_environment("GPUHEAP_RANKS", 32);
     unsigned const block_threads = detail::count_from_environment("GPUHEAP_RANKS_PER_BLOCK", std::min(num_ranks, 256u));
@@ -130,10 +240,12 @@ template <class Main, class MakeHeap>
     int code = 0;
     {
       detail::arguments_memory const words{argc, argv};
+      detail::facts_memory const facts{num_ranks, argc, argv, wanted};
       detail::variables_memory const variables{num_ranks};
       launch_config config;
       config.block_threads = block_threads;
-      code = detail::report_end(run_program(num_ranks, detail::with_arguments<Main>{main, argc, words.argv()}, config));
+      detail::with_arguments<Main> const with{main, argc, words.argv(), words.bytes()};
+      code = detail::report_end(run_program(num_ranks, with, config));
     }
     coalesced::clean();
     return code;

@@ -24,6 +24,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 #pragma clang force_cuda_host_device end

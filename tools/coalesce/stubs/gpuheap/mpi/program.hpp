@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gpuheap/coalesced.hpp>
+#include <gpuheap/mpi/c_library.hpp>
 
 namespace gpuheap::mpi {
 
@@ -25,22 +26,17 @@ struct variables {
   __attribute__((device)) static void start();
 };
 using arguments = char const* const* __restrict__;
+struct reads {
+  bool input = false, files = false;
+  struct names {
+    template <class... Name>
+    names(Name...) {}
+  } named = {};
+};
 template <class Main, class MakeHeap>
-int run_main(int, char**, Main, MakeHeap) {
+int run_main(int, char**, Main, MakeHeap, reads const& = {}) {
   return 0;
 }
-
-namespace c {
-__attribute__((device)) int atoi(char const* text);
-__attribute__((device)) long atol(char const* text);
-__attribute__((device)) size_t strlen(char const* text);
-__attribute__((device)) int strcmp(char const* a, char const* b);
-__attribute__((device)) int strncmp(char const* a, char const* b, size_t most);
-__attribute__((device)) int memcmp(void const* a, void const* b, size_t bytes);
-__attribute__((device)) void* memmove(void* to, void const* from, size_t bytes);
-__attribute__((device)) int puts(char const* text);
-__attribute__((device)) int putchar(int letter);
-}  // namespace c
 
 }  // namespace gpuheap::mpi
 

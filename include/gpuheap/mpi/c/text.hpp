@@ -1,0 +1,194 @@
+// Texts and letters: what <string.h> and <ctype.h> do, with the C library's meanings. Device code.
+#pragma once
+
+#include <gpuheap/mpi/c/process.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi::c {
+
+// ---- letters, of the C locale
+
+[[nodiscard]] GPUHEAP_FN constexpr int isdigit(int c) { return c >= '0' && c <= '9'; }
+[[nodiscard]] GPUHEAP_FN constexpr int isupper(int c) { return c >= 'A' && c <= 'Z'; }
+[[nodiscard]] GPUHEAP_FN constexpr int islower(int c) { return c >= 'a' && c <= 'z'; }
+[[nodiscard]] GPUHEAP_FN constexpr int isalpha(int c) { return isupper(c) || islower(c); }
+[[nodiscard]] GPUHEAP_FN constexpr int isalnum(int c) { return isalpha(c) || isdigit(c); }
+[[nodiscard]] GPUHEAP_FN constexpr int isspace(int c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+[[nodiscard]] GPUHEAP_FN constexpr int isblank(int c) { return c == ' ' || c == '\t'; }
+[[nodiscard]] GPUHEAP_FN constexpr int isprint(int c) { return c >= ' ' && c <= '~'; }
+[[nodiscard]] GPUHEAP_FN constexpr int isgraph(int c) { return c > ' ' && c <= '~'; }
+[[nodiscard]] GPUHEAP_FN constexpr int ispunct(int c) { return isgraph(c) && !isalnum(c); }
+[[nodiscard]] GPUHEAP_FN constexpr int iscntrl(int c) { return (c >= 0 && c < ' ') || c == 127; }
+[[nodiscard]] GPUHEAP_FN constexpr int isxdigit(int c) { return isdigit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
+[[nodiscard]] GPUHEAP_FN constexpr int toupper(int c) { return islower(c) ? c - 'a' + 'A' : c; }
+[[nodiscard]] GPUHEAP_FN constexpr int tolower(int c) { return isupper(c) ? c - 'A' + 'a' : c; }
+
+// ---- lengths and orders
+
+// Letters before the end of `text`.
+[[nodiscard]] GPUHEAP_FN inline simt::size_t strlen(char const* text) {
+  simt::size_t length = 0;
+  // Ends: at the end of the text.
+  while (text[length] != '\0') ++length;
+  return length;
+}
+[[nodiscard]] GPUHEAP_FN inline simt::size_t strnlen(char const* text, simt::size_t most) {
+  simt::size_t length = 0;
+  // Ends: after `most` letters.
+  while (length < most && text[length] != '\0') ++length;
+  return length;
+}
+
+// -1, 0 or 1: the order of two texts, of which `most` letters count.
+[[nodiscard]] GPUHEAP_FN inline int strncmp(char const* a, char const* b, simt::size_t most) {
+  // Ends: after `most` letters.
+  for (simt::size_t i = 0; i < most; ++i) {
+    if (a[i] != b[i]) return static_cast<unsigned char>(a[i]) < static_cast<unsigned char>(b[i]) ? -1 : 1;
+    if (a[i] == '\0') return 0;
+  }
+  return 0;
+}
+// Likewise, of whole texts.
+[[nodiscard]] GPUHEAP_FN inline int strcmp(char const* a, char const* b) { return strncmp(a, b, ~simt::size_t{0}); }
+// Likewise, whether letters are capital or not.
+[[nodiscard]] GPUHEAP_FN inline int strncasecmp(char const* a, char const* b, simt::size_t most) {
+  // Ends: after `most` letters.
+  for (simt::size_t i = 0; i < most; ++i) {
+    int const left = tolower(static_cast<unsigned char>(a[i])), right = tolower(static_cast<unsigned char>(b[i]));
+    if (left != right) return left < right ? -1 : 1;
+    if (left == '\0') return 0;
+  }
+  return 0;
+}
+[[nodiscard]] GPUHEAP_FN inline int strcasecmp(char const* a, char const* b) { return strncasecmp(a, b, ~simt::size_t{0}); }
+
+// -1, 0 or 1: the order of `bytes` bytes.
+[[nodiscard]] GPUHEAP_FN inline int memcmp(void const* a, void const* b, simt::size_t bytes) {
+  auto const* const left = static_cast<unsigned char const*>(a);
+  auto const* const right = static_cast<unsigned char const*>(b);
+  // Ends: after `bytes` passes.
+  for (simt::size_t i = 0; i < bytes; ++i) {
+    if (left[i] != right[i]) return left[i] < right[i] ? -1 : 1;
+  }
+  return 0;
+}
+
+// ---- copies
+
+// Copies `bytes` bytes, which may overlap; `to`.
+GPUHEAP_FN inline void* memmove(void* to, void const* from, simt::size_t bytes) {
+  auto* const there = static_cast<unsigned char*>(to);
+  auto const* const here = static_cast<unsigned char const*>(from);
+  // Ends: after `bytes` passes, in the order in which no byte is overwritten before it is read.
+  for (simt::size_t i = 0; i < bytes; ++i) {
+    simt::size_t const at = there <= here ? i : bytes - 1 - i;
+    there[at] = here[at];
+  }
+  return to;
+}
+GPUHEAP_FN inline void bzero(void* to, simt::size_t bytes) {
+  // Ends: after `bytes` passes.
+  for (simt::size_t i = 0; i < bytes; ++i) static_cast<unsigned char*>(to)[i] = 0;
+}
+GPUHEAP_FN inline char* strcpy(char* to, char const* from) {
+  simt::size_t i = 0;
+  // Ends: at the end of the text.
+  do to[i] = from[i];
+  while (from[i++] != '\0');
+  return to;
+}
+// At most `most` letters; what is left of them is filled with zeros.
+GPUHEAP_FN inline char* strncpy(char* to, char const* from, simt::size_t most) {
+  bool ended = false;
+  // Ends: after `most` passes.
+  for (simt::size_t i = 0; i < most; ++i) {
+    ended = ended || from[i] == '\0';
+    to[i] = ended ? '\0' : from[i];
+  }
+  return to;
+}
+GPUHEAP_FN inline char* strcat(char* to, char const* from) {
+  strcpy(to + strlen(to), from);
+  return to;
+}
+GPUHEAP_FN inline char* strncat(char* to, char const* from, simt::size_t most) {
+  simt::size_t const length = strlen(to), more = strnlen(from, most);
+  memmove(to + length, from, more);
+  to[length + more] = '\0';
+  return to;
+}
+// A copy in a block of the program's heap; nullptr without room.
+[[nodiscard]] GPUHEAP_FN inline char* strdup(char const* text) {
+  auto* const copy = static_cast<char*>(coalesced::malloc(strlen(text) + 1));
+  return copy == nullptr ? nullptr : strcpy(copy, text);
+}
+
+// ---- looking for
+
+[[nodiscard]] GPUHEAP_FN inline void* memchr(void const* in, int wanted, simt::size_t bytes) {
+  auto const* const all = static_cast<unsigned char const*>(in);
+  // Ends: after `bytes` passes.
+  for (simt::size_t i = 0; i < bytes; ++i) {
+    if (all[i] == static_cast<unsigned char>(wanted)) return const_cast<unsigned char*>(all + i);
+  }
+  return nullptr;
+}
+// The first place of a letter, or nullptr. The letter may be the text's end.
+[[nodiscard]] GPUHEAP_FN inline char* strchr(char const* text, int wanted) {
+  return static_cast<char*>(memchr(text, wanted, strlen(text) + 1));
+}
+// The last place.
+[[nodiscard]] GPUHEAP_FN inline char* strrchr(char const* text, int wanted) {
+  // Ends: at the beginning of the text.
+  for (simt::size_t i = strlen(text) + 1; i > 0; --i) {
+    if (text[i - 1] == static_cast<char>(wanted)) return const_cast<char*>(text + i - 1);
+  }
+  return nullptr;
+}
+[[nodiscard]] GPUHEAP_FN inline char* strstr(char const* text, char const* wanted) {
+  simt::size_t const length = strlen(wanted);
+  // Ends: at the end of the text.
+  for (;; ++text) {
+    if (strncmp(text, wanted, length) == 0) return const_cast<char*>(text);
+    if (*text == '\0') return nullptr;
+  }
+}
+// How many of the first letters are among `letters`.
+[[nodiscard]] GPUHEAP_FN inline simt::size_t strspn(char const* text, char const* letters) {
+  simt::size_t length = 0;
+  // Ends: at the end of the text.
+  while (text[length] != '\0' && strchr(letters, text[length]) != nullptr) ++length;
+  return length;
+}
+// How many are not.
+[[nodiscard]] GPUHEAP_FN inline simt::size_t strcspn(char const* text, char const* letters) {
+  simt::size_t length = 0;
+  // Ends: at the end of the text.
+  while (text[length] != '\0' && strchr(letters, text[length]) == nullptr) ++length;
+  return length;
+}
+[[nodiscard]] GPUHEAP_FN inline char* strpbrk(char const* text, char const* letters) {
+  text += strcspn(text, letters);
+  return *text == '\0' ? nullptr : const_cast<char*>(text);
+}
+// The next part of a text between letters that separate, which is ended in place; nullptr: there is none.
+GPUHEAP_FN inline char* strtok_r(char* text, char const* letters, char** rest) {
+  if (text == nullptr) text = *rest;
+  if (text == nullptr) return nullptr;
+  text += strspn(text, letters);
+  if (*text == '\0') {
+    *rest = nullptr;
+    return nullptr;
+  }
+  char* const end = text + strcspn(text, letters);
+  *rest = *end == '\0' ? nullptr : end + 1;
+  *end = '\0';
+  return text;
+}
+GPUHEAP_FN inline char* strtok(char* text, char const* letters) { return strtok_r(text, letters, &detail::mine().token_rest); }
+
+// What an error number says: its number.
+[[nodiscard]] GPUHEAP_FN inline char const* strerror(int number) {
+  return number == 0 ? "Success" : number == ENOENT ? "No such file or directory" : number == ENOMEM ? "Cannot allocate memory" : "Error";
+}
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi::c
