@@ -93,10 +93,10 @@ bool is_one_of(List const& list, std::string_view name) {
 }
 
 constexpr std::string_view waiting[]{"MPI_Recv", "MPI_Probe", "MPI_Ssend"};
-constexpr std::string_view meeting[]{"MPI_Barrier",    "MPI_Allreduce", "MPI_Allgather",      "MPI_Allgatherv",
-                                     "MPI_Alltoall",   "MPI_Alltoallv", "MPI_Reduce_scatter", "MPI_Reduce_scatter_block",
+constexpr std::string_view meeting[]{"MPI_Barrier",  "MPI_Allreduce", "MPI_Allgather",      "MPI_Allgatherv",
+                                     "MPI_Alltoall", "MPI_Alltoallv", "MPI_Reduce_scatter", "MPI_Reduce_scatter_block",
                                      "MPI_Alltoallw"};
-constexpr std::string_view of_texts[]{"atoi",   "atol",   "atoll",   "strlen",  "strcmp",  "strncmp", "strcasecmp", "memcmp",  "isdigit",
+constexpr std::string_view of_texts[]{"atoi",    "atol",    "atoll",   "strlen",  "strcmp",  "strncmp", "strcasecmp", "memcmp", "isdigit",
                                       "isalpha", "isalnum", "isspace", "isupper", "islower", "isprint", "toupper",    "tolower"};
 
 }  // namespace

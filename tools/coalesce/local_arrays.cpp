@@ -75,7 +75,8 @@ void local_arrays::look_at(DeclStmt const* s, bool in_block) {
     if (context_.getAsArrayType(v->getType()) == nullptr)
       t_.error("M5", at, name + " points to arrays whose length is known at run time only, which C++ has not: point to their elements");
     else if (!in_block || s->getEndLoc().isMacroID() || v->getLocation().isMacroID())
-      t_.error("M5", at, "the length of " + name + " is known at run time only: declare it on a line of its own, in braces and by no macro");
+      t_.error("M5", at,
+               "the length of " + name + " is known at run time only: declare it on a line of its own, in braces and by no macro");
     else
       declare(v, s->getEndLoc());
   }
@@ -95,7 +96,8 @@ void local_arrays::declare(VarDecl const* v, SourceLocation semicolon) {
   for (std::size_t i = 0; i < lengths.size(); ++i) {
     auto const array = where.getAs<ArrayTypeLoc>();
     if (!array || array.getSizeExpr() == nullptr || array.getLBracketLoc().isMacroID())
-      return t_.error("M5", at, "the length of `" + name + "` is known at run time only, in a form that is not followed: write type name[length]");
+      return t_.error("M5", at,
+                      "the length of `" + name + "` is known at run time only, in a form that is not followed: write type name[length]");
     if (i == 0) open = array.getLBracketLoc();
     close = array.getRBracketLoc();
     written.push_back(stretch_of(context_, t_.found, array.getSizeExpr()->getSourceRange()));
@@ -117,26 +119,28 @@ void local_arrays::declare(VarDecl const* v, SourceLocation semicolon) {
       auto const* length = lengths[i];
       bool const moves = written[i].file == at.file && (length == nullptr || !has_rank_variable(length));
       if (!moves)
-        return t_.error("M5", at, "the lengths of `" + name + "` are known at run time only: keep them in local variables, outside of macros");
+        return t_.error("M5", at,
+                        "the lengths of `" + name + "` are known at run time only: keep them in local variables, outside of macros");
     }
     auto const text = [&](std::size_t i) { return t_.text_at(at.file, written[i].offset, written[i].length); };
     std::string const all = t_.fresh(own + "_all");
     t_.replaced.insert({at.file, at.offset});
     t_.changes.replace({at.file, at.offset, last.offset + 1 - at.offset, true}, "*" + all + begin + text(0) + ", " + text(1) + "))");
-    after = " gpuheap::mpi::c::local_array " + t_.fresh(own + "_ends") + "{" + all + "}; gpuheap::mpi::c::local_rows<" + type + "> " + own + "{" +
-            all + ", " + text(1) + "};";
+    after = " gpuheap::mpi::c::local_array " + t_.fresh(own + "_ends") + "{" + all + "}; gpuheap::mpi::c::local_rows<" + type + "> " + own +
+            "{" + all + ", " + text(1) + "};";
   }
   t_.changes.insert({at.file, t_.at(context_, semicolon).offset + 1, 0, true}, after);
 }
 
 // `double row[n]` is a pointer in C++, too, but without the length.
 void local_arrays::look_at(ParmVarDecl const* v) {
-  auto const type = v->getOriginalType();
-  if (!type->isVariablyModifiedType() && !v->getType()->isVariablyModifiedType()) return;
+  if (!v->getOriginalType()->isVariablyModifiedType()) return;
   place const at = t_.at(context_, v->getLocation());
-  if (v->getType()->isVariablyModifiedType())
-    return t_.error("M5", at, "the rows of `" + v->getNameAsString() + "` have a length that is known at run time only: pass their elements");
-  auto const array = v->getTypeSourceInfo() == nullptr ? ArrayTypeLoc{} : v->getTypeSourceInfo()->getTypeLoc().getUnqualifiedLoc().getAs<ArrayTypeLoc>();
+  if (v->getType()->isPointerType() && v->getType()->getPointeeType()->isVariablyModifiedType())
+    return t_.error("M5", at,
+                    "the rows of `" + v->getNameAsString() + "` have a length that is known at run time only: pass their elements");
+  auto const array =
+      v->getTypeSourceInfo() == nullptr ? ArrayTypeLoc{} : v->getTypeSourceInfo()->getTypeLoc().getUnqualifiedLoc().getAs<ArrayTypeLoc>();
   if (!array || array.getSizeExpr() == nullptr) return;
   auto const length = stretch_of(context_, t_.found, array.getSizeExpr()->getSourceRange());
   if (length.editable) t_.changes.replace(length, "");
@@ -145,7 +149,8 @@ void local_arrays::look_at(ParmVarDecl const* v) {
 void local_arrays::look_at(UnaryExprOrTypeTraitExpr const* e) {
   if (e->getKind() != UETT_SizeOf || !e->getTypeOfArgument()->isVariablyModifiedType()) return;
   if (is_constant(context_, e->getTypeOfArgument())) return;
-  t_.error("M5", t_.at(context_, e->getBeginLoc()), "this size is known at run time only: write the number of elements times the size of one");
+  t_.error("M5", t_.at(context_, e->getBeginLoc()),
+           "this size is known at run time only: write the number of elements times the size of one");
 }
 
 }  // namespace coalesce

@@ -3,6 +3,7 @@
 #include "pipeline.hpp"
 #include "report.hpp"
 #include "translate.hpp"
+#include "translator.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -67,7 +68,7 @@ void name_what_is_outside_the_subset(program& c) {
     bool const unknown = d.text.find("undeclared") != std::string::npos || d.text.find("unknown type") != std::string::npos;
     if (!unknown) continue;
     d.id = "M2";
-    d.text = "the device MPI has no `" + name + "`: docs/mpi.md lists its calls; write this by means of those";
+    d.text = outside_of_device_mpi(name);
   }
 }
 

@@ -84,9 +84,9 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
     }
     if (all <= limit || largest == nullptr) return;
     t_.error("M5", t_.at(context_, largest->getLocation()),
-             "the local variables of `" + f->getNameAsString() + "` take " + std::to_string(all) + " bytes, `" + largest->getNameAsString() +
-                 "` alone " + std::to_string(most) + ", and the stack of a GPU thread has " + std::to_string(limit) +
-                 " at most: use malloc and free, or make it static");
+             "the local variables of `" + f->getNameAsString() + "` take " + std::to_string(all) + " bytes, `" +
+                 largest->getNameAsString() + "` alone " + std::to_string(most) + ", and the stack of a GPU thread has " +
+                 std::to_string(limit) + " at most: use malloc and free, or make it static");
   }
 
   // A function whose end is reached returns nothing that C lets its callers use, and so may return anything; in C++ it must not get there.
@@ -145,6 +145,8 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
     if (f == nullptr || handled_.count(e) != 0) return true;
     std::string const name = f->getNameAsString();
     bool const without_declaration = f->isImplicit() && t_.defined.count(name) == 0;
+    if (without_declaration && name.rfind("MPI_", 0) == 0)
+      return t_.error("M2", t_.at(context_, e->getLocation()), outside_of_device_mpi(name)), true;
     if (t_.is_users(context_, f->getLocation()) && !is_of_library(f) && !without_declaration) {
       t_.used.push_back({t_.at(context_, e->getLocation()), name, false});
       if (f->isImplicit()) declare_before_use(f);
@@ -227,7 +229,8 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
             auto const* callee = call->getDirectCallee();
             if (callee == nullptr || !subscript) return false;
             for (unsigned k = 0; k < call->getNumArgs(); ++k) {
-              if (call->getArg(k)->IgnoreParenImpCasts() == at->IgnoreParenImpCasts()) return k >= callee->getNumParams() && callee->isVariadic();
+              if (call->getArg(k)->IgnoreParenImpCasts() == at->IgnoreParenImpCasts())
+                return k >= callee->getNumParams() && callee->isVariadic();
             }
             return false;
           } else if (auto const* unary = dyn_cast<UnaryOperator>(up)) {

@@ -107,7 +107,8 @@ void find_names_that_are_there(translator& t, clang::ASTUnit& unit) {
   }
   for (auto const* d : unit.getASTContext().getTranslationUnitDecl()->decls()) {
     auto const* f = clang::dyn_cast<clang::FunctionDecl>(d);
-    if (f == nullptr || f->isImplicit() || !f->getDeclName().isIdentifier() || !t.is_users(unit.getASTContext(), f->getLocation())) continue;
+    if (f == nullptr || f->isImplicit() || !f->getDeclName().isIdentifier() || !t.is_users(unit.getASTContext(), f->getLocation()))
+      continue;
     auto const name = f->getNameAsString();
     bool const own_of_library = t.defined.count(name) != 0 && !f->isMain() && availability_of(name) != availability::missing;
     if (is_of_cuda(name) || own_of_library) t.there.insert(name);
@@ -197,15 +198,16 @@ void add_ends(translator& t, options const& asked, std::vector<std::string> cons
       for (std::size_t k = 0; k < sources.size(); ++k) {
         if (k != i && !variables[k].structs.empty()) text += "GPUHEAP_FN void " + start + variables[k].stem + "();\n";
       }
-      text += "struct " + program + " {\n  GPUHEAP_FN int operator()(int" + (arguments ? " argc" : "") + ", " + words + (arguments ? " argv" : "") +
-              ") const {\n";
+      text += "struct " + program + " {\n  GPUHEAP_FN int operator()(int" + (arguments ? " argc" : "") + ", " + words +
+              (arguments ? " argv" : "") + ") const {\n";
       for (auto const& unit : variables) {
         if (!unit.structs.empty()) text += "    " + start + unit.stem + "();\n";
       }
       std::string const call = t.mains[0].arguments == 0 ? "()" : t.mains[0].arguments == 1 ? "(argc)" : "(argc, argv)";
       text += "    return " + t.root + call +
               ";\n  }\n};\n\nint main(int argc, char** argv) {\n  return gpuheap::mpi::run_main(argc, argv, " + program +
-              "{}, [] { gpuheap::coalesced::init" + (asked.dynamic ? "_dynamic" : "") + "(" + asked.heap_bytes + "); }" + what_is_read(t) + ");\n}\n";
+              "{}, [] { gpuheap::coalesced::init" + (asked.dynamic ? "_dynamic" : "") + "(" + asked.heap_bytes + "); }" + what_is_read(t) +
+              ");\n}\n";
     }
     auto const& before = t.found.texts.at(sources[i]);
     if (!text.empty() && !before.empty() && before.back() != '\n') text = "\n" + text;

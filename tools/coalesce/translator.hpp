@@ -15,6 +15,11 @@
 
 namespace coalesce {
 
+// What is told of a name of MPI that the device MPI lacks.
+inline std::string outside_of_device_mpi(std::string const& name) {
+  return "the device MPI has no `" + name + "`: docs/mpi.md lists its calls; write this by means of those";
+}
+
 // A translation unit's variables that ranks have for themselves.
 struct unit_variables {
   std::string stem;                                      // of its file, as a part of names
@@ -86,7 +91,8 @@ void find_definitions(translator& t, clang::ASTContext& context);
 // Arrays of variable length in functions.
 class local_arrays {
  public:
-  local_arrays(translator& t, clang::ASTContext& context, unit_variables const& variables) : t_{t}, context_{context}, variables_{variables} {}
+  local_arrays(translator& t, clang::ASTContext& context, unit_variables const& variables)
+      : t_{t}, context_{context}, variables_{variables} {}
   void look_at(clang::DeclStmt const* s, bool in_block);
   void look_at(clang::ParmVarDecl const* v);
   void look_at(clang::UnaryExprOrTypeTraitExpr const* e);

@@ -8,7 +8,7 @@
 // warp wait for each other like any threads, by independent thread scheduling (compute capability 7.0).
 #pragma once
 
-#include <gpuheap/mpi/state.hpp>
+#include <gpuheap/mpi/datatypes.hpp>
 #include <gpuheap/simt/atomic.hpp>
 #include <gpuheap/simt/warp.hpp>
 
@@ -41,16 +41,27 @@ class messenger {
   // Sends `count` elements to rank `to` (proc_null: nothing). Ends whatever the receiver does; the buffer may be used again at once.
   // A heap without room: err_no_mem.
   GPUHEAP_FN int send(void const* buffer, int count, datatype type, int to, int tag, communicator* comm) const {
-    if (int const bad = check(buffer, count, type, comm); bad != success) return answer(comm, bad);
-    if (tag < 0) return answer(comm, err_tag);
-    if (to == proc_null) return success;
-    if (!is_member(comm, to)) return answer(comm, err_rank);
-    simt::size_t const bytes = static_cast<simt::size_t>(count) * bytes_of(type);
-    message* const m = make_message(comm, context_of(comm), tag, bytes);
-    if (m == nullptr) return answer(comm, err_no_mem);
-    detail::copy_bytes(m->data(), buffer, bytes);
-    detail::push(rank_at(comm, to), m);
-    return success;
+    return send_noted(buffer, count, type, to, tag, comm, nullptr);
+  }
+  // Likewise, and waits until the message is being received.
+  GPUHEAP_FN int ssend(void const* buffer, int count, datatype type, int to, int tag, communicator* comm) const {
+    simt::uint32_t received = to == proc_null ? 1 : 0;
+    // The word is this thread's own, but another one sets it: it must lie where that one reaches it.
+    auto* const noted = static_cast<simt::uint32_t*>(obtain(sizeof(simt::uint32_t)));
+    if (noted == nullptr) return answer(comm, err_no_mem);
+    *noted = received;
+    int const sent = send_noted(buffer, count, type, to, tag, comm, noted);
+    simt::back_off pause;
+    // Ends: when the receiver has taken the message, which is the program's promise; or when another rank aborts. acquire: pairs with the
+    // release in free_message(), so that the word is freed after that. Blocking.
+    GPUHEAP_NO_UNROLL
+    while (sent == success && simt::global_ref<simt::uint32_t>{*noted}.load(simt::acquire) == 0) {
+      make_progress();
+      end_if_aborted();
+      pause.wait();
+    }
+    give_back(noted);
+    return sent;
   }
 
   // Waits for a message of rank `from` (or any_source; proc_null: none) with `tag` (or any_tag). One longer than the buffer is
@@ -83,6 +94,7 @@ class messenger {
     if (int const bad = check_receive(buffer, count, type, from, tag, comm); bad != success) return answer(comm, bad);
     auto* const r = static_cast<request*>(obtain(sizeof(request)));
     if (r == nullptr) return answer(comm, err_no_mem);
+    if (is_derived(type)) ++layout_of(type)->users;
     begin(*r, buffer, count, type, from, tag, comm);
     *made = r;
     return success;
@@ -120,6 +132,67 @@ class messenger {
     }
     return fatal ? answer(nullptr, failed) : failed;
   }
+  // Waits until one of them is done and ends it; `undefined` as its index if all are null.
+  GPUHEAP_FN int waitany(int count, request** which, int* index, status* result) const {
+    simt::back_off pause;
+    // Ends: when a request is done, which is the program's promise; or when another rank aborts. Blocking.
+    GPUHEAP_NO_UNROLL
+    while (true) {
+      int done = 0;
+      if (int const bad = testany(count, which, index, &done, result); bad != success || done != 0) return bad;
+      pause.wait();
+    }
+  }
+  // Whether one of them is done; if so, ends it.
+  GPUHEAP_FN int testany(int count, request** which, int* index, int* done, status* result) const {
+    if (count < 0) return answer(nullptr, err_count);
+    make_progress();
+    end_if_aborted();
+    bool any = false;
+    // Ends: once for each request at most.
+    for (int i = 0; i < count; ++i) {
+      any = any || which[i] != nullptr;
+      if (which[i] == nullptr || !which[i]->done) continue;
+      *index = i;
+      *done = 1;
+      return wait(which + i, result);
+    }
+    *index = undefined;
+    *done = !any;
+    if (!any && result != nullptr) *result = empty_status();
+    return success;
+  }
+  // Waits until at least one is done, and ends all that are: their number, and their indices.
+  GPUHEAP_FN int waitsome(int count, request** which, int* num_done, int* indices, status* results) const {
+    int first = 0;
+    status of_first = empty_status();
+    if (int const bad = waitany(count, which, &first, &of_first); bad != success) return bad;
+    *num_done = first == undefined ? undefined : 1;
+    if (first == undefined) return success;
+    indices[0] = first;
+    if (results != nullptr) results[0] = of_first;
+    // Ends: once for each request.
+    for (int i = 0; i < count; ++i) {
+      if (which[i] == nullptr || !which[i]->done) continue;
+      indices[*num_done] = i;
+      int const bad = wait(which + i, results == nullptr ? nullptr : results + *num_done);
+      ++*num_done;
+      if (bad != success) return bad;
+    }
+    return success;
+  }
+  // Whether all of them are done; if so, ends them.
+  GPUHEAP_FN int testall(int count, request** which, int* done, status* results) const {
+    make_progress();
+    end_if_aborted();
+    *done = 1;
+    // Ends: once for each request.
+    for (int i = 0; i < count; ++i) {
+      if (which[i] != nullptr && !which[i]->done) *done = 0;
+    }
+    return *done != 0 ? waitall(count, which, results) : success;
+  }
+
   // Whether the request is done; if so, ends it as wait() does.
   GPUHEAP_FN int test(request** which, int* done, status* result) const {
     if (which == nullptr || done == nullptr) return answer(nullptr, err_request);
@@ -137,6 +210,12 @@ class messenger {
     }
     if (int const bad = send(sent, num_sent, sent_type, to, sent_tag, comm); bad != success) return bad;
     return recv(received, num_received, received_type, from, received_tag, comm, result);
+  }
+
+  // Likewise, with one buffer for both.
+  GPUHEAP_FN int sendrecv_replace(void* buffer, int count, datatype type, int to, int sent_tag, int from, int received_tag,
+                                  communicator* comm, status* result) const {
+    return sendrecv(buffer, count, type, to, sent_tag, buffer, count, type, from, received_tag, comm, result);
   }
 
   // Waits until a message is there that recv() with these arguments would receive, and leaves it there.
@@ -179,21 +258,29 @@ class messenger {
     if (!mine_->initialised || mine_->finalised) return err_other;
     if (comm == nullptr) return err_comm;
     if (count < 0) return err_count;
-    if (bytes_of(type) == 0) return err_type;
-    return buffer == nullptr && count != 0 ? err_buffer : success;
+    if (!is_datatype(type)) return err_type;
+    // Derived datatypes may say addresses.
+    return buffer == nullptr && count != 0 && !is_derived(type) ? err_buffer : success;
   }
 
   // The heap's code once for all calls, which are many.
   [[nodiscard]] GPUHEAP_COLD void* obtain(simt::size_t bytes) const { return heap_.malloc(bytes); }
   GPUHEAP_COLD void give_back(void* p) const { heap_.free(p); }
 
+  // One user less of a datatype.
+  GPUHEAP_FN void release(type_layout* layout) const {
+    if (--layout->users == 0) give_back(layout);
+  }
+
   // A message of this rank, without its contents; nullptr without room for it.
   [[nodiscard]] GPUHEAP_FN message* make_message(communicator const* comm, simt::uint32_t context, int tag, simt::size_t bytes) const {
     auto* const m = static_cast<message*>(obtain(message::block_bytes(bytes)));
-    if (m != nullptr) *m = {nullptr, nullptr, bytes, context, comm->rank, tag};
+    if (m != nullptr) *m = {nullptr, nullptr, bytes, context, comm->rank, tag, nullptr};
     return m;
   }
   GPUHEAP_FN void free_message(message* m) const {
+    // release: pairs with the acquire in ssend().
+    if (m->received != nullptr) simt::global_ref<simt::uint32_t>{*m->received}.store(1, simt::release);
     bundle* const block = m->within;
     if (block == nullptr) {
       give_back(m);
@@ -234,6 +321,20 @@ class messenger {
   }
 
  private:
+  GPUHEAP_FN int send_noted(void const* buffer, int count, datatype type, int to, int tag, communicator* comm,
+                            simt::uint32_t* received) const {
+    if (int const bad = check(buffer, count, type, comm); bad != success) return answer(comm, bad);
+    if (tag < 0) return answer(comm, err_tag);
+    if (to == proc_null) return success;
+    if (!is_member(comm, to)) return answer(comm, err_rank);
+    message* const m = make_message(comm, context_of(comm), tag, static_cast<simt::size_t>(count) * bytes_of(type));
+    if (m == nullptr) return answer(comm, err_no_mem);
+    m->received = received;
+    detail::pack(m->data(), buffer, static_cast<simt::size_t>(count), type);
+    detail::push(rank_at(comm, to), m);
+    return success;
+  }
+
   [[nodiscard]] GPUHEAP_FN static status empty_status() { return {any_source, any_tag, success, 0}; }
 
   [[noreturn]] GPUHEAP_FN void end_all(int code, int error) const {
@@ -267,7 +368,13 @@ class messenger {
 
   // Takes the message that is there for it, or is posted.
   GPUHEAP_FN void begin(request& r, void* buffer, int count, datatype type, int from, int tag, communicator* comm) const {
-    r = {nullptr, {context_of(comm), from, tag}, buffer, static_cast<simt::size_t>(count) * bytes_of(type), empty_status(), comm->errors,
+    r = {nullptr,
+         {context_of(comm), from, tag},
+         buffer,
+         type,
+         static_cast<simt::size_t>(count) * bytes_of(type),
+         empty_status(),
+         comm->errors,
          false};
     if (from == proc_null) {
       r.result.MPI_SOURCE = proc_null;
@@ -303,6 +410,7 @@ class messenger {
     await(*r);
     ended = r->result;
     errors = r->errors;
+    if (is_derived(r->type)) release(layout_of(r->type));
     give_back(r);
     return ended.MPI_ERROR;
   }
@@ -311,7 +419,7 @@ class messenger {
   GPUHEAP_FN void deliver(request& r, message* m) const {
     bool const fits = m->bytes <= r.capacity;
     simt::size_t const bytes = fits ? static_cast<simt::size_t>(m->bytes) : r.capacity;
-    detail::copy_bytes(r.buffer, m->data(), bytes);
+    detail::unpack(r.buffer, m->data(), bytes, r.type);
     r.result = {m->source, m->tag, fits ? success : err_truncate, bytes};
     r.done = true;
     free_message(m);

@@ -63,9 +63,17 @@ using MPI_Op = gpuheap::mpi::operation;
 using MPI_Request = gpuheap::mpi::request*;
 using MPI_Status = gpuheap::mpi::status;
 using MPI_Errhandler = gpuheap::mpi::error_handler;
+using MPI_Group = gpuheap::mpi::rank_list*;
+using MPI_Info = void*;
+using MPI_Aint = long;
+using MPI_User_function = void(void*, void*, int*, MPI_Datatype*);
 
 // Macros, as in other MPIs: programs ask for them by #ifdef, and some are no constants here.
 #define MPI_COMM_WORLD (::gpuheap::mpi::here().world())
+#define MPI_GROUP_NULL (static_cast<MPI_Group>(nullptr))
+#define MPI_GROUP_EMPTY (static_cast<MPI_Group>(nullptr))
+#define MPI_INFO_NULL (static_cast<MPI_Info>(nullptr))
+#define MPI_BOTTOM (static_cast<void*>(nullptr))
 #define MPI_COMM_NULL (static_cast<MPI_Comm>(nullptr))
 #define MPI_REQUEST_NULL (static_cast<MPI_Request>(nullptr))
 #define MPI_STATUS_IGNORE (static_cast<MPI_Status*>(nullptr))
@@ -82,6 +90,14 @@ inline constexpr int MPI_SUCCESS = gpuheap::mpi::success, MPI_ERR_BUFFER = gpuhe
                      MPI_ERR_OTHER = gpuheap::mpi::err_other;
 inline constexpr int MPI_ANY_SOURCE = gpuheap::mpi::any_source, MPI_ANY_TAG = gpuheap::mpi::any_tag,
                      MPI_PROC_NULL = gpuheap::mpi::proc_null, MPI_UNDEFINED = gpuheap::mpi::undefined;
+inline constexpr int MPI_THREAD_SINGLE = 0, MPI_THREAD_FUNNELED = 1, MPI_THREAD_SERIALIZED = 2, MPI_THREAD_MULTIPLE = 3, MPI_IDENT = 0,
+                     MPI_CONGRUENT = 1, MPI_SIMILAR = 2, MPI_UNEQUAL = 3, MPI_ORDER_C = 0, MPI_ORDER_FORTRAN = 1, MPI_CART = 1,
+                     MPI_COMM_TYPE_SHARED = 1, MPI_VERSION = 3, MPI_SUBVERSION = 1;
+// Lengths of arrays: macros, as programs have them in C.
+#define MPI_MAX_PROCESSOR_NAME 256
+#define MPI_MAX_ERROR_STRING 64
+#define MPI_MAX_OBJECT_NAME 64
+#define MPI_BSEND_OVERHEAD 0
 inline constexpr MPI_Errhandler MPI_ERRORS_ARE_FATAL = gpuheap::mpi::error_handler::fatal,
                                 MPI_ERRORS_RETURN = gpuheap::mpi::error_handler::return_;
 inline constexpr MPI_Op MPI_OP_NULL = gpuheap::mpi::operation::null, MPI_SUM = gpuheap::mpi::operation::sum,
@@ -107,7 +123,7 @@ inline constexpr MPI_Datatype MPI_DATATYPE_NULL = gpuheap::mpi::datatype::null, 
                               MPI_INT64_T = gpuheap::mpi::datatype::int64, MPI_UINT64_T = gpuheap::mpi::datatype::uint64,
                               MPI_FLOAT_INT = gpuheap::mpi::datatype::float_int, MPI_DOUBLE_INT = gpuheap::mpi::datatype::double_int,
                               MPI_LONG_INT = gpuheap::mpi::datatype::long_int, MPI_2INT = gpuheap::mpi::datatype::two_int,
-                              MPI_SHORT_INT = gpuheap::mpi::datatype::short_int;
+                              MPI_SHORT_INT = gpuheap::mpi::datatype::short_int, MPI_PACKED = gpuheap::mpi::datatype::packed;
 
 // The arguments of main may be passed or nullptr; they are not looked at.
 template <class Argc, class Argv>

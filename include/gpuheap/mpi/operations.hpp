@@ -1,7 +1,7 @@
 // The predefined reductions on the predefined datatypes. Device code.
 #pragma once
 
-#include <gpuheap/mpi/types.hpp>
+#include <gpuheap/mpi/datatypes.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi {
 
@@ -13,7 +13,16 @@ namespace detail {
 [[nodiscard]] GPUHEAP_HD constexpr bool is_pair(datatype type) { return type >= datatype::float_int && type <= datatype::short_int; }
 }  // namespace detail
 
-// Whether MPI defines `op` for elements of `type`.
+// A reduction of the program's own: inout[i] = in[i] op inout[i] for `*count` elements.
+struct user_operation {
+  using function = void (*)(void* in, void* inout, int* count, datatype* type);
+  function combine;
+  bool commutes;
+};
+[[nodiscard]] GPUHEAP_FN constexpr bool is_users(operation op) { return op >= operation::num_predefined; }
+[[nodiscard]] GPUHEAP_FN inline user_operation* operation_of(operation op) { return reinterpret_cast<user_operation*>(op); }
+
+// Whether MPI defines the predefined `op` for elements of the predefined `type`.
 [[nodiscard]] GPUHEAP_HD constexpr bool is_defined(operation op, datatype type) {
   switch (op) {
     case operation::sum:
@@ -33,6 +42,8 @@ namespace detail {
     case operation::min_loc:
       return detail::is_pair(type);
     case operation::null:
+    case operation::replace:
+    case operation::num_predefined:
       break;
   }
   return false;
@@ -90,8 +101,19 @@ GPUHEAP_FN void combine_elements(operation op, void* into, void const* with, sim
 }
 }  // namespace detail
 
-// into[i] = into[i] op with[i] for `count` elements. is_defined(op, type) holds, both are aligned as the type asks.
-GPUHEAP_COLD inline void combine(operation op, datatype type, void* into, void const* with, simt::size_t count) {
+// Whether elements of `type` can be reduced by `op`.
+[[nodiscard]] GPUHEAP_FN inline bool can_combine(operation op, datatype type) {
+  return is_users(op) ? is_datatype(type) : !is_derived(type) && is_defined(op, type);
+}
+
+// into[i] = into[i] op with[i] for `count` elements, of which `into` are those of lower ranks. can_combine(op, type) holds, both are
+// aligned as the type asks. An operation of the program's own changes `with`, too.
+GPUHEAP_COLD inline void combine(operation op, datatype type, void* into, void* with, simt::size_t count) {
+  if (is_users(op)) {
+    int number = static_cast<int>(count);
+    operation_of(op)->combine(into, with, &number, &type);
+    return detail::copy_bytes(into, with, count * static_cast<simt::size_t>(extent_of(type)));
+  }
   switch (type) {
     case datatype::int8:
       return detail::combine_elements<signed char>(op, into, with, count);
@@ -128,6 +150,8 @@ GPUHEAP_COLD inline void combine(operation op, datatype type, void* into, void c
       return detail::combine_elements<located<short>>(op, into, with, count);
     case datatype::null:
     case datatype::char_type:
+    case datatype::packed:
+    case datatype::num_predefined:
       return;
   }
 }

@@ -17,6 +17,7 @@
 #pragma once
 
 #include <gpuheap/mpi/c_library.hpp>
+#include <gpuheap/mpi/further_names.hpp>
 #include <gpuheap/mpi/names.hpp>
 #include <gpuheap/mpi/variables.hpp>
 
@@ -256,3 +257,10 @@ template <class Main, class MakeHeap>
 }
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi
+
+// The host's name: device code of a program that run_main() runs.
+GPUHEAP_COLD inline int MPI_Get_processor_name(char* name, int* length) {
+  gpuheap::mpi::c::gethostname(name, MPI_MAX_PROCESSOR_NAME);
+  *length = static_cast<int>(gpuheap::mpi::c::strlen(name));
+  return MPI_SUCCESS;
+}

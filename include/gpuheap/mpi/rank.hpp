@@ -8,7 +8,7 @@
 // A heap without room in a collective call ends all ranks whatever the error handler, as the others wait for this one.
 #pragma once
 
-#include <gpuheap/mpi/messenger.hpp>
+#include <gpuheap/mpi/communicators.hpp>
 #include <gpuheap/mpi/operations.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi {
@@ -18,11 +18,11 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi {
 
 // What main functors are given.
 template <class Heap>
-class rank : public messenger<Heap> {
-  using base = messenger<Heap>;
+class rank : public communicators<Heap> {
+  using base = communicators<Heap>;
 
  public:
-  using messenger<Heap>::messenger;
+  using communicators<Heap>::communicators;
   using base::world;
 
   // ---- the world
@@ -45,61 +45,6 @@ class rank : public messenger<Heap> {
 
   // Seconds on a clock that all ranks share.
   [[nodiscard]] GPUHEAP_FN double wtime() const { return 1e-9 * static_cast<double>(simt::clock_ns()); }
-
-  // ---- communicators
-
-  GPUHEAP_FN int comm_rank(communicator* comm, int* mine) const {
-    if (int const bad = check_comm(comm); bad != success) return this->answer(comm, bad);
-    *mine = comm->rank;
-    return success;
-  }
-  GPUHEAP_FN int comm_size(communicator* comm, int* size) const {
-    if (int const bad = check_comm(comm); bad != success) return this->answer(comm, bad);
-    *size = this->size_of(comm);
-    return success;
-  }
-
-  // A communicator for each color, in which ranks stand by their keys, and by their ranks in `comm` where keys are equal. `undefined` as
-  // color: none, and `made` is nullptr.
-  GPUHEAP_FN int comm_split(communicator* comm, int color, int key, communicator** made) const {
-    if (int const bad = check_comm(comm); bad != success) return this->answer(comm, bad);
-    if (made == nullptr || (color < 0 && color != undefined)) return this->answer(comm, err_arg);
-    int const size = this->size_of(comm), tag = next_tag(comm);
-    wish const own{color, key, comm->rank};
-    membership mine{};
-    if (comm->rank != 0) {
-      put(comm, 0, tag, &own, sizeof own);
-      (void)get(comm, 0, tag, &mine, sizeof mine);
-    } else {
-      auto* const wishes = static_cast<wish*>(allocate(static_cast<simt::size_t>(size) * sizeof(wish)));
-      wishes[0] = own;
-      // Ends: once for each other member.
-      for (int i = 1; i < size; ++i) {
-        message* const m = this->await_message({this->collective_context_of(comm), any_source, tag});
-        detail::copy_bytes(wishes + m->source, m->data(), sizeof(wish));
-        this->free_message(m);
-      }
-      mine = found_groups(comm, wishes, size, tag);
-      this->give_back(wishes);
-    }
-    *made = nullptr;
-    if (mine.group == nullptr) return success;
-    *made = static_cast<communicator*>(allocate(sizeof(communicator)));
-    **made = {mine.group, mine.rank, 0, comm->errors};
-    return success;
-  }
-  // The same members in a context of their own.
-  GPUHEAP_FN int comm_dup(communicator* comm, communicator** made) const { return comm_split(comm, 0, 0, made); }
-  // Ends this rank's handle and makes it null. Messages on it have been received, its collective calls have ended.
-  GPUHEAP_FN int comm_free(communicator** comm) const {
-    if (comm == nullptr || *comm == nullptr || *comm == world()) return this->answer(nullptr, err_comm);
-    group_state* const group = (*comm)->group;
-    // acq_rel: the last member frees what the others have used before.
-    if (simt::global_ref<simt::uint32_t>{group->members_left}.fetch_sub(1, simt::acq_rel) == 1) this->give_back(group);
-    this->give_back(*comm);
-    *comm = nullptr;
-    return success;
-  }
 
   // ---- collective calls
 
@@ -131,125 +76,204 @@ class rank : public messenger<Heap> {
 
   GPUHEAP_FN int bcast(void* buffer, int count, datatype type, int root, communicator* comm) const {
     if (int const bad = check_rooted(buffer, count, type, root, comm); bad != success) return this->answer(comm, bad);
-    return this->answer(comm, spread(buffer, static_cast<simt::size_t>(count) * bytes_of(type), root, comm));
+    return this->answer(comm, spread(buffer, static_cast<simt::size_t>(count), type, root, comm));
   }
 
   GPUHEAP_FN int reduce(void const* values, void* result, int count, datatype type, operation op, int root, communicator* comm) const {
     if (int const bad = check_reduction(values, count, type, op, root, comm); bad != success) return this->answer(comm, bad);
     if (comm->rank == root && result == nullptr && count != 0) return this->answer(comm, err_buffer);
-    return this->answer(comm, collect_sum(values, result, count, type, op, root, comm));
+    if (root == 0 || !is_users(op) || operation_of(op)->commutes)
+      return this->answer(comm, collect_sum(values, result, count, type, op, root, comm));
+    // In the order of the ranks: to rank 0, and from there to the root.
+    simt::size_t const bytes = static_cast<simt::size_t>(count) * combined_bytes(type);
+    void const* const own = values == in_place() ? result : values;
+    void* const sum = comm->rank == 0 ? this->allocate(bytes) : result;
+    int error = collect_sum(own, sum, count, type, op, 0, comm);
+    int const tag = this->next_tag(comm);
+    if (comm->rank == 0) {
+      this->put(comm, root, tag, sum, bytes);
+      this->give_back(sum);
+    }
+    if (comm->rank == root) error = this->get(comm, 0, tag, result, bytes);
+    return this->answer(comm, error);
   }
   GPUHEAP_FN int allreduce(void const* values, void* result, int count, datatype type, operation op, communicator* comm) const {
     if (int const bad = check_reduction(values, count, type, op, 0, comm); bad != success) return this->answer(comm, bad);
     if (result == nullptr && count != 0) return this->answer(comm, err_buffer);
     int const bad = collect_sum(values == in_place() ? result : values, result, count, type, op, 0, comm);
-    int const worse = spread(result, static_cast<simt::size_t>(count) * bytes_of(type), 0, comm);
+    int const worse = spread(result, static_cast<simt::size_t>(count) * combined_bytes(type), datatype::byte, 0, comm);
     return this->answer(comm, bad != success ? bad : worse);
+  }
+  // Rank r gets counts[r] of the combined elements, in the order of the ranks; without counts, `each`.
+  GPUHEAP_FN int reduce_scatter(void const* values, void* result, int const* counts, int each, datatype type, operation op,
+                                communicator* comm) const {
+    if (int const bad = check_comm(comm); bad != success) return this->answer(comm, bad);
+    int const size = this->size_of(comm);
+    simt::size_t before = 0;
+    long long all = 0;
+    // Ends: once for each member.
+    for (int i = 0; i < size; ++i) {
+      if (i == comm->rank) before = static_cast<simt::size_t>(all);
+      all += counts == nullptr ? each : counts[i];
+    }
+    simt::size_t const of_one = combined_bytes(type), own = static_cast<simt::size_t>(counts == nullptr ? each : counts[comm->rank]);
+    void* const sum = this->allocate(static_cast<simt::size_t>(all) * of_one + 1);
+    int const bad = allreduce(values == in_place() ? result : values, sum, static_cast<int>(all), type, op, comm);
+    detail::copy_bytes(result, static_cast<char*>(sum) + before * of_one, own * of_one);
+    this->give_back(sum);
+    return bad;
   }
 
   // In rank r: the combination of the values of ranks 0 to r.
   GPUHEAP_FN int scan(void const* values, void* result, int count, datatype type, operation op, communicator* comm) const {
     if (int const bad = check_reduction(values, count, type, op, 0, comm); bad != success) return this->answer(comm, bad);
     if (result == nullptr && count != 0) return this->answer(comm, err_buffer);
-    simt::size_t const bytes = static_cast<simt::size_t>(count) * bytes_of(type);
+    simt::size_t const bytes = static_cast<simt::size_t>(count) * combined_bytes(type);
     if (values != in_place()) detail::copy_bytes(result, values, bytes);
-    int const size = this->size_of(comm), tag = next_tag(comm);
-    int error = success;
-    // Ends: log2 size passes. Before the pass of `distance` the result is that of the `distance` ranks up to this one.
-    for (int distance = 1; distance < size; distance *= 2) {
-      if (comm->rank + distance < size) put(comm, comm->rank + distance, tag, result, bytes);
-      if (comm->rank >= distance) {
-        if (int const bad = get_combined(comm, comm->rank - distance, tag, result, count, type, op); bad != success) error = bad;
-      }
-    }
-    return this->answer(comm, error);
+    return this->answer(comm, combine_from(0, result, count, type, op, comm));
+  }
+  // Of ranks 0 to r - 1; nothing in rank 0.
+  GPUHEAP_FN int exscan(void const* values, void* result, int count, datatype type, operation op, communicator* comm) const {
+    if (int const bad = check_reduction(values, count, type, op, 0, comm); bad != success) return this->answer(comm, bad);
+    simt::size_t const bytes = static_cast<simt::size_t>(count) * combined_bytes(type);
+    int const tag = this->next_tag(comm);
+    if (comm->rank + 1 < this->size_of(comm)) this->put(comm, comm->rank + 1, tag, values == in_place() ? result : values, bytes);
+    if (comm->rank > 0) (void)this->get(comm, comm->rank - 1, tag, result, bytes);
+    return this->answer(comm, combine_from(1, result, count, type, op, comm));
   }
 
   // `num_sent` elements of each rank, one after the other in the order of the ranks. The receiver's arguments count in the root only.
   GPUHEAP_FN int gather(void const* sent, int num_sent, datatype sent_type, void* received, int num_received, datatype received_type,
                         int root, communicator* comm) const {
-    return gather_parts(sent, num_sent, sent_type, received, received_type, root, comm, even_parts{num_received});
+    return gather_parts(sent, num_sent, sent_type, received, root, comm, even_parts{num_received, received_type});
   }
   // Rank r's up to counts[r] elements at place displacements[r], both in elements.
   GPUHEAP_FN int gatherv(void const* sent, int num_sent, datatype sent_type, void* received, int const* counts, int const* displacements,
                          datatype received_type, int root, communicator* comm) const {
-    return gather_parts(sent, num_sent, sent_type, received, received_type, root, comm, listed_parts{counts, displacements});
+    return gather_parts(sent, num_sent, sent_type, received, root, comm, listed_parts{counts, displacements, received_type});
   }
   GPUHEAP_FN int scatter(void const* sent, int num_sent, datatype sent_type, void* received, int num_received, datatype received_type,
                          int root, communicator* comm) const {
-    return scatter_parts(sent, sent_type, received, num_received, received_type, root, comm, even_parts{num_sent});
+    return scatter_parts(sent, received, num_received, received_type, root, comm, even_parts{num_sent, sent_type});
   }
   GPUHEAP_FN int scatterv(void const* sent, int const* counts, int const* displacements, datatype sent_type, void* received,
                           int num_received, datatype received_type, int root, communicator* comm) const {
-    return scatter_parts(sent, sent_type, received, num_received, received_type, root, comm, listed_parts{counts, displacements});
+    return scatter_parts(sent, received, num_received, received_type, root, comm, listed_parts{counts, displacements, sent_type});
   }
   GPUHEAP_FN int allgather(void const* sent, int num_sent, datatype sent_type, void* received, int num_received, datatype received_type,
                            communicator* comm) const {
     if (int const bad = this->check(received, num_received, received_type, comm); bad != success) return this->answer(comm, bad);
-    simt::size_t const part = static_cast<simt::size_t>(num_received) * bytes_of(received_type);
-    // In place, this rank's part is where it shall be in the result; the root of the gathering has it there already.
-    bool const stays = sent == in_place();
-    void const* const own = !stays            ? sent
-                            : comm->rank == 0 ? in_place()
-                                              : static_cast<char*>(received) + part * static_cast<unsigned>(comm->rank);
-    int const bad =
-        gather(own, stays ? num_received : num_sent, stays ? received_type : sent_type, received, num_received, received_type, 0, comm);
-    if (bad != success) return bad;
-    return this->answer(comm, spread(received, part * comm->group->size, 0, comm));
+    return gather_to_all(sent, num_sent, sent_type, received, comm, even_parts{num_received, received_type});
+  }
+  GPUHEAP_FN int allgatherv(void const* sent, int num_sent, datatype sent_type, void* received, int const* counts, int const* displacements,
+                            datatype received_type, communicator* comm) const {
+    return gather_to_all(sent, num_sent, sent_type, received, comm, listed_parts{counts, displacements, received_type});
   }
 
   // `num_sent` elements to each rank, from each `num_received`, in the order of the ranks.
   GPUHEAP_FN int alltoall(void const* sent, int num_sent, datatype sent_type, void* received, int num_received, datatype received_type,
                           communicator* comm) const {
-    return exchange_parts(sent, sent_type, received, received_type, comm, even_parts{num_sent}, even_parts{num_received});
+    return exchange_parts(sent, received, comm, even_parts{num_sent, sent_type}, even_parts{num_received, received_type});
   }
   GPUHEAP_FN int alltoallv(void const* sent, int const* sent_counts, int const* sent_displacements, datatype sent_type, void* received,
                            int const* received_counts, int const* received_displacements, datatype received_type,
                            communicator* comm) const {
-    return exchange_parts(sent, sent_type, received, received_type, comm, listed_parts{sent_counts, sent_displacements},
-                          listed_parts{received_counts, received_displacements});
+    return exchange_parts(sent, received, comm, listed_parts{sent_counts, sent_displacements, sent_type},
+                          listed_parts{received_counts, received_displacements, received_type});
+  }
+  // Likewise, with a datatype for each rank, and displacements in bytes.
+  GPUHEAP_FN int alltoallw(void const* sent, int const* sent_counts, int const* sent_displacements, datatype const* sent_types,
+                           void* received, int const* received_counts, int const* received_displacements, datatype const* received_types,
+                           communicator* comm) const {
+    return exchange_parts(sent, received, comm, typed_parts{sent_counts, sent_displacements, sent_types},
+                          typed_parts{received_counts, received_displacements, received_types});
+  }
+
+  // ---- buffers that a program hands over for MPI_Bsend: sends copy into the heap anyway, and detaching gives back what was attached
+
+  GPUHEAP_FN int buffer_attach(void* buffer, int bytes) const {
+    if (this->mine().attached != nullptr || bytes < 0) return this->answer(nullptr, err_buffer);
+    this->mine().attached = buffer;
+    this->mine().attached_bytes = bytes;
+    return success;
+  }
+  GPUHEAP_FN int buffer_detach(void** buffer, int* bytes) const {
+    if (this->mine().attached == nullptr) return this->answer(nullptr, err_buffer);
+    *buffer = this->mine().attached;
+    *bytes = this->mine().attached_bytes;
+    this->mine().attached = nullptr;
+    return success;
+  }
+
+  // ---- reductions of the program's own
+
+  GPUHEAP_FN int op_create(user_operation::function combine, int commutes, operation* made) const {
+    auto* const op = static_cast<user_operation*>(this->obtain(sizeof(user_operation)));
+    if (op == nullptr) return this->answer(nullptr, err_no_mem);
+    *op = {combine, commutes != 0};
+    *made = static_cast<operation>(reinterpret_cast<simt::uintptr_t>(op));
+    return success;
+  }
+  GPUHEAP_FN int op_free(operation* op) const {
+    if (op == nullptr || !is_users(*op)) return this->answer(nullptr, err_op);
+    this->give_back(operation_of(*op));
+    *op = operation::null;
+    return success;
   }
 
  private:
-  // Where the ranks' parts of a buffer lie, in elements.
+  using base::check_comm;
+
+  // Where the ranks' parts of a buffer lie, and what they are.
   struct even_parts {
     int each;
+    datatype element;
     [[nodiscard]] GPUHEAP_FN bool valid(int) const { return each >= 0; }
     [[nodiscard]] GPUHEAP_FN simt::size_t count(int) const { return static_cast<simt::size_t>(each); }
-    [[nodiscard]] GPUHEAP_FN long long place(int rank) const { return static_cast<long long>(each) * rank; }
+    [[nodiscard]] GPUHEAP_FN datatype type(int) const { return element; }
+    [[nodiscard]] GPUHEAP_FN long long place(int rank) const { return static_cast<long long>(each) * rank * extent_of(element); }
   };
   struct listed_parts {
     int const* counts;
     int const* displacements;
-    [[nodiscard]] GPUHEAP_FN bool valid(int size) const {
-      if (counts == nullptr || displacements == nullptr) return false;
-      // Ends: once for each rank.
-      for (int i = 0; i < size; ++i) {
-        if (counts[i] < 0) return false;
-      }
-      return true;
-    }
+    datatype element;
+    [[nodiscard]] GPUHEAP_FN bool valid(int size) const { return displacements != nullptr && are_counts(counts, size); }
     [[nodiscard]] GPUHEAP_FN simt::size_t count(int rank) const { return static_cast<simt::size_t>(counts[rank]); }
+    [[nodiscard]] GPUHEAP_FN datatype type(int) const { return element; }
+    [[nodiscard]] GPUHEAP_FN long long place(int rank) const { return displacements[rank] * extent_of(element); }
+  };
+  struct typed_parts {
+    int const* counts;
+    int const* displacements;
+    datatype const* types;
+    [[nodiscard]] GPUHEAP_FN bool valid(int size) const { return displacements != nullptr && types != nullptr && are_counts(counts, size); }
+    [[nodiscard]] GPUHEAP_FN simt::size_t count(int rank) const { return static_cast<simt::size_t>(counts[rank]); }
+    [[nodiscard]] GPUHEAP_FN datatype type(int rank) const { return types[rank]; }
     [[nodiscard]] GPUHEAP_FN long long place(int rank) const { return displacements[rank]; }
   };
-
-  // What a rank asks of comm_split, and what it gets.
-  struct wish {
-    int color, key, rank;
-    [[nodiscard]] GPUHEAP_FN bool before(wish const& other) const {
-      if (color != other.color) return color < other.color;
-      return key != other.key ? key < other.key : rank < other.rank;
+  [[nodiscard]] GPUHEAP_FN static bool are_counts(int const* counts, int size) {
+    if (counts == nullptr) return false;
+    // Ends: once for each rank.
+    for (int i = 0; i < size; ++i) {
+      if (counts[i] < 0) return false;
     }
-  };
-  struct membership {
-    group_state* group;
-    int rank;
-  };
-
-  [[nodiscard]] GPUHEAP_FN int check_comm(communicator const* comm) const {
-    if (!this->mine().initialised || this->mine().finalised) return err_other;
-    return comm == nullptr ? err_comm : success;
+    return true;
   }
+  // The bytes of a rank's part.
+  template <class Parts>
+  [[nodiscard]] GPUHEAP_FN static simt::size_t bytes_of_part(Parts const& parts, int rank) {
+    return parts.count(rank) * bytes_of(parts.type(rank));
+  }
+  template <class Parts>
+  [[nodiscard]] GPUHEAP_FN int check_parts(Parts const& parts, int size) const {
+    if (!parts.valid(size)) return err_count;
+    // Ends: once for each rank.
+    for (int i = 0; i < size; ++i) {
+      if (!is_datatype(parts.type(i))) return err_type;
+    }
+    return success;
+  }
+
   [[nodiscard]] GPUHEAP_FN int check_rooted(void const* buffer, int count, datatype type, int root, communicator const* comm) const {
     int const bad = this->check(buffer, count, type, comm);
     return bad != success ? bad : this->is_member(comm, root) ? success : err_root;
@@ -257,67 +281,49 @@ class rank : public messenger<Heap> {
   [[nodiscard]] GPUHEAP_FN int check_reduction(void const* buffer, int count, datatype type, operation op, int root,
                                                communicator const* comm) const {
     int const bad = check_rooted(buffer, count, type, root, comm);
-    return bad != success ? bad : is_defined(op, type) ? success : err_op;
+    return bad != success ? bad : can_combine(op, type) ? success : err_op;
   }
+  // What an element takes where it is combined: with its gaps.
+  [[nodiscard]] GPUHEAP_FN static simt::size_t combined_bytes(datatype type) { return static_cast<simt::size_t>(extent_of(type)); }
 
-  // The tag of this rank's next collective call on `comm`: the same in all members.
-  [[nodiscard]] GPUHEAP_FN static int next_tag(communicator* comm) { return static_cast<int>(comm->num_collectives++ & 0x7fffffffu); }
-
-  [[nodiscard]] GPUHEAP_FN void* allocate(simt::size_t bytes) const {
-    void* const p = this->obtain(bytes);
-    if (p == nullptr) this->end_for_memory();
-    return p;
-  }
-  [[nodiscard]] GPUHEAP_FN message* make(communicator const* comm, int tag, simt::size_t bytes) const {
-    message* const m = this->make_message(comm, this->collective_context_of(comm), tag, bytes);
-    if (m == nullptr) this->end_for_memory();
-    return m;
-  }
-  GPUHEAP_FN void put(communicator const* comm, int to, int tag, void const* from, simt::size_t bytes) const {
-    message* const m = make(comm, tag, bytes);
-    detail::copy_bytes(m->data(), from, bytes);
-    detail::push(this->rank_at(comm, to), m);
-  }
-  // Takes a message's bytes and frees it.
-  GPUHEAP_FN int take(message* m, void* to, simt::size_t capacity) const {
-    bool const fits = m->bytes <= capacity;
-    detail::copy_bytes(to, m->data(), fits ? static_cast<simt::size_t>(m->bytes) : capacity);
-    this->free_message(m);
-    return fits ? success : err_truncate;
-  }
-  GPUHEAP_FN int get(communicator const* comm, int from, int tag, void* to, simt::size_t capacity) const {
-    return take(this->await_message({this->collective_context_of(comm), from, tag}), to, capacity);
-  }
-  GPUHEAP_FN int get_combined(communicator const* comm, int from, int tag, void* into, int count, datatype type, operation op) const {
+  // Combines what another rank sends with `own`; `lower`: that one's values stand in front.
+  GPUHEAP_FN int get_combined(communicator const* comm, int from, int tag, void* own, int count, datatype type, operation op,
+                              bool lower = false) const {
     message* const m = this->await_message({this->collective_context_of(comm), from, tag});
-    bool const fits = m->bytes == static_cast<simt::size_t>(count) * bytes_of(type);
-    if (fits) combine(op, type, into, m->data(), static_cast<simt::size_t>(count));
+    simt::size_t const bytes = static_cast<simt::size_t>(count) * combined_bytes(type);
+    bool const fits = m->bytes == bytes;
+    if (fits && lower) {
+      combine(op, type, m->data(), own, static_cast<simt::size_t>(count));
+      detail::copy_bytes(own, m->data(), bytes);
+    } else if (fits) {
+      combine(op, type, own, m->data(), static_cast<simt::size_t>(count));
+    }
     this->free_message(m);
     return fits ? success : err_truncate;
   }
 
-  // The root's bytes to all, along a binomial tree: rank r, counted from the root, has them from r without its lowest bit.
-  GPUHEAP_FN int spread(void* buffer, simt::size_t bytes, int root, communicator* comm) const {
-    int const size = this->size_of(comm), tag = next_tag(comm);
+  // The root's elements to all, along a binomial tree: rank r, counted from the root, has them from r without its lowest bit.
+  GPUHEAP_FN int spread(void* buffer, simt::size_t count, datatype type, int root, communicator* comm) const {
+    int const size = this->size_of(comm), tag = this->next_tag(comm);
     int const from_root = (comm->rank - root + size) % size;
     int error = success;
     int bit = 1;
     // Ends: at the lowest bit of from_root, or after log2 size passes.
     while (bit < size && (from_root & bit) == 0) bit *= 2;
-    if (from_root != 0) error = get(comm, (from_root - bit + root) % size, tag, buffer, bytes);
+    if (from_root != 0) error = this->get(comm, (from_root - bit + root) % size, tag, buffer, count * bytes_of(type), type);
     // Ends: after log2 bit passes.
     for (bit /= 2; bit > 0; bit /= 2) {
-      if (from_root + bit < size) put(comm, (from_root + bit + root) % size, tag, buffer, bytes);
+      if (from_root + bit < size) this->put(comm, (from_root + bit + root) % size, tag, buffer, count, type);
     }
     return error;
   }
 
   // The same tree from the leaves to the root. The sum grows in the message that will carry it.
   GPUHEAP_FN int collect_sum(void const* values, void* result, int count, datatype type, operation op, int root, communicator* comm) const {
-    int const size = this->size_of(comm), tag = next_tag(comm);
+    int const size = this->size_of(comm), tag = this->next_tag(comm);
     int const from_root = (comm->rank - root + size) % size;
-    simt::size_t const bytes = static_cast<simt::size_t>(count) * bytes_of(type);
-    message* const up = from_root == 0 ? nullptr : make(comm, tag, bytes);
+    simt::size_t const bytes = static_cast<simt::size_t>(count) * combined_bytes(type);
+    message* const up = from_root == 0 ? nullptr : this->make(comm, tag, bytes);
     void* const sum = up == nullptr ? result : static_cast<void*>(up->data());
     if (values != in_place()) detail::copy_bytes(sum, values, bytes);
     int error = success;
@@ -332,10 +338,72 @@ class rank : public messenger<Heap> {
     return error;
   }
 
+  // In each rank from `first` on: its values combined with those of all ranks from `first` to it.
+  GPUHEAP_FN int combine_from(int first, void* result, int count, datatype type, operation op, communicator* comm) const {
+    simt::size_t const bytes = static_cast<simt::size_t>(count) * combined_bytes(type);
+    int const size = this->size_of(comm), tag = this->next_tag(comm);
+    int error = success;
+    // Ends: log2 size passes. Before the pass of `distance` the result is that of the `distance` ranks up to this one.
+    for (int distance = 1; distance < size && comm->rank >= first; distance *= 2) {
+      if (comm->rank + distance < size) this->put(comm, comm->rank + distance, tag, result, bytes);
+      if (comm->rank - first >= distance) {
+        if (int const bad = get_combined(comm, comm->rank - distance, tag, result, count, type, op, true); bad != success) error = bad;
+      }
+    }
+    return error;
+  }
+
+  // To rank 0, and from there the data of all parts to all.
+  template <class Parts>
+  GPUHEAP_FN int gather_to_all(void const* sent, int num_sent, datatype sent_type, void* received, communicator* comm, Parts parts) const {
+    if (int const bad = check_comm(comm); bad != success) return this->answer(comm, bad);
+    int const size = this->size_of(comm), own = comm->rank;
+    if (int const bad = check_parts(parts, size); bad != success) return this->answer(comm, bad);
+    auto* const all = static_cast<char*>(received);
+    // In place, this rank's part is where it shall be in the result; the root of the gathering has it there already.
+    bool const stays = sent == in_place();
+    void const* const from = !stays ? sent : own == 0 ? in_place() : all + parts.place(own);
+    int const count = stays ? static_cast<int>(parts.count(own)) : num_sent;
+    int const bad = gather_parts(from, count, stays ? parts.type(own) : sent_type, received, 0, comm, parts);
+    if (bad != success) return bad;
+    simt::size_t bytes = 0;
+    // Ends: once for each member.
+    for (int i = 0; i < size; ++i) bytes += bytes_of_part(parts, i);
+    auto* const data = static_cast<char*>(this->allocate(bytes + 1));
+    auto const each_part = [&](auto&& copy) {
+      simt::size_t at = 0;
+      // Ends: once for each member.
+      for (int i = 0; i < size; ++i) {
+        copy(data + at, all + parts.place(i), i);
+        at += bytes_of_part(parts, i);
+      }
+    };
+    if (own == 0) each_part([&](char* to, char* part, int i) { detail::pack(to, part, parts.count(i), parts.type(i)); });
+    int const error = spread(data, bytes, datatype::byte, 0, comm);
+    if (own != 0)
+      each_part([&](char* part_data, char* part, int i) { detail::unpack(part, part_data, bytes_of_part(parts, i), parts.type(i)); });
+    this->give_back(data);
+    return this->answer(comm, error);
+  }
+
+  // A part that stays in its rank, from buffer to buffer.
+  GPUHEAP_FN int keep_part(void const* from, simt::size_t count, datatype type, void* to, simt::size_t room, datatype to_type) const {
+    simt::size_t const bytes = count * bytes_of(type), taken = bytes < room ? bytes : room;
+    if (is_plain(type)) {
+      detail::unpack(to, from, taken, to_type);
+    } else if (bytes != 0) {
+      void* const data = this->allocate(bytes);
+      detail::pack(data, from, count, type);
+      detail::unpack(to, data, taken, to_type);
+      this->give_back(data);
+    }
+    return bytes > room ? err_truncate : success;
+  }
+
   // Messages come in any order; each says whose it is.
   template <class Parts>
-  GPUHEAP_FN int gather_parts(void const* sent, int num_sent, datatype sent_type, void* received, datatype received_type, int root,
-                              communicator* comm, Parts parts) const {
+  GPUHEAP_FN int gather_parts(void const* sent, int num_sent, datatype sent_type, void* received, int root, communicator* comm,
+                              Parts parts) const {
     if (int const bad = check_comm(comm); bad != success) return this->answer(comm, bad);
     if (!this->is_member(comm, root)) return this->answer(comm, err_root);
     bool const stays = sent == in_place();
@@ -343,36 +411,30 @@ class rank : public messenger<Heap> {
     if (int const bad = stays ? success : check_rooted(sent, num_sent, sent_type, root, comm); bad != success) {
       return this->answer(comm, bad);
     }
-    simt::size_t const bytes = stays ? 0 : static_cast<simt::size_t>(num_sent) * bytes_of(sent_type);
+    simt::size_t const count = stays ? 0 : static_cast<simt::size_t>(num_sent);
     if (comm->rank != root) {
-      put(comm, root, next_tag(comm), sent, bytes);
+      this->put(comm, root, this->next_tag(comm), sent, count, sent_type);
       return success;
     }
     int const size = this->size_of(comm);
-    if (!parts.valid(size)) return this->answer(comm, err_count);
-    simt::size_t const each = bytes_of(received_type);
-    if (each == 0) return this->answer(comm, err_type);
-    int const tag = next_tag(comm);
+    if (int const bad = check_parts(parts, size); bad != success) return this->answer(comm, bad);
+    int const tag = this->next_tag(comm);
     auto* const all = static_cast<char*>(received);
     int error = success;
-    if (!stays) {
-      simt::size_t const room = parts.count(root) * each;
-      if (bytes > room) error = err_truncate;
-      detail::copy_bytes(all + parts.place(root) * static_cast<long long>(each), sent, bytes < room ? bytes : room);
-    }
+    if (!stays) error = keep_part(sent, count, sent_type, all + parts.place(root), bytes_of_part(parts, root), parts.type(root));
     // Ends: once for each other member.
     for (int i = 1; i < size; ++i) {
       message* const m = this->await_message({this->collective_context_of(comm), any_source, tag});
       int const from = m->source;
-      int const bad = take(m, all + parts.place(from) * static_cast<long long>(each), parts.count(from) * each);
+      int const bad = this->take(m, all + parts.place(from), bytes_of_part(parts, from), parts.type(from));
       if (bad != success) error = bad;
     }
     return this->answer(comm, error);
   }
 
   template <class Parts>
-  GPUHEAP_FN int scatter_parts(void const* sent, datatype sent_type, void* received, int num_received, datatype received_type, int root,
-                               communicator* comm, Parts parts) const {
+  GPUHEAP_FN int scatter_parts(void const* sent, void* received, int num_received, datatype received_type, int root, communicator* comm,
+                               Parts parts) const {
     if (int const bad = check_comm(comm); bad != success) return this->answer(comm, bad);
     if (!this->is_member(comm, root)) return this->answer(comm, err_root);
     bool const stays = received == in_place();
@@ -381,125 +443,67 @@ class rank : public messenger<Heap> {
       return this->answer(comm, bad);
     }
     simt::size_t const room = stays ? 0 : static_cast<simt::size_t>(num_received) * bytes_of(received_type);
-    if (comm->rank != root) return this->answer(comm, get(comm, root, next_tag(comm), received, room));
+    if (comm->rank != root) return this->answer(comm, this->get(comm, root, this->next_tag(comm), received, room, received_type));
     int const size = this->size_of(comm);
-    if (!parts.valid(size)) return this->answer(comm, err_count);
-    simt::size_t const each = bytes_of(sent_type);
-    if (each == 0) return this->answer(comm, err_type);
-    int const tag = next_tag(comm);
+    if (int const bad = check_parts(parts, size); bad != success) return this->answer(comm, bad);
+    int const tag = this->next_tag(comm);
     auto const* const all = static_cast<char const*>(sent);
     int error = success;
     // Ends: once for each member.
     for (int to = 0; to < size; ++to) {
-      char const* const part = all + parts.place(to) * static_cast<long long>(each);
-      simt::size_t const bytes = parts.count(to) * each;
+      char const* const part = all + parts.place(to);
       if (to != root) {
-        put(comm, to, tag, part, bytes);
+        this->put(comm, to, tag, part, parts.count(to), parts.type(to));
       } else if (!stays) {
-        if (bytes > room) error = err_truncate;
-        detail::copy_bytes(received, part, bytes < room ? bytes : room);
+        error = keep_part(part, parts.count(to), parts.type(to), received, room, received_type);
       }
     }
     return this->answer(comm, error);
   }
 
   // All messages of a rank are one bundle.
-  template <class SentParts, class ReceivedParts>
-  GPUHEAP_FN int exchange_parts(void const* sent, datatype sent_type, void* received, datatype received_type, communicator* comm,
-                                SentParts sent_parts, ReceivedParts parts) const {
+  template <class Parts>
+  GPUHEAP_FN int exchange_parts(void const* sent, void* received, communicator* comm, Parts sent_parts, Parts parts) const {
     if (sent == in_place()) {
-      if constexpr (simt::same_as<SentParts, ReceivedParts>) sent_parts = parts;
+      sent_parts = parts;
       sent = received;
-      sent_type = received_type;
     }
     if (int const bad = check_comm(comm); bad != success) return this->answer(comm, bad);
-    simt::size_t const sent_each = bytes_of(sent_type), each = bytes_of(received_type);
-    if (sent_each == 0 || each == 0) return this->answer(comm, err_type);
-    int const size = this->size_of(comm), own = comm->rank, tag = next_tag(comm);
-    if (!sent_parts.valid(size) || !parts.valid(size)) return this->answer(comm, err_count);
+    int const size = this->size_of(comm), own = comm->rank, tag = this->next_tag(comm);
+    if (int const bad = check_parts(sent_parts, size); bad != success) return this->answer(comm, bad);
+    if (int const bad = check_parts(parts, size); bad != success) return this->answer(comm, bad);
     auto const* const from = static_cast<char const*>(sent);
     auto* const to = static_cast<char*>(received);
     if (size > 1) {
       simt::size_t total = sizeof(bundle);
       // Ends: once for each other member.
-      for (int i = 1; i < size; ++i) total += message::block_bytes(sent_parts.count((own + i) % size) * sent_each);
-      auto* const block = static_cast<char*>(allocate(total));
+      for (int i = 1; i < size; ++i) total += message::block_bytes(bytes_of_part(sent_parts, (own + i) % size));
+      auto* const block = static_cast<char*>(this->allocate(total));
       reinterpret_cast<bundle*>(block)->left = static_cast<simt::uint32_t>(size - 1);
       simt::size_t at = sizeof(bundle);
       // Ends: once for each other member, each rank beginning with another one.
       for (int i = 1; i < size; ++i) {
         int const receiver = (own + i) % size;
-        simt::size_t const bytes = sent_parts.count(receiver) * sent_each;
+        simt::size_t const bytes = bytes_of_part(sent_parts, receiver);
         auto* const m = reinterpret_cast<message*>(block + at);
-        *m = {nullptr, reinterpret_cast<bundle*>(block), bytes, this->collective_context_of(comm), own, tag};
-        detail::copy_bytes(m->data(), from + sent_parts.place(receiver) * static_cast<long long>(sent_each), bytes);
+        *m = {nullptr, reinterpret_cast<bundle*>(block), bytes, this->collective_context_of(comm), own, tag, nullptr};
+        detail::pack(m->data(), from + sent_parts.place(receiver), sent_parts.count(receiver), sent_parts.type(receiver));
         // The bundle lives until the last of its messages is received, so its next message may still be written.
         at += message::block_bytes(bytes);
         detail::push(this->rank_at(comm, receiver), m);
       }
     }
-    int error = success;
-    simt::size_t const own_bytes = sent_parts.count(own) * sent_each, own_room = parts.count(own) * each;
-    if (own_bytes > own_room) error = err_truncate;
-    detail::copy_bytes(to + parts.place(own) * static_cast<long long>(each),
-                       from + sent_parts.place(own) * static_cast<long long>(sent_each), own_bytes < own_room ? own_bytes : own_room);
+    int error = sent == received ? success
+                                 : keep_part(from + sent_parts.place(own), sent_parts.count(own), sent_parts.type(own),
+                                             to + parts.place(own), bytes_of_part(parts, own), parts.type(own));
     // Ends: once for each other member.
     for (int i = 1; i < size; ++i) {
       message* const m = this->await_message({this->collective_context_of(comm), any_source, tag});
       int const source = m->source;
-      int const bad = take(m, to + parts.place(source) * static_cast<long long>(each), parts.count(source) * each);
+      int const bad = this->take(m, to + parts.place(source), bytes_of_part(parts, source), parts.type(source));
       if (bad != success) error = bad;
     }
     return this->answer(comm, error);
-  }
-
-  // Puts the members into groups and tells each of the others of its own. This rank's own is returned.
-  GPUHEAP_FN membership found_groups(communicator const* comm, wish* wishes, int size, int tag) const {
-    sort(wishes, size);
-    membership own{};
-    // Ends: each pass goes on to the first wish of the next color.
-    for (int first = 0; first < size;) {
-      int const color = wishes[first].color;
-      int last = first;
-      // Ends: at the last wish at the latest.
-      while (last < size && wishes[last].color == color) ++last;
-      group_state* group = nullptr;
-      if (color != undefined) {
-        auto const members = static_cast<simt::uint32_t>(last - first);
-        group = static_cast<group_state*>(allocate(sizeof(group_state) + members * sizeof(int)));
-        auto* const world_ranks = reinterpret_cast<int*>(group + 1);
-        // relaxed: only that each number is given once; it goes to the members by messages.
-        simt::uint32_t const number = simt::global_ref<simt::uint32_t>{this->shared().num_groups}.fetch_add(1, simt::relaxed);
-        *group = {members, number, world_ranks, 0, 0, members};
-        // Ends: once for each member.
-        for (int i = first; i < last; ++i) world_ranks[i - first] = comm->group->world_rank(wishes[i].rank);
-      }
-      // Ends: once for each member.
-      for (int i = first; i < last; ++i) {
-        membership const theirs{group, i - first};
-        if (wishes[i].rank == comm->rank) {
-          own = theirs;
-        } else {
-          put(comm, wishes[i].rank, tag, &theirs, sizeof theirs);
-        }
-      }
-      first = last;
-    }
-    return own;
-  }
-  // Shell's method with gaps that shrink by half: one rank sorts, so it takes no memory.
-  GPUHEAP_FN static void sort(wish* wishes, int size) {
-    // Ends: the gap halves.
-    for (int gap = size / 2; gap > 0; gap /= 2) {
-      // Ends: once for each wish.
-      for (int i = gap; i < size; ++i) {
-        wish const moving = wishes[i];
-        int at = i;
-        // Ends: each pass goes down by the gap.
-        for (; at >= gap && moving.before(wishes[at - gap]); at -= gap) wishes[at] = wishes[at - gap];
-        wishes[at] = moving;
-      }
-    }
   }
 };
 

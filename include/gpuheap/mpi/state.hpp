@@ -28,6 +28,7 @@ struct alignas(16) message {
   simt::uint32_t context;  // of the communicator: twice its number, and one more for collective calls
   int source;              // rank in the communicator
   int tag;
+  simt::uint32_t* received;  // set to 1 when the message is; nullptr: nobody waits for that
 
   [[nodiscard]] GPUHEAP_FN char* data() { return reinterpret_cast<char*>(this + 1); }
   // What a message of so many bytes takes: a multiple of 16.
@@ -53,7 +54,8 @@ struct request {
   request* next;
   envelope wanted;
   void* buffer;
-  simt::size_t capacity;  // bytes
+  datatype type;
+  simt::size_t capacity;  // bytes of data
   status result;
   error_handler errors;
   bool done;
@@ -71,12 +73,30 @@ struct group_state {
   [[nodiscard]] GPUHEAP_FN int world_rank(int rank) const { return world_ranks == nullptr ? rank : world_ranks[rank]; }
 };
 
+// Ranks of the world in an order: what MPI_Group points to. Touched by its own rank alone.
+struct rank_list {
+  int size;
+  int mine;  // the rank's own place; undefined: none
+
+  [[nodiscard]] GPUHEAP_FN int* world_ranks() { return reinterpret_cast<int*>(this + 1); }
+  [[nodiscard]] GPUHEAP_FN int const* world_ranks() const { return reinterpret_cast<int const*>(this + 1); }
+};
+
+// How the members of a communicator lie in a grid.
+struct grid_state {
+  static constexpr int most_dimensions = 8;
+  int dimensions;
+  int sizes[most_dimensions];
+  int periodic[most_dimensions];
+};
+
 // One rank's handle of a communicator: what MPI_Comm points to. Touched by its own rank alone.
 struct communicator {
   group_state* group;
   int rank;
   simt::uint32_t num_collectives;  // that this rank has begun: the tag of their messages, the same in all members
   error_handler errors;
+  grid_state* grid;  // nullptr: none
 };
 
 // One rank's own. All but the inbox is touched by the rank alone.
@@ -85,7 +105,9 @@ struct alignas(128) rank_state {
   message *early_first, *early_last;    // taken from the inbox, with no receive that wants them, in order
   request *posted_first, *posted_last;  // receives without a message, in order
   communicator world;
-  request sent;  // what isend answers: done from the start
+  request sent;    // what isend answers: done from the start
+  void* attached;  // a buffer of the program, to be given back
+  int attached_bytes;
   bool initialised, finalised;
 };
 

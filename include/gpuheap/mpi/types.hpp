@@ -7,8 +7,8 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi {
 
-// Predefined datatypes. The names of MPI are in names.hpp.
-enum class datatype : int {
+// Predefined datatypes. The names of MPI are in names.hpp. Other values are derived ones: the address of a type_layout (datatypes.hpp).
+enum class datatype : simt::uintptr_t {
   null,
   char_type,
   int8,
@@ -28,6 +28,8 @@ enum class datatype : int {
   long_int,
   two_int,
   short_int,
+  packed,
+  num_predefined,
 };
 
 // A value and where it stands: what min_loc and max_loc compare.
@@ -37,14 +39,15 @@ struct located {
   int index;
 };
 
-// How many bytes an element has; 0 for what is no datatype.
-[[nodiscard]] GPUHEAP_HD constexpr simt::size_t bytes_of(datatype type) {
+// How many bytes an element of a predefined datatype has; 0 for what is none.
+[[nodiscard]] GPUHEAP_HD constexpr simt::size_t bytes_of_predefined(datatype type) {
   switch (type) {
     case datatype::char_type:
     case datatype::int8:
     case datatype::uint8:
     case datatype::boolean:
     case datatype::byte:
+    case datatype::packed:
       return 1;
     case datatype::int16:
     case datatype::uint16:
@@ -68,13 +71,31 @@ struct located {
     case datatype::short_int:
       return sizeof(located<short>);
     case datatype::null:
+    case datatype::num_predefined:
       break;
   }
   return 0;
 }
 
-// Predefined reductions: all of them associative and commutative, but for the rounding of floating-point numbers.
-enum class operation : int { null, sum, prod, max, min, land, lor, lxor, band, bor, bxor, max_loc, min_loc };
+// Predefined reductions: all of them associative and commutative, but for the rounding of floating-point numbers. Other values are those
+// of programs: the address of a user_operation (operations.hpp).
+enum class operation : simt::uintptr_t {
+  null,
+  sum,
+  prod,
+  max,
+  min,
+  land,
+  lor,
+  lxor,
+  band,
+  bor,
+  bxor,
+  max_loc,
+  min_loc,
+  replace,
+  num_predefined
+};
 
 // Error classes. Calls return them where a communicator's errors are returned; else the first one ends all ranks.
 enum error_class : int {
@@ -108,12 +129,6 @@ struct status {
   int MPI_ERROR;
   simt::size_t bytes;
 };
-
-// How many elements of `type` the message of a status had: `undefined` if it is no whole number of them.
-[[nodiscard]] GPUHEAP_HD constexpr int get_count(status const& s, datatype type) {
-  simt::size_t const each = bytes_of(type);
-  return each == 0 || s.bytes % each != 0 ? undefined : static_cast<int>(s.bytes / each);
-}
 
 // What becomes of errors of calls on a communicator.
 enum class error_handler : int {

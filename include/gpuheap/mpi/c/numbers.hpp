@@ -124,7 +124,9 @@ GPUHEAP_FN inline unsigned long long strtoull(char const* text, char** end, int 
   return n.negative ? 0 - n.value : n.value;
 }
 GPUHEAP_FN inline long strtol(char const* text, char** end, int base) { return static_cast<long>(strtoll(text, end, base)); }
-GPUHEAP_FN inline unsigned long strtoul(char const* text, char** end, int base) { return static_cast<unsigned long>(strtoull(text, end, base)); }
+GPUHEAP_FN inline unsigned long strtoul(char const* text, char** end, int base) {
+  return static_cast<unsigned long>(strtoull(text, end, base));
+}
 GPUHEAP_FN inline double strtod(char const* text, char** end) {
   char const* rest = text;
   double const value = detail::read_floating(text, &rest);

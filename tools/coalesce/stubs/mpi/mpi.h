@@ -6,6 +6,10 @@ typedef struct gpuheap_mpi_datatype* MPI_Datatype;
 typedef struct gpuheap_mpi_operation* MPI_Op;
 typedef struct gpuheap_mpi_request* MPI_Request;
 typedef struct gpuheap_mpi_error_handler* MPI_Errhandler;
+typedef struct gpuheap_mpi_group* MPI_Group;
+typedef struct gpuheap_mpi_info* MPI_Info;
+typedef long MPI_Aint;
+typedef void MPI_User_function(void*, void*, int*, MPI_Datatype*);
 typedef struct {
   int MPI_SOURCE;
   int MPI_TAG;
@@ -17,6 +21,14 @@ typedef struct {
 #define MPI_REQUEST_NULL ((MPI_Request)0)
 #define MPI_STATUS_IGNORE ((MPI_Status*)0)
 #define MPI_STATUSES_IGNORE ((MPI_Status*)0)
+#define MPI_GROUP_NULL ((MPI_Group)0)
+#define MPI_GROUP_EMPTY ((MPI_Group)0)
+#define MPI_INFO_NULL ((MPI_Info)0)
+#define MPI_BOTTOM ((void*)0)
+#define MPI_MAX_PROCESSOR_NAME 256
+#define MPI_MAX_ERROR_STRING 64
+#define MPI_MAX_OBJECT_NAME 64
+#define MPI_BSEND_OVERHEAD 0
 #define MPI_IN_PLACE ((void*)1)
 #define MPI_ERRORS_ARE_FATAL ((MPI_Errhandler)1)
 #define MPI_ERRORS_RETURN ((MPI_Errhandler)2)
@@ -40,7 +52,21 @@ enum {
   MPI_ANY_SOURCE = -1,
   MPI_ANY_TAG = -1,
   MPI_PROC_NULL = -2,
-  MPI_UNDEFINED = -32766
+  MPI_UNDEFINED = -32766,
+  MPI_THREAD_SINGLE = 0,
+  MPI_THREAD_FUNNELED,
+  MPI_THREAD_SERIALIZED,
+  MPI_THREAD_MULTIPLE,
+  MPI_IDENT = 0,
+  MPI_CONGRUENT,
+  MPI_SIMILAR,
+  MPI_UNEQUAL,
+  MPI_ORDER_C = 0,
+  MPI_ORDER_FORTRAN,
+  MPI_CART = 1,
+  MPI_COMM_TYPE_SHARED = 1,
+  MPI_VERSION = 3,
+  MPI_SUBVERSION = 1
 };
 
 #define MPI_OP_NULL ((MPI_Op)0)
@@ -87,5 +113,6 @@ enum {
 #define MPI_LONG_INT ((MPI_Datatype)26)
 #define MPI_2INT ((MPI_Datatype)27)
 #define MPI_SHORT_INT ((MPI_Datatype)28)
+#define MPI_PACKED ((MPI_Datatype)29)
 
 #include "calls.h"
