@@ -96,6 +96,7 @@ constexpr std::string_view renamed[]{
     "nanosleep",
     "gethostname",
     "getpid",
+    "getenv",
     "getopt",
     // streams
     "puts",
@@ -157,7 +158,6 @@ constexpr advice advices[]{
     {"vprintf", for_text},
     {"vsprintf", for_text},
     {"vsnprintf", for_text},
-    {"getenv", for_environment},
     {"setenv", for_environment},
     {"environ", for_environment},
     {"getopt_long", "use getopt, whose options have one letter"},

@@ -6,6 +6,7 @@
 #include <clang/AST/ParentMapContext.h>
 #include <clang/AST/RecursiveASTVisitor.h>
 #include <clang/Analysis/CFG.h>
+#include <clang/Lex/Lexer.h>
 
 #include <cstdint>
 
@@ -155,6 +156,7 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
     if (name == "MPI_Init" || name == "MPI_Init_thread") t_.calls_init = true;
     if (name == "__errno_location") return (void)t_.replace_macro(context_, e->getLocation(), "gpuheap::mpi::c::error_number()"), true;
     t_.reads_input = t_.reads_input || name == "scanf" || name == "getchar";
+    t_.reads_environment = t_.reads_environment || name == "getenv";
     switch (availability_of(name)) {
       case availability::there:
         break;
@@ -180,6 +182,15 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
     return true;
   }
   bool VisitImplicitCastExpr(ImplicitCastExpr* e) { return conversions_.look_at(e), true; }
+  // GNU C counts bytes where C++ has no sizes.
+  bool VisitBinaryOperator(BinaryOperator* e) {
+    auto const type = e->getLHS()->getType();
+    if (!e->isAdditiveOp() || !type->isVoidPointerType() || e->getLHS()->getBeginLoc().isMacroID()) return true;
+    auto const end = Lexer::getLocForEndOfToken(e->getLHS()->getEndLoc(), 0, sources_, context_.getLangOpts());
+    if (end.isValid() && t_.insert_before(context_, e->getLHS()->getBeginLoc(), "(char*)(", "sum"))
+      (void)t_.insert_before(context_, end, ")", "sum");
+    return true;
+  }
   bool VisitInitListExpr(InitListExpr* e) { return conversions_.look_at(e), true; }
   bool VisitCompoundLiteralExpr(CompoundLiteralExpr* e) { return conversions_.look_at(e), true; }
 

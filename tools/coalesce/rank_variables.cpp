@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <set>
 
 namespace coalesce {
 
@@ -18,14 +19,9 @@ namespace {
 // Variables of which nothing is asked but their values: a constant can be one of C++.
 class uses : public RecursiveASTVisitor<uses> {
  public:
-  bool VisitDeclRefExpr(DeclRefExpr* e) {
-    if (auto const* v = dyn_cast<VarDecl>(e->getDecl())) ++all[v->getFirstDecl()];
-    return true;
-  }
-  bool VisitImplicitCastExpr(ImplicitCastExpr* e) {
-    auto const* named = dyn_cast<DeclRefExpr>(e->getSubExpr()->IgnoreParens());
-    auto const* v = named == nullptr ? nullptr : dyn_cast<VarDecl>(named->getDecl());
-    if (v != nullptr && e->getCastKind() == CK_LValueToRValue) ++read[v->getFirstDecl()];
+  bool VisitUnaryOperator(UnaryOperator* e) {
+    auto const* named = e->getOpcode() == UO_AddrOf ? dyn_cast<DeclRefExpr>(e->getSubExpr()->IgnoreParens()) : nullptr;
+    if (named != nullptr) addressed.insert(named->getDecl()->getCanonicalDecl());
     return true;
   }
   bool VisitDeclStmt(DeclStmt* s) {
@@ -38,7 +34,7 @@ class uses : public RecursiveASTVisitor<uses> {
     return true;
   }
 
-  std::map<VarDecl const*, unsigned> all, read;
+  std::set<Decl const*> addressed;
   std::vector<std::vector<VarDecl*>> in_functions;
 };
 
@@ -128,7 +124,7 @@ class finder {
     for (auto const* v : group) {
       bool const simple = v->getType()->isArithmeticType() && v->getType().isConstQualified() && !v->getType().isVolatileQualified();
       if (!simple || v->getInit() == nullptr || !v->getInit()->isEvaluatable(context_)) return false;
-      if (uses_.all[v] != uses_.read[v]) return false;
+      if (uses_.addressed.count(v->getCanonicalDecl()) != 0) return false;
     }
     t_.changes.insert({begin.file, begin.offset, 0, true}, "constexpr ");
     return true;

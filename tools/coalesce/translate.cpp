@@ -166,6 +166,7 @@ std::string what_is_read(translator const& t) {
   std::vector<std::string> parts;
   if (t.reads_input) parts.emplace_back(".input = true");
   if (t.reads_files) parts.emplace_back(".files = true");
+  if (t.reads_environment) parts.emplace_back(".environment = true");
   if (!t.read_by_name.empty()) {
     std::string names;
     for (auto const& name : t.read_by_name) names += (names.empty() ? "" : ", ") + name;

@@ -78,7 +78,7 @@ class translator {
   std::vector<main_place> mains;
   bool calls_init = false;
   std::set<std::string> headers;  // of the program, which were not named
-  bool reads_input = false, reads_files = false;
+  bool reads_input = false, reads_files = false, reads_environment = false;
   std::set<std::string> read_by_name;  // literals, as they are written
   std::string root;
 };

@@ -97,7 +97,7 @@ inline constexpr int MPI_THREAD_SINGLE = 0, MPI_THREAD_FUNNELED = 1, MPI_THREAD_
 #define MPI_MAX_PROCESSOR_NAME 256
 #define MPI_MAX_ERROR_STRING 64
 #define MPI_MAX_OBJECT_NAME 64
-#define MPI_BSEND_OVERHEAD 0
+#define MPI_BSEND_OVERHEAD 128
 inline constexpr MPI_Errhandler MPI_ERRORS_ARE_FATAL = gpuheap::mpi::error_handler::fatal,
                                 MPI_ERRORS_RETURN = gpuheap::mpi::error_handler::return_;
 inline constexpr MPI_Op MPI_OP_NULL = gpuheap::mpi::operation::null, MPI_SUM = gpuheap::mpi::operation::sum,

@@ -44,8 +44,9 @@ using arguments = char const* const* __restrict__;
 
 // What a program reads that the host must have read before: nothing, unless it says so.
 struct reads {
-  bool input = false;              // standard input, to its end
-  bool files = false;              // those among its arguments
+  bool input = false;  // standard input, to its end
+  bool files = false;  // those among its arguments
+  bool environment = false;
   std::vector<std::string> named;  // files that it names itself
 };
 
@@ -126,6 +127,14 @@ class facts_memory {
     simt::size_t bytes = files.size() * sizeof(c::file_text);
     // Ends: once for each file.
     for (auto const& [name, text] : files) bytes += name.size() + text.size() + 2;
+    std::string environment;
+    // Ends: once for each entry.
+    for (char** entry = environ; wanted.environment && entry != nullptr && *entry != nullptr; ++entry) {
+      environment += *entry;
+      environment += '\0';
+    }
+    simt::size_t const environment_at = bytes;
+    bytes += environment.size() + 1;
     texts_.emplace_back(memory::device, bytes);
     std::vector<char> image(bytes, '\0');
     auto* const base = static_cast<char*>(texts_.front().base());
@@ -140,9 +149,11 @@ class facts_memory {
       c::file_text const one{take(files[i].first), take(files[i].second), files[i].second.size()};
       std::memcpy(image.data() + i * sizeof one, &one, sizeof one);
     }
+    std::memcpy(image.data() + environment_at, environment.data(), environment.size());
     simt::copy(base, image.data(), image.size(), {});
     simt::synchronize({});
     c::process_facts facts;
+    facts.environment = base + environment_at;
     if (gethostname(facts.host_name, sizeof facts.host_name - 1) != 0) std::strcpy(facts.host_name, "localhost");
     facts.files = reinterpret_cast<c::file_text const*>(base);
     facts.num_files = static_cast<unsigned>(files.size());

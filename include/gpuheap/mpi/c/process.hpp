@@ -25,6 +25,7 @@ struct process_facts {
   simt::uint64_t started_at_ns = 0;  // since 1970
   file_text const* files = nullptr;  // the first one is standard input
   unsigned num_files = 0;
+  char const* environment = nullptr;  // NAME=value, each with its end, and an empty one behind the last
 };
 
 // An open file of one rank.
@@ -139,6 +140,21 @@ GPUHEAP_FN inline int gethostname(char* to, simt::size_t most) {
     if (name[i] == '\0') return 0;
   }
   return -1;
+}
+// What the environment says of a name; nullptr: nothing. The text is that of all ranks, and is not to be written.
+[[nodiscard]] GPUHEAP_COLD inline char* getenv(char const* name) {
+  char const* at = detail::facts().environment;
+  // Ends: at the empty entry behind the last.
+  while (at != nullptr && *at != '\0') {
+    simt::size_t same = 0;
+    // Ends: at the end of the name.
+    while (name[same] != '\0' && at[same] == name[same]) ++same;
+    if (name[same] == '\0' && at[same] == '=') return const_cast<char*>(at + same + 1);
+    // Ends: at the end of the entry.
+    while (*at != '\0') ++at;
+    ++at;
+  }
+  return nullptr;
 }
 // A number that no other rank has.
 [[nodiscard]] GPUHEAP_FN inline int getpid() {

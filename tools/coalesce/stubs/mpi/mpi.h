@@ -28,7 +28,7 @@ typedef struct {
 #define MPI_MAX_PROCESSOR_NAME 256
 #define MPI_MAX_ERROR_STRING 64
 #define MPI_MAX_OBJECT_NAME 64
-#define MPI_BSEND_OVERHEAD 0
+#define MPI_BSEND_OVERHEAD 128
 #define MPI_IN_PLACE ((void*)1)
 #define MPI_ERRORS_ARE_FATAL ((MPI_Errhandler)1)
 #define MPI_ERRORS_RETURN ((MPI_Errhandler)2)

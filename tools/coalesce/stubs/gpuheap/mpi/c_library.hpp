@@ -21,6 +21,7 @@ GPUHEAP_STUB int usleep(unsigned microseconds);
 GPUHEAP_STUB int nanosleep(timespec const* asked, timespec*);
 GPUHEAP_STUB int gethostname(char* to, size_t most);
 GPUHEAP_STUB int getpid();
+GPUHEAP_STUB char* getenv(char const* name);
 GPUHEAP_STUB void srandom(unsigned seed);
 GPUHEAP_STUB long random();
 GPUHEAP_STUB void srand(unsigned seed);

@@ -28,7 +28,7 @@ struct variables {
 };
 using arguments = char const* const* __restrict__;
 struct reads {
-  bool input = false, files = false;
+  bool input = false, files = false, environment = false;
   struct names {
     template <class... Name>
     names(Name...) {}
@@ -64,7 +64,7 @@ using MPI_User_function = void(void*, void*, int*, MPI_Datatype*);
 #define MPI_MAX_PROCESSOR_NAME 256
 #define MPI_MAX_ERROR_STRING 64
 #define MPI_MAX_OBJECT_NAME 64
-#define MPI_BSEND_OVERHEAD 0
+#define MPI_BSEND_OVERHEAD 128
 #define MPI_IN_PLACE (reinterpret_cast<void*>(1))
 
 inline constexpr int MPI_SUCCESS = 0, MPI_ERR_BUFFER = 1, MPI_ERR_COUNT = 2, MPI_ERR_TYPE = 3, MPI_ERR_TAG = 4, MPI_ERR_COMM = 5,
