@@ -245,6 +245,7 @@ template <class Main, class MakeHeap>
     unsigned const block_threads = detail::count_from_environment("GPUHEAP_RANKS_PER_BLOCK", std::min(num_ranks, 256u));
     if (block_threads > 1024)
       throw plain_error("gpuheap: GPUHEAP_RANKS_PER_BLOCK is " + std::to_string(block_threads) + ", and a block has at most 1024 threads");
+    detail::require_resident<detail::run_named<detail::with_arguments<Main>>>(num_ranks, block_threads);
     detail::heap_end const ends;
     make_heap();
     char const* const apart = std::getenv("GPUHEAP_APART");

@@ -37,7 +37,7 @@ struct open_file {
 
 // What one rank remembers.
 struct state {
-  static constexpr int num_files = 16;
+  static constexpr int num_files = 8;
 
   simt::uint64_t began_ns = 0;
   int error_number = 0;
