@@ -3,10 +3,12 @@ text is what the tool makes, and what the tool says of programs that it cannot t
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import shutil
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -109,6 +111,21 @@ def test_the_page_of_the_example_shows_the_diff() -> None:
     assert shown == ran.stdout
 
 
+def test_the_page_counts_the_public_programs() -> None:
+    """The table of docs/coalesce.md is that of the list."""
+    with (HERE / "public_programs.csv").open() as listed:
+        rows = list(csv.DictReader(listed))
+    assert len({(row["repository"], row["path"]) for row in rows}) == len(rows)
+    assert all(len(row["commit"]) == 40 and (row["reason"] != "") == (row["outcome"] != "same") for row in rows)
+    page = (ROOT / "docs" / "coalesce.md").read_text()
+    counts = Counter(row["outcome"] for row in rows)
+    assert f"lists {len(rows)} public C programs" in page
+    assert f"| the output is Open MPI's | {counts['same']} |" in page
+    assert f"| another output: the program uses what nothing has written | {counts['differs']} |" in page
+    for reason, number in Counter(row["reason"].partition(", and ")[0] for row in rows if row["outcome"] == "refused").items():
+        assert f"| refused: {reason} | {number} |" in page
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -138,8 +155,10 @@ def test_the_page_of_the_example_shows_the_diff() -> None:
         ),
         (body("double a[argc][argc][2]; a[0][0][0] = 1;"), "bad.c:7:10: error: [M5] the lengths of `a` are known at run time only"),
         (body("double a[argc]; int n = sizeof a; a[0] = n;"), "bad.c:7:27: error: [M5] this size is known at run time only"),
-        (body("double a[1000000]; a[0] = 1;"), "bad.c:7:10: error: [M5] the local variables of `main` take 8000000 bytes, `a` alone 8000000, and the stack of a "
-            "GPU thread has 524288 at most"),
+        (
+            body("double a[1000000]; a[0] = 1;"),
+            "bad.c:7:10: error: [M5] the local variables of `main` take 8000000 bytes, `a` alone 8000000, and the stack of a GPU thread has 524288",
+        ),
         (body("", "int old(a) int a; { return a; }"), "bad.c:4:5: error: [M5] C++ has no definitions of this old form"),
         (body("", "#define F(x) int f##x(void) { return x; }\nF(1)"), "bad.c:5:1: error: [M5] a macro writes this function: write it out"),
         (body("long double x = 1; (void)x;"), "[M5] device code has no `long double`: use double"),

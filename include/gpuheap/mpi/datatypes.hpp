@@ -25,6 +25,7 @@ struct alignas(16) type_layout {
   [[nodiscard]] GPUHEAP_FN byte_span const* spans() const { return reinterpret_cast<byte_span const*>(this + 1); }
 };
 
+// Whether a datatype is derived, and then its layout.
 [[nodiscard]] GPUHEAP_FN constexpr bool is_derived(datatype type) { return type >= datatype::num_predefined; }
 [[nodiscard]] GPUHEAP_FN inline type_layout* layout_of(datatype type) { return reinterpret_cast<type_layout*>(type); }
 

@@ -116,6 +116,7 @@ GPUHEAP_FN inline void sleep_ns(simt::uint64_t ns) {
   while (simt::clock_ns() - begin < ns) pause.wait();
 }
 }  // namespace detail
+// Pass so much time; 0.
 GPUHEAP_COLD inline unsigned sleep(unsigned seconds) {
   detail::sleep_ns(seconds * simt::uint64_t{1000000000});
   return 0;

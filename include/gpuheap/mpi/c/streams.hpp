@@ -32,6 +32,7 @@ enum class standard : simt::uintptr_t { input = 1, output, error };
 }
 }  // namespace detail
 
+// stdin, stdout and stderr.
 [[nodiscard]] GPUHEAP_FN inline FILE* standard_input() { return detail::stream_of(detail::standard::input); }
 [[nodiscard]] GPUHEAP_FN inline FILE* standard_output() { return detail::stream_of(detail::standard::output); }
 [[nodiscard]] GPUHEAP_FN inline FILE* standard_error() { return detail::stream_of(detail::standard::error); }
@@ -80,6 +81,7 @@ GPUHEAP_FN inline int fseek(FILE* stream, long offset, int from) {
 
 // ---- reading letters
 
+// The next letter, or EOF.
 GPUHEAP_FN inline int fgetc(FILE* stream) {
   auto& f = detail::file_of(stream);
   int const letter = detail::look(f);
@@ -255,6 +257,7 @@ GPUHEAP_COLD inline int scan(open_file& f, char const* format, place const* plac
 }
 }  // namespace detail
 
+// How many of the values that the format asks for were read; EOF if nothing was left.
 template <class... To>
 GPUHEAP_FN int fscanf(FILE* stream, char const* format, To*... to) {
   detail::place const all[sizeof...(To) + 1] = {detail::place{to}..., detail::place{}};

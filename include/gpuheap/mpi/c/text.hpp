@@ -5,8 +5,9 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi::c {
 
-// ---- letters, of the C locale
+// ---- letters
 
+// Kinds of letters, and the other case of one, in the C locale: 1 or 0, without the C library's other values for true.
 [[nodiscard]] GPUHEAP_FN constexpr int isdigit(int c) { return c >= '0' && c <= '9'; }
 [[nodiscard]] GPUHEAP_FN constexpr int isupper(int c) { return c >= 'A' && c <= 'Z'; }
 [[nodiscard]] GPUHEAP_FN constexpr int islower(int c) { return c >= 'a' && c <= 'z'; }
@@ -90,11 +91,11 @@ GPUHEAP_FN inline void bzero(void* to, simt::size_t bytes) {
   for (simt::size_t i = 0; i < bytes; ++i) static_cast<unsigned char*>(to)[i] = 0;
 }
 GPUHEAP_FN inline char* strcpy(char* to, char const* from) {
-  simt::size_t i = 0;
   // Ends: at the end of the text.
-  do to[i] = from[i];
-  while (from[i++] != '\0');
-  return to;
+  for (simt::size_t i = 0;; ++i) {
+    to[i] = from[i];
+    if (from[i] == '\0') return to;
+  }
 }
 // At most `most` letters; what is left of them is filled with zeros.
 GPUHEAP_FN inline char* strncpy(char* to, char const* from, simt::size_t most) {
@@ -124,6 +125,7 @@ GPUHEAP_FN inline char* strncat(char* to, char const* from, simt::size_t most) {
 
 // ---- looking for
 
+// The first byte that is `wanted`, or nullptr.
 [[nodiscard]] GPUHEAP_FN inline void* memchr(void const* in, int wanted, simt::size_t bytes) {
   auto const* const all = static_cast<unsigned char const*>(in);
   // Ends: after `bytes` passes.

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <gpuheap/coalesced.hpp>
-#include <gpuheap/mpi/c_library.hpp>
+#include "c_library.hpp"
 
 namespace gpuheap::mpi {
 
