@@ -2,9 +2,11 @@
 
 #include "edits.hpp"
 
+#include <clang/AST/ASTDiagnostic.h>
 #include <clang/Basic/Diagnostic.h>
 #include <clang/Basic/SourceManager.h>
 #include <clang/Lex/Lexer.h>
+#include <clang/Lex/Preprocessor.h>
 #include <clang/Tooling/JSONCompilationDatabase.h>
 #include <clang/Tooling/Tooling.h>
 
@@ -23,6 +25,12 @@ namespace fs = std::filesystem;
 class error_collector : public clang::DiagnosticConsumer {
  public:
   explicit error_collector(std::vector<diagnostic>& to) : to_{to} {}
+  void BeginSourceFile(clang::LangOptions const& language, clang::Preprocessor const* preprocessor) override {
+    clang::DiagnosticConsumer::BeginSourceFile(language, preprocessor);
+    if (preprocessor == nullptr || !language.CUDA) return;
+    // nvcc takes registers in assembly as %laneid.
+    preprocessor->getDiagnostics().setSeverity(clang::diag::err_asm_invalid_escape, clang::diag::Severity::Ignored, {});
+  }
   void HandleDiagnostic(clang::DiagnosticsEngine::Level level, clang::Diagnostic const& said) override {
     clang::DiagnosticConsumer::HandleDiagnostic(level, said);
     if (level < clang::DiagnosticsEngine::Error) return;
@@ -72,6 +80,20 @@ std::vector<std::string> reading_options(std::vector<std::string> const& command
   return kept;
 }
 
+// Clang's header of CUDA's functions, without the second malloc and free that it has in `std`, which a program that uses that namespace
+// could not tell from the first.
+std::pair<std::string, std::string> runtime_wrapper() {
+  std::string const path = COALESCE_RESOURCE_DIR "/include/__clang_cuda_runtime_wrapper.h";
+  std::string text;
+  if (!read_file(path, text)) return {};
+  auto const begin = text.find("__device__ static inline void *malloc(size_t");
+  auto const before = text.rfind("namespace std {", begin);
+  auto const end = text.find("} // namespace std", before);
+  if (begin == std::string::npos || before == std::string::npos || end == std::string::npos) return {};
+  text.replace(before, end - before, "namespace std { using ::malloc; using ::free; ");
+  return {path, text};
+}
+
 std::string toolkit_of(options const& asked) {
   if (asked.no_toolkit) return "";
   if (!asked.toolkit.empty()) return asked.toolkit;
@@ -108,7 +130,8 @@ std::vector<std::string> arguments_for(options const& asked, std::string const& 
                  {"-nocudainc", "-nocudalib", "-include", COALESCE_STUBS "/cuda_stub.hpp", "-isystem", COALESCE_STUBS "/no_toolkit"});
   } else if (in == language::cuda) {
     // CUDA 13 has no texture header any more, which Clang 19 includes; curand may be missing. Empty ones do.
-    words.insert(words.end(), {"--cuda-path=" + toolkit, "-isystem", COALESCE_STUBS "/toolkit", "-isystem", toolkit + "/include/cccl"});
+    words.insert(words.end(), {"--cuda-path=" + toolkit, "-isystem", COALESCE_STUBS "/toolkit", "-isystem", toolkit + "/include/cccl",
+                               "-include", COALESCE_STUBS "/toolkit_more.hpp"});
   }
   std::vector<std::string> own = asked.compiler;
   if (!asked.database.empty()) {
@@ -147,6 +170,7 @@ parsed parse(options const& asked, std::string const& file, std::map<std::string
   for (auto const& [path, text] : texts) {
     if (path != file) result.texts.emplace_back(path, text);
   }
+  if (auto const wrapper = runtime_wrapper(); in == language::cuda && !wrapper.first.empty()) result.texts.push_back(wrapper);
   auto const own = texts.find(file);
   std::string text;
   if (own == texts.end()) (void)read_file(file, text);
@@ -163,6 +187,8 @@ std::vector<diagnostic> run_on(options const& asked, std::string const& file, st
   std::vector<diagnostic> found;
   error_collector errors{found};
   auto const memory = llvm::makeIntrusiveRefCnt<llvm::vfs::InMemoryFileSystem>();
+  auto const wrapper = runtime_wrapper();
+  if (in == language::cuda && !wrapper.first.empty()) memory->addFile(wrapper.first, 0, llvm::MemoryBuffer::getMemBuffer(wrapper.second));
   for (auto const& [path, text] : texts) memory->addFile(path, 0, llvm::MemoryBuffer::getMemBuffer(text));
   auto const files = llvm::makeIntrusiveRefCnt<llvm::vfs::OverlayFileSystem>(llvm::vfs::getRealFileSystem());
   files->pushOverlay(memory);

@@ -6,7 +6,8 @@
 namespace coalesce {
 
 unsigned offset_for_include(std::string const& text) {
-  unsigned after = 0, at = 0, depth = 0, guard = 0;
+  // Behind a mark of the order of bytes.
+  unsigned after = text.rfind("\xef\xbb\xbf", 0) == 0 ? 3 : 0, at = after, depth = 0, guard = 0;
   bool in_comment = false, code_seen = false;
   std::string guard_name;
   while (at < text.size()) {
