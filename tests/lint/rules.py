@@ -30,9 +30,12 @@ LAYERS: dict[str, tuple[int, str]] = {
     "include/gpuheap/allocator_members.hpp": (4, "allocator"),
     "include/gpuheap/allocators/": (4, "allocator"),
     "include/gpuheap/": (5, "heap"),
+    "include/gpuheap.h": (5, "c"),
+    "include/gpuheap_device.h": (5, "c"),
     "include/gpuheap/containers/": (6, "containers"),
     "include/gpuheap/mpi/": (6, "mpi"),
     "src/": (6, "src"),
+    "capi/": (6, "capi"),
     "opencl/": (6, "opencl"),
     "tools/coalesce/": (6, "rewriter"),
     "benchmarks/": (7, "benchmarks"),
@@ -61,7 +64,7 @@ def place_of(path: str) -> tuple[int, str] | None:
 
 def included_path(path: str, target: str, quoted: bool) -> str | None:
     """The repository path that `#include` of `target` in the file `path` means, or None for headers of others."""
-    if target.startswith("gpuheap/"):
+    if target.startswith("gpuheap/") or target in ("gpuheap.h", "gpuheap_device.h"):
         return f"include/{target}"
     if target.startswith(("gpuheap_simulator/", "simulator/")):
         return f"simulator/{target.split('/', 1)[1]}"

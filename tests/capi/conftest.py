@@ -1,0 +1,36 @@
+"""Fixtures of the C interface's tests: its library and its device code, built for three architectures, once for all workers."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "python")]
+
+
+def nvcc() -> str:
+    found = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
+    if found is None:
+        pytest.skip("the C interface: no nvcc found: install the CUDA toolkit, 13.0 or newer")
+    return found
+
+
+@pytest.fixture(scope="session")
+def wheel_build() -> Path:
+    """The folder in which scripts/wheel.py has built the libraries, the device code and the wheel for sm_75, sm_90 and sm_120."""
+    nvcc()
+    folder = ROOT / "build" / "wheel-test"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        command = [sys.executable, str(ROOT / "scripts" / "wheel.py"), "--build", str(folder), "--architectures", "75,90,120"]
+        built = subprocess.run(command, cwd=ROOT, env={**os.environ}, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stdout[-4000:] + built.stderr[-4000:]
+    return folder
