@@ -1,10 +1,42 @@
-"""The gpuheap command line: runs the benchmark executables, keeps their results, draws the report."""
+"""gpuheap: dynamic memory for GPU kernels written in Python, and the command line of the library's tools.
+
+`gpuheap.Heap` is a heap; gpuheap.numba, gpuheap.cupy, gpuheap.triton and gpuheap.torch are what kernels of these packages call. Importing this
+module imports none of them.
+"""
 
 from __future__ import annotations
 
+import importlib
 import re
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpuheap.heaps.block import Block
+    from gpuheap.heaps.failures import ClosedHeap, CudaError, Exhausted, HeapError, InvalidRequest, MissingPart, OutOfMemory, RefusedFrees
+    from gpuheap.heaps.files import cmake_path, device_code, include_path
+    from gpuheap.heaps.heap import Growth, Heap, Stats
+
+# Where each public name is defined: loaded when it is first asked for.
+_PUBLIC = {
+    "Block": "block",
+    **dict.fromkeys(("Heap", "Growth", "Stats"), "heap"),
+    **dict.fromkeys(("include_path", "cmake_path", "device_code"), "files"),
+    **dict.fromkeys(
+        ("HeapError", "OutOfMemory", "Exhausted", "RefusedFrees", "CudaError", "InvalidRequest", "ClosedHeap", "MissingPart"), "failures"
+    ),
+}
+__all__ = [
+    "Block", "ClosedHeap", "CudaError", "Exhausted", "Growth", "Heap", "HeapError", "InvalidRequest", "MissingPart", "OutOfMemory",
+    "RefusedFrees", "Stats", "cmake_path", "device_code", "include_path",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'gpuheap' has no attribute '{name}'")
+    return getattr(importlib.import_module(f"gpuheap.heaps.{_PUBLIC[name]}"), name)
 
 
 def _version() -> str:

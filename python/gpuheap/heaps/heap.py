@@ -1,0 +1,233 @@
+"""A heap that the host owns and kernels allocate from: gpuheap.Heap."""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from gpuheap.errors import UserError
+from gpuheap.heaps.failures import ClosedHeap, InvalidRequest
+from gpuheap.heaps.library import CURRENT_DEVICE, MEMORY_KINDS, Options, RawStats, library
+from gpuheap.heaps.memory import device_memory, stream_address
+from gpuheap.units import parse_bytes
+
+if TYPE_CHECKING:
+    from gpuheap.heaps.block import Block
+
+_ALIGNMENT = 256  # of a heap's memory
+
+
+@dataclass(frozen=True)
+class Growth:
+    """The sizes of a heap that grows: `initial` now, up to `at_most`; in bytes or as "64 MiB". Addresses are reserved, which costs no memory."""
+
+    initial: int | str
+    at_most: int | str
+
+
+@dataclass(frozen=True)
+class Stats:
+    """What lives in a heap and what went wrong since it was made or reset. All sizes in bytes.
+
+    `live_allocations`, `live_bytes` and `peak_live_bytes` are None where the heap does not count them.
+    """
+
+    heap_bytes: int
+    usable_bytes: int
+    at_most_bytes: int
+    live_allocations: int | None
+    live_bytes: int | None
+    peak_live_bytes: int | None
+    held_bytes: int
+    metadata_bytes: int
+    failed_requests: int
+    first_failed_bytes: int
+    double_frees: int
+    foreign_frees: int
+
+
+class NativeHeap:
+    """The library's heap, and what it lives in. Ended once nobody refers to it: neither its Heap nor a view of a block."""
+
+    def __init__(self, options: Options, owner: object) -> None:
+        self.library = library()
+        made = ctypes.c_void_p()
+        self.library.call("create", ctypes.byref(made), ctypes.byref(options))
+        self.address = ctypes.c_void_p(made.value)
+        self.owner = owner
+        # The memory's owner is released after the heap.
+        self._end = weakref.finalize(self, _destroy, self.library, self.address, owner)
+        self.handle = self.library.plain("handle", self.address)
+        self.device = self.library.plain("device", self.address)
+
+
+def _destroy(loaded: Any, address: ctypes.c_void_p, _owner: object) -> None:
+    loaded.plain("destroy", address)
+
+
+class Heap:
+    """Dynamic memory for kernels. Give it one of `size`, `growth` and `buffer`.
+
+    `size`: of the heap in bytes, its bookkeeping included; or as "1 GiB".
+    `growth`: a heap that grows by grow(), whose blocks never move.
+    `buffer`: device memory of CuPy, PyTorch, RMM, Numba, DLPack, or (address, bytes), which the heap keeps alive.
+    `device`: the number of the GPU; by default the buffer's, or the one that is current.
+    `memory`: "device", "managed" or "pinned", for a heap of a `size`.
+    `stream`: the heap is ready for kernels that run on it later. Without one, the call waits, and it is ready for any stream.
+
+    Kernels get `handle`. The heap ends when it is closed and no view of a block is left; a `with` statement closes it. One thread at a time
+    calls its methods.
+    """
+
+    def __init__(
+        self,
+        size: int | str | None = None,
+        *,
+        growth: Growth | None = None,
+        buffer: object = None,
+        device: int | None = None,
+        memory: str = "device",
+        stream: object = None,
+    ) -> None:
+        self._native: NativeHeap | None = None
+        given = [name for name, value in (("size", size), ("growth", growth), ("buffer", buffer)) if value is not None]
+        if len(given) != 1:
+            raise InvalidRequest(f"gpuheap: a heap is made from one of size, growth and buffer, and {' and '.join(given) or 'none'} was given")
+        if memory not in MEMORY_KINDS:
+            raise InvalidRequest(f"gpuheap: memory='{memory}' was asked for: {', '.join(MEMORY_KINDS)} are what there is")
+        if memory != "device" and size is None:
+            raise InvalidRequest("gpuheap: memory= goes with a size alone")
+        options = Options(struct_bytes=ctypes.sizeof(Options), stream=stream_address(stream), memory=MEMORY_KINDS[memory])
+        owner: object = None
+        if size is not None:
+            options.bytes = _bytes(size, "size")
+        elif growth is not None:
+            options.bytes = _bytes(growth.initial, "growth.initial")
+            options.at_most_bytes = _bytes(growth.at_most, "growth.at_most")
+        else:
+            there = device_memory(buffer)
+            owner = there
+            skipped = -there.address % _ALIGNMENT
+            options.buffer = there.address + skipped
+            options.bytes = max(0, there.num_bytes - skipped)
+            device = there.device if device is None else device
+        options.device = CURRENT_DEVICE if device is None else device
+        self._native = NativeHeap(options, owner)
+        if stream is None:
+            self.check()
+
+    # What can be asked of it.
+
+    @property
+    def handle(self) -> int:
+        """What kernels get: an address in device memory, an unsigned integer of 64 bits. Valid as long as the heap."""
+        return self.native.handle
+
+    @property
+    def device(self) -> int:
+        """The number of its GPU."""
+        return self.native.device
+
+    @property
+    def closed(self) -> bool:
+        return self._native is None
+
+    @property
+    def native(self) -> NativeHeap:
+        """The library's heap; for views, which keep it alive."""
+        if self._native is None:
+            raise ClosedHeap("gpuheap: the heap has been closed: use it inside its `with`, or do not close it")
+        return self._native
+
+    def stats(self, stream: object = None) -> Stats:
+        """Waits for the stream. Exact if no other stream uses the heap meanwhile."""
+        raw = RawStats(struct_bytes=ctypes.sizeof(RawStats))
+        self._call("get_stats", ctypes.byref(raw), stream_address(stream))
+        return Stats(
+            heap_bytes=raw.heap_bytes,
+            usable_bytes=raw.usable_bytes,
+            at_most_bytes=raw.at_most_bytes,
+            live_allocations=raw.live_allocations if raw.counts_allocations else None,
+            live_bytes=raw.live_bytes if raw.counts_bytes else None,
+            peak_live_bytes=raw.peak_live_bytes if raw.counts_bytes else None,
+            held_bytes=raw.held_bytes,
+            metadata_bytes=raw.metadata_bytes,
+            failed_requests=raw.failed_requests,
+            first_failed_bytes=raw.first_failed_bytes,
+            double_frees=raw.double_frees,
+            foreign_frees=raw.foreign_frees,
+        )
+
+    def check(self, stream: object = None) -> None:
+        """Waits for the stream, and raises Exhausted, RefusedFrees or CudaError if something went wrong since the last check."""
+        self._call("check", stream_address(stream))
+
+    # What can be done with it.
+
+    def reset(self, stream: object = None) -> None:
+        """Forgets every block at once, in stream order. No kernel of another stream may be using the heap."""
+        self._call("reset", stream_address(stream))
+
+    def grow(self, more: int | str, stream: object = None) -> None:
+        """Adds bytes to a heap that was made from a Growth, for kernels launched later on the stream. No kernel may be using the heap."""
+        self._call("grow", _bytes(more, "more"), stream_address(stream))
+
+    def free(self, pointers: object, stream: object = None) -> None:
+        """Frees blocks: views of them, addresses, or an array of 64-bit addresses on the device or the host. 0 is skipped.
+
+        Waits for the stream, but for an array on the device: that is read in stream order, and must stay until then.
+        """
+        if hasattr(pointers, "__cuda_array_interface__") and not hasattr(pointers, "address"):
+            listed = device_memory(pointers)
+            if int(getattr(pointers, "__cuda_array_interface__")["typestr"][2:]) != 8:  # noqa: B009 (mypy: pointers is an object)
+                raise InvalidRequest("gpuheap: addresses have 64 bits: give free() an array of uint64")
+            self._call("free_blocks_on_device", listed.address, listed.num_bytes // 8, stream_address(stream))
+            return
+        addresses = [_address(each) for each in (pointers if isinstance(pointers, Iterable) else [pointers])]
+        self._call("free_blocks", (ctypes.c_void_p * len(addresses))(*addresses), len(addresses), stream_address(stream))
+
+    def view(self, address: int, shape: int | tuple[int, ...], dtype: str = "uint8") -> Block:
+        """What lies at `address`, as an array of `shape` elements of a NumPy `dtype`, which CuPy, PyTorch, Numba and DLPack take. Keeps the heap alive."""
+        from gpuheap.heaps.block import Block
+
+        return Block(self.native, int(address), (shape,) if isinstance(shape, int) else tuple(shape), dtype)
+
+    def close(self) -> None:
+        """Ends the heap, once no view of a block is left. No kernel may be using it. A second call does nothing."""
+        self._native = None
+
+    def __enter__(self) -> Heap:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return "<gpuheap.Heap, closed>" if self._native is None else f"<gpuheap.Heap of device {self.device} at {self.handle:#x}>"
+
+    def _call(self, name: str, *arguments: object) -> None:
+        native = self.native
+        native.library.call(name, native.address, *arguments)
+
+
+def _bytes(size: int | str, what: str) -> int:
+    if isinstance(size, str):
+        try:
+            return parse_bytes(size, what)
+        except UserError as error:
+            raise InvalidRequest(f"gpuheap: {error}") from None
+    if isinstance(size, bool) or not 0 < int(size) < 1 << 63:
+        raise InvalidRequest(f"gpuheap: {what} is {size}: give a number of bytes above 0")
+    return int(size)
+
+
+def _address(pointer: object) -> int:
+    value: Any = getattr(pointer, "address", pointer)
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise InvalidRequest(f"gpuheap: a {type(pointer).__name__} was given to free(): give addresses or views of blocks") from None
