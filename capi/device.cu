@@ -11,7 +11,8 @@ __device__ __forceinline__ ref const& view(gpuheap_handle heap) { return *static
 
 }  // namespace
 
-// `used`: nothing here calls them. `inline` is what nvcc makes weak symbols of: who links two libraries that each bring these has them once.
+// `used`: nothing here calls them. `inline` is what nvcc makes weak symbols of: who links two libraries that each bring these has them
+// once.
 #define GPUHEAP_DEFINE extern "C" __device__ __attribute__((used)) inline
 
 GPUHEAP_DEFINE void* gpuheap_v1_malloc(gpuheap_handle heap, size_t bytes) { return view(heap).malloc(bytes); }
@@ -41,7 +42,6 @@ __device__ __forceinline__ unsigned long long by_first_thread(Ask ask) {
   return word;
 }
 __device__ __forceinline__ unsigned long long word_of(void* p) { return reinterpret_cast<unsigned long long>(p); }
-__device__ __forceinline__ bool is_whole_block(unsigned threads) { return blockDim.x * blockDim.y * blockDim.z == threads; }
 
 GPUHEAP_DEFINE void* gpuheap_v1_malloc_block(gpuheap_handle heap, size_t bytes) {
   return reinterpret_cast<void*>(by_first_thread([=] { return word_of(view(heap).malloc(bytes)); }));
@@ -49,22 +49,34 @@ GPUHEAP_DEFINE void* gpuheap_v1_malloc_block(gpuheap_handle heap, size_t bytes) 
 GPUHEAP_DEFINE int gpuheap_v1_free_block(gpuheap_handle heap, void* p) {
   return static_cast<int>(by_first_thread([=] { return static_cast<unsigned long long>(view(heap).free(p)); }));
 }
-GPUHEAP_DEFINE void* gpuheap_v1_malloc_program(gpuheap_handle heap, size_t bytes, unsigned threads) {
-  return is_whole_block(threads) ? gpuheap_v1_malloc_block(heap, bytes) : nullptr;
+
+// The same with integers, as languages without pointers to anything declare them.
+using word = unsigned long long;
+__device__ __forceinline__ gpuheap_handle handle_of(word heap) { return reinterpret_cast<gpuheap_handle>(heap); }
+__device__ __forceinline__ bool is_whole_block(unsigned threads) { return blockDim.x * blockDim.y * blockDim.z == threads; }
+
+GPUHEAP_DEFINE word gpuheap_v1_malloc_program(word heap, word bytes, unsigned threads) {
+  return is_whole_block(threads) ? word_of(gpuheap_v1_malloc_block(handle_of(heap), bytes)) : 0;
 }
-GPUHEAP_DEFINE int gpuheap_v1_free_program(gpuheap_handle heap, void* p, unsigned threads) {
-  return is_whole_block(threads) ? gpuheap_v1_free_block(heap, p) : GPUHEAP_FREED_NULL;
+GPUHEAP_DEFINE int gpuheap_v1_free_program(word heap, word p, unsigned threads) {
+  return is_whole_block(threads) ? gpuheap_v1_free_block(handle_of(heap), reinterpret_cast<void*>(p)) : GPUHEAP_FREED_NULL;
 }
 
 // A request is odd, and blocks are aligned: who exchanges the request for 0 serves it. The barrier of the caller publishes the answer.
-GPUHEAP_DEFINE void gpuheap_v1_malloc_slot(gpuheap_handle heap, unsigned long long* slot) {
-  unsigned long long const request = *static_cast<unsigned long long volatile*>(slot);
-  if ((request & 1) == 0 || atomicCAS(slot, request, 0) != request) return;
-  atomicExch(slot, word_of(view(heap).malloc(request >> 1)));
+GPUHEAP_DEFINE int gpuheap_v1_malloc_slot(word heap, word slot) {
+  auto* const at = reinterpret_cast<word*>(slot);
+  if (at == nullptr) return 0;
+  word const request = *static_cast<word volatile*>(at);
+  if ((request & 1) == 0 || atomicCAS(at, request, 0) != request) return 0;
+  atomicExch(at, word_of(view(handle_of(heap)).malloc(request >> 1)));
+  return 1;
 }
-GPUHEAP_DEFINE void gpuheap_v1_free_slot(gpuheap_handle heap, unsigned long long* slot) {
-  unsigned long long const block = atomicExch(slot, 0);
-  if (block != 0) (void)view(heap).free(reinterpret_cast<void*>(block));
+GPUHEAP_DEFINE int gpuheap_v1_free_slot(word heap, word slot) {
+  auto* const at = reinterpret_cast<word*>(slot);
+  word const block = at == nullptr ? 0 : atomicExch(at, 0);
+  if (block == 0) return 0;
+  (void)view(handle_of(heap)).free(reinterpret_cast<void*>(block));
+  return 1;
 }
 GPUHEAP_DEFINE unsigned gpuheap_v1_device_abi_version() { return 1; }
 

@@ -35,19 +35,20 @@ __device__ void* gpuheap_v1_malloc_block(gpuheap_handle heap, size_t bytes);
 /// the answer.
 __device__ int gpuheap_v1_free_block(gpuheap_handle heap, void* p);
 
-// For languages in which a program is a thread block and several threads may hold the same element of a tensor, as Triton.
+// For languages in which a program is a thread block and several threads may hold the same element of a tensor, as Triton. Handles and
+// addresses are integers there.
 
-/// One block of `bytes` for a program of `threads` threads: all of them call with the same size and get the same pointer. NULL also where
-/// the thread block has another number of threads: its warps then run different code, and could not wait for each other here.
-__device__ void* gpuheap_v1_malloc_program(gpuheap_handle heap, size_t bytes, unsigned threads);
-/// Gives one block back for a program of `threads` threads, all of which call. Answers likewise; where it cannot wait it frees nothing and
+/// One block of `bytes` for a program of `threads` threads: all of them call with the same size and get the same address. 0 also where the
+/// thread block has another number of threads: its warps then run different code, and could not wait for each other here.
+__device__ unsigned long long gpuheap_v1_malloc_program(unsigned long long heap, unsigned long long bytes, unsigned threads);
+/// Gives one block back for a program of `threads` threads, all of which call. Answers as free; where they cannot wait it frees nothing and
 /// answers GPUHEAP_FREED_NULL.
-__device__ int gpuheap_v1_free_program(gpuheap_handle heap, void* p, unsigned threads);
-/// Serves the request in *slot once, however many threads make it: *slot is 2 * bytes + 1 before, and the block's address, or 0, once all
-/// of them have returned.
-__device__ void gpuheap_v1_malloc_slot(gpuheap_handle heap, unsigned long long* slot);
-/// Frees the block whose address is in *slot once, however many threads ask for it; *slot is 0 afterwards.
-__device__ void gpuheap_v1_free_slot(gpuheap_handle heap, unsigned long long* slot);
+__device__ int gpuheap_v1_free_program(unsigned long long heap, unsigned long long p, unsigned threads);
+/// Serves the request in the 64-bit word at `slot` once, however many threads make it: the word is 2 * bytes + 1 before, and the block's
+/// address, or 0, once all of them have returned. 1 for the thread that served it, else 0. A `slot` of 0 is no request.
+__device__ int gpuheap_v1_malloc_slot(unsigned long long heap, unsigned long long slot);
+/// Frees the block whose address is in the word at `slot` once, however many threads ask for it; the word is 0 afterwards. Likewise.
+__device__ int gpuheap_v1_free_slot(unsigned long long heap, unsigned long long slot);
 
 /// The version of this interface that was linked.
 __device__ unsigned gpuheap_v1_device_abi_version();

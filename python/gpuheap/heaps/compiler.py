@@ -1,0 +1,202 @@
+"""CUDA source to machine code with the heap's device functions in it: NVRTC, then nvJitLink, with what was linked before kept on disk."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from ctypes import c_char_p, c_int, c_size_t, c_void_p
+from pathlib import Path
+from typing import Any
+
+from gpuheap.heaps.failures import HeapError, InvalidRequest, MissingPart
+from gpuheap.heaps.files import OLDEST_ARCH, device_code, include_path
+
+_CUBIN, _PTX, _LTO, _FATBIN = 1, 2, 3, 4  # nvJitLinkInputType
+_BYTES_OF_KEY = 20
+
+
+class CompileError(HeapError):
+    """The compiler or the linker refused a program; the text is what it says."""
+
+
+def compile_and_link(source: str, arch: int, options: Sequence[str] = (), names: Sequence[str] = ()) -> tuple[bytes, dict[str, str]]:
+    """The machine code of a CUDA source for sm_`arch`, and the symbols of the `names` (C++ expressions, such as "kernel<float>") in it.
+
+    The source may include gpuheap_device.h, or the library's own headers, which take seconds to compile.
+    """
+    if arch < OLDEST_ARCH:
+        raise InvalidRequest(f"gpuheap: a program was to be compiled for sm_{arch}: the oldest that heaps serve is sm_{OLDEST_ARCH}")
+    wanted = ["-std=c++20", "--relocatable-device-code=true", f"-I{include_path()}", *options]
+    if not any(option.startswith(("-arch", "--gpu-architecture")) for option in options):
+        wanted.append(f"-arch=sm_{arch}")
+    key = hashlib.sha256(repr((source, arch, wanted, tuple(names), versions(), _digest())).encode()).hexdigest()[: 2 * _BYTES_OF_KEY]
+    kept = _kept(key)
+    if kept is not None:
+        return kept
+    code, symbols = _compile(source, wanted, names)
+    linked = link([(code, _CUBIN), (device_code("fatbin").read_bytes(), _FATBIN)], arch)
+    _keep(key, linked, symbols)
+    return linked, symbols
+
+
+def versions() -> tuple[int, ...]:
+    """NVRTC's version and nvJitLink's."""
+    numbers = [c_int() for _ in range(4)]
+    _nvrtc()("nvrtcVersion", ctypes.byref(numbers[0]), ctypes.byref(numbers[1]))
+    _nvjitlink()("nvJitLinkVersion", ctypes.byref(numbers[2]), ctypes.byref(numbers[3]))
+    return tuple(number.value for number in numbers)
+
+
+def _compile(source: str, options: Sequence[str], names: Sequence[str]) -> tuple[bytes, dict[str, str]]:
+    nvrtc = _nvrtc()
+    program = c_void_p()
+    nvrtc("nvrtcCreateProgram", ctypes.byref(program), source.encode(), b"kernels.cu", 0, None, None)
+    try:
+        for name in names:
+            nvrtc("nvrtcAddNameExpression", program, name.encode())
+        given = (c_char_p * len(options))(*[option.encode() for option in options])
+        if nvrtc.status("nvrtcCompileProgram", program, len(options), given) != 0:
+            raise CompileError(f"gpuheap: NVRTC refuses the program:\n{_text(nvrtc, 'nvrtcGetProgramLog', program)}")
+        code = _bytes(nvrtc, "nvrtcGetCUBIN", program)
+        symbols = {}
+        for name in names:
+            lowered = c_char_p()
+            nvrtc("nvrtcGetLoweredName", program, name.encode(), ctypes.byref(lowered))
+            symbols[name] = (lowered.value or b"").decode()
+        return code, symbols
+    finally:
+        nvrtc.status("nvrtcDestroyProgram", ctypes.byref(program))
+
+
+def link(parts: Sequence[tuple[bytes, int]], arch: int) -> bytes:
+    """One cubin of several parts, each with its nvJitLinkInputType."""
+    linker = _nvjitlink()
+    handle = c_void_p()
+    given = [f"-arch=sm_{arch}".encode()]
+    if any(kind == _LTO for _, kind in parts):
+        given.append(b"-lto")
+    options = (c_char_p * len(given))(*given)
+    linker("nvJitLinkCreate", ctypes.byref(handle), len(given), options)
+    try:
+        for number, (part, kind) in enumerate(parts):
+            if linker.status("nvJitLinkAddData", handle, kind, part, c_size_t(len(part)), f"part{number}".encode()) != 0:
+                raise CompileError(f"gpuheap: nvJitLink refuses a part for sm_{arch}: {_text(linker, 'nvJitLinkGetErrorLog', handle)}")
+        if linker.status("nvJitLinkComplete", handle) != 0:
+            raise CompileError(f"gpuheap: nvJitLink cannot link the program for sm_{arch}: {_text(linker, 'nvJitLinkGetErrorLog', handle)}")
+        return _bytes(linker, "nvJitLinkGetLinkedCubin", handle)
+    finally:
+        linker.status("nvJitLinkDestroy", ctypes.byref(handle))
+
+
+class _Functions:
+    """The functions of a C library that answer 0 when all went well."""
+
+    def __init__(self, loaded: ctypes.CDLL, name: str) -> None:
+        self._loaded, self._name = loaded, name
+
+    def status(self, function: str, *arguments: object) -> int:
+        called: Callable[..., int] = getattr(self._loaded, function)
+        return called(*arguments)
+
+    def __call__(self, function: str, *arguments: object) -> None:
+        status = self.status(function, *arguments)
+        if status != 0:
+            raise CompileError(f"gpuheap: {function} of {self._name} answers {status}")
+
+
+def _bytes(functions: _Functions, function: str, of: c_void_p) -> bytes:
+    size = c_size_t()
+    functions(f"{function}Size", of, ctypes.byref(size))
+    buffer = ctypes.create_string_buffer(max(1, size.value))
+    functions(function, of, buffer)
+    return buffer.raw[: size.value]
+
+
+def _text(functions: _Functions, function: str, of: c_void_p) -> str:
+    try:
+        return _bytes(functions, function, of).rstrip(b"\0").decode(errors="replace").strip()
+    except CompileError:
+        return "it does not say why"
+
+
+@functools.cache
+def _nvrtc() -> _Functions:
+    return _Functions(_load("nvrtc", "nvidia-cuda-nvrtc"), "NVRTC")
+
+
+@functools.cache
+def _nvjitlink() -> _Functions:
+    return _Functions(_load("nvJitLink", "nvidia-nvjitlink"), "nvJitLink")
+
+
+def _load(name: str, package: str) -> ctypes.CDLL:
+    """A library of the CUDA toolkit: where NVIDIA's packages find it, where the system does, or in an installed toolkit."""
+    found: list[str] = []
+    with contextlib.suppress(Exception):  # not installed, or it finds none, each version in its own way
+        from cuda.pathfinder import load_nvidia_dynamic_lib
+
+        found.append(str(load_nvidia_dynamic_lib(name).abs_path))
+    soname = f"lib{name}.so.13"
+    found.append(soname)
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        if variable in os.environ:
+            found += [str(Path(os.environ[variable]) / folder / soname) for folder in ("lib64", "lib")]
+    found.append(f"/usr/local/cuda/lib64/{soname}")
+    for path in found:
+        with contextlib.suppress(OSError):
+            return ctypes.CDLL(path)
+    raise MissingPart(f"gpuheap: {soname} was not found, which links programs: pip install '{package}>=13', or install the CUDA toolkit 13")
+
+
+@functools.cache
+def _digest() -> str:
+    return hashlib.sha256(device_code("fatbin").read_bytes()).hexdigest()
+
+
+def _folder() -> Path | None:
+    named = os.environ.get("XDG_CACHE_HOME")
+    if named and Path(named).is_absolute():
+        return Path(named) / "gpuheap" / "linked"
+    home = os.environ.get("HOME")
+    return Path(home) / ".cache" / "gpuheap" / "linked" if home else None
+
+
+def _kept(key: str) -> tuple[bytes, dict[str, str]] | None:
+    """The file: a line for each symbol, an empty line, the code, and its digest."""
+    folder = _folder()
+    if folder is None:
+        return None
+    try:
+        content = (folder / key).read_bytes()
+    except OSError:
+        return None
+    body, digest = content[:-32], content[-32:]
+    if hashlib.sha256(body).digest() != digest:  # cut off, or damaged
+        return None
+    head, _, code = body.partition(b"\n\n")
+    lines = [line.split("\t") for line in head.decode().splitlines()[1:]]
+    return code, {each[0]: each[1] for each in lines}
+
+
+def _keep(key: str, code: bytes, symbols: dict[str, str]) -> None:
+    folder = _folder()
+    if folder is None or any("\t" in name or "\n" in name for name in symbols):
+        return
+    body = ("\n".join(["gpuheap", *(f"{name}\t{symbol}" for name, symbol in symbols.items())]) + "\n\n").encode() + code
+    with contextlib.suppress(OSError):  # a folder that cannot be written keeps nothing
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
+            file.write(body + hashlib.sha256(body).digest())
+        os.replace(file.name, folder / key)
+
+
+def as_argument(value: Any) -> Any:
+    """A kernel's argument: a Heap is its handle."""
+    from gpuheap.heaps.heap import Heap
+
+    return value.handle if isinstance(value, Heap) else value

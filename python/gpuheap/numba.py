@@ -1,0 +1,210 @@
+"""Dynamic memory in kernels of numba-cuda: malloc, free and arrays, from a gpuheap.Heap.
+
+    import gpuheap, gpuheap.numba as gn
+    from numba import cuda, float32
+
+    @cuda.jit
+    def kernel(heap, out):
+        i = cuda.grid(1)
+        a = gn.array(heap, i % 7 + 1, float32)
+        if a.size != 0:            # 0: the heap had no memory for it
+            ...
+            gn.free(heap, a)
+
+    with gpuheap.Heap("1 GiB") as heap:
+        kernel[blocks, threads](heap.handle, out)
+        heap.check()
+
+`heap` in a kernel is Heap.handle, an integer; with @cuda.jit(extensions=[gpuheap.numba.heaps]) the Heap itself can be passed. Addresses are integers
+of 64 bits. The functions are linked as machine code, which takes milliseconds, and may be called by any thread in any state of divergence.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuheap.heaps.failures import MissingPart
+from gpuheap.heaps.files import device_code
+from gpuheap.heaps.heap import Heap
+
+try:
+    from llvmlite import ir
+    from numba import cuda
+    from numba.cuda import cgutils, types
+    from numba.cuda.extending import intrinsic, overload, typeof_impl
+    from numba.cuda.np.arrayobj import make_array, populate_array
+    from numba.cuda.np.numpy_support import as_dtype
+    from numba.cuda.typing import signature
+    from numba.cuda.typing.npydecl import parse_dtype
+except ImportError as _error:
+    raise MissingPart(f"gpuheap: gpuheap.numba needs numba-cuda 0.30 or newer: pip install 'numba-cuda[cu13]' ({_error})") from None
+
+__all__ = ["address_of", "aligned_malloc", "array", "calloc", "free", "heaps", "malloc", "owns", "realloc", "usable_size", "view"]
+
+_CODE = cuda.Fatbin(device_code("fatbin").read_bytes(), name="gpuheap.fatbin")
+# Signed, all: Numba makes floating point numbers of sums of signed and unsigned ones.
+_WORD = types.int64
+
+
+def _declared(name: str, result: Any, *arguments: Any) -> Any:
+    return cuda.declare_device(f"gpuheap_v1_{name}", signature(result, *arguments), link=[_CODE], abi="c")
+
+
+malloc = _declared("malloc", _WORD, _WORD, _WORD)
+"""malloc(heap, bytes): the address of a block, aligned to 16 bytes and not initialised. 0 for 0 bytes, and when nothing fits."""
+calloc = _declared("calloc", _WORD, _WORD, _WORD, _WORD)
+"""calloc(heap, count, bytes): likewise, for `count` objects of `bytes` each, all zero."""
+aligned_malloc = _declared("aligned_malloc", _WORD, _WORD, _WORD, _WORD)
+"""aligned_malloc(heap, bytes, alignment): likewise, aligned to a power of two, 2 MiB at most."""
+realloc = _declared("realloc", _WORD, _WORD, _WORD, _WORD)
+"""realloc(heap, address, bytes): a block of `bytes` with the contents of the other up to the smaller size; 0 when nothing fits: that one stays."""
+usable_size = _declared("usable_size", _WORD, _WORD, _WORD)
+"""usable_size(heap, address): how many bytes may be used there; 0 for address 0."""
+owns = _declared("owns", types.int32, _WORD, _WORD)
+"""owns(heap, address): 1 for every live block of the heap, 0 for pointers into other memory."""
+_free = _declared("free", types.int32, _WORD, _WORD)
+
+
+def free(heap: int, block: Any) -> int:
+    """In a kernel: gives back a block, by its address or an array that array() made. 0 and arrays of no elements do nothing.
+
+    0: freed; 1: there was nothing to free; 2: no block of the heap; 3: the block was free already. The last two are in Heap.stats().
+    """
+    raise _outside("free")
+
+
+def array(heap: int, shape: Any, dtype: Any) -> Any:
+    """In a kernel: an array of its own, C-ordered, not initialised, of `shape`, an integer or a tuple of them. It has no elements where the heap
+    has no memory for it: look at `.size`. It lives until free(heap, it), not until the end of the function."""
+    raise _outside("array")
+
+
+def view(address: int, shape: Any, dtype: Any) -> Any:
+    """In a kernel: what lies at an address, as an array. All lengths are 0 for address 0."""
+    raise _outside("view")
+
+
+def address_of(block: Any) -> int:
+    """In a kernel: the address of an array's first element."""
+    raise _outside("address_of")
+
+
+def _outside(name: str) -> RuntimeError:
+    return RuntimeError(f"gpuheap.numba.{name} was called outside of a kernel: call it in a function under @cuda.jit")
+
+
+class _HeapArguments:
+    """What lets kernels be called with a Heap: @cuda.jit(extensions=[gpuheap.numba.heaps])."""
+
+    def prepare_args(self, kind: Any, value: Any, stream: Any, retr: Any) -> tuple[Any, Any]:
+        return (_WORD, value.handle) if isinstance(value, Heap) else (kind, value)
+
+
+heaps = _HeapArguments()
+
+
+@typeof_impl.register(Heap)  # type: ignore[untyped-decorator]
+def _typeof_heap(value: Heap, context: Any) -> Any:
+    return _WORD
+
+
+def _lengths(shape: Any) -> int | None:
+    """How many axes a shape has, or None if it is none."""
+    if isinstance(shape, types.Integer):
+        return 1
+    if isinstance(shape, types.BaseTuple) and len(shape) > 0 and all(isinstance(each, types.Integer) for each in shape):
+        return len(shape)
+    return None
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _array_at(context: Any, address: Any, shape: Any, dtype: Any) -> Any:
+    """The array at an address, without elements at address 0."""
+    axes, item = _lengths(shape), parse_dtype(dtype)
+    if axes is None or item is None or not isinstance(address, types.Integer):
+        return None
+    kind = types.Array(item, axes, "C")
+
+    def generate(target: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+        word = target.get_value_type(types.intp)
+        where = target.cast(builder, arguments[0], sig.args[0], types.intp)
+        given = [arguments[1]] if isinstance(sig.args[1], types.Integer) else cgutils.unpack_tuple(builder, arguments[1])
+        kinds = [sig.args[1]] if isinstance(sig.args[1], types.Integer) else list(sig.args[1])
+        zero = ir.Constant(word, 0)
+        absent = builder.icmp_unsigned("==", where, zero)
+        lengths = [builder.select(absent, zero, target.cast(builder, each, of, types.intp)) for each, of in zip(given, kinds, strict=True)]
+        item_type = target.get_data_type(item)
+        item_bytes = ir.Constant(word, target.get_abi_sizeof(item_type))
+        strides = [item_bytes]
+        for length in reversed(lengths[1:]):
+            strides.insert(0, builder.mul(strides[0], length))
+        made = make_array(kind)(target, builder)
+        populate_array(
+            made,
+            data=builder.inttoptr(where, item_type.as_pointer()),
+            shape=cgutils.pack_array(builder, lengths, ty=word),
+            strides=cgutils.pack_array(builder, strides, ty=word),
+            itemsize=item_bytes,
+            meminfo=None,
+        )
+        return made._getvalue()
+
+    return kind(address, shape, dtype), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _address_of(context: Any, block: Any) -> Any:
+    if not isinstance(block, types.Array):
+        return None
+
+    def generate(target: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+        held = make_array(sig.args[0])(target, builder, arguments[0])
+        return builder.ptrtoint(held.data, target.get_value_type(_WORD))
+
+    return _WORD(block), generate
+
+
+# Numba compares the names of both functions' parameters, and takes types for parts of them.
+@overload(view, inline="always")  # type: ignore[untyped-decorator]
+def _view(address, shape, dtype):
+    if _lengths(shape) is None:
+        return None
+    return lambda address, shape, dtype: _array_at(address, shape, dtype)
+
+
+@overload(address_of)  # type: ignore[untyped-decorator]
+def _address_of_array(block):
+    return (lambda block: _address_of(block)) if isinstance(block, types.Array) else None
+
+
+@overload(array, inline="always")  # type: ignore[untyped-decorator]
+def _array(heap, shape, dtype):
+    axes, item = _lengths(shape), parse_dtype(dtype)
+    if axes is None or item is None:
+        return None
+    item_bytes = as_dtype(item).itemsize
+    most = (1 << 62) // item_bytes
+    if isinstance(shape, types.Integer):
+
+        def of_length(heap, shape, dtype):  # type: ignore[no-untyped-def]
+            return _array_at(malloc(heap, shape * item_bytes) if 0 < shape <= most else 0, shape, dtype)
+
+        return of_length
+
+    def of_shape(heap, shape, dtype):  # type: ignore[no-untyped-def]
+        count = 1
+        for length in shape:
+            # A product that is too large is refused as any request that does not fit; the division keeps it from wrapping around.
+            count = 0 if length <= 0 or count > most // length else count * length
+        return _array_at(malloc(heap, count * item_bytes) if count > 0 else 0, shape, dtype)
+
+    return of_shape
+
+
+@overload(free)  # type: ignore[untyped-decorator]
+def _free_block(heap, block):
+    if isinstance(block, types.Array):
+        return lambda heap, block: _free(heap, _address_of(block))
+    if isinstance(block, types.Integer):
+        return lambda heap, block: _free(heap, block)
+    return None

@@ -1,0 +1,125 @@
+"""Dynamic memory in Triton programs: a block for each program, and a block for each element of a tensor.
+
+    import gpuheap, gpuheap.triton as gt
+
+    @triton.jit
+    def kernel(heap, counts, out, B: tl.constexpr):
+        n = tl.load(counts + tl.program_id(0))
+        p = gt.malloc(heap, n * 4)                    # one block for the program: an address, 0 when the heap has no memory
+        i = tl.arange(0, B)
+        tl.store(p.to(tl.pointer_type(tl.float32)) + i, i.to(tl.float32), mask=(i < n) & (p != 0))
+        tl.store(out + tl.program_id(0), p)
+
+    with gpuheap.Heap("1 GiB") as heap:
+        kernel[(1024,)](heap.handle, counts, out, B=256, extern_libs=gt.extern_libs())
+        heap.check()
+
+`heap` is Heap.handle, an integer. A launch needs `extern_libs`.
+
+All threads of a program make these calls together and wait for each other. So they must not stand under a condition that differs within a program
+(those that Triton can write are the same for a whole program), nor in code that Triton specialises by warp (tl.range(..., warp_specialize=True)): a
+call there gets 0, and free() does nothing. Programs of several CTAs (num_ctas above 1) are refused when they are compiled.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuheap.heaps.failures import InvalidRequest, MissingPart
+from gpuheap.heaps.files import device_code
+
+try:
+    import triton
+    import triton.language as tl
+    from triton.language import core
+except ImportError as _error:
+    raise MissingPart(f"gpuheap: gpuheap.triton needs Triton 3.6 or newer: pip install triton ({_error})") from None
+
+__all__ = ["extern_libs", "free", "free_each", "malloc", "malloc_each"]
+
+_WORD, _INT = core.dtype("int64"), core.dtype("int32")
+_WARP = 32
+
+
+def extern_libs() -> dict[str, str]:
+    """What a launch is given as `extern_libs`; a dictionary, to which a program may add others."""
+    return {"gpuheap": str(device_code("bitcode"))}
+
+
+def _call(semantic: Any, name: str, result: Any, arguments: list[Any], *, by_program: bool) -> Any:
+    """Calls a device function with words, and, if `by_program`, with the number of threads that a program has."""
+    options = semantic.builder.options
+    if getattr(options, "num_ctas", 1) != 1:
+        raise InvalidRequest(f"gpuheap: a Triton program of num_ctas={options.num_ctas} asks for memory: each of its CTAs would; use num_ctas=1")
+    given = [semantic.cast(semantic.to_tensor(_value(each)), _WORD) for each in arguments]
+    kinds: tuple[Any, ...] = (_WORD,) * len(given)
+    if by_program:
+        if any(each.type.is_block() for each in given):
+            raise InvalidRequest("gpuheap: gpuheap.triton.malloc and free take one size or address for a program: for a tensor use malloc_each, free_each")
+        given.append(semantic.to_tensor(options.num_warps * _WARP))
+        kinds += (_INT,)
+    symbols = {kinds: (f"gpuheap_v1_{name}", result)}
+    return core.extern_elementwise("gpuheap", "", given, symbols, is_pure=False, _semantic=semantic)
+
+
+def _value(given: Any) -> Any:
+    return given.value if isinstance(given, core.constexpr) else given
+
+
+@core.extern  # type: ignore[untyped-decorator]
+def malloc(heap: Any, num_bytes: Any, _semantic: Any = None) -> Any:
+    """One block for the program: its address as an int64, aligned to 16 bytes and not initialised. 0 when nothing fits."""
+    return _call(_semantic, "malloc_program", _WORD, [heap, num_bytes], by_program=True)
+
+
+@core.extern  # type: ignore[untyped-decorator]
+def free(heap: Any, address: Any, _semantic: Any = None) -> Any:
+    """Gives a block of the program back. 0: freed; 1: address 0; 2: no block of the heap; 3: it was free already."""
+    return _call(_semantic, "free_program", _INT, [heap, address], by_program=True)
+
+
+@core.extern  # type: ignore[untyped-decorator]
+def _malloc_slot(heap: Any, slots: Any, _semantic: Any = None) -> Any:
+    return _call(_semantic, "malloc_slot", _INT, [heap, slots], by_program=False)
+
+
+@core.extern  # type: ignore[untyped-decorator]
+def _free_slot(heap: Any, slots: Any, _semantic: Any = None) -> Any:
+    return _call(_semantic, "free_slot", _INT, [heap, slots], by_program=False)
+
+
+# Several threads may hold the same element, and each of them runs the functions below for it. So an element's request is a word in memory, which
+# the first of these threads to come takes out; the memory for the words is a block of the program, freed before the call returns.
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def malloc_each(heap, num_bytes, mask):  # type: ignore[no-untyped-def]
+    """A block for each element of a 1-D tensor of sizes in bytes where `mask` holds: their addresses as int64; 0 where it does not hold, for sizes of
+    0, and where nothing fits. Each is freed alone, by any program: as one element of free_each, or by free."""
+    tl.static_assert(len(num_bytes.shape) == 1, "gpuheap: malloc_each takes a 1-D tensor of sizes")
+    words = malloc(heap, num_bytes.shape[0] * 8)
+    slots = words.to(tl.pointer_type(tl.int64)) + tl.arange(0, num_bytes.shape[0])
+    there = mask & (words != 0)
+    sizes = num_bytes.to(tl.int64)
+    tl.store(slots, tl.where(sizes > 0, sizes * 2 + 1, 0), mask=there)
+    tl.debug_barrier()
+    _malloc_slot(heap, tl.where(there, slots.to(tl.int64), 0))
+    tl.debug_barrier()
+    addresses = tl.load(slots, mask=there, other=0, volatile=True)
+    free(heap, words)
+    return addresses
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def free_each(heap, addresses, mask):  # type: ignore[no-untyped-def]
+    """Frees the blocks of a 1-D tensor of addresses where `mask` holds; 0 is skipped. Where the heap has no 8 bytes for each element it frees nothing:
+    the program then gets False, else True."""
+    tl.static_assert(len(addresses.shape) == 1, "gpuheap: free_each takes a 1-D tensor of addresses")
+    words = malloc(heap, addresses.shape[0] * 8)
+    slots = words.to(tl.pointer_type(tl.int64)) + tl.arange(0, addresses.shape[0])
+    there = mask & (words != 0)
+    tl.store(slots, addresses.to(tl.int64), mask=there)
+    tl.debug_barrier()
+    _free_slot(heap, tl.where(there, slots.to(tl.int64), 0))
+    free(heap, words)
+    return words != 0
