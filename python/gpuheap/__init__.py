@@ -41,13 +41,14 @@ def __getattr__(name: str) -> object:
 
 def _version() -> str:
     """The library's, which its header says: of the checkout that this file lies in, or of the one that was installed."""
-    header = Path(__file__).resolve().parents[2] / "include" / "gpuheap" / "version.hpp"
-    if not header.is_file():
+    package = Path(__file__).resolve().parent
+    header = next((path for path in (package, package.parents[1]) if (path / "include" / "gpuheap" / "version.hpp").is_file()), None)
+    if header is None:
         try:
             return metadata.version("gpuheap")
         except metadata.PackageNotFoundError:  # a copy of the package alone
             return "0+unknown"
-    return ".".join(re.findall(r"define GPUHEAP_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", header.read_text()))
+    return ".".join(re.findall(r"define GPUHEAP_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", (header / "include" / "gpuheap" / "version.hpp").read_text()))
 
 
 __version__ = _version()

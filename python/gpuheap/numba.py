@@ -165,20 +165,20 @@ def _address_of(context: Any, block: Any) -> Any:
 
 
 # Numba compares the names of both functions' parameters, and takes types for parts of them.
-@overload(view, inline="always")  # type: ignore[untyped-decorator]
-def _view(address, shape, dtype):
+@overload(view, inline="always")
+def _view(address, shape, dtype):  # type: ignore[no-untyped-def]
     if _lengths(shape) is None:
         return None
     return lambda address, shape, dtype: _array_at(address, shape, dtype)
 
 
-@overload(address_of)  # type: ignore[untyped-decorator]
-def _address_of_array(block):
+@overload(address_of)
+def _address_of_array(block):  # type: ignore[no-untyped-def]
     return (lambda block: _address_of(block)) if isinstance(block, types.Array) else None
 
 
-@overload(array, inline="always")  # type: ignore[untyped-decorator]
-def _array(heap, shape, dtype):
+@overload(array, inline="always")
+def _array(heap, shape, dtype):  # type: ignore[no-untyped-def]
     axes, item = _lengths(shape), parse_dtype(dtype)
     if axes is None or item is None:
         return None
@@ -201,8 +201,8 @@ def _array(heap, shape, dtype):
     return of_shape
 
 
-@overload(free)  # type: ignore[untyped-decorator]
-def _free_block(heap, block):
+@overload(free)
+def _free_block(heap, block):  # type: ignore[no-untyped-def]
     if isinstance(block, types.Array):
         return lambda heap, block: _free(heap, _address_of(block))
     if isinstance(block, types.Integer):

@@ -92,7 +92,7 @@ def _free_slot(heap: Any, slots: Any, _semantic: Any = None) -> Any:
 # the first of these threads to come takes out; the memory for the words is a block of the program, freed before the call returns.
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit
 def malloc_each(heap, num_bytes, mask):  # type: ignore[no-untyped-def]
     """A block for each element of a 1-D tensor of sizes in bytes where `mask` holds: their addresses as int64; 0 where it does not hold, for sizes of
     0, and where nothing fits. Each is freed alone, by any program: as one element of free_each, or by free."""
@@ -110,7 +110,7 @@ def malloc_each(heap, num_bytes, mask):  # type: ignore[no-untyped-def]
     return addresses
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit
 def free_each(heap, addresses, mask):  # type: ignore[no-untyped-def]
     """Frees the blocks of a 1-D tensor of addresses where `mask` holds; 0 is skipped. Where the heap has no 8 bytes for each element it frees nothing:
     the program then gets False, else True."""

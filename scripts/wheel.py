@@ -1,0 +1,103 @@
+"""Builds the wheel: the libraries and the device code, then the package with them in it, with the oldest platform tag that auditwheel accepts.
+
+    python scripts/wheel.py                          # into build/wheel/dist
+    python scripts/wheel.py --architectures 75,90    # fewer, for a try
+
+Needs nvcc 13, CMake and Ninja; Triton's device code needs clang 19 or newer and is left out without it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+TARGETS = ("gpuheap_capi", "gpuheap_capi_code", "gpuheap_run", "gpuheap_malloc_provider_gpuheap")
+OPTIONS = {
+    "GPUHEAP_ENABLE_CUDA": "ON", "GPUHEAP_ENABLE_HOST": "OFF", "GPUHEAP_ENABLE_OPENCL": "OFF", "GPUHEAP_ENABLE_COALESCE": "OFF",
+    "GPUHEAP_BUILD_TESTS": "OFF", "GPUHEAP_BUILD_BENCHMARKS": "OFF", "GPUHEAP_BUILD_EXAMPLES": "OFF", "GPUHEAP_BUILD_TOOLS": "ON",
+}  # fmt: skip
+MOST_BYTES = 8 << 20  # of the wheel
+
+
+def run(*command: str | Path, **more: str) -> None:
+    print("+", *command, flush=True)
+    subprocess.run([str(word) for word in command], check=True, env={**os.environ, **more})
+
+
+def build(folder: Path, architectures: Sequence[str]) -> None:
+    """The libraries and the device code, in the build folder."""
+    options = dict(OPTIONS)
+    if architectures:
+        wanted = ";".join([*(f"{each}-real" for each in architectures), f"{architectures[0]}-virtual"])
+        options |= {"GPUHEAP_CAPI_ARCHITECTURES": wanted, "GPUHEAP_MALLOC_ARCHITECTURES": wanted}
+    run("cmake", "--preset", "library", "-S", ROOT, "-B", folder, *(f"-D{name}={value}" for name, value in options.items()))
+    run("cmake", "--build", folder, *(f"--target={target}" for target in TARGETS))
+
+
+def stage(build_folder: Path, folder: Path) -> None:
+    """The package as the wheel has it: Python, libraries, device code, headers and CMake files."""
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(ROOT / "python" / "gpuheap", folder / "gpuheap", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "python" / "pyproject.toml", folder)
+    shutil.copy(ROOT / "LICENSE", folder)
+    package = folder / "gpuheap"
+    for part in ("lib", "device", "cmake"):
+        (package / part).mkdir()
+    for library in (build_folder / "capi" / "libgpuheap.so", *build_folder.glob("tools/malloc/run/libgpuheap_run.so"), *build_folder.glob("malloc/*.so")):
+        shutil.copy(library, package / "lib")
+    run("strip", "--strip-unneeded", *sorted((package / "lib").glob("*.so")))
+    for code in ("gpuheap.fatbin", "gpuheap.lto.fatbin", "gpuheap.bc"):
+        if (build_folder / "capi" / code).is_file():
+            shutil.copy(build_folder / "capi" / code, package / "device")
+    shutil.copytree(ROOT / "include", package / "include")
+    for template in (ROOT / "python" / "cmake").iterdir():
+        shutil.copy(template, package / "cmake")
+
+
+def make_wheel(folder: Path, out: Path) -> Path:
+    """The wheel, tagged."""
+    shutil.rmtree(out, ignore_errors=True)
+    raw = folder / "raw"
+    # The version is read from the header of a checkout, or from the package's own.
+    run(sys.executable, "-m", "pip", "wheel", "--disable-pip-version-check", "--quiet", "--no-deps", "--wheel-dir", raw, folder)
+    (wheel,) = raw.glob("*.whl")
+    tagged = subprocess.run(
+        [sys.executable, "-m", "wheel", "tags", "--remove", "--platform-tag", "linux_x86_64", str(wheel)], check=True, capture_output=True, text=True
+    )
+    wheel = raw / tagged.stdout.split()[-1]
+    out.mkdir(parents=True)
+    # Nothing is copied into it: its libraries need glibc and libstdc++ alone, and the driver, which they look for when they run.
+    run(sys.executable, "-m", "auditwheel", "repair", "--wheel-dir", out, "--exclude", "libcuda.so.1", wheel)
+    (finished,) = out.glob("*.whl")
+    return finished
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=Path, default=ROOT / "build" / "wheel", help="the build folder")
+    parser.add_argument("--architectures", default="", help="as 75,90,120: the first one also as PTX; default: all")
+    given = parser.parse_args()
+    folder: Path = given.build.resolve()
+    try:
+        build(folder, [each for each in given.architectures.split(",") if each])
+        stage(folder, folder / "stage")
+        wheel = make_wheel(folder / "stage", folder / "dist")
+    except subprocess.CalledProcessError as error:
+        print(f"wheel.py: {error.cmd[0]} failed, see above", file=sys.stderr)
+        return 2
+    size = wheel.stat().st_size
+    print(f"{wheel}: {size / 1e6:.1f} MB")
+    if size > MOST_BYTES:
+        print(f"wheel.py: the wheel has {size} bytes, and at most {MOST_BYTES} are promised", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,180 @@
+"""gpuheap.Heap on a GPU: what it is made from, what it says, and how it ends. Kernels are CuPy's."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+
+import gpuheap
+
+cupy = pytest.importorskip("cupy", reason="kernels written in Python: no CuPy", exc_type=ImportError)
+
+CODE = r"""
+#include <gpuheap_device.h>
+extern "C" __global__ void take(gpuheap_handle heap, unsigned long long* out, unsigned long long bytes, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) {
+    out[i] = (unsigned long long)gpuheap_malloc(heap, bytes);
+    if (out[i] != 0 && bytes >= 4) *(int*)out[i] = i;
+  }
+}
+extern "C" __global__ void give(gpuheap_handle heap, unsigned long long* out, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) gpuheap_free(heap, (void*)out[i]);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def kernels(gpu: None):
+    from gpuheap.cupy import RawModule
+
+    module = RawModule(CODE)
+    return module.get_function("take"), module.get_function("give")
+
+
+def take(kernels, heap, n: int, num_bytes: int = 16):
+    out = cupy.zeros(n, dtype=cupy.uint64)
+    kernels[0]((-(-n // 256),), (256,), (heap, out, cupy.uint64(num_bytes), cupy.int32(n)))
+    return out
+
+
+def give(kernels, heap, out) -> None:
+    kernels[1]((-(-out.size // 256),), (256,), (heap, out, cupy.int32(out.size)))
+
+
+def test_blocks_are_distinct_aligned_and_counted(kernels, heap) -> None:
+    out = take(kernels, heap, 100_000)
+    addresses = out.get()
+    assert (addresses != 0).all() and (addresses % 16 == 0).all() and len(set(addresses.tolist())) == 100_000
+    stats = heap.stats()
+    assert stats.live_allocations == 100_000 and stats.live_bytes >= 1_600_000 and stats.failed_requests == 0
+    give(kernels, heap, out)
+
+
+def test_exhaustion_is_told_once(kernels) -> None:
+    with gpuheap.Heap("16 MiB") as heap:
+        out = take(kernels, heap, 64, 1 << 20)
+        with pytest.raises(gpuheap.Exhausted, match="found no memory in a heap of 16 MiB; the first asked for 1048576 bytes"):
+            heap.check()
+        heap.check()
+        assert heap.stats().failed_requests == int((out == 0).sum()) > 0
+
+
+def test_wrong_frees_are_told(kernels) -> None:
+    with gpuheap.Heap("16 MiB") as heap:
+        out = take(kernels, heap, 10)
+        give(kernels, heap, out)
+        give(kernels, heap, out)
+        with pytest.raises(gpuheap.RefusedFrees, match="free already"):
+            heap.check()
+
+
+def test_reset_forgets_everything(kernels, heap) -> None:
+    take(kernels, heap, 1000)
+    heap.reset()
+    assert heap.stats().live_allocations == 0
+
+
+def test_free_takes_arrays_lists_and_views(kernels, heap) -> None:
+    heap.free(take(kernels, heap, 1000))
+    heap.free(take(kernels, heap, 10).get().tolist())
+    heap.free([heap.view(address, 4) for address in take(kernels, heap, 10).get().tolist()])
+    heap.free(int(take(kernels, heap, 1)[0]))
+
+
+def test_growing_keeps_blocks(kernels) -> None:
+    with gpuheap.Heap(growth=gpuheap.Growth("32 MiB", "256 MiB")) as heap:
+        first = take(kernels, heap, 16, 1 << 20)
+        assert (first != 0).all()
+        before = heap.stats().heap_bytes
+        heap.grow("128 MiB")
+        more = take(kernels, heap, 64, 1 << 20)
+        assert (more != 0).all() and heap.stats().heap_bytes > before
+        assert heap.view(int(first[3]), 1, "int32").cupy()[0] == 3
+        with pytest.raises(gpuheap.InvalidRequest, match="was made to have at most 256 MiB"):
+            heap.grow("1 GiB")
+
+
+@pytest.mark.parametrize("shift", [0, 8])
+def test_heap_in_memory_of_cupy(kernels, shift: int) -> None:
+    memory = cupy.empty(64 << 20, dtype=cupy.uint8)
+    start = memory.data.ptr
+    with gpuheap.Heap(buffer=memory[shift:]) as heap:
+        out = take(kernels, heap, 1000)
+        assert bool(((out >= start) & (out < start + memory.nbytes)).all())
+    with gpuheap.Heap(buffer=(start, memory.nbytes)) as heap:
+        assert bool((take(kernels, heap, 10) != 0).all())
+
+
+def test_memory_outlives_who_gave_it(kernels) -> None:
+    memory = cupy.empty(64 << 20, dtype=cupy.uint8)
+    watched = weakref.ref(memory)
+    heap = gpuheap.Heap(buffer=memory)
+    del memory
+    gc.collect()
+    assert watched() is not None
+    heap.close()
+    gc.collect()
+    assert watched() is None
+
+
+def test_views_keep_the_heap_alive(kernels) -> None:
+    heap = gpuheap.Heap("64 MiB")
+    view = heap.view(int(take(kernels, heap, 10, 64)[7]), 16, "int32")
+    array = view.cupy()
+    native = weakref.ref(heap.native)
+    heap.close()
+    del view, heap
+    gc.collect()
+    assert native() is not None and int(array[0]) == 7
+    del array
+    gc.collect()
+    assert native() is None
+
+
+def test_views_by_dlpack_and_numpy(kernels, heap) -> None:
+    out = take(kernels, heap, 10, 64)
+    view = heap.view(int(out[5]), (4, 4), "int32")
+    assert int(cupy.from_dlpack(view)[0, 0]) == 5
+    assert view.numpy()[0, 0] == 5
+    give(kernels, heap, out)
+
+
+def test_closed_heap_says_so(gpu: None) -> None:
+    heap = gpuheap.Heap("64 MiB")
+    heap.close()
+    heap.close()
+    with pytest.raises(gpuheap.ClosedHeap, match="has been closed"):
+        _ = heap.handle
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"size": "1 TiB"}, r"a heap of 1 TiB was asked for; there are .* free"),
+        ({"size": 4096}, "is too small for the allocator"),
+        ({"size": "64 MiB", "device": 99}, "device 99 was asked for, and there"),
+    ],
+)
+def test_refusals_say_what_was_asked_and_what_there_was(gpu: None, arguments, text: str) -> None:
+    with pytest.raises(gpuheap.HeapError, match=text):
+        gpuheap.Heap(**arguments)
+
+
+def test_streams(kernels) -> None:
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with gpuheap.Heap("64 MiB", stream=stream) as heap, stream:
+        out = take(kernels, heap, 1000)
+        assert heap.stats(stream).live_allocations == 1000
+        give(kernels, heap, out)
+        heap.check(stream)
+
+
+def test_a_kernel_of_1024_threads_can_be_launched(kernels, heap) -> None:
+    out = cupy.zeros(1024, dtype=cupy.uint64)
+    kernels[0]((1,), (1024,), (heap, out, cupy.uint64(16), cupy.int32(1024)))
+    assert bool((out != 0).all())
+    kernels[1]((1,), (1024,), (heap, out, cupy.int32(1024)))
