@@ -134,19 +134,20 @@ def test_library_exports_the_interface_alone(wheel_build: Path) -> None:
     assert {line.split()[-1] for line in symbols.splitlines()} == names(recorded(version()), "host")
 
 
-def compiled(folder: Path, namespace: str, *options: str) -> Path:
-    """The device functions, for the oldest architecture."""
+def compiled(folder: Path, namespace: str, *options: str, source: str = "device.cu") -> Path:
+    """Device functions, for the oldest architecture."""
     nvcc = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
     if nvcc is None:
         pytest.skip("the C interface: no nvcc found: install the CUDA toolkit, 13.0 or newer")
-    out = folder / f"{namespace}.o"
+    out = folder / f"{namespace}.{source}.o"
     always = ("-std=c++20", "-rdc=true", f"-I{ROOT}", f"-I{ROOT / 'include'}", f"-DGPUHEAP_BACKEND_NAMESPACE={namespace}")
-    run(nvcc, *always, *options, ROOT / "capi" / "device.cu", "-o", out)
+    run(nvcc, *always, *options, ROOT / "capi" / source, "-o", out)
     return out
 
 
 def test_device_functions_are_weak_and_all_there(tmp_path: Path) -> None:
-    ptx = compiled(tmp_path, "for_c_of_the_test", "-arch=sm_75", "-ptx").read_text()
+    sources = ("device.cu", "programs.cu")
+    ptx = "".join(compiled(tmp_path, "for_c_of_the_test", "-arch=sm_75", "-ptx", source=source).read_text() for source in sources)
     weak = set(re.findall(r"^\.weak \.func\s+(?:\([^)]*\) )?(gpuheap_v\d+_\w+)", ptx, re.MULTILINE))
     assert weak == names(recorded(version()), "device")
 
