@@ -65,7 +65,7 @@ def make_wheel(folder: Path, out: Path) -> Path:
     shutil.rmtree(out, ignore_errors=True)
     raw = folder / "raw"
     # The version is read from the header of a checkout, or from the package's own.
-    run(sys.executable, "-m", "pip", "wheel", "--disable-pip-version-check", "--quiet", "--no-deps", "--wheel-dir", raw, folder)
+    run(sys.executable, "-m", "pip", "wheel", "--disable-pip-version-check", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", raw, folder)
     (wheel,) = raw.glob("*.whl")
     tagged = subprocess.run(
         [sys.executable, "-m", "wheel", "tags", "--remove", "--platform-tag", "linux_x86_64", str(wheel)], check=True, capture_output=True, text=True

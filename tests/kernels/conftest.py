@@ -14,6 +14,7 @@ import pytest
 if importlib.util.find_spec("gpuheap") is None or "GPUHEAP_TEST_INSTALLED" not in os.environ:
     sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 import gpuheap  # noqa: E402
 
 

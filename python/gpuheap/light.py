@@ -1,0 +1,122 @@
+"""The commands that need no other package: `gpuheap run` and `gpuheap doctor`, where the benchmark's command line is not installed."""
+
+from __future__ import annotations
+
+import argparse
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuheap import __version__
+from gpuheap.errors import EXIT_FAILED, UserError
+from gpuheap.heaps.failures import HeapError
+
+_EXTRA = "pip install 'gpuheap[bench]'"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that doctor looked at."""
+
+    what: str
+    good: bool
+    text: str
+
+
+def run_command(words: Sequence[str]) -> int:
+    """`gpuheap`, with the words after it. Returns the exit code."""
+    parser = _Parser(prog="gpuheap", description=f"gpuheap {__version__}. The benchmark's commands come with {_EXTRA}.")
+    parser.add_argument("--version", action="version", version=f"gpuheap {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    doctor = commands.add_parser("doctor", help="look at this machine: what of gpuheap works here")
+    doctor.set_defaults(call=_doctor)
+    run = commands.add_parser("run", help="run a CUDA program as it is, its malloc, free, new and delete in kernels served by gpuheap")
+    run.add_argument("--bytes", metavar="SIZE", help="of the heap on each device; default: an eighth of the free memory, growing")
+    run.add_argument("--stats", action="store_true", help="tell at the end what the heap knows")
+    run.add_argument("--no-cache", action="store_true", help="link the program's code again; keep nothing on disk")
+    run.add_argument("program", nargs=argparse.REMAINDER, metavar="PROGRAM [ARGUMENTS ...]")
+    run.set_defaults(call=_run)
+    given = parser.parse_args(words)
+    call: Callable[[argparse.Namespace], int] = given.call
+    return call(given)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Mistakes are one line, as everywhere in this command."""
+
+    def error(self, message: str) -> None:  # type: ignore[override]
+        raise UserError(f"{message}; the benchmark's commands and options come with {_EXTRA}")
+
+
+def _run(given: argparse.Namespace) -> int:
+    from gpuheap.host import launch
+    from gpuheap.serving.libraries import require_device
+    from gpuheap.serving.start import Service, cache_folder, check_program
+    from gpuheap.units import parse_bytes
+
+    words = given.program[1:] if given.program[:1] == ["--"] else given.program
+    if not words:
+        raise UserError("gpuheap run: name the program to be run")
+    check_program(words)
+    folder = Path(__file__).resolve().parent / "lib"
+    library, provider = folder / "libgpuheap_run.so", folder / "libgpuheap_malloc_gpuheap.so"
+    for file in (library, provider):
+        if not file.is_file():
+            raise UserError(f"{file} is not there, which the wheel has: install it, or in a checkout {_EXTRA} and build the target gpuheap_run")
+    require_device()
+    heap_bytes = None if given.bytes is None else parse_bytes(given.bytes, "--bytes")
+    service = Service(library, provider, heap_bytes, given.stats, None if given.no_cache else cache_folder())
+    return launch.run(words, library, service.variables())
+
+
+def _doctor(_: argparse.Namespace) -> int:
+    findings = examine()
+    width = max(len(finding.what) for finding in findings)
+    for finding in findings:
+        print(f"{'ok' if finding.good else 'missing':<8} {finding.what:<{width}}  {finding.text}")
+    return 0 if all(finding.good for finding in findings if finding.what in ("library", "device code", "gpu")) else EXIT_FAILED
+
+
+def examine() -> list[Finding]:
+    """What heaps need: the library, device code, a GPU; and for each package that kernels are written with, whether gpuheap works with it."""
+    from gpuheap.heaps.compiler import versions
+    from gpuheap.heaps.files import KINDS, device_code, include_path, library_path
+    from gpuheap.heaps.library import library
+    from gpuheap.serving.libraries import require_device
+
+    def linker() -> str:
+        nvrtc, _, linking, _ = versions()
+        return f"NVRTC {nvrtc}, nvJitLink {linking}: programs are compiled and linked"
+
+    def gpu() -> str:
+        require_device()
+        return "there is one"
+
+    looked: list[tuple[str, Callable[[], str]]] = [
+        ("python", lambda: f"{platform.python_version()} on {platform.system()} {platform.machine()}, gpuheap {__version__}"),
+        ("library", lambda: f"{library_path()}, version {library().text('version')}"),
+        ("device code", lambda: ", ".join(f"{kind}: {device_code(kind).stat().st_size} bytes" for kind in KINDS)),
+        ("headers", lambda: str(include_path())),
+        ("gpu", gpu),
+        ("compiler", linker),
+        *((name, _package(name, module)) for name, module in (("numba", "gpuheap.numba"), ("cupy", "gpuheap.cupy"), ("triton", "gpuheap.triton"))),
+    ]
+    return [_finding(what, look) for what, look in looked]
+
+
+def _package(name: str, module: str) -> Callable[[], str]:
+    def look() -> str:
+        import importlib
+
+        importlib.import_module(module)
+        return f"{name} {getattr(importlib.import_module(name), '__version__', 'of an unknown version')}"
+
+    return look
+
+
+def _finding(what: str, look: Callable[[], str]) -> Finding:
+    try:
+        return Finding(what, True, look())
+    except (HeapError, UserError) as error:
+        return Finding(what, False, str(error).removeprefix("gpuheap: "))

@@ -1,0 +1,92 @@
+"""Kernels of Numba and Triton compile, and link with the device code, for three architectures. Needs no GPU."""
+
+from __future__ import annotations
+
+import re
+from types import SimpleNamespace
+
+import pytest
+
+import gpuheap
+
+ARCHITECTURES = (75, 90, 120)
+
+
+@pytest.fixture(scope="module")
+def fatbin() -> bytes:
+    try:
+        return gpuheap.device_code("fatbin").read_bytes()
+    except gpuheap.MissingPart as missing:
+        pytest.skip(f"kernels written in Python: {missing}")
+
+
+def symbols_left(cubin: bytes) -> set[bytes]:
+    """Functions of the interface that a linked program still asks for: their names stand in its string table alone once they are linked."""
+    return {name for name in re.findall(rb"\x00(gpuheap_v\d_\w+)\x00", cubin) if b".text." + name not in cubin}
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_numba(arch: int, fatbin: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba.cuda", reason="kernels written in Python: no numba-cuda", exc_type=ImportError)
+    from numba import cuda, float32, int64, types
+
+    from gpuheap.heaps.compiler import link
+
+    capability = divmod(arch, 10)
+    # Functions that kernels call are compiled for the device that is current.
+    monkeypatch.setattr("numba.cuda.dispatcher.get_current_device", lambda: SimpleNamespace(compute_capability=capability))
+    import gpuheap.numba as gn
+
+    def kernel(heap, out):
+        i = cuda.grid(1)
+        if i < out.size:
+            a = gn.array(heap, i % 7 + 1, float32)
+            b = gn.array(heap, (2, i % 3 + 1), int64)
+            p = gn.realloc(heap, gn.malloc(heap, 16), 64)
+            out[i] = a.size + b.shape[1] + gn.usable_size(heap, p) + gn.owns(heap, p) + gn.address_of(a) + gn.view(p, 2, int64)[0]
+            gn.free(heap, a)
+            gn.free(heap, b)
+            gn.free(heap, p)
+
+    parts, _ = cuda.compile_all(
+        kernel, types.void(types.int64, types.Array(types.int64, 1, "C")), device=False, cc=capability, output="ptx", abi="numba"
+    )
+    code = [(part.encode(), 2) if isinstance(part, str) else (part.data, 4) for part in parts]
+    assert [kind for _, kind in code].count(4) == 1
+    cubin = link(code, arch)
+    assert b"gpuheap_v1_malloc" in cubin and symbols_left(cubin) == set()
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_triton(arch: int, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    triton = pytest.importorskip("triton", reason="kernels written in Python: no Triton", exc_type=ImportError)
+    try:
+        gpuheap.device_code("bitcode")
+    except gpuheap.MissingPart as missing:
+        pytest.skip(f"kernels written in Python: {missing}")
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    import triton_kernels
+    from triton.backends.compiler import GPUTarget
+
+    source = triton.compiler.ASTSource(
+        fn=triton_kernels.both, signature={"heap": "i64", "out": "*i64", "n": "i32", "B": "constexpr"}, constexprs={"B": 32}
+    )
+    import gpuheap.triton as gt
+
+    compiled = triton.compile(source, target=GPUTarget("cuda", arch, 32), options={"extern_libs": gt.extern_libs(), "num_warps": 4})
+    ptx = compiled.asm["ptx"]
+    assert re.search(r"\.func.*gpuheap_v1_malloc_slot|atom\S*cas", ptx) and ".extern .func" not in ptx
+    # What the heap keeps in shared memory leaves the program's own at a multiple of 1024.
+    assert re.findall(r"\.shared \.align 1024 \.b8 \w+answer\w*\[(\d+)\]", ptx) == ["1024"]
+
+
+def test_triton_refuses_several_ctas(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    triton = pytest.importorskip("triton", reason="kernels written in Python: no Triton", exc_type=ImportError)
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    import triton_kernels
+    from triton.backends.compiler import GPUTarget
+
+    source = triton.compiler.ASTSource(fn=triton_kernels.alone, signature={"heap": "i64", "out": "*i64"})
+    with pytest.raises(Exception, match="num_ctas") as refused:
+        triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_ctas": 2})
+    assert "use num_ctas=1" in str(refused.value) + str(refused.value.__cause__)
