@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from typing import NoReturn
 
@@ -15,7 +16,8 @@ def main() -> NoReturn:
 
 
 def _run() -> object:
-    if importlib.util.find_spec("typer") is None:
+    # Outside of a checkout there is no benchmark either: what is installed looks at itself.
+    if importlib.util.find_spec("typer") is None or (sys.argv[1:2] in (["run"], ["doctor"]) and not _in_checkout()):
         from gpuheap.light import run_command
 
         return run_command(sys.argv[1:])
@@ -23,6 +25,17 @@ def _run() -> object:
     from gpuheap.cli import app
 
     return app(standalone_mode=False)
+
+
+def _in_checkout() -> bool:
+    from gpuheap.errors import UserError
+    from gpuheap.paths import find_layout
+
+    try:
+        find_layout()
+    except UserError:
+        return "GPUHEAP_ROOT" in os.environ  # the command says what is amiss with it
+    return True
 
 
 if __name__ == "__main__":
