@@ -70,7 +70,9 @@ void require(bool holds, std::string const& text) {
 void require_cuda(cudaError_t result, char const* what) {
   if (result == cudaSuccess) return;
   (void)cudaGetLastError();
-  throw refusal(GPUHEAP_CUDA_ERROR, text_of("gpuheap: %s: %s", what, cudaGetErrorString(result)));
+  bool const absent = result == cudaErrorInsufficientDriver || result == cudaErrorNoDevice;
+  char const* const advice = absent ? ": a GPU with NVIDIA's driver 580 or newer is needed; look at nvidia-smi" : "";
+  throw refusal(GPUHEAP_CUDA_ERROR, text_of("gpuheap: %s: %s%s", what, cudaGetErrorString(result), advice));
 }
 
 // Makes a device current for as long as it lives.
