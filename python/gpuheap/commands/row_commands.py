@@ -1,7 +1,8 @@
-"""The commands that compute from rows of results: `reproduce`, `compare`, `advise`. They run nothing and write nothing."""
+"""The commands that compute from rows of results: `reproduce`, `compare`, `advise`, `standing`. They run nothing."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,7 +23,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON in place of text.
 
 
 def register(app: typer.Typer) -> None:
-    for command in (reproduce, compare, advise):
+    for command in (reproduce, compare, advise, standing):
         app.command()(command)
 
 
@@ -153,3 +154,54 @@ def advise(
         print_json(as_object(advice))
     else:
         print_advice(console(), advice, layout.shown(measured.folder))
+
+
+def standing(
+    suites: Annotated[
+        list[str] | None, typer.Option("--suite", metavar="NAME", help="Only this suite; may be repeated. Default: survey, gallatin, regeff, stress.")
+    ] = None,
+    subject: Annotated[str, typer.Option("--of", metavar="ALLOCATOR", help="Whose wins and losses are listed.")] = "gpuheap",
+    results: Results = None,
+    as_json: Json = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print a line for each allocator at each point.")] = False,
+    picture: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw the shares of points within so many times the best.")] = None,
+) -> None:
+    """How allocators stand beside the best at every point of the suites: ranks, ratios, who wins what, the worst points by name.
+
+    A point is a case at some threads, bytes and parameters, by a time or a measure of memory. Contenders are allocators that free single blocks
+    and never hand out live memory; a contender whose requests fail, that crashes or runs out of time loses the point.
+    """
+    from gpuheap.answers.measured import find_measured
+    from gpuheap.answers.standing import SUITES
+    from gpuheap.answers.standing import standing as standing_of
+    from gpuheap.answers.standing_view import as_object, print_standing, write_csv
+    from gpuheap.errors import UserError, unknown_name
+
+    if as_json and as_csv:
+        raise UserError("--json and --csv are two forms of the same: choose one of them")
+    layout = find_layout()
+    measured = find_measured(layout, results)
+    there = list(dict.fromkeys(row.suite for row in measured.rows))
+    for name in suites or []:
+        if name not in there:
+            raise unknown_name(f"suite with rows in {layout.shown(measured.folder)}", name, there)
+    chosen = [name for name in suites or SUITES if name in there]
+    traits = {str(entry["name"]): entry for entry in measured.environment.get("allocators") or []}
+    found = standing_of((row for row in measured.rows if row.suite in chosen), traits)
+    if not found.contests:
+        raise UserError(
+            f"{layout.shown(measured.folder)} holds no point of {', '.join(suites or SUITES)} that two allocators were measured at: "
+            f"run `gpuheap bench {' '.join(suites or SUITES)}` on a GPU"
+        )
+    if subject not in (score.allocator for score in found.scores):
+        raise unknown_name("contender", subject, [score.allocator for score in found.scores])
+    if picture is not None:
+        from gpuheap.report.profile import write_profile
+
+        write_profile(picture, found, subject)
+    if as_json:
+        print_json(as_object(found, subject, chosen, measured.device))
+    elif as_csv:
+        write_csv(sys.stdout, found)
+    else:
+        print_standing(console(), found, subject, chosen, measured.device)

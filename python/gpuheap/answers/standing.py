@@ -1,0 +1,176 @@
+"""How each allocator stands beside the best one at every point: `gpuheap standing`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpuheap.answers.patterns import is_contender
+from gpuheap.answers.views import PointId, point_id, point_words
+from gpuheap.catalogue import place
+from gpuheap.formats.protocol import FAILING
+from gpuheap.formats.results import Row
+from gpuheap.metrics import METRICS
+from gpuheap.units import format_value
+
+SUITES = ("survey", "gallatin", "regeff", "stress")  # whose points are the project's own score
+MEMORY = ("utilisation", "range_ratio", "footprint_ratio", "internal_fragmentation")
+LEFT_OUT = ("total_ms",)  # the host's time around a kernel, whose own time stands beside it
+WITHIN = (1.05, 1.1)
+BEYOND = (1.3, 1.5)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One allocator at one point."""
+
+    allocator: str
+    value: float  # of the metric; nan where it failed
+    times: float  # the best value's advantage: 1 for the best itself, infinite for a failure
+    rank: int
+
+
+@dataclass(frozen=True)
+class Contest:
+    """A point that at least two contenders tried and one finished, by one metric."""
+
+    suite: str
+    case: str
+    metric: str
+    point: PointId
+    entries: tuple[Entry, ...]  # the best first
+
+    @property
+    def words(self) -> str:
+        return " ".join(part for part in (f"{self.suite}/{self.case}", point_words(self.point), self.metric) if part)
+
+    def of(self, allocator: str) -> Entry | None:
+        return next((entry for entry in self.entries if entry.allocator == allocator), None)
+
+    def rival(self, allocator: str) -> Entry:
+        """The best of the others."""
+        return next(entry for entry in self.entries if entry.allocator != allocator)
+
+
+@dataclass(frozen=True)
+class Score:
+    """The standing of one allocator over all contests that it took part in."""
+
+    allocator: str
+    times: tuple[float, ...]  # over the best, of each contest
+
+    @property
+    def points(self) -> int:
+        return len(self.times)
+
+    @property
+    def best(self) -> int:
+        return self.within(1.0)
+
+    @property
+    def failed(self) -> int:
+        return sum(math.isinf(times) for times in self.times)
+
+    @property
+    def typical(self) -> float:
+        """The geometric mean of the ratios, failures left out."""
+        finished = [times for times in self.times if math.isfinite(times)]
+        return math.exp(math.fsum(map(math.log, finished)) / len(finished)) if finished else math.inf
+
+    def within(self, factor: float) -> int:
+        return sum(times <= factor for times in self.times)
+
+    def beyond(self, factor: float) -> int:
+        return self.points - self.within(factor)
+
+
+@dataclass(frozen=True)
+class Standing:
+    contests: tuple[Contest, ...]
+    scores: tuple[Score, ...]  # the one that is best most often first
+    left_out: Mapping[str, str]  # allocators that are in no contest, and why
+
+    def score(self, allocator: str) -> Score:
+        return next(score for score in self.scores if score.allocator == allocator)
+
+    def worst(self, allocator: str) -> list[tuple[Contest, Entry]]:
+        """The contests that an allocator does not win, the one that it loses most clearly first."""
+        lost = [(contest, entry) for contest in self.contests if (entry := contest.of(allocator)) is not None and entry.times > 1]
+        return sorted(lost, key=lambda pair: -pair[1].times)
+
+
+def is_compared(metric: str) -> bool:
+    """Times that a program waits for, and what it gets for its memory."""
+    return metric in METRICS and (METRICS[metric].is_time or metric in MEMORY) and metric not in LEFT_OUT
+
+
+def standing(rows: Iterable[Row], traits: Mapping[str, Mapping[str, Any]]) -> Standing:
+    """Contenders give single blocks back and never hand out live memory; one whose requests fail at a point loses that point."""
+    by_point: dict[tuple[str, str, PointId], dict[str, list[Row]]] = {}
+    left_out: dict[str, str] = {}
+    for row in rows:
+        if not is_contender(row.allocator, traits):
+            left_out[row.allocator] = _why(row.allocator, traits)
+        else:
+            by_point.setdefault((row.suite, row.case, point_id(row)), {}).setdefault(row.allocator, []).append(row)
+    contests = [contest for (suite, case, point), found in by_point.items() for contest in _contests(suite, case, point, found)]
+    times: dict[str, list[float]] = {}
+    for contest in contests:
+        for entry in contest.entries:
+            times.setdefault(entry.allocator, []).append(entry.times)
+    scores = sorted((Score(name, tuple(found)) for name, found in times.items()), key=lambda s: (-s.best, s.typical, place(s.allocator)))
+    return Standing(tuple(contests), tuple(scores), dict(sorted(left_out.items(), key=lambda pair: place(pair[0]))))
+
+
+def value_words(contest: Contest, entry: Entry) -> str:
+    return "failed" if math.isnan(entry.value) else format_value(entry.value, METRICS[contest.metric].unit)
+
+
+def _contests(suite: str, case: str, point: PointId, found: Mapping[str, Sequence[Row]]) -> list[Contest]:
+    metrics = dict.fromkeys(row.metric for rows in found.values() for row in rows if row.ok and is_compared(row.metric))
+    contests: list[Contest] = []
+    for metric in metrics:
+        values = {name: value for name, rows in found.items() if (value := _value(rows, metric)) is not None}
+        finished = [value for value in values.values() if not math.isnan(value)]
+        if finished and len(values) > 1:
+            contests.append(Contest(suite, case, metric, point, _ranked(values, METRICS[metric].lower_is_better is not False)))
+    return contests
+
+
+def _value(rows: Sequence[Row], metric: str) -> float | None:
+    """None where the allocator does not take part: the case does not support it, or it has no such measurement there."""
+    if rows[0].status in FAILING:
+        return math.nan
+    served = not any(row.metric == "nulls" and row.statistics is not None and row.statistics.median > 0 for row in rows)
+    row = next((row for row in rows if row.metric == metric and row.ok and row.statistics is not None), None)
+    if row is None or row.statistics is None:
+        return None
+    return row.statistics.median if served or not METRICS[metric].is_time else math.nan
+
+
+def _ranked(values: Mapping[str, float], lower_is_better: bool) -> tuple[Entry, ...]:
+    finished = [value for value in values.values() if not math.isnan(value)]
+    best = min(finished) if lower_is_better else max(finished)
+
+    def times(value: float) -> float:
+        if math.isnan(value):
+            return math.inf
+        if value == best:
+            return 1.0
+        over, under = (value, best) if lower_is_better else (best, value)
+        return over / under if under > 0 else math.inf
+
+    entries = sorted(((name, value, times(value)) for name, value in values.items()), key=lambda entry: (entry[2], place(entry[0])))
+    ratios = [ratio for _, _, ratio in entries]
+    return tuple(Entry(name, value, ratio, ratios.index(ratio) + 1) for name, value, ratio in entries)
+
+
+def _why(name: str, traits: Mapping[str, Mapping[str, Any]]) -> str:
+    known = traits.get(name)
+    if known is None:
+        return "no allocator"
+    if known.get("overwrites"):
+        return "overwrites live memory"
+    return {"never": "never frees", "individually": "no allocator"}.get(str(known.get("free")), "frees collectively")

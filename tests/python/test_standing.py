@@ -1,0 +1,150 @@
+"""The standing: who counts, what a failure costs, and that the page of the documentation says what the tables say."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from fake_checkout import REPOSITORY, Checkout
+from handmade import failed, row, save
+
+from gpuheap.answers.standing import standing
+from gpuheap.formats.results import Row
+from gpuheap.paths import Layout
+from gpuheap.report.profile import profile_svg
+
+ErrorLine = Callable[[subprocess.CompletedProcess[str]], str]
+TRAITS = {name: {"free": "individually"} for name in ("gpuheap", "halloc", "cuda")} | {
+    "atomic": {"free": "never"},
+    "fdgmalloc": {"free": "collectively"},
+    "atomic_wrap": {"free": "individually", "overwrites": True},
+}
+
+
+def times(rows: list[Row]) -> list[dict[str, float]]:
+    return [{entry.allocator: entry.times for entry in contest.entries} for contest in standing(rows, TRAITS).contests]
+
+
+def test_the_best_is_one_and_others_are_so_many_times_that() -> None:
+    assert times([row("gpuheap", 3), row("halloc", 2), row("cuda", 8)]) == [{"halloc": 1, "gpuheap": 1.5, "cuda": 4}]
+    # What is better high; equals share a rank.
+    rows = [row("gpuheap", 0.5, metric="utilisation"), row("halloc", 1, metric="utilisation"), row("cuda", 1, metric="utilisation")]
+    assert times(rows) == [{"halloc": 1, "cuda": 1, "gpuheap": 2}]
+    assert [entry.rank for entry in standing(rows, TRAITS).contests[0].entries] == [1, 1, 3]
+
+
+def test_those_that_never_free_or_overwrite_take_no_part() -> None:
+    rows = [row(name, 1) for name in ("atomic", "fdgmalloc", "atomic_wrap", "store_only")] + [row("gpuheap", 3), row("halloc", 2)]
+    assert times(rows) == [{"halloc": 1, "gpuheap": 1.5}]
+    assert standing(rows, TRAITS).left_out == {
+        "atomic": "never frees", "atomic_wrap": "overwrites live memory", "fdgmalloc": "frees collectively", "store_only": "no allocator"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("status", ["timeout", "crash", "wrong"])
+def test_a_failure_loses_its_point(status: str) -> None:
+    found = standing([failed("gpuheap", status), row("halloc", 2)], TRAITS)
+    assert times([failed("gpuheap", status), row("halloc", 2)]) == [{"halloc": 1, "gpuheap": float("inf")}]
+    assert (found.score("gpuheap").best, found.score("gpuheap").failed, found.score("gpuheap").beyond(1.5)) == (0, 1, 1)
+
+
+def test_a_time_in_which_requests_failed_is_no_result_and_memory_is() -> None:
+    rows = [row("gpuheap", 1), row("gpuheap", 4, metric="nulls"), row("gpuheap", 0.8, metric="utilisation")]
+    rows += [row("halloc", 2), row("halloc", 0.4, metric="utilisation")]
+    assert times(rows) == [{"halloc": 1, "gpuheap": float("inf")}, {"gpuheap": 1, "halloc": 2}]
+
+
+def test_an_unsupported_point_and_one_without_a_rival_are_no_contest() -> None:
+    assert times([row("gpuheap", 1), failed("halloc", "unsupported")]) == []
+    assert times([row("gpuheap", 1), row("halloc", 1, size=64)]) == []
+    assert times([failed("gpuheap"), failed("halloc")]) == []
+
+
+def test_metrics_that_are_no_score_stay_out() -> None:
+    rows = [row(name, value, metric=metric) for metric in ("total_ms", "slowdown", "registers_pair") for name, value in (("gpuheap", 3), ("halloc", 1))]
+    assert times(rows) == []
+
+
+def test_worst_comes_first_and_wins_do_not_come() -> None:
+    rows = [row(name, value, size=size) for size, mine in ((16, 1), (32, 5), (64, 3)) for name, value in (("gpuheap", mine), ("halloc", 2))]
+    assert [(contest.point[1], entry.times) for contest, entry in standing(rows, TRAITS).worst("gpuheap")] == [(32, 2.5), (64, 1.5)]
+
+
+def results_of(checkout: Checkout, rows: list[Row]) -> Path:
+    folder = checkout.root / "elsewhere"
+    save(folder / "survey.csv", rows)
+    (folder / "environment.json").write_text(
+        json.dumps({"gpu": {"name": "A GPU"}, "allocators": [{"name": name, **traits} for name, traits in TRAITS.items()]})
+    )
+    return folder
+
+
+def test_the_command_prints_text_json_and_csv(checkout: Checkout) -> None:
+    folder = results_of(checkout, [row("gpuheap", 3), row("halloc", 2), row("gpuheap", 1, size=64), row("halloc", 2, size=64)])
+    ran = checkout.gpuheap("standing", "--results", str(folder), "--picture", "standing.svg")
+    assert ran.returncode == 0, ran.stderr
+    assert "gpuheap: best at 1 of 2 (50%), within 5% at 1 of 2 (50%)" in ran.stdout
+    assert "1,000 threads, 16 B malloc_us" in ran.stdout and "halloc 2 µs" in ran.stdout
+    labels = " ".join(ElementTree.parse(checkout.root / "standing.svg").getroot().itertext())
+    assert "gpuheap, 2 points" in labels and "halloc, 2 points" in labels
+    said = json.loads(checkout.gpuheap("standing", "--results", str(folder), "--json", "--of", "halloc").stdout)
+    assert (said["subject"], said["points"], said["worst"][0]["bytes"], said["worst"][0]["times"]) == ("halloc", 2, 64, 2.0)
+    lines = list(csv.DictReader(io.StringIO(checkout.gpuheap("standing", "--results", str(folder), "--csv").stdout)))
+    assert [(line["bytes"], line["allocator"], line["times"], line["rank"]) for line in lines] == [
+        ("16", "halloc", "1.0", "1"), ("16", "gpuheap", "1.5", "2"), ("64", "gpuheap", "1.0", "1"), ("64", "halloc", "2.0", "2")
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--json", "--csv"], "--json and --csv are two forms of the same: choose one of them"),
+        (["--of", "haloc"], "unknown contender 'haloc': did you mean 'halloc'?"),
+        (["--of", "cuda"], "unknown contender 'cuda': there are gpuheap, halloc"),
+        (["--suite", "gallatin"], "unknown suite with rows in elsewhere 'gallatin': there are survey"),
+        (["--results", "nowhere"], "--results: there is no folder 'nowhere': name one that gpuheap bench has written"),
+        (["--picture", "elsewhere"], "elsewhere cannot be written: it is a folder: name another file with --picture"),
+    ],
+)
+def test_a_mistake_is_one_line(checkout: Checkout, error_line: ErrorLine, arguments: list[str], complaint: str) -> None:
+    results_of(checkout, [row("gpuheap", 3), row("halloc", 2)])
+    given = arguments if "--results" in arguments else [*arguments, "--results", "elsewhere"]
+    assert complaint in error_line(checkout.gpuheap("standing", *given))
+
+
+def test_tables_without_a_contest_say_what_to_run(checkout: Checkout, error_line: ErrorLine) -> None:
+    results_of(checkout, [row("gpuheap", 3)])
+    line = error_line(checkout.gpuheap("standing", "--results", "elsewhere"))
+    assert line.startswith("elsewhere holds no point of survey, gallatin, regeff, stress that two allocators were measured at: run `gpuheap bench")
+
+
+def test_the_page_says_what_the_recorded_tables_say() -> None:
+    from gpuheap.answers.measured import find_measured
+    from gpuheap.answers.standing import SUITES
+
+    measured = find_measured(Layout(REPOSITORY), REPOSITORY / "results" / "nvidia-h200")
+    traits = {entry["name"]: entry for entry in measured.environment["allocators"]}
+    found = standing((row for row in measured.rows if row.suite in SUITES), traits)
+    own = found.score("gpuheap")
+    page = (REPOSITORY / "docs" / "standing.md").read_text()
+    words = f"Of {own.points} points gpuheap is the best at {own.best}, within 5 % of the best at {own.within(1.05)}"
+    assert words in page
+    assert f"within 10 % at {own.within(1.1)}; {own.beyond(1.3)} points are over 1.3 times the best, and {own.beyond(1.5)} over 1.5 times." in page
+    lines = dict(re.findall(r"^\| `(\w+)` \| ([\d |]+) \|", page, re.MULTILINE))
+    for score in found.scores[: len(lines)]:
+        counts = (score.points, score.best, score.within(1.05), score.beyond(1.3), score.failed)
+        assert lines[score.allocator] == " | ".join(map(str, counts))
+    assert len(lines) >= 5
+    recorded = (REPOSITORY / "docs" / "images" / "standing.svg").read_text()
+    assert _texts(recorded) == _texts(profile_svg(found, "gpuheap"))
+
+
+def _texts(svg: str) -> list[str]:
+    return [text for text in ElementTree.fromstring(svg).itertext() if text.strip()]
