@@ -141,7 +141,6 @@ def bench(
     output: Annotated[
         Path | None, typer.Option(metavar="DIR", help="The folder of the tables. Default: results/<gpu>, or build/results/host-simulator.")
     ] = None,
-    samples: Annotated[bool, typer.Option("--samples", help="Keep every single run too, in <suite>.samples.parquet.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure finished points again. The same command continues where it was stopped.")] = False,
     retry: Annotated[bool, typer.Option("--retry", help="Measure points again that crashed, timed out or were wrong.")] = False,
     no_baselines: Annotated[bool, typer.Option("--no-baselines", help="Leave out the baselines that the suite adds.")] = False,
@@ -174,7 +173,7 @@ def bench(
     if allocators and not request.allocators:
         raise UserError("--allocators names none: write names with commas between, as gpuheap,cuda")
     where = Where(_checked(backend), gpus, scheduler, output, read_outside(allocator_header, type_name))
-    raise typer.Exit(run_bench(find_layout(), _console(), request, Policy(fresh=fresh, retry=retry, samples=samples), where, strict))
+    raise typer.Exit(run_bench(find_layout(), _console(), request, Policy(fresh=fresh, retry=retry), where, strict))
 
 
 @app.command()

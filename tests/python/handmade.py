@@ -8,7 +8,7 @@ from pathlib import Path
 from gpuheap.formats.results import COLUMNS, Row, Statistics
 from gpuheap.metrics import METRICS
 
-HEADER = ",".join(COLUMNS)
+HEADER = ",".join([*COLUMNS, "values"])
 
 # A file of claims: its head, the beginning of a claim, a relation.
 HEAD = """[paper]

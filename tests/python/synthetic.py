@@ -21,7 +21,7 @@ sys.path[:0] = [str(REPOSITORY / "python")]
 from gpuheap.catalogue import ALLOCATORS, BASELINES, ordered  # noqa: E402
 from gpuheap.claims.judge import grids_of  # noqa: E402
 from gpuheap.formats.points import Point, points_of  # noqa: E402
-from gpuheap.formats.results import COLUMNS, Row, format_row, summarise  # noqa: E402
+from gpuheap.formats.results import HEADER, Row, format_row, summarise  # noqa: E402
 from gpuheap.formats.suites import Case, Suite, load_suites  # noqa: E402
 from gpuheap.metrics import METRICS  # noqa: E402
 from gpuheap.paths import Layout  # noqa: E402
@@ -70,7 +70,7 @@ def write_evaluation(root: Path) -> int:
             )
             lines.append(format_row(row))
     (suites / "whole.toml").write_text(text)
-    (results / "whole.csv").write_text(",".join(COLUMNS) + "\n" + "".join(lines))
+    (results / "whole.csv").write_text(HEADER + "".join(lines))
     return len(lines)
 
 
@@ -126,8 +126,8 @@ def rows_of_suites(suites: Mapping[str, Suite], value: Value, late: Callable[[st
                         continue
                     failures = 0
                     for metric in metrics_at(case, point.fields):
-                        found = summarise(value(name, point.fields, metric))
-                        rows.append(Row(*where, point.parameter, metric, METRICS[metric].unit, found, 5, "ok"))
+                        values = tuple(float(f"{each:.6g}") for each in value(name, point.fields, metric))
+                        rows.append(Row(*where, point.parameter, metric, METRICS[metric].unit, summarise(values), len(values), "ok", values))
     return rows
 
 
@@ -173,7 +173,7 @@ def write_suites(root: Path, late: Callable[[str, str, Point], bool] | None = so
     rows = rows_of_suites(suites, plausible, late)
     for name in suites:
         lines = [format_row(row) for row in rows if row.suite == name]
-        (results / f"{name}.csv").write_text(",".join(COLUMNS) + "\n" + "".join(lines))
+        (results / f"{name}.csv").write_text(HEADER + "".join(lines))
     return len(rows)
 
 

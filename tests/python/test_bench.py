@@ -28,7 +28,7 @@ def test_a_suite_fills_a_table_in_the_format_of_the_design(checkout: Checkout) -
     assert ran.returncode == 0, ran.stderr
     assert f"{POINTS_OF_MINI} points measured" in ran.stdout
     rows = list(csv.DictReader(checkout.table.open()))
-    assert tuple(rows[0]) == COLUMNS
+    assert tuple(rows[0]) == (*COLUMNS, "values")
     first = rows[0]
     assert (first["suite"], first["case"], first["allocator"], first["backend"]) == ("mini", "alloc_single", "gpuheap", "host")
     assert (first["threads"], first["bytes"], first["parameter"], first["metric"], first["unit"]) == (
@@ -284,14 +284,23 @@ def test_two_writers_of_one_folder_are_refused(checkout: Checkout, error_line) -
         process.communicate(timeout=20)
 
 
-def test_samples_keep_every_run(checkout: Checkout) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
-    checkout.gpuheap("bench", "churn", "-a", "gpuheap", "--samples")
-    checkout.gpuheap("bench", "churn", "-a", "gpuheap,atomic", "--samples")
-    found = parquet.read_table(checkout.table.with_suffix(".samples.parquet")).to_pylist()
-    assert len(found) == 2 * 2 * 4  # allocators, metrics, runs
-    assert {s["metric"] for s in found} == {"kernel_us", "nulls"}
-    assert found[0]["parameter"] == "rounds=4"
+def test_a_table_keeps_every_run(checkout: Checkout) -> None:
+    checkout.gpuheap("bench", "churn", "-a", "gpuheap,atomic")
+    rows = read_table(checkout.table)
+    assert [(row.allocator, row.metric, len(row.values)) for row in rows] == [
+        (name, metric, 4) for name in ("gpuheap", "atomic") for metric in ("kernel_us", "nulls")
+    ]
+    assert all(row.statistics is not None and min(row.values) == row.statistics.min for row in rows)
+
+
+def test_a_table_of_an_earlier_version_gets_the_column_of_values(checkout: Checkout) -> None:
+    checkout.gpuheap("bench", "churn", "-a", "gpuheap")
+    lines = [line.rpartition(",")[0] for line in checkout.table.read_text().splitlines()]
+    checkout.table.write_text("\n".join(lines) + "\n")
+    assert [row.values for row in read_table(checkout.table)] == [(), ()]
+    assert checkout.gpuheap("bench", "churn", "-a", "gpuheap,atomic").returncode == 0
+    assert checkout.table.read_text().startswith(",".join([*COLUMNS, "values"]) + "\n")
+    assert [(row.allocator, len(row.values)) for row in read_table(checkout.table)] == [("gpuheap", 0)] * 2 + [("atomic", 4)] * 2
 
 
 def test_a_heap_that_does_not_fit_is_made_smaller_and_labelled(checkout: Checkout) -> None:

@@ -11,7 +11,7 @@ from fake_checkout import REPOSITORY
 from handmade import BETTER, CLAIM, HEAD, failed, row
 
 from gpuheap.claims.evidence import Evidence
-from gpuheap.claims.judge import FAILS, HOLDS, PUBLISHED, UNMEASURED, Judged, check_suites, judge
+from gpuheap.claims.judge import FAILS, HOLDS, PUBLISHED, UNDECIDED, UNMEASURED, Judged, check_suites, judge
 from gpuheap.claims.language import parse_span
 from gpuheap.claims.reader import load_paper
 from gpuheap.errors import UserError
@@ -197,9 +197,15 @@ TREND = 'relation = "trend"\nleft = "halloc"\naxis = "bytes"\n'
         ),
         (
             'relation = "first_failure"\nleft = "halloc"\naxis = "bytes"\nat_value = "32..64"',
-            sweep("halloc", [1, None, 5]),
+            [row("halloc", 1), failed("halloc", "crash", size=32)],
             HOLDS,
-            "timeout first at 32 B",
+            "crash first at 32 B",
+        ),
+        (
+            'relation = "first_failure"\nleft = "halloc"\naxis = "bytes"\nat_value = "32..64"',
+            sweep("halloc", [1, None, 5]),
+            UNDECIDED,
+            "1 point without an end: it depends on them; halloc timeout first at 32 B",
         ),
         (
             'relation = "first_failure"\nleft = "halloc"\naxis = "bytes"\nat_value = "64.."',
@@ -262,7 +268,7 @@ def test_a_relation_is_judged(tmp_path: Path, claim: str, rows: list[Row], verdi
     else:
         one = judged(tmp_path, claim, rows)
     assert (one.verdict, numbers in one.numbers) == (verdict, True), one.numbers
-    assert (one.points > 0) == (verdict in (HOLDS, FAILS))
+    assert (one.points > 0) == (verdict in (HOLDS, FAILS, UNDECIDED))
 
 
 def test_a_crossover_of_a_group_is_one_series(tmp_path: Path) -> None:
@@ -366,11 +372,14 @@ def test_points_of_different_sweeps_are_not_mixed(tmp_path: Path) -> None:
     assert judged(tmp_path, claim, rows).verdict == HOLDS
 
 
-def test_what_a_sweep_did_not_get_to_counts_as_failed(tmp_path: Path) -> None:
+def test_what_a_sweep_did_not_get_to_is_open(tmp_path: Path) -> None:
     """Three failures in a row end a sweep: the points behind them have no rows."""
     rows = sweep("halloc", [1] * 5) + sweep("scatteralloc", [2] * 5) + sweep("cuda", [3, None, None, None])
     found = judged(tmp_path, 'where = { bytes = 256 }\n' + BETTER, rows)
-    assert (found.verdict, found.numbers) == (HOLDS, "∞ times: halloc 1 µs, cuda untried")
+    assert (found.verdict, found.numbers) == (UNDECIDED, "1 point without an end: it depends on them; ∞ times: halloc 1 µs, cuda untried")
+    crashed = [row("cuda", 3), *(failed("cuda", "crash", size=size) for size in (32, 64, 128))]
+    found = judged(tmp_path, 'where = { bytes = 128 }\n' + BETTER, sweep("halloc", [1] * 4) + crashed)
+    assert (found.verdict, found.numbers) == (HOLDS, "∞ times: halloc 1 µs, cuda crash")
     status = 'relation = "status"\nleft = "cuda"\nis = "timeout"\nover = "most"'
     found = judged(tmp_path, status, rows)
     assert (found.verdict, found.numbers) == (HOLDS, "cuda 1 ok, 4 timeout")

@@ -109,7 +109,7 @@ def test_each_mode_runs_once_in_each_round_and_rounds_begin_in_turns(programs: P
 
 
 def test_rows_hold_the_times_of_all_runs(programs: Programs) -> None:
-    assert programs.bench("whole/heat_64", "--samples").returncode == 0
+    assert programs.bench("whole/heat_64").returncode == 0
     rows = programs.rows()
     assert [(row.allocator, row.metric) for row in rows] == [(mode, metric) for mode in ("plain", "device", "unified") for metric in METRICS]
     assert all((row.suite, row.case, row.backend, row.runs, row.status, row.parameter) == ("whole", "heat_64", "cuda", 3, "ok", "") for row in rows)
@@ -118,7 +118,8 @@ def test_rows_hold_the_times_of_all_runs(programs: Programs) -> None:
     assert median["device", "api_us"] == 10 and median["device", "copy_us"] == 3 and median["device", "kernel_us"] == 9.5
     assert 0 < median["plain", "total_ms"] < 20_000
     assert [median["device", metric] for metric in ("allocations", "copies", "kernels")] == [1, 1, 1]
-    assert programs.table.with_suffix(".samples.parquet").exists()
+    kernels = next(row for row in rows if (row.allocator, row.metric) == ("device", "kernel_us"))
+    assert kernels.values == (8.5, 9.5, 10.5)
 
 
 def test_points_of_axes_are_given_as_words(programs: Programs) -> None:

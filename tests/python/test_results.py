@@ -11,8 +11,9 @@ from gpuheap.formats.points import make_point
 from gpuheap.formats.protocol import Measurement, PointResult
 from gpuheap.formats.results import COLUMNS, ResultsError, Table, format_row, parse_row, read_table, rows_of, summarise
 
-HEADER = ",".join(COLUMNS)
-GOOD = "quick,alloc_single,gpuheap,cuda,1000,16,state=warm,malloc_us,us,2,2,0.5,1.1,2.9,1,3,10,ok"
+EARLIER = ",".join(COLUMNS)
+HEADER = EARLIER + ",values"
+GOOD = "quick,alloc_single,gpuheap,cuda,1000,16,state=warm,malloc_us,us,2,2,0.5,1.1,2.9,1,3,10,ok,1 2 2 2 2 2 2 2 2 3"
 POINT = make_point({"threads": 1000, "bytes": 16, "state": "warm"})
 
 
@@ -22,7 +23,7 @@ def write(path: Path, *lines: str, end: str = "\n") -> Path:
 
 
 def test_the_columns_are_those_of_the_design() -> None:
-    assert HEADER == "suite,case,allocator,backend,threads,bytes,parameter,metric,unit,mean,median,stddev,p5,p95,min,max,runs,status"
+    assert EARLIER == "suite,case,allocator,backend,threads,bytes,parameter,metric,unit,mean,median,stddev,p5,p95,min,max,runs,status"
 
 
 def test_a_row_reads_back_as_it_was_written() -> None:
@@ -38,6 +39,23 @@ def test_rows_of_a_point_read_back(tmp_path: Path) -> None:
     assert nulls.parameter == "seed=7;state=warm"
 
 
+def test_a_table_without_values_reads_and_is_written_with_them(tmp_path: Path) -> None:
+    path = tmp_path / "quick.csv"
+    path.write_text(f"{EARLIER}\n{GOOD.rpartition(',')[0]}\n")
+    table = Table(path)
+    assert table.rows[0].values == ()
+    table.append(rows_of("quick", "alloc_single", "atomic", "cuda", POINT, "", PointResult("ok", "", (Measurement("malloc_us", "us", (3.0, 1.0)),))))
+    assert path.read_text().splitlines()[:2] == [HEADER, GOOD.rpartition(",")[0] + ","]
+    assert [row.values for row in read_table(path)] == [(), (3.0, 1.0)]
+
+
+def test_runs_that_are_equal_stand_once(tmp_path: Path) -> None:
+    table = Table(tmp_path / "quick.csv")
+    table.append(rows_of("quick", "churn", "atomic", "cuda", POINT, "", PointResult("ok", "", (Measurement("nulls", "count", (0.0,) * 3),))))
+    assert table.path.read_text().endswith(",3,ok,0\n")
+    assert read_table(table.path)[0].values == (0.0, 0.0, 0.0)
+
+
 def test_a_reason_with_separators_stays_one_value(tmp_path: Path) -> None:
     table = Table(tmp_path / "quick.csv")
     table.append(rows_of("quick", "churn", "atomic", "cuda", POINT, "", PointResult("unsupported", 'no; "never", x=1\nand more')))
@@ -50,8 +68,12 @@ def test_a_reason_with_separators_stays_one_value(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        (GOOD.rsplit(",", 1)[0], "expected 18 fields, got 17"),
-        (GOOD + ",", "expected 18 fields, got 19"),
+        (GOOD.rsplit(",", 1)[0], "expected 19 fields, got 18"),
+        (GOOD + ",", "expected 19 fields, got 20"),
+        (GOOD + " 2", "values has 11 numbers, and runs is 10"),
+        (GOOD.replace("1 2 2", "0.5 2 2"), "values goes from 0.5 to 3, and min is 1, max 3"),
+        (GOOD.replace("1 2 2", "1 two 2"), "values is '1 two 2 2 2 2 2 2 2 3', expected numbers with a blank between"),
+        (GOOD.replace("1 2 2", "1 nan 2"), "values has one that is not finite"),
         (GOOD.replace("malloc_us", "malloc_minutes"), "unknown metric 'malloc_minutes'"),
         (GOOD.replace(",us,", ",ms,"), "unit of malloc_us is 'ms', expected 'us'"),
         (GOOD.replace(",ok", ",fine"), "status is 'fine'"),
@@ -68,7 +90,7 @@ def test_a_reason_with_separators_stays_one_value(tmp_path: Path) -> None:
         (GOOD.replace("gpuheap", ""), "allocator is '', expected a name"),
         (GOOD.replace("gpuheap", "<b>"), "allocator is '<b>', expected a name"),
         (GOOD.replace("malloc_us,us", ","), "unknown metric ''"),
-        ("", "expected 18 fields, got 0"),
+        ("", "expected 19 fields, got 0"),
     ],
 )
 def test_a_bad_line_is_named_with_file_and_number(tmp_path: Path, line: str, complaint: str) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gpuheap.claims.language import SAME, Side
+from gpuheap.claims.timeouts import Bounds, bounds_of
 from gpuheap.errors import UserError
 from gpuheap.formats.protocol import FAILING
 from gpuheap.formats.results import EXPLAINING, Row
@@ -14,9 +16,25 @@ from gpuheap.metrics import METRICS
 from gpuheap.running.runner import FAILURES_THAT_END_A_GRID
 from gpuheap.units import parse_bytes
 
+LEAST_RUNS = 5  # of a time, for an interval
+
 
 @dataclass(frozen=True)
-class Reading:
+class Runs:
+    """The runs behind a value."""
+
+    source: str  # of which measurement
+    statistic: str
+    values: tuple[float, ...]
+    exact: bool  # a count, which has no noise
+
+    @property
+    def enough(self) -> bool:
+        """Whether they tell how noisy the value is."""
+        return len(self.values) >= (1 if self.exact else LEAST_RUNS)
+
+
+class Reading(NamedTuple):
     """What one allocator did at one point: a value, or the trouble that stood in its way."""
 
     allocator: str
@@ -24,6 +42,13 @@ class Reading:
     value: float = math.nan
     # timeout, crash, wrong; nulls: requests failed, so that the time is not that of the work; untried: the sweep ended before, by failures
     trouble: str = ""
+    runs: Runs | None = None
+    between: Bounds | None = None  # of a time-out: the values that its limit leaves open
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the point might have had a value, in more time."""
+        return self.trouble in ("timeout", "untried")
 
     @property
     def ok(self) -> bool:
@@ -43,6 +68,7 @@ class Evidence:
     """All rows of one device."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
+        self._found: dict[tuple[Side, tuple[str, ...]], Found] = {}
         self._untried: dict[tuple[str, str], list[tuple[Reading, str]]] = {}
         self._points: dict[tuple[str, str], dict[tuple[object, ...], list[Row]]] = {}
         for row in rows:
@@ -57,6 +83,11 @@ class Evidence:
     def find(self, side: Side, of: Sequence[str] | None = None) -> Found:
         """The readings of a side; `of` in place of its allocators."""
         wanted = side.of if of is None else tuple(of)
+        if (side, wanted) not in self._found:
+            self._found[side, wanted] = self._find(side, wanted)
+        return self._found[side, wanted]
+
+    def _find(self, side: Side, wanted: tuple[str, ...]) -> Found:
         assert SAME not in wanted
         readings: list[Reading] = []
         unsupported: dict[str, str] = {}
@@ -144,15 +175,18 @@ def _reading(rows: Sequence[Row], fields: Mapping[str, str], side: Side) -> Read
     """None where the point has no such measurement."""
     first = rows[0]
     if first.status in FAILING:
-        return Reading(first.allocator, fields, trouble=first.status)
+        between = bounds_of(first.reason, side.metric) if first.status == "timeout" else None
+        return Reading(first.allocator, fields, trouble=first.status, between=between)
     row = next((row for row in rows if row.metric == side.metric), None)
     if first.status != "ok" or row is None or row.statistics is None:
         return None
     if METRICS[side.metric].is_time and _requests_failed(rows):
         return Reading(first.allocator, fields, trouble="nulls")
+    exact = METRICS[side.metric].unit in ("count", "bytes")
+    runs = Runs("|".join(map(str, (*row.key, row.metric))), side.statistic, row.values, exact)
     if side.statistic == "variance":
-        return Reading(first.allocator, fields, row.statistics.stddev**2)
-    return Reading(first.allocator, fields, float(getattr(row.statistics, side.statistic)))
+        return Reading(first.allocator, fields, row.statistics.stddev**2, runs=runs)
+    return Reading(first.allocator, fields, float(getattr(row.statistics, side.statistic)), runs=runs)
 
 
 def _ending(statuses: Sequence[str]) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from gpuheap.catalogue import ordered
+from gpuheap.claims.certainty import certainty
 from gpuheap.claims.evidence import Evidence
 from gpuheap.claims.language import SAME, Claim, Paper, Side
 from gpuheap.claims.relations import NotMeasured, Unsupported, hold
@@ -15,9 +16,9 @@ from gpuheap.errors import UserError, unknown_name
 from gpuheap.formats.points import Draw, Grid, values_of
 from gpuheap.formats.suites import Case, Suite
 
-HOLDS, FAILS, PUBLISHED, UNMEASURED = "holds", "does not hold here", "about the published code only", "not measured"
-VERDICTS = (HOLDS, FAILS, PUBLISHED, UNMEASURED)
-SHORT = {"holds": HOLDS, "fails": FAILS, "published": PUBLISHED, "unmeasured": UNMEASURED}  # as --verdict takes them
+HOLDS, FAILS, UNDECIDED, PUBLISHED, UNMEASURED = "holds", "does not hold here", "undecided", "about the published code only", "not measured"
+VERDICTS = (HOLDS, FAILS, UNDECIDED, PUBLISHED, UNMEASURED)
+SHORT = {"holds": HOLDS, "fails": FAILS, "undecided": UNDECIDED, "published": PUBLISHED, "unmeasured": UNMEASURED}  # as --verdict takes them
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Judged:
     verdict: str
     numbers: str  # what was measured; or why there is nothing
     points: int = 0
+    basis: str = ""  # how sure the verdict is: by an interval, or without one
 
     def as_json(self) -> dict[str, Any]:
         claim = self.claim
@@ -37,6 +39,7 @@ class Judged:
             "verdict": self.verdict,
             "numbers": self.numbers,
             "points": self.points,
+            "basis": self.basis,
             "rows": sorted({f"{side.suite}/{side.case}" for side in claim.sides}),
         }
 
@@ -50,7 +53,10 @@ def judge(claim: Claim, evidence: Evidence) -> Judged:
         return Judged(claim, PUBLISHED, f"cannot be asked of the allocators here: {why}")
     except NotMeasured as why:
         return Judged(claim, UNMEASURED, str(why))
-    return Judged(claim, HOLDS if outcome.holds else FAILS, outcome.numbers + _left_out(claim, evidence), outcome.points)
+    sure = certainty(claim.relation, evidence)
+    verdict = UNDECIDED if sure.holds is None else HOLDS if sure.holds else FAILS
+    open_words = f"{sure.words}; " if sure.words else ""
+    return Judged(claim, verdict, open_words + outcome.numbers + _left_out(claim, evidence), outcome.points, sure.basis)
 
 
 def _left_out(claim: Claim, evidence: Evidence) -> str:
@@ -61,8 +67,9 @@ def _left_out(claim: Claim, evidence: Evidence) -> str:
     return f"; without {', '.join(found[:3])}{f' and {len(found) - 3} more' if len(found) > 3 else ''}, unsupported there"
 
 
-def judge_all(papers: Iterable[Paper], evidence: Evidence) -> list[Judged]:
-    return [judge(claim, evidence) for paper in papers for claim in paper.claims]
+def judge_all(papers: Iterable[Paper], evidence: Evidence, each: Callable[[Sequence[Claim]], Iterable[Claim]] = iter) -> list[Judged]:
+    """`each` goes through the claims, for a display of progress: resampling runs takes some seconds for all claims."""
+    return [judge(claim, evidence) for claim in each([claim for paper in papers for claim in paper.claims])]
 
 
 def select(judged: Sequence[Judged], papers: Sequence[str], verdicts: Sequence[str]) -> list[Judged]:

@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gpuheap.claims.judge import FAILS, HOLDS, PUBLISHED, UNMEASURED, VERDICTS, Judged
+from gpuheap.claims.judge import FAILS, HOLDS, PUBLISHED, UNDECIDED, UNMEASURED, VERDICTS, Judged
 from gpuheap.claims.language import Paper
 
-STYLE = {HOLDS: "green", FAILS: "red", PUBLISHED: "bright_black", UNMEASURED: "yellow"}
+STYLE = {HOLDS: "green", FAILS: "red", UNDECIDED: "magenta", PUBLISHED: "bright_black", UNMEASURED: "yellow"}
 
 
 def print_judged(console: Console, papers: Sequence[Paper], judged: Sequence[Judged], device: str) -> None:
@@ -27,7 +27,8 @@ def print_judged(console: Console, papers: Sequence[Paper], judged: Sequence[Jud
         for column, ratio in (("at", 2), ("the paper says", 6), ("verdict", 2), (f"measured on {device}" if device else "measured", 7)):
             table.add_column(column, overflow="fold", ratio=ratio)
         for one in of_paper:
-            table.add_row(one.claim.at, one.claim.says, Text(one.verdict, STYLE[one.verdict]), one.numbers)
+            verdict = Text(one.verdict, STYLE[one.verdict]).append(f"\n{one.basis}" if one.basis else "", "bright_black")
+            table.add_row(one.claim.at, one.claim.says, verdict, one.numbers)
         console.print(table)
     console.print(counts_text(judged))
 

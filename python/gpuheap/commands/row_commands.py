@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,7 @@ from gpuheap.terminal import console, print_json
 
 if TYPE_CHECKING:
     from gpuheap.answers.measured import Measured
+    from gpuheap.claims.language import Claim
 
 EXIT_WORSE = 1
 
@@ -31,7 +33,9 @@ def reproduce(
     paper: Annotated[list[str] | None, typer.Option("--paper", metavar="NAME", help="Judge only claims of this paper. May be repeated.")] = None,
     verdict: Annotated[
         list[str] | None,
-        typer.Option("--verdict", metavar="holds|fails|published|unmeasured", help="Show only claims with this verdict. May be repeated."),
+        typer.Option(
+            "--verdict", metavar="holds|fails|undecided|published|unmeasured", help="Show only claims with this verdict. May be repeated."
+        ),
     ] = None,
     results: Results = None,
     as_json: Json = False,
@@ -50,7 +54,10 @@ def reproduce(
     papers = load_papers(layout)
     measured = find_measured(layout, results)
     evidence = Evidence(measured.rows)
-    judged = select(judge_all(papers, evidence), paper or [], verdict or [])
+    known = {one.name for one in papers}
+    # A name that does not exist is told by `select`.
+    chosen = [one for one in papers if one.name in paper] if paper and set(paper) <= known else papers
+    judged = select(judge_all(chosen, evidence, _progress), paper or [], verdict or [])
     commands = commands_for(judged, evidence)
     if as_json:
         said = {
@@ -75,6 +82,14 @@ def recorded_allocators(layout: Layout) -> Measured | None:
 
     measured = find_measured(layout)
     return measured if measured.allocators else None
+
+
+def _progress(claims: Sequence[Claim]) -> Iterable[Claim]:
+    from rich.console import Console
+    from rich.progress import track
+
+    errors = Console(stderr=True)
+    return track(claims, "judging", console=errors, transient=True, disable=not errors.is_terminal)
 
 
 def list_as_survey(backend: str | None, results: Path | None, as_json: bool) -> None:

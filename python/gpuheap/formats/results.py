@@ -19,7 +19,8 @@ from gpuheap.formats.protocol import STATUSES, Measurement, PointResult
 from gpuheap.metrics import METRICS
 
 COLUMNS = tuple("suite,case,allocator,backend,threads,bytes,parameter,metric,unit,mean,median,stddev,p5,p95,min,max,runs,status".split(","))
-HEADER = ",".join(COLUMNS) + "\n"
+RUNS_COLUMN = "values"  # each run's value; tables of earlier versions lack it
+HEADER = ",".join([*COLUMNS, RUNS_COLUMN]) + "\n"
 ELSEWHERE = "name another folder with --output"  # for tables that cannot be written
 EXPLAINING = ("reason", "reached")  # keys of `parameter` that say what happened and do not tell points apart
 
@@ -57,6 +58,7 @@ class Row:
     statistics: Statistics | None
     runs: int
     status: str
+    values: tuple[float, ...] = ()  # of each run; none where the table does not say them
 
     @cached_property
     def key(self) -> Key:
@@ -97,7 +99,7 @@ class Row:
                 self.parameter,
                 self.metric,
             ]
-            + [self.unit, *numbers, str(self.runs), self.status]
+            + [self.unit, *numbers, str(self.runs), self.status, _values_text(self.values)]
         )
         return out.getvalue()
 
@@ -151,6 +153,7 @@ def rows_of(suite: str, case: str, allocator: str, backend: str, point: Point, e
             statistics=summarise(measurement.samples) if measurement else None,
             runs=len(measurement.samples) if measurement else 0,
             status=result.status,
+            values=measurement.samples if measurement else (),
         )
 
     return [row(measurement) for measurement in result.measurements] or [row(None)]
@@ -169,7 +172,8 @@ def split_parameter(text: str) -> dict[str, str]:
 def read_table(path: Path) -> list[Row]:
     """Every row of a table. Raises ResultsError at the first line that is not in the format."""
     lines = read_text(path).split("\n")
-    if lines[0] != ",".join(COLUMNS):
+    has_values = lines[0] + "\n" == HEADER
+    if not has_values and lines[0] != ",".join(COLUMNS):
         raise ResultsError(f"{path}:1: {_header_words(lines[0])}")
     if lines[-1] != "":
         raise ResultsError(f"{path}:{len(lines)}: the line ends in the middle: delete it, its point is measured again")
@@ -178,7 +182,7 @@ def read_table(path: Path) -> list[Row]:
     status_of: dict[Key, tuple[str, int]] = {}
     for number, line in enumerate(lines[1:-1], start=2):
         try:
-            row = parse_row(line)
+            row = parse_row(line, has_values)
         except ValueError as error:
             raise ResultsError(f"{path}:{number}: {error}") from None
         earlier = seen.setdefault((row.key, row.metric), number)
@@ -188,20 +192,21 @@ def read_table(path: Path) -> list[Row]:
         if status != row.status:
             raise ResultsError(f"{path}:{number}: status is {row.status}, but {status} for the same point in line {first}")
         # A line that stays is written again as it was.
-        row.__dict__["line"] = line + "\n"
+        row.__dict__["line"] = line + ("\n" if has_values else ",\n")
         rows.append(row)
     return rows
 
 
-def parse_row(line: str) -> Row:
-    """One line without its end. ValueError says what was expected."""
+def parse_row(line: str, has_values: bool = True) -> Row:
+    """One line without its end, with or without the values of runs. ValueError says what was expected."""
+    columns = (*COLUMNS, RUNS_COLUMN) if has_values else COLUMNS
     try:
         fields = next(csv.reader([line], strict=True), [])
     except csv.Error as error:
         raise ValueError(f"not a line of CSV: {error}") from None
-    if len(fields) != len(COLUMNS):
-        raise ValueError(f"expected {len(COLUMNS)} fields, got {len(fields)}")
-    cell = dict(zip(COLUMNS, fields, strict=True))
+    if len(fields) != len(columns):
+        raise ValueError(f"expected {len(columns)} fields, got {len(fields)}")
+    cell = dict(zip(columns, fields, strict=True))
     for column in ("suite", "case", "allocator"):
         if not _NAME.fullmatch(cell[column]):
             raise ValueError(f"{column} is '{cell[column]}', expected a name of letters, digits and underscores")
@@ -229,6 +234,7 @@ def parse_row(line: str) -> Row:
         statistics=numbers,
         runs=runs,
         status=cell["status"],
+        values=_values(cell.get(RUNS_COLUMN, ""), runs, numbers),
     )
 
 
@@ -246,12 +252,17 @@ class Table:
             raise UserError(f"{path} is no file, and the table goes there: take it away, or {ELSEWHERE}")
         # One without a byte is what a full disk left of a first point.
         self.rows: list[Row] = read_table(path) if self._begun() else []
+        # One of an earlier version gets its further column with the first rows that are added.
+        self._lacks_values = self._begun() and not path.read_bytes().startswith(HEADER.encode())
 
     def status_of(self) -> dict[Key, str]:
         """The points that have rows, and how each ended."""
         return {row.key: row.status for row in self.rows}
 
     def append(self, rows: Sequence[Row]) -> None:
+        if self._lacks_values:
+            self.replace([*self.rows, *rows])
+            return
         text = "".join(format_row(row) for row in rows)
         if not self._begun():
             make_folder(self.path.parent, ELSEWHERE)
@@ -277,6 +288,7 @@ class Table:
         """All rows, in one change of the file."""
         replace_file(self.path, text_of(rows), f"{ELSEWHERE}; what was there stays")
         self.rows = rows
+        self._lacks_values = False
 
     def _begun(self) -> bool:
         return self.path.exists() and self.path.stat().st_size > 0
@@ -307,12 +319,12 @@ def _percentile(ordered: Sequence[float], fraction: float) -> float:
 
 def _header_words(line: str) -> str:
     """What is wrong with a first line."""
-    expected = f"expected the columns {','.join(COLUMNS)}"
+    expected = f"expected the columns {HEADER.strip()}"
     if not line.strip():
         return f"{expected}, found an empty line"
     found = [name.strip() for name in line.removeprefix("\ufeff").split(",")]
     missing = [name for name in COLUMNS if name not in found]
-    unknown = [name for name in found if name not in COLUMNS]
+    unknown = [name for name in found if name not in (*COLUMNS, RUNS_COLUMN)]
     words = [f"no {', '.join(missing)}"] if missing else []
     words += [f"unknown {', '.join(repr(name) for name in unknown[:4])}"] if unknown else []
     return f"{expected}: {'; '.join(words) or 'they are in another order'}"
@@ -357,6 +369,30 @@ def _numbers(cell: dict[str, str], required: bool) -> Statistics | None:
     if not found.min <= found.p5 <= found.median <= found.p95 <= found.max or not found.min <= found.mean <= found.max:
         raise ValueError("expected min <= p5 <= median <= p95 <= max and min <= mean <= max")
     return found
+
+
+def _values(text: str, runs: int, numbers: Statistics | None) -> tuple[float, ...]:
+    """Each run's value. One for all stands where they are equal."""
+    if not text:
+        return ()
+    try:
+        values = tuple(float(part) for part in text.split(" "))
+    except ValueError:
+        raise ValueError(f"values is '{text[:60]}', expected numbers with a blank between") from None
+    if not all(map(math.isfinite, values)):
+        raise ValueError("values has one that is not finite")
+    if len(values) == 1:
+        values *= runs
+    if numbers is None or len(values) != runs:
+        raise ValueError(f"values has {len(values)} numbers, and runs is {runs}")
+    if (min(values), max(values)) != (numbers.min, numbers.max):
+        raise ValueError(f"values goes from {min(values):g} to {max(values):g}, and min is {numbers.min:g}, max {numbers.max:g}")
+    return values
+
+
+def _values_text(values: Sequence[float]) -> str:
+    texts = [_number(value) for value in values]
+    return texts[0] if len(set(texts)) == 1 else " ".join(texts)
 
 
 def _whole(text: str, name: str) -> int:

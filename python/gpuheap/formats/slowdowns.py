@@ -59,7 +59,8 @@ def _over(row: Row, reference: Row) -> Row:
     assert row.statistics is not None and reference.statistics is not None
     unit = _as_written(reference.statistics.median)
     scaled = Statistics(*(_as_written(_as_written(value) / unit) for value in dataclasses.astuple(row.statistics)))
-    return dataclasses.replace(row, metric="slowdown", unit=METRICS["slowdown"].unit, statistics=scaled)
+    values = tuple(_as_written(_as_written(value) / unit) for value in row.values)
+    return dataclasses.replace(row, metric="slowdown", unit=METRICS["slowdown"].unit, statistics=scaled, values=values)
 
 
 def _as_written(value: float) -> float:

@@ -17,7 +17,6 @@ from gpuheap.files import make_folder, naming, remove_leftovers
 from gpuheap.formats.points import Point
 from gpuheap.formats.protocol import FAILING, PointResult
 from gpuheap.formats.results import ELSEWHERE, Key, Row, Table, point_key, rows_of
-from gpuheap.formats.samples import SampleFile
 from gpuheap.formats.slowdowns import with_slowdowns
 from gpuheap.formats.suites import Case
 from gpuheap.paths import Layout
@@ -61,7 +60,6 @@ class Policy:
 
     fresh: bool = False  # none but those of a run with --fresh that was stopped and is gone on with
     retry: bool = False  # not those of points that failed
-    samples: bool = False  # keep every run's value as well
 
 
 def carry_out(
@@ -90,14 +88,11 @@ def carry_out(
         if again.since:
             listener.goes_on(again.since)
         tables: dict[str, Table] = {}
-        samples: dict[str, SampleFile] = {}
         for sweep in plan.sweeps:
             name = sweep.suite.name
             if name not in tables:
                 tables[name] = Table(folder / f"{name}.csv")
                 outcome.tables[name] = tables[name].path
-                if policy.samples:
-                    samples[name] = SampleFile(folder / f"{name}.samples.parquet")
         writers = [
             SweepWriter(
                 sweep,
@@ -107,7 +102,6 @@ def carry_out(
                 environment,
                 identities[sweep.executable.path],
                 tables[sweep.suite.name],
-                samples.get(sweep.suite.name),
                 listener,
                 outcome,
             )
@@ -126,18 +120,16 @@ def carry_out(
         except KeyboardInterrupt:
             outcome.interrupted = True
         finally:
-            put_in_order(plan, tables, samples, lambda: _compare(plan, executable.backend, tables))
+            put_in_order(plan, tables, lambda: _compare(plan, executable.backend, tables))
         wanted = {key for sweep in plan.sweeps for key in keys_of(sweep, executable.backend)}
         outcome.rows = [row for table in tables.values() for row in table.rows if row.key in wanted]
     return outcome
 
 
-def put_in_order(plan: Plan, tables: Mapping[str, Table], samples: Mapping[str, SampleFile], compare: Callable[[], None] = lambda: None) -> None:
+def put_in_order(plan: Plan, tables: Mapping[str, Table], compare: Callable[[], None] = lambda: None) -> None:
     """What follows a run, however that ended. Each part is tried, also where another one fails."""
     with uninterrupted(), ExitStack() as at_end:
         # The last one comes first.
-        for file in samples.values():
-            at_end.callback(file.save)
         for table in tables.values():
             at_end.callback(table.arrange, TableOrder(plan))
         at_end.callback(compare)
@@ -176,7 +168,6 @@ class SweepWriter:
         environment: Environment,
         identity: str,
         table: Table,
-        samples: SampleFile | None,
         listener: Listener,
         outcome: Outcome,
     ) -> None:
@@ -187,7 +178,6 @@ class SweepWriter:
         self._environment = environment
         self._identity = identity
         self._table = table
-        self._samples = samples
         self._listener = listener
         self._outcome = outcome
         self._keys = keys_of(sweep, sweep.executable.backend)
@@ -286,8 +276,6 @@ class SweepWriter:
         with uninterrupted():
             self._measured.add(index)
             self._table.append(rows)
-            if self._samples is not None:
-                self._samples.add(rows, result)
             self._outcome.measured += 1
         self._listener.point_ends(sweep, point, result)
 

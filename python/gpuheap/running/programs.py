@@ -13,7 +13,6 @@ from pathlib import Path
 from gpuheap.catalogue import ALLOCATORS, MODES
 from gpuheap.errors import UserError, unknown_name
 from gpuheap.formats.results import Table
-from gpuheap.formats.samples import SampleFile
 from gpuheap.formats.suites import Case, Suite, select
 from gpuheap.host.launch import find_library
 from gpuheap.paths import Layout
@@ -111,12 +110,11 @@ def carry_out_programs(
             listener.goes_on(again.since)
         suites = dict.fromkeys(sweep.suite.name for sweep in plan.sweeps)
         tables = {name: Table(folder / f"{name}.csv") for name in suites}
-        samples = {name: SampleFile(folder / f"{name}.samples.parquet") for name in suites if policy.samples}
         outcome.tables = {name: table.path for name, table in tables.items()}
         cases = []
         for together in _by_case(plan):
             name, identity = together[0].suite.name, identities[together[0].executable.path]
-            kept_in = (again, environment, identity, tables[name], samples.get(name))
+            kept_in = (again, environment, identity, tables[name])
             cases.append(CaseWriter(together, [SweepWriter(sweep, request, policy, *kept_in, listener, outcome) for sweep in together]))
         dispatcher = Dispatcher(
             [ProgramWorker(gpu, build.library, Path(scratch) / f"run{gpu}") for gpu in gpus],
@@ -131,7 +129,7 @@ def carry_out_programs(
         except KeyboardInterrupt:
             outcome.interrupted = True
         finally:
-            put_in_order(plan, tables, samples)
+            put_in_order(plan, tables)
         wanted = {key for sweep in plan.sweeps for key in keys_of(sweep, sweep.executable.backend)}
         outcome.rows = [row for table in tables.values() for row in table.rows if row.key in wanted]
     return outcome

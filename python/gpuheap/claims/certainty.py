@@ -1,0 +1,152 @@
+"""How sure a verdict is: by bootstrap over runs, and by what time-outs leave open.
+
+A draw takes of each measurement as many runs as it has, at random and with repetition, and judges the relation by their statistic. A completion
+gives each point that timed out one value of those that its limit leaves open.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuheap.claims import language as say
+from gpuheap.claims.evidence import Evidence, Found, Reading, Runs
+from gpuheap.claims.relations import NotMeasured, hold
+
+CONFIDENCE = 0.95
+# With all of so many draws alike, a share of less than 95 % has a chance below 5 %; only others need more.
+FEW_DRAWS, DRAWS = 60, 400
+# Where between the bounds of a time-out its value is tried: at the bound itself, at some times of it, and as one that never ends.
+STRETCHES = (1.0, 3.0, 10.0, math.inf)
+
+
+@dataclass(frozen=True)
+class Certainty:
+    holds: bool | None  # None: undecided
+    least: float  # share of draws in which the relation holds, of the completion with the least
+    most: float
+    with_runs: int  # measurements whose runs are known
+    measurements: int
+    open_points: int  # that timed out, or that a sweep of failures did not get to
+
+    @property
+    def basis(self) -> str:
+        """`95 %`, `no interval`, `95 %, 3 of 8 measurements`."""
+        if not self.with_runs:
+            return "no interval" if self.measurements else ""
+        part = "" if self.with_runs == self.measurements else f", {self.with_runs} of {self.measurements} measurements"
+        return f"{CONFIDENCE:.0%}{part}".replace("%", " %")
+
+    @property
+    def words(self) -> str:
+        """Why it is undecided."""
+        if self.holds is not None:
+            return ""
+        if self.least == self.most:
+            return f"so in {self.least:.0%} of all draws of the runs"
+        between = f"so in {self.least:.0%} to {self.most:.0%} of all draws of the runs" if self.with_runs else "it depends on them"
+        return f"{self.open_points} point{'s' if self.open_points != 1 else ''} without an end: {between}"
+
+
+def certainty(relation: say.Relation, evidence: Evidence) -> Certainty:
+    """Judges a relation that can be judged: `hold` has not raised NotMeasured."""
+    readings = [reading for side in say.sides_of(relation) for reading in _readings_of(side, evidence)]
+    measured = {reading.runs for reading in readings if reading.runs is not None}
+    with_runs = {runs for runs in measured if runs.enough}
+    open_points = {(reading.allocator, tuple(sorted(reading.fields.items()))) for reading in readings if reading.is_open}
+    shares = [_share(relation, evidence, stretch, bool(with_runs)) for stretch in (STRETCHES if open_points else STRETCHES[-1:])]
+    least, most = min(shares), max(shares)
+    holds = True if least >= CONFIDENCE else False if most <= 1 - CONFIDENCE else None
+    return Certainty(holds, least, most, len(with_runs), len(measured), len(open_points))
+
+
+def _readings_of(side: say.Side, evidence: Evidence) -> Sequence[Reading]:
+    named = tuple(name for name in side.of if name != say.SAME)
+    return evidence.find(side, named).readings if named else ()
+
+
+def _share(relation: say.Relation, evidence: Evidence, stretch: float, noisy: bool) -> float:
+    """The share of draws in which the relation holds; without known runs there is one draw, of the statistics as they stand."""
+    drawn = _Drawn(evidence, stretch)
+    if not noisy:
+        return float(_holds(relation, drawn, None))
+    held = sum(_holds(relation, drawn, draw) for draw in range(FEW_DRAWS))
+    if held in (0, FEW_DRAWS):
+        return held / FEW_DRAWS
+    held += sum(_holds(relation, drawn, draw) for draw in range(FEW_DRAWS, DRAWS))
+    return held / DRAWS
+
+
+def _holds(relation: say.Relation, drawn: _Drawn, draw: int | None) -> bool:
+    drawn.draw = draw
+    try:
+        return hold(relation, drawn).holds
+    except NotMeasured:  # nothing is left without the points that are open
+        return False
+
+
+class _Drawn(Evidence):
+    """What the rows would say with one completion, in one draw after the other."""
+
+    def __init__(self, base: Evidence, stretch: float) -> None:
+        self._base, self._stretch = base, stretch
+        self.draw: int | None = None  # which; None: the statistics as they stand
+        self._known: dict[tuple[say.Side, tuple[str, ...] | None], tuple[Found, list[tuple[Reading, list[float]]]]] = {}
+
+    def has(self, suite: str, case: str) -> bool:
+        return self._base.has(suite, case)
+
+    def endings(self, side: say.Side) -> list[tuple[Reading, str]]:
+        return self._base.endings(side)
+
+    def find(self, side: say.Side, of: Sequence[str] | None = None) -> Found:
+        key = (side, None if of is None else tuple(of))
+        if key not in self._known:
+            found = self._base.find(side, of)
+            completed = [reading for each in found.readings if (reading := self._completed(each)) is not None]
+            self._known[key] = (found, [(each, _draws(each.runs) if each.runs is not None and each.runs.enough else []) for each in completed])
+        found, drawn = self._known[key]
+        if self.draw is None:
+            return Found(tuple(reading for reading, _ in drawn), found.missing, found.unsupported)
+        readings = (Reading(each.allocator, each.fields, values[self.draw], each.trouble) if values else each for each, values in drawn)
+        return Found(tuple(readings), found.missing, found.unsupported)
+
+    def _completed(self, reading: Reading) -> Reading | None:
+        """None: left out, as nothing is known of it."""
+        if not reading.is_open:
+            return reading
+        low, high = reading.between or (0.0, math.inf)
+        if self._stretch == math.inf:
+            return reading if high == math.inf else reading._replace(value=high, trouble="")
+        if reading.between is None:
+            return None
+        value = low * self._stretch if high == math.inf else low + (high - low) * (self._stretch - 1) / STRETCHES[-2]
+        return reading._replace(value=value, trouble="")
+
+
+_STATISTICS: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
+    "median": lambda runs: np.median(runs, axis=1),
+    "mean": lambda runs: np.mean(runs, axis=1),
+    "stddev": lambda runs: np.std(runs, axis=1, ddof=1),
+    "variance": lambda runs: np.var(runs, axis=1, ddof=1),
+    "p5": lambda runs: np.percentile(runs, 5, axis=1),
+    "p95": lambda runs: np.percentile(runs, 95, axis=1),
+    "min": lambda runs: np.min(runs, axis=1),
+    "max": lambda runs: np.max(runs, axis=1),
+}
+
+
+@cache
+def _draws(runs: Runs) -> list[float]:
+    """The statistic of each draw; the same for the same measurement, wherever a claim names it."""
+    source = np.random.default_rng(zlib.crc32(runs.source.encode()))
+    drawn = source.choice(np.asarray(runs.values), (DRAWS, len(runs.values)))
+    found: list[float] = _STATISTICS[runs.statistic](drawn).tolist()
+    return found

@@ -1,0 +1,46 @@
+"""What a time-out tells of the value that a point would have had.
+
+A point that timed out took longer than its limit for all its runs. Its value is open above that limit, and a claim that needs to know more
+is undecided.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+from gpuheap.formats.suites import FEWEST_RUNS
+from gpuheap.metrics import METRICS
+
+PART = 0.1  # of the time of a run lies at least in what the metric names: a run also makes, fills, checks and frees
+Bounds = tuple[float, float]  # the value lies between, in the metric's unit
+
+_EXPECTED = re.compile(r"(?:one run of (\d+) \w+ )?would take about ([\d.]+) s")  # said by the executable (harness/pace.hpp, the graph cases)
+_KILLED = re.compile(r"(?:within|after) (?:(\d+) h )?(?:(\d+) min ?)?(?:([\d.]+) s)?")  # said by the runner, by units.format_seconds
+_SERVED = re.compile(r"(\d+) % of the heap were in blocks")  # said by the case utilisation
+
+
+def bounds_of(reason: str, metric: str) -> Bounds | None:
+    """Between which values the metric of a point lies that timed out for this reason; None where nothing is known.
+
+    A tenth of a run's time counts as the time that the metric names.
+    """
+    if metric == "utilisation":
+        served = _SERVED.search(reason)
+        return (int(served[1]) / 100, 1.0) if served else None
+    if metric not in METRICS or not METRICS[metric].is_time:
+        return None
+    seconds = _seconds_of_a_run(reason)
+    scale = {"us": 1e6, "ms": 1e3}[METRICS[metric].unit]
+    return (seconds * PART * scale, math.inf) if seconds else None
+
+
+def _seconds_of_a_run(reason: str) -> float:
+    expected = _EXPECTED.search(reason)
+    if expected:
+        return float(expected[2]) / int(expected[1] or FEWEST_RUNS)
+    killed = _KILLED.search(reason)
+    if killed is None:
+        return 0.0
+    hours, minutes, seconds = (float(part or 0) for part in killed.groups())
+    return (hours * 3600 + minutes * 60 + seconds) / FEWEST_RUNS

@@ -1,0 +1,135 @@
+"""How sure a verdict is: by the runs of its measurements, and by what a time-out leaves open."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from fake_checkout import REPOSITORY
+from handmade import BETTER, CLAIM, HEAD, failed, row
+
+from gpuheap.claims.evidence import Evidence
+from gpuheap.claims.judge import FAILS, HOLDS, UNDECIDED, Judged, judge
+from gpuheap.claims.reader import load_paper
+from gpuheap.claims.timeouts import bounds_of
+from gpuheap.formats.results import Row, summarise
+
+
+def judged(folder: Path, claim: str, rows: Sequence[Row], metric: str = "malloc_us") -> Judged:
+    path = folder / "small.toml"
+    path.write_text(HEAD + CLAIM.replace("malloc_us", metric) + claim.strip() + "\n")
+    (one,) = load_paper(path).claims
+    return judge(one, Evidence(rows))
+
+
+def measured(allocator: str, values: Sequence[float], metric: str = "malloc_us", **point: object) -> Row:
+    """A row with the value of each run."""
+    from dataclasses import replace
+
+    one = row(allocator, 1.0, metric=metric, runs=len(values), **point)  # type: ignore[arg-type]
+    return replace(one, statistics=summarise(values), values=tuple(values))
+
+
+def around(middle: float, noise: float, seed: int, runs: int = 20) -> list[float]:
+    source = random.Random(seed)
+    return [source.gauss(middle, noise * middle) for _ in range(runs)]
+
+
+@pytest.mark.parametrize(
+    ("halloc", "cuda", "verdict"),
+    [
+        (around(10, 0.05, 1), around(20, 0.05, 2), HOLDS),
+        (around(20, 0.05, 1), around(10, 0.05, 2), FAILS),
+        # A hundredth apart, with ten times that as noise: medians alone would call it one way or the other.
+        (around(10, 0.3, 1), around(10.1, 0.3, 2), UNDECIDED),
+        (around(10.1, 0.3, 3), around(10, 0.3, 4), UNDECIDED),
+        # The same difference without noise is one.
+        ([10.0] * 20, [10.1] * 20, HOLDS),
+    ],
+)
+def test_noise_decides(tmp_path: Path, halloc: list[float], cuda: list[float], verdict: str) -> None:
+    found = judged(tmp_path, BETTER, [measured("halloc", halloc), measured("cuda", cuda)])
+    assert (found.verdict, found.basis) == (verdict, "95 %"), found.numbers
+    assert ("of all draws of the runs" in found.numbers) == (verdict == UNDECIDED)
+
+
+def test_of_two_that_are_equal_few_claims_are_decided(tmp_path: Path) -> None:
+    """At 95 % no more than about a tenth of claims on equal allocators may be called either way."""
+    equal = [judged(tmp_path, BETTER, [measured("halloc", around(10, 0.2, 2 * n)), measured("cuda", around(10, 0.2, 2 * n + 1))]) for n in range(60)]
+    assert sum(one.verdict != UNDECIDED for one in equal) <= 12
+
+
+def test_a_verdict_is_the_same_each_time(tmp_path: Path) -> None:
+    rows = [measured("halloc", around(10, 0.3, 1)), measured("cuda", around(11, 0.3, 2))]
+    assert judged(tmp_path, BETTER, rows) == judged(tmp_path, BETTER, rows)
+
+
+def test_without_the_runs_the_medians_judge_and_the_verdict_says_so(tmp_path: Path) -> None:
+    assert judged(tmp_path, BETTER, [row("halloc", 10), row("cuda", 10.1)]).basis == "no interval"
+    found = judged(tmp_path, BETTER, [measured("halloc", [10.0] * 20), row("cuda", 12)])
+    assert (found.verdict, found.basis) == (HOLDS, "95 %, 1 of 2 measurements")
+    # Four runs of a time say too little; one count says all.
+    assert judged(tmp_path, BETTER, [measured("halloc", [10.0] * 4), measured("cuda", [12.0] * 4)]).basis == "no interval"
+    counts = [measured("halloc", [30.0], "registers_malloc"), measured("cuda", [40.0], "registers_malloc")]
+    assert judged(tmp_path, BETTER, counts, "registers_malloc").basis == "95 %"
+
+
+def test_a_statistic_is_that_of_the_drawn_runs(tmp_path: Path) -> None:
+    """One run in twenty is a hundred times slower: the median is sure, the mean is not."""
+    outlier = [measured("halloc", [10.0] * 19 + [1000.0]), measured("cuda", [50.0] * 20)]
+    assert judged(tmp_path, BETTER, outlier).verdict == HOLDS
+    assert judged(tmp_path, 'statistic = "mean"\n' + BETTER, outlier).verdict == UNDECIDED
+
+
+@pytest.mark.parametrize(
+    ("reason", "metric", "bounds"),
+    [
+        ("no result within 60 s", "malloc_us", (1.2e6, math.inf)),
+        ("no result within 2 min 0 s", "build_ms", (2400, math.inf)),
+        ("killed after 1 h 5 min", "total_ms", (78e3, math.inf)),
+        ("would take about 12 s, longer than the 10 s that a point has", "malloc_us", (0.24e6, math.inf)),
+        ("one run of 100 batches would take about 946 s, longer than the 10 s that a point has", "kernel_us", (0.946e6, math.inf)),
+        ("92 % of the heap were in blocks after 1 s: it would take about 13 s, longer than the 10 s", "utilisation", (0.92, 1)),
+        ("no result within 60 s", "range_ratio", None),
+        ("something else", "malloc_us", None),
+    ],
+)
+def test_a_time_out_bounds_a_value(reason: str, metric: str, bounds: tuple[float, float] | None) -> None:
+    assert bounds_of(reason, metric) == (pytest.approx(bounds) if bounds else None)
+
+
+def test_the_executable_still_says_so() -> None:
+    """The sentences that bounds are read from are those of the sources."""
+    said = "".join(path.read_text() for path in (REPOSITORY / "benchmarks").rglob("*.hpp")) + "".join(
+        path.read_text() for path in (REPOSITORY / "python" / "gpuheap" / "running").glob("*.py")
+    )
+    sentences = ('"would take about %.0f s', "one run of ", " batches ", "of the heap were in blocks")
+    for words in (*sentences, "within {format_seconds(", "killed after {format_seconds("):
+        assert words in said, words
+
+
+@pytest.mark.parametrize(
+    ("factor", "verdict"),
+    [
+        ("2..", HOLDS),  # 60 s for five runs are far over 2 µs
+        ("<1", FAILS),
+        ("2..4", FAILS),
+        # 1.2 s and more over 2 µs are 600,000 times and more.
+        ("1_000_000..", UNDECIDED),
+        ("600_000..", HOLDS),
+    ],
+)
+def test_a_time_out_decides_what_its_limit_can(tmp_path: Path, factor: str, verdict: str) -> None:
+    found = judged(tmp_path, BETTER + f'factor = "{factor}"', [row("halloc", 2), failed("cuda")])
+    assert found.verdict == verdict, found.numbers
+
+
+def test_a_time_out_says_nothing_of_memory(tmp_path: Path) -> None:
+    rows = [row("halloc", 0.9, metric="utilisation"), failed("cuda")]
+    found = judged(tmp_path, BETTER, rows, "utilisation")
+    assert (found.verdict, found.numbers.split(";")[0]) == (UNDECIDED, "1 point without an end: it depends on them")
+    crashed = [row("halloc", 0.9, metric="utilisation"), failed("cuda", "crash")]
+    assert judged(tmp_path, BETTER, crashed, "utilisation").verdict == HOLDS
