@@ -21,6 +21,11 @@ def place(name: str) -> int:
     return _PLACE.get(name, len(ALLOCATORS) + len(MODES)) if name not in BASELINES else 1000 + _PLACE[name]
 
 
+def is_known(name: str) -> bool:
+    """Whether it is one of the repository's."""
+    return name in _PLACE
+
+
 def is_rival(name: str) -> bool:
     """Whether a program can choose it: no baseline, no mode of a suite of programs, and no variant of the suite `ablation`."""
     return name not in BASELINES and name not in MODES and not name.startswith(_VARIANT)

@@ -142,6 +142,7 @@ def bench(
         Path | None, typer.Option(metavar="DIR", help="The folder of the tables. Default: results/<gpu>, or build/results/host-simulator.")
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure finished points again. The same command continues where it was stopped.")] = False,
+    anew: Annotated[bool, typer.Option("--anew", help="Drop rows of another build from a table and begin the table anew.")] = False,
     retry: Annotated[bool, typer.Option("--retry", help="Measure points again that crashed, timed out or were wrong.")] = False,
     no_baselines: Annotated[bool, typer.Option("--no-baselines", help="Leave out the baselines that the suite adds.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a point crashed, timed out or was wrong, or a bound is not met.")] = False,
@@ -149,7 +150,7 @@ def bench(
     """Measure suites or cases, in one process for each allocator and case.
 
     The command writes each row as soon as its point finishes. The same command continues where an earlier one stopped.
-    It measures rows of another build of the executable again.
+    A table has rows of one build of the executable: the command refuses a table with rows of another build, or begins it anew.
     """
     from gpuheap.commands.bench import Where, run_bench
     from gpuheap.running.bench import Policy
@@ -173,7 +174,7 @@ def bench(
     if allocators and not request.allocators:
         raise UserError("--allocators names none: write names with commas between, as gpuheap,cuda")
     where = Where(_checked(backend), gpus, scheduler, output, read_outside(allocator_header, type_name))
-    raise typer.Exit(run_bench(find_layout(), _console(), request, Policy(fresh=fresh, retry=retry), where, strict))
+    raise typer.Exit(run_bench(find_layout(), _console(), request, Policy(fresh=fresh, retry=retry, anew=anew), where, strict))
 
 
 @app.command()

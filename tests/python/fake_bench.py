@@ -70,7 +70,7 @@ def description():
             {"name": name, "brief": f"what {name} does", "section": "Allocation", "parameters": keys} for name, keys in CASES.items()
         ],
         "version": "0.1.0",
-        "build": {"compiler": "fake 1.0", "flags": "-O3", "type": "Release"},
+        "build": {"compiler": "fake 1.0", "flags": "-O3", "type": "Release", "identity": settings.get("identity", "")},
     }
 
 

@@ -74,10 +74,10 @@ def test_a_disk_that_is_full_at_any_write_of_bench_loses_nothing(checkout: Check
     assert checkout.gpuheap(*command).returncode == 0
     assert len(checkout.points_run()) == 5 - len(kept) // 2, "what was finished was measured again"
     assert [row.line for row in read_table(folder / "mini.csv")][: len(kept)] == kept
-    # With another build all rows are replaced: the old ones stay as long as that fails.
+    # With another build all rows are dropped: the old ones stay as long as that fails.
     before = contents(folder)
     checkout.build("another")
-    error_line(checkout.gpuheap(*command, largest_file=0))
+    error_line(checkout.gpuheap(*command, "--anew", largest_file=0))
     assert contents(folder) == before
 
 

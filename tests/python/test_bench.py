@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import time
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -232,17 +231,37 @@ def test_retry_measures_failed_points_again(checkout: Checkout) -> None:
     assert statuses(checkout.table) == ["ok"] * 5
 
 
-def test_rows_of_another_build_are_measured_again(checkout: Checkout) -> None:
+def test_a_table_is_of_one_build(checkout: Checkout, error_line) -> None:
     checkout.gpuheap("bench", "mini")
     checkout.log()
+    before = {path.name: path.read_bytes() for path in checkout.table.parent.iterdir()}
     checkout.build("another build")
-    checkout.gpuheap("bench", "mini/churn")
+    line = error_line(checkout.gpuheap("bench", "mini/churn"))
+    assert line.startswith("build/results/host-simulator/mini.csv has rows of another build (")
+    assert line.endswith("and a table is of one: --anew drops them and begins the table again, --output DIR leaves it as it is")
+    assert {path.name: path.read_bytes() for path in checkout.table.parent.iterdir()} == before
+    assert checkout.points_run() == []
+    assert checkout.gpuheap("bench", "mini/churn", "--output", "elsewhere").returncode == 0
+    checkout.log()
+    assert checkout.gpuheap("bench", "mini/churn", "--anew").returncode == 0
     assert len(checkout.points_run()) == 3
+    assert {row.case for row in read_table(checkout.table)} == {"churn"}
     facts = json.loads((checkout.table.parent / "environment.json").read_text())
-    assert Counter(facts["sweeps"]["mini"]["churn"].values()).total() == 4
-    assert len(facts["builds"]) == 2, "the other cases' rows are of the first build"
-    checkout.gpuheap("bench", "mini")
-    assert len(json.loads((checkout.table.parent / "environment.json").read_text())["builds"]) == 1
+    assert list(facts["sweeps"]["mini"]) == ["churn"] and len(facts["builds"]) == 1
+    # Of the same build nothing is begun anew.
+    assert checkout.gpuheap("bench", "mini", "--anew").returncode == 0
+    assert not [point for point in checkout.points_run() if point.startswith("churn")]
+
+
+def test_builds_of_equal_sources_flags_and_toolkit_are_one(checkout: Checkout) -> None:
+    """Another machine builds another file of the same code: its run goes on where the first one stopped."""
+    checkout.settings["identity"] = "0123456789abcdef"
+    assert checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap").returncode == 0
+    checkout.log()
+    checkout.build("built elsewhere")
+    assert checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap,atomic").returncode == 0
+    assert [point.split("/")[1] for point in checkout.points_run()] == ["atomic"] * 5
+    assert list(json.loads((checkout.table.parent / "environment.json").read_text())["builds"]) == ["0123456789abcdef"]
 
 
 def test_results_of_two_machines_do_not_mix(checkout: Checkout, error_line) -> None:

@@ -39,20 +39,19 @@ def points(checkout: Checkout, folder: str) -> list[tuple[str, str, int | None]]
     return list(dict.fromkeys((row.case, row.allocator, row.key[5]) for row in rows))
 
 
-def test_sweeps_of_another_build_take_the_place_of_those_here(two: Checkout) -> None:
-    before, there = sweeps(two, "one"), sweeps(two, "two")
+def test_a_table_of_another_build_takes_the_place_of_that_here(two: Checkout) -> None:
+    there = sweeps(two, "two")
     ran = two.gpuheap("merge", "two", "--output", "one")
     assert ran.returncode == 0, ran.stderr
-    assert "mini: 15 points into one/mini.csv" in ran.stdout
+    assert "mini: 15 points into one/mini.csv, in place of 12 of another build" in ran.stdout
     after = sweeps(two, "one")
-    assert after["alloc_single"] == there["alloc_single"] and set(after["alloc_single"]) == {"gpuheap", "cuda", "atomic"}
-    assert after["churn"] == before["churn"] != {}
+    assert after == there and set(after["alloc_single"]) == {"gpuheap", "cuda", "atomic"}
     facts = json.loads((two.root / "one" / "environment.json").read_text())
-    assert set(facts["builds"]) == {*after["churn"].values(), *after["alloc_single"].values()}
+    assert set(facts["builds"]) == set(after["alloc_single"].values()) and len(facts["builds"]) == 1
     # In the order of the suite and of allocators, and nothing twice.
     sizes = (16, 32, 64, 128, 256)
     single = [("alloc_single", name, size) for name in ("gpuheap", "cuda", "atomic") for size in sizes]
-    assert points(two, "one") == [*single, ("churn", "gpuheap", 1024), ("churn", "cuda", 1024)]
+    assert points(two, "one") == single
     rows = [row.key for row in read_table(two.root / "one" / "mini.csv") if row.metric == "malloc_us"]
     assert len(rows) == len(set(rows))
 
@@ -70,14 +69,22 @@ def test_the_same_build_goes_on(two: Checkout) -> None:
     assert (part / "mini.csv").read_text() == "".join(text)
 
 
-def test_a_sweep_with_fewer_points_of_another_build_is_left(two: Checkout) -> None:
+def test_a_table_with_fewer_points_of_another_build_is_left(two: Checkout) -> None:
     table = two.root / "two" / "mini.csv"
     lines = table.read_text().splitlines(keepends=True)
-    table.write_text("".join(line for line in lines if not (",gpuheap," in line and ",256," in line)))
+    table.write_text("".join(line for line in lines if ",atomic," not in line))
+    before = (two.root / "one" / "mini.csv").read_bytes()
     ran = two.gpuheap("merge", "two", "--output", "one")
-    assert ran.returncode == 0 and "not taken: mini/alloc_single gpuheap: 4 points, and there are 5 of another build here" in ran.stdout
-    assert sweeps(two, "one")["alloc_single"]["gpuheap"] != sweeps(two, "two")["alloc_single"]["gpuheap"]
-    assert points(two, "one").count(("alloc_single", "gpuheap", 256)) == 1
+    assert ran.returncode == 0 and "not taken: mini: 10 points, and there are 12 of another build here" in ran.stdout
+    assert (two.root / "one" / "mini.csv").read_bytes() == before
+
+
+def test_a_table_of_several_builds_is_left(two: Checkout) -> None:
+    facts = json.loads((two.root / "two" / "environment.json").read_text())
+    facts["sweeps"]["mini"]["alloc_single"]["cuda"] = "anotherbuild"
+    (two.root / "two" / "environment.json").write_text(json.dumps(facts))
+    ran = two.gpuheap("merge", "two", "--output", "one")
+    assert ran.returncode == 0 and "not taken: mini: two has rows of 2 builds of it, and a table is of one: measure it again" in ran.stdout
 
 
 def test_a_new_folder_is_of_the_gpu(two: Checkout) -> None:
@@ -95,7 +102,7 @@ def test_slowdowns_are_over_the_reference_that_is_there_then(tmp_path: Path) -> 
         (folder / "environment.json").write_text(json.dumps(facts))
 
     write(tmp_path / "here", "1", {"gpuheap": 8.0, "atomic": 2.0})
-    write(tmp_path / "there", "2", {"atomic": 4.0, "halloc": 12.0})
+    write(tmp_path / "there", "1", {"atomic": 4.0, "halloc": 12.0})
     merge(tmp_path / "there", tmp_path / "here", load_suites(Layout(REPOSITORY)))
     rows = read_table(tmp_path / "here" / "regeff.csv")
     found = {row.allocator: row.statistics.median for row in rows if row.metric == "slowdown" and row.statistics}

@@ -22,7 +22,7 @@ def merge(
         typer.Option("--output", "-o", metavar="DIR", help="The folder that takes them. Default: results/ of their GPU, or build/results/host-simulator."),
     ] = None,
 ) -> None:
-    """Add the tables of another folder, measured on a machine of the same kind: whole sweeps, each of one build."""
+    """Add the tables of another folder, measured on a machine of the same kind. A table has rows of one build."""
     from gpuheap.errors import UserError
     from gpuheap.formats.suites import load_suites
     from gpuheap.running.environment import read_environment, slug
@@ -36,7 +36,8 @@ def merge(
     done = merge_folders(folder, into, load_suites(layout))
     out = console()
     for suite, points in done.points.items():
-        out.print(f"{suite}: {points} points into {layout.shown(into / (suite + '.csv'))}", highlight=False, soft_wrap=True)
+        dropped = f", in place of {done.dropped[suite]} of another build" if suite in done.dropped else ""
+        out.print(f"{suite}: {points} points into {layout.shown(into / (suite + '.csv'))}{dropped}", highlight=False, soft_wrap=True)
     for words in done.left:
         out.print(f"not taken: {words}", style="yellow", highlight=False, soft_wrap=True)
     if not done.points:

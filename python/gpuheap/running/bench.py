@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from gpuheap.catalogue import place
+from gpuheap.catalogue import is_known, place
 from gpuheap.errors import UserError
 from gpuheap.files import make_folder, naming, remove_leftovers
 from gpuheap.formats.points import Point
@@ -55,11 +55,12 @@ class Outcome:
 class Policy:
     """Which rows of earlier runs are kept.
 
-    Those of another build never are: all rows of a sweep are of one build, which environment.json names.
+    Those of another build never are: a table is of one build, which environment.json names for each sweep.
     """
 
     fresh: bool = False  # none but those of a run with --fresh that was stopped and is gone on with
     retry: bool = False  # not those of points that failed
+    anew: bool = False  # tables of another build are begun anew; else they are refused
 
 
 def carry_out(
@@ -93,6 +94,7 @@ def carry_out(
             if name not in tables:
                 tables[name] = Table(folder / f"{name}.csv")
                 outcome.tables[name] = tables[name].path
+        keep_to_one_build(tables, environment, identities[executable.path], policy, layout)
         writers = [
             SweepWriter(
                 sweep,
@@ -124,6 +126,22 @@ def carry_out(
         wanted = {key for sweep in plan.sweeps for key in keys_of(sweep, executable.backend)}
         outcome.rows = [row for table in tables.values() for row in table.rows if row.key in wanted]
     return outcome
+
+
+def keep_to_one_build(tables: Mapping[str, Table], environment: Environment, identity: str, policy: Policy, layout: Layout) -> None:
+    """Refuses tables with rows of another build, or takes the rows away. Raises UserError before anything is changed."""
+    others = {name: builds for name, table in tables.items() if (builds := environment.builds_of(table.rows) - {identity})}
+    if others and not policy.anew:
+        name, builds = next(iter(others.items()))
+        known = ", ".join(sorted(environment.words_of(build) for build in builds)[:2])
+        more = f" and {len(builds) - 2} more" if len(builds) > 2 else ""
+        raise UserError(
+            f"{layout.shown(tables[name].path)} has rows of another build ({known}{more}), and a table is of one: "
+            "--anew drops them and begins the table again, --output DIR leaves it as it is"
+        )
+    for name in others:
+        tables[name].drop(lambda row: is_known(row.allocator))
+        environment.forget(name)
 
 
 def put_in_order(plan: Plan, tables: Mapping[str, Table], compare: Callable[[], None] = lambda: None) -> None:

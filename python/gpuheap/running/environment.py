@@ -9,15 +9,15 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from gpuheap.catalogue import ordered
+from gpuheap.catalogue import is_known, ordered
 from gpuheap.errors import UserError
 from gpuheap.files import read_json, replace_file
-from gpuheap.formats.results import ELSEWHERE
+from gpuheap.formats.results import ELSEWHERE, Row
 from gpuheap.paths import Layout
 from gpuheap.running.executable import Executable
 from gpuheap.toolkit import driver_version, toolkit_version
@@ -107,6 +107,21 @@ class Environment:
         """The build whose rows the table holds."""
         found = self.facts.get("sweeps", {}).get(suite, {}).get(case, {}).get(allocator)
         return str(found) if found else None
+
+    def builds_of(self, rows: Iterable[Row]) -> set[str | None]:
+        """The builds of rows; None stands for one that is not known. Allocators from outside the repository have builds of their own."""
+        sweeps = {(row.suite, row.case, row.allocator) for row in rows if is_known(row.allocator)}
+        return {self.build_of(*sweep) for sweep in sweeps}
+
+    def forget(self, suite: str) -> None:
+        """The table has no rows any more."""
+        self.facts["sweeps"].pop(suite, None)
+
+    def words_of(self, build: str | None) -> str:
+        """A build for people: `2dede0e of 2026-11-23`."""
+        known = (self.facts.get("builds") or {}).get(build) or {}
+        commit, date = str(known.get("commit") or "")[:7], str(known.get("date") or "")[:10]
+        return " of ".join(part for part in (commit or str(build or "no name"), date) if part)
 
     def measured_by(self, suite: str, case: str, allocator: str, identity: str) -> None:
         self.facts["sweeps"].setdefault(suite, {}).setdefault(case, {})[allocator] = identity

@@ -20,12 +20,14 @@ class Merged:
     """What was done."""
 
     points: dict[str, int] = field(default_factory=dict)  # taken, by suite
-    left: list[str] = field(default_factory=list)  # sweeps that were not taken, as suite/case allocator: why
+    left: list[str] = field(default_factory=list)  # tables and sweeps that were not taken, as suite/case allocator: why
+    dropped: dict[str, int] = field(default_factory=dict)  # points of another build that made room, by suite
 
 
 def merge(source: Path, into: Path, suites: Mapping[str, Suite]) -> Merged:
-    """Sweep by sweep: one of the same build goes on with the points that it lacks, or measured again there; one of another build takes the
-    place of that here, unless it has fewer points. Rows that follow from others, as slowdowns over a reference, follow from what is here then.
+    """A table of the same build goes on with the points that it lacks, or measured again there; one of another build takes the place of that
+    here, unless it has fewer points: a table is of one build. In suites of programs each sweep has its build, and takes the place of a sweep.
+    Rows that follow from others, as slowdowns over a reference, follow from what is here then.
 
     Raises UserError for another machine, and for tables that cannot be read, before anything is changed.
     """
@@ -44,7 +46,9 @@ def merge(source: Path, into: Path, suites: Mapping[str, Suite]) -> Merged:
         here.join(there)
         changed: dict[Path, str] = {}
         for suite, table in ours.items():
-            rows = _in_order(_together(theirs[suite].rows, table.rows, here, there, merged), suites.get(suite))
+            known = suites.get(suite)
+            join = _together if known is not None and known.programs else _of_one_build
+            rows = _in_order(join(theirs[suite].rows, table.rows, here, there, merged), known)
             if rows != table.rows:
                 changed[table.path] = text_of(rows)
         # All of it or nothing: rows and the builds that they are of belong together.
@@ -57,6 +61,25 @@ def _check_machine(here: Environment, there: Environment) -> None:
     names = [(each.facts.get("gpu") or {}).get("name") or "the simulator" for each in (here, there)]
     if here.facts and names[0] != names[1]:
         raise UserError(f"{there.path.parent} holds results of {names[1]}, {here.path.parent} those of {names[0]}: one folder is of one kind of machine")
+
+
+def _of_one_build(theirs: list[Row], ours: list[Row], here: Environment, there: Environment, merged: Merged) -> list[Row]:
+    """The rows of a table then, all of one build; notes in `here` whose they are."""
+    their_builds, our_builds = there.builds_of(theirs), here.builds_of(ours)
+    if not theirs or len(their_builds | our_builds) == 1:
+        return _together(theirs, ours, here, there, merged)
+    suite = theirs[0].suite
+    if len(their_builds) > 1:
+        merged.left.append(f"{suite}: {there.path.parent} has rows of {len(their_builds)} builds of it, and a table is of one: measure it again")
+        return ours
+    new, old = len({row.key for row in theirs}), len({row.key for row in ours})
+    if new < old:
+        merged.left.append(f"{suite}: {new} points, and there are {old} of another build here")
+        return ours
+    if old:
+        merged.dropped[suite] = old
+    here.forget(suite)
+    return _together(theirs, [], here, there, merged)
 
 
 def _together(theirs: list[Row], ours: list[Row], here: Environment, there: Environment, merged: Merged) -> list[Row]:
