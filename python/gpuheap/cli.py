@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import sys
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -144,6 +146,12 @@ def bench(
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure finished points again. The same command continues where it was stopped.")] = False,
     anew: Annotated[bool, typer.Option("--anew", help="Drop rows of another build from a table and begin the table anew.")] = False,
     retry: Annotated[bool, typer.Option("--retry", help="Measure points again that crashed, timed out or were wrong.")] = False,
+    for_claims: Annotated[
+        bool, typer.Option("--for-claims", help="Measure only points that open claims of papers need, those that decide most first.")
+    ] = False,
+    minutes: Annotated[
+        float | None, typer.Option(min=0.001, metavar="M", help="Stop after so many minutes. The same command continues.")
+    ] = None,
     no_baselines: Annotated[bool, typer.Option("--no-baselines", help="Leave out the baselines that the suite adds.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a point crashed, timed out or was wrong, or a bound is not met.")] = False,
 ) -> None:
@@ -173,8 +181,10 @@ def bench(
     )
     if allocators and not request.allocators:
         raise UserError("--allocators names none: write names with commas between, as gpuheap,cuda")
-    where = Where(_checked(backend), gpus, scheduler, output, read_outside(allocator_header, type_name))
-    raise typer.Exit(run_bench(find_layout(), _console(), request, Policy(fresh=fresh, retry=retry, anew=anew), where, strict))
+    where = Where(_checked(backend), gpus, scheduler, output, read_outside(allocator_header, type_name), for_claims)
+    until = math.inf if minutes is None else time.monotonic() + 60 * minutes
+    policy = Policy(fresh=fresh, retry=retry, anew=anew, until=until)
+    raise typer.Exit(run_bench(find_layout(), _console(), request, policy, where, strict))
 
 
 @app.command()

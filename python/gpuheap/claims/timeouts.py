@@ -17,6 +17,7 @@ Bounds = tuple[float, float]  # the value lies between, in the metric's unit
 
 _EXPECTED = re.compile(r"(?:one run of (\d+) \w+ )?would take about ([\d.]+) s")  # said by the executable (harness/pace.hpp, the graph cases)
 _KILLED = re.compile(r"(?:within|after) (?:(\d+) h )?(?:(\d+) min ?)?(?:([\d.]+) s)?")  # said by the runner, by units.format_seconds
+_LONGER = re.compile(r"longer than the ([\d.]+) s")  # said by the executable
 _SERVED = re.compile(r"(\d+) % of the heap were in blocks")  # said by the case utilisation
 
 
@@ -35,12 +36,20 @@ def bounds_of(reason: str, metric: str) -> Bounds | None:
     return (seconds * PART * scale, math.inf) if seconds else None
 
 
+def limit_of(reason: str) -> float:
+    """The limit that a point was given, in seconds; 0 where the reason does not say."""
+    told = _LONGER.search(reason)
+    return float(told[1]) if told else _seconds_killed(reason)
+
+
 def _seconds_of_a_run(reason: str) -> float:
     expected = _EXPECTED.search(reason)
     if expected:
         return float(expected[2]) / int(expected[1] or FEWEST_RUNS)
+    return _seconds_killed(reason) / FEWEST_RUNS
+
+
+def _seconds_killed(reason: str) -> float:
     killed = _KILLED.search(reason)
-    if killed is None:
-        return 0.0
-    hours, minutes, seconds = (float(part or 0) for part in killed.groups())
-    return (hours * 3600 + minutes * 60 + seconds) / FEWEST_RUNS
+    hours, minutes, seconds = (float(part or 0) for part in killed.groups()) if killed else (0.0, 0.0, 0.0)
+    return hours * 3600 + minutes * 60 + seconds

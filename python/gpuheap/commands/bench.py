@@ -10,8 +10,10 @@ from pathlib import Path
 from rich.console import Console
 
 from gpuheap.answers.verdicts import FAILED, verdicts
+from gpuheap.claims.reader import load_papers
 from gpuheap.commands.bench_programs import run_program_suites
-from gpuheap.commands.display import ProgressListener, print_outcome, print_stopped
+from gpuheap.commands.display import ProgressListener, print_outcome, print_stopped, print_time_is_up
+from gpuheap.commands.for_claims import ForClaims
 from gpuheap.errors import EXIT_FAILED, EXIT_INTERRUPTED, UserError
 from gpuheap.formats.suites import Suite, load_suites, select
 from gpuheap.paths import Layout
@@ -34,6 +36,7 @@ class Where:
     scheduler: str | None
     output: Path | None
     outside: Outside | None
+    for_claims: bool = False  # only what open claims need, the most useful first
 
 
 def run_bench(layout: Layout, console: Console, request: Request, policy: Policy, where: Where, strict: bool) -> int:
@@ -57,6 +60,8 @@ def run_bench(layout: Layout, console: Console, request: Request, policy: Policy
             console.print(f"note: the programs of {left_out} are not built, and are left out", style="yellow", highlight=False)
         else:
             _check_for_programs(where)
+            if where.for_claims:
+                console.print("note: claims on programs are judged from whole cases: --for-claims measures all of these", style="yellow", highlight=False)
             codes.append(run_program_suites(layout, console, part, policy, where.output, where.gpus, suites, strict))
     return max(codes)
 
@@ -90,6 +95,16 @@ def _run_kernels(
         console.print(f"{plan.num_points} points on {on}{several} ({executable.why})", highlight=False)
         for note in plan.notes:
             console.print(f"note: {note}", style="yellow", highlight=False)
+        identity, whole = executable.identity(), plan
+        claims = ForClaims(load_papers(layout), folder) if where.for_claims else None
+        if claims is not None:
+            needs = claims.needs(plan, identity)
+            if needs.plan is None:
+                console.print(f"nothing of these {plan.num_points} points brings an open claim further", highlight=False)
+                claims.print_open(console, whole, identity)
+                return 0
+            plan = needs.plan
+            console.print(f"{plan.num_points} of them for {needs.waiting} open claims, those that lack least first", highlight=False)
         try:
             with ProgressListener(console, plan, len(workers)) as listener:
                 outcome = carry_out(plan, request, policy, executable, layout, folder, listener, workers)
@@ -100,7 +115,12 @@ def _run_kernels(
     if outcome.interrupted:
         print_stopped(console, outcome, plan, layout.shown(folder))
         return EXIT_INTERRUPTED
-    print_outcome(console, outcome, plan, suites, executable.backend, layout)
+    if outcome.time_is_up:
+        print_time_is_up(console, outcome, plan, layout.shown(folder))
+    else:
+        print_outcome(console, outcome, plan, suites, executable.backend, layout)
+    if claims is not None:
+        claims.print_open(console, whole, identity)
     failed = any(row.status not in ("ok", "unsupported") for row in outcome.rows)
     return EXIT_FAILED if strict and (failed or any(v.verdict == FAILED for v in verdicts(outcome.rows, suites))) else 0
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from gpuheap.commands.display import ProgressListener, print_outcome, print_stopped
+from gpuheap.commands.display import ProgressListener, print_outcome, print_stopped, print_time_is_up
 from gpuheap.errors import EXIT_FAILED, EXIT_INTERRUPTED
 from gpuheap.formats.suites import Suite
 from gpuheap.paths import Layout
@@ -36,6 +36,9 @@ def run_program_suites(
     if outcome.interrupted:
         print_stopped(console, outcome, plan, layout.shown(folder))
         return EXIT_INTERRUPTED
+    if outcome.time_is_up:
+        print_time_is_up(console, outcome, plan, layout.shown(folder))
+        return 0
     print_outcome(console, outcome, plan, dict(suites), executable.backend, layout)
     failed = any(row.status not in ("ok", "unsupported") for row in outcome.rows)
     return EXIT_FAILED if strict and failed else 0

@@ -130,6 +130,12 @@ def print_stopped(console: Console, outcome: Outcome, plan: Plan, folder: str) -
     console.print(f"stopped: {kept}; the same command goes on from there", style="yellow", highlight=False, soft_wrap=True)
 
 
+def print_time_is_up(console: Console, outcome: Outcome, plan: Plan, folder: str) -> None:
+    """After --minutes."""
+    kept = f"{outcome.measured + outcome.kept} of {plan.num_points} points are kept in {folder}"
+    console.print(f"the time is up: {kept}; the same command goes on from there", style="yellow", highlight=False, soft_wrap=True)
+
+
 def print_summary(console: Console, views: Sequence[CaseView], backend: str) -> None:
     allocators = list(dict.fromkeys(name for view in views for name in view.allocators))
     for first in range(0, len(allocators), ALLOCATORS_PER_TABLE):

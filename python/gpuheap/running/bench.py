@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,7 +26,7 @@ from gpuheap.running.environment import Environment
 from gpuheap.running.executable import Executable
 from gpuheap.running.plan import Plan, PlannedSweep, Request
 from gpuheap.running.runner import PointBegan, PointEnded, Sweep, SweepEvent
-from gpuheap.running.workers import Dispatcher, LocalWorker, Worker
+from gpuheap.running.workers import Dispatcher, LocalWorker, TimeIsUp, Worker
 
 
 class Listener(Protocol):
@@ -48,6 +49,7 @@ class Outcome:
     measured: int = 0  # points
     kept: int = 0  # points that had rows from an earlier run of the same build
     interrupted: bool = False
+    time_is_up: bool = False  # that the policy gives
     again_since: str = ""  # with --fresh: when the run began that was stopped, and that this one went on with
 
 
@@ -60,6 +62,7 @@ class Policy:
 
     fresh: bool = False  # none but those of a run with --fresh that was stopped and is gone on with
     retry: bool = False  # not those of points that failed
+    until: float = math.inf  # when to stop, by time.monotonic()
     anew: bool = False  # tables of another build are begun anew; else they are refused
 
 
@@ -115,12 +118,15 @@ def carry_out(
             event=lambda index, event, worker: writers[index].event(event, worker.name),
             end=lambda index: writers[index].end(),
             lost=listener.worker_lost,
+            until=policy.until,
         )
         try:
             dispatcher.run(len(writers))
             again.finished()
         except KeyboardInterrupt:
             outcome.interrupted = True
+        except TimeIsUp:
+            outcome.time_is_up = True
         finally:
             put_in_order(plan, tables, lambda: _compare(plan, executable.backend, tables))
         wanted = {key for sweep in plan.sweeps for key in keys_of(sweep, executable.backend)}
@@ -283,7 +289,7 @@ class SweepWriter:
     def _out_of_date(self, rows: list[Row]) -> bool:
         if rows[0].status == "ok":
             return rows[0].runs < self._sweep.case.runs_that_count()
-        return self._policy.retry and rows[0].status in FAILING
+        return (self._policy.retry or self._sweep.retry) and rows[0].status in FAILING
 
     def _point_ended(self, index: int, result: PointResult) -> None:
         sweep = self._sweep
@@ -337,7 +343,7 @@ class TableOrder:
     def __init__(self, plan: Plan) -> None:
         self._cases: dict[str, int] = {}
         self._points: dict[tuple[str, int | None, int | None, str], int] = {}
-        for sweep in plan.sweeps:
+        for sweep in plan.whole or plan.sweeps:
             for name in sweep.suite.cases:
                 self._cases.setdefault(name, len(self._cases))
             for key in keys_of(sweep, ""):

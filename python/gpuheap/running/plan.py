@@ -68,12 +68,14 @@ class PlannedSweep:
     heap_bytes: int
     executable: Executable  # that has the allocator
     extra: str  # what differs from the suite for every point, as key=value;... of the results' parameter
+    retry: bool = False  # measure points that failed again
 
 
 @dataclass(frozen=True)
 class Plan:
     sweeps: tuple[PlannedSweep, ...]
     notes: tuple[str, ...] = field(default=())
+    whole: tuple[PlannedSweep, ...] = ()  # the sweeps that these are a part of; none: they are all
 
     @property
     def num_points(self) -> int:

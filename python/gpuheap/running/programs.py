@@ -23,7 +23,7 @@ from gpuheap.running.executable import Executable, describe
 from gpuheap.running.plan import Plan, PlannedSweep, Request
 from gpuheap.running.program_workers import Left, ModeEnded, ProgramWorker, RunBegan
 from gpuheap.running.runner import PointBegan, PointEnded
-from gpuheap.running.workers import Dispatcher
+from gpuheap.running.workers import Dispatcher, TimeIsUp
 
 BUILD = "cmake --preset cuda && cmake --build --preset cuda --target gpuheap_programs gpuheap_host"
 
@@ -122,12 +122,15 @@ def carry_out_programs(
             event=lambda index, event, worker: cases[index].event(event, worker.name),
             end=lambda index: cases[index].end(),
             lost=listener.worker_lost,
+            until=policy.until,
         )
         try:
             dispatcher.run(len(cases))
             again.finished()
         except KeyboardInterrupt:
             outcome.interrupted = True
+        except TimeIsUp:
+            outcome.time_is_up = True
         finally:
             put_in_order(plan, tables)
         wanted = {key for sweep in plan.sweeps for key in keys_of(sweep, sweep.executable.backend)}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import queue
 import re
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
@@ -21,6 +23,10 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 class WorkerLost(Exception):
     """The worker is gone: what it had not finished is for others. The text says what is known of it."""
+
+
+class TimeIsUp(Exception):
+    """The time that was given for all work is over."""
 
 
 class AnyWorker(Protocol):
@@ -104,23 +110,26 @@ class Dispatcher:
         event: Callable[[int, Any, AnyWorker], None],
         end: Callable[[int], None],
         lost: Callable[[str], None],
+        until: float = math.inf,
     ) -> None:
         self._idle: deque[AnyWorker] = deque(workers)
-        self._begin, self._event, self._end, self._lost = begin, event, end, lost
+        self._begin, self._event, self._end, self._lost, self._until = begin, event, end, lost, until
         self._inbox: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
         self._jobs: dict[int, _Job] = {}
         self._stop = threading.Event()
 
     def run(self, count: int) -> None:
-        """All of it. However it ends, nothing runs any more and what finished was told."""
+        """All of it, or until the time is up: TimeIsUp. However it ends, nothing runs any more and what finished was told."""
         waiting = deque(range(count))
         try:
             # Ends: each pass begins a sweep, or takes an event of a running one, of which there are finitely many.
             while waiting or self._jobs:
                 while waiting and self._idle:
+                    if time.monotonic() >= self._until:
+                        raise TimeIsUp
                     self._start(waiting.popleft())
                 if self._jobs:
-                    self._take(*self._inbox.get(), waiting)
+                    self._take(*self._next(), waiting)
                 elif waiting and not self._idle:
                     raise UserError("no worker is left: what is finished is kept, and the same command goes on from there")
         finally:
@@ -128,6 +137,13 @@ class Dispatcher:
             for job in self._jobs.values():
                 _wait_for(job.thread)
             self._drain()
+
+    def _next(self) -> tuple[int, Any]:
+        """What a worker says next."""
+        try:
+            return self._inbox.get(timeout=None if self._until == math.inf else max(self._until - time.monotonic(), 0.0))
+        except queue.Empty:
+            raise TimeIsUp from None
 
     def _start(self, index: int) -> None:
         ready = self._begin(index)

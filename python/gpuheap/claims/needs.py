@@ -1,0 +1,138 @@
+"""What to measure so that verdicts come soonest: the points of open claims, those of the claims that lack least first."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from gpuheap.claims.evidence import Evidence, meets
+from gpuheap.claims.judge import PUBLISHED, UNDECIDED, Judged, named
+from gpuheap.claims.language import SAME
+from gpuheap.claims.timeouts import limit_of
+from gpuheap.formats.points import Point
+from gpuheap.formats.results import Key, Row, point_key, split_parameter
+from gpuheap.running.plan import Plan, PlannedSweep
+
+MORE_RUNS = 2  # times as many, of points whose noise leaves a claim undecided
+MOST_RUNS = 200
+MORE_TIME = 4  # times the limit that a point was given, of points whose time-out leaves a claim undecided
+LONGEST_TIMEOUT_S = 600.0
+
+
+@dataclass(frozen=True)
+class Needs:
+    """The plan for open claims."""
+
+    plan: Plan | None  # None: nothing in the plan brings a claim further
+    open_claims: int
+    waiting: int  # claims that wait for points of the plan
+
+
+def is_open(one: Judged) -> bool:
+    """Whether more rows can change the verdict: it has none, it is undecided, or some of its measurements have no runs to draw from."""
+    return one.verdict == UNDECIDED or one.verdict != PUBLISHED and one.basis != "95 %"
+
+
+def needs_of(plan: Plan, judged: Iterable[Judged], rows: Iterable[Row]) -> Needs:
+    """`rows`: those of the same build; others do not count."""
+    there: dict[Key, list[Row]] = {}
+    for row in rows:
+        there.setdefault(row.key, []).append(row)
+    places = _places(plan, there)
+    opened = [one for one in judged if is_open(one)]
+    wanted = [(one, found) for one in opened if (found := _wanted(plan, one, places))]
+    wanted.sort(key=lambda pair: len(pair[1]))
+    sweeps: list[PlannedSweep] = []
+    planned: set[tuple[int, Point]] = set()
+    for _, found in wanted:
+        groups: dict[tuple[int, How], list[Point]] = {}
+        for (index, point), how in found.items():
+            if (index, point) not in planned:
+                planned.add((index, point))
+                groups.setdefault((index, how), []).append(point)
+        sweeps += [_part(plan.sweeps[index], points, how) for (index, how), points in groups.items()]
+    return Needs(Plan(tuple(sweeps), plan.notes, plan.sweeps) if sweeps else None, len(opened), len(wanted))
+
+
+def evidence_of(rows: Sequence[Row], builds: Mapping[tuple[str, str, str], str], identity: str) -> tuple[Evidence, list[Row]]:
+    """The rows of one build, and what they say."""
+    own = [row for row in rows if builds.get((row.suite, row.case, row.allocator)) == identity]
+    return Evidence(own), own
+
+
+@dataclass(frozen=True)
+class How:
+    """A point is to be measured with so many runs and that limit."""
+
+    runs: int
+    timeout_s: float
+    why: str  # missing, ended: by its limit, noisy
+
+
+Wanted = dict[tuple[int, Point], How]  # by sweep of the plan and point
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A point of a sweep of the plan."""
+
+    sweep: int
+    point: Point
+    fields: Mapping[str, str]
+    rows: Sequence[Row]
+
+
+def _places(plan: Plan, there: Mapping[Key, list[Row]]) -> dict[tuple[str, str], list[_Place]]:
+    """By suite and case."""
+    found: dict[tuple[str, str], list[_Place]] = {}
+    for index, sweep in enumerate(plan.sweeps):
+        of_all = split_parameter(sweep.extra)
+        for point in sweep.points:
+            key = point_key(sweep.suite.name, sweep.case.name, sweep.allocator, sweep.executable.backend, point, sweep.extra)
+            found.setdefault((sweep.suite.name, sweep.case.name), []).append(_Place(index, point, of_all | point.fields, there.get(key, ())))
+    return found
+
+
+def _wanted(plan: Plan, one: Judged, places: Mapping[tuple[str, str], Sequence[_Place]]) -> Wanted:
+    """The points that the claim is judged from and that lack rows, runs or time."""
+    everyone = {name for side in one.claim.sides for name in named(side)}
+    found: Wanted = {}
+    for side in one.claim.sides:
+        asked = everyone if SAME in side.of else set(named(side))
+        for place in places.get((side.suite, side.case), ()):
+            sweep = plan.sweeps[place.sweep]
+            reference = sweep.case.slowdown
+            is_reference = side.metric == "slowdown" and reference is not None and sweep.allocator == reference.reference
+            if (sweep.allocator in asked or is_reference) and meets(side, place.fields):
+                needed = _needed(sweep, place.rows, one.verdict == UNDECIDED)
+                if needed is not None:
+                    found[place.sweep, place.point] = needed
+    # More runs of the others decide nothing where a time-out leaves a claim open.
+    first = {place: how for place, how in found.items() if how.why != "noisy"}
+    return first or found
+
+
+def _needed(sweep: PlannedSweep, rows: Sequence[Row], undecided: bool) -> How | None:
+    """None if the point is as good as it gets."""
+    case = sweep.case
+    if not rows:
+        return How(case.runs, case.timeout_s, "missing")
+    if rows[0].status == "timeout" and undecided:
+        longer = max(case.timeout_s, MORE_TIME * limit_of(rows[0].reason))
+        return How(case.runs, longer, "ended") if longer <= LONGEST_TIMEOUT_S else None
+    if rows[0].status != "ok":
+        return None
+    runs = max(row.runs for row in rows)
+    if not all(row.values for row in rows):
+        return How(case.runs, case.timeout_s, "missing")
+    more = min(MORE_RUNS * max(runs, case.runs), MOST_RUNS)
+    return How(more, case.timeout_s * MORE_RUNS, "noisy") if undecided and runs < more else None
+
+
+def _part(sweep: PlannedSweep, points: Sequence[Point], how: How) -> PlannedSweep:
+    # More runs are all made, also of a point that is slow.
+    enough_s = 0.0 if how.why == "noisy" else sweep.case.enough_s
+    case = dataclasses.replace(sweep.case, runs=how.runs, timeout_s=how.timeout_s, enough_s=enough_s)
+    in_order = tuple(point for point in sweep.points if point in set(points))
+    return dataclasses.replace(sweep, case=case, points=in_order, retry=how.why == "ended")

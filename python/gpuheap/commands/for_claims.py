@@ -1,0 +1,54 @@
+"""`gpuheap bench --for-claims`: what verdicts need most comes first, and what is still open is said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from gpuheap.claims.judge import judge_all
+from gpuheap.claims.language import Paper
+from gpuheap.claims.needs import Needs, evidence_of, is_open, needs_of
+from gpuheap.claims.show import counts_text
+from gpuheap.errors import UserError
+from gpuheap.formats.results import Row, read_table
+from gpuheap.running.environment import Environment
+from gpuheap.running.plan import Plan
+
+
+@dataclass(frozen=True)
+class ForClaims:
+    """The claims beside the tables of one folder, as far as they are of one build."""
+
+    papers: tuple[Paper, ...]
+    folder: Path
+
+    def needs(self, plan: Plan, identity: str) -> Needs:
+        """Raises UserError where nothing can be judged by what is measured."""
+        if plan.sweeps[0].executable.backend != "cuda":
+            raise UserError("--for-claims is for a GPU, and this is the simulator, by whose times no claim is judged")
+        evidence, own = evidence_of(self._rows(plan), self._builds(), identity)
+        return needs_of(plan, judge_all(self.papers, evidence), own)
+
+    def print_open(self, console: Console, plan: Plan, identity: str) -> None:
+        """How the claims stand now, and what they wait for."""
+        evidence, own = evidence_of(self._rows(plan), self._builds(), identity)
+        judged = judge_all(self.papers, evidence)
+        console.print(counts_text(judged))
+        left = needs_of(plan, judged, own)
+        points = left.plan.num_points if left.plan is not None else 0
+        waiting = f"; {left.waiting} of them wait for {points} points of this plan, which the same command measures" if points else ""
+        console.print(f"open: {sum(map(is_open, judged))} claims{waiting}", highlight=False, soft_wrap=True)
+
+    def _rows(self, plan: Plan) -> list[Row]:
+        names = {sweep.suite.name for sweep in plan.sweeps} | {side.suite for paper in self.papers for claim in paper.claims for side in claim.sides}
+        paths = [self.folder / f"{name}.csv" for name in sorted(names)]
+        return [row for path in paths if path.exists() for row in read_table(path) if row.backend == "cuda"]
+
+    def _builds(self) -> dict[tuple[str, str, str], str]:
+        sweeps = Environment(self.folder).facts.get("sweeps") or {}
+        return {
+            (suite, case, name): build for suite, cases in sweeps.items() for case, allocators in cases.items() for name, build in allocators.items()
+        }
+

@@ -1,0 +1,157 @@
+"""`gpuheap bench --for-claims --minutes`: which points come first, what stops, and what goes on where."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from fake_checkout import Checkout
+from handmade import HEAD
+
+from gpuheap.formats.results import read_table
+
+ErrorLine = Callable[[subprocess.CompletedProcess[str]], str]
+
+# `two` lacks four points of two allocators at two sizes, `one` two points of them at one size: that comes first.
+CLAIMS = (
+    HEAD.replace('suite = "survey"', 'suite = "mini"').replace('"cuda", "halloc", "scatteralloc", "pages"', '"gpuheap", "cuda", "atomic"')
+    + """[[claim]]
+name = "two"
+says = "sizes do not matter"
+at = "section 2"
+case = "alloc_single"
+metric = "malloc_us"
+where = { bytes = [16, 32] }
+relation = "better"
+left = "cuda"
+right = "atomic"
+
+[[claim]]
+name = "one"
+says = "one is faster"
+at = "section 1"
+case = "alloc_single"
+metric = "malloc_us"
+where = { bytes = 256 }
+relation = "better"
+left = "gpuheap"
+right = "cuda"
+
+[[claim]]
+name = "three"
+says = "of a binary"
+at = "section 3"
+published = "it is about a binary"
+"""
+)
+
+
+@pytest.fixture
+def claimed(checkout: Checkout) -> Checkout:
+    checkout.settings |= {"backend": "cuda", "identity": "0123456789abcdef"}
+    folder = checkout.root / "benchmarks" / "claims"
+    folder.mkdir()
+    (folder / "small.toml").write_text(CLAIMS)
+    suite = checkout.root / "benchmarks" / "suites" / "mini.toml"
+    suite.write_text(suite.read_text().replace("runs = 4", "runs = 5"))
+    return checkout
+
+
+def asked(checkout: Checkout) -> list[tuple[str, str]]:
+    return [(point.split("/")[1], point.split("bytes=")[1].split(",")[0]) for point in checkout.points_run()]
+
+
+def test_claims_that_lack_least_come_first_and_nothing_else_is_measured(claimed: Checkout) -> None:
+    ran = claimed.gpuheap("bench", "all", "--for-claims")
+    assert ran.returncode == 0, ran.stderr
+    assert asked(claimed) == [("gpuheap", "256"), ("cuda", "256"), ("cuda", "16"), ("cuda", "32"), ("atomic", "16"), ("atomic", "32")]
+    assert "6 of them for 2 open claims, those that lack least first" in ran.stdout
+    assert "open: 0 claims" in ran.stdout
+    # The table is in the suite's order, whatever came first.
+    sizes = [(row.allocator, row.bytes) for row in read_table(claimed.gpu_table) if row.metric == "malloc_us"]
+    assert sizes == [("gpuheap", 256), ("cuda", 16), ("cuda", 32), ("cuda", 256), ("atomic", 16), ("atomic", 32)]
+    again = claimed.gpuheap("bench", "all", "--for-claims")
+    assert asked(claimed) == [] and "brings an open claim further" in again.stdout
+
+
+def test_minutes_end_it_and_another_machine_goes_on(claimed: Checkout) -> None:
+    claimed.settings["delay_s"] = 0.6
+    began = time.monotonic()
+    ran = claimed.gpuheap("bench", "all", "--for-claims", "--minutes", "0.02")
+    assert ran.returncode == 0, ran.stderr
+    assert time.monotonic() - began < 15
+    assert "the time is up: " in ran.stdout
+    kept = {(row.allocator, row.bytes) for row in read_table(claimed.gpu_table)} if claimed.gpu_table.exists() else set()
+    assert len(kept) < 6
+    assert ("open: 2 claims; 2 of them wait" in ran.stdout) == (len(kept) < 2)
+    claimed.points_run()
+    # Another machine has built another file of the same sources.
+    claimed.build("elsewhere")
+    claimed.settings["delay_s"] = 0
+    assert claimed.gpuheap("bench", "all", "--for-claims").returncode == 0
+    second = {(name, int(size)) for name, size in asked(claimed)}
+    assert len(second) == 6 - len(kept) and not second & kept
+
+
+def test_a_claim_that_noise_leaves_open_gets_more_runs(claimed: Checkout) -> None:
+    """The fake executable's times depend on names: two allocators of nearly one time are undecided."""
+    assert claimed.gpuheap("bench", "all", "--for-claims").returncode == 0
+    noisy = claimed.gpu_table.read_text().splitlines()
+    texts = {"gpuheap": "10,10,1,10,10,8,12,5,ok,8 9 10 11 12", "cuda": "10,10.1,1,10.1,10.1,8,12,5,ok,8 9 10.1 11 12"}
+    for number, line in enumerate(noisy):
+        name = line.split(",")[2]
+        if ",256," in line and ",malloc_us," in line:
+            noisy[number] = ",".join(line.split(",")[:9]) + "," + texts[name]
+    claimed.gpu_table.write_text("\n".join(noisy) + "\n")
+    claimed.points_run()
+    ran = claimed.gpuheap("bench", "all", "--for-claims")
+    assert "2 of them for 1 open claims" in ran.stdout, ran.stdout + ran.stderr
+    assert asked(claimed) == [("gpuheap", "256"), ("cuda", "256")]
+    assert {row.runs for row in read_table(claimed.gpu_table) if row.bytes == 256} == {10}
+
+
+def test_a_time_out_that_leaves_a_claim_open_gets_more_time(claimed: Checkout) -> None:
+    suite = claimed.root / "benchmarks" / "claims" / "small.toml"
+    suite.write_text(CLAIMS.replace('left = "gpuheap"\nright = "cuda"', 'left = "gpuheap"\nright = "cuda"\nfactor = "1_000_000.."'))
+    claimed.settings["enough"] = 1
+    claimed.fail(**{"cuda/256": "hang"})
+    assert claimed.gpuheap("bench", "mini/alloc_single", "-a", "gpuheap,cuda,atomic", "--timeout", "0.5").returncode == 0
+    claimed.points_run()
+    del claimed.settings["faults"]
+    ran = claimed.gpuheap("bench", "all", "--for-claims")
+    assert ran.returncode == 0, ran.stderr
+    assert asked(claimed) == [("cuda", "256")]
+    assert "open: 0 claims" in ran.stdout
+
+
+def test_rows_of_another_build_do_not_count_and_are_refused(claimed: Checkout, error_line: ErrorLine) -> None:
+    assert claimed.gpuheap("bench", "all", "--for-claims").returncode == 0
+    claimed.settings["identity"] = "fedcba9876543210"
+    assert "has rows of another build" in error_line(claimed.gpuheap("bench", "all", "--for-claims"))
+    claimed.points_run()
+    assert claimed.gpuheap("bench", "all", "--for-claims", "--anew").returncode == 0
+    assert len(asked(claimed)) == 6
+
+
+def test_the_simulator_judges_no_claim(claimed: Checkout, error_line: ErrorLine) -> None:
+    claimed.settings["backend"] = "host"
+    assert error_line(claimed.gpuheap("bench", "all", "--for-claims")) == (
+        "--for-claims is for a GPU, and this is the simulator, by whose times no claim is judged"
+    )
+
+
+def test_minutes_alone_stop_any_run(checkout: Checkout) -> None:
+    checkout.fail(**{"gpuheap/32": "hang"})
+    ran = checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap", "--minutes", "0.03")
+    assert ran.returncode == 0, ran.stderr
+    assert "the time is up: 1 of 10 points are kept" in ran.stdout
+    assert [row.status for row in read_table(checkout.table)] == ["ok", "ok"], "what was running left a row"
+    del checkout.settings["faults"]
+    assert checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap").returncode == 0
+
+
+def test_minutes_of_nothing_are_refused(checkout: Checkout, error_line: ErrorLine, tmp_path: Path) -> None:
+    assert "--minutes" in error_line(checkout.gpuheap("bench", "mini", "--minutes", "0"))
