@@ -45,7 +45,8 @@ allocator_entry const& find_allocator(std::string const& name) {
 session make_session(options const& o) {
   auto const device = simt::query_device();
   std::uint64_t const fallback = device.backend == "cuda" ? std::uint64_t{8} << 30 : std::uint64_t{64} << 20;
-  session const s{o.heap_bytes.value_or(fallback), o.runs, o.seed, o.graph_file, o.scene_file, o.trace_file, o.enough_s, o.timeout_s};
+  session const s{
+      o.heap_bytes.value_or(fallback), o.runs, o.seed, o.graph_file, o.scene_file, o.trace_file, o.enough_s, o.timeout_s, o.first_run};
   if (s.heap_bytes > device.total_bytes) {
     throw usage_error("--heap-bytes: " + memory::in_words(s.heap_bytes) + " is more than " + device.name +
                       " has: " + memory::in_words(device.total_bytes));

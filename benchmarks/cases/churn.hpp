@@ -22,7 +22,6 @@ namespace gpuheap::bench {
 template <class Ref>
 struct churn_blocks {
   static constexpr unsigned live_blocks = 4;
-  static constexpr unsigned largest_block = 1024;  // so 64 registers, as programs that keep data of their own need
 
   tagged_blocks<Ref> blocks;
   unsigned rounds;

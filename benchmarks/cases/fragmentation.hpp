@@ -76,7 +76,7 @@ struct fragmentation {
   template <class A, class Requests>
   static std::string why_not(session const& s, point const& p, Requests const& requests) {
     if (auto reason = why_no_heap<A>(s); !reason.empty()) return reason;
-    if (A::traits.process_wide) return "a process-wide heap has no address range of its own";
+    if (A::traits.process_wide && !s.first_run) return no_second_heap;
     if (A::traits.overwrites) return "this allocator overwrites live memory";
     if (A::traits.free == frees::never && p.number("round") > 1) return "this allocator never takes memory back";
     auto const asked = sum_over_requests(requests, [](simt::uint64_t bytes) { return bytes; });

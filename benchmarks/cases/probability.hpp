@@ -25,8 +25,6 @@ struct warp_holding {
 
 template <class Ref>
 struct take_or_give {
-  static constexpr unsigned largest_block = 1024;  // so 64 registers: few threads ask, and each does several things
-
   Ref heap;
   warp_holding* holdings;
   random_sequence random;

@@ -26,6 +26,7 @@ struct session {
   std::string trace_file{};  // of a recorded program; empty: those of the points
   double enough_s = 0;       // after so long a point needs no more than the fewest runs (pace.hpp); 0: it makes them all
   double timeout_s = 0;      // when whoever drives the program gives a point up; 0: never
+  bool first_run = false;    // one run, the first of the process's heap, and timed: how a heap of the whole process is measured cold
 };
 
 // The session as a point has it: the point's own heap if it names one.

@@ -78,7 +78,12 @@ std::string describe() {
   json.end_array().key("cases").begin_array();
   for (auto const* what : case_descriptions()) describe_case(json, *what);
   json.end_array().member("version", GPUHEAP_VERSION_STRING);
-  json.key("build").begin_object().member("compiler", build_compiler).member("flags", build_flags).member("type", build_type).member("identity", build_identity);
+  json.key("build")
+      .begin_object()
+      .member("compiler", build_compiler)
+      .member("flags", build_flags)
+      .member("type", build_type)
+      .member("identity", build_identity);
   json.end_object().end_object();
   return json.text();
 }

@@ -1,4 +1,4 @@
-// The heap that a point runs on: as a program has it, with statistics off.
+// The heap that a point runs on, as a program has it. No case counts calls: the default heap does not, and the papers measure no statistics.
 #pragma once
 
 #include <gpuheap/heap.hpp>
@@ -48,7 +48,7 @@ class heap_memory {
 
 template <device_allocator A>
 class heap_under_test {
-  using heap_type = heap<A, uncounted>;  // of the default allocator, what users get: default_statistics
+  using heap_type = heap<A, uncounted>;  // of the default allocator the same type as heap<>: see default_statistics
 
  public:
   using ref_type = typename heap_type::ref_type;
@@ -122,6 +122,9 @@ class heap_under_test {
   heap_type heap_;
 };
 
+// Why a heap of the whole process is not measured cold, where the process is to make several runs.
+inline constexpr char const* no_second_heap = "a process-wide heap is new once in a process: --first-run measures that";
+
 // Why A cannot manage a heap of this session's size, or "".
 template <device_allocator A>
 [[nodiscard]] std::string why_no_heap(session const& s) {
@@ -131,7 +134,7 @@ template <device_allocator A>
     static std::uint64_t const first = s.heap_bytes;
     if (s.heap_bytes != first) return "the process's heap has " + memory::in_words(first) + " already, and one process has one size of it";
   }
-  auto const least = heap<A, uncounted>::min_bytes();
+  auto const least = heap_type::min_bytes();
   if (s.heap_bytes >= least) return "";
   return "a heap of " + memory::in_words(s.heap_bytes) + " is too small: this allocator needs at least " + memory::in_words(least);
 }

@@ -38,10 +38,9 @@ options parse_options(std::vector<std::string> const& arguments) {
   constexpr auto most = std::numeric_limits<std::uint64_t>::max();
   options o;
   std::map<std::string, std::function<void()>> const flags{
-      {"--help", [&] { o.help = true; }},
-      {"--describe", [&] { o.describe = true; }},
-      {"--summary", [&] { o.summary = true; }},
-      {"--allow-debug", [&] { o.allow_debug = true; }},
+      {"--help", [&] { o.help = true; }},           {"--describe", [&] { o.describe = true; }},
+      {"--summary", [&] { o.summary = true; }},     {"--allow-debug", [&] { o.allow_debug = true; }},
+      {"--first-run", [&] { o.first_run = true; }},
   };
   std::map<std::string, std::function<void(std::string const&)>> const settings{
       {"--case", [&](auto const& v) { o.case_name = v; }},
@@ -71,6 +70,9 @@ options parse_options(std::vector<std::string> const& arguments) {
       throw usage_error("unknown option '" + name + "'" + suggestion(name, known));
     }
   }
+  if (o.first_run && (o.runs != 1 || o.points.size() > 1)) {
+    throw usage_error("--first-run: a process makes its first run once: expected one --point and --runs 1");
+  }
   if (o.heap_bytes == std::uint64_t{0}) throw usage_error("--heap-bytes: expected more than 0");
   return o;
 }
@@ -92,6 +94,7 @@ char const* usage_text() {
          "  --graph FILE       Matrix Market file for the graph cases, instead of a generated graph\n"
          "  --scene FILE       OBJ or PLY file for kdtree, instead of a generated scene\n"
          "  --trace FILE       recording of a program for replay, instead of those that the points name\n"
+         "  --first-run        with --runs 1: time the first run that the process makes of its heap\n"
          "  --summary          also print the median and the range of each metric to stderr\n"
          "  --allow-debug      time a debug or instrumented build\n"
          "\n"

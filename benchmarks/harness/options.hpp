@@ -13,6 +13,7 @@ struct options {
   bool describe = false;
   bool summary = false;
   bool allow_debug = false;
+  bool first_run = false;
   std::string case_name;
   std::string allocator;
   std::optional<std::uint64_t> heap_bytes;  // nothing: the backend's default

@@ -68,6 +68,8 @@ struct region_source {
 // phases=one: a thread goes on with its region as soon as it has it, whatever others still wait for.
 template <class Ref>
 struct use_regions {
+  static constexpr unsigned largest_block = 1024;  // as the paper's blocks are; a program of such blocks has to say so
+
   region_source<Ref> source;
   region_job job;
   region_times* times;
@@ -85,6 +87,8 @@ struct use_regions {
 // phases=apart: a launch for each part, so that all threads work at the same time, by the same code over every allocator.
 template <class Ref>
 struct ask_for_regions {
+  static constexpr unsigned largest_block = 1024;
+
   region_source<Ref> source;
   region_job job;
   region_times* times;
@@ -99,6 +103,8 @@ struct work_on_regions {
 };
 template <class Ref>
 struct take_back_regions {
+  static constexpr unsigned largest_block = 1024;
+
   region_source<Ref> source;
   region_job job;
   region_times* times;

@@ -28,8 +28,6 @@ inline constexpr parameter warp_cycle_threads_parameter = number_parameter("thre
 // Lane 0 of each warp takes `iterations` blocks, one after the other, then gives them all back. Block k of warp w is blocks[k * warps + w].
 template <class Ref>
 struct warp_cycle {
-  static constexpr unsigned largest_block = 1024;  // so 64 registers: few threads ask, and each does several things
-
   Ref heap;
   void** blocks;
   simt::uint64_t bytes;
@@ -60,7 +58,7 @@ struct warp_cycle {
 template <class A>
 [[nodiscard]] std::string why_no_warp_cycles(session const& s, point const& p) {
   if (auto reason = why_no_heap<A>(s); !reason.empty()) return reason;
-  if (A::traits.process_wide && p.text("state") == "cold") return "a process-wide heap cannot be made anew";
+  if (A::traits.process_wide && p.text("state") == "cold" && !s.first_run) return no_second_heap;
   return "";
 }
 
@@ -89,9 +87,11 @@ template <class A>
   };
 
   row kernel_us{"kernel_us", "us", {}}, nulls{"nulls", "count", {}};
-  unsigned const last_round = s.runs + 1;
+  // Loads the kernel, which the timed one would wait for.
+  if (s.first_run && simt::most_resident_threads<kernel>(p.block_threads()) == 0) return unsupported("the kernel has too many registers");
+  unsigned const last_round = s.first_run ? 0 : s.runs + 1;
   for (unsigned round = 0; round <= last_round; ++round) {
-    bool const timed = round != 0 && round != last_round;
+    bool const timed = s.first_run || (round != 0 && round != last_round);
     if (fresh_heaps && round != 0) heap.renew();
     blocks.zero(stream);
     double const us = timer.time_us([&] { go(true, timed); });

@@ -77,6 +77,8 @@ TEST(Options, AreRead) {
   EXPECT_EQ(o.skip, 1u);
   EXPECT_EQ(o.enough_s, 0.5);
   EXPECT_EQ(o.timeout_s, 60);
+  EXPECT_FALSE(o.first_run);
+  EXPECT_TRUE(parse_options({"--first-run", "--runs", "1", "--point", "threads=1"}).first_run);
 }
 
 TEST(Options, MistakesAreNamed) {
@@ -86,6 +88,8 @@ TEST(Options, MistakesAreNamed) {
             }),
             "--timeout-s: expected seconds, from 0 to 1000000, got 'soon'");
   EXPECT_EQ(why_refused([] { (void)parse_options({"--case"}); }), "--case: a value is missing");
+  EXPECT_EQ(why_refused([] { (void)parse_options({"--first-run", "--point", "threads=1"}); }),
+            "--first-run: a process makes its first run once: expected one --point and --runs 1");
   EXPECT_EQ(why_refused([] { (void)parse_options({"--heap-byte", "1"}); }), "unknown option '--heap-byte' (did you mean --heap-bytes?)");
 }
 

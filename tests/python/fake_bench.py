@@ -127,6 +127,9 @@ def main(arguments):
             sys.exit(1)
         print(json.dumps(description()))
         return
+    if "--first-run" in arguments:
+        arguments = [word for word in arguments if word != "--first-run"]
+        log("first run")
     points = []
     options = {"--skip": "0"}
     for name, value in zip(arguments[::2], arguments[1::2], strict=True):

@@ -322,6 +322,20 @@ def test_a_table_of_an_earlier_version_gets_the_column_of_values(checkout: Check
     assert [(row.allocator, len(row.values)) for row in read_table(checkout.table)] == [("gpuheap", 0)] * 2 + [("atomic", 4)] * 2
 
 
+def test_a_heap_of_the_process_is_measured_cold_in_processes_of_one_run(checkout: Checkout) -> None:
+    checkout.settings["backend"] = "cuda"
+    suite = checkout.root / "benchmarks" / "suites" / "mini.toml"
+    suite.write_text(suite.read_text().replace('state = ["warm"]', 'state = ["cold", "warm"]'))
+    assert checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap,cuda", "--no-baselines").returncode == 0
+    lines = checkout.log()
+    starts = [line for line in lines if line.startswith("start ")]
+    # gpuheap makes its heap anew in one process; of cuda each of four runs at five cold points has one, and the warm points one together.
+    assert len([line for line in starts if "/gpuheap " in line]) == 1
+    assert len([line for line in starts if "/cuda " in line]) == 4 * 5 + 1 and lines.count("first run") == 4 * 5
+    rows = [row for row in read_table(checkout.gpu_table) if row.allocator == "cuda"]
+    assert {(row.parameter, row.runs) for row in rows} == {("state=cold", 4), ("state=warm", 4)}
+
+
 def test_a_heap_that_does_not_fit_is_made_smaller_and_labelled(checkout: Checkout) -> None:
     checkout.settings["device"] = {"name": "small", "total_bytes": 12 << 20, "free_bytes": 12 << 20, "num_sms": 4}
     ran = checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap", "--no-baselines")

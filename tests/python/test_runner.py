@@ -51,6 +51,24 @@ def test_a_sweep_without_faults_is_one_process(bench: Checkout, monkeypatch: pyt
     assert len(processes(bench)) == 1
 
 
+def test_first_runs_are_each_of_a_process_of_their_own(bench: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
+    events = run(bench, monkeypatch, {64: "crash", 256: "unsupported"}, first_runs=4)
+    assert statuses(events) == ["ok", "ok", "crash", "ok", "unsupported"]
+    assert [event.index for event in events if isinstance(event, PointBegan)] == [0, 1, 2, 3, 4]
+    samples = [[len(m.samples) for m in event.result.measurements] for event in events if isinstance(event, PointEnded)]
+    assert samples == [[4, 4], [4, 4], [], [4, 4], []]
+    lines = bench.log()
+    assert lines.count("first run") == 4 + 4 + 1 + 4 + 1
+    assert all("points=1" in line for line in lines if line.startswith("start "))
+
+
+def test_first_runs_have_one_limit_together(bench: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.settings["delay_s"] = 0.4
+    events = run(bench, monkeypatch, {}, timeout_s=1.0, first_runs=20)
+    assert statuses(events) == ["timeout"] * 3
+    assert reason(events, 0).endswith("of 20 runs, each in a process of its own, within 1 s")
+
+
 @pytest.mark.parametrize(
     ("fault", "status", "words"),
     [

@@ -29,8 +29,6 @@ struct make_root {
 // Whole warps. Each splits every num_warps-th node of the level, or leaves it a leaf.
 template <class Ref>
 struct split_level {
-  static constexpr unsigned largest_block = 256, blocks_at_once = 4;  // 64 registers
-
   Ref heap;
   build_arrays tree;
   unsigned num_warps;

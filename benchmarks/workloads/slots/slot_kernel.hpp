@@ -40,8 +40,6 @@ struct slot_launch {
 // largest_bytes >= 16.
 template <class Ref>
 struct work_on_slots {
-  static constexpr unsigned largest_block = 1024;  // so 64 registers, as programs that keep data of their own need
-
   Ref heap;
   kept_block* slots;
   simt::uint32_t sets;

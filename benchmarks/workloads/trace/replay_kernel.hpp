@@ -20,8 +20,6 @@ struct device_operation {
 
 template <class Ref>
 struct replay_operations {
-  static constexpr unsigned largest_block = 1024;  // so 64 registers, as programs that keep data of their own need
-
   Ref heap;
   simt::uint32_t threads;  // of the recording; threads n .. 2n - 1 of the launch do the same with blocks of their own, and so on
   simt::uint32_t allocations;

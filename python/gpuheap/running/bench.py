@@ -252,6 +252,7 @@ class SweepWriter:
             enough_s=sweep.case.enough_s,
             finished=finished,
             grids=tuple(grids[point] for point in sweep.points),
+            first_runs=sweep.case.runs_that_count() if sweep.first_runs else 0,
         )
 
     def _make_room(self) -> dict[int, PointResult]:

@@ -24,6 +24,7 @@ RECORDING_AXES = ("trace",)
 STOOD_IN_FOR = {"graph": GENERATED_GRAPH_AXES, "scene": GENERATED_SCENE_AXES, "trace": RECORDING_AXES}
 READABLE = {"graph": "a Matrix Market file", "scene": "an OBJ or PLY file", "trace": "a recording of gpuheap::recorded"}
 READERS = {"graph": "graph_update", "scene": "kdtree", "trace": "replay"}  # one of them
+CASES_ON_NEW_HEAPS = ("fragmentation",)  # beside all points with state=cold
 # What decides how large a point's own heap is.
 HEAP_AXES = ("heap", "times_root", *GENERATED_SCENE_AXES)
 # The most of the device's free memory that a suite's own heap size may take. A size that the user names is taken as it is.
@@ -69,6 +70,7 @@ class PlannedSweep:
     executable: Executable  # that has the allocator
     extra: str  # what differs from the suite for every point, as key=value;... of the results' parameter
     retry: bool = False  # measure points that failed again
+    first_runs: bool = False  # each run in a process of its own, as the heap is the process's and the points need a new one
 
 
 @dataclass(frozen=True)
@@ -120,8 +122,8 @@ def make_plan(request: Request, suites: Mapping[str, Suite], executable: Executa
             extra = _extra(case, request, suite.case(name, executable.backend), heap_bytes, files)
             for allocator in _allocators(suite, case, request, executable):
                 runs_it = outside if outside is not None and allocator == request.outside else executable
-                for points in _of_one_process(allocator, case.points(request.chosen_seed, allocator), runs_it):
-                    sweeps.append(PlannedSweep(suite, case, allocator, points, heap_bytes, runs_it, extra))
+                for points, first_runs in _of_one_process(allocator, case, case.points(request.chosen_seed, allocator), runs_it):
+                    sweeps.append(PlannedSweep(suite, case, allocator, points, heap_bytes, runs_it, extra, first_runs=first_runs))
     for option in request.files:
         if option not in taken:
             raise UserError(f"--{option}: none of the cases asked for reads a {option}; {READERS[option]} does")
@@ -158,15 +160,19 @@ def _allocators(suite: Suite, case: Case, request: Request, executable: Executab
     return ordered(name for name in chosen + added if name not in description.baselines or name in case.baselines)
 
 
-def _of_one_process(allocator: str, points: tuple[Point, ...], executable: Executable) -> list[tuple[Point, ...]]:
-    """The points as processes take them: all at once, but a heap of the whole process has one size in it."""
+def _of_one_process(allocator: str, case: Case, points: tuple[Point, ...], executable: Executable) -> list[tuple[tuple[Point, ...], bool]]:
+    """The points as processes take them: all at once, but a heap of the whole process has one size in it, and is new once.
+
+    Each with whether every run needs a process of its own.
+    """
     described = executable.description.allocator(allocator)
     if described is None or not described.process_wide or not described.supported:
-        return [points]
-    by_heap: dict[tuple[str | None, ...], list[Point]] = {}
+        return [(points, False)]
+    groups: dict[tuple[str | bool | None, ...], list[Point]] = {}
     for point in points:
-        by_heap.setdefault(tuple(point.fields.get(axis) for axis in HEAP_AXES), []).append(point)
-    return [tuple(together) for together in by_heap.values()]
+        cold = case.name in CASES_ON_NEW_HEAPS or point.fields.get("state") == "cold"
+        groups.setdefault((cold, *(point.fields.get(axis) for axis in HEAP_AXES)), []).append(point)
+    return [(tuple(together), bool(kind[0])) for kind, together in groups.items()]
 
 
 def _adjusted(case: Case, request: Request) -> Case:

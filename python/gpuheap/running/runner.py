@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import selectors
 import signal
@@ -15,7 +16,7 @@ from pathlib import Path
 
 from gpuheap.errors import UserError
 from gpuheap.formats.points import Point
-from gpuheap.formats.protocol import Begin, PointResult, ProtocolError, Result, parse_event
+from gpuheap.formats.protocol import Begin, Measurement, PointResult, ProtocolError, Result, parse_event
 from gpuheap.running.executable import exit_words, last_line
 from gpuheap.units import format_seconds
 
@@ -41,6 +42,7 @@ class Sweep:
     # Points that have results already, by index: not run, but counted where failures in a row end a grid.
     finished: Mapping[int, PointResult] = field(default_factory=dict)
     grids: tuple[int, ...] = ()  # the number of each point's grid; empty: all are of one
+    first_runs: int = 0  # so many runs of each point, each the first of a process of its own; 0: one process makes them all
 
     def grid(self, index: int) -> int:
         return self.grids[index] if self.grids else 0
@@ -90,6 +92,13 @@ def run_sweep(
             yield SweepCutShort(len(pending) - settled - len(tried))
             pending = pending[:settled] + tried
             continue
+        if sweep.first_runs:
+            index = pending[settled]
+            yield PointBegan(index)
+            results[index] = _first_runs(executable, sweep, sweep.points[index], variables, stop)
+            settled += 1
+            yield PointEnded(index, results[index])
+            continue
         with _Process(executable, sweep, [sweep.points[i] for i in pending], settled, variables, stop) as process:
             for event in process.events(len(pending)):
                 index = pending[event.point]
@@ -101,6 +110,27 @@ def run_sweep(
                 yield PointEnded(index, event.result)
                 if event.result.failing and sweep.grid(index) in _ended_grids(sweep, results):
                     break
+
+
+def _first_runs(
+    executable: Path, sweep: Sweep, point: Point, variables: Mapping[str, str] | None, stop: threading.Event | None
+) -> PointResult:
+    """A point whose every run is the first of a process; the limit is for all of them."""
+    began = time.monotonic()
+    one = dataclasses.replace(sweep, runs=1, enough_s=0.0, finished={}, grids=())
+    runs: list[PointResult] = []
+    for _ in range(sweep.first_runs):
+        left = sweep.timeout_s - (time.monotonic() - began)
+        late = PointResult("timeout", f"{len(runs)} of {sweep.first_runs} runs, each in a process of its own, within {format_seconds(sweep.timeout_s)}")
+        if left <= 0:
+            return late
+        with _Process(executable, dataclasses.replace(one, timeout_s=left), [point], 0, variables, stop) as process:
+            ended = [event.result for event in process.events(1) if isinstance(event, Result)]
+        if not ended or ended[-1].status != "ok":
+            return late if ended and ended[-1].status == "timeout" else ended[-1] if ended else PointResult("crash", "ended without a result")
+        runs.append(ended[-1])
+    together = zip(*(run.measurements for run in runs), strict=True)
+    return PointResult("ok", "", tuple(Measurement(each[0].metric, each[0].unit, tuple(m.samples[0] for m in each)) for each in together))
 
 
 def _ended_grids(sweep: Sweep, results: Mapping[int, PointResult]) -> set[int]:
@@ -134,6 +164,8 @@ class _Process:
             command += [f"--{option}", str(path)]
         for point in points:
             command += ["--point", point.argument]
+        if sweep.first_runs:
+            command += ["--first-run"]
         if skip:
             command += ["--skip", str(skip)]
         self._timeout_s = sweep.timeout_s
