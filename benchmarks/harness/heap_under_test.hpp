@@ -134,7 +134,7 @@ template <device_allocator A>
     static std::uint64_t const first = s.heap_bytes;
     if (s.heap_bytes != first) return "the process's heap has " + memory::in_words(first) + " already, and one process has one size of it";
   }
-  auto const least = heap_type::min_bytes();
+  auto const least = heap<A, uncounted>::min_bytes();
   if (s.heap_bytes >= least) return "";
   return "a heap of " + memory::in_words(s.heap_bytes) + " is too small: this allocator needs at least " + memory::in_words(least);
 }

@@ -244,6 +244,7 @@ class Paper:
     machine: str
     claims: tuple[Claim, ...]
     path: Path
+    headline: tuple[str, ...] = ()  # the names of the claims that the paper rests on
 
 
 def sides_of(relation: Relation) -> tuple[Side, ...]:

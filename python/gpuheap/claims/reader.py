@@ -17,7 +17,7 @@ from gpuheap.metrics import METRICS
 from gpuheap.paths import Layout
 
 _FILE_KEYS = ("paper", "groups", "claim")
-_PAPER_KEYS = ("name", "title", "cite", "machine", "suite")
+_PAPER_KEYS = ("name", "title", "cite", "machine", "suite", "headline")
 _CLAIM_KEYS = ("name", "says", "at", "published", "part")
 _SELECTING = ("suite", "case", "metric", "where", "statistic")
 _SIDE_KEYS = ("of", *_SELECTING, "pick", "apart")
@@ -77,7 +77,13 @@ def load_paper(path: Path) -> say.Paper:
         if twin is not None:
             words.complain("name", f"'{claim.name}' is also the claim of line {twin.line}")
         claims.append(claim)
-    return say.Paper(name, paper.text("title"), paper.text("cite"), paper.text("machine"), tuple(claims), path)
+    headline = paper.said.get("headline", [])
+    if not isinstance(headline, list):
+        paper.complain("headline", "headline must be a list of claims")
+    for claim_name in headline:
+        if claim_name not in {claim.name for claim in claims}:
+            paper.complain("headline", str(unknown_name("claim", str(claim_name), [claim.name for claim in claims])))
+    return say.Paper(name, paper.text("title"), paper.text("cite"), paper.text("machine"), tuple(claims), path, tuple(headline))
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from gpuheap.terminal import console, print_json
 
 if TYPE_CHECKING:
     from gpuheap.answers.measured import Measured
-    from gpuheap.claims.language import Claim
+    from gpuheap.claims.judge import Judged
+    from gpuheap.claims.language import Claim, Paper
 
 EXIT_WORSE = 1
 
@@ -39,6 +40,7 @@ def reproduce(
     ] = None,
     results: Results = None,
     as_json: Json = False,
+    pages: Annotated[Path | None, typer.Option(metavar="DIR", help="Write a page for each paper to this folder, as docs/evaluation has them.")] = None,
 ) -> None:
     """Judge the comparative sentences of the papers by measured rows of a GPU. The command runs nothing.
 
@@ -58,6 +60,9 @@ def reproduce(
     # A name that does not exist is told by `select`.
     chosen = [one for one in papers if one.name in paper] if paper and set(paper) <= known else papers
     judged = select(judge_all(chosen, evidence, _progress), paper or [], verdict or [])
+    if pages is not None:
+        _write_pages(layout, papers, judged, measured, pages)
+        return
     commands = commands_for(judged, evidence)
     if as_json:
         said = {
@@ -82,6 +87,24 @@ def recorded_allocators(layout: Layout) -> Measured | None:
 
     measured = find_measured(layout)
     return measured if measured.allocators else None
+
+
+def _write_pages(layout: Layout, papers: Sequence[Paper], judged: Sequence[Judged], measured: Measured, folder: Path) -> None:
+    import os
+
+    from gpuheap.claims.pages import page_of
+    from gpuheap.files import replace_file
+    from gpuheap.formats.suites import load_suites
+
+    images = layout.root / "docs" / "images" / "evaluation"
+    linked = Path(os.path.relpath(images, folder.resolve())).as_posix()
+    suites = load_suites(layout)
+    out = console()
+    for paper in papers:
+        if any(one.claim.paper == paper.name for one in judged):
+            path = folder / f"{paper.name}.md"
+            replace_file(path, page_of(paper, judged, measured.rows, measured.device, suites, images, linked), "name another folder with --pages")
+            out.print(layout.shown(path.absolute()), soft_wrap=True)
 
 
 def _progress(claims: Sequence[Claim]) -> Iterable[Claim]:
