@@ -88,7 +88,9 @@ TEST(Options, MistakesAreNamed) {
             }),
             "--timeout-s: expected seconds, from 0 to 1000000, got 'soon'");
   EXPECT_EQ(why_refused([] { (void)parse_options({"--case"}); }), "--case: a value is missing");
-  EXPECT_EQ(why_refused([] { (void)parse_options({"--first-run", "--point", "threads=1"}); }),
+  EXPECT_EQ(why_refused([] {
+              (void)parse_options({"--first-run", "--point", "threads=1"});
+            }),
             "--first-run: a process makes its first run once: expected one --point and --runs 1");
   EXPECT_EQ(why_refused([] { (void)parse_options({"--heap-byte", "1"}); }), "unknown option '--heap-byte' (did you mean --heap-bytes?)");
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string_view>
 #include <vector>
 
 #include "harness/error.hpp"
@@ -58,6 +59,7 @@ TEST(Rmat, SmallestScaleWorks) {
 TEST(NamedGraphs, HaveTheSizesOfTheirTable) {
   for (auto const& known : named_graphs()) {
     auto const graph = make_named(known.name, 1);
+    EXPECT_EQ(std::string_view{known.name}.substr(0, 5), "like_") << "the name of a real graph on a generated one";
     EXPECT_EQ(graph.num_vertices, known.num_vertices) << known.name;
     EXPECT_EQ(graph.num_directed(), 2 * known.num_edges) << known.name;
     EXPECT_TRUE(known.shape != graph_shape::skewed || graph.num_vertices <= std::uint64_t{1} << graph.scale) << known.name;
@@ -66,21 +68,21 @@ TEST(NamedGraphs, HaveTheSizesOfTheirTable) {
   }
 }
 TEST(NamedGraphs, AreAsUnevenAsTheirClass) {
-  EXPECT_NEAR(largest(degrees_of(make_named("email", 1))), 71, 35);
-  EXPECT_NEAR(largest(degrees_of(make_named("coAuthorsCiteseer", 1))), 1372, 300);
-  auto const mesh = degrees_of(make_named("fe_body", 1));
+  EXPECT_NEAR(largest(degrees_of(make_named("like_email", 1))), 71, 35);
+  EXPECT_NEAR(largest(degrees_of(make_named("like_coAuthorsCiteseer", 1))), 1372, 300);
+  auto const mesh = degrees_of(make_named("like_fe_body", 1));
   EXPECT_LT(largest(mesh), 20u);
   EXPECT_GT(*std::min_element(mesh.begin(), mesh.end()), 2u);
-  auto const roads = degrees_of(make_named("luxembourg_osm", 1));
+  auto const roads = degrees_of(make_named("like_luxembourg_osm", 1));
   EXPECT_LT(largest(roads), 8u);
   EXPECT_GT(std::count(roads.begin(), roads.end(), 2u), 100'000);
 }
 TEST(NamedGraphs, AnUnknownNameIsRefused) {
   try {
-    (void)make_named("orkutt", 1);
+    (void)make_named("like_orkutt", 1);
     FAIL();
   } catch (usage_error const& refused) {
-    EXPECT_STREQ(refused.what(), "graph=orkutt: expected a file, *.mtx, or the name of a generated graph (did you mean orkut?)");
+    EXPECT_STREQ(refused.what(), "graph=like_orkutt: expected a file, *.mtx, or the name of a generated graph (did you mean like_orkut?)");
   }
 }
 

@@ -35,19 +35,19 @@ generated_graph make_rmat(unsigned scale, unsigned edge_factor, std::uint64_t se
 
 std::vector<named_graph> const& named_graphs() {
   static std::vector<named_graph> const graphs{
-      {"1138_bus", "HB", graph_shape::path, 1'138, 2'596, 0},
-      {"email", "Arenas", graph_shape::skewed, 1'133, 5'451, 71},
-      {"fe_body", "DIMACS10", graph_shape::mesh, 45'087, 163'734, 0},
-      {"kron_g500-logn16", "DIMACS10", graph_shape::skewed, 65'536, 2'456'071, 17'997},
-      {"preferentialAttachment", "DIMACS10", graph_shape::skewed, 100'000, 499'985, 983},
-      {"luxembourg_osm", "DIMACS10", graph_shape::path, 114'599, 119'666, 0},
-      {"144", "DIMACS10", graph_shape::mesh, 144'649, 1'074'393, 0},
-      {"caidaRouterLevel", "DIMACS10", graph_shape::skewed, 192'244, 609'066, 1'071},
-      {"coAuthorsCiteseer", "DIMACS10", graph_shape::skewed, 227'320, 814'134, 1'372},
-      {"coPapersDBLP", "DIMACS10", graph_shape::skewed, 540'486, 15'245'729, 3'299},
-      {"delaunay_n20", "DIMACS10", graph_shape::mesh, 1'048'576, 3'145'686, 0},
-      {"rgg_n_2_20_s0", "DIMACS10", graph_shape::near, 1'048'576, 6'891'620, 0},
-      {"orkut", "SNAP", graph_shape::skewed, 3'072'626, 117'185'083, 33'313},
+      {"like_1138_bus", "HB", graph_shape::path, 1'138, 2'596, 0},
+      {"like_email", "Arenas", graph_shape::skewed, 1'133, 5'451, 71},
+      {"like_fe_body", "DIMACS10", graph_shape::mesh, 45'087, 163'734, 0},
+      {"like_kron_g500-logn16", "DIMACS10", graph_shape::skewed, 65'536, 2'456'071, 17'997},
+      {"like_preferentialAttachment", "DIMACS10", graph_shape::skewed, 100'000, 499'985, 983},
+      {"like_luxembourg_osm", "DIMACS10", graph_shape::path, 114'599, 119'666, 0},
+      {"like_144", "DIMACS10", graph_shape::mesh, 144'649, 1'074'393, 0},
+      {"like_caidaRouterLevel", "DIMACS10", graph_shape::skewed, 192'244, 609'066, 1'071},
+      {"like_coAuthorsCiteseer", "DIMACS10", graph_shape::skewed, 227'320, 814'134, 1'372},
+      {"like_coPapersDBLP", "DIMACS10", graph_shape::skewed, 540'486, 15'245'729, 3'299},
+      {"like_delaunay_n20", "DIMACS10", graph_shape::mesh, 1'048'576, 3'145'686, 0},
+      {"like_rgg_n_2_20_s0", "DIMACS10", graph_shape::near, 1'048'576, 6'891'620, 0},
+      {"like_orkut", "SNAP", graph_shape::skewed, 3'072'626, 117'185'083, 33'313},
   };
   return graphs;
 }

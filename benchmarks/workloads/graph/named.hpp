@@ -10,7 +10,7 @@
 namespace gpuheap::bench::graph {
 
 struct named_graph {
-  char const* name;  // as its collection calls it
+  char const* name;  // like_ and the name in the collection: no row of a generated graph bears the name of a real one
   char const* collection;
   graph_shape shape;
   std::uint32_t num_vertices;
