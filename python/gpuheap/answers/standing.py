@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from gpuheap.answers.patterns import is_contender
 from gpuheap.answers.views import PointId, point_id, point_words
 from gpuheap.catalogue import place
+from gpuheap.claims.certainty import draws
+from gpuheap.claims.evidence import Runs, runs_of
 from gpuheap.formats.protocol import FAILING
 from gpuheap.formats.results import Row
 from gpuheap.metrics import METRICS
@@ -30,6 +34,7 @@ class Entry:
     value: float  # of the metric; nan where it failed
     times: float  # the best value's advantage: 1 for the best itself, infinite for a failure
     rank: int
+    interval: tuple[float, float] | None = None  # of `times` at 95 %; None where the runs of either are not known, and for the best
 
 
 @dataclass(frozen=True)
@@ -135,8 +140,28 @@ def _contests(suite: str, case: str, point: PointId, found: Mapping[str, Sequenc
         values = {name: value for name, rows in found.items() if (value := _value(rows, metric)) is not None}
         finished = [value for value in values.values() if not math.isnan(value)]
         if finished and len(values) > 1:
-            contests.append(Contest(suite, case, metric, point, _ranked(values, METRICS[metric].lower_is_better is not False)))
+            entries = _ranked(values, METRICS[metric].lower_is_better is not False)
+            drawn = {name: draws(runs) for name, rows in found.items() if (runs := _runs(rows, metric)) is not None}
+            contests.append(Contest(suite, case, metric, point, tuple(_with_interval(entry, entries[0], drawn) for entry in entries)))
     return contests
+
+
+def _runs(rows: Sequence[Row], metric: str) -> Runs | None:
+    """Those of a measurement that are enough to say how noisy it is."""
+    row = next((row for row in rows if row.metric == metric and row.values), None)
+    runs = runs_of(row, "median") if row is not None else None
+    return runs if runs is not None and runs.enough else None
+
+
+def _with_interval(entry: Entry, best: Entry, drawn: Mapping[str, Sequence[float]]) -> Entry:
+    if entry is best or math.isinf(entry.times) or not {entry.allocator, best.allocator} <= set(drawn):
+        return entry
+    mine, others = np.asarray(drawn[entry.allocator]), np.asarray(drawn[best.allocator])
+    over, under = (mine, others) if entry.value >= best.value else (others, mine)
+    if not np.all(under > 0):
+        return entry
+    low, high = np.percentile(over / under, [2.5, 97.5])
+    return replace(entry, interval=(float(low), float(high)))
 
 
 def _value(rows: Sequence[Row], metric: str) -> float | None:

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from gpuheap.answers.standing import BEYOND, WITHIN, Contest, Entry, Standing, value_words
 from gpuheap.claims.language import times_words
+from gpuheap.errors import UserError
 
 LISTED = 15  # of the worst points; --csv has every point
 
@@ -62,9 +63,43 @@ def as_object(found: Standing, subject: str, suites: Sequence[str], device: str 
     }
 
 
+SECTION = ("## Score\n", "\n## What counts\n")  # of docs/standing.md: where the score stands, and what follows it
+NAMED = 6  # allocators of its table
+
+
+def with_score(page: str, found: Standing, subject: str, suites: Sequence[str], device: str) -> str:
+    """The page with its score as it is now. Raises UserError for a page without that section."""
+    before, begin, rest = page.partition(SECTION[0])
+    _, end, after = rest.partition(SECTION[1])
+    if not begin or not end:
+        raise UserError("--page: the file has no section '## Score' before '## What counts', as docs/standing.md has")
+    return before + begin + score_section(found, subject, suites, device) + end + after
+
+
+def score_section(found: Standing, subject: str, suites: Sequence[str], device: str) -> str:
+    """What docs/standing.md says of the tables."""
+    own = found.score(subject)
+    named = f"`{'`, `'.join(suites[:-1])}` and `{suites[-1]}`" if len(suites) > 1 else f"`{suites[0]}`"
+    lines = [
+        "",
+        f"The recorded tables of an {device}, suites {named}. Of {own.points} points {subject} is the best at {own.best}, "
+        f"within 5 % of the best at {own.within(1.05)},",
+        f"within 10 % at {own.within(1.1)}; {own.beyond(1.3)} points are over 1.3 times the best, and {own.beyond(1.5)} over 1.5 times.",
+        "",
+        "![The share of points at which an allocator takes at most so many times the best](images/standing.svg)",
+        "",
+        "| allocator | points | best | within 5 % | over 1.3 times | failed |",
+        "|---|---|---|---|---|---|",
+    ]
+    for score in found.scores[:NAMED]:
+        counts = (score.points, score.best, score.within(1.05), score.beyond(1.3), score.failed)
+        lines.append(f"| `{score.allocator}` | {' | '.join(map(str, counts))} |")
+    return "\n".join([*lines, ""])
+
+
 def write_csv(file: TextIO, found: Standing) -> None:
     """A line for each allocator at each point."""
-    columns = ("suite", "case", "threads", "bytes", "parameter", "metric", "allocator", "value", "times", "rank")
+    columns = ("suite", "case", "threads", "bytes", "parameter", "metric", "allocator", "value", "times", "low", "high", "rank")
     writer = csv.DictWriter(file, columns, lineterminator="\n")
     writer.writeheader()
     for contest in found.contests:
@@ -121,7 +156,10 @@ def _worst(worst: Sequence[tuple[Contest, Entry]], subject: str) -> Table:
         best = contest.entries[0]
         rank = f"{entry.rank} of {len(contest.entries)}"
         ends = [value_words(contest, entry), f"{best.allocator} {value_words(contest, best)}"]
-        table.add_row(contest.words, *ends, times_words(entry.times), rank)
+        times = times_words(entry.times)
+        if entry.interval is not None:
+            times += f" ({times_words(entry.interval[0])} to {times_words(entry.interval[1])})"
+        table.add_row(contest.words, *ends, times, rank)
     return table
 
 
@@ -133,7 +171,9 @@ def _place(contest: Contest) -> dict[str, Any]:
 
 
 def _entry(entry: Entry) -> dict[str, Any]:
-    return {"allocator": entry.allocator, "value": _finite(entry.value), "times": _finite(entry.times), "rank": entry.rank}
+    low, high = entry.interval or (math.nan, math.nan)
+    ends = {"low": _finite(low), "high": _finite(high)}
+    return {"allocator": entry.allocator, "value": _finite(entry.value), "times": _finite(entry.times), **ends, "rank": entry.rank}
 
 
 def _rival(contest: Contest, subject: str) -> dict[str, Any]:

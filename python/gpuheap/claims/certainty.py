@@ -111,7 +111,7 @@ class _Drawn(Evidence):
         if key not in self._known:
             found = self._base.find(side, of)
             completed = [reading for each in found.readings if (reading := self._completed(each)) is not None]
-            self._known[key] = (found, [(each, _draws(each.runs) if each.runs is not None and each.runs.enough else []) for each in completed])
+            self._known[key] = (found, [(each, draws(each.runs) if each.runs is not None and each.runs.enough else []) for each in completed])
         found, drawn = self._known[key]
         if self.draw is None:
             return Found(tuple(reading for reading, _ in drawn), found.missing, found.unsupported)
@@ -144,7 +144,7 @@ _STATISTICS: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
 
 
 @cache
-def _draws(runs: Runs) -> list[float]:
+def draws(runs: Runs) -> list[float]:
     """The statistic of each draw; the same for the same measurement, wherever a claim names it."""
     source = np.random.default_rng(zlib.crc32(runs.source.encode()))
     drawn = source.choice(np.asarray(runs.values), (DRAWS, len(runs.values)))

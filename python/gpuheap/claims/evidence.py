@@ -182,11 +182,16 @@ def _reading(rows: Sequence[Row], fields: Mapping[str, str], side: Side) -> Read
         return None
     if METRICS[side.metric].is_time and _requests_failed(rows):
         return Reading(first.allocator, fields, trouble="nulls")
-    exact = METRICS[side.metric].unit in ("count", "bytes")
-    runs = Runs("|".join(map(str, (*row.key, row.metric))), side.statistic, row.values, exact)
+    runs = runs_of(row, side.statistic)
     if side.statistic == "variance":
         return Reading(first.allocator, fields, row.statistics.stddev**2, runs=runs)
     return Reading(first.allocator, fields, float(getattr(row.statistics, side.statistic)), runs=runs)
+
+
+def runs_of(row: Row, statistic: str) -> Runs:
+    """The runs behind a row's statistic."""
+    exact = METRICS[row.metric].unit in ("count", "bytes")
+    return Runs("|".join(map(str, (*row.key, row.metric))), statistic, row.values, exact)
 
 
 def _ending(statuses: Sequence[str]) -> str:

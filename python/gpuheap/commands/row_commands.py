@@ -203,6 +203,7 @@ def standing(
     as_json: Json = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print a line for each allocator at each point.")] = False,
     picture: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw the shares of points within so many times the best.")] = None,
+    page: Annotated[Path | None, typer.Option(metavar="FILE.md", help="Write the score of docs/standing.md again.")] = None,
 ) -> None:
     """How allocators stand beside the best at every point of the suites: ranks, ratios, who wins what, the worst points by name.
 
@@ -212,7 +213,7 @@ def standing(
     from gpuheap.answers.measured import find_measured
     from gpuheap.answers.standing import SUITES
     from gpuheap.answers.standing import standing as standing_of
-    from gpuheap.answers.standing_view import as_object, print_standing, write_csv
+    from gpuheap.answers.standing_view import as_object, print_standing, with_score, write_csv
     from gpuheap.errors import UserError, unknown_name
 
     if as_json and as_csv:
@@ -237,6 +238,10 @@ def standing(
         from gpuheap.report.profile import write_profile
 
         write_profile(picture, found, subject)
+    if page is not None:
+        from gpuheap.files import read_text, replace_file
+
+        replace_file(page, with_score(read_text(page), found, subject, chosen, measured.device), "name another file with --page")
     if as_json:
         print_json(as_object(found, subject, chosen, measured.device))
     elif as_csv:
