@@ -29,6 +29,9 @@
 // and who takes it out takes all bits. So the two alternate, it is there at most once, and who took out all N bits is alone with it: nobody
 // has a block of it, and it is in no queue. That is why it can go back to the backing.
 //
+// The form is that of 2013. In the heap of 2010 memory blocks form a linked list, which a request searches and splits by compare-and-swap;
+// here the backing stands in its place, so that a refill neither walks a list nor meets others at its head.
+//
 // Different from the paper and the code that circulates:
 // - pieces are cut by a scan over one captured mask of lanes, not through a warp's slot in shared memory;
 // - the queues are ring_queue: full and empty are claimed, not compared, and each cell says whose turn it is;
