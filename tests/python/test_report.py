@@ -176,7 +176,7 @@ def test_texts_of_a_table_are_escaped(checkout: Checkout) -> None:
     checkout.settings["backend"] = "cuda"
     checkout.gpuheap("bench", "churn", "-a", "gpuheap")
     table = checkout.gpu_table
-    table.write_text(table.read_text() + "mini,churn,halloc,cuda,100,1024,reason=<script>x</script>,,,,,,,,,,0,crash\n")
+    table.write_text(table.read_text() + "mini,churn,halloc,cuda,100,1024,reason=<script>x</script>,,,,,,,,,,0,crash,\n")
     report(checkout)
     assert "<script>x" not in (checkout.root / "build" / "report.html").read_text()
 
