@@ -18,9 +18,9 @@ namespace {
 using gpuheap::text_of;
 
 // A failure whose status the caller is to get.
-class refusal : public gpuheap::error {
+class refusal : public gpuheap::plain_error {
  public:
-  refusal(gpuheap_status status, std::string const& text) : error{text}, status_{status} {}
+  refusal(gpuheap_status status, std::string const& text) : plain_error{text}, status_{status} {}
   [[nodiscard]] gpuheap_status status() const { return status_; }
 
  private:

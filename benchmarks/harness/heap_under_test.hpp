@@ -1,4 +1,4 @@
-// The heap that a point runs on, as a program has it. No case counts calls: the default heap does not, and the papers measure no statistics.
+// The heap that a point runs on, as a program has it. Cases count no calls: the default heap does not, and papers measure no statistics.
 #pragma once
 
 #include <gpuheap/heap.hpp>

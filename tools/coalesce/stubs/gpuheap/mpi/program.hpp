@@ -85,7 +85,8 @@ inline constexpr MPI_Datatype MPI_DATATYPE_NULL = MPI_Datatype{0}, MPI_CHAR = MP
                               MPI_UINT8_T = MPI_Datatype{17}, MPI_INT16_T = MPI_Datatype{18}, MPI_UINT16_T = MPI_Datatype{19},
                               MPI_INT32_T = MPI_Datatype{20}, MPI_UINT32_T = MPI_Datatype{21}, MPI_INT64_T = MPI_Datatype{22},
                               MPI_UINT64_T = MPI_Datatype{23}, MPI_FLOAT_INT = MPI_Datatype{24}, MPI_DOUBLE_INT = MPI_Datatype{25},
-                              MPI_LONG_INT = MPI_Datatype{26}, MPI_2INT = MPI_Datatype{27}, MPI_SHORT_INT = MPI_Datatype{28}, MPI_PACKED = MPI_Datatype{29};
+                              MPI_LONG_INT = MPI_Datatype{26}, MPI_2INT = MPI_Datatype{27}, MPI_SHORT_INT = MPI_Datatype{28},
+                              MPI_PACKED = MPI_Datatype{29};
 inline constexpr MPI_Errhandler MPI_ERRORS_ARE_FATAL = MPI_Errhandler{1}, MPI_ERRORS_RETURN = MPI_Errhandler{2};
 
 #define GPUHEAP_STUB __attribute__((device))
