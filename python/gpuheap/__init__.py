@@ -1,7 +1,7 @@
-"""gpuheap: dynamic memory for GPU kernels written in Python, and the command line of the library's tools.
+"""gpuheap: dynamic memory for GPU kernels written in Python, the recorded evaluation, and the command line of the library's tools.
 
-`gpuheap.Heap` is a heap; gpuheap.numba, gpuheap.cupy, gpuheap.triton and gpuheap.torch are what kernels of these packages call. Importing this
-module imports none of them.
+`gpuheap.Heap` is a heap; gpuheap.numba, gpuheap.cupy and gpuheap.triton are what kernels of these packages call. results(), claims(), advise()
+and allocators() answer from the recorded tables. Importing this module imports no other package, and none of these modules.
 """
 
 from __future__ import annotations
@@ -13,30 +13,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from gpuheap.evaluation import advise, allocators, claims, results
     from gpuheap.heaps.block import Block
     from gpuheap.heaps.failures import ClosedHeap, CudaError, Exhausted, HeapError, InvalidRequest, MissingPart, OutOfMemory, RefusedFrees
     from gpuheap.heaps.files import cmake_path, device_code, include_path
     from gpuheap.heaps.heap import Growth, Heap, Stats
 
-# Where each public name is defined: loaded when it is first asked for.
+# The module that defines each public name: loaded when the name is first asked for.
 _PUBLIC = {
-    "Block": "block",
-    **dict.fromkeys(("Heap", "Growth", "Stats"), "heap"),
-    **dict.fromkeys(("include_path", "cmake_path", "device_code"), "files"),
+    "Block": "heaps.block",
+    **dict.fromkeys(("Heap", "Growth", "Stats"), "heaps.heap"),
+    **dict.fromkeys(("include_path", "cmake_path", "device_code"), "heaps.files"),
     **dict.fromkeys(
-        ("HeapError", "OutOfMemory", "Exhausted", "RefusedFrees", "CudaError", "InvalidRequest", "ClosedHeap", "MissingPart"), "failures"
+        ("HeapError", "OutOfMemory", "Exhausted", "RefusedFrees", "CudaError", "InvalidRequest", "ClosedHeap", "MissingPart"), "heaps.failures"
     ),
+    **dict.fromkeys(("results", "claims", "advise", "allocators"), "evaluation"),
 }
 __all__ = [
     "Block", "ClosedHeap", "CudaError", "Exhausted", "Growth", "Heap", "HeapError", "InvalidRequest", "MissingPart", "OutOfMemory",
-    "RefusedFrees", "Stats", "cmake_path", "device_code", "include_path",
+    "RefusedFrees", "Stats", "advise", "allocators", "claims", "cmake_path", "device_code", "include_path", "results",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> object:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'gpuheap' has no attribute '{name}'")
-    return getattr(importlib.import_module(f"gpuheap.heaps.{_PUBLIC[name]}"), name)
+    return getattr(importlib.import_module(f"gpuheap.{_PUBLIC[name]}"), name)
 
 
 def _version() -> str:

@@ -1,9 +1,9 @@
 """The recorded evaluation for programs and notebooks: results as a DataFrame, claims of the papers with their verdicts, advice.
 
-    from gpuheap import evaluation
-    table = evaluation.results()                        # a pandas.DataFrame of every row measured on a GPU
-    best = evaluation.advise("16:64", threads=100_000)  # which allocator for a pattern
-    fails = [one for one in evaluation.claims() if one["verdict"] == "does not hold here"]
+    import gpuheap
+    table = gpuheap.results()                        # a pandas.DataFrame of every row measured on a GPU
+    best = gpuheap.advise("16:64", threads=100_000)  # which allocator for a pattern
+    fails = [one for one in gpuheap.claims() if one["verdict"] == "does not hold here"]
 
 The functions read what the package brings along, or the checkout that it lies in, or another folder of tables. They run nothing, write
 nothing, and need neither a GPU nor an executable. pandas is imported when results() is called, and by no other function.
@@ -38,7 +38,7 @@ def results(folder: str | Path | None = None) -> pandas.DataFrame:
     try:
         import pandas  # type: ignore[import-untyped, unused-ignore]
     except ImportError:
-        raise UserError("results() answers with a DataFrame, and pandas is not installed: pip install pandas") from None
+        raise UserError("results() answers with a DataFrame, and pandas is not installed: pip install pandas, which is the package's extra 'results'") from None
     measured = find_measured(find_layout(), None if folder is None else Path(folder))
     if not measured.rows:
         raise UserError(f"there are no results in '{measured.folder}': gpuheap bench measures them")
@@ -57,9 +57,9 @@ def claims(paper: str | None = None, folder: str | Path | None = None) -> list[d
     unknown paper.
     """
     from gpuheap.answers.measured import find_measured
-    from gpuheap.claims.evidence import Evidence
-    from gpuheap.claims.judge import judge_all, select
-    from gpuheap.claims.reader import load_papers
+    from gpuheap.judging.evidence import Evidence
+    from gpuheap.judging.judge import judge_all, select
+    from gpuheap.judging.reader import load_papers
 
     layout = find_layout()
     evidence = Evidence(find_measured(layout, None if folder is None else Path(folder)).rows)
@@ -80,7 +80,7 @@ def advise(
     """
     from gpuheap.answers.advice import advise_on, read_pattern
     from gpuheap.answers.measured import find_measured
-    from gpuheap.claims.advised import load_recommendations
+    from gpuheap.judging.advised import load_recommendations
 
     layout = find_layout()
     pattern = read_pattern(str(sizes), str(threads), granularity, reuse, memory)

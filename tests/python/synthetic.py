@@ -19,10 +19,10 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(REPOSITORY / "python")]
 
 from gpuheap.catalogue import ALLOCATORS, BASELINES, ordered  # noqa: E402
-from gpuheap.claims.judge import grids_of  # noqa: E402
 from gpuheap.formats.points import Point, points_of  # noqa: E402
 from gpuheap.formats.results import HEADER, Row, format_row, summarise  # noqa: E402
 from gpuheap.formats.suites import Case, Suite, load_suites  # noqa: E402
+from gpuheap.judging.judge import grids_of  # noqa: E402
 from gpuheap.metrics import METRICS  # noqa: E402
 from gpuheap.paths import Layout  # noqa: E402
 

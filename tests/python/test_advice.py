@@ -12,10 +12,10 @@ from handmade import failed, row, save
 
 from gpuheap.answers.advice import Advice, Pattern, advise_on, read_pattern
 from gpuheap.answers.measured import Measured
-from gpuheap.claims.advised import load_recommendations
 from gpuheap.errors import UserError
 from gpuheap.formats.protocol import Allocator
 from gpuheap.formats.results import Row
+from gpuheap.judging.advised import load_recommendations
 from gpuheap.paths import Layout
 
 ErrorLine = Callable[[subprocess.CompletedProcess[str]], str]

@@ -11,11 +11,11 @@ import pytest
 from fake_checkout import REPOSITORY
 from handmade import BETTER, CLAIM, HEAD, failed, row
 
-from gpuheap.claims.evidence import Evidence
-from gpuheap.claims.judge import FAILS, HOLDS, UNDECIDED, Judged, judge
-from gpuheap.claims.reader import load_paper
-from gpuheap.claims.timeouts import bounds_of
 from gpuheap.formats.results import Row, summarise
+from gpuheap.judging.evidence import Evidence
+from gpuheap.judging.judge import FAILS, HOLDS, UNDECIDED, Judged, judge
+from gpuheap.judging.reader import load_paper
+from gpuheap.judging.timeouts import bounds_of
 
 
 def judged(folder: Path, claim: str, rows: Sequence[Row], metric: str = "malloc_us") -> Judged:

@@ -11,12 +11,12 @@ import pytest
 
 from gpuheap.answers.patterns import best_per_pattern
 from gpuheap.answers.views import CaseView, case_views
-from gpuheap.claims.printed import PrintedValue
 from gpuheap.errors import UserError
 from gpuheap.formats.points import make_point
 from gpuheap.formats.protocol import Measurement, PointResult
 from gpuheap.formats.results import Row, rows_of
 from gpuheap.formats.suites import Suite, load_suite
+from gpuheap.judging.printed import PrintedValue
 from gpuheap.metrics import METRICS
 from gpuheap.report.charts import Chart, Failure, Mark, Series, charts_of, failed_words, highlight
 from gpuheap.report.inline import chart_for_page

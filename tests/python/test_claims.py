@@ -10,13 +10,13 @@ import pytest
 from fake_checkout import REPOSITORY
 from handmade import BETTER, CLAIM, HEAD, failed, row
 
-from gpuheap.claims.evidence import Evidence
-from gpuheap.claims.judge import FAILS, HOLDS, PUBLISHED, UNDECIDED, UNMEASURED, Judged, check_suites, judge
-from gpuheap.claims.language import parse_span
-from gpuheap.claims.reader import load_paper
 from gpuheap.errors import UserError
 from gpuheap.formats.results import Row
 from gpuheap.formats.suites import load_suites
+from gpuheap.judging.evidence import Evidence
+from gpuheap.judging.judge import FAILS, HOLDS, PUBLISHED, UNDECIDED, UNMEASURED, Judged, check_suites, judge
+from gpuheap.judging.language import parse_span
+from gpuheap.judging.reader import load_paper
 from gpuheap.paths import Layout
 
 

@@ -1,4 +1,4 @@
-"""`gpuheap.evaluation`: results, claims and advice for programs, in a checkout and out of a package alone."""
+"""`gpuheap.results` and its like: results, claims and advice for programs, in a checkout and out of a package alone."""
 
 from __future__ import annotations
 
@@ -15,6 +15,21 @@ from fake_checkout import REPOSITORY
 
 from gpuheap import evaluation
 from gpuheap.errors import UserError
+
+
+def test_the_package_gives_the_functions_beside_heaps_and_imports_nothing_before() -> None:
+    """In another process: here the modules are imported. A module of a function's name would take its place once it is imported."""
+    program = """
+import sys, gpuheap
+assert not {name for name in sys.modules if name.startswith("gpuheap.")}, sys.modules
+verdicts = gpuheap.claims("regeff")
+assert verdicts and gpuheap.claims("regeff") == verdicts
+assert gpuheap.advise("16:64").ranked and gpuheap.allocators() and callable(gpuheap.results)
+assert all(callable(getattr(gpuheap, name)) for name in gpuheap.__all__), gpuheap.__all__
+"""
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "python")}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_claims_are_judged() -> None:

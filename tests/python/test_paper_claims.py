@@ -13,12 +13,12 @@ from fake_checkout import REPOSITORY, Checkout
 from handmade import BETTER, CLAIM, HEAD, failed, row, save
 from synthetic import rows_of_suites
 
-from gpuheap.claims.evidence import Evidence
-from gpuheap.claims.judge import UNMEASURED, VERDICTS, check_suites, judge_all
-from gpuheap.claims.language import sides_of
-from gpuheap.claims.reader import load_papers
 from gpuheap.formats.results import Row
 from gpuheap.formats.suites import Suite, load_suites
+from gpuheap.judging.evidence import Evidence
+from gpuheap.judging.judge import UNMEASURED, VERDICTS, check_suites, judge_all
+from gpuheap.judging.language import sides_of
+from gpuheap.judging.reader import load_papers
 from gpuheap.metrics import METRICS
 from gpuheap.paths import Layout
 

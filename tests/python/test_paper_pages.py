@@ -11,11 +11,11 @@ from fake_checkout import REPOSITORY, Checkout
 from handmade import BETTER, CLAIM, HEAD, row, save
 
 from gpuheap.answers.measured import find_measured
-from gpuheap.claims.evidence import Evidence
-from gpuheap.claims.judge import judge_all
-from gpuheap.claims.pages import page_of
-from gpuheap.claims.reader import load_papers
 from gpuheap.formats.suites import load_suites
+from gpuheap.judging.evidence import Evidence
+from gpuheap.judging.judge import judge_all
+from gpuheap.judging.pages import page_of
+from gpuheap.judging.reader import load_papers
 from gpuheap.paths import Layout
 
 ErrorLine = Callable[[subprocess.CompletedProcess[str]], str]

@@ -12,9 +12,9 @@ from matplotlib.textpath import TextPath
 from synthetic import plausible, rows_of_suites
 
 from gpuheap.answers.views import CaseView, case_views
-from gpuheap.claims.printed import load_printed
 from gpuheap.formats.plots import Plot
 from gpuheap.formats.suites import Case, load_suites
+from gpuheap.judging.printed import load_printed
 from gpuheap.paths import Layout
 from gpuheap.report.charts import charts_of
 from gpuheap.report.figures import case_file

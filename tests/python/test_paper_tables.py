@@ -10,9 +10,9 @@ from fake_checkout import REPOSITORY, Checkout
 from handmade import failed, row, save
 
 from gpuheap.answers.survey_table import families, published_in, stability_words
-from gpuheap.claims.printed import VALUE_COLUMNS, load_printed, load_survey_table, printed_for
 from gpuheap.errors import UserError
 from gpuheap.formats.protocol import Allocator
+from gpuheap.judging.printed import VALUE_COLUMNS, load_printed, load_survey_table, printed_for
 from gpuheap.paths import Layout
 
 LAYOUT = Layout(REPOSITORY)

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from gpuheap.answers.between import interpolated, neighbours
 from gpuheap.answers.measured import Measured
 from gpuheap.answers.views import PointId, point_words
-from gpuheap.claims.advised import GRANULARITIES, MEMORIES, REUSES, Recommendation
-from gpuheap.claims.evidence import axis_number, fields_of
 from gpuheap.errors import UserError
 from gpuheap.formats.protocol import FAILING, Allocator
 from gpuheap.formats.results import Row
+from gpuheap.judging.advised import GRANULARITIES, MEMORIES, REUSES, Recommendation
+from gpuheap.judging.evidence import axis_number, fields_of
 from gpuheap.units import format_bytes, format_count, parse_bytes
 
 NEAR = 4.0  # how many times off a measured number of threads, or a size, may be and still answer

@@ -12,10 +12,10 @@ import numpy as np
 from gpuheap.answers.patterns import is_contender
 from gpuheap.answers.views import PointId, point_id, point_words
 from gpuheap.catalogue import place
-from gpuheap.claims.certainty import draws
-from gpuheap.claims.evidence import Runs, runs_of
 from gpuheap.formats.protocol import FAILING
 from gpuheap.formats.results import Row
+from gpuheap.judging.certainty import draws
+from gpuheap.judging.evidence import Runs, runs_of
 from gpuheap.metrics import METRICS
 from gpuheap.units import format_value
 

@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from gpuheap.answers.standing import BEYOND, WITHIN, Contest, Entry, Standing, value_words
-from gpuheap.claims.language import times_words
 from gpuheap.errors import UserError
+from gpuheap.judging.language import times_words
 
 LISTED = 15  # of the worst points; --csv has every point
 

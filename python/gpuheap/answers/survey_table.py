@@ -12,9 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from gpuheap.catalogue import place
-from gpuheap.claims.printed import SurveyEntry
 from gpuheap.formats.protocol import Allocator
 from gpuheap.formats.results import Row
+from gpuheap.judging.printed import SurveyEntry
 
 _FAILURES = ("timeout", "crash", "wrong")
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from rich.console import Console
 
 from gpuheap.answers.verdicts import FAILED, verdicts
-from gpuheap.claims.reader import load_papers
 from gpuheap.commands.bench_programs import run_program_suites
 from gpuheap.commands.display import ProgressListener, print_outcome, print_stopped, print_time_is_up
 from gpuheap.commands.for_claims import ForClaims
 from gpuheap.errors import EXIT_FAILED, EXIT_INTERRUPTED, UserError
 from gpuheap.formats.suites import Suite, load_suites, select
+from gpuheap.judging.reader import load_papers
 from gpuheap.paths import Layout
 from gpuheap.running.bench import Policy, carry_out
 from gpuheap.running.cluster import Cluster, SchedulerGone

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from gpuheap.claims.judge import judge_all
-from gpuheap.claims.language import Paper
-from gpuheap.claims.needs import Needs, evidence_of, is_open, needs_of
-from gpuheap.claims.show import counts_text
 from gpuheap.errors import UserError
 from gpuheap.formats.results import Row, read_table
+from gpuheap.judging.judge import judge_all
+from gpuheap.judging.language import Paper
+from gpuheap.judging.needs import Needs, evidence_of, is_open, needs_of
+from gpuheap.judging.show import counts_text
 from gpuheap.running.environment import Environment
 from gpuheap.running.plan import Plan
 

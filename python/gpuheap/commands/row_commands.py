@@ -14,8 +14,8 @@ from gpuheap.terminal import console, print_json
 
 if TYPE_CHECKING:
     from gpuheap.answers.measured import Measured
-    from gpuheap.claims.judge import Judged
-    from gpuheap.claims.language import Claim, Paper
+    from gpuheap.judging.judge import Judged
+    from gpuheap.judging.language import Claim, Paper
 
 EXIT_WORSE = 1
 
@@ -47,10 +47,10 @@ def reproduce(
     The exit code is 0 whatever the verdicts are. docs/claims.md explains them.
     """
     from gpuheap.answers.measured import find_measured
-    from gpuheap.claims.evidence import Evidence
-    from gpuheap.claims.judge import commands_for, judge_all, select
-    from gpuheap.claims.reader import load_papers
-    from gpuheap.claims.show import print_judged
+    from gpuheap.judging.evidence import Evidence
+    from gpuheap.judging.judge import commands_for, judge_all, select
+    from gpuheap.judging.reader import load_papers
+    from gpuheap.judging.show import print_judged
 
     layout = find_layout()
     papers = load_papers(layout)
@@ -92,9 +92,9 @@ def recorded_allocators(layout: Layout) -> Measured | None:
 def _write_pages(layout: Layout, papers: Sequence[Paper], judged: Sequence[Judged], measured: Measured, folder: Path) -> None:
     import os
 
-    from gpuheap.claims.pages import page_of
     from gpuheap.files import replace_file
     from gpuheap.formats.suites import load_suites
+    from gpuheap.judging.pages import page_of
 
     images = layout.root / "docs" / "images" / "evaluation"
     linked = Path(os.path.relpath(images, folder.resolve())).as_posix()
@@ -119,8 +119,8 @@ def list_as_survey(backend: str | None, results: Path | None, as_json: bool) -> 
     """`gpuheap list --table`. Traits come from the executable, or from beside the results where none is built."""
     from gpuheap.answers.measured import find_measured, traits_by_name
     from gpuheap.answers.survey_table import as_object, families, survey_table
-    from gpuheap.claims.printed import load_survey_table
     from gpuheap.errors import UserError
+    from gpuheap.judging.printed import load_survey_table
 
     layout = find_layout()
     measured = find_measured(layout, results)
@@ -182,7 +182,7 @@ def advise(
     from gpuheap.answers.advice import advise_on, read_pattern
     from gpuheap.answers.advice_view import as_object, print_advice
     from gpuheap.answers.measured import find_measured, traits_by_name
-    from gpuheap.claims.advised import load_recommendations
+    from gpuheap.judging.advised import load_recommendations
 
     layout = find_layout()
     pattern = read_pattern(sizes, threads, granularity, reuse, memory)

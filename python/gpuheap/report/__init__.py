@@ -9,10 +9,10 @@ from pathlib import Path
 from gpuheap import __version__
 from gpuheap.answers.views import CaseView, case_views
 from gpuheap.catalogue import ordered
-from gpuheap.claims.printed import PrintedValue, load_printed
 from gpuheap.errors import UserError
 from gpuheap.files import replace_file
 from gpuheap.formats.suites import Suite, load_suites
+from gpuheap.judging.printed import PrintedValue, load_printed
 from gpuheap.paths import Layout
 from gpuheap.report.recorded import Recording, find_recordings
 from gpuheap.running.environment import now, spoken

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from gpuheap.answers.views import CaseView, PointId, point_id
 from gpuheap.catalogue import BASELINES, is_rival
 from gpuheap.catalogue import place as place_of
-from gpuheap.claims.printed import PrintedValue, printed_for
 from gpuheap.errors import UserError
 from gpuheap.formats.plots import BYTES_AXES, Plot, default_metrics
 from gpuheap.formats.results import Row
 from gpuheap.formats.suites import with_variants
+from gpuheap.judging.printed import PrintedValue, printed_for
 from gpuheap.metrics import METRICS, Metric
 from gpuheap.units import format_bytes, format_count, format_value, parse_bytes
 

@@ -10,9 +10,9 @@ from gpuheap.answers.patterns import best_per_pattern, size_classes
 from gpuheap.answers.verdicts import AIM, FAILED, MET, NOTHING, PART, Verdict, summary_words, verdicts
 from gpuheap.answers.views import CaseView, case_views, point_id, point_words
 from gpuheap.catalogue import ordered
-from gpuheap.claims.printed import PrintedValue
 from gpuheap.formats.results import Row
 from gpuheap.formats.suites import Suite
+from gpuheap.judging.printed import PrintedValue
 from gpuheap.metrics import METRICS
 from gpuheap.report.charts import Chart, charts_of, failed_words
 from gpuheap.report.inline import chart_for_page

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from gpuheap.claims.judge import PUBLISHED, VERDICTS, Judged, named
-from gpuheap.claims.language import Paper
 from gpuheap.formats.results import Row
 from gpuheap.formats.suites import Suite
+from gpuheap.judging.judge import PUBLISHED, VERDICTS, Judged, named
+from gpuheap.judging.language import Paper
 from gpuheap.units import format_bytes
 
 POINTS_PER_MINUTE = 175  # of `--quick` on an H200: 1750 points took ten minutes

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuheap.catalogue import ordered
-from gpuheap.claims.certainty import certainty
-from gpuheap.claims.evidence import Evidence
-from gpuheap.claims.language import SAME, Claim, Paper, Side
-from gpuheap.claims.relations import NotMeasured, Unsupported, hold
 from gpuheap.errors import UserError, unknown_name
 from gpuheap.formats.points import Draw, Grid, values_of
 from gpuheap.formats.suites import Case, Suite
+from gpuheap.judging.certainty import certainty
+from gpuheap.judging.evidence import Evidence
+from gpuheap.judging.language import SAME, Claim, Paper, Side
+from gpuheap.judging.relations import NotMeasured, Unsupported, hold
 
 HOLDS, FAILS, UNDECIDED, PUBLISHED, UNMEASURED = "holds", "does not hold here", "undecided", "about the published code only", "not measured"
 VERDICTS = (HOLDS, FAILS, UNDECIDED, PUBLISHED, UNMEASURED)

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuheap.claims import language as say
-from gpuheap.claims.evidence import Evidence, Found, Reading, Runs
-from gpuheap.claims.relations import NotMeasured, hold
+from gpuheap.judging import language as say
+from gpuheap.judging.evidence import Evidence, Found, Reading, Runs
+from gpuheap.judging.relations import NotMeasured, hold
 
 CONFIDENCE = 0.95
 # With all of so many draws alike, a share of less than 95 % has a chance below 5 %; only others need more.

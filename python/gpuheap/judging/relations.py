@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpuheap.catalogue import ordered
-from gpuheap.claims import language as say
-from gpuheap.claims.evidence import Evidence, Found, Reading
-from gpuheap.claims.series import Outcome, held_along
+from gpuheap.judging import language as say
+from gpuheap.judging.evidence import Evidence, Found, Reading
+from gpuheap.judging.series import Outcome, held_along
 from gpuheap.metrics import METRICS
 from gpuheap.units import format_bytes, format_count, format_value
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuheap.catalogue import ALLOCATORS
-from gpuheap.claims.language import Span, parse_span
-from gpuheap.claims.lines import Source
 from gpuheap.errors import UserError, unknown_name
+from gpuheap.judging.language import Span, parse_span
+from gpuheap.judging.lines import Source
 from gpuheap.paths import Layout
 
 GRANULARITIES = ("thread", "warp")

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpuheap.claims import language as say
-from gpuheap.claims.evidence import Reading, axis_number
+from gpuheap.judging import language as say
+from gpuheap.judging.evidence import Reading, axis_number
 from gpuheap.metrics import METRICS
 from gpuheap.units import format_bytes, format_count, format_value
 

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gpuheap.claims.judge import FAILS, HOLDS, PUBLISHED, UNDECIDED, UNMEASURED, VERDICTS, Judged
-from gpuheap.claims.language import Paper
+from gpuheap.judging.judge import FAILS, HOLDS, PUBLISHED, UNDECIDED, UNMEASURED, VERDICTS, Judged
+from gpuheap.judging.language import Paper
 
 STYLE = {HOLDS: "green", FAILS: "red", UNDECIDED: "magenta", PUBLISHED: "bright_black", UNMEASURED: "yellow"}
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gpuheap.claims.language import SAME, Side
-from gpuheap.claims.timeouts import Bounds, bounds_of
 from gpuheap.errors import UserError
 from gpuheap.formats.protocol import FAILING
 from gpuheap.formats.results import EXPLAINING, Row
+from gpuheap.judging.language import SAME, Side
+from gpuheap.judging.timeouts import Bounds, bounds_of
 from gpuheap.metrics import METRICS
 from gpuheap.running.runner import FAILURES_THAT_END_A_GRID
 from gpuheap.units import parse_bytes

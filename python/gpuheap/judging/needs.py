@@ -6,12 +6,12 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpuheap.claims.evidence import Evidence, meets
-from gpuheap.claims.judge import PUBLISHED, UNDECIDED, Judged, named
-from gpuheap.claims.language import SAME
-from gpuheap.claims.timeouts import limit_of
 from gpuheap.formats.points import Point
 from gpuheap.formats.results import Key, Row, point_key, split_parameter
+from gpuheap.judging.evidence import Evidence, meets
+from gpuheap.judging.judge import PUBLISHED, UNDECIDED, Judged, named
+from gpuheap.judging.language import SAME
+from gpuheap.judging.timeouts import limit_of
 from gpuheap.running.plan import Plan, PlannedSweep
 
 MORE_RUNS = 2  # times as many, of points whose noise leaves a claim undecided

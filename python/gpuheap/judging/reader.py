@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from gpuheap.catalogue import ALLOCATORS, BASELINES, MODES
-from gpuheap.claims import language as say
-from gpuheap.claims.lines import Source
 from gpuheap.errors import UserError, unknown_name
 from gpuheap.formats.bounds import Condition, read_condition
+from gpuheap.judging import language as say
+from gpuheap.judging.lines import Source
 from gpuheap.metrics import METRICS
 from gpuheap.paths import Layout
 
