@@ -177,6 +177,21 @@ need_clang_tooling() {
   return 1
 }
 
+# has_device_clang: whether one of the compilers is there that capi/CMakeLists.txt looks for.
+has_device_clang() { have clang++-22 || have clang++-21 || have clang++-20 || have clang++-19; }
+
+# need_device_clang WHAT_IT_IS_FOR: likewise. As root only: unpacked elsewhere it does not find its own parts.
+need_device_clang() {
+  has_device_clang && return 0
+  if is_root && have apt-get; then
+    say "installing clang-19"
+    logged apt-clang-19 apt_install clang-19 || true
+    has_device_clang && return 0
+  fi
+  skip "$1: needs clang 19 or newer: sudo apt-get install clang-19"
+  return 1
+}
+
 # need_docs WHAT_IT_IS_FOR: Doxygen, and build/venv-docs with the packages of docs/requirements.txt.
 need_docs() {
   local stamp=build/venv-docs/.requirements wanted

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+PROGRAM_FUNCTIONS = ("gpuheap_v1_malloc_program", "gpuheap_v1_free_program", "gpuheap_v1_malloc_slot", "gpuheap_v1_free_slot")
+
 
 @pytest.fixture(scope="session")
 def installed(wheel_build: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -46,6 +48,15 @@ def test_files_are_where_it_says(installed: Path) -> None:
     assert installed.parents[1] in module.parents
     assert all((include / name).is_file() for name in ("gpuheap.h", "gpuheap_device.h", "gpuheap/heap.hpp"))
     assert (cmake / "gpuheap-config.cmake").is_file() and all(file.stat().st_size > 100_000 for file in device)
+
+
+def test_triton_gets_bitcode(installed: Path, wheel_build: Path) -> None:
+    """Triton's linker takes LLVM's form, whose table of names holds them as they are."""
+    if "GPUHEAP_DEVICE_CLANG:FILEPATH=GPUHEAP_DEVICE_CLANG-NOTFOUND" in (wheel_build / "CMakeCache.txt").read_text():
+        pytest.skip("device code for Triton: needs clang 19 or newer: sudo apt-get install clang-19")
+    code = Path(answer(installed, "import gpuheap; print(gpuheap.device_code('bitcode'))")).read_bytes()
+    assert code.startswith(b"BC\xc0\xde")
+    assert [name for name in PROGRAM_FUNCTIONS if name.encode() not in code] == []
 
 
 def test_import_reads_nothing_heavy(installed: Path) -> None:
