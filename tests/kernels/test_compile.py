@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -54,6 +56,22 @@ def test_numba(arch: int, fatbin: bytes, monkeypatch: pytest.MonkeyPatch) -> Non
     code = [(part.encode(), 2) if isinstance(part, str) else (part.data, 4) for part in parts]
     assert [kind for _, kind in code].count(4) == 1
     cubin = link(code, arch)
+    assert b"gpuheap_v1_malloc" in cubin and symbols_left(cubin) == set()
+
+
+def test_the_first_example_of_numba(fatbin: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stands before its heap is made, which needs a GPU: tests/kernels/test_numba_gpu.py runs all of it."""
+    pytest.importorskip("numba.cuda", reason="kernels written in Python: no numba-cuda", exc_type=ImportError)
+    from numba import cuda, types
+
+    from gpuheap.heaps.compiler import link
+
+    monkeypatch.setattr("numba.cuda.dispatcher.get_current_device", lambda: SimpleNamespace(compute_capability=(9, 0)))
+    text = (Path(__file__).resolve().parents[2] / "examples" / "python" / "array_numba.py").read_text()
+    program: dict[str, Any] = {}
+    exec(compile(text.partition("with gpuheap.Heap")[0], "array_numba.py", "exec"), program)
+    parts, _ = cuda.compile_all(program["kernel"].py_func, types.void(types.int64), device=False, cc=(9, 0), output="ptx", abi="numba")
+    cubin = link([(part.encode(), 2) if isinstance(part, str) else (part.data, 4) for part in parts], 90)
     assert b"gpuheap_v1_malloc" in cubin and symbols_left(cubin) == set()
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -43,6 +46,10 @@ def test_arrays_of_all_threads(gn, heap) -> None:
     i = np.arange(n)
     m = i % 7 + 1
     assert np.allclose(out.copy_to_host(), i * (m * (m - 1) // 2) + i, rtol=1e-6)
+
+
+def test_the_first_example(gn) -> None:
+    runpy.run_path(str(Path(__file__).resolve().parents[2] / "examples" / "python" / "array_numba.py"))
 
 
 def test_refusal_is_an_array_without_elements(gn) -> None:
