@@ -284,8 +284,8 @@ TEST(Mistakes, AreExitCode2AndOneLineBeforeAnyOutput) {
             "gpuheap-bench: bytes=many: expected a whole number from 1 to 1099511627776\n");
   EXPECT_EQ(refused(run_case("alloc_single", "store_only", {"--point", "heap=big"})),
             "gpuheap-bench: heap: expected a size such as 65536, 64MiB or 8GiB, got 'big'\n");
-  EXPECT_EQ(refused(run_case("graph_init", "atomic", {"--point", "graph=emial"})),
-            "gpuheap-bench: graph=emial: expected a file, *.mtx, or the name of a generated graph (did you mean email?)\n");
+  EXPECT_EQ(refused(run_case("graph_init", "atomic", {"--point", "graph=like_emial"})),
+            "gpuheap-bench: graph=like_emial: expected a file, *.mtx, or the name of a generated graph (did you mean like_email?)\n");
   EXPECT_EQ(refused(run_case("alloc_mixed", "atomic", {"--point", "bytes=8,dist=pow2"})),
             "gpuheap-bench: bytes=8: with dist=pow2 sizes begin at 16\n");
   EXPECT_EQ(refused(run({"--allocator", "store_only"})), "gpuheap-bench: --case is missing: --describe lists the cases\n");

@@ -165,6 +165,15 @@ class basic_bulkalloc {
     if (bytes <= largest_object) return bulk::object_bytes(bulk::class_of(bytes));
     return bytes <= bulk::page_bytes ? bulk::page_bytes : bytes > simt::size_t{1} << 63 ? bytes : simt::size_t{1} << simt::ceil_log2(bytes);
   }
+  // Whether p is a live block's.
+  [[nodiscard]] GPUHEAP_FN bool is_live(void const* p) const {
+    place const at = locate(p);
+    if (at.status != free_status::done || at.is_block()) return at.status == free_status::done;
+    using segment = structures::free_bits;
+    // relaxed: the bit was set before its owner got the pointer.
+    auto const taken = state_type::objects_of(bin_at(at.page), at.c).segment(at.object / segment::most).ref().load(simt::relaxed);
+    return (taken >> (at.object % segment::most) & 1) != 0;
+  }
   // Whether p lies in a page.
   [[nodiscard]] GPUHEAP_FN bool owns(void const* p) const {
     auto const* const byte = static_cast<char const*>(p);
