@@ -461,7 +461,7 @@ class heap {
       throw plain_error("gpuheap: this heap has a fixed size: make it as heap{gpuheap::growth{.initial = ..., .at_most = ...}}");
   }
   // Lets the allocator have `more_bytes`. Whether it has taken memory for them.
-  bool add_memory(simt::size_t more_bytes, stream_ref stream) {
+  bool add_memory(simt::size_t more_bytes, stream_ref stream) requires has_grow<Allocator> {
     simt::size_t const reach = growing_->reach;
     growing_->has_taken = false;
     try {
