@@ -45,8 +45,8 @@ struct shards {
   static constexpr sharded::tuning tuned{.lg_warps_per_shard = 31};
 };
 struct foresight {
-  static constexpr char const *name = "without_foresight", *title = "runs for what one launch asks, not for several";
-  static constexpr sharded::tuning tuned{.ahead = 1};
+  static constexpr char const *name = "without_foresight", *title = "runs of small launches for what one of them asks, not for several";
+  static constexpr sharded::tuning tuned{.ahead_small = 1};
 };
 struct long_runs {
   static constexpr char const *name = "without_long_runs", *title = "runs of 4096 slots at most";
@@ -74,7 +74,7 @@ struct rewinds {
 };
 struct stock {
   static constexpr char const *name = "without_stock", *title = "small launches fetch for one launch, or a 32nd of what the class holds";
-  static constexpr sharded::tuning tuned{.stock = 32, .ahead_mixed = 1};
+  static constexpr sharded::tuning tuned{.stock = 32, .ahead_small = 1};
 };
 struct spare {
   static constexpr char const *name = "without_spare", *title = "small launches sweep old runs while fresh memory abounds";

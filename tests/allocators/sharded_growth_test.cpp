@@ -107,9 +107,8 @@ struct churn {
       if (now != before || bytes <= before) count(out->wrong_size);
       return count(out->not_resized);
     }
-    if (now < bytes ||
-        (before > heap.geometry().largest_slot() &&
-         now != (bytes + heap.geometry().segment_bytes() - 1) >> heap.geometry().segment_shift() << heap.geometry().segment_shift()))
+    if (now < bytes || (before > heap.geometry().largest_slot() &&
+                        now != (bytes + heap.geometry().page_bytes() - 1) >> heap.geometry().page_shift << heap.geometry().page_shift))
       count(out->wrong_size);
     if (now > before) count(out->longer);
     if (now < before) count(out->shorter);
@@ -231,7 +230,7 @@ struct free_some {
 TEST(ShardedGrowth, EverySegmentThatCameIsHandedOut) {
   growing_heap<plain> heap{1 << 20, 128 << 10};
   auto const& at = heap.view.geometry();
-  std::vector<void*> p(at.num_segments);
+  std::vector<void*> p(at.num_segments());
   for (std::size_t bytes : {128u << 10, 300u << 10, 301u << 10, 1u << 20}) {
     heap.grow(bytes);
     auto const parts_end =
@@ -249,7 +248,7 @@ TEST(ShardedGrowth, EverySegmentThatCameIsHandedOut) {
     EXPECT_EQ(heap.view.verify().problem, "");
     EXPECT_EQ(heap.view.footprint({}).held_bytes, 0u);
   }
-  EXPECT_EQ(heap.segments(), at.num_segments) << "all of the region";
+  EXPECT_EQ(heap.segments(), at.num_segments()) << "all of the region";
   std::size_t const peak = heap.view.footprint({}).peak_held_bytes;
   heap.trim();
   EXPECT_EQ(heap.segments(), 1u);
@@ -260,7 +259,7 @@ TEST(ShardedGrowth, EverySegmentThatCameIsHandedOut) {
 TEST(ShardedGrowth, AResetHeapForgetsAndMayBeSmaller) {
   growing_heap<plain> heap{1 << 20, 600 << 10};
   auto const& at = heap.view.geometry();
-  std::vector<void*> p(at.num_segments);
+  std::vector<void*> p(at.num_segments());
   unsigned num = 0;
   gpuheap::launch(1, take_all<plain>{heap.view, p.data(), &num, at.segment_bytes()});
   heap.reset(300 << 10);
@@ -325,7 +324,7 @@ TEST(ShardedGrowth, PointersBeyondWhatIsThereAreForeign) {
   growing_heap<plain> heap{std::size_t{64} << 30, 64 << 20};
   auto const& at = heap.view.geometry();
   std::vector<char*> wrong;
-  for (unsigned s = heap.segments(); s < at.num_segments; s += 1 + s / 3) {
+  for (unsigned s = heap.segments(); s < at.num_segments(); s += 1 + s / 3) {
     for (std::size_t offset : {std::size_t{0}, std::size_t{16}, at.page_bytes(), at.segment_bytes() - 16})
       wrong.push_back(at.base + s * at.segment_bytes() + offset);
   }
@@ -386,31 +385,36 @@ TEST(ShardedResize, OverSeveralLeaves) { explore_resizing<plain>({"leaves", 24, 
 template <class Allocator>
 struct ups_and_downs {
   Allocator heap;
+  std::size_t bytes;
   unsigned* wrong;
   GPUHEAP_FN void expect(bool what) const {
     if (!what) count(*wrong);
   }
   GPUHEAP_FN void operator()(unsigned) const {
-    std::size_t const segment = heap.geometry().segment_bytes();
+    // Lengths of `unit`: a page, or a segment, which an allocation owns in another way than pages of one.
+    std::size_t const unit = bytes, page = heap.geometry().page_bytes();
     // Large allocations come from the top, each below the one before.
-    auto* const high = static_cast<char*>(heap.malloc(2 * segment));
-    auto* const low = static_cast<char*>(heap.malloc(3 * segment));
-    expect(low + 3 * segment == high);
-    expect(!heap.try_resize(low, 3 * segment + 1) && heap.usable_size(low) == 3 * segment);
-    expect(heap.try_resize(low, segment + 1) && heap.usable_size(low) == 2 * segment);
-    expect(heap.try_resize(low, 3 * segment) && heap.usable_size(low) == 3 * segment);
-    expect(heap.try_resize(low, 1) && heap.usable_size(low) == segment);
-    auto* const between = static_cast<char*>(heap.malloc(2 * segment));
-    expect(between == low + segment);
-    expect(!heap.try_resize(low, 2 * segment));
+    auto* const high = static_cast<char*>(heap.malloc(2 * unit));
+    auto* const low = static_cast<char*>(heap.malloc(3 * unit));
+    expect(low + 3 * unit == high);
+    expect(!heap.try_resize(low, 3 * unit + 1) && heap.usable_size(low) == 3 * unit);
+    expect(heap.try_resize(low, unit + 1) && heap.usable_size(low) == unit + page);
+    expect(heap.try_resize(low, 3 * unit) && heap.usable_size(low) == 3 * unit);
+    expect(heap.try_resize(low, unit) && heap.usable_size(low) == unit);
+    auto* const between = static_cast<char*>(heap.malloc(2 * unit));
+    expect(between == low + unit);
+    expect(!heap.try_resize(low, 2 * unit));
     expect(heap.free(between) == free_status::done);
     expect(heap.free(high) == free_status::done);
-    expect(heap.try_resize(low, 5 * segment) && heap.usable_size(low) == 5 * segment);
-    expect(!heap.try_resize(low, 5 * segment + 1) && "the end of the heap");
+    expect(heap.try_resize(low, 5 * unit) && heap.usable_size(low) == 5 * unit);
+    expect(!heap.try_resize(low, 5 * unit + 1) && "the end of the heap");
     expect(!heap.try_resize(low, ~std::size_t{0}));
-    expect(!heap.try_resize(low + segment, segment) && !heap.try_resize(low + 16, 16) && !heap.try_resize(nullptr, 16));
+    expect(!heap.try_resize(low + unit, unit) && !heap.try_resize(low + 16, 16) && !heap.try_resize(nullptr, 16));
+    // Every length down and up again, a page at a time.
+    for (std::size_t now = 5 * unit; now >= unit; now -= page) expect(heap.try_resize(low, now) && heap.usable_size(low) == now);
+    for (std::size_t now = unit; now <= 5 * unit; now += page) expect(heap.try_resize(low, now) && heap.usable_size(low) == now);
     expect(heap.free(low) == free_status::done);
-    expect(!heap.try_resize(low, segment));
+    expect(!heap.try_resize(low, unit));
     auto* const small = static_cast<char*>(heap.malloc(100));
     std::size_t const usable = heap.usable_size(small);
     expect(heap.try_resize(small, usable) && heap.try_resize(small, 1) && !heap.try_resize(small, usable + 1));
@@ -420,13 +424,15 @@ struct ups_and_downs {
 };
 
 TEST(ShardedResize, TakesWhatIsBehindAndGivesTheTailBack) {
-  fixed_heap<plain> heap{1 << 20};
-  unsigned wrong = 0;
-  gpuheap::launch(1, ups_and_downs<plain>{heap.view, &wrong});
-  EXPECT_EQ(wrong, 0u);
-  auto const found = heap.view.verify();
-  EXPECT_EQ(found.problem, "");
-  EXPECT_EQ(found.large_allocations + found.live_slots, 0u);
+  for (unsigned pages : {16u, 20u, 64u, 72u}) {
+    fixed_heap<plain> heap{1 << 20};
+    unsigned wrong = 0;
+    gpuheap::launch(1, ups_and_downs<plain>{heap.view, pages * heap.view.geometry().page_bytes(), &wrong});
+    EXPECT_EQ(wrong, 0u) << pages;
+    auto const found = heap.view.verify();
+    EXPECT_EQ(found.problem, "");
+    EXPECT_EQ(found.large_allocations + found.live_slots, 0u);
+  }
 }
 
 // The threads resize and free one pointer at once, which no program may do. Whoever wins, nothing is lost and nothing is owned twice.

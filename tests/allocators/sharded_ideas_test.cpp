@@ -29,8 +29,14 @@ TYPED_TEST(ShardedIdeas, AreAllocatorsWithoutTheOne) {
 // ---- in a hurry
 
 template <bool Rewinds>
-using in_a_hurry = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{
-    .lg_run_slots = 7, .guide = 4, .ahead = 1, .adoption_looks = 3, .lg_warps_per_shard = 0, .looks = 2, .rewinds = Rewinds}>;
+using in_a_hurry = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{.lg_run_slots = 7,
+                                                                        .guide = 4,
+                                                                        .guide_small = 4,
+                                                                        .guide_mixed = 16,
+                                                                        .adoption_looks = 3,
+                                                                        .lg_warps_per_shard = 0,
+                                                                        .looks = 2,
+                                                                        .rewinds = Rewinds}>;
 template <bool Rewinds>
 using unhurried = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{.rewinds = Rewinds}>;
 
@@ -98,7 +104,7 @@ struct take_two_classes {
 };
 
 TEST(ShardedRewind, TwoRunsOfAWarpSideBySide) {
-  using allocator = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{.guide = 64}>;
+  using allocator = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{.guide = 64, .guide_small = 64}>;
   constexpr unsigned num_threads = 4200;
   fixed_heap<allocator> heap{4 << 20};
   std::vector<void*> first(num_threads), blocks(num_threads);
@@ -139,7 +145,7 @@ struct take_one_or_two {
 // Between the look at a run and its taking, the run is begun anew by another free, and drawn to the same slot: what is live then stays.
 TEST(ShardedRewind, ARunThatAnotherFreeHasBegunAnewMeanwhile) {
   using allocator = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{
-      .lg_run_slots = 2, .guide = 4, .ahead = 1, .lg_warps_per_shard = 31, .looks = 2}>;
+      .lg_run_slots = 2, .guide = 4, .guide_small = 4, .guide_mixed = 16, .lg_warps_per_shard = 31, .looks = 2}>;
   // Without the second look one schedule in a thousand gives a block twice.
   simt::exploration const result = simt::explore(test::num_seeds(6000), [] {
     fixed_heap<allocator> heap{160 << 10};
@@ -169,7 +175,8 @@ struct last_free_beside_another_class {
 
 // What a run that begins anew has not handed out could have been taken back before, and can be afterwards: nobody is refused in between.
 TEST(ShardedRewind, NobodyIsRefusedMeanwhile) {
-  using allocator = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{.guide = 1, .looks = 2, .spare = 0}>;
+  using allocator =
+      gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{.guide = 1, .guide_small = 1, .guide_mixed = 4, .looks = 2, .spare = 0}>;
   constexpr unsigned num_threads = 40;
   simt::exploration const result = simt::explore(test::num_seeds(2000), [&] {
     fixed_heap<allocator> heap{160 << 10};
@@ -255,8 +262,15 @@ rounds_outcome rounds_that_leave_a_quarter(std::size_t heap_bytes, unsigned roun
 }
 
 constexpr std::size_t steady_bytes = 4 << 20;
-using sparing = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{
-    .lg_run_slots = 6, .guide = 1, .ahead = 1, .adoption_looks = 3, .looks = 2, .stock = 4, .ahead_mixed = 4, .spare = 6}>;
+using sparing = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{.lg_run_slots = 6,
+                                                                     .guide = 1,
+                                                                     .guide_small = 1,
+                                                                     .guide_mixed = 4,
+                                                                     .adoption_looks = 3,
+                                                                     .looks = 2,
+                                                                     .stock = 4,
+                                                                     .ahead_small = 4,
+                                                                     .spare = 6}>;
 
 TEST(ShardedSpare, SegmentsFirstThenSweeps) { explore_mix<sparing>({"sparing", 192 << 10, 128, 12, 4, 200, 4000}); }
 
@@ -439,7 +453,7 @@ TEST(ShardedSweeps, LeavesOfTheListAreTidied) {
       auto const page = static_cast<unsigned>(at.page_of(p));
       return at.locate(p, page, at.tag_of(page)).page;
     };
-    unsigned const kept = run_of(blocks[num / 3]);
+    unsigned const kept = run_of(blocks[num / 8]);
     std::vector<void*> freed;
     for (unsigned i = 0; i < num; ++i) {
       if (i % 2 == 0 || run_of(blocks[i]) != kept) freed.push_back(blocks[i]);
@@ -447,7 +461,7 @@ TEST(ShardedSweeps, LeavesOfTheListAreTidied) {
     gpuheap::launch(static_cast<unsigned>(freed.size()), free_each{heap.view, freed.data()}, {.block_threads = 64});
     auto const listed = at.list_tree(c);
     simt::uint64_t const its_leaf = simt::uint64_t{1} << (kept / 64);
-    ASSERT_EQ(listed.leaves[kept / 64], simt::uint64_t{1} << (kept % 64)) << "it shares the leaf";
+    ASSERT_EQ(listed.leaves[std::size_t{kept / 64} * listed.leaf_stride], simt::uint64_t{1} << (kept % 64)) << "it shares the leaf";
     ASSERT_GT(simt::popcount(listed.mids[0]), 1u) << "runs that ended leave no mark any more";
     simt::uint64_t found = 0;
     gpuheap::launch(lanes, fetch_listed{heap.view, c, &found}, {.block_threads = 32});

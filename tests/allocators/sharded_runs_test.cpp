@@ -54,7 +54,7 @@ struct free_all {
 TEST(ShardedRuns, NoRunHasMoreRoomThanItsShardCanHandOut) {
   namespace sharded = gpuheap::sharded;
   for (simt::size_t bytes = 1 << 20; bytes <= simt::size_t{256} << 30; bytes *= 2) {
-    sharded::layout const at = sharded::plan_layout({nullptr, bytes}, 4096).shape;
+    sharded::layout const at = sharded::plan_layout({nullptr, bytes}, 4096, bytes, false).shape;
     for (unsigned c = 0; c < at.num_classes; ++c) {
       simt::size_t const slot = sharded::size_classes::slot_bytes(c), run = at.max_run_segments(c) * at.segment_bytes();
       ASSERT_LE(run, slot * gpuheap::structures::shard_word::max_slots) << bytes << " bytes of heap, class " << c;
@@ -110,7 +110,10 @@ struct believe_refusals {
     heap->refuse(7, 0, second);
     expect(heap->refused_since(7, first) && heap->refused_since(8, first) && !heap->refused_since(6, first));
     expect(!heap->refused_since(7, second) && !heap->refused_since(8, third));
-    expect(heap->refused_large_since(1, first) && !heap->refused_large_since(1, second));
+    // Who finds no page for a slot finds no two in one segment, which the half of a larger extent is.
+    unsigned const pages = heap->at.large_pages(gpuheap::structures::size_classes::slot_bytes(7));
+    expect(heap->refused_large_since(2 * pages, first) && !heap->refused_large_since(2 * pages, second));
+    expect(!heap->refused_large_since(2 * pages - 1, first));
     // Of a larger class: nothing new for the smaller, which keeps what is known of it.
     heap->refuse(9, 0, third);
     expect(heap->refused_since(9, second) && !heap->refused_since(7, second) && heap->refused_since(7, first));
@@ -201,8 +204,10 @@ TEST(ShardedRuns, EveryByteIsHandedOutBeforeARefusalAndComesBackForEverySize) {
     for (unsigned threads : {1u, 77u}) {
       unsigned num = 0, refused = 0;
       gpuheap::launch(threads, fill<plain>{heap.view, p.data(), &num, bytes});
-      std::size_t const fit = bytes <= at.largest_slot() ? at.heap_bytes() / heap.view.rounded_size(bytes)
-                                                         : at.num_segments / (heap.view.rounded_size(bytes) >> at.segment_shift());
+      // Small pages have a little less room for bits than for the smallest slots.
+      std::size_t const slot_bytes = heap.view.rounded_size(bytes), bits = std::size_t{at.num_pages} * at.bits_per_page;
+      std::size_t const fit =
+          bytes <= at.largest_slot() ? std::min(at.heap_bytes() / slot_bytes, bits) : at.num_pages / (slot_bytes >> at.page_shift);
       // The tail of a run, shorter than a slot, is the only loss.
       EXPECT_GE(num * 100, (bytes <= at.largest_slot() ? fit - 4 : fit) * 99) << bytes;
       EXPECT_EQ(heap.view.verify().problem, "");
@@ -213,6 +218,47 @@ TEST(ShardedRuns, EveryByteIsHandedOutBeforeARefusalAndComesBackForEverySize) {
       EXPECT_EQ(found.live_slots + found.large_allocations, 0u);
     }
   }
+}
+
+// Every other thread asks with an alignment, until nothing is left.
+template <class Allocator>
+struct ask_aligned {
+  Allocator heap;
+  void** blocks;
+  unsigned num_blocks, round;
+  unsigned *misaligned, *served;
+  GPUHEAP_FN void operator()(unsigned i) const {
+    for (unsigned j = 0; j < num_blocks; ++j) {
+      void*& block = blocks[i * num_blocks + j];
+      unsigned draw = (i * num_blocks + j + 1) * 2654435761u ^ round * 40503u;
+      draw ^= draw >> 15;
+      // From the second round on, half of the threads give back what they have.
+      if (block != nullptr && round % 2 == 1 && draw % 2 == 0) {
+        heap.free(block);
+        block = nullptr;
+      }
+      if (block != nullptr) continue;
+      std::size_t const bytes = 1 + draw * 747796405u % 900, alignment = (i + j) % 2 == 0 ? 16 : std::size_t{16} << (draw >> 8) % 8;
+      block = heap.aligned_malloc(bytes, alignment);
+      if (block != nullptr) count(*served);
+      if (reinterpret_cast<std::uintptr_t>(block) % alignment != 0) count(*misaligned);
+    }
+  }
+};
+TEST(ShardedRuns, BlocksAreAlignedFromAnEmptyHeapToAFullOne) {
+  explore("aligned", [] {
+    constexpr unsigned num_threads = 64, num_blocks = 16;
+    fixed_heap<plain> heap{256 << 10};
+    std::vector<void*> blocks(num_threads * num_blocks);
+    unsigned misaligned = 0, served = 0;
+    for (unsigned round = 0; round < 3; ++round)
+      gpuheap::launch(num_threads, ask_aligned<plain>{heap.view, blocks.data(), num_blocks, round, &misaligned, &served},
+                      {.block_threads = 48});
+    EXPECT_EQ(misaligned, 0u);
+    EXPECT_GT(served, 200u);
+    EXPECT_GT(std::count(blocks.begin(), blocks.end(), nullptr), 0) << "the heap never was full";
+    EXPECT_EQ(heap.view.verify().problem, "");
+  });
 }
 
 // Frees wrong pointers of every kind and reports what the allocator said.
@@ -230,7 +276,7 @@ struct misuse {
     said[n++] = heap.free(p + 16);                     // inside a slot
     said[n++] = heap.free(p + 112);                    // a slot never handed out
     said[n++] = heap.free(large + 16);                 // inside a large block
-    said[n++] = heap.free(large + (1 << 14));          // its second segment
+    said[n++] = heap.free(large + (1 << 14));          // a page of it
     said[n++] = heap.free(heap.geometry().base - 16);  // metadata
     said[n++] = heap.free(p);
     said[n++] = heap.free(p);  // again

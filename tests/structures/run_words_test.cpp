@@ -46,10 +46,10 @@ TEST(RunHeader, ARunOfSlotsKeepsItsClassLengthAndGeneration) {
 }
 
 TEST(RunHeader, ALargeAllocationKeepsItsLength) {
-  for (unsigned segments : {1u, 2u, 65u, shard_word::max_pages, 0xffffffffu}) {
+  for (unsigned pages : {1u, 2u, 65u, shard_word::max_pages, 0xffffffffu}) {
     for (unsigned generation : {0u, 1u, generations - 1}) {
-      run_header const h = run_header::fresh_large(segments, generation);
-      EXPECT_EQ(h.large_segments(), segments);
+      run_header const h = run_header::fresh_large(pages, generation);
+      EXPECT_EQ(h.large_pages(), pages);
       EXPECT_EQ(h.generation(), generation);
       EXPECT_TRUE(h.is_large());
       EXPECT_FALSE(h.is_bound());
@@ -139,7 +139,7 @@ TEST(ShardWord, ARunKeepsItsPageAndSlots) {
     shard_word w = shard_word::of_run(page, slots);
     ASSERT_EQ(w.next(), 0u);
     // Draws, up to what the field holds.
-    w.bits += i % 2 == 0 ? random.below(1u << 24) : (1u << 24) - 1;
+    w.bits += i % 2 == 0 ? random.below(1u << 21) : (1u << 21) - 1;
     ASSERT_EQ(w.page(), page);
     ASSERT_EQ(w.num_slots(), slots);
     ASSERT_EQ(w.num_draws(), slots);
@@ -160,7 +160,7 @@ TEST(ShardWord, ASweepKeepsItsPageWordsAndDrawsPerWord) {
     shard_word w = shard_word::of_sweep(page, words, per_word);
     ASSERT_EQ(w.next(), 0u);
     ASSERT_TRUE(w.has_room());
-    w.bits += i % 2 == 0 ? random.below(1u << 24) : (1u << 24) - 1;
+    w.bits += i % 2 == 0 ? random.below(1u << 21) : (1u << 21) - 1;
     ASSERT_EQ(w.page(), page);
     ASSERT_EQ(w.sweep_words(), words);
     ASSERT_EQ(w.draws_per_word(), per_word);

@@ -25,10 +25,16 @@ struct page_range {
 [[nodiscard]] GPUHEAP_HD inline segment_map::claim claim_of(unsigned first_segment, unsigned n) {
   return first_segment == segment_map::none ? segment_map::claim{} : segment_map::claim{first_segment, n, true, false};
 }
+// Whole segments, as an extent: the first one, or none.
+[[nodiscard]] GPUHEAP_FN inline unsigned claim_span(segment_map const& map, unsigned n, unsigned alignment, unsigned phase,
+                                                    transit_count moves) {
+  unsigned const first = map.claim_extent(n << map.lg_pages, alignment << map.lg_pages, phase << map.lg_pages, moves);
+  return first == segment_map::none ? first : first >> map.lg_pages;
+}
 GPUHEAP_FN inline void give_back(segment_map const& map, segment_map::claim held, transit_count moves) {
   if (held.first == segment_map::none) return;
   if (held.of_segments) {
-    map.release_segments(held.first, held.length);
+    map.release_extent(held.first << map.lg_pages, held.length << map.lg_pages, moves);
   } else {
     map.release_pages(held.first, held.length, moves);
   }
@@ -176,7 +182,7 @@ struct claim_beside_grabbers {
     if (of_pages) {
       got = claim_a_page(1 + random.below(4), random.below(2) == 0);
     } else if (random.below(2) == 0) {
-      got = claim_of(map.claim_span(num_free, 1, 0, told.claims), num_free);
+      got = claim_of(claim_span(map, num_free, 1, 0, told.claims), num_free);
     } else {
       lazy_transit transit{told.claims};
       got = map.claim_segments(4u << map.lg_pages, 64, 0, transit);
@@ -189,7 +195,7 @@ struct claim_beside_grabbers {
     }
     told.claims.end();
   }
-  [[nodiscard]] GPUHEAP_FN segment_map::claim claim_a_segment() const { return claim_of(map.claim_span(1, 1, 0, moves), 1); }
+  [[nodiscard]] GPUHEAP_FN segment_map::claim claim_a_segment() const { return claim_of(claim_span(map, 1, 1, 0, moves), 1); }
   // Up to n pages, of whole segments or of broken ones: each looked for once, so that what changes between the two can be missed.
   [[nodiscard]] GPUHEAP_FN segment_map::claim claim_a_page(unsigned n, bool whole_first) const {
     lazy_transit transit{told.claims};

@@ -22,7 +22,7 @@ struct any_claim {
     return settled(map.break_segment(n, spread, transit), transit);
   }
   [[nodiscard]] GPUHEAP_FN segment_map::claim span(unsigned n, unsigned alignment, unsigned phase) const {
-    return claim_of(map.claim_span(n, alignment, phase, moves), n);
+    return claim_of(claim_span(map, n, alignment, phase, moves), n);
   }
   [[nodiscard]] GPUHEAP_FN segment_map::claim settled(segment_map::claim got, lazy_transit& transit) const {
     if (got.first != segment_map::none) map.settle(got);
@@ -98,6 +98,39 @@ struct claim_and_release {
   }
 };
 
+// Kernel: threads claim extents of pages, hold a few at a time and release them all.
+struct claim_extents {
+  any_claim claims;
+  owned_cells cells;  // by page
+  unsigned rounds;
+  unsigned* misplaced;
+  unsigned* served;
+
+  struct extent {
+    unsigned first, n;
+  };
+  GPUHEAP_FN void operator()(unsigned i) const {
+    test::rng random{i};
+    extent held[2]{};
+    for (unsigned round = 0; round < rounds; ++round) {
+      unsigned const n = 1 + random.below(random.below(4) == 0 ? 400 : 40), alignment = 1u << random.below(4);
+      unsigned const first = claims.map.claim_extent(n, alignment, 0, claims.moves);
+      if (first == segment_map::none) continue;
+      if (first % alignment != 0 || first + n > claims.map.num_segments << claims.map.lg_pages) count(misplaced);
+      for (unsigned k = 0; k < n; ++k) cells.claim(first + k, i);
+      count(served);
+      release(held[round % 2], i);
+      held[round % 2] = {first, n};
+    }
+    release(held[0], i);
+    release(held[1], i);
+  }
+  GPUHEAP_FN void release(extent held, unsigned i) const {
+    for (unsigned k = 0; k < held.n; ++k) cells.release(held.first + k, i);
+    if (held.n != 0) claims.map.release_extent(held.first, held.n, claims.moves);
+  }
+};
+
 // Kernel: threads claim until they are certain that nothing is left, which they learn from all kinds of claims.
 struct claim_until_refused {
   any_claim claims;
@@ -150,6 +183,21 @@ std::string pages_change_hands(unsigned threads, unsigned num_segments, unsigned
   return problems;
 }
 
+std::string extents_change_hands(unsigned threads, unsigned num_segments, unsigned lg_pages, unsigned rounds) {
+  map_memory map(num_segments, lg_pages);
+  unsigned const num_pages = num_segments << lg_pages;
+  cell_memory cells(num_pages);
+  test::device_array<unsigned> misplaced(1), served(1);
+  gpuheap::launch(threads, claim_extents{{map.view(), map.moves()}, cells.view(), rounds, misplaced.data(), served.data()},
+                  {.block_threads = 64});
+  std::string problems = map.problem() + cells.problem();
+  require(problems, misplaced.first() == 0, "an extent was not aligned, or beyond the map");
+  require(problems, served.first() != 0, "no extent was served");
+  require(problems, map.num_free() == num_pages, std::to_string(num_pages - map.num_free()) + " pages did not come back");
+  require(problems, map.num_whole() == num_segments, "a segment whose pages all came back is not whole");
+  return problems;
+}
+
 std::string nothing_is_left(unsigned threads, unsigned num_segments, unsigned lg_pages) {
   map_memory map(num_segments, lg_pages);
   unsigned const num_pages = num_segments << lg_pages;
@@ -176,6 +224,12 @@ TEST(SegmentMapContention, NoPageHasTwoOwnersAndAllComeBackUnderManySchedules) {
   expect_passes(1000, [] { return pages_change_hands(explored_threads, 66, 1, 4, 2); });
   expect_passes(2000, [] { return pages_change_hands(8, 3, 2, 12); });
   expect_passes(2000, [] { return pages_change_hands(6, 1, 3, 12); });
+}
+TEST(SegmentMapContention, ExtentsHaveOneOwnerAndAllComeBack) {
+  EXPECT_EQ(extents_change_hands(many_threads / 4, 200, 6, 12), "");
+  expect_passes(1000, [] { return extents_change_hands(explored_threads, 20, 4, 6); });
+  expect_passes(2000, [] { return extents_change_hands(8, 3, 2, 12); });
+  expect_passes(1000, [] { return extents_change_hands(6, 12, 6, 8); });
 }
 TEST(SegmentMapContention, NothingIsLeftWhenAllAreRefused) {
   EXPECT_EQ(nothing_is_left(many_threads / 4, 4485, 2), "");

@@ -41,7 +41,30 @@ struct claim_one_span {
   unsigned n, alignment, phase;
   unsigned* out;
 
-  GPUHEAP_FN void operator()(unsigned) const { *out = map.claim_span(n, alignment, phase, moves); }
+  GPUHEAP_FN void operator()(unsigned) const { *out = structures_test::claim_span(map, n, alignment, phase, moves); }
+};
+struct claim_one_extent {
+  segment_map map;
+  transit_count moves;
+  unsigned n, alignment, phase;
+  unsigned* out;
+
+  GPUHEAP_FN void operator()(unsigned) const { *out = map.claim_extent(n, alignment, phase, moves); }
+};
+struct claim_one_at {
+  segment_map map;
+  transit_count moves;
+  unsigned first, n;
+  unsigned* out;
+
+  GPUHEAP_FN void operator()(unsigned) const { *out = map.claim_at(first, n, moves) ? 1 : 0; }
+};
+struct release_one_extent {
+  segment_map map;
+  transit_count moves;
+  unsigned first, n;
+
+  GPUHEAP_FN void operator()(unsigned) const { map.release_extent(first, n, moves); }
 };
 struct release_one {
   segment_map map;
@@ -82,6 +105,19 @@ unsigned claim_span(map_memory& map, unsigned n, unsigned alignment = 1, unsigne
   test::device_array<unsigned> out(1);
   gpuheap::launch(1, claim_one_span{map.view(), map.moves(), n, alignment, phase, out.data()});
   return out.first();
+}
+unsigned claim_extent(map_memory& map, unsigned n, unsigned alignment = 1, unsigned phase = 0) {
+  test::device_array<unsigned> out(1);
+  gpuheap::launch(1, claim_one_extent{map.view(), map.moves(), n, alignment, phase, out.data()});
+  return out.first();
+}
+bool claim_at(map_memory& map, unsigned first, unsigned n) {
+  test::device_array<unsigned> out(1);
+  gpuheap::launch(1, claim_one_at{map.view(), map.moves(), first, n, out.data()});
+  return out.first() != 0;
+}
+void release_extent(map_memory& map, unsigned first, unsigned n) {
+  gpuheap::launch(1, release_one_extent{map.view(), map.moves(), first, n});
 }
 void release(map_memory& map, segment_map::claim held) { gpuheap::launch(1, release_one{map.view(), map.moves(), held}); }
 void release_pages(map_memory& map, unsigned first, unsigned n) { release(map, {first, n, false, false}); }
@@ -170,20 +206,18 @@ page_range expected_row(pages_set const& segments, unsigned n) {
   for (unsigned least : {std::max(n / 4, 1u), 1u}) {
     for (unsigned leaf = 0; leaf < segments.size(); leaf += 64) {
       unsigned const end = std::min<unsigned>(leaf + 64, static_cast<unsigned>(segments.size()));
-      for (unsigned row = n; row >= least; row /= 2) {
-        for (unsigned s = leaf; s + row <= end; ++s) {
-          if (!all_free(segments, s, row)) continue;
-          unsigned length = row;
-          while (length < n && s + length < end && segments[s + length]) ++length;
-          return {s, length};
-        }
+      for (unsigned s = leaf; s + least <= end; ++s) {
+        if (!all_free(segments, s, least)) continue;
+        unsigned length = least;
+        while (length < n && s + length < end && segments[s + length]) ++length;
+        return {s, length};
       }
     }
   }
   return {};
 }
 
-TEST(ClaimSegments, TakesTheLowestRowThatIsLongEnoughOrNearlySo) {
+TEST(ClaimSegments, TakesTheLowestRowOfAQuarterOfThatOrElseTheLowestSegments) {
   test::rng random{3};
   constexpr unsigned num_segments = 300, lg_pages = 3;
   for (unsigned i = 0; i < 600; ++i) {
@@ -564,6 +598,76 @@ TEST(ClaimSpan, TakesNoBrokenSegment) {
   EXPECT_EQ(claim_span(map, 5), 0u);
   release_pages(map, 5 * 4 + 3, 1);
   EXPECT_EQ(claim_span(map, 5), 5u) << "whole again";
+}
+
+// ---- extents
+
+TEST(ClaimExtent, TakesTheHighestAlignedPagesAlsoAcrossSegments) {
+  test::rng random{5};
+  unsigned found = 0, across = 0;
+  for (unsigned i = 0; i < 600; ++i) {
+    unsigned const num_segments = 1 + random.below(200), lg_pages = 1 + random.below(6);
+    auto free = random_set(random, num_segments << lg_pages, i % 3 == 0 ? 8 : i % 3 == 1 ? 200 : 4000);
+    unsigned const n = 1 + random.below(random.below(3) == 0 ? num_segments << lg_pages : 3u << lg_pages);
+    unsigned const alignment = 1u << random.below(random.below(2) == 0 ? 2 : 8), phase = random.below(alignment);
+    unsigned expected = segment_map::none;
+    for (unsigned p = 0; p + n <= num_segments << lg_pages; ++p) {
+      if ((p + phase) % alignment == 0 && all_free(free, p, n)) expected = p;
+    }
+    map_memory map(free, lg_pages, 1 + i % 3);
+    unsigned const before = map.num_free();
+    ASSERT_EQ(claim_extent(map, n, alignment, phase), expected)
+        << n << " of " << num_segments << " << " << lg_pages << ", alignment " << alignment << ", phase " << phase;
+    if (expected == segment_map::none) {
+      ASSERT_EQ(map.moves_so_far(), 0u) << "a search that finds nothing is no move";
+      continue;
+    }
+    ++found;
+    across += expected >> lg_pages != (expected + n - 1) >> lg_pages;
+    mark(free, expected, n, false);
+    ASSERT_EQ(map.least_free(), before - n);
+    ASSERT_EQ(map.free(), free);
+    ASSERT_EQ(map.problem(), "");
+    release_extent(map, expected, n);
+    mark(free, expected, n, true);
+    ASSERT_EQ(map.free(), free);
+    ASSERT_EQ(map.problem(), "");
+  }
+  EXPECT_GT(found, 200u);
+  EXPECT_LT(found, 600u);
+  EXPECT_GT(across, 50u);
+}
+
+TEST(ClaimExtent, AtAPlaceTakesAllOrNothing) {
+  test::rng random{6};
+  unsigned taken = 0;
+  for (unsigned i = 0; i < 400; ++i) {
+    unsigned const num_segments = 1 + random.below(80), lg_pages = random.below(7), num_pages = num_segments << lg_pages;
+    auto free = random_set(random, num_pages, i % 2 == 0 ? 20 : 400);
+    map_memory map(free, lg_pages);
+    unsigned const first = random.below(num_pages + 3), n = 1 + random.below(random.below(2) == 0 ? 10 : 100);
+    bool const there = first + n <= num_pages && all_free(free, first, n);
+    ASSERT_EQ(claim_at(map, first, n), there) << first << ", " << n << " of " << num_pages;
+    if (there) mark(free, first, n, false);
+    taken += there;
+    ASSERT_EQ(map.free(), free);
+    ASSERT_EQ(map.problem(), "");
+  }
+  EXPECT_GT(taken, 100u);
+  EXPECT_LT(taken, 350u);
+}
+
+TEST(ClaimExtent, LeavesNoGapBetweenNeighbours) {
+  for (unsigned n : {20u, 48u, 80u, 100u, 320u}) {
+    map_memory map(50, 6);
+    std::vector<unsigned> held;
+    // Ends: each claim takes pages.
+    for (unsigned first; (first = claim_extent(map, n)) != segment_map::none;) held.push_back(first);
+    EXPECT_EQ(held.size(), 50u * 64 / n);
+    for (unsigned first : held) release_extent(map, first, n);
+    EXPECT_EQ(map.problem(), "");
+    EXPECT_EQ(map.num_whole(), 50u);
+  }
 }
 
 TEST(ClaimSpan, TakesTheWholeMap) {

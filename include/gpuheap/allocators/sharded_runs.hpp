@@ -72,7 +72,7 @@ class basic_sharded_runs {
   // At least `bytes` (0 counts as 1), aligned to 16; nullptr when nothing fits.
   // Ordering: what the last owner of the memory did to it before its free happens before what the caller does to it.
   GPUHEAP_FN void* malloc(simt::size_t bytes) const {
-    if (bytes > at_.largest_slot()) return malloc_segments(bytes, 1);
+    if (bytes > at_.largest_slot()) return malloc_pages(bytes, 1);
     return malloc_class(structures::size_classes::class_of(bytes == 0 ? 1 : static_cast<unsigned>(bytes)));
   }
 
@@ -83,10 +83,10 @@ class basic_sharded_runs {
     if (bytes <= at_.largest_slot() && alignment <= at_.page_bytes()) {
       unsigned const c =
           structures::size_classes::class_of_aligned(bytes == 0 ? 1 : static_cast<unsigned>(bytes), static_cast<unsigned>(alignment));
-      if (c < at_.num_classes) return malloc_class(c);
+      unsigned const lg = simt::highest_bit(static_cast<unsigned>(alignment) | 16) - 4;
+      if (c < at_.num_classes) return malloc_class(c, lg);
     }
-    return malloc_segments(bytes == 0 ? 1 : bytes,
-                           alignment <= at_.segment_bytes() ? 1 : static_cast<unsigned>(alignment >> at_.segment_shift()));
+    return malloc_pages(bytes == 0 ? 1 : bytes, alignment <= at_.page_bytes() ? 1 : static_cast<unsigned>(alignment >> at_.page_shift));
   }
 
   // Gives p back. A pointer that malloc did not return, or that was freed already, changes nothing and is reported, with two exceptions
@@ -124,9 +124,9 @@ class basic_sharded_runs {
     return status;
   }
 
-  // Whether the allocation at p holds `bytes` where it is, from now on: those in slots up to their slot's size; those of whole segments
-  // also if the segments behind them are free, and what they no longer need is given back. False: nothing has changed. Ordering: as for
-  // malloc and free, for what comes and what goes.
+  // Whether the allocation at p holds `bytes` where it is, from now on: those in slots up to their slot's size; larger ones also if the
+  // pages behind them are free, and what they no longer need is given back. False: nothing has changed. Ordering: as for malloc and free,
+  // for what comes and what goes.
   [[nodiscard]] GPUHEAP_FN bool try_resize(void* p, simt::size_t bytes) const {
     simt::size_t const page = at_.page_of(p);
     auto const found = at_.tag_of(page);
@@ -134,9 +134,8 @@ class basic_sharded_runs {
       auto const at = at_.locate(p, static_cast<unsigned>(page), found);
       return at.exact() && bytes <= structures::size_classes::slot_bytes(at.tag.size_class());
     }
-    if (!heads_large(p, page, found.tag) || bytes > at_.heap_bytes()) return false;
-    auto const n = static_cast<unsigned>(((bytes == 0 ? 1 : bytes) + at_.segment_bytes() - 1) >> at_.segment_shift());
-    return sharded::resize_large(control_, static_cast<unsigned>(page >> at_.lg_pages), n);
+    if (!at_.heads_large(p, page, found) || bytes > at_.heap_bytes()) return false;
+    return sharded::resize_large(control_, static_cast<unsigned>(page), at_.large_pages(bytes == 0 ? 1 : bytes));
   }
 
   // Bytes that the allocation at p may use: at least what was asked. 0 if p is not an allocation's start.
@@ -147,16 +146,16 @@ class basic_sharded_runs {
       auto const at = at_.locate(p, static_cast<unsigned>(page), found);
       return at.exact() ? structures::size_classes::slot_bytes(at.tag.size_class()) : 0;
     }
-    if (!heads_large(p, page, found.tag)) return 0;
+    if (!at_.heads_large(p, page, found)) return 0;
     structures::run_header const h{at_.header(static_cast<unsigned>(page)).load(simt::relaxed)};
-    return simt::size_t{h.large_segments()} << at_.segment_shift();
+    return simt::size_t{h.large_pages()} << at_.page_shift;
   }
 
   // Whether p is the start of a live allocation of this heap.
   [[nodiscard]] GPUHEAP_FN bool owns(void const* p) const {
     simt::size_t const page = at_.page_of(p);
     auto const found = at_.tag_of(page);
-    if (!found.tag.is_slotted()) return heads_large(p, page, found.tag);
+    if (!found.tag.is_slotted()) return at_.heads_large(p, page, found);
     auto const at = at_.locate(p, static_cast<unsigned>(page), found);
     if (!at.exact()) return false;
     if (at.tag.maybe_fresh()) {
@@ -170,12 +169,13 @@ class basic_sharded_runs {
 
   [[nodiscard]] GPUHEAP_FN bool is_live(void const* p) const { return owns(p); }
 
-  // Bytes that a request of `bytes` takes. Host and device.
+  // Bytes that a request of `bytes` takes. Of more than the heap can have, `bytes`. Host and device.
   [[nodiscard]] GPUHEAP_HD simt::size_t rounded_size(simt::size_t bytes) const {
     if (bytes <= at_.largest_slot()) {
       return structures::size_classes::slot_bytes(structures::size_classes::class_of(bytes == 0 ? 1 : static_cast<unsigned>(bytes)));
     }
-    return simt::round_up_or_same(bytes, at_.segment_bytes());
+    if (bytes > at_.heap_bytes()) return bytes;
+    return simt::size_t{at_.large_pages(bytes)} << at_.page_shift;
   }
 
 #if GPUHEAP_HAS_HOST
@@ -190,32 +190,38 @@ class basic_sharded_runs {
 
   // Initialises the region in stream order and returns the view. The region may be in use by an earlier heap, which is forgotten.
   [[nodiscard]] static basic_sharded_runs create(memory::region where, stream_ref stream) {
-    auto const plan = sharded::plan_layout(where, sizeof(control));
-    if (!plan.fits) throw too_small(where);
+    auto const plan = sharded::plan_layout(where, sizeof(control), where.bytes, false);
+    if (plan.shape.num_pages == 0) throw too_small(where);
     basic_sharded_runs heap{plan, where};
     heap.metadata_bytes_ = plan.metadata_bytes;
     simt::fill(where.base, 0, plan.metadata_bytes, stream);
     heap.write_control(stream);
-    sharded::segment_range const all{0, heap.at_.num_segments};
+    sharded::segment_range const all{0, heap.at_.num_segments()};
     launch(all.num_leaves(), sharded::add_segments{heap.control_, all}, {.stream = stream});
     return heap;
   }
 
-  // ---- growth (has_grow, has_trim). In whole segments: a 4096th of the region, as far as that is between 16 KiB and 32 MiB
+  // ---- growth (has_grow, has_trim). In whole segments: a 2048th of the region, as far as that is between 64 KiB and 4 MiB
 
   // Metadata for all that the heap may have, and a segment with its own.
   [[nodiscard]] static simt::size_t min_initial_bytes(simt::size_t whole_bytes) {
     // Any address: only distances are asked for.
     memory::region const whole{reinterpret_cast<void*>(simt::uintptr_t{1} << 40), whole_bytes};
-    auto const plan = sharded::plan_layout(whole, sizeof(control));
-    if (!plan.fits) return min_region_bytes();
-    basic_sharded_runs const heap{plan, whole};
-    return heap.parts().metadata_bytes(1) + heap.at_.segment_bytes();
+    simt::size_t needed = min_region_bytes();
+    // Ends: what a heap needs that begins with so much grows in few steps with what it begins with.
+    for (simt::size_t initial = 0; initial != needed;) {
+      initial = needed;
+      auto const plan = sharded::plan_layout(whole, sizeof(control), initial, true);
+      if (plan.shape.num_pages == 0) return min_region_bytes();
+      basic_sharded_runs const heap{plan, whole};
+      needed = std::max(needed, heap.parts().metadata_bytes(1) + heap.at_.segment_bytes());
+    }
+    return needed;
   }
   [[nodiscard]] static basic_sharded_runs create_growable(memory::region whole, simt::size_t initial_bytes, memory::map_function const& map,
                                                           stream_ref stream) {
-    auto const plan = sharded::plan_layout(whole, sizeof(control));
-    if (!plan.fits) throw too_small(whole);
+    auto const plan = sharded::plan_layout(whole, sizeof(control), initial_bytes, true);
+    if (plan.shape.num_pages == 0) throw too_small(whole);
     basic_sharded_runs heap{plan, whole};
     auto const parts = heap.parts();
     unsigned const segments = parts.segments_within(initial_bytes);
@@ -240,15 +246,15 @@ class basic_sharded_runs {
 
   // What is held now, and at most since create(). Waits for the stream.
   [[nodiscard]] allocator_footprint footprint(stream_ref stream) const {
-    unsigned there = 0, peak_held = 0, num_free = 0, least_free = 0;
-    simt::copy(&there, &control_->segments_there, sizeof there, stream);
+    unsigned pages = 0, peak_held = 0, num_free = 0, least_free = 0;
+    simt::copy(&pages, &control_->pages_there, sizeof pages, stream);
     simt::copy(&peak_held, &control_->peak_held, sizeof peak_held, stream);
     simt::copy(&num_free, &control_->num_free, sizeof num_free, stream);
     simt::copy(&least_free, &control_->least_free, sizeof least_free, stream);
     simt::synchronize(stream);
-    unsigned const pages = there << at_.lg_pages;
     if (pages - least_free > peak_held) peak_held = pages - least_free;
-    return {simt::size_t{pages - num_free} << at_.page_shift, metadata_bytes_ != 0 ? metadata_bytes_ : parts().metadata_bytes(there),
+    return {simt::size_t{pages - num_free} << at_.page_shift,
+            metadata_bytes_ != 0 ? metadata_bytes_ : parts().metadata_bytes(pages >> at_.lg_pages),
             simt::size_t{peak_held} << at_.page_shift};
   }
 
@@ -366,11 +372,12 @@ class basic_sharded_runs {
     return {same.mask, same.leads() ? simt::low_bits(same.size()) << b : 0};
   }
 
-  GPUHEAP_FN void* malloc_class(unsigned c) const {
+  // Of slots aligned to 16 << lg_alignment bytes, as those of class c are.
+  GPUHEAP_FN void* malloc_class(unsigned c, unsigned lg_alignment = 0) const {
     // One captured mask for the whole call, the slow path included.
     simt::lane_mask const here = simt::active_mask();
-    if constexpr (!Tuning.together) return malloc_alone(simt::lane_mask{1} << simt::lane_id(), c);
-    if ((here & (here - 1)) == 0) return malloc_alone(here, c);
+    if constexpr (!Tuning.together) return malloc_alone(simt::lane_mask{1} << simt::lane_id(), c, lg_alignment);
+    if ((here & (here - 1)) == 0) return malloc_alone(here, c, lg_alignment);
     structures::warp_group const g = structures::warp_group::of_equal(here, c | id_ << 6);
     unsigned const lg = sharded::lg_shards_used<Tuning>(at_.lg_shards, c, simt::popcount(here), g.size());
     unsigned const k = sharded::shard_of_warp(lg);
@@ -382,26 +389,30 @@ class basic_sharded_runs {
     // What the leader acquired, its lanes have too.
     simt::sync_warp(here);
     if (simt::all_of(here, drawn.serves(g.size()))) return at_.address(drawn.page(), drawn.next() + g.rank(), c);
-    return control_->wait_and_draw(here, g.mask, sharded::demand::of(c, k, 0, g.size(), lg), drawn.bits);
+    // The lanes of a group search together, for what suits all of them.
+    lg_alignment = greatest(g.mask, lg_alignment);
+    return simt::far_call(&sharded::malloc_far<Tuning>, control_, here, g.mask, sharded::demand::of(c, k, 0, g.size(), lg, lg_alignment),
+                          drawn.bits);
+  }
+
+  // The greatest of the numbers, each below 32, that the lanes of `group` have.
+  [[nodiscard]] GPUHEAP_FN static unsigned greatest(simt::lane_mask group, unsigned number) {
+    return simt::highest_bit(simt::reduce_or(group, 1u << number));
   }
 
   // A slot for this lane, which has no other to agree with; `me` is its bit.
-  GPUHEAP_FN void* malloc_alone(simt::lane_mask me, unsigned c) const {
+  GPUHEAP_FN void* malloc_alone(simt::lane_mask me, unsigned c, unsigned lg_alignment) const {
     unsigned const lg = sharded::lg_shards_used<Tuning>(at_.lg_shards, c, 1, 1), k = sharded::shard_of_warp(lg);
     structures::shard_word const drawn{at_.shard(c, k).fetch_add(1, simt::dependent)};
     if (drawn.serves(1)) return at_.address(drawn.page(), drawn.next(), c);
-    return control_->wait_and_draw(me, me, sharded::demand::of(c, k, 0, 1, lg), drawn.bits);
+    return simt::far_call(&sharded::malloc_far<Tuning>, control_, me, me, sharded::demand::of(c, k, 0, 1, lg, lg_alignment), drawn.bits);
   }
 
-  GPUHEAP_FN void* malloc_segments(simt::size_t bytes, unsigned alignment) const {
+  GPUHEAP_FN void* malloc_pages(simt::size_t bytes, unsigned alignment) const {
     if (bytes > at_.heap_bytes()) return nullptr;
-    return control_->malloc_large((bytes + at_.segment_bytes() - 1) >> at_.segment_shift(), alignment);
+    return simt::far_call(&sharded::malloc_large_far<Tuning>, control_, at_.large_pages(bytes), alignment);
   }
 
-  [[nodiscard]] GPUHEAP_FN bool heads_large(void const* p, simt::size_t page, structures::run_tag tag) const {
-    return tag.bits == structures::run_tag::large_head &&
-           p == at_.address(static_cast<unsigned>(page >> at_.lg_pages << at_.lg_pages), 0, 0);
-  }
 #if GPUHEAP_HAS_HOST
   basic_sharded_runs(sharded::layout_plan const& plan, memory::region where)
       : at_{sharded::place_layout(plan, where)},
@@ -412,6 +423,8 @@ class basic_sharded_runs {
   void write_control(stream_ref stream) const {
     control initial{};
     initial.at = at_;
+    initial.map = {at_.whole_tree(),    at_.broken_tree(),     at_.pages,        at_.num_segments(), sharded::layout::lg_pages,
+                   &control_->num_free, &control_->least_free, at_.segment_tags, at_.tag_stride};
     simt::copy(control_, &initial, sizeof(control), stream);
   }
   [[nodiscard]] sharded::growing_parts<sharded::runs> parts() const { return {at_, control_}; }

@@ -318,11 +318,19 @@ struct bitmap_tree {
       given = simt::popcount(bits);
       return bits != 0 ? i * 64 + simt::lowest_bit(bits) : none;
     }
+    simt::uint64_t const dealt = deal_to_several(here, bits, i);
+    given = static_cast<unsigned>(dealt >> 32);
+    return static_cast<unsigned>(dealt);
+  }
+  // This lane's, and from bit 32 on how many there are.
+  GPUHEAP_COLD static simt::uint64_t deal_to_several(simt::lane_mask here, word bits, unsigned i) {
     warp_group const g{here};
+    unsigned given = 0;
     unsigned const rank = g.rank(), before = g.sum_before(simt::popcount(bits), given);
     // The rank of the lane that has this lane's bit: the last before which there are no more than this lane's rank.
     unsigned owner = 0;
     // Ends: five halvings.
+    GPUHEAP_NO_UNROLL
     for (unsigned step = simt::warp_lanes / 2; step != 0; step /= 2) {
       bool const is_there = owner + step < g.size();
       unsigned const theirs = simt::shuffle(here, before, g.lane(is_there ? owner + step : owner));
@@ -330,7 +338,7 @@ struct bitmap_tree {
     }
     unsigned const lane = g.lane(owner), skipped = simt::shuffle(here, before, lane), first = simt::shuffle(here, i, lane) * 64;
     word const there = simt::shuffle(here, bits, lane);
-    return rank < given ? first + simt::nth_set_bit(there, rank - skipped) : none;
+    return simt::uint64_t{given} << 32 | (rank < given ? first + simt::nth_set_bit(there, rank - skipped) : none);
   }
   // A leaf that may have a bit for each lane of `here`, from that of bit `from` on and around; none for those that are left over. `from`
   // becomes the first bit of the leaf from which to go on.

@@ -19,7 +19,8 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 //   accounted   slots of the present sweep that have been dealt with
 //   bound       a shard (or one thread) is handing out slots of the run: no release, no second adoption
 //   slots       the run is in use for slots of `class`. Neither this nor `large`: the memory is free or being claimed
-//   large       the page begins one allocation of whole segments; bits 0..31 are its length in segments
+//   large       the page begins one large allocation; bits 0..31 are its length in pages. `bound`: one thread resizes it; `segments`: it was
+//               freed meanwhile
 //   segments    `length` counts segments; otherwise pages
 //   generation  counts the uses of the page, so that a compare-exchange cannot mistake a later use for an earlier one
 struct run_header {
@@ -33,6 +34,7 @@ struct run_header {
   static constexpr word slots = word{1} << 33;
   static constexpr word large = word{1} << 34;
   static constexpr word segments = word{1} << 35;
+  static constexpr word freed = segments;  // of a large allocation
   static constexpr unsigned class_at = 36, length_at = 42, generation_at = 48;
   static constexpr word length_one = word{1} << length_at;
   static constexpr unsigned max_length = 64;
@@ -48,8 +50,8 @@ struct run_header {
   [[nodiscard]] GPUHEAP_HD static constexpr word to_fresh_slots(unsigned size_class, unsigned length, bool of_segments) {
     return fresh_slots(size_class, length, of_segments, 1).bits;
   }
-  [[nodiscard]] GPUHEAP_HD static constexpr run_header fresh_large(unsigned num_segments, word generation) {
-    return {num_segments | large | generation << generation_at};
+  [[nodiscard]] GPUHEAP_HD static constexpr run_header fresh_large(unsigned num_pages, word generation) {
+    return {num_pages | large | generation << generation_at};
   }
   [[nodiscard]] GPUHEAP_HD static constexpr run_header unused(word generation) { return {generation << generation_at}; }
 
@@ -63,8 +65,8 @@ struct run_header {
   }
   // The same run, bound again for a sweep.
   [[nodiscard]] GPUHEAP_HD constexpr run_header bound_again() const { return {(bits & ~missed) | bound}; }
-  [[nodiscard]] GPUHEAP_HD constexpr unsigned large_segments() const { return static_cast<unsigned>(bits); }
-  [[nodiscard]] GPUHEAP_HD constexpr bool is_large() const { return (bits & large) != 0; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned large_pages() const { return static_cast<unsigned>(bits); }
+  [[nodiscard]] GPUHEAP_HD constexpr bool is_large() const { return (bits & (large | freed)) == large; }
   [[nodiscard]] GPUHEAP_HD constexpr bool serves(unsigned c) const { return (bits & slots) != 0 && size_class() == c; }
   [[nodiscard]] GPUHEAP_HD constexpr bool was_missed() const { return (bits & missed) != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_bound() const { return (bits & bound) != 0; }
@@ -76,7 +78,7 @@ static_assert(run_header::fresh_slots(59, 64, true, 7).size_class() == 59 && run
 
 // What a shard is handing out: ONE fetch_add of a group's size returns the run and the first of the group's slots.
 //
-//   bit  0            24           43          63
+//   bit  0            21           43          63
 //        | next slot  | first page | num_slots | sweep |
 //
 //   num_slots 0            the shard has no run. next slot 0: nobody is fetching one, and whoever draws next has that duty. Otherwise
@@ -87,15 +89,15 @@ static_assert(run_header::fresh_slots(59, 64, true, 7).size_class() == 59 && run
 //   sweep                  the run's slots were handed out before, and num_slots is {words : 14 | draws per word : 6}: draw n looks for a
 //                          freed slot in word n / (draws per word). Without it, slots next..num_slots-1 are nobody's, and num_slots may
 //                          be less than the run has
-// Draws past the end cannot overflow the field: who finds `is_far()` waits for the run to be replaced and draws nowhere meanwhile, so there
-// are fewer of them than `far` and the threads that the device can hold.
+// Draws past the end cannot overflow the field: a group that finds `is_far()` waits for the run to be replaced and draws nowhere meanwhile,
+// so there are fewer of them than `far` and the threads that the device can hold, which are fewer than 2^20.
 struct shard_word {
   using word = simt::uint64_t;
-  static constexpr unsigned page_at = 24, slots_at = 43;
+  static constexpr unsigned page_at = 21, slots_at = 43;
   static constexpr word sweep = word{1} << 63;
-  static constexpr unsigned max_pages = 1u << 19;
+  static constexpr unsigned max_pages = 1u << 22;
   static constexpr unsigned max_slots = 1u << 19;
-  static constexpr unsigned far = 1u << 23;
+  static constexpr unsigned far = 1u << 20;
   static constexpr word beginning_anew = word{1} << page_at | 1;
 
   word bits = 0;
@@ -107,7 +109,7 @@ struct shard_word {
   [[nodiscard]] GPUHEAP_HD static constexpr shard_word of_sweep(unsigned page, unsigned words, unsigned draws_per_word) {
     return {of_run(page, words << 6 | draws_per_word).bits | sweep};
   }
-  [[nodiscard]] GPUHEAP_HD constexpr unsigned next() const { return static_cast<unsigned>(bits) & 0xffffff; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned next() const { return static_cast<unsigned>(bits) & 0x1fffff; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned page() const { return static_cast<unsigned>(bits >> page_at) & (max_pages - 1); }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned num_slots() const { return static_cast<unsigned>(bits >> slots_at) & 0xfffff; }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_sweep() const { return (bits & sweep) != 0; }
@@ -159,13 +161,15 @@ static_assert(shard_word{shard_word::of_run(5, 8000).bits + 5000}.may_be_near(5,
 // What a segment or a page is, for whoever has only an address: written when the memory is bound, wiped before it is given back. A run of
 // segments tags its segments, a run of pages its pages.
 //
-//   0            not in use, or a segment that is broken up
+//   0            not in use
+//   broken_up    the segment's pages have tags of their own
 //   slotted      1 : 1 | 0 | odd / 2 : 2 | shift : 5 | length - 1 : 6 | distance : 6 | shard : 4 | fresh : 1 | class : 6
-//   large        the segment begins one allocation of whole segments
+//   large        the segment or page begins one large allocation
 struct run_tag {
   using word = simt::uint32_t;
   static constexpr word slotted = 0x80000000;
   static constexpr word large_head = 0x40000000;
+  static constexpr word broken_up = 1;
 
   word bits = 0;
 

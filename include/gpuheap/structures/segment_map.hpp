@@ -5,9 +5,12 @@
 //   whole    a bit per segment, in a tree
 //   pages    a word per segment: which pages of a broken one are free. 0 for all others
 //   broken   a bit per segment whose pages word may be other than 0, in a tree
-// A claim is one fetch_and on the word that holds all it wants (or one per leaf, for spans): who finds all wanted bits in the returned word
-// owns them; who got only some puts them back. The free that completes a pages word makes the segment whole again, with one
-// compare-exchange. Lock-free; every failed claim was another's success.
+// A claim is one fetch_and on the word that holds all it wants: a claimer that finds all wanted bits in the returned word owns them, and
+// one that got only some puts them back. The free that completes a pages word makes the segment whole again, with one compare-exchange.
+// Lock-free; every failed claim was another's success.
+//
+// An extent is any number of contiguous pages. It owns each segment that it covers entirely as a whole one, and pages of a broken one at
+// either end: at most one fetch_and for each leaf and end, and all or nothing.
 //
 // Bits that were taken and are put back, a segment between broken and whole, and a summary being tidied are out of sight for a moment:
 // all that happens inside a transit.
@@ -72,8 +75,11 @@ struct segment_map {
   word* pages = nullptr;
   unsigned num_segments = 0;
   unsigned lg_pages = 6;
-  unsigned* num_free = nullptr;    // free pages now; a hint for policies, exact when nothing is under way
-  unsigned* least_free = nullptr;  // the lowest it ever was
+  unsigned* num_free = nullptr;     // free pages now; a hint for policies, exact when nothing is under way
+  unsigned* least_free = nullptr;   // the lowest it ever was
+  simt::uint32_t* marks = nullptr;  // a word per segment that is broken_up while it is broken, and 0 while it is whole; or none
+  unsigned mark_stride = 1;
+  static constexpr simt::uint32_t broken_up = 1;
 
   [[nodiscard]] GPUHEAP_HD unsigned pages_per_segment() const { return 1u << lg_pages; }
   [[nodiscard]] GPUHEAP_FN unsigned free_hint() const { return simt::global_ref<unsigned>{*num_free}.load(simt::relaxed); }
@@ -102,113 +108,119 @@ struct segment_map {
   }
 
   // Up to n contiguous pages, at least `least`, of one of the first `looks` broken segments.
-  [[nodiscard]] GPUHEAP_COLD claim claim_pages(unsigned n, unsigned least, unsigned looks, unsigned spread, lazy_transit& transit) const {
+  [[nodiscard]] GPUHEAP_FN claim claim_pages(unsigned n, unsigned least, unsigned looks, unsigned spread, lazy_transit& transit) const {
     claim found{};
-    unsigned const start = spread == 0 ? 0 : (spread >> 4) % broken.num_leaves;
-    broken.for_each_leaf(start, [&](unsigned i) {
-      word bits = broken.leaf(i).load(simt::relaxed);
-      if (bits == 0) {
-        transit.begin();
-        broken.tidy(i);
-      }
-      unsigned const turn = spread % 64;
-      // Begins at another segment for each spread.
-      if (turn != 0) bits = bits >> turn | bits << (64 - turn);
-      // Ends: one pass per bit.
-      GPUHEAP_NO_UNROLL
-      for (; bits != 0; bits &= bits - 1) {
-        if (looks-- == 0) return true;
-        found = claim_pages_of(i * 64 + ((simt::lowest_bit(bits) + turn) & 63), n, least, transit);
-        if (found.first != none) return true;
-      }
-      return false;
+    broken.for_each_leaf(spread == 0 ? 0 : (spread >> 4) % broken.num_leaves, [&](unsigned i) {
+      looks = claim_pages_in_leaf(i, n, least, looks, spread, transit, found);
+      return looks == 0 || found.first != none;
     });
     return found;
   }
-
   // Breaks a whole segment up and claims its first n pages.
   [[nodiscard]] GPUHEAP_FN claim break_segment(unsigned n, unsigned spread, lazy_transit& transit) const {
     claim const got = claim_row(1, spread, transit);
     if (got.first == none) return {};
-    if (n != pages_per_segment()) {
-      // handed_over: passes on what the claim acquired.
-      pages_of(got.first).fetch_or(all_pages() & ~simt::low_bits(n), simt::handed_over);
-      broken.set(got.first);
-    }
+    break_up(got.first, all_pages() & ~simt::low_bits(n));
     return {got.first << lg_pages, n, false, got.untidy};
   }
 
-  // Claims `n` contiguous segments whose first one s has (s + phase) % alignment == 0 (alignment a power of two). Highest addresses first,
-  // away from the runs. Returns the first segment or none. Begins and ends a transit in `moves` around each attempt to take bits; looking
+  // Claims `n` contiguous pages whose first one f has (f + phase) % alignment == 0 (alignment a power of two). Highest addresses first,
+  // away from the runs. Returns the first page or none. Begins and ends a transit in `moves` around each attempt to take bits; looking
   // for them is none.
-  [[nodiscard]] GPUHEAP_FN unsigned claim_span(unsigned n, unsigned alignment, unsigned phase, transit_count moves) const {
-    if (n == 0 || n > num_segments) return none;
-    unsigned length = 0;  // free segments in a row from the lowest one looked at upward
-    // Ends: `i` falls to 0. After a lost race the search goes on below: the claimer that won was in a transit, which a caller that wants
-    // certainty sees.
+  [[nodiscard]] GPUHEAP_COLD unsigned claim_extent(unsigned n, unsigned alignment, unsigned phase, transit_count moves) const {
+    if (n == 0 || n > num_segments << lg_pages) return none;
+    extent_search search{n, alignment, phase, moves};
+    // Ends: `i` falls to 0.
     GPUHEAP_NO_UNROLL
     for (unsigned i = whole.num_leaves; i-- != 0;) {
-      // relaxed: only a guess at what take_span will find.
-      word const free = whole.leaf(i).load(simt::relaxed);
-      unsigned const bits = num_segments - i * 64 < 64 ? num_segments - i * 64 : 64;
-      unsigned top = bits;  // bits below it are still to be looked at
-      // Ends: `top` falls with every pass.
+      // relaxed, all: only a guess at what take_extent will find.
+      word const all = whole.leaf(i).load(simt::relaxed);
+      unsigned above = 64;  // in this leaf, the lowest segment that was looked at
+      // Ends: `some` loses its highest bits.
       GPUHEAP_NO_UNROLL
-      while (top != 0) {
-        // The free bits in a row directly below `top`.
-        word const gaps = ~free & simt::low_bits(top);
-        unsigned const low = gaps == 0 ? 0 : simt::highest_bit(gaps) + 1;
-        length += top - low;
-        if (length >= n) {
-          // The highest aligned start within this row.
-          unsigned const highest = i * 64 + low + length - n;
-          unsigned const s = highest - ((highest + phase) & (alignment - 1));
-          if (s + 1 > i * 64 + low && highest >= ((highest + phase) & (alignment - 1))) {
-            moves.begin();
-            bool const taken = take_span(s, n);
-            moves.end();
-            if (taken) return s;
-            length = 0;
-          }
+      for (word some = broken.leaf(i).load(simt::relaxed) | all; some != 0; some &= simt::low_bits(above)) {
+        unsigned const top = simt::highest_bit(some);
+        if (top + 1 != above) search.length = 0;
+        above = top;
+        if ((all >> top & 1) != 0) {
+          // Whole segments in a row.
+          word const gaps = ~all & simt::low_bits(top);
+          above = gaps == 0 ? 0 : simt::highest_bit(gaps) + 1;
+          unsigned const got = try_row(search, (i * 64 + above) << lg_pages, (top + 1 - above) << lg_pages);
+          if (got != none) return got;
+          continue;
         }
-        if (gaps == 0) break;  // the row goes on in the leaf below
-        length = 0;
-        // Below the gap.
-        word const below = free & simt::low_bits(low);
-        top = below == 0 ? 0 : simt::highest_bit(below) + 1;
+        unsigned const s = i * 64 + top;
+        word rest = pages_of(s).load(simt::relaxed);
+        unsigned next = pages_per_segment();  // pages below it are still to be looked at
+        // Ends: `rest` loses its highest bits.
+        GPUHEAP_NO_UNROLL
+        for (;;) {
+          unsigned const end = rest == 0 ? 0 : simt::highest_bit(rest) + 1;
+          if (end != next) search.length = 0;
+          if (end == 0) break;
+          word const gaps = ~rest & simt::low_bits(end);
+          next = gaps == 0 ? 0 : simt::highest_bit(gaps) + 1;
+          unsigned const got = try_row(search, (s << lg_pages) + next, end - next);
+          if (got != none) return got;
+          rest &= simt::low_bits(next);
+        }
       }
+      if (above != 0) search.length = 0;
     }
     return none;
   }
 
-  // Claims segments first..first+n-1, all or none. Begins and ends a transit around the attempt, if a look says that it may succeed.
+  // Claims pages first..first+n-1, all or none. Begins and ends a transit around the attempt, if a look says that it may succeed.
   [[nodiscard]] GPUHEAP_FN bool claim_at(unsigned first, unsigned n, transit_count moves) const {
-    if (first > num_segments || n > num_segments - first) return false;
-    // Ends: one pass per leaf of the span. relaxed: only a guess at what take_span will find.
+    if (first > num_segments << lg_pages || n > (num_segments << lg_pages) - first) return false;
+    // Ends: one pass per segment of the extent. relaxed: only a guess at what take_extent will find.
     GPUHEAP_NO_UNROLL
     for (unsigned seen = 0; seen != n;) {
-      word const mask = span_mask(first + seen, n - seen);
-      if ((whole.leaf((first + seen) / 64).load(simt::relaxed) & mask) != mask) return false;
-      seen += simt::popcount(mask);
+      part const here = part_at(first + seen, n - seen);
+      bool const is_whole = (whole.leaf(here.segment / 64).load(simt::relaxed) >> (here.segment % 64) & 1) != 0;
+      if (!is_whole && (here.mask == all_pages() || (pages_of(here.segment).load(simt::relaxed) & here.mask) != here.mask)) return false;
+      seen += here.pages;
     }
     moves.begin();
-    bool const taken = take_span(first, n);
+    bool const taken = take_extent(first, n, moves);
     moves.end();
     return taken;
   }
 
-  // Gives segments first..first+n-1 back. They must be claimed, and what lies about them ready for the next owner: release order is this
-  // call's.
-  GPUHEAP_FN void release_segments(unsigned first, unsigned n) const {
-    count_free(n << lg_pages);
-    put_back(first, n);
+  // Gives the pages first..first+n-1 of an extent back. The extent owns each segment that they cover entirely as a whole one. What lies
+  // about them is ready for the next owner: release order is this call's.
+  GPUHEAP_FN void release_extent(unsigned first, unsigned n, transit_count moves) const {
+    count_free(n);
+    put_extent(first, n, moves);
   }
-  // The same in steps, for callers that keep each out of line: count_free() with the pages, then this until none is left. Returns how many
-  // of the `n` segments from `first` on are free now: those of one leaf.
+  // Of a segment whose pages an extent owns one after the other: owns it as a whole one from now on. The caller has set its mark.
+  GPUHEAP_FN void own_whole(unsigned s, transit_count moves) const {
+    moves.begin();
+    leave_broken(s);
+    moves.end();
+  }
+  // Of a whole segment that an extent owns: breaks it up, with the pages `mask` free. In a transit if the caller may be asked for them.
+  GPUHEAP_COLD void break_up(unsigned s, word mask) const {
+    // relaxed: before the release below, or before that of what the owner makes of all its pages.
+    if (marks != nullptr) mark_of(s).store(broken_up, simt::relaxed);
+    if (mask == 0) return;
+    // handed_over: passes on what the owner acquired.
+    pages_of(s).fetch_or(mask, simt::handed_over);
+    broken.set(s);
+  }
+
+  // Gives whole segments back, in steps for callers that keep each out of line: count_free() with the pages, then this until none is left.
+  // Returns how many of the `n` segments from `first` on are free now: those of one leaf.
   GPUHEAP_FN unsigned put_leaf(unsigned first, unsigned n) const {
     word const mask = span_mask(first, n);
     whole.set_mask(first / 64, mask);
     return simt::popcount(mask);
+  }
+  // Of a row of leaf i that was not got whole: what was.
+  GPUHEAP_COLD void put_back(unsigned i, word got, bool emptied) const {
+    if (emptied) whole.tidy(i);
+    if (got != 0) whole.set_mask(i, got);
   }
   // Before the pages are there, so that no claim of theirs is counted first.
   GPUHEAP_FN void count_free(unsigned num_pages) const {
@@ -231,6 +243,12 @@ struct segment_map {
     rejoin(s);
     moves.end();
   }
+  // The same in a transit.
+  GPUHEAP_COLD void rejoin(unsigned s) const {
+    if (!take_all_pages(s)) return;
+    make_whole(s);
+    leave_broken(s);
+  }
   // The steps of rejoin(), for callers that keep each out of line, in a transit: the first; if it is true, the others.
   //
   // All pages of the segment, as of one that shall be whole.
@@ -239,7 +257,11 @@ struct segment_map {
     // handed_over: as in put_mask(). If it fails, somebody claimed pages: whoever gives those back comes here again.
     return pages_of(s).compare_exchange(expected, 0, simt::handed_over, simt::relaxed);
   }
-  GPUHEAP_FN void make_whole(unsigned s) const { whole.set(s); }
+  GPUHEAP_FN void make_whole(unsigned s) const {
+    // relaxed: before the release below.
+    if (marks != nullptr) mark_of(s).store(0, simt::relaxed);
+    whole.set(s);
+  }
   // No longer among the broken ones, unless a free comes in between: if there are pages afterwards, make_broken() is due.
   GPUHEAP_FN bool drop_broken(unsigned s) const { return broken.take(s); }
   [[nodiscard]] GPUHEAP_FN bool has_pages(unsigned s) const { return pages_of(s).load(simt::acquire) != 0; }
@@ -247,7 +269,20 @@ struct segment_map {
 
   [[nodiscard]] GPUHEAP_FN simt::global_ref<word> pages_of(unsigned s) const { return simt::global_ref<word>{pages[s]}; }
 
+  // What an extent of n pages from `first` on has of its first segment.
+  struct part {
+    unsigned segment, pages;
+    word mask;
+  };
+  [[nodiscard]] GPUHEAP_HD part part_at(unsigned first, unsigned n) const {
+    unsigned const in = first & (pages_per_segment() - 1), left = pages_per_segment() - in, pages = n < left ? n : left;
+    return {first >> lg_pages, pages, simt::low_bits(pages) << in};
+  }
+
  private:
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<simt::uint32_t> mark_of(unsigned s) const {
+    return simt::global_ref<simt::uint32_t>{marks[simt::size_t{s} * mark_stride]};
+  }
   [[nodiscard]] GPUHEAP_HD word all_pages() const { return simt::low_bits(pages_per_segment()); }
   [[nodiscard]] GPUHEAP_FN static word span_mask(unsigned first, unsigned n) {
     unsigned const in_leaf = 64 - first % 64;
@@ -259,38 +294,97 @@ struct segment_map {
     simt::global_ref<unsigned>{*least_free}.fetch_min(left, simt::relaxed);
   }
 
+  // ---- extents
+  struct extent_search {
+    unsigned n, alignment, phase;
+    transit_count moves;
+    unsigned length = 0;  // free pages in a row from the lowest one looked at upward
+  };
+  // A row of free pages directly below those `length` ones, if that is not 0. Returns what was claimed.
+  [[nodiscard]] GPUHEAP_COLD unsigned try_row(extent_search& search, unsigned first, unsigned row) const {
+    search.length += row;
+    if (search.length < search.n) return none;
+    // The highest aligned start within this row.
+    unsigned const highest = first + search.length - search.n, over = (highest + search.phase) & (search.alignment - 1);
+    if (highest < first + over) return none;
+    search.moves.begin();
+    bool const taken = take_extent(highest - over, search.n, search.moves);
+    search.moves.end();
+    // After a lost race the search goes on below: the claimer that won was in a transit, which a caller that wants certainty sees.
+    if (!taken) search.length = 0;
+    return taken ? highest - over : none;
+  }
+
+  // Out of line.
+  [[nodiscard]] GPUHEAP_COLD static word starts_of(word free, unsigned n) { return consecutive(free, n); }
+
   // ---- segments
-  GPUHEAP_FN void put_back(unsigned first, unsigned n) const {
-    // Ends: one pass per leaf of the span.
+  // All of the extent or nothing. Leaves that it empties keep their summary bits: a look of somebody's costs less than tidying many
+  // leaves. In a transit.
+  GPUHEAP_COLD bool take_extent(unsigned first, unsigned n, transit_count moves) const {
+    unsigned taken = 0;
+    // Ends: one pass per leaf of the extent, and one per end.
+    GPUHEAP_NO_UNROLL
+    while (taken != n) {
+      part const here = part_at(first + taken, n - taken);
+      unsigned got = 0;
+      if (here.mask == all_pages()) {
+        word const mask = span_mask(here.segment, (n - taken) >> lg_pages);
+        // handed_over: as in bitmap_tree::take_mask.
+        word const had = whole.leaf(here.segment / 64).fetch_and(~mask, simt::handed_over) & mask;
+        if (had == mask) got = simt::popcount(mask) << lg_pages;
+        if (had != mask && had != 0) whole.set_mask(here.segment / 64, had);
+      } else if (take_part(here.segment, here.mask)) {
+        got = here.pages;
+      }
+      if (got == 0) {
+        put_extent(first, taken, moves);
+        return false;
+      }
+      taken += got;
+    }
+    count_claimed(n);
+    return true;
+  }
+  // Pages of a broken segment, or of a whole one that is broken up for them. In a transit.
+  GPUHEAP_COLD bool take_part(unsigned s, word mask) const {
+    // handed_over, both: as in claim_pages_of.
+    word const before = pages_of(s).fetch_and(~mask, simt::handed_over);
+    if ((before & mask) == mask) {
+      if ((before & ~mask) == 0) leave_broken(s);
+      return true;
+    }
+    if ((before & mask) != 0) {
+      bool const all = put_mask(s, before & mask);
+      make_broken(s);
+      if (all) rejoin(s);
+      return false;
+    }
+    word const bit = word{1} << (s % 64);
+    if ((whole.leaf(s / 64).fetch_and(~bit, simt::handed_over) & bit) == 0) return false;
+    break_up(s, all_pages() & ~mask);
+    return true;
+  }
+  // Makes the pages of an extent free, each end by put_mask(), the whole segments between by their leaves.
+  GPUHEAP_COLD void put_extent(unsigned first, unsigned n, transit_count moves) const {
+    // Ends: one pass per leaf of the extent, and one per end.
     GPUHEAP_NO_UNROLL
     while (n != 0) {
-      unsigned const done = put_leaf(first, n);
+      part const here = part_at(first, n);
+      unsigned done = here.pages;
+      if (here.mask == all_pages()) {
+        done = put_leaf(here.segment, n >> lg_pages) << lg_pages;
+      } else {
+        bool const all = put_mask(here.segment, here.mask);
+        make_broken(here.segment);
+        if (all) rejoin(here.segment, moves);
+      }
       first += done;
       n -= done;
     }
   }
-  // All of the span or nothing. Leaves that it empties keep their summary bits: a look of somebody's costs less than tidying many leaves.
-  GPUHEAP_FN bool take_span(unsigned first, unsigned n) const {
-    unsigned taken = 0;
-    // Ends: one pass per leaf of the span.
-    GPUHEAP_NO_UNROLL
-    while (taken != n) {
-      unsigned const at = first + taken;
-      word const mask = span_mask(at, n - taken);
-      // handed_over: as in bitmap_tree::take_mask.
-      word const got = whole.leaf(at / 64).fetch_and(~mask, simt::handed_over) & mask;
-      if (got != mask) {
-        if (got != 0) whole.set_mask(at / 64, got);
-        put_back(first, taken);
-        return false;
-      }
-      taken += simt::popcount(mask);
-    }
-    count_claimed(n << lg_pages);
-    return true;
-  }
   // Up to n segments, of one leaf.
-  [[nodiscard]] GPUHEAP_FN claim claim_row(unsigned n, unsigned spread, lazy_transit& transit) const {
+  [[nodiscard]] GPUHEAP_COLD claim claim_row(unsigned n, unsigned spread, lazy_transit& transit) const {
     claim got{};
     unsigned const start = spread == 0 ? 0 : spread % whole.num_leaves;
     // Ends: after two rounds at most. The first one takes only rows of at least a quarter of n.
@@ -304,7 +398,7 @@ struct segment_map {
     }
     return got;
   }
-  [[nodiscard]] GPUHEAP_FN claim claim_in_leaf(unsigned i, unsigned n, unsigned least, unsigned spread, lazy_transit& transit) const {
+  [[nodiscard]] GPUHEAP_COLD claim claim_in_leaf(unsigned i, unsigned n, unsigned least, unsigned spread, lazy_transit& transit) const {
     // relaxed: only a guess at what take_mask will find.
     word free = whole.leaf(i).load(simt::relaxed);
     if (free == 0) {
@@ -312,11 +406,12 @@ struct segment_map {
       whole.tidy(i);
       return {};
     }
-    unsigned row = n;
+    // From the lowest place on, or else the longest row.
+    unsigned row = spread == 0 ? least : n;
     // Ends: every pass makes `row` smaller, or has lost at least one bit of `free` to another claimer.
     GPUHEAP_NO_UNROLL
     while (row >= least) {
-      word const starts = consecutive(free, row);
+      word const starts = starts_of(free, row);
       if (starts == 0) {
         row /= 2;
         if (row == 0) break;
@@ -330,8 +425,7 @@ struct segment_map {
       bool emptied = false;
       word const got = whole.take_untidily(i, mask, emptied);
       if (got == mask) return {i * 64 + at, length, true, emptied};
-      if (emptied) whole.tidy(i);
-      if (got != 0) whole.set_mask(i, got);
+      put_back(i, got, emptied);
       free &= ~mask | got;
     }
     return {};
@@ -351,15 +445,27 @@ struct segment_map {
     return (pages_of(s).fetch_or(mask, simt::handed_over) | mask) == all_pages();
   }
   // In a transit, both.
-  GPUHEAP_FN void leave_broken(unsigned s) const {
+  GPUHEAP_COLD void leave_broken(unsigned s) const {
     if (drop_broken(s) && has_pages(s)) make_broken(s);
   }
-  GPUHEAP_FN void rejoin(unsigned s) const {
-    if (!take_all_pages(s)) return;
-    make_whole(s);
-    leave_broken(s);
+  // Returns how many of the `looks` are left.
+  [[nodiscard]] GPUHEAP_COLD unsigned claim_pages_in_leaf(unsigned i, unsigned n, unsigned least, unsigned looks, unsigned spread,
+                                                          lazy_transit& transit, claim& found) const {
+    word bits = broken.leaf(i).load(simt::relaxed);
+    if (bits == 0) {
+      transit.begin();
+      broken.tidy(i);
+    }
+    unsigned const turn = spread % 64;
+    // Begins at another segment for each spread.
+    if (turn != 0) bits = bits >> turn | bits << (64 - turn);
+    // Ends: one pass per bit.
+    GPUHEAP_NO_UNROLL
+    for (; bits != 0 && looks != 0 && found.first == none; bits &= bits - 1, --looks)
+      found = claim_pages_of(i * 64 + ((simt::lowest_bit(bits) + turn) & 63), n, least, transit);
+    return looks;
   }
-  [[nodiscard]] GPUHEAP_FN claim claim_pages_of(unsigned s, unsigned n, unsigned least, lazy_transit& transit) const {
+  [[nodiscard]] GPUHEAP_COLD claim claim_pages_of(unsigned s, unsigned n, unsigned least, lazy_transit& transit) const {
     // relaxed: only a guess at what the fetch_and will find.
     word free = pages_of(s).load(simt::relaxed);
     if (free == 0) {
@@ -371,7 +477,7 @@ struct segment_map {
     // Ends: every pass makes n smaller, down to `least`, or has lost at least one bit of `free` to another claimer.
     GPUHEAP_NO_UNROLL
     while (n >= least) {
-      word const starts = consecutive(free, n);
+      word const starts = starts_of(free, n);
       if (starts == 0) {
         if (n == least) break;
         n = n / 2 > least ? n / 2 : least;

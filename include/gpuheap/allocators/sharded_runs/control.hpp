@@ -5,6 +5,7 @@
 
 #include <gpuheap/allocator.hpp>
 #include <gpuheap/allocators/sharded_runs/supply.hpp>
+#include <gpuheap/simt/far_call.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
@@ -78,7 +79,7 @@ struct control : supply<Tuning> {
   [[nodiscard]] GPUHEAP_FN unsigned units_kept(shard_word w, run_header h, unsigned c) {
     if (w.num_slots() != at.run_slots(h)) return h.length();
     unsigned const drawn = w.next() == 0 ? 1 : w.next();
-    return static_cast<unsigned>((uint64_t{drawn} * size_classes::slot_bytes(c) - 1) >> at.unit_shift(h.of_segments())) + 1;
+    return at.units_for(c, drawn, h.of_segments());
   }
 
   // Cuts a fresh run that has left its shard down to the units that it has used, gives the others back, and marks the slots that are left
@@ -247,7 +248,10 @@ struct control : supply<Tuning> {
       if (tried == search::harvested && c == c0) return search::of(seen, c, k, search::reclaimed, search::reclaim).bits;
       // The next larger class that may have something.
       uint64_t const above = c + 1 < at.num_classes ? ~simt::low_bits(c + 1) : 0;
-      uint64_t const may = (bound_classes().load() | listed_classes().load()) & above;
+      uint64_t may = (bound_classes().load() | listed_classes().load()) & above;
+      // Ends: one pass per class.
+      GPUHEAP_NO_UNROLL
+      while (may != 0 && !r.d.suits(simt::lowest_bit(may))) may &= may - 1;
       if (may == 0) break;
       c = simt::lowest_bit(may);
       tried = search::untried;
@@ -255,7 +259,8 @@ struct control : supply<Tuning> {
     uint64_t const now = moves().look_again();
     bool const missed_nothing = static_cast<unsigned>(now >> 32) == seen && transit_count::quiet(now);
     if (missed_nothing) {
-      this->refuse(c0, now, r.this_search);
+      // Of aligned requests nobody else concludes anything: what they did not look at may do for others.
+      if (!r.d.is_aligned()) this->refuse(c0, now, r.this_search);
     } else if (r.first_search == 0) {
       r.first_search = this->begin_search();
     }
@@ -267,7 +272,7 @@ struct control : supply<Tuning> {
   //
   // What nearly all do while one thread fetches the next run: look until it is there, and draw again. Little code, since whole launches
   // come here at once. Groups with anything else to do take their warp to malloc_slow().
-  GPUHEAP_COLD void* wait_and_draw(lane_mask here, lane_mask group, demand d, uint64_t drawn_bits) {
+  GPUHEAP_FN void* wait_and_draw(lane_mask here, lane_mask group, demand d, uint64_t drawn_bits) {
     warp_group const g{group};
     shard_word drawn{drawn_bits};
     unsigned const c = d.size_class();
@@ -419,16 +424,15 @@ struct control : supply<Tuning> {
     return result;
   }
 
-  // ---- whole segments
+  // ---- large allocations
 
-  // One allocation of `n` segments, the first of which is aligned to `alignment` segments. One thread; nullptr if nothing fits.
-  GPUHEAP_COLD void* malloc_large(uint64_t n, unsigned alignment) {
-    if (n > at.num_segments) return nullptr;
-    unsigned const phase = static_cast<unsigned>(reinterpret_cast<simt::uintptr_t>(at.base) >> at.segment_shift()) & (alignment - 1);
+  // One allocation of `n` pages, the first of which is aligned to `alignment` pages. One thread; nullptr if nothing fits.
+  GPUHEAP_FN void* malloc_large(unsigned n, unsigned alignment) {
+    unsigned const phase = static_cast<unsigned>(reinterpret_cast<simt::uintptr_t>(at.base) >> at.page_shift) & (alignment - 1);
     simt::back_off pause;
     uint64_t first_search = 0, this_search = 0;
-    // Ends: a pass succeeds, or takes something back, or saw another warp's move (its progress), or refuses. A search that finds nothing is
-    // no move, so threads that are all about to be refused do not keep each other searching.
+    // Ends: a pass succeeds, or takes something back, or saw another warp's move (its progress), or refuses.
+    // A search that finds nothing is no move, so threads that are all about to be refused do not keep each other searching.
     GPUHEAP_NO_UNROLL
     for (;;) {
       if (first_search != 0) {
@@ -436,13 +440,12 @@ struct control : supply<Tuning> {
         this_search = this->begin_search();
       }
       uint64_t const before = moves().look();
-      unsigned const s = segments().claim_span(static_cast<unsigned>(n), alignment, phase, moves());
-      if (s != segment_map::none) {
-        unsigned const page = s << at.lg_pages;
+      unsigned const page = segments().claim_extent(n, alignment, phase, moves());
+      if (page != segment_map::none) {
         uint64_t const generation = run_header{at.header(page).load(simt::relaxed)}.generation() + 1;
-        // relaxed: the pointer reaches another thread only through the caller's own synchronisation.
-        at.header(page).store(run_header::fresh_large(static_cast<unsigned>(n), generation).bits, simt::relaxed);
-        at.segment_tag(s).store(run_tag::large_head, simt::relaxed);
+        // relaxed, both: the pointer reaches another thread only through the caller's own synchronisation.
+        at.header(page).store(run_header::fresh_large(n, generation).bits, simt::relaxed);
+        this->tag_of_extent(page, n).store(run_tag::large_head, simt::relaxed);
         return at.address(page, 0, 0);
       }
       if (reclaim(lane_mask{1} << simt::lane_id(), size_classes::count)) continue;
@@ -455,5 +458,16 @@ struct control : supply<Tuning> {
     }
   }
 };
+
+// ---- from malloc and free, which are inlined, to the rest
+
+template <tuning Tuning>
+GPUHEAP_COLD void* malloc_far(control<Tuning>* heap, lane_mask here, lane_mask group, demand d, uint64_t drawn_bits) {
+  return heap->wait_and_draw(here, group, d, drawn_bits);
+}
+template <tuning Tuning>
+GPUHEAP_COLD void* malloc_large_far(control<Tuning>* heap, unsigned n, unsigned alignment) {
+  return heap->malloc_large(n, alignment);
+}
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded

@@ -91,25 +91,30 @@ struct frees : runs {
   GPUHEAP_FN free_status free_outside_runs(void* p) {
     if (p == nullptr) return free_status::null;
     size_t const page = at.page_of(p);
-    if (at.tag_of(page).tag.bits != run_tag::large_head) return free_status::foreign;
-    unsigned const s = static_cast<unsigned>(page >> at.lg_pages);
-    if (p != at.address(s << at.lg_pages, 0, 0)) return free_status::foreign;
-    return free_large(s) ? free_status::done : free_status::double_free;
+    if (!at.heads_large(p, page, at.tag_of(page))) return free_status::foreign;
+    return free_large(static_cast<unsigned>(page)) ? free_status::done : free_status::double_free;
   }
 
-  // Frees the large allocation whose head is segment s. False: it was freed already.
-  GPUHEAP_FN bool free_large(unsigned s) {
-    unsigned const page = s << at.lg_pages;
+  // Frees the large allocation whose head is `page`. False: it was freed already.
+  GPUHEAP_FN bool free_large(unsigned page) {
     uint64_t seen = at.header(page).load(simt::relaxed);
-    if (!run_header{seen}.is_large()) return false;
-    unsigned const n = run_header{seen}.large_segments();
-    // acq_rel: of several frees of the same pointer, one wins.
-    if (!at.header(page).compare_exchange(seen, run_header::unused(run_header{seen}.generation()).bits, simt::handed_on, simt::relaxed))
-      return false;
-    // relaxed: before release_segments()'s release.
-    at.segment_tag(s).store(0, simt::relaxed);
-    give_segments_back(s, n);
+    uint64_t next = 0;
+    do {
+      run_header const h{seen};
+      if (!h.is_large()) return false;
+      // Bound: a resize gives it back when it is done, see resize_large().
+      next = h.is_bound() ? seen | run_header::freed : run_header::unused(h.generation()).bits;
+      // handed_on: of several frees of the same pointer, one wins. Ends: what lets it fail is a free or a resize of the same pointer at the
+      // same time, which is that thread's progress.
+    } while (!at.header(page).compare_exchange(seen, next, simt::handed_on, simt::relaxed));
+    if (!run_header{seen}.is_bound()) give_large_back(page, run_header{seen}.large_pages());
     return true;
+  }
+  // Of an allocation whose header says that it is free: its n pages. One thread, which owns them.
+  GPUHEAP_FN void give_large_back(unsigned page, unsigned n) {
+    // relaxed: before the release below.
+    tag_of_extent(page, n).store(0, simt::relaxed);
+    give_extent_back(page, n);
   }
 };
 

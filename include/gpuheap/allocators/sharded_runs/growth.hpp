@@ -2,11 +2,12 @@
 //
 // The layout is that of all the segments that the heap may ever have; runs::segments_there of them, from the first on, have memory.
 //
-//   usable from the start   | control | shard words | tags | trees | pages |
-//   grows with the pages                                                    | headers .. | group counts .. | slot words .. | segments .. |
+//   usable from the start   | control | shard words | segment tags | pages | trees |
+//   grows with the segments                                                        | records .. | group counts .. | slot words .. |
+//   segments .. |
 //
-// A segment that is not there looks like one that is owned and has no run: it is in no tree, no page of it is free, its tags are 0. So no
-// claim finds it, a pointer into it is foreign, and its header, counts and words are never looked at. Metadata stays when segments go.
+// A segment that is not there looks like one that is owned and has no run: it is in no tree, no page of it is free, its tag is 0. So no
+// claim finds it, a pointer into it is foreign, and its record, counts and words are never looked at. Metadata stays when segments go.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -29,11 +30,10 @@ struct segment_range {
   }
   // Thread i's leaf, and which of its segments are meant.
   [[nodiscard]] GPUHEAP_HD unsigned leaf(unsigned i) const { return first / bitmap_tree::bits_per_leaf + i; }
-  [[nodiscard]] GPUHEAP_HD uint64_t mask(unsigned i) const {
-    unsigned const base = leaf(i) * bitmap_tree::bits_per_leaf;
-    unsigned const from = first > base ? first - base : 0;
-    unsigned const to = end - base < bitmap_tree::bits_per_leaf ? end - base : bitmap_tree::bits_per_leaf;
-    return simt::low_bits(to) & ~simt::low_bits(from);
+  [[nodiscard]] GPUHEAP_HD uint64_t mask(unsigned leaf) const {
+    unsigned const base = leaf * bitmap_tree::bits_per_leaf;
+    unsigned const from = first > base ? first - base : 0, to = end > base ? end - base : 0;
+    return simt::low_bits(to < 64 ? to : 64) & ~simt::low_bits(from < 64 ? from : 64);
   }
 };
 
@@ -42,12 +42,19 @@ struct add_segments {
   runs* heap;
   segment_range range;
   GPUHEAP_FN void operator()(unsigned i) const {
-    heap->at.whole_tree().set_mask(range.leaf(i), range.mask(i));
+    layout const& at = heap->at;
+    // The heap's last segment may have fewer pages than a whole one.
+    unsigned const there = range.end << at.lg_pages < at.num_pages ? range.end << at.lg_pages : at.num_pages;
+    bool const is_partial = there % 64 != 0;
+    segment_range const whole{range.first, is_partial ? range.end - 1 : range.end};
+    if (uint64_t const mask = whole.mask(range.leaf(i)); mask != 0) at.whole_tree().set_mask(range.leaf(i), mask);
     if (i != 0) return;
-    unsigned const pages = (range.end - range.first) << heap->at.lg_pages;
+    if (is_partial) heap->segments().break_up(range.end - 1, simt::low_bits(there % 64));
+    unsigned const pages = there - (range.first << at.lg_pages);
     simt::global_ref<unsigned>{heap->num_free}.fetch_add(pages, simt::relaxed);
     simt::global_ref<unsigned>{heap->least_free}.fetch_add(pages, simt::relaxed);  // what was held stays the same
     simt::global_ref<unsigned>{heap->segments_there}.store(range.end, simt::relaxed);
+    simt::global_ref<unsigned>{heap->pages_there}.store(there, simt::relaxed);
   }
 };
 // Kernel: these segments, which are the last and all free, are not there any more. relaxed, all: likewise.
@@ -55,7 +62,7 @@ struct drop_segments {
   runs* heap;
   segment_range range;
   GPUHEAP_FN void operator()(unsigned i) const {
-    (void)heap->at.whole_tree().take_mask(range.leaf(i), range.mask(i));
+    (void)heap->at.whole_tree().take_mask(range.leaf(i), range.mask(range.leaf(i)));
     if (i != 0) return;
     unsigned const lg_pages = heap->at.lg_pages;
     simt::global_ref<unsigned> const least_free{heap->least_free};
@@ -65,6 +72,7 @@ struct drop_segments {
     unsigned const left = simt::global_ref<unsigned>{heap->num_free}.fetch_sub(dropped, simt::relaxed) - dropped;
     least_free.store(left, simt::relaxed);
     simt::global_ref<unsigned>{heap->segments_there}.store(range.first, simt::relaxed);
+    simt::global_ref<unsigned>{heap->pages_there}.store(range.first << lg_pages, simt::relaxed);
   }
 };
 // Kernel of one warp: takes back what shards hold and nothing lives in.
@@ -86,20 +94,19 @@ struct growing_parts {
     return static_cast<size_t>(static_cast<char const*>(p) - reinterpret_cast<char const*>(heap));
   }
   // What is usable from the start.
-  [[nodiscard]] size_t fixed_bytes() const { return offset_of(at.headers); }
-  [[nodiscard]] size_t header_bytes() const { return size_t{at.header_stride} * sizeof(uint64_t); }
+  [[nodiscard]] size_t fixed_bytes() const { return offset_of(at.records); }
   [[nodiscard]] size_t group_bytes() const { return size_t{at.groups_per_page} * at.group_stride * sizeof(unsigned); }
   [[nodiscard]] size_t word_bytes() const { return size_t{at.words_per_page} * sizeof(uint64_t); }
   // All metadata of a heap of so many segments.
   [[nodiscard]] size_t metadata_bytes(unsigned segments) const {
-    return fixed_bytes() + (size_t{segments} << at.lg_pages) * (header_bytes() + group_bytes() + word_bytes());
+    return fixed_bytes() + size_t{segments} * at.record_bytes + (size_t{segments} << at.lg_pages) * (group_bytes() + word_bytes());
   }
   // Segments that fit into so many bytes beside their metadata.
   [[nodiscard]] unsigned segments_within(size_t bytes) const {
     if (bytes < fixed_bytes()) return 0;
     size_t const each = at.segment_bytes() + metadata_bytes(1) - fixed_bytes();
     size_t const fit = (bytes - fixed_bytes()) / each;
-    return fit < at.num_segments ? static_cast<unsigned>(fit) : at.num_segments;
+    return fit < at.num_segments() ? static_cast<unsigned>(fit) : at.num_segments();
   }
 
   // Makes segments first..end-1 usable, with their metadata, and free. Nothing has changed if map() throws.
@@ -107,16 +114,17 @@ struct growing_parts {
     if (range.first == range.end) return;
     struct part {
       void* array;
-      size_t page_bytes;
+      size_t bytes;  // of a segment
     };
-    part const parts[] = {{at.headers, header_bytes()}, {at.groups, group_bytes()}, {at.words, word_bytes()}, {at.base, at.page_bytes()}};
-    size_t const first = size_t{range.first} << at.lg_pages, pages = (size_t{range.end} << at.lg_pages) - first;
+    part const parts[] = {
+        {at.records, at.record_bytes}, {at.groups, group_bytes() * 64}, {at.words, word_bytes() * 64}, {at.base, at.segment_bytes()}};
+    size_t const first = range.first, segments = range.end - range.first;
     // Ends: one pass per part.
-    for (part const& p : parts) map(offset_of(p.array) + first * p.page_bytes, pages * p.page_bytes);
+    for (part const& p : parts) map(offset_of(p.array) + first * p.bytes, segments * p.bytes);
     // Metadata of segments that were there before is overwritten. The last part is data.
     // Ends: one pass per part.
     for (part const& p : parts) {
-      if (p.array != at.base) simt::fill(static_cast<char*>(p.array) + first * p.page_bytes, 0, pages * p.page_bytes, stream);
+      if (p.array != at.base) simt::fill(static_cast<char*>(p.array) + first * p.bytes, 0, segments * p.bytes, stream);
     }
     launch(range.num_leaves(), add_segments{heap, range}, {.stream = stream});
   }

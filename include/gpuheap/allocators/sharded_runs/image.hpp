@@ -17,20 +17,20 @@ template <class Runs>
 struct image {
   layout at;
   Runs block;
-  std::vector<uint64_t> shards, headers, trees, pages, words;
+  std::vector<uint64_t> shards, trees, pages, words;
+  std::vector<char> records;
   std::vector<unsigned> groups;
-  std::vector<run_tag::word> segment_tags, page_tags;
+  std::vector<run_tag::word> segment_tags;
 
   image(layout const& geometry, Runs const* heap, stream_ref stream) : at{geometry} {
     simt::copy(&block, heap, sizeof block, stream);
     simt::synchronize(stream);
-    size_t const num_pages = size_t{block.segments_there} << at.lg_pages;
+    size_t const num_pages = block.pages_there;
     fetch(shards, at.shards, (size_t{at.num_classes} << at.lg_shards) * at.shard_stride, stream);
     fetch(trees, at.trees, at.tree_words(), stream);
-    fetch(pages, at.pages, at.num_segments, stream);
-    fetch(segment_tags, at.segment_tags, size_t{at.num_segments} * at.tag_stride, stream);
-    fetch(page_tags, at.page_tags, at.num_pages(), stream);
-    fetch(headers, at.headers, num_pages * at.header_stride, stream);
+    fetch(pages, at.pages, at.num_segments(), stream);
+    fetch(segment_tags, at.segment_tags, size_t{at.num_segments()} * at.tag_stride, stream);
+    fetch(records, at.records, size_t{block.segments_there} * at.record_bytes, stream);
     fetch(words, at.words, num_pages * at.words_per_page, stream);
     fetch(groups, at.groups, num_pages * at.groups_per_page * at.group_stride, stream);
     simt::synchronize(stream);
@@ -44,12 +44,28 @@ struct image {
   // A tree, whose words are in the copy.
   [[nodiscard]] bitmap_tree here(bitmap_tree tree) const {
     auto const moved = [&](uint64_t* p) { return const_cast<uint64_t*>(trees.data()) + (p - at.trees); };
-    tree.leaves = moved(tree.leaves);
+    if (tree.leaf_stride == at.record_bytes / 8) {
+      // A list, whose leaves are in the records of the segments that are there.
+      tree.leaves = reinterpret_cast<uint64_t*>(const_cast<char*>(records.data())) + at.class_of_list(tree);
+    } else {
+      tree.leaves = moved(tree.leaves);
+    }
     tree.mids = moved(tree.mids);
     tree.tops = moved(tree.tops);
     return tree;
   }
-  [[nodiscard]] run_header header(unsigned page) const { return {headers[size_t{page} * at.header_stride]}; }
+  template <class T>
+  [[nodiscard]] T in_record(unsigned page, size_t at_byte) const {
+    T value;
+    __builtin_memcpy(&value, records.data() + size_t{page / 64} * at.record_bytes + at_byte, sizeof value);
+    return value;
+  }
+  [[nodiscard]] run_header header(unsigned page) const {
+    return {in_record<uint64_t>(page, at.headers_at() + size_t{page % 64} * at.header_bytes())};
+  }
+  [[nodiscard]] run_tag::word page_tag(unsigned page) const {
+    return in_record<run_tag::word>(page, at.tags_at() + size_t{page % 64} * sizeof(run_tag::word));
+  }
   [[nodiscard]] static uint64_t leaf(bitmap_tree const& tree, unsigned i) { return tree.leaves[size_t{i} * tree.leaf_stride]; }
   [[nodiscard]] static bool has(bitmap_tree const& tree, unsigned bit) { return (leaf(tree, bit / 64) >> (bit % 64) & 1) != 0; }
   [[nodiscard]] run_tag::word segment_tag(unsigned s) const { return segment_tags[size_t{s} * at.tag_stride]; }
@@ -59,9 +75,9 @@ struct image {
     return is_whole(s) || (pages[s] >> (page - (s << at.lg_pages)) & 1) != 0;
   }
   // What a summary of the tree misses, or "".
-  [[nodiscard]] static std::string missing_summary(bitmap_tree const& tree) {
+  [[nodiscard]] static std::string missing_summary(bitmap_tree const& tree, unsigned leaves_there) {
     // Ends: one pass per leaf.
-    for (unsigned i = 0; i < tree.num_leaves; ++i) {
+    for (unsigned i = 0; i < leaves_there; ++i) {
       if (leaf(tree, i) == 0) continue;
       if ((tree.mids[i / 64] >> (i % 64) & 1) == 0) return "a leaf that its summary misses";
       if (tree.num_tops() != 0 && (tree.tops[i / 4096] >> (i / 64 % 64) & 1) == 0) return "a middle word that its summary misses";

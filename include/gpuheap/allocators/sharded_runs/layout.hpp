@@ -1,10 +1,12 @@
 // Where everything of a sharded-runs heap lies in its region, and the arithmetic from an address to its slot and back.
 //
-//   region: | control | shard words | tags | trees | pages | headers | group counts | slot words | (to a segment boundary) | segment 0 |
-//   ...
+//   region: | control | shard words | segment tags | pages | trees | records | group counts | slot words | segment 0 | segment 1 | ...
+//   record of a segment: | leaves of the lists, one per class | page tags | headers |
 //
-// The metadata is about 1 % of the region: a bit per 16 bytes and little else. A segment is a 2048th of the region, rounded to a power of
-// two, at least 16 KiB and at most 32 MiB; a page is a 64th of it, at least 4 KiB. In 8 GiB: 4 MiB and 64 KiB.
+// The metadata is about 1 % of the region: a bit per 16 bytes and little else. A segment is 64 pages. A page is a 2^17th of the region,
+// rounded to a power of two: at most 128 KiB in up to 512 GiB, or 64 KiB where the heap grows, and at least 4 KiB, or 1 KiB where the
+// region is less than 16 MiB. In 8 GiB: 4 MiB and 64 KiB. The last segment of a heap that does not grow may have fewer pages, and is never
+// whole.
 #pragma once
 
 #include <gpuheap/memory/region.hpp>
@@ -29,24 +31,25 @@ namespace size_classes = structures::size_classes;
 // Plain data, trivially copyable; the same in every kernel and in the control block. All pointers are into the region.
 struct layout {
   static constexpr unsigned max_lg_shards = 4;
-  static constexpr unsigned min_page_shift = 12, min_segment_shift = 14, max_segment_shift = 25, max_lg_pages = 6;
+  static constexpr unsigned lg_pages = 6;  // pages of a segment
+  static constexpr unsigned min_page_shift = 10, growing_page_shift = 16, large_page_shift = 17;
 
-  char* base = nullptr;  // segment 0; aligned to a segment
+  char* base = nullptr;  // segment 0; aligned to a page
   uint64_t* shards = nullptr;
   run_tag::word* segment_tags = nullptr;
-  run_tag::word* page_tags = nullptr;
   uint64_t* words = nullptr;
   unsigned* groups = nullptr;
-  uint64_t* headers = nullptr;
+  char* records = nullptr;
   uint64_t* pages = nullptr;
-  uint64_t* trees = nullptr;  // whole segments, broken segments, then the listed runs of each class
-  unsigned num_segments = 0;  // that there is room for
+  uint64_t* trees = nullptr;  // whole segments, broken segments, then the summaries of each class's list
+  unsigned num_pages = 0;     // that there is room for
   unsigned page_shift = 0;
-  unsigned lg_pages = 0;  // pages of a segment
   unsigned lg_shards = 0;
   unsigned num_classes = 0;
   unsigned words_per_page = 0;
+  unsigned bits_per_page = 0;  // of slots
   unsigned groups_per_page = 0;
+  unsigned record_bytes = 0;   // of a segment
   unsigned shard_stride = 1;   // in words of 8 bytes: 1 KiB on large heaps, so that shards lie in different slices of the L2
   unsigned header_stride = 1;  // in words of 8 bytes
   unsigned tag_stride = 1;     // of the segments' tags, in words of 4 bytes
@@ -56,19 +59,34 @@ struct layout {
   [[nodiscard]] GPUHEAP_HD unsigned segment_shift() const { return page_shift + lg_pages; }
   [[nodiscard]] GPUHEAP_HD size_t segment_bytes() const { return size_t{1} << segment_shift(); }
   [[nodiscard]] GPUHEAP_HD size_t page_bytes() const { return size_t{1} << page_shift; }
-  [[nodiscard]] GPUHEAP_HD unsigned num_pages() const { return num_segments << lg_pages; }
+  [[nodiscard]] GPUHEAP_HD unsigned num_segments() const { return (num_pages + (1u << lg_pages) - 1) >> lg_pages; }
   [[nodiscard]] GPUHEAP_HD unsigned num_shards() const { return 1u << lg_shards; }
-  [[nodiscard]] GPUHEAP_HD size_t heap_bytes() const { return size_t{num_segments} << segment_shift(); }
-  // The largest request served from slots; larger ones take whole segments.
+  [[nodiscard]] GPUHEAP_HD size_t heap_bytes() const { return size_t{num_pages} << page_shift; }
+  // The pages that a large allocation of so many bytes, at most heap_bytes(), takes.
+  [[nodiscard]] GPUHEAP_HD unsigned large_pages(size_t bytes) const {
+    return static_cast<unsigned>((bytes + page_bytes() - 1) >> page_shift);
+  }
+  // The largest request served from slots; larger ones take pages of their own.
   [[nodiscard]] GPUHEAP_HD uint32_t largest_slot() const { return size_classes::slot_bytes(num_classes - 1); }
 
   // ---- runs
   // log2 bytes of what a run's length counts.
   [[nodiscard]] GPUHEAP_HD unsigned unit_shift(bool of_segments) const { return of_segments ? segment_shift() : page_shift; }
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned pages_of_unit(bool of_segments) { return of_segments ? 1u << lg_pages : 1; }
+  // Units that a run of so many slots of class c needs.
+  [[nodiscard]] GPUHEAP_HD unsigned units_for(unsigned c, unsigned num_slots, bool of_segments) const {
+    uint64_t const bytes = uint64_t{num_slots} * size_classes::slot_bytes(c);
+    unsigned const shift = unit_shift(of_segments), bits = pages_of_unit(of_segments) * bits_per_page;
+    unsigned const by_bytes = static_cast<unsigned>((bytes + (uint64_t{1} << shift) - 1) >> shift), by_bits = (num_slots + bits - 1) / bits;
+    return by_bytes < by_bits ? by_bits : by_bytes;
+  }
   // Slots of class c in a run of `length` units.
   [[nodiscard]] GPUHEAP_HD unsigned run_slots(unsigned c, unsigned length, bool of_segments) const {
     unsigned const slots = size_classes::slot_of(c, length << unit_shift(of_segments));
-    return slots < shard_word::max_slots ? slots : shard_word::max_slots;
+    // Small pages have a little less room for bits than for the smallest slots.
+    unsigned const bits = pages_of_unit(of_segments) * length * bits_per_page;
+    unsigned const most = bits < shard_word::max_slots ? bits : shard_word::max_slots;
+    return slots < most ? slots : most;
   }
   [[nodiscard]] GPUHEAP_HD unsigned run_slots(run_header h) const { return run_slots(h.size_class(), h.length(), h.of_segments()); }
   // The longest run of segments that class c can use all of: at most 1 GiB, and as many slots as a shard word counts. 0: those are less
@@ -91,14 +109,23 @@ struct layout {
     return simt::global_ref<uint64_t>{shards[size_t{(c << lg_shards) + k} * shard_stride]};
   }
   [[nodiscard]] GPUHEAP_FN simt::global_ref<uint64_t> header(unsigned page) const {
-    return simt::global_ref<uint64_t>{headers[size_t{page} * header_stride]};
+    return simt::global_ref<uint64_t>{*reinterpret_cast<uint64_t*>(record(page) + headers_at() + header_bytes() * (page % 64))};
   }
   [[nodiscard]] GPUHEAP_FN simt::global_ref<run_tag::word> segment_tag(unsigned s) const {
     return simt::global_ref<run_tag::word>{segment_tags[size_t{s} * tag_stride]};
   }
   [[nodiscard]] GPUHEAP_FN simt::global_ref<run_tag::word> page_tag(unsigned page) const {
-    return simt::global_ref<run_tag::word>{page_tags[page]};
+    return simt::global_ref<run_tag::word>{*tag_in_record(page)};
   }
+  [[nodiscard]] GPUHEAP_FN run_tag::word* tag_in_record(unsigned page) const {
+    return reinterpret_cast<run_tag::word*>(record(page) + tags_at()) + page % 64;
+  }
+
+  // ---- the record of a segment
+  [[nodiscard]] GPUHEAP_HD char* record(unsigned page) const { return records + size_t{page >> lg_pages} * record_bytes; }
+  [[nodiscard]] GPUHEAP_HD unsigned tags_at() const { return num_classes * 8; }
+  [[nodiscard]] GPUHEAP_HD unsigned headers_at() const { return tags_at() + 64 * static_cast<unsigned>(sizeof(run_tag::word)); }
+  [[nodiscard]] GPUHEAP_HD unsigned header_bytes() const { return header_stride * 8; }
   // The tags of neighbouring units, segments or pages.
   struct tag_row {
     run_tag::word* first;
@@ -110,21 +137,28 @@ struct layout {
   // Those of the run that begins at `page`.
   [[nodiscard]] GPUHEAP_FN tag_row unit_tags(unsigned page, bool of_segments) const {
     if (of_segments) return {segment_tags + size_t{page >> lg_pages} * tag_stride, tag_stride};
-    return {page_tags + page, 1};
+    return {tag_in_record(page), 1};
   }
 
   // ---- trees
-  [[nodiscard]] GPUHEAP_HD unsigned segment_leaves() const { return bitmap_tree::leaves_for(num_segments); }
-  [[nodiscard]] GPUHEAP_HD unsigned page_leaves() const { return bitmap_tree::leaves_for(num_pages()); }
+  [[nodiscard]] GPUHEAP_HD unsigned segment_leaves() const { return bitmap_tree::leaves_for(num_segments()); }
+  [[nodiscard]] GPUHEAP_HD unsigned page_leaves() const { return num_segments(); }
   [[nodiscard]] GPUHEAP_HD unsigned whole_words() const { return bitmap_tree::words_for(segment_leaves(), leaf_stride); }
   [[nodiscard]] GPUHEAP_HD unsigned broken_words() const { return bitmap_tree::words_for(segment_leaves(), 1); }
-  [[nodiscard]] GPUHEAP_HD unsigned list_words() const { return bitmap_tree::words_for(page_leaves(), 1); }
+  // The summaries of a list.
+  [[nodiscard]] GPUHEAP_HD unsigned list_words() const { return bitmap_tree::words_for(page_leaves(), 0); }
   [[nodiscard]] GPUHEAP_HD size_t tree_words() const { return whole_words() + broken_words() + size_t{num_classes} * list_words(); }
   [[nodiscard]] GPUHEAP_HD bitmap_tree whole_tree() const { return bitmap_tree::over(trees, segment_leaves(), leaf_stride); }
   [[nodiscard]] GPUHEAP_HD bitmap_tree broken_tree() const { return bitmap_tree::over(trees + whole_words(), segment_leaves(), 1); }
-  // The pages at which listed runs of class c begin.
+  // The pages at which listed runs of class c begin. Each of its leaves is in the record of a segment.
   [[nodiscard]] GPUHEAP_HD bitmap_tree list_tree(unsigned c) const {
-    return bitmap_tree::over(trees + whole_words() + broken_words() + size_t{c} * list_words(), page_leaves(), 1);
+    bitmap_tree tree = bitmap_tree::over(trees + whole_words() + broken_words() + size_t{c} * list_words(), page_leaves(), 0);
+    tree.leaves = reinterpret_cast<uint64_t*>(records) + c;
+    tree.leaf_stride = record_bytes / 8;
+    return tree;
+  }
+  [[nodiscard]] GPUHEAP_HD unsigned class_of_list(bitmap_tree const& listed) const {
+    return static_cast<unsigned>(listed.leaves - reinterpret_cast<uint64_t*>(records));
   }
 
   // ---- from an address
@@ -135,7 +169,7 @@ struct layout {
     run_tag tag{};
     [[nodiscard]] GPUHEAP_HD constexpr bool exact() const { return slot != none; }
   };
-  // The page that `p` lies in; num_pages() or more if p is not in the heap.
+  // The page that `p` lies in; num_pages or more if p is not in the heap.
   [[nodiscard]] GPUHEAP_HD size_t page_of(void const* p) const {
     return static_cast<size_t>(static_cast<char const*>(p) - base) >> page_shift;
   }
@@ -145,12 +179,17 @@ struct layout {
     bool of_segments = false;
   };
   [[nodiscard]] GPUHEAP_FN tag_found tag_of(size_t where) const {
-    if (where >= num_pages()) return {};
+    if (where >= num_pages) return {};
     unsigned const page = static_cast<unsigned>(where);
     // relaxed, both: a rightful pointer comes after the malloc that came after the tag was written.
     run_tag const of_segment{segment_tag(page >> lg_pages).load(simt::relaxed)};
-    if (of_segment.bits != 0) return {of_segment, true};
+    if (of_segment.bits != run_tag::broken_up) return {of_segment, true};
     return {run_tag{page_tag(page).load(simt::relaxed)}, false};
+  }
+  // Whether p is where a large allocation begins. A segment's tag speaks of its first page.
+  [[nodiscard]] GPUHEAP_HD bool heads_large(void const* p, size_t page, tag_found found) const {
+    return found.tag.bits == run_tag::large_head && (!found.of_segments || page % 64 == 0) &&
+           p == address(static_cast<unsigned>(page), 0, 0);
   }
   // The slot at p, which lies in this page with this slotted tag.
   [[nodiscard]] GPUHEAP_HD place locate(void const* p, unsigned page, tag_found found) const {
@@ -162,6 +201,7 @@ struct layout {
     unsigned const shift = found.tag.shift(), odd = found.tag.odd_factor();
     uint32_t const slot = size_classes::exact_quotient(offset >> shift, odd);
     if (offset >> shift << shift == offset && slot < shard_word::max_slots &&
+        slot < found.tag.length() * pages_of_unit(found.of_segments) * bits_per_page &&
         offset + (odd << shift) <= found.tag.length() << unit_shift(found.of_segments))
       at.slot = slot;
     return at;
@@ -172,66 +212,71 @@ struct layout {
 // Where the arrays begin, as offsets from the region's aligned start. Host.
 struct layout_plan {
   layout shape{};  // counts and strides; pointers not set
-  size_t control_at = 0, shards_at = 0, segment_tags_at = 0, page_tags_at = 0, trees_at = 0, pages_at = 0;
-  size_t headers_at = 0, groups_at = 0, words_at = 0;  // the arrays that a growing heap makes usable piece by piece, from the first on
-  size_t metadata_bytes = 0;
-  bool fits = false;
+  size_t control_at = 0, shards_at = 0, segment_tags_at = 0, pages_at = 0, trees_at = 0;
+  size_t records_at = 0, groups_at = 0, words_at = 0;  // the arrays that a growing heap makes usable piece by piece, from the first on
+  size_t metadata_bytes = 0;                           // from the region's begin to segment 0
 };
 
-// Plans a heap in the region: as many segments as fit beside their metadata. `control_bytes` is the control block's size.
-[[nodiscard]] inline layout_plan plan_layout(memory::region where, size_t control_bytes) {
+// Plans a heap in the region: as many pages as fit beside their metadata, in whole segments if it `grows`. `control_bytes` is the control
+// block's size, `usable_bytes` what the heap begins with. No page if the region is too small.
+[[nodiscard]] inline layout_plan plan_layout(memory::region where, size_t control_bytes, size_t usable_bytes, bool grows) {
   layout_plan plan;
   layout& s = plan.shape;
-  unsigned shift = simt::highest_bit(where.bytes / 2048 + 1);
-  if (shift < layout::min_segment_shift) shift = layout::min_segment_shift;
-  if (shift > layout::max_segment_shift) shift = layout::max_segment_shift;
-  s.lg_pages = shift - layout::min_page_shift < layout::max_lg_pages ? shift - layout::min_page_shift : layout::max_lg_pages;
-  s.page_shift = shift - s.lg_pages;
-  s.num_classes = size_classes::class_of(shift > 20 ? size_classes::largest_bytes : 1u << (shift - 1)) + 1;
-  s.words_per_page = slot_map::words_for(1u << (s.page_shift - 4));
+  constexpr size_t small = size_t{16} << 20;
+  unsigned const least = where.bytes < small ? layout::min_page_shift : 12, wanted = simt::highest_bit((where.bytes >> 17) + 1);
+  unsigned const most = grows ? layout::growing_page_shift : layout::large_page_shift;
+  s.page_shift = wanted < least ? least : wanted > most ? most : wanted;
+  // Ends: the number of pages falls with every pass.
+  while (where.bytes >> s.page_shift > shard_word::max_pages) ++s.page_shift;
+  // Slots have at most 16 pages, or 8 where these are small.
+  unsigned const most_shift = s.page_shift + (s.page_shift < 12 ? 3 : 4);
+  s.num_classes = size_classes::class_of(most_shift > 20 ? size_classes::largest_bytes : 1u << most_shift) + 1;
+  s.words_per_page = s.page_shift < 12 ? 1u << (s.page_shift - 10) : slot_map::words_for(1u << (s.page_shift - 4));
+  s.bits_per_page = s.words_per_page * slot_map::slots_per_word;
   s.groups_per_page = slot_map::groups_for(s.words_per_page);
-  size_t segments = where.bytes >> shift;
-  size_t const most_segments = shard_word::max_pages >> s.lg_pages;
-  if (segments > most_segments) segments = most_segments;
+  // Apart where that costs little: what is hot in different slices of the L2, from 64 MiB on; what a page has in different sectors, from
+  // pages of 16 KiB on.
+  unsigned const lg_size = simt::highest_bit(usable_bytes | 1);
+  s.lg_shards = lg_size >= 24 ? layout::max_lg_shards : lg_size >= 21 ? lg_size - 20 : 0;
+  s.shard_stride = lg_size >= 26 ? 128 : lg_size >= 21 ? 16 : 1;
+  s.header_stride = s.page_shift >= 14 ? 4 : 1;
+  // Every free of a large launch reads one of few tags: in different sectors, from segments of 256 KiB on.
+  s.tag_stride = s.page_shift >= 12 ? 8 : 1;
+  s.group_stride = s.page_shift >= 14 ? 8 : 1;
+  s.leaf_stride = lg_size >= 24 ? 16 : 1;
+  s.record_bytes = s.headers_at() + 64 * s.header_bytes();
 
-  // Ends: `segments` falls with every pass.
-  for (; segments != 0; --segments) {
-    s.num_segments = static_cast<unsigned>(segments);
-    bool const large = segments >= 1024;
-    s.lg_shards = large ? layout::max_lg_shards : segments >= 128 ? simt::highest_bit(segments) - 6 : 0;
-    // Apart where that costs little: what is hot in different slices of the L2, from 512 MiB on; what a page has in different sectors, from
-    // pages of 16 KiB on.
-    s.shard_stride = large && shift >= 18 ? 128 : segments >= 128 ? 16 : 1;
-    s.header_stride = s.page_shift >= 14 ? 4 : 1;
-    // Every free of a large launch reads one of few tags: in different sectors, from segments of 64 KiB on.
-    s.tag_stride = shift >= 16 ? 8 : 1;
-    s.group_stride = s.page_shift >= 14 ? 8 : 1;
-    s.leaf_stride = large ? 16 : 1;
+  // Too many at first; then as many as the metadata of those leaves room for, until that is right.
+  size_t pages = where.bytes >> s.page_shift;
+  // Ends: `pages` falls with every pass.
+  while (pages != 0) {
+    if (grows) pages = pages >> layout::lg_pages << layout::lg_pages;
+    s.num_pages = static_cast<unsigned>(pages);
     size_t at = 0;
     auto const take = [&at](size_t bytes) {
       size_t const begin = at;
       at += simt::round_up_pow2(bytes, 128);
       return begin;
     };
-    size_t const num_pages = s.num_pages();
+    size_t const segments = s.num_segments();
     plan.control_at = take(control_bytes);
     plan.shards_at = take((size_t{s.num_classes} << s.lg_shards) * s.shard_stride * sizeof(uint64_t));
     plan.segment_tags_at = take(segments * s.tag_stride * sizeof(run_tag::word));
-    plan.page_tags_at = take(num_pages * sizeof(run_tag::word));
-    plan.trees_at = take(s.tree_words() * sizeof(uint64_t));
     plan.pages_at = take(segments * sizeof(uint64_t));
-    plan.headers_at = take(num_pages * s.header_stride * sizeof(uint64_t));
-    plan.groups_at = take(num_pages * s.groups_per_page * s.group_stride * sizeof(unsigned));
-    plan.words_at = take(num_pages * s.words_per_page * sizeof(uint64_t));
+    plan.trees_at = take(s.tree_words() * sizeof(uint64_t));
+    plan.records_at = take(segments * s.record_bytes);
+    plan.groups_at = take(pages * s.groups_per_page * s.group_stride * sizeof(unsigned));
+    plan.words_at = take(pages * s.words_per_page * sizeof(uint64_t));
     size_t const begin = reinterpret_cast<simt::uintptr_t>(where.base);
     size_t const metadata = simt::round_up_pow2(begin, 128) - begin + at;
-    size_t const first = simt::round_up_pow2(begin + metadata, size_t{1} << shift) - begin;
-    if (first + (segments << shift) <= where.bytes) {
-      plan.metadata_bytes = first;
-      plan.fits = true;
-      return plan;
-    }
+    size_t const first = simt::round_up_pow2(begin + metadata, s.page_bytes()) - begin;
+    plan.metadata_bytes = first;
+    if (first + (pages << s.page_shift) <= where.bytes) return plan;
+    size_t const fit = first < where.bytes ? (where.bytes - first) >> s.page_shift : 0;
+    // Fewer pages have less metadata: not below what fits beside that of all.
+    pages = pages - 1 > fit + (pages - fit) / 2 ? fit + (pages - fit) / 2 : pages - 1;
   }
+  s.num_pages = 0;
   return plan;
 }
 
@@ -242,10 +287,9 @@ struct layout_plan {
   at.base = static_cast<char*>(where.base) + plan.metadata_bytes;
   at.shards = reinterpret_cast<uint64_t*>(begin + plan.shards_at);
   at.segment_tags = reinterpret_cast<run_tag::word*>(begin + plan.segment_tags_at);
-  at.page_tags = reinterpret_cast<run_tag::word*>(begin + plan.page_tags_at);
-  at.trees = reinterpret_cast<uint64_t*>(begin + plan.trees_at);
   at.pages = reinterpret_cast<uint64_t*>(begin + plan.pages_at);
-  at.headers = reinterpret_cast<uint64_t*>(begin + plan.headers_at);
+  at.trees = reinterpret_cast<uint64_t*>(begin + plan.trees_at);
+  at.records = begin + plan.records_at;
   at.groups = reinterpret_cast<unsigned*>(begin + plan.groups_at);
   at.words = reinterpret_cast<uint64_t*>(begin + plan.words_at);
   return at;

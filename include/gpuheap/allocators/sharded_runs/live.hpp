@@ -26,12 +26,10 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
 // Whether a large allocation begins at `page`, whose tag is `found`.
 [[nodiscard]] GPUHEAP_HD inline bool begins_large(layout const& at, unsigned page, layout::tag_found found) {
-  return found.tag.bits == run_tag::large_head && page >> at.lg_pages << at.lg_pages == page;
+  return at.heads_large(at.address(page, 0, 0), page, found);
 }
 // Bytes of the large allocation with this header.
-[[nodiscard]] GPUHEAP_HD inline uint64_t large_bytes(layout const& at, run_header h) {
-  return uint64_t{h.large_segments()} << at.segment_shift();
-}
+[[nodiscard]] GPUHEAP_HD inline uint64_t large_bytes(layout const& at, run_header h) { return uint64_t{h.large_pages()} << at.page_shift; }
 
 // The slot words of one page that belong to a run.
 struct page_words {
@@ -118,7 +116,7 @@ struct count_live {
     layout const& at = heap->at;
     Tally tally = into;
     // relaxed, here and below: what a kernel before this one wrote, or any moment's value.
-    unsigned const num_pages = simt::global_ref<unsigned>{heap->segments_there}.load(simt::relaxed) << at.lg_pages;
+    unsigned const num_pages = simt::global_ref<unsigned>{heap->pages_there}.load(simt::relaxed);
     // Ends: one pass per 32 pages of this warp's.
     GPUHEAP_NO_UNROLL
     for (unsigned first = i - simt::lane_id(); first < num_pages; first += threads) count_pages(at, first, num_pages, tally);
@@ -175,7 +173,7 @@ struct count_live {
 template <class Runs, class Tally>
 void launch_count(layout const& at, Runs* heap, Tally tally, stream_ref stream) {
   constexpr unsigned block_threads = 256;
-  unsigned const wanted = static_cast<unsigned>(simt::round_up_pow2(at.num_pages(), block_threads));
+  unsigned const wanted = static_cast<unsigned>(simt::round_up_pow2(at.num_pages, block_threads));
   unsigned const threads = std::min(wanted, simt::most_resident_threads<count_live<Runs, Tally>>(block_threads));
   launch(threads, count_live<Runs, Tally>{heap, tally, threads}, {.block_threads = block_threads, .stream = stream});
 }

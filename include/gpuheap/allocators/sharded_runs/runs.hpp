@@ -38,7 +38,9 @@ struct class_set {
 // view by reference, so no kernel pays a stack frame for them.
 struct alignas(128) runs {
   layout at;
-  unsigned segments_there = 0;           // segments that the heap has; at.num_segments is how many there is room for. Set by the host
+  segment_map map;
+  unsigned segments_there = 0;           // segments that the heap has; at.num_segments() is how many there is room for. Set by the host
+  unsigned pages_there = 0;              // and pages. Set by the host
   unsigned peak_held = 0;                // pages that were ever held before segments were given up. Set by the host
   alignas(128) unsigned num_free = 0;    // pages
   alignas(128) unsigned least_free = 0;  // pages
@@ -54,11 +56,10 @@ struct alignas(128) runs {
   alignas(128) uint64_t refused_as[size_classes::count]{};  // which search that was
   alignas(128) uint64_t searches = 0;                       // begun so far
   uint64_t refused_last = 0;                                // which of the searches for any class that found nothing : 58 | its class : 6
-  uint64_t refused_large = 0;                               // which search for whole segments found none : 48 | how many together : 16
+  uint64_t refused_large = 0;                               // which search for contiguous pages found none : 41 | how many : 23
 
-  [[nodiscard]] GPUHEAP_FN segment_map segments() {
-    return {at.whole_tree(), at.broken_tree(), at.pages, at.num_segments, at.lg_pages, &num_free, &least_free};
-  }
+  // By reference: its parts are read where they are used, and none is kept in a register across an atomic.
+  [[nodiscard]] GPUHEAP_FN segment_map const& segments() const { return map; }
   [[nodiscard]] GPUHEAP_FN transit_count moves() { return {&transit_word}; }
   [[nodiscard]] GPUHEAP_FN class_set bound_classes() { return {&bound_word}; }
   [[nodiscard]] GPUHEAP_FN class_set listed_classes() { return {&listed_word}; }
@@ -84,9 +85,9 @@ struct alignas(128) runs {
     simt::global_ref<uint64_t>{refused_as[c]}.store(which, simt::release);
     simt::global_ref<uint64_t>{refused_last}.store(which << 6 | c, simt::release);
   }
-  // The same for n segments that follow one another.
-  GPUHEAP_FN void refuse_large(uint64_t n, uint64_t which) {
-    simt::global_ref<uint64_t>{refused_large}.store(which << 16 | n, simt::release);
+  // The same for n contiguous pages.
+  GPUHEAP_FN void refuse_large(unsigned n, uint64_t which) {
+    simt::global_ref<uint64_t>{refused_large}.store(which << 23 | n, simt::release);
   }
   // Whether a search that began after search number `which` found nothing for class c. Nothing for a smaller class is nothing for this one.
   [[nodiscard]] GPUHEAP_FN bool refused_since(unsigned c, uint64_t which) {
@@ -94,11 +95,13 @@ struct alignas(128) runs {
     uint64_t const last = simt::global_ref<uint64_t>{refused_last}.load(simt::acquire);
     return simt::global_ref<uint64_t>{refused_as[c]}.load(simt::acquire) > which || (last >> 6 > which && (last & 63) <= c);
   }
-  // The same for n segments that follow one another. A search for slots, of whatever class, would have taken any whole segment.
-  [[nodiscard]] GPUHEAP_FN bool refused_large_since(uint64_t n, uint64_t which) {
+  // The same for n contiguous pages. A search for slots would have taken pages for one of them, which half of an extent has in one segment.
+  [[nodiscard]] GPUHEAP_FN bool refused_large_since(unsigned n, uint64_t which) {
     // acquire, both: as before.
-    uint64_t const large = simt::global_ref<uint64_t>{refused_large}.load(simt::acquire);
-    return simt::global_ref<uint64_t>{refused_last}.load(simt::acquire) >> 6 > which || (large >> 16 > which && (large & 0xffff) <= n);
+    uint64_t const large = simt::global_ref<uint64_t>{refused_large}.load(simt::acquire),
+                   slots = simt::global_ref<uint64_t>{refused_last}.load(simt::acquire);
+    bool const by_slots = slots >> 6 > which && at.large_pages(size_classes::slot_bytes(slots & 63)) * 2 <= n;
+    return by_slots || (large >> 23 > which && (large & 0x7fffff) <= n);
   }
   // Whether any memory may be free.
   [[nodiscard]] GPUHEAP_COLD bool maybe_any_memory() { return segments().maybe_any(); }
@@ -185,10 +188,14 @@ struct alignas(128) runs {
     give_segments_back(page >> at.lg_pages, length);
     return segment_map::none;
   }
-  // segment_map's release_segments(), release_pages() and rejoin(), step by step: each forgets what it knows of the trees, so that a kernel
+  // The tag that says that a large allocation of n pages begins at `page`: the segment's, if it has all of that.
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<run_tag::word> tag_of_extent(unsigned page, unsigned n) const {
+    return page % 64 == 0 && n >= 64 ? at.segment_tag(page / 64) : at.page_tag(page);
+  }
+  // segment_map's put_leaf(), release_pages() and rejoin(), step by step: each forgets what it knows of the trees, so that a kernel
   // which frees needs few registers.
   GPUHEAP_COLD void give_segments_back(unsigned first, unsigned n) {
-    segments().count_free(n << at.lg_pages);
+    segments().count_free(n << layout::lg_pages);
     // Ends: one pass per leaf.
     GPUHEAP_NO_UNROLL
     while (n != 0) {
@@ -196,6 +203,21 @@ struct alignas(128) runs {
       // Worked out again: what is kept over the call takes a register of every kernel that frees.
       unsigned const in_leaf = 64 - first % 64, done = n < in_leaf ? n : in_leaf;
       first += done;
+      n -= done;
+    }
+  }
+  // The pages of a large allocation, end by end.
+  GPUHEAP_FN void give_extent_back(unsigned page, unsigned n) {
+    // Ends: one pass for the whole segments, and one per end.
+    GPUHEAP_NO_UNROLL
+    while (n != 0) {
+      unsigned const in = page % 64, whole = in == 0 ? n / 64 : 0, done = whole != 0 ? whole * 64 : n < 64 - in ? n : 64 - in;
+      if (whole != 0) {
+        give_segments_back(page / 64, whole);
+      } else if (unsigned const due = give_pages_back(page, done); due != segment_map::none) {
+        rejoin(due);
+      }
+      page += done;
       n -= done;
     }
   }
@@ -215,8 +237,8 @@ struct alignas(128) runs {
   }
   GPUHEAP_COLD bool take_all_pages(unsigned s) { return segments().take_all_pages(s); }
   GPUHEAP_COLD void make_whole(unsigned s) { segments().make_whole(s); }
-  GPUHEAP_COLD bool drop_broken(unsigned s) { return segments().drop_broken(s); }
-  GPUHEAP_COLD void make_broken(unsigned s) { segments().make_broken(s); }
+  GPUHEAP_COLD bool drop_broken(unsigned s) { return at.broken_tree().take(s); }
+  GPUHEAP_COLD void make_broken(unsigned s) { at.broken_tree().set(s); }
 
   // Runs ended by some lanes of a warp, `ended` a subset of `here`: all lanes wipe them one by one. All lanes of `here` call, each with its
   // own heap's words; `page` and `header` say what a lane ended, and that lane calls give_back() afterwards.
@@ -266,15 +288,15 @@ struct alignas(128) runs {
   // Tidies a leaf of the tree of class c. Whoever finds the tree empty drops the class from the listed ones: perhaps because of a bit that
   // was missing for a moment. Then the class comes back here: either the drop comes after this addition and its second look finds the bit,
   // or before it.
-  GPUHEAP_FN void tidy_list(bitmap_tree const& listed, unsigned c, unsigned leaf) {
+  GPUHEAP_COLD void tidy_list(bitmap_tree const& listed, unsigned c, unsigned leaf) {
     if (listed.tidy(leaf)) listed_classes().add(c);
   }
 
   // Binds a listed run of class c to the caller. `transit` is open afterwards, and if `emptied`, tidy_list() is due in it. Returns the
   // run's header, bound; or 0.
-  GPUHEAP_FN uint64_t adopt(bitmap_tree const& listed, unsigned c, unsigned page, lazy_transit& transit, bool& emptied) {
+  GPUHEAP_COLD uint64_t adopt(unsigned c, unsigned page, lazy_transit& transit, bool& emptied) {
     transit.begin();
-    if (listed.take_untidily(page / 64, uint64_t{1} << (page % 64), emptied) == 0) return 0;
+    if (at.list_tree(c).take_untidily(page / 64, uint64_t{1} << (page % 64), emptied) == 0) return 0;
     // The take acquired the listing: what is seen now is the run as listed, or later. One that serves another class will be listed by
     // whoever ends that. One that is bound may have been listed by a free after its binder had found nothing in it: it is told to list it.
     uint64_t seen = at.header(page).load(simt::dependent);
@@ -293,28 +315,10 @@ struct alignas(128) runs {
     return 0;
   }
 
-  // Calls visit(page) for each listed run of class c, from a place chosen by `seed` on, until it returns true. Returns that.
-  template <class Visit>
-  GPUHEAP_FN bool for_each_listed(bitmap_tree const& listed, unsigned seed, lazy_transit& transit, Visit visit) {
-    return listed.for_each_leaf(seed % listed.num_leaves, [&](unsigned i) {
-      uint64_t bits = listed.leaf(i).load(simt::relaxed);
-      if (bits == 0) {
-        transit.begin();
-        tidy_list(listed, static_cast<unsigned>((listed.leaves - at.list_tree(0).leaves) / at.list_words()), i);
-      }
-      // Ends: one pass per bit.
-      GPUHEAP_NO_UNROLL
-      for (; bits != 0; bits &= bits - 1) {
-        if (visit(i * 64 + simt::lowest_bit(bits))) return true;
-      }
-      return false;
-    });
-  }
-
   // Takes up to `wanted` slots of word w of a bound run and keeps the counts.
-  GPUHEAP_FN uint64_t take_slots(slot_map const& map, unsigned page, unsigned w, unsigned num_slots, unsigned wanted) {
+  GPUHEAP_COLD uint64_t take_slots(unsigned page, unsigned w, unsigned num_slots, unsigned wanted) {
     uint64_t got = 0;
-    keep_count(page, map.take(w, num_slots, wanted, got));
+    keep_count(page, at.slots_of(page).take(w, num_slots, wanted, got));
     return got;
   }
   GPUHEAP_FN void keep_count(unsigned page, slot_map::change taken) {
@@ -322,7 +326,7 @@ struct alignas(128) runs {
     if (taken.group_crossed) at.header(page).fetch_sub(run_header::full_one, simt::handed_on);
   }
   // The slot in `got` that falls to this lane, if any; lanes 0..served-1 by rank have theirs already.
-  GPUHEAP_FN void* share_out(void* mine, uint64_t got, unsigned page, unsigned w, unsigned c, unsigned rank, unsigned& served) {
+  GPUHEAP_COLD void* share_out(void* mine, uint64_t got, unsigned page, unsigned w, unsigned c, unsigned rank, unsigned& served) {
     unsigned const fresh = simt::popcount(got);
     if (rank >= served && rank - served < fresh) {
       mine = at.address(page, w * slot_map::slots_per_word + simt::nth_set_bit(got, rank - served), c);
@@ -400,30 +404,58 @@ struct alignas(128) runs {
 
   // Binds some listed run of class c. One thread. Returns its first page, and a transit is open; or segment_map::none.
   GPUHEAP_COLD unsigned adopt_any(unsigned c, unsigned seed) {
-    unsigned page = segment_map::none;
-    bitmap_tree const listed = at.list_tree(c);
     lazy_transit transit{moves()};
-    for_each_listed(listed, seed, transit, [&](unsigned first) {
-      bool emptied = false;
-      bool const adopted = adopt(listed, c, first, transit, emptied) != 0;
-      if (emptied) tidy_list(listed, c, first / 64);
-      if (adopted) page = first;
-      return adopted;
+    unsigned page = segment_map::none;
+    at.list_tree(c).for_each_leaf(seed % at.page_leaves(), [&](unsigned leaf) {
+      page = adopt_in_leaf(c, leaf, transit);
+      return page != segment_map::none;
     });
-    if (page != segment_map::none) return page;
-    // Not twice: see drop_if_unbound().
-    if (listed_classes().has(c)) {
-      transit.begin();
-      listed_classes().drop(c);
-      if (listed.maybe_any()) listed_classes().add(c);
+    if (page == segment_map::none) {
+      drop_if_unlisted(c, transit);
+      transit.end();
     }
-    transit.end();
     return page;
   }
+  GPUHEAP_COLD unsigned adopt_in_leaf(unsigned c, unsigned leaf, lazy_transit& transit) {
+    uint64_t bits = at.list_tree(c).leaf(leaf).load(simt::relaxed);
+    bool emptied = bits == 0;
+    unsigned page = segment_map::none;
+    // Ends: one pass per bit.
+    GPUHEAP_NO_UNROLL
+    for (; bits != 0 && page == segment_map::none; bits &= bits - 1) {
+      bool last = false;
+      unsigned const first = leaf * 64 + simt::lowest_bit(bits);
+      if (adopt(c, first, transit, last) != 0) page = first;
+      emptied |= last;
+    }
+    if (emptied) {
+      transit.begin();
+      tidy_list(at.list_tree(c), c, leaf);
+    }
+    return page;
+  }
+  // Drops class c from the listed ones, if no run is listed. Not twice: see drop_if_unbound().
+  GPUHEAP_COLD void drop_if_unlisted(unsigned c, lazy_transit& transit) {
+    if (!listed_classes().has(c)) return;
+    transit.begin();
+    listed_classes().drop(c);
+    if (at.list_tree(c).maybe_any()) listed_classes().add(c);
+  }
 
+  static constexpr unsigned words_at_once = 4;
+  // Marks four words of a bound run as unlisted, `step` apart. Returns which of them have free slots.
+  GPUHEAP_COLD unsigned mark_words(unsigned page, unsigned first, unsigned step, unsigned num_slots) {
+    slot_map const map = at.slots_of(page);
+    unsigned has = 0;
+    // Ends: four words, whose atomics are in flight together.
+    for (unsigned j = 0; j < words_at_once; ++j) {
+      unsigned const w = first + j * step;
+      if (w < slot_map::words_for(num_slots) && map.mark_unlisted(w, num_slots) != 0) has |= 1u << j;
+    }
+    return has;
+  }
   // Goes through a whole run that the group `mask` has bound, marking words as unlisted, until every lane has a slot. Each lane gets a
   // pointer or nullptr. If none gets one, all words are marked and nothing was free.
-  static constexpr unsigned words_at_once = 4;
   GPUHEAP_COLD void* harvest(lane_mask mask, unsigned page, unsigned c) {
     warp_group const g{mask};
     unsigned const n = g.size(), rank = g.rank();
@@ -431,20 +463,14 @@ struct alignas(128) runs {
     uint64_t const header = g.leads() ? at.header(page).load(simt::relaxed) : 0;
     simt::sync_warp(mask);
     unsigned const num_slots = at.run_slots(run_header{g.from_leader(header)});
-    slot_map const map = at.slots_of(page);
     unsigned const num_words = slot_map::words_for(num_slots);
     void* result = nullptr;
     unsigned served = 0;
     // Ends: one pass per four words of each lane.
     GPUHEAP_NO_UNROLL
     for (unsigned first = 0; first < num_words && served < n; first += words_at_once * n) {
-      unsigned has = 0;
-      // Ends: four words, whose atomics are in flight together.
-      for (unsigned j = 0; j < words_at_once; ++j) {
-        unsigned const w = first + j * n + rank;
-        if (w < num_words && map.mark_unlisted(w, num_slots) != 0) has |= 1u << j;
-      }
-      // Ends: likewise.
+      unsigned const has = mark_words(page, first + rank, n, num_slots);
+      // Ends: four words of each lane.
       GPUHEAP_NO_UNROLL
       for (unsigned j = 0; j < words_at_once; ++j) {
         unsigned const w = first + j * n + rank;
@@ -453,7 +479,7 @@ struct alignas(128) runs {
         for (lane_mask with = simt::ballot(mask, (has >> j & 1) != 0); with != 0 && served < n; with &= with - 1) {
           unsigned const lane = simt::lowest_bit(with);
           uint64_t got = 0;
-          if (simt::lane_id() == lane) got = take_slots(map, page, w, num_slots, n - served);
+          if (simt::lane_id() == lane) got = take_slots(page, w, num_slots, n - served);
           got = simt::shuffle(mask, got, lane);
           result = share_out(result, got, page, simt::shuffle(mask, w, lane), c, rank, served);
         }

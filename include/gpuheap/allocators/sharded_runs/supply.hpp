@@ -15,8 +15,9 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 // What may be tuned. The defaults are measured ones: docs/decisions/.
 struct tuning {
   unsigned lg_run_slots = 19;        // a run has at most 2^this slots
-  unsigned guide = 32;               // a fresh run takes at most 1/guide of the free memory
-  unsigned ahead = 4;                // where all lanes of a launch ask for one class, runs last for this many of its kind
+  unsigned guide = 8;                // a fresh run of a large launch takes at most 1/guide of the free memory
+  unsigned guide_small = 32;         // the same for small launches
+  unsigned guide_mixed = 128;        // the same where the lanes of a large launch ask for several classes
   unsigned foresight = 64;           // what is wanted now is at least 1/foresight of what will be
   unsigned reserve = 32;             // a fresh run is at least 1/reserve of a shard's share of what the class holds
   unsigned rich = 5;                 // a listed run is swept if 1/rich of its sampled slots are free; an eighth of that if memory is short
@@ -28,7 +29,7 @@ struct tuning {
   unsigned bulky = 256;              // from so many bytes on, a class that few lanes ask for has eight shards in place of four
   // Of small launches, those that use one shard of a class, and come again and again.
   unsigned stock = 4;        // a fresh run is at least 1/stock of what the class holds
-  unsigned ahead_mixed = 4;  // where lanes ask for several classes, runs last for this many launches of their kind
+  unsigned ahead_small = 4;  // runs last for this many launches of their kind
   unsigned spare = 2;        // while less than spare/8 of the heap is held, fresh runs of whole segments are taken, and no listed ones
   // Off in measurements of what each idea buys (benchmarks/ablation).
   bool together = true;   // the lanes that ask for one class draw together
@@ -85,11 +86,13 @@ namespace detail {
 }  // namespace detail
 static_assert(detail::first_leaves_exist());
 
-// Who asks for a run: class, shard, slots wanted now, lanes that asked at first, log2 of the shards in use for them.
+// Who asks for a run: class, shard, slots wanted now, lanes that asked at first, log2 of the shards in use for them; and log2 of how many
+// times 16 bytes what they ask for is aligned to.
 struct demand {
   unsigned bits = 0;
-  [[nodiscard]] GPUHEAP_HD static constexpr demand of(unsigned c, unsigned k, unsigned wanted, unsigned lanes, unsigned lg) {
-    return {c | k << 6 | wanted << 10 | lanes << 16 | lg << 22};
+  [[nodiscard]] GPUHEAP_HD static constexpr demand of(unsigned c, unsigned k, unsigned wanted, unsigned lanes, unsigned lg,
+                                                      unsigned lg_alignment = 0) {
+    return {c | k << 6 | wanted << 10 | lanes << 16 | lg << 22 | lg_alignment << 25};
   }
   // The same group's at another shard.
   [[nodiscard]] GPUHEAP_HD constexpr demand at(unsigned c, unsigned k, unsigned wanted) const {
@@ -100,6 +103,11 @@ struct demand {
   [[nodiscard]] GPUHEAP_HD constexpr unsigned wanted() const { return bits >> 10 & 63; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned lanes() const { return bits >> 16 & 63; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned lg_shards() const { return bits >> 22 & 7; }
+  [[nodiscard]] GPUHEAP_HD constexpr bool is_aligned() const { return bits >> 25 != 0; }
+  // Whether all slots of class c are aligned as asked.
+  [[nodiscard]] GPUHEAP_HD constexpr bool suits(unsigned c) const {
+    return (size_classes::slot_bytes(c) & ((16u << (bits >> 25)) - 1)) == 0;
+  }
 };
 
 // How often a launch has looked for a listed run worth a sweep in vain; up to `enough`, for one class.
@@ -145,6 +153,23 @@ template <tuning Tuning>
 struct supply : rewinds {
   // ---- reusing runs
 
+  // What a warp is at while it looks for a listed run. In the frame: see control::request.
+  struct listing {
+    static constexpr unsigned is_no_run = 127;  // nobody adopts this, but who tries takes it from the list
+    unsigned worth = 0;                         // 0: not worth a sweep; up to 64, the more of it is free; or is_no_run
+    unsigned page = 0, draws = 1;               // draws: for each word, as many as it has free on average, so that most find one
+  };
+  struct adoption {
+    lane_mask here;
+    unsigned owner;  // the lane in whose name alone runs are bound
+    demand d;
+    supplied how;
+    unsigned from, seed;
+    bool open = false;   // a transit, of the owner
+    uint64_t found = 0;  // the owner's
+    bitmap_tree::share mine{};
+    listing look{};
+  };
   // Binds listed runs with many free slots, for a sweep, to the lanes that were `offered` to adopt. All lanes of `here` call,
   // each with its own heap's words; they look for one lane after the other, all together. Returns what was found; empty if nothing was.
   GPUHEAP_COLD uint64_t adopt_rich(lane_mask here, demand d, supplied offered) {
@@ -154,64 +179,78 @@ struct supply : rewinds {
     for (lane_mask rest = simt::ballot(here, offered.may_adopt()); rest != 0; rest &= rest - 1) {
       unsigned const lane = simt::lowest_bit(rest);
       auto* const theirs = reinterpret_cast<supply*>(simt::shuffle(here, reinterpret_cast<uint64_t>(this), lane));
-      demand const its{simt::shuffle(here, d.bits, lane)};
-      supplied const how{simt::shuffle(here, offered.bits, lane)};
-      uint64_t const found = theirs->adopt_for(here, lane, its, how);
+      adoption a{here, lane, {simt::shuffle(here, d.bits, lane)}, {simt::shuffle(here, offered.bits, lane)}, 0, 0};
+      a.seed = simt::shuffle(here, warp_hash() + a.d.shard(), lane) >> 7;
+      uint64_t const found = theirs->adopt_for(a);
       if (simt::lane_id() == lane) result = found;
     }
     return result;
   }
-  // The same for lane `owner`, in whose name alone runs are bound. Each lane looks at a run of its own, so that a launch waits for one look
-  // instead of for many, and the richest of all these is taken. Returns it to that lane.
-  GPUHEAP_COLD uint64_t adopt_for(lane_mask here, unsigned owner, demand d, supplied how) {
-    unsigned const c = d.size_class(), lanes = simt::popcount(here), seed = simt::shuffle(here, warp_hash() + d.shard(), owner) >> 7;
-    bitmap_tree const listed = at.list_tree(c);
+  // The same for one lane. Each lane looks at a run of its own, so that a launch waits for one look instead of for many, and the richest of
+  // all these is taken. Returns it to that lane.
+  GPUHEAP_COLD uint64_t adopt_for(adoption& a) {
     // As the hand of a clock, from where the last look ended: a run comes up again when all others have, and by then most of it may be
     // free. Where all shards look at once, each from a place of its own.
-    bool const in_turn = Tuning.in_turn && d.lg_shards() < layout::max_lg_shards;
-    unsigned from = (in_turn ? how.hand() : seed * 64) % (listed.num_leaves * 64);
-    lazy_transit transit{moves(), false};
+    a.from = (goes_in_turn(a.d) ? a.how.hand() : a.seed * 64) % (at.page_leaves() * 64);
     // Will be open anyway. Now the taking need not wait for it.
-    if (how.ends_run() && simt::lane_id() == owner) transit.begin();
-    uint64_t found = 0;
-    unsigned const in_passes = lanes * Tuning.adoption_passes;
+    if (a.how.ends_run() && simt::lane_id() == a.owner) {
+      moves().begin();
+      a.open = true;
+    }
+    unsigned const lanes = simt::popcount(a.here), in_passes = lanes * Tuning.adoption_passes;
     // Ends: after so many looks.
     GPUHEAP_NO_UNROLL
     for (unsigned left = in_passes < Tuning.adoption_looks ? in_passes : Tuning.adoption_looks;; left -= lanes) {
-      bitmap_tree::share const mine = listed.bit_for_each(here, from);
-      // At once: another shard that looks now shall see others.
-      if (in_turn && simt::lane_id() == owner) hand_of(c).store(from, simt::relaxed);
-      listing look{};
-      if (mine.bit != bitmap_tree::none) look = look_at(c, mine.bit, seed, how.is_scarce());
-      // Ends: one pass per lane: a run that is not adopted is another's, or listed no more.
-      GPUHEAP_NO_UNROLL
-      for (lane_mask best; (best = best_of(here, look.worth)) != 0;) {
-        unsigned const lane = simt::lowest_bit(best);
-        unsigned const page = simt::shuffle(here, look.page, lane), draws = simt::shuffle(here, look.draws, lane);
-        // What was bound, not what was seen: the run may be another than that of the look.
-        bool emptied = false;
-        run_header const now{simt::lane_id() == owner ? adopt(listed, c, page, transit, emptied) : 0};
-        if (now.is_bound())
-          found = shard_word::of_sweep(page, slot_map::words_for(at.run_slots(now)), draws).bits | (emptied ? supplied::untidy : 0);
-        if (simt::any_of(here, found != 0)) break;
-        if (emptied) tidy_list(listed, c, page / 64);
-        if (simt::lane_id() == lane) look.worth = 0;
-      }
-      bool const finds = simt::any_of(here, found != 0);
-      // Others wait for what was found. So not at once, as long as few lanes come to such leaves in vain.
-      unsigned const empty = simt::popcount(simt::ballot(here, mine.empty_leaf != bitmap_tree::none)),
-                     looked = simt::popcount(simt::ballot(here, mine.bit != bitmap_tree::none));
-      if (empty != 0 && (!finds || empty * 4 > looked)) tidy_together(here, listed, c, mine.empty_leaf);
-      if (finds || left <= lanes) break;
+      look_together(a);
+      if (take_best(a) || left <= lanes) break;
     }
-    return supplied::of(found, transit.open).bits;
+    return supplied::of(a.found, a.open).bits;
   }
-  // What a look at a listed run says.
-  struct listing {
-    static constexpr unsigned is_no_run = 127;  // nobody adopts this, but who tries takes it from the list
-    unsigned worth = 0;                         // 0: not worth a sweep; up to 64, the more of it is free; or is_no_run
-    unsigned page = 0, draws = 1;               // draws: for each word, as many as it has free on average, so that most find one
-  };
+  [[nodiscard]] GPUHEAP_FN static bool goes_in_turn(demand d) { return Tuning.in_turn && d.lg_shards() < layout::max_lg_shards; }
+  GPUHEAP_COLD void look_together(adoption& a) {
+    find_listed(a);
+    // At once: another shard that looks now shall see others.
+    if (goes_in_turn(a.d) && simt::lane_id() == a.owner) hand_of(a.d.size_class()).store(a.from, simt::relaxed);
+    a.look = {};
+    if (a.mine.bit != bitmap_tree::none) a.look = look_at(a.d.size_class(), a.mine.bit, a.seed, a.how.is_scarce());
+  }
+  GPUHEAP_COLD void find_listed(adoption& a) {
+    unsigned from = a.from;
+    a.mine = at.list_tree(a.d.size_class()).bit_for_each(a.here, from);
+    a.from = from;
+  }
+  // Whether one of the looks led to a run, which is the owner's then.
+  GPUHEAP_COLD bool take_best(adoption& a) {
+    bool finds = false;
+    // Ends: one pass per lane: a run that is not adopted is another's, or listed no more.
+    GPUHEAP_NO_UNROLL
+    for (lane_mask best; !finds && (best = best_of(a.here, a.look.worth)) != 0;) {
+      unsigned const lane = simt::lowest_bit(best);
+      unsigned const page = simt::shuffle(a.here, a.look.page, lane), draws = simt::shuffle(a.here, a.look.draws, lane);
+      if (simt::lane_id() == a.owner) take_listed(a, page, draws);
+      finds = simt::any_of(a.here, a.found != 0);
+      if (simt::lane_id() == lane) a.look.worth = 0;
+    }
+    // Others wait for what was found. So not at once, as long as few lanes come to such leaves in vain.
+    unsigned const empty = simt::popcount(simt::ballot(a.here, a.mine.empty_leaf != bitmap_tree::none)),
+                   looked = simt::popcount(simt::ballot(a.here, a.mine.bit != bitmap_tree::none));
+    if (empty != 0 && (!finds || empty * 4 > looked)) tidy_together(a.here, a.d.size_class(), a.mine.empty_leaf);
+    return finds;
+  }
+  // Of the owner: binds the run at `page`, if it still can be.
+  GPUHEAP_COLD void take_listed(adoption& a, unsigned page, unsigned draws) {
+    unsigned const c = a.d.size_class();
+    lazy_transit transit{moves(), a.open};
+    bool emptied = false;
+    // What was bound, not what was seen: the run may be another than that of the look.
+    run_header const now{this->adopt(c, page, transit, emptied)};
+    a.open = transit.open;
+    if (now.is_bound()) {
+      a.found = shard_word::of_sweep(page, slot_map::words_for(at.run_slots(now)), draws).bits | (emptied ? supplied::untidy : 0);
+    } else if (emptied) {
+      this->tidy_list(at.list_tree(c), c, page / 64);
+    }
+  }
   GPUHEAP_COLD listing look_at(unsigned c, unsigned page, unsigned seed, bool scarce) {
     run_header const h{at.header(page).load(simt::relaxed)};
     if (!h.serves(c) || h.is_bound()) return {listing::is_no_run, page, 1};
@@ -234,12 +273,12 @@ struct supply : rewinds {
     return best;
   }
   // Drops the summary bits of the leaves that lanes of `here` found empty; none for a lane that has not.
-  GPUHEAP_COLD void tidy_together(lane_mask here, bitmap_tree const& listed, unsigned c, unsigned leaf) {
+  GPUHEAP_COLD void tidy_together(lane_mask here, unsigned c, unsigned leaf) {
     bool const leads = warp_group{here}.leads();
     if (leads) moves().begin();
     // The barriers order the lanes' changes into the leader's move.
     simt::sync_warp(here);
-    if (leaf != bitmap_tree::none) tidy_list(listed, c, leaf);
+    if (leaf != bitmap_tree::none) this->tidy_list(at.list_tree(c), c, leaf);
     simt::sync_warp(here);
     if (leads) moves().end();
   }
@@ -255,7 +294,7 @@ struct supply : rewinds {
 
   // Whether the heap, of which so many pages are free, is so little used that memory may lie idle.
   [[nodiscard]] GPUHEAP_FN bool has_to_spare(unsigned free) {
-    unsigned const all = segments_there << at.lg_pages;
+    unsigned const all = pages_there;
     return Tuning.spare != 0 && all - free < all / 8 * Tuning.spare;
   }
 
@@ -270,14 +309,14 @@ struct supply : rewinds {
     bool const large = is_large_launch();
     bool const of_one_class = large ? d.lg_shards() == layout::max_lg_shards : d.lanes() * 4 >= simt::warp_lanes * 3;
     // Where several classes are in use at once, they share.
-    unsigned const guided = free / (large && !of_one_class ? Tuning.guide * 4 : Tuning.guide);
+    unsigned const guided = free / (!large ? Tuning.guide_small : of_one_class ? Tuning.guide : Tuning.guide_mixed);
     if (!large && guided < pages && held < pages) {
       // More than a run should have: what the class does not hold yet. Longer runs would take turns in being the one that is used in part.
       pages -= held;
     } else {
-      // Enough for several launches like this one, if that is not much: a launch in which a run ends lasts longer.
-      unsigned const ahead = pages * (large || of_one_class ? Tuning.ahead : Tuning.ahead_mixed);
-      unsigned const some = of_one_class ? free / Tuning.guide : free >> 10;
+      // Of a small launch enough for several like this one, if that is not much: a launch in which a run ends lasts longer.
+      unsigned const ahead = large ? pages : pages * Tuning.ahead_small;
+      unsigned const some = of_one_class ? free / Tuning.guide_small : free >> 10;
       unsigned const more = ahead < some ? ahead : some;
       if (pages < more) pages = more;
       // A small launch's run lasts for several.
@@ -298,7 +337,7 @@ struct supply : rewinds {
   }
 
   // Claims about so many pages for a fresh run: whole segments, pages of broken segments, a segment to break. Each returns a claim
-  // as {first page : 20, length : 7, of segments : 1, untidy : 1} from bit 2 on, or 0. One thread.
+  // as {first page : 22, length : 7, of segments : 1, untidy : 1} from bit 2 on, or 0. One thread.
   GPUHEAP_COLD supplied claim_segments(demand d, unsigned pages, bool is_open) {
     lazy_transit transit{moves(), is_open};
     segment_map::claim const got = segments().claim_segments(pages, at.max_run_segments(d.size_class()), spread(d), transit);
@@ -325,19 +364,19 @@ struct supply : rewinds {
   [[nodiscard]] GPUHEAP_FN supplied pack(segment_map::claim got, bool is_open) {
     if (got.first == segment_map::none) return supplied::of(0, is_open);
     unsigned const first = got.of_segments ? got.first << at.lg_pages : got.first;
-    return supplied::of(uint64_t{first} << 2 | uint64_t{got.length} << 22 | uint64_t{got.of_segments} << 29 | uint64_t{got.untidy} << 30,
+    return supplied::of(uint64_t{first} << 2 | uint64_t{got.length} << 24 | uint64_t{got.of_segments} << 31 | uint64_t{got.untidy} << 32,
                         is_open);
   }
   [[nodiscard]] GPUHEAP_FN segment_map::claim unpack(uint64_t claimed) {
-    bool const of_segments = (claimed >> 29 & 1) != 0;
-    unsigned const page = static_cast<unsigned>(claimed >> 2) & 0xfffff;
-    return {of_segments ? page >> at.lg_pages : page, static_cast<unsigned>(claimed >> 22) & 127, of_segments, (claimed >> 30 & 1) != 0};
+    bool const of_segments = (claimed >> 31 & 1) != 0;
+    unsigned const page = static_cast<unsigned>(claimed >> 2) & (shard_word::max_pages - 1);
+    return {of_segments ? page >> at.lg_pages : page, static_cast<unsigned>(claimed >> 24) & 127, of_segments, (claimed >> 32 & 1) != 0};
   }
 
   // Makes a run of what was claimed. One thread, in a transit. Published by install(), settled by settle().
   GPUHEAP_FN shard_word prepare(demand d, unsigned page, unsigned length, bool of_segments) {
     unsigned const c = d.size_class(), num_slots = at.run_slots(c, length, of_segments);
-    if (!of_segments) length = pages_for(uint64_t{num_slots} * size_classes::slot_bytes(c));
+    if (!of_segments) length = at.units_for(c, num_slots, false);
     // relaxed, all: published by the exchange of the shard word.
     at.header(page).fetch_add(run_header::to_fresh_slots(c, length, of_segments), simt::relaxed);
     at.slots_of(page).prepare(num_slots);
@@ -350,7 +389,7 @@ struct supply : rewinds {
     unsigned length = got.length;
     if (!got.of_segments) {
       unsigned const c = d.size_class();
-      length = pages_for(uint64_t{at.run_slots(c, length, false)} * size_classes::slot_bytes(c));
+      length = at.units_for(c, at.run_slots(c, length, false), false);
       if (length < got.length) segments().release_pages(got.first + length, got.length - length, moves());
     }
     held_pages(d.size_class()).fetch_add(got.of_segments ? length << at.lg_pages : length, simt::relaxed);
@@ -373,6 +412,14 @@ struct supply : rewinds {
     if (is_open) moves().end();
   }
 
+  // A replacement, in the frame: see control::request.
+  struct slow_fetch {
+    demand d;
+    shard_word old;
+    unsigned pages;
+    supplied got;
+    segment_map::claim claimed;
+  };
   // The duty of the draw that found a shard idle or reached its end: puts the next run there, or none. One thread; waits for nobody. The
   // next run comes with its first `wanted` slots drawn for the caller's group: whoever fetches a run has memory from it, however soon
   // another class takes the rest back. Returns the run as drawn at 0, or what fetch_slowly() is to do.
@@ -384,54 +431,57 @@ struct supply : rewinds {
     bitmap_tree const whole = at.whole_tree();
     unsigned const leaves = bitmap_tree::leaves_for(segments_there);
     bool const large_launch = is_large_launch();
-    unsigned leaf = large_launch ? first_leaf(c, k, leaves) : 0;
+    // Where the lanes of a large launch ask for several classes, these begin in different leaves, where claims meet. Else memory is taken
+    // from the lowest place on, and the shards' runs lie side by side.
+    bool const apart = large_launch && d.lg_shards() < layout::max_lg_shards;
     // relaxed, all: hints.
     unsigned const held = held_pages(c).load(simt::relaxed), free = segments().free_hint(), looked = looked_in(c).load(simt::relaxed),
                    hand = hand_of(c).load(simt::relaxed);
     bool const idle = static_cast<int>(idle_runs(c).load(simt::relaxed)) > 0;
     shard_word const now{at.shard(c, k).load(simt::relaxed)};
-    uint64_t bits = whole.leaf(leaf).load(simt::relaxed);
+    uint64_t const low_leaves = whole.mid(0).load(simt::relaxed);
 
     unsigned const asked = now.next() - old.num_draws() > d.wanted() ? now.next() - old.num_draws() : d.wanted();
     unsigned const pages = pages_wanted(d, asked, held, free);
-    bool const scarce = free < (segments_there << at.lg_pages) / Tuning.scarce;
+    bool const scarce = free < pages_there / Tuning.scarce;
     // If the class has none at the launch's first look, those that it has later are the launch's own.
     looks_in_vain const vain{looked};
     bool const first_look = !vain.in(simt::launch_id()), spare = !large_launch && has_to_spare(free);
     bool const adopts = Tuning.adoption_looks != 0 && idle && !spare && (scarce || first_look || vain.count() < looks_in_vain::enough);
     if (first_look && !idle) looked_in(c).store(looks_in_vain::none_there(simt::launch_id()).bits, simt::relaxed);
     unsigned n = (pages + pages / 4) >> at.lg_pages;
-    if (n == 0 && (large_launch || (spare && free >> at.lg_pages > Tuning.guide * 4))) n = 1;
+    if (n == 0 && (large_launch || (spare && free >> at.lg_pages > Tuning.guide_small * 4))) n = 1;
     if (n > at.max_run_segments(c)) n = at.max_run_segments(c);
     // Hardly a whole segment is left: not worth eight looks.
     bool const used_up = free >> at.lg_pages == 0;
     supplied const later = supplied::slowly(pages, adopts, scarce, old.has_run(), hand);
     if (n == 0 || adopts || used_up) return later.bits;
+    // Which row of n segments from there on is this shard's: 64 / n rows lie in a leaf.
+    unsigned const nth = large_launch && !apart ? k : 0, leaves_before = nth / (64 / n);
+    unsigned leaf = apart || low_leaves == 0 ? first_leaf(c, k, leaves) : (simt::lowest_bit(low_leaves) + leaves_before) % leaves;
+    unsigned const skipped = apart ? d.bits * 0x9e3779b9u >> 26 : (nth - leaves_before * (64 / n)) * n;
+    uint64_t bits = whole.leaf(leaf).load(simt::relaxed);
     // Ends: four leaves, then four more for half as many segments.
     GPUHEAP_NO_UNROLL
     for (unsigned tries = 0; tries < 8; ++tries) {
       if (tries == 4 && n > 1) n >>= 1;
-      // Short runs from different places of a leaf, which they share.
-      uint64_t starts = structures::consecutive(bits, n);
-      uint64_t const above = starts & ~simt::low_bits((d.bits * 0x9e3779b9u) >> 26);
-      if (above != 0 && large_launch) starts = above;
+      // A small launch takes the lowest row, if that has a quarter of it.
+      uint64_t starts = structures::consecutive(bits, large_launch ? n : (n + 3) / 4);
+      uint64_t const above = starts & ~simt::low_bits(skipped);
+      if (above != 0) starts = above;
       if (starts != 0) {
-        unsigned const at_bit = simt::lowest_bit(starts);
-        uint64_t const mask = simt::low_bits(n) << at_bit;
+        unsigned const at_bit = simt::lowest_bit(starts), there = structures::run_length(bits, at_bit), row = there < n ? there : n;
+        uint64_t const mask = simt::low_bits(row) << at_bit;
         // Also for the used-up run, which is in nobody's sight from the exchange until it is listed.
         moves().begin();
         bool emptied = false;
         uint64_t const got = whole.take_untidily(leaf, mask, emptied);
         if (got == mask) {
-          unsigned const segment = leaf * 64 + at_bit;
-          shard_word const next = prepare(d, segment << at.lg_pages, n, true);
-          install(d, next);
-          settle(d, {segment, n, true, emptied});
-          installed(d, old, next, true);
-          return next.bits;
+          slow_fetch f{d, old, 0, supplied::of(0, true), {leaf * 64 + at_bit, row, true, emptied}};
+          f.got = supplied::of(prepare_claimed(f).bits, true);
+          return publish(f);
         }
-        if (emptied) whole.tidy(leaf);
-        if (got != 0) whole.set_mask(leaf, got);
+        segments().put_back(leaf, got, emptied);
         moves().end();
       }
       leaf = leaf + 1 == leaves ? 0 : leaf + 1;
@@ -440,14 +490,7 @@ struct supply : rewinds {
     return later.bits;
   }
 
-  // The same where the first look did not do. In the frame, as in control::request.
-  struct slow_fetch {
-    demand d;
-    shard_word old;
-    unsigned pages;
-    supplied got;
-    segment_map::claim claimed;
-  };
+  // The same where the first look did not do.
   // `adopted`: what adopt_rich() found, if the lane was to look.
   GPUHEAP_COLD uint64_t fetch_slowly(demand d, shard_word old, supplied how, supplied adopted) {
     slow_fetch f{d, old, how.pages(), adopted, {}};
@@ -472,10 +515,10 @@ struct supply : rewinds {
     if (f.got.run().bits == 0) f.got = claim_pages(f.d, f.pages, ~0u, f.got.is_open());
     if (f.got.run().bits == 0) return;
     f.claimed = unpack(f.got.bits);
-    f.got = supplied::of(prepare_claimed(f.d, f.claimed).bits, f.got.is_open());
+    f.got = supplied::of(prepare_claimed(f).bits, f.got.is_open());
   }
-  GPUHEAP_COLD shard_word prepare_claimed(demand d, segment_map::claim got) {
-    return prepare(d, got.of_segments ? got.first << at.lg_pages : got.first, got.length, got.of_segments);
+  GPUHEAP_COLD shard_word prepare_claimed(slow_fetch& f) {
+    return prepare(f.d, f.claimed.of_segments ? f.claimed.first << at.lg_pages : f.claimed.first, f.claimed.length, f.claimed.of_segments);
   }
   GPUHEAP_COLD uint64_t publish(slow_fetch& f) {
     install(f.d, f.got.run());

@@ -38,7 +38,7 @@ template <class Runs>
     if (found.problem.empty()) found.problem = what;
   };
   auto const name = [](unsigned page) { return "page " + std::to_string(page); };
-  unsigned const num_segments = now.block.segments_there, num_pages = num_segments << at.lg_pages;
+  unsigned const num_segments = now.block.segments_there, num_pages = now.block.pages_there;
 
   if (!structures::transit_count::quiet(now.block.transit_word)) fail("a move is under way, or was never ended");
 
@@ -68,8 +68,9 @@ template <class Runs>
     run_header const h = now.header(page);
     unsigned const s = page >> at.lg_pages;
     if (now.is_free(page)) {
-      if (now.page_tags[page] != 0) fail(name(page) + " is free but tagged");
-      if (now.segment_tag(s) != 0) fail(name(page) + " is free, but its segment is tagged");
+      if (now.page_tag(page) != 0) fail(name(page) + " is free but tagged");
+      if (now.segment_tag(s) != (now.is_whole(s) ? 0 : run_tag::broken_up))
+        fail(name(page) + " is free, and its segment has the tag of another state");
       if ((h.bits & (run_header::slots | run_header::large)) != 0) fail(name(page) + " is free but its header is in use");
       // Ends: one pass per word.
       for (unsigned w = 0; w < at.words_per_page; ++w) {
@@ -80,17 +81,25 @@ template <class Runs>
       continue;
     }
     if (h.is_large()) {
-      unsigned const n = h.large_segments();
+      unsigned const n = h.large_pages(), end = page + n;
       ++found.large_allocations;
-      found.live_bytes += size_t{n} << at.segment_shift();
-      if (now.segment_tag(s) != run_tag::large_head) fail(name(page) + " begins a large allocation and has another tag");
-      // Ends: one pass per page.
-      for (unsigned i = 0; i < n << at.lg_pages; ++i) {
-        if (now.page_tags[page + i] != 0 || (i >> at.lg_pages != 0 && now.segment_tag((page + i) >> at.lg_pages) != 0))
-          fail(name(page + i) + " is tagged and in a large allocation");
-        if (now.is_free(page + i)) fail(name(page + i) + " is free and in a large allocation");
+      found.live_bytes += size_t{n} << at.page_shift;
+      if (end > num_pages) {
+        fail(name(page) + " begins a large allocation that is longer than the heap");
+        break;
       }
-      page += n << at.lg_pages;
+      // Ends: one pass per page.
+      for (unsigned i = page; i < end; ++i) {
+        unsigned const segment = i / 64;
+        // It has this segment entirely.
+        bool const all = segment * 64 >= page && segment * 64 + 64 <= end;
+        run_tag::word const of_segment = all ? (segment * 64 == page ? run_tag::large_head : 0) : run_tag::broken_up;
+        if (now.segment_tag(segment) != of_segment) fail(name(i) + " is in a large allocation and its segment has another tag");
+        if (now.page_tag(i) != (i == page && !all ? run_tag::large_head : 0))
+          fail(name(i) + " is in a large allocation and has another tag");
+        if (now.is_free(i)) fail(name(i) + " is free and in a large allocation");
+      }
+      page = end;
       continue;
     }
     if ((h.bits & run_header::slots) == 0) {
@@ -106,7 +115,8 @@ template <class Runs>
     if (h.is_bound() != is_held) fail(name(page) + (is_held ? " is held by a shard but not bound" : " is bound but no shard holds it"));
     // Ends: one pass per unit.
     for (unsigned i = 0; i < length; ++i) {
-      run_tag const tag{h.of_segments() ? now.segment_tag(s + i) : now.page_tags[page + i]};
+      run_tag const tag{h.of_segments() ? now.segment_tag(s + i) : now.page_tag(page + i)};
+      if (!h.of_segments() && now.segment_tag(s) != run_tag::broken_up) fail(name(page) + " is in a run, and its segment is not broken up");
       if (!tag.is_slotted() || tag.size_class() != c || tag.length() != length || tag.distance() != i)
         fail(name(page) + " has a tag unlike its run");
     }
@@ -157,26 +167,22 @@ template <class Runs>
     uint64_t const pages = now.pages[s];
     if (pages == 0) continue;
     if (now.is_whole(s)) fail("segment " + std::to_string(s) + " is whole and broken up");
-    if (pages == simt::low_bits(1u << at.lg_pages)) fail("segment " + std::to_string(s) + " is broken up and all free");
+    if (pages == ~uint64_t{0}) fail("segment " + std::to_string(s) + " is broken up and all free");
     if (!now.has(now.here(at.broken_tree()), s)) fail("segment " + std::to_string(s) + " has free pages that nobody can find");
   }
   // Ends: one pass per segment.
-  for (unsigned s = num_segments; s < at.num_segments; ++s) {
-    bool tagged = false;
-    // Ends: one pass per page of the segment.
-    for (unsigned page = s << at.lg_pages; page < (s + 1) << at.lg_pages; ++page) tagged = tagged || now.page_tags[page] != 0;
-    if (now.is_whole(s) || now.pages[s] != 0 || now.segment_tag(s) != 0 || tagged)
-      fail("segment " + std::to_string(s) + " is in use and not there");
+  for (unsigned s = num_segments; s < at.num_segments(); ++s) {
+    if (now.is_whole(s) || now.pages[s] != 0 || now.segment_tag(s) != 0) fail("segment " + std::to_string(s) + " is in use and not there");
   }
-  auto const check_tree = [&](bitmap_tree const& tree, std::string const& which) {
-    auto const missing = now.missing_summary(now.here(tree));
+  auto const check_tree = [&](bitmap_tree const& tree, unsigned leaves, std::string const& which) {
+    auto const missing = now.missing_summary(now.here(tree), leaves);
     if (!missing.empty()) fail("the tree of " + which + " has " + missing);
   };
-  check_tree(at.whole_tree(), "whole segments");
-  check_tree(at.broken_tree(), "broken segments");
+  check_tree(at.whole_tree(), at.segment_leaves(), "whole segments");
+  check_tree(at.broken_tree(), at.segment_leaves(), "broken segments");
   // Ends: one pass per class.
   for (unsigned c = 0; c < at.num_classes; ++c) {
-    check_tree(at.list_tree(c), "listed runs of class " + std::to_string(c));
+    check_tree(at.list_tree(c), num_segments, "listed runs of class " + std::to_string(c));
     if (now.block.held[c] != held[c])
       fail("class " + std::to_string(c) + " holds " + std::to_string(held[c]) + " pages, not " + std::to_string(now.block.held[c]));
   }
