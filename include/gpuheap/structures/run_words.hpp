@@ -19,8 +19,8 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 //   accounted   slots of the present sweep that have been dealt with
 //   bound       a shard (or one thread) is handing out slots of the run: no release, no second adoption
 //   slots       the run is in use for slots of `class`. Neither this nor `large`: the memory is free or being claimed
-//   large       the page begins one large allocation; bits 0..31 are its length in pages. `bound`: one thread resizes it; `segments`: it was
-//               freed meanwhile
+//   large       the page begins one large allocation; bits 0..31 are its length in pages. `bound`: one thread resizes it; `segments`: it
+//               was freed meanwhile
 //   segments    `length` counts segments; otherwise pages
 //   generation  counts the uses of the page, so that a compare-exchange cannot mistake a later use for an earlier one
 struct run_header {

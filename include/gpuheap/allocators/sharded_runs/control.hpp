@@ -459,12 +459,14 @@ struct control : supply<Tuning> {
   }
 };
 
-// ---- from malloc and free, which are inlined, to the rest
+// ---- far calls, from malloc, which is inlined
 
+// See wait_and_draw().
 template <tuning Tuning>
 GPUHEAP_COLD void* malloc_far(control<Tuning>* heap, lane_mask here, lane_mask group, demand d, uint64_t drawn_bits) {
   return heap->wait_and_draw(here, group, d, drawn_bits);
 }
+// See malloc_large().
 template <tuning Tuning>
 GPUHEAP_COLD void* malloc_large_far(control<Tuning>* heap, unsigned n, unsigned alignment) {
   return heap->malloc_large(n, alignment);

@@ -98,15 +98,16 @@ struct frees : runs {
   // Frees the large allocation whose head is `page`. False: it was freed already.
   GPUHEAP_FN bool free_large(unsigned page) {
     uint64_t seen = at.header(page).load(simt::relaxed);
-    uint64_t next = 0;
-    do {
+    // Ends: an exchange fails because of a free or a resize of the same pointer at the same time, which is that thread's progress.
+    GPUHEAP_NO_UNROLL
+    for (;;) {
       run_header const h{seen};
       if (!h.is_large()) return false;
       // Bound: a resize gives it back when it is done, see resize_large().
-      next = h.is_bound() ? seen | run_header::freed : run_header::unused(h.generation()).bits;
-      // handed_on: of several frees of the same pointer, one wins. Ends: what lets it fail is a free or a resize of the same pointer at the
-      // same time, which is that thread's progress.
-    } while (!at.header(page).compare_exchange(seen, next, simt::handed_on, simt::relaxed));
+      uint64_t const next = h.is_bound() ? seen | run_header::freed : run_header::unused(h.generation()).bits;
+      // handed_on: of several frees of the same pointer, one wins.
+      if (at.header(page).compare_exchange(seen, next, simt::handed_on, simt::relaxed)) break;
+    }
     if (!run_header{seen}.is_bound()) give_large_back(page, run_header{seen}.large_pages());
     return true;
   }

@@ -1,0 +1,161 @@
+// One claim or release at a time on a segment map, and sets of pages to compare with.
+#pragma once
+
+#include <algorithm>
+
+#include "segment_map_checks.hpp"
+
+namespace structures_test {
+
+// Kernel: one claim, by one thread. settle: whether it is settled.
+enum class claim_kind { segments, pages, broken };
+struct claim_order {
+  claim_kind what;
+  unsigned n;  // pages
+  unsigned least = 1, looks = ~0u;
+  unsigned spread = 0;
+  bool settle = true;
+};
+struct claim_answer {
+  segment_map::claim got;
+  bool moved;  // a transit was opened
+};
+struct claim_one {
+  segment_map map;
+  transit_count moves;
+  claim_order order;
+  claim_answer* out;
+
+  GPUHEAP_FN void operator()(unsigned) const {
+    lazy_transit transit{moves};
+    segment_map::claim got{};
+    if (order.what == claim_kind::segments) got = map.claim_segments(order.n, 64, order.spread, transit);
+    if (order.what == claim_kind::pages) got = map.claim_pages(order.n, order.least, order.looks, order.spread, transit);
+    if (order.what == claim_kind::broken) got = map.break_segment(order.n, order.spread, transit);
+    if (got.first != segment_map::none && order.settle) map.settle(got);
+    *out = {got, transit.open};
+    transit.end();
+  }
+};
+struct claim_one_span {
+  segment_map map;
+  transit_count moves;
+  unsigned n, alignment, phase;
+  unsigned* out;
+
+  GPUHEAP_FN void operator()(unsigned) const { *out = structures_test::claim_span(map, n, alignment, phase, moves); }
+};
+struct claim_one_extent {
+  segment_map map;
+  transit_count moves;
+  unsigned n, alignment, phase;
+  unsigned* out;
+
+  GPUHEAP_FN void operator()(unsigned) const { *out = map.claim_extent(n, alignment, phase, moves); }
+};
+struct claim_one_at {
+  segment_map map;
+  transit_count moves;
+  unsigned first, n;
+  unsigned* out;
+
+  GPUHEAP_FN void operator()(unsigned) const { *out = map.claim_at(first, n, moves) ? 1 : 0; }
+};
+struct release_one_extent {
+  segment_map map;
+  transit_count moves;
+  unsigned first, n;
+
+  GPUHEAP_FN void operator()(unsigned) const { map.release_extent(first, n, moves); }
+};
+struct release_one {
+  segment_map map;
+  transit_count moves;
+  segment_map::claim held;
+
+  GPUHEAP_FN void operator()(unsigned) const { give_back(map, held, moves); }
+};
+// Kernel: the word of moves as a lazy transit begins, begins again, ends and ends again.
+struct one_lazy_transit {
+  transit_count moves;
+  transit_count::word* seen;
+
+  GPUHEAP_FN void operator()(unsigned) const {
+    lazy_transit transit{moves};
+    transit.end();
+    seen[0] = moves.look();
+    transit.begin();
+    transit.begin();
+    seen[1] = moves.look();
+    transit.end();
+    transit.end();
+    seen[2] = moves.look();
+    transit.begin();
+    seen[3] = moves.look();
+    transit.end();
+  }
+};
+
+inline claim_answer claim(map_memory& map, claim_order order) {
+  test::device_array<claim_answer> out(1);
+  gpuheap::launch(1, claim_one{map.view(), map.moves(), order, out.data()});
+  return out.first();
+}
+inline unsigned claim_span(map_memory& map, unsigned n, unsigned alignment = 1, unsigned phase = 0) {
+  test::device_array<unsigned> out(1);
+  gpuheap::launch(1, claim_one_span{map.view(), map.moves(), n, alignment, phase, out.data()});
+  return out.first();
+}
+inline unsigned claim_extent(map_memory& map, unsigned n, unsigned alignment = 1, unsigned phase = 0) {
+  test::device_array<unsigned> out(1);
+  gpuheap::launch(1, claim_one_extent{map.view(), map.moves(), n, alignment, phase, out.data()});
+  return out.first();
+}
+inline bool claim_at(map_memory& map, unsigned first, unsigned n) {
+  test::device_array<unsigned> out(1);
+  gpuheap::launch(1, claim_one_at{map.view(), map.moves(), first, n, out.data()});
+  return out.first() != 0;
+}
+inline void release_extent(map_memory& map, unsigned first, unsigned n) {
+  gpuheap::launch(1, release_one_extent{map.view(), map.moves(), first, n});
+}
+inline void release(map_memory& map, segment_map::claim held) { gpuheap::launch(1, release_one{map.view(), map.moves(), held}); }
+inline void release_pages(map_memory& map, unsigned first, unsigned n) { release(map, {first, n, false, false}); }
+inline void release_segments(map_memory& map, unsigned first, unsigned n) { release(map, {first, n, true, false}); }
+
+using pages_set = std::vector<bool>;
+
+inline bool all_free(pages_set const& free, unsigned first, unsigned n) {
+  if (first + n > free.size()) return false;
+  return std::find(free.begin() + first, free.begin() + first + n, false) == free.begin() + first + n;
+}
+inline bool none_free(pages_set const& free, unsigned first, unsigned n) {
+  return std::find(free.begin() + first, free.begin() + first + n, true) == free.begin() + first + n;
+}
+inline unsigned num_broken(pages_set const& free, unsigned lg_pages) {
+  unsigned n = 0;
+  for (unsigned first = 0; first < free.size(); first += 1u << lg_pages)
+    n += !all_free(free, first, 1u << lg_pages) && !none_free(free, first, 1u << lg_pages);
+  return n;
+}
+inline void mark(pages_set& free, unsigned first, unsigned n, bool value) {
+  std::fill(free.begin() + first, free.begin() + first + n, value);
+}
+// Free things in stretches, up to `longest` each.
+inline pages_set random_set(test::rng& random, unsigned size, unsigned longest) {
+  pages_set free(size);
+  for (unsigned s = 0; s < size;) {
+    unsigned const gap = random.below(4), stretch = 1 + random.below(longest);
+    for (unsigned k = 0; k < stretch && s + gap + k < size; ++k) free[s + gap + k] = true;
+    s += gap + stretch;
+  }
+  return free;
+}
+// The same of segments, each of them whole or taken.
+inline pages_set of_segments(pages_set const& segments, unsigned lg_pages) {
+  pages_set free(segments.size() << lg_pages);
+  for (unsigned s = 0; s < segments.size(); ++s) mark(free, s << lg_pages, 1u << lg_pages, segments[s]);
+  return free;
+}
+
+}  // namespace structures_test
