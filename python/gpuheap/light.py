@@ -120,3 +120,5 @@ def _finding(what: str, look: Callable[[], str]) -> Finding:
         return Finding(what, True, look())
     except (HeapError, UserError) as error:
         return Finding(what, False, str(error).removeprefix("gpuheap: "))
+    except Exception as error:  # another package's: whatever is broken, the other findings are told too
+        return Finding(what, False, f"{type(error).__name__}: {error}".splitlines()[0])

@@ -38,6 +38,10 @@ try:
     from numba.cuda.typing.npydecl import parse_dtype
 except ImportError as _error:
     raise MissingPart(f"gpuheap: gpuheap.numba needs numba-cuda 0.30 or newer: pip install 'numba-cuda[cu13]' ({_error})") from None
+except AttributeError as _error:  # numba-cuda 0.30.4 asks NumPy 2.5 for a function that it no longer has
+    raise MissingPart(
+        f"gpuheap: the installed numba-cuda does not work with the installed NumPy: install another pair, as 'numpy<2.5' ({_error})"
+    ) from None
 
 __all__ = ["address_of", "aligned_malloc", "array", "calloc", "free", "heaps", "malloc", "owns", "realloc", "usable_size", "view"]
 

@@ -92,3 +92,13 @@ def test_everything_there(checkout: Checkout, programs: Path) -> None:
 def test_every_finding_is_one_line(checkout: Checkout) -> None:
     said = json.loads(checkout.gpuheap("doctor", "--json").stdout)
     assert len(checkout.gpuheap("doctor").stdout.splitlines()) == len(said)
+
+
+def test_a_broken_package_is_a_finding() -> None:
+    """Whatever an import of another package raises, the other findings are told too."""
+    from gpuheap import light
+
+    def look() -> str:
+        raise AttributeError("module 'numpy' has no attribute 'row_stack'\nand more")
+
+    assert light._finding("numba", look) == light.Finding("numba", False, "AttributeError: module 'numpy' has no attribute 'row_stack'")
