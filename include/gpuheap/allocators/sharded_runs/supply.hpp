@@ -449,15 +449,20 @@ struct supply : rewinds {
     bool const first_look = !vain.in(simt::launch_id()), spare = !large_launch && has_to_spare(free);
     bool const adopts = Tuning.adoption_looks != 0 && idle && !spare && (scarce || first_look || vain.count() < looks_in_vain::enough);
     if (first_look && !idle) looked_in(c).store(looks_in_vain::none_there(simt::launch_id()).bits, simt::relaxed);
-    unsigned n = (pages + pages / 4) >> at.lg_pages;
+    // A quarter of a segment more or less does not matter.
+    unsigned const least_pages = 52;
+    unsigned n = pages < least_pages ? 0 : (pages + 48) >> at.lg_pages;
     if (n == 0 && (large_launch || (spare && free >> at.lg_pages > Tuning.guide_small * 4))) n = 1;
     if (n > at.max_run_segments(c)) n = at.max_run_segments(c);
     // Hardly a whole segment is left: not worth eight looks.
     bool const used_up = free >> at.lg_pages == 0;
     supplied const later = supplied::slowly(pages, adopts, scarce, old.has_run(), hand);
     if (n == 0 || adopts || used_up) return later.bits;
-    // Which row of n segments from there on is this shard's: 64 / n rows lie in a leaf.
-    unsigned const nth = large_launch && !apart ? k : 0, leaves_before = nth / (64 / n);
+    // Which row of n segments from there on is this shard's: 64 / n rows lie in a leaf. If it is not free, this shard goes on behind the
+    // rows of all of them.
+    bool const side_by_side = large_launch && !apart;
+    unsigned const nth = side_by_side ? k : 0, leaves_before = nth / (64 / n);
+    unsigned const further = side_by_side ? at.num_shards() / (64 / n) : 0;
     unsigned leaf = apart || low_leaves == 0 ? first_leaf(c, k, leaves) : (simt::lowest_bit(low_leaves) + leaves_before) % leaves;
     unsigned const skipped = apart ? d.bits * 0x9e3779b9u >> 26 : (nth - leaves_before * (64 / n)) * n;
     uint64_t bits = whole.leaf(leaf).load(simt::relaxed);
@@ -484,7 +489,7 @@ struct supply : rewinds {
         segments().put_back(leaf, got, emptied);
         moves().end();
       }
-      leaf = leaf + 1 == leaves ? 0 : leaf + 1;
+      leaf = (leaf + (further == 0 ? 1 : further)) % leaves;
       bits = whole.leaf(leaf).load(simt::relaxed);
     }
     return later.bits;
