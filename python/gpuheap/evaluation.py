@@ -53,7 +53,7 @@ def results(folder: str | Path | None = None) -> pandas.DataFrame:
 def claims(paper: str | None = None, folder: str | Path | None = None) -> list[dict[str, Any]]:
     """The comparative sentences of the papers, each judged by the rows.
 
-    paper: only claims of this one. Keys of each claim: paper, name, says, at, verdict, numbers, points, rows. Raises UserError for an
+    paper: only claims of this one. Keys of each claim: paper, name, says, at, verdict, numbers, points, basis, why, rows. Raises UserError for an
     unknown paper.
     """
     from gpuheap.answers.measured import find_measured
@@ -62,7 +62,8 @@ def claims(paper: str | None = None, folder: str | Path | None = None) -> list[d
     from gpuheap.judging.reader import load_papers
 
     layout = find_layout()
-    evidence = Evidence(find_measured(layout, None if folder is None else Path(folder)).rows)
+    measured = find_measured(layout, None if folder is None else Path(folder))
+    evidence = Evidence(measured.rows, measured.device)
     return [one.as_json() for one in select(judge_all(load_papers(layout), evidence), [] if paper is None else [paper], [])]
 
 

@@ -454,6 +454,58 @@ def test_a_mistake_is_named_with_file_and_line(tmp_path: Path, old: str, new: st
     assert "\n" not in str(error.value)
 
 
+SLOWER = 'why = "At 16 B CUDA\'s malloc is 1.5 times faster here."\n' + BETTER
+WITH_GPU = HEAD.replace('suite = "survey"', 'suite = "survey"\nwhy_on = "NVIDIA H200"')
+
+
+@pytest.mark.parametrize(
+    ("why", "complaint"),
+    [
+        ('""', "why is empty, expected one sentence"),
+        ('"  "', "why is empty, expected one sentence"),
+        ("7", "why is missing or no text"),
+        ('"the rows show no end"', "expected one sentence on one line"),
+        ('"It is slower. It is larger."', "expected one sentence on one line"),
+        ('"Is it slower? It is."', "expected one sentence on one line"),
+        ('" It is slower."', "expected one sentence on one line"),
+        ('"It is slower.\\nIt is larger."', "expected one sentence on one line"),
+        (f'"{"x" * 200}."', "why has 201 characters, expected 200 at most"),
+    ],
+)
+def test_why_is_one_sentence(tmp_path: Path, why: str, complaint: str) -> None:
+    path = tmp_path / "small.toml"
+    path.write_text(WITH_GPU + CLAIM + BETTER + f"why = {why}\n")
+    with pytest.raises(UserError) as error:
+        load_paper(path)
+    assert str(error.value).startswith(f"{path}:22: claim 'one': ")
+    assert complaint in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_why_says_of_which_gpu_it_speaks(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"small\.toml:1: \[paper\]: why_on is missing"):
+        load_paper(file_of(tmp_path, SLOWER))
+
+
+def test_why_is_for_claims_that_rows_judge(tmp_path: Path) -> None:
+    path = tmp_path / "small.toml"
+    path.write_text(WITH_GPU + '[[claim]]\nname = "one"\nsays = "a"\nat = "b"\npublished = "c"\nwhy = "It is slower."\n')
+    with pytest.raises(UserError, match="claim 'one': unknown key 'why'"):
+        load_paper(path)
+
+
+def test_only_a_claim_that_fails_by_the_rows_of_its_gpu_says_why(tmp_path: Path) -> None:
+    path = tmp_path / "small.toml"
+    path.write_text(WITH_GPU + CLAIM + SLOWER)
+    (claim,) = load_paper(path).claims
+    slower, faster = [row("halloc", 6), row("cuda", 4)], [row("halloc", 4), row("cuda", 6)]
+    assert judge(claim, Evidence(slower, "NVIDIA H200")).why == "At 16 B CUDA's malloc is 1.5 times faster here."
+    assert judge(claim, Evidence(faster, "NVIDIA H200")).why == ""
+    assert judge(claim, Evidence(slower, "NVIDIA A40")).why == ""
+    assert judge(claim, Evidence(slower)).why == ""
+    assert judge(claim, Evidence([], "NVIDIA H200")).why == ""
+
+
 def test_a_claim_comes_once(tmp_path: Path) -> None:
     path = file_of(tmp_path, BETTER)
     path.write_text(path.read_text() + CLAIM + BETTER)

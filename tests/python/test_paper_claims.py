@@ -13,10 +13,11 @@ from fake_checkout import REPOSITORY, Checkout
 from handmade import BETTER, CLAIM, HEAD, failed, row, save
 from synthetic import rows_of_suites
 
+from gpuheap.answers.measured import find_measured
 from gpuheap.formats.results import Row
 from gpuheap.formats.suites import Suite, load_suites
 from gpuheap.judging.evidence import Evidence
-from gpuheap.judging.judge import UNMEASURED, VERDICTS, check_suites, judge_all
+from gpuheap.judging.judge import FAILS, UNMEASURED, VERDICTS, check_suites, judge_all
 from gpuheap.judging.language import sides_of
 from gpuheap.judging.reader import load_papers
 from gpuheap.metrics import METRICS
@@ -93,6 +94,13 @@ def test_once_all_suites_were_run_every_claim_is_judged(as_run: Callable[[Mappin
     assert not unmeasured
 
 
+def test_every_claim_that_fails_by_the_recorded_rows_says_why_and_no_other() -> None:
+    measured = find_measured(Layout(REPOSITORY), REPOSITORY / "results" / "nvidia-h200")
+    judged = judge_all(PAPERS, Evidence(measured.rows, measured.device))
+    assert [one.claim.name for one in judged if one.verdict == FAILS and not one.why] == []
+    assert [one.claim.name for one in judged if one.verdict != FAILS and one.claim.why] == []
+
+
 def random_rows(seed: int) -> list[Row]:
     """Rows of what claims ask for, with every way to fail among them; whole sweeps are missing."""
     source = random.Random(seed)
@@ -161,6 +169,29 @@ def test_reproduce_prints_verdicts_and_numbers(checkout: Checkout) -> None:
     assert (claim["name"], claim["verdict"], claim["points"], claim["rows"]) == ("one", "holds", 1, ["survey/alloc_single"])
     assert said["to_run"] == []
     assert "two" not in checkout.gpuheap("reproduce", "--paper", "small", "--verdict", "holds").stdout
+
+
+def test_reproduce_says_why_a_claim_fails(checkout: Checkout) -> None:
+    folder = with_claims(checkout).root / "benchmarks" / "claims"
+    head = HEAD.replace('suite = "survey"', 'suite = "survey"\nwhy_on = "nvidia-h200"')
+    slower, other = (f'why = "{name} is slower here."\n' for name in ("Halloc", "ScatterAlloc"))
+    two = CLAIM.replace('"one"', '"two"') + BETTER.replace("halloc", "scatteralloc")
+    (folder / "small.toml").write_text(head + CLAIM + BETTER + slower + two + other)
+    rows = [row("halloc", 9), row("cuda", 6), row("scatteralloc", 2)]
+    save(checkout.root / "results" / "nvidia-h200" / "survey.csv", rows)
+    out = checkout.gpuheap("reproduce").stdout
+    assert "Halloc is slower here." in out
+    assert "0.67 times" in out
+    assert "ScatterAlloc is slower here." not in out
+    said = json.loads(checkout.gpuheap("reproduce", "--json").stdout)["claims"]
+    assert {claim["name"]: claim["why"] for claim in said} == {"one": "Halloc is slower here.", "two": ""}
+    assert checkout.gpuheap("reproduce", "--pages", "pages").returncode == 0
+    page = (checkout.root / "pages" / "small.md").read_text()
+    assert "| does not hold here (no interval) | Halloc is slower here. | 0.67 times" in page
+    assert "ScatterAlloc is slower here." not in page
+    # The sentences speak of the rows of one GPU.
+    save(checkout.root / "elsewhere" / "nvidia-a40" / "survey.csv", rows)
+    assert "slower here" not in checkout.gpuheap("reproduce", "--results", "elsewhere/nvidia-a40").stdout
 
 
 @pytest.mark.parametrize(

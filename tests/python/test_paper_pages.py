@@ -27,7 +27,7 @@ def test_the_pages_are_those_of_the_recorded_tables() -> None:
     """`gpuheap reproduce --pages docs/evaluation` writes them again."""
     papers, suites = load_papers(LAYOUT), load_suites(LAYOUT)
     measured = find_measured(LAYOUT, REPOSITORY / "results" / "nvidia-h200")
-    judged = judge_all(papers, Evidence(measured.rows))
+    judged = judge_all(papers, Evidence(measured.rows, measured.device))
     for paper in papers:
         page = page_of(paper, judged, measured.rows, measured.device, suites, DOCS / "images" / "evaluation", "../images/evaluation")
         assert (DOCS / "evaluation" / f"{paper.name}.md").read_text() == page, paper.name
@@ -55,7 +55,7 @@ def test_the_command_writes_a_page_for_each_paper(claimed: Checkout) -> None:
     assert (ran.returncode, ran.stdout) == (0, "pages/small.md\n"), ran.stderr
     page = Path(claimed.root / "pages" / "small.md").read_text()
     assert page.startswith("# A small paper\n\nNobody 2020; measured there on a machine, here on nvidia-h200. 1 sentences of the paper: 1 holds.\n")
-    assert page.count("| section 1 | what the paper says | holds (no interval) | 3.0 times: halloc 2 µs, cuda 6 µs |") == 2
+    assert page.count("| section 1 | what the paper says | holds (no interval) |  | 3.0 times: halloc 2 µs, cuda 6 µs |") == 2
 
 
 def test_a_headline_names_claims(claimed: Checkout, error_line: ErrorLine) -> None:

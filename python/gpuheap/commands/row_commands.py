@@ -55,7 +55,7 @@ def reproduce(
     layout = find_layout()
     papers = load_papers(layout)
     measured = find_measured(layout, results)
-    evidence = Evidence(measured.rows)
+    evidence = Evidence(measured.rows, measured.device)
     known = {one.name for one in papers}
     # A name that does not exist is told by `select`.
     chosen = [one for one in papers if one.name in paper] if paper and set(paper) <= known else papers

@@ -65,9 +65,10 @@ class Found:
 
 
 class Evidence:
-    """All rows of one device."""
+    """All rows of one device; without its name no claim says why it fails, as that is said of a device's rows."""
 
-    def __init__(self, rows: Iterable[Row]) -> None:
+    def __init__(self, rows: Iterable[Row], device: str = "") -> None:
+        self.device = device
         self._found: dict[tuple[Side, tuple[str, ...]], Found] = {}
         self._untried: dict[tuple[str, str], list[tuple[Reading, str]]] = {}
         self._points: dict[tuple[str, str], dict[tuple[object, ...], list[Row]]] = {}

@@ -28,6 +28,7 @@ class Judged:
     numbers: str  # what was measured; or why there is nothing
     points: int = 0
     basis: str = ""  # how sure the verdict is: by an interval, or without one
+    why: str = ""  # of a claim that fails by the rows that its file speaks of
 
     def as_json(self) -> dict[str, Any]:
         claim = self.claim
@@ -40,6 +41,7 @@ class Judged:
             "numbers": self.numbers,
             "points": self.points,
             "basis": self.basis,
+            "why": self.why,
             "rows": sorted({f"{side.suite}/{side.case}" for side in claim.sides}),
         }
 
@@ -56,7 +58,8 @@ def judge(claim: Claim, evidence: Evidence) -> Judged:
     sure = certainty(claim.relation, evidence)
     verdict = UNDECIDED if sure.holds is None else HOLDS if sure.holds else FAILS
     open_words = f"{sure.words}; " if sure.words else ""
-    return Judged(claim, verdict, open_words + outcome.numbers + _left_out(claim, evidence), outcome.points, sure.basis)
+    reason = claim.why if verdict == FAILS and claim.why_on == evidence.device else ""
+    return Judged(claim, verdict, open_words + outcome.numbers + _left_out(claim, evidence), outcome.points, sure.basis, reason)
 
 
 def _left_out(claim: Claim, evidence: Evidence) -> str:

@@ -228,6 +228,8 @@ class Claim:
     published: str
     path: Path
     line: int
+    why: str = ""  # one sentence: why it does not hold by the rows of `why_on`
+    why_on: str = ""  # the GPU whose rows `why` speaks of
 
     @property
     def sides(self) -> tuple[Side, ...]:

@@ -67,9 +67,9 @@ def _cost(paper: Paper, rows: Sequence[Row], suites: Mapping[str, Suite], used: 
 
 
 def _table(found: Sequence[Judged]) -> list[str]:
-    lines = ["| at | the paper says | verdict | measured |", "|---|---|---|---|"]
+    lines = ["| at | the paper says | verdict | why not | measured |", "|---|---|---|---|---|"]
     for one in found:
         basis = f" ({one.basis})" if one.basis and one.verdict != PUBLISHED else ""
-        cells = (one.claim.at, one.claim.says, f"{one.verdict}{basis}", one.numbers)
+        cells = (one.claim.at, one.claim.says, f"{one.verdict}{basis}", one.why, one.numbers)
         lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
     return lines

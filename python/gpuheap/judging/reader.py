@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +18,9 @@ from gpuheap.metrics import METRICS
 from gpuheap.paths import Layout
 
 _FILE_KEYS = ("paper", "groups", "claim")
-_PAPER_KEYS = ("name", "title", "cite", "machine", "suite", "headline")
-_CLAIM_KEYS = ("name", "says", "at", "published", "part")
+_PAPER_KEYS = ("name", "title", "cite", "machine", "suite", "headline", "why_on")
+_CLAIM_KEYS = ("name", "says", "at", "published", "part", "why")
+_LONGEST_WHY = 200  # characters
 _SELECTING = ("suite", "case", "metric", "where", "statistic")
 _SIDE_KEYS = ("of", *_SELECTING, "pick", "apart")
 # What each relation may say beside what it selects; what stands first may not be missing.
@@ -73,6 +75,8 @@ def load_paper(path: Path) -> say.Paper:
     for entry, place in zip(entries, places, strict=True):
         words = _Words(source, entry, *place, "claim")
         claim = _claim(words, name, paper.said.get("suite", ""), groups)
+        if "why" in entry:
+            claim = dataclasses.replace(claim, why=_why(words, claim.name), why_on=paper.text("why_on"))
         twin = next((other for other in claims if other.name == claim.name), None)
         if twin is not None:
             words.complain("name", f"'{claim.name}' is also the claim of line {twin.line}")
@@ -210,6 +214,19 @@ def _claim(words: _Words, paper: str, suite: str, groups: Mapping[str, tuple[str
     else:
         relation = _relation(words, _Selecting(suite=suite), groups, extra=_CLAIM_KEYS)
     return say.Claim(paper, name, words.text("says"), words.text("at"), relation, published, words.source.path, words.first)
+
+
+def _why(words: _Words, name: str) -> str:
+    """One sentence, which tables have room for."""
+    words = dataclasses.replace(words, what=f"claim '{name}'")
+    why = words.text("why", "")
+    if not why.strip():
+        words.complain("why", "why is empty, expected one sentence: why the claim does not hold by the recorded rows")
+    if why != why.strip() or not why.endswith(".") or re.search(r"[.!?]\s|[\r\n]", why):
+        words.complain("why", "why is no single sentence, expected one sentence on one line, with a full stop at its end only")
+    if len(why) > _LONGEST_WHY:
+        words.complain("why", f"why has {len(why)} characters, expected {_LONGEST_WHY} at most")
+    return why
 
 
 def _relation(words: _Words, outer: _Selecting, groups: Mapping[str, tuple[str, ...]], extra: tuple[str, ...] = ()) -> say.Relation:

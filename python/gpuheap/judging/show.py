@@ -28,7 +28,8 @@ def print_judged(console: Console, papers: Sequence[Paper], judged: Sequence[Jud
             table.add_column(column, overflow="fold", ratio=ratio)
         for one in of_paper:
             verdict = Text(one.verdict, STYLE[one.verdict]).append(f"\n{one.basis}" if one.basis else "", "bright_black")
-            table.add_row(one.claim.at, one.claim.says, verdict, one.numbers)
+            measured = Text(f"{one.why}\n" if one.why else "").append(one.numbers, "bright_black" if one.why else "")
+            table.add_row(one.claim.at, one.claim.says, verdict, measured)
         console.print(table)
     console.print(counts_text(judged))
 
