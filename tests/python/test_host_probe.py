@@ -187,7 +187,7 @@ def test_the_double_is_probed_from_end_to_end(tmp_path: Path, error_line) -> Non
     assert ran.returncode == 0, ran.stderr
     found = json.loads(ran.stdout)
     assert found["machine"]["device"] == "Double" and [each["name"] for each in found["allocators"]] == ["device", "managed", "host", "async"]
-    assert found["notes"][0] == "kernel was not asked: there is no GPU here that runs the kernel which calls malloc"
+    assert found["notes"][0] == "kernel was not asked: this machine has no GPU that runs the kernel with malloc"
     for each in found["allocators"]:
         assert each["granularity"] == 512 and each["kernels"]["again"] > 0
         # The double takes each block's bytes, rounded up to 512, from the device's memory, and gives them back.

@@ -138,7 +138,7 @@ def test_what_does_not_compile_is_shown_as_the_compiler_sees_it(tmp_path: Path, 
     )
     line = error_line(ran)
     assert re.search(complaint, line), line
-    log = re.search(r"\(all of it: (\S+)\)", line)
+    log = re.search(r"\(full log: (\S+)\)", line)
     assert log is not None and (REPOSITORY / log[1]).exists()
     assert not (tmp_path / "x").exists(), "nothing was measured"
 
@@ -146,7 +146,7 @@ def test_what_does_not_compile_is_shown_as_the_compiler_sees_it(tmp_path: Path, 
 @pytest.mark.parametrize(
     ("header", "type_name", "complaint"),
     [
-        (None, "my::alloc", "--allocator-header must name the file"),
+        (None, "my::alloc", "--allocator-header must name the header"),
         ("here.hpp", None, "--type must name the class in it"),
         ("gone.hpp", "my::alloc", "there is no file 'gone.hpp'"),
         ("here.hpp", "my alloc", "--type: 'my alloc' is not the name of a class"),

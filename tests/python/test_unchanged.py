@@ -307,7 +307,7 @@ def test_a_note_stands_below_what_was_measured(tmp_path):
 def test_a_page_without_markers_is_left_alone(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("# Page\n")
-    with pytest.raises(UserError, match="each once"):
+    with pytest.raises(UserError, match="write both once"):
         write_into(page, "text")
     assert page.read_text() == "# Page\n"
 
@@ -315,7 +315,7 @@ def test_a_page_without_markers_is_left_alone(tmp_path):
 def test_words_of_memcheck():
     assert memcheck_words({}) == "-"
     assert memcheck_words({"memcheck": None}) == "not finished"
-    assert memcheck_words({"memcheck": []}) == "plain one not finished"
+    assert memcheck_words({"memcheck": []}) == "not finished on CUDA's malloc"
     assert memcheck_words({"memcheck": ["a"], "memcheck_new": []}) == "nothing new"
 
 

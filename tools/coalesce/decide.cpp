@@ -33,7 +33,7 @@ class decider {
   }
 
  private:
-  // Whether calls of a function are worth a flag, and which of its parameters must then be uniform.
+  // Whether a function gains by a flag from its callers, and which of its parameters must then be uniform.
   struct need {
     bool any = false;
     std::uint64_t parameters = 0;
@@ -61,7 +61,7 @@ class decider {
 
   // ---- what can be flagged
 
-  // All that instances say of one site: it must hold for each.
+  // One site, joined over all instances of its function: a decision must be right for each instance.
   struct joined_site {
     site what;
     value size, control;
@@ -101,9 +101,9 @@ class decider {
     for (auto const& d : unit.declarations) {
       if (!d.close.editable) return "it is declared in " + d.at.file + ", which is not among the files given";
     }
-    return unit.declarations.empty() ? "its declaration is not to be seen" : "";
+    return unit.declarations.empty() ? "its declaration is not visible" : "";
   }
-  // Whether this call can hand the flag on, and what of the caller's parameters that rests on.
+  // Whether this call can pass the flag on. `rests_on` gains the caller's parameters that must be uniform for it.
   [[nodiscard]] bool can_forward(call const& c, std::uint64_t* rests_on) {
     auto const callee = p_.functions.find(c.callee_key);
     if (callee == p_.functions.end() || callee->second.root) return false;
@@ -124,7 +124,7 @@ class decider {
   }
   need need_of(function_unit const& unit) {
     if (auto const known = needs_.find(unit.key); known != needs_.end()) return known->second;
-    needs_[unit.key] = {};  // of a recursion: nothing
+    needs_[unit.key] = {};  // found by calls that lead back here
     if (recursive_.count(unit.key) != 0) return {};
     need n;
     for (auto const& [at, s] : sites_of(unit)) {
@@ -142,7 +142,7 @@ class decider {
     return needs_[unit.key] = n;
   }
 
-  // ---- words
+  // ---- diagnostics
 
   diagnostic& tell(severity level, char const* id, place const& at, std::string const& text) {
     p_.diagnostics.push_back({level, id, text, at, {}});
@@ -163,7 +163,7 @@ class decider {
   }
   [[nodiscard]] std::string group() const { return std::string{"threads of a "} + name_of(asked_.level); }
 
-  // What was found out about the program that came out, if anything was.
+  // Reports what the analysis of the rewritten program objects to at this place; nullptr if it objects to nothing.
   diagnostic* object(place const& at, std::string const& what, char const* end) {
     auto const found = p_.objections.find(spot_of(at));
     if (found == p_.objections.end()) return nullptr;
@@ -192,7 +192,7 @@ class decider {
     };
     if (s.what.flagged) {
       d.is = verdict::untouched;
-      say(severity::note, "I1", "this call has a further argument already: left as it is");
+      say(severity::note, "I1", "this call already has a further argument: left unchanged");
     } else if (!s.what.refused.empty()) {
       d.is = verdict::untouched;
       say(severity::warning, "W8", "left to the toolkit's heap: " + s.what.refused);
@@ -202,12 +202,12 @@ class decider {
     } else if (!s.what.macro.empty()) {
       auto& said = say(severity::warning, "W5",
                        "the macro " + s.what.macro +
-                           " has this call, and one text serves all its uses: it is not coalesced. Write the call out, or use a function");
+                           " contains this call, and all its uses share one text: not coalesced. Write the call out, or use a function");
       said.hints.push_back({s.what.macro_at, "in the body of " + s.what.macro});
     } else if (recursive_.count(unit.key) != 0) {
       say(severity::warning, "W10",
           in_quotes(unit.name) +
-              " calls itself, and how deep may differ between threads: not coalesced. Allocate before the recursion, or make it a loop");
+              " calls itself, and its depth may differ between threads: not coalesced. Allocate before the recursion, or make it a loop");
     } else if (!fits(s.control)) {
       auto& said = say(severity::warning, rule_of(s.control), "not all " + group() + " reach this call together: not coalesced");
       explain(said, s.control.cause);
@@ -218,7 +218,7 @@ class decider {
           say(severity::warning, "W4", "the size " + in_quotes(s.what.size_text) + " differs between " + group() + ": not coalesced");
       explain(said, s.size.cause);
     } else if (!s.what.close.editable) {
-      say(severity::warning, "W5", "a macro closes this call: it is not coalesced. Write the call out");
+      say(severity::warning, "W5", "a macro closes this call: not coalesced. Write the call out");
     } else if (unit.root) {
       d.is = verdict::collective;
       std::string const size = s.what.kind == site_kind::registered ? "" : ", with the size " + in_quotes(s.what.size_text);
@@ -227,11 +227,11 @@ class decider {
     } else if (auto const fixed = why_fixed(unit); !fixed.empty()) {
       auto& said = say(severity::warning, "W3",
                        in_quotes(unit.name) + " gets no parameter, as " + fixed +
-                           ": this call is not coalesced. Call a second function, which has no such need, where all threads come");
+                           ": this call is not coalesced. Where all threads arrive, call a second function that can get one");
       if (!unit.fixed_at.file.empty()) said.hints.push_back({unit.fixed_at, "here"});
     } else {
       d.is = verdict::inherit;
-      say(severity::remark, "R3", "coalesced where the caller says so");
+      say(severity::remark, "R3", "coalesced where the caller passes true");
     }
   }
 
@@ -241,7 +241,7 @@ class decider {
       auto const callee = p_.functions.find(d.what.callee_key);
       if (callee == p_.functions.end() || callee->second.root || !need_of(callee->second).any || recursive_.count(callee->first) != 0)
         continue;
-      if (!can_take_parameter(callee->second)) continue;  // said at its allocations
+      if (!can_take_parameter(callee->second)) continue;  // reported at its allocations
       bool const forwards = std::all_of(calls.begin(), calls.end(), [&](call const& c) { return can_forward(c, nullptr); });
       bool const own = recursive_.count(unit.key) == 0 && (unit.root || can_take_parameter(unit));
       if (forwards && own) {
@@ -264,11 +264,11 @@ class decider {
     } else if (!fits(control)) {
       explain(tell(severity::warning, rule_of(control), c.at, what + "not all " + group() + " reach it together"), control.cause);
     } else if (object(c.at, what, "") != nullptr) {
-      // Said.
+      // object() has reported it.
     } else if (!c.all_written) {
-      tell(severity::warning, "W3", c.at, what + "it leaves arguments to their defaults. Write them out");
+      tell(severity::warning, "W3", c.at, what + "it relies on default arguments. Write them out");
     } else if (!c.macro.empty() || !c.close.editable) {
-      tell(severity::warning, "W5", c.at, what + "a macro has it. Write the call out");
+      tell(severity::warning, "W5", c.at, what + "a macro contains it. Write the call out");
     } else if (!unit.root && !can_take_parameter(unit)) {
       tell(severity::warning, "W3", c.at, what + in_quotes(unit.name) + " gets no parameter, as " + why_fixed(unit));
     } else {
@@ -299,14 +299,14 @@ class decider {
     }
   }
 
-  // The functions that get a parameter.
+  // Reports a function that gets a parameter.
   void announce(function_unit const& unit) {
     if (unit.root || !need_of(unit).any || !can_take_parameter(unit) || recursive_.count(unit.key) != 0) return;
     result_.with_parameter.push_back(&unit);
     tell(severity::remark, "R2", unit.at, in_quotes(unit.name) + " gets the parameter `bool " + unit.parameter_name + " = false`");
   }
 
-  // Allocations of one size in both arms of a branch.
+  // Notes pairs of allocations of one size in the two arms of a branch.
   void note_hoistable() {
     for (auto const& a : result_.sites) {
       if (a.is != verdict::dynamic || a.what.arm_of < 0 || a.what.arm_else || fits(a.what.control)) continue;
@@ -317,7 +317,7 @@ class decider {
         auto& said =
             tell(severity::note, "N1", a.what.at,
                  "both arms of the branch allocate " + in_quotes(a.what.size_text) + ": one call before the branch can be coalesced");
-        said.hints.push_back({b.what.at, "the other one"});
+        said.hints.push_back({b.what.at, "the other call"});
         break;
       }
     }

@@ -1,19 +1,19 @@
-// What belongs to an address: a map from distinct 64-bit keys to 32-bit values, without locks, for keys that have one owner at a time.
+// A lock-free hash map from distinct 64-bit keys, such as addresses, to 32-bit values. Each key has one owner at a time.
 //
 //   keys      num_buckets buckets of 16 keys, a line of 128 bytes each; 0 = free
 //   values    the value of each place
 //
-// A key may be in either of two buckets, which its hash says. Whoever puts a key in looks at its first bucket, then at the second, and
-// takes a free place by a compare-exchange; whoever looks for one looks at both, to their ends. So places need no marks of what once was
-// there, nothing is ever rebuilt, and no look is longer than 32 places. Where each begins in a bucket is hashed too.
+// A key's hash names two buckets, and the key is in one of them. An insertion looks at the first bucket, then at the second, and takes a
+// free place by a compare-exchange. A search looks at both buckets, to their ends. The map therefore needs no tombstones and no rebuilding,
+// and a search looks at no more than 32 places. The place at which a thread begins in a bucket also depends on the hash.
 //
-// "Full" is said of two buckets, not of the map. With a half of the places in use it does not happen; what to do then is the caller's
-// affair.
+// An insertion fails when both buckets of its key are full, even if the map has other free places. In a map that is half full this does
+// not happen. The caller handles the failure.
 //
-// Who finds a key has it from whoever put it in, by some release and acquire of the program's own, or is that thread. That is what makes
-// the relaxed loads here find it: nobody else removes it.
+// A thread that searches for a key inserted it, or learned of it from the inserting thread through a release and an acquire of the program.
+// Nobody but the key's owner removes it. The relaxed loads here therefore find the key.
 //
-// Progress:  wait-free, all of it.
+// Progress:  all operations are wait-free.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -21,7 +21,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 
-// Device, any thread. A view of the two arrays, all zero at the start.
+// Device, any thread. A view of the two arrays, which are all zero at the start.
 struct address_map {
   using key = simt::uint64_t;    // not 0
   using value = simt::uint32_t;  // any
@@ -33,7 +33,7 @@ struct address_map {
   value* values = nullptr;
   unsigned num_buckets = 0;  // below 2^28
 
-  // The places of a key: `turn` 0 and 1. Plain arithmetic.
+  // A key's hash, and the buckets that it names: the first for `turn` 0, the second for `turn` 1.
   [[nodiscard]] GPUHEAP_HD static constexpr simt::uint64_t hash(key k) {
     simt::uint64_t const x = (k ^ (k >> 29)) * 0xbf58476d1ce4e5b9ull;
     return (x ^ (x >> 32)) * 0x9e3779b97f4a7c15ull;
@@ -43,7 +43,7 @@ struct address_map {
     return static_cast<unsigned>(bits * buckets >> 32);
   }
 
-  // Puts k in, which is not there. False: there is no room for it.
+  // Inserts k, which is not in the map. False: both of its buckets are full.
   GPUHEAP_FN bool insert(key k, value v) const {
     simt::uint64_t const hashed = hash(k);
     // Ends: two passes.
@@ -56,9 +56,9 @@ struct address_map {
         unsigned const at = first + (start_of(hashed) + i) % bucket_places;
         simt::global_ref<key> const place{keys[at]};
         key expected = 0;
-        // relaxed: only a guess at what the exchange will find. acquire: pairs with remove(); whoever had the place has read its value.
+        // relaxed: a hint that spares the exchange. acquire: pairs with remove(), so the place's last owner has read its value.
         if (place.load(simt::relaxed) != 0 || !place.compare_exchange(expected, k, simt::acquire, simt::relaxed)) continue;
-        // relaxed: for those who get k from this thread.
+        // relaxed: other threads learn of k from this one, after the store.
         simt::global_ref<value>{values[at]}.store(v, simt::relaxed);
         return true;
       }
@@ -66,7 +66,7 @@ struct address_map {
     return false;
   }
 
-  // Where k is, or `none`.
+  // The place of k, or `none`.
   [[nodiscard]] GPUHEAP_FN unsigned find(key k) const {
     simt::uint64_t const hashed = hash(k);
     // Ends: two passes.
@@ -77,17 +77,17 @@ struct address_map {
       GPUHEAP_NO_UNROLL
       for (unsigned i = 0; i < bucket_places; ++i) {
         unsigned const at = first + (start_of(hashed) + i) % bucket_places;
-        // relaxed: the caller knows of k after it was put in.
+        // relaxed: the insertion of k happens before this call.
         if (simt::global_ref<key>{keys[at]}.load(simt::relaxed) == k) return at;
       }
     }
     return none;
   }
-  // Of the key that find() found there. relaxed: as there.
+  // The value of the key that find() found at this place. relaxed: as in find().
   [[nodiscard]] GPUHEAP_FN value value_at(unsigned at) const { return simt::global_ref<value>{values[at]}.load(simt::relaxed); }
-  // Takes out k, which find() found there. False: somebody else did meanwhile.
+  // Removes k from the place that find() returned. False: another thread has removed it since.
   GPUHEAP_FN bool remove(unsigned at, key k) const {
-    // release: the value has been read before the place gets another one. Pairs with insert().
+    // release: this thread reads the value before the place gets a new one. Pairs with insert().
     return simt::global_ref<key>{keys[at]}.compare_exchange(k, 0, simt::release, simt::relaxed);
   }
 

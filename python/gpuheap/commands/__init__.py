@@ -1,1 +1,1 @@
-"""Commands that are more than a call: what they print and how they end."""
+"""The commands that need more than one call: their output and their exit codes."""

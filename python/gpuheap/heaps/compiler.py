@@ -1,4 +1,4 @@
-"""CUDA source to machine code with the heap's device functions in it: NVRTC, then nvJitLink, with what was linked before kept on disk."""
+"""Compiles CUDA source with NVRTC, and links it with the heap's device functions with nvJitLink. A cache on disk keeps linked programs."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _BYTES_OF_KEY = 20
 
 
 class CompileError(HeapError):
-    """The compiler or the linker refused a program; the text is what it says."""
+    """The compiler or the linker refused a program. The message contains its log."""
 
 
 def compile_and_link(source: str, arch: int, options: Sequence[str] = (), names: Sequence[str] = ()) -> tuple[bytes, dict[str, str]]:
-    """The machine code of a CUDA source for sm_`arch`, and the symbols of the `names` (C++ expressions, such as "kernel<float>") in it.
+    """Returns the machine code of a CUDA source for sm_`arch`, and its symbol for each of `names` (C++ expressions, such as "kernel<float>").
 
-    The source may include gpuheap_device.h, or the library's own headers, which take seconds to compile.
+    The source may include gpuheap_device.h. It may also include the library's own headers, which take seconds to compile.
     """
     if arch < OLDEST_ARCH:
-        raise InvalidRequest(f"gpuheap: a program was to be compiled for sm_{arch}: the oldest that heaps serve is sm_{OLDEST_ARCH}")
+        raise InvalidRequest(f"gpuheap: cannot compile a program for sm_{arch}: heaps need sm_{OLDEST_ARCH} or newer")
     wanted = ["-std=c++20", "--relocatable-device-code=true", f"-I{include_path()}", *options]
     if not any(option.startswith(("-arch", "--gpu-architecture")) for option in options):
         wanted.append(f"-arch=sm_{arch}")
@@ -45,7 +45,7 @@ def compile_and_link(source: str, arch: int, options: Sequence[str] = (), names:
 
 
 def versions() -> tuple[int, ...]:
-    """NVRTC's version and nvJitLink's."""
+    """The versions of NVRTC and nvJitLink: two pairs of a major and a minor number."""
     numbers = [c_int() for _ in range(4)]
     _nvrtc()("nvrtcVersion", ctypes.byref(numbers[0]), ctypes.byref(numbers[1]))
     _nvjitlink()("nvJitLinkVersion", ctypes.byref(numbers[2]), ctypes.byref(numbers[3]))
@@ -74,7 +74,7 @@ def _compile(source: str, options: Sequence[str], names: Sequence[str]) -> tuple
 
 
 def link(parts: Sequence[tuple[bytes, int]], arch: int) -> bytes:
-    """One cubin of several parts, each with its nvJitLinkInputType."""
+    """Links several parts, each with its nvJitLinkInputType, into one cubin."""
     linker = _nvjitlink()
     handle = c_void_p()
     given = [f"-arch=sm_{arch}".encode()]
@@ -94,7 +94,7 @@ def link(parts: Sequence[tuple[bytes, int]], arch: int) -> bytes:
 
 
 class _Functions:
-    """The functions of a C library that answer 0 when all went well."""
+    """Calls the functions of a C library whose functions return 0 on success."""
 
     def __init__(self, loaded: ctypes.CDLL, name: str) -> None:
         self._loaded, self._name = loaded, name
@@ -106,7 +106,7 @@ class _Functions:
     def __call__(self, function: str, *arguments: object) -> None:
         status = self.status(function, *arguments)
         if status != 0:
-            raise CompileError(f"gpuheap: {function} of {self._name} answers {status}")
+            raise CompileError(f"gpuheap: {function} of {self._name} fails with status {status}")
 
 
 def _bytes(functions: _Functions, function: str, of: c_void_p) -> bytes:
@@ -121,7 +121,7 @@ def _text(functions: _Functions, function: str, of: c_void_p) -> str:
     try:
         return _bytes(functions, function, of).rstrip(b"\0").decode(errors="replace").strip()
     except CompileError:
-        return "it does not say why"
+        return "no reason given"
 
 
 @functools.cache
@@ -135,9 +135,9 @@ def _nvjitlink() -> _Functions:
 
 
 def _load(name: str, package: str) -> ctypes.CDLL:
-    """A library of the CUDA toolkit: where NVIDIA's packages find it, where the system does, or in an installed toolkit."""
+    """Loads a library of the CUDA toolkit from NVIDIA's Python packages, from the loader's search path, or from an installed toolkit."""
     found: list[str] = []
-    with contextlib.suppress(Exception):  # not installed, or it finds none, each version in its own way
+    with contextlib.suppress(Exception):  # the package is missing, or finds no library; its versions raise different exceptions
         from cuda.pathfinder import load_nvidia_dynamic_lib
 
         found.append(str(load_nvidia_dynamic_lib(name).abs_path))
@@ -150,7 +150,7 @@ def _load(name: str, package: str) -> ctypes.CDLL:
     for path in found:
         with contextlib.suppress(OSError):
             return ctypes.CDLL(path)
-    raise MissingPart(f"gpuheap: {soname} was not found, which links programs: pip install '{package}>=13', or install the CUDA toolkit 13")
+    raise MissingPart(f"gpuheap: cannot find {soname}, which builds kernels: pip install '{package}>=13', or install the CUDA toolkit 13")
 
 
 @functools.cache
@@ -167,7 +167,7 @@ def _folder() -> Path | None:
 
 
 def _kept(key: str) -> tuple[bytes, dict[str, str]] | None:
-    """The file: a line for each symbol, an empty line, the code, and its digest."""
+    """Reads a linked program from the cache. Its file holds the line `gpuheap`, a line for each symbol, an empty line, the code, and a SHA-256 digest."""
     folder = _folder()
     if folder is None:
         return None
@@ -176,7 +176,7 @@ def _kept(key: str) -> tuple[bytes, dict[str, str]] | None:
     except OSError:
         return None
     body, digest = content[:-32], content[-32:]
-    if hashlib.sha256(body).digest() != digest:  # cut off, or damaged
+    if hashlib.sha256(body).digest() != digest:  # truncated, or damaged
         return None
     head, _, code = body.partition(b"\n\n")
     lines = [line.split("\t") for line in head.decode().splitlines()[1:]]
@@ -188,7 +188,7 @@ def _keep(key: str, code: bytes, symbols: dict[str, str]) -> None:
     if folder is None or any("\t" in name or "\n" in name for name in symbols):
         return
     body = ("\n".join(["gpuheap", *(f"{name}\t{symbol}" for name, symbol in symbols.items())]) + "\n\n").encode() + code
-    with contextlib.suppress(OSError):  # a folder that cannot be written keeps nothing
+    with contextlib.suppress(OSError):  # without a writable folder nothing is cached
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
             file.write(body + hashlib.sha256(body).digest())
@@ -196,7 +196,7 @@ def _keep(key: str, code: bytes, symbols: dict[str, str]) -> None:
 
 
 def as_argument(value: Any) -> Any:
-    """A kernel's argument: a Heap is its handle."""
+    """Converts an argument of a kernel: a Heap becomes its handle."""
     from gpuheap.heaps.heap import Heap
 
     return value.handle if isinstance(value, Heap) else value

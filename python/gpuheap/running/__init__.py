@@ -1,1 +1,1 @@
-"""Carrying out suites: plans, executables, processes, and who runs them."""
+"""Runs suites: plans, executables, processes, and the machines and GPUs that execute them."""

@@ -18,7 +18,7 @@ from gpuheap.paths import Layout
 from gpuheap.running.executable import Executable, describe, last_line
 from gpuheap.toolkit import find_nvcc, gpu_names
 
-# As g++ and clang write an error, and as nvcc does.
+# The forms of an error message: that of g++ and clang, and that of nvcc.
 _COMPLAINTS = (
     re.compile(r"^(?P<file>[^\s:][^:]*):(?P<line>\d+)(?::\d+)?: (?:fatal )?error: (?P<words>.*)$"),
     re.compile(r"^(?P<file>[^\s(][^(]*)\((?P<line>\d+)\): (?:catastrophic )?error(?: #\S+)?: (?P<words>.*)$"),
@@ -27,26 +27,26 @@ _COMPLAINTS = (
 
 @dataclass(frozen=True)
 class Outside:
-    """What the command line names."""
+    """An allocator that the command line names by its header and its type."""
 
     header: Path
     type: str
 
     @property
     def key(self) -> str:
-        """A name for targets, files and tests."""
+        """The type's name as an identifier, for targets, files and tests."""
         return re.sub(r"[^A-Za-z0-9]+", "_", self.type).strip("_")
 
 
 def read_outside(header: Path | None, type_name: str | None) -> Outside | None:
-    """The two options, which go together."""
+    """Reads --allocator-header and --type. None: neither is given. Raises UserError if only one is given, or one is wrong."""
     if header is None and type_name is None:
         return None
     if header is None:
-        raise UserError("--type names a class, --allocator-header must name the file that has it")
+        raise UserError("--type names a class, --allocator-header must name the header that defines it")
     if type_name is None:
         raise UserError("--allocator-header names a file, --type must name the class in it, as my::alloc")
-    check_file(header, "--allocator-header", "the header that has the allocator")
+    check_file(header, "--allocator-header", "the header that defines the allocator")
     if not re.fullmatch(r"(::)?[A-Za-z_]\w*(::[A-Za-z_]\w*)*(<[^;\"]*>)?", type_name.strip()):
         raise UserError(f"--type: '{type_name}' is not the name of a class: write it as my::alloc or my::alloc<64>")
     if set(str(header.resolve())) & set('<>;"\n'):
@@ -60,11 +60,11 @@ def likely_backend() -> str:
 
 
 def build_benchmark(layout: Layout, outside: Outside, backend: str, say: Callable[[str], None]) -> Executable:
-    """The benchmark executable with this allocator alone. Raises UserError with the compiler's words if it does not compile."""
+    """The benchmark executable with this allocator alone. Raises UserError with the compiler's message if it does not compile."""
     path = _built(layout, outside, backend, "bench", "gpuheap-bench", say)
     description = describe(path)
     if len(description.allocators) != 1:
-        raise UserError(f"{outside.type} of {outside.header}: its class calls itself a baseline, which an allocator is not")
+        raise UserError(f"{outside.type} of {outside.header}: its traits say that it is a baseline, and only an allocator can be measured here")
     return Executable(path, description, f"built with {layout.shown(outside.header)}")
 
 
@@ -86,14 +86,14 @@ def _built(layout: Layout, outside: Outside, backend: str, what: str, name: str,
             replace_file(file, asked)
             tools.configure()
         say(f"compiling {outside.type} of {layout.shown(outside.header)} for {backend}")
-        # First the header alone: its mistakes come in seconds and without those that follow from them.
+        # The header compiles alone first: its errors show in seconds, without other errors that follow from them.
         tools.build("check")
         tools.build(what)
     return build / "outside" / outside.key / backend / name
 
 
 class _Tools:
-    """CMake in the build folder of a backend."""
+    """Runs CMake in the build folder of a backend."""
 
     def __init__(self, layout: Layout, backend: str, outside: Outside, build: Path) -> None:
         self._layout, self._backend, self._outside, self._folder = layout, backend, outside, build
@@ -109,13 +109,13 @@ class _Tools:
 
     def configure(self) -> None:
         fresh = not (self._folder / "CMakeCache.txt").is_file()
-        # Of a folder that others set up, its own settings stay.
+        # A folder that is configured already keeps its settings.
         options = ["--preset", self._backend, "-DGPUHEAP_BUILD_TESTS=OFF", "-DGPUHEAP_BUILD_EXAMPLES=OFF", "-DGPUHEAP_ENABLE_OPENCL=OFF"]
         code, said = self._run(options if fresh else ["-S", str(self._layout.root), "-B", str(self._folder)])
         if code != 0:
             error = re.search(r"CMake Error[^\n]*\n\s+(.*?)\n\n", said + "\n\n", re.DOTALL)
             words = " ".join(error[1].split()) if error else last_line(said)
-            raise UserError(f"cannot set up {self._layout.shown(self._folder)}: {words} (all of it: {self._log_shown})")
+            raise UserError(f"cannot set up {self._layout.shown(self._folder)}: {words} (full log: {self._log_shown})")
 
     def build(self, what: str) -> None:
         target = f"gpuheap_outside_{what}_{self._outside.key}_{self._backend}"
@@ -124,14 +124,14 @@ class _Tools:
             return
         if f"unknown target '{target}'" in said:
             raise UserError("the conformance suite needs GoogleTest: apt-get install libgtest-dev, or run ./test once, which sets it up")
-        raise UserError(f"{self._complaint(said)} (all of it: {self._log_shown})")
+        raise UserError(f"{self._complaint(said)} (full log: {self._log_shown})")
 
     def _complaint(self, said: str) -> str:
-        """The first error, with its place; how many there are."""
+        """The first error with its place, and how many more there are."""
         found = [match for line in said.splitlines() for form in _COMPLAINTS if (match := form.match(line.strip())) is not None]
         if not found:
             return f"{self._outside.type} of {self._outside.header} does not build for {self._backend}: {last_line(said)}"
-        # A mistake in the header comes before what follows from it elsewhere.
+        # An error in the header comes first: errors elsewhere may follow from it.
         first = next((match for match in found if Path(match["file"]) == self._outside.header), found[0])
         more = len({(match["file"], match["line"], match["words"]) for match in found}) - 1
         others = f", and {more} more error{'' if more == 1 else 's'}" if more else ""
@@ -147,7 +147,7 @@ class _Tools:
         return self._layout.shown(self._log)
 
     def _run(self, arguments: list[str]) -> tuple[int, str]:
-        """Runs CMake. Ctrl-C reaches it too, and all it started."""
+        """Runs CMake. Ctrl-C also reaches CMake and the processes that it started."""
         try:
             child = subprocess.Popen(
                 [self._cmake, *arguments],
@@ -174,7 +174,7 @@ class _Tools:
 @contextmanager
 def _only_builder(folder: Path) -> Iterator[None]:
     """Waits until no other command builds in the folder."""
-    make_folder(folder, "an allocator from outside is built there, in a checkout that can be written")
+    make_folder(folder, "use a checkout that can be written: the allocator is built there")
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

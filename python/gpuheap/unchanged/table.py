@@ -1,4 +1,4 @@
-"""The page's tables, from the list of programs and the results."""
+"""Writes the tables of docs/unchanged-programs.md from the list of programs and the measured results."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ COLUMNS = {PLAIN: "as built", RDC: "-rdc=true", RELINKED: "relinked", RUN: "`gpu
 
 
 def write_into(page: Path, text: str) -> None:
-    """Puts the text between the page's markers."""
+    """Replaces the text between the page's two markers."""
     try:
         old = page.read_text(encoding="utf-8")
     except OSError as error:
         raise UserError(f"{page}: the page cannot be read: {error.strerror}") from None
     if old.count(BEGIN) != 1 or old.count(END) != 1 or old.index(BEGIN) > old.index(END):
-        raise UserError(f"{page}: the table goes between the lines '{BEGIN}' and '{END}', each once, and they are not there")
+        raise UserError(f"{page}: the tables go between the lines '{BEGIN}' and '{END}': write both once, in this order")
     before, after = old.split(BEGIN)[0], old.split(END)[1]
     replace_file(page, f"{before}{BEGIN}\n{text}{END}{after}")
 
@@ -45,7 +45,7 @@ def tables(programs: Sequence[Program], results: Mapping[str, Any]) -> str:
 
 
 def _times(programs: Sequence[Program], measured: Mapping[str, Any], forms: Sequence[str]) -> str:
-    """Seconds of the whole program, milliseconds of its kernels where it prints them, and how many times as fast served programs are."""
+    """The table of times: seconds of the whole program, milliseconds of its kernels if it prints them, and how many times as fast each served form is."""
     served = [form for form in forms if form in BASELINE]
     rows = [["program", *(COLUMNS[form] for form in forms), *(f"{COLUMNS[form]}: times as fast" for form in served)]]
     for program in programs:
@@ -55,7 +55,10 @@ def _times(programs: Sequence[Program], measured: Mapping[str, Any], forms: Sequ
 
 
 def _factor(entry: Mapping[str, Any], form: str) -> str:
-    """Against the same objects on CUDA's malloc, the whole program; a program that is built with -rdc=true has one form of them."""
+    """How many times as fast a served form is as the same objects on CUDA's malloc: the whole program, and its kernels in parentheses.
+
+    A program that its authors build with -rdc=true has no form `-rdc=true` of its own; the form `as built` takes its place.
+    """
     base, served = entry.get(BASELINE[form], entry.get(PLAIN, {})), entry.get(form, {})
     if "seconds" not in base or "seconds" not in served:
         return "-"
@@ -71,7 +74,7 @@ def _time(entry: Mapping[str, Any] | None) -> str:
 
 
 def _answers(programs: Sequence[Program], measured: Mapping[str, Any], forms: Sequence[str]) -> str:
-    """Whether each way of serving left what the plain program leaves."""
+    """The table of answers: for each served form the comparison of its output, the most that its heap held, and what memcheck found."""
     rows = [["program", *(f"{COLUMNS[form]}: {what}" for form in forms for what in ("output", "held at most", "memcheck"))]]
     for program in programs:
         entry = measured[program.name]
@@ -85,18 +88,18 @@ def _answers_of(entry: Mapping[str, Any] | None) -> tuple[str, str, str]:
 
 
 def heap_words(entry: Mapping[str, Any] | None) -> str:
-    """What the heap behind a served program tells of itself."""
+    """The most that the heap of a served program held, and its failed requests, from the heap's report at exit."""
     if entry is None or "heap" not in entry:
         return "-"
     heap = entry["heap"]
     if heap is None:
         return "no report"
     failed = f", **{heap['failed']:,} requests found no memory**" if heap["failed"] else ""
-    return str(heap.get("held", "not told")) + failed
+    return str(heap.get("held", "not reported")) + failed
 
 
 def output_words(entry: Mapping[str, Any] | None) -> str:
-    """`varies` says that the program's output differs from run to run with CUDA's malloc too."""
+    """The comparison of outputs. `varies`: with CUDA's malloc too, the program's output differs from run to run."""
     if entry is None or "output" not in entry:
         return "-"
     check = {True: ", own check passed", False: ", **own check failed**"}.get(entry.get("check", None), "")
@@ -111,7 +114,7 @@ def memcheck_words(entry: Mapping[str, Any] | None) -> str:
         return "not finished"
     new = entry.get("memcheck_new")
     if new is None:
-        return "plain one not finished"
+        return "not finished on CUDA's malloc"
     return f"**{'; '.join(new)}**" if new else "nothing new" if entry["memcheck"] else "nothing"
 
 
@@ -135,7 +138,7 @@ def _markdown(rows: Sequence[Sequence[str]], right_from: int | None = None) -> s
 
 
 def significant(value: float) -> str:
-    """Three digits, never as a power of ten."""
+    """Formats a value with three significant digits and without an exponent."""
     if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.3g}" if value >= 0.001 else f"{value:.6f}".rstrip("0").rstrip(".") or "0"

@@ -6,7 +6,7 @@ namespace gpuheap::probe {
 
 namespace {
 
-constexpr char const* no_gpu = "there is no GPU here that runs the kernel which calls malloc";
+constexpr char const* no_gpu = "this machine has no GPU that runs the kernel with malloc";
 
 std::vector<std::uint64_t> numbers_at(driver_api const& driver, CUdeviceptr from, unsigned num) {
   std::vector<std::uint64_t> found(num);
