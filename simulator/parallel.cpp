@@ -1,4 +1,4 @@
-// A crew of threads that waits for jobs.
+// A pool of OS threads that wait for jobs.
 #include "parallel.hpp"
 
 #include <condition_variable>
@@ -42,7 +42,7 @@ class crew {
  private:
   void work(unsigned index, std::uint64_t seen) {
     std::unique_lock lock(mutex_);
-    // Ends: when the process does.
+    // Ends: when the crew is destroyed, at the end of the process.
     for (;;) {
       called_.wait(lock, [&] { return ending_ || round_ != seen; });
       if (ending_) return;

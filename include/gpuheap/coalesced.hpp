@@ -1,19 +1,21 @@
-// The calls that `gpuheap coalesce` writes into a program in place of malloc, calloc, free, new and delete: one heap of the whole program,
-// which device code calls without being given it. docs/coalesce.md.
+// The calls that `gpuheap coalesce` writes into a program in place of malloc, calloc, free, new and delete. They use one heap of the whole
+// program, which device code reaches without a parameter. docs/coalesce.md.
 //
 //   host     init() before the first kernel that allocates, clean() after the last one
 //   device   malloc(bytes), calloc(count, bytes), free(p), new (memory{}) T, destroy(p), destroy_array(p)
 //
-// The last argument of a call, `together`, and that of memory{}, is a promise: all live threads of the block make this call, in the same
-// order as all others of that kind, and with one size. Threads that have returned from the kernel are not live. The call then waits for
-// them; a false promise hangs. Without it nothing is promised, and nobody waits but, after init_dynamic(), for lanes that come together.
+// The last argument of a call, and the argument of memory{}, is `together`. It is a promise: all live threads of the thread block make this
+// call, with one size, and in the same order as their other calls with a promise. Threads that have returned from the kernel are not live.
+// A call with a promise waits for these threads; a false promise hangs. A call without a promise waits for no thread, except that after
+// init_dynamic() the lanes of a warp that happen to call together are served together.
 //
-// The program's allocator is GPUHEAP_PROGRAM_ALLOCATOR, a type, where that is defined before this header or by the compiler's -D, in the
-// same way in all files of a program; else the one below. `-DGPUHEAP_PROGRAM_ALLOCATOR=gpuheap::coalesce_block_header` coalesces over the
-// toolkit's own heap, gpuheap::cuda_malloc is that heap by itself. A type of another header: include that before, or by -include.
+// The macro GPUHEAP_PROGRAM_ALLOCATOR names the type of the program's allocator. A program may define it before this header or by the
+// compiler's -D, in the same way in all of its files; the default is below. `-DGPUHEAP_PROGRAM_ALLOCATOR=gpuheap::coalesce_block_header`
+// coalesces over the toolkit's own heap, and gpuheap::cuda_malloc is that heap without coalescing. If another header defines the type,
+// include that header first, or by -include.
 //
-// Memory of one side is freed there: on the host these calls are those of the C library, for functions that are both __host__ and
-// __device__. Before init() and after clean() device requests are answered nullptr, and frees do nothing.
+// On the host these calls are those of the C library, for functions that are both __host__ and __device__; a block must be freed on the
+// side that allocated it. Before init() and after clean() requests on the device return nullptr, and frees do nothing.
 #pragma once
 
 #include <gpuheap/allocators/coalesce.hpp>
@@ -31,28 +33,28 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::coalesced {
 
-// The program's allocator, for everything that follows. One that cannot serve a block together serves its warps, or each thread: then
-// nobody waits.
+// The program's allocator. One that cannot serve a thread block together serves each of its warps together, or each thread by itself; in
+// the latter case no thread waits.
 using allocator = GPUHEAP_PROGRAM_ALLOCATOR;
 
 namespace detail {
 
 using ref = heap_ref<allocator>;
 
-// What device code reads. All zero: no heap.
+// The state that device code reads. All zero: there is no heap.
 struct program_heap {
   ref heap;
   bool made = false;
-  bool dynamic = false;  // lanes that come together without a promise are looked for
-  bool apart = false;    // promises are not used
+  bool dynamic = false;  // lanes that happen to call together are served together
+  bool apart = false;    // promises are ignored: each request is served by itself
 };
 [[maybe_unused]] static bool const known_here = simt::has_program_value<program_heap>();
 
-// Who promises to make a call together.
+// The group whose threads promise to make a call together.
 enum class promise : unsigned char { none, block, warp };
 [[nodiscard]] GPUHEAP_HD constexpr promise promise_of(bool together, promise by) { return together ? by : promise::none; }
 
-// Both out of line: a program calls them in many places, and each would hold the whole allocator.
+// The device sides are out of line: a program calls them in many places, and each place would contain the whole allocator.
 struct malloc_side {
   GPUHEAP_COLD static void* on_device(simt::size_t bytes, promise by) {
     program_heap const& program = simt::program_value<program_heap>();
@@ -65,12 +67,12 @@ struct malloc_side {
   }
   static void* on_host(simt::size_t bytes, promise) { return std::malloc(bytes); }
 };
-// `count` objects of `bytes` each, all zero. nullptr if the product exceeds 2^64 - 1, after waiting for those of the promise all the same.
+// `count` objects of `bytes` each, all zero. nullptr if the product exceeds 2^64 - 1; also then a call with a promise waits.
 [[nodiscard]] GPUHEAP_HD inline void* zeroed(simt::size_t count, simt::size_t bytes, promise by) {
   bool const too_much = bytes != 0 && count > ~simt::size_t{0} / bytes;
   simt::size_t const all = too_much ? ~simt::size_t{0} : count * bytes;
   void* const p = simt::by_side<malloc_side>(all, by);
-  if (p == nullptr || too_much) return nullptr;  // too much is nullptr anyway: said to the compiler
+  if (p == nullptr || too_much) return nullptr;  // too_much implies nullptr; the test tells the compiler so
   // Whole words first, as blocks are aligned to 16 bytes.
   auto* const words = static_cast<simt::uint64_t*>(p);
   // Ends: all / 8 passes.
@@ -108,20 +110,20 @@ inline void make_heap(heap_size size, bool dynamic) {
 // @throws gpuheap::error if the program has a heap already
 // @throws out_of_memory if the device does not have the memory
 inline void init(heap_size size = heap_size::from_environment()) { detail::make_heap(size, false); }
-// @brief Makes the program's heap, and serves calls without a promise together for the lanes of a warp that happen to make them together.
+// @brief Makes the program's heap. Lanes of a warp that happen to make a call at the same time are then served together without a promise.
 // @param size as for init()
 inline void init_dynamic(heap_size size = heap_size::from_environment()) { detail::make_heap(size, true); }
 
-// @brief From now on each request is served by itself, whatever it promises, for comparison with a coalesced program. Host.
+// @brief Serves each later request by itself and ignores promises, for comparison with a coalesced program. Host.
 // @throws gpuheap::error before init()
-// @note No kernel runs meanwhile.
+// @note No kernel may run during the call.
 inline void serve_apart() {
   auto const& owner = detail::owner();
   if (!owner) throw plain_error("gpuheap: coalesced::serve_apart() is called before coalesced::init()");
   simt::program_values<detail::program_heap>::set({owner->ref(), true, false, true});
 }
 
-// @brief Ends the program's heap and all blocks in it. Host; waits for the device. Does nothing without a heap.
+// @brief Destroys the program's heap and all blocks in it. Host; waits for the device. Does nothing without a heap.
 inline void clean() {
   auto& owner = detail::owner();
   if (!owner) return;
@@ -135,41 +137,44 @@ inline void clean() {
 
 // @brief A block of memory. Host or device.
 // @param bytes the least size of the block; 0 gets nullptr
-// @param together a promise: all live threads of the block make this call, in the same order as other such calls, with one size. The call
-// then waits for them
+// @param together a promise: all live threads of the thread block make this call, with one size, in the same order as their other calls
+// with a promise. The call then waits for these threads
 // @return the block, aligned to 16 bytes and not initialised, or nullptr when nothing fits
 [[nodiscard]] GPUHEAP_HD inline void* malloc(simt::size_t bytes, bool together = false) {
   return simt::by_side<detail::malloc_side>(bytes, detail::promise_of(together, detail::promise::block));
 }
-// `count` objects of `bytes` each, all zero. nullptr if the product exceeds 2^64 - 1, after waiting for those of the promise all the same.
+// @brief Memory for `count` objects of `bytes` each, all zero. Host or device.
+// @param together as for malloc()
+// @return the memory, or nullptr when nothing fits or the product exceeds 2^64 - 1; also then a call with a promise waits
 [[nodiscard]] GPUHEAP_HD inline void* calloc(simt::size_t count, simt::size_t bytes, bool together = false) {
   return detail::zeroed(count, bytes, detail::promise_of(together, detail::promise::block));
 }
 
-// @brief Gives a block back. Host or device, any thread.
-// @param p what malloc(), calloc() or `new (memory{})` returned on the same side; nullptr does nothing
+// @brief Frees a block. Host or device, any thread.
+// @param p a pointer that malloc(), calloc() or `new (memory{})` returned on the same side; nullptr does nothing
 GPUHEAP_HD inline void free(void* p) { simt::by_side<detail::free_side>(p); }
 
-// The placement argument of `new`: `new (memory{}) T(...)`, `new (memory{true}) T[n]`. nullptr when exhausted; then no constructor runs.
+// The placement argument of `new`: `new (memory{}) T(...)`, `new (memory{true}) T[n]`. An exhausted heap returns nullptr, and no
+// constructor runs.
 struct memory {
   bool together = false;
 };
 
-// `delete p` of what `new (memory{})` made: p's class has no virtual functions, or p is nullptr.
+// Takes the place of `delete p` for an object that `new (memory{})` made. Its class has no virtual functions, or p is nullptr.
 template <class T>
 GPUHEAP_HD inline void destroy(T* p) {
   if (p == nullptr) return;
   p->~T();
   coalesced::free(const_cast<void*>(static_cast<void const volatile*>(p)));
 }
-// `delete[] p` of what `new (memory{}) T[n]` made.
+// Takes the place of `delete[] p` for an array that `new (memory{}) T[n]` made.
 template <class T>
 GPUHEAP_HD inline void destroy_array(T* p) {
   static_assert(simt::is_trivially_destructible_v<T>, "gpuheap: arrays of objects with destructors are not for coalesced::destroy_array");
   coalesced::free(const_cast<void*>(static_cast<void const volatile*>(p)));
 }
 
-// The same calls where the promise is one of the live lanes of a warp, not of a block: `gpuheap coalesce --level warp`.
+// The same calls, with a promise of the live lanes of a warp instead of the live threads of a block: `gpuheap coalesce --level warp`.
 namespace by_warp {
 using coalesced::clean;
 using coalesced::destroy;
@@ -190,14 +195,14 @@ struct memory {
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::coalesced
 
-// Placement forms: nothing else in a program has this second parameter.
+// Placement forms. No other operator new of a program has this second parameter.
 [[nodiscard]] GPUHEAP_HD inline void* operator new(std::size_t bytes, gpuheap::coalesced::memory how) noexcept {
   return gpuheap::coalesced::malloc(bytes, how.together);
 }
 [[nodiscard]] GPUHEAP_HD inline void* operator new[](std::size_t bytes, gpuheap::coalesced::memory how) noexcept {
   return gpuheap::coalesced::malloc(bytes, how.together);
 }
-// What the language asks for beside them: called if a constructor throws, which device code cannot.
+// The matching forms of delete, which the language requires: they run if a constructor throws, which device code cannot do.
 GPUHEAP_HD inline void operator delete(void* p, gpuheap::coalesced::memory) noexcept { gpuheap::coalesced::free(p); }
 GPUHEAP_HD inline void operator delete[](void* p, gpuheap::coalesced::memory) noexcept { gpuheap::coalesced::free(p); }
 [[nodiscard]] GPUHEAP_HD inline void* operator new(std::size_t bytes, gpuheap::coalesced::by_warp::memory how) noexcept {

@@ -1,4 +1,4 @@
-"""Files are read and written here: what stands in the way becomes one line, and a file is replaced whole or stays as it was."""
+"""Reads and writes files. An obstacle becomes an error of one line, and a file is replaced as a whole or stays as it was."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import Any, BinaryIO
 
 from gpuheap.errors import UserError
 
-LARGEST_TEXT_BYTES = 1 << 30  # more than any file of ours has; a device such as /dev/zero never ends
-_BESIDE = ".gpuheap-"  # how the name of a file begins that is written beside another one, to take its place
+LARGEST_TEXT_BYTES = 1 << 30  # more than any file of gpuheap has; a device such as /dev/zero never ends
+_BESIDE = ".gpuheap-"  # the prefix of a file that is written beside another file, and then replaces it
 
 _ADVICE = {
     errno.ENOSPC: "free some space",
@@ -27,13 +27,13 @@ _ADVICE = {
 
 
 def words_of(error: OSError) -> str:
-    """What the system said, and of which file if it named one."""
+    """The system's message, with the name of the file if the system gave one."""
     named = f"{error.filename}: " if isinstance(error.filename, (str, Path)) else ""
     return f"{named}{_why(error)}{_what_to_do(error, '')}"
 
 
 def refusal(path: Path | str, doing: str, error: OSError, remedy: str = "") -> UserError:
-    """`doing`: read, written, ... `remedy`: what to do, beside what follows from the kind of the error."""
+    """The error for a file that cannot be used. `doing`: read, written, ... `remedy`: advice in addition to that for the kind of error."""
     return UserError(f"{path} cannot be {doing}: {_why(error)}{_what_to_do(error, remedy)}")
 
 
@@ -49,7 +49,7 @@ def _what_to_do(error: OSError, remedy: str) -> str:
 
 @contextmanager
 def naming(path: Path | str, doing: str, remedy: str = "") -> Iterator[None]:
-    """What the system refuses in the block is told as a refusal of `path`."""
+    """Turns an OSError in the block into a refusal of `path`."""
     try:
         yield
     except OSError as error:
@@ -57,7 +57,7 @@ def naming(path: Path | str, doing: str, remedy: str = "") -> Iterator[None]:
 
 
 def check_file(path: Path, option: str, what: str) -> None:
-    """Raises UserError for an option that names no file that can be read: `what` was expected."""
+    """Raises UserError if an option does not name a readable file. `what`: the expected kind of file."""
     with naming(f"{option}: '{path}'", "read"):
         if not path.exists():
             raise UserError(f"{option}: there is no file '{path}': expected {what}")
@@ -68,7 +68,7 @@ def check_file(path: Path, option: str, what: str) -> None:
 
 
 def read_text(path: Path) -> str:
-    """Raises UserError for what cannot be read or is no text."""
+    """Raises UserError if the file cannot be read, or is not text."""
     with naming(path, "read"), path.open("rb") as file:
         content = file.read(LARGEST_TEXT_BYTES + 1)
     if len(content) > LARGEST_TEXT_BYTES:
@@ -82,7 +82,7 @@ def read_text(path: Path) -> str:
 
 
 def read_json(path: Path, what: str, remedy: str) -> dict[str, Any]:
-    """An object. Raises UserError: `what` was expected, and `remedy` is what to do."""
+    """Reads a JSON object. Raises UserError. `what`: the expected content. `remedy`: what to do about an unreadable file."""
     try:
         text = read_text(path)
     except UserError as error:
@@ -97,7 +97,7 @@ def read_json(path: Path, what: str, remedy: str) -> dict[str, Any]:
 
 
 def make_folder(folder: Path, remedy: str = "") -> Path:
-    """Makes a folder and those that it lies in, where they are not there. Raises UserError."""
+    """Makes a folder, and its missing parents. Raises UserError."""
     with naming(folder, "made", remedy):
         if folder.exists() and not folder.is_dir():
             raise UserError(f"{folder} is a file, and a folder is needed" + (f": {remedy}" if remedy else ""))
@@ -106,12 +106,12 @@ def make_folder(folder: Path, remedy: str = "") -> Path:
 
 
 def replace_file(path: Path, content: bytes | str, remedy: str = "") -> None:
-    """Writes a file so that readers see the old or the new content, never a part. Raises UserError, and the old content stays."""
+    """Writes a file so that readers see the old or the new content, never a part of it. If it raises UserError, the old content stays."""
     replace_files({path: content}, remedy)
 
 
 def replace_files(contents: Mapping[Path, bytes | str], remedy: str = "") -> None:
-    """Several at once: none is replaced before all are written."""
+    """Writes several files: none is replaced before the new contents of all are on the disk."""
     staged: list[_Staged] = []
     try:
         for path, content in contents.items():
@@ -129,7 +129,7 @@ def replace_files(contents: Mapping[Path, bytes | str], remedy: str = "") -> Non
 
 @contextmanager
 def replacement(path: Path, remedy: str = "") -> Iterator[BinaryIO]:
-    """A file that takes the place of `path` when the block ends without an exception."""
+    """A file that replaces `path` when the block ends without an exception."""
     with naming(path, "written", remedy):
         staged = _Staged(path)
     try:
@@ -142,7 +142,7 @@ def replacement(path: Path, remedy: str = "") -> Iterator[BinaryIO]:
 
 
 class _Staged:
-    """The content of a file before it is there. A link stays, and what it points to is replaced; a device or a pipe is written to."""
+    """New content that waits to replace a file. For a symbolic link the file behind it is replaced; a device or a pipe is written to directly."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -170,7 +170,7 @@ class _Staged:
             os.fchown(self.file.fileno(), found.st_uid, found.st_gid)
 
     def close(self) -> None:
-        """All of the content is on the disk then."""
+        """Closes the file. All of the content is on the disk afterwards."""
         self.file.flush()
         if self._beside is not None:
             os.fsync(self.file.fileno())
@@ -182,7 +182,7 @@ class _Staged:
             self._beside = None
 
     def discard(self) -> None:
-        # What is still in the buffer may not fit on the disk either.
+        # Closing writes the buffer, which may not fit on the disk either.
         with suppress(OSError):
             self.file.close()
         if self._beside is not None:
@@ -190,7 +190,7 @@ class _Staged:
 
 
 def append(path: Path, content: bytes, remedy: str = "") -> None:
-    """In one write: another reader sees all of it or nothing. What cannot be written whole is taken back. Raises UserError."""
+    """Appends in one write, so that readers see all of the content or none. If the write fails, the file gets its old length. Raises UserError."""
     with naming(path, "written", remedy):
         new = not path.exists()
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
@@ -199,7 +199,7 @@ def append(path: Path, content: bytes, remedy: str = "") -> None:
             write_all(descriptor, content)
             os.fsync(descriptor)
         except BaseException:
-            with suppress(OSError):  # what came first is told
+            with suppress(OSError):  # the first error is the one to report
                 os.ftruncate(descriptor, before)
             if new:
                 path.unlink(missing_ok=True)
@@ -209,15 +209,15 @@ def append(path: Path, content: bytes, remedy: str = "") -> None:
 
 
 def write_all(descriptor: int, content: bytes) -> None:
-    """A write may take a part only, as the last one before a disk is full does."""
+    """Writes all of the content, also where one write takes only a part of it, as on a disk that is almost full."""
     written = 0
-    # Ends: each pass writes something, or the system says why not.
+    # Ends: each pass writes at least a byte, or raises OSError.
     while written < len(content):
         written += os.write(descriptor, content[written:])
 
 
 def remove_leftovers(folder: Path) -> None:
-    """What a process was writing beside other files when it was killed. The caller is the only one that writes here."""
+    """Removes files that a killed process left half-written. No other process may write in this folder."""
     for path in folder.glob(f"{_BESIDE}*.new"):
         with suppress(OSError):
             path.unlink()

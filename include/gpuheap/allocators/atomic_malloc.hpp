@@ -1,16 +1,16 @@
-// `atomic`: one counter that only rises, the lower bound that allocators are measured against. The "Atomic" of
+// `atomic`: one bump counter, whose time is the lower bound for other allocators. The "Atomic" of
 //   M. Vinkler, V. Havran, "Register Efficient Memory Allocator for GPUs", HPG 2014 (extended in Computer Graphics Forum 34(8), 2015),
 //   section 4.
 //
-// Layout:    +0  top, the bytes handed out (8 bytes, alone in 256)      +256  the pool, units of 16 bytes
+// Layout:    +0  top, the number of bytes handed out (8 bytes, alone in its 256)      +256  the pool, in units of 16 bytes
 // malloc:    one fetch_add on top; the old value is the block's offset. One add per thread, as in the paper: no aggregation in the warp.
 // free:      does nothing.
-// Reuse:     none; memory comes back by heap::reset alone.
+// Reuse:     none; only heap::reset makes memory available again.
 // Progress:  wait-free, at most three atomics.
 //
-// Different from the paper: the counter has 64 bits, and a request that does not fit takes its add back or, where that is no longer
-// possible, saturates the counter at the pool's end. The published 32-bit counter keeps growing after exhaustion, wraps, and hands out live
-// memory again.
+// Different from the paper: the counter has 64 bits. A request that does not fit undoes its addition, or sets the counter to the pool's end
+// if other threads have added since. The published 32-bit counter keeps growing after exhaustion, wraps around, and hands out live memory
+// again.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -36,7 +36,7 @@ class atomic_malloc {
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const { return take(bytes, 16); }
   GPUHEAP_FN void free(void*) const {}
 
-  // `alignment`: a power of two. Takes up to alignment - 16 bytes more than malloc.
+  // `alignment`: a power of two. A request takes alignment - 16 bytes more than it would take from malloc.
   [[nodiscard]] GPUHEAP_FN void* aligned_malloc(simt::size_t bytes, simt::size_t alignment) const {
     return take(bytes, alignment < 16 ? 16 : alignment);
   }
@@ -71,22 +71,22 @@ class atomic_malloc {
   static constexpr simt::size_t pool_offset = 256;
 
   GPUHEAP_FN void* take(simt::size_t bytes, simt::size_t alignment) const {
-    // Before any arithmetic: the sums below stay under 2^64, since a pool is far smaller than 2^62 bytes.
+    // This comes before any arithmetic, so that the sums below stay under 2^64: a pool is far smaller than 2^62 bytes.
     if (bytes > pool_bytes_) return nullptr;
     simt::uint64_t const need = simt::round_up_pow2(bytes, 16) + (alignment - 16);
     simt::atomic_ref<simt::uint64_t> const top{*top_};
-    // relaxed: the counter alone decides who owns which bytes, and nothing is read from them before their owner writes.
+    // relaxed: the counter alone decides which thread owns which bytes, and a thread writes its bytes before it reads them.
     simt::uint64_t const start = top.fetch_add(need, simt::relaxed);
     if (start + need <= pool_bytes_) {
       if (alignment <= 16) return pool_ + start;
       return reinterpret_cast<void*>(simt::round_up_pow2(reinterpret_cast<simt::uintptr_t>(pool_ + start), alignment));
     }
-    // It did not fit: the rest [start, pool) stays for smaller requests if nobody has added since. While top is above the pool's end
-    // nothing is handed out, so whoever finds its own sum there again, even after others came and went, puts back a value at or above the
-    // end of the last block: no overlap.
+    // The request does not fit. If no other thread has added since, the rest from `start` to the pool's end stays for smaller requests.
+    // While top is above the pool's end, no block is handed out. A thread that finds its own sum in top, even after other threads changed
+    // top and changed it back, therefore stores a value at or above the end of the last block, and no blocks overlap.
     simt::uint64_t mine = start + need;
     if (!top.compare_exchange(mine, start, simt::relaxed, simt::relaxed)) {
-      // Saturate: the counter stays below pool + (threads in flight) * pool, far from wrapping.
+      // The counter stays below (threads in flight + 1) * pool, and does not wrap around.
       top.fetch_min(pool_bytes_, simt::relaxed);
     }
     return nullptr;

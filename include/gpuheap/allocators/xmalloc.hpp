@@ -1,47 +1,51 @@
-// `xmalloc`: the requests of a warp become one, and bounded queues stand before a slow heap.
+// `xmalloc`: the requests of a warp become one request, which bounded queues of free blocks serve before a slow backing heap does.
 //   X. Huang, C. Rodrigues, S. Jones, I. Buck, W. Hwu, "XMalloc: A Scalable Lock-free Dynamic Memory Allocator for Many-core Machines", CIT
 //   2010; "Scalable SIMD-parallel Memory Allocation for Many-core Machines", The Journal of Supercomputing 64(3), 2013.
 //
-// Layout of the allocator's own bytes:
-//   +0             state {moves, queues' place}, and of each class {refill word, counts, second level's place}
+// Layout of the allocator's own memory:
+//   +0             state {relocation count, place of the queues}, and for each class {refill word, counts, place of its second level}
 //   first level    for each class `lists_per_class` queues of blocks, `list_capacity` long
-//   second level   for each class a queue of superblocks that have a free block, long enough for all that fit
-// and of what the backing gives:
-//   superblock     +0 free blocks, a bit each    +4 class                  +16 blocks, `blocks_per_superblock` of one size, end to end
-//   block          +0 origin {direct, class, index, distance to the superblock / 16}; of a direct block its payload's bytes
+//   second level   for each class a queue of superblocks that have a free block, long enough for all superblocks that fit
+// Layout of the memory from the backing:
+//   superblock     +0 a bit for each free block  +4 class                  +16 blocks, `blocks_per_superblock` of one size, end to end
+//   block          +0 origin {direct, class, index, distance to the superblock / 16}; of a direct block the size of its payload
 //                  +8 live pieces                +12 tag                   +16 payload
-//   merged block   a block whose payload is cut into pieces: 4 bytes of tag lie before each piece, of the first in the block's own header
-//   tag            {kind : 2 (1 piece, 2 block), live : 1, usable bytes / 4 : 7, distance to the merged block / 16 : 10, check : 12}
+//   merged block   a block whose payload is cut into pieces; a tag of 4 bytes lies before each piece, that of the first in the block's
+//   header tag            {kind : 2 (1 piece, 2 block), live : 1, usable bytes / 4 : 7, distance to the merged block / 16 : 10, check : 12}
 //
-// malloc:    lanes that come together with less than `merge_below` bytes each ask as one; the lowest takes a block for all, and each lane
-//            gets a piece. A block comes from a queue of its class, the lane's own first. If all are empty: from a superblock of the second
-//            level, or else a new one from the backing. All its free blocks are taken by one exchange; one is kept, the others go to the
-//            first level, and what finds no room there back to the superblock. What is larger than the largest class comes from the
-//            backing.
-// free:      the piece that dies last frees the merged block. A block goes to the first level, or if that is full back to its superblock.
-// Reuse:     a block for its class, a merged one once all its pieces are free: a piece by itself makes room for nothing. A superblock that
-// is wholly free goes back to the backing while the second level holds more than
-//            `spare_percent` of the heap, and always when the backing is exhausted: then both levels of all classes are emptied first.
-// Progress:  malloc of a piece or block is blocking: it may wait for a refill of its class, which waits for nothing but the backing and the
-//            turn of a queue's cell (ring_queue.hpp). free waits for no more than these either.
+// malloc:    lanes that call together with less than `merge_below` bytes each make one request. The lowest lane takes a block for all, and
+//            each lane gets a piece. A block comes from a queue of its class, the lane's own queue first. If all queues of the class are
+//            empty, a lane takes a superblock from the second level, or else a new one from the backing. One exchange takes all its free
+//            blocks: the lane keeps one, the others go to the first level, and those that find no room there go back to the superblock.
+//            Requests above the largest class go to the backing.
+// free:      the last live piece of a merged block frees the block. A block goes to the first level, or to its superblock if that is full.
+// Reuse:     a freed block serves its class. A merged block is reusable when all its pieces are free, not before. A superblock that is
+//            wholly free goes back to the backing while the second level holds more than `spare_percent` of the heap. When the backing is
+//            exhausted, all wholly free superblocks go back, after both levels of all classes have been emptied.
+// Progress:  malloc of a piece or block is blocking: it may wait for a refill of its class. A refill waits only for the backing and for the
+//            turn of a queue's cell (ring_queue.hpp). free waits only for these two as well.
 //
-// A superblock is in the second level, or on its way there, if and only if it has a free block: who returns the first bit puts it there,
-// and who takes it out takes all bits. So the two alternate, it is there at most once, and who took out all N bits is alone with it: nobody
-// has a block of it, and it is in no queue. That is why it can go back to the backing.
+// A superblock is in the second level, or on its way there, if and only if it has a free block: the thread that returns the first bit puts
+// the superblock there, and the thread that takes it out takes all bits. The two alternate, so a superblock is in the queue at most once. A
+// thread that took all N bits is alone with the superblock, since no thread has a block of it, and no queue holds it. Such a superblock can
+// go back to the backing.
 //
-// The form is that of 2013. In the heap of 2010 memory blocks form a linked list, which a request searches and splits by compare-and-swap;
-// here the backing stands in its place, so that a refill neither walks a list nor meets others at its head.
+// The design is that of 2013. In the heap of 2010 memory blocks form a linked list, which a request searches and splits by
+// compare-and-swap. Here the backing takes the place of that list, so refills neither walk a list nor contend for its head.
 //
-// Different from the paper and the code that circulates:
+// Different from the paper and from the published code:
 // - pieces are cut by a scan over one captured mask of lanes, not through a warp's slot in shared memory;
-// - the queues are ring_queue: full and empty are claimed, not compared, and each cell says whose turn it is;
-// - at most one lane in N that wait for a class refills it, and it keeps a block: so N misses take one superblock, and none is robbed of
-// it;
+// - the queues are ring_queue: a thread claims places and entries instead of comparing with full and empty, and each cell says whose turn
+// it is;
+// - at most one of N lanes that wait for a class refills it, and it keeps a block of the superblock. N misses therefore take one
+// superblock,
+//   and the refilling lane cannot lose its block to others;
 // - all bits of a superblock are taken at once, so it needs neither the count, nor the version tag, nor the cap of ten million passes;
-// - superblocks go back to the backing. A request that is refused one is served by a direct block, if that fits;
-// - results are aligned to 16 bytes, pointers are kept whole, sizes have 64 bits;
-// - a tag holds a check of its address: a free of what has none is refused, and so is the second free of a block as long as nothing else
-//   has been made of its memory. Neither is exact, so the traits do not promise it.
+// - superblocks go back to the backing. If the backing refuses a superblock, a direct block serves the request, if that fits;
+// - results are aligned to 16 bytes, pointers are stored in full, and sizes have 64 bits;
+// - a tag holds a checksum of its address. A free of a pointer without a valid tag is refused, and so is the second free of a block until
+// its
+//   memory is used again. Neither check is exact, so the traits do not promise it.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -81,7 +85,7 @@ class basic_xmalloc {
   using class_state = typename layout::class_state;
   using refill_word = detail::xmalloc_refill;
   static constexpr unsigned num_classes = layout::num_classes, num_lists = layout::num_lists, num_blocks = layout::num_blocks;
-  static constexpr simt::size_t header_bytes = layout::header_bytes, largest_request = simt::size_t{1} << 60;  // the backing has less
+  static constexpr simt::size_t header_bytes = layout::header_bytes, largest_request = simt::size_t{1} << 60;  // more than any backing has
   static constexpr simt::uint32_t all_blocks = layout::all_blocks;
   static_assert(Backing::traits.min_alignment >= 16);
 
@@ -112,14 +116,14 @@ class basic_xmalloc {
     piece_place place;
     if (together) place = piece_in(group, static_cast<unsigned>(bytes));
     char* block = nullptr;
-    // Ends: two passes at most. If the sum does not fit, each request alone may.
+    // Ends: at most two passes. If the sum of the requests does not fit, each single request still may.
     GPUHEAP_NO_UNROLL
     while (true) {
       if (!together || group.leads()) block = allocate(together ? place.end : bytes);
       if (!together) break;
-      // relaxed: the lanes' frees come after the barrier below.
+      // relaxed: the lanes free their pieces after the barrier below.
       if (block != nullptr && group.leads()) word32{*live_word(block)}.store(group.size(), simt::relaxed);
-      // The other lanes go on with what the leader acquired.
+      // The barrier passes on to the other lanes what the leader acquired.
       simt::sync_warp(group.mask);
       block = group.from_leader(block);
       if (block != nullptr) break;
@@ -137,17 +141,17 @@ class basic_xmalloc {
     auto* block = static_cast<char*>(p);
     tag const found = read_tag(block);
     if (!found.is_valid(check_of(block))) return free_status::foreign;
-    // relaxed: one of several frees gets the bit; what follows orders.
+    // relaxed: only one of several frees gets the bit; the operations below order memory.
     if (!tag{word32{*tag_word(block)}.fetch_and(~tag::live, simt::relaxed)}.is_live()) return free_status::double_free;
     if (found.is_piece()) {
       block -= found.distance();
-      // handed_over: releases the accesses to this piece, and goes on with those to the others for whoever gets the block next.
+      // handed_over: releases the accesses to this piece, and orders those to the other pieces before the block's next use.
       if (word32{*live_word(block)}.fetch_sub(1, simt::handed_over) != 1) return free_status::done;
     }
     return free_block(block);
   }
 
-  // Of a live block; 0 for what free() would refuse.
+  // The usable bytes of a live block; 0 for a pointer that free() would refuse.
   [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void* p) const {
     if (p == nullptr || !may_be_payload(p)) return 0;
     auto* const block = static_cast<char*>(p);
@@ -161,7 +165,7 @@ class basic_xmalloc {
   [[nodiscard]] GPUHEAP_FN bool owns(void const* p) const requires has_owns<Backing> { return backing_.owns(p); }
 
 #if GPUHEAP_HAS_HOST
-  // Queues take less than an eighth of what a region has more than this.
+  // The queues take less than an eighth of a region's bytes beyond these.
   [[nodiscard]] static simt::size_t min_region_bytes() { return (layout::own_bytes_for(0) + Backing::min_region_bytes() + 2048) / 7 * 8; }
   [[nodiscard]] static simt::size_t own_bytes(simt::size_t region_bytes) requires(Backing::traits.process_wide) {
     return layout::own_bytes_for(region_bytes);
@@ -179,13 +183,13 @@ class basic_xmalloc {
     return all;
   }
 
-  // What verify() found. Blocks in queues are counted as free.
+  // The result of verify(), which counts blocks in queues as free.
   struct report {
     std::string problem;
-    simt::uint64_t superblocks = 0;   // held, of all classes
-    simt::uint64_t listed = 0;        // of these in the second level
-    simt::uint64_t wholly_free = 0;   // of these without a block out
-    simt::uint64_t first_level = 0;   // blocks there
+    simt::uint64_t superblocks = 0;   // superblocks of all classes
+    simt::uint64_t listed = 0;        // those in the second level
+    simt::uint64_t wholly_free = 0;   // those of the second level whose blocks are all free
+    simt::uint64_t first_level = 0;   // blocks in the first level
     simt::uint64_t second_level = 0;  // free blocks of listed superblocks
   };
   [[nodiscard]] report verify(stream_ref stream) const;
@@ -198,7 +202,7 @@ class basic_xmalloc {
   using word32 = simt::global_ref<simt::uint32_t>;
   using word64 = simt::global_ref<simt::uint64_t>;
 
-  // ---- own bytes
+  // ---- own memory
 
   [[nodiscard]] GPUHEAP_FN class_state& of_class(unsigned c) const { return state_->classes[c]; }
   [[nodiscard]] GPUHEAP_FN word64 refills(unsigned c) const { return word64{of_class(c).refill}; }
@@ -210,7 +214,7 @@ class basic_xmalloc {
     class_state const& s = of_class(c);
     return {reinterpret_cast<char*>(state_) + simt::plain_read(s.second_at), simt::plain_read(s.second_capacity)};
   }
-  // Where this lane looks first.
+  // The queue of a class at which this lane looks first.
   [[nodiscard]] GPUHEAP_FN static unsigned home() { return simt::global_warp() % num_lists; }
 
   // ---- blocks' words
@@ -222,7 +226,7 @@ class basic_xmalloc {
   [[nodiscard]] GPUHEAP_FN simt::uint32_t check_of(char const* p) const {
     return tag::check_of(reinterpret_cast<simt::uintptr_t>(p), reinterpret_cast<simt::uintptr_t>(state_));
   }
-  // relaxed, all: a tag and an origin are for whoever got the pointer from their writer, or a queue.
+  // relaxed, all three: a thread that reads a tag or an origin got the pointer from the thread that wrote it, or from a queue.
   GPUHEAP_FN static void write_tag(char* p, tag t) { word32{*tag_word(p)}.store(t.bits, simt::relaxed); }
   [[nodiscard]] GPUHEAP_FN static tag read_tag(char* p) { return {word32{*tag_word(p)}.load(simt::relaxed)}; }
   [[nodiscard]] GPUHEAP_FN static origin read_origin(char* block) { return {word64{*origin_word(block)}.load(simt::relaxed)}; }
@@ -239,12 +243,12 @@ class basic_xmalloc {
 
   // ---- pieces
 
-  // Where a lane's piece lies in the group's block, and where the last one ends.
+  // The place of a lane's piece in the group's block, and the end of the last piece.
   struct piece_place {
     unsigned begin = 0, usable = 0, end = 0;
   };
   [[nodiscard]] GPUHEAP_FN static piece_place piece_in(structures::warp_group group, unsigned bytes) {
-    // A piece, and the next one's tag.
+    // A piece takes its own bytes and those of the next piece's tag.
     unsigned const step = static_cast<unsigned>(simt::round_up_pow2(bytes + 4, 16));
     piece_place place;
     unsigned total = 0;
@@ -257,7 +261,7 @@ class basic_xmalloc {
 
   // ---- blocks
 
-  // The payload of a block; its tag is the caller's to write.
+  // Returns the payload of a block. The caller writes its tag.
   [[nodiscard]] GPUHEAP_FN char* allocate(simt::size_t bytes) const {
     unsigned const c = layout::class_for(bytes);
     if (c >= num_classes) return direct_block(bytes);
@@ -278,7 +282,7 @@ class basic_xmalloc {
     return false;
   }
 
-  // From now on nobody's. `block`: a payload.
+  // Frees a block, which no thread owns from now on. `block`: its payload.
   GPUHEAP_FN free_status free_block(char* block) const {
     origin const from = read_origin(block);
     if (from.is_direct()) return detail::free_in(backing_, block - header_bytes);
@@ -288,49 +292,50 @@ class basic_xmalloc {
     return free_status::done;
   }
 
-  // Blocks become their superblock's again. True if it is wholly free now. It may be gone when this returns.
+  // Returns blocks to their superblock. True if it is wholly free now. Another thread may have given the superblock back by the return.
   GPUHEAP_FN bool put_back(unsigned c, char* superblock, simt::uint32_t blocks) const {
-    // acq_rel: releases the accesses to the blocks, and carries those of earlier frees to whoever takes the bits.
+    // acq_rel: releases the accesses to the blocks, and passes on those of earlier frees to the thread that takes the bits.
     simt::uint32_t const before = free_blocks(superblock).fetch_or(blocks, simt::acq_rel);
     if (before == 0) list_superblock(c, superblock);
     if ((before | blocks) != all_blocks) return false;
-    // relaxed: a hint for those who would give it back.
+    // relaxed: a hint for threads that give superblocks back.
     word32{of_class(c).wholly_free}.fetch_add(1, simt::relaxed);
     return true;
   }
   GPUHEAP_FN void list_superblock(unsigned c, char* superblock) const {
-    // Never full: there are at most as many superblocks as places, each is listed once, and it leaves its place before its bits are taken.
+    // The queue is never full: it has a place for each superblock, a superblock is listed once, and it leaves its place before its bits are
+    // taken.
     (void)second_level(c).try_push(to_word(superblock));
   }
-  // A superblock of the second level with all its free blocks, which are the caller's from now on; nullptr: there is none.
+  // Takes a superblock from the second level with all its free blocks, which the caller owns from now on. nullptr: the level is empty.
   [[nodiscard]] GPUHEAP_FN char* take_superblock(unsigned c, simt::uint32_t& blocks) const {
     simt::uint64_t word = 0;
     if (!second_level(c).try_pop(word)) return nullptr;
-    // acquire: pairs with put_back(); release: later frees list it again, after it has left the queue.
+    // acquire: pairs with put_back(). release: later frees list the superblock again, after it has left the queue.
     blocks = free_blocks(to_pointer(word)).exchange(0, simt::acq_rel);
     if (blocks == all_blocks) word32{of_class(c).wholly_free}.fetch_sub(1, simt::relaxed);
     return to_pointer(word);
   }
-  // A superblock that the caller took with all its blocks.
+  // Gives the backing a superblock that the caller took with all its blocks.
   GPUHEAP_FN void give_back(unsigned c, char* superblock) const {
     (void)detail::free_in(backing_, superblock);
-    // release: the backing has the memory before another superblock may be made.
+    // release: the backing has the memory before a thread may make another superblock.
     word32{of_class(c).superblocks}.fetch_sub(1, simt::release);
   }
   GPUHEAP_FN void begin_move() const {
     moves().begin();
-    // release: pops are relaxed, and whoever finds that something has left its queue shall see that it is being moved.
+    // release: pops are relaxed. A thread that misses an entry in its queue must see that a move is under way.
     simt::fence(simt::release);
   }
-  // Looks at one superblock of the second level, if it holds more than the class keeps: back to the backing if it is wholly free, to the
-  // queue's end if not. Called once for each that became wholly free.
+  // If the second level holds more superblocks than the class keeps: takes one, and gives it to the backing if it is wholly free, else to
+  // the queue's end. Called once for each superblock that becomes wholly free.
   GPUHEAP_FN void retire_one(unsigned c) const {
     if (second_level(c).size() <= simt::plain_read(of_class(c).spare)) return;
     begin_move();
     retire(c);
     moves().end();
   }
-  // False: the second level is empty. Within a move.
+  // Does so for one superblock, within a move. False: the second level is empty.
   GPUHEAP_FN bool retire(unsigned c) const {
     simt::uint32_t blocks = 0;
     char* const superblock = take_superblock(c, blocks);
@@ -345,7 +350,7 @@ class basic_xmalloc {
 
   // ---- refill
 
-  // When the first level has none: waits for one, or brings a superblock; nullptr when nothing is left.
+  // Called when the first level has no block: waits for a block, or refills the class from a superblock. nullptr: no memory is left.
   [[nodiscard]] GPUHEAP_FN char* wait_for_block(unsigned c) const {
     word64 const word = refills(c);
     // relaxed: counts. A read-modify-write reads the latest number of failures.
@@ -353,18 +358,19 @@ class basic_xmalloc {
     simt::back_off pause;
     search_state search;
     simt::uint64_t block = 0;
-    // Ends: a waiting lane is served, or becomes a refiller, or learns that a search made after it came found nothing. While it waits there
-    // is a refiller (waiters need one for every num_blocks of them), who waits for nobody who waits here: for the backing and for cells'
-    // turns. A lane whose own search found nothing waits until no refill is under way, and refills no more unless something moved
-    // meanwhile; all others come to that too, so there is such a moment. The refill lies inside the loop, so that no lane is kept with it.
+    // Ends: a waiting lane is served, or becomes a refiller, or learns that a search which began after its own arrival found nothing. While
+    // it waits, there is a refiller, one for every num_blocks waiters. A refiller waits for no lane of this loop, only for the backing and
+    // for the turns of cells. A lane whose own search found nothing waits until no refill is under way, and refills again only if something
+    // moved meanwhile. All other lanes come to the same point, so there is a moment without a refill. The refill lies inside the loop, so
+    // that no lane of the warp has to wait behind it.
     GPUHEAP_NO_UNROLL
     for (bool done = false; !done;) {
-      // acquire: pairs with the end of refills: what they brought is seen below.
+      // acquire: pairs with the end of a refill, whose blocks are seen below.
       simt::uint64_t now = word.load(simt::acquire);
       if (pop_block(c, block)) {
         done = true;
       } else if (((refill_word::failures(now) - failures_before) & 0xffff) - 2 < 0x7fff) {
-        // The second of these searches began after the first had ended, and the first ended after this lane came.
+        // Two searches have failed since this lane arrived. The second began after the first had ended, so it began after the arrival.
         done = true;
       } else if (search.done && refill_word::refillers(now) == 0) {
         done = nothing_is_left(c, search);
@@ -384,11 +390,11 @@ class basic_xmalloc {
     return to_pointer(block);
   }
   struct search_state {
-    simt::uint64_t moves = 0;  // before it
+    simt::uint64_t moves = 0;  // the relocation count before the search
     unsigned failures = 0;
     bool done = false;
   };
-  // After a search that found nothing, with no refill under way since: whether the class has nothing now, and nothing moved meanwhile.
+  // After a search that found nothing, while no refill is under way: whether the class has no block now, and nothing has moved since.
   [[nodiscard]] GPUHEAP_FN bool nothing_is_left(unsigned c, search_state search) const {
     bool some = second_level(c).size() != 0;
     // Ends: one pass per list.
@@ -397,7 +403,7 @@ class basic_xmalloc {
     if (some || !structures::transit_count::quiet(search.moves) || moves().look_again() != search.moves) return false;
     word64 const word = refills(c);
     simt::uint64_t now = word.load(simt::relaxed);
-    // Ends: a pass that goes on lost the word to another lane, and no search counts twice. Lock-free. relaxed: a count.
+    // Ends: a pass that goes on lost the word to another lane, and each search counts once. Lock-free. relaxed: a count.
     GPUHEAP_NO_UNROLL
     while (refill_word::failures(now) == search.failures &&
            !word.compare_exchange(now, now + refill_word::failure_one, simt::relaxed, simt::relaxed)) {
@@ -405,11 +411,11 @@ class basic_xmalloc {
     return true;
   }
 
-  // As a refiller: a block for the caller, and others for the first level; nullptr: there is nothing.
+  // Called by a refiller: returns a block for the caller, and brings others to the first level. nullptr: no memory is left.
   [[nodiscard]] GPUHEAP_FN char* refill(unsigned c) const {
     simt::uint32_t blocks = 0;
     char* superblock = nullptr;
-    // Ends: flush() says true only if there was something in a queue, which it has taken out. Another pass needs other threads' frees.
+    // Ends: flush() returns true only if a queue had entries, which it has then removed. Another pass needs frees of other threads.
     GPUHEAP_NO_UNROLL
     while (true) {
       superblock = take_superblock(c, blocks);
@@ -433,7 +439,7 @@ class basic_xmalloc {
   [[nodiscard]] GPUHEAP_FN static char* block_at(char* superblock, unsigned c, unsigned index) {
     return superblock + header_bytes + index * layout::block_bytes(c) + header_bytes;
   }
-  // Likewise, with all its blocks.
+  // Makes a superblock of memory from the backing, and takes all its blocks. nullptr: the backing has no memory.
   [[nodiscard]] GPUHEAP_FN char* new_superblock(unsigned c, simt::uint32_t& blocks) const {
     class_state& s = of_class(c);
     word32 const held{s.superblocks};
@@ -447,7 +453,7 @@ class basic_xmalloc {
       return nullptr;
     }
     blocks = all_blocks;
-    // relaxed: published with the blocks.
+    // relaxed: published together with the blocks.
     free_blocks(superblock).store(0, simt::relaxed);
     word32{reinterpret_cast<simt::uint32_t*>(superblock)[1]}.store(c, simt::relaxed);
     // Ends: one pass per block.
@@ -460,7 +466,7 @@ class basic_xmalloc {
     return superblock;
   }
 
-  // Gives the backing all that no block of is out, of every class. False: there was nothing in any queue to look at.
+  // Gives the backing the wholly free superblocks of all classes. False: every queue was empty.
   GPUHEAP_FN bool flush() const {
     bool any = false;
     // Ends: one pass per class.
@@ -492,7 +498,7 @@ class basic_xmalloc {
       }
     }
     if (static_cast<int>(word32{of_class(c).wholly_free}.load(simt::relaxed)) <= 0) return;
-    // Ends: as many passes as the queue had entries: what is put back comes after them.
+    // Ends: as many passes as the queue had entries; superblocks that are put back come behind these.
     GPUHEAP_NO_UNROLL
     for (unsigned n = second_level(c).size(); n != 0 && retire(c); --n) {
     }
@@ -500,7 +506,7 @@ class basic_xmalloc {
 
   // ---- direct blocks
 
-  // One try.
+  // Asks the backing once.
   [[nodiscard]] GPUHEAP_FN char* from_backing(simt::size_t bytes) const {
     bytes = simt::round_up_pow2(bytes, 16);
     auto* const memory = static_cast<char*>(backing_.malloc(bytes + header_bytes));
@@ -510,12 +516,12 @@ class basic_xmalloc {
     return block;
   }
   [[nodiscard]] GPUHEAP_FN char* direct_block(simt::size_t bytes) const {
-    // Not worth a flush.
+    // More than the heap has: a flush would not help.
     if (bytes > simt::plain_read(state_->heap_bytes)) return nullptr;
     simt::back_off pause;
     char* block = nullptr;
-    // Ends: a pass that goes on moved something itself, or saw another thread do so. Moves are bounded and wait for nothing here; who only
-    // fails moves nothing.
+    // Ends: a pass that goes on moved something itself, or saw another thread do so. Moves are bounded, and wait for no thread of this
+    // loop. A thread that only fails moves nothing.
     GPUHEAP_NO_UNROLL
     for (bool done = false; !done;) {
       simt::uint64_t const seen = moves().look();

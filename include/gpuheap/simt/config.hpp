@@ -1,7 +1,7 @@
-// Which machine this program runs its device code on, and how a function says that it is device code.
+// Selects the backend that runs device code, and defines the macros that mark functions as device code.
 //
-// Device code runs on a GPU where GPUHEAP_BACKEND_CUDA is defined, in the simulator where GPUHEAP_BACKEND_HOST is. The CMake targets
-// gpuheap::gpuheap and gpuheap::simulated define one of them; compilers of CUDA (nvcc, NVRTC, clang) that are told neither take the GPU.
+// GPUHEAP_BACKEND_CUDA selects a GPU, GPUHEAP_BACKEND_HOST the simulator. The CMake targets gpuheap::gpuheap and gpuheap::simulated each
+// define one of the two. If neither is defined, compilers of CUDA (nvcc, NVRTC, clang) select the GPU.
 // Every name of the library lives in an inline namespace of its backend, so objects of the two cannot be linked into one program by
 // mistake.
 #pragma once
@@ -10,7 +10,7 @@
 #define GPUHEAP_BACKEND_CUDA
 #endif
 
-// nvcc and NVRTC stop at #error. Others go on, and are stopped by an include that cannot be found: what follows would be consequences.
+// nvcc and NVRTC stop at #error. Other compilers would go on and report consequences, so an include that does not exist stops them.
 #if __cplusplus < 202002L
 #error "gpuheap needs C++20: compile with -std=c++20"
 #define GPUHEAP_REFUSED
@@ -30,7 +30,7 @@
 #include <gpuheap/simt/see_the_error_above>
 #endif
 
-// A build may name the namespace itself, for code that must stay apart from the same code compiled otherwise in one program.
+// A build may define the namespace itself, where one program contains the same code compiled in two ways.
 #if defined(GPUHEAP_BACKEND_NAMESPACE)
 #elif defined(GPUHEAP_BACKEND_CUDA)
 #define GPUHEAP_BACKEND_NAMESPACE on_cuda
@@ -50,14 +50,14 @@
 #define GPUHEAP_COLD [[gnu::noinline, gnu::cold]]
 #endif
 
-// 1 while nvcc compiles for the device: for what only one side may define, such as a function that takes the place of CUDA's.
+// 1 while nvcc compiles for the device. It guards definitions that only one side may have, such as a function that replaces CUDA's.
 #if defined(__CUDA_ARCH__)
 #define GPUHEAP_DEVICE_PASS 1
 #else
 #define GPUHEAP_DEVICE_PASS 0
 #endif
 
-// Retry loops of slow paths: unrolling them costs instruction fetches and compile time, and gains nothing.
+// Keeps a loop of a slow path from being unrolled, which would cost instruction fetches and compile time without a gain.
 #if defined(__CUDA_ARCH__)
 #define GPUHEAP_NO_UNROLL _Pragma("unroll 1")
 #else

@@ -22,7 +22,7 @@ using std::uint32_t;
 using std::uint64_t;
 using std::uint8_t;
 using std::uintptr_t;
-#else  // as libcu++ has them where there are no standard headers
+#else  // as libcu++ defines them without standard headers
 using size_t = decltype(sizeof 0);
 using ptrdiff_t = decltype(static_cast<char*>(nullptr) - static_cast<char*>(nullptr));
 using int64_t = long long;
@@ -33,8 +33,8 @@ using uint64_t = unsigned long long;
 using uintptr_t = unsigned long long;
 #endif
 
-// Whether what is being compiled runs where device code runs. False in the host's part of a CUDA program, where a function of both sides
-// must not touch what is the device's.
+// Whether the compiled code runs where device code runs. False in the host part of a CUDA program, in which a __host__ __device__ function
+// must not access device memory.
 #if defined(GPUHEAP_BACKEND_HOST) || defined(__CUDA_ARCH__)
 inline constexpr bool compiles_device_code = true;
 #else
@@ -46,7 +46,7 @@ using lane_mask = uint32_t;
 inline constexpr unsigned warp_lanes = 32;
 inline constexpr lane_mask all_lanes = 0xffffffffu;
 
-// Memory orders of the C++ model, numbered as compilers number them. There is no default: each use names one and says why.
+// Memory orders of the C++ model, numbered as compilers number them. There is no default: each use names its order and states the reason.
 enum class memory_order : int {
   relaxed = 0,
   acquire = 2,
@@ -63,7 +63,7 @@ inline constexpr memory_order release = memory_order::release;
 inline constexpr memory_order acq_rel = memory_order::acq_rel;
 inline constexpr memory_order seq_cst = memory_order::seq_cst;
 
-// Among whom an operation is atomic and ordered. `system` includes the host.
+// The threads among which an operation is atomic and ordered. `system` includes the host.
 enum class scope { block, device, system };
 
 // A CUDA stream, or the simulator's only one. Null is the default stream.
@@ -71,22 +71,22 @@ struct stream_ref {
   void* native = nullptr;
 };
 
-// How a kernel is launched. `block_threads` is 1..1024. `cooperative`: all threads are resident at once, so that any of them may wait for
-// any other; a launch of more than can be is refused.
+// The parameters of a launch. `block_threads` is 1..1024. `cooperative`: all threads are resident at once, so that any thread may wait for
+// any other. A cooperative launch of more threads than can be resident is refused.
 struct launch_config {
   unsigned block_threads = 256;
   stream_ref stream{};
   bool cooperative = false;
 };
 
-// What a kernel needs of the machine, for each of its threads.
+// The resources that each thread of a kernel needs.
 struct kernel_attributes {
   unsigned registers = 0;
   size_t local_bytes = 0;  // stack frame and spilled registers together
 };
 
-// Where memory lies. `device`: the GPU's own. `managed`: migrates. `pinned`: the host's, reachable by kernels. `host`: pageable host
-// memory, reachable by kernels in the simulator and on machines with a shared page table only.
+// The kind of a memory. `device`: memory of the GPU. `managed`: memory that migrates. `pinned`: host memory that kernels can access.
+// `host`: pageable host memory, which kernels can access in the simulator, and on machines whose GPU shares the host's page table.
 enum class memory_kind { device, managed, pinned, host };
 
 }  // namespace simt

@@ -1,1 +1,1 @@
-"""What a CUDA program asks of the driver: traced, reported, and served from pools that are planned from a trace."""
+"""A CUDA program's requests to the driver for memory: traced, reported, and served from pools that are planned from a trace."""

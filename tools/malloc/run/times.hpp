@@ -1,16 +1,16 @@
-// How long kernels ran: an event before and one after each launch, in the launch's own stream. The sum over launches is what is told.
-// Launches that overlap count each for itself; a graph is one launch; what a stream captures is not timed.
+// Measures how long kernels run: one event before and one event after each launch, in the launch's stream. The report is the sum over all
+// launches. Launches that overlap all count in full. A graph counts as one launch. Launches that a stream captures are not timed.
 #pragma once
 
 #include "driver.hpp"
 
 namespace gpuheap::unchanged {
 
-/// Around one launch. Does nothing unless GPUHEAP_RUN_TIMES names a folder.
+/// Lives around one launch, and times it. Does nothing unless GPUHEAP_RUN_TIMES names a folder.
 class timed_launch {
  public:
   explicit timed_launch(CUstream stream);
-  /// Ends the time of a launch that the driver took; a refused one is none.
+  /// @param launched whether the driver accepted the launch. A refused launch has no time.
   void done(bool launched);
 
  private:
@@ -20,14 +20,14 @@ class timed_launch {
   CUevent end_ = nullptr;
 };
 
-/// After the program waited for the device: takes the times of launches that have ended. The CUDA runtime resets a device by a function of
-/// the driver that has no name, and what was not taken by then has no time.
+/// Adds up the times of launches that have ended. Called when the program has waited for the device: the CUDA runtime resets a device by a
+/// function of the driver that has no name, and launches that were not added up before have no time afterwards.
 void collect_times();
 
-/// Before a context is destroyed: waits for its launches, takes their times, and never touches the context again.
+/// Called before a context is destroyed: waits for its launches, adds up their times, and never uses the context again.
 void take_times_of(CUcontext context);
 
-/// In the child after fork: its launches are its own.
+/// Called in the child after fork: drops the parent's launches.
 void forget_times_after_fork();
 
 }  // namespace gpuheap::unchanged

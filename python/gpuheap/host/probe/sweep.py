@@ -1,5 +1,8 @@
-"""Which requests are made: sizes over the powers of two first; then, by halving, where the rule of the slots changes; then enough small blocks to see how much
-memory is taken at a time."""
+"""Chooses the requests of a probe, in three steps.
+
+First come sizes over the powers of two. Then halving finds the sizes at which the rule of the slots changes. Last come enough small blocks to show how much
+memory the allocator takes from the driver at a time.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +22,18 @@ MOST_EDGES = 200  # further series
 
 
 def sizes_up_to(most: int) -> list[int]:
-    """Each power of two from 4 on, what lies one step above it, and the middle to the next."""
+    """Each power of two from 4 on, the size 4 above it, and the middle between it and the next."""
     powers = [1 << power for power in range(2, most.bit_length())]
     return sorted({size for power in powers for size in (power, power + 4, power + power // 2) if size <= most})
 
 
 def num_blocks(size: int, budget: int) -> int:
-    """As many as the budget allows, at most SERIES_BLOCKS."""
+    """The number of blocks that the budget allows, at most SERIES_BLOCKS."""
     return max(1, min(SERIES_BLOCKS, budget // size))
 
 
 def driver_series(ask: Ask, allocator: str, budget: int) -> Iterator[Series]:
-    """`budget`: bytes that live at a time, at most."""
+    """Asks for the series of one of the driver's allocators. `budget`: the most bytes that live at a time."""
     made: list[Series] = []
     for size in sizes_up_to(budget // FEWEST_BLOCKS):
         made.append(ask(allocator, size, num_blocks(size, budget)))
@@ -45,8 +48,10 @@ def driver_series(ask: Ask, allocator: str, budget: int) -> Iterator[Series]:
 
 
 def edges(ask: Callable[[int], Series], made: Sequence[Series]) -> Iterator[Series]:
-    """Where one rule ends and the next begins, and where slots change among sizes that no rule explains: halves between neighbouring sizes until they are a
-    step of 4 apart."""
+    """Finds the sizes at which one rule ends and the next begins, and those at which slots change without a rule.
+
+    It halves the interval between neighbouring sizes until they are a step of 4 apart.
+    """
     slots = slots_of(made)
     known = sorted(slots)
     stretches = rules_of(slots)
