@@ -16,12 +16,12 @@ def main() -> NoReturn:
 
 
 def _run() -> object:
-    # Outside of a checkout there is no benchmark either: what is installed looks at itself.
+    # Without typer there is no benchmark. Outside of a checkout `run` and `doctor` use the installed package alone.
     if importlib.util.find_spec("typer") is None or (sys.argv[1:2] in (["run"], ["doctor"]) and not _in_checkout()):
         from gpuheap.light import run_command
 
         return run_command(sys.argv[1:])
-    # Here, as reading it takes a moment in which Ctrl-C is answered like later.
+    # The import is here, since it takes a moment, and Ctrl-C during it must end the command in the same way as later.
     from gpuheap.cli import app
 
     return app(standalone_mode=False)
@@ -34,7 +34,7 @@ def _in_checkout() -> bool:
     try:
         find_layout()
     except UserError:
-        return "GPUHEAP_ROOT" in os.environ  # the command says what is amiss with it
+        return "GPUHEAP_ROOT" in os.environ  # the command itself reports what is wrong with this folder
     return True
 
 

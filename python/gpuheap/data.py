@@ -1,4 +1,4 @@
-"""Graphs of the literature's evaluation, from the SuiteSparse Matrix Collection into a cache folder."""
+"""Downloads the graphs of the literature's evaluation from the SuiteSparse Matrix Collection into a cache folder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpuheap.errors import UserError, unknown_name
 from gpuheap.files import make_folder, naming, replace_file, replacement, write_all
 from gpuheap.units import format_bytes
 
-SERVER = "https://suitesparse-collection-website.herokuapp.com"  # GPUHEAP_DATA_URL names another, with the same folders
+SERVER = "https://suitesparse-collection-website.herokuapp.com"  # GPUHEAP_DATA_URL names another server with the same folders
 CHUNK_BYTES = 1 << 20
 TIMEOUT_S = 30.0
 ELSEWHERE = "name another folder with GPUHEAP_DATA"
@@ -29,7 +29,7 @@ _FACTS = {"archive_bytes", "archive_sha256", "matrix_bytes", "matrix_sha256"}
 
 @dataclass(frozen=True)
 class Dataset:
-    """A matrix of the collection."""
+    """A graph of the collection, stored as a matrix."""
 
     name: str
     group: str
@@ -40,7 +40,7 @@ class Dataset:
         return f"MM/{self.group}/{self.name}.tar.gz"
 
 
-# Those that the suites name: of the tenth DIMACS challenge one or two of each class, the two small graphs of the survey's code, and Orkut.
+# The graphs that the suites name: one or two of each class of the tenth DIMACS challenge, the two small graphs of the survey's code, and Orkut.
 DATASETS = {
     dataset.name: dataset
     for dataset in (
@@ -48,11 +48,11 @@ DATASETS = {
         Dataset("email", "Arenas", "mails between 1,133 members of a university"),
         Dataset("fe_body", "DIMACS10", "a mesh"),
         Dataset("kron_g500-logn16", "DIMACS10", "generated: a Kronecker graph"),
-        Dataset("preferentialAttachment", "DIMACS10", "generated: the rich get richer"),
+        Dataset("preferentialAttachment", "DIMACS10", "generated: preferential attachment"),
         Dataset("luxembourg_osm", "DIMACS10", "a road network"),
         Dataset("144", "DIMACS10", "a mesh"),
         Dataset("caidaRouterLevel", "DIMACS10", "routers of the internet"),
-        Dataset("coAuthorsCiteseer", "DIMACS10", "who wrote with whom"),
+        Dataset("coAuthorsCiteseer", "DIMACS10", "authors who wrote papers together"),
         Dataset("coPapersDBLP", "DIMACS10", "papers with authors in common"),
         Dataset("delaunay_n20", "DIMACS10", "generated: a triangulation"),
         Dataset("rgg_n_2_20_s0", "DIMACS10", "generated: points in a square, near ones joined"),
@@ -62,21 +62,21 @@ DATASETS = {
 
 
 def cache_folder() -> Path:
-    """GPUHEAP_DATA, else the user's cache."""
+    """The folder of downloads: GPUHEAP_DATA, else a folder in the user's cache."""
     named = os.environ.get("GPUHEAP_DATA")
     if named:
         return Path(named).resolve()
     try:
         return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpuheap" / "data"
     except RuntimeError:
-        raise UserError("this user has no home folder for the graphs: name another folder with GPUHEAP_DATA") from None
+        raise UserError("the graphs need a folder, and this user has no home folder: name a folder with GPUHEAP_DATA") from None
 
 
 class Store:
     """The files of a cache folder, and the lock file that holds their sizes and checksums.
 
-    The collection's checksums are not known here: the first download of a file is trusted if it is complete and a sound archive, and is
-    recorded; every later one, on any machine that has the lock file, must be the same bytes.
+    gpuheap does not know the collection's checksums. The first download of a file is trusted and recorded if it is complete and a valid
+    archive. Every later download, on any machine that has the lock file, must have the same bytes.
     """
 
     def __init__(self, folder: Path, server: str | None = None) -> None:
@@ -85,9 +85,9 @@ class Store:
         self._lock = folder / "lock.json"
 
     def get(self, name: str, say: Callable[[int, int | None], None]) -> tuple[Path, bool]:
-        """The matrix, and whether it was there already. `say` is told how many bytes have come, of how many.
+        """Returns the matrix file, and whether it was in the folder already. `say` receives the number of bytes so far and of all bytes.
 
-        Raises UserError: nothing that is not whole and as recorded stays.
+        Raises UserError. A file that is incomplete, or differs from its record, is removed.
         """
         if name not in DATASETS:
             raise unknown_name("data set", name, DATASETS)
@@ -106,7 +106,7 @@ class Store:
             part.unlink()
             raise UserError(
                 f"{self._url(dataset)}: its checksum is {found[:16]}..., but {known['archive_sha256'][:16]}... in {self._lock}: the file "
-                f"was removed. If the collection has a new version, take {name} out of {self._lock}"
+                f"was removed. If the collection has a new version, remove {name} from {self._lock}"
             )
         try:
             _unpack(part, name, matrix)
@@ -117,7 +117,7 @@ class Store:
         facts |= {"matrix_bytes": matrix.stat().st_size, "matrix_sha256": _checksum(matrix)}
         if known and facts["matrix_sha256"] != known["matrix_sha256"]:
             raise UserError(
-                f"{self._lock}: {name}: the recorded checksums of archive and matrix do not belong together: take {name} out of it"
+                f"{self._lock}: {name}: the recorded checksums of its archive and its matrix contradict each other: remove {name} from this file"
             )
         part.unlink()
         replace_file(self._lock, json.dumps(self._known() | {name: facts}, indent=2, sort_keys=True) + "\n", ELSEWHERE)
@@ -142,7 +142,7 @@ class Store:
         return f"{self._server}/{dataset.path}"
 
     def _download(self, dataset: Dataset, part: Path, recorded: int | None, say: Callable[[int, int | None], None]) -> None:
-        """Into `part`, going on where an earlier one stopped. Complete when it returns."""
+        """Downloads an archive to `part`, from where an earlier download stopped. The archive is complete when this returns."""
         url = self._url(dataset)
         have = part.stat().st_size if part.exists() else 0
         if recorded is not None and have > recorded:
@@ -152,7 +152,7 @@ class Store:
             request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
             with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
                 if have and answer.status != 206:
-                    have = 0  # a server that sends all of it again
+                    have = 0  # the server sends the whole file again
                 length = answer.headers.get("Content-Length")
                 total = have + int(length) if length is not None and length.isdigit() else None
                 with naming(part, "written", ELSEWHERE):
@@ -165,7 +165,7 @@ class Store:
                         have += len(chunk)
                         say(have, total)
         except urllib.error.HTTPError as error:
-            if error.code != 416:  # nothing is left to send
+            if error.code != 416:  # the server has no further bytes
                 raise UserError(f"{url}: the server answers {error.code} {error.reason}") from None
             total = have
         except (OSError, HTTPException, ValueError) as error:
@@ -179,11 +179,11 @@ class Store:
             raise UserError(f"{url} broke off after {format_bytes(have)} of {format_bytes(total)}: the part was removed, try again")
         if recorded is not None and have != recorded:
             part.unlink()
-            raise UserError(f"{url} has {have} bytes, but {recorded} in {self._lock}: the file was removed, try again")
+            raise UserError(f"{url} has {have} bytes, but {self._lock} records {recorded}: the file was removed, try again")
 
 
 def _unpack(archive: Path, name: str, matrix: Path) -> None:
-    """Takes the one matrix out of an archive that may hold more. Of a stream that is cut, gzip knows at its end."""
+    """Extracts one matrix from an archive, which may hold more files. Reads the whole archive first: gzip finds at the end that a file is cut off."""
     with gzip.open(archive) as whole:
         while whole.read(CHUNK_BYTES):
             pass

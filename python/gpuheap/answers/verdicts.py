@@ -1,4 +1,4 @@
-"""Whether measurements keep a suite's bounds: what the closing table of a run and the report show."""
+"""Judges whether measurements keep a suite's bounds. The closing table of a run and the report show the verdicts."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ AIM, MET, FAILED, PART, NOTHING = "aim met", "met", "FAILED", "in part", "not me
 
 @dataclass(frozen=True)
 class Failing:
-    """A point that does not keep a bound."""
+    """A point that breaks a bound."""
 
     point: PointId
-    value: float | None  # None: it has no value, for the status says why
+    value: float | None  # None: the point has no value, and its status says why
     status: str
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """How one allocator's measurements keep one bound."""
+    """The verdict on one allocator's measurements for one bound."""
 
     suite: str
     case: str
     allocator: str
     bound: Bound
     verdict: str
-    worst: Row | None  # the measured point that is farthest out
+    worst: Row | None  # the row of the worst value
     failing: tuple[Failing, ...]
     measured: int  # points with a value
-    wanted: int  # points that the suite has for this bound
-    varying: frozenset[str]  # keys in which those differ
+    wanted: int  # points of the suite to which the bound applies
+    varying: frozenset[str]  # keys whose values differ among these points
 
     @property
     def worst_words(self) -> str:
@@ -47,7 +47,7 @@ class Verdict:
             return next((failing.status for failing in self.failing), "")
         unit = METRICS[self.bound.metric].unit
         words = format_value(value, unit)
-        # A value just beyond the limit would read as the limit.
+        # A value just beyond the limit would be printed as the limit itself.
         must = self.bound.must
         if self.verdict != FAILED or must is None or words != format_value(must, unit):
             return words
@@ -55,7 +55,7 @@ class Verdict:
 
     @property
     def where_words(self) -> str:
-        """The point of the worst value, as far as the bound leaves it open."""
+        """The point of the worst value, without the keys that are the same at all points."""
         if self.worst is None:
             return ""
         fixed = set(_fields(self.worst)) - self.varying
@@ -69,7 +69,7 @@ class Verdict:
 
     @property
     def failing_words(self) -> list[str]:
-        """Each point that fails, with its value or how it ended."""
+        """Each point that fails, with its value or its status."""
         unit = METRICS[self.bound.metric].unit
         return [
             f"{point_words(failing.point)}: {failing.status if failing.value is None else format_value(failing.value, unit)}"
@@ -78,7 +78,7 @@ class Verdict:
 
 
 def verdicts(rows: Iterable[Row], suites: Mapping[str, Suite]) -> list[Verdict]:
-    """For the cases that have rows, in the suites' order, those of the allocators that a suite's bounds are for."""
+    """The verdicts for each case that has rows, and for each allocator to which the suite's bounds apply, in the order of the suites."""
     by_sweep: dict[tuple[str, str, str, str], list[Row]] = {}
     for row in rows:
         by_sweep.setdefault((row.suite, row.case, row.backend, row.allocator), []).append(row)
@@ -104,7 +104,7 @@ def summary_words(found: Iterable[Verdict]) -> str:
 
 
 def judge(rows: Iterable[Row], bounds: Iterable[Bound], points: Iterable[Point], suite: str, case: str, allocator: str) -> list[Verdict]:
-    """Looks at the rows of one case and allocator. `points`: those that the suite has."""
+    """Judges the rows of one case and allocator. `points`: the points of the suite."""
     rows, points = tuple(rows), tuple(points)
     return [_judge(rows, bound, [p for p in points if bound.covers(p.fields)], suite, case, allocator) for bound in bounds]
 
@@ -129,6 +129,6 @@ def _judge(rows: tuple[Row, ...], bound: Bound, wanted: list[Point], suite: str,
 
 
 def _fields(row: Row) -> dict[str, str]:
-    """Every value of a row's point. What a command line changed for all points counts as well."""
+    """Every value of a row's point, values that a command line set for all points included."""
     pairs = [("threads", row.threads), ("bytes", row.bytes)]
     return {key: str(value) for key, value in pairs if value is not None} | split_parameter(row.parameter)

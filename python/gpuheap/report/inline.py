@@ -1,7 +1,8 @@
-"""A chart as SVG to stand in a page. Written as text: a page has hundreds, and a library for drawing takes most of a minute for them.
+"""Writes a chart as SVG that is a part of a page.
 
-Colours and letters come from the page's style; markers are drawn once in the page (`marker_symbols`) and named here. The words of a mark
-are `data-t`, after the name of its series, `data-n`: the page's script makes tooltips of them.
+The code writes text: a page has hundreds of charts, and a drawing library takes most of a minute for them. Colours and fonts come from the
+page's style sheet. The page holds each marker once (`marker_symbols`), and charts refer to it. A mark has its text in `data-t`, and its
+series has its name in `data-n`. The page's script makes tooltips of both.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from gpuheap.report.charts import Chart, Series
 from gpuheap.report.style import CURVE_DASHES, DENSE, FAILURE_ROWS, MARKER_PATHS, Look, has_spread, look
 
 POINTS = 72  # of an inch
-# Of the markers' paths, which are 9 points wide: on lines, on lines of many points, of what stands out, on dots.
+# Scales of the markers, whose paths are 9 points wide: on lines, on lines of many points, on emphasised lines, on dots, for a paper's numbers.
 SIZES = {"l": 0.46, "n": 0.32, "b": 0.62, "d": 0.68, "p": 0.75}
 CROSS = "M-2.5-2.5L2.5 2.5M-2.5 2.5L2.5-2.5"
 DASHES = {"-": "", "--": "5 2", ":": "1.3 2", "-.": "6 2 1.3 2"}
@@ -24,7 +25,7 @@ Place = Callable[[float], float]
 
 
 def marker_symbols() -> str:
-    """What a page holds once for all its pictures."""
+    """The SVG of all markers, which a page holds once for all its charts."""
     paths = [
         f'<path id="{_symbol(marker, size)}" transform="scale({scale})" d="{path}"/>'
         for marker, path in MARKER_PATHS.items()
@@ -71,7 +72,7 @@ def _lines(chart: Chart) -> str:
 
 
 def _dots(chart: Chart) -> str:
-    """One row for each series: a dot at its median, a line from its 5th to its 95th percentile, the value in words."""
+    """Draws one row for each series: a dot at its median, a line from its 5th to its 95th percentile, and the value as text."""
     left = 0.16 + scales.INCHES_PER_LETTER * max(len(series.label) for series in chart.series)
     box = _Box(scales.WIDTH, scales.dots_height(chart), left, 0.16, 0.1, 0.26)
     low, high = scales.dots_limits(chart)
@@ -101,7 +102,7 @@ def _dots(chart: Chart) -> str:
 
 
 class _Box:
-    """A picture and the axes in it, from inches to points, y downwards."""
+    """The size of a picture and the place of its axes, in points, y downwards. The constructor takes inches."""
 
     def __init__(self, width: float, height: float, left: float, right: float, top: float, bottom: float) -> None:
         self.width, self.height = width * POINTS, height * POINTS
@@ -110,7 +111,7 @@ class _Box:
 
 
 def _scale(low: float, high: float, first: float, last: float, logarithmic: bool) -> Place:
-    """Where a value comes between two places. What lies below a logarithmic scale comes at its end."""
+    """Returns the function that maps a value to a place between two places. A value of 0 or less on a logarithmic scale maps to the first place."""
     if not logarithmic:
         times = (last - first) / (high - low)
         return lambda value: first + (value - low) * times
@@ -134,7 +135,7 @@ def _series(chart: Chart, series: Series, x_of: Place, y_of: Place, shift: float
 
 
 def _band(chart: Chart, series: Series, x_of: Place, y_of: Place) -> str:
-    """From the 5th to the 95th percentile."""
+    """Draws the band from the 5th to the 95th percentile."""
     if chart.x_scale == "words" or not has_spread(series):
         return ""
     edges = []
@@ -149,7 +150,7 @@ def _band(chart: Chart, series: Series, x_of: Place, y_of: Place) -> str:
 
 
 def _rank(chart: Chart, series: Series) -> str:
-    """The class of what is not in colour until its name is pointed at."""
+    """The CSS class of a series that is grey until the pointer is over its name; "" for a highlighted series."""
     return "" if series.allocator in chart.highlighted else "rest"
 
 
@@ -162,12 +163,12 @@ def _named(series: Series, kind: str = "") -> str:
 
 
 def _rest(series: Series, words: str) -> str:
-    """What follows the name of a series, with which all words of its marks begin."""
+    """The text of a mark without the name of its series, with which the text begins."""
     return words.removeprefix(series.label)
 
 
 def _printed(allocator: str, x: float, y: float, words: str) -> str:
-    """A number of a paper: an open mark, faint."""
+    """Draws a number from a paper as a faint, open mark."""
     style = look(allocator)
     mark = _use(_symbol(style.marker, "p"), x, y, words)
     return f'<g class="series s-{escape(allocator)} printed" data-n="" stroke="{style.colour}">{mark}</g>'

@@ -29,7 +29,7 @@ made_before& before() {
   return *only;
 }
 
-// What nvcc noted for ptxas of one input, as far as it changes code.
+// The options that nvcc recorded for ptxas with one input, as far as they change code.
 class input_options {
  public:
   input_options(std::string const& text, std::uint32_t register_bound) {
@@ -58,7 +58,7 @@ class input_options {
   unsigned count_ = 0;
 };
 
-// The first line of what the linker said that is not empty.
+// The first line of the linker's log that is not empty.
 std::string first_line(std::string_view log) {
   while (!log.empty() && (log[0] == '\n' || log[0] == ' ')) log.remove_prefix(1);
   return std::string{log.substr(0, std::min(log.find('\n'), log.find('\0')))};
@@ -106,7 +106,7 @@ std::optional<std::vector<std::byte>> link(decision const& wanted, serving_code 
                                            std::string* why) {
   some_context const context;
   if (!context.there()) {
-    *why = "no context can be made to link in";
+    *why = "there is no CUDA context to link in, and none can be made";
     return std::nullopt;
   }
   relaxed_capture const relaxed;
@@ -136,13 +136,13 @@ std::string name_of(decision const& wanted, serving_code const& serving, std::ui
   return hexadecimal(hash.digest());
 }
 
-// Whether linked code can stand for what the program brought.
+// Why linked code cannot replace the program's own code; "" if it can.
 std::string refusal(bytes_view code, decision const& wanted, serving_code const& serving) {
   auto const linked = read_machine_code(code);
-  if (!linked) return "the driver's linked code has no table of symbols";
+  if (!linked) return "the linked code has no symbol table";
   if (!linked->variables.contains(serving.state_variable)) return "the linked code lacks " + serving.state_variable;
   machine_code const before = wanted.before.value_or(machine_code{});
-  if (register_bound(*linked, before) != 0) return "its kernels would need more registers than their largest blocks can have";
+  if (register_bound(*linked, before) != 0) return "its kernels would need more registers than their largest blocks leave to a thread";
   return lack(*linked, before);
 }
 
@@ -156,7 +156,7 @@ std::uint32_t bound_for(bytes_view code, decision const& wanted) {
 linked_code code_for(decision const& wanted, serving_code const& serving, std::uint32_t architecture, std::string* why) {
   std::string const name = name_of(wanted, serving, architecture);
   made_before& made = before();
-  // Held over the link: what several threads load at once is linked once.
+  // The lock is held during the link, so that code which several threads load at once is linked once.
   std::lock_guard const held{made.lock};
   if (auto const known = made.code.find(name); known != made.code.end()) return known->second;
   code_cache const cache{configured().cache, configured().cache_bytes};
@@ -167,7 +167,7 @@ linked_code code_for(decision const& wanted, serving_code const& serving, std::u
     auto const begin = std::chrono::steady_clock::now();
     code = link(wanted, serving, 0, why);
     if (!code) return nullptr;
-    // Code that ptxas makes to be linked may take more registers than what the program brought, and its largest blocks would not start.
+    // Relocatable code of ptxas may take more registers than the program's own code. The program's largest blocks would then not start.
     if (std::uint32_t const bound = bound_for(*code, wanted); bound != 0) code = link(wanted, serving, bound, why);
     if (!code) return nullptr;
     made.counts.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -182,7 +182,7 @@ linked_code code_for(decision const& wanted, serving_code const& serving, std::u
 }
 
 link_counts counts_of_links() {
-  std::unique_lock const held{before().lock, std::try_to_lock};  // asked at exit, which may come where the lock is held
+  std::unique_lock const held{before().lock, std::try_to_lock};  // called at exit, possibly while another thread holds the lock
   return held.owns_lock() ? before().counts : link_counts{};
 }
 

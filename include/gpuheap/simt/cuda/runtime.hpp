@@ -14,7 +14,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 
 namespace detail {
 [[noreturn, gnu::noinline, gnu::cold]] inline void refuse(cudaError_t code, char const* doing) {
-  (void)cudaGetLastError();  // the runtime remembers it too, and would hand it to the next launch that asks
+  (void)cudaGetLastError();  // the runtime keeps the error, and would report it again at the next launch
   std::string const text = text_of("gpuheap: %s failed: %s: %s", doing, cudaGetErrorName(code), cudaGetErrorString(code));
   if (code == cudaErrorMemoryAllocation) throw out_of_memory(text);
   throw plain_error(text);
@@ -24,7 +24,7 @@ inline void check(cudaError_t code, char const* doing) {
 }
 }  // namespace detail
 
-// Allocates `bytes` (> 0), aligned to at least 256. Throws out_of_memory.
+// Allocates `bytes` (> 0) of a kind of memory, aligned to at least 256 bytes. Throws out_of_memory.
 [[nodiscard]] inline void* allocate(memory_kind kind, size_t bytes) {
   void* p = nullptr;
   switch (kind) {
@@ -43,7 +43,7 @@ inline void check(cudaError_t code, char const* doing) {
   }
   return p;
 }
-// Gives back what allocate() returned. Waits for the device. Never throws: an error of an earlier kernel stays for the next check.
+// Frees memory of allocate(). Waits for the device. Never throws: an error of an earlier kernel stays for the next check.
 inline void deallocate(memory_kind kind, void* p) noexcept {
   switch (kind) {
     case memory_kind::device:
@@ -58,8 +58,8 @@ inline void deallocate(memory_kind kind, void* p) noexcept {
       break;
   }
 }
-// The same in the order of a stream's work, from the current device's default pool, which keeps what comes back for the next request.
-// Throws out_of_memory.
+// Allocates device memory in stream order, from the current device's default pool. The pool keeps freed memory for later requests. Throws
+// out_of_memory.
 [[nodiscard]] inline void* allocate_async(size_t bytes, stream_ref stream) {
   int device = 0;
   detail::check(cudaGetDevice(&device), "looking for a GPU");
@@ -72,28 +72,28 @@ inline void deallocate(memory_kind kind, void* p) noexcept {
   return p;
 }
 inline void deallocate_async(void* p, stream_ref stream) noexcept { (void)cudaFreeAsync(p, static_cast<cudaStream_t>(stream.native)); }
-// Copies or fills bytes anywhere (device, managed, host), in stream order; complete for the host after synchronize().
+// Copies or fills bytes of any kind of memory, in stream order. The host sees the result after synchronize().
 inline void copy(void* to, void const* from, size_t bytes, stream_ref stream = {}) {
   detail::check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, static_cast<cudaStream_t>(stream.native)), "copying memory");
 }
 inline void fill(void* to, unsigned char value, size_t bytes, stream_ref stream = {}) {
   auto const native = static_cast<cudaStream_t>(stream.native);
   cudaPointerAttributes where{};
-  detail::check(cudaPointerGetAttributes(&where, to), "asking what memory a pointer leads to");
-  if (where.type == cudaMemoryTypeUnregistered) {  // pageable host memory: the driver copies it but does not fill it
+  detail::check(cudaPointerGetAttributes(&where, to), "asking which memory a pointer points to");
+  if (where.type == cudaMemoryTypeUnregistered) {  // pageable host memory, which the driver can copy but not fill
     detail::check(cudaStreamSynchronize(native), "running kernels");
     std::memset(to, value, bytes);
   } else {
     detail::check(cudaMemsetAsync(to, value, bytes, native), "filling memory");
   }
 }
-// Waits until all work of the stream (or of the device) is done. Throws what a kernel did wrong.
+// Waits until all work of the stream, or of the device, is done. Throws if a kernel failed.
 inline void synchronize(stream_ref stream) {
   detail::check(cudaStreamSynchronize(static_cast<cudaStream_t>(stream.native)), "running kernels");
 }
 inline void synchronize_device() { detail::check(cudaDeviceSynchronize(), "running kernels"); }
 
-// A stream of its own, not synchronised with the default stream.
+// Makes a stream that does not synchronise with the default stream.
 [[nodiscard]] inline stream_ref make_stream() {
   cudaStream_t s = nullptr;
   detail::check(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), "creating a stream");
@@ -101,7 +101,7 @@ inline void synchronize_device() { detail::check(cudaDeviceSynchronize(), "runni
 }
 inline void destroy_stream(stream_ref stream) noexcept { (void)cudaStreamDestroy(static_cast<cudaStream_t>(stream.native)); }
 
-// Device time between two points of a stream.
+// Measures the device's time between two points of a stream.
 class stopwatch {
  public:
   stopwatch() {
@@ -133,7 +133,7 @@ class stopwatch {
   cudaEvent_t start_{}, stop_{};
 };
 
-// What the current device is.
+// Facts about the current device.
 struct device_info {
   std::string backend;      // "cuda" or "host"
   std::string name;         // as the driver calls it
@@ -160,7 +160,7 @@ struct device_info {
   return info;
 }
 
-// Whether kernels on the current device reach the host's pageable memory (memory_kind::host).
+// Whether kernels on the current device can access pageable host memory (memory_kind::host).
 [[nodiscard]] inline bool kernels_reach_host_memory() {
   int device = 0, answer = 0;
   detail::check(cudaGetDevice(&device), "looking for a GPU");
@@ -168,7 +168,7 @@ struct device_info {
   return answer != 0;
 }
 
-// Size of the toolkit's own in-kernel heap, one per context. Setting it fails once a kernel that uses it has run.
+// The size of CUDA's own in-kernel heap, of which each context has one. Setting it fails once a kernel that uses the heap has run.
 [[nodiscard]] inline size_t builtin_heap_limit() {
   size_t bytes = 0;
   detail::check(cudaDeviceGetLimit(&bytes, cudaLimitMallocHeapSize), "reading the size of the toolkit's device heap");
@@ -183,7 +183,7 @@ inline void set_builtin_heap_limit(size_t bytes) {
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 
-// The toolkit's own in-kernel heap. Whether this machine has one.
+// CUDA's own in-kernel heap, and whether this backend has one.
 inline constexpr bool has_builtin_heap = true;
 [[nodiscard]] GPUHEAP_FN inline void* builtin_malloc(size_t bytes) {
 #if defined(__CUDA_ARCH__)

@@ -1,4 +1,5 @@
-// The host backend of runtime.hpp: the process's own memory, one stream that is always done, the steady clock.
+// The simulator's backend of runtime.hpp: device memory is memory of the process, streams have no pending work, and times are of the steady
+// clock.
 #pragma once
 
 #include <gpuheap/simt/error.hpp>
@@ -12,7 +13,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 
-// Allocates `bytes` (> 0), aligned to 4096. Throws out_of_memory. All kinds are the same here.
+// Allocates `bytes` (> 0), aligned to 4096 bytes. Throws out_of_memory. All kinds of memory are the same here.
 [[nodiscard]] inline void* allocate(memory_kind, size_t bytes) {
   void* const p = ::gpuheap::simulator::allocate(bytes);
   if (p == nullptr) {
@@ -21,12 +22,12 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
   }
   return p;
 }
-// Gives back what allocate() returned.
+// Frees memory of allocate().
 inline void deallocate(memory_kind, void* p) noexcept { ::gpuheap::simulator::deallocate(p); }
-// The same in the order of a stream's work: from a pool, where the machine has one.
+// Allocates in stream order. The simulator has no pool, so this is allocate().
 [[nodiscard]] inline void* allocate_async(size_t bytes, stream_ref) { return allocate(memory_kind::device, bytes); }
 inline void deallocate_async(void* p, stream_ref) noexcept { deallocate(memory_kind::device, p); }
-// Copies or fills bytes anywhere; complete on return.
+// Copies or fills bytes of any kind of memory. The result is there on return.
 inline void copy(void* to, void const* from, size_t bytes, stream_ref = {}) {
   if (bytes != 0) ::std::memmove(to, from, bytes);
 }
@@ -37,11 +38,11 @@ inline void fill(void* to, unsigned char value, size_t bytes, stream_ref = {}) {
 inline void synchronize(stream_ref) {}
 inline void synchronize_device() {}
 
-// A stream of its own, by name only: all work is done in the order of the calls.
+// Makes a stream, which is only a name: all work is done in the order of the calls.
 [[nodiscard]] inline stream_ref make_stream() { return {new char{}}; }
 inline void destroy_stream(stream_ref stream) noexcept { delete static_cast<char*>(stream.native); }
 
-// Time between two calls, on the host's steady clock.
+// Measures the time between two calls with the host's steady clock.
 class stopwatch {
  public:
   stopwatch() = default;
@@ -58,7 +59,7 @@ class stopwatch {
   clock::time_point start_{}, stop_{};
 };
 
-// What the current device is.
+// Facts about the simulated device.
 struct device_info {
   ::std::string backend;    // "cuda" or "host"
   ::std::string name;       // "simulated GPU (8 SMs)"
@@ -69,7 +70,7 @@ struct device_info {
   size_t total_bytes = 0, free_bytes = 0;
 };
 
-// Whether kernels reach pageable host memory: always, here.
+// Whether kernels can access pageable host memory: always, in the simulator.
 [[nodiscard]] inline bool kernels_reach_host_memory() { return true; }
 
 [[nodiscard]] inline device_info query_device() {
@@ -83,11 +84,11 @@ struct device_info {
   return info;
 }
 
-// The toolkit's own in-kernel heap. Whether this machine has one.
+// CUDA's own in-kernel heap, which the simulator does not have.
 inline constexpr bool has_builtin_heap = false;
 [[nodiscard]] inline size_t builtin_heap_limit() { return 0; }
 inline void set_builtin_heap_limit(size_t) {
-  throw plain_error("gpuheap: the simulator has no device heap of a toolkit: choose another allocator");
+  throw plain_error("gpuheap: CUDA's device heap does not exist in the simulator: choose another allocator");
 }
 [[nodiscard]] inline void* builtin_malloc(size_t) { return nullptr; }
 inline void builtin_free(void*) {}
