@@ -10,8 +10,8 @@
 //   superblock     +0 a bit for each free block  +4 class                  +16 blocks, `blocks_per_superblock` of one size, end to end
 //   block          +0 origin {direct, class, index, distance to the superblock / 16}; of a direct block the size of its payload
 //                  +8 live pieces                +12 tag                   +16 payload
-//   merged block   a block whose payload is cut into pieces; a tag of 4 bytes lies before each piece, that of the first in the block's
-//   header tag            {kind : 2 (1 piece, 2 block), live : 1, usable bytes / 4 : 7, distance to the merged block / 16 : 10, check : 12}
+//   merged block   a block whose payload is cut into pieces. A tag of 4 bytes lies before each piece; the block's own tag is the first's
+//   tag            {kind : 2 (1 piece, 2 block), live : 1, usable bytes / 4 : 7, distance to the merged block / 16 : 10, check : 12}
 //
 // malloc:    lanes that call together with less than `merge_below` bytes each make one request. The lowest lane takes a block for all, and
 //            each lane gets a piece. A block comes from a queue of its class, the lane's own queue first. If all queues of the class are
@@ -35,17 +35,15 @@
 //
 // Different from the paper and from the published code:
 // - pieces are cut by a scan over one captured mask of lanes, not through a warp's slot in shared memory;
-// - the queues are ring_queue: a thread claims places and entries instead of comparing with full and empty, and each cell says whose turn
-// it is;
-// - at most one of N lanes that wait for a class refills it, and it keeps a block of the superblock. N misses therefore take one
-// superblock,
-//   and the refilling lane cannot lose its block to others;
+// - the queues are ring_queue: a thread claims places and entries instead of testing for full and empty, and each cell says whose turn it
+//   is;
+// - at most one of N lanes that wait for a class refills it, and it keeps a block of the superblock. N misses therefore take only one
+//   superblock, and the refilling lane cannot lose its block to others;
 // - all bits of a superblock are taken at once, so it needs neither the count, nor the version tag, nor the cap of ten million passes;
 // - superblocks go back to the backing. If the backing refuses a superblock, a direct block serves the request, if that fits;
 // - results are aligned to 16 bytes, pointers are stored in full, and sizes have 64 bits;
-// - a tag holds a checksum of its address. A free of a pointer without a valid tag is refused, and so is the second free of a block until
-// its
-//   memory is used again. Neither check is exact, so the traits do not promise it.
+// - a tag holds a checksum of its address. A free of a pointer without a valid tag is refused. A second free of a block is refused as long
+//   as its memory is not used again. Neither check is exact, so the traits do not promise it.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
