@@ -1,4 +1,5 @@
-// What an allocator is: the concept that every device allocator models, the traits by which it describes itself, and the answers of free.
+// The interface of an allocator: the concept that every device allocator models, the traits that describe it, and the status that free
+// returns.
 #pragma once
 
 #include <gpuheap/memory/region.hpp>
@@ -6,62 +7,61 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// @brief How an allocator takes memory back.
+// @brief The ways in which an allocator frees memory.
 enum class frees {
-  individually,  // free(p) gives p back
-  collectively,  // only all of a warp's allocations together
+  individually,  // free(p) frees p
+  collectively,  // a warp frees all of its allocations together
   never,         // free does nothing
 };
 
-// @brief The facts about an allocator by which a program or a reader chooses it. Plain data, usable in device code and at compile time.
+// @brief Facts about an allocator, by which a program or a reader chooses one. Plain data, usable in device code and at compile time.
 struct allocator_traits {
-  char const* name = "";            // what the command line and the results call it
-  char const* title = "";           // what people call it
-  char const* paper = "";           // where it was published; empty for none
-  int year = 0;                     // of that paper
-  char const* variant = "";         // what sets it apart from its siblings; empty for none
-  char const* reuse = "";           // what freed memory can serve again, in words
-  simt::size_t min_alignment = 16;  // of every result, bytes
-  simt::size_t smallest_bytes = 1;  // request served without another allocator
-  simt::size_t largest_bytes = 0;   // likewise; 0: bounded by the heap only
+  char const* name = "";            // its name on the command line and in results
+  char const* title = "";           // its name in text
+  char const* paper = "";           // its publication; empty for none
+  int year = 0;                     // of the publication
+  char const* variant = "";         // the difference from its siblings; empty for none
+  char const* reuse = "";           // the requests that freed memory can serve, in words
+  simt::size_t min_alignment = 16;  // of every block, in bytes
+  simt::size_t smallest_bytes = 1;  // the smallest request that it serves by itself
+  simt::size_t largest_bytes = 0;   // the largest request that it serves by itself; 0: only the heap's size limits it
   frees free = frees::individually;
-  bool warp_level = false;            // memory is a warp's: lanes that ask together are one request
-  bool process_wide = false;          // one per context, its size fixed before the first kernel that uses it
-  bool overwrites = false;            // hands out memory that may still be live, by design
-  bool reuses_singly = true;          // in a full heap, each block that is freed makes room for one of its size
-  bool full_reuse = true;             // once all blocks are freed, every request is served that a new heap serves
-  bool detects_double_free = false;   // a second free of a pointer is refused and reported
-  bool detects_foreign_free = false;  // so is the free of a pointer that malloc never returned
+  bool warp_level = false;            // a warp owns memory: the lanes that call together make one request
+  bool process_wide = false;          // one heap per context, whose size is fixed before the first kernel that uses it
+  bool overwrites = false;            // it hands out memory that may still be live, by design
+  bool reuses_singly = true;          // in a full heap, each freed block makes room for one of its size
+  bool full_reuse = true;             // when all blocks are freed, the heap serves every request that a new heap serves
+  bool detects_double_free = false;   // it refuses and reports a second free of a pointer
+  bool detects_foreign_free = false;  // it refuses and reports the free of a pointer that malloc never returned
 };
 
-// @brief What became of a free: it is done, the pointer was null, the pointer is not the heap's, or its block was free already.
+// @brief The result of a free: it is done, the pointer was null, the pointer is not of this heap, or its block was free already.
 enum class free_status { done, null, foreign, double_free };
 
-// @brief How many allocations a warp's release gave back. `bytes` is the sum of the blocks' usable sizes, or 0 if the allocator has no
+// @brief The number of allocations that a warp released. `bytes` is the sum of the blocks' usable sizes, or 0 if the allocator has no
 // usable_size().
 struct released_memory {
   simt::uint64_t allocations = 0;
   simt::uint64_t bytes = 0;
 };
 
-// @brief A trivially copyable device view of a heap's state. Kernels get it by value, and several heaps live side by side.
+// @brief A trivially copyable device view of a heap's state. Kernels get it by value, and a program may have several heaps.
 //
 //   void* malloc(size_t bytes)      any thread, any divergence; nullptr in bounded time when nothing fits; aligned to traits.min_alignment
 //   void | free_status free(void*)  any thread, any later time, any kernel; nullptr does nothing
 //   static size_t min_region_bytes()                   host; the smallest region that create() takes
-//   static A create(memory::region, stream_ref)        host; initialises the region in stream order (its kernels run on the stream) and
-//   returns the view.
-//                                                      Also how a heap is reset: create() on a used region forgets what was in it.
+//   static A create(memory::region, stream_ref)        host; initialises the region by kernels on the stream, and returns the view. The
+//                                                      heap is reset in the same way: create() on a used region forgets its blocks.
 //
-// Where frees are `collectively`, free() does nothing, and release_warp() (allocator_members.hpp) gives back what a warp has.
+// Where frees are `collectively`, free() does nothing, and release_warp() (allocator_members.hpp) frees all blocks of a warp.
 //
-// A process_wide allocator's region is a limit without memory; one that also has metadata says by
-//   static size_t own_bytes(size_t region_bytes)       host; how many of these bytes, from base on, it gets as memory (aligned to 256)
+// The region of a process_wide allocator is a limit without memory. If such an allocator has metadata, it states its size by
+//   static size_t own_bytes(size_t region_bytes)       host; the number of these bytes, from base on, that are memory (aligned to 256)
 //
-// Optional members, detected: usable_size(p) and owns(p) on the device, rounded_size(bytes) on either side, realloc(p, bytes)
-// or try_resize(p, bytes), aligned_malloc(bytes, alignment); footprint(stream_ref), verify(stream_ref) and what lets it grow and shrink on
-// the host. heap_ref and heap supply what can be supplied from these and refuse the rest at compile time. allocator_members.hpp has the
-// members' meanings.
+// An allocator may have further members, which heap_ref and heap detect. On the device: usable_size(p), owns(p), realloc(p, bytes) or
+// try_resize(p, bytes), and aligned_malloc(bytes, alignment). On either side: rounded_size(bytes). On the host: footprint(stream_ref),
+// verify(stream_ref), and the members by which a heap grows and shrinks. heap_ref and heap supply the functions that these members allow,
+// and refuse the others at compile time. allocator_members.hpp documents each member.
 template <class A>
 concept device_allocator = simt::is_trivially_copyable_v<A> && requires(A allocator, void* p, simt::size_t bytes) {
   { A::traits.name } -> simt::convertible_to<char const*>;
@@ -73,22 +73,22 @@ concept device_allocator = simt::is_trivially_copyable_v<A> && requires(A alloca
 #endif
 };
 
-// @brief How many bytes of its region an allocator has bound to size classes, blocks and metadata. The rest is free for any request.
+// @brief The bytes of its region that an allocator has bound to size classes, blocks and metadata. The rest is free for any request.
 struct allocator_footprint {
-  simt::size_t held_bytes = 0;       // bound to a size class or a large allocation now
-  simt::size_t metadata_bytes = 0;   // of the region, never handed out
+  simt::size_t held_bytes = 0;       // bound to a size class or a large block now
+  simt::size_t metadata_bytes = 0;   // bytes of the region that are never handed out
   simt::size_t peak_held_bytes = 0;  // the largest held_bytes since create(); 0 if the allocator does not keep it
 };
 
-// @brief How much lives in a heap.
+// @brief The live blocks of a heap.
 struct live_total {
   simt::uint64_t allocations = 0;
-  simt::uint64_t bytes = 0;  // the sum of their usable sizes
+  simt::uint64_t bytes = 0;  // the sum of the blocks' usable sizes
 };
 
-// @brief How many blocks of one size are live.
+// @brief The number of live blocks of one size.
 struct live_size {
-  simt::uint64_t block_bytes = 0;  // as the allocator rounds sizes
+  simt::uint64_t block_bytes = 0;  // the size to which the allocator rounds
   simt::uint64_t blocks = 0;
 };
 

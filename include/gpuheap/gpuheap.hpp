@@ -1,4 +1,4 @@
-// All allocators: gpuheap::heap<A> for any of them. A program that uses the default one includes heap.hpp, which compiles faster.
+// Includes gpuheap::heap<A> and every allocator A. A program that uses the default allocator includes heap.hpp, which compiles faster.
 #pragma once
 
 #include <gpuheap/allocators/atomic_malloc.hpp>

@@ -1,5 +1,5 @@
-// Device code as LLVM has it: the files of a program as one module, in which every call that can be followed is inlined and every variable
-// that can be is a value.
+// Lowers device code to LLVM: the files of a program become one module. In it each call to a known function is inlined where that is
+// possible, and each variable is a value where that is possible.
 #pragma once
 
 #include "frontend.hpp"
@@ -15,15 +15,15 @@
 
 namespace coalesce {
 
-// The function that stands in a root where a thread ends by `return`.
+// The name of the function that a root calls where a thread ends by `return`.
 inline constexpr char const* thread_ends = "gpuheap_thread_ends";
 
-// A function that the module declares only.
+// A function that the module only declares.
 struct outside {
   std::string name;          // qualified, without parameters
-  std::set<unsigned> reads;  // parameters whose target it takes as constant
-  bool users = false;        // of the user's code: anything may happen in it
-  bool allocates = false;    // takes a promise as its last argument
+  std::set<unsigned> reads;  // pointer parameters whose target is const
+  bool users = false;        // a function of the user's code, which may have any effect
+  bool allocates = false;    // an allocation whose last argument is a promise
 };
 
 struct lowered {
@@ -34,7 +34,7 @@ struct lowered {
   std::vector<diagnostic> errors;
 };
 
-// Lowers `sources`, with `texts` in place of files.
+// Lowers `sources`. `texts` holds contents that replace those of files.
 [[nodiscard]] lowered lower(options const& asked, std::vector<std::string> const& sources, std::map<std::string, std::string> const& texts,
                             language in);
 

@@ -1,5 +1,5 @@
-// What a pool's requests are served from: slots of a plan (slots.hpp), or an allocator's heap (heap_blocks.hpp). Addresses are offsets into
-// the pool. All members may be called by any thread.
+// The interface of a source of blocks for a pool: the slots of a plan (slots.hpp), or an allocator's heap (heap_blocks.hpp). Addresses are
+// offsets into the pool. Any thread may call any member.
 #pragma once
 
 #include <cstddef>
@@ -11,20 +11,20 @@ class block_source {
  public:
   enum class outcome {
     served,
-    unprofiled,  // the place has no slots
+    unprofiled,  // the plan has no slots for this call site
     too_large,
-    busy,    // nothing that is large enough is free
-    failed,  // the device refused the question itself; what it said has been told
+    busy,    // no free block is large enough
+    failed,  // the device failed, and its error has been reported
   };
   struct grant {
     outcome how;
     std::uint64_t offset = 0;
-    std::uint64_t bytes = 0;  // served: of the slot; too_large: the most that is served; busy: the least that would have done
+    std::uint64_t bytes = 0;  // served: of the slot; too_large: the largest size; busy: the smallest size that would do
   };
   struct block {
     std::uint64_t offset = 0;
-    std::uint64_t bytes = 0;  // asked for; 0: none
-    std::uint64_t site = 0;   // that asked; 0: not known
+    std::uint64_t bytes = 0;  // as requested; 0: there is no block
+    std::uint64_t site = 0;   // the call site of the request; 0: not known
   };
 
   block_source() = default;
@@ -34,17 +34,18 @@ class block_source {
 
   [[nodiscard]] virtual grant allocate(std::uint64_t site, std::uint64_t bytes) = 0;
 
-  // Ends the life of the live block that begins at `offset`. False: there is none.
+  // Frees the live block that begins at `offset`. False: no live block begins there.
   [[nodiscard]] virtual bool release(std::uint64_t offset) = 0;
 
-  // While on, blocks that are live or handed out are not given again after their release: a captured graph may name them.
+  // While this is on, blocks that are live or are handed out are not reused after their release: a captured graph may contain their
+  // addresses.
   virtual void pin(bool on) = 0;
 
-  // Whether a live block begins there.
+  // Whether a live block begins at the offset.
   [[nodiscard]] virtual bool begins_live(std::uint64_t offset) const = 0;
-  // The live block that holds the offset.
+  // The live block that contains the offset.
   [[nodiscard]] virtual block live_at(std::uint64_t offset) const = 0;
-  [[nodiscard]] virtual std::uint64_t live_bytes() const = 0;  // as asked for
+  [[nodiscard]] virtual std::uint64_t live_bytes() const = 0;  // sum of the requested sizes
   [[nodiscard]] virtual std::size_t num_live() const = 0;
 };
 

@@ -10,7 +10,7 @@
 //   superblock     +0 a bit for each free block  +4 class                  +16 blocks, `blocks_per_superblock` of one size, end to end
 //   block          +0 origin {direct, class, index, distance to the superblock / 16}; of a direct block the size of its payload
 //                  +8 live pieces                +12 tag                   +16 payload
-//   merged block   a block whose payload is cut into pieces. A tag of 4 bytes lies before each piece; the block's own tag is the first's
+//   merged block   a block whose payload is cut into pieces. A tag of 4 bytes lies before each piece, that of the first at +12
 //   tag            {kind : 2 (1 piece, 2 block), live : 1, usable bytes / 4 : 7, distance to the merged block / 16 : 10, check : 12}
 //
 // malloc:    lanes that call together with less than `merge_below` bytes each make one request. The lowest lane takes a block for all, and

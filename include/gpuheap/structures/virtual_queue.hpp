@@ -185,7 +185,7 @@ struct list_directory {
       ref{at->first}.store(mine.bits, simt::release);
       return;
     }
-    // acq_rel: if all pops of the segment are done, this comes after them, and this thread gives the segment back.
+    // acq_rel: if all pops of the previous segment are done, this comes after them, and this thread gives that segment back.
     segment_record const seen{ref{*storage.record(before.block())}.fetch_add(segment_record::next_one * (block + 1), simt::acq_rel)};
     if (seen.popped() == queue.places()) give_finished(queue, storage);
   }

@@ -1,4 +1,4 @@
-"""A view of memory in a heap, which array packages take without copying. It keeps the heap alive."""
+"""Views of memory in a heap. Array packages use them without a copy, and a view keeps the heap alive."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _CUDA_DEVICE = 2
 
 
 class Block:
-    """`shape` elements of `dtype` at `address` in a heap. CuPy, PyTorch and Numba take it as an array: it has the CUDA array interface and DLPack.
+    """`shape` elements of `dtype` at `address` in a heap. CuPy, PyTorch and Numba accept it by the CUDA array interface or DLPack.
 
-    The arrays refer to the heap's memory, and neither this nor they free the block: that is for a kernel, or Heap.free.
+    Arrays made of it refer to the heap's memory. Neither the view nor such an array frees the block: a kernel does, or Heap.free.
     """
 
     def __init__(self, native: NativeHeap, address: int, shape: tuple[int, ...], dtype: str) -> None:
@@ -41,14 +41,14 @@ class Block:
         return {"shape": self.shape, "typestr": self.typestr, "data": (self.address, False), "strides": None, "stream": None, "version": 3}
 
     def __dlpack__(self, **_: object) -> object:
-        """A capsule of DLPack. The caller orders its streams itself."""
+        """Returns a capsule of DLPack. The caller itself orders its streams."""
         return _capsule(self)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return _CUDA_DEVICE, self.native.device
 
     def cupy(self) -> Any:
-        """As a cupy.ndarray."""
+        """Returns a cupy.ndarray of the memory."""
         try:
             import cupy
         except ImportError as error:
@@ -57,7 +57,7 @@ class Block:
         return cupy.ndarray(self.shape, dtype=self.typestr, memptr=cupy.cuda.MemoryPointer(memory, 0))
 
     def torch(self) -> Any:
-        """As a torch.Tensor on the heap's device."""
+        """Returns a torch.Tensor of the memory, on the heap's device."""
         try:
             import torch
         except ImportError as error:
@@ -65,7 +65,7 @@ class Block:
         return torch.as_tensor(self, device=f"cuda:{self.native.device}")
 
     def numpy(self, stream: object = None) -> Any:
-        """A copy, as a numpy.ndarray. Waits for the stream."""
+        """Returns a copy as a numpy.ndarray. Waits for the stream."""
         import numpy
 
         from gpuheap.heaps.memory import stream_address
@@ -76,7 +76,7 @@ class Block:
 
 
 def _typestr(dtype: str) -> str:
-    """As the array interface spells a type: "<f4" for "float32", "<class 'numpy.float32'>" or "<f4"."""
+    """A type in the spelling of the array interface: "<f4" for "float32", "<class 'numpy.float32'>" or "<f4"."""
     found = re.search(r"[<|=]?([fiuc])([1248]|16)$", dtype)
     if found:
         return f"{'|' if found[2] == '1' else '<'}{found[1]}{found[2]}"
@@ -98,7 +98,7 @@ class _ManagedTensor(ctypes.Structure):
     _fields_ = (("tensor", DLTensor), ("context", ctypes.c_void_p), ("deleter", _DELETER))
 
 
-_exported: dict[int, tuple[_ManagedTensor, Any, NativeHeap]] = {}  # by address, until the consumer gives them back
+_exported: dict[int, tuple[_ManagedTensor, Any, NativeHeap]] = {}  # by address, until the consumer calls the deleter
 
 
 def _forget(address: int | None) -> None:
@@ -119,7 +119,7 @@ _new_capsule.argtypes = (ctypes.c_void_p, ctypes.c_char_p, _DESTRUCTOR)
 
 
 def _forget_unused(capsule: int | None) -> None:
-    """A consumer renames the capsule and calls the deleter itself; one that nobody took is given back here."""
+    """Releases a capsule without a consumer. A consumer renames the capsule, and calls the deleter itself."""
     if _name_of(capsule) == b"dltensor":
         _forget(_pointer_of(capsule, b"dltensor"))
 

@@ -1,7 +1,7 @@
 // The GPU's atomic instructions, as PTX names them: loads, stores and read-modify-writes with an order, among the threads of a scope.
 //
-// Written out here because libcu++'s <cuda/atomic> costs a program's compiler more than the rest of a heap. An order is a constant once a
-// call is inlined, so one instruction of each switch remains. Nothing for a compiler that makes no device code.
+// They are written out here because libcu++'s <cuda/atomic> takes more compile time than the rest of a heap. When a call is inlined, its
+// order is a constant, so one instruction of each switch remains. A compiler that makes no device code sees nothing of this file.
 #pragma once
 
 #include <gpuheap/simt/types.hpp>
@@ -70,7 +70,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt::detail {
   GPUHEAP_RMW_(fetch_max, where, con, word, "max.u" bits)                                                    \
   GPUHEAP_RMW_(fetch_min_signed, where, con, word, "min.s" bits)                                             \
   GPUHEAP_RMW_(fetch_max_signed, where, con, word, "max.s" bits)
-// Words of 1 and 2 bytes are only loaded and stored. The register has 2.
+// Words of 1 and 2 bytes can only be loaded and stored. Both use a register of 2 bytes.
 #define GPUHEAP_NARROW_INSTRUCTIONS_(where, bits)                                                 \
   static __device__ unsigned short load_##bits(memory_order order, size_t address) {              \
     unsigned short value;                                                                         \
@@ -88,7 +88,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt::detail {
       GPUHEAP_ST_(release, where, "b" #bits, "h", address, value);                                \
     }                                                                                             \
   }
-// A template, so that what nobody calls is not compiled.
+// A template, so that functions without a caller are not compiled.
 #define GPUHEAP_INSTRUCTIONS_(name, where, scope)                                                     \
   template <class Word>                                                                               \
   struct name {                                                                                       \

@@ -1,5 +1,5 @@
-// What nvcc, NVRTC and clang know by themselves in CUDA code, declared for a compiler that only passes through it: g++ on the .cpp files of
-// a CUDA program. Nothing defines these: inline device functions parse, and host code that calls one does not link.
+// Declares the functions that nvcc, NVRTC and clang provide in CUDA code, for a compiler without CUDA: g++ on the .cpp files of a CUDA
+// program. No file defines these functions. Inline device functions therefore parse, and host code that calls one of them does not link.
 #pragma once
 
 #if !defined(__CUDACC__)

@@ -1,4 +1,4 @@
-"""The pictures of an advice."""
+"""Draws the pictures of an advice: times of calls and programs, mode by mode."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpuheap.host.summary import time_words
 from gpuheap.report.figures import PAGE, drawn_for_page
 from gpuheap.units import format_factor
 
-# Visible on light and on dark ground.
+# These colours are visible on light and on dark backgrounds.
 COLOURS = {PLAIN: "#7b8794", "device": "#1c7ed6", "zero-copy": "#e8590c", "unified": "#2f9e44", "elide": "#ae3ec9"}
 _OTHERS = ("#9c36b5", "#d98a00", "#0ca678", "#a5673f")
 ROWS_SHOWN = 14
@@ -30,7 +30,7 @@ def colour(mode: str, modes: Sequence[str]) -> str:
 
 
 def all_pictures(advice: Advice) -> dict[str, str]:
-    """By name, those that there is something for."""
+    """The pictures by name. A picture without data is left out."""
     modes = advice.session.modes
     good = {mode: good_samples(advice.session, mode) for mode in modes}
     good = {mode: samples for mode, samples in good.items() if samples}
@@ -54,9 +54,9 @@ def all_pictures(advice: Advice) -> dict[str, str]:
 
 
 def histograms(name: str, title: str, values: Mapping[str, Sequence[float]], modes: Sequence[str]) -> str:
-    """A row for each mode over one axis, so that widths and tops compare; the mean as a line."""
+    """Draws a histogram for each mode above one shared axis, with the mean as a line."""
     everything = np.concatenate([np.asarray(each, dtype="f8") for each in values.values()])
-    # A few very long runs would leave the rest one bar: they stand in the last one.
+    # A few very long runs would squeeze all others into one bar: the last bar holds them.
     low, high = float(everything.min()), float(np.percentile(everything, 99.5))
     high = high if high > low else low * 1.01 + 1
     edges = np.linspace(low - 0.02 * (high - low), high + 0.02 * (high - low), BINS + 1)
@@ -76,7 +76,7 @@ def histograms(name: str, title: str, values: Mapping[str, Sequence[float]], mod
 
 
 def beside_plain(name: str, title: str, rows: Sequence[Normalised], modes: Sequence[str]) -> str:
-    """A bar for each mode; plain's 1.00 is the line. On a logarithmic scale, where half and double are as far from it."""
+    """Draws a bar for each mode relative to `plain`, whose 1.00 is the line. The scale is logarithmic: half and double are equally far from 1.00."""
     shown = [row for row in rows[:ROWS_SHOWN] if any(ratio for ratio in row.ratios.values())]
     others = [mode for mode in modes if any(mode in row.ratios for row in shown)]
     if not shown:
