@@ -144,6 +144,8 @@ inline void clean() {
   return simt::by_side<detail::malloc_side>(bytes, detail::promise_of(together, detail::promise::block));
 }
 // @brief Memory for `count` objects of `bytes` each, all zero. Host or device.
+// @param count the number of objects
+// @param bytes the size of one object
 // @param together as for malloc()
 // @return the memory, or nullptr when nothing fits or the product exceeds 2^64 - 1; also then a call with a promise waits
 [[nodiscard]] GPUHEAP_HD inline void* calloc(simt::size_t count, simt::size_t bytes, bool together = false) {
