@@ -449,7 +449,7 @@ struct supply : rewinds {
     bool const first_look = !vain.in(simt::launch_id()), spare = !large_launch && has_to_spare(free);
     bool const adopts = Tuning.adoption_looks != 0 && idle && !spare && (scarce || first_look || vain.count() < looks_in_vain::enough);
     if (first_look && !idle) looked_in(c).store(looks_in_vain::none_there(simt::launch_id()).bits, simt::relaxed);
-    // A quarter of a segment more or less does not matter.
+    // Rounded to whole segments: up where more than a quarter of one is left over. Less than four fifths of one are pages.
     unsigned const least_pages = 52;
     unsigned n = pages < least_pages ? 0 : (pages + 48) >> at.lg_pages;
     if (n == 0 && (large_launch || (spare && free >> at.lg_pages > Tuning.guide_small * 4))) n = 1;
