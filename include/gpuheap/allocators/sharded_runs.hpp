@@ -410,7 +410,7 @@ class basic_sharded_runs {
 
   GPUHEAP_FN void* malloc_pages(simt::size_t bytes, unsigned alignment) const {
     if (bytes > at_.heap_bytes()) return nullptr;
-    return simt::far_call(&sharded::malloc_large_far<Tuning>, control_, at_.large_pages(bytes), alignment);
+    return simt::far_call(&sharded::malloc_large_far<Tuning>, control_, simt::active_mask(), at_.large_pages(bytes), alignment);
   }
 
 #if GPUHEAP_HAS_HOST

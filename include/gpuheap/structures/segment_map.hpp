@@ -129,44 +129,12 @@ struct segment_map {
   // for them is none.
   [[nodiscard]] GPUHEAP_COLD unsigned claim_extent(unsigned n, unsigned alignment, unsigned phase, transit_count moves) const {
     if (n == 0 || n > num_segments << lg_pages) return none;
-    extent_search search{n, alignment, phase, moves};
-    // Ends: `i` falls to 0.
+    extent_search search{n, alignment, phase, moves, whole.num_leaves};
+    // Ends: `next_leaf` falls to 0, unless a race was lost: then another claim has taken some of the row.
     GPUHEAP_NO_UNROLL
-    for (unsigned i = whole.num_leaves; i-- != 0;) {
-      // relaxed, all: only a guess at what take_extent will find.
-      word const all = whole.leaf(i).load(simt::relaxed);
-      unsigned above = 64;  // in this leaf, the lowest segment that was looked at
-      // Ends: `some` loses its highest bits.
-      GPUHEAP_NO_UNROLL
-      for (word some = broken.leaf(i).load(simt::relaxed) | all; some != 0; some &= simt::low_bits(above)) {
-        unsigned const top = simt::highest_bit(some);
-        if (top + 1 != above) search.length = 0;
-        above = top;
-        if ((all >> top & 1) != 0) {
-          // Whole segments in a row.
-          word const gaps = ~all & simt::low_bits(top);
-          above = gaps == 0 ? 0 : simt::highest_bit(gaps) + 1;
-          unsigned const got = try_row(search, (i * 64 + above) << lg_pages, (top + 1 - above) << lg_pages);
-          if (got != none) return got;
-          continue;
-        }
-        unsigned const s = i * 64 + top;
-        word rest = pages_of(s).load(simt::relaxed);
-        unsigned next = pages_per_segment();  // pages below it are still to be looked at
-        // Ends: `rest` loses its highest bits.
-        GPUHEAP_NO_UNROLL
-        for (;;) {
-          unsigned const end = rest == 0 ? 0 : simt::highest_bit(rest) + 1;
-          if (end != next) search.length = 0;
-          if (end == 0) break;
-          word const gaps = ~rest & simt::low_bits(end);
-          next = gaps == 0 ? 0 : simt::highest_bit(gaps) + 1;
-          unsigned const got = try_row(search, (s << lg_pages) + next, end - next);
-          if (got != none) return got;
-          rest &= simt::low_bits(next);
-        }
-      }
-      if (above != 0) search.length = 0;
+    while (search.next_leaf != 0) {
+      unsigned const got = look_in_leaf(search, --search.next_leaf);
+      if (got != none) return got;
     }
     return none;
   }
@@ -186,6 +154,26 @@ struct segment_map {
     bool const taken = take_extent(first, n, moves);
     moves.end();
     return taken;
+  }
+
+  // Pages of a broken segment, or of a whole one that is broken up for them: all of `mask`, or none. In a transit.
+  GPUHEAP_COLD bool take_part(unsigned s, word mask) const {
+    // handed_over, both: as in claim_pages_of.
+    word const before = pages_of(s).fetch_and(~mask, simt::handed_over);
+    if ((before & mask) == mask) {
+      if ((before & ~mask) == 0) leave_broken(s);
+      return true;
+    }
+    if ((before & mask) != 0) {
+      bool const all = put_mask(s, before & mask);
+      make_broken(s);
+      if (all) rejoin(s);
+      return false;
+    }
+    word const bit = word{1} << (s % 64);
+    if ((whole.leaf(s / 64).fetch_and(~bit, simt::handed_over) & bit) == 0) return false;
+    break_up(s, all_pages() & ~mask);
+    return true;
   }
 
   // Gives the pages first..first+n-1 of an extent back. The extent owns each segment that they cover entirely as a whole one. What lies
@@ -298,9 +286,55 @@ struct segment_map {
   struct extent_search {
     unsigned n, alignment, phase;
     transit_count moves;
+    unsigned next_leaf;   // leaves below it are still to be looked at
     unsigned length = 0;  // free pages in a row from the lowest one looked at upward
+    bool lost = false;    // another claim was faster
   };
-  // A row of free pages directly below those `length` ones, if that is not 0. Returns what was claimed.
+  // Looks for the extent in the rows that end in leaf i, from its highest segment down.
+  [[nodiscard]] GPUHEAP_COLD unsigned look_in_leaf(extent_search& search, unsigned i) const {
+    // relaxed, all: only a guess at what take_extent will find.
+    word const all = whole.leaf(i).load(simt::relaxed);
+    unsigned above = 64;  // the lowest segment that was looked at
+    // Ends: `some` loses its highest bits.
+    GPUHEAP_NO_UNROLL
+    for (word some = broken.leaf(i).load(simt::relaxed) | all; some != 0 && !search.lost; some &= simt::low_bits(above)) {
+      unsigned const top = simt::highest_bit(some);
+      if (top + 1 != above) search.length = 0;
+      above = top;
+      unsigned got = none;
+      if ((all >> top & 1) != 0) {
+        // Whole segments in a row.
+        word const gaps = ~all & simt::low_bits(top);
+        above = gaps == 0 ? 0 : simt::highest_bit(gaps) + 1;
+        got = try_row(search, (i * 64 + above) << lg_pages, (top + 1 - above) << lg_pages);
+      } else {
+        got = look_in_segment(search, i * 64 + top);
+      }
+      if (got != none) return got;
+    }
+    if (above != 0 || search.lost) search.length = 0;
+    search.lost = false;
+    return none;
+  }
+  // The same in the pages of a broken segment.
+  [[nodiscard]] GPUHEAP_COLD unsigned look_in_segment(extent_search& search, unsigned s) const {
+    word rest = pages_of(s).load(simt::relaxed);
+    unsigned next = pages_per_segment();  // pages below it are still to be looked at
+    // Ends: `rest` loses its highest bits.
+    GPUHEAP_NO_UNROLL
+    for (;;) {
+      unsigned const end = rest == 0 ? 0 : simt::highest_bit(rest) + 1;
+      if (end != next) search.length = 0;
+      if (end == 0) return none;
+      word const gaps = ~rest & simt::low_bits(end);
+      next = gaps == 0 ? 0 : simt::highest_bit(gaps) + 1;
+      unsigned const got = try_row(search, (s << lg_pages) + next, end - next);
+      if (got != none || search.lost) return got;
+      rest &= simt::low_bits(next);
+    }
+  }
+  // A row of free pages directly below those `length` ones, if that is not 0. Returns what was claimed. After a lost race the search goes
+  // on in the leaf in which the row ends: what the winner has left of it joins what lies below.
   [[nodiscard]] GPUHEAP_COLD unsigned try_row(extent_search& search, unsigned first, unsigned row) const {
     search.length += row;
     if (search.length < search.n) return none;
@@ -310,9 +344,10 @@ struct segment_map {
     search.moves.begin();
     bool const taken = take_extent(highest - over, search.n, search.moves);
     search.moves.end();
-    // After a lost race the search goes on below: the claimer that won was in a transit, which a caller that wants certainty sees.
-    if (!taken) search.length = 0;
-    return taken ? highest - over : none;
+    if (taken) return highest - over;
+    search.lost = true;
+    search.next_leaf = ((first + search.length - 1) >> lg_pages) / 64 + 1;
+    return none;
   }
 
   // Out of line.
@@ -344,25 +379,6 @@ struct segment_map {
       taken += got;
     }
     count_claimed(n);
-    return true;
-  }
-  // Pages of a broken segment, or of a whole one that is broken up for them. In a transit.
-  GPUHEAP_COLD bool take_part(unsigned s, word mask) const {
-    // handed_over, both: as in claim_pages_of.
-    word const before = pages_of(s).fetch_and(~mask, simt::handed_over);
-    if ((before & mask) == mask) {
-      if ((before & ~mask) == 0) leave_broken(s);
-      return true;
-    }
-    if ((before & mask) != 0) {
-      bool const all = put_mask(s, before & mask);
-      make_broken(s);
-      if (all) rejoin(s);
-      return false;
-    }
-    word const bit = word{1} << (s % 64);
-    if ((whole.leaf(s / 64).fetch_and(~bit, simt::handed_over) & bit) == 0) return false;
-    break_up(s, all_pages() & ~mask);
     return true;
   }
   // Makes the pages of an extent free, each end by put_mask(), the whole segments between by their leaves.

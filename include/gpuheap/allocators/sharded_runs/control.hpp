@@ -426,9 +426,63 @@ struct control : supply<Tuning> {
 
   // ---- large allocations
 
+  // Where an allocation of `n` pages begins for each lane of `here`, the first page aligned to `alignment` pages; nullptr if nothing fits.
+  // All lanes of `here` call. Those that ask for the same get contiguous pages by one claim: for all of them, or for as many as there is
+  // room for side by side.
+  GPUHEAP_COLD void* malloc_large(lane_mask here, unsigned n, unsigned alignment) {
+    unsigned const first = simt::lowest_bit(here);
+    bool const same = reinterpret_cast<uint64_t>(this) == simt::shuffle(here, reinterpret_cast<uint64_t>(this), first) &&
+                      (uint64_t{alignment} << 32 | n) == simt::shuffle(here, uint64_t{alignment} << 32 | n, first);
+    if ((here & (here - 1)) != 0 && n % alignment == 0 && simt::all_of(here, same)) {
+      unsigned together = simt::popcount(here);
+      // Ends: a pass serves some of the lanes, or halves `together`.
+      GPUHEAP_NO_UNROLL
+      while (together > 1) {
+        warp_group const g{here};
+        unsigned page = segment_map::none;
+        if (g.leads() && n <= at.num_pages / together)
+          page = segments().claim_extent(n * together, alignment, phase_of(alignment), moves());
+        page = g.from_leader(page);
+        // What the leader acquired, its lanes have too.
+        simt::sync_warp(here);
+        if (page == segment_map::none) {
+          together /= 2;
+          continue;
+        }
+        bool const served = g.rank() < together;
+        if (served) cut_extent(page, n * together, page + n * g.rank(), n);
+        void* const mine = served ? begin_large(page + n * g.rank(), n) : nullptr;
+        lane_mask const left = simt::ballot(here, !served);
+        // A lane's marks are read by whoever frees what another lane got.
+        simt::sync_warp(here);
+        if (served) return mine;
+        here = left;
+        if (together > simt::popcount(here)) together = simt::popcount(here);
+      }
+    }
+    return malloc_large_alone(n, alignment);
+  }
+  // What (page + phase) % alignment is to be taken of: the heap's first page may not be aligned to that many.
+  [[nodiscard]] GPUHEAP_FN unsigned phase_of(unsigned alignment) {
+    return static_cast<unsigned>(reinterpret_cast<simt::uintptr_t>(at.base) >> at.page_shift) & (alignment - 1);
+  }
+  // Of an extent of `total` pages from `first` on that is cut in pieces, for the piece of n pages from `page` on: the segment in which it
+  // ends, if the extent has all of it and the piece begins it, is a broken one, whose pages have several owners. One thread for each piece.
+  GPUHEAP_FN void cut_extent(unsigned first, unsigned total, unsigned page, unsigned n) {
+    unsigned const segment = (page + n - 1) / 64, begin = segment * 64, end = begin + 64;
+    if (begin >= page && end > page + n && end <= first + total) segments().break_up(segment, 0);
+  }
+  // Makes a large allocation of n pages that the caller has claimed. One thread.
+  GPUHEAP_FN void* begin_large(unsigned page, unsigned n) {
+    uint64_t const generation = run_header{at.header(page).load(simt::relaxed)}.generation() + 1;
+    // relaxed, both: the pointer reaches another thread only through the caller's own synchronisation.
+    at.header(page).store(run_header::fresh_large(n, generation).bits, simt::relaxed);
+    this->tag_of_extent(page, n).store(run_tag::large_head, simt::relaxed);
+    return at.address(page, 0, 0);
+  }
+
   // One allocation of `n` pages, the first of which is aligned to `alignment` pages. One thread; nullptr if nothing fits.
-  GPUHEAP_FN void* malloc_large(unsigned n, unsigned alignment) {
-    unsigned const phase = static_cast<unsigned>(reinterpret_cast<simt::uintptr_t>(at.base) >> at.page_shift) & (alignment - 1);
+  GPUHEAP_FN void* malloc_large_alone(unsigned n, unsigned alignment) {
     simt::back_off pause;
     uint64_t first_search = 0, this_search = 0;
     // Ends: a pass succeeds, or takes something back, or saw another warp's move (its progress), or refuses.
@@ -440,14 +494,8 @@ struct control : supply<Tuning> {
         this_search = this->begin_search();
       }
       uint64_t const before = moves().look();
-      unsigned const page = segments().claim_extent(n, alignment, phase, moves());
-      if (page != segment_map::none) {
-        uint64_t const generation = run_header{at.header(page).load(simt::relaxed)}.generation() + 1;
-        // relaxed, both: the pointer reaches another thread only through the caller's own synchronisation.
-        at.header(page).store(run_header::fresh_large(n, generation).bits, simt::relaxed);
-        this->tag_of_extent(page, n).store(run_tag::large_head, simt::relaxed);
-        return at.address(page, 0, 0);
-      }
+      unsigned const page = segments().claim_extent(n, alignment, phase_of(alignment), moves());
+      if (page != segment_map::none) return begin_large(page, n);
       if (reclaim(lane_mask{1} << simt::lane_id(), size_classes::count)) continue;
       if (transit_count::quiet(before) && moves().look_again() == before) {
         if (alignment == 1 && this_search != 0) this->refuse_large(n, this_search);
@@ -468,8 +516,8 @@ GPUHEAP_COLD void* malloc_far(control<Tuning>* heap, lane_mask here, lane_mask g
 }
 // See malloc_large().
 template <tuning Tuning>
-GPUHEAP_COLD void* malloc_large_far(control<Tuning>* heap, unsigned n, unsigned alignment) {
-  return heap->malloc_large(n, alignment);
+GPUHEAP_COLD void* malloc_large_far(control<Tuning>* heap, lane_mask here, unsigned n, unsigned alignment) {
+  return heap->malloc_large(here, n, alignment);
 }
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded

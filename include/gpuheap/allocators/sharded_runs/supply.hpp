@@ -35,6 +35,7 @@ struct tuning {
   bool together = true;   // the lanes that ask for one class draw together
   bool in_turn = true;    // listed runs are looked at one after the other, not from random places
   bool remembers = true;  // a refusal is remembered until something moves
+  bool page_rows = true;  // short runs of one launch share segments
   bool rewinds = true;    // a run none of whose slots is live begins anew at once (rewind.hpp)
 };
 static_assert(1u << tuning{}.lg_run_slots <= shard_word::max_slots);
@@ -197,10 +198,11 @@ struct supply : rewinds {
       moves().begin();
       a.open = true;
     }
+    constexpr unsigned most = Tuning.adoption_looks;
     unsigned const lanes = simt::popcount(a.here), in_passes = lanes * Tuning.adoption_passes;
     // Ends: after so many looks.
     GPUHEAP_NO_UNROLL
-    for (unsigned left = in_passes < Tuning.adoption_looks ? in_passes : Tuning.adoption_looks;; left -= lanes) {
+    for (unsigned left = in_passes > most ? most : in_passes;; left -= lanes) {
       look_together(a);
       if (take_best(a) || left <= lanes) break;
     }
@@ -328,12 +330,13 @@ struct supply : rewinds {
       if (share > pages) pages = share;
     }
     if (guided < pages) pages = guided;
+    // What is asked for at this moment, all the same: the last of the memory goes to those who wait for it, not to each of them a page.
+    unsigned const least = pages_for(uint64_t{asked == 0 ? 1 : asked} * slot);
+    if (pages < least) pages = least;
     unsigned const most = pages_for(uint64_t{slot} << Tuning.lg_run_slots);
     if (most < pages) pages = most;
     unsigned const longest = at.max_run_segments(c) << at.lg_pages;
-    if (longest != 0 && longest < pages) pages = longest;
-    unsigned const least = pages_for(slot);
-    return least < pages ? pages : least;
+    return longest != 0 && longest < pages ? longest : pages;
   }
 
   // Claims about so many pages for a fresh run: whole segments, pages of broken segments, a segment to break. Each returns a claim
@@ -447,11 +450,17 @@ struct supply : rewinds {
     // If the class has none at the launch's first look, those that it has later are the launch's own.
     looks_in_vain const vain{looked};
     bool const first_look = !vain.in(simt::launch_id()), spare = !large_launch && has_to_spare(free);
-    bool const adopts = Tuning.adoption_looks != 0 && idle && !spare && (scarce || first_look || vain.count() < looks_in_vain::enough);
+    // Where memory is short, one refill of four looks all the same: what the launch itself has freed is worth finding.
+    bool const hopeful = first_look || vain.count() < looks_in_vain::enough || (scarce && (old.page() & 3) == 0);
+    bool const adopts = Tuning.adoption_looks != 0 && idle && !spare && hopeful;
     if (first_look && !idle) looked_in(c).store(looks_in_vain::none_there(simt::launch_id()).bits, simt::relaxed);
     // Rounded to whole segments: up where more than a quarter of one is left over. Less than four fifths of one are pages.
     unsigned const least_pages = 52;
     unsigned n = pages < least_pages ? 0 : (pages + 48) >> at.lg_pages;
+    if (Tuning.page_rows && n == 0 && large_launch && !apart && low_leaves != 0 && pages <= 32 && !adopts) {
+      uint64_t const run = fetch_row(d, old, simt::lowest_bit(low_leaves) % leaves, pages);
+      if (run != 0) return run;
+    }
     if (n == 0 && (large_launch || (spare && free >> at.lg_pages > Tuning.guide_small * 4))) n = 1;
     if (n > at.max_run_segments(c)) n = at.max_run_segments(c);
     // Hardly a whole segment is left: not worth eight looks.
@@ -493,6 +502,24 @@ struct supply : rewinds {
       bits = whole.leaf(leaf).load(simt::relaxed);
     }
     return later.bits;
+  }
+
+  // A run of at most 32 pages, beside those of the class's other shards: 64 / pages of them share a segment, from the leaf's first one on.
+  // Returns the run as drawn at 0, or 0 where that memory is not free.
+  GPUHEAP_COLD uint64_t fetch_row(demand d, shard_word old, unsigned leaf, unsigned pages) {
+    unsigned const rows = 64 / pages, length = 64 / rows, segment = leaf * 64 + d.shard() / rows, from = d.shard() % rows * length;
+    if (segment >= segments_there) return 0;
+    moves().begin();
+    // Ends: after so many attempts. The shards come at once: who breaks the segment up has its pages in nobody's sight for a moment.
+    GPUHEAP_NO_UNROLL
+    for (unsigned tries = 0; tries < 4; ++tries) {
+      if (!segments().take_part(segment, simt::low_bits(length) << from)) continue;
+      slow_fetch f{d, old, 0, supplied::of(0, true), {segment * 64 + from, length, false, false}};
+      f.got = supplied::of(prepare_claimed(f).bits, true);
+      return publish(f);
+    }
+    moves().end();
+    return 0;
   }
 
   // The same where the first look did not do.

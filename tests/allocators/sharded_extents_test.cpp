@@ -1,0 +1,231 @@
+// Memory that several threads get by one claim: large allocations of a warp's lanes, and the short spans of a launch's shards.
+#include "sharded.hpp"
+
+#include <gpuheap/heap.hpp>
+#include <gpuheap_simulator/launch.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace {
+
+using namespace sharded_test;
+
+// Asks for `bytes` and writes the block's first and last byte.
+template <class Allocator>
+struct take {
+  Allocator heap;
+  void** blocks;
+  std::size_t bytes, alignment;
+  GPUHEAP_FN void operator()(unsigned i) const {
+    auto* const p = static_cast<char*>(alignment == 16 ? heap.malloc(bytes) : heap.aligned_malloc(bytes, alignment));
+    blocks[i] = p;
+    if (p != nullptr) p[0] = p[bytes - 1] = static_cast<char>(i);
+  }
+};
+// Frees in an order of its own; counts blocks that somebody else has written to, and frees that are refused.
+template <class Allocator>
+struct give {
+  Allocator heap;
+  void** blocks;
+  std::size_t bytes;
+  unsigned num, step;  // coprime
+  unsigned* wrong;
+  GPUHEAP_FN void operator()(unsigned i) const {
+    unsigned const j = i * step % num;
+    auto* const p = static_cast<char*>(blocks[j]);
+    if (p == nullptr) return;
+    if (p[0] != static_cast<char>(j) || p[bytes - 1] != static_cast<char>(j)) count(*wrong);
+    if (heap.free(p) != gpuheap::free_status::done) count(*wrong);
+  }
+};
+
+std::size_t range_of(std::vector<void*> const& blocks, std::size_t bytes) {
+  auto const [lowest, highest] = std::minmax_element(blocks.begin(), blocks.end());
+  return static_cast<std::size_t>(static_cast<char*>(*highest) - static_cast<char*>(*lowest)) + bytes;
+}
+
+// Pieces of less than a segment, of a segment, and of more, that begin and end anywhere in segments.
+TEST(ShardedExtents, ALaneOwnsItsPieceOfAWarpsClaim) {
+  for (unsigned pages : {17u, 20u, 63u, 64u, 65u, 100u, 128u, 200u}) {
+    fixed_heap<plain> heap{64 << 20};
+    auto const& at = heap.view.geometry();
+    std::size_t const bytes = pages * at.page_bytes() - 100;
+    // A warp's pieces lie side by side.
+    std::vector<void*> row(32);
+    unsigned refused = 0;
+    gpuheap::launch(32, take<plain>{heap.view, row.data(), bytes, 16}, {.block_threads = 32});
+    EXPECT_EQ(range_of(row, pages * at.page_bytes()), 32 * pages * at.page_bytes()) << pages;
+    gpuheap::launch(32, give<plain>{heap.view, row.data(), bytes, 32, 5, &refused}, {.block_threads = 32});
+    EXPECT_EQ(refused, 0u);
+    for (unsigned step : {1u, 3u, 9u}) {
+      std::vector<void*> blocks(70);
+      gpuheap::launch(70, take<plain>{heap.view, blocks.data(), bytes, 16}, {.block_threads = 70});
+      ASSERT_EQ(std::count(blocks.begin(), blocks.end(), nullptr), 0) << pages;
+      auto const full = heap.view.verify();
+      EXPECT_EQ(full.problem, "") << pages;
+      EXPECT_EQ(full.large_allocations, 70u);
+      unsigned wrong = 0;
+      gpuheap::launch(70, give<plain>{heap.view, blocks.data(), bytes, 70, step, &wrong}, {.block_threads = 32});
+      EXPECT_EQ(wrong, 0u) << pages;
+      auto const empty = heap.view.verify();
+      EXPECT_EQ(empty.problem, "") << pages;
+      EXPECT_EQ(empty.large_allocations, 0u);
+    }
+    // All of it is one piece again.
+    std::vector<void*> all(1);
+    gpuheap::launch(1, take<plain>{heap.view, all.data(), at.heap_bytes(), 16});
+    EXPECT_NE(all[0], nullptr) << pages;
+  }
+}
+
+TEST(ShardedExtents, PiecesAreAlignedAsAsked) {
+  fixed_heap<plain> heap{256 << 20};
+  for (std::size_t alignment : {std::size_t{64} << 10, std::size_t{1} << 20}) {
+    for (std::size_t bytes : {alignment, alignment * 3, alignment + 1}) {
+      std::vector<void*> blocks(32);
+      gpuheap::launch(32, take<plain>{heap.view, blocks.data(), bytes, alignment}, {.block_threads = 32});
+      for (void* p : blocks) {
+        EXPECT_NE(p, nullptr);
+        EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p) % alignment, 0u);
+      }
+      unsigned wrong = 0;
+      gpuheap::launch(32, give<plain>{heap.view, blocks.data(), bytes, 32, 1, &wrong}, {.block_threads = 32});
+      EXPECT_EQ(wrong, 0u);
+    }
+  }
+}
+
+// Where the rows are too short for a warp, lanes get what there is: as many as one after the other would.
+TEST(ShardedExtents, AWarpTakesTheLastOfAHeap) {
+  for (unsigned pages : {17u, 40u, 64u, 90u}) {
+    fixed_heap<plain> heap{4 << 20};
+    auto const& at = heap.view.geometry();
+    std::size_t const bytes = pages * at.page_bytes();
+    std::vector<void*> blocks(512);
+    gpuheap::launch(512, take<plain>{heap.view, blocks.data(), bytes, 16}, {.block_threads = 64});
+    std::size_t const served = blocks.size() - static_cast<std::size_t>(std::count(blocks.begin(), blocks.end(), nullptr));
+    EXPECT_GE(served * 100, at.num_pages / pages * 85) << pages;
+    EXPECT_EQ(heap.view.verify().problem, "") << pages;
+    // Every third piece comes back, for warps that ask for less.
+    std::vector<void*> third(512);
+    for (std::size_t i = 0; i < blocks.size(); i += 3) std::swap(third[i], blocks[i]);
+    unsigned wrong = 0;
+    gpuheap::launch(512, give<plain>{heap.view, third.data(), bytes, 512, 1, &wrong}, {.block_threads = 32});
+    EXPECT_EQ(wrong, 0u);
+    std::vector<void*> again(512);
+    gpuheap::launch(512, take<plain>{heap.view, again.data(), bytes, 16}, {.block_threads = 64});
+    EXPECT_GE(again.size() - static_cast<std::size_t>(std::count(again.begin(), again.end(), nullptr)), (served + 2) / 3) << pages;
+    EXPECT_EQ(heap.view.verify().problem, "") << pages;
+  }
+}
+
+// Warps whose lanes ask for different amounts, beside others that free, under many schedules.
+struct replace {
+  plain heap;
+  std::size_t page_bytes;
+  unsigned* wrong;
+  GPUHEAP_FN void operator()(unsigned i) const {
+    for (unsigned round = 0; round < 3; ++round) {
+      // One warp asks for one size, another for two.
+      unsigned const pages = 17 + (round * 29 + i / 16 * 23) % 60;
+      auto* const p = static_cast<char*>(heap.malloc(pages * page_bytes));
+      if (p == nullptr) continue;
+      p[0] = p[pages * page_bytes - 1] = static_cast<char>(i);
+      if (i % 3 == round) (void)heap.try_resize(p, (pages + 9) * page_bytes);
+      if (p[0] != static_cast<char>(i) || p[pages * page_bytes - 1] != static_cast<char>(i)) count(*wrong);
+      if (heap.free(p) != gpuheap::free_status::done) count(*wrong);
+    }
+  }
+};
+TEST(ShardedExtents, WarpsThatClaimAndFreeAtOnce) {
+  explore("extents", [] {
+    fixed_heap<plain> heap{3 << 20};
+    unsigned wrong = 0;
+    gpuheap::launch(80, replace{heap.view, heap.view.geometry().page_bytes(), &wrong}, {.block_threads = 48});
+    EXPECT_EQ(wrong, 0u);
+    auto const found = heap.view.verify();
+    EXPECT_EQ(found.problem, "");
+    EXPECT_EQ(found.large_allocations, 0u);
+    std::vector<void*> all(1);
+    gpuheap::launch(1, take<plain>{heap.view, all.data(), heap.view.geometry().heap_bytes(), 16});
+    EXPECT_NE(all[0], nullptr);
+  });
+}
+
+// ---- short spans side by side
+
+// A launch that uses sixteen shards for one class.
+using many_shards = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{.lg_warps_per_shard = 1}>;
+constexpr unsigned threads_of_sixteen_shards = 32 * 32;
+
+TEST(ShardedRows, ShardsShareSegments) {
+  constexpr unsigned num_threads = 16 * threads_of_sixteen_shards;
+  for (std::size_t bytes : {48u, 100u, 200u}) {
+    fixed_heap<many_shards> heap{1 << 30};
+    std::vector<void*> blocks(num_threads);
+    for (unsigned round = 0; round < 3; ++round) {
+      gpuheap::launch(num_threads, take<many_shards>{heap.view, blocks.data(), bytes, 16}, {.block_threads = 256});
+      ASSERT_EQ(std::count(blocks.begin(), blocks.end(), nullptr), 0);
+      std::size_t const slot = heap.view.rounded_size(bytes);
+      EXPECT_LE(range_of(blocks, slot) * 10, num_threads * slot * 15) << bytes;
+      EXPECT_EQ(heap.view.verify().problem, "");
+      unsigned wrong = 0;
+      gpuheap::launch(num_threads, give<many_shards>{heap.view, blocks.data(), bytes, num_threads, 1, &wrong}, {.block_threads = 256});
+      EXPECT_EQ(wrong, 0u);
+    }
+  }
+}
+
+TEST(ShardedRows, UnderManySchedules) {
+  explore("rows", [] {
+    constexpr unsigned num_threads = threads_of_sixteen_shards;
+    fixed_heap<many_shards> heap{64 << 20};
+    std::vector<void*> blocks(num_threads);
+    unsigned wrong = 0;
+    for (std::size_t bytes : {16u, 512u}) {
+      gpuheap::launch(num_threads, take<many_shards>{heap.view, blocks.data(), bytes, 16}, {.block_threads = 256});
+      EXPECT_EQ(std::count(blocks.begin(), blocks.end(), nullptr), 0);
+      EXPECT_EQ(heap.view.verify().problem, "");
+      gpuheap::launch(num_threads, give<many_shards>{heap.view, blocks.data(), bytes, num_threads, 5, &wrong}, {.block_threads = 256});
+    }
+    EXPECT_EQ(wrong, 0u);
+    EXPECT_EQ(heap.view.verify().problem, "");
+  });
+}
+
+// ---- the way to a full heap
+
+// Each thread asks so many times, whether it is served or not.
+struct ask {
+  plain heap;
+  unsigned requests;
+  std::size_t bytes;
+  GPUHEAP_FN void operator()(unsigned) const {
+    for (unsigned k = 0; k < requests; ++k) (void)heap.malloc(bytes);
+  }
+};
+// What a request costs in a heap of 2 MiB of which six times as much is asked, in scheduling points.
+double points_per_request(gpuheap::simulator::scheduler_kind kind, std::uint64_t seed) {
+  constexpr unsigned num_threads = 1024, requests = 64;
+  gpuheap::simulator::settings settings;
+  settings.scheduler = kind;
+  settings.seed = seed;
+  gpuheap::simulator::scoped_settings const scope{settings};
+  fixed_heap<plain> heap{2 << 20};
+  gpuheap::launch(num_threads, ask{heap.view, requests, 200});
+  return static_cast<double>(gpuheap::simulator::last_run().points) / (num_threads * requests);
+}
+
+TEST(ShardedExhaustion, CostsFewStepsARequest) {
+  using gpuheap::simulator::scheduler_kind;
+  EXPECT_LE(points_per_request(scheduler_kind::round_robin, 0), 60);
+  EXPECT_LE(points_per_request(scheduler_kind::pct, 1), 60);
+  EXPECT_LE(points_per_request(scheduler_kind::run_through, 0), 120);
+  double sum = 0;
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) sum += points_per_request(scheduler_kind::random, seed);
+  EXPECT_LE(sum / 4, 200);
+}
+
+}  // namespace
