@@ -44,10 +44,6 @@ struct shards {
   static constexpr char const *name = "without_shards", *title = "one shard a class, however large the launch";
   static constexpr sharded::tuning tuned{.lg_warps_per_shard = 31};
 };
-struct foresight {
-  static constexpr char const *name = "without_foresight", *title = "runs of small launches for what one of them asks, not for several";
-  static constexpr sharded::tuning tuned{.ahead_small = 1};
-};
 struct long_runs {
   static constexpr char const *name = "without_long_runs", *title = "runs of 4096 slots at most";
   static constexpr sharded::tuning tuned{.lg_run_slots = 12};
@@ -73,23 +69,19 @@ struct rewinds {
   static constexpr sharded::tuning tuned{.rewinds = false};
 };
 struct stock {
-  static constexpr char const *name = "without_stock", *title = "small launches fetch for one launch, or a 32nd of what the class holds";
-  static constexpr sharded::tuning tuned{.stock = 32, .ahead_small = 1};
+  static constexpr char const *name = "without_stock",
+                              *title = "small launches fetch a 32nd of what the class holds, if that is more than four of them need";
+  static constexpr sharded::tuning tuned{.stock = 32};
 };
 struct spare {
   static constexpr char const *name = "without_spare", *title = "small launches sweep old runs while fresh memory abounds";
   static constexpr sharded::tuning tuned{.spare = 0};
-};
-struct bulky {
-  static constexpr char const *name = "without_bulky", *title = "four shards for every class that few lanes of a warp ask for";
-  static constexpr sharded::tuning tuned{.bulky = sharded::size_classes::largest_bytes};
 };
 
 }  // namespace ideas
 
 using without_aggregation = variation<ideas::aggregation>;
 using without_shards = variation<ideas::shards>;
-using without_foresight = variation<ideas::foresight>;
 using without_long_runs = variation<ideas::long_runs>;
 using without_sweeps = variation<ideas::sweeps>;
 using without_turns = variation<ideas::turns>;
@@ -98,6 +90,5 @@ using without_memory_of_refusals = variation<ideas::memory_of_refusals>;
 using without_rewinds = variation<ideas::rewinds>;
 using without_stock = variation<ideas::stock>;
 using without_spare = variation<ideas::spare>;
-using without_bulky = variation<ideas::bulky>;
 
 }  // namespace gpuheap::bench

@@ -17,14 +17,8 @@ namespace simt = gpuheap::simt;
 // As it is shipped, and in a hurry: short runs, shards for a few warps, sweeps of nearly full runs, a search after two looks. So whatever
 // happens to a run happens all the time.
 using plain = gpuheap::sharded_runs;
-using eager = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{.lg_run_slots = 6,
-                                                                   .guide = 4,
-                                                                   .guide_small = 4,
-                                                                   .guide_mixed = 16,
-                                                                   .rich = 8,
-                                                                   .adoption_looks = 3,
-                                                                   .lg_warps_per_shard = 0,
-                                                                   .looks = 2}>;
+using eager = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{
+    .lg_run_slots = 6, .guide = 1, .rich = 8, .adoption_looks = 3, .lg_warps_per_shard = 0, .looks = 2}>;
 
 // A heap of fixed size.
 template <class Allocator>

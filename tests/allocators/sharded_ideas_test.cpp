@@ -15,9 +15,9 @@ namespace bench = gpuheap::bench;
 template <class Allocator>
 class ShardedIdeas : public ::testing::Test {};
 
-using all = ::testing::Types<bench::without_aggregation, bench::without_shards, bench::without_foresight, bench::without_long_runs,
-                             bench::without_sweeps, bench::without_turns, bench::without_waiting, bench::without_memory_of_refusals,
-                             bench::without_rewinds, bench::without_stock, bench::without_spare, bench::without_bulky>;
+using all = ::testing::Types<bench::without_aggregation, bench::without_shards, bench::without_long_runs, bench::without_sweeps,
+                             bench::without_turns, bench::without_waiting, bench::without_memory_of_refusals, bench::without_rewinds,
+                             bench::without_stock, bench::without_spare>;
 TYPED_TEST_SUITE(ShardedIdeas, all);
 
 TYPED_TEST(ShardedIdeas, AreAllocatorsWithoutTheOne) {
@@ -29,14 +29,8 @@ TYPED_TEST(ShardedIdeas, AreAllocatorsWithoutTheOne) {
 // ---- in a hurry
 
 template <bool Rewinds>
-using in_a_hurry = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{.lg_run_slots = 7,
-                                                                        .guide = 4,
-                                                                        .guide_small = 4,
-                                                                        .guide_mixed = 16,
-                                                                        .adoption_looks = 3,
-                                                                        .lg_warps_per_shard = 0,
-                                                                        .looks = 2,
-                                                                        .rewinds = Rewinds}>;
+using in_a_hurry = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{
+    .lg_run_slots = 7, .guide = 1, .adoption_looks = 3, .lg_warps_per_shard = 0, .looks = 2, .rewinds = Rewinds}>;
 template <bool Rewinds>
 using unhurried = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{.rewinds = Rewinds}>;
 
@@ -104,7 +98,7 @@ struct take_two_classes {
 };
 
 TEST(ShardedRewind, TwoRunsOfAWarpSideBySide) {
-  using allocator = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{.guide = 64, .guide_small = 64}>;
+  using allocator = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{.guide = 16}>;
   constexpr unsigned num_threads = 4200;
   fixed_heap<allocator> heap{4 << 20};
   std::vector<void*> first(num_threads), blocks(num_threads);
@@ -144,8 +138,8 @@ struct take_one_or_two {
 
 // Between the look at a run and its taking, the run is begun anew by another free, and drawn to the same slot: what is live then stays.
 TEST(ShardedRewind, ARunThatAnotherFreeHasBegunAnewMeanwhile) {
-  using allocator = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{
-      .lg_run_slots = 2, .guide = 4, .guide_small = 4, .guide_mixed = 16, .lg_warps_per_shard = 31, .looks = 2}>;
+  using allocator =
+      gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{.lg_run_slots = 2, .guide = 1, .lg_warps_per_shard = 31, .looks = 2}>;
   // Without the second look one schedule in a thousand gives a block twice.
   simt::exploration const result = simt::explore(test::num_seeds(6000), [] {
     fixed_heap<allocator> heap{160 << 10};
@@ -175,8 +169,7 @@ struct last_free_beside_another_class {
 
 // What a run that begins anew has not handed out could have been taken back before, and can be afterwards: nobody is refused in between.
 TEST(ShardedRewind, NobodyIsRefusedMeanwhile) {
-  using allocator =
-      gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{.guide = 1, .guide_small = 1, .guide_mixed = 4, .looks = 2, .spare = 0}>;
+  using allocator = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{.guide = 1, .looks = 2, .spare = 0}>;
   constexpr unsigned num_threads = 40;
   simt::exploration const result = simt::explore(test::num_seeds(2000), [&] {
     fixed_heap<allocator> heap{160 << 10};
@@ -262,15 +255,8 @@ rounds_outcome rounds_that_leave_a_quarter(std::size_t heap_bytes, unsigned roun
 }
 
 constexpr std::size_t steady_bytes = 4 << 20;
-using sparing = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{.lg_run_slots = 6,
-                                                                     .guide = 1,
-                                                                     .guide_small = 1,
-                                                                     .guide_mixed = 4,
-                                                                     .adoption_looks = 3,
-                                                                     .looks = 2,
-                                                                     .stock = 4,
-                                                                     .ahead_small = 4,
-                                                                     .spare = 6}>;
+using sparing = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{
+    .lg_run_slots = 6, .guide = 1, .adoption_looks = 3, .looks = 2, .stock = 4, .spare = 6}>;
 
 TEST(ShardedSpare, SegmentsFirstThenSweeps) { explore_mix<sparing>({"sparing", 192 << 10, 128, 12, 4, 200, 4000}); }
 
@@ -278,12 +264,12 @@ TEST(ShardedSpare, MemoryThatNobodyUsedComesBeforeWhatEarlierLaunchesLeft) {
   EXPECT_FALSE(rounds_that_leave_a_quarter<plain>(steady_bytes, 3).repeats);
   EXPECT_TRUE(rounds_that_leave_a_quarter<bench::without_spare>(steady_bytes, 3).repeats);
 }
-TEST(ShardedSpare, OldRunsAreSweptOnceAQuarterIsHeld) {
-  using half = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{.spare = 4}>;
-  auto const quarter = rounds_that_leave_a_quarter<plain>(steady_bytes, 12);
-  EXPECT_TRUE(quarter.repeats);
-  EXPECT_LE(quarter.held, steady_bytes * 45 / 100);
-  EXPECT_GT(rounds_that_leave_a_quarter<half>(steady_bytes, 12).held, quarter.held);
+TEST(ShardedSpare, OldRunsAreSweptOnceHalfIsHeld) {
+  using a_quarter = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{.spare = 2}>;
+  auto const half = rounds_that_leave_a_quarter<plain>(steady_bytes, 12);
+  EXPECT_TRUE(half.repeats);
+  EXPECT_LE(half.held, steady_bytes * 65 / 100);
+  EXPECT_LT(rounds_that_leave_a_quarter<a_quarter>(steady_bytes, 12).held, half.held);
 }
 
 // ---- which run is swept
@@ -313,7 +299,7 @@ struct adopt_one {
   GPUHEAP_FN void operator()(unsigned i) const {
     using gpuheap::sharded::supplied;
     auto const offered = i == owner ? supplied::slowly(1, true, scarce, false, heap.control_block()->hand[c]) : supplied{};
-    auto const got = heap.control_block()->adopt_rich(simt::active_mask(), gpuheap::sharded::demand::of(c, 0, 1, 1, 0), offered);
+    auto const got = heap.control_block()->adopt_rich(simt::active_mask(), gpuheap::sharded::demand::of(c, 0, 1, 1, 0, 0, false), offered);
     if (i == owner) *found = got;
   }
 };
@@ -433,7 +419,7 @@ struct fetch_listed {
   simt::uint64_t* found;
   GPUHEAP_FN void operator()(unsigned i) const {
     using namespace gpuheap::sharded;
-    auto const d = demand::of(c, 0, 0, 1, 0);
+    auto const d = demand::of(c, 0, 0, 1, 0, 0, false);
     auto const how = i == 0 ? supplied::slowly(1, true, true, false, 0) : supplied{};
     supplied const adopted{heap.control_block()->adopt_rich(simt::active_mask(), d, how)};
     if (i == 0) *found = heap.control_block()->fetch_slowly(d, {}, how, adopted);

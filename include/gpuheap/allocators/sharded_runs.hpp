@@ -379,7 +379,7 @@ class basic_sharded_runs {
     if constexpr (!Tuning.together) return malloc_alone(simt::lane_mask{1} << simt::lane_id(), c, lg_alignment);
     if ((here & (here - 1)) == 0) return malloc_alone(here, c, lg_alignment);
     structures::warp_group const g = structures::warp_group::of_equal(here, c | id_ << 6);
-    unsigned const lg = sharded::lg_shards_used<Tuning>(at_.lg_shards, c, simt::popcount(here), g.size());
+    unsigned const num_here = simt::popcount(here), lg = sharded::lg_shards_used<Tuning>(at_, c, num_here, g.size());
     unsigned const k = sharded::shard_of_warp(lg);
     simt::uint64_t bits = 0;
     // dependent: pairs with the exchange in install(), which published the run.
@@ -391,8 +391,8 @@ class basic_sharded_runs {
     if (simt::all_of(here, drawn.serves(g.size()))) return at_.address(drawn.page(), drawn.next() + g.rank(), c);
     // The lanes of a group search together, for what suits all of them.
     lg_alignment = greatest(g.mask, lg_alignment);
-    return simt::far_call(&sharded::malloc_far<Tuning>, control_, here, g.mask, sharded::demand::of(c, k, 0, g.size(), lg, lg_alignment),
-                          drawn.bits);
+    return simt::far_call(&sharded::malloc_far<Tuning>, control_, here, g.mask,
+                          sharded::demand::of(c, k, 0, g.size(), lg, lg_alignment, sharded::is_uniform(num_here, g.size())), drawn.bits);
   }
 
   // The greatest of the numbers, each below 32, that the lanes of `group` have.
@@ -402,10 +402,11 @@ class basic_sharded_runs {
 
   // A slot for this lane, which has no other to agree with; `me` is its bit.
   GPUHEAP_FN void* malloc_alone(simt::lane_mask me, unsigned c, unsigned lg_alignment) const {
-    unsigned const lg = sharded::lg_shards_used<Tuning>(at_.lg_shards, c, 1, 1), k = sharded::shard_of_warp(lg);
+    unsigned const lg = sharded::lg_shards_used<Tuning>(at_, c, 1, 1), k = sharded::shard_of_warp(lg);
     structures::shard_word const drawn{at_.shard(c, k).fetch_add(1, simt::dependent)};
     if (drawn.serves(1)) return at_.address(drawn.page(), drawn.next(), c);
-    return simt::far_call(&sharded::malloc_far<Tuning>, control_, me, me, sharded::demand::of(c, k, 0, 1, lg, lg_alignment), drawn.bits);
+    return simt::far_call(&sharded::malloc_far<Tuning>, control_, me, me, sharded::demand::of(c, k, 0, 1, lg, lg_alignment, false),
+                          drawn.bits);
   }
 
   GPUHEAP_FN void* malloc_pages(simt::size_t bytes, unsigned alignment) const {

@@ -292,7 +292,7 @@ struct control : supply<Tuning> {
       bool const other_things = drawn.is_sweep() || drawn.is_idle() || (drew && drawn.duty_of(g.size()));
       if (simt::any_of(here, result == nullptr && other_things) || looks == Tuning.looks) break;
       // Other shards, unless all will have reached their ends by now, or so many draws are out already that there shall be no more.
-      if (d.lg_shards() < layout::max_lg_shards && result == nullptr && !drawn.is_far()) k = other_shard(k, d.lg_shards(), looks);
+      if (!d.is_uniform() && result == nullptr && !drawn.is_far()) k = other_shard(k, d.lg_shards(), looks);
       uint64_t bits = 0;
       unsigned drawing = 0;
       if (result == nullptr && g.leads()) {

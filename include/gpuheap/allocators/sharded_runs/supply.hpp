@@ -15,29 +15,30 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 // What may be tuned. The defaults are measured ones: docs/decisions/.
 struct tuning {
   unsigned lg_run_slots = 19;        // a run has at most 2^this slots
-  unsigned guide = 8;                // a fresh run of a large launch takes at most 1/guide of the free memory
-  unsigned guide_small = 32;         // the same for small launches
-  unsigned guide_mixed = 128;        // the same where the lanes of a large launch ask for several classes
-  unsigned foresight = 64;           // what is wanted now is at least 1/foresight of what will be
-  unsigned reserve = 32;             // a fresh run is at least 1/reserve of a shard's share of what the class holds
+  unsigned guide = 8;                // a fresh run takes at most 1/guide of the free memory; a quarter of that where the launch is small, a
+                                     // sixteenth where the lanes of a large one ask for several classes
   unsigned rich = 5;                 // a listed run is swept if 1/rich of its sampled slots are free; an eighth of that if memory is short
   unsigned adoption_looks = 32;      // listed runs sampled before a fresh one is taken, as many at once as the warp has lanes
-  unsigned adoption_passes = 6;      // and so many times one after the other: few lanes see fewer
-  unsigned scarce = 4;               // memory is short below 1/scarce free
-  unsigned lg_warps_per_shard = 11;  // a launch of fewer warps uses one shard of each class
-  unsigned looks = 64;               // for the next run, before a search for other memory
-  unsigned bulky = 256;              // from so many bytes on, a class that few lanes ask for has eight shards in place of four
+  unsigned lg_warps_per_shard = 11;  // a launch of fewer than 2^this warps uses one shard of each class
+  unsigned looks = 64;               // times that a warp looks for the next run, before it searches for other memory
   // Of small launches, those that use one shard of a class, and come again and again.
-  unsigned stock = 4;        // a fresh run is at least 1/stock of what the class holds
-  unsigned ahead_small = 4;  // runs last for this many launches of their kind
-  unsigned spare = 2;        // while less than spare/8 of the heap is held, fresh runs of whole segments are taken, and no listed ones
+  unsigned stock = 2;  // a fresh run is at least 1/stock of what the class holds
+  unsigned spare = 4;  // while less than spare/8 of the heap is held, fresh runs of whole segments are taken, and no listed ones
   // Off in measurements of what each idea buys (benchmarks/ablation).
   bool together = true;   // the lanes that ask for one class draw together
   bool in_turn = true;    // listed runs are looked at one after the other, not from random places
   bool remembers = true;  // a refusal is remembered until something moves
-  bool page_rows = true;  // short runs of one launch share segments
   bool rewinds = true;    // a run none of whose slots is live begins anew at once (rewind.hpp)
+
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned guide_small() const { return guide * 4; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned guide_mixed() const { return guide * 16; }
 };
+// Constants of the policy, measured too.
+constexpr unsigned adoption_passes = 6;  // a warp of few lanes samples at most so many listed runs a lane
+constexpr unsigned scarce = 4;           // memory is short below 1/scarce free
+constexpr unsigned bulky_bytes = 256;    // from here on, a class that few lanes ask for has eight shards in place of four
+constexpr unsigned lg_least_shards = 3;  // that a large launch uses for a class that all lanes ask for, however little memory it needs
+constexpr unsigned launches_ahead = 4;   // runs of small launches last for this many of their kind
 static_assert(1u << tuning{}.lg_run_slots <= shard_word::max_slots);
 
 // Warps that this launch has.
@@ -53,13 +54,18 @@ template <tuning Tuning>
   unsigned const lg = times < 2 ? 0 : simt::highest_bit(times) + 1;
   return lg < lg_shards ? lg : lg_shards;
 }
-// The same for a class that `group` of the `here` lanes ask for: few, if others ask for others. Nearly all lanes must agree on it, lest a
-// rare large group fetch runs for shards that no other uses. A lane alone may be one of many that ask for different ones.
+// Whether nearly all of the `here` lanes ask for what `group` of them do. A lane alone may be one of many that ask for different sizes.
+[[nodiscard]] GPUHEAP_HD constexpr bool is_uniform(unsigned here, unsigned group) { return group * 4 >= here * 3 && here != 1; }
+// The same for a class that `group` of the `here` lanes ask for: few, if others ask for others, lest a rare large group fetch runs for
+// shards that no other uses; and not many more than the launch needs segments, if every warp asks as this one does.
 template <tuning Tuning>
-[[nodiscard]] GPUHEAP_FN inline unsigned lg_shards_used(unsigned lg_shards, unsigned c, unsigned here, unsigned group) {
-  constexpr unsigned bulky = size_classes::class_of(Tuning.bulky);
-  unsigned const few = c >= bulky ? 3 : 2;
-  unsigned const lg = lg_shards_used<Tuning>(lg_shards), most = group * 5 < here ? few : group * 4 < here * 3 || here == 1 ? 3 : 4;
+[[nodiscard]] GPUHEAP_FN inline unsigned lg_shards_used(layout const& at, unsigned c, unsigned here, unsigned group) {
+  constexpr unsigned bulky = size_classes::class_of(bulky_bytes);
+  unsigned const lg = lg_shards_used<Tuning>(at.lg_shards), slot = size_classes::slot_bytes(c);
+  unsigned most = group * 5 < here ? (c >= bulky ? 3 : 2) : is_uniform(here, group) ? 4 : 3;
+  unsigned const lg_bytes = simt::highest_bit(warps_of_launch()) + simt::highest_bit(group) + simt::highest_bit(slot) + 1;
+  unsigned const lg_segments = lg_bytes < at.segment_shift() + lg_least_shards ? lg_least_shards : lg_bytes - at.segment_shift();
+  if (lg_segments < most) most = lg_segments;
   return lg < most ? lg : most;
 }
 // Spreads consecutive warps evenly.
@@ -87,13 +93,13 @@ namespace detail {
 }  // namespace detail
 static_assert(detail::first_leaves_exist());
 
-// Who asks for a run: class, shard, slots wanted now, lanes that asked at first, log2 of the shards in use for them; and log2 of how many
-// times 16 bytes what they ask for is aligned to.
+// Who asks for a run: class, shard, slots wanted now, lanes that asked at first, log2 of the shards in use for them; log2 of how many
+// times 16 bytes what they ask for is aligned to; and whether nearly all lanes of their warp asked.
 struct demand {
   unsigned bits = 0;
   [[nodiscard]] GPUHEAP_HD static constexpr demand of(unsigned c, unsigned k, unsigned wanted, unsigned lanes, unsigned lg,
-                                                      unsigned lg_alignment = 0) {
-    return {c | k << 6 | wanted << 10 | lanes << 16 | lg << 22 | lg_alignment << 25};
+                                                      unsigned lg_alignment, bool is_uniform) {
+    return {c | k << 6 | wanted << 10 | lanes << 16 | lg << 22 | lg_alignment << 25 | unsigned{is_uniform} << 31};
   }
   // The same group's at another shard.
   [[nodiscard]] GPUHEAP_HD constexpr demand at(unsigned c, unsigned k, unsigned wanted) const {
@@ -104,10 +110,12 @@ struct demand {
   [[nodiscard]] GPUHEAP_HD constexpr unsigned wanted() const { return bits >> 10 & 63; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned lanes() const { return bits >> 16 & 63; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned lg_shards() const { return bits >> 22 & 7; }
-  [[nodiscard]] GPUHEAP_HD constexpr bool is_aligned() const { return bits >> 25 != 0; }
+  [[nodiscard]] GPUHEAP_HD constexpr bool is_uniform() const { return bits >> 31 != 0; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned lg_alignment() const { return bits >> 25 & 63; }
+  [[nodiscard]] GPUHEAP_HD constexpr bool is_aligned() const { return lg_alignment() != 0; }
   // Whether all slots of class c are aligned as asked.
   [[nodiscard]] GPUHEAP_HD constexpr bool suits(unsigned c) const {
-    return (size_classes::slot_bytes(c) & ((16u << (bits >> 25)) - 1)) == 0;
+    return (size_classes::slot_bytes(c) & ((16u << lg_alignment()) - 1)) == 0;
   }
 };
 
@@ -199,7 +207,7 @@ struct supply : rewinds {
       a.open = true;
     }
     constexpr unsigned most = Tuning.adoption_looks;
-    unsigned const lanes = simt::popcount(a.here), in_passes = lanes * Tuning.adoption_passes;
+    unsigned const lanes = simt::popcount(a.here), in_passes = lanes * adoption_passes;
     // Ends: after so many looks.
     GPUHEAP_NO_UNROLL
     for (unsigned left = in_passes > most ? most : in_passes;; left -= lanes) {
@@ -208,7 +216,7 @@ struct supply : rewinds {
     }
     return supplied::of(a.found, a.open).bits;
   }
-  [[nodiscard]] GPUHEAP_FN static bool goes_in_turn(demand d) { return Tuning.in_turn && d.lg_shards() < layout::max_lg_shards; }
+  [[nodiscard]] GPUHEAP_FN static bool goes_in_turn(demand d) { return Tuning.in_turn && !d.is_uniform(); }
   GPUHEAP_COLD void look_together(adoption& a) {
     find_listed(a);
     // At once: another shard that looks now shall see others.
@@ -303,22 +311,21 @@ struct supply : rewinds {
   // Pages that a fresh run should have. `asked` slots are wanted now; `held` and `free` pages, as they were seen.
   [[nodiscard]] GPUHEAP_FN unsigned pages_wanted(demand d, unsigned asked, unsigned held, unsigned free) {
     unsigned const c = d.size_class(), slot = size_classes::slot_bytes(c);
-    // What a shard hands out if every warp asks once as this one does; but at most `foresight` times what is wanted at this moment.
-    unsigned slots = static_cast<unsigned>(uint64_t{d.lanes()} * warps_of_launch() >> d.lg_shards()) + 1;
-    if (asked * Tuning.foresight < slots && is_large_launch()) slots = asked * Tuning.foresight;
+    // What a shard hands out if every warp asks once as this one does.
+    unsigned const slots = static_cast<unsigned>(uint64_t{d.lanes()} * warps_of_launch() >> d.lg_shards()) + 1;
     uint64_t const all = uint64_t{slots} * slot;
     unsigned pages = pages_for(all + all / 32);
     bool const large = is_large_launch();
-    bool const of_one_class = large ? d.lg_shards() == layout::max_lg_shards : d.lanes() * 4 >= simt::warp_lanes * 3;
+    bool const of_one_class = large ? d.is_uniform() : d.lanes() * 4 >= simt::warp_lanes * 3;
     // Where several classes are in use at once, they share.
-    unsigned const guided = free / (!large ? Tuning.guide_small : of_one_class ? Tuning.guide : Tuning.guide_mixed);
+    unsigned const guided = free / (!large ? Tuning.guide_small() : of_one_class ? Tuning.guide : Tuning.guide_mixed());
     if (!large && guided < pages && held < pages) {
       // More than a run should have: what the class does not hold yet. Longer runs would take turns in being the one that is used in part.
       pages -= held;
     } else {
       // Of a small launch enough for several like this one, if that is not much: a launch in which a run ends lasts longer.
-      unsigned const ahead = large ? pages : pages * Tuning.ahead_small;
-      unsigned const some = of_one_class ? free / Tuning.guide_small : free >> 10;
+      unsigned const ahead = large ? pages : pages * launches_ahead;
+      unsigned const some = of_one_class ? free / Tuning.guide_small() : free >> 10;
       unsigned const more = ahead < some ? ahead : some;
       if (pages < more) pages = more;
       // A small launch's run lasts for several.
@@ -326,7 +333,7 @@ struct supply : rewinds {
         unsigned const several = pages_for(all * 8);
         pages = several < 4 ? several : 4;
       }
-      unsigned const share = held / ((large ? Tuning.reserve : Tuning.stock) << d.lg_shards());
+      unsigned const share = large ? 0 : held / (Tuning.stock << d.lg_shards());
       if (share > pages) pages = share;
     }
     if (guided < pages) pages = guided;
@@ -436,7 +443,7 @@ struct supply : rewinds {
     bool const large_launch = is_large_launch();
     // Where the lanes of a large launch ask for several classes, these begin in different leaves, where claims meet. Else memory is taken
     // from the lowest place on, and the shards' runs lie side by side.
-    bool const apart = large_launch && d.lg_shards() < layout::max_lg_shards;
+    bool const apart = large_launch && !d.is_uniform();
     // relaxed, all: hints.
     unsigned const held = held_pages(c).load(simt::relaxed), free = segments().free_hint(), looked = looked_in(c).load(simt::relaxed),
                    hand = hand_of(c).load(simt::relaxed);
@@ -446,22 +453,16 @@ struct supply : rewinds {
 
     unsigned const asked = now.next() - old.num_draws() > d.wanted() ? now.next() - old.num_draws() : d.wanted();
     unsigned const pages = pages_wanted(d, asked, held, free);
-    bool const scarce = free < pages_there / Tuning.scarce;
+    bool const scarce = free < pages_there / sharded::scarce;
     // If the class has none at the launch's first look, those that it has later are the launch's own.
     looks_in_vain const vain{looked};
     bool const first_look = !vain.in(simt::launch_id()), spare = !large_launch && has_to_spare(free);
-    // Where memory is short, one refill of four looks all the same: what the launch itself has freed is worth finding.
-    bool const hopeful = first_look || vain.count() < looks_in_vain::enough || (scarce && (old.page() & 3) == 0);
-    bool const adopts = Tuning.adoption_looks != 0 && idle && !spare && hopeful;
+    bool const adopts = Tuning.adoption_looks != 0 && idle && !spare && (first_look || vain.count() < looks_in_vain::enough);
     if (first_look && !idle) looked_in(c).store(looks_in_vain::none_there(simt::launch_id()).bits, simt::relaxed);
     // Rounded to whole segments: up where more than a quarter of one is left over. Less than four fifths of one are pages.
     unsigned const least_pages = 52;
     unsigned n = pages < least_pages ? 0 : (pages + 48) >> at.lg_pages;
-    if (Tuning.page_rows && n == 0 && large_launch && !apart && low_leaves != 0 && pages <= 32 && !adopts) {
-      uint64_t const run = fetch_row(d, old, simt::lowest_bit(low_leaves) % leaves, pages);
-      if (run != 0) return run;
-    }
-    if (n == 0 && (large_launch || (spare && free >> at.lg_pages > Tuning.guide_small * 4))) n = 1;
+    if (n == 0 && (large_launch || (spare && free >> at.lg_pages > Tuning.guide_small() * 4))) n = 1;
     if (n > at.max_run_segments(c)) n = at.max_run_segments(c);
     // Hardly a whole segment is left: not worth eight looks.
     bool const used_up = free >> at.lg_pages == 0;
@@ -502,24 +503,6 @@ struct supply : rewinds {
       bits = whole.leaf(leaf).load(simt::relaxed);
     }
     return later.bits;
-  }
-
-  // A run of at most 32 pages, beside those of the class's other shards: 64 / pages of them share a segment, from the leaf's first one on.
-  // Returns the run as drawn at 0, or 0 where that memory is not free.
-  GPUHEAP_COLD uint64_t fetch_row(demand d, shard_word old, unsigned leaf, unsigned pages) {
-    unsigned const rows = 64 / pages, length = 64 / rows, segment = leaf * 64 + d.shard() / rows, from = d.shard() % rows * length;
-    if (segment >= segments_there) return 0;
-    moves().begin();
-    // Ends: after so many attempts. The shards come at once: who breaks the segment up has its pages in nobody's sight for a moment.
-    GPUHEAP_NO_UNROLL
-    for (unsigned tries = 0; tries < 4; ++tries) {
-      if (!segments().take_part(segment, simt::low_bits(length) << from)) continue;
-      slow_fetch f{d, old, 0, supplied::of(0, true), {segment * 64 + from, length, false, false}};
-      f.got = supplied::of(prepare_claimed(f).bits, true);
-      return publish(f);
-    }
-    moves().end();
-    return 0;
   }
 
   // The same where the first look did not do.
