@@ -48,8 +48,8 @@ session make_session(options const& o) {
   session const s{
       o.heap_bytes.value_or(fallback), o.runs, o.seed, o.graph_file, o.scene_file, o.trace_file, o.enough_s, o.timeout_s, o.first_run};
   if (s.heap_bytes > device.total_bytes) {
-    throw usage_error("--heap-bytes: " + memory::in_words(s.heap_bytes) + " is more than " + device.name +
-                      " has: " + memory::in_words(device.total_bytes));
+    throw usage_error("--heap-bytes: " + memory::format_bytes(s.heap_bytes) + " is more than " + device.name +
+                      " has: " + memory::format_bytes(device.total_bytes));
   }
   return s;
 }

@@ -164,13 +164,13 @@ bool machine::start_block(block& slot) {
 }
 
 void machine::abandon_lanes() {
-  if (dying_ != nullptr) stacks_.give_back(std::exchange(dying_, nullptr));
+  if (dying_ != nullptr) stacks_.release(std::exchange(dying_, nullptr));
   for (block& slot : slots_) {
     for (std::uint32_t i = 0; i < slot.num_warps * warp_lanes; ++i) {
       lane& l = slot.lanes[i];
       if (l.on == nullptr) continue;
       hooks::release_as(l.on->fiber, this);
-      stacks_.give_back_abandoned(std::exchange(l.on, nullptr));
+      stacks_.release_abandoned(std::exchange(l.on, nullptr));
     }
   }
 }
@@ -359,9 +359,9 @@ void machine::begin(lane* l) {
   l->context = context::make_fcontext(l->on->top, static_cast<std::size_t>(l->on->top - l->on->bottom), fiber_entry);
 }
 
-void machine::give_back(stack* s) {
+void machine::release(stack* s) {
   auto const host = as_host();
-  stacks_.give_back(s);
+  stacks_.release(s);
 }
 
 void machine::jump(resumable* from, resumable& to) {
@@ -407,7 +407,7 @@ void machine::fiber_main() {
     lane* const next = finish(me);
     stack* const mine = std::exchange(dying_, nullptr);
     if (next == nullptr) {
-      give_back(mine);
+      release(mine);
       leave_to_host();
     }
     if (next->on == nullptr) {
@@ -419,7 +419,7 @@ void machine::fiber_main() {
       }
       begin(next);
     }
-    give_back(mine);
+    release(mine);
     current_lane = next;
     jump(nullptr, *next);
   }

@@ -122,7 +122,7 @@ class machine : public core {
   // Marks `me` as exited; returns who runs next on, or null when all is done.
   lane* finish(lane* me);
   void begin(lane* l);
-  void give_back(stack* s);
+  void release(stack* s);
   void jump(resumable* from, resumable& to);
   void switch_to(lane* from, lane* to);
   [[noreturn]] void leave_to_host();

@@ -44,12 +44,12 @@ class stack_pool {
     return s;
   }
   // The lane has finished; it may still be running on the stack.
-  void give_back(stack* s) {
+  void release(stack* s) {
     if constexpr (keeps_fibers) return finished_.push_back(s);
     push(s);
   }
   // The lane was abandoned somewhere in its frames.
-  void give_back_abandoned(stack* s) {
+  void release_abandoned(stack* s) {
     if constexpr (keeps_fibers) destroy_fiber(s);
     push(s);
   }

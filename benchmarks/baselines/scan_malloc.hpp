@@ -27,7 +27,7 @@ struct scan_and_allocate {
   class batch {
    public:
     explicit batch(std::size_t count) : offsets_(count + 1), work_(simt::exclusive_scan_bytes(count + 1)) {}
-    ~batch() { give_back({}); }
+    ~batch() { deallocate({}); }
     batch(batch const&) = delete;
     batch& operator=(batch const&) = delete;
 
@@ -41,7 +41,7 @@ struct scan_and_allocate {
       void* const all = Pooled ? simt::allocate_async(total, stream) : simt::allocate(simt::memory_kind::device, total);
       base_ = static_cast<unsigned char*>(all);
     }
-    void give_back(stream_ref stream) noexcept {
+    void deallocate(stream_ref stream) noexcept {
       if (base_ == nullptr) return;
       if (Pooled) {
         simt::deallocate_async(base_, stream);

@@ -10,7 +10,8 @@ outcome burst::measure(slots::slot_heap& heap, session const& s, point const& p)
   auto const count = static_cast<unsigned>(p.number("slots"));
   // The second burst asks for about the bytes that were freed: half of the first.
   auto const second_percent = static_cast<unsigned>(std::min<std::uint64_t>(100, 100 * p.number("bytes") / p.number("then")));
-  row malloc_us{"malloc_us", "us", {}}, free_us{"free_us", "us", {}}, kernel_us{"kernel_us", "us", {}}, nulls{"nulls", "count", {}};
+  row malloc_us{"malloc_us", "us", {}}, free_us{"free_us", "us", {}}, kernel_us{"kernel_us", "us", {}},
+      failed_requests{"failed_requests", "count", {}};
   // Run 0 checks whole blocks and is not counted.
   for (unsigned run = 0; run <= s.runs; ++run) {
     bool const whole = run == 0;
@@ -21,16 +22,16 @@ outcome burst::measure(slots::slot_heap& heap, session const& s, point const& p)
     double const first = heap.work(slots::of_sizes(slots::same_for_all(take), p.number("bytes"), whole));
     double const freed = heap.work(slots::of_sizes(slots::same_for_all(free_half), p.number("bytes"), whole));
     double const second = heap.work(slots::of_sizes(slots::same_for_all(refill), p.number("then"), whole));
-    auto const failed = heap.tally().nulls;
+    auto const failed = heap.tally().failed_requests;
     slots::free_all(heap, count, whole);
     if (auto fault = slots::fault_of(heap, run); !fault.empty()) return wrong(std::move(fault));
     if (whole) continue;
     malloc_us.samples.push_back(first);
     free_us.samples.push_back(freed);
     kernel_us.samples.push_back(second);
-    nulls.samples.push_back(static_cast<double>(failed));
+    failed_requests.samples.push_back(static_cast<double>(failed));
   }
-  return {outcome_status::ok, "", {std::move(malloc_us), std::move(free_us), std::move(kernel_us), std::move(nulls)}};
+  return {outcome_status::ok, "", {std::move(malloc_us), std::move(free_us), std::move(kernel_us), std::move(failed_requests)}};
 }
 
 }  // namespace gpuheap::bench

@@ -10,7 +10,7 @@
 
 #include "harness/case.hpp"
 #include "harness/device_array.hpp"
-#include "harness/give_back.hpp"
+#include "harness/free_or_release.hpp"
 #include "harness/heap_under_test.hpp"
 #include "harness/kernel_timer.hpp"
 #include "harness/random.hpp"
@@ -34,7 +34,7 @@ struct churn_blocks {
     simt::uint64_t* live[live_blocks] = {};  // the oldest first
     // Ends: after rounds + live_blocks passes.
     for (unsigned pass = 0; pass < rounds + live_blocks; ++pass) {
-      if (live[0] != nullptr) blocks.give_back(live[0], request(thread, pass - live_blocks));
+      if (live[0] != nullptr) blocks.deallocate(live[0], request(thread, pass - live_blocks));
       // Ends: three times. The indices are constants, so that the pointers stay in registers.
       for (unsigned i = 0; i + 1 < live_blocks; ++i) live[i] = live[i + 1];
       live[live_blocks - 1] = pass < rounds ? blocks.take(request(thread, pass)) : nullptr;
@@ -68,15 +68,15 @@ struct churn {
     if (auto reason = why_no_heap<A>(s); !reason.empty()) return unsupported(std::move(reason));
     if (std::string reason = why_no_single_frees<A>(); !reason.empty()) return unsupported(std::move(reason));
     constexpr bool never_frees = A::traits.free == frees::never;
-    std::string const too_much = "this allocator never takes memory back: the traffic of about " + memory::in_words(traffic_bytes(p)) +
-                                 " does not fit into a heap of " + memory::in_words(s.heap_bytes);
+    std::string const too_much = "this allocator never takes memory back: the traffic of about " + memory::format_bytes(traffic_bytes(p)) +
+                                 " does not fit into a heap of " + memory::format_bytes(s.heap_bytes);
     if (A::traits.overwrites && traffic_bytes(p) > s.heap_bytes) return unsupported(too_much);
 
     owned_stream stream;
     heap_under_test<A> heap(s.heap_bytes, stream);
     kernel_timer timer(stream);
     device_array<block_tally> tally(1);
-    row kernel_us{"kernel_us", "us", {}}, nulls{"nulls", "count", {}};
+    row kernel_us{"kernel_us", "us", {}}, failed_requests{"failed_requests", "count", {}};
 
     // Launch 0 checks whole blocks and is not counted; neither is launch 1, which warms up.
     for (unsigned n = 0; n < s.runs + 2; ++n) {
@@ -93,13 +93,13 @@ struct churn {
       double const us = timer.time_us([&] { launch(p.threads(), kernel, {.block_threads = p.block_threads(), .stream = stream}); });
       auto const counted = tally.download(stream)[0];
       if (auto fault = counted.fault(); !fault.empty()) return wrong(std::move(fault));
-      if (never_frees && counted.nulls != 0) return unsupported(too_much);
+      if (never_frees && counted.failed_requests != 0) return unsupported(too_much);
       if (n < 2) continue;
       kernel_us.samples.push_back(us);
-      nulls.samples.push_back(static_cast<double>(counted.nulls));
+      failed_requests.samples.push_back(static_cast<double>(counted.failed_requests));
     }
     if (auto fault = heap.refused_frees(); !fault.empty()) return wrong(std::move(fault));
-    return {outcome_status::ok, "", {std::move(kernel_us), std::move(nulls)}};
+    return {outcome_status::ok, "", {std::move(kernel_us), std::move(failed_requests)}};
   }
 };
 

@@ -14,7 +14,7 @@
 
 #include "harness/case.hpp"
 #include "harness/device_array.hpp"
-#include "harness/give_back.hpp"
+#include "harness/free_or_release.hpp"
 #include "harness/heap_under_test.hpp"
 #include "harness/kernel_timer.hpp"
 #include "harness/random.hpp"
@@ -36,9 +36,9 @@ struct long_lived_blocks {
 
   [[nodiscard]] GPUHEAP_FN simt::uint64_t number(unsigned thread, unsigned round) const { return simt::uint64_t{round} * threads + thread; }
   [[nodiscard]] GPUHEAP_FN bool lives_long(simt::uint64_t n) const { return fate.below(n, 100) < percent_long_lived; }
-  GPUHEAP_FN void give_back(simt::uint64_t n) const {
+  GPUHEAP_FN void deallocate(simt::uint64_t n) const {
     if (kept[n] == nullptr) return;
-    blocks.give_back(kept[n], blocks.request(n));
+    blocks.deallocate(kept[n], blocks.request(n));
     kept[n] = nullptr;
   }
 };
@@ -51,7 +51,7 @@ struct long_lived_round {
   GPUHEAP_FN void operator()(unsigned thread) const {
     if (round >= owned.live_rounds) {
       auto const old = owned.number(thread, round - owned.live_rounds);
-      if (!owned.lives_long(old)) owned.give_back(old);
+      if (!owned.lives_long(old)) owned.deallocate(old);
     }
     auto const n = owned.number(thread, round);
     owned.kept[n] = owned.blocks.take(owned.blocks.request(n));
@@ -83,7 +83,7 @@ struct end_of_lives {
   unsigned rounds;
   GPUHEAP_FN void operator()(unsigned thread) const {
     // Ends: once for each round.
-    for (unsigned round = 0; round < rounds; ++round) owned.give_back(owned.number(thread, round));
+    for (unsigned round = 0; round < rounds; ++round) owned.deallocate(owned.number(thread, round));
   }
 };
 
@@ -121,7 +121,7 @@ struct churn_long_lived {
     device_array<simt::uint64_t> live_bytes(1);
     launch_config const config{.block_threads = p.block_threads(), .stream = stream};
     row kernel_us{"kernel_us", "us", {}}, slowdown{"slowdown", "ratio", {}}, footprint{"footprint_ratio", "ratio", {}},
-        nulls{"nulls", "count", {}};
+        failed_requests{"failed_requests", "count", {}};
 
     // Run 0 checks whole blocks and is not counted.
     for (unsigned n = 0; n <= s.runs; ++n) {
@@ -157,10 +157,10 @@ struct churn_long_lived {
       if (auto fault = heap.refused_frees(); !fault.empty()) return wrong("run " + std::to_string(n) + ": " + fault);
       if (n == 0) continue;
       slowdown.samples.push_back(last_over_first(times));
-      nulls.samples.push_back(static_cast<double>(counted.nulls));
+      failed_requests.samples.push_back(static_cast<double>(counted.failed_requests));
       kernel_us.samples.insert(kernel_us.samples.end(), times.begin(), times.end());
     }
-    outcome result{outcome_status::ok, "", {std::move(kernel_us), std::move(slowdown), std::move(nulls)}};
+    outcome result{outcome_status::ok, "", {std::move(kernel_us), std::move(slowdown), std::move(failed_requests)}};
     if (!footprint.samples.empty()) result.rows.push_back(std::move(footprint));
     return result;
   }

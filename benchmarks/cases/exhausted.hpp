@@ -27,7 +27,7 @@ struct exhausted {
     if (A::traits.overwrites) return unsupported("this allocator overwrites live memory rather than refuse");
     equal_requests const requests{p.threads(), p.number("bytes")};
     if (requests.threads * requests.request_bytes > s.heap_bytes)
-      return unsupported("the requests of one kernel do not fit into a heap of " + memory::in_words(s.heap_bytes));
+      return unsupported("the requests of one kernel do not fit into a heap of " + memory::format_bytes(s.heap_bytes));
 
     owned_stream stream;
     launch_config const config{.block_threads = p.block_threads(), .stream = stream};
@@ -47,7 +47,7 @@ struct exhausted {
                malloc_and_store<typename heap_under_test<A>::ref_type, equal_requests>{heap.ref(), requests, blocks.data()}, config);
       });
     };
-    auto const give_back = [&] {
+    auto const deallocate = [&] {
       if (A::traits.free == frees::never) return heap.renew();
       launch(requests.threads, load_and_free<typename heap_under_test<A>::ref_type, equal_requests>{heap.ref(), requests, blocks.data()},
              config);
@@ -60,26 +60,26 @@ struct exhausted {
       double const served_us = time_requests();
       auto const served = checker.inspect(list, A::traits.min_alignment, heap.range());
       if (auto fault = served.fault(A::traits.min_alignment); !fault.empty()) return wrong("run " + std::to_string(run) + ": " + fault);
-      if (served.nulls != 0) {
-        auto const how_many = std::to_string(served.nulls) + " of " + std::to_string(requests.threads) + " requests failed";
+      if (served.failed_requests != 0) {
+        auto const how_many = std::to_string(served.failed_requests) + " of " + std::to_string(requests.threads) + " requests failed";
         return run == 0 ? unsupported(how_many + " in the empty heap: make it larger")
                         : wrong(how_many + " after everything had been given back");
       }
-      give_back();
+      deallocate();
       if (run > s.runs) break;
       // Until a whole kernel got nothing.
-      for (pile_tally before, now; before.nulls == 0 || now.nulls - before.nulls != requests.threads;) {
+      for (pile_tally before, now; before.failed_requests == 0 || now.failed_requests - before.failed_requests != requests.threads;) {
         if (pile.room() < requests.threads) return wrong("more blocks were handed out than fit into the heap");
         before = now;
         now = pile.add(requests.threads);
       }
       if (auto fault = pile.fault(checker, run == 0, run); !fault.empty()) return wrong("run " + std::to_string(run) + ": " + fault);
       double const failed_us = time_requests();
-      if (auto const failed = checker.inspect(list, 1, {}); failed.nulls != requests.threads) {
-        return wrong(std::to_string(requests.threads - failed.nulls) +
+      if (auto const failed = checker.inspect(list, 1, {}); failed.failed_requests != requests.threads) {
+        return wrong(std::to_string(requests.threads - failed.failed_requests) +
                      " requests were served right after as many had failed, without a free in between");
       }
-      pile.give_back();
+      pile.deallocate();
       if (auto fault = heap.refused_frees(); !fault.empty()) return wrong(std::move(fault));
       if (run == 0) continue;
       malloc_us.samples.push_back(served_us);

@@ -20,7 +20,7 @@ struct extent {
   simt::uint64_t last = 0;                    // one behind the highest byte that was asked for
   simt::uint64_t requested_bytes = 0;
   simt::uint64_t bound_bytes = 0;
-  simt::uint64_t nulls = 0;
+  simt::uint64_t failed_requests = 0;
 };
 
 template <class Ref, class Requests>
@@ -33,7 +33,7 @@ struct measure_extent {
     using word = simt::atomic_ref<simt::uint64_t>;
     // relaxed, all: tallies that the host reads after the kernel.
     if (blocks[request] == nullptr) {
-      word{found->nulls}.fetch_add(1, simt::relaxed);
+      word{found->failed_requests}.fetch_add(1, simt::relaxed);
       return;
     }
     auto const address = static_cast<simt::uint64_t>(reinterpret_cast<simt::uintptr_t>(blocks[request]));
@@ -81,7 +81,7 @@ struct fragmentation {
     if (A::traits.free == frees::never && p.number("round") > 1) return "this allocator never takes memory back";
     auto const asked = sum_over_requests(requests, [](simt::uint64_t bytes) { return bytes; });
     if (asked <= s.heap_bytes) return "";
-    return "the requests add up to " + memory::in_words(asked) + ", more than the heap of " + memory::in_words(s.heap_bytes);
+    return "the requests add up to " + memory::format_bytes(asked) + ", more than the heap of " + memory::format_bytes(s.heap_bytes);
   }
 
   template <class A, class Requests>
@@ -97,7 +97,8 @@ struct fragmentation {
     block_list const list{blocks.data(), sizes.data(), requests.threads};
     block_checker checker(stream);
     device_array<extent> found(1);
-    row range{"range_ratio", "ratio", {}}, internal{"internal_fragmentation", "ratio", {}}, nulls{"nulls", "count", {}};
+    row range{"address_range_ratio", "ratio", {}}, internal{"internal_fragmentation", "ratio", {}},
+        failed_requests{"failed_requests", "count", {}};
     pace const timing(s);
     std::uint64_t const rounds = p.number("round");
     for (unsigned run = 0; !timing.enough(run); ++run) {
@@ -125,9 +126,9 @@ struct fragmentation {
       auto const requested = static_cast<double>(seen.requested_bytes);
       range.samples.push_back(static_cast<double>(seen.last - seen.first) / requested);
       internal.samples.push_back(1 - requested / static_cast<double>(seen.bound_bytes));
-      nulls.samples.push_back(static_cast<double>(seen.nulls));
+      failed_requests.samples.push_back(static_cast<double>(seen.failed_requests));
     }
-    outcome result{outcome_status::ok, "", {std::move(range), std::move(nulls)}};
+    outcome result{outcome_status::ok, "", {std::move(range), std::move(failed_requests)}};
     if (knows_bound_bytes<A>) result.rows.push_back(std::move(internal));
     return result;
   }

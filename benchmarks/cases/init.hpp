@@ -74,7 +74,8 @@ struct init {
     auto const report = checker.inspect(list, A::traits.min_alignment, region);
     if (auto fault = report.fault(A::traits.min_alignment); !fault.empty()) return fault;
     // 64 KiB, if need be from one multiprocessor's part of the region.
-    if (report.nulls != 0 && region.bytes >= std::size_t{16} << 20) return std::to_string(report.nulls) + " of 256 first requests failed";
+    if (report.failed_requests != 0 && region.bytes >= std::size_t{16} << 20)
+      return std::to_string(report.failed_requests) + " of 256 first requests failed";
     auto const lost = A::traits.overwrites ? 0 : checker.count_lost(list, requests.request_bytes, 0);
     return lost == 0 ? "" : std::to_string(lost) + " words did not keep their contents: blocks overlap";
   }

@@ -6,13 +6,13 @@ namespace gpuheap::bench {
 
 outcome larson::measure(slots::slot_heap& heap, session const& s, point const& p) {
   auto const count = static_cast<unsigned>(p.number("slots")), rounds = static_cast<unsigned>(p.number("rounds"));
-  row kernel_us{"kernel_us", "us", {}}, throughput{"throughput", "1/s", {}}, nulls{"nulls", "count", {}};
+  row kernel_us{"kernel_us", "us", {}}, throughput{"throughput", "1/s", {}}, failed_requests{"failed_requests", "count", {}};
   // Run 0 checks whole blocks, for one generation; run 1 is measured, a sample for each generation after the first.
   for (unsigned run = 0; run < 2; ++run) {
     bool const whole = run == 0;
     heap.start(run);
     heap.work(slots::of_sizes(slots::same_for_all({.count = count, .passes = count, .take_percent = 100}), p.number("bytes"), whole));
-    std::uint64_t nulls_before = heap.tally().nulls;
+    std::uint64_t failed_before = heap.tally().failed_requests;
     for (unsigned generation = 1; generation <= (whole ? 2 : s.runs + 1); ++generation) {
       // Neighbouring blocks of threads pass their slots on.
       double const us = heap.work(slots::of_sizes(slots::same_for_all({.shift = generation * p.block_threads(),
@@ -22,18 +22,18 @@ outcome larson::measure(slots::slot_heap& heap, session const& s, point const& p
                                                                        .free_percent = 100,
                                                                        .take_percent = 100}),
                                                   p.number("bytes"), whole));
-      auto const now = heap.tally().nulls;
+      auto const now = heap.tally().failed_requests;
       if (!whole && generation > 1) {
         kernel_us.samples.push_back(us);
         throughput.samples.push_back(static_cast<double>(p.number("threads")) * rounds / (us * 1e-6));
-        nulls.samples.push_back(static_cast<double>(now - nulls_before));
+        failed_requests.samples.push_back(static_cast<double>(now - failed_before));
       }
-      nulls_before = now;
+      failed_before = now;
     }
     slots::free_all(heap, count, whole);
     if (auto fault = slots::fault_of(heap, run); !fault.empty()) return wrong(std::move(fault));
   }
-  return {outcome_status::ok, "", {std::move(kernel_us), std::move(throughput), std::move(nulls)}};
+  return {outcome_status::ok, "", {std::move(kernel_us), std::move(throughput), std::move(failed_requests)}};
 }
 
 }  // namespace gpuheap::bench

@@ -10,7 +10,7 @@ namespace gpuheap::bench {
 outcome leak_growth::measure(slots::slot_heap& heap, session const& s, point const& p) {
   auto const count = static_cast<unsigned>(p.number("slots")), rounds = static_cast<unsigned>(p.number("rounds"));
   auto const freed = static_cast<unsigned>(100 - p.number("leak"));
-  row kernel_us{"kernel_us", "us", {}}, slowdown{"slowdown", "ratio", {}}, nulls{"nulls", "count", {}};
+  row kernel_us{"kernel_us", "us", {}}, slowdown{"slowdown", "ratio", {}}, failed_requests{"failed_requests", "count", {}};
   // Run 0 checks whole blocks and is not counted.
   for (unsigned run = 0; run <= s.runs; ++run) {
     bool const whole = run == 0;
@@ -27,15 +27,15 @@ outcome leak_growth::measure(slots::slot_heap& heap, session const& s, point con
       if (round < rounds / 4) first.push_back(us);
       if (round >= rounds - rounds / 4) last.push_back(us);
     }
-    auto const failed = heap.tally().nulls;
+    auto const failed = heap.tally().failed_requests;
     slots::free_all(heap, count * rounds, whole);
     if (auto fault = slots::fault_of(heap, run); !fault.empty()) return wrong(std::move(fault));
     if (whole) continue;
     kernel_us.samples.push_back(percentile(times, 0.5));
     slowdown.samples.push_back(percentile(last, 0.5) / percentile(first, 0.5));
-    nulls.samples.push_back(static_cast<double>(failed));
+    failed_requests.samples.push_back(static_cast<double>(failed));
   }
-  return {outcome_status::ok, "", {std::move(kernel_us), std::move(slowdown), std::move(nulls)}};
+  return {outcome_status::ok, "", {std::move(kernel_us), std::move(slowdown), std::move(failed_requests)}};
 }
 
 }  // namespace gpuheap::bench

@@ -112,7 +112,7 @@ struct memory_access {
   static outcome measure(session const& s, point const& p, Requests const& requests) {
     if (auto reason = why_no_heap<A>(s); !reason.empty()) return unsupported(std::move(reason));
     if (most_bytes_taken(requests) > s.heap_bytes)
-      return unsupported("the blocks may not fit into a heap of " + memory::in_words(s.heap_bytes));
+      return unsupported("the blocks may not fit into a heap of " + memory::format_bytes(s.heap_bytes));
     bool const writes = p.text("access") == "write";
 
     owned_stream stream;
@@ -133,8 +133,8 @@ struct memory_access {
     launch(requests.threads, write_sizes<Requests>{requests, sizes.data()}, config);
     auto const report = checker.inspect({blocks.data(), sizes.data(), requests.threads}, A::traits.min_alignment, heap.range());
     if (auto fault = report.fault(A::traits.min_alignment); !fault.empty()) return wrong(std::move(fault));
-    if (report.nulls != 0)
-      return unsupported(std::to_string(report.nulls) + " of " + std::to_string(requests.threads) + " requests failed");
+    if (report.failed_requests != 0)
+      return unsupported(std::to_string(report.failed_requests) + " of " + std::to_string(requests.threads) + " requests failed");
 
     row kernel_us{"kernel_us", "us", {}}, slowdown{"slowdown", "ratio", {}};
     // Run 0 warms up.

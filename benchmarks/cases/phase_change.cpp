@@ -7,7 +7,8 @@ namespace gpuheap::bench {
 outcome phase_change::measure(slots::slot_heap& heap, session const& s, point const& p) {
   constexpr unsigned num_phases = 4;
   auto const rounds = static_cast<unsigned>(p.number("rounds"));
-  row malloc_us{"malloc_us", "us", {}}, free_us{"free_us", "us", {}}, slowdown{"slowdown", "ratio", {}}, nulls{"nulls", "count", {}};
+  row malloc_us{"malloc_us", "us", {}}, free_us{"free_us", "us", {}}, slowdown{"slowdown", "ratio", {}},
+      failed_requests{"failed_requests", "count", {}};
   // Run 0 checks whole blocks and is not counted.
   for (unsigned run = 0; run <= s.runs; ++run) {
     bool const whole = run == 0;
@@ -34,9 +35,9 @@ outcome phase_change::measure(slots::slot_heap& heap, session const& s, point co
     malloc_us.samples.push_back(malloc_sum / rounds);
     free_us.samples.push_back(free_sum / rounds);
     slowdown.samples.push_back(last / first);
-    nulls.samples.push_back(static_cast<double>(heap.tally().nulls));
+    failed_requests.samples.push_back(static_cast<double>(heap.tally().failed_requests));
   }
-  return {outcome_status::ok, "", {std::move(malloc_us), std::move(free_us), std::move(slowdown), std::move(nulls)}};
+  return {outcome_status::ok, "", {std::move(malloc_us), std::move(free_us), std::move(slowdown), std::move(failed_requests)}};
 }
 
 }  // namespace gpuheap::bench

@@ -12,7 +12,7 @@
 
 #include "harness/case.hpp"
 #include "harness/device_array.hpp"
-#include "harness/give_back.hpp"
+#include "harness/free_or_release.hpp"
 #include "harness/heap_under_test.hpp"
 #include "harness/kernel_timer.hpp"
 #include "harness/random.hpp"
@@ -24,7 +24,7 @@ struct pressure_tally {
   block_tally blocks;
   simt::uint64_t live_bytes = 0;        // requested, of live blocks and of requests under way
   simt::uint64_t first_null_bytes = 0;  // the least live_bytes, its own request included, at which one failed in this fill
-  simt::uint64_t early_nulls = 0;       // that failed at or below early_bytes, in all fills
+  simt::uint64_t early_failures = 0;    // that failed at or below early_bytes, in all fills
 };
 
 // The slots of all threads: slot i belongs to thread i % threads. `born` says in which fill its block was taken.
@@ -68,7 +68,7 @@ struct fill_empty_slots {
         if (now > limit_bytes) return;
         simt::uint64_t const reached = after > now ? after : now;
         simt::atomic_ref<simt::uint64_t>{owned.tally->first_null_bytes}.fetch_min(reached, simt::relaxed);
-        if (reached <= early_bytes) simt::atomic_ref<simt::uint64_t>{owned.tally->early_nulls}.fetch_add(1, simt::relaxed);
+        if (reached <= early_bytes) simt::atomic_ref<simt::uint64_t>{owned.tally->early_failures}.fetch_add(1, simt::relaxed);
         return;
       }
       owned.kept[slot] = block;
@@ -89,7 +89,7 @@ struct free_some_slots {
       simt::uint64_t const slot = simt::uint64_t{s} * owned.threads + thread;
       if (owned.kept[slot] == nullptr || owned.fate.below(owned.number(slot, after_fill), 100) >= percent) continue;
       auto const request = owned.blocks.request(owned.number(slot, owned.born[slot]));
-      owned.blocks.give_back(owned.kept[slot], request);
+      owned.blocks.deallocate(owned.kept[slot], request);
       owned.live().fetch_sub(request.bytes, simt::relaxed);
       owned.kept[slot] = nullptr;
     }
@@ -133,7 +133,7 @@ struct pressure {
     device_array<simt::uint32_t> born(kept.size());
     device_array<pressure_tally> tally(1);
     launch_config const config{.block_threads = p.block_threads(), .stream = stream};
-    row served{"utilisation", "ratio", {}}, nulls{"nulls", "count", {}}, kernel_us{"kernel_us", "us", {}};
+    row served{"utilisation", "ratio", {}}, failed_requests{"failed_requests", "count", {}}, kernel_us{"kernel_us", "us", {}};
 
     // Run 0 checks whole blocks and is not counted.
     for (unsigned n = 0; n <= s.runs; ++n) {
@@ -176,9 +176,9 @@ struct pressure {
         return wrong(std::to_string(last.live_bytes) + " bytes are live after all frees: the case's own count is off");
       if (n == 0) continue;
       served.samples.push_back(static_cast<double>(least) / static_cast<double>(s.heap_bytes));
-      nulls.samples.push_back(static_cast<double>(last.early_nulls));
+      failed_requests.samples.push_back(static_cast<double>(last.early_failures));
     }
-    return {outcome_status::ok, "", {std::move(served), std::move(nulls), std::move(kernel_us)}};
+    return {outcome_status::ok, "", {std::move(served), std::move(failed_requests), std::move(kernel_us)}};
   }
 };
 

@@ -20,7 +20,7 @@ namespace gpuheap::bench {
 // What a warp has and what it did in the kernels of a run.
 struct warp_holding {
   void* block;
-  simt::uint16_t allocations, deallocations, nulls, unused;
+  simt::uint16_t allocations, deallocations, failed_requests, unused;
 };
 
 template <class Ref>
@@ -41,10 +41,10 @@ struct take_or_give {
       if (draw >= take_percent) return;
       mine.block = heap.malloc(bytes);
       ++mine.allocations;
-      mine.nulls += mine.block == nullptr;
+      mine.failed_requests += mine.block == nullptr;
     } else {
       if (draw >= give_percent) return;
-      give_back(heap, mine.block);
+      free_or_release(heap, mine.block);
       mine.block = nullptr;
       ++mine.deallocations;
     }
@@ -84,7 +84,7 @@ struct probability {
     kernel_timer timer(stream);
     launch_config const config{.block_threads = p.block_threads(), .stream = stream};
 
-    row kernel_us{"kernel_us", "us", {}}, nulls{"nulls", "count", {}};
+    row kernel_us{"kernel_us", "us", {}}, failed_requests{"failed_requests", "count", {}};
     row allocations{"allocations", "count", {}}, deallocations{"deallocations", "count", {}};
     // Run 0 warms up.
     for (unsigned n = 0; n <= s.runs; ++n) {
@@ -110,17 +110,17 @@ struct probability {
       launch(p.threads(), kernel{heap.ref(), holdings.data(), random, 0, padded_bytes(p), 0, 100}, config);
       if (n == 0) continue;
       kernel_us.samples.push_back(us);
-      nulls.samples.push_back(now.nulls);
+      failed_requests.samples.push_back(now.failed_requests);
       allocations.samples.push_back(now.allocations);
       deallocations.samples.push_back(now.deallocations);
     }
     if (auto fault = heap.refused_frees(); !fault.empty()) return wrong(std::move(fault));
-    return {outcome_status::ok, "", {std::move(kernel_us), std::move(nulls), std::move(allocations), std::move(deallocations)}};
+    return {outcome_status::ok, "", {std::move(kernel_us), std::move(failed_requests), std::move(allocations), std::move(deallocations)}};
   }
 
  private:
   struct counted {
-    double allocations = 0, deallocations = 0, nulls = 0;
+    double allocations = 0, deallocations = 0, failed_requests = 0;
     std::vector<void*> blocks;  // live
   };
   static counted count(std::vector<warp_holding> const& holdings) {
@@ -128,7 +128,7 @@ struct probability {
     for (auto const& h : holdings) {
       sum.allocations += h.allocations;
       sum.deallocations += h.deallocations;
-      sum.nulls += h.nulls;
+      sum.failed_requests += h.failed_requests;
       if (h.block != nullptr) sum.blocks.push_back(h.block);
     }
     return sum;

@@ -6,12 +6,12 @@ namespace gpuheap::bench {
 
 outcome producer_consumer::measure(slots::slot_heap& heap, session const& s, point const& p) {
   auto const count = static_cast<unsigned>(p.number("slots"));
-  row kernel_us{"kernel_us", "us", {}}, throughput{"throughput", "1/s", {}}, nulls{"nulls", "count", {}};
+  row kernel_us{"kernel_us", "us", {}}, throughput{"throughput", "1/s", {}}, failed_requests{"failed_requests", "count", {}};
   // Run 0 checks whole blocks, for a few kernels; run 1 is measured, a sample for each kernel after the first two.
   for (unsigned run = 0; run < 2; ++run) {
     bool const whole = run == 0;
     heap.start(run);
-    std::uint64_t nulls_before = 0;
+    std::uint64_t failed_before = 0;
     for (unsigned kernel = 0; kernel < (whole ? 3 : s.runs + 2); ++kernel) {
       // Even blocks fill one half of their sets' slots; odd ones empty the other half of the set that the block before them has.
       slots::slot_launch what;
@@ -22,18 +22,18 @@ outcome producer_consumer::measure(slots::slot_heap& heap, session const& s, poi
                        .passes = count,
                        .free_percent = 100};
       double const us = heap.work(slots::of_sizes(what, p.number("bytes"), whole));
-      auto const now = heap.tally().nulls;
+      auto const now = heap.tally().failed_requests;
       if (!whole && kernel >= 2) {
         kernel_us.samples.push_back(us);
         throughput.samples.push_back(static_cast<double>(p.number("threads")) * count / (us * 1e-6));
-        nulls.samples.push_back(static_cast<double>(now - nulls_before));
+        failed_requests.samples.push_back(static_cast<double>(now - failed_before));
       }
-      nulls_before = now;
+      failed_before = now;
     }
     slots::free_all(heap, 2 * count, whole);
     if (auto fault = slots::fault_of(heap, run); !fault.empty()) return wrong(std::move(fault));
   }
-  return {outcome_status::ok, "", {std::move(kernel_us), std::move(throughput), std::move(nulls)}};
+  return {outcome_status::ok, "", {std::move(kernel_us), std::move(throughput), std::move(failed_requests)}};
 }
 
 }  // namespace gpuheap::bench

@@ -21,7 +21,7 @@ struct malloc_and_free {
   GPUHEAP_FN void operator()(unsigned) const {
     void* const block = heap.malloc(bytes);
     if (block != nullptr) *static_cast<void**>(block) = block;
-    give_back(heap, block);
+    free_or_release(heap, block);
   }
 };
 

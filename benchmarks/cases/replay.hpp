@@ -11,7 +11,7 @@
 
 #include "harness/case.hpp"
 #include "harness/device_array.hpp"
-#include "harness/give_back.hpp"
+#include "harness/free_or_release.hpp"
 #include "harness/heap_under_test.hpp"
 #include "harness/kernel_timer.hpp"
 #include "workloads/trace/replay_kernel.hpp"
@@ -50,7 +50,7 @@ struct replay {
     device_array<simt::uint64_t> blocks(program->sizes.size() * copies);
     device_array<block_tally> tally(1);
     launch_config const config{.block_threads = p.block_threads(), .stream = stream};
-    row kernel_us{"kernel_us", "us", {}}, throughput{"throughput", "1/s", {}}, nulls{"nulls", "count", {}};
+    row kernel_us{"kernel_us", "us", {}}, throughput{"throughput", "1/s", {}}, failed_requests{"failed_requests", "count", {}};
 
     // Run 0 checks whole blocks and is not counted; neither is run 1, which warms up.
     for (unsigned n = 0; n < s.runs + 2; ++n) {
@@ -76,17 +76,17 @@ struct replay {
       go(device.last);
       auto const counted = tally.download(stream)[0];
       if (auto fault = counted.fault(); !fault.empty()) return wrong("run " + std::to_string(n) + ": " + fault);
-      if (never_frees && counted.nulls != 0) {
+      if (never_frees && counted.failed_requests != 0) {
         return unsupported("this allocator never takes memory back: what the program asks for does not fit into a heap of " +
-                           memory::in_words(s.heap_bytes));
+                           memory::format_bytes(s.heap_bytes));
       }
       if (n < 2) continue;
       kernel_us.samples.push_back(us);
       throughput.samples.push_back(static_cast<double>(program->num_events * copies) / (us * 1e-6));
-      nulls.samples.push_back(static_cast<double>(counted.nulls));
+      failed_requests.samples.push_back(static_cast<double>(counted.failed_requests));
     }
     if (auto fault = heap.refused_frees(); !fault.empty()) return wrong(std::move(fault));
-    return {outcome_status::ok, "", {std::move(kernel_us), std::move(throughput), std::move(nulls)}};
+    return {outcome_status::ok, "", {std::move(kernel_us), std::move(throughput), std::move(failed_requests)}};
   }
 
  private:
@@ -115,7 +115,7 @@ struct replay {
     std::uint64_t asked = 0;
     for (auto const bytes : program.sizes) asked += (bytes + std::uint64_t{31}) & ~std::uint64_t{15};
     if (overwrites && asked * copies > s.heap_bytes)
-      return "this allocator overwrites live memory once " + memory::in_words(s.heap_bytes) + " have been asked for";
+      return "this allocator overwrites live memory once " + memory::format_bytes(s.heap_bytes) + " have been asked for";
     return "";
   }
 };

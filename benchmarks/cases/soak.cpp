@@ -53,7 +53,7 @@ outcome soak::measure(slots::slot_heap& heap, session const& s, point const& p) 
   constexpr unsigned burst_bytes = 1024;
   auto const num_slots = static_cast<unsigned>(p.number("slots"));
   std::chrono::duration<double> const part{static_cast<double>(p.number("seconds")) / s.runs};
-  row kernel_us{"kernel_us", "us", {}}, slowdown{"slowdown", "ratio", {}}, nulls{"nulls", "count", {}};
+  row kernel_us{"kernel_us", "us", {}}, slowdown{"slowdown", "ratio", {}}, failed_requests{"failed_requests", "count", {}};
   soak_plan plan(s, p);
   heap.start(0);
   double first = 0;
@@ -69,23 +69,23 @@ outcome soak::measure(slots::slot_heap& heap, session const& s, point const& p) 
 
     // The same burst each time, twice: the first makes sure of runs and lists that the second finds.
     double us = 0;
-    auto failed = heap.tally().nulls;
+    auto failed = heap.tally().failed_requests;
     // Ends: twice.
     for (unsigned i = 0; i < 2; ++i) {
       slots::task const take{.count = num_slots, .passes = num_slots, .take_percent = 100};
       us = heap.work(slots::of_sizes(slots::same_for_all(take), burst_bytes, true));
       slots::free_all(heap, num_slots, true);
     }
-    failed = heap.tally().nulls - failed;
+    failed = heap.tally().failed_requests - failed;
     if (n == 0) {
       first = us;
       continue;
     }
     kernel_us.samples.push_back(us);
     slowdown.samples.push_back(us / first);
-    nulls.samples.push_back(static_cast<double>(failed));
+    failed_requests.samples.push_back(static_cast<double>(failed));
   }
-  return {outcome_status::ok, "", {std::move(kernel_us), std::move(slowdown), std::move(nulls)}};
+  return {outcome_status::ok, "", {std::move(kernel_us), std::move(slowdown), std::move(failed_requests)}};
 }
 
 }  // namespace gpuheap::bench

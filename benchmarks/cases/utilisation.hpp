@@ -58,7 +58,7 @@ struct utilisation {
     // Run 0 finds out what to expect, checks whole blocks, and is not counted.
     for (unsigned run = 0; run == 0 || !timing.enough(share.samples.size()); ++run) {
       pile_tally tally;
-      while (tally.nulls == 0) {
+      while (tally.failed_requests == 0) {
         auto const to_come = expected > tally.live_bytes ? expected - tally.live_bytes : tally.live_bytes - expected;
         auto const next = std::clamp<simt::uint64_t>(to_come / 4 / mean_bytes, simt::warp_lanes, p.threads());
         if (next > pile.room()) return wrong("more blocks were handed out than fit into the heap");
@@ -72,7 +72,7 @@ struct utilisation {
       if (auto fault = pile.fault(checker, run == 0, run); !fault.empty()) return wrong("run " + std::to_string(run) + ": " + fault);
       expected = tally.bytes_at_first_null;
       if (run != 0) share.samples.push_back(static_cast<double>(expected) / static_cast<double>(heap.bytes()));
-      pile.give_back();
+      pile.deallocate();
       if (auto fault = heap.refused_frees(); !fault.empty()) return wrong(std::move(fault));
       if (!A::traits.process_wide) heap.renew();
     }

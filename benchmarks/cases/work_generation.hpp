@@ -103,9 +103,9 @@ struct work_generation {
   // Rounds of `one_round`, which returns its time and leaves the work at blocks[]; `inspect` says what is wrong with the addresses, or "".
   template <class Round, class Inspect, class GiveBack>
   static outcome measure(session const& s, random_requests const& requests, stream_ref stream, void* const* blocks, Round one_round,
-                         Inspect inspect, GiveBack give_back) {
+                         Inspect inspect, GiveBack deallocate) {
     device_array<simt::uint64_t> num_lost(1);
-    row kernel_us{"kernel_us", "us", {}}, nulls{"nulls", "count", {}};
+    row kernel_us{"kernel_us", "us", {}}, failed_requests{"failed_requests", "count", {}};
     pace const timing(s);
     // Round 0 warms up.
     for (unsigned round = 0; round == 0 || !timing.enough(kernel_us.samples.size()); ++round) {
@@ -118,19 +118,19 @@ struct work_generation {
       launch(requests.threads, count_lost_work{requests, blocks, round, num_lost.data()}, {.stream = stream});
       if (auto const lost = num_lost.download(stream)[0]; lost != 0)
         return wrong("round " + std::to_string(round) + ": " + std::to_string(lost) + " threads did not find the work that they wrote");
-      give_back();
+      deallocate();
       if (round == 0) continue;
       kernel_us.samples.push_back(us);
-      nulls.samples.push_back(static_cast<double>(failed));
+      failed_requests.samples.push_back(static_cast<double>(failed));
     }
-    return {outcome_status::ok, "", {std::move(kernel_us), std::move(nulls)}};
+    return {outcome_status::ok, "", {std::move(kernel_us), std::move(failed_requests)}};
   }
 
   template <class A>
   static outcome measure_heap(session const& s, point const& p, random_requests const& requests) {
     if (auto reason = why_no_heap<A>(s); !reason.empty()) return unsupported(std::move(reason));
     if (most_bytes_taken(requests) > s.heap_bytes)
-      return unsupported("the work may not fit into a heap of " + memory::in_words(s.heap_bytes));
+      return unsupported("the work may not fit into a heap of " + memory::format_bytes(s.heap_bytes));
     using ref = typename heap_under_test<A>::ref_type;
     owned_stream stream;
     heap_under_test<A> heap(s.heap_bytes, stream);
@@ -148,7 +148,7 @@ struct work_generation {
         },
         [&](simt::uint64_t& failed) {
           auto const report = checker.inspect({blocks.data(), sizes.data(), requests.threads}, A::traits.min_alignment, heap.range());
-          failed = report.nulls;
+          failed = report.failed_requests;
           return report.fault(A::traits.min_alignment);
         },
         [&] {
@@ -176,7 +176,7 @@ struct work_generation {
             launch(requests.threads, write_at_offsets{requests, memory.base(), memory.offsets(), blocks.data(), round}, config);
           });
         },
-        [](simt::uint64_t&) { return std::string(); }, [&] { memory.give_back(stream); });
+        [](simt::uint64_t&) { return std::string(); }, [&] { memory.deallocate(stream); });
   }
 };
 

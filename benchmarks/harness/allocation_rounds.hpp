@@ -16,7 +16,7 @@
 #include "harness/block_check.hpp"
 #include "harness/case.hpp"
 #include "harness/device_array.hpp"
-#include "harness/give_back.hpp"
+#include "harness/free_or_release.hpp"
 #include "harness/heap_under_test.hpp"
 #include "harness/kernel_timer.hpp"
 #include "harness/pace.hpp"
@@ -81,12 +81,12 @@ struct load_and_free {
   GPUHEAP_FN void operator()(unsigned thread) const {
     if (thread % Requests::threads_per_request != 0) return;
     if constexpr (!repeats<Requests>) {
-      give_back(heap, blocks[thread / Requests::threads_per_request]);
+      free_or_release(heap, blocks[thread / Requests::threads_per_request]);
     } else if constexpr (has_release_warp<typename Ref::allocator_type>) {
-      give_back(heap, nullptr);
+      free_or_release(heap, nullptr);
     } else {
       // Ends: after per_thread passes.
-      for (unsigned k = 0; k < requests.per_thread; ++k) give_back(heap, blocks[k * requests.threads + thread]);
+      for (unsigned k = 0; k < requests.per_thread; ++k) free_or_release(heap, blocks[k * requests.threads + thread]);
     }
   }
 };
@@ -104,7 +104,7 @@ template <class A, class Requests>
   if (A::traits.process_wide && p.text("state") == "cold" && !s.first_run) return no_second_heap;
   simt::uint64_t const asked = sum_over_requests(requests, [](simt::uint64_t bytes) { return bytes; });
   if (asked > s.heap_bytes)
-    return "the requests add up to " + memory::in_words(asked) + ", more than the heap of " + memory::in_words(s.heap_bytes);
+    return "the requests add up to " + memory::format_bytes(asked) + ", more than the heap of " + memory::format_bytes(s.heap_bytes);
   return "";
 }
 
@@ -139,7 +139,7 @@ template <class A, class Requests>
   block_checker checker(stream);
   kernel_timer timer(stream);
 
-  row malloc_us{"malloc_us", "us", {}}, free_us{"free_us", "us", {}}, nulls{"nulls", "count", {}};
+  row malloc_us{"malloc_us", "us", {}}, free_us{"free_us", "us", {}}, failed_requests{"failed_requests", "count", {}};
   pace const timing(s);
   unsigned warm_up_rounds = s.first_run ? 0 : 2;
   if (s.first_run) (void)timer.time_us([&] { launch(count, write_sizes<Requests>{requests, sizes.data()}, config); });
@@ -170,12 +170,12 @@ template <class A, class Requests>
     if (round >= warm_up_rounds && !last) {
       malloc_us.samples.push_back(malloc_time);
       free_us.samples.push_back(free_time);
-      nulls.samples.push_back(static_cast<double>(report.nulls));
+      failed_requests.samples.push_back(static_cast<double>(report.failed_requests));
       if (s.first_run) break;
     }
   }
   if (auto fault = heap.refused_frees(); !fault.empty()) return wrong(std::move(fault));
-  return {outcome_status::ok, "", {std::move(malloc_us), std::move(free_us), std::move(nulls)}};
+  return {outcome_status::ok, "", {std::move(malloc_us), std::move(free_us), std::move(failed_requests)}};
 }
 
 }  // namespace gpuheap::bench

@@ -29,7 +29,7 @@ struct inspect_addresses {
   GPUHEAP_FN void operator()(unsigned i) const {
     void* const block = blocks.pointers[i];
     if (block == nullptr) {
-      count(report->nulls);
+      count(report->failed_requests);
       return;
     }
     auto const address = reinterpret_cast<simt::uintptr_t>(block);

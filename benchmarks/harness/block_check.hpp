@@ -23,7 +23,7 @@ struct block_list {
 };
 
 struct address_report {
-  simt::uint64_t nulls = 0;
+  simt::uint64_t failed_requests = 0;
   simt::uint64_t misaligned = 0;
   simt::uint64_t outside = 0;  // not within the heap
 
@@ -35,8 +35,8 @@ class block_checker {
  public:
   explicit block_checker(stream_ref stream) : stream_{stream}, report_(1), num_lost_(1) {}
 
-  // Counts nulls and bad addresses. `alignment`: what every address must be a multiple of. `heap`: where every block must lie; base nullptr
-  // if nobody knows.
+  // Counts failed_requests and bad addresses. `alignment`: what every address must be a multiple of. `heap`: where every block must lie;
+  // base nullptr if nobody knows.
   [[nodiscard]] address_report inspect(block_list const& blocks, std::size_t alignment, memory::region heap);
 
   // Writes and reads back all blocks, each at most `largest_bytes` long, and returns how many words were not what their owner wrote. The

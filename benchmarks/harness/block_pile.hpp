@@ -18,7 +18,7 @@ namespace gpuheap::bench {
 
 struct pile_tally {
   simt::uint64_t live_bytes = 0;  // what the blocks take of the heap: bound_bytes()
-  simt::uint64_t nulls = 0;
+  simt::uint64_t failed_requests = 0;
   // The least live_bytes that a thread whose request failed saw right after.
   simt::uint64_t bytes_at_first_null = ~simt::uint64_t{0};
 };
@@ -43,7 +43,7 @@ struct add_to_pile {
     if (block != nullptr) {
       word{tally->live_bytes}.fetch_add(bound_bytes(heap, block, bytes), simt::relaxed);
     } else {
-      word{tally->nulls}.fetch_add(1, simt::relaxed);
+      word{tally->failed_requests}.fetch_add(1, simt::relaxed);
       word{tally->bytes_at_first_null}.fetch_min(word{tally->live_bytes}.load(simt::relaxed), simt::relaxed);
     }
   }
@@ -80,7 +80,7 @@ class block_pile {
 
   // Frees every block. Warps that give back together are those of one launch for all requests, which has those of each kernel. An allocator
   // that never takes memory back gets a new heap instead.
-  void give_back() {
+  void deallocate() {
     if constexpr (A::traits.free == frees::never) {
       heap_.renew();
     } else {

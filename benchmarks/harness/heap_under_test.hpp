@@ -38,8 +38,9 @@ class heap_memory {
     try {
       return device_array<unsigned char>(bytes);
     } catch (out_of_memory const& refused) {
-      throw out_of_memory("a heap of " + memory::in_words(bytes) + " cannot be had, " + memory::in_words(simt::query_device().free_bytes) +
-                          " are free: ask for less with --heap-bytes (" + refused.what() + ")");
+      throw out_of_memory("a heap of " + memory::format_bytes(bytes) + " cannot be had, " +
+                          memory::format_bytes(simt::query_device().free_bytes) + " are free: ask for less with --heap-bytes (" +
+                          refused.what() + ")");
     }
   }
 
@@ -129,14 +130,15 @@ inline constexpr char const* no_second_heap = "a process-wide heap is new once i
 template <device_allocator A>
 [[nodiscard]] std::string why_no_heap(session const& s) {
   if (auto const total = simt::query_device().total_bytes; s.heap_bytes > total)
-    return "a heap of " + memory::in_words(s.heap_bytes) + " is more than the device has: " + memory::in_words(total);
+    return "a heap of " + memory::format_bytes(s.heap_bytes) + " is more than the device has: " + memory::format_bytes(total);
   if constexpr (A::traits.process_wide) {
     static std::uint64_t const first = s.heap_bytes;
-    if (s.heap_bytes != first) return "the process's heap has " + memory::in_words(first) + " already, and one process has one size of it";
+    if (s.heap_bytes != first)
+      return "the process's heap has " + memory::format_bytes(first) + " already, and one process has one size of it";
   }
   auto const least = heap<A, uncounted>::min_bytes();
   if (s.heap_bytes >= least) return "";
-  return "a heap of " + memory::in_words(s.heap_bytes) + " is too small: this allocator needs at least " + memory::in_words(least);
+  return "a heap of " + memory::format_bytes(s.heap_bytes) + " is too small: this allocator needs at least " + memory::format_bytes(least);
 }
 
 }  // namespace gpuheap::bench

@@ -61,7 +61,7 @@ struct mpi_rank_main {
   double* shared;         // of the all-to-all without malloc: ranks * ranks * count
   double* shared_result;  // likewise
   mpi_times* times;
-  simt::uint32_t* faults;  // {nulls, wrong values}
+  simt::uint32_t* faults;  // {failed_requests, wrong values}
 
   template <class Rank>
   GPUHEAP_FN void operator()(Rank const& me) const {
@@ -79,9 +79,9 @@ struct mpi_rank_main {
     auto* const b = static_cast<double*>(memory.take(bytes));
     mine.malloc_ns = 1e9 * (me.wtime() - asked);
     // Ranks without memory say so, and all leave together: the others would wait for them.
-    int nulls = a == nullptr || b == nullptr, all_nulls = 0;
-    me.allreduce(&nulls, &all_nulls, 1, mpi::datatype::int32, mpi::operation::sum, world);
-    if (all_nulls == 0) {
+    int failed_requests = a == nullptr || b == nullptr, all_failed = 0;
+    me.allreduce(&failed_requests, &all_failed, 1, mpi::datatype::int32, mpi::operation::sum, world);
+    if (all_failed == 0) {
       if (warm_up) {
         fill(a, rank, values);
         run_call(me, rank, size, a, b);
@@ -94,7 +94,7 @@ struct mpi_rank_main {
       count_wrong(rank, size, call == mpi_call::broadcast ? a : b);
       if (pairs) mine.without_malloc_ns = exchange_without_malloc(me, rank, size, a);
     }
-    if (nulls != 0) simt::atomic_ref<simt::uint32_t>{faults[0]}.fetch_add(1, simt::relaxed);  // relaxed: a count
+    if (failed_requests != 0) simt::atomic_ref<simt::uint32_t>{faults[0]}.fetch_add(1, simt::relaxed);  // relaxed: a count
     me.barrier(world);
     double const freed = me.wtime();
     memory.give(a);

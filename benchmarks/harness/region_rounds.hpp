@@ -19,7 +19,7 @@
 
 #include "harness/case.hpp"
 #include "harness/device_array.hpp"
-#include "harness/give_back.hpp"
+#include "harness/free_or_release.hpp"
 #include "harness/heap_under_test.hpp"
 #include "harness/region_work.hpp"
 
@@ -60,7 +60,7 @@ struct region_source {
   GPUHEAP_FN void take_back(float* d, simt::lane_mask lanes, simt::uint64_t& cycles) const {
     simt::sync_warp(lanes);
     auto const freed = simt::clock_cycles();
-    give_back(heap, d);
+    free_or_release(heap, d);
     cycles = simt::clock_cycles() - freed;
   }
 };
@@ -143,7 +143,7 @@ template <class A>
   auto const n = static_cast<simt::uint32_t>(p.number("floats"));
   unsigned const threads = p.threads();
   if (simt::uint64_t{threads} * n * sizeof(float) > s.heap_bytes)
-    return unsupported("the regions do not fit into a heap of " + memory::in_words(s.heap_bytes));
+    return unsupported("the regions do not fit into a heap of " + memory::format_bytes(s.heap_bytes));
   if (!hands_out_memory<A>()) return unsupported("this baseline hands out no memory to work on");
   std::vector<float> region(n);
   for (simt::uint32_t k = 0; k < n; ++k) region[k] = static_cast<float>(k);

@@ -62,7 +62,7 @@ struct region_job {
   simt::uint32_t stride;
   region_work work;
   float expected;
-  simt::uint32_t* faults;  // {nulls, wrong results}
+  simt::uint32_t* faults;  // {failed_requests, wrong results}
 
   // The lanes that the warp of thread i has: it may be the last of its block, or of the launch.
   [[nodiscard]] GPUHEAP_FN simt::lane_mask lanes_of(unsigned i) const {

@@ -12,7 +12,7 @@
 namespace gpuheap::bench {
 
 struct block_tally {
-  simt::uint64_t nulls = 0;
+  simt::uint64_t failed_requests = 0;
   simt::uint64_t lost = 0;        // 8-byte words that were not what their owner wrote
   simt::uint64_t misaligned = 0;  // blocks
 
@@ -48,7 +48,7 @@ struct tagged_blocks {
   // Asks for a block and writes into it. nullptr is counted.
   GPUHEAP_FN simt::uint64_t* take(request_facts const& r) const {
     auto const words = static_cast<simt::uint64_t*>(heap.malloc(r.bytes));
-    count(tally->nulls, words == nullptr);
+    count(tally->failed_requests, words == nullptr);
     if (words == nullptr) return nullptr;
     count(tally->misaligned, reinterpret_cast<simt::uintptr_t>(words) % Ref::allocator_type::traits.min_alignment != 0);
     // Ends: once for each word that is checked.
@@ -57,7 +57,7 @@ struct tagged_blocks {
   }
 
   // Looks for what take() wrote, and frees. `words` is not nullptr.
-  GPUHEAP_FN void give_back(simt::uint64_t* words, request_facts const& r) const {
+  GPUHEAP_FN void deallocate(simt::uint64_t* words, request_facts const& r) const {
     simt::uint32_t lost = 0;
     // Ends: once for each word that is checked.
     for (simt::uint32_t w = 0; w < r.num_words(); w += stride(r.num_words())) lost += words[w] != r.tag + w;

@@ -13,7 +13,7 @@
 #include "harness/block_check.hpp"
 #include "harness/case.hpp"
 #include "harness/device_array.hpp"
-#include "harness/give_back.hpp"
+#include "harness/free_or_release.hpp"
 #include "harness/heap_under_test.hpp"
 #include "harness/kernel_timer.hpp"
 
@@ -45,11 +45,11 @@ struct warp_cycle {
     }
     if (!gives) return;
     if constexpr (has_release_warp<typename Ref::allocator_type>) {
-      give_back(heap, nullptr);
+      free_or_release(heap, nullptr);
     } else {
       // Ends: after `iterations` passes.
       GPUHEAP_NO_UNROLL
-      for (unsigned i = thread / simt::warp_lanes; i < last; i += warps) give_back(heap, blocks[i]);
+      for (unsigned i = thread / simt::warp_lanes; i < last; i += warps) free_or_release(heap, blocks[i]);
     }
   }
 };
@@ -86,7 +86,7 @@ template <class A>
     launch(p.threads(), kernel{heap.ref(), blocks.data(), bytes, warps, iterations, takes, gives}, config);
   };
 
-  row kernel_us{"kernel_us", "us", {}}, nulls{"nulls", "count", {}};
+  row kernel_us{"kernel_us", "us", {}}, failed_requests{"failed_requests", "count", {}};
   // Loads the kernel, which the timed one would wait for.
   if (s.first_run && simt::most_resident_threads<kernel>(p.block_threads()) == 0) return unsupported("the kernel has too many registers");
   unsigned const last_round = s.first_run ? 0 : s.runs + 1;
@@ -99,7 +99,7 @@ template <class A>
     if (auto fault = report.fault(A::traits.min_alignment); !fault.empty()) return wrong("round " + std::to_string(round) + ": " + fault);
     if (timed) {
       kernel_us.samples.push_back(us);
-      nulls.samples.push_back(static_cast<double>(report.nulls));
+      failed_requests.samples.push_back(static_cast<double>(report.failed_requests));
       continue;
     }
     auto const lost = contents_last ? checker.count_lost(list, bytes, round) : 0;
@@ -107,7 +107,7 @@ template <class A>
     go(false, true);
   }
   if (auto fault = heap.refused_frees(); !fault.empty()) return wrong(std::move(fault));
-  return {outcome_status::ok, "", {std::move(kernel_us), std::move(nulls)}};
+  return {outcome_status::ok, "", {std::move(kernel_us), std::move(failed_requests)}};
 }
 
 }  // namespace gpuheap::bench

@@ -11,7 +11,7 @@
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
 // What a kernel's request meets when nothing fits.
-enum class when_exhausted {
+enum class exhaustion_policy {
   null,  // nullptr, and an entry in the record
   trap,  // the kernel stops with an error, and the host learns the request's size, block and thread
 };
@@ -33,8 +33,8 @@ struct failed_request {
   request_fault fault = request_fault::none;
 };
 
-// Under when_exhausted::trap, written before the kernel stops. Lies in pinned host memory: device memory cannot be read after a trap.
-struct last_words {
+// Under exhaustion_policy::trap, written before the kernel stops. Lies in pinned host memory: device memory cannot be read after a trap.
+struct trap_report {
   failed_request request{};
   simt::uint32_t written = 0;  // 1: release store after `request`
 };
@@ -56,8 +56,8 @@ struct failure_record {
   // Each "first" is written by the one thread whose increment of the counter beside it found 0.
   void* first_double_free = nullptr;
   void* first_foreign_free = nullptr;
-  last_words* final = nullptr;  // under when_exhausted::trap, else null. Written by the host in stream order
-  simt::uint32_t stopping = 0;  // 1: a thread is writing the last words; 2: they are written
+  trap_report* final = nullptr;  // under exhaustion_policy::trap, else null. Written by the host in stream order
+  simt::uint32_t stopping = 0;   // 1: a thread writes the trap report; 2: the report is complete
 };
 
 namespace detail {
@@ -65,7 +65,7 @@ namespace detail {
 // Every function here does nothing without a record: that of a view which no heap made.
 
 // Stops the kernel after telling the host why. The first thread writes; the others wait for it, since any trap ends all.
-GPUHEAP_COLD inline void stop_exhausted(failure_record* record, last_words* final, failed_request const& request) {
+GPUHEAP_COLD inline void stop_exhausted(failure_record* record, trap_report* final, failed_request const& request) {
   simt::atomic_ref<simt::uint32_t> const stopping{record->stopping};
   // relaxed: the claim only decides who writes.
   simt::uint32_t none = 0;
@@ -86,7 +86,7 @@ GPUHEAP_COLD inline void stop_exhausted(failure_record* record, last_words* fina
 // Stops the kernel if the heap's policy says so.
 GPUHEAP_FN inline void stop_if_asked(failure_record* record, failed_request const& request) {
   // relaxed: the host wrote the pointer, and what it points to, before this kernel began.
-  if (last_words* const final = simt::atomic_ref<last_words*>{record->final}.load(simt::relaxed)) stop_exhausted(record, final, request);
+  if (trap_report* const final = simt::atomic_ref<trap_report*>{record->final}.load(simt::relaxed)) stop_exhausted(record, final, request);
 }
 
 // Called by a lane whose request, of which `bytes`, `alignment` and `fault` are set, no heap like this one could ever serve.

@@ -19,7 +19,7 @@ struct growth {
   simt::size_t at_most = 0;  // 0: as much as the device has
 
   // `at_most` in bytes.
-  [[nodiscard]] simt::size_t limit() const { return at_most != 0 ? at_most : memory::device.how_much()->total_bytes; }
+  [[nodiscard]] simt::size_t limit() const { return at_most != 0 ? at_most : memory::device.query()->total_bytes; }
 };
 
 // By how much a heap grows at a time: heap.grow_when_exhausted({.bytes = 256_MiB}) or ({.factor = 2}). Both: whichever is more. Neither: it

@@ -83,7 +83,7 @@ class heap {
       if (callers.base == nullptr) {
         throw plain_error(
             text_of("gpuheap: a heap in a region of %s was asked for, and the region's base is null: take memory for it first",
-                    memory::in_words(callers.bytes).c_str()));
+                    memory::format_bytes(callers.bytes).c_str()));
       }
       if (reinterpret_cast<std::uintptr_t>(callers.base) % 256 != 0)
         throw plain_error("gpuheap: a heap's region must be aligned to 256 bytes");
@@ -102,11 +102,11 @@ class heap {
       throw plain_error(
           text_of("gpuheap: a heap of %s that grows to at most %s was asked for: growth::at_most must not be less than "
                   "growth::initial",
-                  memory::in_words(initial).c_str(), memory::in_words(most).c_str()));
+                  memory::format_bytes(initial).c_str(), memory::format_bytes(most).c_str()));
     }
     growing_ = memory::shared<growing>{new growing{most}};
     require_at_least(Allocator::min_initial_bytes(growing_->range.bytes()), initial,
-                     text_of("for a heap that grows to %s, growth::initial", memory::in_words(most).c_str()).c_str());
+                     text_of("for a heap that grows to %s, growth::initial", memory::format_bytes(most).c_str()).c_str());
     arena_ = growing_->range.where();
     capacity_ = initial;
     initialise(stream);
@@ -220,10 +220,10 @@ class heap {
   void grow(simt::size_t more_bytes, stream_ref stream = {}) requires has_grow<Allocator> {
     require_growing();
     if (more_bytes > at_most() - capacity_) {
-      throw plain_error(
-          text_of("gpuheap: a heap of %s that was made to have at most %s was asked to grow by %s: make it with a larger "
-                  "growth::at_most",
-                  memory::in_words(capacity_).c_str(), memory::in_words(at_most()).c_str(), memory::in_words(more_bytes).c_str()));
+      throw plain_error(text_of(
+          "gpuheap: a heap of %s that was made to have at most %s was asked to grow by %s: make it with a larger "
+          "growth::at_most",
+          memory::format_bytes(capacity_).c_str(), memory::format_bytes(at_most()).c_str(), memory::format_bytes(more_bytes).c_str()));
     }
     if (more_bytes == 0) return;
     (void)add_memory(more_bytes, stream);
@@ -236,7 +236,7 @@ class heap {
 
   // From now on check() answers failed requests by growing the heap, by one step each time, or by what is left up to at_most(); by more if
   // the allocator cannot use so little. Off at first; a step of nothing switches it off. Says nothing about kernels that stopped
-  // (when_exhausted::trap): they end the device's work.
+  // (exhaustion_policy::trap): they end the device's work.
   void grow_when_exhausted(growth_step step) requires has_grow<Allocator> {
     require_growing();
     step.require_valid();
@@ -275,10 +275,10 @@ class heap {
 
   // What a request that nothing fits meets in kernels that are launched later on `stream`, or on any stream once this call returns. The
   // default is `null`. Waits for the stream.
-  void set_policy(when_exhausted policy, stream_ref stream = {}) {
-    if (policy == when_exhausted::trap && final_.base() == nullptr) {
-      final_ = memory::allocation{memory::pinned, sizeof(last_words)};
-      *static_cast<last_words*>(final_.base()) = {};
+  void set_policy(exhaustion_policy policy, stream_ref stream = {}) {
+    if (policy == exhaustion_policy::trap && final_.base() == nullptr) {
+      final_ = memory::allocation{memory::pinned, sizeof(trap_report)};
+      *static_cast<trap_report*>(final_.base()) = {};
     }
     policy_ = policy;
     write_policy(stream);
@@ -289,7 +289,7 @@ class heap {
   void on_exhausted(exhaustion_callback callback) { callback_ = static_cast<exhaustion_callback&&>(callback); }
 
   // After a launch: waits for the stream and says what went wrong in this heap since the last check().
-  //   a kernel stopped:  (when_exhausted::trap) throws out_of_memory, naming the request. The CUDA context is lost, as after any trap
+  //   a kernel stopped:  (exhaustion_policy::trap) throws out_of_memory, naming the request. The CUDA context is lost, as after any trap
   //   requests failed:   under grow_when_exhausted(), first grows the heap by one step, if some of them found no memory: not for requests
   //                      that the heap could never serve (request_fault). Then calls the callback, which learns whether it grew; without a
   //                      callback, throws out_of_memory unless it grew for all of them
@@ -301,10 +301,10 @@ class heap {
     try {
       simt::synchronize(stream);
     } catch (error const& stopped) {
-      throw_last_words(stopped.what());
+      throw_trap_report(stopped.what());
       throw;
     }
-    throw_last_words("the launch has failed already");  // where launches wait for their kernels
+    throw_trap_report("the launch has failed already");  // where launches wait for their kernels
     failure_record const record = failures(stream);
     statistics now;
     detail::read_failures(now, record);
@@ -396,7 +396,7 @@ class heap {
   static void require_at_least(simt::size_t least, simt::size_t bytes, char const* what) {
     if (bytes >= least) return;
     throw plain_error(text_of("gpuheap: %s of %s is too small for the allocator '%s': it needs at least %zu bytes (%s)", what,
-                              memory::in_words(bytes).c_str(), Allocator::traits.name, least, memory::in_words(least).c_str()));
+                              memory::format_bytes(bytes).c_str(), Allocator::traits.name, least, memory::format_bytes(least).c_str()));
   }
 
   // Takes the heap's memory; a refusal becomes an error that says what there is.
@@ -417,7 +417,7 @@ class heap {
 
   void initialise(stream_ref stream) {
     simt::fill(records_.base(), 0, records_bytes, stream);
-    if (policy_ != when_exhausted::null) write_policy(stream);
+    if (policy_ != exhaustion_policy::null) write_policy(stream);
     statistics_ = Statistics{static_cast<char*>(records_.base()) + record_bytes, capacity()};
     create(stream);
     write_most_bytes(stream);
@@ -482,7 +482,7 @@ class heap {
       simt::fill(&me.records()->failures.least_failed, 0, sizeof(failure_record::least_failed), stream);
       if (constexpr simt::size_t largest = Allocator::traits.largest_bytes; largest != 0 && least_bytes > largest) {
         what.not_grown = text_of(" Growth does not help: requests of more than %s go to another allocator, whose memory does not grow.",
-                                 memory::in_words(largest).c_str());
+                                 memory::format_bytes(largest).c_str());
         return;
       }
       simt::size_t more = step < left ? step : left;
@@ -498,7 +498,7 @@ class heap {
         }
         what.not_grown = " The heap cannot grow: it has all of growth::at_most that the allocator can use.";
       } catch (out_of_memory const& refused) {
-        what.not_grown = text_of(" The heap could not grow by %s (%s).", memory::in_words(more).c_str(), refused.what());
+        what.not_grown = text_of(" The heap could not grow by %s (%s).", memory::format_bytes(more).c_str(), refused.what());
       }
     }
   }
@@ -515,7 +515,7 @@ class heap {
     simt::copy(&records()->failures.most_bytes, &most, sizeof most, stream);
   }
   void write_policy(stream_ref stream) {
-    last_words* const final = policy_ == when_exhausted::trap ? static_cast<last_words*>(final_.base()) : nullptr;
+    trap_report* const final = policy_ == exhaustion_policy::trap ? static_cast<trap_report*>(final_.base()) : nullptr;
     simt::copy(&records()->failures.final, &final, sizeof final, stream);
   }
 
@@ -534,9 +534,9 @@ class heap {
   }
 
   // Throws what a kernel left before it stopped, if one did; once.
-  void throw_last_words(char const* how) {
+  void throw_trap_report(char const* how) {
     if (final_.base() == nullptr) return;
-    auto& final = *static_cast<last_words*>(final_.base());
+    auto& final = *static_cast<trap_report*>(final_.base());
     // acquire: pairs with the release in stop_exhausted(); the request is read after it.
     if (simt::atomic_ref<simt::uint32_t, simt::scope::system>{final.written}.load(simt::acquire) == 0) return;
     failed_request const request = final.request;
@@ -550,7 +550,7 @@ class heap {
     // As numbers: of pointers into different objects nothing is said.
     auto const offset = reinterpret_cast<std::uintptr_t>(byte) - reinterpret_cast<std::uintptr_t>(base);
     if (offset > arena_.bytes || arena_.bytes - offset < bytes || (grows() && !growing_->range.is_mapped(offset, bytes))) {
-      throw plain_error(text_of("gpuheap: %s at the given address do not lie in this heap", memory::in_words(bytes).c_str()));
+      throw plain_error(text_of("gpuheap: %s at the given address do not lie in this heap", memory::format_bytes(bytes).c_str()));
     }
   }
 
@@ -578,13 +578,13 @@ class heap {
 
   memory::allocation memory_;   // all of it; of a process_wide allocator its own; none where range_ is
   memory::allocation records_;  // within memory_, or of their own
-  memory::allocation final_;    // last_words, once the policy has been `trap`
+  memory::allocation final_;    // trap_report, once the policy has been `trap`
   memory::region arena_{};      // what the allocator got, of a heap that grows: all that it can ever have
   simt::size_t capacity_ = 0;   // of a heap that grows: what the allocator may use of it
   memory::shared<growing> growing_;
   Allocator allocator_{};
   Statistics statistics_{};
-  when_exhausted policy_ = when_exhausted::null;
+  exhaustion_policy policy_ = exhaustion_policy::null;
   exhaustion_callback callback_;
   detail::failure_counts reported_{};  // by check()
 };

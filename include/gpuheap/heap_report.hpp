@@ -86,12 +86,12 @@ struct exhaustion {
     if (short_of_memory == 0) return detail::invalid_requests_text(stats, invalid_requests, most_bytes);
     std::string text =
         text_of("gpuheap: %llu requests in kernels found no memory in a heap of %s; the first asked for %llu bytes (block %u, thread %u).",
-                static_cast<unsigned long long>(short_of_memory), memory::in_words(stats.heap_bytes).c_str(),
+                static_cast<unsigned long long>(short_of_memory), memory::format_bytes(stats.heap_bytes).c_str(),
                 static_cast<unsigned long long>(first.bytes), first.block, first.thread);
-    if (stats.counts_bytes) text += text_of(" Live now: %s.", memory::in_words(stats.live_bytes).c_str());
-    if (stats.knows_peak) text += text_of(" Live at most: %s.", memory::in_words(stats.peak_live_bytes).c_str());
+    if (stats.counts_bytes) text += text_of(" Live now: %s.", memory::format_bytes(stats.live_bytes).c_str());
+    if (stats.knows_peak) text += text_of(" Live at most: %s.", memory::format_bytes(stats.peak_live_bytes).c_str());
     if (grown_bytes != 0) {
-      text += text_of(" The heap has grown by %s: make the requests again", memory::in_words(grown_bytes).c_str());
+      text += text_of(" The heap has grown by %s: make the requests again", memory::format_bytes(grown_bytes).c_str());
     } else {
       text += text_of("%s Make the heap larger, or free blocks earlier", not_grown.c_str());
     }
@@ -129,20 +129,20 @@ inline void read_failures(statistics& s, failure_record const& record) {
 
 [[nodiscard]] inline std::string no_memory_text(memory::resource const& from, simt::size_t bytes, std::string const& refusal) {
   std::string const source = from.name();
-  auto const there = from.how_much();
-  std::string const has = there ? text_of("there are %s of %s, %s free", memory::in_words(there->total_bytes).c_str(), source.c_str(),
-                                          memory::in_words(there->free_bytes).c_str())
+  auto const there = from.query();
+  std::string const has = there ? text_of("there are %s of %s, %s free", memory::format_bytes(there->total_bytes).c_str(), source.c_str(),
+                                          memory::format_bytes(there->free_bytes).c_str())
                                 : text_of("%s does not have it", source.c_str());
   return text_of(
       "gpuheap: a heap of %s was asked for; %s. Ask for less, or for a part: heap{gpuheap::fraction_of_free(0.5)}, or take it from "
       "elsewhere, e.g. gpuheap::memory::managed. (%s)",
-      memory::in_words(bytes).c_str(), has.c_str(), refusal.c_str());
+      memory::format_bytes(bytes).c_str(), has.c_str(), refusal.c_str());
 }
 
 [[nodiscard]] inline std::string stopped_text(std::string const& allocator, failed_request const& request, std::string const& stopped) {
   return text_of(
       "gpuheap: a kernel was stopped because a heap of '%s' %s %llu bytes (block %u, thread %u), as the heap's policy says. "
-      "%s, or set when_exhausted::null and look at the pointers. (%s)",
+      "%s, or set exhaustion_policy::null and look at the pointers. (%s)",
       allocator.c_str(), request.fault == request_fault::alignment ? "takes no such alignment for" : "had no room for",
       static_cast<unsigned long long>(request.bytes), request.block, request.thread,
       request.fault == request_fault::none || request.fault == request_fault::too_large ? "Make the heap larger" : "Correct the request",

@@ -99,7 +99,7 @@ class object_heap_ref {
       soa::block_tag const tag = pool_.tag_of(b);
       // release: what was done with the object. Pairs with the acquire halves of those that take its slot next.
       simt::fence(simt::release);
-      done = tag.is_of(c) && (pool_.give_back(b, tag, bit) & bit) == 0;
+      done = tag.is_of(c) && (pool_.deallocate(b, tag, bit) & bit) == 0;
     }
     if (done) return free_status::done;
     detail::record_refused_free(record_, reinterpret_cast<void*>(p.bits()), free_status::double_free);
@@ -168,7 +168,7 @@ class object_heap {
   explicit object_heap(heap_size size = heap_size::from_environment(), memory::resource from = memory::device, stream_ref stream = {}) {
     simt::size_t const bytes = size.resolve(from);
     if (bytes < min_bytes()) {
-      throw plain_error("gpuheap: an object_heap of " + memory::in_words(bytes) + " is too small: its classes need at least " +
+      throw plain_error("gpuheap: an object_heap of " + memory::format_bytes(bytes) + " is too small: its classes need at least " +
                         std::to_string(min_bytes()) + " bytes");
     }
     memory_ = memory::allocation{std::move(from), bytes};

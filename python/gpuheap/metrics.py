@@ -19,7 +19,7 @@ class Metric:
     @property
     def over_requested(self) -> bool:
         """Whether it is a ratio to the bytes that were asked for."""
-        return self.name in ("range_ratio", "footprint_ratio")
+        return self.name in ("address_range_ratio", "footprint_ratio")
 
 
 METRICS: dict[str, Metric] = {
@@ -36,11 +36,11 @@ METRICS: dict[str, Metric] = {
         Metric("stack_bytes", "bytes", "stack per thread"),
         Metric("spill_bytes", "bytes", "spilled per thread"),
         Metric("utilisation", "ratio", "utilisation", False),
-        Metric("range_ratio", "ratio", "address range over requested"),
+        Metric("address_range_ratio", "ratio", "address range over requested"),
         Metric("footprint_ratio", "ratio", "footprint over requested"),
         Metric("internal_fragmentation", "ratio", "internal fragmentation"),
         Metric("metadata_ratio", "ratio", "metadata share"),
-        Metric("nulls", "count", "failed requests"),
+        Metric("failed_requests", "count", "failed requests"),
         Metric("throughput", "1/s", "operations per second", False),
         Metric("slowdown", "ratio", "slowdown"),
         Metric("speedup", "ratio", "speedup", False),  # in papers; rows have what it is made of

@@ -11,7 +11,7 @@ namespace sharded_test {
 
 // What went wrong inside a kernel.
 struct verdict {
-  unsigned overwritten = 0, misaligned = 0, refused_free = 0, nulls = 0, served = 0;
+  unsigned overwritten = 0, misaligned = 0, refused_free = 0, failed_requests = 0, served = 0;
 };
 
 // Every thread keeps `slots` allocations of random sizes, replaces them in random order, checks their contents, and frees all at the end
@@ -54,7 +54,7 @@ struct churn {
       marks[k] = i * 31 + r;
       p[k] = heap.malloc(bytes[k]);
       if (p[k] == nullptr) {
-        count(out->nulls);
+        count(out->failed_requests);
         continue;
       }
       count(out->served);

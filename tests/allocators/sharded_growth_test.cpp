@@ -50,7 +50,7 @@ class growing_heap {
 };
 
 struct verdict {
-  unsigned overwritten = 0, refused = 0, served = 0, nulls = 0, wrong_size = 0, longer = 0, shorter = 0, not_resized = 0;
+  unsigned overwritten = 0, refused = 0, served = 0, failed_requests = 0, wrong_size = 0, longer = 0, shorter = 0, not_resized = 0;
 };
 
 // A block and what it was filled with.
@@ -132,7 +132,7 @@ struct churn {
       one = {static_cast<unsigned*>(heap.malloc(bytes)), bytes, 0};
       if (one.words == nullptr) {
         one = {};
-        count(out->nulls);
+        count(out->failed_requests);
         continue;
       }
       count(out->served);

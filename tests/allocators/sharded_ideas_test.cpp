@@ -47,7 +47,7 @@ struct take_all {
 };
 // Gives back what the threads from `from` on have.
 template <class Allocator>
-struct give_back_from {
+struct deallocate_from {
   Allocator heap;
   void** blocks;
   unsigned from;
@@ -74,7 +74,7 @@ std::ptrdiff_t second_after_first(unsigned from) {
     void* const here = *std::min_element(blocks.begin(), blocks.end());
     if (round == 0) lowest = here;
     if (round == 1) behind = static_cast<char*>(here) - static_cast<char*>(lowest);
-    gpuheap::launch(num_threads, give_back_from<Allocator>{heap.view, blocks.data(), from, &refused}, {.block_threads = 96});
+    gpuheap::launch(num_threads, deallocate_from<Allocator>{heap.view, blocks.data(), from, &refused}, {.block_threads = 96});
     auto const found = heap.view.verify();
     EXPECT_EQ(found.problem, "");
     EXPECT_EQ(found.live_slots, (round + 1) * from);
@@ -107,7 +107,7 @@ TEST(ShardedRewind, TwoRunsOfAWarpSideBySide) {
     gpuheap::launch(num_threads, take_two_classes<allocator>{heap.view, blocks.data()}, {.block_threads = 96});
     if (round == 0) first = blocks;
     EXPECT_EQ(std::set<void*>(blocks.begin(), blocks.end()), std::set<void*>(first.begin(), first.end()));
-    gpuheap::launch(num_threads, give_back_from<allocator>{heap.view, blocks.data(), 0, &refused}, {.block_threads = 96});
+    gpuheap::launch(num_threads, deallocate_from<allocator>{heap.view, blocks.data(), 0, &refused}, {.block_threads = 96});
     EXPECT_EQ(heap.view.verify().problem, "");
   }
   EXPECT_EQ(refused, 0u);
@@ -119,7 +119,7 @@ struct take_one_or_two {
   Allocator heap;
   unsigned* wrong;
   GPUHEAP_FN static void write(unsigned* p, unsigned i) { simt::atomic_ref<unsigned>{*p}.store(i, simt::relaxed); }
-  GPUHEAP_FN void give_back(unsigned* p, unsigned i) const {
+  GPUHEAP_FN void deallocate(unsigned* p, unsigned i) const {
     if (simt::atomic_ref<unsigned>{*p}.load(simt::relaxed) != i || heap.free(p) != gpuheap::free_status::done) count(*wrong);
   }
   GPUHEAP_FN void operator()(unsigned i) const {
@@ -130,8 +130,8 @@ struct take_one_or_two {
       write(p, i);
       auto* const q = round % 2 == 0 ? static_cast<unsigned*>(heap.malloc(2048)) : nullptr;
       if (q != nullptr) write(q, i);
-      give_back(p, i);
-      if (q != nullptr) give_back(q, i);
+      deallocate(p, i);
+      if (q != nullptr) deallocate(q, i);
     }
   }
 };
@@ -176,7 +176,7 @@ TEST(ShardedRewind, NobodyIsRefusedMeanwhile) {
     std::vector<void*> blocks(num_threads);
     unsigned refused = 0;
     gpuheap::launch(num_threads, take_all<allocator>{heap.view, blocks.data(), 2048}, {.block_threads = 96});
-    gpuheap::launch(num_threads, give_back_from<allocator>{heap.view, blocks.data(), 1, &refused}, {.block_threads = 96});
+    gpuheap::launch(num_threads, deallocate_from<allocator>{heap.view, blocks.data(), 1, &refused}, {.block_threads = 96});
     void* other = nullptr;
     gpuheap::launch(2, last_free_beside_another_class<allocator>{heap.view, blocks.data(), &other}, {.block_threads = 1});
     EXPECT_NE(other, nullptr);
@@ -205,7 +205,7 @@ TEST(ShardedRange, OfALaunchThatNeedsMoreThanARun) {
       auto const [lowest, highest] = std::minmax_element(blocks.begin(), blocks.end());
       auto const range = static_cast<std::size_t>(static_cast<char*>(*highest) - static_cast<char*>(*lowest)) + bytes;
       EXPECT_LE(range * 100, std::size_t{num_threads} * bytes * 125) << bytes << " bytes, round " << round;
-      gpuheap::launch(num_threads, give_back_from<plain>{heap.view, blocks.data(), 0, &refused}, {.block_threads = 256});
+      gpuheap::launch(num_threads, deallocate_from<plain>{heap.view, blocks.data(), 0, &refused}, {.block_threads = 256});
     }
     EXPECT_EQ(refused, 0u);
   }
@@ -350,12 +350,12 @@ struct keep_each_eighth {
   std::size_t bytes;
   void** blocks;
   unsigned num, rounds;
-  unsigned* nulls;
+  unsigned* failed_requests;
   GPUHEAP_FN void operator()(unsigned) const {
     for (unsigned round = 0; round < rounds; ++round) {
       for (unsigned i = 0; i < num; ++i) {
         blocks[i] = heap.malloc(bytes);
-        if (blocks[i] == nullptr) ++*nulls;
+        if (blocks[i] == nullptr) ++*failed_requests;
       }
       for (unsigned i = 0; i < num; ++i) {
         if (i % 8 != 0) (void)heap.free(blocks[i]);
@@ -366,13 +366,13 @@ struct keep_each_eighth {
 TEST(ShardedSweeps, WhatALaunchHasSweptAndFreedServesItAgain) {
   constexpr std::size_t bytes = 112;
   fixed_heap<bench::without_spare> heap{1 << 20};
-  unsigned nulls = 0;
+  unsigned failed_requests = 0;
   // A quarter of the heap; then, in one launch, eight times half as many.
   std::vector<void*> blocks(heap.view.geometry().heap_bytes() / 4 / bytes);
   auto const num = static_cast<unsigned>(blocks.size());
-  gpuheap::launch(1, keep_each_eighth{heap.view, bytes, blocks.data(), num, 1, &nulls});
-  gpuheap::launch(1, keep_each_eighth{heap.view, bytes, blocks.data(), num / 2, 8, &nulls});
-  EXPECT_EQ(nulls, 0u);
+  gpuheap::launch(1, keep_each_eighth{heap.view, bytes, blocks.data(), num, 1, &failed_requests});
+  gpuheap::launch(1, keep_each_eighth{heap.view, bytes, blocks.data(), num / 2, 8, &failed_requests});
+  EXPECT_EQ(failed_requests, 0u);
   EXPECT_EQ(heap.view.verify().problem, "");
   EXPECT_LE(heap.view.footprint({}).held_bytes, heap.view.geometry().heap_bytes() / 3);
 }
@@ -382,11 +382,11 @@ struct take_some {
   std::size_t bytes;
   void** blocks;
   unsigned num;
-  unsigned* nulls;
+  unsigned* failed_requests;
   GPUHEAP_FN void operator()(unsigned) const {
     for (unsigned i = 0; i < num; ++i) {
       blocks[i] = heap.malloc(bytes);
-      if (blocks[i] == nullptr) ++*nulls;
+      if (blocks[i] == nullptr) ++*failed_requests;
     }
   }
 };
@@ -394,9 +394,9 @@ TEST(ShardedSweeps, WhatADrawFindsTooLittleItTakesFromTheWordsBehind) {
   constexpr std::size_t bytes = 16;
   fixed_heap<bench::without_spare> heap{1 << 20};
   auto const& at = heap.view.geometry();
-  unsigned nulls = 0;
+  unsigned failed_requests = 0;
   std::vector<void*> blocks(at.heap_bytes() / 4 / bytes);
-  gpuheap::launch(1, take_some{heap.view, bytes, blocks.data(), static_cast<unsigned>(blocks.size()), &nulls});
+  gpuheap::launch(1, take_some{heap.view, bytes, blocks.data(), static_cast<unsigned>(blocks.size()), &failed_requests});
   // Of each third word nearly all is freed, of the others nothing.
   std::vector<void*> freed;
   for (void* p : blocks) {
@@ -407,8 +407,8 @@ TEST(ShardedSweeps, WhatADrawFindsTooLittleItTakesFromTheWordsBehind) {
   auto const num = static_cast<unsigned>(freed.size());
   gpuheap::launch(num, free_each{heap.view, freed.data()}, {.block_threads = 64});
   std::size_t const held = heap.view.footprint({}).held_bytes;
-  gpuheap::launch(1, take_some{heap.view, bytes, blocks.data(), num, &nulls});
-  EXPECT_EQ(nulls, 0u);
+  gpuheap::launch(1, take_some{heap.view, bytes, blocks.data(), num, &failed_requests});
+  EXPECT_EQ(failed_requests, 0u);
   EXPECT_EQ(heap.view.verify().problem, "");
   EXPECT_EQ(heap.view.footprint({}).held_bytes, held);
 }

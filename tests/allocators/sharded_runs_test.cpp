@@ -74,10 +74,10 @@ TEST(ShardedRuns, AFullHeapRefusesUntilSomethingIsFreed) {
   for (std::size_t const bytes : {16u, 100u, 4000u}) {
     blocks all(heap.ref(), (1u << 20) / bytes, bytes);
     all.malloc_all();
-    ASSERT_GT(all.nulls(), 0u);
+    ASSERT_GT(all.failed_requests(), 0u);
     blocks none(heap.ref(), 500, bytes);
     none.malloc_all();
-    EXPECT_EQ(none.nulls(), 500u) << bytes;
+    EXPECT_EQ(none.failed_requests(), 500u) << bytes;
     auto pointers = all.pointers().read();
     std::vector<void*> go;
     for (std::size_t i = 0; i < pointers.size() && go.size() < 10; i += 37) {
@@ -86,7 +86,7 @@ TEST(ShardedRuns, AFullHeapRefusesUntilSomethingIsFreed) {
     heap.free(go);
     blocks some(heap.ref(), 500, bytes);
     some.malloc_all();
-    EXPECT_EQ(some.nulls(), 500 - go.size()) << bytes;
+    EXPECT_EQ(some.failed_requests(), 500 - go.size()) << bytes;
     heap.reset();
   }
 }
@@ -132,7 +132,7 @@ struct ask_for_too_much {
   Allocator heap;
   void** blocks;  // of each thread
   unsigned num_blocks, round;
-  unsigned* nulls;
+  unsigned* failed_requests;
   GPUHEAP_FN void operator()(unsigned i) const {
     for (unsigned j = 0; j < num_blocks; ++j) {
       void*& block = blocks[i * num_blocks + j];
@@ -140,7 +140,7 @@ struct ask_for_too_much {
       unsigned draw = (i * num_blocks + j + 1) * 2654435761u ^ round * 40503u;
       draw ^= draw >> 15;
       block = heap.malloc(16 + draw * 747796405u % 16369);
-      if (block == nullptr) count(*nulls);
+      if (block == nullptr) count(*failed_requests);
     }
   }
 };
@@ -150,17 +150,18 @@ TEST(ShardedRuns, ManyAreRefusedWithFewSearches) {
   constexpr unsigned num_threads = 1024, num_blocks = 8;
   fixed_heap<plain> heap{16 << 20};
   std::vector<void*> blocks(num_threads * num_blocks);
-  unsigned nulls = 0;
+  unsigned failed_requests = 0;
   for (unsigned round = 0; round < 4; ++round) {
-    gpuheap::launch(num_threads, ask_for_too_much<plain>{heap.view, blocks.data(), num_blocks, round, &nulls}, {.block_threads = 64});
+    gpuheap::launch(num_threads, ask_for_too_much<plain>{heap.view, blocks.data(), num_blocks, round, &failed_requests},
+                    {.block_threads = 64});
     ASSERT_EQ(heap.view.verify().problem, "");
   }
   auto const* const control = heap.view.control_block();
-  EXPECT_GT(nulls, num_threads * num_blocks);
+  EXPECT_GT(failed_requests, num_threads * num_blocks);
   // 6 and 4 for each refusal. 19 searches if each thread must find out by itself, 8 moves if each drops the same classes; with twice as
   // many threads it would be more.
-  EXPECT_LT(control->searches, nulls * 9);
-  EXPECT_LT(control->transit_word >> 32, nulls * 6);
+  EXPECT_LT(control->searches, failed_requests * 9);
+  EXPECT_LT(control->transit_word >> 32, failed_requests * 6);
 }
 
 // Two threads: one looks for a run of a class in vain, again and again; the other takes back what that class holds, which is nothing.

@@ -110,7 +110,7 @@ TEST(AllocCases, DrawPowersOfTwoFrom16BytesUp) {
 TEST(AllocCases, CountNulls) {
   auto const result = run<alloc_single, no_fault>("threads=1000,bytes=1024");
   ASSERT_EQ(result.status, outcome_status::ok) << result.reason;
-  EXPECT_EQ(result.rows.at(2).metric, std::string{"nulls"});
+  EXPECT_EQ(result.rows.at(2).metric, std::string{"failed_requests"});
   EXPECT_EQ(result.rows.at(2).samples, std::vector<double>{1000});  // the warm-up rounds took everything, and this allocator forgets
 }
 
@@ -142,7 +142,7 @@ TEST(Pressure, FindsOutWhenRequestsFail) {
   ASSERT_EQ(result.status, outcome_status::ok) << result.reason;
   EXPECT_EQ(result.rows.at(0).metric, std::string{"utilisation"});
   EXPECT_LT(result.rows.at(0).samples.at(0), 0.8);  // it forgets what is given back
-  EXPECT_GT(result.rows.at(1).samples.at(0), 0);    // early nulls
+  EXPECT_GT(result.rows.at(1).samples.at(0), 0);    // early failed_requests
 }
 TEST(Pressure, AFillWithoutNullsReachesItsLimit) {
   auto const result = run<pressure, no_fault>("threads=32,bytes=64,refills=1,fill=10");
@@ -233,7 +233,7 @@ TEST(GraphUpdate, GoesOnWithoutTheEdgesThatFoundNoMemory) {
   s.heap_bytes = 7000;
   auto const result = graph_update::run<broken_malloc<no_fault>>(s, point(with_lists, graph_update::parameters));
   ASSERT_EQ(result.status, outcome_status::ok) << result.reason;
-  EXPECT_GT(result.rows.at(2).samples.at(0), 0);  // nulls
+  EXPECT_GT(result.rows.at(2).samples.at(0), 0);  // failed_requests
 }
 
 TEST(GraphCases, CallASoundAllocatorOk) {

@@ -99,7 +99,7 @@ TEST(GraphLedger, ADeleteMustFindItsEdgeWhileNothingWasRefused) {
   graph_ledger ledger(edges, {});
   (void)ledger.note_build(bytes{was_done, was_done, was_done}.data());
   EXPECT_EQ(note(ledger, {erase(0, 1)}, {0}), "1 edges were not found to delete");
-  EXPECT_EQ(ledger.note_build(bytes{asked_memory | got_null, was_done, was_done}.data()).nulls, 1u);
+  EXPECT_EQ(ledger.note_build(bytes{asked_memory | got_null, was_done, was_done}.data()).failed_requests, 1u);
   EXPECT_EQ(note(ledger, {erase(0, 1)}, {0}), "");
   EXPECT_EQ((kept_lists{{{}, {2}, {}}}.differ_from(ledger)), "");
 }

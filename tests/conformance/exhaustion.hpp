@@ -16,7 +16,7 @@ struct try_every_size {
     for (unsigned k = 0; k < count; ++k) {
       void* const p = heap.malloc(simt::size_t{1} << k);
       served[k] = p != nullptr;
-      give_back(heap, p);
+      free_or_release(heap, p);
     }
   }
 };
@@ -38,14 +38,14 @@ struct answers_null_when_full {
     for (std::size_t const bytes : {scale<A>::heap_bytes / 2048, scale<A>::heap_bytes / 100}) {
       blocks_of<A> b(heap.ref(), scale<A>::heap_bytes / bytes + 100, bytes);
       b.malloc_all();
-      std::size_t const nulls = b.nulls();
-      EXPECT_GE(nulls, 100u);
-      EXPECT_LT(nulls, b.count()) << "not one block of " << bytes << " bytes fits into " << scale<A>::heap_bytes;
+      std::size_t const failed_requests = b.failed_requests();
+      EXPECT_GE(failed_requests, 100u);
+      EXPECT_LT(failed_requests, b.count()) << "not one block of " << bytes << " bytes fits into " << scale<A>::heap_bytes;
       b.expect_sound(A::traits.min_alignment, heap.where());
       gpuheap::statistics const s = heap->stats();
-      EXPECT_EQ(s.failed_requests, nulls);
+      EXPECT_EQ(s.failed_requests, failed_requests);
       EXPECT_EQ(s.first_failure.bytes, bytes);
-      EXPECT_EQ(s.live_allocations, b.count() - nulls);
+      EXPECT_EQ(s.live_allocations, b.count() - failed_requests);
       b.fill();
       b.expect_intact("in a full heap");
       b.free_all();
@@ -67,7 +67,7 @@ struct recovers_from_exhaustion {
     for (std::size_t const bytes : {scale<A>::heap_bytes / 8192, scale<A>::heap_bytes / 1000, scale<A>::heap_bytes / 37}) {
       blocks_of<A> b(heap.ref(), scale<A>::heap_bytes / bytes + 50, bytes);
       b.malloc_all();
-      EXPECT_GT(b.nulls(), 0u) << bytes << " bytes";
+      EXPECT_GT(b.failed_requests(), 0u) << bytes << " bytes";
       for (auto const answer : b.free_all(11)) ASSERT_TRUE(answer == gpuheap::free_status::done || answer == gpuheap::free_status::null);
       expect_all_freed(heap);
       if constexpr (A::traits.full_reuse) {
@@ -76,7 +76,7 @@ struct recovers_from_exhaustion {
         // Small blocks need not join: the same sizes fit again.
         blocks_of<A> again(heap.ref(), b.count() - 50, bytes);
         again.malloc_all();
-        EXPECT_LT(again.nulls(), again.count());
+        EXPECT_LT(again.failed_requests(), again.count());
         again.free_all();
         if constexpr (!can_reset<A>) break;
         if constexpr (can_reset<A>) heap->reset();
@@ -95,7 +95,7 @@ struct serves_from_a_full_heap_what_is_freed {
     std::size_t const bytes = scale<A>::of_its_own(scale<A>::heap_bytes / 4096);
     blocks_of<A> b(heap.ref(), scale<A>::heap_bytes / bytes + 10, bytes);
     b.malloc_all();
-    ASSERT_GT(b.nulls(), 0u);
+    ASSERT_GT(b.failed_requests(), 0u);
     // Every third block goes.
     auto const all = b.pointers().read();
     std::vector<void*> go;
@@ -105,7 +105,7 @@ struct serves_from_a_full_heap_what_is_freed {
     heap->free(go);
     blocks_of<A> again(heap.ref(), go.size(), bytes);
     again.malloc_all();
-    EXPECT_EQ(again.nulls(), 0u) << "of " << go.size() << " blocks";
+    EXPECT_EQ(again.failed_requests(), 0u) << "of " << go.size() << " blocks";
     again.expect_sound(A::traits.min_alignment, heap.where());
     EXPECT_EQ(heap->stats().double_frees + heap->stats().foreign_frees, 0u);
   }
@@ -139,7 +139,7 @@ struct refuses_absurd_sizes {
     EXPECT_EQ(heap->stats().failed_requests, 64u);
     blocks_of<A> b(heap.ref(), 1000, 64);
     b.malloc_all();
-    EXPECT_EQ(b.nulls(), 0u) << "the heap does not serve any more";
+    EXPECT_EQ(b.failed_requests(), 0u) << "the heap does not serve any more";
     b.expect_sound(A::traits.min_alignment, heap.where());
     b.free_all();
   }
@@ -153,7 +153,7 @@ struct answers_no_bytes_with_null {
     heap_under_test<A> heap;
     blocks_of<A> b(heap.ref(), 100, 0);
     b.malloc_all();
-    EXPECT_EQ(b.nulls(), 100u);
+    EXPECT_EQ(b.failed_requests(), 100u);
     gpuheap::statistics const s = heap->stats();
     EXPECT_EQ(s.failed_requests, 0u) << "a request for nothing is no failure";
     EXPECT_EQ(s.live_allocations, 0u);
@@ -202,7 +202,7 @@ struct does_not_overlap_within_a_lap {
       blocks_of<A> b(heap.ref(),
                      mixed_sizes(scale<A>::threads, static_cast<unsigned>(scale<A>::heap_bytes * 6 / 5 / scale<A>::threads) - 16, lap));
       b.malloc_all();
-      EXPECT_EQ(b.nulls(), 0u);
+      EXPECT_EQ(b.failed_requests(), 0u);
       // At most one wrap happens in a set, and it must not reach the set's own start.
       auto const where = heap.where();
       b.expect_sound(A::traits.min_alignment, where);

@@ -98,8 +98,8 @@ struct fills_up_under_many_schedules {
         b.expect_sound(A::traits.min_alignment, heap.where());
         b.fill();
         b.expect_intact("of blocks served at once");
-        EXPECT_LT(b.nulls(), b.count());
-        EXPECT_EQ(b.nulls(), heap->stats().failed_requests);
+        EXPECT_LT(b.failed_requests(), b.count());
+        EXPECT_EQ(b.failed_requests(), heap->stats().failed_requests);
         b.free_all(17);
         release_warps(heap);
         expect_all_freed(heap);
@@ -154,7 +154,7 @@ struct separates_a_lap_under_many_schedules {
       for (unsigned lap = 0; lap < 4; ++lap) {
         blocks_of<A> b(heap.ref(), mixed_sizes(explored_threads, static_cast<unsigned>(48_KiB / explored_threads), lap));
         b.malloc_all(64);
-        EXPECT_EQ(b.nulls(), 0u);
+        EXPECT_EQ(b.failed_requests(), 0u);
         b.expect_sound(A::traits.min_alignment, heap.where());
       }
     });

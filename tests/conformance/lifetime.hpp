@@ -17,7 +17,7 @@ struct frees_from_other_warps_and_kernels {
     for (unsigned stride : {1u, 2u, 33u, 101u}) {
       blocks_of<A> b(heap.ref(), mixed_sizes(scale<A>::threads, scale<A>::mixed_bytes / 4, stride));
       b.malloc_all();
-      EXPECT_EQ(b.nulls(), 0u);
+      EXPECT_EQ(b.failed_requests(), 0u);
       b.fill();
       b.expect_intact("before a later kernel freed them");
       for (auto const answer : b.free_all(stride)) ASSERT_EQ(answer, gpuheap::free_status::done);
@@ -38,7 +38,7 @@ struct reuses_freed_memory {
     for (unsigned round = 0; round < 12; ++round) {
       blocks_of<A> b(heap.ref(), scale<A>::threads, bytes);
       b.malloc_all();
-      ASSERT_EQ(b.nulls(), 0u) << "round " << round;
+      ASSERT_EQ(b.failed_requests(), 0u) << "round " << round;
       b.expect_sound(A::traits.min_alignment, heap.where());
       b.free_all(round + 1);
     }
@@ -58,7 +58,7 @@ struct serves_other_sizes_from_freed_memory {
       std::size_t const count = std::min<std::size_t>(scale<A>::heap_bytes / 3 / bytes, 4 * scale<A>::threads);
       blocks_of<A> b(heap.ref(), count, bytes);
       b.malloc_all();
-      EXPECT_EQ(b.nulls(), 0u) << bytes << " bytes";
+      EXPECT_EQ(b.failed_requests(), 0u) << bytes << " bytes";
       b.expect_sound(A::traits.min_alignment, heap.where());
       b.free_all(5);
     }
@@ -72,7 +72,7 @@ struct churn {
   Ref heap;
   unsigned rounds;
   unsigned most_bytes;
-  unsigned* nulls;
+  unsigned* failed_requests;
   unsigned* wrong;
   GPUHEAP_FN void operator()(unsigned i) const {
     test::rng random{i};
@@ -95,7 +95,7 @@ struct churn {
     }
     // relaxed, both: counts.
     if (bad != 0) simt::atomic_ref<unsigned>{*wrong}.fetch_add(bad, simt::relaxed);
-    if (refused != 0) simt::atomic_ref<unsigned>{*nulls}.fetch_add(refused, simt::relaxed);
+    if (refused != 0) simt::atomic_ref<unsigned>{*failed_requests}.fetch_add(refused, simt::relaxed);
   }
 };
 template <class A>
@@ -104,12 +104,13 @@ struct survives_churn_within_a_kernel {
   static constexpr bool applies = gives_back<A>;
   static void run() {
     heap_under_test<A> heap;
-    test::device_array<unsigned> nulls(1), wrong(1);
+    test::device_array<unsigned> failed_requests(1), wrong(1);
     for (unsigned launch = 0; launch < 2; ++launch) {
-      gpuheap::launch(scale<A>::threads, churn<typename heap_under_test<A>::ref_type>{
-                                             heap.ref(), on_gpu ? 16u : 8u, scale<A>::mixed_bytes / 4, nulls.data(), wrong.data()});
+      gpuheap::launch(scale<A>::threads,
+                      churn<typename heap_under_test<A>::ref_type>{heap.ref(), on_gpu ? 16u : 8u, scale<A>::mixed_bytes / 4,
+                                                                   failed_requests.data(), wrong.data()});
     }
-    EXPECT_EQ(nulls.first(), 0u) << "live blocks fill less than a quarter of the heap";
+    EXPECT_EQ(failed_requests.first(), 0u) << "live blocks fill less than a quarter of the heap";
     EXPECT_EQ(wrong.first(), 0u);
     expect_all_freed(heap);
   }
@@ -186,7 +187,7 @@ struct forgets_everything_on_reset {
     for (unsigned round = 0; round < 5; ++round) {
       blocks_of<A> b(ref, scale<A>::threads, scale<A>::of_its_own(scale<A>::heap_bytes / 3 / scale<A>::threads));
       b.malloc_all();
-      ASSERT_EQ(b.nulls(), 0u) << "round " << round;
+      ASSERT_EQ(b.failed_requests(), 0u) << "round " << round;
       b.expect_sound(A::traits.min_alignment, heap.where());
       EXPECT_EQ(heap->stats().live_allocations, scale<A>::threads);
       heap->reset();

@@ -145,7 +145,7 @@ struct aligns_as_asked {
     test::device_array<std::size_t> invalid(std::vector<std::size_t>{0, 3, 48, 4_MiB, std::size_t{1} << 63, ~std::size_t{0}});
     blocks_of<A> none(heap.ref(), 6, 100);
     gpuheap::launch(6, kernel{heap.ref(), none.device_sizes().data(), invalid.data(), none.pointers().data()});
-    EXPECT_EQ(none.nulls(), 6u);
+    EXPECT_EQ(none.failed_requests(), 6u);
     EXPECT_EQ(heap->stats().failed_requests, 6u);
   }
 };
@@ -171,7 +171,7 @@ struct lets_all_usable_bytes_be_used {
     sizes.push_back(scale<A>::heap_bytes / 10);
     blocks_of<A> b(heap.ref(), sizes);
     b.malloc_all();
-    ASSERT_EQ(b.nulls(), 0u);
+    ASSERT_EQ(b.failed_requests(), 0u);
     test::device_array<std::size_t> usable(sizes.size());
     gpuheap::launch(b.count(), kernel{heap.ref(), b.pointers().data(), usable.data()});
     auto const said = usable.read();

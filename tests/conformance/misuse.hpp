@@ -172,7 +172,7 @@ struct refuses_bad_frees_of_large_blocks {
     std::size_t const bytes = scale<A>::heap_bytes / 5;
     blocks_of<A> b(heap.ref(), 3, bytes);
     b.malloc_all();
-    ASSERT_EQ(b.nulls(), 0u);
+    ASSERT_EQ(b.failed_requests(), 0u);
     auto const p = b.pointers().read();
     heap->free(std::vector<void*>{static_cast<char*>(p[0]) + 4096, static_cast<char*>(p[1]) + bytes / 2});
     EXPECT_EQ(heap->stats().foreign_frees, 2u);
@@ -185,7 +185,7 @@ struct refuses_bad_frees_of_large_blocks {
     heap->free(std::vector<void*>{p[0], p[2]});
     EXPECT_EQ(heap->stats().live_allocations, 0u);
     b.malloc_all();
-    EXPECT_EQ(b.nulls(), 0u);
+    EXPECT_EQ(b.failed_requests(), 0u);
     b.expect_sound(A::traits.min_alignment, heap.where());
   }
 };

@@ -16,7 +16,7 @@ struct aligns_and_separates_blocks {
     for (std::size_t bytes : {1, 8, 16, 24, 100, 256, 1000}) {
       blocks_of<A> b(heap.ref(), scale<A>::threads, bytes);
       b.malloc_all();
-      EXPECT_EQ(b.nulls(), 0u) << bytes << " bytes";
+      EXPECT_EQ(b.failed_requests(), 0u) << bytes << " bytes";
       b.expect_sound(std::max<std::size_t>(16, A::traits.min_alignment), heap.where());
       b.fill();
       b.expect_intact("after they were filled");
@@ -34,7 +34,7 @@ struct serves_each_lane_its_own_size {
     heap_under_test<A> heap;
     blocks_of<A> b(heap.ref(), mixed_sizes(scale<A>::threads, scale<A>::mixed_bytes, 1));
     b.malloc_all();
-    EXPECT_EQ(b.nulls(), 0u);
+    EXPECT_EQ(b.failed_requests(), 0u);
     b.expect_sound(A::traits.min_alignment, heap.where());
     b.fill();
     b.expect_intact("after they were filled");
@@ -62,7 +62,7 @@ struct keeps_contents_while_others_come_and_go {
       go->free_all(7 + round);
       go.emplace(heap.ref(), mixed_sizes(scale<A>::threads / 2, scale<A>::mixed_bytes, 4 + round));
       go->malloc_all();
-      EXPECT_EQ(go->nulls(), 0u);
+      EXPECT_EQ(go->failed_requests(), 0u);
       go->expect_sound(A::traits.min_alignment, heap.where());
       go->fill();
       stay.expect_intact("while others came and went");
@@ -142,7 +142,7 @@ struct serves_one_thread {
     for (std::size_t bytes = 1; bytes <= 64_KiB; bytes = bytes * 2 + 1) {
       blocks_of<A> b(heap.ref(), 1, bytes);
       b.malloc_all();
-      EXPECT_EQ(b.nulls(), 0u) << bytes << " bytes";
+      EXPECT_EQ(b.failed_requests(), 0u) << bytes << " bytes";
       b.expect_sound(A::traits.min_alignment, heap.where());
       b.fill();
       b.expect_intact("after it was filled");
@@ -160,7 +160,7 @@ struct keeps_heaps_apart {
     blocks_of<A> a(first.ref(), mixed_sizes(500, 2000, 5)), b(second.ref(), mixed_sizes(500, 2000, 6));
     a.malloc_all();
     b.malloc_all();
-    EXPECT_EQ(a.nulls() + b.nulls(), 0u);
+    EXPECT_EQ(a.failed_requests() + b.failed_requests(), 0u);
     a.expect_sound(A::traits.min_alignment, first.where());
     b.expect_sound(A::traits.min_alignment, second.where());
     a.fill();
@@ -212,7 +212,7 @@ struct keeps_heaps_apart_within_a_warp {
     all.pointers().write(of_odd);
     all.expect_sound(A::traits.min_alignment, odd.where());
     all.pointers().write(p);
-    EXPECT_EQ(all.nulls(), 0u);
+    EXPECT_EQ(all.failed_requests(), 0u);
     all.fill();
     all.expect_intact("in two heaps that one warp uses");
     EXPECT_EQ(even->stats().live_allocations, 500u);

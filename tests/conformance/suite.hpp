@@ -92,7 +92,7 @@ using blocks_of = test::blocks<typename gpuheap::heap<A>::ref_type>;
 
 // A kernel's own way to give a block back: alone, or with all that its warp has. Then no other lane of the warp uses the heap.
 template <class Ref>
-GPUHEAP_FN void give_back(Ref const& heap, void* p) {
+GPUHEAP_FN void free_or_release(Ref const& heap, void* p) {
   if constexpr (gives_back_by_warp<typename Ref::allocator_type>) {
     heap.release_warp();
   } else {

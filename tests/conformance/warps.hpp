@@ -86,7 +86,7 @@ struct takes_back_what_warps_have {
       blocks_of<A> b(heap.ref(), sizes);
       ask_by_some_lanes<ref> const ask{heap.ref(), b.device_sizes().data(), b.pointers().data(), threads, requests, round % 2 == 0};
       gpuheap::launch(threads, ask);
-      EXPECT_EQ(b.nulls(), b.count() - asked);
+      EXPECT_EQ(b.failed_requests(), b.count() - asked);
       b.expect_sound(A::traits.min_alignment, heap.where());
       b.fill();
       b.expect_intact("before their warps released them");
@@ -127,7 +127,7 @@ struct takes_back_from_the_calling_warp_only {
     auto const of_even_warps = [](std::size_t i) { return i / simt::warp_lanes % 2 == 0; };
     blocks_of<A> b(heap.ref(), mixed_sizes(threads, scale<A>::mixed_bytes / 2, 1));
     b.malloc_all();
-    ASSERT_EQ(b.nulls(), 0u);
+    ASSERT_EQ(b.failed_requests(), 0u);
     b.fill();
     gpuheap::launch(threads, release_odd_warps<typename heap_under_test<A>::ref_type>{heap.ref(), threads});
     auto kept = b.pointers().read();
@@ -141,7 +141,7 @@ struct takes_back_from_the_calling_warp_only {
     for (unsigned round = 0; round < 3; ++round) {
       blocks_of<A> more(heap.ref(), mixed_sizes(threads, scale<A>::mixed_bytes / 4, 2 + round));
       more.malloc_all();
-      EXPECT_EQ(more.nulls(), 0u);
+      EXPECT_EQ(more.failed_requests(), 0u);
       more.fill();
       more.expect_sound(A::traits.min_alignment, heap.where());
       b.expect_intact("when another warp released");
@@ -165,12 +165,12 @@ struct serves_again_after_releases {
     for (std::size_t const bytes : {scale<A>::heap_bytes / 8192, scale<A>::heap_bytes / 1000, scale<A>::heap_bytes / 37}) {
       blocks_of<A> b(heap.ref(), scale<A>::heap_bytes / bytes + 50, bytes), too_large(heap.ref(), 70, scale<A>::heap_bytes / 2);
       b.malloc_all();
-      EXPECT_GT(b.nulls(), 0u) << bytes << " bytes";
-      EXPECT_LT(b.nulls(), b.count());
+      EXPECT_GT(b.failed_requests(), 0u) << bytes << " bytes";
+      EXPECT_LT(b.failed_requests(), b.count());
       b.expect_sound(A::traits.min_alignment, heap.where());
       too_large.malloc_all();
-      EXPECT_EQ(too_large.nulls(), too_large.count()) << "in a full heap";
-      EXPECT_EQ(heap->stats().failed_requests, b.nulls() + too_large.count());
+      EXPECT_EQ(too_large.failed_requests(), too_large.count()) << "in a full heap";
+      EXPECT_EQ(heap->stats().failed_requests, b.failed_requests() + too_large.count());
       b.fill();
       b.expect_intact("in a full heap");
       release_warps(heap);
@@ -194,7 +194,7 @@ struct release_in_rounds {
   unsigned rounds;
   unsigned most_bytes;
   bool tidies_up;  // where there is such a thing; the last time it releases
-  unsigned* nulls;
+  unsigned* failed_requests;
   unsigned* wrong;
   GPUHEAP_FN void operator()(unsigned i) const {
     auto const warp = gpuheap::this_warp(lanes_launched(i, threads));
@@ -215,15 +215,15 @@ struct release_in_rounds {
       for (unsigned k = 0; k < 3; ++k) {
         if (held[k] != nullptr) bad += test::wrong_words(held[k], sizes[k], key(i, round, k));
       }
-      give_back_together(warp, round);
+      deallocate_together(warp, round);
     }
     // relaxed, both: counts.
     if (bad != 0) simt::atomic_ref<unsigned>{*wrong}.fetch_add(bad, simt::relaxed);
-    if (refused != 0) simt::atomic_ref<unsigned>{*nulls}.fetch_add(refused, simt::relaxed);
+    if (refused != 0) simt::atomic_ref<unsigned>{*failed_requests}.fetch_add(refused, simt::relaxed);
   }
   GPUHEAP_FN static simt::uint64_t key(unsigned i, unsigned round, unsigned k) { return simt::uint64_t{i} << 32 | round << 8 | k; }
   template <class Warp>
-  GPUHEAP_FN void give_back_together(Warp const& warp, [[maybe_unused]] unsigned round) const {
+  GPUHEAP_FN void deallocate_together(Warp const& warp, [[maybe_unused]] unsigned round) const {
     if constexpr (gpuheap::has_tidy_up_warp<typename Ref::allocator_type>) {
       if (tidies_up && round + 1 != rounds) return heap.tidy_up_warp(warp);
     }
@@ -237,13 +237,13 @@ struct reuses_what_warps_release {
   static void run() {
     heap_under_test<A> heap;
     std::size_t const held_new = held_bytes(heap);
-    test::device_array<unsigned> nulls(1), wrong(1);
+    test::device_array<unsigned> failed_requests(1), wrong(1);
     unsigned const threads = scale<A>::threads / 2;
     for (bool const tidies_up : {false, true}) {
       // Several times the heap in all.
       gpuheap::launch(threads, release_in_rounds<typename heap_under_test<A>::ref_type>{heap.ref(), threads, 40, scale<A>::mixed_bytes / 2,
-                                                                                        tidies_up, nulls.data(), wrong.data()});
-      EXPECT_EQ(nulls.first(), 0u) << "live blocks fill less than a quarter of the heap";
+                                                                                        tidies_up, failed_requests.data(), wrong.data()});
+      EXPECT_EQ(failed_requests.first(), 0u) << "live blocks fill less than a quarter of the heap";
       EXPECT_EQ(wrong.first(), 0u);
       expect_all_freed(heap);
       EXPECT_EQ(held_bytes(heap), held_new);
@@ -291,7 +291,7 @@ struct keeps_groups_of_a_warp_apart {
     blocks_of<A> b(heap.ref(), mixed_sizes(std::size_t{threads} * requests, scale<A>::mixed_bytes / 2, 8));
     gpuheap::launch(threads, ask_in_groups<typename heap_under_test<A>::ref_type>{heap.ref(), b.device_sizes().data(), b.pointers().data(),
                                                                                   threads, requests});
-    EXPECT_EQ(b.nulls(), 0u);
+    EXPECT_EQ(b.failed_requests(), 0u);
     b.expect_sound(A::traits.min_alignment, heap.where());
     b.fill();
     b.expect_intact("that groups of one warp asked for");

@@ -25,7 +25,7 @@ struct keeps_groups_of_a_warp_apart_under_many_schedules {
         b.expect_sound(A::traits.min_alignment, heap.where());
         b.fill();
         b.expect_intact("of groups that asked at once");
-        EXPECT_LT(b.nulls(), b.count());
+        EXPECT_LT(b.failed_requests(), b.count());
         release_warps(heap);
         expect_all_freed(heap);
         EXPECT_EQ(held_bytes(heap), held_new);
@@ -43,11 +43,11 @@ struct reuses_what_warps_release_under_many_schedules {
     explore_case(600, [] {
       heap_under_test<A> heap(cramped_bytes<A>());
       std::size_t const held_new = held_bytes(heap);
-      test::device_array<unsigned> nulls(1), wrong(1);
+      test::device_array<unsigned> failed_requests(1), wrong(1);
       for (bool const tidies_up : {false, true}) {
         gpuheap::launch(explored_threads,
                         release_in_rounds<typename heap_under_test<A>::ref_type>{heap.ref(), explored_threads, 3, 700, tidies_up,
-                                                                                 nulls.data(), wrong.data()},
+                                                                                 failed_requests.data(), wrong.data()},
                         {.block_threads = 64});
       }
       EXPECT_EQ(wrong.first(), 0u) << "a block's contents changed";

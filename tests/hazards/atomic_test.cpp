@@ -37,7 +37,7 @@ bool stays_exhausted() {
   test::blocks<typename gpuheap::heap<A>::ref_type> filling(heap.ref(), 200, 1024), more(heap.ref(), 100'000, 60_KiB);
   filling.malloc_all();
   more.malloc_all();
-  return filling.nulls() > 0 && more.nulls() == more.count();
+  return filling.failed_requests() > 0 && more.failed_requests() == more.count();
 }
 TEST(Hazard6, TheCounterWrapsAfterExhaustionAndHandsOutLiveMemory) {
   EXPECT_TRUE(stays_exhausted<gpuheap::atomic_malloc>());
@@ -66,9 +66,9 @@ TEST(Hazard6, AFailedRequestLeavesRoomForSmallerOnes) {
   half.malloc_all();
   too_much.malloc_all();
   small.malloc_all();
-  EXPECT_EQ(half.nulls(), 0u);
-  EXPECT_EQ(too_much.nulls(), 1u);
-  EXPECT_EQ(small.nulls(), 0u);
+  EXPECT_EQ(half.failed_requests(), 0u);
+  EXPECT_EQ(too_much.failed_requests(), 1u);
+  EXPECT_EQ(small.failed_requests(), 0u);
 }
 
 TEST(Hazard4, FailureIsNullAndNotThePoolsFirstByte) {
@@ -76,7 +76,7 @@ TEST(Hazard4, FailureIsNullAndNotThePoolsFirstByte) {
   test::blocks<gpuheap::heap<gpuheap::atomic_malloc>::ref_type> b(heap.ref(), 500, 1024);
   b.malloc_all();
   EXPECT_TRUE(are_apart(b));
-  EXPECT_GT(b.nulls(), 300u);
+  EXPECT_GT(b.failed_requests(), 300u);
 }
 
 }  // namespace

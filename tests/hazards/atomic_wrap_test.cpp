@@ -36,7 +36,7 @@ bool separates_a_lap() {
     for (auto& s : sizes) s = 16 + random.below(pool / 20);
     test::blocks<heap_t::ref_type> b(heap.ref(), sizes);
     b.malloc_all(32);
-    if (b.nulls() != 0 || !are_apart(b)) return false;
+    if (b.failed_requests() != 0 || !are_apart(b)) return false;
   }
   return true;
 }
@@ -70,7 +70,7 @@ bool refuses_more_than_the_pool() {
   gpuheap::heap<A> heap{64_KiB};
   test::blocks<typename gpuheap::heap<A>::ref_type> b(heap.ref(), 1, 100_KiB);
   b.malloc_all();
-  return b.nulls() == 1;
+  return b.failed_requests() == 1;
 }
 TEST(Hazard5, MoreThanThePoolIsAccepted) {
   EXPECT_TRUE(refuses_more_than_the_pool<gpuheap::atomic_wrap_malloc>());

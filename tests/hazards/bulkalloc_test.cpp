@@ -117,7 +117,7 @@ bool refuses_and_recovers() {
     blocks_of<heap_t> b(heap.ref(), 70, bytes);
     for (unsigned round = 0; round < 2; ++round) {
       b.malloc_all(64);
-      if (b.nulls() == 0 || b.nulls() == 70 || !are_apart(b)) return false;
+      if (b.failed_requests() == 0 || b.failed_requests() == 70 || !are_apart(b)) return false;
       b.free_all(3);
       if (!is_as_new(heap)) return false;
     }
@@ -256,7 +256,7 @@ TEST(Hazard6, TheHeapNeedNotBeginAtAPage) {
     for (unsigned i = 0; i < 400; ++i) sizes.push_back(1 + i * i % 5000);
     blocks_of<heap_t> b(heap.ref(), sizes);
     b.malloc_all();
-    EXPECT_EQ(b.nulls(), 0u);
+    EXPECT_EQ(b.failed_requests(), 0u);
     b.expect_sound(16, where);
     b.fill();
     b.expect_intact("in a heap at any address");

@@ -221,27 +221,27 @@ TEST(CoalesceDynamicHazard, ASuperblockIsLookedAtWhenItMayBeGone) {
 // ---- what is refused
 
 template <class A>
-[[nodiscard]] std::size_t nulls_of(std::size_t heap_bytes, unsigned count, std::size_t bytes) {
+[[nodiscard]] std::size_t num_failed(std::size_t heap_bytes, unsigned count, std::size_t bytes) {
   auto heap = heap_with<A>(heap_bytes);
   blocks_in<A> b(heap.ref(), count, bytes);
   b.malloc_all(32);
   EXPECT_TRUE(are_apart(b));
-  std::size_t const n = b.nulls();
+  std::size_t const n = b.failed_requests();
   b.free_all(3);
   EXPECT_TRUE(is_sound_and_empty(heap));
   return n;
 }
 TEST(CoalesceDynamicHazard, ARefusedSuperblockRefusesThoseThatWouldFitAlone) {
-  EXPECT_LE(nulls_of<dynamic<>>(24_KiB, 32, 1000), 32u - 20u);
-  EXPECT_EQ(nulls_of<dynamic<>>(64_KiB, 32, 1000), 0u);
-  EXPECT_EQ((nulls_of<dynamic<chain, coalesce_alignment::natural>>(24_KiB, 32, simt::size_t{1} << 45)), 32u);
+  EXPECT_LE(num_failed<dynamic<>>(24_KiB, 32, 1000), 32u - 20u);
+  EXPECT_EQ(num_failed<dynamic<>>(64_KiB, 32, 1000), 0u);
+  EXPECT_EQ((num_failed<dynamic<chain, coalesce_alignment::natural>>(24_KiB, 32, simt::size_t{1} << 45)), 32u);
 }
 TEST(CoalesceDynamicHazard, NobodyHangsWhereNothingIsServed) {
   using A = gpuheap::coalesce_dynamic_over<gpuheap::refusing_backing>;
   gpuheap::heap<A> heap{64_KiB};
   blocks_in<A> b(heap.ref(), 150, 100);
   b.malloc_all(64);
-  EXPECT_EQ(b.nulls(), 150u);
+  EXPECT_EQ(b.failed_requests(), 150u);
 }
 TEST(CoalesceDynamicHazard, OneLiveSegmentKeepsLargeOnesOfOthers) {
   auto heap = heap_with<dynamic<>>(1_MiB);
@@ -308,7 +308,7 @@ TEST(CoalesceDynamic, MixedSizesShareTheStrictestForm) {
   for (std::size_t i = 0; i < 64; ++i) sizes[i] = 1 + i * 7 % 40;
   blocks_in<natural> b(heap.ref(), sizes);
   b.malloc_all(32);
-  EXPECT_EQ(b.nulls(), 0u);
+  EXPECT_EQ(b.failed_requests(), 0u);
   EXPECT_TRUE(are_apart(b));
   b.expect_sound(16, {});
   b.fill();
@@ -321,7 +321,7 @@ TEST(CoalesceDynamic, ServesOverTheDefaultAllocator) {
   gpuheap::heap<over_ours> heap{64_MiB};
   blocks_in<over_ours> b(heap.ref(), 1000, 400);
   b.malloc_all();
-  EXPECT_EQ(b.nulls(), 0u);
+  EXPECT_EQ(b.failed_requests(), 0u);
   b.fill();
   b.expect_intact("over the default allocator");
   b.free_all(11);

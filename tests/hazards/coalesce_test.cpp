@@ -73,7 +73,7 @@ TEST(CoalesceHazard, AFullMapHidesMemory) {
   for (unsigned round = 0; round < 3; ++round) {
     blocks_in<one_bucket> b(heap.ref(), 300, 40);
     b.malloc_all(64);
-    EXPECT_EQ(b.nulls(), 0u);
+    EXPECT_EQ(b.failed_requests(), 0u);
     auto const a = heap.verify();
     EXPECT_EQ(a.problem, "");
     EXPECT_GT(a.live_pieces, 0u);
@@ -114,8 +114,8 @@ TYPED_TEST(EachVariant, ARefusedSuperblockRefusesThoseThatWouldFitAlone) {
   auto heap = heap_with<TypeParam>(24_KiB);
   blocks_in<TypeParam> b(heap.ref(), 100, 1000);
   malloc_all_by_blocks(b, heap, 100);
-  EXPECT_GT(b.nulls(), 0u);
-  EXPECT_LE(b.nulls(), 100u - 15u);
+  EXPECT_GT(b.failed_requests(), 0u);
+  EXPECT_LE(b.failed_requests(), 100u - 15u);
   EXPECT_TRUE(are_apart(b));
   b.free_all(3);
   EXPECT_TRUE(is_sound_and_empty(heap));
@@ -124,16 +124,16 @@ TYPED_TEST(EachVariant, NobodyHangsWhereNothingIsServed) {
   gpuheap::heap<typename TypeParam::template over<gpuheap::refusing_backing>> heap{64_KiB};
   blocks_in<typename TypeParam::template over<gpuheap::refusing_backing>> b(heap.ref(), 150, 100);
   b.malloc_all(64);
-  EXPECT_EQ(b.nulls(), 150u);
+  EXPECT_EQ(b.failed_requests(), 150u);
   malloc_all_by_blocks(b, heap, 100);
-  EXPECT_EQ(b.nulls(), 150u);
+  EXPECT_EQ(b.failed_requests(), 150u);
   EXPECT_EQ(heap.stats().failed_requests, 300u);
 }
 TYPED_TEST(EachVariant, OneLiveBlockKeepsLargeOnesOfOthers) {
   auto heap = heap_with<TypeParam>(1_MiB);
   blocks_in<TypeParam> b(heap.ref(), 64, 5000);
   malloc_all_by_blocks(b, heap, 64);
-  ASSERT_EQ(b.nulls(), 0u);
+  ASSERT_EQ(b.failed_requests(), 0u);
   auto const p = b.pointers().read();
   heap.free(std::vector<void*>(p.begin() + 1, p.end()));
   EXPECT_LT(heap.stats().held_bytes, 5200u);
@@ -148,7 +148,7 @@ TYPED_TEST(EachVariant, SizesThatDifferOverlap) {
     for (std::size_t i = 0; i < sizes.size(); ++i) sizes[i] = i % 5 == round ? 700 : i % 11 == 3 ? 0 : 64;
     blocks_in<TypeParam> b(heap.ref(), sizes);
     malloc_all_by_blocks(b, heap, 100);
-    EXPECT_EQ(b.nulls(), static_cast<std::size_t>(std::count(sizes.begin(), sizes.end(), 0u)));
+    EXPECT_EQ(b.failed_requests(), static_cast<std::size_t>(std::count(sizes.begin(), sizes.end(), 0u)));
     EXPECT_TRUE(are_apart(b));
     b.fill();
     b.expect_intact("of sizes that differ");
@@ -164,7 +164,7 @@ TYPED_TEST(EachVariant, ServesOverTheDefaultAllocator) {
     blocks_in<over_ours> b(heap.ref(), 700, 400), plain(heap.ref(), 700, 100);
     malloc_all_by_blocks(b, heap, 256);
     plain.malloc_all();
-    EXPECT_EQ(b.nulls() + plain.nulls(), 0u);
+    EXPECT_EQ(b.failed_requests() + plain.failed_requests(), 0u);
     b.fill();
     plain.fill();
     b.expect_intact("over the default allocator");

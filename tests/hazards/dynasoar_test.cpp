@@ -123,7 +123,7 @@ bool a_full_heap_answers() {
     blocks_of<Pool> b(heap.ref(), fit + 50, bytes), other(heap.ref(), 40, 64);
     b.malloc_all(64);
     other.malloc_all(64);
-    if (b.nulls() != 50 || other.nulls() != 40 || !are_apart(b)) return false;
+    if (b.failed_requests() != 50 || other.failed_requests() != 40 || !are_apart(b)) return false;
     b.free_all(7);
     if (!is_sound_and_empty(heap)) return false;
   }
@@ -348,7 +348,7 @@ TEST(Hazard5, ASecondFreeNeverEnds) {
     unsigned const capacity = bytes_of_block / (bytes == 100 ? 112 : bytes);
     blocks_of<> b(heap.ref(), 2 * capacity, bytes), more(heap.ref(), capacity, bytes);
     b.malloc_all();
-    ASSERT_EQ(b.nulls(), 0u);
+    ASSERT_EQ(b.failed_requests(), 0u);
     auto const p = b.pointers().read();
     // While the block lives, if it has several; when all of it is free.
     for (std::vector<void*> const& go : {std::vector<void*>{p[0]}, p}) {
@@ -360,7 +360,7 @@ TEST(Hazard5, ASecondFreeNeverEnds) {
     }
     EXPECT_TRUE(is_sound_and_empty(heap)) << bytes;
     more.malloc_all();
-    EXPECT_EQ(more.nulls(), 0u);
+    EXPECT_EQ(more.failed_requests(), 0u);
     EXPECT_TRUE(are_apart(more));
     more.free_all();
   }
@@ -403,11 +403,11 @@ template <class Ref>
 struct one_at_a_time {
   Ref heap;
   unsigned bytes;
-  unsigned* nulls;
+  unsigned* failed_requests;
   GPUHEAP_FN void operator()(unsigned) const {
     for (unsigned round = 0; round < 5; ++round) {
       void* const p = heap.malloc(bytes);
-      if (p == nullptr) simt::atomic_ref<unsigned>{*nulls}.fetch_add(1, simt::relaxed);
+      if (p == nullptr) simt::atomic_ref<unsigned>{*failed_requests}.fetch_add(1, simt::relaxed);
       heap.free(p);
     }
   }
@@ -415,9 +415,10 @@ struct one_at_a_time {
 template <class Pool>
 bool a_free_slot_is_found(unsigned num_blocks, unsigned threads, unsigned bytes) {
   heap_of<Pool> heap{bytes_of_blocks<Pool>(num_blocks)};
-  test::device_array<unsigned> nulls(1);
-  gpuheap::launch(threads, one_at_a_time<typename heap_of<Pool>::ref_type>{heap.ref(), bytes, nulls.data()}, {.block_threads = 64});
-  return nulls.first() == 0 && is_sound_and_empty(heap);
+  test::device_array<unsigned> failed_requests(1);
+  gpuheap::launch(threads, one_at_a_time<typename heap_of<Pool>::ref_type>{heap.ref(), bytes, failed_requests.data()},
+                  {.block_threads = 64});
+  return failed_requests.first() == 0 && is_sound_and_empty(heap);
 }
 // A search that believes what it saw, while blocks change their places.
 struct pool_that_searches_once : basic_block_pool<pool_that_searches_once> {
@@ -448,7 +449,7 @@ TEST(Dynasoar, EveryBlockServesEveryClass) {
       unsigned const fit = num_blocks * (bytes == 16 ? 64 : 1);
       blocks_of<> b(heap.ref(), fit + 5, bytes);
       b.malloc_all();
-      EXPECT_EQ(b.nulls(), 5u) << num_blocks << " blocks, " << bytes << " bytes";
+      EXPECT_EQ(b.failed_requests(), 5u) << num_blocks << " blocks, " << bytes << " bytes";
       EXPECT_TRUE(are_apart(b));
       EXPECT_EQ(heap.verify().problem, "");
       EXPECT_EQ(heap.verify().fragmentation(), 0.0);

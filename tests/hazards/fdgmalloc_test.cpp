@@ -81,7 +81,7 @@ template <class A>
 bool keeps_groups_apart() {
   gpuheap::heap<A> heap{1_MiB};  // room for superblocks that groups ask for at the same time, of which one is needed
   asked<A> a(heap, 48, 4, sizes_up_to(48 * 4, 16), simt::all_lanes, true);
-  if (a.blocks.nulls() != 0 || !are_apart(a.blocks)) return false;
+  if (a.blocks.failed_requests() != 0 || !are_apart(a.blocks)) return false;
   release_all(heap, 48);
   return heap.stats().held_bytes == 0;
 }
@@ -194,7 +194,7 @@ template <class A>
 bool ends_when_exhausted() {
   gpuheap::heap<A> heap{gpuheap::heap<A>::min_bytes() + 12_KiB};
   asked<A> a(heap, 64, 30, std::vector<std::size_t>(64 * 30, 16));
-  if (a.blocks.nulls() == 0 || a.blocks.nulls() == a.blocks.count() || !are_apart(a.blocks)) return false;
+  if (a.blocks.failed_requests() == 0 || a.blocks.failed_requests() == a.blocks.count() || !are_apart(a.blocks)) return false;
   release_all(heap, 64);
   return heap.stats().held_bytes == 0;
 }
@@ -211,12 +211,12 @@ TEST(Hazard6, OthersWaitForALeaderThatHasLeft) {
 template <class Ref>
 struct tidy_up_early {
   Ref heap;
-  unsigned* nulls;
+  unsigned* failed_requests;
   GPUHEAP_FN void operator()(unsigned i) const {
     auto const warp = gpuheap::this_warp(i < 64 ? simt::all_lanes : 0x3ffu);
     for (unsigned round = 0; round < 4; ++round) {
       heap.tidy_up_warp(warp);
-      if (round >= 1 && heap.malloc(200 * round) == nullptr) simt::atomic_ref<unsigned>{*nulls}.fetch_add(1, simt::relaxed);
+      if (round >= 1 && heap.malloc(200 * round) == nullptr) simt::atomic_ref<unsigned>{*failed_requests}.fetch_add(1, simt::relaxed);
     }
     heap.tidy_up_warp(warp);
     heap.tidy_up_warp(warp);
@@ -224,9 +224,9 @@ struct tidy_up_early {
 };
 TEST(Hazard7, TidyingUpWithoutAListFollowsNull) {
   gpuheap::heap<fdgmalloc> heap{1_MiB};
-  test::device_array<unsigned> nulls(1);
-  gpuheap::launch(74, tidy_up_early<gpuheap::heap<fdgmalloc>::ref_type>{heap.ref(), nulls.data()}, {.block_threads = 64});
-  EXPECT_EQ(nulls.first(), 0u);
+  test::device_array<unsigned> failed_requests(1);
+  gpuheap::launch(74, tidy_up_early<gpuheap::heap<fdgmalloc>::ref_type>{heap.ref(), failed_requests.data()}, {.block_threads = 64});
+  EXPECT_EQ(failed_requests.first(), 0u);
   auto const report = heap.verify();
   EXPECT_EQ(report.problem, "");
   EXPECT_EQ(report.blocks, 0u);
@@ -245,7 +245,7 @@ template <class A>
 bool takes_back_all_lists() {
   gpuheap::heap<A> heap{1_MiB};
   asked<A> a(heap, 32, 20, std::vector<std::size_t>(32 * 20, 16));  // 20 arenas, five lists of the mutant
-  if (a.blocks.nulls() != 0) return false;
+  if (a.blocks.failed_requests() != 0) return false;
   release_all(heap, 32);
   return heap.stats().held_bytes == 0;
 }
@@ -288,7 +288,7 @@ TEST(Hazard9, ARecordPerCallUsesUpTheHeap) {
   gpuheap::heap<fdgmalloc> heap{1_MiB};
   for (unsigned round = 0; round < 200; ++round) {
     asked<fdgmalloc> a(heap, 64, 2, sizes_up_to(128, 3000));
-    ASSERT_EQ(a.blocks.nulls(), 0u) << "round " << round;
+    ASSERT_EQ(a.blocks.failed_requests(), 0u) << "round " << round;
     release_all(heap, 64);
   }
   EXPECT_EQ(heap.stats().held_bytes, 0u);
@@ -323,7 +323,7 @@ TEST(Hazard10, AlignmentThatTheBackingDoesNotPromise) {
   using skewed = gpuheap::basic_fdgmalloc<{}, skewed_backing>;
   gpuheap::heap<skewed> heap{4_MiB};
   asked<skewed> a(heap, 100, 10, sizes_up_to(1000, 700));
-  EXPECT_EQ(a.blocks.nulls(), 0u);
+  EXPECT_EQ(a.blocks.failed_requests(), 0u);
   a.blocks.expect_sound(16, {});
   a.blocks.fill();
   a.blocks.expect_intact("in areas at 16 modulo 32");
@@ -368,7 +368,7 @@ TEST(Edges, WithoutABackingEveryLaneGetsNull) {
     gpuheap::heap<none> heap{1_MiB};
     asked<none> a(heap, 80, 3, sizes_up_to(240, 3000), simt::all_lanes, true);
     release_all(heap, 80);
-    return a.blocks.nulls() == 240 && heap.stats().failed_requests == 240 && heap.verify().problem.empty();
+    return a.blocks.failed_requests() == 240 && heap.stats().failed_requests == 240 && heap.verify().problem.empty();
   });
 }
 

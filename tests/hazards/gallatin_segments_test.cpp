@@ -212,14 +212,14 @@ bool every_run_is_served() {
       if (k > n) continue;
       blocks_of<heap_t> runs(heap.ref(), n / k + 2, 256 * k - 3);
       runs.malloc_all(32);
-      if (runs.count() - runs.nulls() != n / k || !are_apart(runs) || !heap.verify().problem.empty()) return false;
+      if (runs.count() - runs.failed_requests() != n / k || !are_apart(runs) || !heap.verify().problem.empty()) return false;
       // The first that there is goes, and single segments take its place.
       void* go = nullptr;
       for (void* p : runs.pointers().read()) go = go == nullptr ? p : go;
       heap.free(std::vector<void*>{go});
       blocks_of<heap_t> singles(heap.ref(), n + 5, 256);
       singles.malloc_all(64);
-      if (singles.count() - singles.nulls() != n - k * (n / k - 1)) return false;
+      if (singles.count() - singles.failed_requests() != n - k * (n / k - 1)) return false;
       singles.free_all(5);
       runs.free_all(3);  // one of them for the second time
       if (!is_as_new(heap)) return false;

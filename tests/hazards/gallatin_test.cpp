@@ -39,7 +39,7 @@ bool exhausted_blocks_are_replaced() {
     blocks_of<heap_t> exactly(heap.ref(), geometry(heap).num_slices(), bytes), more(heap.ref(), 60, bytes);
     exactly.malloc_all(geometry(heap).num_slices());
     more.malloc_all(10);
-    if (exactly.nulls() + more.nulls() != 0) return false;
+    if (exactly.failed_requests() + more.failed_requests() != 0) return false;
     exactly.free_all();
     more.free_all();
   }
@@ -101,7 +101,7 @@ bool serves_after_it_was_full() {
   for (unsigned bytes : {64u, 16u, 128u, 32u, 256u}) {
     blocks_of<heap_t> all(heap.ref(), 300, bytes);
     all.malloc_all(64);
-    if (all.nulls() == 0) return false;
+    if (all.failed_requests() == 0) return false;
     all.free_all(7);
     for (unsigned other : {16u, 32u, 64u, 100u, 200u, 600u}) {
       if (served(heap, 3, other) != 3) return false;
@@ -153,7 +153,7 @@ bool refuses_second_frees() {
   blocks_of<heap_t> b(heap.ref(), sizes), stay(heap.ref(), sizes);
   b.malloc_all(64);
   stay.malloc_all(64);
-  if (b.nulls() + stay.nulls() != 0) return false;
+  if (b.failed_requests() + stay.failed_requests() != 0) return false;
   stay.fill();
   for (unsigned round = 0; round < 3; ++round) {
     auto const answers = b.free_all(3);
@@ -315,14 +315,14 @@ TEST(Gallatin, IdleBlocksServeWhatDoesNotFitTheirRest) {
     blocks_of<heap_t> whole(heap.ref(), others, 8192), singles(heap.ref(), 125, 64);
     whole.malloc_all();
     singles.malloc_all(125);
-    EXPECT_EQ(whole.nulls() + singles.nulls(), 0u);
+    EXPECT_EQ(whole.failed_requests() + singles.failed_requests(), 0u);
     EXPECT_EQ(served(heap, 1, 500), 0u);
     singles.free_all();
     std::vector<std::size_t> sizes(32 * block + 1);
     sizes.back() = 500;
     blocks_of<heap_t> several(heap.ref(), sizes);
     several.malloc_all(32);
-    EXPECT_EQ(several.nulls(), 32 * block) << "asked by block " << block;
+    EXPECT_EQ(several.failed_requests(), 32 * block) << "asked by block " << block;
     several.free_all();
     whole.free_all();
     EXPECT_TRUE(is_as_new(heap));
@@ -360,7 +360,7 @@ TEST(Gallatin, ServesSlicesBlocksAndRuns) {
   for (std::size_t bytes = 1; bytes < 12_MiB; bytes += bytes / 3 + 1) sizes.push_back(bytes);
   blocks_of<heap_t> b(heap.ref(), sizes);
   b.malloc_all();
-  EXPECT_EQ(b.nulls(), 0u);
+  EXPECT_EQ(b.failed_requests(), 0u);
   EXPECT_TRUE(are_apart(b));
   auto const p = b.pointers().read();
   for (std::size_t i = 0; i < sizes.size(); ++i) {

@@ -32,7 +32,7 @@ template <class A>
 [[nodiscard]] std::size_t served(gpuheap::heap<A>& heap, std::size_t count, std::size_t bytes) {
   blocks_of<A> b(heap.ref(), count, bytes);
   b.malloc_all();
-  return count - b.nulls();
+  return count - b.failed_requests();
 }
 
 // ---- contention on few slabs

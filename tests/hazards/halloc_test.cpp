@@ -18,12 +18,12 @@ TEST(Halloc, StaysSoundUnderContention) {
 template <class Ref>
 struct diverge {
   Ref heap;
-  unsigned* nulls;
+  unsigned* failed_requests;
   GPUHEAP_FN void operator()(unsigned i) const {
     if (i % 7 == 3) return;
     for (unsigned pass = 0; pass <= i % 5; ++pass) {
       void* const p = heap.malloc(parts::classes<small>::bytes_of((i + pass) % 8 * 2));
-      if (p == nullptr) simt::atomic_ref<unsigned>{*nulls}.fetch_add(1, simt::relaxed);  // relaxed: a count
+      if (p == nullptr) simt::atomic_ref<unsigned>{*failed_requests}.fetch_add(1, simt::relaxed);  // relaxed: a count
       heap.free(p);
     }
   }
@@ -47,9 +47,9 @@ struct published_tickets {
 TEST(Hazard1, VotesOverTheWholeWarpHangWhereLanesHaveParted) {
   expect_right(300, [] {
     gpuheap::heap<small_halloc<>> heap{bytes_for<small_halloc<>>(64)};
-    test::device_array<unsigned> nulls(1);
-    gpuheap::launch(96, diverge<gpuheap::heap<small_halloc<>>::ref_type>{heap.ref(), nulls.data()}, {.block_threads = 64});
-    return nulls.first() == 0 && heap.verify().problem.empty();
+    test::device_array<unsigned> failed_requests(1);
+    gpuheap::launch(96, diverge<gpuheap::heap<small_halloc<>>::ref_type>{heap.ref(), failed_requests.data()}, {.block_threads = 64});
+    return failed_requests.first() == 0 && heap.verify().problem.empty();
   });
   expect_found(10, [] {
     test::device_array<unsigned> tickets(5);
@@ -144,7 +144,7 @@ bool stays_inside(unsigned num_slabs) {
   for (void* p : b.pointers().read()) {
     if (p != nullptr && (static_cast<char*>(p) < base || static_cast<char*>(p) + 3072 > base + memory.bytes())) return false;
   }
-  return b.nulls() == 20 && heap.verify().problem.empty();
+  return b.failed_requests() == 20 && heap.verify().problem.empty();
 }
 TEST(Hazard4, ACountInTheFreeSetIsSlabsThatDoNotExist) {
   for (unsigned n : {65u, 66u, 67u, 100u, 130u}) EXPECT_TRUE(stays_inside<small_halloc<>>(n)) << n;
@@ -341,7 +341,7 @@ TEST(Hazard9, ASecondFreeIsToldSo) {
   blocks_of<A> b(heap.ref(), std::vector<std::size_t>{16, 32, 48, 100, 192, 256, 700, 1500, 3072});
   b.malloc_all();
   auto const p = b.pointers().read();
-  ASSERT_EQ(b.nulls(), 0u);
+  ASSERT_EQ(b.failed_requests(), 0u);
   for (std::size_t i = 0; i < p.size(); ++i) {
     if (b.sizes()[i] > 16) heap.free(std::vector<void*>{static_cast<char*>(p[i]) + 16});
     heap.free(std::vector<void*>{static_cast<char*>(p[i]) + 1});
@@ -366,11 +366,11 @@ bool serves_from_heads_of_others() {
   blocks_of<A> first(heap.ref(), 3, 16), second(heap.ref(), 3, 128), third(heap.ref(), 2, 3072);
   first.malloc_all();
   second.malloc_all();
-  if (first.nulls() + second.nulls() != 0) return false;
+  if (first.failed_requests() + second.failed_requests() != 0) return false;
   first.free_all();
   second.free_all();
   third.malloc_all();
-  return third.nulls() == 0 && heap.verify().problem.empty();
+  return third.failed_requests() == 0 && heap.verify().problem.empty();
 }
 TEST(Hazard10, NullThoughTheHeadsHaveRoom) {
   EXPECT_TRUE(serves_from_heads_of_others<rules>());
@@ -417,7 +417,7 @@ TEST(Hazard11, CountsAndNumbersOfSlabsOverflow) {
   ASSERT_EQ(heap.verify().num_slabs, 2u);
   test::blocks<gpuheap::heap<A>::ref_type> b(heap.ref(), 3000, 16);
   b.malloc_all();
-  EXPECT_EQ(b.nulls(), 0u);
+  EXPECT_EQ(b.failed_requests(), 0u);
   EXPECT_TRUE(are_apart(b));
   EXPECT_EQ(heap.verify().problem, "");
   EXPECT_EQ(heap.verify().live_blocks, 3000u);
@@ -479,8 +479,8 @@ void freed_slabs_serve_any_class() {
     blocks_of<A> b(heap.ref(), capacity + 10, bytes), rest(heap.ref(), 100, bytes);
     b.malloc_all();
     rest.malloc_all(32);
-    EXPECT_EQ(b.nulls() + rest.nulls(), 110u) << bytes << " bytes";
-    EXPECT_LE(b.nulls(), 10 + capacity / 20) << bytes << " bytes";
+    EXPECT_EQ(b.failed_requests() + rest.failed_requests(), 110u) << bytes << " bytes";
+    EXPECT_LE(b.failed_requests(), 10 + capacity / 20) << bytes << " bytes";
     EXPECT_TRUE(are_apart(b));
     b.free_all(7);
     rest.free_all();
@@ -497,7 +497,7 @@ TEST(Halloc, LargeRequestsAreTheBackings) {
   gpuheap::heap<gpuheap::halloc> heap{8_MiB};
   blocks_of<gpuheap::halloc> b(heap.ref(), std::vector<std::size_t>{3072, 3073, 100'000, 1'000'000});
   b.malloc_all();
-  EXPECT_EQ(b.nulls(), 0u);
+  EXPECT_EQ(b.failed_requests(), 0u);
   EXPECT_EQ(heap.verify().live_blocks, 1u);
   EXPECT_GE(heap.stats().held_bytes, 1'103'073u);
   for (auto const answer : b.free_all()) EXPECT_EQ(answer, gpuheap::free_status::done);

@@ -138,9 +138,9 @@ bool no_superblock_is_forgotten() {
   unsigned const all = num_superblocks(heap) * 8;
   blocks_of<heap_t> some(heap.ref(), 40, 128), rest(heap.ref(), all - 40, 128);
   some.malloc_all(8);
-  if (some.nulls() != 0 || !heap.verify().problem.empty()) return false;
+  if (some.failed_requests() != 0 || !heap.verify().problem.empty()) return false;
   rest.malloc_all(8);
-  return rest.nulls() == 0 && are_apart(rest) && heap.verify().problem.empty();
+  return rest.failed_requests() == 0 && are_apart(rest) && heap.verify().problem.empty();
 }
 TEST(Hazard2, ASuperblockWithRoomIsUnlinked) {
   expect_right(num_seeds(2000), no_superblock_is_forgotten<kma::parts>);
@@ -176,10 +176,10 @@ unsigned blocks_refused_in_a_heap_almost_free(unsigned bytes) {
     if (i % per_superblock >= 2) go.push_back(pointers[i]);
   }
   heap.free(go);
-  EXPECT_TRUE(b.nulls() == 0);
+  EXPECT_TRUE(b.failed_requests() == 0);
   blocks_of<heap_t> again(heap.ref(), go.size(), bytes);
   again.malloc_all();
-  return static_cast<unsigned>(again.nulls());
+  return static_cast<unsigned>(again.failed_requests());
 }
 TEST(Hazard4, FreeBlocksAreStrandedInSuperblocksInUse) {
   for (unsigned bytes : {16u, 32u, 64u, 256u}) {
@@ -285,7 +285,7 @@ TEST(Hazard7, IndicesOf16BitsEndAt256MiB) {
   ASSERT_GT(superblocks, 65536u);
   blocks_of<heap_t> all(heap.ref(), superblocks + 3, 512);
   all.malloc_all();
-  EXPECT_EQ(all.nulls(), 3u);
+  EXPECT_EQ(all.failed_requests(), 3u);
   EXPECT_TRUE(are_apart(all));
   EXPECT_EQ(heap.verify().problem, "");
   all.free_all();
@@ -310,7 +310,7 @@ TEST(Hazard8, AnUnderflowDestroysTheManagersWords) {
     // A block of each superblock begins where the superblock does.
     blocks_of<heap_t> b(heap.ref(), num_superblocks(heap), 1024);
     b.malloc_all();
-    ASSERT_EQ(b.nulls(), 0u);
+    ASSERT_EQ(b.failed_requests(), 0u);
     gpuheap::launch(b.count(), write_below{b.pointers().data()});
     EXPECT_EQ(heap.verify().problem, "") << superblocks;
     for (auto const answer : b.free_all()) EXPECT_EQ(answer, gpuheap::free_status::done);
@@ -334,7 +334,7 @@ bool all_that_is_there_is_served() {
   for (unsigned i = 0; i < p.size(); i += 3) go.push_back(p[i]);
   heap.free(go);
   second.malloc_all(16);
-  return first.nulls() == 0 && second.nulls() == first.count() - go.size() && heap.verify().problem.empty();
+  return first.failed_requests() == 0 && second.failed_requests() == first.count() - go.size() && heap.verify().problem.empty();
 }
 // Whoever finds nothing says so, whatever is being moved.
 template <kma_config Config, class Parts>

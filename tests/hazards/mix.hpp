@@ -14,7 +14,7 @@ template <class Heap>
 [[nodiscard]] unsigned served(Heap& heap, unsigned count, simt::size_t bytes, unsigned block_threads = 256) {
   blocks_of<Heap> b(heap.ref(), count, bytes);
   b.malloc_all(block_threads);
-  unsigned const n = count - static_cast<unsigned>(b.nulls());
+  unsigned const n = count - static_cast<unsigned>(b.failed_requests());
   b.free_all();
   return n;
 }

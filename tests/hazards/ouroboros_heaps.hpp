@@ -47,7 +47,7 @@ template <class Heap>
     gpuheap::launch(1, test::malloc_each<typename Heap::ref_type>{heap.ref(), all.device_sizes().data(), all.pointers().data() + i});
   }
   all.free_all();
-  return count - static_cast<unsigned>(all.nulls());
+  return count - static_cast<unsigned>(all.failed_requests());
 }
 
 // Kernel: each thread keeps two blocks, looks at their contents and replaces them.

@@ -38,7 +38,7 @@ bool ends_where_its_memory_ends() {
       blocks_of<Heap> b(heap.ref(), most + 40, bytes);
       b.malloc_all(64);
       b.fill();
-      if (b.nulls() != 40 || !are_apart(b) || !heap.verify().problem.empty()) return false;
+      if (b.failed_requests() != 40 || !are_apart(b) || !heap.verify().problem.empty()) return false;
       b.expect_intact("in a full heap");
       b.free_all(7);
       if (!heap.verify().problem.empty() || heap.verify().live_pages != 0) return false;
@@ -101,7 +101,7 @@ bool pages_that_find_no_place_are_kept() {
     blocks_of<Heap> b(heap.ref(), 200, 16);
     b.malloc_all(64);
     b.free_all(3);
-    if (b.nulls() != 0 || !heap.verify().problem.empty()) return false;
+    if (b.failed_requests() != 0 || !heap.verify().problem.empty()) return false;
   }
   return true;
 }
@@ -132,13 +132,13 @@ bool the_last_pages_are_found() {
   Heap heap{bytes_of_regions<Heap>(2)};
   blocks_of<Heap> all(heap.ref(), 128, 16), again(heap.ref(), 66, 16);
   all.malloc_all(32);
-  if (all.nulls() != 0) return false;
+  if (all.failed_requests() != 0) return false;
   auto const p = all.pointers().read();
   std::vector<void*> go;
   for (unsigned i = 0; i < 60; ++i) go.push_back(p[(i * 37) % 128]);
   heap.free(go);
   again.malloc_all(7);
-  return again.nulls() == 6 && heap.verify().problem.empty();
+  return again.failed_requests() == 6 && heap.verify().problem.empty();
 }
 TEST(Hazard5, FalseEmptyIsAFalseOutOfMemory) {
   for_each_sibling([]<class Heap>(Heap*) { expect_right(num_seeds(300), the_last_pages_are_found<Heap>); });
@@ -377,13 +377,13 @@ void grows_and_keeps_its_blocks() {
   unsigned const there = num_chunks(heap);
   blocks_of<Heap> first(heap.ref(), there, 256), second(heap.ref(), 5000, 256);
   first.malloc_all();
-  EXPECT_EQ(first.nulls(), 0u);
+  EXPECT_EQ(first.failed_requests(), 0u);
   first.fill();
   EXPECT_EQ(served(heap, 1, 16), 0u);
   heap.grow(200_KiB);
   EXPECT_GT(num_chunks(heap), there + 500);
   second.malloc_all();
-  EXPECT_EQ(second.count() - second.nulls(), num_chunks(heap) - there);
+  EXPECT_EQ(second.count() - second.failed_requests(), num_chunks(heap) - there);
   second.fill();
   first.expect_intact("after the heap grew");
   EXPECT_EQ(heap.verify().problem, "");

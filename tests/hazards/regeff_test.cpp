@@ -203,7 +203,7 @@ bool serves_the_root_after_all_was_freed(int order_of_frees) {
   gpuheap::launch(1, free_in_turn<ref>{heap.ref(), small.pointers().data(), turns.data(), 500});
   test::blocks<ref> large(heap.ref(), 1, 2_KiB);
   large.malloc_all();
-  return small.nulls() > 0 && large.nulls() == 0;
+  return small.failed_requests() > 0 && large.failed_requests() == 0;
 }
 TEST(Hazard2, TheBuildOfTheSurveyDoesNotMerge) {
   for (int order : {0, 1, 2}) {
@@ -252,7 +252,7 @@ bool answers_null_when_full() {
   auto heap = heap_with<A>(2_KiB);
   test::blocks<typename gpuheap::heap<A>::ref_type> b(heap.ref(), 200, 32);
   b.malloc_all();
-  return b.nulls() > 0 && are_apart(b);
+  return b.failed_requests() > 0 && are_apart(b);
 }
 struct failing_with_the_first_byte : no_mistake {
   static constexpr bool answers_null = false;
@@ -273,7 +273,7 @@ bool reaches_all_of_the_pool(simt::size_t bytes) {
   auto heap = heap_with<A>(bytes);
   test::blocks<typename gpuheap::heap<A>::ref_type> b(heap.ref(), 900, 48);
   b.malloc_all();
-  return b.nulls() == 0;
+  return b.failed_requests() == 0;
 }
 TEST(Hazard7, OffsetsTooShortForThePoolLoseItsUpperPart) {
   EXPECT_TRUE(reaches_all_of_the_pool<small_c>(80_KiB));
@@ -405,7 +405,7 @@ bool serves_small_among_large() {
   heap.free(std::vector<void*>{*std::find_if(pointers.begin(), pointers.end(), [](void* p) { return p != nullptr; })});
   test::device_array<unsigned> served(1);
   gpuheap::launch(40, ask_small_among_large<ref>{heap.ref(), served.data()}, {.block_threads = 40});
-  return all.nulls() > 0 && served.first() == 1;
+  return all.failed_requests() > 0 && served.first() == 1;
 }
 TEST(Hazard11, WalkersHideSmallChunksFromEachOther) {
   expect_right(num_seeds(400), serves_small_among_large<small_c>);
@@ -428,7 +428,7 @@ void expect_the_end_stays() {
   for (std::size_t bytes : {30, 100, 500}) {
     test::blocks<typename gpuheap::heap<A>::ref_type> b(heap.ref(), 100, bytes);
     b.malloc_all();
-    EXPECT_GT(b.nulls(), 0u);
+    EXPECT_GT(b.failed_requests(), 0u);
     b.free_all(7);
     EXPECT_EQ(heap.verify().problem, "");
   }
@@ -448,9 +448,9 @@ bool serves_all_from_one_chunk() {
   test::blocks<ref> whole(heap.ref(), 1, heap.verify().free_units * 16), parts(heap.ref(), 50, 33);
   whole.malloc_all();
   whole.free_all();
-  if (whole.nulls() != 0 || heap.verify().chunks != 1) return false;
+  if (whole.failed_requests() != 0 || heap.verify().chunks != 1) return false;
   parts.malloc_all(32);
-  return parts.nulls() == 0 && are_apart(parts) && heap.verify().live_chunks == 50;
+  return parts.failed_requests() == 0 && are_apart(parts) && heap.verify().live_chunks == 50;
 }
 TEST(Hazard11, OneChunkInTransitIsNoReasonToFail) {
   expect_right(num_seeds(300), serves_all_from_one_chunk<small_c>);
@@ -479,7 +479,7 @@ bool survives_a_mix() {
   if (wrong.first() != 0 || found.problem != "" || found.live_chunks != 0) return false;
   test::blocks<ref> all(heap.ref(), 1, found.free_units * 16);
   all.malloc_all();
-  return all.nulls() == 0 && heap.verify().problem == "" && heap.verify().chunks == 1;
+  return all.failed_requests() == 0 && heap.verify().problem == "" && heap.verify().chunks == 1;
 }
 TEST(Mix, CSurvives) { expect_right(num_seeds(2000), survives_a_mix<small_c>); }
 TEST(Mix, CfSurvives) { expect_right(num_seeds(2000), survives_a_mix<small_cf>); }

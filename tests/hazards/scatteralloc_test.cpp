@@ -45,7 +45,7 @@ bool runs_stay_inside() {
     simt::copy(before.data(), at.states, before.size() * 4);
     b.fill();
     simt::copy(after.data(), at.states, after.size() * 4);
-    if (before != after || !are_apart(b) || b.count() - b.nulls() != at.max_pages / 2) return false;
+    if (before != after || !are_apart(b) || b.count() - b.failed_requests() != at.max_pages / 2) return false;
     // The last two pages are free again, and three would be one too many.
     void* highest = nullptr;
     for (void* p : b.pointers().read()) {
@@ -55,7 +55,7 @@ bool runs_stay_inside() {
     heap.free(std::vector<void*>{highest});
     blocks_of<heap_t> three(heap.ref(), 1, 3072);
     three.malloc_all();
-    if (three.nulls() != 1) return false;
+    if (three.failed_requests() != 1) return false;
   }
   return true;
 }
@@ -221,13 +221,13 @@ bool every_place_for_a_run_is_found() {
   heap_t heap{bytes_of_pages<heap_t>(30)};
   blocks_of<heap_t> all(heap.ref(), 10, 3072), again(heap.ref(), 5, 3072);
   all.malloc_all();
-  if (all.nulls() != 0) return false;
+  if (all.failed_requests() != 0) return false;
   auto const p = all.pointers().read();
   std::vector<void*> go;
   for (unsigned i = 0; i < p.size(); i += 2) go.push_back(p[i]);
   heap.free(go);
   again.malloc_all(32);
-  return again.nulls() == 0 && heap.verify().problem.empty();
+  return again.failed_requests() == 0 && heap.verify().problem.empty();
 }
 TEST(Hazard12, ClaimsOfRunsDoNotFoilEachOther) { expect_right(num_seeds(2000), every_place_for_a_run_is_found); }
 
@@ -282,7 +282,7 @@ TEST(Hazard11, APageOf32ChunksHas32) {
   for (unsigned bytes : {128u, 1024u, 4096u}) {
     blocks_of<gpuheap::heap<gpuheap::scatteralloc>> b(heap.ref(), pages * (4096 / bytes) + 40, bytes);
     b.malloc_all();
-    EXPECT_EQ(b.nulls(), 40u) << bytes;
+    EXPECT_EQ(b.failed_requests(), 40u) << bytes;
     EXPECT_TRUE(are_apart(b));
     b.free_all();
   }
@@ -334,7 +334,7 @@ TEST(ScatterallocGrowth, NewPagesServeWhatDidNotFitAndBlocksStay) {
   blocks_of<heap_t> first{ref, 500, 1000};
   first.malloc_all();
   first.fill();
-  EXPECT_EQ(first.nulls(), 0u);
+  EXPECT_EQ(first.failed_requests(), 0u);
   EXPECT_EQ(served(heap, 1, 4_MiB), 0u);
   std::size_t pages = 0;
   for (unsigned round = 0; round < 4; ++round) {
@@ -343,7 +343,7 @@ TEST(ScatterallocGrowth, NewPagesServeWhatDidNotFitAndBlocksStay) {
     blocks_of<heap_t> more{ref, 900, 4096};  // the view made before
     more.malloc_all();
     more.fill();
-    EXPECT_EQ(more.nulls(), 0u);
+    EXPECT_EQ(more.failed_requests(), 0u);
     more.expect_intact("in a heap that has grown");
     auto const found = heap.verify();
     EXPECT_EQ(found.problem, "");

@@ -95,7 +95,7 @@ bool serves_diverged_warps() {
   blocks_of<A> b(heap.ref(), sizes);
   gpuheap::launch(80, malloc_from_two_arms<typename gpuheap::heap<A>::ref_type>{heap.ref(), b.device_sizes().data(), b.pointers().data()},
                   {.block_threads = 64});
-  return b.nulls() == 8 && are_apart(b);  // the last warp is half there
+  return b.failed_requests() == 8 && are_apart(b);  // the last warp is half there
 }
 TEST(Hazard1, DivergedLanesOverwriteTheirWarpsSlot) {
   expect_right(num_seeds(1000), serves_diverged_warps<small>);
@@ -129,7 +129,7 @@ TEST(Hazard4, EveryMissTakesASuperblock) {
     b.malloc_all(64);
     auto const found = heap.verify();
     EXPECT_EQ(found.problem, "");
-    return b.nulls() == 0 && found.superblocks <= 6 && !testing::Test::HasFailure();
+    return b.failed_requests() == 0 && found.superblocks <= 6 && !testing::Test::HasFailure();
   });
 }
 // A refiller keeps a block: others may take all that it pushes, and it is served all the same. Here they free nothing.
@@ -138,7 +138,7 @@ TEST(Hazard4, ARefillerIsRobbedOfItsBlocks) {
     auto heap = heap_with<small>(2_KiB);  // a superblock and not much more
     blocks_of<small> b(heap.ref(), 40, 48);
     b.malloc_all(64);
-    return b.nulls() < b.count() && are_apart(b);
+    return b.failed_requests() < b.count() && are_apart(b);
   });
 }
 
@@ -233,12 +233,12 @@ bool changes_phases() {
   for (std::size_t const bytes : {48, 112, 48, 112}) {
     blocks_of<A> b(heap.ref(), 8_KiB / (bytes + 16), bytes);
     b.malloc_all(64);
-    if (b.nulls() != 0 || !are_apart(b)) return false;
+    if (b.failed_requests() != 0 || !are_apart(b)) return false;
     b.free_all(7);
   }
   blocks_of<A> one(heap.ref(), 1, 14_KiB);
   one.malloc_all();
-  bool const served = one.nulls() == 0;
+  bool const served = one.failed_requests() == 0;
   one.free_all();
   if constexpr (std::is_same_v<Backing, gpuheap::backing_reference>) {
     auto const found = heap.verify();
@@ -257,7 +257,7 @@ TEST(Hazard6, SparesAreKeptUntilTheBackingIsExhausted) {
   blocks_of<A> b(heap.ref(), 8000, 400);
   for (unsigned round = 0; round < 3; ++round) {
     b.malloc_all();
-    ASSERT_EQ(b.nulls(), 0u);
+    ASSERT_EQ(b.failed_requests(), 0u);
     auto const out = heap.verify();
     EXPECT_EQ(out.problem, "");
     EXPECT_EQ(out.superblocks * 32 - out.first_level - out.second_level, 8000u) << "blocks are live, or in a level";
@@ -270,7 +270,7 @@ TEST(Hazard6, SparesAreKeptUntilTheBackingIsExhausted) {
   }
   blocks_of<A> one(heap.ref(), 1, 28_MiB);
   one.malloc_all();
-  EXPECT_EQ(one.nulls(), 0u);
+  EXPECT_EQ(one.failed_requests(), 0u);
   EXPECT_EQ(heap.verify().superblocks, 0u);
 }
 
@@ -291,7 +291,7 @@ void expect_as_many_blocks_as_there_are() {
   blocks_of<A> b(heap.ref(), 5 * N, 300);
   for (unsigned round = 0; round < 3; ++round) {
     b.malloc_all(64);
-    EXPECT_EQ(b.nulls(), 0u);
+    EXPECT_EQ(b.failed_requests(), 0u);
     b.expect_sound(16, memory.where());
     b.fill();
     b.expect_intact("in superblocks of few blocks");
@@ -340,7 +340,7 @@ TEST(Hazard8, PackedPointersDoNotReachFarMemory) {
     blocks_of<A> b(heap.ref(), 500, 48);
     for (unsigned round = 0; round < 3; ++round) {
       b.malloc_all(64);
-      EXPECT_EQ(b.nulls(), 0u);
+      EXPECT_EQ(b.failed_requests(), 0u);
       b.expect_sound(16, {far_backing::far_memory, 1_MiB});
       b.free_all(3);
     }
@@ -375,7 +375,7 @@ TEST(Hazard9, AnUnderflowBecomesAWildFree) {
   b.malloc_all();
   others.malloc_all();
   others.fill();
-  ASSERT_EQ(b.nulls() + others.nulls(), 0u);
+  ASSERT_EQ(b.failed_requests() + others.failed_requests(), 0u);
   test::device_array<free_status> answers(400);
   gpuheap::launch(200, underflow<gpuheap::heap<A>::ref_type>{heap.ref(), b.pointers().data(), answers.data()});
   auto const said = answers.read();
@@ -393,7 +393,7 @@ TEST(Hazard9, ASecondFreeOfAPieceFreesTheOthers) {
     auto heap = heap_with<small>(8_KiB);
     blocks_of<small> b(heap.ref(), 64, 8);
     b.malloc_all(64);
-    if (b.nulls() != 0) return false;
+    if (b.failed_requests() != 0) return false;
     auto const all = b.pointers().read();
     // Half of the pieces twice; their neighbours stay.
     std::vector<void*> go, stay = all;
@@ -460,7 +460,7 @@ bool survives_a_mix() {
   EXPECT_EQ(heap.stats().live_allocations, 0u);
   blocks_of<small> one(heap.ref(), 1, 2500);
   one.malloc_all();
-  EXPECT_EQ(one.nulls(), 0u);
+  EXPECT_EQ(one.failed_requests(), 0u);
   return wrong.first() == 0 && !testing::Test::HasFailure();
 }
 TEST(XMalloc, SurvivesAMixUnderManySchedules) { expect_right(num_seeds(2000), survives_a_mix); }
@@ -482,7 +482,7 @@ TEST(XMalloc, RefusesNothingThatIsThereUnderManySchedules) {
     for (std::size_t i = 0; i < go.size(); ++i) sizes.insert(sizes.end(), {48, 4_KiB});
     blocks_of<small> again(heap.ref(), sizes);
     again.malloc_all(32);
-    return b.nulls() > 0 && again.nulls() == go.size() && heap.verify().problem.empty();
+    return b.failed_requests() > 0 && again.failed_requests() == go.size() && heap.verify().problem.empty();
   });
 }
 
@@ -500,7 +500,7 @@ TEST(XMalloc, ServesAsManyAsThereAreBlocksUnderManySchedules) {
     heap.free(go);
     blocks_of<small> again(heap.ref(), go.size() + 20, 48);
     again.malloc_all(32);
-    return b.nulls() > 0 && again.count() - again.nulls() >= go.size() && heap.verify().problem.empty();
+    return b.failed_requests() > 0 && again.count() - again.failed_requests() >= go.size() && heap.verify().problem.empty();
   });
 }
 
@@ -512,7 +512,7 @@ TEST(XMalloc, AnswersNullOverABackingWithoutMemory) {
   for (unsigned i = 0; i < 300; ++i) sizes.push_back(1 + i * i);
   blocks_of<A> b(heap.ref(), sizes);
   b.malloc_all();
-  EXPECT_EQ(b.nulls(), b.count());
+  EXPECT_EQ(b.failed_requests(), b.count());
   EXPECT_EQ(heap.verify().problem, "");
   heap.free(std::vector<void*>{&sizes, nullptr});
   EXPECT_EQ(heap.stats().foreign_frees, 1u);

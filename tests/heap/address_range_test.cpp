@@ -117,7 +117,7 @@ TEST(AddressRange, GivesBackWholePieces) {
 
 TEST(AddressRange, GivesTheDeviceItsMemoryBack) {
   // More in all than a machine has at once.
-  simt::size_t const total = gpuheap::memory::device.how_much()->total_bytes;
+  simt::size_t const total = gpuheap::memory::device.query()->total_bytes;
   simt::size_t const part = total / 4;
   address_range range{total};
   for (unsigned round = 0; round < 6; ++round) {
@@ -163,7 +163,7 @@ TEST(AddressRange, RefusesWhatIsNotInside) {
 }
 
 TEST(AddressRange, MoreThanTheDeviceHasIsRefusedAndChangesNothing) {
-  simt::size_t const total = gpuheap::memory::device.how_much()->total_bytes;
+  simt::size_t const total = gpuheap::memory::device.query()->total_bytes;
   address_range range{2 * total};
   range.map(total / 2, 1);
   write_at(range, total / 2 / range.granularity() * range.granularity(), 4);
@@ -172,7 +172,7 @@ TEST(AddressRange, MoreThanTheDeviceHasIsRefusedAndChangesNothing) {
   EXPECT_EQ(range.mapped_bytes(), mapped);
   EXPECT_EQ(wrong_at(range, total / 2 / range.granularity() * range.granularity(), 4), 0u);
   std::string const text = text_of_error([&] { range.map(0, 2 * total); });
-  EXPECT_TRUE(says(text, gpuheap::memory::in_words(2 * total) + " was asked for"));
+  EXPECT_TRUE(says(text, gpuheap::memory::format_bytes(2 * total) + " was asked for"));
   EXPECT_TRUE(says(text, "of device memory"));
   range.map(0, 1_MiB);
 }

@@ -17,11 +17,13 @@ using fixed_t = gpuheap::heap<gpuheap::backing_reference>;
 static_assert(std::is_nothrow_move_constructible_v<heap_t> && std::is_nothrow_move_assignable_v<heap_t>);
 static_assert(!gpuheap::has_grow<gpuheap::backing_reference> && !gpuheap::has_trim<gpuheap::backing_reference>);
 
-std::size_t nulls_in(std::vector<void*> const& pointers) {
+std::size_t failed_requests_in(std::vector<void*> const& pointers) {
   return static_cast<std::size_t>(std::count(pointers.begin(), pointers.end(), nullptr));
 }
 // Threads that get `bytes` each from the heap as it is.
-std::size_t served(heap_t& heap, unsigned threads, std::size_t bytes) { return threads - nulls_in(blocks_of(heap, threads, bytes)); }
+std::size_t served(heap_t& heap, unsigned threads, std::size_t bytes) {
+  return threads - failed_requests_in(blocks_of(heap, threads, bytes));
+}
 
 TEST(Growth, BeginsSmallAndReservesTheRest) {
   heap_t heap{growth{.initial = 1_MiB, .at_most = 64_GiB}};
@@ -42,7 +44,7 @@ TEST(Growth, KeepsBlocksAndViewsWhereTheyAre) {
   blocks<heap_t::ref_type> first{ref, 100, 1000};
   first.malloc_all();
   first.fill();
-  ASSERT_EQ(first.nulls(), 0u);
+  ASSERT_EQ(first.failed_requests(), 0u);
   for (unsigned round = 0; round < 3; ++round) {
     simt::size_t const before = heap.bytes();
     heap.grow(20_MiB);
@@ -50,7 +52,7 @@ TEST(Growth, KeepsBlocksAndViewsWhereTheyAre) {
     blocks<heap_t::ref_type> more{ref, 4000, 4096};  // the view made before
     more.malloc_all();
     more.fill();
-    EXPECT_EQ(more.nulls(), 0u) << "round " << round;
+    EXPECT_EQ(more.failed_requests(), 0u) << "round " << round;
     more.expect_intact("in a heap that has grown");
     first.expect_intact("as the heap grew");
   }
@@ -66,7 +68,7 @@ TEST(Growth, MovesWithTheHeap) {
   b.grow(10_MiB);
   device_array<void*> out(1000);
   gpuheap::launch(1000, take<heap_t::ref_type>{ref, 4096, out.data()});
-  EXPECT_EQ(nulls_in(out.read()), 0u);
+  EXPECT_EQ(failed_requests_in(out.read()), 0u);
   heap_t c{growth{.initial = 2_MiB, .at_most = 8_MiB}};
   c = std::move(b);
   EXPECT_EQ(c.capacity(), 11_MiB);
@@ -97,7 +99,7 @@ TEST(Growth, StopsAtItsMost) {
 }
 
 TEST(Growth, WhatTheDeviceDoesNotHaveChangesNothing) {
-  simt::size_t const total = gpuheap::memory::device.how_much()->total_bytes;
+  simt::size_t const total = gpuheap::memory::device.query()->total_bytes;
   heap_t heap{growth{.initial = 4_MiB, .at_most = 8 * total}};  // half of it is data
   EXPECT_THROW(heap.grow(3 * total), gpuheap::out_of_memory);
   EXPECT_EQ(heap.capacity(), 4_MiB);
@@ -112,7 +114,7 @@ TEST(Growth, BadSizesAreRefused) {
                    "a heap of 2.0 MiB that grows to at most 1.0 MiB was asked for"));
   EXPECT_TRUE(
       says(text_of_error([] { heap_t heap{growth{.initial = 100, .at_most = 1_MiB}}; }), "too small for the allocator 'growing_bump'"));
-  EXPECT_EQ((heap_t{growth{.initial = 1_MiB}}.at_most() >= gpuheap::memory::device.how_much()->total_bytes), true);
+  EXPECT_EQ((heap_t{growth{.initial = 1_MiB}}.at_most() >= gpuheap::memory::device.query()->total_bytes), true);
 }
 
 TEST(Growth, AFixedHeapSaysThatItIs) {
@@ -195,7 +197,7 @@ TEST(GrowWhenExhausted, TellsTheCallbackToo) {
 }
 
 TEST(GrowWhenExhausted, WhatTheDeviceDoesNotHaveIsReported) {
-  simt::size_t const total = gpuheap::memory::device.how_much()->total_bytes;
+  simt::size_t const total = gpuheap::memory::device.query()->total_bytes;
   heap_t heap{growth{.initial = 1_MiB, .at_most = 8 * total}};
   heap.grow_when_exhausted({.bytes = 3 * total});
   served(heap, 1000, 4096);

@@ -40,7 +40,7 @@ using tree_heap = object_heap<leaf, branch, record>;
 using ref = tree_heap::ref_type;
 
 struct results {
-  unsigned wrong, seen, nulls;
+  unsigned wrong, seen, failed_requests;
 };
 GPUHEAP_FN void count(unsigned& n, unsigned by = 1) { simt::atomic_ref<unsigned>{n}.fetch_add(by, simt::relaxed); }
 
@@ -61,7 +61,7 @@ struct grow {
     leaves[i] = heap.create<leaf>({.red = static_cast<unsigned char>(i), .green = 7, .blue = static_cast<unsigned char>(i / 256)});
     branches[i] = heap.create<branch>(branch_of(i));
     records[i] = heap.create<record>();
-    count(out->nulls, !leaves[i] + !branches[i] + !records[i]);
+    count(out->failed_requests, !leaves[i] + !branches[i] + !records[i]);
     if (!records[i]) return;
     for (unsigned w = 0; w < 20; ++w) records[i][&record::words][w] = i * 20 + w;
     records[i][&record::visits] = 0;
@@ -141,7 +141,7 @@ TEST_F(ObjectHeap, FieldsKeepWhatIsWrittenIntoThem) {
   for (unsigned round = 0; round < 3; ++round) {
     make();
     expect_intact();
-    EXPECT_EQ(out.first().nulls, 0u);
+    EXPECT_EQ(out.first().failed_requests, 0u);
     EXPECT_EQ(out.first().wrong, 0u);
     expect_count<leaf>(size());
     expect_count<branch>(size());
@@ -207,9 +207,9 @@ struct renew {
     if (key % 2 == 0) {
       heap.destroy(b);
     } else if (object_ptr<branch> const made = heap.create<branch>(branch_of(key * 2 + 1)); !made) {
-      count(out->nulls);
+      count(out->failed_requests);
     }
-    if (!l) count(out->nulls);
+    if (!l) count(out->failed_requests);
   }
 };
 TEST_F(ObjectHeap, APassMayMakeAndDestroyObjects) {
@@ -223,7 +223,7 @@ TEST_F(ObjectHeap, APassMayMakeAndDestroyObjects) {
     live = round == 0 ? live / 2 * 2 : live * 2;
     EXPECT_EQ(out.first().seen, seen) << "round " << round;
     EXPECT_EQ(out.first().wrong, 0u);
-    EXPECT_EQ(out.first().nulls, 0u);
+    EXPECT_EQ(out.first().failed_requests, 0u);
     expect_count<branch>(live);
     expect_count<leaf>(leaves_live);
   }
@@ -269,14 +269,14 @@ TEST(ObjectHeapRoom, RunsOutAndComesBack) {
   test::device_array<results> out(1);
   for (unsigned round = 0; round < 3; ++round) {
     gpuheap::launch(n, grow{heap.ref(), leaves.data(), branches.data(), records.data(), out.data()});
-    EXPECT_GT(out.first().nulls, n);
-    EXPECT_LT(out.first().nulls, 3 * n);
-    EXPECT_EQ(heap.count<leaf>().live + heap.count<branch>().live + heap.count<record>().live, 3 * n - out.first().nulls);
+    EXPECT_GT(out.first().failed_requests, n);
+    EXPECT_LT(out.first().failed_requests, 3 * n);
+    EXPECT_EQ(heap.count<leaf>().live + heap.count<branch>().live + heap.count<record>().live, 3 * n - out.first().failed_requests);
     try {
       heap.check();
       FAIL() << "nothing is said of objects that found no room";
     } catch (gpuheap::out_of_memory const& e) {
-      EXPECT_NE(std::string(e.what()).find(std::to_string(out.first().nulls) + " requests"), std::string::npos) << e.what();
+      EXPECT_NE(std::string(e.what()).find(std::to_string(out.first().failed_requests) + " requests"), std::string::npos) << e.what();
     }
     heap.check();  // said once
     heap.reset();

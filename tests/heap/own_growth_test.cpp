@@ -13,10 +13,12 @@ using heap_t = gpuheap::heap<>;
 
 static_assert(gpuheap::has_grow<gpuheap::sharded_runs> && gpuheap::has_trim<gpuheap::sharded_runs>);
 
-std::size_t nulls_in(std::vector<void*> const& pointers) {
+std::size_t failed_requests_in(std::vector<void*> const& pointers) {
   return static_cast<std::size_t>(std::count(pointers.begin(), pointers.end(), nullptr));
 }
-std::size_t served(heap_t& heap, unsigned threads, std::size_t bytes) { return threads - nulls_in(blocks_of(heap, threads, bytes)); }
+std::size_t served(heap_t& heap, unsigned threads, std::size_t bytes) {
+  return threads - failed_requests_in(blocks_of(heap, threads, bytes));
+}
 
 TEST(OwnGrowth, BeginsSmallAndReservesTheRest) {
   heap_t heap{growth{.initial = 16_MiB, .at_most = 1_GiB}};
@@ -35,7 +37,7 @@ TEST(OwnGrowth, BeginsSmallAndReservesTheRest) {
 TEST(OwnGrowth, DefaultsSuitTheDevice) {
   heap_t heap{growth{}};
   EXPECT_EQ(heap.capacity(), 64_MiB);
-  EXPECT_GE(heap.at_most(), gpuheap::memory::device.how_much()->total_bytes);
+  EXPECT_GE(heap.at_most(), gpuheap::memory::device.query()->total_bytes);
   EXPECT_EQ(served(heap, 1000, 100), 1000u);
   heap.grow(64_MiB);
   EXPECT_EQ(served(heap, 1000, 10000), 1000u);
@@ -48,13 +50,13 @@ TEST(OwnGrowth, KeepsBlocksAndViewsWhereTheyAre) {
   blocks<heap_t::ref_type> first{ref, 1000, 1000};
   first.malloc_all();
   first.fill();
-  ASSERT_EQ(first.nulls(), 0u);
+  ASSERT_EQ(first.failed_requests(), 0u);
   for (unsigned round = 0; round < 3; ++round) {
     heap.grow(20_MiB);
     blocks<heap_t::ref_type> more{ref, 4000, 4096};  // the view made before
     more.malloc_all();
     more.fill();
-    EXPECT_EQ(more.nulls(), 0u) << "round " << round;
+    EXPECT_EQ(more.failed_requests(), 0u) << "round " << round;
     more.expect_sound(16, {});
     more.expect_intact("in a heap that has grown");
     first.expect_intact("as the heap grew");
@@ -102,7 +104,7 @@ TEST(OwnGrowth, TrimGivesBackWhatNothingLivesIn) {
   stay.fill();
   auto go = blocks_of(heap, 20'000, 4096);
   auto const large = blocks_of(heap, 4, 10_MiB);
-  EXPECT_EQ(nulls_in(go) + nulls_in(large), 0u);
+  EXPECT_EQ(failed_requests_in(go) + failed_requests_in(large), 0u);
   go.insert(go.end(), large.begin(), large.end());
   std::size_t const peak = heap.stats().peak_held_bytes;
   heap.free(go);
@@ -119,7 +121,7 @@ TEST(OwnGrowth, TrimGivesBackWhatNothingLivesIn) {
   blocks<heap_t::ref_type> again{heap.ref(), 20'000, 4096};
   again.malloc_all();
   again.fill();
-  EXPECT_EQ(again.nulls(), 0u);
+  EXPECT_EQ(again.failed_requests(), 0u);
   again.expect_intact("in memory that came back");
   stay.expect_intact("as the heap grew again");
   EXPECT_EQ(heap.verify().problem, "");
@@ -192,7 +194,7 @@ TEST(OwnGrowth, ByPolicyItEndsAndIsNotForWhatCannotFit) {
 }
 
 TEST(OwnGrowth, WhatTheDeviceDoesNotHaveChangesNothing) {
-  std::size_t const total = gpuheap::memory::device.how_much()->total_bytes;
+  std::size_t const total = gpuheap::memory::device.query()->total_bytes;
   if (total > 150_GiB) GTEST_SKIP() << "this allocator's heaps have at most 256 GiB";
   heap_t heap{growth{.initial = 128_MiB, .at_most = 2 * total}};
   std::size_t const bytes = heap.bytes();
@@ -286,12 +288,12 @@ TEST(OwnRealloc, AFullHeapLosesNothing) {
   void* const p = block.resize(200);
   block.write(0);
   auto const rest = blocks_of(heap, 30'000, 200);
-  EXPECT_GT(nulls_in(rest), 0u);
+  EXPECT_GT(failed_requests_in(rest), 0u);
   EXPECT_THROW(heap.check(), gpuheap::out_of_memory);
   EXPECT_EQ(block.resize(64), p) << "no smaller block: this one holds it";
   EXPECT_NO_THROW(heap.check()) << "which is no failure";
   gpuheap::launch(1, reallocate<heap_t::ref_type>{heap.ref(), device_array<void*>{std::vector<void*>{p}}.data(), 3000});
-  EXPECT_EQ(heap.stats().failed_requests, nulls_in(rest) + 1);
+  EXPECT_EQ(heap.stats().failed_requests, failed_requests_in(rest) + 1);
   EXPECT_EQ(block.read(0), 77u);
   EXPECT_EQ(heap.verify().problem, "");
 }

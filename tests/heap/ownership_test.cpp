@@ -27,7 +27,7 @@ struct counting_source {
     ++*returned;
     gpuheap::memory::device.deallocate(p, bytes);
   }
-  std::optional<gpuheap::memory::capacity> how_much() const { return std::nullopt; }
+  std::optional<gpuheap::memory::capacity> query() const { return std::nullopt; }
   std::string name() const { return "the test's memory"; }
 };
 static_assert(gpuheap::memory::source<counting_source>);
@@ -35,7 +35,7 @@ static_assert(gpuheap::memory::source<counting_source>);
 struct empty_source {
   void* allocate(std::size_t) const { throw gpuheap::out_of_memory("it is empty"); }
   void deallocate(void*, std::size_t) const noexcept {}
-  std::optional<gpuheap::memory::capacity> how_much() const { return gpuheap::memory::capacity{150'000'000'000, 148'176'371'712}; }
+  std::optional<gpuheap::memory::capacity> query() const { return gpuheap::memory::capacity{150'000'000'000, 148'176'371'712}; }
   std::string name() const { return "device memory"; }
 };
 

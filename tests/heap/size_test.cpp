@@ -12,7 +12,7 @@ using gpuheap::heap_size;
 struct of_64_mib {
   void* allocate(std::size_t) const { throw gpuheap::out_of_memory("not meant to be used"); }
   void deallocate(void*, std::size_t) const noexcept {}
-  std::optional<gpuheap::memory::capacity> how_much() const { return gpuheap::memory::capacity{100_MiB, 64_MiB}; }
+  std::optional<gpuheap::memory::capacity> query() const { return gpuheap::memory::capacity{100_MiB, 64_MiB}; }
   std::string name() const { return "64 MiB"; }
 };
 
@@ -94,12 +94,12 @@ TEST(Size, RefusesOtherTextsAndQuotesThem) {
 }
 
 TEST(Size, InWords) {
-  EXPECT_EQ(gpuheap::memory::in_words(0), "0 B");
-  EXPECT_EQ(gpuheap::memory::in_words(1023), "1023 B");
-  EXPECT_EQ(gpuheap::memory::in_words(1024), "1.0 KiB");
-  EXPECT_EQ(gpuheap::memory::in_words(1536_MiB), "1.5 GiB");
-  EXPECT_EQ(gpuheap::memory::in_words(200_GiB), "200.0 GiB");
-  EXPECT_EQ(gpuheap::memory::in_words(~std::size_t{0}), "16.0 EiB");
+  EXPECT_EQ(gpuheap::memory::format_bytes(0), "0 B");
+  EXPECT_EQ(gpuheap::memory::format_bytes(1023), "1023 B");
+  EXPECT_EQ(gpuheap::memory::format_bytes(1024), "1.0 KiB");
+  EXPECT_EQ(gpuheap::memory::format_bytes(1536_MiB), "1.5 GiB");
+  EXPECT_EQ(gpuheap::memory::format_bytes(200_GiB), "200.0 GiB");
+  EXPECT_EQ(gpuheap::memory::format_bytes(~std::size_t{0}), "16.0 EiB");
 }
 
 }  // namespace

@@ -7,7 +7,7 @@ using namespace test;
 
 TEST(Trap, StopsTheKernelAndSaysWhoAsked) {
   gpuheap::heap<gpuheap::backing_reference> heap{1_MiB};
-  heap.set_policy(gpuheap::when_exhausted::trap);
+  heap.set_policy(gpuheap::exhaustion_policy::trap);
   for (void* p : blocks_of(heap, 10, 100)) EXPECT_NE(p, nullptr) << "a kernel that finds memory runs as ever";
   EXPECT_NO_THROW(heap.check());
   heap.reset();  // the policy stays

@@ -16,6 +16,11 @@ MAX_SUBJECT = 72
 RETIRED: dict[str, str] = {
     "house": "lint, layers",
     "floor_of": "layer_of",
+    "how_much": "query",
+    "in_words": "format_bytes, describe",
+    "last_words": "trap_report",
+    "nulls": "failed_requests",
+    "when_exhausted": "exhaustion_policy",
 }
 
 # The layer and the module of each folder or file. A file may include files of lower layers and of its own module. The longest prefix

@@ -60,7 +60,7 @@ class blocks {
     heap_->run("free_each", count(), offsets_, answers_, stride);
     return answers_.read();
   }
-  [[nodiscard]] std::size_t nulls() const {
+  [[nodiscard]] std::size_t failed_requests() const {
     auto const all = offsets_.read();
     return static_cast<std::size_t>(std::count(all.begin(), all.end(), cl_ulong{0}));
   }
@@ -113,7 +113,7 @@ TEST_P(KmaOpenCL, SeparatesBlocksOfEverySize) {
   for (cl_ulong bytes : {1, 8, 16, 24, 100, 256, 1000, 2048, 4096, 4097, 9000}) {
     blocks b(heap, bytes > 4096 ? 400 : items, bytes);
     b.malloc_all();
-    EXPECT_EQ(b.nulls(), 0u) << bytes;
+    EXPECT_EQ(b.failed_requests(), 0u) << bytes;
     b.expect_sound();
     b.fill();
     b.expect_intact("after they were filled");
@@ -131,7 +131,7 @@ TEST_P(KmaOpenCL, SeparatesBlocksOfMixedSizesWhileOthersComeAndGo) {
   for (unsigned round = 0; round < 4; ++round) {
     blocks go(heap, mixed_sizes(items, round % 2 == 0 ? 2000 : 6000, 2 + round));
     go.malloc_all();
-    EXPECT_EQ(go.nulls(), 0u);
+    EXPECT_EQ(go.failed_requests(), 0u);
     go.expect_sound();
     go.fill();
     stay.expect_intact("while others came and went");
@@ -163,8 +163,8 @@ TEST_P(KmaOpenCL, AnswersZeroWhenFullAndRecovers) {
   for (cl_ulong bytes : {cl_ulong{16 * KiB / 4}, heap_bytes / 2048, heap_bytes / 1000, heap_bytes / 100, heap_bytes / 37, cl_ulong{64}}) {
     blocks b(heap, (heap_bytes / bytes + 100) / 16 * 16, bytes);
     b.malloc_all();
-    EXPECT_GT(b.nulls(), 0u) << bytes;
-    EXPECT_LT(b.nulls(), b.count()) << bytes;
+    EXPECT_GT(b.failed_requests(), 0u) << bytes;
+    EXPECT_LT(b.failed_requests(), b.count()) << bytes;
     b.expect_sound();
     b.fill();
     b.expect_intact("in a full heap");
@@ -174,7 +174,7 @@ TEST_P(KmaOpenCL, AnswersZeroWhenFullAndRecovers) {
     // All of it is one again.
     blocks all(heap, 1, cl_ulong{heap.heap.geometry().num_superblocks} * 4 * KiB);
     all.malloc_all();
-    EXPECT_EQ(all.nulls(), 0u) << "after blocks of " << bytes;
+    EXPECT_EQ(all.failed_requests(), 0u) << "after blocks of " << bytes;
     all.free_all();
   }
 }
@@ -184,7 +184,7 @@ TEST_P(KmaOpenCL, ServesFromAFullHeapWhatIsFreed) {
   for (cl_ulong bytes : {16, 64, 1024, 4096}) {
     blocks b(heap, (heap_bytes / bytes / 16 + 1) * 16, bytes);
     b.malloc_all();
-    ASSERT_GT(b.nulls(), 0u);
+    ASSERT_GT(b.failed_requests(), 0u);
     auto all = b.offsets().read();
     std::vector<cl_ulong> go;
     for (std::size_t i = 0; i < all.size(); i += 3) {
@@ -194,7 +194,7 @@ TEST_P(KmaOpenCL, ServesFromAFullHeapWhatIsFreed) {
     gone.offsets().write(go);
     for (int const answer : gone.free_all(3)) ASSERT_EQ(answer, done);
     again.malloc_all();
-    EXPECT_EQ(again.nulls(), 0u) << bytes;
+    EXPECT_EQ(again.failed_requests(), 0u) << bytes;
     again.expect_sound();
     heap.expect_sound("when it is full again");
     b.offsets().write(all);
@@ -215,10 +215,10 @@ TEST_P(KmaOpenCL, RefusesAbsurdSizes) {
   }
   blocks b(heap, sizes), normal(heap, 100, 64);
   b.malloc_all();
-  EXPECT_EQ(b.nulls(), b.count());
+  EXPECT_EQ(b.failed_requests(), b.count());
   heap.expect_empty();
   normal.malloc_all();
-  EXPECT_EQ(normal.nulls(), 0u);
+  EXPECT_EQ(normal.failed_requests(), 0u);
   for (int const answer : b.free_all()) EXPECT_EQ(answer, null);
 }
 
@@ -292,7 +292,7 @@ TEST_P(KmaOpenCL, ForgetsEverythingOnReset) {
   for (unsigned round = 0; round < 3; ++round) {
     blocks b(heap, mixed_sizes(items, 8000, round));
     b.malloc_all();
-    EXPECT_EQ(b.nulls(), 0u);
+    EXPECT_EQ(b.failed_requests(), 0u);
     b.fill();
     heap.heap.reset();
     heap.expect_empty();
@@ -328,12 +328,12 @@ TEST(KmaOpenCL, ServesBeyond4GiB) {
   // Nearly all of it, so that the last ones lie beyond.
   blocks large(heap, 6, 800 * MiB), small(heap, items, 500);
   large.malloc_all();
-  EXPECT_EQ(large.nulls(), 0u);
+  EXPECT_EQ(large.failed_requests(), 0u);
   large.expect_sound();
   auto const all = large.offsets().read();
   EXPECT_GT(*std::max_element(all.begin(), all.end()), 4 * GiB);
   small.malloc_all();
-  EXPECT_EQ(small.nulls(), 0u);
+  EXPECT_EQ(small.failed_requests(), 0u);
   small.fill();
   small.expect_intact("beside large ones");
   for (int const answer : large.free_all()) EXPECT_EQ(answer, done);
@@ -341,7 +341,7 @@ TEST(KmaOpenCL, ServesBeyond4GiB) {
   // What lies beyond 4 GiB is written and read.
   blocks whole(heap, 1, cl_ulong{heap.heap.geometry().num_superblocks} * 4 * KiB);
   whole.malloc_all();
-  ASSERT_EQ(whole.nulls(), 0u);
+  ASSERT_EQ(whole.failed_requests(), 0u);
   whole.free_all();
   heap.expect_empty();
 }

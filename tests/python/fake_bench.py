@@ -88,11 +88,11 @@ def measure(case, allocator_name, point, runs):
     """Numbers that depend on their names only."""
     values = dict(part.split("=") for part in point.split(","))
     base = 5 + zlib.crc32(allocator_name.encode()) % 40 + int(values.get("bytes", 0)) / 100 + int(values.get("threads", 0)) / 1e5
-    names = {"churn": [("kernel_us", "us"), ("nulls", "count")]}
+    names = {"churn": [("kernel_us", "us"), ("failed_requests", "count")]}
     names["graph_update"] = [("build_ms", "ms")] if values.get("phase") == "init" else [("kernel_us", "us"), ("allocations", "count")]
     rows = []
     for index, (metric, unit) in enumerate(names.get(case, [("malloc_us", "us"), ("free_us", "us")])):
-        samples = [0] * runs if metric == "nulls" else [round(base * (1 + index / 3) * (1 + run / 50), 4) for run in range(runs)]
+        samples = [0] * runs if metric == "failed_requests" else [round(base * (1 + index / 3) * (1 + run / 50), 4) for run in range(runs)]
         rows.append({"metric": metric, "unit": unit, "samples": samples})
     return rows
 

@@ -39,7 +39,7 @@ heap_bytes = "16MiB"
 [[case]]
 name = "churn"
 section = "Mixed use"
-metrics = ["kernel_us", "nulls"]
+metrics = ["kernel_us", "failed_requests"]
 heap_bytes = "1GiB"
 runs = 4
 timeout_s = 20

@@ -33,7 +33,7 @@ CASES: dict[str, tuple[list[int], list[int], list[str]]] = {  # threads, bytes, 
     "alloc_mixed": ([10_000, 100_000], SIZES, ["malloc_us", "free_us"]),
     "alloc_warp": ([10_000, 100_000], SIZES, ["malloc_us", "free_us"]),
     "alloc_scaling": (THREADS, [16, 64, 512, 8192], ["malloc_us", "free_us"]),
-    "fragmentation": ([100_000], SIZES, ["range_ratio"]),
+    "fragmentation": ([100_000], SIZES, ["address_range_ratio"]),
     "utilisation": ([100_000], SIZES, ["utilisation"]),
     "memory_access": ([131_072], SIZES, ["slowdown", "kernel_us"]),
     "work_generation": (THREADS, [64, 4096], ["total_ms"]),
@@ -142,7 +142,7 @@ def plausible(name: str, fields: Mapping[str, str], metric: str) -> list[float]:
     here = random.Random(zlib.crc32(f"{name} {sorted(fields.items())} {metric}".encode()))
     size, threads = float(fields.get("bytes", fields.get("floats", 64))), float(fields.get("threads", 1000))
     times = 1 + here.random() / 5
-    if metric == "nulls":
+    if metric == "failed_requests":
         middle = 0.0
     elif metric in ("utilisation", "internal_fragmentation", "metadata_ratio"):
         middle = min(1.0, own.uniform(0.2, 0.9) * times)

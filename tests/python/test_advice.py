@@ -171,8 +171,8 @@ def test_tight_memory_asks_for_utilisation() -> None:
 
 
 def test_requests_that_fail_set_an_allocator_aside() -> None:
-    nulls = row("gpuheap", 7, metric="nulls", case="alloc_single", threads=1_000_000, parameter="state=warm")
-    found = advice(pattern(), [*ROWS, nulls])
+    failed_requests = row("gpuheap", 7, metric="failed_requests", case="alloc_single", threads=1_000_000, parameter="state=warm")
+    found = advice(pattern(), [*ROWS, failed_requests])
     assert dict(found.set_aside)["gpuheap"].startswith("requests failed at")
     assert [one.allocator for one in found.ranked] == ["scatteralloc"]
 

@@ -307,7 +307,7 @@ def test_a_table_keeps_every_run(checkout: Checkout) -> None:
     checkout.gpuheap("bench", "churn", "-a", "gpuheap,atomic")
     rows = read_table(checkout.table)
     assert [(row.allocator, row.metric, len(row.values)) for row in rows] == [
-        (name, metric, 4) for name in ("gpuheap", "atomic") for metric in ("kernel_us", "nulls")
+        (name, metric, 4) for name in ("gpuheap", "atomic") for metric in ("kernel_us", "failed_requests")
     ]
     assert all(row.statistics is not None and min(row.values) == row.statistics.min for row in rows)
 

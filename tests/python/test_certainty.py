@@ -93,7 +93,7 @@ def test_a_statistic_is_that_of_the_drawn_runs(tmp_path: Path) -> None:
         ("would take about 12 s, longer than the 10 s that a point has", "malloc_us", (0.24e6, math.inf)),
         ("one run of 100 batches would take about 946 s, longer than the 10 s that a point has", "kernel_us", (0.946e6, math.inf)),
         ("92 % of the heap were in blocks after 1 s: it would take about 13 s, longer than the 10 s", "utilisation", (0.92, 1)),
-        ("no result within 60 s", "range_ratio", None),
+        ("no result within 60 s", "address_range_ratio", None),
         ("something else", "malloc_us", None),
     ],
 )

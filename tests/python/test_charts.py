@@ -187,8 +187,8 @@ def test_numbers_of_papers_stand_where_they_belong(tmp_path: Path) -> None:
 
 
 def test_a_case_without_times_shows_what_it_measures(tmp_path: Path) -> None:
-    suite = suite_of(tmp_path, "{ bytes = [16, 64] }", metrics='["utilisation", "nulls"]')
-    (chart,) = charts_of(view_of(suite, {"gpuheap": 0.4}, [("utilisation", "ratio"), ("nulls", "count")]))
+    suite = suite_of(tmp_path, "{ bytes = [16, 64] }", metrics='["utilisation", "failed_requests"]')
+    (chart,) = charts_of(view_of(suite, {"gpuheap": 0.4}, [("utilisation", "ratio"), ("failed_requests", "count")]))
     assert (chart.metric.name, chart.y_scale) == ("utilisation", "linear")
 
 
@@ -237,7 +237,7 @@ def test_a_finer_sweep_is_drawn_like_the_suites(tmp_path: Path) -> None:
         ('{ allocators = ["haloc"] }', "plot: unknown allocator 'haloc': did you mean 'halloc'"),
         (
             '{ metrics = ["malloc_us"], in_bytes = true }',
-            "plot: in_bytes needs metrics that are ratios to requested bytes: range_ratio, footprint_ratio",
+            "plot: in_bytes needs metrics that are ratios to requested bytes: address_range_ratio, footprint_ratio",
         ),
         ('{ statistic = "mode" }', "plot: statistic is 'mode', expected median or mean or variance"),
         (
@@ -282,7 +282,7 @@ def test_the_best_is_among_those_that_give_memory_back_and_served_everything(
 
 
 def test_who_fails_requests_is_not_the_best(tmp_path: Path) -> None:
-    suite = suite_of(tmp_path, "{ bytes = [16, 32] }", metrics='["malloc_us", "nulls"]')
+    suite = suite_of(tmp_path, "{ bytes = [16, 32] }", metrics='["malloc_us", "failed_requests"]')
     view = view_of(suite, {"halloc": 2.0, "kma": 3.0, "xmalloc": 4.0}, [("malloc_us", "us")])
     short = rows_of(
         "drawn",
@@ -296,7 +296,7 @@ def test_who_fails_requests_is_not_the_best(tmp_path: Path) -> None:
             "",
             (
                 Measurement("malloc_us", "us", (1.0,)),
-                Measurement("nulls", "count", (5.0,)),
+                Measurement("failed_requests", "count", (5.0,)),
             ),
         ),
     )

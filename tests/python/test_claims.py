@@ -57,7 +57,7 @@ TREND = 'relation = "trend"\nleft = "halloc"\naxis = "bytes"\n'
         (BETTER, [failed("halloc"), failed("cuda")], UNMEASURED, "no point where both"),
         (BETTER, [row("halloc", 2), failed("cuda", "unsupported")], PUBLISHED, "cuda unsupported in survey/alloc_single: why"),
         # A kernel whose requests fail is quick for nothing.
-        (BETTER, [row("halloc", 2), row("halloc", 5, metric="nulls"), row("cuda", 6)], FAILS, "halloc nulls"),
+        (BETTER, [row("halloc", 2), row("halloc", 5, metric="failed_requests"), row("cuda", 6)], FAILS, "halloc failed_requests"),
         (BETTER + 'factor = "2..4"', [row("halloc", 2), row("cuda", 6)], HOLDS, "3.0 times"),
         (BETTER + 'factor = "4.."', [row("halloc", 2), row("cuda", 6)], FAILS, "3.0 times"),
         (BETTER, sweep("halloc", [1, 1, 9]) + sweep("cuda", [2, 2, 3]), FAILS, "2 of 3 within; least: halloc 9 µs, cuda 3 µs at 64 B"),
@@ -228,10 +228,10 @@ TREND = 'relation = "trend"\nleft = "halloc"\naxis = "bytes"\n'
         ),
         ('relation = "status"\nleft = "halloc"\nis = "ok"', sweep("halloc", [1, None]), FAILS, "halloc 1 ok, 1 timeout"),
         (
-            'relation = "status"\nleft = "halloc"\nis = "nulls"',
-            [row("halloc", 1), row("halloc", 3, metric="nulls")],
+            'relation = "status"\nleft = "halloc"\nis = "failed_requests"',
+            [row("halloc", 1), row("halloc", 3, metric="failed_requests")],
             HOLDS,
-            "halloc 1 nulls",
+            "halloc 1 failed_requests",
         ),
         ('relation = "status"\nleft = "halloc"\nis = "unsupported"', [failed("halloc", "unsupported")], HOLDS, "1 unsupported"),
         ('relation = "status"\nleft = "halloc"\nis = "ok"', [row("cuda", 1)], UNMEASURED, "of halloc"),

@@ -97,7 +97,7 @@ def test_a_package_alone_reads_what_it_brings_along(tmp_path: Path) -> None:
     assert json.loads(advice.stdout)["ranked"]
     listed = gpuheap("list", "--json")
     assert listed.returncode == 0 and json.loads(listed.stdout)["backend"] == "recorded"
-    judged = gpuheap("reproduce", "--paper", "regeff", "--json")
+    judged = gpuheap("claims", "--paper", "regeff", "--json")
     assert judged.returncode == 0 and json.loads(judged.stdout)["claims"]
     report = gpuheap("report")
     assert report.returncode == 0, report.stderr

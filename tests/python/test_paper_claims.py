@@ -87,7 +87,7 @@ def test_once_all_suites_were_run_every_claim_is_judged(as_run: Callable[[Mappin
     suites = as_run(load_suites(Layout(REPOSITORY)))
     source = random.Random(1)
     # A row for every metric at every point of every suite, but where an allocator cannot do the case.
-    rows = rows_of_suites(suites, lambda _name, _fields, metric: [0.0 if metric == "nulls" else source.uniform(1, 2)])
+    rows = rows_of_suites(suites, lambda _name, _fields, metric: [0.0 if metric == "failed_requests" else source.uniform(1, 2)])
     found = judge_all(PAPERS, Evidence(rows))
     there = [one for one in found if all(side.suite in suites for side in one.claim.sides)]
     unmeasured = [f"{one.claim.name}: {one.numbers}" for one in there if one.verdict == UNMEASURED]
@@ -129,8 +129,8 @@ def random_rows(seed: int) -> list[Row]:
                 one = row(name, value, metric=metric, **point) if status == "ok" else failed(name, status, **point)  # type: ignore[arg-type]
                 rows.setdefault((*one.key, one.metric), one)
                 if status == "ok" and source.random() < 0.1:
-                    nulls = row(name, 2.0, metric="nulls", **point)  # type: ignore[arg-type]
-                    rows.setdefault((*nulls.key, "nulls"), nulls)
+                    failed_requests = row(name, 2.0, metric="failed_requests", **point)  # type: ignore[arg-type]
+                    rows.setdefault((*failed_requests.key, "failed_requests"), failed_requests)
     return list(rows.values())
 
 
@@ -149,29 +149,29 @@ def with_claims(checkout: Checkout) -> Checkout:
     return checkout
 
 
-def test_reproduce_says_what_to_run_where_nothing_was_measured(checkout: Checkout) -> None:
-    ran = with_claims(checkout).gpuheap("reproduce")
+def test_claims_says_what_to_run_where_nothing_was_measured(checkout: Checkout) -> None:
+    ran = with_claims(checkout).gpuheap("claims")
     assert ran.returncode == 0, ran.stderr
     assert "2 claims: 2 not measured" in ran.stdout
     assert "gpuheap bench survey\n" in ran.stdout
 
 
-def test_reproduce_prints_verdicts_and_numbers(checkout: Checkout) -> None:
+def test_claims_prints_verdicts_and_numbers(checkout: Checkout) -> None:
     with_claims(checkout)
     save(checkout.root / "results" / "nvidia-h200" / "survey.csv", [row("halloc", 2), row("cuda", 6)])
-    out = checkout.gpuheap("reproduce").stdout
+    out = checkout.gpuheap("claims").stdout
     assert "3.0 times: halloc 2 µs, cuda 6 µs" in out
     assert "2 claims: 1 holds, 1 not measured" in out
     assert "gpuheap bench survey/alloc_single\n" in out
-    assert "no claims of that verdict" in checkout.gpuheap("reproduce", "--verdict", "published").stdout
-    said = json.loads(checkout.gpuheap("reproduce", "--json", "--verdict", "holds").stdout)
+    assert "no claims of that verdict" in checkout.gpuheap("claims", "--verdict", "published").stdout
+    said = json.loads(checkout.gpuheap("claims", "--json", "--verdict", "holds").stdout)
     (claim,) = said["claims"]
     assert (claim["name"], claim["verdict"], claim["points"], claim["rows"]) == ("one", "holds", 1, ["survey/alloc_single"])
     assert said["to_run"] == []
-    assert "two" not in checkout.gpuheap("reproduce", "--paper", "small", "--verdict", "holds").stdout
+    assert "two" not in checkout.gpuheap("claims", "--paper", "small", "--verdict", "holds").stdout
 
 
-def test_reproduce_says_why_a_claim_fails(checkout: Checkout) -> None:
+def test_claims_says_why_a_claim_fails(checkout: Checkout) -> None:
     folder = with_claims(checkout).root / "benchmarks" / "claims"
     head = HEAD.replace('suite = "survey"', 'suite = "survey"\nwhy_on = "nvidia-h200"')
     slower, other = (f'why = "{name} is slower here."\n' for name in ("Halloc", "ScatterAlloc"))
@@ -179,19 +179,19 @@ def test_reproduce_says_why_a_claim_fails(checkout: Checkout) -> None:
     (folder / "small.toml").write_text(head + CLAIM + BETTER + slower + two + other)
     rows = [row("halloc", 9), row("cuda", 6), row("scatteralloc", 2)]
     save(checkout.root / "results" / "nvidia-h200" / "survey.csv", rows)
-    out = checkout.gpuheap("reproduce").stdout
+    out = checkout.gpuheap("claims").stdout
     assert "Halloc is slower here." in out
     assert "0.67 times" in out
     assert "ScatterAlloc is slower here." not in out
-    said = json.loads(checkout.gpuheap("reproduce", "--json").stdout)["claims"]
+    said = json.loads(checkout.gpuheap("claims", "--json").stdout)["claims"]
     assert {claim["name"]: claim["why"] for claim in said} == {"one": "Halloc is slower here.", "two": ""}
-    assert checkout.gpuheap("reproduce", "--pages", "pages").returncode == 0
+    assert checkout.gpuheap("claims", "--pages", "pages").returncode == 0
     page = (checkout.root / "pages" / "small.md").read_text()
     assert "| does not hold here (no interval) | Halloc is slower here. | 0.67 times" in page
     assert "ScatterAlloc is slower here." not in page
     # The sentences speak of the rows of one GPU.
     save(checkout.root / "elsewhere" / "nvidia-a40" / "survey.csv", rows)
-    assert "slower here" not in checkout.gpuheap("reproduce", "--results", "elsewhere/nvidia-a40").stdout
+    assert "slower here" not in checkout.gpuheap("claims", "--results", "elsewhere/nvidia-a40").stdout
 
 
 @pytest.mark.parametrize(
@@ -202,19 +202,19 @@ def test_reproduce_says_why_a_claim_fails(checkout: Checkout) -> None:
         (["--results", "nowhere"], "--results: there is no folder 'nowhere'"),
     ],
 )
-def test_a_mistake_of_reproduce_is_one_line(checkout: Checkout, error_line: ErrorLine, arguments: list[str], complaint: str) -> None:
-    assert complaint in error_line(with_claims(checkout).gpuheap("reproduce", *arguments))
+def test_a_mistake_of_claims_is_one_line(checkout: Checkout, error_line: ErrorLine, arguments: list[str], complaint: str) -> None:
+    assert complaint in error_line(with_claims(checkout).gpuheap("claims", *arguments))
 
 
-def test_reproduce_takes_one_gpu_and_no_simulator(checkout: Checkout, error_line: ErrorLine) -> None:
+def test_claims_takes_one_gpu_and_no_simulator(checkout: Checkout, error_line: ErrorLine) -> None:
     with_claims(checkout)
     simulated = save(checkout.root / "simulated" / "survey.csv", [row("halloc", 2, backend="host")])
-    assert "holds results of the simulator only" in error_line(checkout.gpuheap("reproduce", "--results", str(simulated.parent)))
+    assert "holds results of the simulator only" in error_line(checkout.gpuheap("claims", "--results", str(simulated.parent)))
     for gpu in ("nvidia-a40", "nvidia-h200"):
         save(checkout.root / "results" / gpu / "survey.csv", [row("halloc", 2), row("cuda", 6)])
-    words = error_line(checkout.gpuheap("reproduce"))
+    words = error_line(checkout.gpuheap("claims"))
     assert "results of several GPUs: name one with --results: results/nvidia-a40, results/nvidia-h200" in words
-    assert "1 holds" in checkout.gpuheap("reproduce", "--results", "results/nvidia-a40").stdout
+    assert "1 holds" in checkout.gpuheap("claims", "--results", "results/nvidia-a40").stdout
 
 
 def test_a_bad_table_is_one_line_and_stays_as_it_was(checkout: Checkout, error_line: ErrorLine) -> None:
@@ -222,5 +222,5 @@ def test_a_bad_table_is_one_line_and_stays_as_it_was(checkout: Checkout, error_l
     path = save(checkout.root / "results" / "nvidia-h200" / "survey.csv", [row("halloc", 2)])
     path.write_text(path.read_text() + "survey,alloc_single,cu")
     before = path.read_bytes()
-    assert f"{path}:3: the line ends in the middle" in error_line(checkout.gpuheap("reproduce"))
+    assert f"{path}:3: the line ends in the middle" in error_line(checkout.gpuheap("claims"))
     assert path.read_bytes() == before

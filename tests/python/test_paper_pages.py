@@ -24,7 +24,7 @@ DOCS = REPOSITORY / "docs"
 
 
 def test_the_pages_are_those_of_the_recorded_tables() -> None:
-    """`gpuheap reproduce --pages docs/evaluation` writes them again."""
+    """`gpuheap claims --pages docs/evaluation` writes them again."""
     papers, suites = load_papers(LAYOUT), load_suites(LAYOUT)
     measured = find_measured(LAYOUT, REPOSITORY / "results" / "nvidia-h200")
     judged = judge_all(papers, Evidence(measured.rows, measured.device))
@@ -51,7 +51,7 @@ def claimed(checkout: Checkout) -> Checkout:
 
 
 def test_the_command_writes_a_page_for_each_paper(claimed: Checkout) -> None:
-    ran = claimed.gpuheap("reproduce", "--pages", "pages")
+    ran = claimed.gpuheap("claims", "--pages", "pages")
     assert (ran.returncode, ran.stdout) == (0, "pages/small.md\n"), ran.stderr
     page = Path(claimed.root / "pages" / "small.md").read_text()
     assert page.startswith("# A small paper\n\nNobody 2020; measured there on a machine, here on nvidia-h200. 1 sentences of the paper: 1 holds.\n")
@@ -61,4 +61,4 @@ def test_the_command_writes_a_page_for_each_paper(claimed: Checkout) -> None:
 def test_a_headline_names_claims(claimed: Checkout, error_line: ErrorLine) -> None:
     path = claimed.root / "benchmarks" / "claims" / "small.toml"
     path.write_text(path.read_text().replace('headline = ["one"]', 'headline = ["on"]'))
-    assert "small.toml:7: [paper]: unknown claim 'on': did you mean 'one'?" in error_line(claimed.gpuheap("reproduce"))
+    assert "small.toml:7: [paper]: unknown claim 'on': did you mean 'one'?" in error_line(claimed.gpuheap("claims"))

@@ -31,12 +31,12 @@ def test_a_row_reads_back_as_it_was_written() -> None:
 
 
 def test_rows_of_a_point_read_back(tmp_path: Path) -> None:
-    result = PointResult("ok", "", (Measurement("malloc_us", "us", (3.0, 1.0, 2.0)), Measurement("nulls", "count", (0.0, 0.0, 0.0))))
+    result = PointResult("ok", "", (Measurement("malloc_us", "us", (3.0, 1.0, 2.0)), Measurement("failed_requests", "count", (0.0, 0.0, 0.0))))
     table = Table(tmp_path / "quick.csv")
     table.append(rows_of("quick", "alloc_single", "gpuheap", "cuda", POINT, "seed=7", result))
-    malloc, nulls = read_table(table.path)
+    malloc, failed_requests = read_table(table.path)
     assert (malloc.metric, malloc.statistics and malloc.statistics.median, malloc.runs) == ("malloc_us", 2.0, 3)
-    assert nulls.parameter == "seed=7;state=warm"
+    assert failed_requests.parameter == "seed=7;state=warm"
 
 
 def test_a_table_without_values_reads_and_is_written_with_them(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_a_table_without_values_reads_and_is_written_with_them(tmp_path: Path) -
 
 def test_runs_that_are_equal_stand_once(tmp_path: Path) -> None:
     table = Table(tmp_path / "quick.csv")
-    table.append(rows_of("quick", "churn", "atomic", "cuda", POINT, "", PointResult("ok", "", (Measurement("nulls", "count", (0.0,) * 3),))))
+    table.append(rows_of("quick", "churn", "atomic", "cuda", POINT, "", PointResult("ok", "", (Measurement("failed_requests", "count", (0.0,) * 3),))))
     assert table.path.read_text().endswith(",3,ok,0\n")
     assert read_table(table.path)[0].values == (0.0, 0.0, 0.0)
 

@@ -58,7 +58,7 @@ def test_a_failure_loses_its_point(status: str) -> None:
 
 
 def test_a_time_in_which_requests_failed_is_no_result_and_memory_is() -> None:
-    rows = [row("gpuheap", 1), row("gpuheap", 4, metric="nulls"), row("gpuheap", 0.8, metric="utilisation")]
+    rows = [row("gpuheap", 1), row("gpuheap", 4, metric="failed_requests"), row("gpuheap", 0.8, metric="utilisation")]
     rows += [row("halloc", 2), row("halloc", 0.4, metric="utilisation")]
     assert times(rows) == [{"halloc": 1, "gpuheap": float("inf")}, {"gpuheap": 1, "halloc": 2}]
 

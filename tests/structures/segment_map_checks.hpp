@@ -31,7 +31,7 @@ struct page_range {
   unsigned const first = map.claim_extent(n << map.lg_pages, alignment << map.lg_pages, phase << map.lg_pages, moves);
   return first == segment_map::none ? first : first >> map.lg_pages;
 }
-GPUHEAP_FN inline void give_back(segment_map const& map, segment_map::claim held, transit_count moves) {
+GPUHEAP_FN inline void release_claim(segment_map const& map, segment_map::claim held, transit_count moves) {
   if (held.first == segment_map::none) return;
   if (held.of_segments) {
     map.release_extent(held.first << map.lg_pages, held.length << map.lg_pages, moves);
@@ -214,7 +214,7 @@ struct claim_beside_grabbers {
   GPUHEAP_FN void release(segment_map::claim held, unsigned i) const {
     page_range const all = pages_of(map, held);
     for (unsigned k = 0; k < all.length; ++k) cells.release(all.first + k, i);
-    give_back(map, held, told.rejoins);
+    release_claim(map, held, told.rejoins);
   }
 };
 

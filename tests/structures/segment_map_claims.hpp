@@ -73,7 +73,7 @@ struct release_one {
   transit_count moves;
   segment_map::claim held;
 
-  GPUHEAP_FN void operator()(unsigned) const { give_back(map, held, moves); }
+  GPUHEAP_FN void operator()(unsigned) const { release_claim(map, held, moves); }
 };
 // Kernel: the word of moves as a lazy transit begins, begins again, ends and ends again.
 struct one_lazy_transit {

@@ -94,7 +94,7 @@ struct claim_and_release {
       claims.map.release_pages(held.first + n, held.length - n, claims.moves);
       held.length = n;
     }
-    give_back(claims.map, held, claims.moves);
+    release_claim(claims.map, held, claims.moves);
   }
 };
 

@@ -82,7 +82,7 @@ class blocks {
     return answers_.read();
   }
 
-  [[nodiscard]] std::size_t nulls() const {
+  [[nodiscard]] std::size_t failed_requests() const {
     auto const p = pointers_.read();
     return static_cast<std::size_t>(std::count(p.begin(), p.end(), nullptr));
   }

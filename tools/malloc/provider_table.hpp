@@ -30,7 +30,7 @@ struct heap_bytes {
   [[nodiscard]] static heap_bytes of(provider_settings const& settings) {
     if (char const* const text = std::getenv("GPUHEAP_BYTES"); text != nullptr && *text != '\0')
       return {heap_size::from_environment().resolve(memory::device), false};
-    simt::size_t const free = memory::device.how_much()->free_bytes;
+    simt::size_t const free = memory::device.query()->free_bytes;
     if (settings.malloc_limit != 0) return {for_limit(settings.malloc_limit, free), false};
     return {free / part_left, has_grow<Allocator>};
   }
@@ -70,7 +70,7 @@ class served_heap {
     if constexpr (has_grow<Allocator>) {
       if (heap_->grows()) {
         simt::synchronize_device();
-        auto const there = *memory::device.how_much();
+        auto const there = *memory::device.query();
         simt::size_t const kept = there.total_bytes / heap_bytes::part_left;
         simt::size_t const room = there.free_bytes > kept ? there.free_bytes - kept : 0;
         simt::size_t const more = std::min({heap_->capacity(), heap_->at_most() - heap_->capacity(), room});

@@ -75,7 +75,7 @@ struct dynamic_graph {
   }
 
   // The vertex gets rid of its edges. One thread per vertex.
-  GPUHEAP_FN void give_back(vertex& v) const {
+  GPUHEAP_FN void deallocate(vertex& v) const {
     heap.free(v.neighbours);
     v = {0, 0, nullptr};
   }

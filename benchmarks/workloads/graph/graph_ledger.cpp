@@ -20,7 +20,7 @@ struct tally_memory {
   memory_counts* counts;
   GPUHEAP_FN void operator()(unsigned i) const {
     if ((results[i] & asked_memory) != 0) add(counts->allocations, simt::uint64_t{1});
-    if ((results[i] & got_null) != 0) add(counts->nulls, simt::uint64_t{1});
+    if ((results[i] & got_null) != 0) add(counts->failed_requests, simt::uint64_t{1});
   }
 };
 
@@ -103,7 +103,7 @@ memory_counts graph_ledger::note_build(simt::uint8_t const* results) {
   launch(edges_.num_vertices, note_lists{results, edges_.offsets.data(), edges_.sums.data(), degrees_.data(), sums_.data()},
          {.stream = stream_});
   auto const counts = count_memory(results, edges_.num_vertices);
-  refused_ = counts.nulls != 0;
+  refused_ = counts.failed_requests != 0;
   return counts;
 }
 

@@ -15,7 +15,7 @@ namespace gpuheap::bench::graph {
 
 // What the kernels of a phase say about memory.
 struct memory_counts {
-  simt::uint64_t allocations = 0, nulls = 0;
+  simt::uint64_t allocations = 0, failed_requests = 0;
 };
 // What is wrong, as kernels count it.
 struct ledger_findings {

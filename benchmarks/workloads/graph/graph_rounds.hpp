@@ -12,7 +12,7 @@
 
 #include "harness/case.hpp"
 #include "harness/device_array.hpp"
-#include "harness/give_back.hpp"
+#include "harness/free_or_release.hpp"
 #include "harness/heap_under_test.hpp"
 #include "harness/kernel_timer.hpp"
 #include "harness/pace.hpp"
@@ -55,7 +55,8 @@ template <class A>
   std::uint64_t list_bytes = 0;
   for (auto const degree : edges.degrees) list_bytes += std::uint64_t{capacity_for(degree)} * sizeof(std::uint32_t);
   if (list_bytes <= s.heap_bytes) return "";
-  return "the lists of the first graph take " + memory::in_words(list_bytes) + ", more than the heap of " + memory::in_words(s.heap_bytes);
+  return "the lists of the first graph take " + memory::format_bytes(list_bytes) + ", more than the heap of " +
+         memory::format_bytes(s.heap_bytes);
 }
 
 template <class A>
@@ -81,11 +82,11 @@ template <class A>
   heap_under_test<A> heap(s.heap_bytes, stream);
   kernel_timer timer(stream);
   row times = only_build ? row{"build_ms", "ms", {}} : row{"kernel_us", "us", {}};
-  row allocations{"allocations", "count", {}}, nulls{"nulls", "count", {}};
+  row allocations{"allocations", "count", {}}, failed_requests{"failed_requests", "count", {}};
   auto const record = [&](double time, memory_counts counts) {
     times.samples.push_back(time);
     allocations.samples.push_back(static_cast<double>(counts.allocations));
-    nulls.samples.push_back(static_cast<double>(counts.nulls));
+    failed_requests.samples.push_back(static_cast<double>(counts.failed_requests));
   };
 
   pace const timing(s);
@@ -94,7 +95,7 @@ template <class A>
   for (unsigned run = 0; run == 0 || !timing.enough(counted, times.samples.size()); ++run) {
     if (A::traits.free == frees::never && run != 0) heap.renew();
     graph_run<typename heap_under_test<A>::ref_type> work(*edges, heap.ref(), timer, stream);
-    std::uint64_t run_nulls = work.build_counts().nulls;
+    std::uint64_t run_failed = work.build_counts().failed_requests;
     if (only_build && run != 0) record(work.build_us() / 1000, work.build_counts());
     std::size_t const num_batches = only_build ? 0 : plan->batches.size();
     for (std::size_t b = 0; b < num_batches; ++b) {
@@ -104,7 +105,7 @@ template <class A>
       auto const make = [&](device_batch const& batch, bool timed) {
         auto const applied = work.apply(batch);
         if (timed && run != 0) record(applied.us, applied.counts);
-        run_nulls += applied.counts.nulls;
+        run_failed += applied.counts.failed_requests;
         return applied.fault.empty() ? "" : "run " + std::to_string(run) + ", batch " + std::to_string(b) + ": " + applied.fault;
       };
       bool const prologue = what.phase == timed_phase::mixed && b == 0;
@@ -114,12 +115,12 @@ template <class A>
       if (auto fault = make(plan->undone[b], what.phase == timed_phase::delete_inserted); !fault.empty()) return wrong(std::move(fault));
     }
     if (auto fault = work.compare(); !fault.empty()) return wrong("run " + std::to_string(run) + ": " + fault);
-    work.give_back();
-    if (run_nulls != 0) {
-      if (what.needs_all_lists) return unsupported(std::to_string(run_nulls) + " requests for lists failed");
+    work.deallocate();
+    if (run_failed != 0) {
+      if (what.needs_all_lists) return unsupported(std::to_string(run_failed) + " requests for lists failed");
       if (A::traits.free == frees::never)
         return unsupported("this allocator never takes memory back: the lists left behind do not fit into a heap of " +
-                           memory::in_words(s.heap_bytes));
+                           memory::format_bytes(s.heap_bytes));
     }
     counted += run != 0;
     auto const samples_lacking = static_cast<double>(timing.lacking(times.samples.size()));
@@ -127,7 +128,7 @@ template <class A>
     if (auto reason = timing.too_slow(run + 1, runs_lacking); !reason.empty()) return timed_out(std::move(reason));
   }
   if (auto fault = heap.refused_frees(); !fault.empty()) return wrong(std::move(fault));
-  return {outcome_status::ok, "", {std::move(times), std::move(allocations), std::move(nulls)}};
+  return {outcome_status::ok, "", {std::move(times), std::move(allocations), std::move(failed_requests)}};
 }
 
 }  // namespace gpuheap::bench::graph

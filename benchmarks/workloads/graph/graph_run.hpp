@@ -56,9 +56,9 @@ struct apply_updates {
 };
 
 template <class Ref>
-struct give_back_lists {
+struct deallocate_lists {
   dynamic_graph<Ref> graph;
-  GPUHEAP_FN void operator()(unsigned v) const { graph.give_back(graph.vertices[v]); }
+  GPUHEAP_FN void operator()(unsigned v) const { graph.deallocate(graph.vertices[v]); }
 };
 
 // The heap must outlive it.
@@ -108,8 +108,8 @@ class graph_run {
   // "" or how the device's lists differ from what they should be.
   [[nodiscard]] std::string compare() { return ledger_.compare(vertices_.data()); }
 
-  void give_back() {
-    launch(edges_.num_vertices, give_back_lists<Ref>{graph_}, {.stream = stream_});
+  void deallocate() {
+    launch(edges_.num_vertices, deallocate_lists<Ref>{graph_}, {.stream = stream_});
     simt::synchronize(stream_);
   }
 

@@ -180,7 +180,7 @@ outcome measure_builds(tree_heap& heap, heap_facts const& facts, session const& 
   builder work(triangles, stream);
   row build_ms{"build_ms", "ms", {}}, references{"references", "count", {}}, allocations{"allocations", "count", {}};
   row size_mean{"size_mean", "bytes", {}}, size_stddev{"size_stddev", "bytes", {}};
-  std::string const too_small = "the heap of " + memory::in_words(facts.bytes) + " is too small for the tree by this allocator: ";
+  std::string const too_small = "the heap of " + memory::format_bytes(facts.bytes) + " is too small for the tree by this allocator: ";
   // Run 0 warms up.
   for (unsigned run = 0; run <= s.runs; ++run) {
     if (facts.never_frees && run != 0) heap.renew();
@@ -189,11 +189,11 @@ outcome measure_builds(tree_heap& heap, heap_facts const& facts, session const& 
     auto const fail = [&](std::string const& fault) { return wrong("build " + std::to_string(run) + ": " + fault); };
     if (state.num_nodes == 0) return unsupported(too_small + "there is no root");
     // A tree that came out smaller is sound all the same, but for that of a root without a list.
-    bool const rootless = state.nulls != 0 && state.num_nodes == 1;
+    bool const rootless = state.failed_requests != 0 && state.num_nodes == 1;
     if (!rootless) {
       if (auto fault = work.check(heap.range(), state.num_nodes); !fault.empty()) return fail(fault);
     }
-    bool const whole = state.nulls == 0 && state.stopped == 0;
+    bool const whole = state.failed_requests == 0 && state.stopped == 0;
     if (whole && run == 0) {
       if (auto fault = work.check_rays(s.seed); !fault.empty()) return fail(fault);
     }
@@ -202,7 +202,7 @@ outcome measure_builds(tree_heap& heap, heap_facts const& facts, session const& 
     heap.free_listed(blocks.pointers.data(), count.data(), threads);
     simt::synchronize(stream);
     if (state.out_of_room != 0) return unsupported("the tree has more nodes than the case keeps account of");
-    if (state.nulls != 0) return unsupported(too_small + std::to_string(state.nulls) + " requests failed");
+    if (state.failed_requests != 0) return unsupported(too_small + std::to_string(state.failed_requests) + " requests failed");
     if (state.stopped != 0) return unsupported(too_small + "it never takes memory back, and would overwrite what is live");
     if (run == 0) continue;
     auto const tree = facts_of(blocks.references);

@@ -19,7 +19,7 @@ struct make_root {
     auto* const root = static_cast<node*>(made[0]);
     tree.nodes[0] = root;
     bool const failed = root == nullptr || made[1] == nullptr;
-    tree.state->nulls = failed;
+    tree.state->failed_requests = failed;
     tree.state->num_nodes = tree.state->level_end = root != nullptr;
     if (root == nullptr) return;
     *root = {bounds, failed ? 0 : tree.num_triangles, 0, no_large, static_cast<uint32_t*>(made[1]), {nullptr, nullptr}};
@@ -131,7 +131,7 @@ struct split_level {
       if (simt::lane_id() == 0 && bytes != 0) {
         p = heap.malloc(bytes);
         // relaxed: a tally that the host reads after the build.
-        if (p == nullptr) simt::atomic_ref<uint32_t>{tree.state->nulls}.fetch_add(1, simt::relaxed);
+        if (p == nullptr) simt::atomic_ref<uint32_t>{tree.state->failed_requests}.fetch_add(1, simt::relaxed);
       }
       p = reinterpret_cast<void*>(simt::shuffle(simt::all_lanes, reinterpret_cast<simt::uint64_t>(p), 0));
       if (simt::lane_id() == k) mine = p;

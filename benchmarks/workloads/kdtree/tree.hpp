@@ -60,7 +60,7 @@ struct build_state {
   uint32_t num_nodes;
   uint32_t num_large[2], num_units[2];  // of this level and the next: parity tells which
   uint32_t parity;
-  uint32_t nulls;
+  uint32_t failed_requests;
   uint32_t out_of_room;            // the arrays below were too short
   uint32_t stopped;                // the next level might have asked for more than may_ask
   simt::uint64_t may_ask;          // bytes that a heap still has whose blocks must never come again; ~0 where that does not matter

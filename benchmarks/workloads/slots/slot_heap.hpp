@@ -7,7 +7,7 @@
 
 #include "harness/case.hpp"
 #include "harness/device_array.hpp"
-#include "harness/give_back.hpp"
+#include "harness/free_or_release.hpp"
 #include "harness/heap_under_test.hpp"
 #include "harness/kernel_timer.hpp"
 #include "workloads/slots/slot_kernel.hpp"
@@ -64,7 +64,7 @@ class slot_heap_of final : public slot_heap {
   std::string why_not_empty() override {
     auto const [problem, live_bytes] = heap_.audit();
     if (!problem.empty()) return "the audit of the heap: " + problem;
-    return live_bytes == 0 ? "" : "everything is freed, and the heap counts " + memory::in_words(live_bytes) + " as live";
+    return live_bytes == 0 ? "" : "everything is freed, and the heap counts " + memory::format_bytes(live_bytes) + " as live";
   }
 
  private:

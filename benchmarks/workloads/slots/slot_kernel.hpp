@@ -59,7 +59,7 @@ struct work_on_slots {
       kept_block held = here;
       if (held.words != nullptr) {
         if (scaled(draw & 0xffff, 100, 16) >= mine.free_percent) continue;
-        give_back(held);
+        deallocate(held);
         held.words = nullptr;
       }
       if (scaled(draw >> 16 & 0xffff, 100, 16) < mine.take_percent) held = take(mix_bits(draw));
@@ -77,7 +77,7 @@ struct work_on_slots {
     simt::uint32_t const bytes = what.smallest_bytes + scaled(draw >> 32, what.largest_bytes - what.smallest_bytes + 1);
     kept_block const taken{static_cast<simt::uint64_t*>(heap.malloc(bytes)), bytes, static_cast<simt::uint32_t>(draw)};
     if (taken.words == nullptr) {
-      count(tally->nulls, 1);
+      count(tally->failed_requests, 1);
       return taken;
     }
     if (reinterpret_cast<simt::uintptr_t>(taken.words) % Ref::allocator_type::traits.min_alignment != 0) count(tally->misaligned, 1);
@@ -86,7 +86,7 @@ struct work_on_slots {
     return taken;
   }
 
-  GPUHEAP_FN void give_back(kept_block const& held) const {
+  GPUHEAP_FN void deallocate(kept_block const& held) const {
     simt::uint32_t lost = 0;
     // Ends: once for each word that is checked.
     for (simt::uint32_t w = 0; w < held.bytes / 8; w += stride(held.bytes)) lost += held.words[w] != simt::uint64_t{held.tag} + w;

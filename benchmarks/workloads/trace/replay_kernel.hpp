@@ -41,14 +41,14 @@ struct replay_operations {
       if (todo.bytes != 0) {
         void* const block = heap.malloc(todo.bytes);
         if (block != nullptr) fill(block, todo.bytes, at);
-        count(tally->nulls, block == nullptr);
+        count(tally->failed_requests, block == nullptr);
         mine = block != nullptr ? reinterpret_cast<simt::uint64_t>(block) : refused;
       }
       // acq_rel: pairs with itself in the thread that comes second. It sees what was written into the block, or that the block is to go.
       simt::uint64_t const before = simt::atomic_ref<simt::uint64_t>{blocks[at]}.exchange(mine, simt::acq_rel);
       // Whoever comes second has the block to free: a request that finds its free done, or a free that finds a block.
       simt::uint64_t const gone = todo.bytes == 0 ? before : before == freed_early ? mine : refused;
-      if (gone > refused) give_back(reinterpret_cast<void*>(gone), sizes[todo.allocation], at);
+      if (gone > refused) deallocate(reinterpret_cast<void*>(gone), sizes[todo.allocation], at);
     }
   }
 
@@ -62,7 +62,7 @@ struct replay_operations {
     // Ends: once for each word that is checked.
     for (simt::uint32_t w = 0; w < bytes / 4; w += stride(bytes)) static_cast<simt::uint32_t*>(block)[w] = tag + w;
   }
-  GPUHEAP_FN void give_back(void* block, simt::uint32_t bytes, simt::size_t at) const {
+  GPUHEAP_FN void deallocate(void* block, simt::uint32_t bytes, simt::size_t at) const {
     auto const tag = static_cast<simt::uint32_t>(mix_bits(at));
     simt::uint32_t lost = 0;
     // Ends: once for each word that is checked.

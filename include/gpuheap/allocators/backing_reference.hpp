@@ -66,7 +66,7 @@ class backing_reference {
     free_status status = free_status::foreign;
     locked([&] {
       if (is_live(p)) {
-        give_back(offset_of(p) - header_bytes);
+        deallocate(offset_of(p) - header_bytes);
         status = free_status::done;
       } else if (lies_in_free_block(offset_of(p))) {
         status = free_status::double_free;
@@ -230,7 +230,7 @@ class backing_reference {
     return nullptr;
   }
 
-  GPUHEAP_FN void give_back(simt::uint64_t block) const {
+  GPUHEAP_FN void deallocate(simt::uint64_t block) const {
     simt::uint64_t bytes = bytes_of(block);
     set_live(block + header_bytes, false);
     add_held(0 - bytes);

@@ -104,7 +104,7 @@ class basic_dynasoar {
     // release: what the owner did with its memory. Pairs with the acquire halves of those that take it next.
     simt::fence(simt::release);
     soa::free_slots::word const bit = soa::free_slots::word{1} << at.slot;
-    return (pool_.give_back(at.block, at.tag, bit) & bit) == 0 ? free_status::done : free_status::double_free;
+    return (pool_.deallocate(at.block, at.tag, bit) & bit) == 0 ? free_status::done : free_status::double_free;
   }
 
   // 0 for a pointer into the pool at which no slot begins.

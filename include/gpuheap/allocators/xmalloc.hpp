@@ -315,7 +315,7 @@ class basic_xmalloc {
     return to_pointer(word);
   }
   // Gives the backing a superblock that the caller took with all its blocks.
-  GPUHEAP_FN void give_back(unsigned c, char* superblock) const {
+  GPUHEAP_FN void deallocate(unsigned c, char* superblock) const {
     (void)detail::free_in(backing_, superblock);
     // release: the backing has the memory before a thread may make another superblock.
     word32{of_class(c).superblocks}.fetch_sub(1, simt::release);
@@ -339,7 +339,7 @@ class basic_xmalloc {
     char* const superblock = take_superblock(c, blocks);
     if (superblock == nullptr) return false;
     if (blocks == all_blocks) {
-      give_back(c, superblock);
+      deallocate(c, superblock);
     } else {
       put_back(c, superblock, blocks);
     }
@@ -441,7 +441,7 @@ class basic_xmalloc {
   [[nodiscard]] GPUHEAP_FN char* new_superblock(unsigned c, simt::uint32_t& blocks) const {
     class_state& s = of_class(c);
     word32 const held{s.superblocks};
-    // acquire: pairs with give_back().
+    // acquire: pairs with deallocate().
     char* superblock = nullptr;
     if (held.fetch_add(1, simt::acquire) < simt::plain_read(s.second_capacity)) {
       superblock = static_cast<char*>(backing_.malloc(layout::superblock_bytes(c)));

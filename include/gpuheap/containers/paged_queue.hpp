@@ -161,7 +161,7 @@ class paged_queue {
       // acquire: pairs with try_push().
       if (simt::atomic_ref<simt::uint32_t>{c.full}.load(simt::acquire) != 0) {
         value = simt::plain_read(c.value);
-        give_back(ticket / page_entries);
+        deallocate(ticket / page_entries);
         done = true;
       } else {
         pause.wait();
@@ -231,7 +231,7 @@ class paged_queue {
   // Whether page q is there, now or by this call. `stale`: it has been used up already.
   [[nodiscard]] GPUHEAP_FN bool has_page(simt::uint64_t q, bool& stale) const {
     frame_type& f = frame_of(q);
-    // acquire: pairs with give_back(): the page of the turn before is gone.
+    // acquire: pairs with deallocate(): the page of the turn before is gone.
     simt::uint64_t const turn = word{f.turn}.load(simt::acquire);
     stale = turn > q;
     if (turn != q) return false;
@@ -257,7 +257,7 @@ class paged_queue {
     return true;
   }
   // An entry of page q has been taken out of it.
-  GPUHEAP_FN void give_back(simt::uint64_t q) const {
+  GPUHEAP_FN void deallocate(simt::uint64_t q) const {
     char* const page = page_of(q);
     // acq_rel: whoever takes the last one frees the page after all others are done with it.
     if (taken(page).fetch_add(1, simt::acq_rel) + 1 != page_entries) return;

@@ -34,7 +34,7 @@ class address_range {
       space_ = simt::reserve_addresses(bytes);
     } catch (error const& refused) {
       throw plain_error(text_of("gpuheap: %s of addresses were asked for, and cannot be reserved: ask for less. (%s)",
-                                in_words(bytes).c_str(), refused.what()));
+                                format_bytes(bytes).c_str(), refused.what()));
     }
   }
 
@@ -46,7 +46,7 @@ class address_range {
   }
   address_range(address_range const&) = delete;
   address_range& operator=(address_range const&) = delete;
-  ~address_range() { give_back(); }
+  ~address_range() { release(); }
 
   // @return the first address, aligned to the granularity; nullptr if empty
   [[nodiscard]] void* base() const { return space_.base; }
@@ -149,7 +149,7 @@ class address_range {
     if (offset <= space_.bytes && bytes <= space_.bytes - offset) return;
     throw plain_error(text_of(
         "gpuheap: %s at offset %zu do not lie in an address range of %s: reserve more at the start, as addresses cannot be added later",
-        in_words(bytes).c_str(), offset, in_words(space_.bytes).c_str()));
+        format_bytes(bytes).c_str(), offset, format_bytes(space_.bytes).c_str()));
   }
 
   // Puts memory where none is, as piece number `index`, and says so in `made`.
@@ -182,7 +182,7 @@ class address_range {
       drop(behind - 1, behind);
     }
   }
-  void give_back() noexcept {
+  void release() noexcept {
     if (space_.base == nullptr) return;
     simt::wait_for_device(space_);
     drop(0, pieces_.size());
@@ -203,8 +203,8 @@ class address_range {
     return text_of(
         "gpuheap: mapping %s was asked for; there are %s of device memory, %s free, and this range has %s of it. Ask for less, or free "
         "other memory of the device. (%s)",
-        in_words(bytes).c_str(), in_words(device.total_bytes).c_str(), in_words(device.free_bytes).c_str(), in_words(mapped_bytes_).c_str(),
-        refusal.c_str());
+        format_bytes(bytes).c_str(), format_bytes(device.total_bytes).c_str(), format_bytes(device.free_bytes).c_str(),
+        format_bytes(mapped_bytes_).c_str(), refusal.c_str());
   }
 
   simt::address_space space_{};

@@ -29,7 +29,7 @@ class allocation {
   }
   allocation(allocation const&) = delete;
   allocation& operator=(allocation const&) = delete;
-  ~allocation() { give_back(); }
+  ~allocation() { release(); }
 
   [[nodiscard]] region where() const { return region_; }
   [[nodiscard]] void* base() const { return region_.base; }
@@ -44,7 +44,7 @@ class allocation {
     other.region_ = mine;
     from_.swap(other.from_);
   }
-  void give_back() noexcept {
+  void release() noexcept {
     if (from_ && region_.base != nullptr) from_->deallocate(region_);
   }
 

@@ -73,7 +73,7 @@ class cuda_mr {
     }
   }
   // The interface has no such question.
-  [[nodiscard]] std::optional<capacity> how_much() const { return std::nullopt; }
+  [[nodiscard]] std::optional<capacity> query() const { return std::nullopt; }
   [[nodiscard]] std::string name() const { return "the cuda::mr resource"; }
 
  private:

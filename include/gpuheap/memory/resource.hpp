@@ -24,13 +24,13 @@ struct capacity {
 };
 
 // What a resource is made from. `allocate` returns memory that device code reaches, aligned to at least 256 bytes, or throws out_of_memory.
-// `deallocate` takes back what it returned, with the same count, once no kernel uses it any more. `how_much` answers nothing where the
+// `deallocate` takes back what it returned, with the same count, once no kernel uses it any more. `query` answers nothing where the
 // source does not say.
 template <class S>
 concept source = simt::is_constructible_v<S, S const&> && requires(S const& s, void* p, simt::size_t bytes) {
   { s.allocate(bytes) } -> simt::same_as<void*>;
   requires noexcept(s.deallocate(p, bytes));
-  { s.how_much() } -> simt::same_as<std::optional<capacity>>;
+  { s.query() } -> simt::same_as<std::optional<capacity>>;
   { s.name() } -> simt::convertible_to<std::string>;
 };
 
@@ -52,7 +52,7 @@ class resource {
   // @brief Gives back what allocate() returned. No kernel uses it any more.
   void deallocate(region r) const noexcept { held_->deallocate(r.base, r.bytes); }
   // @return how much the source has, or nothing where it does not say
-  [[nodiscard]] std::optional<capacity> how_much() const { return held_->how_much(); }
+  [[nodiscard]] std::optional<capacity> query() const { return held_->query(); }
   // @return the name for messages, as "device memory"
   [[nodiscard]] std::string name() const { return held_->name(); }
 
@@ -60,7 +60,7 @@ class resource {
   struct interface : held {
     virtual void* allocate(simt::size_t bytes) const = 0;
     virtual void deallocate(void* p, simt::size_t bytes) const noexcept = 0;
-    virtual std::optional<capacity> how_much() const = 0;
+    virtual std::optional<capacity> query() const = 0;
     virtual std::string name() const = 0;
   };
   template <class S>
@@ -68,7 +68,7 @@ class resource {
     explicit model(S&& s) : s_{static_cast<S&&>(s)} {}
     void* allocate(simt::size_t bytes) const override { return s_.allocate(bytes); }
     void deallocate(void* p, simt::size_t bytes) const noexcept override { s_.deallocate(p, bytes); }
-    std::optional<capacity> how_much() const override { return s_.how_much(); }
+    std::optional<capacity> query() const override { return s_.query(); }
     std::string name() const override { return s_.name(); }
     S s_;
   };
@@ -107,7 +107,7 @@ class machine_memory {
   }
   void deallocate(void* p, simt::size_t) const noexcept { simt::deallocate(kind_, p); }
   // @return how much of this kind there is. For managed memory: what can stay on the device, though more can be had
-  [[nodiscard]] std::optional<capacity> how_much() const {
+  [[nodiscard]] std::optional<capacity> query() const {
     if (kind_ == simt::memory_kind::pinned || kind_ == simt::memory_kind::host) return host_capacity();
     simt::device_info const device = simt::query_device();
     return capacity{device.total_bytes, device.free_bytes};

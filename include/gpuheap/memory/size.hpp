@@ -13,7 +13,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
 namespace memory {
 // "200.0 GiB", "512 B": for messages.
-[[nodiscard]] inline std::string in_words(simt::size_t bytes) {
+[[nodiscard]] inline std::string format_bytes(simt::size_t bytes) {
   static constexpr char const* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   if (bytes < 1024) return text_of("%zu B", bytes);
   double value = static_cast<double>(bytes);
@@ -57,7 +57,7 @@ class heap_size {
   // @throws gpuheap::error for a share of a source that does not say what it has free
   [[nodiscard]] simt::size_t resolve(memory::resource const& from) const {
     if (fraction_ == 0 && !at_most_half_) return bytes_;
-    auto const there = from.how_much();
+    auto const there = from.query();
     if (at_most_half_) return there ? (bytes_ < there->free_bytes / 2 ? bytes_ : there->free_bytes / 2) : bytes_;
     if (!there)
       throw plain_error(text_of("gpuheap: %s does not say how much of it is free: give the heap's size in bytes", from.name().c_str()));

@@ -44,7 +44,7 @@ class communicators : public type_makers<Heap> {
         this->free_message(m);
       }
       mine = found_groups(comm, wishes, size, tag);
-      this->give_back(wishes);
+      this->deallocate(wishes);
     }
     *made = nullptr;
     if (mine.group == nullptr) return success;
@@ -66,9 +66,9 @@ class communicators : public type_makers<Heap> {
     if (comm == nullptr || *comm == nullptr || *comm == this->world()) return this->answer(nullptr, err_comm);
     group_state* const group = (*comm)->group;
     // acq_rel: the last member frees what the others have used before.
-    if (simt::global_ref<simt::uint32_t>{group->members_left}.fetch_sub(1, simt::acq_rel) == 1) this->give_back(group);
-    if ((*comm)->grid != nullptr) this->give_back((*comm)->grid);
-    this->give_back(*comm);
+    if (simt::global_ref<simt::uint32_t>{group->members_left}.fetch_sub(1, simt::acq_rel) == 1) this->deallocate(group);
+    if ((*comm)->grid != nullptr) this->deallocate((*comm)->grid);
+    this->deallocate(*comm);
     *comm = nullptr;
     return success;
   }
@@ -141,7 +141,7 @@ class communicators : public type_makers<Heap> {
       }
     }
     int const bad = right ? group_some(group, num_ranks, ranks, in, made) : this->answer(nullptr, err_arg);
-    this->give_back(ranks);
+    this->deallocate(ranks);
     return bad;
   }
   enum class set { all_of_both, in_both, in_first_alone };
@@ -189,7 +189,7 @@ class communicators : public type_makers<Heap> {
     return success;
   }
   GPUHEAP_FN int group_free(rank_list** group) const {
-    if (*group != nullptr) this->give_back(*group);
+    if (*group != nullptr) this->deallocate(*group);
     *group = nullptr;
     return success;
   }

@@ -60,7 +60,7 @@ class messenger {
       end_if_aborted();
       pause.wait();
     }
-    give_back(noted);
+    deallocate(noted);
     return sent;
   }
 
@@ -265,11 +265,11 @@ class messenger {
 
   // The heap's code once for all calls, which are many.
   [[nodiscard]] GPUHEAP_COLD void* obtain(simt::size_t bytes) const { return heap_.malloc(bytes); }
-  GPUHEAP_COLD void give_back(void* p) const { heap_.free(p); }
+  GPUHEAP_COLD void deallocate(void* p) const { heap_.free(p); }
 
   // One user less of a datatype.
   GPUHEAP_FN void release(type_layout* layout) const {
-    if (--layout->users == 0) give_back(layout);
+    if (--layout->users == 0) deallocate(layout);
   }
 
   // A message of this rank, without its contents; nullptr without room for it.
@@ -283,11 +283,11 @@ class messenger {
     if (m->received != nullptr) simt::global_ref<simt::uint32_t>{*m->received}.store(1, simt::release);
     bundle* const block = m->within;
     if (block == nullptr) {
-      give_back(m);
+      deallocate(m);
       return;
     }
     // acq_rel: the reads of all receivers of the bundle happen before its free by the last one of them.
-    if (simt::global_ref<simt::uint32_t>{block->left}.fetch_sub(1, simt::acq_rel) == 1) give_back(block);
+    if (simt::global_ref<simt::uint32_t>{block->left}.fetch_sub(1, simt::acq_rel) == 1) deallocate(block);
   }
 
   // Waits for a message and takes it out; the caller frees it.
@@ -411,7 +411,7 @@ class messenger {
     ended = r->result;
     errors = r->errors;
     if (is_derived(r->type)) release(layout_of(r->type));
-    give_back(r);
+    deallocate(r);
     return ended.MPI_ERROR;
   }
 

@@ -92,7 +92,7 @@ class rank : public communicators<Heap> {
     int const tag = this->next_tag(comm);
     if (comm->rank == 0) {
       this->put(comm, root, tag, sum, bytes);
-      this->give_back(sum);
+      this->deallocate(sum);
     }
     if (comm->rank == root) error = this->get(comm, 0, tag, result, bytes);
     return this->answer(comm, error);
@@ -120,7 +120,7 @@ class rank : public communicators<Heap> {
     void* const sum = this->allocate(static_cast<simt::size_t>(all) * of_one + 1);
     int const bad = allreduce(values == in_place() ? result : values, sum, static_cast<int>(all), type, op, comm);
     detail::copy_bytes(result, static_cast<char*>(sum) + before * of_one, own * of_one);
-    this->give_back(sum);
+    this->deallocate(sum);
     return bad;
   }
 
@@ -216,7 +216,7 @@ class rank : public communicators<Heap> {
   }
   GPUHEAP_FN int op_free(operation* op) const {
     if (op == nullptr || !is_users(*op)) return this->answer(nullptr, err_op);
-    this->give_back(operation_of(*op));
+    this->deallocate(operation_of(*op));
     *op = operation::null;
     return success;
   }
@@ -382,7 +382,7 @@ class rank : public communicators<Heap> {
     int const error = spread(data, bytes, datatype::byte, 0, comm);
     if (own != 0)
       each_part([&](char* part_data, char* part, int i) { detail::unpack(part, part_data, bytes_of_part(parts, i), parts.type(i)); });
-    this->give_back(data);
+    this->deallocate(data);
     return this->answer(comm, error);
   }
 
@@ -395,7 +395,7 @@ class rank : public communicators<Heap> {
       void* const data = this->allocate(bytes);
       detail::pack(data, from, count, type);
       detail::unpack(to, data, taken, to_type);
-      this->give_back(data);
+      this->deallocate(data);
     }
     return bytes > room ? err_truncate : success;
   }

@@ -131,7 +131,7 @@ def advise_on(
                 aside.setdefault(name, why)
             elif row.status != "ok":
                 aside.setdefault(name, f"{row.status} at {point_words(place[2])}{': ' + row.reason if row.reason else ''}")
-            elif row.metric == "nulls" and row.statistics is not None and row.statistics.median > 0:
+            elif row.metric == "failed_requests" and row.statistics is not None and row.statistics.median > 0:
                 aside.setdefault(name, f"requests failed at {point_words(place[2])}")
             elif row.metric in metrics and row.statistics is not None:
                 malloc, free = times.setdefault(name, {}).get(place, (math.nan, 0.0))

@@ -61,7 +61,7 @@ def is_contender(name: str, traits: Mapping[str, Mapping[str, Any]]) -> bool:
 
 
 def _is_judged(metric: str) -> bool:
-    return METRICS[metric].lower_is_better is not None and metric != "nulls"
+    return METRICS[metric].lower_is_better is not None and metric != "failed_requests"
 
 
 def _patterns(view: CaseView, metric: str, traits: Mapping[str, Mapping[str, Any]]) -> list[Pattern]:
@@ -71,7 +71,7 @@ def _patterns(view: CaseView, metric: str, traits: Mapping[str, Mapping[str, Any
     short = {
         (row.allocator, point_id(row))
         for row in view.rows
-        if row.metric == "nulls" and row.statistics is not None and row.statistics.median > 0
+        if row.metric == "failed_requests" and row.statistics is not None and row.statistics.median > 0
     }
     sizes = {row.bytes for row in rows}
     threads = {row.threads for row in rows}

@@ -20,7 +20,7 @@ from gpuheap.metrics import METRICS
 from gpuheap.units import format_value
 
 SUITES = ("survey", "gallatin", "regeff", "stress")  # whose points are the project's own score
-MEMORY = ("utilisation", "range_ratio", "footprint_ratio", "internal_fragmentation")
+MEMORY = ("utilisation", "address_range_ratio", "footprint_ratio", "internal_fragmentation")
 LEFT_OUT = ("total_ms",)  # the host's time around a kernel, whose own time stands beside it
 WITHIN = (1.05, 1.1)
 BEYOND = (1.3, 1.5)
@@ -168,7 +168,7 @@ def _value(rows: Sequence[Row], metric: str) -> float | None:
     """None where the allocator does not take part: the case does not support it, or it has no such measurement there."""
     if rows[0].status in FAILING:
         return math.nan
-    served = not any(row.metric == "nulls" and row.statistics is not None and row.statistics.median > 0 for row in rows)
+    served = not any(row.metric == "failed_requests" and row.statistics is not None and row.statistics.median > 0 for row in rows)
     row = next((row for row in rows if row.metric == metric and row.ok and row.statistics is not None), None)
     if row is None or row.statistics is None:
         return None

@@ -68,13 +68,13 @@ class CaseView:
         seen = {point_id(row): row.status for row in self.rows if row.allocator == allocator}
         return Counter(seen.values())
 
-    def nulls(self, allocator: str) -> float:
+    def failed_requests(self, allocator: str) -> float:
         """Requests that failed, the medians of all points together."""
-        return sum(row.statistics.median for row in self.rows if row.allocator == allocator and row.metric == "nulls" and row.statistics)
+        return sum(row.statistics.median for row in self.rows if row.allocator == allocator and row.metric == "failed_requests" and row.statistics)
 
     def headlines(self) -> list[tuple[str, PointId]]:
         """The metrics that summaries show, each with its point. Failed requests only where there were some."""
-        shown = [*self.times, *(["nulls"] if any(self.nulls(name) for name in self.allocators) else [])]
+        shown = [*self.times, *(["failed_requests"] if any(self.failed_requests(name) for name in self.allocators) else [])]
         pairs = [(metric, self.headline(metric)) for metric in shown if metric in self.metrics]
         return [(metric, point) for metric, point in pairs if point is not None]
 
@@ -138,7 +138,7 @@ def point_words(point: PointId, hide: Iterable[str] = ()) -> str:
     return ", ".join(words)
 
 
-def status_words(statuses: Counter[str], nulls: float = 0) -> str:
+def status_words(statuses: Counter[str], failed_requests: float = 0) -> str:
     """`6 ok`, `4 ok, 1 timeout, 1 crash`, `6 ok, 12 requests failed`."""
     words = [f"{count} {status}" for status, count in sorted(statuses.items(), key=lambda s: (s[0] != "ok", s[0]))]
-    return ", ".join(words + ([f"{format_count(nulls)} requests failed"] if nulls else []))
+    return ", ".join(words + ([f"{format_count(failed_requests)} requests failed"] if failed_requests else []))

@@ -223,9 +223,9 @@ def _status_table(views: Sequence[CaseView], allocators: Sequence[str]) -> Table
 
 
 def _statuses(view: CaseView, name: str) -> Text:
-    statuses, nulls = view.statuses(name), view.nulls(name)
-    worst = next((s for s in ("wrong", "crash", "timeout") if s in statuses), "timeout" if nulls else "")
-    return Text(status_words(statuses, nulls), STATUS_STYLE[worst] if worst else "default")
+    statuses, failed_requests = view.statuses(name), view.failed_requests(name)
+    worst = next((s for s in ("wrong", "crash", "timeout") if s in statuses), "timeout" if failed_requests else "")
+    return Text(status_words(statuses, failed_requests), STATUS_STYLE[worst] if worst else "default")
 
 
 def _cell(row: Row | None) -> Text:

@@ -1,4 +1,4 @@
-"""The commands that compute from rows of results: `reproduce`, `compare`, `advise`, `standing`. They run nothing."""
+"""The commands that compute from rows of results: `claims`, `compare`, `advise`, `standing`. They run nothing."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON in place of text.
 
 
 def register(app: typer.Typer) -> None:
-    for command in (reproduce, compare, advise, standing):
+    for command in (claims, compare, advise, standing):
         app.command()(command)
 
 
-def reproduce(
+def claims(
     paper: Annotated[list[str] | None, typer.Option("--paper", metavar="NAME", help="Judge only claims of this paper. May be repeated.")] = None,
     verdict: Annotated[
         list[str] | None,

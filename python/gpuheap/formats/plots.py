@@ -160,7 +160,7 @@ def _read_plot(said: dict[str, Any], grids: Sequence[Grid], measured: Sequence[s
 
 def default_metrics(measured: Sequence[str]) -> list[str]:
     """What pictures show where the suite does not say: the case's first metric and all times; without times, all that has a better end."""
-    judged = [metric for metric in measured if METRICS[metric].lower_is_better is not None and metric != "nulls"]
+    judged = [metric for metric in measured if METRICS[metric].lower_is_better is not None and metric != "failed_requests"]
     times = [metric for metric in judged if METRICS[metric].is_time]
     return [metric for metric in judged if not times or metric in times or metric == judged[0]]
 

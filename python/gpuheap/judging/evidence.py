@@ -40,7 +40,7 @@ class Reading(NamedTuple):
     allocator: str
     fields: Mapping[str, str]  # of the point, as text
     value: float = math.nan
-    # timeout, crash, wrong; nulls: requests failed, so that the time is not that of the work; untried: the sweep ended before, by failures
+    # timeout, crash, wrong; failed_requests: requests failed, so that the time is not that of the work; untried: the sweep ended before, by failures
     trouble: str = ""
     runs: Runs | None = None
     between: Bounds | None = None  # of a time-out: the values that its limit leaves open
@@ -120,7 +120,7 @@ class Evidence:
             fields = fields_of(rows[0])
             if rows[0].allocator in side.of and meets(side, fields):
                 status = rows[0].status
-                found.append((Reading(rows[0].allocator, fields), "nulls" if status == "ok" and _requests_failed(rows) else status))
+                found.append((Reading(rows[0].allocator, fields), "failed_requests" if status == "ok" and _requests_failed(rows) else status))
         untried = self._untried_of(side.suite, side.case)
         return found + [pair for pair in untried if pair[0].allocator in side.of and meets(side, pair[0].fields)]
 
@@ -182,7 +182,7 @@ def _reading(rows: Sequence[Row], fields: Mapping[str, str], side: Side) -> Read
     if first.status != "ok" or row is None or row.statistics is None:
         return None
     if METRICS[side.metric].is_time and _requests_failed(rows):
-        return Reading(first.allocator, fields, trouble="nulls")
+        return Reading(first.allocator, fields, trouble="failed_requests")
     runs = runs_of(row, side.statistic)
     if side.statistic == "variance":
         return Reading(first.allocator, fields, row.statistics.stddev**2, runs=runs)
@@ -206,4 +206,4 @@ def _ending(statuses: Sequence[str]) -> str:
 
 
 def _requests_failed(rows: Sequence[Row]) -> bool:
-    return any(row.metric == "nulls" and row.statistics is not None and row.statistics.median > 0 for row in rows)
+    return any(row.metric == "failed_requests" and row.statistics is not None and row.statistics.median > 0 for row in rows)

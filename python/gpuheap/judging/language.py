@@ -19,7 +19,7 @@ STATISTICS = ("median", "mean", "stddev", "variance", "p5", "p95", "min", "max")
 PICKS = ("each", "best", "worst", "median", "mean", "span")
 QUANTIFIERS = ("all", "most", "any", "median")
 SHAPES = ("flat", "rising", "falling", "linear")
-ENDINGS = ("ok", "nulls", "timeout", "crash", "wrong", "unsupported")
+ENDINGS = ("ok", "failed_requests", "timeout", "crash", "wrong", "unsupported")
 MOST = 0.75  # the share that "most" asks for
 
 _SPAN = re.compile(r"^\s*(?:([<>])\s*([0-9._]+)|([0-9._]+)?\s*\.\.\s*([0-9._]+)?)\s*$")
@@ -182,7 +182,7 @@ class FirstFailure:
 
 @dataclass(frozen=True)
 class Status:
-    """Points end in one of these ways. `nulls`: ok, but requests failed."""
+    """Points end in one of these ways. `failed_requests`: ok, but requests failed."""
 
     left: Side
     endings: tuple[str, ...]

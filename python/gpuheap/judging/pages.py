@@ -29,7 +29,7 @@ def page_of(paper: Paper, judged: Sequence[Judged], rows: Sequence[Row], device:
         "",
         "```sh",
         f"gpuheap bench {' '.join(used)} --for-claims --minutes 9   # again until nothing is open; any GPU of the kind goes on",
-        f"gpuheap reproduce --paper {paper.name}",
+        f"gpuheap claims --paper {paper.name}",
         "```",
         "",
         _cost(paper, own, suites, list(used)),

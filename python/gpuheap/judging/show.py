@@ -1,4 +1,4 @@
-"""What `gpuheap reproduce` prints."""
+"""What `gpuheap claims` prints."""
 
 from __future__ import annotations
 

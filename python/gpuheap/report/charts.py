@@ -22,7 +22,7 @@ OURS = "gpuheap"
 UNFREED = ("atomic", "atomic_wrap")  # counters that never take memory back: no rivals of allocators that do
 IN_COLOUR = 4  # allocators beside ours
 FAR = 100.0  # how far from the best a point without a value counts, as a factor
-FAILED_WORDS = {"timeout": "timed out", "crash": "crashed", "wrong": "gave wrong results", "nulls": "requests failed"}
+FAILED_WORDS = {"timeout": "timed out", "crash": "crashed", "wrong": "gave wrong results", "failed_requests": "requests failed"}
 WIDE = 16.0  # an axis whose ends are farther apart than this factor is logarithmic
 
 

@@ -53,7 +53,7 @@ def _preference(view: CaseView) -> tuple[int, int]:
 
 
 def _of_case(view: CaseView, words: str, traits: Traits) -> list[Answer]:
-    shown = [(metric, point) for metric, point in view.headlines() if METRICS[metric].lower_is_better is not None and metric != "nulls"]
+    shown = [(metric, point) for metric, point in view.headlines() if METRICS[metric].lower_is_better is not None and metric != "failed_requests"]
     if not shown and "utilisation" in view.metrics and (point := view.headline("utilisation")) is not None:
         shown = [("utilisation", point)]
     made = []
@@ -68,8 +68,8 @@ def _answer(view: CaseView, words: str, metric: str, point: PointId, traits: Tra
     values = {}
     for name in view.allocators:
         row = view.find(name, metric, point)
-        nulls = view.find(name, "nulls", point)
-        short = nulls is not None and nulls.statistics is not None and nulls.statistics.median > 0 and metric != "utilisation"
+        failed_requests = view.find(name, "failed_requests", point)
+        short = failed_requests is not None and failed_requests.statistics is not None and failed_requests.statistics.median > 0 and metric != "utilisation"
         if row is not None and row.ok and row.statistics is not None and not short:
             values[name] = row.statistics.median
     rivals = [name for name in values if is_contender(name, traits)]

@@ -191,7 +191,7 @@ def points_table(view: CaseView, traits: Traits) -> Grid:
     groups: list[ColumnGroup] = []
     columns: list[dict[str, Cell]] = []
     for metric in view.metrics:
-        if metric == "nulls" and not any(map(view.nulls, view.allocators)):
+        if metric == "failed_requests" and not any(map(view.failed_requests, view.allocators)):
             continue  # a table of noughts
         points = [p for p in view.points if any(row.metric == metric and point_id(row) == p for row in view.rows)]
         hidden = unvaried(view)
@@ -246,13 +246,13 @@ def statuses_table(views: list[CaseView], names: list[str], traits: Traits) -> G
             reason = next((row.reason for row in view.failures if row.allocator == name and row.reason), "")
             if not statuses:
                 cells.append(Cell())
-            elif set(statuses) == {"ok"} and view.nulls(name):
-                cells.append(Cell(value=status_words(statuses, view.nulls(name)), status="short", reason="requests that got no memory"))
+            elif set(statuses) == {"ok"} and view.failed_requests(name):
+                cells.append(Cell(value=status_words(statuses, view.failed_requests(name)), status="short", reason="requests that got no memory"))
             elif set(statuses) == {"ok"}:
-                cells.append(Cell(value=status_words(statuses, view.nulls(name)), best=True))
+                cells.append(Cell(value=status_words(statuses, view.failed_requests(name)), best=True))
             else:
                 worst = next(s for s in ("wrong", "crash", "timeout", "unsupported") if s in statuses)
-                cells.append(Cell(value=status_words(statuses, view.nulls(name)) if len(statuses) > 1 else "", status=worst, reason=reason))
+                cells.append(Cell(value=status_words(statuses, view.failed_requests(name)) if len(statuses) > 1 else "", status=worst, reason=reason))
         lines.append(line(name, cells, traits))
     return Grid(tuple(ColumnGroup(name_of(view, views), (Column("points", ""),)) for view in views), tuple(lines))
 

@@ -50,7 +50,7 @@ __global__ void take(unsigned char** blocks, unsigned n, unsigned* bad) {
   }
   for (unsigned k = 0; k < size_of(i); ++k) p[k] = static_cast<unsigned char>(i * 7 + k);
 }
-__global__ void give_back(unsigned char** blocks, unsigned n, unsigned* bad) {
+__global__ void deallocate(unsigned char** blocks, unsigned n, unsigned* bad) {
   unsigned const i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n || blocks[i] == nullptr) return;
   for (unsigned k = 0; k < size_of(i); ++k) {
@@ -98,7 +98,7 @@ void blocks() {
   (void)cudaMemset(bad, 0, sizeof *bad);
   for (int r = 0; r < 3; ++r) {
     take<<<(n + 127) / 128, 128>>>(all, n, bad);
-    give_back<<<(n + 127) / 128, 128>>>(all, n, bad);
+    deallocate<<<(n + 127) / 128, 128>>>(all, n, bad);
   }
   odd_requests<<<1, 1>>>(bad);
   (void)cudaMemcpy(&found, bad, sizeof found, cudaMemcpyDeviceToHost);
@@ -124,7 +124,7 @@ void streams() {
       (void)cudaMemsetAsync(bad, 0, sizeof *bad, stream);
       for (int r = 0; r < 10; ++r) {
         take<<<(n + 127) / 128, 128, 0, stream>>>(all, n, bad);
-        give_back<<<(n + 127) / 128, 128, 0, stream>>>(all, n, bad);
+        deallocate<<<(n + 127) / 128, 128, 0, stream>>>(all, n, bad);
       }
       (void)cudaMemcpyAsync(&found[w], bad, sizeof found[w], cudaMemcpyDeviceToHost, stream);
       (void)cudaStreamSynchronize(stream);

@@ -82,7 +82,7 @@ struct basic_block_pool : pool_layout {
 
   // Gives slots of block b back, whose tag was read while they were the caller's; returns the word of its slots as it was. What was done
   // with them must have been released by a fence before. If a slot was free already, only the others have changed.
-  GPUHEAP_FN word give_back(uint32_t b, block_tag tag, word which) const {
+  GPUHEAP_FN word deallocate(uint32_t b, block_tag tag, word which) const {
     word const before = slots(b).release(which);
     if ((before & which) == 0 && (before == 0 || (before | which) == tag.all())) {
       Self::follow_up(&state()->layout, b, tag, before, which);
@@ -140,7 +140,7 @@ struct basic_block_pool : pool_layout {
     block_tag const now = of(at).tag_of(got.block);
     if (!now.is_of(c)) {
       // Nothing was done with them.
-      (void)of(at).give_back(got.block, now, got.slots);
+      (void)of(at).deallocate(got.block, now, got.slots);
       return false;
     }
     // As if nothing had been given back to a block without free slots.

@@ -171,7 +171,7 @@ struct rules {
   [[nodiscard]] GPUHEAP_HD static constexpr bool serves(slab_use w, unsigned c) {
     return !w.is(slab_role::unassigned) && classes<Config>::kind_of(w.size_class()) == classes<Config>::kind_of(c);
   }
-  // Of the addition by which chunks are counted: acquires all frees of the slab's blocks (give_back), whatever the size of their chunks.
+  // Of the addition by which chunks are counted: acquires all frees of the slab's blocks (deallocate), whatever the size of their chunks.
   static constexpr simt::memory_order draws = simt::dependent;
   // Whether a request for which there is no head looks at every slab before it fails.
   static constexpr bool looks_everywhere = true;

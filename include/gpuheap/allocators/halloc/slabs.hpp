@@ -148,7 +148,7 @@ class slabs {
       group.mask = rest;
       unsigned found = 0;
       if (group.leads()) {
-        if (drawn) give_back(head - 1, group.size() * chunks);
+        if (drawn) deallocate(head - 1, group.size() * chunks);
         found = home()->renew_head(c, head);
         drawn = true;
       }
@@ -176,7 +176,7 @@ class slabs {
         warp_group::of_equal(simt::active_mask(), reinterpret_cast<uint64_t>(&word_of(s)) | simt::highest_bit(begun.count));
     // The other lanes' releases come before the leader's subtraction.
     simt::sync_warp(group.mask);
-    if (group.leads()) give_back(s, begun.count * group.size());
+    if (group.leads()) deallocate(s, begun.count * group.size());
     return free_status::done;
   }
 
@@ -281,7 +281,7 @@ class slabs {
   }
   // Blocks of other classes leave no aligned place in the head, or others were faster at every one.
   [[nodiscard]] GPUHEAP_COLD void* serve_past_head(unsigned s, unsigned c) const {
-    give_back(s, sizes::chunks_of(c));
+    deallocate(s, sizes::chunks_of(c));
     // relaxed: the slab's word hands on what matters. The next request looks for another head.
     uint32_t seen = s + 1;
     if (head_of(c).compare_exchange(seen, 0, simt::relaxed, simt::relaxed)) retire(s);
@@ -290,7 +290,7 @@ class slabs {
 
   // Subtracts chunks that were counted and are not taken, or not any more. The subtraction that brings a slab that is no head to a lower
   // level has the duty to file it there; subtractions are ordered, so there is one.
-  GPUHEAP_FN void give_back(unsigned s, unsigned chunks) const {
+  GPUHEAP_FN void deallocate(unsigned s, unsigned chunks) const {
     // handed_on: releases the frees of this group (free() has the fence), and hands on those of others to whoever draws or adopts next.
     slab_use const before{state(s).fetch_sub(chunks, simt::handed_on)};
     if (!before.is_filed()) return;
@@ -460,7 +460,7 @@ class slabs {
       bool holds = false;
       if (count_in(s, c, w, holds)) {
         void* const p = claim(s, c, chunks, w.ticket());
-        if (p == nullptr) give_back(s, chunks);
+        if (p == nullptr) deallocate(s, chunks);
         if (holds) retire(s);
         if (p != nullptr) return p;
       }
@@ -479,7 +479,7 @@ class slabs {
       // dependent: see rules.
       w.bits = state(s).fetch_add(one, Rules::draws);
       if (Rules::template serves<Config>(w, c) && w.used() <= last) return true;
-      give_back(s, chunks);
+      deallocate(s, chunks);
       return false;
     }
     bool const taken_away = w.is(slab_role::held) && w.used() == 0 && take_unused(s, w.size_class());

@@ -134,7 +134,7 @@ template <scatteralloc_config Config, class Parts>
 }
 
 // The problem that a census found, in words; empty for none. Host.
-[[nodiscard]] inline std::string in_words(census const& found) {
+[[nodiscard]] inline std::string describe(census const& found) {
   if (found.first_fault == 0) return "";
   constexpr char const* texts[] = {"",
                                    "is still being opened",
@@ -166,7 +166,7 @@ template <class State, scatteralloc_config Config, class Parts>
   result.live_runs = found.runs;
   result.live_bytes = found.chunk_bytes + found.run_pages * Config.page_bytes;
   result.held_pages = found.held_pages;
-  result.problem = in_words(found);
+  result.problem = describe(found);
   if (lock != 0) result.problem = "the lock of the runs is held";
   std::vector<uint32_t> visits(at.num_regions(there.pages()));
   simt::copy(visits.data(), at.visits, visits.size() * sizeof(uint32_t), stream);

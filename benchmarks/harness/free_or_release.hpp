@@ -8,7 +8,7 @@ namespace gpuheap::bench {
 // Gives back `block`, or with it everything that the calling warp has. The kernel asks for nothing, and was launched in the shape of the
 // one that asked, or a larger one with the same block_threads: warps are known by their number.
 template <class Ref>
-GPUHEAP_FN void give_back(Ref const& heap, [[maybe_unused]] void* block) {
+GPUHEAP_FN void free_or_release(Ref const& heap, [[maybe_unused]] void* block) {
   if constexpr (has_release_warp<typename Ref::allocator_type>) {
     heap.release_warp();
   } else {
