@@ -18,7 +18,7 @@ struct scan_and_allocate {
   static constexpr bool allocates_from_host = true;
   static constexpr allocator_traits traits{
       .name = Pooled ? "scan_malloc_async" : "scan_malloc",
-      .title = Pooled ? "a scan, then cudaMallocAsync by the host" : "a scan, then cudaMalloc by the host",
+      .title = Pooled ? "a prefix sum, then one cudaMallocAsync by the host" : "a prefix sum, then one cudaMalloc by the host",
       .reuse = "nothing is managed",
       .free = frees::collectively,
   };

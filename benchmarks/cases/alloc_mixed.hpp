@@ -41,7 +41,7 @@ struct alloc_mixed {
   };
   static constexpr case_description description{
       .name = "alloc_mixed",
-      .brief = "every thread asks for one block of a random size from 4 bytes up, or of a power of two from 16 up, then gives it back",
+      .brief = "every thread allocates one block of a random size from 4 bytes up, or of a power of two from 16 up, then frees it",
       .section = "Allocation",
       .parameters = parameters,
       .takes_baselines = true,

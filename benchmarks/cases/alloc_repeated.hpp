@@ -36,7 +36,8 @@ struct alloc_repeated {
   template <class A>
   static outcome run(session const& s, point const& p) {
     auto const per_thread = static_cast<unsigned>(p.number("allocations"));
-    if (p.number("threads") * per_thread >= std::uint64_t{1} << 31) return unsupported("as many allocations are more than the case counts");
+    if (p.number("threads") * per_thread >= std::uint64_t{1} << 31)
+      return unsupported("the point has more allocations than the case counts");
     auto result = run_allocation_rounds<A>(s, p, repeated_requests{p.threads(), per_thread, p.number("bytes")});
     for (row& r : result.rows) {
       if (std::string_view{r.unit} != "us") continue;

@@ -1,4 +1,4 @@
-// alloc_single: every thread asks for one block of the same size, then gives it back.
+// alloc_single: every thread allocates one block of the same size, then frees it.
 #pragma once
 
 #include "harness/allocation_rounds.hpp"
@@ -17,7 +17,7 @@ struct alloc_single {
   static constexpr parameter parameters[] = {threads_parameter, bytes_parameter, state_parameter, heap_parameter, block_threads_parameter};
   static constexpr case_description description{
       .name = "alloc_single",
-      .brief = "every thread asks for one block of the same size, then gives it back",
+      .brief = "every thread allocates one block of the same size, then frees it",
       .section = "Allocation",
       .parameters = parameters,
       .takes_baselines = true,

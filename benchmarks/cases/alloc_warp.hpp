@@ -1,4 +1,4 @@
-// alloc_warp: one lane of each warp asks for a block, then gives it back.
+// alloc_warp: one lane of each warp allocates a block, then frees it.
 #pragma once
 
 #include "harness/allocation_rounds.hpp"
@@ -17,7 +17,7 @@ struct alloc_warp {
   static constexpr parameter parameters[] = {threads_parameter, bytes_parameter, state_parameter, heap_parameter, block_threads_parameter};
   static constexpr case_description description{
       .name = "alloc_warp",
-      .brief = "one lane of each warp asks for a block, then gives it back",
+      .brief = "one lane of each warp allocates a block, then frees it",
       .section = "Allocation",
       .parameters = parameters,
       .takes_baselines = true,

@@ -68,8 +68,9 @@ struct churn {
     if (auto reason = why_no_heap<A>(s); !reason.empty()) return unsupported(std::move(reason));
     if (std::string reason = why_no_single_frees<A>(); !reason.empty()) return unsupported(std::move(reason));
     constexpr bool never_frees = A::traits.free == frees::never;
-    std::string const too_much = "this allocator never takes memory back: the traffic of about " + memory::format_bytes(traffic_bytes(p)) +
-                                 " does not fit into a heap of " + memory::format_bytes(s.heap_bytes);
+    std::string const too_much = "this allocator never reuses freed memory: the traffic of about " +
+                                 memory::format_bytes(traffic_bytes(p)) + " does not fit into a heap of " +
+                                 memory::format_bytes(s.heap_bytes);
     if (A::traits.overwrites && traffic_bytes(p) > s.heap_bytes) return unsupported(too_much);
 
     owned_stream stream;

@@ -58,7 +58,7 @@ struct collective_locking {
       auto const after = words.download(on).front();
       unsigned sum = 0;
       for (unsigned const lane : after.sums) sum += lane;
-      if (after.lock != 0) return "the lock is held by nobody";
+      if (after.lock != 0) return "the lock is set, and no thread holds it";
       return sum == p.threads() ? "" : std::to_string(sum) + " of " + std::to_string(p.threads()) + " additions under the lock are left";
     };
     return p.text("which") == "collective" ? run_structure_rounds(s, p, stream, p.threads(), reset, lock_together{words.data()}, fault)

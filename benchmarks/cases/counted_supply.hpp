@@ -76,7 +76,7 @@ struct counted_supply {
                                              block_threads_parameter};
   static constexpr case_description description{
       .name = "counted_supply",
-      .brief = "every thread takes a unit; who finds none makes a batch: a bulk semaphore, or a counting one and a lock",
+      .brief = "every thread takes a unit, and a thread that finds none makes a batch: a bulk semaphore, or a counting one and a lock",
       .section = "Structures",
       .parameters = parameters,
       .without_allocator = true,

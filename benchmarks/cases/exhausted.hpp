@@ -24,7 +24,7 @@ struct exhausted {
   template <class A>
   static outcome run(session const& s, point const& p) {
     if (auto reason = why_no_heap<A>(s); !reason.empty()) return unsupported(std::move(reason));
-    if (A::traits.overwrites) return unsupported("this allocator overwrites live memory rather than refuse");
+    if (A::traits.overwrites) return unsupported("this allocator overwrites live memory rather than refuse a request");
     equal_requests const requests{p.threads(), p.number("bytes")};
     if (requests.threads * requests.request_bytes > s.heap_bytes)
       return unsupported("the requests of one kernel do not fit into a heap of " + memory::format_bytes(s.heap_bytes));
@@ -69,7 +69,7 @@ struct exhausted {
       if (run > s.runs) break;
       // Until a whole kernel got nothing.
       for (pile_tally before, now; before.failed_requests == 0 || now.failed_requests - before.failed_requests != requests.threads;) {
-        if (pile.room() < requests.threads) return wrong("more blocks were handed out than fit into the heap");
+        if (pile.room() < requests.threads) return wrong("the allocator returned more blocks than fit into the heap");
         before = now;
         now = pile.add(requests.threads);
       }
@@ -77,7 +77,7 @@ struct exhausted {
       double const failed_us = time_requests();
       if (auto const failed = checker.inspect(list, 1, {}); failed.failed_requests != requests.threads) {
         return wrong(std::to_string(requests.threads - failed.failed_requests) +
-                     " requests were served right after as many had failed, without a free in between");
+                     " requests were served right after as many had failed, with no free in between");
       }
       pile.deallocate();
       if (auto fault = heap.refused_frees(); !fault.empty()) return wrong(std::move(fault));

@@ -56,7 +56,7 @@ struct fragmentation {
   };
   static constexpr case_description description{
       .name = "fragmentation",
-      .brief = "the address range of the blocks of one kernel over what was asked for, and what rounding takes",
+      .brief = "the address range of the blocks of one kernel over the requested bytes, and the share that rounding wastes",
       .section = "Memory",
       .parameters = parameters,
       .check = &check_drawn_sizes,
@@ -78,7 +78,7 @@ struct fragmentation {
     if (auto reason = why_no_heap<A>(s); !reason.empty()) return reason;
     if (A::traits.process_wide && !s.first_run) return no_second_heap;
     if (A::traits.overwrites) return "this allocator overwrites live memory";
-    if (A::traits.free == frees::never && p.number("round") > 1) return "this allocator never takes memory back";
+    if (A::traits.free == frees::never && p.number("round") > 1) return "this allocator never reuses freed memory";
     auto const asked = sum_over_requests(requests, [](simt::uint64_t bytes) { return bytes; });
     if (asked <= s.heap_bytes) return "";
     return "the requests add up to " + memory::format_bytes(asked) + ", more than the heap of " + memory::format_bytes(s.heap_bytes);

@@ -15,7 +15,7 @@ struct init {
   static constexpr parameter parameters[] = {heap_parameter};
   static constexpr case_description description{
       .name = "init",
-      .brief = "making the allocator in given memory: on the stream, and as the host waits for it",
+      .brief = "making the allocator in given memory: the time on the stream, and the time that the host waits",
       .section = "Start",
       .parameters = parameters,
   };

@@ -94,7 +94,7 @@ struct ordered_bits {
       left[bit / 64] &= ~(word{1} << (bit % 64));
     }
     for (unsigned i = 0; i < num_leaves; ++i) {
-      if (left[i] != after[i]) return "leaf " + std::to_string(i) + " has not the bits that nobody took";
+      if (left[i] != after[i]) return "leaf " + std::to_string(i) + " lacks bits that no thread took";
     }
     return "";
   }

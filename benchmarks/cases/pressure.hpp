@@ -116,7 +116,7 @@ struct pressure {
   template <class A>
   static outcome run(session const& s, point const& p) {
     if (auto reason = why_no_heap<A>(s); !reason.empty()) return unsupported(std::move(reason));
-    if (A::traits.free == frees::never) return unsupported("this allocator never takes memory back");
+    if (A::traits.free == frees::never) return unsupported("this allocator never reuses freed memory");
     if (std::string reason = why_no_single_frees<A>(); !reason.empty()) return unsupported(std::move(reason));
     using ref = typename heap_under_test<A>::ref_type;
     auto const largest = static_cast<simt::uint32_t>(p.number("bytes"));

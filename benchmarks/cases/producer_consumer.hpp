@@ -16,7 +16,7 @@ struct producer_consumer {
   };
   static constexpr case_description description{
       .name = "producer_consumer",
-      .brief = "every second block only asks for memory, and the others free what those asked for in the kernel before",
+      .brief = "every second block only allocates, and the others free what those allocated in the kernel before",
       .section = "Stress",
       .parameters = parameters,
   };

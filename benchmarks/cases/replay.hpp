@@ -77,7 +77,7 @@ struct replay {
       auto const counted = tally.download(stream)[0];
       if (auto fault = counted.fault(); !fault.empty()) return wrong("run " + std::to_string(n) + ": " + fault);
       if (never_frees && counted.failed_requests != 0) {
-        return unsupported("this allocator never takes memory back: what the program asks for does not fit into a heap of " +
+        return unsupported("this allocator never reuses freed memory: the program's requests do not fit into a heap of " +
                            memory::format_bytes(s.heap_bytes));
       }
       if (n < 2) continue;
@@ -111,7 +111,7 @@ struct replay {
 
   static std::string why_not(trace::program const& program, session const& s, std::uint64_t copies, bool overwrites) {
     if (program.threads * copies > std::uint64_t{1} << 30 || program.sizes.size() * copies > std::uint64_t{1} << 30)
-      return "so many copies of the program have more threads or allocations than the case takes, 2^30";
+      return "these copies of the program have more than 2^30 threads or allocations, the most that the case takes";
     std::uint64_t asked = 0;
     for (auto const bytes : program.sizes) asked += (bytes + std::uint64_t{31}) & ~std::uint64_t{15};
     if (overwrites && asked * copies > s.heap_bytes)

@@ -17,7 +17,9 @@ struct soak {
   };
   static constexpr case_description description{
       .name = "soak",
-      .brief = "a long time of requests of all sizes, with times of want; every so often all is freed, and the heap must be as it was",
+      .brief =
+          "requests of all sizes for a long time, with phases in which memory runs out; at intervals all blocks are freed, and the heap "
+          "must be as at the start",
       .section = "Stress",
       .parameters = parameters,
   };

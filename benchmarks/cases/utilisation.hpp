@@ -35,7 +35,7 @@ struct utilisation {
   template <class A>
   static outcome run(session const& s, point const& p) {
     if (auto reason = why_no_heap<A>(s); !reason.empty()) return unsupported(std::move(reason));
-    if (A::traits.overwrites) return unsupported("this allocator overwrites live memory rather than refuse");
+    if (A::traits.overwrites) return unsupported("this allocator overwrites live memory rather than refuse a request");
     auto const bytes = p.number("bytes");
     if (p.text("dist") == "equal") return fill<A>(s, p, equal_requests{p.threads(), bytes}, bytes);
     random_requests const random{p.threads(), static_cast<simt::uint32_t>(bytes), false, random_sequence{s.seed}, smallest_drawn};
@@ -61,7 +61,7 @@ struct utilisation {
       while (tally.failed_requests == 0) {
         auto const to_come = expected > tally.live_bytes ? expected - tally.live_bytes : tally.live_bytes - expected;
         auto const next = std::clamp<simt::uint64_t>(to_come / 4 / mean_bytes, simt::warp_lanes, p.threads());
-        if (next > pile.room()) return wrong("more blocks were handed out than fit into the heap");
+        if (next > pile.room()) return wrong("the allocator returned more blocks than fit into the heap");
         tally = pile.add(static_cast<unsigned>(next));
         double const filled = static_cast<double>(tally.live_bytes) / static_cast<double>(heap.bytes());
         if (auto reason = timing.too_slow(run + filled, static_cast<double>(timing.lacking(share.samples.size())) - filled + (run == 0));

@@ -19,7 +19,8 @@ GPUHEAP_FN void free_or_release(Ref const& heap, [[maybe_unused]] void* block) {
 // Why blocks of A cannot be given back one by one, or "".
 template <class A>
 [[nodiscard]] constexpr char const* why_no_single_frees() {
-  return A::traits.free == frees::collectively ? "blocks are freed one by one, and this allocator takes back all that a warp has" : "";
+  return A::traits.free == frees::collectively ? "the case frees block by block, and this allocator frees all blocks of a warp at once"
+                                               : "";
 }
 
 }  // namespace gpuheap::bench

@@ -218,7 +218,7 @@ template <class A>
   if constexpr (A::traits.free != frees::individually || A::traits.overwrites || A::traits.warp_level) {
     return unsupported("MPI's messages are freed one by one by their receivers, which this allocator cannot do");
   } else if (!hands_out_memory<A>()) {
-    return unsupported("this baseline hands out no memory for messages");
+    return unsupported("this baseline allocates no memory for messages");
   } else {
     using ref = typename heap_under_test<A>::ref_type;
     using main = mpi_rank_main<ref>;

@@ -44,7 +44,7 @@ template <class A, class Run>
     static_assert(choice::published_bytes == 4096, "0 and 4096 are the same pages");
     return run.template operator()<A>();
   } else {
-    if (page != "0") return unsupported("the size of this allocator's pages is no choice: page=" + page + " is for scatteralloc");
+    if (page != "0") return unsupported("this allocator's page size is fixed: page=" + page + " is for scatteralloc");
     return run.template operator()<A>();
   }
 }

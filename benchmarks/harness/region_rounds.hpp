@@ -144,7 +144,7 @@ template <class A>
   unsigned const threads = p.threads();
   if (simt::uint64_t{threads} * n * sizeof(float) > s.heap_bytes)
     return unsupported("the regions do not fit into a heap of " + memory::format_bytes(s.heap_bytes));
-  if (!hands_out_memory<A>()) return unsupported("this baseline hands out no memory to work on");
+  if (!hands_out_memory<A>()) return unsupported("this baseline allocates no memory to work on");
   std::vector<float> region(n);
   for (simt::uint32_t k = 0; k < n; ++k) region[k] = static_cast<float>(k);
   float const expected = do_region_work(work, region.data(), std::vector<float>(region).data(), n, gather_stride(n));

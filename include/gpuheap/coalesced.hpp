@@ -99,7 +99,9 @@ inline std::optional<heap<allocator>>& owner() {
 
 inline void make_heap(heap_size size, bool dynamic) {
   auto& heap = owner();
-  if (heap) throw plain_error("gpuheap: coalesced::init() is called again: the program has one heap, made once, until coalesced::clean()");
+  if (heap)
+    throw plain_error(
+        "gpuheap: coalesced::init() was called twice: the program has one heap: call coalesced::clean() before you make another one");
   heap.emplace(size);
   simt::program_values<program_heap>::set({heap->ref(), true, dynamic, false});
 }
@@ -119,7 +121,7 @@ inline void init_dynamic(heap_size size = heap_size::from_environment()) { detai
 // @note No kernel may run during the call.
 inline void serve_apart() {
   auto const& owner = detail::owner();
-  if (!owner) throw plain_error("gpuheap: coalesced::serve_apart() is called before coalesced::init()");
+  if (!owner) throw plain_error("gpuheap: coalesced::serve_apart() was called before coalesced::init(): call init() first");
   simt::program_values<detail::program_heap>::set({owner->ref(), true, false, true});
 }
 

@@ -78,12 +78,11 @@ class heap {
   explicit heap(memory::region callers, stream_ref stream = {}) : memory_{callers} {
     if constexpr (Allocator::traits.process_wide) {
       throw plain_error("gpuheap: the allocator '" + name() +
-                        "' lives in the one heap of the process and cannot be put into a given region: make it from a size");
+                        "' has one heap for the whole process, which cannot lie in a given region: make the heap from a size");
     } else {
       if (callers.base == nullptr) {
-        throw plain_error(
-            text_of("gpuheap: a heap in a region of %s was asked for, and the region's base is null: take memory for it first",
-                    memory::format_bytes(callers.bytes).c_str()));
+        throw plain_error(text_of("gpuheap: cannot make a heap in a region of %s whose base is null: allocate the region's memory first",
+                                  memory::format_bytes(callers.bytes).c_str()));
       }
       if (reinterpret_cast<std::uintptr_t>(callers.base) % 256 != 0)
         throw plain_error("gpuheap: a heap's region must be aligned to 256 bytes");
@@ -100,8 +99,7 @@ class heap {
     simt::size_t const most = size.limit();
     if (initial > most) {
       throw plain_error(
-          text_of("gpuheap: a heap of %s that grows to at most %s was asked for: growth::at_most must not be less than "
-                  "growth::initial",
+          text_of("gpuheap: growth::initial is %s, more than growth::at_most, which is %s: make at_most at least as large as initial",
                   memory::format_bytes(initial).c_str(), memory::format_bytes(most).c_str()));
     }
     growing_ = memory::shared<growing>{new growing{most}};
@@ -141,8 +139,7 @@ class heap {
   // Policies and callbacks stay.
   void reset(stream_ref stream = {}) {
     if constexpr (Allocator::traits.process_wide) {
-      throw plain_error("gpuheap: the allocator '" + name() +
-                        "' cannot be reset: its heap is the process's and has no reset. Free the blocks");
+      throw plain_error("gpuheap: the allocator '" + name() + "' cannot be reset: it has one heap for the whole process: free its blocks");
     } else {
       initialise(stream);
     }
@@ -220,10 +217,9 @@ class heap {
   void grow(simt::size_t more_bytes, stream_ref stream = {}) requires has_grow<Allocator> {
     require_growing();
     if (more_bytes > at_most() - capacity_) {
-      throw plain_error(text_of(
-          "gpuheap: a heap of %s that was made to have at most %s was asked to grow by %s: make it with a larger "
-          "growth::at_most",
-          memory::format_bytes(capacity_).c_str(), memory::format_bytes(at_most()).c_str(), memory::format_bytes(more_bytes).c_str()));
+      throw plain_error(text_of("gpuheap: cannot grow a heap of %s, of at most %s, by %s: make the heap with a larger growth::at_most",
+                                memory::format_bytes(capacity_).c_str(), memory::format_bytes(at_most()).c_str(),
+                                memory::format_bytes(more_bytes).c_str()));
     }
     if (more_bytes == 0) return;
     (void)add_memory(more_bytes, stream);
@@ -458,7 +454,9 @@ class heap {
   }
   void require_growing() const {
     if (!grows())
-      throw plain_error("gpuheap: this heap has a fixed size: make it as heap{gpuheap::growth{.initial = ..., .at_most = ...}}");
+      throw plain_error(
+          "gpuheap: this heap has a fixed size and cannot grow or shrink: make it as heap{gpuheap::growth{.initial = ..., .at_most = "
+          "...}}");
   }
   // Lets the allocator have `more_bytes`. Whether it has taken memory for them.
   bool add_memory(simt::size_t more_bytes, stream_ref stream) requires has_grow<Allocator> {
@@ -550,7 +548,8 @@ class heap {
     // As numbers: of pointers into different objects nothing is said.
     auto const offset = reinterpret_cast<std::uintptr_t>(byte) - reinterpret_cast<std::uintptr_t>(base);
     if (offset > arena_.bytes || arena_.bytes - offset < bytes || (grows() && !growing_->range.is_mapped(offset, bytes))) {
-      throw plain_error(text_of("gpuheap: %s at the given address do not lie in this heap", memory::format_bytes(bytes).c_str()));
+      throw plain_error(text_of("gpuheap: the %s at the given address do not lie in this heap: give an address within the heap",
+                                memory::format_bytes(bytes).c_str()));
     }
   }
 

@@ -57,14 +57,15 @@ namespace detail {
 // "gpuheap: 3 requests in kernels ..., the first ..." of requests that the heap could never serve.
 [[nodiscard]] inline std::string invalid_requests_text(statistics const& s, std::uint64_t count, simt::size_t most_bytes) {
   failed_request const& first = s.first_invalid;
-  std::string const asked = first.fault == request_fault::overflow ? std::string{"was a calloc() of 2^64 bytes or more"}
+  std::string const asked = first.fault == request_fault::overflow ? std::string{"was a calloc() of at least 2^64 bytes"}
                             : first.fault == request_fault::alignment
-                                ? text_of("asked for an alignment of %llu bytes, which is no power of two up to 2 MiB",
+                                ? text_of("asked for an alignment of %llu bytes, which is not a power of two up to 2 MiB",
                                           static_cast<unsigned long long>(first.alignment))
-                                : text_of("asked for %llu bytes, of which a block of this heap can have %llu at most",
+                                : text_of("asked for %llu bytes, and a block of this heap has at most %llu",
                                           static_cast<unsigned long long>(first.bytes), static_cast<unsigned long long>(most_bytes));
   return text_of(
-      "gpuheap: %llu requests in kernels can never be served, whatever is free; the first %s (block %u, thread %u). Correct the request%s",
+      "gpuheap: %llu requests in kernels can never be served, however much memory is free; the first %s (block %u, thread %u). Correct the "
+      "request%s",
       static_cast<unsigned long long>(count), asked.c_str(), first.block, first.thread,
       first.fault == request_fault::too_large ? ", or make the heap larger" : "");
 }
@@ -134,8 +135,8 @@ inline void read_failures(statistics& s, failure_record const& record) {
                                           memory::format_bytes(there->free_bytes).c_str())
                                 : text_of("%s does not have it", source.c_str());
   return text_of(
-      "gpuheap: a heap of %s was asked for; %s. Ask for less, or for a part: heap{gpuheap::fraction_of_free(0.5)}, or take it from "
-      "elsewhere, e.g. gpuheap::memory::managed. (%s)",
+      "gpuheap: cannot make a heap of %s: %s. Make a smaller heap, or one of a share of the free memory: "
+      "heap{gpuheap::fraction_of_free(0.5)}, or take another memory, such as gpuheap::memory::managed. (%s)",
       memory::format_bytes(bytes).c_str(), has.c_str(), refusal.c_str());
 }
 

@@ -180,7 +180,7 @@ def bench(
         trace=trace,
     )
     if allocators and not request.allocators:
-        raise UserError("--allocators names none: write names with commas between, as gpuheap,cuda")
+        raise UserError("--allocators names no allocator: write names separated by commas, as gpuheap,cuda")
     where = Where(_checked(backend), gpus, scheduler, output, read_outside(allocator_header, type_name), for_claims)
     until = math.inf if minutes is None else time.monotonic() + 60 * minutes
     policy = Policy(fresh=fresh, retry=retry, anew=anew, until=until)
@@ -205,7 +205,7 @@ def report(
 
     layout = find_layout()
     if figures is not None and output is not None:
-        raise UserError("--output is for the report, --figures makes its figures instead: choose one of them")
+        raise UserError("--output names the report, and --figures writes figures in place of it: give one of the two")
     further = [folder_of_tables(folder, "--results") for folder in results or []]
     console = _console()
     if figures is not None:

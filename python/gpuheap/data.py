@@ -112,7 +112,7 @@ class Store:
             _unpack(part, name, matrix)
         except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
             part.unlink()
-            raise UserError(f"{self._url(dataset)} is no archive with {name}.mtx ({error}): it was removed, try again") from None
+            raise UserError(f"{self._url(dataset)} is not an archive with {name}.mtx ({error}): it was removed, try again") from None
         facts = {"url": self._url(dataset), "archive_bytes": part.stat().st_size, "archive_sha256": found}
         facts |= {"matrix_bytes": matrix.stat().st_size, "matrix_sha256": _checksum(matrix)}
         if known and facts["matrix_sha256"] != known["matrix_sha256"]:

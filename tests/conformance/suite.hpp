@@ -6,7 +6,7 @@
 //   template <class A>
 //   struct keeps_a_promise {
 //     static constexpr char const* name = "KeepsAPromise";
-//     static constexpr bool applies = A::traits...;   // false: the traits do not promise it, and there is no such test
+//     static constexpr bool applies = A::traits...;   // false: the traits do not promise it, and there is not a test of the suite
 //     static void run();                              // EXPECT_... as in any test
 //   };
 #pragma once

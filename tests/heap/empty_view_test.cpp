@@ -63,7 +63,7 @@ TEST(EmptyRegion, IsRefused) {
   EXPECT_TRUE(says(text_of_error([] {
                      gpuheap::heap<> heap{gpuheap::memory::region{nullptr, 8_MiB}};
                    }),
-                   "a heap in a region of 8.0 MiB was asked for, and the region's base is null"));
+                   "cannot make a heap in a region of 8.0 MiB whose base is null"));
 }
 
 }  // namespace

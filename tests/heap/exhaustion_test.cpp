@@ -179,14 +179,15 @@ TEST(InvalidRequests, AreNoExhaustion) {
   heap_t heap{1_MiB};
   expect_wrong_requests_are_told(heap);
   std::string const text = text_of_error([&] { heap.check(); });
-  EXPECT_TRUE(says(text, "6 requests in kernels can never be served, whatever is free; the first asked for an alignment of 48 bytes"));
+  EXPECT_TRUE(
+      says(text, "6 requests in kernels can never be served, however much memory is free; the first asked for an alignment of 48 bytes"));
   EXPECT_EQ(text.find("found no memory"), std::string::npos);
   EXPECT_NO_THROW(heap.check());
   blocks_of(heap, 3, 5_MiB);
   EXPECT_TRUE(says(text_of_error([&] { heap.check(); }), "3 requests in kernels can never be served"));
   heap.reset();
   blocks_of(heap, 1, 5_MiB);
-  EXPECT_TRUE(says(text_of_error([&] { heap.check(); }), "the first asked for 5242880 bytes, of which a block of this heap can have 10"));
+  EXPECT_TRUE(says(text_of_error([&] { heap.check(); }), "the first asked for 5242880 bytes, and a block of this heap has at most 10"));
 }
 TEST(InvalidRequests, AreToldBesideThoseThatFoundNoMemory) {
   full_heap heap;

@@ -90,7 +90,7 @@ TEST(Growth, ResetKeepsTheSize) {
 TEST(Growth, StopsAtItsMost) {
   heap_t heap{growth{.initial = 4_MiB, .at_most = 64_MiB}};
   std::string const text = text_of_error([&] { heap.grow(100_MiB); });
-  EXPECT_TRUE(says(text, "a heap of 4.0 MiB that was made to have at most 64.0 MiB was asked to grow by 100.0 MiB"));
+  EXPECT_TRUE(says(text, "cannot grow a heap of 4.0 MiB, of at most 64.0 MiB, by 100.0 MiB"));
   EXPECT_THROW(heap.grow(~simt::size_t{0}), gpuheap::error);
   heap.grow(60_MiB);
   EXPECT_EQ(heap.capacity(), heap.at_most());
@@ -111,7 +111,7 @@ TEST(Growth, WhatTheDeviceDoesNotHaveChangesNothing) {
 
 TEST(Growth, BadSizesAreRefused) {
   EXPECT_TRUE(says(text_of_error([] { heap_t heap{growth{.initial = 2_MiB, .at_most = 1_MiB}}; }),
-                   "a heap of 2.0 MiB that grows to at most 1.0 MiB was asked for"));
+                   "growth::initial is 2.0 MiB, more than growth::at_most, which is 1.0 MiB"));
   EXPECT_TRUE(
       says(text_of_error([] { heap_t heap{growth{.initial = 100, .at_most = 1_MiB}}; }), "too small for the allocator 'growing_bump'"));
   EXPECT_EQ((heap_t{growth{.initial = 1_MiB}}.at_most() >= gpuheap::memory::device.query()->total_bytes), true);
@@ -122,7 +122,8 @@ TEST(Growth, AFixedHeapSaysThatItIs) {
   EXPECT_FALSE(heap.grows());
   EXPECT_EQ(heap.capacity(), heap.at_most());
   EXPECT_LE(heap.capacity(), 8_MiB);
-  EXPECT_TRUE(says(text_of_error([&] { heap.grow(1_MiB); }), "this heap has a fixed size: make it as heap{gpuheap::growth{"));
+  EXPECT_TRUE(says(text_of_error([&] { heap.grow(1_MiB); }),
+                   "this heap has a fixed size and cannot grow or shrink: make it as heap{gpuheap::growth{"));
   EXPECT_THROW(heap.trim(), gpuheap::error);
   EXPECT_THROW(heap.grow_when_exhausted({.factor = 2}), gpuheap::error);
   EXPECT_EQ(heap.verify().problem, "");

@@ -128,7 +128,7 @@ TEST(Ownership, AMisalignedRegionIsRefused) {
 TEST(Ownership, ARefusalSaysWhatWasAskedAndWhatThereIs) {
   EXPECT_THROW((heap_t{200_GiB, empty_source{}}), gpuheap::out_of_memory);
   std::string const text = text_of_error([] { heap_t heap{200_GiB, empty_source{}}; });
-  EXPECT_TRUE(says(text, "a heap of 200.0 GiB was asked for; there are 139.7 GiB of device memory, 138.0 GiB free. Ask for less"));
+  EXPECT_TRUE(says(text, "cannot make a heap of 200.0 GiB: there are 139.7 GiB of device memory, 138.0 GiB free. Make a smaller heap"));
   EXPECT_TRUE(says(text, "it is empty"));
 }
 

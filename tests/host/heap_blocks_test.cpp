@@ -121,7 +121,7 @@ TEST_F(HeapBlocks, ABlockThatDoesNotGoBackIsTold) {
   heap.answer = heap_answer::failed;
   EXPECT_TRUE(blocks.release(0)) << "the program's free is done all the same";
   ASSERT_EQ(reports.size(), 1U);
-  EXPECT_EQ(reports[0].substr(0, 63), "E07: a block of 64 bytes did not go back to the heap (as told):");
+  EXPECT_EQ(reports[0].substr(0, 66), "E07: a block of 64 bytes could not be freed in the heap (as told):");
 }
 
 TEST_F(HeapBlocks, WhatACaptureSawNeverGoesBack) {

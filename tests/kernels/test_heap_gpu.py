@@ -154,7 +154,7 @@ def test_closed_heap_says_so(gpu: None) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ({"size": "1 TiB"}, r"a heap of 1.0 TiB was asked for; there are .* free"),
+        ({"size": "1 TiB"}, r"cannot make a heap of 1.0 TiB: there are .* free"),
         ({"size": 4096}, "is too small for the allocator"),
         ({"size": "64 MiB", "device": 99}, "device 99 was asked for, and there"),
     ],

@@ -20,7 +20,6 @@ RETIRED: dict[str, str] = {
     "in_words": "format_bytes, describe",
     "last_words": "trap_report",
     "nulls": "failed_requests",
-    "when_exhausted": "exhaustion_policy",
 }
 
 # The layer and the module of each folder or file. A file may include files of lower layers and of its own module. The longest prefix

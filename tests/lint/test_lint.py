@@ -74,7 +74,7 @@ def test_the_subject_of_the_last_commit_follows_the_rules():
         command = ["git", "log", "-1", "--no-merges", "--format=%s"]
         subject = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
     except (FileNotFoundError, subprocess.CalledProcessError):
-        pytest.skip("the style of commits: this is no git checkout")
+        pytest.skip("the style of commits: this is not a git checkout")
     assert "\n".join(map(str, rules.subject_breaches(subject))) == ""
 
 

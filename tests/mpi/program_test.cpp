@@ -112,7 +112,7 @@ TEST(MpiProgram, RefusesWrongEnvironments) {
         << of.said;
   }
   EXPECT_NE(run("-", "5", "2000").said.find("a block has at most 1024 threads"), std::string::npos);
-  EXPECT_NE(run("-", "100000000", "1024").said.find("ask for at most"), std::string::npos);
+  EXPECT_NE(run("-", "100000000", "1024").said.find("start at most"), std::string::npos);
 }
 
 }  // namespace

@@ -77,7 +77,7 @@ def test_the_fastest_that_fits_comes_first() -> None:
     assert aside["halloc"] == "freed memory does not serve every size again: its class"
     assert aside["atomic"] == "never gives memory back"
     assert aside["atomic_wrap"] == "overwrites live memory, by design"
-    assert aside["fdgmalloc"] == "its memory is a warp's"
+    assert aside["fdgmalloc"] == "each warp has memory of its own"
     assert aside["cuda"].startswith("timeout at 1,000,000 threads, 16 B, state=warm")
     assert "store_only" not in aside
     assert [used.words for used in found.used] == ["survey/alloc_single, 1,000,000 threads, 16 B, state=warm: malloc_us, free_us"]
@@ -166,7 +166,7 @@ def test_tight_memory_asks_for_utilisation() -> None:
     ]
     found = advice(pattern(memory="tight"), ROWS + fills)
     assert [(one.allocator, one.utilisation) for one in found.ranked] == [("gpuheap", 0.98)]
-    assert dict(found.set_aside)["scatteralloc"] == "fills 60% of its heap; 90% are asked for where memory is tight"
+    assert dict(found.set_aside)["scatteralloc"] == "fills 60% of its heap; a tight heap needs 90%"
     assert found.to_run == ()
 
 
@@ -191,13 +191,13 @@ def test_the_papers_stand_beside_it() -> None:
 @pytest.mark.parametrize(
     ("said", "complaint"),
     [
-        ({"sizes": "64:16"}, "--sizes: 64 is more than 16"),
-        ({"sizes": "1:2:3"}, "--sizes: '1:2:3' is no range"),
+        ({"sizes": "64:16"}, "--sizes: 64 is larger than 16"),
+        ({"sizes": "1:2:3"}, "--sizes: '1:2:3' is not a size or a range"),
         ({"sizes": "few"}, "--sizes: 'few' is not a size"),
-        ({"threads": "many"}, "--threads: 'many' is no number of threads"),
-        ({"threads": "0"}, "--threads: '0' is no number of threads"),
-        ({"threads": "1.5"}, "--threads: '1.5' is no number of threads"),
-        ({"threads": "inf"}, "--threads: 'inf' is no number of threads"),
+        ({"threads": "many"}, "--threads: 'many' is not a number of threads"),
+        ({"threads": "0"}, "--threads: '0' is not a number of threads"),
+        ({"threads": "1.5"}, "--threads: '1.5' is not a number of threads"),
+        ({"threads": "inf"}, "--threads: 'inf' is not a number of threads"),
         ({"granularity": "block"}, "--granularity: 'block' is not one of thread, warp"),
         ({"reuse": "all"}, "--reuse: 'all' is not one of cross-size, same-size, none"),
         ({"memory": "some"}, "--memory: 'some' is not one of tight, ample"),
@@ -215,7 +215,7 @@ def test_the_command_answers_from_rows_and_says_what_lacks(checkout: Checkout, e
     (tables / "recommendations.toml").write_text((LAYOUT.claims / "tables" / "recommendations.toml").read_text())
     none = checkout.gpuheap("advise", "--sizes", "16:64")
     assert none.returncode == 0, none.stderr
-    assert "to measure what is lacking: gpuheap bench gallatin/alloc_single gallatin/alloc_mixed" in none.stdout
+    assert "to measure what is missing: gpuheap bench gallatin/alloc_single gallatin/alloc_mixed" in none.stdout
     assert "the papers recommend:" in none.stdout
     save(checkout.root / "results" / "nvidia-h200" / "survey.csv", [*single("gpuheap", 10), *single("atomic", 2, 0)])
     out = checkout.gpuheap("advise", "--sizes", "16:64").stdout

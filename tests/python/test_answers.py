@@ -59,7 +59,7 @@ def test_what_stands_where_the_table_goes_is_left_alone(checkout: Checkout, erro
     table = checkout.root / "here" / "mini.csv"
     table.parent.mkdir()
     table.mkdir() if what == "folder" else os.mkfifo(table)
-    assert "mini.csv is no file, and the table goes there" in error_line(checkout.gpuheap(*SINGLE, "--output", "here"))
+    assert "mini.csv is not a file, and the table is written there" in error_line(checkout.gpuheap(*SINGLE, "--output", "here"))
     assert not table.is_file() and checkout.points_run() == []
 
 
@@ -159,8 +159,8 @@ def test_folders_and_options_of_report_are_checked(checkout: Checkout, error_lin
     (checkout.root / "empty").mkdir()
     assert "--results: there is no folder 'none'" in error_line(checkout.gpuheap("report", "--results", "none"))
     assert "--results: the folder 'empty' holds no table" in error_line(checkout.gpuheap("report", "--results", "empty"))
-    assert "choose one of them" in error_line(checkout.gpuheap("report", "--figures", "figures", "-o", "x.html"))
-    assert "--allocators names none" in error_line(checkout.gpuheap("bench", "mini", "-a", ","))
+    assert "give one of the two" in error_line(checkout.gpuheap("report", "--figures", "figures", "-o", "x.html"))
+    assert "--allocators names no allocator" in error_line(checkout.gpuheap("bench", "mini", "-a", ","))
 
 
 def test_a_graph_may_have_any_name(checkout: Checkout) -> None:

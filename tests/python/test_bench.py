@@ -207,7 +207,7 @@ def test_fresh_that_was_stopped_goes_on_where_it_stopped(checkout: Checkout, num
     checkout.log()
     ran = checkout.gpuheap(*command)
     assert ran.returncode == 0, ran.stderr
-    assert "note: the same command with --fresh was stopped: it goes on, and what it has measured since 20" in ran.stdout
+    assert "note: an earlier run with --fresh was stopped: this one continues it, and keeps what was measured since 20" in ran.stdout
     assert "2 kept since the run with --fresh began, 20" in ran.stdout
     own = [point for point in checkout.points_run() if "/gpuheap/" in point]
     assert own == [f"alloc_single/gpuheap/threads=100,bytes={size},state=warm" for size in (64, 128, 256)] + ["churn/gpuheap/threads=100,bytes=1024,rounds=4"]

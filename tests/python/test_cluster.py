@@ -139,7 +139,7 @@ def test_a_worker_and_then_the_scheduler_go_away(checkout: Checkout, cluster: Lo
         f"gpuheap: the scheduler at {cluster.address} went away: what is finished is kept in results/nvidia-h200, "
         "and the same command goes on from there"
     ]
-    assert "is gone; others go on with its work" in out
+    assert "is gone; the other workers take over its points" in out
     checkout.settings.pop("faults")
     checkout.log()
     assert checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap,atomic", "--no-baselines").returncode == 0
@@ -204,7 +204,7 @@ def test_machines_with_other_devices_are_refused(checkout: Checkout, cluster: Lo
             "nowhere",
             "'nowhere' is neither host:port, tcp://host:port nor a scheduler file",
         ),
-        ("log", "'log' is no scheduler file"),
+        ("log", "'log' is not a scheduler file"),
     ],
 )
 def test_no_scheduler_is_said_so(checkout: Checkout, error_line: ErrorLine, address: str, complaint: str) -> None:
@@ -213,6 +213,6 @@ def test_no_scheduler_is_said_so(checkout: Checkout, error_line: ErrorLine, addr
 
 
 def test_gpus_and_scheduler_do_not_go_together(checkout: Checkout, error_line: ErrorLine) -> None:
-    assert "--gpus is for this machine, --scheduler for others" in error_line(
+    assert "--gpus chooses GPUs of this machine, and --scheduler runs on others" in error_line(
         checkout.gpuheap("bench", "mini", "--gpus", "2", "--scheduler", "a:1")
     )

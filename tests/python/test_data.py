@@ -138,7 +138,7 @@ def test_what_is_no_archive_with_the_graph_is_refused_and_removed(
     checkout: Checkout, server: Server, data: Path, error_line: ErrorLine, content: bytes
 ) -> None:
     server.content = content
-    assert "is no archive with 144.mtx" in error_line(checkout.gpuheap("data", "get", "144"))
+    assert "is not an archive with 144.mtx" in error_line(checkout.gpuheap("data", "get", "144"))
     assert list(data.iterdir()) == []
 
 

@@ -68,13 +68,13 @@ def test_claims_that_lack_least_come_first_and_nothing_else_is_measured(claimed:
     ran = claimed.gpuheap("bench", "all", "--for-claims")
     assert ran.returncode == 0, ran.stderr
     assert asked(claimed) == [("gpuheap", "256"), ("cuda", "256"), ("cuda", "16"), ("cuda", "32"), ("atomic", "16"), ("atomic", "32")]
-    assert "6 of them for 2 open claims, those that lack least first" in ran.stdout
+    assert "6 of them for 2 open claims, those closest to a verdict first" in ran.stdout
     assert "open: 0 claims" in ran.stdout
     # The table is in the suite's order, whatever came first.
     sizes = [(row.allocator, row.bytes) for row in read_table(claimed.gpu_table) if row.metric == "malloc_us"]
     assert sizes == [("gpuheap", 256), ("cuda", 16), ("cuda", 32), ("cuda", 256), ("atomic", 16), ("atomic", 32)]
     again = claimed.gpuheap("bench", "all", "--for-claims")
-    assert asked(claimed) == [] and "brings an open claim further" in again.stdout
+    assert asked(claimed) == [] and "helps to decide an open claim" in again.stdout
 
 
 def test_minutes_end_it_and_another_machine_goes_on(claimed: Checkout) -> None:
@@ -139,7 +139,7 @@ def test_rows_of_another_build_do_not_count_and_are_refused(claimed: Checkout, e
 def test_the_simulator_judges_no_claim(claimed: Checkout, error_line: ErrorLine) -> None:
     claimed.settings["backend"] = "host"
     assert error_line(claimed.gpuheap("bench", "all", "--for-claims")) == (
-        "--for-claims is for a GPU, and this is the simulator, by whose times no claim is judged"
+        "--for-claims needs a GPU: times of the simulator decide no claim"
     )
 
 

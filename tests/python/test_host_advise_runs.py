@@ -146,7 +146,7 @@ def test_mistakes_are_told_in_a_line(bench: Bench, error_line) -> None:
         (("--from", "nothing"), "nothing holds no samples"),
         (("--from", "mine", "--", PROGRAM), "name either the program to run"),
         (("-o", "mine", "--", PROGRAM), "mine holds other files ('notes.txt')"),
-        (("--ignore", "(", "--", PROGRAM), "'(' is no regular expression"),
+        (("--ignore", "(", "--", PROGRAM), "'(' is not a regular expression"),
         (("--", "no-such-program"), "no program that can be run"),
     ):
         assert expected in error_line(bench.gpuheap("host", "advise", *words)), words

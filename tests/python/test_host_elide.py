@@ -195,8 +195,8 @@ def test_the_commands_prove_and_drop(bench: Bench, error_line) -> None:
     whole = proof.read_text()
     for changed, expected in (
         (whole.replace(" 3\n", " 4\n").replace("pair ", "pair 0", 1), "was cut short or changed by hand"),
-        ("something else\n", "is no proof of this version: it begins with 'something else'"),
-        ("", "is no proof of this version"),
+        ("something else\n", "is not a proof of this version: it begins with 'something else'"),
+        ("", "is not a proof of this version"),
     ):
         proof.write_text(changed)
         assert expected in error_line(bench.gpuheap(*pool, "--", program, "model", "5"))

@@ -16,7 +16,7 @@ from gpuheap.host.trace import BLOCK_BYTES, EVENT, HEADER_BYTES, MAGIC, SLOT_BYT
 
 def test_a_file_that_is_no_proof_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "notes").write_text("mine")
-    with pytest.raises(UserError, match="notes is no proof, and is left as it is: name another file with -o"):
+    with pytest.raises(UserError, match="notes is not a proof, and is left as it is: name another file with -o"):
         make_room(tmp_path / "notes")
     with pytest.raises(UserError, match="cannot be replaced: is a directory"):
         make_room(tmp_path)

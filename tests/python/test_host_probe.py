@@ -168,7 +168,7 @@ def test_kernels_after_new_memory_are_told_apart() -> None:
 @pytest.mark.parametrize("text", ["", "{}\n", "nonsense\n", '{"probe": 9}\n'])
 def test_what_is_no_output_of_a_probe_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "series.jsonl").write_text(text)
-    with pytest.raises(UserError, match="is no output of"):
+    with pytest.raises(UserError, match="is not an output of"):
         read_lines(tmp_path)
 
 
@@ -208,7 +208,7 @@ def test_the_double_is_probed_from_end_to_end(tmp_path: Path, error_line) -> Non
     (folder / "notes.txt").write_text("x")
     assert "holds other files" in error_line(bench.gpuheap("host", "probe", **variables))
     assert "unknown allocator 'heap'" in error_line(bench.gpuheap("host", "probe", "--allocator", "heap", **variables))
-    assert "is no file" in error_line(bench.gpuheap("host", "probe", "-o", "other", GPUHEAP_HOST_PROBE="/nonexistent"))
+    assert "is not a file" in error_line(bench.gpuheap("host", "probe", "-o", "other", GPUHEAP_HOST_PROBE="/nonexistent"))
 
 
 @needs_double

@@ -110,7 +110,7 @@ def test_slowdowns_are_over_the_reference_that_is_there_then(tmp_path: Path) -> 
 
 
 def test_what_cannot_be_merged_is_said(two: Checkout, error_line: ErrorLine, tmp_path: Path) -> None:
-    assert "is no folder: name one" in error_line(two.gpuheap("merge", "nowhere"))
+    assert "is not a folder: name one" in error_line(two.gpuheap("merge", "nowhere"))
     (two.root / "empty").mkdir()
     assert "has no environment.json" in error_line(two.gpuheap("merge", "empty", "--output", "one"))
     assert "is the folder to merge into" in error_line(two.gpuheap("merge", "one", "--output", "one"))

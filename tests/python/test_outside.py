@@ -146,8 +146,8 @@ def test_what_does_not_compile_is_shown_as_the_compiler_sees_it(tmp_path: Path, 
 @pytest.mark.parametrize(
     ("header", "type_name", "complaint"),
     [
-        (None, "my::alloc", "--allocator-header must name the header"),
-        ("here.hpp", None, "--type must name the class in it"),
+        (None, "my::alloc", "name the header that defines it with --allocator-header"),
+        ("here.hpp", None, "name the class in it with --type"),
         ("gone.hpp", "my::alloc", "there is no file 'gone.hpp'"),
         ("here.hpp", "my alloc", "--type: 'my alloc' is not the name of a class"),
         ("here.hpp", "my::alloc<4;5>", "is not the name of a class"),

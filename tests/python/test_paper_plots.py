@@ -44,7 +44,7 @@ FIGURES = {
         "alloc_single": {"figure 4a", "figure 4b", "section 6.8", "section 6.9"},
         "alloc_mixed": {"figure 4c", "figure 4d", "section 6.8", "section 6.9"},
         "alloc_scaling": {"figure 5", "section 6.8"},
-        "fragmentation": {"figure 6a", "figure 6b, over what was asked for"},
+        "fragmentation": {"figure 6a", "figure 6b, over the requested bytes"},
         "utilisation": {"figure 6c"},
         "graph_init": {"figure 7a"},
         "graph_update": {"figure 7a"},

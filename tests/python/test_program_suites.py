@@ -254,7 +254,7 @@ def test_programs_that_cannot_run_are_said(programs: Programs, error_line: Error
     (programs.folder / "heat").unlink()
     assert "the program 'heat' is not built" in error_line(programs.bench("heat_64"))
     programs.checkout.environment["GPUHEAP_PROGRAMS"] = "nowhere"
-    assert "which is no folder" in error_line(programs.bench("heat_64"))
+    assert "which is not a folder" in error_line(programs.bench("heat_64"))
     del programs.checkout.environment["GPUHEAP_PROGRAMS"]
     assert "the programs are not built: run cmake" in error_line(programs.bench("heat_64"))
 

@@ -434,8 +434,8 @@ def test_ctrl_c_ends_all(bench: Bench, options: list[str]) -> None:
      (["--allocator", "scatteralloc", str(STEPS)], "is not built for programs"), (["--bytes", "many", str(STEPS)], "--bytes: 'many' is not a size"),
      (["--runs", "3", str(STEPS)], "--runs goes with --compare"), (["--json", str(STEPS)], "--json goes with --compare"),
      (["--compare", ",", str(STEPS)], "--compare: name allocators"), (["--allocator", "gpuheap", "--compare", "cuda", str(STEPS)], "exclude each other"),
-     (["--compare", "cuda", "--ignore", "(", str(STEPS)], "is no regular expression"),
-     (["--compare", "cuda", "--ignore", "(\udcff", str(STEPS)], "is no regular expression"),
+     (["--compare", "cuda", "--ignore", "(", str(STEPS)], "is not a regular expression"),
+     (["--compare", "cuda", "--ignore", "(\udcff", str(STEPS)], "is not a regular expression"),
      (["--compare", "cuda", "--timeout", "inf", str(STEPS)], "--timeout is inf"),
      (["./static"], "is linked statically")],
 )  # fmt: skip

@@ -129,7 +129,7 @@ def test_the_command_prints_text_json_and_csv(checkout: Checkout) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--json", "--csv"], "--json and --csv are two forms of the same: choose one of them"),
+        (["--json", "--csv"], "--json and --csv exclude each other: choose one"),
         (["--of", "haloc"], "unknown contender 'haloc': did you mean 'halloc'?"),
         (["--of", "cuda"], "unknown contender 'cuda': there are gpuheap, halloc"),
         (["--suite", "gallatin"], "unknown suite with rows in elsewhere 'gallatin': there are survey"),

@@ -350,7 +350,7 @@ def test_an_unknown_program_is_told(tmp_path):
     ("words", "message"),
     [
         (["--programs", "{tmp}/none"], "is not a folder"),
-        (["--programs", "{tmp}", "--forms", "plain,fast"], "'fast' is no form"),
+        (["--programs", "{tmp}", "--forms", "plain,fast"], "'fast' is not a form"),
         (["--programs", "{tmp}", "--runs", "0"], "must run at least once"),
                 (["--page", "{tmp}/page.md"], "the results cannot be read"),
     ],

@@ -89,7 +89,7 @@ def test_an_interruption_ends_all_processes_and_keeps_what_is_finished(
         ("some", "--gpus: 'some' is neither all, a number of GPUs, nor their indices"),
         ("0,0", "--gpus: '0,0' has a GPU twice"),
         ("0", "--gpus: '0' is neither"),
-        ("64", "--gpus: 64 were asked for, nvidia-smi lists"),
+        ("64", "--gpus: 64 GPUs are more than nvidia-smi lists"),
     ],
 )
 def test_a_mistake_in_gpus_is_named(checkout: Checkout, error_line: Any, gpus: str, complaint: str) -> None:
@@ -97,7 +97,7 @@ def test_a_mistake_in_gpus_is_named(checkout: Checkout, error_line: Any, gpus: s
 
 
 def test_gpus_are_no_matter_of_the_simulator(checkout: Checkout, error_line: Any) -> None:
-    assert "--gpus is for the backend cuda, this is host" in error_line(checkout.gpuheap("bench", "mini", "--gpus", "all"))
+    assert "--gpus needs the backend cuda, and this is host" in error_line(checkout.gpuheap("bench", "mini", "--gpus", "all"))
 
 
 def test_all_gpus_are_those_of_one_kind(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +110,7 @@ def test_all_gpus_are_those_of_one_kind(monkeypatch: pytest.MonkeyPatch) -> None
     assert local_workers("2", executable) == [LocalWorker("0"), LocalWorker("2")]
     assert local_workers("1,", executable) == [LocalWorker("1")]
     assert local_workers(None, executable) == [LocalWorker()]
-    with pytest.raises(UserError, match="3 were asked for, nvidia-smi lists 2 of the kind NVIDIA H200"):
+    with pytest.raises(UserError, match="3 GPUs are more than nvidia-smi lists of the kind NVIDIA H200, which is 2"):
         local_workers("3", executable)
 
 

@@ -308,7 +308,7 @@ std::string one_group_at_a_time(unsigned threads, unsigned rounds) {
   require(problems, wrong.first() == 0, "a group's turn was ended by another");
   require(problems, sums[0] + sums[1] == threads * rounds,
           std::to_string(sums[0] + sums[1]) + " of " + std::to_string(threads * rounds) + " additions inside the mutexes are left");
-  require(problems, taken[0] + taken[1] != 0 && held[0] + held[1] == 0, "a mutex is held by nobody");
+  require(problems, taken[0] + taken[1] != 0 && held[0] + held[1] == 0, "a mutex is set, and no thread holds it");
   return problems;
 }
 

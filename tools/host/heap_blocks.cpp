@@ -65,8 +65,8 @@ bool heap_blocks::release(std::uint64_t offset) {
   if (ended.pinned) return true;
   heap_text why{};
   if (functions_.release(heap_, ended.given, &why) == heap_answer::failed) {
-    report_("E07", "a block of " + std::to_string(ended.bytes) + " bytes did not go back to the heap (" + why.words +
-                       "): it is not given again; was something written before or past a block?");
+    report_("E07", "a block of " + std::to_string(ended.bytes) + " bytes could not be freed in the heap (" + why.words +
+                       "): the heap does not reuse it; a write before or past a block may have damaged the heap");
   }
   return true;
 }

@@ -25,7 +25,7 @@ heap_functions const* load(std::string* why) {
   }
   auto const entry = reinterpret_cast<heap_functions const* (*)()>(linker_dlsym(library, heap_entry_point));
   if (entry == nullptr || entry()->version != heap_interface_version) {
-    *why = path + " is no heap library of this version: build it again";
+    *why = path + " is not a heap library of this version: build it again";
     return nullptr;
   }
   if (entry()->refusal != nullptr) {

@@ -10,11 +10,11 @@ namespace gpuheap::device_malloc {
 /// Why an allocator cannot serve a program's malloc; null: it can.
 template <class Allocator>
 constexpr char const* refusal_of() {
-  if (Allocator::traits.overwrites) return "it hands out memory that is still in use, by design";
-  if (Allocator::traits.free == frees::collectively) return "it frees all blocks of a warp together, and a program frees them one by one";
+  if (Allocator::traits.overwrites) return "by design it returns memory that is still in use";
+  if (Allocator::traits.free == frees::collectively) return "it frees all blocks of a warp together, and programs free one by one";
   if (Allocator::traits.warp_level) return "it serves whole warps, and a program's threads ask one by one";
-  if (Allocator::traits.process_wide) return "it is CUDA's own malloc, which the program uses when nothing stands before it";
-  if (Allocator::traits.min_alignment < 16) return "it does not align its blocks to 16 bytes, on which programs count";
+  if (Allocator::traits.process_wide) return "it is CUDA's own malloc, which the program uses anyway";
+  if (Allocator::traits.min_alignment < 16) return "it does not align its blocks to 16 bytes, as programs expect";
   return nullptr;
 }
 

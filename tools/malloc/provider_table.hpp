@@ -163,7 +163,7 @@ Result told(provider_text* why, Result otherwise, F f) noexcept {
     if (words.starts_with("gpuheap: ")) words.remove_prefix(9);  // as the line that it becomes part of
     put(why, words);
   } catch (...) {
-    put(why, "an exception without words");
+    put(why, "an exception without a message");
   }
   return otherwise;
 }

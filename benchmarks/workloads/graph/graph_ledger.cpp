@@ -125,8 +125,7 @@ std::string graph_ledger::compare(vertex const* vertices) {
          {.stream = stream_});
   auto const said = found();
   if (said.bad_lists == 0) return "";
-  return std::to_string(said.bad_lists) + " lists are not what they should be: the first is that of vertex " +
-         std::to_string(said.first_bad_list);
+  return std::to_string(said.bad_lists) + "lists have wrong contents: the first is that of vertex " + std::to_string(said.first_bad_list);
 }
 
 }  // namespace gpuheap::bench::graph

@@ -119,7 +119,7 @@ template <class A>
     if (run_failed != 0) {
       if (what.needs_all_lists) return unsupported(std::to_string(run_failed) + " requests for lists failed");
       if (A::traits.free == frees::never)
-        return unsupported("this allocator never takes memory back: the lists left behind do not fit into a heap of " +
+        return unsupported("this allocator never reuses freed memory: the lists left behind do not fit into a heap of " +
                            memory::format_bytes(s.heap_bytes));
     }
     counted += run != 0;

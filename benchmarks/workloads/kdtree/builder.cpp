@@ -84,7 +84,7 @@ class builder {
     auto const found = faults.download(stream_)[0];
     if (found.outside != 0) return std::to_string(found.outside) + " nodes or lists do not lie within the heap";
     if (found.misplaced != 0) return std::to_string(found.misplaced) + " nodes do not lie within their parents: blocks overlap";
-    if (found.astray != 0) return std::to_string(found.astray) + " references lead to triangles elsewhere: blocks overlap";
+    if (found.astray != 0) return std::to_string(found.astray) + " references lead to triangles outside their node: blocks overlap";
     auto const seen = covered.download(stream_);
     auto const lost = std::count(seen.begin(), seen.end(), 0);
     return lost == 0 ? "" : std::to_string(lost) + " triangles are in no leaf";
@@ -203,7 +203,7 @@ outcome measure_builds(tree_heap& heap, heap_facts const& facts, session const& 
     simt::synchronize(stream);
     if (state.out_of_room != 0) return unsupported("the tree has more nodes than the case keeps account of");
     if (state.failed_requests != 0) return unsupported(too_small + std::to_string(state.failed_requests) + " requests failed");
-    if (state.stopped != 0) return unsupported(too_small + "it never takes memory back, and would overwrite what is live");
+    if (state.stopped != 0) return unsupported(too_small + "it never reuses freed memory, and would overwrite live blocks");
     if (run == 0) continue;
     auto const tree = facts_of(blocks.references);
     build_ms.samples.push_back(ms);

@@ -86,11 +86,11 @@ class slot_heap_of final : public slot_heap {
 template <class A>
 [[nodiscard]] std::string why_no_slots(session const& s, point const& p) {
   if (auto reason = why_no_heap<A>(s); !reason.empty()) return reason;
-  if (A::traits.free == frees::never) return "this allocator never takes memory back";
+  if (A::traits.free == frees::never) return "this allocator never reuses freed memory";
   if (std::string reason = why_no_single_frees<A>(); !reason.empty()) return reason;
   if (A::traits.overwrites) return "this allocator overwrites live memory";
   if (p.threads() % (2 * p.block_threads()) != 0)
-    return "threads=" + p.text("threads") + " is no multiple of two blocks of " + p.text("block_threads") + " threads";
+    return "threads=" + p.text("threads") + " is not a multiple of two blocks of " + p.text("block_threads") + " threads";
   return "";
 }
 

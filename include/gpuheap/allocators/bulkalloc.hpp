@@ -14,7 +14,7 @@
 //            a bin of the list; its objects' bits. No units: a bin from a chunk, a chunk from the tree. Larger: a unit of the order, a
 //            node; no units: a node of the next order is split. If the arena and the tree have nothing: what other arenas have, then a page
 //            for the object alone.
-// free:      an address that is no multiple of 4096 is an object's: its chunk is the address rounded down. Its bit, the bin's count, the
+// free:      an address that is not a multiple of 4096 is an object's: its chunk is the address rounded down. Its bit, the bin's count, the
 //            units; a bin that is empty goes back to its chunk when no reader is left, an empty chunk to the tree. Others are blocks: the
 //            word says which; buddies that are both available join.
 // Reuse:     a bin for any size of its arena, a chunk's pages for anything.

@@ -59,9 +59,9 @@ class cuda_malloc {
         set_limit(limit.bytes);
         asked_before = limit.bytes;
       } else if (asked_before != limit.bytes) {
-        throw plain_error("gpuheap: the size of CUDA's device heap was set to " + std::to_string(asked_before) +
-                          " bytes by the first heap of this process, and " + std::to_string(limit.bytes) +
-                          " bytes are asked for now: CUDA allows one size per process. Ask for the same, or use a process of its own");
+        throw plain_error("gpuheap: cannot set CUDA's device heap to " + std::to_string(limit.bytes) +
+                          " bytes: the first heap of this process set it to " + std::to_string(asked_before) +
+                          ", and CUDA allows one size per process. Make all such heaps of one size, or use another process");
       }
       cuda_malloc heap;
       heap.limit_bytes_ = granted_bytes();
@@ -83,10 +83,10 @@ class cuda_malloc {
     try {
       simt::set_builtin_heap_limit(bytes);
     } catch (error const& refused) {
-      throw plain_error(
-          "gpuheap: the size of CUDA's device heap could not be set to " + std::to_string(bytes) +
-          " bytes: a kernel that uses it has run before, or the device has less. Make the heap before any such kernel, or ask for less. (" +
-          refused.what() + ")");
+      throw plain_error("gpuheap: the size of CUDA's device heap could not be set to " + std::to_string(bytes) +
+                        " bytes: a kernel that uses it has run already, or the device has less memory. Make the heap before any such "
+                        "kernel, or a smaller one. (" +
+                        refused.what() + ")");
     }
     if (simt::size_t const granted = simt::builtin_heap_limit(); granted < bytes) {
       throw plain_error("gpuheap: CUDA's device heap has " + std::to_string(granted) + " bytes and cannot be set to " +

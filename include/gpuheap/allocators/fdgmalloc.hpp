@@ -515,7 +515,7 @@ fdgmalloc_report basic_fdgmalloc<Config, Backing>::verify(stream_ref stream) con
   say(t.half_empty, "lists with free places lie behind others");
   say(t.strays, "areas are in no list");
   say(t.dead, "blocks or lists are not live in the backing");
-  say(t.short_of, "warps have less memory than was asked for them");
+  say(t.short_of, "warps hold less memory than they have requested");
   say(t.unbacked, "warps have allocations and no memory");
   return report;
 }

@@ -220,7 +220,7 @@ class basic_gallatin {
     simt::copy(locks.data(), state_->growth_locks, layout_type::num_classes * sizeof(simt::uint32_t), stream);
     simt::copy(&locks.back(), &state_->run_lock, sizeof(simt::uint32_t), stream);
     simt::synchronize(stream);
-    if (!structures::transit_count::quiet(transit)) found.problem = "something is being moved";
+    if (!structures::transit_count::quiet(transit)) found.problem = "a block or segment is being moved, and no kernel runs";
     // Ends: one pass a lock.
     for (auto const lock : locks) {
       if (lock != 0) found.problem = "a lock is held";

@@ -33,8 +33,8 @@ class address_range {
     try {
       space_ = simt::reserve_addresses(bytes);
     } catch (error const& refused) {
-      throw plain_error(text_of("gpuheap: %s of addresses were asked for, and cannot be reserved: ask for less. (%s)",
-                                format_bytes(bytes).c_str(), refused.what()));
+      throw plain_error(
+          text_of("gpuheap: cannot reserve %s of addresses: reserve less. (%s)", format_bytes(bytes).c_str(), refused.what()));
     }
   }
 
@@ -147,9 +147,10 @@ class address_range {
 
   void require_inside(simt::size_t offset, simt::size_t bytes) const {
     if (offset <= space_.bytes && bytes <= space_.bytes - offset) return;
-    throw plain_error(text_of(
-        "gpuheap: %s at offset %zu do not lie in an address range of %s: reserve more at the start, as addresses cannot be added later",
-        format_bytes(bytes).c_str(), offset, format_bytes(space_.bytes).c_str()));
+    throw plain_error(
+        text_of("gpuheap: %s at offset %zu do not lie in an address range of %s: reserve a larger range, as a range gets no further "
+                "addresses later",
+                format_bytes(bytes).c_str(), offset, format_bytes(space_.bytes).c_str()));
   }
 
   // Puts memory where none is, as piece number `index`, and says so in `made`.
@@ -201,8 +202,8 @@ class address_range {
   [[nodiscard]] std::string no_memory_text(simt::size_t bytes, std::string const& refusal) const {
     simt::device_info const device = simt::query_device();
     return text_of(
-        "gpuheap: mapping %s was asked for; there are %s of device memory, %s free, and this range has %s of it. Ask for less, or free "
-        "other memory of the device. (%s)",
+        "gpuheap: cannot map %s: there are %s of device memory, %s of it free, and this range holds %s. Map less, or free other memory of "
+        "the device. (%s)",
         format_bytes(bytes).c_str(), format_bytes(device.total_bytes).c_str(), format_bytes(device.free_bytes).c_str(),
         format_bytes(mapped_bytes_).c_str(), refusal.c_str());
   }

@@ -100,8 +100,7 @@ class machine_memory {
   [[nodiscard]] void* allocate(simt::size_t bytes) const {
     if (kind_ == simt::memory_kind::host && !simt::kernels_reach_host_memory()) {
       throw plain_error(
-          "gpuheap: a heap in plain host memory was asked for, and kernels on this GPU do not reach it: use memory::pinned or "
-          "memory::managed");
+          "gpuheap: cannot make a heap in plain host memory: kernels on this GPU do not reach it: use memory::pinned or memory::managed");
     }
     return simt::allocate(kind_, bytes);
   }

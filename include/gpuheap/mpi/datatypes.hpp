@@ -47,7 +47,7 @@ struct alignas(16) type_layout {
   return layout.num_spans == 1 && layout.spans()->at == 0 && layout.extent == static_cast<long long>(layout.bytes);
 }
 
-// How many elements of `type` the message of a status had: `undefined` if it is no whole number of them.
+// How many elements of `type` the message of a status had: `undefined` if it is not a whole number of them.
 [[nodiscard]] GPUHEAP_FN inline int get_count(status const& s, datatype type) {
   simt::size_t const each = bytes_of(type);
   if (each == 0) return s.bytes == 0 && is_datatype(type) ? 0 : undefined;

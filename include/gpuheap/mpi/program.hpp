@@ -175,7 +175,9 @@ class facts_memory {
  private:
   static std::string text_of_input() {
     if (isatty(STDIN_FILENO) != 0)
-      std::fprintf(stderr, "gpuheap: the ranks begin when all input is there: type it, and Ctrl-D on a line of its own ends it\n");
+      std::fprintf(stderr,
+                   "gpuheap: the program reads its whole input before its ranks start: type the input and end it with Ctrl-D on a line of "
+                   "its own\n");
     std::string text;
     char part[4096];
     // Ends: at the end of the input.

@@ -75,13 +75,12 @@ class world_memory {
 
 template <class Functor>
 void require_resident(unsigned num_ranks, unsigned block_threads) {
-  if (num_ranks == 0) throw plain_error("gpuheap: a world of 0 MPI ranks was asked for: at least 1 is needed");
+  if (num_ranks == 0) throw plain_error("gpuheap: a world has at least 1 MPI rank, not 0");
   unsigned const most = simt::most_resident_threads<Functor>(block_threads);
   if (num_ranks <= most) return;
   throw plain_error("gpuheap: " + std::to_string(num_ranks) + " MPI ranks in blocks of " + std::to_string(block_threads) +
-                    " were asked for, and at most " + std::to_string(most) +
-                    " of this program are resident on the device at once, as ranks that wait for each other must be: ask for at most " +
-                    std::to_string(most) + ", or for other blocks");
+                    " cannot all be resident on the device, as ranks that wait for each other must be: start at most " +
+                    std::to_string(most) + " ranks of this program, or choose another block size");
 }
 }  // namespace detail
 

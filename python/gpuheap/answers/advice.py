@@ -90,16 +90,16 @@ def read_pattern(sizes: str, threads: str, granularity: str, reuse: str, memory:
     """From the options' texts. Raises UserError that names the option."""
     ends = sizes.split(":")
     if len(ends) > 2:
-        raise UserError(f"--sizes: '{sizes}' is no range: write one size, or the least and the largest, like 16:64")
+        raise UserError(f"--sizes: '{sizes}' is not a size or a range: write one size, or the smallest and the largest, as 16:64")
     low, high = parse_bytes(ends[0], "--sizes"), parse_bytes(ends[-1], "--sizes")
     if low > high:
-        raise UserError(f"--sizes: {low} is more than {high}: write the least size first")
+        raise UserError(f"--sizes: {low} is larger than {high}: write the smaller size first")
     try:
         count = float(threads.replace(",", "").replace("_", ""))
     except ValueError:
         count = math.nan
     if not math.isfinite(count) or count < 1 or not count.is_integer():
-        raise UserError(f"--threads: '{threads}' is no number of threads: write 1000000 or 1e6")
+        raise UserError(f"--threads: '{threads}' is not a number of threads: write one, as 1000000 or 1e6")
     for option, value, known in (("--granularity", granularity, GRANULARITIES), ("--reuse", reuse, REUSES), ("--memory", memory, MEMORIES)):
         if value not in known:
             raise UserError(f"{option}: '{value}' is not one of {', '.join(known)}")
@@ -150,9 +150,9 @@ def advise_on(
                 if name not in utilisation:
                     aside.setdefault(name, "its utilisation was not measured")
                 elif utilisation[name] == 0:
-                    aside.setdefault(name, "filling its heap came to no end")
+                    aside.setdefault(name, "its heap was not filled within the time limit")
                 elif utilisation[name] < TIGHT_UTILISATION:
-                    asked = f"{TIGHT_UTILISATION:.0%} are asked for where memory is tight"
+                    asked = f"a tight heap needs {TIGHT_UTILISATION:.0%}"
                     aside.setdefault(name, f"fills {utilisation[name]:.0%} of its heap; {asked}")
     fit = {name: found for name, found in times.items() if name not in aside}
     cuda = cuda_times if fit else {}
@@ -207,9 +207,9 @@ def _why_not(pattern: Pattern, traits: Allocator | None, name: str) -> str | Non
     if traits.overwrites:
         return "overwrites live memory, by design"
     if traits.warp_level and pattern.granularity == "thread":
-        return "its memory is a warp's"
+        return "each warp has memory of its own"
     if pattern.reuse != "none" and traits.free != "individually":
-        return "never gives memory back" if traits.free == "never" else "gives back all of a warp's memory at once only"
+        return "never gives memory back" if traits.free == "never" else "frees a warp's memory all at once only"
     if pattern.reuse == "cross-size" and not traits.full_reuse:
         return f"freed memory does not serve every size again{': ' + traits.reuse if traits.reuse else ''}"
     return ""

@@ -33,7 +33,7 @@ def print_advice(console: Console, advice: Advice, folder: str) -> None:
     else:
         console.print(f"no rows in {folder} are near this pattern", style="yellow", soft_wrap=True)
     for command in advice.to_run:
-        console.print(f"to measure what is lacking: {command}", style="yellow", soft_wrap=True)
+        console.print(f"to measure what is missing: {command}", style="yellow", soft_wrap=True)
     if advice.set_aside:
         console.print("set aside:")
         for name, why in advice.set_aside:

@@ -151,7 +151,7 @@ def _same_backend(before: Sequence[Row], after: Sequence[Row]) -> None:
     backends = [sorted({row.backend for row in rows}) for rows in (before, after)]
     if all(backends) and backends[0] != backends[1]:
         one, other = (" and ".join(names) for names in backends)
-        raise UserError(f"one table is of backend {one}, the other of {other}: they are never compared")
+        raise UserError(f"one table was measured on the backend {one}, the other on {other}: compare tables of one backend")
 
 
 def _difference(before: Sequence[Key], after: Sequence[Key]) -> str:
@@ -168,7 +168,7 @@ def _difference(before: Sequence[Key], after: Sequence[Key]) -> str:
             break
     # Too far from one another for that: the columns of which no value is in both.
     apart = [column for column in columns if not {p.get(column, "") for p in fields[0]} & {p.get(column, "") for p in fields[1]}]
-    return "; ".join(_in_column(column, *fields) for column in apart) or "their points are other combinations of the same values"
+    return "; ".join(_in_column(column, *fields) for column in apart) or "their points combine the same values in other ways"
 
 
 def _fields(key: Key) -> dict[str, str]:

@@ -47,7 +47,7 @@ def find_measured(layout: Layout, folder: Path | None = None) -> Measured:
     rows = [row for path in sorted(folder.glob("*.csv")) for row in read_table(path)]
     on_gpu = tuple(row for row in rows if row.backend == "cuda")
     if rows and not on_gpu:
-        raise UserError(f"{layout.shown(folder)} holds results of the simulator only, whose times are not a GPU's")
+        raise UserError(f"{layout.shown(folder)} holds results of the simulator only: name a folder of a GPU's results with --results")
     return Measured(folder, on_gpu, read_environment(folder))
 
 

@@ -43,9 +43,9 @@ def run_bench(layout: Layout, console: Console, request: Request, policy: Policy
     """Returns the exit code."""
     suites = load_suites(layout)
     if not request.targets:
-        raise UserError(f"name a suite or a case to run: the suites are {', '.join(suites)}; all is every one but quick")
+        raise UserError(f"name a suite or a case to run: the suites are {', '.join(suites)}; 'all' runs every suite but quick")
     if where.gpus is not None and where.scheduler is not None:
-        raise UserError("--gpus is for this machine, --scheduler for others: start a `dask worker` for each GPU there")
+        raise UserError("--gpus chooses GPUs of this machine, and --scheduler runs on others: leave out --gpus, and start a `dask worker` for each GPU there")
     codes = []
     chosen = select(suites, list(request.targets))
     for of_programs in (False, True):
@@ -100,11 +100,11 @@ def _run_kernels(
         if claims is not None:
             needs = claims.needs(plan, identity)
             if needs.plan is None:
-                console.print(f"nothing of these {plan.num_points} points brings an open claim further", highlight=False)
+                console.print(f"none of these {plan.num_points} points helps to decide an open claim", highlight=False)
                 claims.print_open(console, whole, identity)
                 return 0
             plan = needs.plan
-            console.print(f"{plan.num_points} of them for {needs.waiting} open claims, those that lack least first", highlight=False)
+            console.print(f"{plan.num_points} of them for {needs.waiting} open claims, those closest to a verdict first", highlight=False)
         try:
             with ProgressListener(console, plan, len(workers)) as listener:
                 outcome = carry_out(plan, request, policy, executable, layout, folder, listener, workers)

@@ -60,7 +60,7 @@ class ProgressListener:
         self._bar.stop()
 
     def goes_on(self, since: str) -> None:
-        words = f"note: the same command with --fresh was stopped: it goes on, and what it has measured since {spoken(since)} is kept"
+        words = f"note: an earlier run with --fresh was stopped: this one continues it, and keeps what was measured since {spoken(since)}"
         self._console.print(words, style="yellow", highlight=False, soft_wrap=True)
 
     def sweep_begins(self, sweep: PlannedSweep, kept: int) -> None:
@@ -92,7 +92,7 @@ class ProgressListener:
         self._console.print(line)
 
     def worker_lost(self, words: str) -> None:
-        self._console.print(f"{words}; others go on with its work", style="yellow", highlight=False, soft_wrap=True)
+        self._console.print(f"{words}; the other workers take over its points", style="yellow", highlight=False, soft_wrap=True)
 
     @property
     def _left_words(self) -> str:

@@ -27,7 +27,7 @@ class ForClaims:
     def needs(self, plan: Plan, identity: str) -> Needs:
         """Raises UserError where nothing can be judged by what is measured."""
         if plan.sweeps[0].executable.backend != "cuda":
-            raise UserError("--for-claims is for a GPU, and this is the simulator, by whose times no claim is judged")
+            raise UserError("--for-claims needs a GPU: times of the simulator decide no claim")
         evidence, own = evidence_of(self._rows(plan), self._builds(), identity)
         return needs_of(plan, judge_all(self.papers, evidence), own)
 

@@ -30,7 +30,7 @@ def merge(
 
     layout = find_layout()
     if not folder.is_dir():
-        raise UserError(f"{folder} is no folder: name one that gpuheap bench --output has written")
+        raise UserError(f"{folder} is not a folder: name one that gpuheap bench --output has written")
     gpu = (read_environment(folder).get("gpu") or {}).get("name")
     into = output if output is not None else layout.results / slug(gpu) if gpu else layout.simulated_results
     done = merge_folders(folder, into, load_suites(layout))

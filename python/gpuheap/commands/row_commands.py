@@ -126,7 +126,7 @@ def list_as_survey(backend: str | None, results: Path | None, as_json: bool) -> 
     measured = find_measured(layout, results)
     allocators = traits_by_name(layout, measured, backend).values()
     if not allocators:
-        raise UserError("nothing tells the allocators' traits: no benchmark executable is built, and no results name them")
+        raise UserError("the allocators' traits are unknown: no benchmark executable is built, and no results name them: run ./demo, which builds one")
     found = families(allocators, measured.rows, load_survey_table(layout))
     device = measured.device if measured.rows else None
     if as_json:
@@ -217,7 +217,7 @@ def standing(
     from gpuheap.errors import UserError, unknown_name
 
     if as_json and as_csv:
-        raise UserError("--json and --csv are two forms of the same: choose one of them")
+        raise UserError("--json and --csv exclude each other: choose one")
     layout = find_layout()
     measured = find_measured(layout, results)
     there = list(dict.fromkeys(row.suite for row in measured.rows))

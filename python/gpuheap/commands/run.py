@@ -127,4 +127,4 @@ def _pattern(text: str) -> re.Pattern[bytes]:
     try:
         return re.compile(os.fsencode(text))
     except re.error as error:
-        raise UserError(f"--ignore: '{text}' is no regular expression: {error}") from None
+        raise UserError(f"--ignore: '{text}' is not a regular expression: {error}") from None

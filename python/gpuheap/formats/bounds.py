@@ -110,7 +110,7 @@ def _read_bound(said: dict[str, Any], grids: tuple[Grid, ...], axes: set[str], p
         raise UserError(f"{path}: {where}: {metric} is neither better high nor low")
     limits = {key: number(said[key], path, f"{where}: {key}") for key in ("must", "aim") if key in said}
     if not limits:
-        raise UserError(f"{path}: {where}: neither must nor aim")
+        raise UserError(f"{path}: {where}: the bound has neither must nor aim: give at least one")
     if not isinstance(said.get("each", False), bool):
         raise UserError(f"{path}: {where}: each must be true or false")
     conditions = tuple(
@@ -118,9 +118,9 @@ def _read_bound(said: dict[str, Any], grids: tuple[Grid, ...], axes: set[str], p
     )
     bound = Bound(metric, conditions, limits.get("must"), limits.get("aim"), bool(said.get("each", False)))
     if bound.must is not None and bound.aim is not None and not bound.keeps(bound.aim, bound.must):
-        raise UserError(f"{path}: {where}: the aim does not keep the bound")
+        raise UserError(f"{path}: {where}: the aim is weaker than must: swap them")
     if not any(_covers_some(bound, grid) for grid in grids):
-        raise UserError(f"{path}: {where}: no point of the case is meant by it")
+        raise UserError(f"{path}: {where}: the bound fits no point of the case")
     return bound
 
 

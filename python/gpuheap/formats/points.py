@@ -149,7 +149,7 @@ def _by_rule(values: Any, path: Path, where: str, lists: Mapping[str, Any]) -> A
     table(values, path, where, ("from", "to", "step", "times", "draw"))
     first, last = (whole(values.get(key), path, f"{where}: {key}") for key in ("from", "to"))
     if ("step" in values) == ("times" in values):
-        raise UserError(f"{path}: {where}: one of draw, step and times says which numbers from {first} to {last} are meant")
+        raise UserError(f"{path}: {where}: give exactly one of draw, step and times, which chooses the numbers from {first} to {last}")
     if "step" in values:
         return list(range(first, last + 1, whole(values["step"], path, f"{where}: step")))
     times = whole(values["times"], path, f"{where}: times")

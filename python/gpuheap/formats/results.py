@@ -249,7 +249,7 @@ class Table:
     def __init__(self, path: Path) -> None:
         self.path = path
         if path.exists() and not path.is_file():
-            raise UserError(f"{path} is no file, and the table goes there: take it away, or {ELSEWHERE}")
+            raise UserError(f"{path} is not a file, and the table is written there: remove it, or {ELSEWHERE}")
         # One without a byte is what a full disk left of a first point.
         self.rows: list[Row] = read_table(path) if self._begun() else []
         # One of an earlier version gets its further column with the first rows that are added.

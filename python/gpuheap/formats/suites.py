@@ -227,7 +227,7 @@ def _case(entry: Any, path: Path, suite_baselines: tuple[str, ...], lists: Mappi
                 del headline[key]
         if not any(_holds(grid, headline) for grid in grids):
             if not inherited:
-                raise UserError(f"{path}: {name}: the headline is no point of the case")
+                raise UserError(f"{path}: {name}: the headline is not a point of the case")
             headline = {}
         bounds = said.get("bounds", []) if backend == "cuda" else over.get("bounds", [])
         variants = _variants(over.get("variants", said.get("variants", {})), path, name)

@@ -129,7 +129,7 @@ def pool(
 
     from_heap = mode.startswith(heaps.PREFIX)
     if mode not in MODES and not from_heap:
-        raise UserError(f"--mode: '{mode}' is none of {', '.join(MODES)}")
+        raise UserError(f"--mode: '{mode}' is not one of {', '.join(MODES)}")
     if heap_bytes is not None and not from_heap:
         raise UserError(f"--heap-bytes is for --mode heap:NAME; the pools of --mode {mode} are as large as the profile says")
     if (elide or proof is not None) and mode != "zero-copy":

@@ -31,7 +31,7 @@ def find_heap(mode: str, library: Path, layout: Layout) -> Path:
     name = mode.removeprefix(PREFIX)
     names = re.findall(r"^gpuheap_allocator\(NAME (\w+)", (layout.root / "cmake" / "allocators.cmake").read_text(), re.MULTILINE)
     if name not in names:
-        raise UserError(f"--mode: '{name}' is no allocator: there are {', '.join(names)}")
+        raise UserError(f"--mode: '{name}' is not an allocator: there are {', '.join(names)}")
     named = os.environ.get("GPUHEAP_HOST_HEAPS")
     folders = [Path(named)] if named else [library.parent / "heaps", layout.build / "cuda" / "tools" / "host" / "heaps"]
     places = [folder / f"libgpuheap_host_heap_{name}.so" for folder in folders]
@@ -50,7 +50,7 @@ def _head(path: Path) -> _Head:
     try:
         entry = ctypes.CDLL(str(path)).gpuheap_host_heap
     except (OSError, AttributeError) as error:
-        raise UserError(f"{path} is no heap library: {error}") from None
+        raise UserError(f"{path} is not a heap library: {error}") from None
     entry.restype = ctypes.POINTER(_Head)
     head: _Head = entry().contents
     if head.version != _VERSION:

@@ -39,7 +39,7 @@ def find_library(layout: Layout) -> Path:
     named = os.environ.get("GPUHEAP_HOST_LIBRARY")
     if named:
         if not Path(named).is_file():
-            raise UserError(f"GPUHEAP_HOST_LIBRARY is '{named}', which is no file")
+            raise UserError(f"GPUHEAP_HOST_LIBRARY is '{named}', which is not a file")
         return Path(named).resolve()
     places = [layout.build / preset / "tools" / "host" / LIBRARY for preset in ("cuda", "host")]
     found = next((place for place in places if place.is_file()), None)
@@ -63,7 +63,7 @@ def find_program(words: Sequence[str]) -> Program:
         raise UserError("name the program to run: gpuheap host ... -- program arguments")
     found = shutil.which(words[0])
     if found is None:
-        raise UserError(f"'{words[0]}' is no program that can be run: give its path, or a name that PATH finds")
+        raise UserError(f"'{words[0]}' is not a program that can be run: give its path, or a name that PATH finds")
     path = Path(found).resolve()
     for _ in range(8):  # an interpreter may be a script itself
         if path.stat().st_mode & (stat.S_ISUID | stat.S_ISGID):
@@ -86,9 +86,9 @@ def _check_elf(path: Path) -> str:
     with path.open("rb") as file:
         head = file.read(64)
         if not head.startswith(b"\x7fELF") or len(head) < 64:
-            raise UserError(f"E12: {path} is neither an ELF program nor a script: nothing can be put before it")
+            raise UserError(f"E12: {path} is neither an ELF program nor a script: no library can be loaded before it")
         if head[4] != _ELF_64 or struct.unpack_from("<H", head, 18)[0] != _X86_64:
-            raise UserError(f"E12: {path} is not a 64-bit x86 program: the library is one, and cannot be put before it")
+            raise UserError(f"E12: {path} is not a 64-bit x86 program: the library is one, and cannot be loaded before it")
         table, size, count = struct.unpack_from("<Q", head, 32)[0], *struct.unpack_from("<HH", head, 54)
         dynamic, build_id = False, ""
         for number in range(count):
@@ -103,7 +103,7 @@ def _check_elf(path: Path) -> str:
                 build_id = _build_id(file.read(min(length, 65536)))
     if not dynamic:
         raise UserError(
-            f"E12: {path} is linked statically, C library included, and no library can be put before it: link it without -static "
+            f"E12: {path} is linked statically, C library included, and no library can be loaded before it: link it without -static "
             "(the CUDA runtime may stay static)"
         )
     return build_id

@@ -96,7 +96,7 @@ def _peaks(history: History) -> Grid:
         )
         for peak in peaks_of(history)
     )  # fmt: skip
-    return Grid(("memory", "device", "peak", "reached at", "allocations", "asked for in all", "never freed"), 1, rows)
+    return Grid(("memory", "device", "peak", "reached at", "allocations", "requested in all", "never freed"), 1, rows)
 
 
 def _sites(history: History, symbols: Symbols) -> Grid:

@@ -86,7 +86,7 @@ def make_room(path: Path) -> None:
     with naming(path, "replaced", "name another file with -o"):
         with path.open("rb") as file:
             if file.read(len(FIRST_LINE)) != FIRST_LINE.encode():
-                raise UserError(f"{path} is no proof, and is left as it is: name another file with -o")
+                raise UserError(f"{path} is not a proof, and is left as it is: name another file with -o")
         path.unlink()
 
 
@@ -99,7 +99,8 @@ def _read(path: Path) -> Proof:
     body, _, end = text.rpartition("checksum ")
     lines = body.splitlines()
     if not lines or lines[0] != FIRST_LINE:
-        raise UserError(f"E09: {path} is no proof of this version: it begins with '{text.splitlines()[0][:40] if text else ''}', not '{FIRST_LINE}'; {_MAKE}")
+        begins = text.splitlines()[0][:40] if text else ""
+        raise UserError(f"E09: {path} is not a proof of this version: it begins with '{begins}', not '{FIRST_LINE}'; {_MAKE}")
     try:
         if end.strip() != f"{checksum(body):016x}":
             raise ValueError

@@ -46,7 +46,7 @@ def warnings_of(history: History) -> list[str]:
     paths = {frame.module.path for stack in trace.stacks.values() for frame in stack.frames if frame.module is not None}
     for library, whose in _CACHING.items():
         if any(library in path for path in paths):
-            found.append(f"W03: the program allocates through {whose} own cache: the driver sees its large blocks alone, and a pool beneath it gains nothing")
+            found.append(f"W03: the program allocates through {whose} own cache: the driver sees its large blocks only, and a pool below it gains nothing")
     if trace.counters["elided"] or trace.counters["not_elided"]:
         found.append(elided_words(trace.counters))
     return found + [f"{message.code}: {message.words}" for message in trace.messages]
@@ -82,9 +82,9 @@ def _table(*columns: tuple[str, str]) -> Table:
 
 def _print_peaks(console: Console, history: History) -> None:
     if not history.allocations:
-        console.print("no memory was asked for")
+        console.print("the program requested no memory")
         return
-    table = _table(("memory", "l"), ("device", "r"), ("peak", "r"), ("allocations", "r"), ("asked for in all", "r"), ("never freed", "r"))
+    table = _table(("memory", "l"), ("device", "r"), ("peak", "r"), ("allocations", "r"), ("requested in all", "r"), ("never freed", "r"))
     for peak in peaks_of(history):
         device = "" if peak.device < 0 else str(peak.device)
         table.add_row(

@@ -52,7 +52,7 @@ def judge(claim: Claim, evidence: Evidence) -> Judged:
     try:
         outcome = hold(claim.relation, evidence)
     except Unsupported as why:
-        return Judged(claim, PUBLISHED, f"cannot be asked of the allocators here: {why}")
+        return Judged(claim, PUBLISHED, f"does not apply to the allocators measured here: {why}")
     except NotMeasured as why:
         return Judged(claim, UNMEASURED, str(why))
     sure = certainty(claim.relation, evidence)

@@ -185,7 +185,7 @@ def _groups(source: Source) -> dict[str, tuple[str, ...]]:
     groups: dict[str, tuple[str, ...]] = {}
     for key in words.said:
         if key in (*ALLOCATORS, *BASELINES, *MODES, say.SAME, say.OTHERS):
-            words.complain(key, f"'{key}' is no name for a group: it means something else")
+            words.complain(key, f"'{key}' cannot name a group: the word has a meaning of its own here")
         groups[key] = _allocators(words, key, groups)
     if say.ALL not in groups:
         words.complain(say.ALL, f"no group '{say.ALL}': what the paper compares")
@@ -223,7 +223,7 @@ def _why(words: _Words, name: str) -> str:
     if not why.strip():
         words.complain("why", "why is empty, expected one sentence: why the claim does not hold by the recorded rows")
     if why != why.strip() or not why.endswith(".") or re.search(r"[.!?]\s|[\r\n]", why):
-        words.complain("why", "why is no single sentence, expected one sentence on one line, with a full stop at its end only")
+        words.complain("why", "why is not a single sentence, expected one sentence on one line, with a full stop at its end only")
     if len(why) > _LONGEST_WHY:
         words.complain("why", f"why has {len(why)} characters, expected {_LONGEST_WHY} at most")
     return why

@@ -93,7 +93,7 @@ def _hold_alike(relation: say.Alike, evidence: Evidence) -> Outcome:
         if len(group) > 1:
             spreads.append((_span(group), group))
     if not spreads:
-        raise NotMeasured(f"nothing to hold beside {_names(relation.left.of)} in {_where(relation.left)}")
+        raise NotMeasured(f"nothing to compare with {_names(relation.left.of)} in {_where(relation.left)}")
     so = _over(relation.over, [spread for spread, _ in spreads], lambda spread: spread <= relation.factor)
     worst, group = max(spreads, key=lambda pair: pair[0])
     ends = sorted((reading for reading in group if reading.ok), key=lambda reading: reading.value)
@@ -137,7 +137,7 @@ def _hold_winners(relation: say.Winners, evidence: Evidence) -> Outcome:
             best = _best(finished, relation.left.metric).allocator
             wins[best] = wins.get(best, 0) + 1
     if not wins:
-        raise NotMeasured(f"nothing to hold beside {_names(relation.left.of)} in {_where(relation.left)}")
+        raise NotMeasured(f"nothing to compare with {_names(relation.left.of)} in {_where(relation.left)}")
     words = ", ".join(f"{name} at {wins[name]}" for name in sorted(wins, key=lambda name: -wins[name]))
     return Outcome(relation.within.holds(len(wins)), f"best: {words}", sum(wins.values()))
 

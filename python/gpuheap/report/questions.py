@@ -17,7 +17,7 @@ QUESTIONS = {
     "alloc_single": "blocks of one size",
     "alloc_mixed": "blocks of random sizes",
     "churn": "replacing blocks again and again",
-    "larson": "blocks that change hands between threads",
+    "larson": "blocks that pass from thread to thread",
     "graph_init": "making the adjacency lists of a graph",
     "graph_update": "inserting edges into a graph",
     "kdtree": "building a kd-tree",

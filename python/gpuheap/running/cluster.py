@@ -214,7 +214,7 @@ def _reachable(address: str) -> str:
         try:
             named = str(json.loads(Path(address).read_text())["address"])
         except (OSError, ValueError, KeyError, TypeError):
-            raise UserError(f"--scheduler: '{address}' is no scheduler file: `dask scheduler --scheduler-file FILE` writes one") from None
+            raise UserError(f"--scheduler: '{address}' is not a scheduler file: `dask scheduler --scheduler-file FILE` writes one") from None
     else:
         named = address
     found = re.fullmatch(r"(?:(?:tcp|tls)://)?\[?([^\[\]/]+?)\]?:(\d{1,5})", named)

@@ -35,7 +35,7 @@ def merge(source: Path, into: Path, suites: Mapping[str, Suite]) -> Merged:
         raise UserError(f"{source} is the folder to merge into: name another one")
     there = Environment(source)
     if not there.facts:
-        raise UserError(f"{source} has no {FILE_NAME}: it is no folder that gpuheap bench has written")
+        raise UserError(f"{source} has no {FILE_NAME}: it is not a folder that gpuheap bench has written")
     paths = {suite: source / f"{suite}.csv" for suite in there.facts.get("sweeps", {})}
     theirs = {suite: Table(path) for suite, path in paths.items()}
     _check_machine(Environment(into), there)

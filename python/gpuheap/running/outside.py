@@ -43,9 +43,9 @@ def read_outside(header: Path | None, type_name: str | None) -> Outside | None:
     if header is None and type_name is None:
         return None
     if header is None:
-        raise UserError("--type names a class, --allocator-header must name the header that defines it")
+        raise UserError("--type names a class: name the header that defines it with --allocator-header")
     if type_name is None:
-        raise UserError("--allocator-header names a file, --type must name the class in it, as my::alloc")
+        raise UserError("--allocator-header names a file: name the class in it with --type, as my::alloc")
     check_file(header, "--allocator-header", "the header that defines the allocator")
     if not re.fullmatch(r"(::)?[A-Za-z_]\w*(::[A-Za-z_]\w*)*(<[^;\"]*>)?", type_name.strip()):
         raise UserError(f"--type: '{type_name}' is not the name of a class: write it as my::alloc or my::alloc<64>")

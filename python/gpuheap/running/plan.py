@@ -91,7 +91,7 @@ def make_plan(request: Request, suites: Mapping[str, Suite], executable: Executa
     """
     _check_allocators([name for name in request.allocators if name != request.outside], executable, "allocator")
     if request.quick and request.full:
-        raise UserError("--quick takes points away and --full adds some: choose one of them")
+        raise UserError("--quick measures fewer points and --full measures more: choose one of them")
     for option, path in request.files.items():
         check_file(path, f"--{option}", READABLE[option])
     sweeps: list[PlannedSweep] = []
@@ -126,7 +126,7 @@ def make_plan(request: Request, suites: Mapping[str, Suite], executable: Executa
                     sweeps.append(PlannedSweep(suite, case, allocator, points, heap_bytes, runs_it, extra, first_runs=first_runs))
     for option in request.files:
         if option not in taken:
-            raise UserError(f"--{option}: none of the cases asked for reads a {option}; {READERS[option]} does")
+            raise UserError(f"--{option}: none of the chosen cases reads a {option}; {READERS[option]} does")
     if not sweeps:
         raise UserError("nothing to run: none of these allocators takes part in these cases")
     return Plan(tuple(sweeps), tuple(notes))

@@ -53,7 +53,7 @@ def programs_folder(layout: Layout) -> Path:
     """GPUHEAP_PROGRAMS names another than that of the CUDA build."""
     named = os.environ.get("GPUHEAP_PROGRAMS")
     if named and not Path(named).is_dir():
-        raise UserError(f"GPUHEAP_PROGRAMS is '{named}', which is no folder")
+        raise UserError(f"GPUHEAP_PROGRAMS is '{named}', which is not a folder")
     return Path(named).resolve() if named else layout.build / "cuda" / "benchmarks" / "programs"
 
 

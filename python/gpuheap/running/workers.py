@@ -68,7 +68,7 @@ def local_workers(gpus: str | None, executable: Executable) -> list[LocalWorker]
     if gpus is None:
         return [LocalWorker()]
     if executable.backend != "cuda":
-        raise UserError(f"--gpus is for the backend cuda, this is {executable.backend}")
+        raise UserError(f"--gpus needs the backend cuda, and this is {executable.backend}")
     text = gpus.strip()
     if re.fullmatch(r"\d+(,\d+)+,?", text) or text.endswith(",") and text[:-1].isdigit():
         indices = [part for part in text.split(",") if part]
@@ -84,7 +84,7 @@ def local_workers(gpus: str | None, executable: Executable) -> list[LocalWorker]
         return [LocalWorker(index) for index in alike] or [LocalWorker()]
     if int(text) > len(alike):
         kind = device.name if device is not None else "usable"
-        raise UserError(f"--gpus: {text} were asked for, nvidia-smi lists {len(alike)} of the kind {kind}")
+        raise UserError(f"--gpus: {text} GPUs are more than nvidia-smi lists of the kind {kind}, which is {len(alike)}: name fewer")
     return [LocalWorker(index) for index in alike[: int(text)]]
 
 

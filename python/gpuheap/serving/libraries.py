@@ -25,7 +25,7 @@ def find_library(layout: Layout) -> Path:
     named = os.environ.get("GPUHEAP_RUN_LIBRARY")
     if named:
         if not Path(named).is_file():
-            raise UserError(f"GPUHEAP_RUN_LIBRARY is '{named}', which is no file")
+            raise UserError(f"GPUHEAP_RUN_LIBRARY is '{named}', which is not a file")
         return Path(named).resolve()
     places = [layout.build / preset / "tools" / "malloc" / "run" / LIBRARY for preset in ("cuda", "host")]
     found = next((place for place in places if place.is_file()), None)
@@ -62,7 +62,7 @@ def require_device() -> None:
     count = ctypes.c_int(0)
     code = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
     if code != 0 or count.value == 0:
-        what = f"the driver answers with error {code}" if code != 0 else "the driver tells of none"
+        what = f"the driver answers with error {code}" if code != 0 else "the driver lists none"
         raise UserError(f"no GPU here: {what}; look at nvidia-smi and CUDA_VISIBLE_DEVICES")
 
 
@@ -70,7 +70,7 @@ def _head(path: Path) -> _Head:
     try:
         entry = ctypes.CDLL(str(path)).gpuheap_malloc_provider
     except (OSError, AttributeError) as error:
-        raise UserError(f"{path} is no allocator's library: {error}") from None
+        raise UserError(f"{path} is not an allocator's library: {error}") from None
     entry.restype = ctypes.POINTER(_Head)
     head: _Head = entry().contents
     if head.version != _VERSION:

@@ -62,7 +62,7 @@ def _measure(options: argparse.Namespace, programs: Sequence[Program]) -> None:
     forms = tuple(options.forms.split(","))
     for form in forms:
         if form not in FORMS:
-            raise UserError(f"--forms: '{form}' is no form: there are {', '.join(FORMS)}")
+            raise UserError(f"--forms: '{form}' is not a form: there are {', '.join(FORMS)}")
     if options.runs < (0 if options.sanitizer else 1):
         raise UserError(f"--runs is {options.runs}: a program must run at least once, but for 0 with a --sanitizer")
     if not options.programs.is_dir():

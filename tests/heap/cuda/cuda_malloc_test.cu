@@ -15,7 +15,7 @@ TEST(CudaMalloc, HasOneSizeForTheProcess) {
   EXPECT_GE(first.bytes(), 32_MiB);
   EXPECT_NO_THROW(heap_t{32_MiB});
   std::string const text = text_of_error([] { heap_t other{64_MiB}; });
-  EXPECT_TRUE(says(text, "was set to 33554432 bytes by the first heap of this process, and 67108864 bytes are asked for now"));
+  EXPECT_TRUE(says(text, "cannot set CUDA's device heap to 67108864 bytes: the first heap of this process set it to 33554432"));
   auto const blocks = blocks_of(first, 100, 64);
   for (void* p : blocks) EXPECT_NE(p, nullptr);
   EXPECT_NO_THROW(heap_t{32_MiB}) << "the same size is no change, even after a kernel has used the heap";

@@ -25,8 +25,8 @@ namespace gpuheap::interpose {
 // Why an allocator cannot stand for the driver's; null: it can.
 template <class Allocator>
 constexpr char const* refusal_of() {
-  if (Allocator::traits.overwrites) return "it hands out memory that is still in use, by design";
-  if (Allocator::traits.free == frees::collectively) return "it frees all blocks of a warp together, and cudaFree gives back one";
+  if (Allocator::traits.overwrites) return "by design it returns memory that is still in use";
+  if (Allocator::traits.free == frees::collectively) return "it frees all blocks of a warp together, and cudaFree frees one";
   if (Allocator::traits.process_wide)
     return "its blocks are those of the kernels' own malloc, and the driver copies neither to them nor from them";
   return nullptr;
@@ -155,7 +155,7 @@ Result told(heap_text* why, Result otherwise, F f) noexcept {
     if (words.starts_with("gpuheap: ")) words.remove_prefix(9);  // as the line that it becomes part of
     put(why, words);
   } catch (...) {
-    put(why, "an exception without words");
+    put(why, "an exception without a message");
   }
   return otherwise;
 }

@@ -27,7 +27,7 @@ device_malloc::provider const* load() {
   }
   auto const entry = reinterpret_cast<device_malloc::provider_entry>(interpose::linker_dlsym(library, device_malloc::provider_entry_point));
   if (entry == nullptr || entry() == nullptr || entry()->version != device_malloc::provider_version) {
-    return refuse(path + " is no provider of this version of gpuheap, build it again");
+    return refuse(path + " is not a provider of this version of gpuheap, build it again");
   }
   if (entry()->refusal != nullptr)
     return refuse(std::string{"the allocator '"} + entry()->allocator + "' cannot serve: " + entry()->refusal);

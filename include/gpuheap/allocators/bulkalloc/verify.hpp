@@ -212,7 +212,7 @@ template <class Parts>
                                      "has a bin that is linked and full, or is neither",
                                      "as an arena has a class whose units are not its free objects",
                                      "as an arena has other units of bins than free bins",
-                                     "as an arena has a list that somebody still uses"};
+                                     "as an arena has a list that is still in use"};
     uint64_t const which = ~found.first_fault;
     result.problem = "number " + std::to_string(which >> 32) + " " + texts[static_cast<uint32_t>(which)];
   }

@@ -58,7 +58,7 @@ struct read_heads {
     auto const bucket = static_cast<unsigned>(at / address_map::bucket_places);
     bool const in_place = bucket == address_map::bucket_of(address_map::hash(k), 0, map.num_buckets) ||
                           bucket == address_map::bucket_of(address_map::hash(k), 1, map.num_buckets);
-    if (!in_place) fail(k, " is in a bucket of the map where nobody looks for it");
+    if (!in_place) fail(k, " is in a bucket of the map in which no search for it looks");
   }
   std::sort(live.begin(), live.end());
   if (auto const twice = std::adjacent_find(live.begin(), live.end()); twice != live.end()) fail(*twice, " is in the map twice");

@@ -127,7 +127,7 @@ inline void initialise(pool_layout const& pool, stream_ref stream) {
                                    "is allocated to another class than its tag names",
                                    "is active without a free slot, or has one and is not active",
                                    "has a free slot beyond its capacity",
-                                   "is allocated, and nobody has a slot of it",
+                                   "is allocated, and none of its slots is in use",
                                    "is in a tree whose summaries pass it over"};
   uint64_t const which = ~a.found.first_fault;
   a.problem = "block " + std::to_string(which >> 32) + " " + texts[static_cast<uint32_t>(which)];

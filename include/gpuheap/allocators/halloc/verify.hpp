@@ -114,7 +114,7 @@ template <halloc_config Config, class Rules>
 
     slab_role const level = rules::level(slab, w.used(), sizes::chunks_of(c));
     if (w.is(slab_role::held) != (holder[s] != sizes::count))
-      fail(s, w.is(slab_role::held) ? " is held by nobody" : " is a head, and is filed");
+      fail(s, w.is(slab_role::held) ? " is marked as held, and no class holds it" : " is a head, and is filed");
     if (w.is(slab_role::held) && holder[s] != c) fail(s, " is the head of another class than its own");
     if (!w.is(slab_role::unassigned)) ++found.held_slabs;
     if (w.is(slab_role::held)) continue;

@@ -49,7 +49,7 @@ def profile(tool: str, words: Sequence[str], environment: Mapping[str, str], rep
     ended = run([*command, "--metrics", ",".join(metrics), *words], environment, log)
     if report.is_file():
         return ""
-    return "Nsight Compute went on past the time limit" if not ended else failure_words(log.read_text(encoding="utf-8", errors="replace"))
+    return "Nsight Compute exceeded the time limit" if not ended else failure_words(log.read_text(encoding="utf-8", errors="replace"))
 
 
 def failure_words(log: str) -> str:

@@ -31,7 +31,7 @@ def write_page(path: Path, advice: Advice) -> Path:
         path,
         "host_advise.html.j2",
         command=" ".join(session.command),
-        note=f"{session.device or 'no device'}; driver {session.driver or 'unknown'}; {session.runs} runs asked for of each mode",
+        note=f"{session.device or 'no device'}; driver {session.driver or 'unknown'}; {session.runs} runs of each mode requested",
         program=program_words(advice),
         answers=tuple(
             (verdict.scope, choice_words("mean time", verdict.fastest), choice_words("predictability", verdict.steadiest)) for verdict in advice.verdicts

@@ -44,7 +44,7 @@ def patterns_of(ignored: Sequence[str]) -> list[re.Pattern[bytes]]:
         try:
             found.append(re.compile(text.encode()))
         except re.error as error:
-            raise UserError(f"--ignore: '{text}' is no regular expression: {error}") from None
+            raise UserError(f"--ignore: '{text}' is not a regular expression: {error}") from None
     return found
 
 

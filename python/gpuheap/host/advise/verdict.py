@@ -131,7 +131,7 @@ def mode_of(session: Session, name: str) -> Mode:
         return Mode(name, len(good), "no plain run ended by itself, so there is nothing to compare with", notes)
     limits = sum(1 for sample in samples if sample.status == TIMEOUT)
     if len(ended) < len(samples):
-        words = f"{limits} runs went on past the time limit" if limits else f"{len(samples) - len(ended)} runs could not be started or were ended by a signal"
+        words = f"{limits} runs exceeded the time limit" if limits else f"{len(samples) - len(ended)} runs could not be started or were ended by a signal"
         return Mode(name, len(good), f"of {len(samples)} runs {words}", notes)
     others = Counter(sample.code for sample in ended if sample.code != code)
     if others:

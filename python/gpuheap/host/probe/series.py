@@ -67,7 +67,7 @@ def find_program(layout: Layout) -> Path:
     named = os.environ.get("GPUHEAP_HOST_PROBE")
     if named:
         if not Path(named).is_file():
-            raise UserError(f"GPUHEAP_HOST_PROBE is '{named}', which is no file")
+            raise UserError(f"GPUHEAP_HOST_PROBE is '{named}', which is not a file")
         return Path(named).resolve()
     places = [layout.build / preset / "tools" / "host" / "probe" / PROGRAM for preset in ("cuda", "host")]
     found = next((place for place in places if place.is_file()), None)
@@ -137,7 +137,7 @@ def read_lines(folder: Path) -> tuple[Machine, list[Series]]:
     except UserError as error:
         raise UserError(f"{error}: name the folder that `gpuheap host probe` wrote") from None
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
-        raise UserError(f"{path} is no output of `gpuheap host probe`: {type(error).__name__}: {error}") from None
+        raise UserError(f"{path} is not an output of `gpuheap host probe`: {type(error).__name__}: {error}") from None
 
 
 def _all(lines: list[str]) -> Iterator[Series]:
