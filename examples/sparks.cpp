@@ -138,7 +138,7 @@ void print(char const* what, double light, double fly, double cool) {
 
 int main() {
   using namespace gpuheap::literals;
-  bool const simulated = simt::query_device().backend == "host";
+  bool const simulated = simt::query_device().backend == "simulator";
   unsigned const first_sparks = simulated ? 3000 : 1'000'000, steps = 8;
   gpuheap::memory::allocation const results{gpuheap::memory::device, 2 * sizeof(result)};
   auto* const found = static_cast<result*>(results.base());

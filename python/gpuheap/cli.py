@@ -38,8 +38,8 @@ Backend = Annotated[
     str | None,
     typer.Option(
         "--backend",
-        metavar="cuda|host",
-        help="Where kernels run: cuda, or host (the simulator). Default: cuda where its executable finds a GPU, else host.",
+        metavar="cuda|simulator",
+        help="Where kernels run: cuda, or simulator. Default: cuda where its executable finds a GPU, else simulator.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON in place of text.")]
@@ -141,7 +141,7 @@ def bench(
         typer.Option(metavar="ADDRESS|FILE", help="The scheduler of a Dask cluster whose machines run the benchmark, or its scheduler file."),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The folder of the tables. Default: results/<gpu>, or build/results/host-simulator.")
+        Path | None, typer.Option(metavar="DIR", help="The folder of the tables. Default: results/<gpu>, or build/results/simulator.")
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure finished points again. The same command continues where it was stopped.")] = False,
     anew: Annotated[bool, typer.Option("--anew", help="Drop rows of another build from a table and begin the table anew.")] = False,
@@ -254,5 +254,5 @@ def _executable(layout: Layout, backend: str | None) -> Executable:
 
 def _checked(backend: str | None) -> str | None:
     if backend is not None and backend not in BACKENDS:
-        raise UserError(f"--backend: '{backend}' is neither cuda nor host")
+        raise UserError(f"--backend: '{backend}' is neither cuda nor simulator")
     return backend

@@ -11,6 +11,9 @@ from gpuheap.errors import UserError
 # What the package brings along of a checkout: tables, claims and suites. In a checkout these are links.
 RECORDED = Path(__file__).resolve().parent / "recorded"
 
+# The backends, each with the CMake preset that builds it. The preset names the build folder too.
+PRESETS = {"cuda": "cuda", "simulator": "host"}
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -39,8 +42,8 @@ class Layout:
 
     @property
     def simulated_results(self) -> Path:
-        """Tables of the host backend. Outside `results/`, which holds GPU measurements only."""
-        return self.build / "results" / "host-simulator"
+        """Tables of the simulator. Outside `results/`, which holds GPU measurements only."""
+        return self.build / "results" / "simulator"
 
     @property
     def report(self) -> Path:
@@ -48,9 +51,9 @@ class Layout:
 
     def executables(self, backend: str) -> tuple[Path, ...]:
         """Where the builds put the executable of a backend, the usual place first."""
-        usual = self.build / backend / "benchmarks" / "gpuheap-bench"
+        usual = self.build / PRESETS[backend] / "benchmarks" / "gpuheap-bench"
         # A CUDA build that finds Boost.Context makes the simulated one as well.
-        return (usual, self.build / "cuda" / "benchmarks" / "host" / "gpuheap-bench") if backend == "host" else (usual,)
+        return (usual, self.build / "cuda" / "benchmarks" / "host" / "gpuheap-bench") if backend == "simulator" else (usual,)
 
     def shown(self, path: Path) -> str:
         """`path` relative to the current folder or the checkout where that is shorter."""

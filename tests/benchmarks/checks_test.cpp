@@ -215,7 +215,7 @@ TEST(Init, LooksWhetherWhatWasMadeServes) {
 
 TEST(Registers, AreThoseOfTheKernelWhereKernelsHaveThem) {
   auto const result = run<registers, no_fault>("which=pair");
-  if (simt::query_device().backend == "host") {
+  if (simt::query_device().backend == "simulator") {
     EXPECT_EQ(result.reason, "simulated kernels have no registers");
   } else {
     ASSERT_EQ(result.status, outcome_status::ok) << result.reason;

@@ -69,7 +69,7 @@ TEST(Describe, IsOneObjectWithEverythingInIt) {
   ASSERT_EQ(f.exit_code, 0) << f.err;
   ASSERT_EQ(f.out.size(), 1u);
   json const d = json_reader::read(f.out[0]);
-  EXPECT_TRUE(d["backend"].text == "host" || d["backend"].text == "cuda");
+  EXPECT_TRUE(d["backend"].text == "simulator" || d["backend"].text == "cuda");
   EXPECT_TRUE(d["device"].type == json::kind::object || d.has("device_error"));
   for (char const* key :
        {"name", "title", "paper", "year", "variant", "reuse", "min_alignment", "smallest_bytes", "largest_bytes", "free", "warp_level",

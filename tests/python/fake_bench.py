@@ -47,7 +47,7 @@ def allocator(name, **traits):
 
 
 def description():
-    backend = settings.get("backend", "host")
+    backend = settings.get("backend", "simulator")
     return {
         "backend": backend,
         "device": settings.get(

@@ -33,7 +33,7 @@ timeout_s = 20
 axes = { threads = [100], bytes = [16, 32, 64, 128, 256], state = ["warm"] }
 headline = { bytes = 64 }
 
-[case.host]
+[case.simulator]
 heap_bytes = "16MiB"
 
 [[case]]
@@ -110,7 +110,7 @@ class Checkout:
 
     @property
     def table(self) -> Path:
-        return self.root / "build" / "results" / "host-simulator" / "mini.csv"
+        return self.root / "build" / "results" / "simulator" / "mini.csv"
 
     @property
     def gpu_table(self) -> Path:

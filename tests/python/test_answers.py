@@ -195,12 +195,12 @@ def test_streams_that_are_closed_are_no_file_of_ours(checkout: Checkout) -> None
     """The next file that is opened would get the number of a closed stream, and what is printed would go there."""
     assert shell(checkout, "gpuheap bench alloc_single -a gpuheap --output here <&- >&- 2>&-").returncode == 0
     assert len(read_table(checkout.root / "here" / "mini.csv")) == 10 + 10
-    assert json.loads((checkout.root / "here" / "environment.json").read_text())["backend"] == "host"
+    assert json.loads((checkout.root / "here" / "environment.json").read_text())["backend"] == "simulator"
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
 def test_a_terminal_of_any_encoding(checkout: Checkout, encoding: str) -> None:
-    checkout.settings = {"backend": "host", "device_error": ""}
+    checkout.settings = {"backend": "simulator", "device_error": ""}
     suite = checkout.root / "benchmarks" / "suites" / "mini.toml"
     suite.write_text(suite.read_text().replace("for the tests", "µs ≤ ∞"))
     folder = checkout.root / os.fsdecode("ä ∞ ".encode() + b"\xff")

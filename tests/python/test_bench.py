@@ -29,7 +29,7 @@ def test_a_suite_fills_a_table_in_the_format_of_the_design(checkout: Checkout) -
     rows = list(csv.DictReader(checkout.table.open()))
     assert tuple(rows[0]) == (*COLUMNS, "values")
     first = rows[0]
-    assert (first["suite"], first["case"], first["allocator"], first["backend"]) == ("mini", "alloc_single", "gpuheap", "host")
+    assert (first["suite"], first["case"], first["allocator"], first["backend"]) == ("mini", "alloc_single", "gpuheap", "simulator")
     assert (first["threads"], first["bytes"], first["parameter"], first["metric"], first["unit"]) == (
         "100",
         "16",
@@ -157,7 +157,7 @@ def test_a_missing_point_is_measured_and_takes_its_place(checkout: Checkout) -> 
     checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap")
     before = checkout.table.read_text()
     checkout.log()
-    checkout.table.write_text("".join(line for line in before.splitlines(keepends=True) if ",gpuheap,host,100,64," not in line))
+    checkout.table.write_text("".join(line for line in before.splitlines(keepends=True) if ",gpuheap,simulator,100,64," not in line))
     checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap")
     assert checkout.points_run() == ["alloc_single/gpuheap/threads=100,bytes=64,state=warm"]
     assert checkout.table.read_text() == before
@@ -237,7 +237,7 @@ def test_a_table_is_of_one_build(checkout: Checkout, error_line) -> None:
     before = {path.name: path.read_bytes() for path in checkout.table.parent.iterdir()}
     checkout.build("another build")
     line = error_line(checkout.gpuheap("bench", "mini/churn"))
-    assert line.startswith("build/results/host-simulator/mini.csv has rows of another build (")
+    assert line.startswith("build/results/simulator/mini.csv has rows of another build (")
     assert line.endswith("and a table is of one: --anew drops them and begins the table again, --output DIR leaves it as it is")
     assert {path.name: path.read_bytes() for path in checkout.table.parent.iterdir()} == before
     assert checkout.points_run() == []

@@ -99,12 +99,12 @@ def test_what_did_not_succeed_fails_and_what_was_not_measured_is_not_met(tmp_pat
 def test_bounds_are_for_the_allocators_named_and_for_the_gpu_unless_the_simulator_has_its_own(tmp_path: Path) -> None:
     slow = dict.fromkeys(ALL_SIZES, [1e6])
     suite = suite_with(tmp_path, '[{ metric = "malloc_us", must = 20 }]')
-    assert verdicts(rows_with(suite, slow, backend="host"), {"mini": suite}) == []
+    assert verdicts(rows_with(suite, slow, backend="simulator"), {"mini": suite}) == []
     assert [verdict.verdict for verdict in verdicts(rows_with(suite, slow), {"mini": suite})] == [FAILED]
     other = suite_with(tmp_path, '[{ metric = "malloc_us", must = 20 }]', of='["atomic"]')
     assert verdicts(rows_with(other, slow), {"mini": other}) == []
     own = suite_with(tmp_path, "[]", host='[{ metric = "malloc_us", must = 2e6 }]')
-    assert [verdict.verdict for verdict in verdicts(rows_with(own, slow, backend="host"), {"mini": own})] == [MET]
+    assert [verdict.verdict for verdict in verdicts(rows_with(own, slow, backend="simulator"), {"mini": own})] == [MET]
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_the_heap_suite_bounds_every_case_of_it() -> None:
         case = backends["cuda"]
         points = case.points(DEFAULT_SEED)
         assert case.bounds, case.name
-        assert not backends["host"].bounds
+        assert not backends["simulator"].bounds
         assert {bound.metric for bound in case.bounds} <= set(case.metrics)
         # Every point is held to something.
         assert [point.argument for point in points if not any(bound.covers(point.fields) for bound in case.bounds)] in ([], ["which=pair"])

@@ -13,6 +13,7 @@ from fake_checkout import REPOSITORY, Checkout
 
 from gpuheap.commands.display import _title
 from gpuheap.formats.protocol import Allocator
+from gpuheap.paths import PRESETS
 
 ErrorLine = Callable[[subprocess.CompletedProcess[str]], str]
 
@@ -28,7 +29,7 @@ ErrorLine = Callable[[subprocess.CompletedProcess[str]], str]
         (["bench", "mini", "-a", "gpuhep"], "unknown allocator 'gpuhep': did you mean 'gpuheap'?"),
         (["bench", "mini", "-a", "atomic_wrp,cuda"], "did you mean 'atomic_wrap' or 'atomic'?"),
         (["bench"], "name a suite or a case to run: the suites are mini"),
-        (["bench", "mini", "--backend", "opencl"], "--backend: 'opencl' is neither cuda nor host"),
+        (["bench", "mini", "--backend", "opencl"], "--backend: 'opencl' is neither cuda nor simulator"),
         (["bench", "mini", "--heap-bytes", "lots"], "--heap-bytes: 'lots' is not a size"),
         (["bench", "mini", "--heap-bytes", "0"], "--heap-bytes: a size must be positive"),
         (["bench", "mini", "--heap-bytes", "1TiB"], "a heap of 1 TiB does not fit: simulator has 4 GiB"),
@@ -41,7 +42,7 @@ ErrorLine = Callable[[subprocess.CompletedProcess[str]], str]
         (["bench", "mini", "--runs", "0"], "--runs"),
         (["bench", "mini", "--colour"], "No such option: --colour"),
         (["bnech"], "bnech"),
-        (["list", "--backend", "cuda"], "built for the host backend, not for cuda"),
+        (["list", "--backend", "cuda"], "built for the simulator backend, not for cuda"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(checkout: Checkout, error_line: ErrorLine, arguments: list[str], complaint: str) -> None:
@@ -68,7 +69,7 @@ def test_list_shows_traits(checkout: Checkout) -> None:
 
 def test_list_as_json(checkout: Checkout) -> None:
     said = json.loads(checkout.gpuheap("list", "--json").stdout)
-    assert said["backend"] == "host"
+    assert said["backend"] == "simulator"
     assert [a["name"] for a in said["allocators"]] == ["gpuheap", "cuda", "atomic", "atomic_wrap"]
     assert said["baselines"] == ["store_only"]
 
@@ -95,9 +96,9 @@ def test_a_paper_is_dated_once() -> None:
 def test_cuda_is_chosen_where_its_executable_finds_a_device(checkout: Checkout) -> None:
     del checkout.environment
     checkout.environment = {"GPUHEAP_BENCH": ""}
-    for backend, device in (("cuda", None), ("host", {"name": "simulator", "total_bytes": 1 << 32, "free_bytes": 1 << 32})):
+    for backend, device in (("cuda", None), ("simulator", {"name": "simulator", "total_bytes": 1 << 32, "free_bytes": 1 << 32})):
         settings = json.dumps({"backend": backend, "device": device, "device_error": "no CUDA-capable device is detected"})
-        path = checkout.root / "build" / backend / "benchmarks" / "gpuheap-bench"
+        path = checkout.root / "build" / PRESETS[backend] / "benchmarks" / "gpuheap-bench"
         path.parent.mkdir(parents=True)
         path.write_text(f"#!/bin/sh\nFAKE_BENCH='{settings}' exec {checkout.bench} \"$@\"\n")
         path.chmod(0o755)

@@ -79,8 +79,8 @@ def test_each_case_allocator_and_metric_is_summed_up() -> None:
 
 
 def test_what_cannot_be_compared_is_refused() -> None:
-    with pytest.raises(UserError, match="one table was measured on the backend cuda, the other on host"):
-        compare_tables([row("halloc", 1)], [row("halloc", 1, backend="host", suite="quick")])
+    with pytest.raises(UserError, match="one table was measured on the backend cuda, the other on simulator"):
+        compare_tables([row("halloc", 1)], [row("halloc", 1, backend="simulator", suite="quick")])
     with pytest.raises(UserError, match="the first table holds no rows"):
         compare_tables([], [row("halloc", 1)])
     assert compare_tables([row("halloc", 1)], []).worse, "all points are missing"

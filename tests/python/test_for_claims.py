@@ -137,7 +137,7 @@ def test_rows_of_another_build_do_not_count_and_are_refused(claimed: Checkout, e
 
 
 def test_the_simulator_judges_no_claim(claimed: Checkout, error_line: ErrorLine) -> None:
-    claimed.settings["backend"] = "host"
+    claimed.settings["backend"] = "simulator"
     assert error_line(claimed.gpuheap("bench", "all", "--for-claims")) == (
         "--for-claims needs a GPU: times of the simulator decide no claim"
     )

@@ -86,7 +86,7 @@ def test_every_program_is_tested() -> None:
 def test_programs_describe_their_machine_and_build(bench: Bench) -> None:
     for path in [*PROGRAMS.glob("*.cu"), *PROGRAMS.glob("rules/*.cu")]:
         described = parse_description(bench.plain(f"programs/{path.stem}", "--describe").stdout)
-        assert described.backend == "host" and described.device is not None and described.device.name == "Double"
+        assert described.backend == "simulator" and described.device is not None and described.device.name == "Double"
         assert described.build["compiler"].startswith("GNU")
 
 
@@ -120,7 +120,7 @@ def test_the_suites_run_on_the_double(bench: Bench) -> None:
     ran = bench.gpuheap(*words, "--output", str(bench.folder), GPUHEAP_PROGRAMS=str(BUILT / "programs"))
     assert ran.returncode == 0, ran.stdout + ran.stderr
     rows = [*read_table(bench.folder / "host.csv"), *read_table(bench.folder / "rules.csv")]
-    assert {(row.status, row.backend) for row in rows} == {("ok", "host")}
+    assert {(row.status, row.backend) for row in rows} == {("ok", "simulator")}
     assert Counter(row.allocator for row in rows) == dict.fromkeys(("plain", "device", "zero_copy", "unified"), (1 + 1 + 2) * 7)
     counted = {(row.case, row.metric): row.statistics.median for row in rows if row.allocator == "unified" and row.statistics is not None}
     for case in ("hotspot_64", "leukocyte"):

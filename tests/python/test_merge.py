@@ -97,7 +97,7 @@ def test_slowdowns_are_over_the_reference_that_is_there_then(tmp_path: Path) -> 
         folder.mkdir()
         for name, value in times.items():
             result = PointResult("ok", "", (Measurement("build_ms", "ms", (value,) * 3),))
-            Table(folder / "regeff.csv").append(rows_of("regeff", "kdtree", name, "host", make_point({"threads": 256}), "", result))
+            Table(folder / "regeff.csv").append(rows_of("regeff", "kdtree", name, "simulator", make_point({"threads": 256}), "", result))
         facts = {"gpu": None, "date": build, "builds": {build: {}}, "sweeps": {"regeff": {"kdtree": dict.fromkeys(times, build)}}}
         (folder / "environment.json").write_text(json.dumps(facts))
 

@@ -79,13 +79,13 @@ MISTAKES = {
         "my::broken",
         "return nullptr",
         "return nulptr",
-        r"broken.hpp:\d+: .*nulptr.*, as the compiler for host says",
+        r"broken.hpp:\d+: .*nulptr.*, as the compiler for simulator says",
     ),
     "another name": (
         "my::other",
         "",
         "",
-        r"--type my::other: .*other.*as the compiler for host says",
+        r"--type my::other: .*other.*as the compiler for simulator says",
     ),
     "no malloc": (
         "my::broken",
@@ -126,7 +126,7 @@ def test_what_does_not_compile_is_shown_as_the_compiler_sees_it(tmp_path: Path, 
             "bench",
             "churn",
             "--backend",
-            "host",
+            "simulator",
             "--allocator-header",
             "broken.hpp",
             "--type",
@@ -176,7 +176,7 @@ def test_a_class_with_parameters_has_a_name_for_files(tmp_path: Path) -> None:
 def test_a_name_of_the_repository_is_taken() -> None:
     description = SimpleNamespace(allocators=[SimpleNamespace(name="gpuheap")], baselines=["store_only"])
     ours: Any = SimpleNamespace(description=description)
-    where = Where("host", None, None, None, Outside(Path("/a.hpp"), "my::alloc"))
+    where = Where("simulator", None, None, None, Outside(Path("/a.hpp"), "my::alloc"))
     with pytest.raises(UserError, match="my::alloc calls itself 'gpuheap' .* give it a name of its own"):
         _check_name("gpuheap", ours, SimpleNamespace(), where)  # type: ignore[arg-type]
     _check_name("mine", ours, SimpleNamespace(), where)  # type: ignore[arg-type]

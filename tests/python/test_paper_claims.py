@@ -208,7 +208,7 @@ def test_a_mistake_of_claims_is_one_line(checkout: Checkout, error_line: ErrorLi
 
 def test_claims_takes_one_gpu_and_no_simulator(checkout: Checkout, error_line: ErrorLine) -> None:
     with_claims(checkout)
-    simulated = save(checkout.root / "simulated" / "survey.csv", [row("halloc", 2, backend="host")])
+    simulated = save(checkout.root / "simulated" / "survey.csv", [row("halloc", 2, backend="simulator")])
     assert "holds results of the simulator only" in error_line(checkout.gpuheap("claims", "--results", str(simulated.parent)))
     for gpu in ("nvidia-a40", "nvidia-h200"):
         save(checkout.root / "results" / gpu / "survey.csv", [row("halloc", 2), row("cuda", 6)])

@@ -241,7 +241,7 @@ def test_all_leaves_programs_out_that_are_not_built(programs: Programs) -> None:
         (("heat_64", "--heap-bytes", "1GiB"), "--heap-bytes is for cases of allocators"),
         (("heat_64", "--gpus", "some"), "--gpus: 'some' is neither all, a number of GPUs, nor their indices"),
         (("heat_64", "--scheduler", "a:1"), "--scheduler is for cases of allocators: programs run on this machine's GPUs"),
-        (("heat_64", "--backend", "host"), "--backend is for cases of allocators"),
+        (("heat_64", "--backend", "simulator"), "--backend is for cases of allocators"),
     ],
 )
 def test_mistakes_are_said(programs: Programs, error_line: ErrorLine, arguments: tuple[str, ...], complaint: str) -> None:

@@ -61,7 +61,7 @@ def test_description_without_a_device() -> None:
     assert description.allocators[0].name == "gpuheap"
 
 
-@pytest.mark.parametrize("text", ["", "{}", '{"backend":"host"}', '{"backend":"host","allocators":[{}],"cases":[]}', '{"backend":"gpu"}'])
+@pytest.mark.parametrize("text", ["", "{}", '{"backend":"simulator"}', '{"backend":"simulator","allocators":[{}],"cases":[]}', '{"backend":"gpu"}'])
 def test_descriptions_that_lack_something(text: str) -> None:
     with pytest.raises(ProtocolError):
         parse_description(text)

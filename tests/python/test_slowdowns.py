@@ -19,7 +19,7 @@ def rows(allocator: str, samples: list[float], **others: str | int) -> list[Row]
     result = PointResult(
         "ok", "", (Measurement("build_ms", "ms", tuple(samples)), Measurement("references", "count", (7.0,) * len(samples)))
     )
-    return rows_of("regeff", "kdtree", allocator, "host", make_point({"threads": 256, **others}), "", result)
+    return rows_of("regeff", "kdtree", allocator, "simulator", make_point({"threads": 256, **others}), "", result)
 
 
 def filled(tmp_path: Path) -> Table:
@@ -28,7 +28,7 @@ def filled(tmp_path: Path) -> Table:
     table.append(rows("atomic", [2.0, 1.0, 6.0], scene="hall"))
     table.append(rows("scatteralloc", [6.0, 6.0, 6.0], scene="hall") + rows("scatteralloc", [5.0, 5.0, 5.0], scene="hall", page=8192))
     table.append(rows("gpuheap", [9.0], scene="soup"))
-    table.replace(with_slowdowns(table.rows, "kdtree", "host", WHAT, ["page"]))
+    table.replace(with_slowdowns(table.rows, "kdtree", "simulator", WHAT, ["page"]))
     return table
 
 
@@ -52,9 +52,9 @@ def test_each_run_is_divided_by_the_references_median_at_the_same_point(tmp_path
 def test_they_follow_when_rows_change_and_stay_when_they_do_not(tmp_path: Path) -> None:
     table = filled(tmp_path)
     again = Table(table.path)
-    assert with_slowdowns(again.rows, "kdtree", "host", WHAT, ["page"]) is again.rows
+    assert with_slowdowns(again.rows, "kdtree", "simulator", WHAT, ["page"]) is again.rows
     again.drop(lambda row: row.allocator == "atomic" and row.metric != "slowdown")
-    again.replace(with_slowdowns(again.rows, "kdtree", "host", WHAT, ["page"]))
+    again.replace(with_slowdowns(again.rows, "kdtree", "simulator", WHAT, ["page"]))
     assert made(again) == {} and len(again.rows) == len(table.rows) - 6
 
 

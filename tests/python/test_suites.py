@@ -33,14 +33,14 @@ def test_points_are_all_combinations_the_last_axis_fastest(suite: Suite) -> None
 
 def test_host_overrides_what_it_names(suite: Suite) -> None:
     assert suite.case("alloc_single", "cuda").heap_bytes == 1 << 30
-    assert suite.case("alloc_single", "host").heap_bytes == 1 << 24
-    assert suite.case("alloc_single", "host").runs == 4
+    assert suite.case("alloc_single", "simulator").heap_bytes == 1 << 24
+    assert suite.case("alloc_single", "simulator").runs == 4
 
 
 def test_a_cut_keeps_the_ends_of_each_axis(suite: Suite) -> None:
     case = replace(suite.case("alloc_single", "cuda"), runs=10).cut()
     assert (case.grids[0]["bytes"], case.runs) == ((16, 256), 5)
-    assert replace(suite.case("alloc_single", "host"), runs=10).cut().runs == 3
+    assert replace(suite.case("alloc_single", "simulator"), runs=10).cut().runs == 3
     assert case.headline_point().bytes == 16
 
 
@@ -78,7 +78,7 @@ def test_axes_may_be_a_list_of_which_each_entry_is_all_combinations(tmp_path: Pa
 def test_an_allocator_may_have_axes_of_its_own_beside_the_points_of_all(tmp_path: Path) -> None:
     text = SUITE.replace('heap_bytes = "16MiB"', 'heap_bytes = "16MiB"\nvariants = { scatteralloc = { page = [8192, 16384, 65536] } }', 1)
     (tmp_path / "mini.toml").write_text(text)
-    case = next(iter(load_suite(tmp_path / "mini.toml").cases.values()))["host"]
+    case = next(iter(load_suite(tmp_path / "mini.toml").cases.values()))["simulator"]
     everybody, own = case.points(allocator="gpuheap"), case.points(allocator="scatteralloc")
     assert case.points() == everybody
     assert own[: len(everybody)] == everybody
@@ -89,9 +89,9 @@ def test_an_allocator_may_have_axes_of_its_own_beside_the_points_of_all(tmp_path
 
 
 def test_axes_of_the_simulator_replace_those_of_the_same_name_or_the_list(tmp_path: Path) -> None:
-    by_name = with_axes(tmp_path, TWO_GRIDS, "axes = { threads = [5] }").case("alloc_single", "host")
+    by_name = with_axes(tmp_path, TWO_GRIDS, "axes = { threads = [5] }").case("alloc_single", "simulator")
     assert [point.argument for point in by_name.points()] == ["threads=5,bytes=16", "threads=5,bytes=64", "threads=5,bytes=8192,heap=24GiB"]
-    all_of_it = with_axes(tmp_path, TWO_GRIDS, "axes = [{ threads = [5], bytes = [64] }]").case("alloc_single", "host")
+    all_of_it = with_axes(tmp_path, TWO_GRIDS, "axes = [{ threads = [5], bytes = [64] }]").case("alloc_single", "simulator")
     assert [point.argument for point in all_of_it.points()] == ["threads=5,bytes=64"]
 
 
@@ -113,7 +113,7 @@ def test_axes_may_be_a_named_list_or_follow_a_rule(tmp_path: Path) -> None:
     suite = with_axes(tmp_path, axes, "axes = { bytes = { list = 'sizes' }, threads = [2] }", "{ sizes = [64, 5000] }")
     sizes = [(point.bytes, point.threads) for point in suite.case("alloc_single", "cuda").points()]
     assert sizes == [(64, 1), (5000, 1)] + [(size, threads) for size in (4, 8, 12) for threads in (1, 4, 16)]
-    assert [point.bytes for point in suite.case("alloc_single", "host").points()] == [64, 5000]
+    assert [point.bytes for point in suite.case("alloc_single", "simulator").points()] == [64, 5000]
 
 
 def test_a_suite_may_say_what_quick_and_full_are(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_suite_may_say_what_quick_and_full_are(tmp_path: Path) -> None:
     assert case.cut().headline_point().argument == "threads=7,bytes=64"
     assert len(case.widened().points()) == 4
     assert case.widened().runs == case.runs
-    simulated = suite.case("alloc_single", "host")  # has none of its own
+    simulated = suite.case("alloc_single", "simulator")  # has none of its own
     assert len(simulated.cut().points()) == 2
     assert simulated.widened() == simulated
 

@@ -18,13 +18,13 @@ from gpuheap.running.executable import candidates, describe
 LAYOUT = Layout(REPOSITORY)
 
 
-@pytest.mark.skipif("host" not in candidates(LAYOUT), reason="suites in the simulator: its benchmark is not built: ./test builds it")
+@pytest.mark.skipif("simulator" not in candidates(LAYOUT), reason="suites in the simulator: its benchmark is not built: ./test builds it")
 @pytest.mark.parametrize("suite", [name for name, suite in load_suites(LAYOUT).items() if not suite.programs])
 def test_a_suite_runs_in_the_simulator(suite: str, tmp_path: Path) -> None:
-    executable = candidates(LAYOUT)["host"]
+    executable = candidates(LAYOUT)["simulator"]
     kept = {key: value for key, value in os.environ.items() if not key.startswith("GPUHEAP_")}
     variables = {**kept, "PYTHONPATH": str(REPOSITORY / "python"), "GPUHEAP_ROOT": str(REPOSITORY), "GPUHEAP_BENCH": str(executable)}
-    command = [sys.executable, "-m", "gpuheap", "bench", suite, "--backend", "host", "--quick", "--runs", "1", "--strict"]
+    command = [sys.executable, "-m", "gpuheap", "bench", suite, "--backend", "simulator", "--quick", "--runs", "1", "--strict"]
     ran = subprocess.run([*command, "--output", str(tmp_path)], env=variables, capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     rows = read_table(tmp_path / f"{suite}.csv")
@@ -36,5 +36,5 @@ def test_a_suite_runs_in_the_simulator(suite: str, tmp_path: Path) -> None:
     for name, backends in load_suites(LAYOUT)[suite].cases.items():
         assert set(backends["cuda"].axes) <= known, name
         measured = {row.metric for row in rows if row.case == name and row.allocator == ours and row.metric}
-        assert measured <= set(backends["host"].metrics), name
+        assert measured <= set(backends["simulator"].metrics), name
         assert measured or name == "registers", name

@@ -97,7 +97,7 @@ def test_a_mistake_in_gpus_is_named(checkout: Checkout, error_line: Any, gpus: s
 
 
 def test_gpus_are_no_matter_of_the_simulator(checkout: Checkout, error_line: Any) -> None:
-    assert "--gpus needs the backend cuda, and this is host" in error_line(checkout.gpuheap("bench", "mini", "--gpus", "all"))
+    assert "--gpus needs the backend cuda, and this is simulator" in error_line(checkout.gpuheap("bench", "mini", "--gpus", "all"))
 
 
 def test_all_gpus_are_those_of_one_kind(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,7 +54,7 @@ TEST(Runtime, StreamsAndStopwatch) {
 
 TEST(Runtime, DescribesTheDevice) {
   simt::device_info const info = simt::query_device();
-  EXPECT_TRUE(info.backend == "cuda" || info.backend == "host");
+  EXPECT_TRUE(info.backend == "cuda" || info.backend == "simulator");
   EXPECT_FALSE(info.name.empty());
   EXPECT_GT(info.num_sms, 0u);
   EXPECT_GE(info.total_bytes, info.free_bytes);

@@ -170,7 +170,7 @@ TEST(Runtime, MemoryAndFacts) {
   EXPECT_THROW((void)simt::allocate(simt::memory_kind::device, ~std::size_t{0} / 2), simt::out_of_memory);
 
   simt::device_info const info = simt::query_device();
-  EXPECT_EQ(info.backend, "host");
+  EXPECT_EQ(info.backend, "simulator");
   EXPECT_EQ(info.name, "simulated GPU (" + std::to_string(info.num_sms) + " SMs)");
   EXPECT_GT(info.total_bytes, info.free_bytes);
   EXPECT_GT(info.free_bytes, 0u);

@@ -138,7 +138,7 @@ def _executable(layout: Layout, where: Where, cluster: Cluster | None) -> tuple[
 def _of_cluster(layout: Layout, where: Where, cluster: Cluster) -> tuple[Executable, Sequence[Worker]]:
     """This machine need not have a GPU: what counts is what the workers find."""
     found = candidates(layout)
-    backend = "named" if "named" in found else where.backend or ("cuda" if "cuda" in found else "host")
+    backend = "named" if "named" in found else where.backend or ("cuda" if "cuda" in found else "simulator")
     if backend not in found:
         return choose(layout, where.backend), ()  # which says what to build
     workers, executable = cluster.examine(found[backend])

@@ -45,6 +45,6 @@ def run_conform(layout: Layout, console: Console, outside: Outside, backend: str
     except KeyboardInterrupt:
         console.print(f"stopped: {passed} of {len(names)} tests passed, {others} did not", style="yellow", highlight=False)
         return EXIT_INTERRUPTED
-    where = "in the simulator" if backend == "host" else "on the GPU"
+    where = "in the simulator" if backend == "simulator" else "on the GPU"
     console.print(f"{outside.type} {where}: {passed} of {len(names)} tests passed", style="green" if not others else "red", highlight=False)
     return EXIT_FAILED if others else 0

@@ -140,8 +140,8 @@ def print_summary(console: Console, views: Sequence[CaseView], backend: str) -> 
     allocators = list(dict.fromkeys(name for view in views for name in view.allocators))
     for first in range(0, len(allocators), ALLOCATORS_PER_TABLE):
         columns = allocators[first : first + ALLOCATORS_PER_TABLE]
-        console.print(_status_table(views, columns) if backend == "host" else _median_table(views, columns))
-    if backend == "host":
+        console.print(_status_table(views, columns) if backend == "simulator" else _median_table(views, columns))
+    if backend == "simulator":
         console.print(SIMULATED, style="bright_black")
 
 

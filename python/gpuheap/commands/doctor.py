@@ -83,7 +83,7 @@ def _gpu(_: Layout) -> list[Finding]:
         text = f"{driver} supports CUDA {cuda}"
         findings.append(
             Finding(
-                "driver", "problem", text, f"too old for CUDA {_dotted(OLDEST_TOOLKIT)}: install driver 580 or newer, or use --backend host"
+                "driver", "problem", text, f"too old for CUDA {_dotted(OLDEST_TOOLKIT)}: install driver 580 or newer, or use --backend simulator"
             )
         )
     else:
@@ -144,7 +144,7 @@ def _executables(layout: Layout) -> list[Finding]:
         if description.backend == "cuda" and device is not None:
             if toolkit.version_tuple(device.compute_capability) < OLDEST_COMPUTE_CAPABILITY:
                 text = f"{device.name} is sm_{device.compute_capability.replace('.', '')}"
-                findings.append(Finding("device", "problem", text, "sm_75 (Turing) or newer is needed: use --backend host"))
+                findings.append(Finding("device", "problem", text, "sm_75 (Turing) or newer is needed: use --backend simulator"))
             else:
                 memory = f"{format_bytes(device.free_bytes)} free of {format_bytes(device.total_bytes)}"
                 findings.append(
@@ -168,8 +168,8 @@ def _backend(layout: Layout) -> list[Finding]:
 
 def _device_advice(error: str) -> str:
     if "driver" in error.lower() and ("insufficient" in error.lower() or "version" in error.lower()):
-        return "the driver is older than the toolkit that built it: install driver 580 or newer, or use --backend host"
-    return "look at `nvidia-smi`; until then kernels run in the simulator (--backend host)"
+        return "the driver is older than the toolkit that built it: install driver 580 or newer, or use --backend simulator"
+    return "look at `nvidia-smi`; until then kernels run in the simulator (--backend simulator)"
 
 
 def _dotted(version: tuple[int, ...]) -> str:

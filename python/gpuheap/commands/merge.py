@@ -19,7 +19,7 @@ def merge(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of tables that gpuheap bench wrote elsewhere, with their environment.json.")],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="DIR", help="The folder that takes them. Default: results/ of their GPU, or build/results/host-simulator."),
+        typer.Option("--output", "-o", metavar="DIR", help="The folder that takes them. Default: results/ of their GPU, or build/results/simulator."),
     ] = None,
 ) -> None:
     """Add the tables of another folder, measured on a machine of the same kind. A table has rows of one build."""

@@ -102,22 +102,22 @@ def ends_of(grid: Grid) -> Grid:
     return ends
 
 
-def read_grids(said: Any, host: Any, path: Path, where: str, lists: Mapping[str, Any] | None = None) -> tuple[Grid, ...]:
+def read_grids(said: Any, simulator: Any, path: Path, where: str, lists: Mapping[str, Any] | None = None) -> tuple[Grid, ...]:
     """The grids of a case: a table of axes, or a list of such tables. `lists` are the suite's named lists of values.
 
-    `host` is what the simulator has instead: a table replaces axes of the same name in every grid, a list replaces the grids.
+    `simulator` is what the simulator has instead: a table replaces axes of the same name in every grid, a list replaces the grids.
     """
-    entries = host if isinstance(host, list) else said
+    entries = simulator if isinstance(simulator, list) else said
     shown = f"{where}: axes"
     grids = [
         _read_grid(entry, path, where, lists or {})
         for entry in (tables(entries, path, shown, None) if isinstance(entries, list) else [entries])
     ]
-    if isinstance(host, dict):
-        over = _read_grid(host, path, f"{where}: host", lists or {})
+    if isinstance(simulator, dict):
+        over = _read_grid(simulator, path, f"{where}: simulator", lists or {})
         grids = [{**grid, **over} for grid in grids]
-    elif not isinstance(host, list):
-        raise UserError(f"{path}: {where}: host: axes is not a table or a list of tables")
+    elif not isinstance(simulator, list):
+        raise UserError(f"{path}: {where}: simulator: axes is not a table or a list of tables")
     if not grids:
         raise UserError(f"{path}: {shown} is an empty list")
     # After an override two grids may have become one.

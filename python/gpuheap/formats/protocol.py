@@ -117,8 +117,8 @@ def parse_description(text: str) -> Description:
     """The answer to `--describe`. Keys that this version does not know are ignored."""
     said = _object(text)
     backend = said.get("backend")
-    if backend not in ("host", "cuda"):
-        raise ProtocolError(f"backend is {backend!r}, expected host or cuda")
+    if backend not in ("simulator", "cuda"):
+        raise ProtocolError(f"backend is {backend!r}, expected simulator or cuda")
     try:
         return Description(
             backend=backend,

@@ -210,8 +210,8 @@ def parse_row(line: str, has_values: bool = True) -> Row:
     for column in ("suite", "case", "allocator"):
         if not _NAME.fullmatch(cell[column]):
             raise ValueError(f"{column} is '{cell[column]}', expected a name of letters, digits and underscores")
-    if cell["backend"] not in ("cuda", "host"):
-        raise ValueError(f"backend is '{cell['backend']}', expected cuda or host")
+    if cell["backend"] not in ("cuda", "simulator"):
+        raise ValueError(f"backend is '{cell['backend']}', expected cuda or simulator")
     if cell["status"] not in STATUSES:
         raise ValueError(f"status is '{cell['status']}', expected one of {', '.join(STATUSES)}")
     ok = cell["status"] == "ok"

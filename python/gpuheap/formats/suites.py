@@ -21,8 +21,8 @@ from gpuheap.units import parse_bytes
 
 _SUITE_KEYS = {"name", "brief", "paper", "lists", "allocators", "baselines", "bounds", "programs"}
 _BOUNDS_KEYS = {"of", "on"}
-_HOST_KEYS = {"heap_bytes", "runs", "timeout_s", "enough_s", "axes", "headline", "bounds", "quick", "full", "variants"}
-_CASE_KEYS = _HOST_KEYS | {"name", "section", "paper", "brief", "metrics", "baselines", "plot", "host", "slowdown", "command"}
+_SIMULATOR_KEYS = {"heap_bytes", "runs", "timeout_s", "enough_s", "axes", "headline", "bounds", "quick", "full", "variants"}
+_CASE_KEYS = _SIMULATOR_KEYS | {"name", "section", "paper", "brief", "metrics", "baselines", "plot", "simulator", "slowdown", "command"}
 # What rows are held to on a GPU, those of a paper's suite without --quick as well.
 FEWEST_RUNS = 5
 SHORTEST_TIMEOUT_S = 60
@@ -198,10 +198,10 @@ def _check_of_paper(case: Case, path: Path) -> None:
 
 
 def _case(entry: Any, path: Path, suite_baselines: tuple[str, ...], lists: Mapping[str, Any], program: bool) -> dict[str, Case]:
-    """The case for each backend. `host` overrides what it names; bounds are the GPU's unless it has its own."""
+    """The case for each backend. `simulator` overrides what it names; bounds are the GPU's unless it has its own."""
     said = toml_checks.table(entry, path, "[[case]]", _CASE_KEYS)
     name = toml_checks.text(said.get("name"), path, "case.name")
-    host = toml_checks.table(said.get("host", {}), path, f"{name}: [case.host]", _HOST_KEYS)
+    simulator = toml_checks.table(said.get("simulator", {}), path, f"{name}: [case.simulator]", _SIMULATOR_KEYS)
     metrics = toml_checks.names(said.get("metrics", []), path, f"{name}: metrics")
     for metric in metrics:
         if metric not in METRICS:
@@ -210,14 +210,14 @@ def _case(entry: Any, path: Path, suite_baselines: tuple[str, ...], lists: Mappi
     if program != bool(command):
         raise UserError(f"{path}: {name}: {'command is missing' if program else 'command is for suites with programs = true'}")
     made: dict[str, Case] = {}
-    for backend, over in (("cuda", {}), ("host", host)):
+    for backend, over in (("cuda", {}), ("simulator", simulator)):
         grids = read_grids(said.get("axes", {}), over.get("axes", {}), path, name, lists)
         # The GPU's are too large for the simulator, which has those that it names itself.
         own = said if backend == "cuda" else over
         others = {key: read_grids(own[key], {}, path, f"{name}: {key}", lists) if key in own else () for key in ("quick", "full")}
         paper = str(said.get("paper", ""))
         axes = {key for grid in grids for key in grid}
-        inherited = backend == "host" and "headline" not in over  # of which that counts what the simulator's axes have
+        inherited = backend == "simulator" and "headline" not in over  # of which that counts what the simulator's axes have
         named = over.get("headline", said.get("headline", {}))
         headline = dict(toml_checks.table(named, path, f"{name}: headline", None if inherited else axes))
         for key in list(headline):
@@ -243,7 +243,7 @@ def _case(entry: Any, path: Path, suite_baselines: tuple[str, ...], lists: Mappi
             headline=headline,
             metrics=metrics,
             baselines=toml_checks.names(said.get("baselines", list(suite_baselines)), path, f"{name}: baselines"),
-            bounds=read_bounds(bounds, grids, path, name if backend == "cuda" else f"{name}: host"),
+            bounds=read_bounds(bounds, grids, path, name if backend == "cuda" else f"{name}: simulator"),
             paper=paper,
             enough_s=toml_checks.number(over.get("enough_s", said.get("enough_s", 0)), path, f"{name}: enough_s"),
             fewest_runs=FEWEST_RUNS if backend == "cuda" else 1,

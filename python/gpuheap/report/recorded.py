@@ -46,7 +46,7 @@ def find_recordings(layout: Layout, further: Sequence[Path]) -> tuple[list[Recor
         if not rows:
             continue
         environment = read_environment(folder)
-        for backend, kind in (("cuda", on_gpus), ("host", simulated)):
+        for backend, kind in (("cuda", on_gpus), ("simulator", simulated)):
             found = tuple(row for row in rows if row.backend == backend)
             if found:
                 kind.append(Recording(folder, environment, found))

@@ -34,7 +34,7 @@ def slug(name: str) -> str:
 def results_folder(layout: Layout, executable: Executable) -> Path:
     """Where the tables of this machine go: `results/<gpu>`, or the build folder for the simulator."""
     device = executable.description.device
-    if executable.backend == "host" or device is None:
+    if executable.backend == "simulator" or device is None:
         return layout.simulated_results
     return layout.results / slug(device.name)
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from gpuheap.errors import UserError
 from gpuheap.formats.protocol import Description, ProtocolError, parse_description
-from gpuheap.paths import Layout
+from gpuheap.paths import PRESETS, Layout
 
-BACKENDS = ("cuda", "host")
+BACKENDS = tuple(PRESETS)
 DESCRIBE_TIMEOUT_S = 60.0
 LONGEST_WORDS = 600  # of what another program said: a path may be long
 
@@ -88,16 +88,17 @@ def choose(layout: Layout, backend: str | None = None) -> Executable:
         description = describe(found["cuda"])
         if description.device is not None:
             return Executable(found["cuda"], description, f"it finds {description.device.name}")
-        if "host" in found:
-            return Executable(found["host"], describe(found["host"]), f"the CUDA executable finds no device: {description.device_error}")
-        raise UserError(f"no GPU ({description.device_error}) and no simulator: build it with `{build_command('host')}`")
-    if "host" in found:
-        return Executable(found["host"], describe(found["host"]), "there is no CUDA executable")
-    raise UserError(f"no benchmark executable is built: run ./demo, or `{build_command('host')}`")
+        if "simulator" in found:
+            return Executable(found["simulator"], describe(found["simulator"]), f"the CUDA executable finds no device: {description.device_error}")
+        raise UserError(f"no GPU ({description.device_error}) and no simulator: build it with `{build_command('simulator')}`")
+    if "simulator" in found:
+        return Executable(found["simulator"], describe(found["simulator"]), "there is no CUDA executable")
+    raise UserError(f"no benchmark executable is built: run ./demo, or `{build_command('simulator')}`")
 
 
 def build_command(backend: str) -> str:
-    return f"cmake --preset {backend} && cmake --build --preset {backend} --target gpuheap_bench_{backend}"
+    preset = PRESETS[backend]
+    return f"cmake --preset {preset} && cmake --build --preset {preset} --target gpuheap_bench_{preset}"
 
 
 def exit_words(code: int) -> str:

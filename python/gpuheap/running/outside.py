@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gpuheap.errors import UserError
 from gpuheap.files import check_file, make_folder, replace_file
-from gpuheap.paths import Layout
+from gpuheap.paths import PRESETS, Layout
 from gpuheap.running.executable import Executable, describe, last_line
 from gpuheap.toolkit import find_nvcc, gpu_names
 
@@ -56,7 +56,7 @@ def read_outside(header: Path | None, type_name: str | None) -> Outside | None:
 
 def likely_backend() -> str:
     """The backend for a machine on which nothing is built yet."""
-    return "cuda" if find_nvcc() is not None and gpu_names() else "host"
+    return "cuda" if find_nvcc() is not None and gpu_names() else "simulator"
 
 
 def build_benchmark(layout: Layout, outside: Outside, backend: str, say: Callable[[str], None]) -> Executable:
@@ -76,7 +76,7 @@ def build_conformance(layout: Layout, outside: Outside, backend: str, say: Calla
 def _built(layout: Layout, outside: Outside, backend: str, what: str, name: str, say: Callable[[str], None]) -> Path:
     if not (layout.root / "CMakeLists.txt").is_file():
         raise UserError(f"{layout.root} holds no CMakeLists.txt: an allocator is built in a checkout of the repository")
-    build = layout.build / backend
+    build = layout.build / PRESETS[backend]
     tools = _Tools(layout, backend, outside, build)
     with _only_builder(build / "outside"):
         asked = f'gpuheap_outside_allocator(KEY {outside.key} TYPE "{outside.type}" HEADER "{outside.header}")\n'
@@ -89,7 +89,7 @@ def _built(layout: Layout, outside: Outside, backend: str, what: str, name: str,
         # The header compiles alone first: its errors show in seconds, without other errors that follow from them.
         tools.build("check")
         tools.build(what)
-    return build / "outside" / outside.key / backend / name
+    return build / "outside" / outside.key / PRESETS[backend] / name
 
 
 class _Tools:
@@ -110,7 +110,7 @@ class _Tools:
     def configure(self) -> None:
         fresh = not (self._folder / "CMakeCache.txt").is_file()
         # A folder that is configured already keeps its settings.
-        options = ["--preset", self._backend, "-DGPUHEAP_BUILD_TESTS=OFF", "-DGPUHEAP_BUILD_EXAMPLES=OFF", "-DGPUHEAP_ENABLE_OPENCL=OFF"]
+        options = ["--preset", PRESETS[self._backend], "-DGPUHEAP_BUILD_TESTS=OFF", "-DGPUHEAP_BUILD_EXAMPLES=OFF", "-DGPUHEAP_ENABLE_OPENCL=OFF"]
         code, said = self._run(options if fresh else ["-S", str(self._layout.root), "-B", str(self._folder)])
         if code != 0:
             error = re.search(r"CMake Error[^\n]*\n\s+(.*?)\n\n", said + "\n\n", re.DOTALL)
@@ -118,7 +118,7 @@ class _Tools:
             raise UserError(f"cannot set up {self._layout.shown(self._folder)}: {words} (full log: {self._log_shown})")
 
     def build(self, what: str) -> None:
-        target = f"gpuheap_outside_{what}_{self._outside.key}_{self._backend}"
+        target = f"gpuheap_outside_{what}_{self._outside.key}_{PRESETS[self._backend]}"
         code, said = self._run(["--build", str(self._folder), "--target", target])
         if code == 0:
             return

@@ -135,7 +135,7 @@ class stopwatch {
 
 // Facts about the current device.
 struct device_info {
-  std::string backend;      // "cuda" or "host"
+  std::string backend;      // "cuda" or "simulator"
   std::string name;         // as the driver calls it
   int driver_version = 0;   // e.g. 13000; 0 in the simulator
   int runtime_version = 0;  // of the toolkit's runtime linked

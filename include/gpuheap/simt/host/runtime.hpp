@@ -61,7 +61,7 @@ class stopwatch {
 
 // Facts about the simulated device.
 struct device_info {
-  ::std::string backend;    // "cuda" or "host"
+  ::std::string backend;    // "cuda" or "simulator"
   ::std::string name;       // "simulated GPU (8 SMs)"
   int driver_version = 0;   // 0 in the simulator
   int runtime_version = 0;  // likewise
@@ -76,7 +76,7 @@ struct device_info {
 [[nodiscard]] inline device_info query_device() {
   ::gpuheap::simulator::device_facts const facts = ::gpuheap::simulator::describe_device();
   device_info info;
-  info.backend = "host";
+  info.backend = "simulator";
   info.name = facts.name;
   info.num_sms = facts.num_sms;
   info.total_bytes = facts.total_bytes;
