@@ -11,8 +11,8 @@
 //
 // The layout and the algorithm are those of include/gpuheap/allocators/kma.hpp, for a machine of which less is known:
 //   - No work-item waits for another, as nothing promises that another of its group runs on. A search that found nothing, while others were
-//     moving superblocks, looks at every superblock's word, which says what it is whoever moves it. Claims of runs that foil each other are
-//     made again.
+//     moving superblocks, looks at every superblock's word, which says what it is a thread that moves it. Claims of runs that foil each
+//     other are made again.
 //   - So the queue, in which a reader may have to wait for a writer, is a set of bits (see the room sets there).
 //   - Atomics of 32 bits are all it takes. They order nothing in OpenCL 1.2: fences stand where order is needed.
 //   - Each work-item asks for itself: a group's requests cannot be joined without a barrier, which all of it would have to reach.
@@ -261,7 +261,7 @@ static uint kma_from_free_set(kma_heap_ptr heap, uint c, uint h, uint* start) {
       if (kma_take(set, s_in_hand)) {
         uint head_now = KMA_LOAD(kma_head(heap, c, h));
         if (head_now != head_before && head_now != KMA_NONE && kma_has_room(KMA_LOAD(kma_words(heap) + head_now), c)) {
-          // Somebody else has brought one meanwhile: two are not needed.
+          // Another thread has brought one meanwhile: two are not needed.
           kma_add(set, s_in_hand);
           s = kma_from_head(heap, c, h, start);
           head_before = head_now;
@@ -327,7 +327,8 @@ static uint kma_search(kma_heap_ptr heap, uint c, uint h, uint* start) {
 static uint kma_take_block(kma_heap_ptr heap, uint s, uint c, uint start) {
   kma_word_ptr bits = kma_bits(heap, s);
   uint capacity = kma_capacity(c), block = start;
-  // Ends: the reservation means that a bit is clear for the caller at any time. Who goes around in vain saw others take and give back.
+  // Ends: the reservation means that a bit is clear for the caller at any time. A thread that goes around in vain saw others take and give
+  // back.
   for (;;) {
     uint first = block / 32 * 32, bit = 1u << (block % 32), clear;
     uint before = atomic_or(&bits[block / 32], bit);
@@ -377,7 +378,7 @@ static uint kma_claim(kma_heap_ptr heap, uint first, uint n) {
   if (s == first + n) kma_drop(heap, first, n);
   if (s != first + n) kma_give_superblocks(heap, first, s - first);
   kma_end_move(heap);
-  KMA_FENCE();  // they look free to whoever sees the count
+  KMA_FENCE();  // they look free to a thread that sees the count
   if (s != first + n) atomic_inc((kma_word_ptr)&heap->runs_foiled);
   return s;
 }

@@ -1,4 +1,4 @@
-// The happens-before relation: who learns what.
+// The happens-before relation: what each lane learns from the others.
 #include "happens_before.hpp"
 
 #include <algorithm>
@@ -20,8 +20,8 @@ void happens_before::reset(std::size_t num_slots) {
 
 thread_view* happens_before::start(std::uint32_t slot) {
   thread_view& v = views_[slot];
-  // What the slot's last lane knew stays known: clocks tell slots apart, not lanes, so that whoever knows of the new lane's epochs is taken
-  // to know all that the earlier epochs brought.
+  // What the slot's last lane knew stays known: clocks tell slots apart, not lanes, so that a thread that knows of the new lane's epochs is
+  // taken to know all that the earlier epochs brought.
   if (v.known == nullptr) v.known = clock_pool::share(zero_);
   drop(std::exchange(v.fence, {}));
   clocks_.drop(std::exchange(v.pending, nullptr));

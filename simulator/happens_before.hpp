@@ -1,4 +1,4 @@
-// Who knows what: the happens-before relation of the weak mode, as one vector clock per resident lane.
+// The happens-before relation of the weak mode, as one vector clock per resident lane.
 //
 // A release store carries its lane's clock, an acquire load of it joins that clock. A release fence is carried by the lane's later stores;
 // an acquire fence joins what the lane's earlier loads saw. A seq_cst fence joins the last seq_cst fence and becomes it, so two of them

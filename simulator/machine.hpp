@@ -1,7 +1,7 @@
 // One OS thread's part of the simulated GPU: its resident blocks, their warps and lanes, and the fibers that run them.
 //
-// A machine runs on one host thread. Its fibers jump to one another directly: whoever reaches a scheduling point chooses the next lane and
-// jumps there. The host's own stack is jumped to only when all blocks have ended or one lane has failed.
+// A machine runs on one host thread. Its fibers jump to one another directly: the lane that reaches a scheduling point chooses the next
+// lane and jumps there. The host's own stack is jumped to only when all blocks have ended or one lane has failed.
 #pragma once
 
 #include <gpuheap_simulator/failure.hpp>

@@ -1,4 +1,4 @@
-// The lanes of one core that can run, and who is next: the four schedulers.
+// The lanes of one core that can run, and a thread that is next: the four schedulers.
 //
 // A turn is a number of scheduling points that one lane runs without the scheduler being asked. Every decision is a function of the seed
 // and of the calls made so far.
@@ -96,7 +96,7 @@ class run_queue {
     }
   }
 
-  // Who runs now that `me` has used up its turn. `steps`: points passed since the launch.
+  // The lane that runs next, now that `me` has used up its turn. `steps`: points passed since the launch.
   [[nodiscard]] lane* after_turn(lane* me, std::uint64_t steps) {
     switch (kind_) {
       case scheduler_kind::run_through:
@@ -116,7 +116,7 @@ class run_queue {
     }
     return me;
   }
-  // Who runs now that the running lane has been removed; null: nobody can.
+  // The lane that runs next, now that the running one has been removed; null: no lane can run.
   [[nodiscard]] lane* after_removal() {
     switch (kind_) {
       case scheduler_kind::run_through:

@@ -23,7 +23,7 @@ struct stack {
   std::byte* top;
   stack* next_free;
   void* fiber;        // ThreadSanitizer's, or null
-  void* fake_frames;  // AddressSanitizer's, of whoever runs on the stack
+  void* fake_frames;  // AddressSanitizer's, of a thread that runs on the stack
 };
 
 class stack_pool {

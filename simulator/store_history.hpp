@@ -1,4 +1,4 @@
-// The stores to one location that a load may still return, and who has read which of them.
+// The stores to one location that a load may still return, and a thread that has read which of them.
 //
 // Stores are numbered in modification order, which is the order of execution; the newest is what memory holds. At most `longest_history`
 // are kept.

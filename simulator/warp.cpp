@@ -160,7 +160,7 @@ void rendezvous(lane* me) {
   w.waiting |= self;
   if ((w.waiting & mask) != mask) return m.park(me);
   // A lane of the mask that waits in a call with another mask may come here afterwards, so its absence is no mistake yet: if it never
-  // comes, nobody can run, and the launch ends with the list of who waits where. Two different calls with one mask can never meet.
+  // comes, no thread can run, and the launch ends with the list of who waits where. Two different calls with one mask can never meet.
   bool here = true;
   each(w, mask, [&](lane const& peer) {
     if (peer.mask == mask && peer.doing != me->doing) [[unlikely]]

@@ -23,7 +23,7 @@
 
 namespace gpuheap::bench {
 
-// Who owns what: block n of `kept` is that of thread n % threads in round n / threads, nullptr once it is given back.
+// Owners: block n of `kept` is that of thread n % threads in round n / threads, nullptr once it is given back.
 template <class Ref>
 struct long_lived_blocks {
   static constexpr unsigned live_rounds = 4;  // that a block lives which does not live long

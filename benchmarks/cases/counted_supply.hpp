@@ -1,4 +1,4 @@
-// counted_supply: every thread takes one unit of a supply that those who find nothing must enlarge, a batch at a time: with a bulk
+// counted_supply: every thread takes one unit of a supply, which threads that find nothing enlarge, a batch at a time: with a bulk
 // semaphore, which tells as many to do so as are needed, and with a plain counting semaphore and a lock for the one that does.
 #pragma once
 
@@ -48,11 +48,11 @@ struct take_from_counting : supply_kernel {
   GPUHEAP_FN void operator()(unsigned) const {
     simt::atomic_ref<simt::uint64_t> const count{units->value}, held{lock->value};
     simt::back_off pause;
-    // Ends: each pass takes a unit, or loses it to another thread, or makes more, or waits for the one that does and waits for nobody. The
-    // work under the lock lies inside the loop, so that no lane that is done waits at the loop's end for one that is not.
+    // Ends: each pass takes a unit, or loses it to another thread, or makes more, or waits for the one that does, which itself waits for no
+    // thread. The work under the lock lies inside the loop, so that no lane that is done waits at the loop's end for one that is not.
     for (bool done = false; !done;) {
       simt::uint64_t seen = count.load(simt::relaxed);
-      // acquire, here and below: pairs with the releases of those who add units, or had the lock.
+      // acquire, here and below: pairs with the releases of threads that add units, or had the lock.
       while (seen != 0 && !done) done = count.compare_exchange(seen, seen - 1, simt::acquire, simt::relaxed);
       if (done) continue;
       if (held.exchange(1, simt::acquire) != 0) {

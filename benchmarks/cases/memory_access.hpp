@@ -47,7 +47,7 @@ struct read_blocks {
   }
 };
 
-// Counts blocks that do not hold, or whose reader did not find, what their owner wrote. `sums`: nullptr where nobody read.
+// Counts blocks that do not hold, or whose reader did not find, what their owner wrote. `sums`: nullptr where no thread read.
 template <class Requests>
 struct check_blocks {
   Requests requests;

@@ -12,8 +12,8 @@
 
 namespace gpuheap::bench {
 
-// Thread i's answer goes to found[i]. Who looks and finds nothing up to the end goes on at the start; who takes a bit takes the next of its
-// leaf, or another where it comes too late.
+// Thread i's answer goes to found[i]. A thread that looks and finds nothing up to the end goes on at the start; a thread that takes a bit
+// takes the next of its leaf, or another where it comes too late.
 struct ask_for_bits {
   structures::bitmap_tree tree;
   unsigned* found;

@@ -1,4 +1,4 @@
-// random_sizes: alloc_single at sizes that nobody chose. The suite draws them by the seed, and blocks of threads vary with them.
+// random_sizes: alloc_single at random sizes. The suite draws them by the seed, and blocks of threads vary with them.
 #pragma once
 
 #include <span>

@@ -36,7 +36,7 @@ class block_checker {
   explicit block_checker(stream_ref stream) : stream_{stream}, report_(1), num_lost_(1) {}
 
   // Counts failed_requests and bad addresses. `alignment`: what every address must be a multiple of. `heap`: where every block must lie;
-  // base nullptr if nobody knows.
+  // base nullptr if it is unknown.
   [[nodiscard]] address_report inspect(block_list const& blocks, std::size_t alignment, memory::region heap);
 
   // Writes and reads back all blocks, each at most `largest_bytes` long, and returns how many words were not what their owner wrote. The

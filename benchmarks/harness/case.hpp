@@ -25,7 +25,7 @@ struct session {
   std::string scene_file{};  // OBJ or PLY; empty: generated scenes
   std::string trace_file{};  // of a recorded program; empty: those of the points
   double enough_s = 0;       // after so long a point needs no more than the fewest runs (pace.hpp); 0: it makes them all
-  double timeout_s = 0;      // when whoever drives the program gives a point up; 0: never
+  double timeout_s = 0;      // when the program that runs the benchmark gives a point up; 0: never
   bool first_run = false;    // one run, the first of the process's heap, and timed: how a heap of the whole process is measured cold
 };
 

@@ -1,4 +1,4 @@
-// Which of the known names somebody probably meant.
+// Which of the known names a person probably meant.
 #pragma once
 
 #include <string>

@@ -89,7 +89,7 @@ void decompose(unsigned order) {
   programs::download(matrix, device);
   programs::release(device);
 
-  // L (U x) = A x for a vector that nobody chose for it.
+  // L (U x) = A x for a vector that the program did not choose.
   std::vector<double> vector(order), upper(order, 0);
   for (double& value : vector) value = double{source.between(-1, 1)};
   for (unsigned row = 0; row < order; ++row) {

@@ -15,7 +15,7 @@ template <class A>
 concept answers_free = device_allocator<A> && requires(A const& a, void* p) {
   { a.free(p) } -> simt::same_as<free_status>;
 };
-// free(p, refused) calls refused(p, status) when p is foreign or was freed already, as soon as it knows: nobody keeps p in registers for
+// free(p, refused) calls refused(p, status) when p is foreign or was freed already, as soon as it knows: no thread keeps p in registers for
 // that.
 template <class A>
 concept reports_refused_frees = answers_free<A> && requires(A const& a, void* p, void (*refused)(void*, free_status)) {
@@ -104,7 +104,7 @@ template <class A, class Threads>
 concept has_malloc_by_block = device_allocator<A> && requires(A const& a, Threads const& threads, simt::size_t bytes) {
   { a.malloc_by_block(threads, bytes) } -> simt::same_as<void*>;
 };
-// `static constexpr bool takes_census = true;`: the allocator's own metadata tells how much lives, so nobody need count each malloc and
+// `static constexpr bool takes_census = true;`: the allocator's own metadata tells how much lives, so no thread need count each malloc and
 // free. Code of both sides knows it, since heap_ref's type depends on it (default_statistics); host code also has
 //
 //   void take_census(live_total* into, stream_ref)     host; in stream order: a kernel stores what lives in device memory at `into`. Exact

@@ -80,7 +80,7 @@ class warp_threads {
 struct block_scratch {
   simt::uint64_t common;                   // what rank 0 tells all
   simt::uint64_t sums[simt::warp_lanes];   // by warp of the block
-  simt::uint32_t lanes[simt::warp_lanes];  // of live_block(): who is there, by warp
+  simt::uint32_t lanes[simt::warp_lanes];  // of live_block(): the threads that are there, by warp
 };
 
 // @brief All threads of the calling block. this_block() makes it.
@@ -150,8 +150,8 @@ class live_block_threads {
   // The census: three barriers.
   GPUHEAP_FN explicit live_block_threads(block_scratch& scratch) : scratch_{&scratch} {
     structures::warp_group const here{simt::active_mask()};
-    // Lanes of a warp may come by parts; each clears all words, which nobody uses now, and a warp none of whose lanes is left cannot clear
-    // its own. relaxed, all of them: the barriers order.
+    // Lanes of a warp may come by parts; each clears all words, which no thread uses now, and a warp none of whose lanes is left cannot
+    // clear its own. relaxed, all of them: the barriers order.
     // Ends: 32 / size passes, rounded up.
     for (unsigned w = here.rank(); w < simt::warp_lanes; w += here.size()) lanes_of(w).store(0, simt::relaxed);
     sync();

@@ -36,7 +36,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 //   stats(), live_blocks()   safe; each number is of some moment during the call, and they need not fit together
 //   check()                  safe; a failure that happens meanwhile is reported now or by the next check()
 //   free(pointers)           safe: frees as any kernel does
-//   copy_to_host(), copy_from_host()   safe for blocks that nobody else writes, or frees
+//   copy_to_host(), copy_from_host()   safe for blocks that no other thread writes, or frees
 //   set_policy()             safe; kernels that run already may go by either policy
 //   verify()                 no kernel uses the heap meanwhile: what it says would mean nothing
 //   grow(), trim(), reset(), check() under grow_when_exhausted()   no kernel uses the heap meanwhile: undefined

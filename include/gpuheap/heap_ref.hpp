@@ -218,8 +218,9 @@ class heap_ref {
   }
 
   // A piece of `bytes`, which may differ from thread to thread, for each thread of the group, aligned to 16. All pieces lie in one block,
-  // in the order of the ranks; each thread gets its own, or all get nullptr. Who asks for 0 bytes gets nullptr, but for rank 0, whose
-  // pointer is that of the block unless nobody asks for anything. Freed together, by free(group, p); a piece alone cannot be freed.
+  // in the order of the ranks; each thread gets its own, or all get nullptr. A thread that asks for 0 bytes gets nullptr, but for rank 0,
+  // whose pointer is that of the block unless no thread asks for anything. Freed together, by free(group, p); a piece alone cannot be
+  // freed.
   template <class Group>
   requires thread_group<Group> || cooperative_group<Group>
   [[nodiscard]] GPUHEAP_HD void* malloc_each(Group const& group, simt::size_t bytes) const {
@@ -241,7 +242,7 @@ class heap_ref {
 
   // A block of `bytes` for each thread of the group, which should be the same in all of them: its own, as malloc(bytes) would give it, to
   // be freed by free(p) of any one thread at any later time. Where the allocator can (coalesce_*), the blocks lie side by side in the order
-  // of the ranks, and one thread asks for all; a group of a block is then best. Elsewhere each thread asks for itself, and nobody waits.
+  // of the ranks, and one thread asks for all; a group of a block is then best. Elsewhere each thread asks for itself, and no thread waits.
   template <class Group>
   requires thread_group<Group> || cooperative_group<Group>
   [[nodiscard]] GPUHEAP_HD void* malloc_coalesced(Group const& group, simt::size_t bytes) const {

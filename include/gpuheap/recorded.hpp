@@ -40,7 +40,7 @@ class recorded {
 
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
     void* const p = inner_.malloc(bytes);
-    // After the block is had, and so after the free of whoever had its memory before.
+    // After the block is had, and so after the free of a thread that had its memory before.
     record(trace_event::request, p, bytes);
     return p;
   }
@@ -51,7 +51,7 @@ class recorded {
     return p;
   }
   GPUHEAP_FN auto free(void* p) const {
-    // Before anybody else can have the memory.
+    // Before any other thread can have the memory.
     if (p != nullptr) record(trace_event::release, p, 0);
     return inner_.free(p);
   }

@@ -47,8 +47,8 @@ class uncounted {
 // serialises atomics is a slice of the L2 cache, and addresses that far apart fall into different slices. A stripe's words are modulo 2^64:
 // a block may be freed by a warp of another stripe, and only the sum over the stripes means anything.
 //
-// Peak. A stripe whose bytes cross a multiple of the quantum Q forwards the difference to one common word, and whoever raises that word
-// raises the peak. At any time
+// Peak. A stripe whose bytes cross a multiple of the quantum Q forwards the difference to one common word, and the thread that raises that
+// word raises the peak. At any time
 //   live = Q * forwarded + sum over the 16 stripes of (bytes mod Q),
 // so the peak read is at most 16 Q below the true one (and above or below it by what is being allocated or freed at that instant, as
 // concurrent adds may arrive in either order). Q is the power of two at or below heap/2^14, at least 16: an error of at most heap/1024.

@@ -47,7 +47,7 @@ class host_blocks {
   // the blocks meanwhile, as none does whose mapping changes.
   void fix(void const* address, std::size_t bytes);
 
-  // relaxed: whoever merges or separates orders it with what it is for (merging.cpp).
+  // relaxed: a thread that merges or separates orders it with what it is for (merging.cpp).
   [[nodiscard]] bool any() const { return num_blocks_.load(std::memory_order_relaxed) != 0; }
   [[nodiscard]] bool any_merged() const { return num_merged_.load(std::memory_order_relaxed) != 0; }
 

@@ -37,7 +37,7 @@ struct period {
 };
 
 struct service {
-  std::shared_mutex order;  // shared: by calls that may let device memory change; exclusive: by whoever merges or begins a period
+  std::shared_mutex order;  // shared: by calls that may let device memory change; exclusive: by a thread that merges or begins a period
   std::atomic<std::uint64_t> work{0};       // such calls that have returned
   std::atomic<bool> elsewhere{false};       // written under `order`, shared or not
   std::atomic<CUcontext> context{nullptr};  // the first that worked

@@ -74,7 +74,7 @@ void pool_capture_ends();
 
 // Pools die with their context.
 void pool_context_gone(CUcontext context);
-void pool_primary_released(CUdevice device);  // once; the primary context is gone only if nobody else holds it
+void pool_primary_released(CUdevice device);  // once; the primary context is gone only if no other thread holds it
 void pool_device_reset(CUdevice device);      // the primary context is gone; others of the device live on
 
 // At exit: says W01 if blocks are still live.

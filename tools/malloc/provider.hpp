@@ -1,6 +1,6 @@
-// What a library of one allocator (libgpuheap_malloc_<name>.so, made from providers/provider_unit.in) offers to those who serve a program's
-// device malloc with it: one C function, gpuheap_malloc_provider(), which returns the table below. The static library libgpuheap_malloc.a
-// has the same table of the default allocator inside. The table and `provider_version` change together.
+// What a library of one allocator (libgpuheap_malloc_<name>.so, made from providers/provider_unit.in) offers to threads that serve a
+// program's device malloc with it: one C function, gpuheap_malloc_provider(), which returns the table below. The static library
+// libgpuheap_malloc.a has the same table of the default allocator inside. The table and `provider_version` change together.
 //
 // A heap belongs to the context that was current when it was made. Every function that takes a heap is called with that context current, by
 // one thread at a time for each heap; forget() and refused() call nothing of the device's and need no context. Nothing here throws.

@@ -84,10 +84,10 @@ class served_heap {
         }
       }
     }
-    *refused = 0;  // `told` stays: nobody asks again
+    *refused = 0;  // `told` stays: no thread asks again
     return grow_answer::at_most;
   }
-  // The device refused memory: nobody asks again.
+  // The device refused memory: no thread asks again.
   void give_up() { *static_cast<simt::uint32_t volatile*>(refused_.base()) = 0; }
 
   long report(provider_report& out, provider_live* live, std::size_t room) const {

@@ -1,7 +1,7 @@
 // The heaps behind a program's device malloc: one for each context, made before the first kernel that may use it, grown after launches that
 // were refused memory. It calls the driver alone, and of the device's work nothing but what a provider does.
 //
-// Whoever stands between a program and its launches has one service, calls before_launch() before each and context_ends() before a context
+// A library between a program and its launches has one service, calls before_launch() before each and context_ends() before a context
 // goes, and brings the state to where the program's kernels read it.
 #pragma once
 

@@ -78,7 +78,7 @@ struct large_hander {
     for (uint32_t l = thread; l < state.num_large[state.parity]; l += num_warps * simt::warp_lanes) {
       tree.retired[l] = tree.large[state.parity][l].list;
     }
-    // Nobody reads the counts any more: zero for the next level.
+    // No thread reads the counts any more: zero for the next level.
     uint32_t const next = state.num_large[state.parity ^ 1], fits = next < tree.room_for_large ? next : tree.room_for_large;
     // Ends: once for each counter that is this thread's.
     GPUHEAP_NO_UNROLL
@@ -106,7 +106,7 @@ struct large_hander {
   GPUHEAP_FN static void put(large_node& large, int side, uint32_t* list, uint32_t reference, bool goes) {
     simt::lane_mask const all = simt::ballot(simt::all_lanes, goes);
     uint32_t place = 0;
-    // relaxed: who gets which places is all that it decides.
+    // relaxed: which thread gets which places is all that it decides.
     if (simt::lane_id() == 0) {
       place = simt::atomic_ref<uint32_t>{large.filled[side]}.fetch_add(simt::popcount(all), simt::relaxed);
     }

@@ -33,7 +33,7 @@ void next_level(build_arrays const& tree, stream_ref stream);
 
 // Each node's number of references, negative minus one for one that is no leaf, and the two pointers that go back to the heap.
 void list_blocks(node* const* nodes, uint32_t count, std::int32_t* references, void** blocks, stream_ref stream);
-// Adds to `faults`, and sets covered[t] of each triangle that some leaf refers to. `heap`: base nullptr if nobody knows.
+// Adds to `faults`, and sets covered[t] of each triangle that some leaf refers to. `heap`: base nullptr if it is unknown.
 void check_tree(build_arrays const& tree, uint32_t count, memory::region heap, tree_faults* faults, unsigned char* covered,
                 stream_ref stream);
 // Each ray once through the tree and once against all triangles.

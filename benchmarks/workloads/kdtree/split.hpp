@@ -154,7 +154,7 @@ struct split_level {
   [[nodiscard]] GPUHEAP_FN uint32_t place_of_children() const {
     uint32_t place = 0;
     if (simt::lane_id() == 0) {
-      // relaxed: who gets which places is all that it decides; they are read in the next kernel.
+      // relaxed: which thread gets which places is all that it decides; they are read in the next kernel.
       place = simt::atomic_ref<uint32_t>{tree.state->num_nodes}.fetch_add(2, simt::relaxed);
       if (place + 2 > tree.room_for_nodes) {
         // relaxed, both: the host reads them after the build. The count goes back to what the array holds.
@@ -221,8 +221,8 @@ struct split_level {
     if (!has_child || count < large_from) return no_large;
     unsigned const next = tree.state->parity ^ 1;
     uint32_t const num_units = simt::ceil_div(count, large_from);
-    // relaxed, both: who gets which places is all that they decide; the lists are read in the next kernels. Counts above what there is room
-    // for are cut off by next_level.
+    // relaxed, both: which thread gets which places is all that they decide; the lists are read in the next kernels. Counts above what
+    // there is room for are cut off by next_level.
     uint32_t const first = simt::atomic_ref<uint32_t>{tree.state->num_units[next]}.fetch_add(num_units, simt::relaxed);
     uint32_t const large = simt::atomic_ref<uint32_t>{tree.state->num_large[next]}.fetch_add(1, simt::relaxed);
     bool const fits = first + num_units <= tree.room_for_units && large < tree.room_for_large;

@@ -1,5 +1,5 @@
 // Slots that hold blocks from one kernel to the next. Which threads work on which slots, what they free and what they take is data, so that
-// one kernel serves all cases whose blocks change hands: a block's owner is whoever works on its slot.
+// one kernel serves all cases whose blocks change hands: a block's owner is a thread that works on its slot.
 //
 // Slot s of set t is slots[s * sets + t]. In one launch a set is worked on by at most one thread, so that nothing here is shared.
 #pragma once

@@ -1,5 +1,5 @@
-// Doing again what a recording says. A block may be freed by another thread of the same kernel than the one that asked for it. Nobody waits
-// for it: a free that comes too early is left to the thread that asks.
+// Doing again what a recording says. A block may be freed by another thread of the same kernel than the one that asked for it. No thread
+// waits for it: a free that comes too early is left to the thread that asks.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -46,7 +46,7 @@ struct replay_operations {
       }
       // acq_rel: pairs with itself in the thread that comes second. It sees what was written into the block, or that the block is to go.
       simt::uint64_t const before = simt::atomic_ref<simt::uint64_t>{blocks[at]}.exchange(mine, simt::acq_rel);
-      // Whoever comes second has the block to free: a request that finds its free done, or a free that finds a block.
+      // The thread that comes second frees the block: a request that finds its free done, or a free that finds a block.
       simt::uint64_t const gone = todo.bytes == 0 ? before : before == freed_early ? mine : refused;
       if (gone > refused) deallocate(reinterpret_cast<void*>(gone), sizes[todo.allocation], at);
     }

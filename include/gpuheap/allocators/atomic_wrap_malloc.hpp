@@ -8,7 +8,7 @@
 // free:      does nothing.
 // Reuse:     every byte, a lap later, without asking whether it is still in use (trait `overwrites`): for memory that is short-lived by
 //            construction.
-// Progress:  lock-free: who loses the exchange at the pool's end lost it to a request that was served.
+// Progress:  lock-free: a thread that loses the exchange at the pool's end lost it to a request that was served.
 //
 // Different from the paper: there the counter itself wraps, by a compare-and-swap whose loser may leave with bytes that another thread was
 // just given, within one lap; a request larger than the pool is accepted and overruns it; and the 32-bit counter overflows near 4 GiB. A

@@ -18,10 +18,11 @@
 //            units; a bin that is empty goes back to its chunk when no reader is left, an empty chunk to the tree. Others are blocks: the
 //            word says which; buddies that are both available join.
 // Reuse:     a bin for any size of its arena, a chunk's pages for anything.
-// Progress:  blocking. malloc waits for those who have promised units, who wait for promises of larger blocks at most: the last of them
-//            waits for nobody. Locks are held while links change, and holders never wait. nullptr after every arena and every order has
-//            said that it has nothing, and that nobody has promised anything. free waits for the lock of a list or chunk; of those whose
-//            frees empty a bin of a list, one at a time waits for those who walk the list, and does it for all.
+// Progress:  blocking. malloc waits for threads that have promised units, which wait for promises of larger blocks at most: the last of
+// them
+//            waits for no thread. Locks are held while links change, and holders never wait. nullptr after every arena and every order has
+//            said that it has nothing, and that no thread has promised anything. free waits for the lock of a list or chunk; of those whose
+//            frees empty a bin of a list, one at a time waits for threads that walk the list, and does it for all.
 // Misuse:    a second free, or a pointer at which nothing begins, is refused as long as the bin or block is what it was at the first free.
 // A
 //            second free that is under way while the memory gets another use may clear a bit of its new contents.
@@ -36,7 +37,7 @@
 //   - The order of a block is kept with its first page, where the paper guesses it from the states above.
 //   - Waiters wait as long as enough is promised; failed growth is withdrawn, so that they go on.
 //   - A list has only bins with free objects, and a warp takes from one bin as much as it has: no long walks over bins with few.
-//   - Readers look twice at the epoch. Nobody waits for a barrier but the one that runs it.
+//   - Readers look twice at the epoch. No thread waits for a barrier but the one that runs it.
 //   - Requests are served from other arenas and from single pages before they fail: memory of one multiprocessor is not lost for others.
 //   - Objects of 8 bytes take 16: results are aligned to 16.
 //   - A pool need not be a power of two, nor aligned to more than a page: chunks and buddies are found by the distance from its start.
@@ -134,7 +135,7 @@ class basic_bulkalloc {
     if (at.is_block()) {
       auto const word = simt::global_ref<bulk::uint32_t>{words_[at.page]};
       bulk::uint32_t expected = bulk::page_word::of(at.order, bulk::page_word::live).bits;
-      // handed_on: between that fence and whoever takes the block next. Of two frees one finds it live.
+      // handed_on: between that fence and a thread that takes the block next. Of two frees one finds it live.
       if (!word.compare_exchange(expected, bulk::page_word::of(at.order, bulk::page_word::freed).bits, simt::handed_on, simt::relaxed))
         return free_status::double_free;
     } else if (!state_type::objects_of(bin_at(at.page), at.c).release(at.object)) {
@@ -259,7 +260,7 @@ class basic_bulkalloc {
   [[nodiscard]] GPUHEAP_FN bulk::bin_header& bin_at(bulk::uint32_t page) const {
     return *reinterpret_cast<bulk::bin_header*>(pool_ + simt::size_t{page} * bulk::page_bytes);
   }
-  // relaxed: who frees a live block has got it from one who saw these words.
+  // relaxed: a thread that frees a live block got it from one that saw these words.
   [[nodiscard]] GPUHEAP_FN bulk::page_word word_at(bulk::uint32_t page) const {
     return {simt::global_ref<bulk::uint32_t>{words_[page]}.load(simt::relaxed)};
   }
@@ -269,7 +270,7 @@ class basic_bulkalloc {
     using search = typename state_type::search;
     auto group = structures::warp_group::of_equal(here, reinterpret_cast<simt::uintptr_t>(state_) | c);
     if (!wants) group.mask = 0;
-    c = wants ? c : 0;  // a class, whoever asks
+    c = wants ? c : 0;  // a class for each lane that asks
     simt::lane_mask const mine = simt::lane_mask{1} << simt::lane_id();
     // The multiprocessor is asked once: it may be another one a moment later.
     search where{simt::sm_id() % num_arenas_};
@@ -280,7 +281,7 @@ class basic_bulkalloc {
       unsigned const leader = group.mask != 0 ? group.leader() : simt::lane_id();
       bulk::object_grant got;
       if ((group.mask & mine) != 0 && group.leads()) got = state_type::take_objects(state_, c, group.size(), where);
-      // Who leads a group that was served in part is another lane than before.
+      // A thread that leads a group that was served in part is another lane than before.
       where = search::unpacked(simt::shuffle(here, where.packed(), leader));
       bulk::uint64_t const said = simt::shuffle(here, bulk::uint64_t{got.page} << 32 | got.before << 16 | got.count, leader);
       // What the leader acquired, its lanes have too.
@@ -330,7 +331,7 @@ class basic_bulkalloc {
       at.page = first + header_pages + tail;
       data = bulk::data_bytes + data % bulk::tail_bytes;
     }
-    // relaxed, all: a bin in use has its words, and who frees an object has them from who was given it.
+    // relaxed, all: a bin in use has its words, and a thread that frees an object has them from the thread that was given it.
     auto& chunk = *reinterpret_cast<bulk::chunk_header*>(&bin_at(first));
     if ((simt::global_ref<bulk::uint64_t>{chunk.touched}.load(simt::relaxed) >> (at.page - first) & 1) == 0) return;
     unsigned const c = simt::global_ref<bulk::uint32_t>{bin_at(at.page).info}.load(simt::relaxed) & (bulk::bin_header::linked - 1);

@@ -20,8 +20,8 @@
 // malloc:    as above. A request of more than largest_piece_bytes is served alone, and so is each thread of a group when the upstream
 //            allocator refuses the superblock, or when its size is not that of rank 0. Alone: with a header, a superblock of one; with a
 //            map, a block of the upstream allocator as it is, which is in no map. So is a piece that the map has no room for.
-// free:      any thread. From the piece to its superblock; lanes that free pieces of one superblock count down together. Who takes the last
-//            one gives the superblock back. With a map: what is not in it is the upstream allocator's.
+// free:      any thread. From the piece to its superblock; lanes that free pieces of one superblock count down together. A thread that
+//            takes the last one gives the superblock back. With a map: what is not in it is the upstream allocator's.
 // Reuse:     as the upstream allocator says, of a superblock once all its pieces are freed: a piece that stays keeps all of it.
 // Misuse:    with headers, a free of what is not a live piece is undefined; with a map, it is what the upstream allocator says.
 // Alignment: coalesce/alignment.hpp.
@@ -56,7 +56,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// Who shares a superblock when all threads of a block call together.
+// Which threads share a superblock when all threads of a block call together.
 enum class coalesce_group { block, warp };
 // How a piece's superblock is found.
 enum class coalesce_link { header, map };
@@ -238,9 +238,9 @@ class basic_coalesce {
   // ---- words of a superblock
 
   [[nodiscard]] GPUHEAP_FN static simt::uint64_t& head_of(char* base) { return *reinterpret_cast<simt::uint64_t*>(base); }
-  // relaxed: the bytes stay as the leader wrote them before anybody had the superblock.
+  // relaxed: the bytes stay as the leader wrote them before any thread had the superblock.
   [[nodiscard]] GPUHEAP_FN static simt::size_t usable_in(char* base) { return word{head_of(base)}.load(simt::relaxed) >> count_bits; }
-  // relaxed, both: the word before a piece is for whoever got the piece.
+  // relaxed, both: the word before a piece is for a thread that got the piece.
   [[nodiscard]] GPUHEAP_FN static char* superblock_of(void* p) {
     return reinterpret_cast<char*>(word{static_cast<simt::uint64_t*>(p)[-1]}.load(simt::relaxed));
   }
@@ -277,7 +277,7 @@ class basic_coalesce {
       return group.from_leader(p);
     }
   };
-  // `together`: the same in all of them; else the caller is served alone, and nobody waits.
+  // `together`: the same in all of them; else the caller is served alone, and no thread waits.
   template <class Threads>
   [[nodiscard]] GPUHEAP_FN void* malloc_by(Threads const& threads, simt::size_t bytes, bool together) const {
     unsigned const rank = together ? threads.rank() : 0;
@@ -312,7 +312,7 @@ class basic_coalesce {
     simt::sync_warp(group.mask);
     simt::uint32_t status = static_cast<simt::uint32_t>(free_status::done);
     if (group.leads()) {
-      // handed_over: releases the accesses to these pieces, and goes on with those to the others for whoever gets the memory next.
+      // handed_over: releases the accesses to these pieces, and goes on with those to the others for a thread that gets the memory next.
       simt::uint64_t const before = word{head_of(base)}.fetch_sub(group.size(), simt::handed_over);
       if ((before & simt::low_bits(count_bits)) == group.size()) status = static_cast<simt::uint32_t>(detail::free_in(backing_, base));
     }

@@ -17,7 +17,8 @@
 //            largest_piece_bytes: alone, and so is each lane if the upstream allocator refuses. Alone is a superblock of one.
 // free:      any thread. Sets `free` in the header. If that had `last`, the caller has the duty: it goes down the chain, hands `last` to
 // the
-//            segment before by setting it, and goes on if that one is free already. Who comes to the first one gives the superblock back.
+//            segment before by setting it, and goes on if that one is free already. A thread that comes to the first one gives the
+//            superblock back.
 // Why exactly one does: the one that frees and the one that hands over change the same word by one read-modify-write each, so either the
 //            first sees `last` and walks, or the second sees `free` and goes on. The word of a segment that got `last` while live is not
 //            touched again: it may be gone.
@@ -27,7 +28,7 @@
 //
 // Different from the paper:
 //   - both flags are set by an atomic `or`, where the paper has a compare-and-swap for one of them: a plain store of the other can undo it,
-//     and then nobody has the duty;
+//     and then no thread has the duty;
 //   - 2-byte headers are changed by a compare-and-swap of two bytes: four would reach into a payload;
 //   - all lanes have written their headers before one returns: it might free its segment and walk into one that has no header yet;
 //   - the width follows from alignment. As published, the smallest that the distance fits into, a pointer or a double may not be where the

@@ -15,7 +15,7 @@
 // Reuse:     a slot for its class at once; a block of which nothing is in use for any class. What the second heap has, as it says. The two
 //            parts do not exchange memory.
 // Progress:  malloc is blocking: a request that finds no memory waits, before it says so, for threads that are just moving a block between
-//            its states, who wait for nobody; one that finds memory is lock-free. free: lock-free.
+//            its states, which wait for no thread; one that finds memory is lock-free. free: lock-free.
 // Misuse:    a second free is refused while its block has live slots or is free, and so is a pointer into the middle of a slot. Not exact:
 //            two frees of the last slot of a block that meet can put the block's words out of order. So the traits promise neither.
 //
@@ -28,7 +28,7 @@
 //   - A block is closed by a compare-exchange of "all free" against "none". There an exchange takes all bits of a block that is not empty,
 //     puts them back, and meanwhile requests find it full.
 //   - Bits of active blocks are settled: set or cleared, then compared with the truth again. There each thread repeats its change until it
-//     is the one that flips the bit, and waits for whoever has yet to flip it the other way.
+//     is the one that flips the bit, and waits for a thread that has yet to flip it the other way.
 //   - Out of memory is nullptr; there the search goes on for ever. A second free is an answer; there it never ends.
 //   - Summaries of bitmaps never lose a bit for more than a moment, and a search that was crossed by a change is repeated. There a find can
 //     fail though there are blocks.

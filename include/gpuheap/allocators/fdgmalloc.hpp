@@ -16,7 +16,7 @@
 //            4. No memory for a superblock: a dedicated block. None for that either: each lane asks alone, one after the other.
 // free:      nothing. release_warp(): takes area and lists from the record, then the lanes share out the frees; the lists go last.
 //            tidy_up_warp(): the same, but keeps one list, empty.
-// Reuse:     what a warp had serves anybody, once released: it lies in the backing again.
+// Reuse:     what a warp had serves any thread, once released: it lies in the backing again.
 // Progress:  blocking. For a new area, a dedicated block and a release a call waits for the warp's record's lock, which is held for a few
 //            accesses, never while the backing is called; beyond that as the backing. malloc in the area is lock-free. Groups of one warp
 //            that find its area full at once each get a superblock, and all but one give theirs back.
@@ -27,12 +27,12 @@
 //
 // Different from the paper:
 //   - Records lie in a table rather than in the backing: found without the program's keeping an address, never absent (hazard 9), and not
-//     freed, so that nobody meets a dead one. Alignment of the backing's blocks beyond 16 is not relied on (hazard 10).
+//     freed, so that no thread meets a dead one. Alignment of the backing's blocks beyond 16 is not relied on (hazard 10).
 //   - No request slots in memory (hazards 3, 4): sums pass through shuffles of the one captured mask (hazard 2), addresses through 64-bit
 //     shuffles (hazard 1), and the area's index moves with its address in one word, so that diverged groups of a warp take apart.
 //   - The leader belongs to the group that was captured, and no lane of it returns before all are answered (hazard 6).
-//   - Nobody is counted (hazard 5): end() waits for as many lanes as once started, and leaks if one left early. Here a release is one call
-//     for the warp, made where the program says that it is over: heap_ref::release_warp(group) waits for the group's lanes, before and
+//   - No thread is counted (hazard 5): end() waits for as many lanes as once started, and leaks if one left early. Here a release is one
+//     call for the warp, made where the program says that it is over: heap_ref::release_warp(group) waits for the group's lanes, before and
 //     after.
 //   - An absent list is no list of no blocks (hazard 7). Lanes that fit fill a replaced area, the others begin the new one at 0 (hazard 8).
 #pragma once
@@ -385,7 +385,7 @@ class basic_fdgmalloc {
     simt::sync_warp(group.mask);  // the lists' contents, which the leader acquired
     detached = group.from_leader(detached);
     list* spare = nullptr;
-    // Ends: each list was linked to one that was there before it, and the lists are nobody else's any more.
+    // Ends: each list was linked to one that was there before it, and the lists are no other thread's any more.
     GPUHEAP_NO_UNROLL
     while (detached != nullptr) {
       simt::uint64_t const count = simt::plain_read(detached->count);

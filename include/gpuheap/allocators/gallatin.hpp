@@ -10,45 +10,46 @@
 //   block      4096 slices of 16 << class bytes, classes 0 to 8. Its word counts those that went out, and the full words of those that are
 //              back                                                                                   (gallatin/blocks.hpp)
 //   slot       the block that a multiprocessor's requests of a class are served from                  (gallatin/slots.hpp)
-//   trees      segments that are free; for each class, its segments with blocks that nobody has       (gallatin/segments.hpp)
+//   trees      segments that are free; for each class, its segments with blocks that no thread has       (gallatin/segments.hpp)
 //
-// malloc:    up to 4096 bytes: the lanes that want the same class add their number to the word of the block in their multiprocessor's slot,
-//            once for all, and share out what it was before. Is the block exhausted, one thread fetches another for the slot: from the
-//            first segment of the class that has some, or the first free segment. Up to 32 KiB: 2, 4 or 8 neighbouring slices of 4096
-//            bytes. Up to a segment: a whole block. More: a run of segments, from the heap's end.
-// free:      the lanes that free slices of the same 64 set their bits together. Who fills a word counts it; who counts a block's last
-//            word puts it back into its segment; who puts the last block back makes the segment free.
-// Reuse:     a slice when all 4096 of its block went out and are back, a block for its class, a segment for anything.
-// Progress:  malloc is blocking: it waits for whoever fetches a block for its slot, and that thread for one that makes a segment of the
-//            class, which waits for nobody; for claims of runs there is a lock, likewise. It answers nullptr after an attempt of its own,
-//            or of another that began later than it, found no block, and no other slot of the class has slices. free is lock-free; of a
-//            run, as many steps as it has segments.
+// malloc:    up to 4096 bytes: the lanes that want the same class add their number to the word of the block in their multiprocessor's
+//            slot, with one atomic, and the old value gives each its slice. If the block is exhausted, one thread fetches another for the
+//            slot: from the first segment of the class that has blocks, or from the first free segment. Up to 32 KiB a request takes 2, 4
+//            or 8 neighbouring slices of 4096 bytes, up to a segment a whole block, and beyond that a run of segments, from the heap's end.
+// free:      the lanes that free slices of the same 64 set their bits together. The thread that fills a word counts it, the thread that
+//            counts a block's last word puts the block back into its segment, and the thread that puts the last block back frees the
+//            segment.
+// Reuse:     a slice serves again when all 4096 slices of its block were taken and freed; a block serves its class, a segment any size.
+// Progress:  malloc is blocking: it waits for a thread that fetches a block for its slot, and that thread for one that makes a segment of
+//            the class, which waits for no thread; for claims of runs there is a lock, likewise. It answers nullptr after an attempt of its
+//            own, or of another that began later than it, found no block, and no other slot of the class has slices. free is lock-free; of
+//            a run, as many steps as it has segments.
 // Misuse:    a second free, or a pointer at which nothing begins, is refused as long as the block is what it was at the first free. After
 //            that a stale pointer may be that of a live slice, as anywhere; a second free that is under way while the block changes its
 //            class may give back what another owns. Pointers into memory that is free count as freed twice.
 //
 // Different from the paper, and why:
-//   - Slices come back as bits, 0.8 % of the heap; there they are counted, and a second free makes a block come home under live slices, or
-//     never. The counter is of full words, and of a block's word: a free costs one atomic for the lanes that free neighbours, as there.
-//   - A segment's class and its number of free blocks are one word, changed by compare-exchange. There the number is decremented first and
-//     restored if the class is not as expected, so that for a moment it is wrong: segments are freed under live blocks, or never.
-//   - The free blocks of a segment are bits, of which those who come at once try for different ones; there a ring, whose users wait for
-//     each other's turn. Lanes of a warp that want whole blocks take them together.
-//   - A segment is found by its class from its first free block on; there only when a tenth of them is, so that the others are out of
-//   reach.
-//     Who removes a segment from a tree looks again.
-//   - Anybody who finds a block exhausted may replace it in the slot that it was read from, whose word has a generation. There it is the
-//   duty
-//     of who got the last slice, and lost if that block was in another slot meanwhile, or if no block was to be had: such a slot is dead.
-//   - Blocks of which nothing is in use leave their slots when another class finds no segment, so that a heap that is free serves anything.
-//   - A block's class is in the word that is counted on, beside a count of 32 bits, and blocks known to be exhausted are not counted on.
-//     There 20 bits overflow into the class.
-//   - Whole blocks are never open: between being opened and being counted full, a stale pointer could take slices of them there.
-//   - Runs are found across words of the tree, from its last to its first; there only those that begin with a word, and never in the first.
-//     The segments are free before the tree shows it.
-//   - No attempt is limited by a number of tries: see Progress.
-//   - As many slots as the machine has multiprocessors, or a 64th of the heap allows, and as many of them filled from the start as take a
-//     quarter of it; there 128, 64, 32, ... in 160 MiB.
+//   - A freed slice sets a bit; the bits take 0.8 % of the heap. The paper counts freed slices, so that a second free makes a block come
+//     home under live slices, or never. Here a block's word counts full words of bits. As in the paper, lanes that free neighbours need one
+//     atomic.
+//   - A segment's class and its number of free blocks are one word, changed by compare-exchange. The paper decrements the number first and
+//     restores it if the class is not as expected. The number is wrong meanwhile, and segments are freed under live blocks, or never.
+//   - The free blocks of a segment are bits, and threads that come at once try for different bits. The paper has a ring, whose users wait
+//     for each other's turn. Lanes of a warp that want whole blocks take them together.
+//   - A segment is found by its class as soon as one of its blocks is free. In the paper a tenth must be free, so that the other blocks are
+//     out of reach. A thread that removes a segment from a tree checks the segment again.
+//   - Any thread that finds a block exhausted may replace it in the slot that it was read from, whose word has a generation. In the paper
+//     this is the duty of the thread that got the last slice. The duty is lost if the block was in another slot meanwhile, or if no block
+//     was to be had, and then the slot stays dead.
+//   - Unused blocks leave their slots when another class finds no segment, so that a heap without live blocks serves any request.
+//   - A block's class lies in the word that is counted on, beside a count of 32 bits, and no thread counts on a block that is known to be
+//     exhausted. In the paper 20 bits overflow into the class.
+//   - A whole block is never open. In the paper a stale pointer can take slices of it between its opening and its being counted full.
+//   - Runs are found across words of the tree, from its last word to its first. The paper finds only runs that begin with a word, and none
+//     in the first. Segments are free before the tree shows them.
+//   - No number of tries limits an attempt: see Progress.
+//   - There are as many slots as the machine has multiprocessors, or as a 64th of the heap allows. As many of them are filled at the start
+//     as a quarter of the heap holds. The paper has 128, 64, 32, ... slots in 160 MiB.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -108,8 +109,8 @@ class basic_gallatin {
     simt::uint32_t attempt = 0;
     simt::back_off pause;
     // `group`: those that have no answer yet.
-    // Ends: a pass serves at least one lane of each group, or answers all its lanes; or its leader waited for somebody who fetches a block,
-    // which serves that one, or fails, which ends it.
+    // Ends: a pass serves at least one lane of each group, or answers all its lanes; or its leader waited for a thread that fetches a
+    // block, which serves that one, or fails, which ends it.
     GPUHEAP_NO_UNROLL
     do {
       unsigned const leader = group.mask != 0 ? group.leader() : simt::lane_id();
@@ -304,7 +305,7 @@ class basic_gallatin {
   }
 
   GPUHEAP_FN free_status free_run(simt::uint32_t segment) const {
-    // release: what the owner did with its memory. Pairs with whoever takes the segments.
+    // release: what the owner did with its memory. Pairs with a thread that takes the segments.
     simt::fence(simt::release);
     auto const seen = at_.segment(segment).look();
     bool const mine = seen.kind() == gallatin_parts::segment_word::head && state_->give_run(segment, seen);

@@ -19,7 +19,7 @@
 // Reuse:     a block for its class, at once; a superblock of which nothing is in use for any class, and for runs.
 // Progress:  blocking. malloc and free wait for the turn of a queue's cell (ring_queue.hpp): for the thread that had it a lap ago. malloc
 //            that finds nothing waits for moves, and for a superblock that another thread has claimed for a run that is not complete: who
-//            does that waits for nobody. Whoever meets neither is lock-free. Before it says that there is nothing,
+//            does that waits for no thread. A thread that meets neither is lock-free. Before it says that there is nothing,
 //            malloc has found all places empty while nothing was being moved, or has looked at every superblock's word. Of runs, one may
 //            be refused while another thread has claimed superblocks that it gives back.
 // Misuse:    a second free, or a pointer at which nothing begins, is refused as long as the superblock is what it was at the first free.
@@ -27,8 +27,8 @@
 //            may clear a bit of the superblock's new contents.
 //
 // Different from the paper and its code, and why:
-//   - Class and count are one word, and nobody counts in but by an exchange of the whole. There a thread that was late takes a block of a
-//     superblock that has another class by then.
+//   - Class and count are one word, and no thread counts in but by an exchange of the whole. There a thread that was late takes a block of
+//     a superblock that has another class by then.
 //   - A head is a guess that the word confirms. There it is the truth: who took the last block stores 0, whatever is there by then, and a
 //     superblock is lost, or a second one installed; and all who find the mark "being installed", or a head that is full or closed, wait
 //     for a thread that may be masked off.

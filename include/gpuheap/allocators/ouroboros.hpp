@@ -31,10 +31,10 @@
 // Different from the published form, and why (the numbers are those of the hazards in tests/hazards/ouroboros_test.cpp):
 //   - A chunk is bound only after the pool had one (1). No queue traps, hangs or drops when it is full (4): what finds no room is a bit of
 //     its chunk, and the chunk a bit of a tree. So free() needs no chunk for a virtual queue's storage, when all are live.
-//   - Units have a word of their own, and the demand another (2, 3). Who makes units keeps those it wants. Claims of units, places and
-//     entries are subtractions whose refusals are never more than another's success (5); what is counted is there (6).
-//   - Who takes pages from a chunk has taken it out of its queue: nobody walks along a queue, and no chunk that others look at can change
-//     its class, be removed twice or be passed over (7, 8, 9). Published, all look at the chunk at the front.
+//   - Units have a word of their own, and the demand another (2, 3). A thread that makes units keeps those it wants. Claims of units,
+//     places and entries are subtractions whose refusals are never more than another's success (5); what is counted is there (6).
+//   - A thread that takes pages from a chunk has taken it out of its queue: no thread walks along a queue, and no chunk that others look at
+//     can change its class, be removed twice or be passed over (7, 8, 9). Published, all look at the chunk at the front.
 //   - Position and segment are one word, records lie outside of the segments, and a segment with an open ticket stays (10, 11). Storage
 //     goes back to the one pool (12) and is cleared when it serves again (13).
 //   - Orders are named, at device scope, and headers are read by atomics (14). Frees test the page's bit (15). The last chunk is used, and
@@ -132,7 +132,7 @@ class basic_ouroboros {
     if (p == nullptr) return 0;
     place const at = locate(p);
     if (at.outside) return backing_.usable_size(p);
-    // relaxed: of a live page nobody changes it.
+    // relaxed: no thread changes it for a live page.
     return at.exact && (bits_of(at).load(simt::relaxed) >> at.page % 32 & 1) == 0 ? layout_type::page_bytes(at.q) : 0;
   }
   [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t rounded_size(simt::size_t bytes) requires has_rounded_size<Backing> {
@@ -256,7 +256,7 @@ class basic_ouroboros {
     }
     if (mine) {
       uint32_t const chunk = handle >> layout_type::lg_pages, page = handle & ((1u << layout_type::lg_pages) - 1);
-      // relaxed: nobody asks whether a page is idle who does not own it, or did.
+      // relaxed: only a thread that owns the page, or owned it, asks whether it is idle.
       at.idle_word(chunk, page / 32).fetch_and(~(1u << page % 32), simt::relaxed);
       p = at.page_at(chunk, q, page);
     }
@@ -267,7 +267,7 @@ class basic_ouroboros {
   [[nodiscard]] GPUHEAP_COLD static void* serve_others(state_type* state, structures::warp_group group, unsigned q, unsigned served,
                                                        unsigned got, void* p) {
     simt::back_off pause;
-    // Ends: there is a page for each unit. It is in sight, or held by a thread that waits for nobody; see state.hpp. Blocking.
+    // Ends: there is a page for each unit. It is in sight, or held by a thread that waits for no thread; see state.hpp. Blocking.
     GPUHEAP_NO_UNROLL
     while (served != got) {
       unsigned const before = served;
@@ -313,7 +313,7 @@ class basic_ouroboros {
   // False: the page is not live.
   [[nodiscard]] GPUHEAP_FN bool mark(place at) const {
     uint32_t const bit = 1u << at.page % 32;
-    // handed_on: between the fence of its owner and whoever takes it next.
+    // handed_on: between the fence of its owner and a thread that takes it next.
     return (bits_of(at).fetch_or(bit, simt::handed_on) & bit) == 0;
   }
   // Each lane of the group a page of class at.q, which it has marked.

@@ -11,7 +11,7 @@
 //   pool     the units; unit 0 lies at a multiple of min(unit_bytes, 256)
 //
 //   header   {state, next}. C, CM: two words of 32 bits. CF, CFM: fused into one, the state in its three highest bits
-//              free       a chunk from x to `next` that anybody may lock
+//              free       a chunk from x to `next` that any thread may lock
 //              live       a chunk from x to `next` that malloc has returned. The end: live for ever, next 0, which closes the circle
 //              held       a chunk in transit: a thread has locked it and will say what it is
 //              absorbed   the chunk before it has swallowed it: no chunk begins here any more. `next` stays
@@ -30,13 +30,13 @@
 // Reuse:    freed units serve any request that they are enough for, alone or with free neighbours.
 // Progress: free is wait-free. malloc is blocking: it passes over what others hold; if it then has found nothing in all of the pool, it
 // walks
-//           again and waits for chunks in transit that might be enough. Who holds them waits for nothing.
+//           again and waits for chunks in transit that might be enough. A thread that holds them waits for nothing.
 //
 // Different from the paper:
 //   - Merging is safe: headers lie in a table, outside the chunks. Published, a header lies in front of its chunk, and a walker that came
 //     by its position before the chunk was absorbed locks, and follows, what is a block's contents by now: the central mistake (the
 //     survey's measurements are of a build that does not merge). In the table an absorbed header cannot be locked, and leads on, forward,
-//     into the list; so it does not matter how late a walker comes, or where a hint points. The alternative, to merge only while nobody
+//     into the list; so it does not matter how late a walker comes, or where a hint points. The alternative, to merge only while no thread
 //     walks, needs a count of walkers: two atomics more on one word for each call, and no merging under load. Price: 4 (fused) or 8 bytes
 //     for each unit, in large blocks as well. This is why units have 64 bytes (the table is 6 % or 11 % of the region) and not 16.
 //   - Results are aligned to the unit, as no header lies in front of them. Published, to 4 or 8 bytes.
@@ -141,7 +141,7 @@ struct headers<false> {
   using word = flag_and_next;
   word* words = nullptr;
 
-  // Of two different times, perhaps. The flag matters only to who finds no block here, and who relies on it locks it.
+  // Of two different times, perhaps. The flag matters only to a thread that finds no block here, and a thread that relies on it locks it.
   [[nodiscard]] GPUHEAP_FN uint32_t look(uint32_t x) const {
     uint32_t const flag = flag_at(x).load(simt::relaxed);
     uint32_t const next = next_at(x).load(simt::dependent);
@@ -155,7 +155,7 @@ struct headers<false> {
   }
   // relaxed: as above.
   [[nodiscard]] GPUHEAP_FN uint32_t end_life(uint32_t x) const { return next_at(x).fetch_and(~live_bit, simt::relaxed); }
-  // The end stays. Nobody waits for the answer, so the hardware sends none.
+  // The end stays. No thread waits for the answer, so the hardware sends none.
   GPUHEAP_FN void absorb(uint32_t x, uint32_t) const { next_at(x).fetch_and(next_mask, simt::handed_on); }
   // relaxed, both: the fence orders the end before the flag, and before what the caller stores.
   GPUHEAP_FN void cut(uint32_t x, uint32_t next) const {
@@ -265,7 +265,7 @@ class basic_regeff {
     while (true) {
       uint32_t const header = headers_.look(at);
       uint32_t const next = header & regeff::next_mask;
-      // Who waits counts held chunks as free until they are tried.
+      // A thread that waits counts held chunks as free until they are tried.
       bool const usable = (header & regeff::free_bit) != 0 || (lap >= 2 && (header & regeff::state_mask) == regeff::here_bit);
       if (usable && next - begin >= need) {
         if (uint32_t const end = take(begin, need); end != 0) {
@@ -334,7 +334,7 @@ class basic_regeff {
   using header_word = typename Headers::word;
   static constexpr simt::size_t state_bytes = 256, hint_stride = 8;  // in words
 
-  // Takes `need` units at `begin`, which are one chunk or several in a row. Where the hint goes; 0: somebody else has some of them.
+  // Takes `need` units at `begin`, which are one chunk or several in a row. Where the hint goes; 0: another thread has some of them.
   [[nodiscard]] GPUHEAP_FN uint32_t take(uint32_t begin, uint32_t need) const {
     uint32_t end = headers_.lock(begin);
     if (end == 0) return 0;
@@ -409,8 +409,8 @@ class basic_regeff {
   }
   GPUHEAP_FN void write_header(uint32_t x, uint32_t header) const { simt::plain_write(headers_.words[x], Headers::word_of(header)); }
 
-  // By footprint()'s kernel: thread i of n adds up every n-th unit's chunk, if that is live. Such headers are those of blocks, whoever
-  // leads there.
+  // By footprint()'s kernel: thread i of n adds up every n-th unit's chunk, if that is live. Such headers are those of blocks, whatever
+  // pointer leads there.
   friend struct regeff::sum_held<basic_regeff>;
   GPUHEAP_FN void sum_held(uint32_t i, uint32_t n) const {
     simt::uint64_t units = 0;

@@ -30,7 +30,7 @@
 //   - Lanes of a warp that ask for the same size count in together, as many as a page of that size has chunks, in the page that the hash
 //     gives all of them, and begin at different chunks: behind as many as the page has in use, instead of at their lane numbers. There
 //     each lane counts in alone, and all begin at the same page.
-//   - Count and chunk size are one word, and nobody counts in beyond the capacity. In the published form, where the count is an addition
+//   - Count and chunk size are one word, and no thread counts in beyond the capacity. In the published form, where the count is an addition
 //     that is taken back, a page that is given a new size may hand out a chunk twice, an empty page may keep its size, and a chunk may be
 //     missed by all. There pages keep their first size for ever by default; here they never do.
 //   - Chunk sizes and runs are different kinds of pages. There both are one number, and a run of 4096 bytes passes for a page of chunks.

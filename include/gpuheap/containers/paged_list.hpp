@@ -3,11 +3,11 @@
 //
 //   state    | size | lock | page 0 | page 1 | ... |      page k has first_page_entries << k entries; nullptr: not yet there
 //
-//   push:    lanes that come together ask for places as one. The pages must be there first: whoever misses one takes it from the heap,
-//   under
+//   push:    lanes that come together ask for places as one. The pages must be there first: a thread that misses one takes it from the
+//   heap, under
 //            a lock. Then the size is raised by a compare-exchange.
 //
-// So pages never move, an entry's address stays, and a push that the heap refuses has changed nothing. Who needs a new page waits
+// So pages never move, an entry's address stays, and a push that the heap refuses has changed nothing. A thread that needs a new page waits
 // for the one who fetches it; everything else is lock-free.
 //
 // Different from the paper: pages grow, so that a list needs no directory that could run full.
@@ -106,8 +106,8 @@ class paged_list {
     simt::atomic_ref<void*> const page{state_->pages[k]};
     if (page.load(simt::relaxed) != nullptr) return true;  // relaxed: operator[] acquires
     bool there = false;
-    // One at a time, as many pages as threads might be more than the heap has. Whoever holds the lock waits for the heap at most, and that
-    // not for lanes that wait here.
+    // One at a time, as many pages as threads might be more than the heap has. A thread that holds the lock waits for the heap at most, and
+    // that not for lanes that wait here.
     structures::spin_lock{&state_->lock}.run([&] {
       if (page.load(simt::relaxed) == nullptr) {
         // release: what the heap has done for the page. Pairs with operator[].

@@ -8,17 +8,17 @@
 //   turn     of a frame: the page's number q (q % num_frames is the frame's) that it is for. Ticket t lies in page t / page_entries
 //   page     nullptr: not yet there, or used up
 //
-//   push:    lanes that come together ask as one. The page must be there first: whoever misses it takes one from the heap, under a lock.
-//            Then the tail is raised by a compare-exchange; then each lane fills its cell.
+//   push:    lanes that come together ask as one. The page must be there first: a thread that misses it takes one from the heap, under a
+//            lock. Then the tail is raised by a compare-exchange; then each lane fills its cell.
 //   pop:     the head is raised likewise, up to the tail; each lane waits for its cell to be full. The pops that make `taken` the whole
 //            page give it back, and set the frame's turn to the page num_frames later.
 //
-// A page is used for one turn only, so its cells are filled and emptied once. Nobody looks into a page without a ticket in it, and it is
-// given back when all its tickets are done: so nobody looks into one that is gone. A page that was put in late, for a turn that is over,
+// A page is used for one turn only, so its cells are filled and emptied once. No thread looks into a page without a ticket in it, and it is
+// given back when all its tickets are done: so no thread looks into one that is gone. A page that was put in late, for a turn that is over,
 // is as good for the next.
 //
 // A push that the heap refuses, or that finds all frames in use, has changed nothing. Pops wait for pushes that have a ticket and have not
-// filled the cell yet, and which wait for nobody. Who needs a new page waits for the one who fetches it.
+// filled the cell yet, and which wait for no thread. A thread that needs a new page waits for the thread that fetches it.
 //
 // Different from the paper: pages go back as soon as they are used up.
 #pragma once
@@ -154,7 +154,7 @@ class paged_queue {
     cell& c = cell_of(ticket);
     simt::back_off pause;
     T value{};
-    // Ends: the push of this ticket waits for nobody. Blocking. The value moves inside the loop, so that no lane that has it is kept by
+    // Ends: the push of this ticket waits for no thread. Blocking. The value moves inside the loop, so that no lane that has it is kept by
     // lanes of its warp that have not.
     GPUHEAP_NO_UNROLL
     for (bool done = false; !done;) {
@@ -186,7 +186,7 @@ class paged_queue {
   // Up to n tickets for pushes into one page, from `first` on.
   [[nodiscard]] GPUHEAP_FN unsigned reserve(unsigned n, simt::uint64_t& first) const {
     word const tail{state_->tail};
-    // acquire, here and below: who has seen the tail in a page sees the frame as it was then, or later.
+    // acquire, here and below: a thread that has seen the tail in a page sees the frame as it was then, or later.
     simt::uint64_t seen = tail.load(simt::acquire);
     unsigned got = 0;
     // Ends: a pass that goes on lost the tail to another thread's push. Lock-free.
@@ -238,8 +238,8 @@ class paged_queue {
     simt::atomic_ref<void*> const page{f.page};
     if (page.load(simt::relaxed) != nullptr) return true;  // relaxed: page_of() acquires
     bool there = false;
-    // One at a time, as many pages as threads might be more than the heap has. Whoever holds the lock waits for the heap at most, and that
-    // not for lanes that wait here.
+    // One at a time, as many pages as threads might be more than the heap has. A thread that holds the lock waits for the heap at most, and
+    // that not for lanes that wait here.
     structures::spin_lock{&state_->lock}.run([&] { there = page.load(simt::relaxed) != nullptr || fetch_page(page); });
     return there;
   }
@@ -259,7 +259,7 @@ class paged_queue {
   // An entry of page q has been taken out of it.
   GPUHEAP_FN void deallocate(simt::uint64_t q) const {
     char* const page = page_of(q);
-    // acq_rel: whoever takes the last one frees the page after all others are done with it.
+    // acq_rel: a thread that takes the last one frees the page after all others are done with it.
     if (taken(page).fetch_add(1, simt::acq_rel) + 1 != page_entries) return;
     frame_type& f = frame_of(q);
     simt::atomic_ref<void*>{f.page}.store(nullptr, simt::relaxed);

@@ -45,7 +45,7 @@ class shared {
 
  private:
   void take() noexcept {
-    // relaxed: whoever copies a holder has one.
+    // relaxed: the copying thread has a holder itself.
     if (object_ != nullptr) (void)__atomic_add_fetch(&object_->num_holders_, 1u, __ATOMIC_RELAXED);
   }
   T const* object_ = nullptr;

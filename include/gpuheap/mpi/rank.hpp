@@ -57,9 +57,9 @@ class rank : public communicators<Heap> {
     simt::uint32_t const before = done.load(simt::relaxed);
     // acq_rel: a chain over all members, so that the last one has seen what all did before.
     if (arrived.fetch_add(1, simt::acq_rel) == group.size - 1) {
-      // relaxed: nobody arrives again before the release below.
+      // relaxed: no thread arrives again before the release below.
       arrived.store(0, simt::relaxed);
-      // release: pairs with the acquire of those who wait.
+      // release: pairs with the acquire of threads that wait.
       done.store(before + 1, simt::release);
       return success;
     }

@@ -28,7 +28,7 @@ struct alignas(16) message {
   simt::uint32_t context;  // of the communicator: twice its number, and one more for collective calls
   int source;              // rank in the communicator
   int tag;
-  simt::uint32_t* received;  // set to 1 when the message is; nullptr: nobody waits for that
+  simt::uint32_t* received;  // set to 1 when the message is; nullptr: no thread waits for that
 
   [[nodiscard]] GPUHEAP_FN char* data() { return reinterpret_cast<char*>(this + 1); }
   // What a message of so many bytes takes: a multiple of 16.

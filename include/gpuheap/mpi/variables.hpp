@@ -51,7 +51,7 @@ class variables_memory {
     for (auto const& one : variables_entries()) {
       try {
         one.set(nullptr);
-      } catch (...) {  // a device that has failed: whoever waited for it has said so
+      } catch (...) {  // a device that has failed: the thread that waited for it has reported it
       }
     }
   }

@@ -1,4 +1,4 @@
-// Lanes and warps: who am I, who is here, and what passes between lanes. Device code only.
+// Lanes and warps: the calling thread, the lanes that are here, and what passes between lanes. Device code only.
 #pragma once
 
 #include <gpuheap/simt/config.hpp>

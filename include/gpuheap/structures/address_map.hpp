@@ -11,7 +11,7 @@
 // not happen. The caller handles the failure.
 //
 // A thread that searches for a key inserted it, or learned of it from the inserting thread through a release and an acquire of the program.
-// Nobody but the key's owner removes it. The relaxed loads here therefore find the key.
+// No thread but the key's owner removes it. The relaxed loads here therefore find the key.
 //
 // Progress:  all operations are wait-free.
 #pragma once

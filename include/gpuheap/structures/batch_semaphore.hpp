@@ -1,11 +1,11 @@
-// A count of units that are made in batches: who finds too few makes a batch, unless others are making enough already. After the bulk
-// semaphore of
+// A count of units that are made in batches: a thread that finds too few makes a batch, unless others are making enough already. After the
+// bulk semaphore of
 //   I. Gelado, M. Garland, "Throughput-Oriented GPU Memory Allocation", PPoPP 2019, in the form that Ouroboros uses.
 //
 // Where bulk_semaphore has one word, whose changes are compare-exchanges, and serves a waiter wholly or not at all, here units are claimed
 // by subtraction, in part if there are no more: for counts that all threads of a device change at once.
 //
-//   units      that are there and that nobody has acquired. Negative for a moment, while a refused claim gives back
+//   units      that are there and that no thread has acquired. Negative for a moment, while a refused claim gives back
 //   reserved   units that waiting threads still want: at most one for each thread that there is
 //   expected   units that makers have begun to make: less than reserved and a batch. More for a moment, while a refused maker gives back
 //
@@ -39,8 +39,8 @@ struct batch_semaphore {
   // back, and if others came in between it takes those; so a refusal is never more than another's success.
   [[nodiscard]] GPUHEAP_FN unsigned try_acquire(unsigned wanted) const {
     ref const there = units();
-    // relaxed, all: a unit is the right to find something, and who finds it acquires what its last owner released. A look first: an
-    // exhausted count is not written to.
+    // relaxed, all: a unit is the right to find something, and a thread that finds it acquires what its last owner released. A look first:
+    // an exhausted count is not written to.
     if (as_signed(there.load(simt::relaxed)) <= 0) return 0;
     unsigned got = 0;
     // Ends: a pass that goes on saw units after it had given back, so another thread's release or refusal has ended meanwhile. Lock-free.
@@ -64,7 +64,7 @@ struct batch_semaphore {
     }
     return false;
   }
-  // Units that are where acquirers look for them, or come there without waiting for anybody.
+  // Units that are where acquirers look for them, or come there without waiting for any thread.
   GPUHEAP_FN void release(unsigned n) const { units().fetch_add(n, simt::relaxed); }
   [[nodiscard]] GPUHEAP_FN long long available() const { return as_signed(units().load(simt::relaxed)); }
 
@@ -89,10 +89,10 @@ struct batch_semaphore {
   }
   // release: what was made. Pairs with may_make() and try_close().
   GPUHEAP_FN void made(unsigned batch) const { expected().fetch_sub(batch, simt::release); }
-  // Whether somebody makes units, or seems to. acquire: pairs with made().
+  // Whether a thread makes units, or seems to. acquire: pairs with made().
   [[nodiscard]] GPUHEAP_FN bool is_making() const { return expected().load(simt::acquire) != 0; }
 
-  // True: nobody makes units, and until reopen() all who want some wait. For work that is short and waits for nobody.
+  // True: no thread makes units, and until reopen() all who want some wait. For work that is short and waits for no thread.
   [[nodiscard]] GPUHEAP_FN bool try_close() const {
     word none = 0;
     // acquire: pairs with made().
@@ -105,7 +105,7 @@ struct batch_semaphore {
   using ref = simt::global_ref<word>;
   static constexpr word closed = word{1} << 62;  // more than can be reserved
 
-  // So many expected. relaxed, both: whoever finds too little and is wrong makes some too many.
+  // So many expected. relaxed, both: a thread that finds too little and is wrong makes some too many.
   [[nodiscard]] GPUHEAP_FN bool is_enough(word expected) const {
     long long const there = available();
     return expected + (there > 0 ? static_cast<word>(there) : 0) >= reserved().load(simt::relaxed);

@@ -4,7 +4,7 @@
 //
 //   word = { P : 28, signed | C : 36, signed }
 //     C   units that are there now
-//     P   units promised by those who grow the supply, less the units that registered waiters wait for
+//     P   units promised by threads that grow the supply, less the units that registered waiters wait for
 //
 //   wait(n, b):  C + P < n   P += b - n: the caller makes b units, keeps n, signals b - n. Or it cannot, and says so by fail(b - n)
 //                C >= n      C -= n: served
@@ -20,12 +20,12 @@
 //                                              the subtraction; C is too low until it is made good, by at most what such callers want
 //   P += b - n although C + P >= n by then     P -= b: the caller waits, for what others have promised. Until then others may count on
 //                                              the promise, as on one that fails
-// So those who look too late cost each other looks, and no unit is given twice, made in vain or lost.
+// So threads that look too late cost each other looks, and no unit is given twice, made in vain or lost.
 //
-// Progress:  try_wait, signal, fail: lock-free. wait: blocking. A waiter waits for those who promised, who may be lanes of its own warp
-// that
-//            are elsewhere: nobody may wait for a waiter before it has kept or withdrawn its promise. Promises must be kept or withdrawn.
-//            No order among waiters.
+// Progress:  try_wait, signal, fail: lock-free. wait: blocking. A waiter waits for threads that promised, which may be lanes of its own
+// warp that
+//            are elsewhere: no thread may wait for a waiter before it has kept or withdrawn its promise. Promises must be kept or
+//            withdrawn. No order among waiters.
 // Orders:    signal releases, being served acquires.
 #pragma once
 
@@ -35,7 +35,7 @@
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 
 // A view of one word. Any thread. Fewer than 2^35 units. At most 2^26 promised or waited for at one time, promises that are taken back
-// included: with more, batches may be made that nobody needs.
+// included: with more, batches may be made that no thread needs.
 struct bulk_semaphore {
   using word = simt::uint64_t;
   using difference = simt::int64_t;
@@ -46,7 +46,7 @@ struct bulk_semaphore {
 
   word* at = nullptr;
 
-  // The word of a semaphore of n units, of which nobody has promised any.
+  // The word of a semaphore of n units, of which no thread has promised any.
   [[nodiscard]] GPUHEAP_HD static constexpr word of(simt::uint64_t n) { return n; }
   // What is there. Negative for a moment.
   [[nodiscard]] GPUHEAP_HD static constexpr difference count(word w) {
@@ -111,7 +111,7 @@ struct bulk_semaphore {
     simt::sync_warp(group.mask);  // what the leader acquired
     return served;
   }
-  // Waits for what others have promised; false: nobody has promised that much, and the caller does not either.
+  // Waits for what others have promised; false: no thread has promised that much, and the caller does not either.
   [[nodiscard]] GPUHEAP_FN bool wait_promised(unsigned n) const {
     unsigned waiting = 0;
     simt::back_off pause;
@@ -122,7 +122,8 @@ struct bulk_semaphore {
     return said == answer::served;
   }
   // One pass of waiting, for those whose loop does more than wait(). `waiting`: 0 at first, and as it was left when asking again; who has
-  // asked goes on until it is told something else than `again`. Who is to grow has promised batch - n units: it signals them, or fails.
+  // asked goes on until it is told something else than `again`. A thread that is to grow has promised batch - n units: it signals them, or
+  // fails.
   [[nodiscard]] GPUHEAP_FN answer ask(unsigned n, unsigned batch, unsigned& waiting) const {
     word const seen = look();
     difference const needed = n, registered = waiting;
@@ -144,7 +145,7 @@ struct bulk_semaphore {
   }
 
   // Takes n (> 0) units if they are there. While one who asked too late makes good what it took, they may be there and not be seen; it
-  // waits for nobody.
+  // waits for no thread.
   [[nodiscard]] GPUHEAP_FN bool try_wait(unsigned n) const { return try_wait_up_to(n, n) == n; }
   // Takes up to n units, a multiple of `multiple`, of those that are there. Returns how many.
   [[nodiscard]] GPUHEAP_FN unsigned try_wait_up_to(unsigned n, unsigned multiple) const {
@@ -164,10 +165,10 @@ struct bulk_semaphore {
 
   // Adds n units, of which `promised` had been promised.
   GPUHEAP_FN void signal(unsigned n, unsigned promised = 0) const {
-    // release: what was done to the units. Pairs with the acquires of those who get them.
+    // release: what was done to the units. Pairs with the acquires of threads that get them.
     ref().fetch_add(plus(0, n, -difference{promised}), simt::release);
   }
-  // Withdraws a promise: who waits for it looks again.
+  // Withdraws a promise: a thread that waits for it looks again.
   GPUHEAP_FN void fail(unsigned promised) const {
     // relaxed: nothing is handed over.
     if (promised != 0) ref().fetch_add(plus(0, 0, -difference{promised}), simt::relaxed);

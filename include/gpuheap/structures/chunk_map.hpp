@@ -1,13 +1,13 @@
 // Which chunks of a piece of memory are taken, where blocks begin and how long they are. A block is 1, 2, 4 or 8 neighbouring chunks,
 // aligned to its length.
 //
-//   taken    a bit per chunk, 1: somebody's. A block's bits lie in one word and are claimed by one `or`; whoever meets a bit that was set
-//            takes back those that it has set itself
+//   taken    a bit per chunk, 1: a thread's. A block's bits lie in one word and are claimed by one `or`; a thread that meets a bit that was
+//            set takes back those that it has set itself
 //   starts   four bits per chunk, 8 chunks a word: bits 0..2 at a live block's first chunk are log2(length) + 1, elsewhere 0; bit 3: a
 //            block has begun here before
 //
-// claim() hands a block's memory over from those that released its chunks. A block is unmarked before its chunks are released, so whoever
-// has claimed them finds bits 0..2 zero.
+// claim() hands a block's memory over from those that released its chunks. A block is unmarked before its chunks are released, so a thread
+// that has claimed them finds bits 0..2 zero.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -44,7 +44,7 @@ struct chunk_map {
     // dependent: acquires what release() released of the chunks; their new owner goes on to them.
     word const ours = mask & ~bits.fetch_or(mask, simt::dependent);
     if (ours == mask) return true;
-    // relaxed: nobody relies on a bit that is set for a moment.
+    // relaxed: no thread relies on a bit that is set for a moment.
     if (ours != 0) bits.fetch_and(~ours, simt::relaxed);
     return false;
   }
@@ -73,7 +73,7 @@ struct chunk_map {
 
   // Says that a block of `count` claimed chunks begins at `first`.
   GPUHEAP_FN void mark(unsigned first, unsigned count) const {
-    // relaxed: whoever frees the block got its address from its owner; the last unmark() happened before the claim.
+    // relaxed: a thread that frees the block got its address from its owner; the last unmark() happened before the claim.
     starts_at(first).fetch_or((9u + simt::highest_bit(count)) << shift(first), simt::relaxed);
   }
   // What unmark() found at a chunk.
@@ -94,7 +94,7 @@ struct chunk_map {
   }
   // Gives the chunks of an unmarked block back. What their owners did to them must have been released by a fence before.
   GPUHEAP_FN void release(unsigned first, unsigned count) const {
-    // handed_on: from that fence to whoever claims the chunks.
+    // handed_on: from that fence to a thread that claims the chunks.
     simt::global_ref<word>{taken[first / 64]}.fetch_and(~(simt::low_bits(count) << (first % 64)), simt::handed_on);
   }
 

@@ -5,8 +5,8 @@
 // The word is that of a spin_lock: lanes that come by themselves compete with groups.
 //
 // Progress:  blocking. Under independent thread scheduling the holder runs on while others wait, lanes of its own warp among them: the work
-//            must not wait for anybody outside the group. It lies inside the loop, so that no lane that is done waits at the loop's end for
-//            one that is not. No order among waiters.
+//            must not wait for any thread outside the group. It lies inside the loop, so that no lane that is done waits at the loop's end
+//            for one that is not. No order among waiters.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -27,7 +27,7 @@ struct collective_mutex {
   GPUHEAP_FN void run(warp_group group, F f) const {
     simt::global_ref<word> const lock{*at};
     simt::back_off pause;
-    // Ends: the holder's work waits for nobody outside its group. Blocking.
+    // Ends: the holder's work waits for no thread outside its group. Blocking.
     GPUHEAP_NO_UNROLL
     for (bool done = false; !done;) {
       // acquire: pairs with the release below; the last holder's accesses happen before those of this group's leader.

@@ -1,4 +1,4 @@
-// Up to 32 things, a bit of one word for each: set while somebody has it. Taken by an atomic OR from a chosen place on, so that threads
+// Up to 32 things, a bit of one word for each: set while a thread has it. Taken by an atomic OR from a chosen place on, so that threads
 // that begin at different places do not meet; given back by an atomic AND, which tells a second time from the first.
 #pragma once
 
@@ -58,10 +58,10 @@ struct free_bits {
     return wants && (before & mine) == 0;
   }
 
-  // Gives thing `bit` back and returns the word as it was: if the bit was clear, nobody had the thing, and nothing has changed. What the
+  // Gives thing `bit` back and returns the word as it was: if the bit was clear, no thread had the thing, and nothing has changed. What the
   // owner did with the thing must have been released by a fence before.
   GPUHEAP_FN word release(unsigned bit) const {
-    // handed_on: between that fence and whoever takes the thing next. Pairs with claim().
+    // handed_on: between that fence and a thread that takes the thing next. Pairs with claim().
     return ref().fetch_and(~(word{1} << bit), simt::handed_on);
   }
   // The same for all lanes of `group`, which all call this, where `things` are the bits of all.

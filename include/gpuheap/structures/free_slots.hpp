@@ -1,8 +1,8 @@
 // Up to 64 slots, a bit of one word for each: set while the slot is free. Taken several at once by an atomic AND, given back by an atomic
-// OR, and closed, when all of them are free, by a compare-exchange: from then on nobody can take one.
+// OR, and closed, when all of them are free, by a compare-exchange: from then on no thread can take one.
 //
 //   word   0        no slot is free, or the slots are closed
-//          all      nobody has a slot: the only value that can be closed
+//          all      no thread has a slot: the only value that can be closed
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -62,7 +62,7 @@ struct free_slots {
 
   // Gives slots back, and returns the word as it was. What their owner did with them must have been released by a fence before.
   GPUHEAP_FN word release(word slots) const {
-    // handed_on: between that fence and whoever takes or closes the slots next. Pairs with claim() and close().
+    // handed_on: between that fence and a thread that takes or closes the slots next. Pairs with claim() and close().
     return ref().fetch_or(slots, simt::handed_on);
   }
 

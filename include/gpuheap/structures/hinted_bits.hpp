@@ -8,7 +8,8 @@
 // The changes of the hints acquire and release. If the giver's comes last, the hint is gone. If the taker's comes last, it has read from
 // the giver's, so its second look sees the segment as the giver left it, or later.
 //
-// Nobody takes without a reservation: the callers see to it that at any time fewer have one, or a thing, than there are things (slab_word).
+// No thread takes without a reservation: the callers see to it that at any time fewer have one, or a thing, than there are things
+// (slab_word).
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -41,7 +42,7 @@ struct hinted_bits {
     return bit != free_bits::none ? s * free_bits::most + bit : search(*this, s);
   }
 
-  // Gives thing i back; false: nobody had it, and nothing has changed. What the owner did with it must have been released by a fence
+  // Gives thing i back; false: no thread had it, and nothing has changed. What the owner did with it must have been released by a fence
   // before.
   GPUHEAP_FN bool release(unsigned i) const {
     free_bits const bits = segment(i / free_bits::most);
@@ -64,13 +65,13 @@ struct hinted_bits {
     if (!bits.is_full(bits.ref().load(simt::acquire))) all.fetch_and(~(word{1} << s), simt::acq_rel);
   }
   GPUHEAP_FN void clear_hint(unsigned s) const {
-    // handed_on: after the release of the segment's bit, which has been answered; see the head. Mostly nobody hinted it. The fence: before
-    // whatever tells others that the thing is free.
+    // handed_on: after the release of the segment's bit, which has been answered; see the head. Mostly no thread hinted it. The fence:
+    // before whatever tells others that the thing is free.
     word const bit = word{1} << s, before = simt::global_ref<word>{*hints}.fetch_and(~bit, simt::handed_on);
     if ((before & bit) != 0) simt::fence(simt::release);
   }
 
-  // Makes the segments those of things that nobody has. One thread, before it publishes them.
+  // Makes the segments those of things that no thread has. One thread, before it publishes them.
   GPUHEAP_FN void clear_segments() const {
     // Ends: one pass per segment, at most 32. relaxed: published by the caller.
     GPUHEAP_NO_UNROLL

@@ -1,12 +1,12 @@
 // Read-copy-update: readers walk a structure without locks while writers take things out of it, and what was taken out is put to another
-// use only when nobody can still be looking at it. With delegated reclamation: one writer waits for the readers, on behalf of all.
+// use only when no thread can still be looking at it. With delegated reclamation: one writer waits for the readers, on behalf of all.
 //   After I. Gelado, M. Garland, "Throughput-oriented GPU memory allocation", PPoPP 2019.
 //
 //   state   epoch | readers of even epochs | readers of odd epochs | barrier: 0 free, 1 held | runner: 0 none, 1, 2 with new work | queue
 //
 // read:         readers[epoch & 1] += 1, and again if the epoch has changed meanwhile;  ...;  readers[the same] -= 1
 // synchronize:  takes the barrier; epoch += 1; waits until readers[old epoch & 1] == 0; gives the barrier back
-// retire:       queue += thing; runner = 2. Somebody runs already: done, it will see to it. Otherwise this thread does:
+// retire:       queue += thing; runner = 2. A thread runs already: done, it will see to it. Otherwise this thread does:
 //                 runner = 1; takes the whole queue; synchronize; ends the things of the queue; runner 1 ? none : from the top
 //
 // Why nothing is left behind: a thing is queued before its thread looks for a runner. If the runner resets to 1 after that, it takes the
@@ -16,7 +16,7 @@
 // Readers of the epoch before last are gone: the last barrier waited for them.
 //
 // Different from the paper: the reader's second look, without which it may count itself into the wrong epoch; and who delegates finds one
-// that runs, where there it finds one that waits to run. So nobody waits but the runner.
+// that runs, where there it finds one that waits to run. So no thread waits but the runner.
 //
 // Progress:  read: lock-free. retire: wait-free for who delegates; the runner is blocking, and runs on as long as things are retired.
 //            synchronize: blocking. Readers must not wait for one who may be in either: they must not call them.
@@ -31,7 +31,7 @@ struct rcu_link {
   simt::uint64_t next = 0;  // address, 0: the last
 };
 
-// The words of a domain. All zeros: nothing retired, nobody reading.
+// The words of a domain. All zeros: nothing retired, no thread reading.
 struct rcu_state {
   simt::uint32_t epoch = 0;
   simt::uint32_t readers[2] = {};
@@ -57,7 +57,7 @@ struct rcu {
       readers(parity).fetch_add(1, simt::relaxed);
       // seq_cst: pairs with the fence of wait_for_readers(). See the head.
       simt::fence(simt::seq_cst);
-      // acquire: pairs with wait_for_readers(). Who counts itself into an epoch sees what was taken out before it began.
+      // acquire: pairs with wait_for_readers(). A thread that counts itself into an epoch sees what was taken out before it began.
       now = epoch.load(simt::acquire);
       if ((now & 1) == parity) return parity;
       leave(parity);
@@ -72,8 +72,8 @@ struct rcu {
   GPUHEAP_FN void synchronize() const {
     simt::global_ref<word> const barrier{at->barrier};
     simt::back_off pause;
-    // Ends: the holder waits for readers only, who wait for nobody here. The work lies inside the loop, so that no lane that is done waits
-    // at the loop's end for one that is not. Blocking.
+    // Ends: the holder waits for readers only, which wait for no thread here. The work lies inside the loop, so that no lane that is done
+    // waits at the loop's end for one that is not. Blocking.
     GPUHEAP_NO_UNROLL
     for (bool done = false; !done;) {
       // acquire: pairs with the release below; one barrier after the other.
@@ -118,8 +118,8 @@ struct rcu {
     // seq_cst: pairs with the fence of enter(). See the head.
     simt::fence(simt::seq_cst);
     simt::back_off pause;
-    // Ends: readers leave without waiting for this thread; who comes now counts itself into the other counter, or leaves this one at once.
-    // acquire: pairs with leave().
+    // Ends: readers leave without waiting for this thread; a thread that comes now counts itself into the other counter, or leaves this one
+    // at once. acquire: pairs with leave().
     GPUHEAP_NO_UNROLL
     while (readers(old & 1).load(simt::acquire) != 0) pause.wait();
   }

@@ -17,10 +17,10 @@
 // who may be refused; but if something has come meanwhile, the one who gives back sees it and takes it. So a refusal is never more than
 // another's success, and with nothing under way it is exact.
 //
-// Waiting: who has a ticket waits for one thread at most, the one with the ticket before it on the same cell, and only while that thread is
-// between taking its ticket and setting the turn. There is such a thread: a push that got room got what an earlier pop gave back, so
-// fewer pushes than pops + capacity have tickets, and likewise for pops. It waits, if at all, for an older ticket of the cell, and the
-// first push of each cell for nobody: the chain ends. The value moves inside the loop that waits, so that no lane that has had its
+// Waiting: a thread that has a ticket waits for one thread at most, the one with the ticket before it on the same cell, and only while that
+// thread is between taking its ticket and setting the turn. There is such a thread: a push that got room got what an earlier pop gave back,
+// so fewer pushes than pops + capacity have tickets, and likewise for pops. It waits, if at all, for an older ticket of the cell, and the
+// first push of each cell for no thread: the chain ends. The value moves inside the loop that waits, so that no lane that has had its
 // turn is kept by lanes of its warp that have not.
 //
 // Order: what happens before a push happens before the pop that gets its value. Values of one producer are popped in the order in which
@@ -163,11 +163,11 @@ class ring_queue {
     return value;
   }
 
-  // relaxed, both: whoever is let in by the count waits for the turn of its cell.
+  // relaxed, both: a thread that is let in by the count waits for the turn of its cell.
   GPUHEAP_FN void publish(unsigned count) const { ref{*word(items_at)}.fetch_add(count, simt::relaxed); }
   GPUHEAP_FN void recycle(unsigned count) const { ref{*word(room_at)}.fetch_add(count, simt::relaxed); }
 
-  // Entries that nobody has claimed, as seen now. With nothing under way, all entries.
+  // Entries that no thread has claimed, as seen now. With nothing under way, all entries.
   [[nodiscard]] GPUHEAP_FN unsigned size() const { return at_least_none(ref{*word(items_at)}.load(simt::relaxed)); }
   [[nodiscard]] GPUHEAP_FN unsigned room() const { return at_least_none(ref{*word(room_at)}.load(simt::relaxed)); }
   // The k-th entry, k < size(). Only with nothing under way.

@@ -1,11 +1,11 @@
-// What a piece of memory is in use as, and by how many, in one word: whoever counts itself in has seen what it counts itself in for.
+// What a piece of memory is in use as, and by how many, in one word: a thread that counts itself in has seen what it counts itself in for.
 //
 //   bit  0      12     30        31
 //        | fill | kind | unused | opening |
 //
-//   fill      how many of the slab's things somebody has, or has a reservation for. 0: the slab is free, whatever its kind says
+//   fill      how many of the slab's things a thread has, or has a reservation for. 0: the slab is free, whatever its kind says
 //   kind      what the things are. Stays when the slab becomes free: the same kind may go on with it, any other opens it anew
-//   opening   somebody prepares the slab for its new kind, and waits for nobody meanwhile. No one else may change the word
+//   opening   a thread prepares the slab for its new kind, and waits for no thread meanwhile. No one else may change the word
 //
 // fill never exceeds the capacity, not even for a moment: reservations are compare-exchanges. And it becomes 0 in the step in which the
 // slab becomes free: no later step that another thread's change could foil is needed.
@@ -45,7 +45,7 @@ struct slab_state {
   // Reserves n things, if the word still is `seen`, which is not opening, and whose fill leaves room for them. Otherwise `seen` receives
   // what is there.
   [[nodiscard]] GPUHEAP_FN bool reserve(slab_word& seen, unsigned n) const { return replace(seen, {seen.bits + n}); }
-  // Gives the slab, if it still is `seen`, which is free, a kind, and n (> 0) reservations. `prepares`: nobody else may count itself in
+  // Gives the slab, if it still is `seen`, which is free, a kind, and n (> 0) reservations. `prepares`: no other thread may count itself in
   // before publish().
   [[nodiscard]] GPUHEAP_FN bool open(slab_word& seen, unsigned kind, unsigned n, bool prepares) const {
     return replace(seen, {slab_word::of(kind, n).bits | (prepares ? slab_word::opening : 0)});
@@ -58,7 +58,7 @@ struct slab_state {
   // Gives n things back, or reservations, and returns the word as it was. What the owner did with them must have been released by a fence
   // before, and what tells things apart must have been changed before.
   GPUHEAP_FN slab_word release(unsigned n) const {
-    // handed_on: between that fence and whoever counts itself in next. Pairs with reserve() and open().
+    // handed_on: between that fence and a thread that counts itself in next. Pairs with reserve() and open().
     return {ref().fetch_sub(n, simt::handed_on)};
   }
 

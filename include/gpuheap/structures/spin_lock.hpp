@@ -1,7 +1,7 @@
 // A lock for work that is short and rare: one word, 0 = open, 1 = held.
 //
-// Who holds it must not wait for anything meanwhile. Then it is safe under independent thread scheduling also where diverged lanes of one
-// warp want it: the holder runs on while they wait. Lanes that come together should elect one of them, or take turns.
+// A thread that holds it must not wait for anything meanwhile. Then it is safe under independent thread scheduling also where diverged
+// lanes of one warp want it: the holder runs on while they wait. Lanes that come together should elect one of them, or take turns.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -13,10 +13,10 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 struct spin_lock {
   simt::uint32_t* word = nullptr;
 
-  // Whether nobody held it a moment ago. acquire: pairs with the release below, so what the last holder did is seen.
+  // Whether no thread held it a moment ago. acquire: pairs with the release below, so what the last holder did is seen.
   [[nodiscard]] GPUHEAP_FN bool is_open() const { return simt::global_ref<simt::uint32_t>{*word}.load(simt::acquire) == 0; }
 
-  // Runs f() as run() does, or returns false because somebody holds the lock. For those who wait with something else to look at: in the
+  // Runs f() as run() does, or returns false because a thread holds the lock. For threads that wait with something else to look at: in the
   // loop, as in run().
   template <class F>
   GPUHEAP_FN bool try_run(F&& f) const {

@@ -47,8 +47,8 @@ struct warp_group {
     total = simt::shuffle(mask, sum, simt::highest_bit(mask));
     return sum - value;
   }
-  // The leader's `value`, to every lane of the group. Moves no memory order: who relies on what the leader acquired passes a sync_warp
-  // first.
+  // The leader's `value`, to every lane of the group. Moves no memory order: a thread that relies on what the leader acquired passes a
+  // sync_warp first.
   template <class T>
   [[nodiscard]] GPUHEAP_FN T from_leader(T value) const {
     return simt::shuffle(mask, value, leader());

@@ -84,7 +84,7 @@ GPUHEAP_SIMULATOR_UNCHECKED inline void scheduling_point(lane* me, operation wha
   if (--me->home->points_left <= 0) detail::reschedule(me);
 }
 
-// ---- who am I. Device side only: on the host they throw.
+// ---- the calling thread. Device side only: on the host they throw.
 
 [[nodiscard]] unsigned lane_id();
 [[nodiscard]] unsigned thread_in_block();

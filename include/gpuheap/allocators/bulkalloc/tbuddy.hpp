@@ -5,8 +5,8 @@
 //   publish:   available |= bit;  units += 1
 //   take:      units -= 1;        some available bit is cleared
 //   merge:     units -= 2;        both bits of a pair, which share a word, are cleared in one step; or units += 2
-// So at any time bits of an order = its units + units that somebody holds and has no node for yet + nodes whose unit is still to be added.
-// Who holds a unit waits for nobody until it has a node or has given the unit back.
+// So at any time bits of an order = its units + units that a thread holds and has no node for yet + nodes whose unit is still to be added.
+// A thread that holds a unit waits for no thread until it has a node or has given the unit back.
 #pragma once
 
 #include <gpuheap/allocators/bulkalloc/layout.hpp>
@@ -170,7 +170,7 @@ struct alignas(128) tbuddy {
       got.nodes = simt::shuffle(here, got.nodes, leader);
       got.page = simt::shuffle(here, got.page, leader);
       got.count = simt::shuffle(here, got.count, leader);
-      // Who leads a group that was served in part is another lane than before.
+      // A thread that leads a group that was served in part is another lane than before.
       held = simt::shuffle(here, held, leader);
       single = simt::shuffle(here, single ? 1u : 0u, leader) != 0;
       // What the leader acquired, its lanes have too.
@@ -197,7 +197,7 @@ struct alignas(128) tbuddy {
       has = false;
       simt::back_off pause;
       // Ends: a lane goes on while a pair is available and no two units are there. Then more units are held by others than there are other
-      // nodes: one of them takes a node of this pair, or gives its units back, and waits for nobody before.
+      // nodes: one of them takes a node of this pair, or gives its units back, and waits for no thread before.
       GPUHEAP_NO_UNROLL
       while (simt::any_of(here, pair)) {
         auto const wanting = structures::warp_group::of_equal(here, self->key_of(pair, order));
@@ -245,7 +245,7 @@ struct alignas(128) tbuddy {
     // Ends: a pass that goes on found the word changed by another thread. Lock-free.
     GPUHEAP_NO_UNROLL
     while ((seen & both) == both) {
-      // handed_over: comes after those who freed both, and goes to whoever takes the parent.
+      // handed_over: comes after threads that freed both, and goes to a thread that takes the parent.
       if (!leaf.compare_exchange(seen, seen & ~both, simt::handed_over, simt::relaxed)) continue;
       if ((seen & ~both) == 0) (void)available.tidy(node / 64);
       return true;

@@ -14,7 +14,7 @@
 // which a searcher must take.
 //
 // The list's lock is held while links change, while a bin is closed, and while `free` changes from 0 or to all, so that a bin does not go
-// while one who freed its objects still links it. Who lowered `free` to 0 needs no such thing: its own object keeps the bin.
+// while one who freed its objects still links it. A thread that lowered `free` to 0 needs no such thing: its own object keeps the bin.
 #pragma once
 
 #include <gpuheap/allocators/bulkalloc/tbuddy.hpp>
@@ -145,7 +145,7 @@ struct heap_state {
         GPUHEAP_NO_UNROLL
         while (seen != 0 && seen < bin_header::closed) {
           unsigned const n = seen < wanted ? seen : wanted;
-          // handed_on: comes after those who gave objects back, and goes on to the bin's bits.
+          // handed_on: comes after threads that gave objects back, and goes on to the bin's bits.
           if (word(bin.free).compare_exchange(seen, seen - n, simt::handed_on, simt::relaxed)) {
             got = {page, n, seen};
             break;
@@ -169,7 +169,7 @@ struct heap_state {
     // Ends: a pass that goes on lost the word to another thread's change. Lock-free.
     GPUHEAP_NO_UNROLL
     while (!counted && seen != 0 && seen + m != objects(c)) {
-      // handed_on: between the fences of those who freed, and whoever counts itself in or closes the bin.
+      // handed_on: between the fences of threads that freed, and a thread that counts itself in or closes the bin.
       counted = word(bin.free).compare_exchange(seen, seen + m, simt::handed_on, simt::relaxed);
     }
     simt::back_off pause;
@@ -190,7 +190,7 @@ struct heap_state {
           if (closed && linked) self->unlink(mine, page);
         }
       });
-      // Waits without the lock, which those who hold the units may want.
+      // Waits without the lock, which threads that hold the units may want.
       // Ends: as above.
       GPUHEAP_NO_UNROLL
       while (!counted && word(bin.free).load(simt::relaxed) + m == objects(c) && semaphore::count(units.look()) + m < objects(c))
@@ -250,7 +250,7 @@ struct heap_state {
     word(mine.first).store(page, simt::release);
     word(bin.info).store(word(bin.info).load(simt::relaxed) | bin_header::linked, simt::relaxed);
   }
-  // Likewise. Who reads the bin now goes on from it.
+  // Likewise. A thread that reads the bin now goes on from it.
   GPUHEAP_FN void unlink(class_list& mine, uint32_t page) {
     bin_header& bin = at().bin(page);
     uint32_t const next = word(bin.next).load(simt::relaxed), previous = word(bin.previous).load(simt::relaxed);
@@ -287,7 +287,7 @@ struct heap_state {
     });
     return page;
   }
-  // A new chunk's first page for a bin, which is the caller's, and who adds the units of the others; no_page: there is none.
+  // A new chunk's first page for a bin, which is the caller's, and the thread that adds the units of the others; no_page: there is none.
   [[nodiscard]] GPUHEAP_COLD static uint32_t take_chunk(heap_state* self, uint32_t arena) {
     geometry const& at = self->at();
     uint32_t const first = tree::take_block(&self->blocks, at.chunk_order());
@@ -305,7 +305,7 @@ struct heap_state {
     return first + at.header_pages();
   }
 
-  // Nobody looks at the bin any more.
+  // No thread looks at the bin any more.
   GPUHEAP_COLD static void give_bin(heap_state* self, uint32_t page) {
     geometry const& at = self->at();
     uint32_t const first = at.chunk_of(page);
@@ -339,7 +339,7 @@ struct heap_state {
         pause.wait();
     }
     if (!empty) return;
-    at.word(first).store(0, simt::relaxed);  // relaxed: nobody has an object of it
+    at.word(first).store(0, simt::relaxed);  // relaxed: no thread has an object of it
     tree::give(&self->blocks, simt::lane_mask{1} << simt::lane_id(), first >> at.chunk_order(), at.chunk_order());
   }
 

@@ -1,7 +1,7 @@
 // The invariants of a BulkAllocator heap at rest, as code.
 //
 // At rest means that no kernel is running on the heap. Then:
-//   1. nothing is promised or waited for, no lock is held, nobody reads, nothing waits to be reclaimed;
+//   1. nothing is promised or waited for, no lock is held, no thread reads, nothing waits to be reclaimed;
 //   2. of each order there are as many units as available nodes, and no two available buddies;
 //   3. every page lies in exactly one live block or available node;
 //   4. a bin in use has as many free objects as clear bits, not all of them, and is linked exactly if it has any;

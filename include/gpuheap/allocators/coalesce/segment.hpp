@@ -62,7 +62,7 @@ struct chain {
   }
   GPUHEAP_FN static void headers_are_written(simt::lane_mask group) { simt::sync_warp(group); }
 
-  // relaxed: for whoever got p from its maker.
+  // relaxed: for a thread that got p from its maker.
   [[nodiscard]] GPUHEAP_FN static simt::size_t usable_at(char* p) {
     return word64(p).load(simt::relaxed) >> (wide_distance_bits + flag_bits);
   }
@@ -94,7 +94,7 @@ struct chain {
     return free_status::done;
   }
 
-  // handed_over: releases the accesses to the caller's segments, and goes on with those to others for whoever gets the memory next.
+  // handed_over: releases the accesses to the caller's segments, and goes on with those to others for a thread that gets the memory next.
   GPUHEAP_FN static simt::uint64_t set(char* p, segment_shape form, simt::uint64_t flag) {
     if (form.width == 8) return word64(p).fetch_or(flag, simt::handed_over);
     if (form.width == 4) return word32(p).fetch_or(static_cast<simt::uint32_t>(flag), simt::handed_over);

@@ -10,11 +10,11 @@
 //   give back   the slots by an OR. The last one: close the block by a compare-exchange of all slots against none; its bits go; it is free
 //   active      settled after every change from or to "no slot is free" (bitmap_tree::settle)
 //
-// Why a slot is never given twice. The AND tells who took a bit. Who took one may have believed the block to be of another class, as the
-// block was closed and opened between the look at the active tree and the AND. But now the block has a slot that is not free, so it cannot
-// be closed, and its tag stays. So the taker reads the tag once more, and if the class is another one, gives the slots back as their owner
-// would. All states that it changes are those of the class that the tag names. Closing is taking, too: who has closed a block that has been
-// opened for another capacity since, of which other slots may be in use, gives back what it has closed.
+// Why a slot is never given twice. The AND tells which thread took a bit. That thread may have believed the block to be of another class,
+// as the block was closed and opened between the look at the active tree and the AND. But now the block has a slot that is not free, so it
+// cannot be closed, and its tag stays. So the taker reads the tag once more, and if the class is another one, gives the slots back as their
+// owner would. All states that it changes are those of the class that the tag names. Closing is taking, too: a thread that has closed a
+// block that has been opened for another capacity since, of which other slots may be in use, gives back what it has closed.
 //
 // Why a request fails only for lack of slots. Bits are hidden for a moment only while a block changes its place, and every such change is
 // counted (transit_count): a search that finds nothing is repeated unless no change crossed it. Only slots that another thread has taken by
@@ -109,8 +109,8 @@ struct basic_block_pool : pool_layout {
     simt::uint64_t seen = 0;
     simt::back_off pause;
     // Ends: a pass that goes on, but for the first, saw that another thread moves a block, or has moved one since. Each move serves a
-    // request or follows a free; a search that finds nothing moves nothing, and who moves waits for nobody. Or it took slots of a block
-    // that had moved since it looked.
+    // request or follows a free; a search that finds nothing moves nothing, and a thread that moves waits for no thread. Or it took slots
+    // of a block that had moved since it looked.
     GPUHEAP_NO_UNROLL
     while (true) {
       if (careful) seen = of(at).moves().look();
@@ -201,7 +201,7 @@ struct basic_block_pool : pool_layout {
     });
     return got;
   }
-  // Of a block that nobody else has.
+  // Of a block that no other thread has.
   [[nodiscard]] GPUHEAP_FN grant open(uint32_t b, unsigned c, unsigned capacity, unsigned wanted) const {
     block_tag const mine = block_tag::of(c, capacity);
     word const taken = free_slots::choose(mine.all(), wanted, 0);
@@ -231,7 +231,7 @@ struct basic_block_pool : pool_layout {
       tag = now;
       if (alone) break;
     }
-    // relaxed: only whoever opens the block writes it next, after taking the bit in the free tree.
+    // relaxed: only a thread that opens the block writes it next, after taking the bit in the free tree.
     if (alone) pool.tag(b).store(0, simt::relaxed);
     unsigned const c = tag.kind();
     if (alone || before == 0) pool.active(c).settle(b, [&] { return pool.has_room(b, c); });

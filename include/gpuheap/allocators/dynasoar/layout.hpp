@@ -28,7 +28,7 @@ inline constexpr uint32_t most_blocks = uint32_t{1} << 31;
 
 // Whose a block is, and how many slots it has: {class + 1 : 32, capacity : 32}. Changed by a thread that is alone with the block only.
 struct block_tag {
-  uint64_t bits = 0;  // 0: nobody's
+  uint64_t bits = 0;  // 0: no thread's
 
   [[nodiscard]] GPUHEAP_HD static constexpr block_tag of(unsigned c, unsigned capacity) { return {uint64_t{capacity} << 32 | (c + 1)}; }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_free() const { return bits == 0; }

@@ -102,7 +102,7 @@ struct audit {
   std::string problem;  // empty: every invariant holds
   census found{};
 
-  // The part of the allocated blocks' slots that nobody has: the paper's fragmentation. 0 without blocks.
+  // The part of the allocated blocks' slots that no thread has: the paper's fragmentation. 0 without blocks.
   [[nodiscard]] double fragmentation() const {
     return found.slots == 0 ? 0 : 1 - static_cast<double>(found.live) / static_cast<double>(found.slots);
   }

@@ -5,10 +5,10 @@
 //
 //   count       slices that were asked of the block since it was opened; from N on it has none left
 //   full words  of the words of `freed`, those in which every slice is back
-//   mode        home: nobody has the block. open: in slices. whole: all of it is one piece of memory
+//   mode        home: no thread has the block. open: in slices. whole: all of it is one piece of memory
 //
 // A slice that is back, and one that never went out when the block was given up, has its bit in `freed` set. Each bit is set once; who sets
-// the last bit of a word counts it, and who counts the last word has the block alone.
+// the last bit of a word counts it, and a thread that counts the last word has the block alone.
 #pragma once
 
 #include <gpuheap/allocators/gallatin/layout.hpp>
@@ -62,16 +62,16 @@ struct block_state {
     // Ends: one pass a word.
     GPUHEAP_NO_UNROLL
     for (unsigned i = 0; i != num_words(); ++i) freed_word(i).store(0, simt::relaxed);
-    // release: who takes a slice comes after its last owner, and its bit after the zeros. Pairs with take().
+    // release: a thread that takes a slice comes after its last owner, and its bit after the zeros. Pairs with take().
     ref().store(block_word::of(c, mode::open).bits + taken, simt::release);
   }
   // Or a single piece of memory.
   GPUHEAP_FN void open_whole(unsigned c) const {
-    // relaxed, both: nobody else looks at them before the caller hands the pointer on.
+    // relaxed, both: no other thread looks at them before the caller hands the pointer on.
     freed_word(0).store(0, simt::relaxed);
     ref().store(block_word::of(c, mode::whole).bits, simt::relaxed);
   }
-  // And of no use to anybody, before its segment gets it back.
+  // And of no use to any thread, before its segment gets it back.
   GPUHEAP_FN void close() const { ref().store(0, simt::relaxed); }
 
   // Gives back slices of freed word i, which were handed out, and returns the word as it was: bits that were set then have not been given

@@ -32,11 +32,11 @@ struct heap_state : segment_pool<Config, Parts, typename Parts::template state<C
 
   static constexpr unsigned every_class = num_classes;
 
-  // ---- slices. A group of lanes asks like this, and waits for whoever fetches a block for its slot; that thread may wait for the growth
-  // lock, whose holder waits for nobody:
+  // ---- slices. A group of lanes asks like this, and waits for a thread that fetches a block for its slot; that thread may wait for the
+  // growth lock, whose holder waits for no thread:
   //
-  //   until it has an answer:   take from the slot's block.   None: is somebody fetching another? wait.   Otherwise fetch one: refill().
-  //                             None, or has somebody else's attempt failed that began after the request? take from other slots, or give up
+  //   until it has an answer:   take from the slot's block.   None: is a thread fetching another? wait.   Otherwise fetch one: refill().
+  //                             None, or has another attempt failed that began after the request? take from other slots, or give up
 
   // Slices of class c for up to n requests of 2^lg_k (k > 1 in the top class only) each from other slots than i. Each is looked at once, or
   // when the attempt that was under way in it has ended, as that one may have got the last block.
@@ -85,7 +85,7 @@ struct heap_state : segment_pool<Config, Parts, typename Parts::template state<C
   }
 
   // Puts a new block into slot i in the place of the one in `seen`, with slices for up to n requests taken: a block without would be idle,
-  // and others might take it out again, for ever. Not yet: somebody else replaces it. None: there is no block.
+  // and others might take it out again, for ever. Not yet: another thread replaces it. None: there is no block.
   [[nodiscard]] GPUHEAP_COLD grant refill(unsigned c, unsigned lg_k, unsigned n, unsigned i, slot_word seen) {
     slot_type const where = at.slot(c, i);
     // A block with slices too few for the caller stays for others until there is another one, unless nothing of it is in use.
@@ -122,7 +122,7 @@ struct heap_state : segment_pool<Config, Parts, typename Parts::template state<C
     structures::transit_count const moves = base::transit();
     simt::back_off pause;
     // Ends: a pass that goes on moved an idle block out of its slot, or saw another thread move something, and waits for that one, which
-    // waits for nobody. Blocking.
+    // waits for no thread. Blocking.
     GPUHEAP_NO_UNROLL
     while (true) {
       auto const before = moves.look();

@@ -53,12 +53,12 @@ struct layout {
 
   char* base = nullptr;          // of segment 0; aligned to the largest slice
   uint64_t* segments = nullptr;  // a word for each: segments.hpp
-  uint64_t* homes = nullptr;     // home_words() for each: its blocks that nobody has
+  uint64_t* homes = nullptr;     // home_words() for each: its blocks that no thread has
   uint64_t* blocks = nullptr;    // a word for each block id, block_stride() words apart: blocks.hpp
   uint64_t* freed = nullptr;     // slice_words() for each block id: its slices that are back
   uint64_t* joined = nullptr;    // slice_words() for each segment: slices of the largest class that belong to the one before
   uint64_t* slots = nullptr;     // slots_per_class for each class: slots.hpp
-  uint64_t* trees = nullptr;     // free segments, and for each class its segments with blocks that nobody has
+  uint64_t* trees = nullptr;     // free segments, and for each class its segments with blocks that no thread has
   uint32_t num_segments = 0;
   unsigned lg_slices = 0;  // N
   unsigned num_sms = 1;

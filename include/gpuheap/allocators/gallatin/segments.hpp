@@ -1,15 +1,16 @@
-// Segments: whose each is and how many of its blocks nobody has, in one word; and the trees in which those that have something are found.
+// Segments: whose each is and how many of its blocks no thread has, in one word; and the trees in which those that have something are
+// found.
 //
 //   word   bit 0     32      40
 //          | count  | kind  | 0 |
 //
 //   kind    free: in the tree of free segments, or just taken from it or being put into it.   head, tail: of a run of segments.
 //           otherwise the class of its blocks
-//   count   of a class: blocks that are home and that nobody has a claim to.   head: segments of the run
+//   count   of a class: blocks that are home and that no thread has a claim to.   head: segments of the run
 //
-// Count and kind change together: who takes a block has seen whose it is, and nobody takes one that is not there, not even for a moment. So
-// the word says by itself when all blocks are home, and one of those who see it makes the segment free. The compare-exchanges mean the
-// same whatever happened to the word in between.
+// Count and kind change together: a thread that takes a block has seen whose it is, and no thread takes a block that is not there, not even
+// for a moment. So the word says by itself when all blocks are home, and one of the threads that see it makes the segment free. The
+// compare-exchanges mean the same whatever happened to the word in between.
 #pragma once
 
 #include <gpuheap/allocators/gallatin/blocks.hpp>
@@ -56,7 +57,7 @@ struct segment_state {
       if (ahead < seen.count()) seen.bits -= ahead;
       unsigned const n = wanted < seen.count() ? wanted : seen.count();
       left = seen.count() - n;
-      // handed_on: comes after those who brought blocks home, and goes on to some of them.
+      // handed_on: comes after threads that brought blocks home, and goes on to some of them.
       if (ref().compare_exchange(seen.bits, seen.bits - n, simt::handed_on, simt::relaxed)) return n;
     }
     return 0;
@@ -69,18 +70,18 @@ struct segment_state {
   // Makes the segment free if all n blocks of class c are home. True for one thread.
   [[nodiscard]] GPUHEAP_FN bool release(unsigned c, unsigned n) const {
     uint64_t all = segment_word::of_class(c, n).bits;
-    // handed_on: between those who brought the blocks home and who takes the segment from the tree.
+    // handed_on: between threads that brought the blocks home and the thread that takes the segment from the tree.
     return ref().compare_exchange(all, 0, simt::handed_on, simt::relaxed);
   }
 };
 
-// Blocks of a segment that somebody has taken from its word, and finds by take_home(), each once.
+// Blocks of a segment that a thread has taken from its word, and finds by take_home(), each once.
 struct block_claim {
   uint32_t segment = 0;
   unsigned count = 0;  // 0: none
 };
 
-// All segments, and the blocks that nobody has. Device, any thread; out of line, and on a state in memory, so that the view's fast path
+// All segments, and the blocks that no thread has. Device, any thread; out of line, and on a state in memory, so that the view's fast path
 // stays small. `Derived` is the whole state: what tests replace is called through it.
 template <gallatin_config Config, class Parts, class Derived>
 struct alignas(128) segment_pool {
@@ -99,16 +100,16 @@ struct alignas(128) segment_pool {
 
   // ---- blocks
 
-  // Up to `wanted` blocks of class c that nobody has, of one segment.
+  // Up to `wanted` blocks of class c that no thread has, of one segment.
   [[nodiscard]] GPUHEAP_FN block_claim obtain(unsigned c, unsigned wanted) {
     block_claim got = self().take_from_tree(c, wanted, false);
     if (got.count != 0) return got;
-    // A segment that is one block is nobody else's business.
+    // A segment that is one block is no other thread's business.
     if (at.blocks_of(c) == 1) return self().grow(c, wanted);
     structures::spin_lock const lock{&growth_locks[c]};
     simt::back_off pause;
     // One thread makes a segment for all: without the lock, each would. The others look for blocks of it meanwhile, and not in turn.
-    // Ends: whoever holds the lock waits for nobody. Blocking.
+    // Ends: a thread that holds the lock waits for no thread. Blocking.
     GPUHEAP_NO_UNROLL
     for (bool done = false; !done;) {
       done = lock.try_run([&] {
@@ -124,12 +125,12 @@ struct alignas(128) segment_pool {
     return got;
   }
 
-  // Puts back a block that is home: all slices are back, or nobody had any. True if its segment became free.
+  // Puts back a block that is home: all slices are back, or no thread had any. True if its segment became free.
   GPUHEAP_COLD bool put_back(uint32_t id, unsigned c) {
     uint32_t const s = at.segment_of(id);
     unsigned const place = at.place_of(id), n = at.blocks_of(c);
     at.block(id).close();
-    // handed_over: close() comes before whoever opens the block next.
+    // handed_over: close() comes before a thread that opens the block next.
     home_word(s, place / 64).fetch_or(uint64_t{1} << (place % 64), simt::handed_over);
     segment_word const before = at.segment(s).give();
     // A segment that had none is in no tree, or about to be removed by someone who will look again.
@@ -151,7 +152,7 @@ struct alignas(128) segment_pool {
       transit().end();
     });
     if (first == tree_type::none) return nullptr;
-    // relaxed, all: nobody else looks at them before the caller hands the pointer on.
+    // relaxed, all: no other thread looks at them before the caller hands the pointer on.
     at.segment(first).ref().store(segment_word::of(segment_word::head, k).bits, simt::relaxed);
     // Ends: k passes.
     GPUHEAP_NO_UNROLL
@@ -159,12 +160,12 @@ struct alignas(128) segment_pool {
       at.segment(s).ref().store(segment_word::of(segment_word::tail, 0).bits, simt::relaxed);
     return at.segment_at(first);
   }
-  // Gives back the run whose first segment's word was `seen`. False if somebody else did.
+  // Gives back the run whose first segment's word was `seen`. False if another thread did.
   [[nodiscard]] GPUHEAP_FN bool give_run(uint32_t first, segment_word seen) {
     uint32_t const k = seen.count();
     // handed_on: after the fence at the beginning of free().
     if (!at.segment(first).ref().compare_exchange(seen.bits, 0, simt::handed_on, simt::relaxed)) return false;
-    // First the words, then the bits: who takes a segment finds it free. relaxed: set_run() releases.
+    // First the words, then the bits: a thread that takes a segment finds it free. relaxed: set_run() releases.
     // Ends: k passes.
     GPUHEAP_NO_UNROLL
     for (uint32_t s = first + 1; s != first + k; ++s) at.segment(s).ref().store(0, simt::relaxed);
@@ -196,7 +197,7 @@ struct alignas(128) segment_pool {
       return now.is_of_class(c) && now.count() != 0;
     });
   }
-  // A block of a segment that is home. The caller has taken it from the segment's word. `nth`: those who come at the same time have
+  // A block of a segment that is home. The caller has taken it from the segment's word. `nth`: threads that come at the same time have
   // different ones, so that they do not try for the same.
   [[nodiscard]] GPUHEAP_FN uint32_t take_home(uint32_t s, unsigned nth) {
     // Ends: as many blocks are home as threads have taken one from the word and not yet found it, so a pass that finds none met another's

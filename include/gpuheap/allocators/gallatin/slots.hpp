@@ -1,4 +1,4 @@
-// A slot: which block a multiprocessor's requests of one class are served from, and who fetches the next one.
+// A slot: which block a multiprocessor's requests of one class are served from, and which thread fetches the next one.
 //
 //   word   bit 0         32     33       34           63
 //          | block + 1 | busy | failed | generation |
@@ -6,10 +6,10 @@
 //   block       0: none
 //   busy        one thread is fetching a block for the slot. It alone changes the word then
 //   failed      it found none. The next one to ask may try again
-//   generation  which attempt to fetch it was, or is. Who replaces a block names the word that it read it from: a block that has left the
-//               slot and come back is in a word with another generation
+//   generation  which attempt to fetch it was, or is. A thread that replaces a block names the word that it read it from: a block that has
+//               left the slot and come back is in a word with another generation
 //
-// A block stays in its slot until somebody who wants more of it finds it exhausted. By then it may have come home and be anything: its own
+// A block stays in its slot until a thread that wants more of it finds it exhausted. By then it may have come home and be anything: its own
 // word tells, in the same step in which slices are taken.
 #pragma once
 

@@ -46,7 +46,7 @@ struct make_heap {
       uint32_t const begin = at.wave_begin(c);
       if (begin == at.num_segments) continue;
       unsigned const n = at.blocks_of(c), num_slots = at.num_slots(c);
-      // relaxed, all: nobody uses the heap before the kernel has ended.
+      // relaxed, all: no thread uses the heap before the kernel has ended.
       if (i >= begin && i - begin < at.wave_segments(c)) {
         unsigned const before = (i - begin) * n, used = num_slots - before < n ? num_slots - before : n;
         at.segment(i).ref().store(segment_word::of_class(c, n - used).bits, simt::relaxed);

@@ -144,7 +144,7 @@ class slabs {
       bool const served = has_room(head, w, c, group.rank() * chunks);
       simt::lane_mask const rest = simt::ballot(group.mask, !served);
       if (served) return take(head - 1, c, chunks, w.ticket() + group.rank());
-      // The first of the rest speaks for them. If it is not the one that drew, somebody was served, so something was drawn.
+      // The first of the rest speaks for them. If it is not the one that drew, a thread was served, so something was drawn.
       group.mask = rest;
       unsigned found = 0;
       if (group.leads()) {
@@ -168,7 +168,7 @@ class slabs {
     chunk_map const map = map_of(s);
     chunk_map::start const begun = map.unmark(chunk);
     if (begun.count == 0) return begun.has_begun ? free_status::double_free : free_status::foreign;
-    // Pairs with the acquires of whoever gets the chunks next: in claim() if they keep their size, in draw() otherwise.
+    // Pairs with the acquires of a thread that gets the chunks next: in claim() if they keep their size, in draw() otherwise.
     simt::fence(simt::release);
     map.release(chunk, begun.count);
     // Equal slab and equal length: the words' addresses leave three bits. Two heaps have different words.
@@ -218,7 +218,7 @@ class slabs {
   [[nodiscard]] GPUHEAP_FN ref32 head_of(unsigned c) const { return ref32{of_class(c, 0)}; }
   [[nodiscard]] GPUHEAP_FN ref32 next_of(unsigned c) const { return ref32{of_class(c, 128)}; }
   [[nodiscard]] GPUHEAP_FN structures::spin_lock lock_of(unsigned c) const { return {&of_class(c, 132)}; }
-  // For a free. relaxed: who frees a block learned its address from its owner, and while it lives its slab's kind stays.
+  // For a free. relaxed: a thread that frees a block learned its address from its owner, and while it lives its slab's kind stays.
   [[nodiscard]] GPUHEAP_FN slab_use look(unsigned s) const { return {state(s).load(simt::relaxed)}; }
   // The chunk that begins at an offset of the pool, or `none`.
   [[nodiscard]] GPUHEAP_FN unsigned chunk_at(size_t offset, unsigned kind) const {
@@ -240,7 +240,7 @@ class slabs {
   // then `w` is what was seen. One lane.
   GPUHEAP_FN bool draw(unsigned c, unsigned chunks, unsigned requests, uint32_t& head, slab_use& w) const {
     // relaxed, both: the addition tells whether the slab is what the head promises. The look keeps the count from running ahead of what is
-    // there: who adds in vain hides room from others until it has subtracted again.
+    // there: a thread that adds in vain hides room from others until it has subtracted again.
     head = head_of(c).load(simt::relaxed);
     if (head == 0) return false;
     w.bits = state(head - 1).load(simt::relaxed);
@@ -291,7 +291,8 @@ class slabs {
   // Subtracts chunks that were counted and are not taken, or not any more. The subtraction that brings a slab that is no head to a lower
   // level has the duty to file it there; subtractions are ordered, so there is one.
   GPUHEAP_FN void deallocate(unsigned s, unsigned chunks) const {
-    // handed_on: releases the frees of this group (free() has the fence), and hands on those of others to whoever draws or adopts next.
+    // handed_on: releases the frees of this group (free() has the fence), and hands on those of others to a thread that draws or adopts
+    // next.
     slab_use const before{state(s).fetch_sub(chunks, simt::handed_on)};
     if (!before.is_filed()) return;
     unsigned const c = before.size_class();
@@ -301,9 +302,9 @@ class slabs {
 
   // ---- sets
   //
-  // A slab's word says where it belongs; the sets help to find it. Who files a slab changes the word first and sets the bit afterwards. Who
-  // has taken a bit looks at the word afterwards, and if the slab still belongs into that set, puts the bit back or takes the slab. So a
-  // slab that is filed and at rest has its bit, and a bit over a slab that belongs elsewhere costs a look.
+  // A slab's word says where it belongs; the sets help to find it. A thread that files a slab changes the word first and sets the bit
+  // afterwards. A thread that has taken a bit looks at the word afterwards, and if the slab still belongs into that set, puts the bit back
+  // or takes the slab. So a slab that is filed and at rest has its bit, and a bit over a slab that belongs elsewhere costs a look.
 
   [[nodiscard]] GPUHEAP_FN slab_role level_of(slab_use w) const {
     return Rules::level(fill_of(w.size_class()), w.used(), sizes::chunks_of(w.size_class()));
@@ -322,11 +323,11 @@ class slabs {
     while (now.is_filed()) {
       slab_role const level = level_of(now);
       if (level >= now.role()) return enter(s, now.role(), now.size_class());  // the bit taken above may have been this one
-      // handed_over: between the frees of the slab and whoever adopts it.
+      // handed_over: between the frees of the slab and a thread that adopts it.
       if (state(s).compare_exchange(now.bits, now.as(level, now.size_class(), false).bits, simt::handed_over, simt::relaxed))
         return enter(s, level, now.size_class());
     }
-    // Held or unassigned: whoever makes it something else files it.
+    // Held or unassigned: a thread that makes it something else files it.
   }
 
   // Files a slab that this thread holds. One thread.
@@ -365,7 +366,7 @@ class slabs {
     // Ends: as above.
     GPUHEAP_NO_UNROLL
     while (Rules::template may_adopt<Config>(now, c)) {
-      // handed_on: hands the frees of the slab on to those who draw from it.
+      // handed_on: hands the frees of the slab on to threads that draw from it.
       if (state(s).compare_exchange(now.bits, now.as(slab_role::held, c, now.is(slab_role::busy)).bits, simt::handed_on, simt::relaxed))
         return true;
     }
@@ -424,7 +425,7 @@ class slabs {
     found = next_of(c).exchange(0, simt::relaxed);
     if (found == 0) found = find_slab(c, true);
     if (found == 0) return pack(head, c);
-    // relaxed: likewise. What comes out is the slab that this class held, unless somebody has taken it away meanwhile (take_unused,
+    // relaxed: likewise. What comes out is the slab that this class held, unless a thread has taken it away meanwhile (take_unused,
     // serve_past_head).
     old = head_of(c).exchange(found, simt::relaxed);
     return true;
@@ -447,8 +448,8 @@ class slabs {
 
   // ---- the last resort
 
-  // A block from whatever slab has room for it: of the kind, whoever's head it is and in whichever set; or one that nobody lives in, even
-  // if a class holds it. nullptr: none has, when it was looked at. One lane.
+  // A block from whatever slab has room for it: of the kind, whichever class has it as its head and whichever set it is in; or one that no
+  // block lives in, even if a class holds it. nullptr: none has, when it was looked at. One lane.
   GPUHEAP_COLD void* serve_from_any(unsigned c) const {
     if (!Rules::looks_everywhere) return nullptr;
     unsigned const chunks = sizes::chunks_of(c);

@@ -131,8 +131,8 @@ struct layout {
       block = many_blocks(s, c).claim(start);
     } else {
       auto const bits = few_blocks(s, c);
-      // Ends: the reservation means that a bit is clear for the caller at any time. Who goes around in vain saw others take and give back.
-      // Lock-free.
+      // Ends: the reservation means that a bit is clear for the caller at any time. A thread that goes around in vain saw others take and
+      // give back. Lock-free.
       GPUHEAP_NO_UNROLL
       do {
         block = bits.claim(start);
@@ -140,7 +140,7 @@ struct layout {
     }
     return superblock_at(s) + size_t{block} * class_bytes(c);
   }
-  // Whether somebody has the block.
+  // Whether a thread has the block.
   [[nodiscard]] GPUHEAP_FN bool has_owner(place at) const {
     constexpr unsigned most = structures::free_bits::most;
     unsigned const c = at.seen.kind() - 1;
@@ -148,7 +148,7 @@ struct layout {
     // relaxed: the owner of a live block asks, or gets a guess.
     return (bits.ref().load(simt::relaxed) >> at.block % most & 1) != 0;
   }
-  // False: nobody had the block.
+  // False: no thread had the block.
   [[nodiscard]] GPUHEAP_FN bool release_block(place at) const {
     unsigned const c = at.seen.kind() - 1;
     if (capacity(c) > structures::free_bits::most) return many_blocks(at.superblock, c).release(at.block);
@@ -163,7 +163,7 @@ struct layout {
   // ---- host: | state | states | hints | segments | queued | trees | queue | superblocks |, each part aligned to 256 bytes
 
   static constexpr size_t part_alignment = 256;
-  static constexpr size_t guard_bytes = 64;                    // below the first block, of nobody: what an underflow meets
+  static constexpr size_t guard_bytes = 64;                    // below the first block, of no thread: what an underflow meets
   static constexpr size_t most_superblocks = size_t{1} << 30;  // places of the queue
 
   // The parts behind a state of `state_bytes` at `base`, for so many superblocks. `behind`: where they end.

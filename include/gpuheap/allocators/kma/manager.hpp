@@ -1,24 +1,24 @@
 // The state of a KMA heap that lies in the heap's memory, and how it finds a superblock with room.
 //
-// What a superblock is in use as, and by how many, its slab word says, and nothing else (slab_word.hpp). Where to find superblocks, three
-// things say. Each may name superblocks that are no longer what they were; the word tells.
+// Only a superblock's slab word (slab_word.hpp) says what the superblock is used for and how many blocks of it are in use. Three structures
+// help to find superblocks. Each may name a superblock whose state has changed since; the word decides.
 //   queue        indices of superblocks that were free when they were put there, each at most once: its bit in `queued` says that it is
-//                there, or that somebody has just taken it out and has not yet looked at its word
+//                there, or that a thread has just taken it out and has not yet looked at its word
 //   heads        of each class: superblocks that blocks are handed out of now
 //   room sets    of each class: other superblocks that are partly in use, a bit for each
 //
 // Invariant: with nothing under way, a superblock that is free is in the queue, and one that is partly in use is a head of its class or in
 // its room set. It holds because
-//   1. whoever gives back the last block of a superblock puts it into the queue, if its bit was clear. A taker clears the bit before it
-//      looks at the word. Both change the bit by read-modify-writes that acquire and release: if the giver found the bit set, the taker
+//   1. a thread that gives back the last block of a superblock puts it into the queue, if its bit was clear. A taker clears the bit before
+//      it looks at the word. Both change the bit by read-modify-writes that acquire and release: if the giver found the bit set, the taker
 //      sees the superblock as the giver left it, or later;
-//   2. whoever makes a free superblock one that is in use makes it a head, unless it is full then;
-//   3. whoever gives back a block of a full superblock puts it into the room set;
-//   4. whoever replaces a head, or takes a bit out of a room set, looks at the superblock's word afterwards, and puts it into the room set
-//      of its class if it is partly in use. What it sees is at least as new as what made the superblock a head, or set the bit. If it sees
-//      a full superblock, or a free one, then those who have changed that since have done 3, or 1 and 2.
+//   2. a thread that makes a free superblock one that is in use makes it a head, unless it is full then;
+//   3. a thread that gives back a block of a full superblock puts it into the room set;
+//   4. a thread that replaces a head, or takes a bit out of a room set, looks at the superblock's word afterwards, and puts it into the
+//      room set of its class if it is partly in use. What it sees is at least as new as what made the superblock a head, or set the bit. If
+//      it sees a full superblock, or a free one, then threads that have changed that since have done 3, or 1 and 2.
 //
-// While somebody is at 2 or 4, a superblock can be nowhere: `moves` counts these. A search that found nothing counts only if nothing was
+// While a thread is at 2 or 4, a superblock can be nowhere: `moves` counts these. A search that found nothing counts only if nothing was
 // under way before and after it. Otherwise every word is looked at.
 #pragma once
 
@@ -57,7 +57,7 @@ struct alignas(128) manager {
   [[nodiscard]] GPUHEAP_FN structures::transit_count moving() { return {&moves}; }
   GPUHEAP_FN void begin_move() {
     moving().begin();
-    // release: whoever finds that something has left its place, by whatever order, sees that it is being moved.
+    // release: a thread that finds that something has left its place, by whatever order, sees that it is being moved.
     simt::fence(simt::release);
   }
   GPUHEAP_FN void end_move() { moving().end(); }
@@ -69,8 +69,8 @@ struct alignas(128) manager {
   // none of the class has a block left.
   [[nodiscard]] GPUHEAP_COLD grant search(unsigned c, unsigned wanted, unsigned h) {
     simt::back_off pause;
-    // Ends: a pass that goes on after the first ones saw a superblock claimed for a run that was not complete. Who claims it waits for
-    // nobody, and either gets the run or is foiled by another thread that gets something.
+    // Ends: a pass that goes on after the first ones saw a superblock claimed for a run that was not complete. A thread that claims it
+    // waits for no thread, and either gets the run or is foiled by another thread that gets something.
     GPUHEAP_NO_UNROLL
     for (unsigned pass = 1;; ++pass) {
       auto const before = moving().look();
@@ -98,7 +98,7 @@ struct alignas(128) manager {
     auto const first = runs.take(run_pages{this}, k);
     if (first == structures::page_runs::none) return nullptr;
     auto const s = static_cast<uint32_t>(first);
-    // relaxed, both: nobody else looks at them before the caller hands the pointer on.
+    // relaxed, both: no other thread looks at them before the caller hands the pointer on.
     word32{at.hints[s]}.store(static_cast<uint32_t>(k), simt::relaxed);
     at.state(s).ref().store(slab_word::of(run_head, 1).bits, simt::relaxed);
     return at.superblock_at(s);
@@ -155,7 +155,7 @@ struct alignas(128) manager {
     auto const tree = at.tree(c);
     // Each head begins elsewhere.
     tree.for_each_leaf(static_cast<unsigned>(uint64_t{tree.num_leaves} * h / at.num_heads), [&](unsigned leaf) {
-      // relaxed: a guess; whoever takes a bit acquires.
+      // relaxed: a guess; a thread that takes a bit acquires.
       auto bits = tree.leaf(leaf).load(simt::relaxed);
       begin_move();
       if (bits == 0) tree.tidy(leaf);
@@ -185,7 +185,7 @@ struct alignas(128) manager {
     auto const queue = at.queue();
     uint32_t const head_before = head(c, h).load(simt::relaxed);
     grant got;
-    // Ends: each pass takes an entry out, and others come only by frees, or by somebody who went back to its head.
+    // Ends: each pass takes an entry out, and others come only by frees, or by a thread that went back to its head.
     GPUHEAP_NO_UNROLL
     while (got.none()) {
       if (queue.size() == 0) return {};
@@ -197,7 +197,7 @@ struct alignas(128) manager {
         word32{at.queued[s / 32]}.fetch_and(~(1u << s % 32), simt::acq_rel);
         uint32_t const head_now = head(c, h).load(simt::relaxed);
         if (head_now != head_before && head_now != no_superblock && layout_type::has_room(at.state(head_now).look(), c)) {
-          // Somebody else has brought one meanwhile: two are not needed.
+          // Another thread has brought one meanwhile: two are not needed.
           enqueue(s);
           end_move();
           return from_head(c, wanted, h);
@@ -274,7 +274,7 @@ struct alignas(128) manager {
     uint32_t const old = head(c, h).exchange(got.superblock, simt::acq_rel);
     if (old != no_superblock && old != got.superblock) list_if_room(old);
   }
-  // Somebody has taken superblock s from where it could be found, after an acquire.
+  // A thread has taken superblock s from where it could be found, after an acquire.
   GPUHEAP_FN void list_if_room(uint32_t s) const {
     slab_word const seen = at.state(s).look();
     unsigned const kind = seen.kind();
@@ -284,7 +284,7 @@ struct alignas(128) manager {
   GPUHEAP_FN void unlist(unsigned c, uint32_t s) {
     auto const tree = at.tree(c);
     auto const bit = uint64_t{1} << s % 64;
-    // relaxed: a bit that is overlooked costs somebody a look.
+    // relaxed: a bit that is overlooked costs another thread a look.
     if ((tree.leaf(s / 64).load(simt::relaxed) & bit) == 0) return;
     begin_move();
     if (tree.take_mask(s / 64, bit) != 0) {

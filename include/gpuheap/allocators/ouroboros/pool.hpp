@@ -1,4 +1,4 @@
-// The chunks that nobody has: a bit for each, in a tree. The published form has a counter for fresh chunks, and for used ones a ring in
+// The chunks that no thread has: a bit for each, in a tree. The published form has a counter for fresh chunks, and for used ones a ring in
 // each instance; here a chunk has one place, and the chunk of the second instance is free when its parts are.
 //
 // What is free is taken by one fetch_and on a leaf, from the lowest address on. Bits that were taken and are put back, and summaries that

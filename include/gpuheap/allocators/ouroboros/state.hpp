@@ -1,15 +1,16 @@
 // The state of an Ouroboros heap: the pool of chunks, and of each size class its chunks that have free pages, and how many pages those are.
 //
-//   pool      which chunks nobody has; a region is what a chunk of the second instance is made of (pool.hpp)
+//   pool      which chunks no thread has; a region is what a chunk of the second instance is made of (pool.hpp)
 //   entry     the right to take pages from a chunk. A chunk with a spare page has one: it lies in the class's queue, or in its tree, or
-//             somebody holds it. Who holds it is the only one to take; pages may be given meanwhile
+//             a thread holds it. Only the holder takes pages; pages may be given meanwhile
 //   give:     the page's spare bit is set, then the count in the chunk's word rises. From 0: the giver has made the entry, and lists it
 //   take:     unlist an entry; as many spare bits are taken as the word counts, at most; then the count falls. To 0: the entry is gone.
 //             Otherwise it is listed again
 // So a count never exceeds the bits, and an entry comes and goes with the change of one word: no chunk is listed twice or left out.
 //
-//   units     of a class: pages that somebody may have, and find. A chunk that nobody has a page of goes back to the pool when its entry is
-//             unlisted and all its pages' units are acquired: then nobody can find a page of it any more, and nobody is missing one.
+//   units     of a class: pages that a thread may have, and find. A chunk that no thread has a page of goes back to the pool when its entry
+//             is unlisted and all its pages' units are acquired: then no thread can find a page of it any more, and no thread is missing
+//             one.
 #pragma once
 
 #include <gpuheap/allocators/ouroboros/layout.hpp>
@@ -150,9 +151,9 @@ struct alignas(256) heap_state {
         bits = there ^ rest;
       }
     }
-    // handed_on: between the fences of those who had the pages and those who get them.
+    // handed_on: between the fences of threads that had the pages and threads that get them.
     at.spare_word(chunk, index).fetch_and(~bits, simt::handed_on);
-    // relaxed: nobody asks whether a page is idle who does not own it, or did.
+    // relaxed: only a thread that owns the page, or owned it, asks whether it is idle.
     if constexpr (holds_pages) at.idle_word(chunk, index).fetch_and(~bits, simt::relaxed);
     unsigned const k = simt::popcount(bits);
     // handed_on: comes after the bits; before those of the next holder.
@@ -267,8 +268,8 @@ struct alignas(256) heap_state {
     simt::back_off pause;
     there.want(wanted);
     // Ends: a pass that goes on has got units; or has put a chunk into the pool, which it takes next, or another thread that keeps units of
-    // it, as makers do; or saw that another thread moves a chunk, makes units, or is in an empty queue, and waits for nobody. Who
-    // finds the pool empty and nobody moving gives up. Lock-free, but for waiting for makers.
+    // it, as makers do; or saw that another thread moves a chunk, makes units, or is in an empty queue, and waits for no thread. A thread
+    // that finds the pool empty and no thread moving gives up. Lock-free, but for waiting for makers.
     GPUHEAP_NO_UNROLL
     while (true) {
       uint64_t const seen = transit().look();
@@ -297,8 +298,8 @@ struct alignas(256) heap_state {
     }
   }
 
-  // Chunks from the pool for about n pages of class q. Keeps up to `wanted` units for the caller, so that nobody else can have a chunk of
-  // them back in the pool before the caller has got anything. Returns how many. 0: there was no chunk.
+  // Chunks from the pool for about n pages of class q. Keeps up to `wanted` units for the caller, so that no other thread can have a chunk
+  // of them back in the pool before the caller has got anything. Returns how many. 0: there was no chunk.
   [[nodiscard]] GPUHEAP_COLD unsigned make_units(unsigned q, unsigned n, unsigned wanted) {
     unsigned const span = layout_type::span(q), num_pages = layout_type::pages_of(q);
     chunk_set const got = chunk_pool::claim(pool, n >> layout_type::lg_pages_of(q), span != 1, transit());
@@ -335,9 +336,9 @@ struct alignas(256) heap_state {
     at.word(chunk).store(chunk_word::of(chunk_word::pages, q, num_pages).bits, simt::release);
   }
 
-  // busy: none now, but there is one in a queue that needs none when those who push and pop are done.
+  // busy: none now, but there is one in a queue that needs none when threads that push and pop are done.
   enum class reclaimed { none, one, busy };
-  // Gives a chunk that nobody has a page of back to the pool, or what a queue lies in that needs no chunk.
+  // Gives a chunk that no thread has a page of back to the pool, or what a queue lies in that needs no chunk.
   [[nodiscard]] GPUHEAP_COLD reclaimed reclaim() {
     // Ends: one pass per class.
     GPUHEAP_NO_UNROLL
@@ -399,9 +400,9 @@ struct alignas(256) heap_state {
   // A chunk whose entry the caller holds goes back to the pool, and its entry with it. False: it is in use.
   [[nodiscard]] GPUHEAP_FN bool give_chunk(uint32_t chunk, unsigned q) {
     unsigned const num_pages = layout_type::pages_of(q);
-    // dependent: after those who gave its pages.
+    // dependent: after threads that gave its pages.
     if (chunk_word{at.word(chunk).load(simt::dependent)}.count() != num_pages) return false;
-    // Somebody may have units of it and wait for more of them: then nothing moves.
+    // A thread may have units of it and wait for more of them: then nothing moves.
     if (units(q).available() < num_pages) return false;
     transit().begin();
     bool const given = units(q).try_acquire_all(num_pages);

@@ -5,7 +5,7 @@
 //   2. a chunk of a class has as many spare pages as its word counts, none beyond its last page, and spare pages are idle;
 //   3. it has an entry, in the class's queue or its tree, if and only if it has a spare page; and one only;
 //   4. queues of pages hold idle pages of their class that are not spare; with the spare pages those are all idle ones;
-//   5. the units of a class are its idle pages, and nobody waits for or makes more;
+//   5. the units of a class are its idle pages, and no thread waits for or makes more;
 //   6. as many chunks look empty as are counted, and no chunk moves.
 #pragma once
 

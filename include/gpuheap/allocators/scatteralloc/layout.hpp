@@ -117,8 +117,8 @@ struct layout {
       chunk = many_chunks(page, units).claim(start);
     } else {
       auto const bits = flat_chunks(page, units);
-      // Ends: the reservation means that a bit is clear for the caller at any time. Who goes around in vain saw others take and give back.
-      // Lock-free.
+      // Ends: the reservation means that a bit is clear for the caller at any time. A thread that goes around in vain saw others take and
+      // give back. Lock-free.
       GPUHEAP_NO_UNROLL
       do {
         chunk = bits.claim(start);
@@ -149,7 +149,7 @@ struct layout {
   GPUHEAP_FN void filled_no_more(place at, uint32_t before) const {
     if (is_two_level(at.seen.kind())) many_chunks(at.page, at.seen.kind()).filled_no_more(at.chunk, before);
   }
-  // False: nobody had the chunk.
+  // False: no thread had the chunk.
   [[nodiscard]] GPUHEAP_FN bool release_chunk(place at) const {
     unsigned const units = at.seen.kind();
     if (is_two_level(units)) return many_chunks(at.page, units).release(at.chunk);

@@ -125,7 +125,7 @@ struct alignas(128) pool {
     auto const state = at.state(page);
     simt::back_off pause;
     // Ends: a pass that goes on lost the word to another thread's change, which is progress of that one; or waits for one that opens the
-    // page and itself waits for nobody.
+    // page and itself waits for no thread.
     GPUHEAP_NO_UNROLL
     while (true) {
       if (seen.is_free() && seen.kind() != units) {
@@ -155,7 +155,7 @@ struct alignas(128) pool {
 
   // A visit to a region, which `seen` had been made to before, found nothing.
   GPUHEAP_FN void count_visit(uint32_t region, uint32_t seen) {
-    // relaxed, all: hints. Of those who raise the count to the threshold, one finds it lower.
+    // relaxed, all: hints. Of threads that raise the count to the threshold, one finds it lower.
     uint32_t const before = visits_of(region).fetch_max(seen + 1, simt::relaxed);
     if (before >= Config.region_full_visits || seen + 1 != Config.region_full_visits) return;
     unsigned const block = region * Config.region_pages / at.block_pages;

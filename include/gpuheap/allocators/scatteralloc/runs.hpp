@@ -3,8 +3,8 @@
 //
 //   take:  runs_end hands out windows, each to one thread: one subtraction. Is a window not free, or none left below runs_end, the whole
 //          heap is searched, and what looks free is claimed under a lock, so that two claims that overlap do not both fail. One that a
-//          small request foils puts its pages back, and who looks at them meanwhile may miss them.
-//   claim: the pages are free -> run_tail by compare-exchanges upward; whoever meets a page that is not free puts back what it has.
+//          small request foils puts its pages back, and a thread that looks at them meanwhile may miss them.
+//   claim: the pages are free -> run_tail by compare-exchanges upward; a thread that meets a page that is not free puts back what it has.
 //   give:  the first page run_head -> run_tail, which only one of several frees can do; then all pages become free, and runs_end is
 //          raised.
 #pragma once
@@ -20,7 +20,7 @@ struct heap_state : pool<Config, Parts> {
   using base::at;
   using index = long long;  // of a page; -1: none
 
-  // runs_end is kept with this added: it never falls below 0, whoever subtracts, and the largest is the highest.
+  // runs_end is kept with this added: it never falls below 0, whichever thread subtracts, and the largest is the highest.
   static constexpr uint64_t end_bias = uint64_t{1} << 62;
 
   alignas(128) uint64_t runs_end = end_bias;  // windows are handed out below this page. A hint
@@ -36,7 +36,7 @@ struct heap_state : pool<Config, Parts> {
     if (first < 0) first = search_runs(n, num_pages);
     if (first < 0) return nullptr;
     auto const head = static_cast<uint32_t>(first);
-    // relaxed, both: nobody else looks at them before the caller hands the pointer on.
+    // relaxed, both: no other thread looks at them before the caller hands the pointer on.
     simt::global_ref<uint32_t>{at.masks[head]}.store(static_cast<uint32_t>(k), simt::relaxed);
     at.state(head).ref().store(slab_word::of(run_head, 1).bits, simt::relaxed);
     return at.page_at(head);
@@ -68,7 +68,7 @@ struct heap_state : pool<Config, Parts> {
   // The next window below runs_end, claimed.
   [[nodiscard]] GPUHEAP_FN index take_next_window(index n, index num_pages) {
     simt::global_ref<uint64_t> const end{runs_end};
-    // relaxed, both: who claims the pages acquires.
+    // relaxed, both: a thread that claims the pages acquires.
     if (static_cast<index>(end.load(simt::relaxed) - end_bias) < n) return -1;
     auto const mine = static_cast<index>(end.fetch_sub(static_cast<uint64_t>(n), simt::relaxed) - end_bias);
     if (mine < n || mine > num_pages || first_taken(mine - n, n) != mine) return -1;

@@ -11,7 +11,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 
-// A range of addresses of one device. Plain data: who makes it gives it back.
+// A range of addresses of one device. Plain data: the maker also releases it.
 struct address_space {
   void* base = nullptr;
   size_t bytes = 0;
@@ -109,8 +109,8 @@ class physical_memory {
 
 }  // namespace detail
 
-// Reserves at least `bytes` (> 0) of addresses on the current device. No memory is behind them yet: nobody may read or write there. Throws
-// simt::error.
+// Reserves at least `bytes` (> 0) of addresses on the current device. No memory is behind them yet: no thread may read or write there.
+// Throws simt::error.
 [[nodiscard]] inline address_space reserve_addresses(size_t bytes) {
   detail::check(cudaFree(nullptr), "starting the GPU's context");
   auto const& driver = detail::driver::calls();
@@ -154,7 +154,7 @@ inline void unmap_memory(address_space const&, void* at, size_t bytes) noexcept 
   (void)detail::driver::calls().unmap(detail::address_of(at), bytes);
 }
 
-// Waits until the space's device has done all its work. An error of a kernel is left to whoever waits for that kernel.
+// Waits until the space's device has done all its work. A kernel that failed is reported by the call that waits for that kernel.
 inline void wait_for_device(address_space const& space) noexcept {
   int current = 0;
   (void)cudaGetDevice(&current);

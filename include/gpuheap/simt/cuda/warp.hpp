@@ -10,7 +10,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 
-// ---- who am I (any thread)
+// ---- the calling thread (any thread)
 
 // Lane within the warp, 0..31.
 [[nodiscard]] GPUHEAP_FN inline unsigned lane_id() {
@@ -66,14 +66,14 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
   return t;
 }
 
-// ---- who is here (any set of lanes)
+// ---- the lanes that are here (any set of lanes)
 
 // The lanes that execute this call together now. Capture it once, pass it on: two calls may differ.
 //
 // The own bit is added from a register that differs in every lane, for the compiler's sake: ptxas 13.0 takes an active mask for the
 // same in all lanes that execute together later, keeps it in a register of the whole warp, and lets warp operations on it act for
-// whoever is converged by then. Lanes that captured different masks and have converged since would then act under one of them (seen on
-// sm_90: votes of strangers, illegal instructions). docs/decisions/active-masks.md has the experiment.
+// whichever lanes are converged by then. Lanes that captured different masks and have converged since would then act under one of them
+// (seen on sm_90: votes of strangers, illegal instructions). docs/decisions/active-masks.md has the experiment.
 [[nodiscard]] GPUHEAP_FN inline lane_mask active_mask() {
   lane_mask own;
   asm volatile("mov.u32 %0, %%lanemask_eq;" : "=r"(own));
@@ -171,7 +171,7 @@ GPUHEAP_FN inline uint32_t reduce_by_shuffle(lane_mask mask, uint32_t value, Op 
 
 // Every thread of the block must arrive. Memory accesses before it happen before those after it, among the block's threads.
 GPUHEAP_FN inline void sync_block() { __syncthreads(); }
-// The same for those of the block's threads that have not returned: nobody waits for the others. From sm_70 on barriers are so by
+// The same for those of the block's threads that have not returned: no thread waits for the others. From sm_70 on barriers are so by
 // themselves (CUDA C++ Programming Guide, "Synchronization Functions"). This form is for threads one by one: lanes of a warp may come by
 // parts.
 GPUHEAP_FN inline void sync_living_block() { asm volatile("barrier.sync 0;" ::: "memory"); }

@@ -10,7 +10,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 
-// A range of addresses. Plain data: who makes it gives it back.
+// A range of addresses. Plain data: the maker also releases it.
 struct address_space {
   void* base = nullptr;
   size_t bytes = 0;

@@ -1,6 +1,6 @@
 // The host backend of atomic.hpp: forwards to the simulator. Each operation of a lane is a scheduling point; in the weak mode a load may
 // return any value that the C++ model still allows. Scopes are not told apart: all are as wide as the machine. The last parameter of each
-// operation is the caller's place in the source, for reports; nobody passes it.
+// operation is the caller's place in the source, for reports; callers leave it out.
 #pragma once
 
 #include <gpuheap/simt/host/warp.hpp>

@@ -1,5 +1,5 @@
 // The host backend of warp.hpp: forwards to the simulator, which checks each use (see gpuheap_simulator/warp.hpp for what it calls misuse).
-// The last parameter of each operation is the caller's place in the source, for reports; nobody passes it.
+// The last parameter of each operation is the caller's place in the source, for reports; callers leave it out.
 #pragma once
 
 #include <gpuheap/simt/bits.hpp>
@@ -35,7 +35,7 @@ template <class T>
 }
 }  // namespace detail
 
-// ---- who am I (any thread)
+// ---- the calling thread (any thread)
 
 // Lane within the warp, 0..31.
 [[nodiscard]] inline unsigned lane_id() { return ::gpuheap::simulator::lane_id(); }
@@ -59,7 +59,7 @@ template <class T>
 [[nodiscard]] inline uint64_t clock_cycles(detail::site where = detail::site::here()) { return ::gpuheap::simulator::clock_cycles(where); }
 [[nodiscard]] inline uint64_t clock_ns(detail::site where = detail::site::here()) { return ::gpuheap::simulator::clock_ns(where); }
 
-// ---- who is here (any set of lanes)
+// ---- the lanes that are here (any set of lanes)
 
 // The lanes that execute this call together now. Capture it once, pass it on: two calls may differ.
 [[nodiscard]] inline lane_mask active_mask(detail::site where = detail::site::here()) { return ::gpuheap::simulator::active_mask(where); }
@@ -128,7 +128,7 @@ template <class T>
 
 // Every thread of the block must arrive. Memory accesses before it happen before those after it, among the block's threads.
 inline void sync_block(detail::site where = detail::site::here()) { ::gpuheap::simulator::sync_block(where); }
-// The same for those of the block's threads that have not returned: nobody waits for the others.
+// The same for those of the block's threads that have not returned: no thread waits for the others.
 inline void sync_living_block(detail::site where = detail::site::here()) { ::gpuheap::simulator::sync_block(where, true); }
 
 // Ends the kernel with an error that the host sees as a failed launch.
