@@ -1,4 +1,4 @@
-// The device's view of a heap: what kernels get by value and call. Compiles under NVRTC.
+// The device's view of a heap: kernels take it by value and call its members. Compiles under NVRTC.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -15,17 +15,19 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 // The largest alignment that aligned_malloc takes, in bytes.
 inline constexpr simt::size_t largest_alignment = simt::size_t{2} << 20;
 
-// Trivially copyable; made by heap::ref(). Valid as long as the heap lives. Every member may be called by any thread in any state of
-// divergence, from any number of kernels of one device at once. A block that one thread hands to another needs the program's own release
-// and acquire; a block that malloc returns again is ordered after its free.
+// @brief The device's view of a heap. heap::ref() makes it; it is trivially copyable and valid as long as the heap lives.
 //
-// Exhaustion: nullptr, and an entry in the heap's record (heap::stats, heap::check). Requests for 0 bytes are answered nullptr and are no
-// failure. Memory is not initialised.
+// Any thread in any state of divergence may call any member, and kernels of any number of streams of one device may do so at once. The
+// program itself orders accesses to a block that one thread passes to another, by release and acquire. malloc() orders a block's reuse
+// after its free.
 //
-// A view made by default, which no heap made, has no memory: it answers requests with nullptr, frees as foreign, and records nothing.
+// A request that nothing fits gets nullptr, and the heap records it (heap::stats, heap::check). A request for 0 bytes gets nullptr too,
+// which is not a failure. A new block's contents are undefined.
 //
-// Members may also be called in code that is compiled for both sides, such as a __host__ __device__ lambda: on a GPU's host they do nothing
-// and answer nullptr, 0, false or free_status::null.
+// A view that no heap made has no memory: it answers requests with nullptr, reports frees as foreign, and records nothing.
+//
+// Code that is compiled for both sides, such as a __host__ __device__ lambda, may call the members too. On a GPU's host they do nothing and
+// return nullptr, 0, false or free_status::null.
 template <device_allocator Allocator, class Statistics>
 class heap_ref {
   static constexpr bool knows_bytes = Statistics::counts && has_usable_size<Allocator>;
@@ -38,7 +40,9 @@ class heap_ref {
 
   heap_ref() = default;
 
-  // `bytes` of memory aligned to traits.min_alignment, or nullptr.
+  // @brief Allocates a block.
+  // @param bytes the size that is needed; the block may be larger
+  // @return a block aligned to traits.min_alignment (16 or more), or nullptr for 0 bytes and when nothing fits
   [[nodiscard]] GPUHEAP_HD void* malloc(simt::size_t bytes) const {
     if constexpr (simt::compiles_device_code) {
       void* const p = bytes == 0 || is_empty() ? nullptr : allocator_.malloc(bytes);
@@ -49,15 +53,18 @@ class heap_ref {
     }
   }
 
-  // Gives back what any member of this heap returned. nullptr does nothing. Where the traits promise it, a second free of a block and a
-  // pointer that is not the heap's are refused, counted in the record and answered so; elsewhere they are undefined.
-  // Where frees are collective it does nothing, and the block stays live, also in the counts, until release_warp().
+  // @brief Frees a block.
+  // @param p what a member of this heap returned, or nullptr, which does nothing
+  // @return done, null, or why the heap refused the pointer. Where the traits promise it, the heap refuses and records a second free and a
+  //         pointer that is not its own; elsewhere these are undefined
+  // @note Where frees are collective, the call does nothing: the block stays live, also in the counts, until release_warp().
   GPUHEAP_HD free_status free(void* p) const {
     if constexpr (simt::compiles_device_code) {
       if constexpr (Allocator::traits.free == frees::collectively) {
         return p == nullptr ? free_status::null : free_status::done;
       } else {
-        // No early return for nullptr: lanes that part here and meet again cost registers, and the allocator answers it anyway.
+        // There is no early return for nullptr: lanes that diverge here and converge again cost registers, and the allocator handles
+        // nullptr.
         simt::size_t const bytes = p == nullptr || is_empty() ? 0 : block_bytes(p);
         free_status const status = free_block(p);
         if (status == free_status::done) statistics_.freed(bytes);
@@ -68,7 +75,10 @@ class heap_ref {
     }
   }
 
-  // `count` objects of `bytes` each, all zero. nullptr if the product exceeds 2^64 - 1.
+  // @brief Allocates an array of zeros.
+  // @param count the number of objects
+  // @param bytes the size of each
+  // @return a block of zeros, or nullptr as from malloc(), and if the product exceeds 2^64 - 1, which the heap records as such
   [[nodiscard]] GPUHEAP_HD void* calloc(simt::size_t count, simt::size_t bytes) const {
     if constexpr (simt::compiles_device_code) {
       if (bytes != 0 && count > ~simt::size_t{0} / bytes) {
@@ -83,9 +93,12 @@ class heap_ref {
     }
   }
 
-  // A block of `bytes` with the contents of `p` up to the smaller size; `p` itself where it is large enough and at most half empty, or can
-  // be made longer or shorter where it is, or there is no other. nullptr as `p`: malloc. 0 bytes: free, and nullptr. When nothing fits:
-  // nullptr, and `p` stays as it is. What the traits promise of wrong frees holds for wrong pointers here: nullptr, recorded as of free(p).
+  // @brief Changes the size of a block. The contents stay, up to the smaller size.
+  // @param p a block of this heap; nullptr: the call is malloc(bytes)
+  // @param bytes the new size; 0: the call is free(p) and returns nullptr
+  // @return `p` itself if it is large enough and at most half empty, if it can grow or shrink in place, or if no other block fits but `p`
+  //         is large enough; else a new block. nullptr when nothing fits, and `p` stays as it is
+  // @note A pointer that free() would refuse gets nullptr, and the heap records it as free() would.
   [[nodiscard]] GPUHEAP_HD void* realloc(void* p, simt::size_t bytes) const {
     if constexpr (simt::compiles_device_code) {
       static_assert(has_realloc<Allocator> || has_usable_size<Allocator>,
@@ -124,7 +137,10 @@ class heap_ref {
     }
   }
 
-  // Likewise aligned to `alignment`, a power of two up to 2 MiB. Any other alignment is answered nullptr, and recorded.
+  // @brief Allocates an aligned block.
+  // @param bytes as for malloc()
+  // @param alignment a power of two up to 2 MiB; any other one gets nullptr, which the heap records
+  // @return as malloc()
   [[nodiscard]] GPUHEAP_HD void* aligned_malloc(simt::size_t bytes, simt::size_t alignment) const {
     if constexpr (simt::compiles_device_code) {
       static_assert(has_aligned_malloc<Allocator>, "gpuheap: this Allocator has no aligned_malloc(bytes, alignment)");
@@ -148,7 +164,8 @@ class heap_ref {
     }
   }
 
-  // How many bytes may be used at `p`, which a member of this heap returned: at least as many as were asked. 0 for nullptr.
+  // @param p a live block of this heap, or nullptr
+  // @return how many bytes of the block the program may use, at least the requested ones; 0 for nullptr
   [[nodiscard]] GPUHEAP_HD simt::size_t usable_size(void* p) const {
     if constexpr (simt::compiles_device_code) {
       static_assert(has_usable_size<Allocator>, "gpuheap: this Allocator has no usable_size(p)");
@@ -158,8 +175,9 @@ class heap_ref {
     }
   }
 
-  // True for every live block of this heap, false for pointers into other memory. Any pointer may be asked about; what is said of pointers
-  // into free memory or into the middle of a block is the allocator's affair.
+  // @param p any pointer
+  // @return true for every live block of this heap, and false for pointers outside its memory; the allocator decides about pointers into
+  //         free memory or into a block
   [[nodiscard]] GPUHEAP_HD bool owns(void const* p) const {
     if constexpr (simt::compiles_device_code) {
       static_assert(has_owns<Allocator>, "gpuheap: this Allocator has no owns(p); process_wide allocators cannot have one");
@@ -169,7 +187,9 @@ class heap_ref {
     }
   }
 
-  // A T made from the arguments (braces for an aggregate), or nullptr when exhausted; then no constructor runs.
+  // @brief Allocates and constructs an object.
+  // @param arguments for T's constructor, or the members of an aggregate
+  // @return the object, or nullptr when nothing fits; then no constructor runs
   template <class T, class... Args>
   [[nodiscard]] GPUHEAP_HD T* create(Args&&... args) const {
     if constexpr (simt::compiles_device_code) {
@@ -189,7 +209,9 @@ class heap_ref {
       return nullptr;
     }
   }
-  // Ends the object's life and frees it. nullptr does nothing. `p` is what create<T>() returned, not a base of it.
+  // @brief Destroys an object and frees its block.
+  // @param p what create<T>() returned, not a pointer to a base class; nullptr does nothing
+  // @return as free()
   template <class T>
   GPUHEAP_HD free_status destroy(T* p) const {
     if constexpr (simt::compiles_device_code) {
@@ -203,8 +225,10 @@ class heap_ref {
 
   // ---- by a group of threads (collective.hpp): every thread of it calls, and each call waits for all of them
 
-  // One block of `bytes` (the same in every thread) for the whole group: all get the same pointer, or all nullptr. One thread allocates, so
-  // the heap counts one allocation, or one failure. Freed once: by free(group, p), or by free(p) of any one thread.
+  // @brief Allocates one block for a whole group. One thread allocates, so the heap counts one allocation or one failure.
+  // @param group the calling threads
+  // @param bytes the same in every thread
+  // @return the same pointer in all threads, or nullptr in all. The block is freed once, by free(group, p) or by free(p) of one thread
   template <class Group>
   requires thread_group<Group> || cooperative_group<Group>
   [[nodiscard]] GPUHEAP_HD void* malloc(Group const& group, simt::size_t bytes) const {
@@ -217,10 +241,12 @@ class heap_ref {
     }
   }
 
-  // A piece of `bytes`, which may differ from thread to thread, for each thread of the group, aligned to 16. All pieces lie in one block,
-  // in the order of the ranks; each thread gets its own, or all get nullptr. A thread that asks for 0 bytes gets nullptr, but for rank 0,
-  // whose pointer is that of the block unless no thread asks for anything. Freed together, by free(group, p); a piece alone cannot be
-  // freed.
+  // @brief Allocates a piece for each thread of a group. All pieces lie in one block, in the order of the ranks, and are freed together by
+  // free(group, p); a single piece cannot be freed.
+  // @param group the calling threads
+  // @param bytes the size of the calling thread's piece, which may differ from thread to thread
+  // @return the thread's piece, aligned to 16 bytes, or nullptr in all threads when nothing fits. A thread with 0 bytes gets nullptr,
+  //         except rank 0, which gets the block's pointer if any thread has more than 0 bytes
   template <class Group>
   requires thread_group<Group> || cooperative_group<Group>
   [[nodiscard]] GPUHEAP_HD void* malloc_each(Group const& group, simt::size_t bytes) const {
@@ -240,9 +266,12 @@ class heap_ref {
     }
   }
 
-  // A block of `bytes` for each thread of the group, which should be the same in all of them: its own, as malloc(bytes) would give it, to
-  // be freed by free(p) of any one thread at any later time. Where the allocator can (coalesce_*), the blocks lie side by side in the order
-  // of the ranks, and one thread asks for all; a group of a block is then best. Elsewhere each thread asks for itself, and no thread waits.
+  // @brief Allocates a block for each thread of a group. With the allocators coalesce_* the blocks lie side by side in the order of the
+  // ranks and one thread allocates all, which pays most for a group of a whole thread block. With other allocators each thread allocates
+  // for itself, and no thread waits.
+  // @param group the calling threads
+  // @param bytes should be the same in all threads
+  // @return a block of the thread's own, as from malloc(bytes), which free(p) of any thread frees at any later time
   template <class Group>
   requires thread_group<Group> || cooperative_group<Group>
   [[nodiscard]] GPUHEAP_HD void* malloc_coalesced(Group const& group, simt::size_t bytes) const {
@@ -267,8 +296,11 @@ class heap_ref {
     }
   }
 
-  // Frees what malloc(group, ...) or malloc_each(group, ...) gave a group with the same rank 0, or this thread's alone gave rank 0; the
-  // pointers of the other ranks are not looked at. Every thread's accesses to the block happen before it is free. All get the answer.
+  // @brief Frees what malloc(group, ...) or malloc_each(group, ...) returned to a group with the same rank 0, or malloc() to rank 0. Every
+  // thread's accesses to the block happen before its free.
+  // @param group the calling threads
+  // @param p the pointer of rank 0; those of the other ranks are ignored
+  // @return as free(p), the same in all threads
   template <class Group>
   requires thread_group<Group> || cooperative_group<Group> GPUHEAP_HD free_status free(Group const& group, void* p)
   const {
@@ -284,10 +316,11 @@ class heap_ref {
 
   // ---- of a warp, where frees are collective
 
-  // Gives back all that lanes of the calling warp have obtained, in this kernel or in earlier ones, and counts it. Every thread of the
-  // group calls, and the call waits for all of them, before and after: their accesses to the blocks happen before, their next requests are
-  // served after it. The group must have every lane of its warp that still uses a block of this heap or may ask for one; a group of several
-  // warps releases what each of them has. Kernels that run at the same time and whose warps have the same numbers share what is released.
+  // @brief Frees all blocks that lanes of the calling warp have obtained, in this kernel or in earlier ones, and counts them.
+  // @param group the calling threads: every lane of the warp that still uses a block of this heap or may request one. A group of several
+  //        warps frees the blocks of each. The call waits for all threads of the group, before and after: their accesses to the blocks
+  //        happen before the release, and their next requests come after it
+  // @note Kernels that run at the same time and whose warps have the same numbers share what is released.
   template <class Group>
   requires thread_group<Group> || cooperative_group<Group> GPUHEAP_HD void release_warp(Group const& group) const {
     if constexpr (simt::compiles_device_code) {
@@ -301,7 +334,7 @@ class heap_ref {
       threads.sync();
     }
   }
-  // Likewise by the lanes that make this call together now. Only where no other lane of the warp uses the heap until the kernel ends: lanes
+  // @brief The same for the lanes that make this call together now. No other lane of the warp may use the heap until the kernel ends: lanes
   // that come later release again.
   GPUHEAP_HD void release_warp() const {
     if constexpr (simt::compiles_device_code) {
@@ -309,7 +342,8 @@ class heap_ref {
     }
   }
 
-  // Likewise, for a warp that goes on: keeps what its next requests need of the allocator's own.
+  // @brief The same for a warp that continues to allocate: the allocator keeps what the warp's next requests need.
+  // @param group as for release_warp()
   template <class Group>
   requires thread_group<Group> || cooperative_group<Group> GPUHEAP_HD void tidy_up_warp(Group const& group) const {
     if constexpr (simt::compiles_device_code) {
@@ -322,7 +356,7 @@ class heap_ref {
     }
   }
 
-  // The allocator itself: for its own further members. What is taken from it directly is not counted.
+  // @return the allocator, for members that only it has. The statistics do not count what a program takes from it directly
   [[nodiscard]] GPUHEAP_HD Allocator const& allocator() const { return allocator_; }
 
  private:

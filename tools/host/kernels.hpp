@@ -5,10 +5,10 @@
 
 namespace gpuheap::interpose {
 
-// A look-up gave this handle for this name.
+// Notes that a look-up returned this handle for this name.
 void kernel_named(std::uint64_t handle, char const* name);
 
-// A handle is launched: asks the driver for its name if no look-up gave one.
+// Notes that a handle is launched, and asks the driver for its name if no look-up returned it.
 void kernel_launched(std::uint64_t handle);
 
 void forget_kernels_after_fork();

@@ -1,5 +1,5 @@
-// A callable held by value, and the counted holding beneath it: what std::function and std::shared_ptr are for, in the few lines that the
-// library needs of them. Their headers cost a program's compiler half a second. Host code only.
+// A callable held by value, and a counted holder of an object. They do the part of std::function and std::shared_ptr that the library
+// needs, and save half a second of compile time, which the standard headers cost each program. Host code only.
 #pragma once
 
 #include <gpuheap/simt/language.hpp>

@@ -1,5 +1,5 @@
-// What device code has without being given it: a value that the host sets for the whole program, storage of the block, and which side runs
-// it.
+// What device code can use without an argument: a value that the host sets for the whole program, storage of the block, and the side that
+// runs the code.
 #pragma once
 
 #include <gpuheap/simt/config.hpp>

@@ -19,7 +19,7 @@ KEYS = ("metric", "where", "must", "aim", "each")
 
 @dataclass(frozen=True)
 class Condition:
-    """What a value of a point must be: one of some words, or a number within a range."""
+    """A condition on a value of a point: one of several words, or a number within a range."""
 
     key: str
     words: tuple[str, ...] = ()
@@ -139,7 +139,7 @@ def _covers_some(bound: Bound, grid: Grid) -> bool:
 
 
 def read_condition(key: str, said: Any) -> Condition:
-    """ValueError says what was expected."""
+    """Raises ValueError, whose text says what was expected."""
     if isinstance(said, str) and ".." in said:
         ends = said.split("..")
         try:

@@ -1,4 +1,4 @@
-"""What a benchmark executable says: its description, and one JSON line per event of a run."""
+"""The output of a benchmark executable: its description, and one line of JSON for each event of a run."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Description:
 
 @dataclass(frozen=True)
 class Measurement:
-    """One metric of one point, every run's value."""
+    """The values of one metric at one point, one for each run."""
 
     metric: str
     unit: str
@@ -185,7 +185,7 @@ def _device(said: dict[str, Any]) -> Device:
 
 
 def cuda_version(said: Any) -> str:
-    """`13.0` from 13000, as the CUDA API counts; a text is kept."""
+    """The version `13.0` for 13000, which is how the CUDA API counts. A text stays as it is."""
     if isinstance(said, int) and said >= 1000:
         return f"{said // 1000}.{said % 1000 // 10}"
     return "" if said in (None, 0) else str(said)

@@ -14,7 +14,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 struct address_space {
   void* base = nullptr;
   size_t bytes = 0;
-  size_t granularity = 0;  // of what is reserved and mapped, bytes: a power of two
+  size_t granularity = 0;  // bytes; reservations and mappings are multiples of it: a power of two
 };
 
 // Reserves at least `bytes` (> 0) of addresses. No memory is behind them yet: a read or write there ends the process. Throws simt::error.
@@ -32,14 +32,14 @@ struct address_space {
 // Gives the addresses back. Nothing is mapped there.
 inline void release_addresses(address_space const& space) noexcept { ::gpuheap::simulator::release_addresses(space.base, space.bytes); }
 
-// Puts new memory at `at`, where none is: inside the space, multiples of the granularity. All zero, which no program may count on. Throws
-// out_of_memory; then nothing has changed.
+// Maps new memory at `at`, where none is mapped. Both `at` and the size are multiples of the granularity, inside the space. The memory is
+// zero here, which is not promised. Throws out_of_memory, and then changes nothing.
 inline void map_memory(address_space const&, void* at, size_t bytes) {
   if (::gpuheap::simulator::map_memory(at, bytes)) return;
   throw out_of_memory("gpuheap: mapping " + ::std::to_string(bytes) + " bytes of simulated device memory failed: the system has " +
                       ::std::to_string(::gpuheap::simulator::describe_device().free_bytes) + " bytes available");
 }
-// Takes away, and frees, the memory that one map_memory() with the same arguments put there.
+// Unmaps and frees the memory that one map_memory() with the same arguments mapped.
 inline void unmap_memory(address_space const&, void* at, size_t bytes) noexcept { ::gpuheap::simulator::unmap_memory(at, bytes); }
 
 // Kernels have ended when launch() returns, so there is nothing to wait for.
