@@ -32,8 +32,7 @@ void record() {
   append_fact("events", configured().events ? "1" : "0");
   if (is_child.load(std::memory_order_relaxed)) {
     append_fact("forked", "1");
-    // A file of its own is what was wanted; that the parent's device memory is gone is the program's business, and known to a thread that
-    // reads W02.
+    // The child has a trace file of its own, as it should. It cannot use the parent's device memory; W02 tells the reader so.
     say("W02", "a child process made by fork uses the driver: it has a trace of its own, and nothing of its parent's memory");
   }
 }

@@ -1,4 +1,4 @@
-// Running a functor as the ranks of a world. Host code.
+// Runs a functor as the ranks of an MPI world. Host code.
 //
 //   heap h{1_GiB};
 //   mpi::result const r = mpi::run(h.ref(), 4096, my_main{}, {.block_threads = 256});
@@ -24,7 +24,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi {
 struct result {
   bool aborted = false;
   int rank = 0;   // of the world: the first that aborted
-  int code = 0;   // what it said, or the error class
+  int code = 0;   // the code that it gave, or the error class
   int error = 0;  // the error class if a call's error was fatal; `success` if the program called abort()
 };
 
@@ -90,8 +90,8 @@ template <class Heap, class Main>
   return simt::most_resident_threads<detail::run_rank<Heap, Main>>(block_threads);
 }
 
-// Runs main(rank<Heap>) as `num_ranks` ranks, one a thread, in one cooperative kernel, and waits for them. `heap` is what messages are
-// allocated from. Throws gpuheap::error, before anything runs, for more ranks than can be resident, and what the kernel throws.
+// Runs main(rank<Heap>) as `num_ranks` ranks, one a thread, in one cooperative kernel, and waits for them. Messages are allocated from
+// `heap`. Throws gpuheap::error, before anything runs, for more ranks than can be resident, and what the kernel throws.
 template <class Heap, class Main>
 [[nodiscard]] result run(Heap const& heap, unsigned num_ranks, Main main, launch_config config = {}) {
   static_assert(Heap::allocator_type::traits.free == frees::individually && !Heap::allocator_type::traits.overwrites,

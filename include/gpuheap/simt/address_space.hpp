@@ -1,4 +1,4 @@
-// Addresses reserved first and given memory later, so that what lies there can grow without moving. Host code only.
+// Address ranges that are reserved first and get memory later, so that their contents can grow without moving. Host code only.
 #pragma once
 
 #include <gpuheap/simt/config.hpp>

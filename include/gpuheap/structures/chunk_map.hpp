@@ -1,13 +1,14 @@
 // Which chunks of a piece of memory are taken, where blocks begin and how long they are. A block is 1, 2, 4 or 8 neighbouring chunks,
 // aligned to its length.
 //
-//   taken    a bit per chunk, 1: a thread's. A block's bits lie in one word and are claimed by one `or`; a thread that meets a bit that was
-//            set takes back those that it has set itself
+//   taken    a bit per chunk, 1: the chunk is taken. A block's bits lie in one word and are claimed by one `or`; a thread that finds one of
+//   them set
+//            clears those that it has set itself
 //   starts   four bits per chunk, 8 chunks a word: bits 0..2 at a live block's first chunk are log2(length) + 1, elsewhere 0; bit 3: a
-//            block has begun here before
+//            block began here at some earlier time
 //
-// claim() hands a block's memory over from those that released its chunks. A block is unmarked before its chunks are released, so a thread
-// that has claimed them finds bits 0..2 zero.
+// claim() passes a block's memory on from the threads that released its chunks. A block is unmarked before its chunks are released, so a
+// thread that has claimed them finds bits 0..2 zero.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -15,7 +16,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 
-// A view of words that live elsewhere, at first all zero. Device, any thread.
+// A view of words that lie elsewhere and are zero at first. Any thread of the device may call.
 struct chunk_map {
   using word = simt::uint64_t;
   static constexpr unsigned none = ~0u;
@@ -37,7 +38,7 @@ struct chunk_map {
     return free & free >> 4 & 0x0101010101010101ull;
   }
 
-  // Claims the chunks first .. first + count - 1; false: one of them is taken, and all are as they were.
+  // Claims the chunks first .. first + count - 1; false: one of them is taken, and none has changed.
   GPUHEAP_FN bool claim(unsigned first, unsigned count) const {
     simt::global_ref<word> const bits{taken[first / 64]};
     word const mask = simt::low_bits(count) << (first % 64);
@@ -49,8 +50,8 @@ struct chunk_map {
     return false;
   }
 
-  // Claims `count` chunks wherever there is a place among the first num_chunks, looking from the word of chunk `start` on and around. The
-  // first chunk, or `none`: no place was free when it was looked at.
+  // Claims `count` chunks at any free place among the first num_chunks. The search begins at the word of chunk `start` and wraps around.
+  // Returns the first chunk, or `none`: each place was taken when the search looked at it.
   [[nodiscard]] GPUHEAP_FN unsigned claim_any(unsigned start, unsigned count, unsigned num_chunks) const {
     unsigned const num_words = static_cast<unsigned>(taken_words(num_chunks));
     unsigned w = start / 64;
@@ -71,17 +72,17 @@ struct chunk_map {
     return none;
   }
 
-  // Says that a block of `count` claimed chunks begins at `first`.
+  // Marks the begin of a block of `count` claimed chunks at `first`.
   GPUHEAP_FN void mark(unsigned first, unsigned count) const {
     // relaxed: a thread that frees the block got its address from its owner; the last unmark() happened before the claim.
     starts_at(first).fetch_or((9u + simt::highest_bit(count)) << shift(first), simt::relaxed);
   }
   // What unmark() found at a chunk.
   struct start {
-    unsigned count = 0;      // chunks of the live block that began there; 0: none did
-    bool has_begun = false;  // one did before
+    unsigned count = 0;      // chunks of the live block that began there; 0: no block did
+    bool has_begun = false;  // a block began there earlier
   };
-  // Says that no block begins at `first` any more. Of several calls for one block, one gets its length: that caller releases the chunks.
+  // Removes the mark at `first`. Of several calls for one block, one gets its length: that caller releases the chunks.
   GPUHEAP_FN start unmark(unsigned first) const {
     // relaxed: the atomic alone decides who frees the block.
     unsigned const found = starts_at(first).fetch_and(~(7u << shift(first)), simt::relaxed) >> shift(first) & 15;
@@ -89,10 +90,10 @@ struct chunk_map {
   }
   // The length of the block that begins at `first`, 0: none does.
   [[nodiscard]] GPUHEAP_FN unsigned count_at(unsigned first) const {
-    // relaxed: asked by who knows the block, or in vain.
+    // relaxed: the caller knows the block already, or the answer is of no use to it.
     return length_of(starts_at(first).load(simt::relaxed) >> shift(first) & 15);
   }
-  // Gives the chunks of an unmarked block back. What their owners did to them must have been released by a fence before.
+  // Releases the chunks of an unmarked block. A fence must have released their owners' accesses before.
   GPUHEAP_FN void release(unsigned first, unsigned count) const {
     // handed_on: from that fence to a thread that claims the chunks.
     simt::global_ref<word>{taken[first / 64]}.fetch_and(~(simt::low_bits(count) << (first % 64)), simt::handed_on);

@@ -101,7 +101,7 @@ def _fixed(rows: Sequence[Row]) -> set[str]:
 
 
 def _winner(rows: Sequence[Row], metric: str, short: set[tuple[str, PointId]]) -> Best | None:
-    """By the geometric mean over all points; who fails requests at one, or has no value there, is not compared."""
+    """By the geometric mean over all points; an allocator that fails requests at one, or has no value there, is left out."""
     values: dict[str, dict[PointId, float]] = {}
     for row in rows:
         assert row.statistics is not None

@@ -40,7 +40,7 @@ def usage_text(layout: Layout) -> str:
 
 
 def run_tool(layout: Layout, arguments: Sequence[str]) -> int:
-    """Runs the rewriter as it is, in the current folder; its exit code."""
+    """Runs the rewriter in the current folder and returns its exit code."""
     try:
         tool = find_tool(layout)
     except UserError as error:

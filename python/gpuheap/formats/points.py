@@ -19,14 +19,14 @@ Value = int | float | str
 
 @dataclass(frozen=True)
 class Draw:
-    """An axis whose values nobody chose: so many different whole numbers, drawn by the seed."""
+    """An axis with random values: so many different whole numbers, drawn by the seed."""
 
     count: int
     low: int
     high: int
 
     def values(self, seed: int) -> tuple[int, ...]:
-        """In rising order. The same for a seed on every machine: Python promises that of random()."""
+        """The numbers in rising order. A seed gives the same numbers on every machine, as Python promises for random()."""
         source = random.Random(seed)
         found: set[int] = set()
         # Ends: there are at least `count` numbers, and every one of them comes up.
@@ -53,7 +53,7 @@ class Point:
 
     @property
     def argument(self) -> str:
-        """As the executable reads it."""
+        """The text that the executable reads."""
         pairs = [("threads", self.threads), ("bytes", self.bytes)]
         return ",".join([f"{key}={value}" for key, value in pairs if value is not None] + [f"{key}={value}" for key, value in self.others])
 
@@ -78,7 +78,7 @@ def values_of(axis: Axis, seed: int = DEFAULT_SEED) -> tuple[Value, ...]:
 
 
 def numbered_points(grids: Sequence[Grid], seed: int) -> dict[Point, int]:
-    """Grid after grid; within one, the last axis varies fastest. Each with the number of the first grid that has it."""
+    """The points, grid after grid; within a grid the last axis varies fastest. Each point comes with the number of the first grid that has it."""
     points: dict[Point, int] = {}
     for number, grid in enumerate(grids):
         axes = [values_of(axis, seed) for axis in grid.values()]

@@ -1,4 +1,4 @@
-"""Which pictures a case gets: its points as series over one axis, without any drawing."""
+"""Chooses the pictures of a case: its points as series over one axis. Nothing is drawn here."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpuheap.units import format_bytes, format_count, format_value, parse_bytes
 AGREE = 0.02  # runs that lie closer together than this share have no range in words
 CURVE_WORDS = ("solid", "dashed", "dash-dotted", "dotted")
 OURS = "gpuheap"
-UNFREED = ("atomic", "atomic_wrap")  # counters that never take memory back: no rivals of allocators that do
+UNFREED = ("atomic", "atomic_wrap")  # counters that never reuse memory, which are not compared with allocators that do
 IN_COLOUR = 4  # allocators beside ours
 FAR = 100.0  # how far from the best a point without a value counts, as a factor
 FAILED_WORDS = {"timeout": "timed out", "crash": "crashed", "wrong": "gave wrong results", "failed_requests": "requests failed"}
@@ -31,7 +31,7 @@ class Mark:
     """One measured value."""
 
     x: float
-    median: float  # or what else the plot shows of the runs
+    median: float  # or another value that the plot shows for the runs
     low: float  # 5th percentile
     high: float  # 95th
     words: str
@@ -60,7 +60,7 @@ class Series:
     allocator: str
     marks: tuple[Mark, ...]
     failures: tuple[Failure, ...] = ()
-    curve: str = ""  # what tells it apart from other series of the allocator, in words
+    curve: str = ""  # distinguishes it from other series of the allocator, in words
     curve_value: str = ""
     curve_index: int = 0
 
@@ -70,7 +70,7 @@ class Series:
 
     @property
     def pieces(self) -> list[tuple[Mark, ...]]:
-        """The marks, parted where a point between two of them failed: no line leads over it."""
+        """The marks in groups: where a point failed, the line is broken."""
         parts: list[list[Mark]] = [[]]
         for mark in self.marks:
             if parts[-1] and any(parts[-1][-1].x < failure.x <= mark.x for failure in self.failures):
@@ -86,8 +86,8 @@ class Chart:
     name: str
     case: str
     title: str
-    fixed: str  # what holds for all its points, in words
-    size: str  # of that, the threads and the bytes
+    fixed: str  # the fields that all its points share, in words
+    size: str  # the threads and the bytes among these fields
     metric: Metric
     axis: str | None
     series: tuple[Series, ...]
@@ -118,7 +118,7 @@ class Chart:
 
     @property
     def curve_words(self) -> str:
-        """What tells curves of one allocator apart: `dashed: upstream gpuheap`."""
+        """Explains the curves of one allocator: `dashed: upstream gpuheap`."""
         curves = {series.curve_index: series.curve for series in self.series if series.curve and self.axis is not None}
         if self.x_scale == "words":
             later = ", ".join(words for index, words in sorted(curves.items()) if index)
@@ -152,7 +152,7 @@ def charts_of(view: CaseView, printed: Sequence[PrintedValue] = ()) -> list[Char
 
 
 def cut(chart: Chart, most: int) -> Chart:
-    """The chart with so many series at most: those that every reader knows, then the fastest by their last point."""
+    """The chart with at most so many series: the well-known allocators first, then the fastest by their last point."""
     known = [series for series in chart.series if series.allocator in ("gpuheap", "cuda", *BASELINES)]
     others = sorted((s for s in chart.series if s not in known and s.marks), key=lambda s: s.marks[-1].median)
     kept = {series.allocator for series in known + others[: max(0, most - len(known))]}
@@ -185,7 +185,7 @@ def _competes(allocator: str) -> bool:
 
 
 def failed_words(charts: Iterable[Chart]) -> str:
-    """`timed out: cuda, halloc; crashed: xmalloc`: who failed at a point of the pictures, and how."""
+    """`timed out: cuda, halloc; crashed: xmalloc`: the allocators that failed at a point of the pictures, and how."""
     found: dict[str, dict[str, None]] = {}
     for chart in charts:
         for series in chart.series:
@@ -319,7 +319,7 @@ def _figure(view: CaseView, plot: Plot) -> str:
 def _printed(
     chart: Chart, view: CaseView, plot: Plot, curves: str, fixed: Mapping[str, str], printed: Sequence[PrintedValue]
 ) -> tuple[Printed, ...]:
-    """Those of the chart's series, at its values: what a paper held otherwise is no neighbour."""
+    """The printed numbers of the chart's series at its values. Numbers that a paper measured under other conditions are left out."""
     if plot.statistic != "median" or plot.in_bytes:
         return ()
     drawn = {(series.allocator, series.curve_value): series.label for series in chart.series}
@@ -357,7 +357,7 @@ class _Reference:
                 self._near.setdefault(self._without_curve(row), row.statistics.median)
 
     def at(self, row: Row) -> float:
-        """0 where there is nothing."""
+        """0 where no row exists."""
         return self._exact.get(point_id(row), self._near.get(self._without_curve(row), 0.0))
 
     def _without_curve(self, row: Row) -> frozenset[tuple[str, str]]:

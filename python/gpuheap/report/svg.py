@@ -67,5 +67,5 @@ def standalone(root: ET.Element, width: float, height: float) -> str:
 
 
 def _shortened(text: str) -> str:
-    """Coordinates to a hundredth of a point: nobody sees more."""
+    """Coordinates to a hundredth of a point, finer than anyone can see."""
     return re.sub(r' (?:x|y|d)="[^"]*"', lambda attribute: re.sub(r"(\.\d\d)\d+", r"\1", attribute[0]), text)

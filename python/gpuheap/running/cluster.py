@@ -197,7 +197,7 @@ class ClusterWorker:
             yield remote.from_message(message)
 
     def _lost(self, why: str = "") -> SchedulerGone | WorkerLost:
-        """Who is gone when the work ended without a result: without its scheduler no worker can tell of any."""
+        """Names the machine that is gone when the work ended without a result. Without the scheduler no worker can report."""
         return WorkerLost(f"worker {self.name} is gone{why}") if self.cluster.answers() else self._gone()
 
     def _gone(self) -> SchedulerGone:

@@ -70,7 +70,7 @@ SweepEvent = PointBegan | PointEnded | SweepCutShort
 
 
 class Stopped(Exception):
-    """Whoever asked for the sweep wants no more of it."""
+    """The caller has ended the sweep."""
 
 
 def run_sweep(

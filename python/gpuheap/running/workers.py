@@ -1,4 +1,4 @@
-"""Who measures: this machine, one sweep or program at a time, or each of its GPUs beside the others."""
+"""The workers that measure: this machine, one sweep or program at a time, or each of its GPUs beside the others."""
 
 from __future__ import annotations
 

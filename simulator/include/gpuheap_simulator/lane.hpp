@@ -19,22 +19,22 @@ struct block;
 struct stack;
 struct thread_view;  // weak mode
 
-// What the inline paths touch of a core.
+// The part of a core that the inline paths use.
 struct core {
-  std::int64_t points_left = 0;  // until the scheduler is asked
+  std::int64_t points_left = 0;  // until the scheduler chooses a lane
   bool weak = false;
 };
 
-// Something that a fiber switch can leave and come back to.
+// A fiber that a switch can leave and resume.
 struct resumable {
-  void* context = nullptr;  // where to go on
+  void* context = nullptr;  // where it resumes
   stack* on = nullptr;      // null: not started
 };
 
-// The first cache line is what a switch touches.
+// A switch touches the first cache line only.
 struct alignas(64) lane : resumable {
   core* home = nullptr;
-  lane* next = nullptr;  // in the ring of those that can run
+  lane* next = nullptr;  // the next lane in the ring of lanes that can run
   lane* previous = nullptr;
   warp* in = nullptr;
   // The operation that the lane is about to do, or waits in.
@@ -45,8 +45,8 @@ struct alignas(64) lane : resumable {
   bool runnable = false;
   bool release_fenced = false;  // under TSan: a release fence precedes
 
-  std::uint64_t value = 0;   // what the lane brings to a warp operation
-  std::uint64_t result = 0;  // what it takes away
+  std::uint64_t value = 0;   // the lane's input to a warp operation
+  std::uint64_t result = 0;  // its output
   std::uint32_t mask = 0;
   std::uint32_t argument = 0;
   std::uint32_t global_index = 0;
@@ -61,7 +61,7 @@ struct alignas(64) lane : resumable {
 namespace detail {
 extern __thread lane* current_lane;
 
-// Lets the scheduler choose who goes on. Returns when `me` runs again.
+// Lets the scheduler choose the next lane. Returns when `me` runs again.
 void reschedule(lane* me);
 [[noreturn]] void called_from_host(char const* what);
 }  // namespace detail
@@ -71,14 +71,14 @@ void reschedule(lane* me);
 
 [[nodiscard]] GPUHEAP_SIMULATOR_UNCHECKED inline bool in_weak_mode(lane const* me) { return me->home->weak; }
 
-// What the lane does now, for reports.
+// The operation that the lane does now, for reports.
 GPUHEAP_SIMULATOR_UNCHECKED inline void note(lane* me, operation what, site where) {
   me->doing = what;
   me->file = where.file;
   me->line = where.line;
 }
 
-// Before each visible operation: notes it for reports and lets another lane run.
+// Comes before each visible operation: notes the operation for reports and lets another lane run.
 GPUHEAP_SIMULATOR_UNCHECKED inline void scheduling_point(lane* me, operation what, site where) {
   note(me, what, where);
   if (--me->home->points_left <= 0) detail::reschedule(me);
@@ -92,14 +92,14 @@ GPUHEAP_SIMULATOR_UNCHECKED inline void scheduling_point(lane* me, operation wha
 [[nodiscard]] unsigned block_id();
 [[nodiscard]] unsigned num_blocks();
 [[nodiscard]] unsigned sm_id();
-// Number of the launch among those of the host thread since its settings began.
+// The number of the launch, counted for the host thread since its settings began.
 [[nodiscard]] unsigned launch_id();
-// Simulated time, a function of the number of scheduling points passed: 32 cycles or 20 ns each. A scheduling point itself, so that a loop
-// on a clock ends.
+// Simulated time, a function of the number of scheduling points passed: 32 cycles or 20 ns each. Reading it is a scheduling point itself,
+// so that a loop on a clock ends.
 [[nodiscard]] std::uint64_t clock_cycles(site where);
 [[nodiscard]] std::uint64_t clock_ns(site where);
 
-// A scheduling point that asks for another lane: run_through goes on to the next one, pct drops the caller below all others.
+// A scheduling point that yields: run_through continues with the next lane, pct drops the caller below all others.
 void back_off(site where);
 
 // Ends the kernel: launch() throws failure_kind::trap.
