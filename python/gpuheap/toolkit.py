@@ -19,7 +19,7 @@ def output_of(*command: str) -> str | None:
 
 
 def find_nvcc() -> Path | None:
-    """The one that CUDACXX names; without it, that of PATH, CUDA_HOME or /usr/local/cuda, in this order."""
+    """The nvcc that CUDACXX names; without it, that of PATH, CUDA_HOME or /usr/local/cuda, in this order."""
     named = os.environ.get("CUDACXX")
     on_path = shutil.which(named or "nvcc")
     if on_path or named:
@@ -31,7 +31,7 @@ def find_nvcc() -> Path | None:
 
 
 def toolkit_version() -> str | None:
-    """`13.0.88`."""
+    """The version of the toolkit, as `13.0.88`."""
     nvcc = find_nvcc()
     said = output_of(str(nvcc), "--version") if nvcc else None
     found = re.search(r"V(\d+\.\d+\.\d+)", said or "") or re.search(r"release (\d+\.\d+)", said or "")
@@ -39,7 +39,7 @@ def toolkit_version() -> str | None:
 
 
 def driver_version() -> str | None:
-    """The kernel driver's, `580.65.06`."""
+    """The version of the kernel driver, as `580.65.06`."""
     said = output_of("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
     if said and said.strip():
         return said.strip().splitlines()[0].strip()
@@ -57,13 +57,13 @@ def gpu_names() -> list[str]:
 
 
 def driver_cuda_version() -> str | None:
-    """The newest CUDA that the driver supports, `13.0`."""
+    """The newest CUDA that the driver supports, as `13.0`."""
     found = re.search(r"CUDA Version:\s*(\d+\.\d+)", output_of("nvidia-smi") or "")
     return found.group(1) if found else None
 
 
 def compiler_version(program: str) -> str | None:
-    """`12.2.0` of a C++ compiler."""
+    """The version of a C++ compiler, as `12.2.0`."""
     said = output_of(program, "-dumpfullversion", "-dumpversion")
     return said.strip() if said and said.strip() else None
 

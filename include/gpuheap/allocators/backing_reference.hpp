@@ -17,8 +17,7 @@
 // free:      joins the block with free neighbours and puts it first in the list.
 // Reuse:     freed bytes serve any request that fits.
 // Progress:  blocking. A call waits for the lock, whose holder never waits for anything. Under independent thread scheduling the holder
-// runs
-//            on while lanes of its own warp wait.
+//            runs on while lanes of its own warp wait.
 #pragma once
 
 #include <gpuheap/allocator.hpp>

@@ -1,5 +1,5 @@
-// `bulkalloc`: BulkAllocator. Every request is served in two steps: a unit of a bulk semaphore says that there is something, then it is
-// found; those for whom there is nothing make as much as is needed, all at the same time.
+// `bulkalloc`: BulkAllocator. A request is served in two steps: it acquires a unit of a bulk semaphore, which promises memory, and then
+// finds the memory. Requests that get no unit make as many as are needed, all at the same time.
 //   I. Gelado, M. Garland, "Throughput-oriented GPU memory allocation", PPoPP 2019.
 //
 // Layout of a region:
@@ -19,13 +19,11 @@
 //            word says which; buddies that are both available join.
 // Reuse:     a bin for any size of its arena, a chunk's pages for anything.
 // Progress:  blocking. malloc waits for threads that have promised units, which wait for promises of larger blocks at most: the last of
-// them
-//            waits for no thread. Locks are held while links change, and holders never wait. nullptr after every arena and every order has
-//            said that it has nothing, and that no thread has promised anything. free waits for the lock of a list or chunk; of those whose
-//            frees empty a bin of a list, one at a time waits for threads that walk the list, and does it for all.
+//            them waits for no thread. Locks are held while links change, and holders never wait. nullptr after every arena and every order
+//            has said that it has nothing, and that no thread has promised anything. free waits for the lock of a list or chunk; of those
+//            whose frees empty a bin of a list, one at a time waits for threads that walk the list, and does it for all.
 // Misuse:    a second free, or a pointer at which nothing begins, is refused as long as the bin or block is what it was at the first free.
-// A
-//            second free that is under way while the memory gets another use may clear a bit of its new contents.
+//            A second free that is under way while the memory gets another use may clear a bit of its new contents.
 //
 // Different from the paper, and why:
 //   - Chunks have 64 pages: 62 bins and as many tails, where the paper's 128 pages do not agree with its numbers of tails and of bits.
@@ -33,7 +31,7 @@
 //     changes at the boundary of a subtree meets at the few nodes near the root.
 //   - Buddies are joined after both are available, by one step on the word that has both bits; the later of two sees the earlier. There a
 //     block is joined before it is made available, and of two that are freed at once each may find the other still in use: both stay.
-//     Who has units for a pair and finds it broken gives them back, and looks again.
+//     A thread that has units for a pair and finds it broken returns them and searches again.
 //   - The order of a block is kept with its first page, where the paper guesses it from the states above.
 //   - Waiters wait as long as enough is promised; failed growth is withdrawn, so that they go on.
 //   - A list has only bins with free objects, and a warp takes from one bin as much as it has: no long walks over bins with few.

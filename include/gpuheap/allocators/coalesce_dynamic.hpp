@@ -1,5 +1,5 @@
 // `coalesce_dynamic`: the lanes of a warp that ask at the same moment, for whatever sizes, get neighbouring segments of one superblock,
-// which one of them takes from another allocator. Nothing need be known about who calls.
+// which one of them takes from another allocator. The program need not know which lanes call together.
 //   N. Blach, M. Erhart, F. Memedi, A. Schaefer, "Coalescing memory allocations for GPU MPI", ETH Zurich (dynamic coalescing)
 //
 // Layout of a superblock, at an address that the upstream allocator gave:
@@ -13,18 +13,18 @@
 //     paper      up to 3 bytes: 2, at 2 mod 4. All others: 4, at 4 mod 8
 //
 // malloc:    the lanes that come together are the group (one captured mask); the lowest leads. Each learns by a scan over their slots where
-//            its segment begins. The leader takes the superblock; each lane writes its header; none returns before all have. More than
-//            largest_piece_bytes: alone, and so is each lane if the upstream allocator refuses. Alone is a superblock of one.
+//            its segment begins. The leader takes the superblock, each lane writes its header, and no lane returns before all headers are
+//            written. More than largest_piece_bytes: alone, and so is each lane if the upstream allocator refuses. Alone is a superblock of
+//            one.
 // free:      any thread. Sets `free` in the header. If that had `last`, the caller has the duty: it goes down the chain, hands `last` to
-// the
-//            segment before by setting it, and goes on if that one is free already. A thread that comes to the first one gives the
+//            the segment before by setting it, and goes on if that one is free already. A thread that comes to the first one gives the
 //            superblock back.
 // Why exactly one does: the one that frees and the one that hands over change the same word by one read-modify-write each, so either the
 //            first sees `last` and walks, or the second sees `free` and goes on. The word of a segment that got `last` while live is not
 //            touched again: it may be gone.
-// Reuse:     as the upstream allocator says, of a superblock once all its segments are freed: one that stays keeps all of it.
-// Progress:  of malloc and free what the upstream allocator says; what is added is wait-free: a walk has at most 31 steps.
-// Misuse:    a second free is answered so while its superblock is there. Not exact, so the traits do not promise it.
+// Reuse:     a superblock is freed once all its segments are; one live segment keeps all of it. Then as the upstream allocator.
+// Progress:  as the upstream allocator. The additional steps are wait-free: a walk has at most 31 steps.
+// Misuse:    a second free is reported as long as the superblock exists. This is not exact, so the traits do not promise it.
 //
 // Different from the paper:
 //   - both flags are set by an atomic `or`, where the paper has a compare-and-swap for one of them: a plain store of the other can undo it,

@@ -29,8 +29,7 @@
 // free:     absorbs the next chunk if that is free, and sets its own free.
 // Reuse:    freed units serve any request that they are enough for, alone or with free neighbours.
 // Progress: free is wait-free. malloc is blocking: it passes over what others hold; if it then has found nothing in all of the pool, it
-// walks
-//           again and waits for chunks in transit that might be enough. A thread that holds them waits for nothing.
+//           walks again and waits for chunks in transit that might be enough. A thread that holds them waits for nothing.
 //
 // Different from the paper:
 //   - Merging is safe: headers lie in a table, outside the chunks. Published, a header lies in front of its chunk, and a walker that came

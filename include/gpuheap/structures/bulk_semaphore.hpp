@@ -23,8 +23,7 @@
 // So threads that look too late cost each other looks, and no unit is given twice, made in vain or lost.
 //
 // Progress:  try_wait, signal, fail: lock-free. wait: blocking. A waiter waits for threads that promised, which may be lanes of its own
-// warp that
-//            are elsewhere: no thread may wait for a waiter before it has kept or withdrawn its promise. Promises must be kept or
+//            warp that are elsewhere: no thread may wait for a waiter before it has kept or withdrawn its promise. Promises must be kept or
 //            withdrawn. No order among waiters.
 // Orders:    signal releases, being served acquires.
 #pragma once

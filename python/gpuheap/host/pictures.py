@@ -53,7 +53,7 @@ def live_bytes(history: History, key: str) -> str:
 
 
 def lifetimes(history: History, key: str) -> str:
-    """A bar for each allocation from its begin to its end; of many, those with the most bytes."""
+    """A bar for each allocation from its begin to its end; if there are too many, the largest ones."""
     shown = sorted(sorted(history.allocations, key=lambda a: -a.bytes)[:BARS_SHOWN], key=lambda a: a.begin_ns)
 
     def draw(figure: Figure) -> None:
@@ -76,7 +76,7 @@ def lifetimes(history: History, key: str) -> str:
 
 
 def sizes(history: History, key: str) -> str:
-    """How many allocations of each power of two."""
+    """The number of allocations for each power of two."""
 
     def draw(figure: Figure) -> None:
         groups = {memory: [a.bytes for a in allocations] for memory, allocations in _by_memory(history).items()}
@@ -86,7 +86,7 @@ def sizes(history: History, key: str) -> str:
 
 
 def copies(history: History, key: str) -> str:
-    """How many copies of each power of two."""
+    """The number of copies for each power of two."""
     groups: dict[str, list[int]] = {}
     for each in history.copies:
         groups.setdefault(each.direction, []).append(each.bytes)
@@ -94,7 +94,7 @@ def copies(history: History, key: str) -> str:
 
 
 def timeline(history: History, key: str) -> str:
-    """When which calls were made: darker where they are denser."""
+    """The calls of each kind over time: darker where they are denser."""
     events = history.trace.events
     rows: list[tuple[str, np.ndarray, str]] = []
     for kind, name, shade in ((ALLOCATE, "allocations", "#1c7ed6"), (RELEASE, "frees", "#7b8794")):
@@ -130,7 +130,7 @@ def _by_memory(history: History) -> dict[str, list[Allocation]]:
 
 
 def _thinned(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """At most so many steps: of each stretch its lowest and highest, so that no peak is lost."""
+    """At most so many steps. Each stretch keeps its lowest and its highest value, so that no peak is lost."""
     if len(x) <= STEPS_SHOWN:
         return x, y
     kept = {0, len(x) - 1}
@@ -187,7 +187,7 @@ def legend(axes: Axes) -> None:
 
 
 def all_pictures(histories: Sequence[History]) -> list[dict[str, str]]:
-    """For each history the pictures that it has something for, by name."""
+    """The pictures of each history, by name, without empty ones."""
     found = []
     for number, history in enumerate(histories):
         key = f"{number}-{history.trace.process}"

@@ -1,4 +1,4 @@
-"""Reads files of claims. Every complaint names file and line."""
+"""Reads files of claims. Every error message names the file and the line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CLAIM_KEYS = ("name", "says", "at", "published", "part", "why")
 _LONGEST_WHY = 200  # characters
 _SELECTING = ("suite", "case", "metric", "where", "statistic")
 _SIDE_KEYS = ("of", *_SELECTING, "pick", "apart")
-# What each relation may say beside what it selects; what stands first may not be missing.
+# The keys that each relation may have besides those that select rows; the first ones are required.
 _RELATION_KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "better": (("left", "right"), ("factor", "over", "by")),
     "order": (("order",), ("over", "by")),
@@ -149,7 +149,7 @@ class _Words:
 
 @dataclass(frozen=True)
 class _Selecting:
-    """What a claim, a part or a side says of the rows; what lies deeper counts before it."""
+    """The conditions of a claim, a part or a side on its rows. Conditions of an inner table come before those of an outer one."""
 
     suite: str = ""
     case: str = ""

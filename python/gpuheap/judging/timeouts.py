@@ -1,4 +1,4 @@
-"""What a time-out tells of the value that a point would have had.
+"""Bounds on the value that a timed-out point would have had.
 
 A point that timed out took longer than its limit for all its runs. Its value is open above that limit, and a claim that needs to know more
 is undecided.
@@ -22,7 +22,7 @@ _SERVED = re.compile(r"(\d+) % of the heap were in blocks")  # said by the case 
 
 
 def bounds_of(reason: str, metric: str) -> Bounds | None:
-    """Between which values the metric of a point lies that timed out for this reason; None where nothing is known.
+    """The bounds of the metric of a point that timed out for this reason; None where nothing is known.
 
     A tenth of a run's time counts as the time that the metric names.
     """

@@ -1,4 +1,4 @@
-"""What a program is started with."""
+"""The environment that a served program starts with."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Service:
     cache: Path | None = None
 
     def variables(self, times: Path | None = None) -> dict[str, str]:
-        """For the library; `times` is a folder for the times of kernels."""
+        """The variables for the library; `times` is a folder for the times of kernels."""
         found = {
             "GPUHEAP_RUN_PROVIDER": str(self.provider or ""),
             "GPUHEAP_RUN_CACHE": str(self.cache or ""),
@@ -41,7 +41,7 @@ class Service:
 
 
 def check_program(words: Sequence[str]) -> None:
-    """Raises UserError for what cannot be run, or what no library can be put before."""
+    """Raises UserError for a program that cannot be run, or before which no library can be loaded."""
     if not words:
         raise UserError("name the program to run: gpuheap run [options] ./program arguments")
     if shutil.which(words[0]) is None:
@@ -59,7 +59,7 @@ def check_program(words: Sequence[str]) -> None:
 
 
 def cache_folder() -> Path | None:
-    """Where linked code is kept; None where this user has no folder for it."""
+    """The folder that keeps linked code; None if this user has no folder for it."""
     named = os.environ.get("XDG_CACHE_HOME")
     if named and Path(named).is_absolute():
         return Path(named) / "gpuheap" / "run"

@@ -28,8 +28,8 @@ std::string_view text_at(bytes_view all, Elf64_Shdr const& strings, std::uint64_
   return rest.substr(0, rest.find('\0'));
 }
 
-// What the section .nv.info says of registers: attributes one after the other, each with a form, a name and 16 bits that are its value, or,
-// in the form of four, its bytes.
+// The register counts in the section .nv.info. The section is a list of attributes. Each has a form, a name and 16 bits, which are its
+// value or, in form 4, the number of bytes that follow.
 struct attribute {
   std::uint8_t form;
   std::uint8_t name;

@@ -13,15 +13,17 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 
 // Orders between threads that pass something on through read-modify-writes and addresses computed from them.
 //
-// `dependent`: an acquire, for a reader that goes on only to places it computes from what it read, and there only with stores, atomics and
-// fences. The hardware starts none of those before the value has arrived, so a relaxed instruction does, and the SM keeps its L1.
-// `handed_on`: an acquire and release, for a read-modify-write in the middle of such a chain, whose first thread released with a fence:
-// that fence has made the thread's earlier accesses visible to the whole device, so what comes later in the chain need not do it again.
-// `handed_down`: the same for a store, where nothing is to be acquired.
-// `handed_over`: the same for a thread that has done things of its own to hand over with it: it releases, with a fence, and what it takes
-// over it goes on with as a `dependent` reader does.
-// In the simulator, which knows the C++ model only, these are acquire, acq_rel, release and acq_rel. A full acquire empties the SM's L1,
-// and with it the geometry of the heap, which slow paths read again and again.
+//   order          C++ model   on a GPU   for
+//   `dependent`    acquire     relaxed    a reader that accesses only places whose addresses it computes from the value, and these only by
+//                                         stores, atomics and fences. The hardware starts none of them before the value has arrived
+//   `handed_on`    acq_rel     relaxed    a read-modify-write in the middle of such a chain, whose first thread released with a fence. That
+//                                         fence has made the thread's earlier accesses visible to the whole device
+//   `handed_down`  release     relaxed    a store in the middle of such a chain, which acquires nothing
+//   `handed_over`  acq_rel     release    a read-modify-write of a thread that also publishes accesses of its own. The thread uses what it
+//                                         acquires as a `dependent` reader does
+//
+// The simulator, which knows only the C++ model, uses the orders of the second column. On a GPU a full acquire would empty the SM's L1, and
+// with it the geometry of the heap, which slow paths read again and again.
 inline constexpr memory_order dependent = relaxed;
 inline constexpr memory_order handed_on = relaxed;
 inline constexpr memory_order handed_down = relaxed;
