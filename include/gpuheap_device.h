@@ -44,11 +44,20 @@ __device__ unsigned long long gpuheap_v1_malloc_program(unsigned long long heap,
 /// Gives one block back for a program of `threads` threads, all of which call. Answers as free; where they cannot wait it frees nothing and
 /// answers GPUHEAP_FREED_NULL.
 __device__ int gpuheap_v1_free_program(unsigned long long heap, unsigned long long p, unsigned threads);
-/// Serves the request in the 64-bit word at `slot` once, however many threads make it: the word is 2 * bytes + 1 before, and the block's
-/// address, or 0, once all of them have returned. 1 for the thread that served it, else 0. A `slot` of 0 is no request.
-__device__ int gpuheap_v1_malloc_slot(unsigned long long heap, unsigned long long slot);
-/// Frees the block whose address is in the word at `slot` once, however many threads ask for it; the word is 0 afterwards. Likewise.
-__device__ int gpuheap_v1_free_slot(unsigned long long heap, unsigned long long slot);
+/// The address of `count` slots, words of 64 bits that are 0, for a program of `threads` threads, all of which call: 8 KiB of shared memory
+/// hold up to 1024 slots, and a block of the heap holds more. 0 where the heap has none, and where malloc_program gives 0. A program has
+/// one such array at a time.
+__device__ unsigned long long gpuheap_v1_open_slots(unsigned long long heap, unsigned long long count, unsigned threads);
+/// Ends the use of the slots: every thread of the program calls. GPUHEAP_FREED where they were a block of the heap, else
+/// GPUHEAP_FREED_NULL.
+__device__ int gpuheap_v1_close_slots(unsigned long long heap, unsigned long long slots, unsigned threads);
+/// Allocates `bytes` for a slot once, however many threads of the program ask. 1 for the thread that allocated, else 0. A `slot` of 0 is no
+/// request.
+__device__ int gpuheap_v1_malloc_slot(unsigned long long heap, unsigned long long slot, unsigned long long bytes);
+/// Frees the block at `p` for a slot once, however many threads of the program ask. Likewise.
+__device__ int gpuheap_v1_free_slot(unsigned long long heap, unsigned long long slot, unsigned long long p);
+/// The address that malloc_slot got for the slot, or 0: after a barrier of the program.
+__device__ unsigned long long gpuheap_v1_read_slot(unsigned long long slot);
 
 /// The version of this interface that was linked.
 __device__ unsigned gpuheap_v1_device_abi_version();
@@ -66,6 +75,9 @@ __device__ unsigned gpuheap_v1_device_abi_version();
 #define gpuheap_free_block gpuheap_v1_free_block
 #define gpuheap_malloc_program gpuheap_v1_malloc_program
 #define gpuheap_free_program gpuheap_v1_free_program
+#define gpuheap_open_slots gpuheap_v1_open_slots
+#define gpuheap_close_slots gpuheap_v1_close_slots
 #define gpuheap_malloc_slot gpuheap_v1_malloc_slot
 #define gpuheap_free_slot gpuheap_v1_free_slot
+#define gpuheap_read_slot gpuheap_v1_read_slot
 #define gpuheap_device_abi_version gpuheap_v1_device_abi_version

@@ -79,17 +79,32 @@ def free(heap: Any, address: Any, _semantic: Any = None) -> Any:
 
 
 @core.extern  # type: ignore[untyped-decorator]
-def _malloc_slot(heap: Any, slots: Any, _semantic: Any = None) -> Any:
-    return _call(_semantic, "malloc_slot", _INT, [heap, slots], by_program=False)
+def _open_slots(heap: Any, count: Any, _semantic: Any = None) -> Any:
+    return _call(_semantic, "open_slots", _WORD, [heap, count], by_program=True)
 
 
 @core.extern  # type: ignore[untyped-decorator]
-def _free_slot(heap: Any, slots: Any, _semantic: Any = None) -> Any:
-    return _call(_semantic, "free_slot", _INT, [heap, slots], by_program=False)
+def _close_slots(heap: Any, slots: Any, _semantic: Any = None) -> Any:
+    return _call(_semantic, "close_slots", _INT, [heap, slots], by_program=True)
 
 
-# Several threads may hold the same element, and each of them runs the functions below for it. So an element's request is a word in memory, which
-# the first of these threads to come takes out; the memory for the words is a block of the program, freed before the call returns.
+@core.extern  # type: ignore[untyped-decorator]
+def _malloc_slot(heap: Any, slots: Any, num_bytes: Any, _semantic: Any = None) -> Any:
+    return _call(_semantic, "malloc_slot", _INT, [heap, slots, num_bytes], by_program=False)
+
+
+@core.extern  # type: ignore[untyped-decorator]
+def _free_slot(heap: Any, slots: Any, addresses: Any, _semantic: Any = None) -> Any:
+    return _call(_semantic, "free_slot", _INT, [heap, slots, addresses], by_program=False)
+
+
+@core.extern  # type: ignore[untyped-decorator]
+def _read_slot(slots: Any, _semantic: Any = None) -> Any:
+    return _call(_semantic, "read_slot", _WORD, [slots], by_program=False)
+
+
+# Several threads may hold the same element, and each of them runs the functions below for it. So each element has a word in memory, its slot: the
+# first of these threads that takes the slot serves the element, and all of them read the answer from it.
 
 
 @triton.jit
@@ -97,29 +112,22 @@ def malloc_each(heap, num_bytes, mask):  # type: ignore[no-untyped-def]
     """A block for each element of a 1-D tensor of sizes in bytes where `mask` holds: their addresses as int64; 0 where it does not hold, for sizes of
     0, and where nothing fits. Each is freed alone, by any program: as one element of free_each, or by free."""
     tl.static_assert(len(num_bytes.shape) == 1, "gpuheap: malloc_each takes a 1-D tensor of sizes")
-    words = malloc(heap, num_bytes.shape[0] * 8)
-    slots = words.to(tl.pointer_type(tl.int64)) + tl.arange(0, num_bytes.shape[0])
-    there = mask & (words != 0)
-    sizes = num_bytes.to(tl.int64)
-    tl.store(slots, tl.where(sizes > 0, sizes * 2 + 1, 0), mask=there)
+    first = _open_slots(heap, num_bytes.shape[0])
+    slots = tl.where(mask & (num_bytes > 0) & (first != 0), first + 8 * tl.arange(0, num_bytes.shape[0]), 0)
+    _malloc_slot(heap, slots, num_bytes)
     tl.debug_barrier()
-    _malloc_slot(heap, tl.where(there, slots.to(tl.int64), 0))
-    tl.debug_barrier()
-    addresses = tl.load(slots, mask=there, other=0, volatile=True)
-    free(heap, words)
+    addresses = _read_slot(slots)
+    _close_slots(heap, first)
     return addresses
 
 
 @triton.jit
 def free_each(heap, addresses, mask):  # type: ignore[no-untyped-def]
-    """Frees the blocks of a 1-D tensor of addresses where `mask` holds; 0 is skipped. Where the heap has no 8 bytes for each element it frees nothing:
-    the program then gets False, else True."""
+    """Frees the blocks of a 1-D tensor of addresses where `mask` holds; 0 is skipped. A tensor of more than 1024 elements needs 8 bytes of the heap for
+    each of them meanwhile: where there is no memory for them it frees nothing, and the program gets False, else True."""
     tl.static_assert(len(addresses.shape) == 1, "gpuheap: free_each takes a 1-D tensor of addresses")
-    words = malloc(heap, addresses.shape[0] * 8)
-    slots = words.to(tl.pointer_type(tl.int64)) + tl.arange(0, addresses.shape[0])
-    there = mask & (words != 0)
-    tl.store(slots, addresses.to(tl.int64), mask=there)
-    tl.debug_barrier()
-    _free_slot(heap, tl.where(there, slots.to(tl.int64), 0))
-    free(heap, words)
-    return words != 0
+    first = _open_slots(heap, addresses.shape[0])
+    slots = tl.where(mask & (addresses != 0) & (first != 0), first + 8 * tl.arange(0, addresses.shape[0]), 0)
+    _free_slot(heap, slots, addresses)
+    _close_slots(heap, first)
+    return first != 0

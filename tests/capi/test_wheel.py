@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-PROGRAM_FUNCTIONS = ("gpuheap_v1_malloc_program", "gpuheap_v1_free_program", "gpuheap_v1_malloc_slot", "gpuheap_v1_free_slot")
+PROGRAM_FUNCTIONS = tuple(
+    f"gpuheap_v1_{name}" for name in ("malloc_program", "free_program", "open_slots", "close_slots", "malloc_slot", "free_slot", "read_slot")
+)
 
 
 @pytest.fixture(scope="session")

@@ -95,7 +95,10 @@ def test_triton(arch: int, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     ptx = compiled.asm["ptx"]
     assert re.search(r"\.func.*gpuheap_v1_malloc_slot|atom\S*cas", ptx) and ".extern .func" not in ptx
     # What the heap keeps in shared memory leaves the program's own at a multiple of 1024.
-    assert re.findall(r"\.shared \.align 1024 \.b8 \w+answer\w*\[(\d+)\]", ptx) == ["1024"]
+    assert sorted(re.findall(r"\.shared \.align 1024 \.b8 \w+?(answer|slots)\[(\d+)\]", ptx)) == [("answer", "1024"), ("slots", "8192")]
+    # Slots are served among the threads of a program alone: no element waits for a fence of the whole system.
+    entry = ptx[ptx.index(".visible .entry both(") :]
+    assert "atom.relaxed.cta" in entry[: entry.index("\n}")] and "fence.sc" not in entry[: entry.index("\n}")]
 
 
 def test_triton_refuses_several_ctas(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,6 +65,31 @@ def test_a_block_for_each_element(heap, block: int, warps: int) -> None:
     give_each[(9,)](heap.handle, out, n, B=block, num_warps=warps, extern_libs=gt.extern_libs())
 
 
+@triton.jit
+def again_and_again(heap, wrong, rounds, B: tl.constexpr):
+    i = tl.arange(0, B)
+    bad = tl.zeros((B,), tl.int32)
+    for turn in range(rounds):
+        p = gt.malloc_each(heap, 8 + (i + turn) % 60 * 8, i % 3 != turn % 3)
+        there = p != 0
+        words = p.to(tl.pointer_type(tl.int64))
+        tl.store(words, tl.program_id(0) * B + i + turn, mask=there)
+        tl.debug_barrier()
+        found = tl.load(words, mask=there, other=0, volatile=True)
+        bad += (there & (found != tl.program_id(0) * B + i + turn)).to(tl.int32) + (there != (i % 3 != turn % 3)).to(tl.int32)
+        gt.free_each(heap, p, there)
+    tl.store(wrong + tl.program_id(0), tl.sum(bad, 0))
+
+
+# In shared memory and in the heap; each element in one thread, and in several.
+@pytest.mark.parametrize(("block", "warps"), [(16, 8), (1024, 4), (2048, 8)])
+def test_slots_are_used_again(heap, block: int, warps: int) -> None:
+    wrong = torch.full((64,), -1, dtype=torch.int32, device="cuda")
+    again_and_again[(64,)](heap.handle, wrong, 20, B=block, num_warps=warps, extern_libs=gt.extern_libs(), maxnreg=64)
+    assert wrong.tolist() == [0] * 64
+    assert heap.stats().live_allocations == 0
+
+
 def test_several_ctas_are_refused(heap) -> None:
     out = torch.zeros(1, dtype=torch.int64, device="cuda")
     with pytest.raises(Exception, match="num_ctas=2"):
