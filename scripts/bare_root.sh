@@ -1,16 +1,26 @@
 #!/usr/bin/env bash
-# Runs commands in a machine as bare as can be: Debian's essential packages with apt, python3 and g++, an ordinary user, and a copy of
-# this checkout without what was built.
-#
-# usage: sudo scripts/bare_root.sh [COMMAND...]        ./demo and ./test if none is named, one after the other in one copy
-#
-# The packages are those of the Debian that this machine is, from where this machine gets its own; how it reaches them, and PyPI, is copied. What it needs lies in
-# build/bare_root: the packages of the root, which the next call takes again, and the root of the last call with all that the commands have built and logged.
+# Runs commands in a machine as bare as can be.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 fail() { printf 'error: %s\n' "$*" >&2; exit 2; }
 
+usage="usage: sudo scripts/bare_root.sh [COMMAND...]
+
+  Runs each COMMAND, in a shell, in a machine as bare as can be: Debian's essential packages with apt, python3 and g++, an ordinary user, and a
+  copy of this checkout without what was built. Without a COMMAND it runs ./demo and ./test, one after the other in one copy.
+
+  The packages are those of the Debian that this machine is, from where this machine gets its own; how it reaches them, and PyPI, is copied.
+  What it needs lies in build/bare_root: the packages of the root, which the next call takes again, and the root of the last call with all
+  that the commands have built and logged.
+  Exit code: that of the first COMMAND that fails, 0 where all passed, 2 where the root cannot be made."
+case ${1:-} in
+  -h | --help)
+    printf '%s\n' "$usage"
+    exit 0
+    ;;
+  -*) fail "unknown option '$1': a COMMAND, as './test --fast', and --help are what there is" ;;
+esac
 [ "$(id -u)" = 0 ] || fail "a root can be made and entered by root alone, and this is $(id -un): call it with sudo"
 command -v mmdebstrap >/dev/null || fail "a bare root is made by mmdebstrap, which is not installed: apt-get install mmdebstrap"
 [ "$#" -gt 0 ] || set -- ./demo ./test
