@@ -150,3 +150,18 @@ int main(void) {
     subprocess.run([*link, f"-Wl,-rpath,{library}"], check=True)
     ran = subprocess.run([str(program)], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, f"{ran.returncode} {ran.stdout}"
+
+
+@pytest.mark.parametrize(("example", "common"), [("csv_fields_cupy", "READER"), ("kmers_cupy", "KMER")])
+def test_examples_for_cupy_compile_and_link(installed: Path, example: str, common: str) -> None:
+    file = Path(__file__).resolve().parents[2] / "examples" / "python" / f"{example}.py"
+    code = f"""
+import ast, os; os.environ["XDG_CACHE_HOME"] = os.getcwd()
+from gpuheap.heaps.compiler import compile_and_link
+lines = [line for line in ast.parse(open({str(file)!r}).read()).body if isinstance(line, ast.Assign) and isinstance(line.value, ast.Constant)]
+texts = {{line.targets[0].id: line.value.value for line in lines}}
+open("example.cubin", "wb").write(compile_and_link(texts[{common!r}] + texts["ONE_PASS"], 90)[0])
+"""
+    answer(installed, code)
+    listed = subprocess.run(["readelf", "-sW", str(installed.parents[1] / "example.cubin")], capture_output=True, text=True, check=True).stdout
+    assert "gpuheap_v1_" in listed and not re.search(r"UND gpuheap_v\d_", listed)
