@@ -56,6 +56,9 @@ def stage(build_folder: Path, folder: Path) -> None:
         if (build_folder / "capi" / code).is_file():
             shutil.copy(build_folder / "capi" / code, package / "device")
     shutil.copytree(ROOT / "include", package / "include")
+    (package / "device" / "source" / "capi").mkdir(parents=True)
+    for source in ("device.cu", "view.hpp"):
+        shutil.copy(ROOT / "capi" / source, package / "device" / "source" / "capi")
     for template in (ROOT / "python" / "cmake").iterdir():
         shutil.copy(template, package / "cmake")
 

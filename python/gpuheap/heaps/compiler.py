@@ -13,11 +13,13 @@ from ctypes import c_char_p, c_int, c_size_t, c_void_p
 from pathlib import Path
 from typing import Any
 
+from gpuheap import __version__
 from gpuheap.heaps.failures import HeapError, InvalidRequest, MissingPart
-from gpuheap.heaps.files import OLDEST_ARCH, device_code, include_path
+from gpuheap.heaps.files import OLDEST_ARCH, device_code, device_source, include_path
 
 _CUBIN, _PTX, _LTO, _FATBIN = 1, 2, 3, 4  # nvJitLinkInputType
 _BYTES_OF_KEY = 20
+_MOST_REGISTERS = 64  # of the functions that kernels call: a block of 1024 threads has no more
 
 
 class CompileError(HeapError):
@@ -39,9 +41,32 @@ def compile_and_link(source: str, arch: int, options: Sequence[str] = (), names:
     if kept is not None:
         return kept
     code, symbols = _compile(source, wanted, names)
-    linked = link([(code, _CUBIN), (device_code("fatbin").read_bytes(), _FATBIN)], arch)
+    linked = link([(code, _CUBIN), device_part(arch)], arch)
     _keep(key, linked, symbols)
     return linked, symbols
+
+
+def device_part(arch: int) -> tuple[bytes, int]:
+    """The functions of gpuheap_device.h for sm_`arch`, as nvJitLink takes them. That of CUDA 12 may refuse what CUDA 13 has compiled: there NVRTC
+    compiles them, which takes some seconds once."""
+    if not _is_of_cuda_12():
+        return device_code("fatbin").read_bytes(), _FATBIN
+    source = device_source()
+    namespace = f"for_c_{__version__.replace('.', '_')}"
+    options = [
+        "-std=c++20", "--relocatable-device-code=true", f"-arch=sm_{arch}", f"--maxrregcount={_MOST_REGISTERS}",
+        f"-I{include_path()}", f"-I{source.parents[1]}", "-DGPUHEAP_BACKEND_CUDA", f"-DGPUHEAP_BACKEND_NAMESPACE={namespace}",
+    ]  # fmt: skip
+    key = hashlib.sha256(repr((_digest(), options, versions())).encode()).hexdigest()[: 2 * _BYTES_OF_KEY]
+    kept = _kept(key)
+    if kept is None:
+        kept = _compile(source.read_text(), options, ())
+        _keep(key, *kept)
+    return kept[0], _CUBIN
+
+
+def _is_of_cuda_12() -> bool:
+    return versions()[2] < 13
 
 
 def versions() -> tuple[int, ...]:
@@ -141,21 +166,27 @@ def _load(name: str, package: str) -> ctypes.CDLL:
         from cuda.pathfinder import load_nvidia_dynamic_lib
 
         found.append(str(load_nvidia_dynamic_lib(name).abs_path))
-    soname = f"lib{name}.so.13"
-    found.append(soname)
+    sonames = [f"lib{name}.so.{major}" for major in (13, 12)]
+    found += sonames
     for variable in ("CUDA_HOME", "CUDA_PATH"):
         if variable in os.environ:
-            found += [str(Path(os.environ[variable]) / folder / soname) for folder in ("lib64", "lib")]
-    found.append(f"/usr/local/cuda/lib64/{soname}")
+            found += [str(Path(os.environ[variable]) / folder / soname) for soname in sonames for folder in ("lib64", "lib")]
+    found += [f"/usr/local/cuda/lib64/{soname}" for soname in sonames]
     for path in found:
         with contextlib.suppress(OSError):
             return ctypes.CDLL(path)
-    raise MissingPart(f"gpuheap: cannot find {soname}, which builds kernels: pip install '{package}>=13', or install the CUDA toolkit 13")
+    raise MissingPart(f"gpuheap: cannot find {sonames[0]}, which builds kernels: pip install '{package}>=13', or install the CUDA toolkit 13")
 
 
 @functools.cache
 def _digest() -> str:
-    return hashlib.sha256(device_code("fatbin").read_bytes()).hexdigest()
+    """Of what the device code is, or is made from."""
+    files = [*sorted(include_path().rglob("*.h*")), *sorted(device_source().parent.glob("*"))] if _is_of_cuda_12() else [device_code("fatbin")]
+    digest = hashlib.sha256()
+    for file in files:
+        if file.is_file():
+            digest.update(file.read_bytes())
+    return digest.hexdigest()
 
 
 def _folder() -> Path | None:

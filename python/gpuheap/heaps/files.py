@@ -42,6 +42,14 @@ def device_code(kind: str = "fatbin", arch: int | None = None) -> Path:
     return _built(KINDS[kind], "device", "gpuheap_capi_code")
 
 
+def device_source() -> Path:
+    """The CUDA source of the functions of gpuheap_device.h, for a compiler that must be the user's own. It includes files of the folder above its own."""
+    for folder in (_PACKAGE / "device" / "source", _CHECKOUT):
+        if (folder / "capi" / "device.cu").is_file():
+            return folder / "capi" / "device.cu"
+    raise MissingPart(f"gpuheap: no source of device code in {_PACKAGE / 'device' / 'source'}: install the wheel again, or use the package of a whole checkout")
+
+
 def library_path() -> Path:
     """libgpuheap.so: that of GPUHEAP_LIBRARY, of the wheel, or of the checkout's build."""
     named = os.environ.get("GPUHEAP_LIBRARY")
