@@ -101,6 +101,25 @@ def test_triton(arch: int, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "atom.relaxed.cta" in entry[: entry.index("\n}")] and "fence.sc" not in entry[: entry.index("\n}")]
 
 
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_the_recipe_for_cuda_core(arch: int, fatbin: bytes) -> None:
+    """The recipe of docs/python.md, as far as its last line, which needs a GPU."""
+    core = pytest.importorskip("cuda.core", reason="kernels written in Python: no cuda.core: pip install cuda-core cuda-bindings", exc_type=ImportError)
+    if not hasattr(core, "Linker"):
+        pytest.skip("kernels written in Python: cuda.core is older than 1.0")
+    from gpuheap.heaps import compiler
+
+    if compiler.versions()[2] < 13:
+        pytest.skip("kernels written in Python: nvJitLink is that of CUDA 12: pip install 'nvidia-nvjitlink>=13'")
+    page = (Path(__file__).resolve().parents[2] / "docs" / "python.md").read_text()
+    (recipe,) = re.findall(r"```python\n(from cuda\.core import.*?)```", page, re.DOTALL)
+    before, launch, _ = recipe.partition("kernel = ")
+    assert launch
+    named: dict[str, Any] = {"arch": f"sm_{arch}"}
+    exec(compile(before, "recipe", "exec"), named)
+    assert b"gpuheap_v1_malloc" in named["linked"].code and symbols_left(named["linked"].code) == set()
+
+
 def test_triton_refuses_several_ctas(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     triton = pytest.importorskip("triton", reason="kernels written in Python: no Triton", exc_type=ImportError)
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
