@@ -90,6 +90,20 @@ function(gpuheap_compile_briefly target)
   target_compile_options(${target} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
 endfunction()
 
+# gpuheap_ptx_if_nothing_runs(): with GPUHEAP_AS_PTX, the folder's CUDA code is compiled as far as PTX, with little optimisation, which takes nvcc and g++ a
+# sixth to two thirds of the time. A target that must pass the machine's assembler has CUDA_ARCHITECTURES "${GPUHEAP_REAL_ARCHITECTURES}", and is optimised:
+# what is not keeps the assembler busy for minutes.
+macro(gpuheap_ptx_if_nothing_runs)
+  set(GPUHEAP_REAL_ARCHITECTURES ${CMAKE_CUDA_ARCHITECTURES})
+  if(GPUHEAP_AS_PTX)
+    list(TRANSFORM CMAKE_CUDA_ARCHITECTURES REPLACE "^([0-9]+[a-z]?).*" "\\1-virtual")
+    list(REMOVE_DUPLICATES CMAKE_CUDA_ARCHITECTURES)
+    string(REGEX REPLACE "-O[0-9]" "-O0" CMAKE_CUDA_FLAGS_RELEASE "${CMAKE_CUDA_FLAGS_RELEASE}")
+    list(GET CMAKE_CUDA_ARCHITECTURES 0 first_as_ptx)
+    add_compile_options("$<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<IN_LIST:${first_as_ptx},$<TARGET_PROPERTY:CUDA_ARCHITECTURES>>>:-Xcicc=-O1>")
+  endif()
+endmacro()
+
 # gpuheap_compile_together(target number [EXCEPT regex]): its sources go to the compiler so many at a time, as one file that includes them; those that match the
 # regex go alone. For sources of which each is short beside what it includes, in which g++ spends 3 s and nvcc, that reads all three times, 10 s. What is
 # measured is never compiled so: what a compiler does with one kernel may depend on the others of its file.

@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <stdexcept>
 
+#include "../support/seeds.hpp"
 #include "kernels.hpp"
 
 namespace test {
@@ -33,6 +34,18 @@ TEST(Settings, ComeFromTheEnvironment) {
   EXPECT_EQ(s.num_sms, 132u);
   EXPECT_EQ(s.step_budget, 1000u);
   EXPECT_EQ(s.stack_bytes, 128u * 1024);
+}
+
+TEST(Settings, LargeExplorationsRunAPartOfTheirSchedules) {
+  unsetenv("GPUHEAP_SEEDS_PERCENT");
+  EXPECT_EQ(num_seeds(2000), 2000u);
+  variable const percent("GPUHEAP_SEEDS_PERCENT", "25");
+  EXPECT_EQ(num_seeds(2000), 500u);
+  EXPECT_EQ(num_seeds(60), 15u);
+  EXPECT_EQ(num_seeds(12), 10u);
+  EXPECT_EQ(num_seeds(3), 3u);
+  variable const number("GPUHEAP_SEEDS", "7");
+  EXPECT_EQ(num_seeds(40), 7u);
 }
 
 TEST(Settings, RefuseWhatTheyDoNotKnow) {

@@ -1,15 +1,20 @@
 // How many schedules an exploration runs.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 
 namespace test {
 
-// As many as GPUHEAP_SEEDS says, for all cases that must pass; else what the case says.
+// For all cases that must pass: as many as GPUHEAP_SEEDS says; else GPUHEAP_SEEDS_PERCENT of what the case says, but not fewer than 10 of
+// them; else what the case says.
 [[nodiscard]] inline std::uint64_t num_seeds(std::uint64_t otherwise) {
-  char const* const text = std::getenv("GPUHEAP_SEEDS");
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+  constexpr std::uint64_t fewest = 10;
+  if (char const* const text = std::getenv("GPUHEAP_SEEDS")) return std::strtoull(text, nullptr, 10);
+  char const* const percent = std::getenv("GPUHEAP_SEEDS_PERCENT");
+  if (percent == nullptr) return otherwise;
+  return std::max<std::uint64_t>(std::min(otherwise, fewest), otherwise * std::strtoull(percent, nullptr, 10) / 100);
 }
 
 }  // namespace test
