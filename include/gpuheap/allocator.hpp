@@ -86,6 +86,14 @@ struct live_total {
   simt::uint64_t bytes = 0;  // the sum of the blocks' usable sizes
 };
 
+// @brief A live block.
+struct block_info {
+  simt::uint64_t address = 0;
+  simt::uint64_t bytes = 0;                                // as many as were asked for, where the heap knows that; else its usable size
+  simt::uint64_t tag = 0;                                  // block_tag::word; 0 where there is none
+  simt::uint32_t block = 0xffffffff, thread = 0xffffffff;  // that asked for it, where the heap knows that
+};
+
 // @brief The number of live blocks of one size.
 struct live_size {
   simt::uint64_t block_bytes = 0;  // the size to which the allocator rounds

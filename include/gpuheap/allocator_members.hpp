@@ -127,6 +127,11 @@ template <class A>
 concept has_live_blocks = device_allocator<A> && requires(A const& a, stream_ref stream) {
   { a.live_blocks(stream) } -> simt::same_as<std::vector<live_size>>;
 };
+// Every live block, by address. Host; waits for the stream; no kernel uses the heap meanwhile.
+template <class A>
+concept has_blocks = device_allocator<A> && requires(A const& a, stream_ref stream) {
+  { a.blocks(stream) } -> simt::same_as<std::vector<block_info>>;
+};
 // A process_wide allocator with memory of its own beside the process's heap: how much of `region_bytes`, at most all.
 template <class A>
 concept has_own_bytes = device_allocator<A> && A::traits.process_wide&& requires(simt::size_t region_bytes) {

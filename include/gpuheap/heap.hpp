@@ -6,6 +6,7 @@
 #include <gpuheap/default_allocator.hpp>
 #include <gpuheap/failure_record.hpp>
 #include <gpuheap/growth.hpp>
+#include <gpuheap/heap_inspection.hpp>
 #include <gpuheap/heap_kernels.hpp>
 #include <gpuheap/heap_ref.hpp>
 #include <gpuheap/heap_report.hpp>
@@ -38,12 +39,12 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 //   free(pointers)           safe: frees as any kernel does
 //   copy_to_host(), copy_from_host()   safe for blocks that no other thread writes, or frees
 //   set_policy()             safe; kernels that run already may go by either policy
-//   verify()                 no kernel uses the heap meanwhile: what it says would mean nothing
+//   verify(), blocks(), report_leaks(), and check() of a checked heap   no kernel uses the heap meanwhile
 //   grow(), trim(), reset(), check() under grow_when_exhausted()   no kernel uses the heap meanwhile: undefined
 //
 // Moved from, a heap may only be assigned to or destroyed. Destroying it while kernels use it is undefined.
 template <device_allocator Allocator, class Statistics>
-class heap {
+class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
  public:
   using allocator_type = Allocator;
   using ref_type = heap_ref<Allocator, Statistics>;
@@ -181,15 +182,6 @@ class heap {
     return s;
   }
 
-  // What lives, one entry a size, small sizes first. Waits for the stream; exact if no other stream uses the heap meanwhile.
-  [[nodiscard]] std::vector<live_size> live_blocks(stream_ref stream = {}) const requires has_live_blocks<Allocator> {
-    return allocator_.live_blocks(stream);
-  }
-  template <class A = Allocator>
-  requires(!has_live_blocks<A>) void live_blocks(stream_ref = {}) const {
-    static_assert(has_live_blocks<A>, "gpuheap: this Allocator has no live_blocks(stream)");
-  }
-
   // All bytes taken for this heap now, bookkeeping included. For a process_wide allocator: what was granted, and what it has beside that.
   [[nodiscard]] simt::size_t bytes() const {
     if constexpr (!Allocator::traits.process_wide) {
@@ -259,14 +251,6 @@ class heap {
     return 0;
   }
 
-  // Looks for damage: the allocator's report, whose `problem` is empty if its structures are sound. Walks the heap: for tests, and for when
-  // something is amiss. Waits for the stream; no kernel uses the heap meanwhile.
-  [[nodiscard]] auto verify(stream_ref stream = {}) const requires has_verify<Allocator> { return allocator_.verify(stream); }
-  template <class A = Allocator>
-  requires(!has_verify<A>) void verify(stream_ref = {}) const {
-    static_assert(has_verify<A>, "gpuheap: this Allocator has no verify(stream)");
-  }
-
   // ---- exhaustion
 
   // What a request that nothing fits meets in kernels that are launched later on `stream`, or on any stream once this call returns. The
@@ -290,6 +274,7 @@ class heap {
   //                      that the heap could never serve (request_fault). Then calls the callback, which learns whether it grew; without a
   //                      callback, throws out_of_memory unless it grew for all of them
   //   frees refused:     throws gpuheap::error
+  //   misuse found:      (gpuheap::checked) looks at all blocks first, and calls on_misuse()'s callback or throws misuse_error
   // Each failure is reported once: what an exception comes before, a callback's own too, is left to the next check(). Returns by how many
   // bytes the heap has grown: if not 0, requests that failed are worth making again. A heap that has its most, whose device has no more
   // memory, or whose growth would not help, does not grow; the report says which.
@@ -301,6 +286,7 @@ class heap {
       throw;
     }
     throw_trap_report("the launch has failed already");  // where launches wait for their kernels
+    this->report_misuse(stream);
     failure_record const record = failures(stream);
     statistics now;
     detail::read_failures(now, record);
@@ -324,7 +310,7 @@ class heap {
       }
     }
     reported_.frees = found.frees;
-    if (refused != 0) throw plain_error(detail::refused_frees_text(name(), now));
+    if (refused != 0 && !finds_misuse<Allocator>) throw plain_error(detail::refused_frees_text(name(), now));
     return what.grown_bytes;
   }
 
@@ -375,6 +361,8 @@ class heap {
   }
 
  private:
+  friend heap_inspection<heap, Allocator>;
+
   // The records, then the policy's counters. They lie behind the arena, so that the arena keeps the alignment of the heap's memory.
   struct heap_records {
     failure_record failures;
@@ -416,6 +404,7 @@ class heap {
     if (policy_ != exhaustion_policy::null) write_policy(stream);
     statistics_ = Statistics{static_cast<char*>(records_.base()) + record_bytes, capacity()};
     create(stream);
+    this->forget_misuse(stream);
     write_most_bytes(stream);
     reported_ = {};
   }
@@ -533,6 +522,7 @@ class heap {
 
   // Throws what a kernel left before it stopped, if one did; once.
   void throw_trap_report(char const* how) {
+    this->throw_misuse_words(how);
     if (final_.base() == nullptr) return;
     auto& final = *static_cast<trap_report*>(final_.base());
     // acquire: pairs with the release in stop_exhausted(); the request is read after it.

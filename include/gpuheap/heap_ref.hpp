@@ -3,6 +3,7 @@
 
 #include <gpuheap/allocator.hpp>
 #include <gpuheap/allocator_members.hpp>
+#include <gpuheap/block_tag.hpp>
 #include <gpuheap/collective.hpp>
 #include <gpuheap/default_allocator.hpp>
 #include <gpuheap/failure_record.hpp>
@@ -50,6 +51,20 @@ class heap_ref {
       return p;
     } else {
       return nullptr;
+    }
+  }
+
+  // @brief Allocates a block as malloc(bytes) does, and gives it a tag.
+  // @param bytes the size of the block in bytes
+  // @param tag what a checked heap names the block by in its reports: gpuheap::here(), or tag_number(). Other heaps ignore it
+  // @return as malloc(bytes)
+  [[nodiscard]] GPUHEAP_HD void* malloc(simt::size_t bytes, [[maybe_unused]] block_tag tag) const {
+    if constexpr (simt::compiles_device_code && has_tagged_malloc<Allocator>) {
+      void* const p = bytes == 0 || is_empty() ? nullptr : allocator_.malloc(bytes, tag);
+      finish_malloc(p, bytes);
+      return p;
+    } else {
+      return malloc(bytes);
     }
   }
 
@@ -217,6 +232,9 @@ class heap_ref {
     if constexpr (simt::compiles_device_code) {
       if (p == nullptr) return free_status::null;
       p->~T();
+      if constexpr (has_expected_size<Allocator>) {
+        if (!is_empty()) allocator_.expect_size(p, sizeof(T));
+      }
       return free(p);
     } else {
       return free_status::null;

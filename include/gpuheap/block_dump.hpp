@@ -1,0 +1,216 @@
+// Lists of live blocks for people: leaks in groups, and the file that `gpuheap inspect` reads. Host code.
+//
+// The file, little-endian:
+//   "gpuheap\1"                           8 bytes
+//   u64 base, region bytes, heap bytes, number of blocks, number of names, length of the allocator's name; the name, padded to 8
+//   names:  u64 length; the text, padded to 8
+//   blocks: u64 first:  offset in the region, in units of 16 bytes, 38 bits | number of the name, 0 for none, 16 bits from bit 38 |
+//                       thread, 10 bits from bit 54
+//           u64 second: bytes, 38 bits | block of the grid, 26 bits from bit 38
+#pragma once
+
+#include <gpuheap/allocator.hpp>
+#include <gpuheap/block_tag.hpp>
+#include <gpuheap/memory/region.hpp>
+#include <gpuheap/memory/size.hpp>
+#include <gpuheap/misuse.hpp>
+#include <gpuheap/simt/launch.hpp>
+#include <gpuheap/simt/runtime.hpp>
+
+#if GPUHEAP_HAS_HOST
+#include <gpuheap/memory/allocation.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
+
+namespace detail {
+
+// Kernel of one thread: copies a text that lies where only device code reads.
+struct read_text {
+  char const* from;
+  char* to;
+  unsigned room;
+  GPUHEAP_FN void operator()(unsigned) const {
+    unsigned at = 0;
+    // Ends: at the text's end, or where the room is.
+    GPUHEAP_NO_UNROLL
+    for (; at + 1 < room && from[at] != '\0'; ++at) to[at] = from[at];
+    to[at] = '\0';
+  }
+};
+// A text of device code. Waits for the stream.
+[[nodiscard]] inline std::string text_on_device(char const* from, stream_ref stream) {
+  constexpr unsigned room = 256;
+  memory::allocation const copy{memory::device, room};
+  simt::launch(1, read_text{from, static_cast<char*>(copy.base()), room}, {.block_threads = 32, .stream = stream});
+  char words[room];
+  simt::copy(words, copy.base(), room, stream);
+  simt::synchronize(stream);
+  return words;
+}
+// "tree.cu:45", "tag 7". Waits for the stream.
+[[nodiscard]] inline std::string tag_name(block_tag tag, stream_ref stream) {
+  if (tag.is_place()) return text_of("%s:%u", text_on_device(tag.file(), stream).c_str(), tag.line());
+  return text_of("tag %llu", static_cast<unsigned long long>(tag.number()));
+}
+
+}  // namespace detail
+
+// @brief The names of tags.
+class tag_names {
+ public:
+  [[nodiscard]] bool knows(block_tag tag) const { return names_.count(tag.word) != 0; }
+  void add(block_tag tag, std::string name) { names_[tag.word] = std::move(name); }
+  // @return the name; empty for no tag
+  [[nodiscard]] std::string const& name(block_tag tag) const {
+    static std::string const none;
+    auto const found = names_.find(tag.word);
+    return found == names_.end() ? none : found->second;
+  }
+  [[nodiscard]] std::map<std::uint64_t, std::string> const& all() const { return names_; }
+
+ private:
+  std::map<std::uint64_t, std::string> names_;
+};
+
+// @brief Live blocks of one tag, or of one size where they have none.
+struct leak_group {
+  std::string name;  // "tree.cu:45", "tag 7", "64 bytes"
+  std::uint64_t blocks = 0;
+  std::uint64_t bytes = 0;
+  block_info first{};  // the one with the lowest address
+};
+
+// @brief What lives where nothing should.
+struct leak_report {
+  std::uint64_t blocks = 0;
+  std::uint64_t bytes = 0;
+  std::vector<leak_group> groups;  // most bytes first
+
+  [[nodiscard]] bool empty() const { return blocks == 0; }
+
+  // @param live in the order of their addresses
+  [[nodiscard]] static leak_report of(std::vector<block_info> const& live, tag_names const& names) {
+    leak_report made;
+    std::map<std::pair<std::uint64_t, std::uint64_t>, leak_group> groups;  // by tag, and by size without one
+    // Ends: one pass for each block.
+    for (block_info const& block : live) {
+      leak_group& group = groups[{block.tag, block.tag != 0 ? 0 : block.bytes}];
+      if (group.blocks++ == 0) group.first = block;
+      group.bytes += block.bytes;
+      ++made.blocks;
+      made.bytes += block.bytes;
+    }
+    // Ends: one pass for each group.
+    for (auto& [key, group] : groups) {
+      group.name = key.first != 0 ? names.name({key.first}) : std::to_string(key.second) + " bytes";
+      made.groups.push_back(std::move(group));
+    }
+    std::stable_sort(made.groups.begin(), made.groups.end(), [](auto const& a, auto const& b) { return a.bytes > b.bytes; });
+    return made;
+  }
+
+  // @return a line for all, and one for each of the first groups
+  [[nodiscard]] std::string text(std::size_t most_groups = 20) const {
+    if (empty()) return "no block is live\n";
+    auto const number = [](std::uint64_t n) { return static_cast<unsigned long long>(n); };
+    std::string all = text_of("%llu live blocks, %s:\n", number(blocks), memory::in_words(bytes).c_str());
+    std::size_t shown = 0;
+    // Ends: one pass for each group, up to most_groups.
+    for (leak_group const& group : groups) {
+      if (shown++ == most_groups) {
+        all += text_of("  and %zu groups more\n", groups.size() - most_groups);
+        break;
+      }
+      all += text_of("  %s in %llu blocks, %s", memory::in_words(group.bytes).c_str(), number(group.blocks), group.name.c_str());
+      if (group.first.block != misuse_finding::nobody) {
+        all += text_of("; the first at 0x%llx, asked for by block %u, thread %u", number(group.first.address), group.first.block,
+                       group.first.thread);
+      }
+      all += "\n";
+    }
+    return all;
+  }
+
+  // @return the same as one JSON object
+  [[nodiscard]] std::string json() const {
+    auto const number = [](std::uint64_t n) { return static_cast<unsigned long long>(n); };
+    std::string all = text_of("{\"blocks\": %llu, \"bytes\": %llu, \"groups\": [", number(blocks), number(bytes));
+    char const* before = "";
+    // Ends: one pass for each group; for each character of a name.
+    for (leak_group const& group : groups) {
+      std::string name;
+      for (char const c : group.name) {  // Ends: at the name's end.
+        if (c == '"' || c == '\\') name += '\\';
+        if (static_cast<unsigned char>(c) < 0x20) {
+          name += text_of("\\u%04x", static_cast<unsigned>(c));
+        } else {
+          name += c;
+        }
+      }
+      all += text_of("%s{\"name\": \"%s\", \"blocks\": %llu, \"bytes\": %llu}", before, name.c_str(), number(group.blocks),
+                     number(group.bytes));
+      before = ", ";
+    }
+    return all + "]}";
+  }
+};
+
+// @brief Writes the file.
+// @throws gpuheap::error if that fails, with the system's reason
+inline void write_block_dump(std::string const& path, char const* allocator, memory::region where, std::uint64_t heap_bytes,
+                             std::vector<block_info> const& live, tag_names const& names) {
+  std::vector<std::uint64_t> words;
+  auto const put_text = [&words](std::string const& text) {
+    words.push_back(text.size());
+    std::size_t const before = words.size();
+    words.resize(before + (text.size() + 7) / 8);
+    std::copy(text.begin(), text.end(), reinterpret_cast<char*>(words.data() + before));
+  };
+  std::map<std::uint64_t, std::uint64_t> number;  // of each tag
+  std::uint64_t magic = 0;
+  std::copy_n("gpuheap\1", 8, reinterpret_cast<char*>(&magic));
+  auto const base = reinterpret_cast<std::uintptr_t>(where.base);
+  words = {magic, base, where.bytes, heap_bytes, live.size(), names.all().size()};
+  put_text(allocator);
+  // Ends: one pass for each name.
+  for (auto const& [tag, name] : names.all()) {
+    number[tag] = number.size() + 1;
+    put_text(name);
+  }
+  std::FILE* const file = std::fopen(path.c_str(), "wb");
+  bool good = file != nullptr;
+  auto const flush = [&] {
+    good = good && std::fwrite(words.data(), 8, words.size(), file) == words.size();
+    words.clear();
+  };
+  if (good) flush();
+  // Ends: one pass for each block.
+  for (block_info const& block : live) {
+    std::uint64_t const tag = block.tag == 0 ? 0 : number[block.tag] & 0xffff;
+    words.push_back(((block.address - base) / 16 & 0x3fffffffffull) | tag << 38 | std::uint64_t{block.thread & 1023} << 54);
+    words.push_back((block.bytes & 0x3fffffffffull) | std::uint64_t{block.block & 0x3ffffff} << 38);
+    if (words.size() == std::size_t{1} << 16) flush();
+    if (!good) break;
+  }
+  if (good) flush();
+  int const failed = errno;
+  if (file != nullptr) good = std::fclose(file) == 0 && good;
+  if (!good) {
+    throw plain_error(
+        text_of("gpuheap: the dump of %zu blocks cannot be written to '%s': %s. Name a file in a folder that can be written to",
+                live.size(), path.c_str(), std::generic_category().message(failed).c_str()));
+  }
+}
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE
+#endif

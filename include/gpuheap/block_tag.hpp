@@ -1,0 +1,45 @@
+// Tags of blocks: what a program says of a request, so that a checked heap can name it in reports. Compiles under NVRTC.
+//
+//   void* p = heap.malloc(64, gpuheap::here());          the file and the line of this call
+//   void* q = heap.malloc(64, gpuheap::tag_number(7));   a number of the program's own
+#pragma once
+
+#include <gpuheap/allocator.hpp>
+#include <gpuheap/simt/types.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
+
+// @brief A place in the source, or a number, in one word. 0 is no tag.
+// @note A place is: bit 0 = 1, the line in bits 1 to 16, the address of the file's name above. A number is: bit 0 = 0, the number above.
+struct block_tag {
+  simt::uint64_t word = 0;
+
+  [[nodiscard]] GPUHEAP_HD constexpr bool is_place() const { return (word & 1) != 0; }
+  [[nodiscard]] GPUHEAP_HD constexpr simt::uint64_t number() const { return word >> 1; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned line() const { return static_cast<unsigned>(word >> 1 & 0xffff); }
+  [[nodiscard]] GPUHEAP_HD char const* file() const { return reinterpret_cast<char const*>(static_cast<simt::uintptr_t>(word >> 17)); }
+};
+
+// @brief The tag of a number of the program's own.
+// @param number 1 to 2^63 - 1; 0 is no tag
+[[nodiscard]] GPUHEAP_HD constexpr block_tag tag_number(simt::uint64_t number) { return {number << 1}; }
+
+// @brief The tag of the place of this call. Device code; the parameters are never passed.
+// @note Lines above 65535 are given modulo 65536.
+[[nodiscard]] GPUHEAP_HD inline block_tag here(char const* file = __builtin_FILE(), unsigned line = __builtin_LINE()) {
+  return {static_cast<simt::uint64_t>(reinterpret_cast<simt::uintptr_t>(file)) << 17 | simt::uint64_t{line & 0xffff} << 1 | 1};
+}
+
+// @brief The allocator keeps the tag of each block.
+template <class A>
+concept has_tagged_malloc = device_allocator<A> && requires(A const& a, simt::size_t bytes, block_tag tag) {
+  { a.malloc(bytes, tag) } -> simt::same_as<void*>;
+};
+
+// @brief The allocator is told the size that the program believes a block to have before it frees it: heap_ref::destroy() knows it.
+template <class A>
+concept has_expected_size = device_allocator<A> && requires(A const& a, void* p, simt::size_t bytes) {
+  a.expect_size(p, bytes);
+};
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE

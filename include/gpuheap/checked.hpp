@@ -1,0 +1,505 @@
+// A heap that finds misuse: checked<Allocator> is the allocator with a header and a guard around each block, and a quarantine of freed
+// ones.
+//
+//   gpuheap::heap<gpuheap::checked<>> heap{1_GiB};                     over the default allocator
+//   gpuheap::heap<gpuheap::checked<gpuheap::scatteralloc>> other{1_GiB};
+//   launch(...);
+//   heap.check();   // throws gpuheap::misuse_error, which names the first misuse and the block
+//
+// Layout of a region:  | misuse record | tags | quarantine | the allocator's own region |
+// docs/misuse.md says what it finds.
+#pragma once
+
+#include <gpuheap/allocator.hpp>
+#include <gpuheap/allocator_members.hpp>
+#include <gpuheap/block_tag.hpp>
+#include <gpuheap/checking/block_words.hpp>
+#include <gpuheap/checking/quarantine.hpp>
+#include <gpuheap/checking/tag_table.hpp>
+#include <gpuheap/checking/walk.hpp>
+#include <gpuheap/default_allocator.hpp>
+#include <gpuheap/misuse.hpp>
+#include <gpuheap/simt/atomic.hpp>
+#include <gpuheap/simt/bits.hpp>
+#include <gpuheap/simt/far_call.hpp>
+#include <gpuheap/simt/launch.hpp>
+#include <gpuheap/simt/runtime.hpp>
+#include <gpuheap/simt/warp.hpp>
+
+#if GPUHEAP_HAS_HOST
+#include <vector>
+#endif
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
+
+// @brief How a checked heap checks.
+struct checked_options {
+  // The most blocks in quarantine, a power of two, or 0 for none. A heap has one for each 4 KiB at most.
+  unsigned quarantine_blocks = 4096;
+  // The most bytes of each block in quarantine; 0: a quarter of the heap, shared out. Larger blocks are checked when they are freed.
+  simt::size_t quarantine_largest = 0;
+  // Fills each new block with 0xcd bytes, and each freed one with a pattern of which every byte is checked. Without it the first 64 bytes
+  // of a freed block and its guard are.
+  bool fill = false;
+};
+
+namespace detail {
+
+// "checked " before an allocator's name.
+template <device_allocator Allocator>
+struct checked_name {
+  static constexpr unsigned length() {
+    unsigned n = 0;
+    // Ends: at the name's end.
+    while (Allocator::traits.name[n] != '\0') ++n;
+    return n;
+  }
+  struct text {
+    char words[length() + 9] = {};
+  };
+  static constexpr text make() {
+    text made;
+    constexpr char before[] = "checked ";
+    // Ends: eight characters; the name's.
+    for (unsigned i = 0; i < 8; ++i) made.words[i] = before[i];
+    for (unsigned i = 0; i < length(); ++i) made.words[8 + i] = Allocator::traits.name[i];  // Ends: at the name's end.
+    return made;
+  }
+  static constexpr text all = make();
+};
+
+}  // namespace detail
+
+#if defined(GPUHEAP_NO_DEFAULT_ALLOCATOR)
+template <device_allocator Allocator, checked_options Options = checked_options{}>
+class checked;
+#else
+template <device_allocator Allocator = sharded_runs, checked_options Options = checked_options{}>
+class checked;
+#endif
+
+// @brief An allocator whose heap finds wrong frees, and writes outside of live blocks.
+// @tparam Allocator the allocator that serves: one that lies in its region, aligns to 16 bytes and frees blocks one by one
+// @tparam Options how it checks
+// @note A request costs up to 31 bytes more than it asks for, and the inner allocator's rounding of that. What the program does to a block
+// is found when it is freed, when it leaves quarantine, or by heap::check(), whichever comes first. Wrong pointers never reach the inner
+// allocator: only the thread that changes a block's header from live to freed frees it, once.
+template <device_allocator Allocator, checked_options Options>
+class checked {
+  static_assert(Allocator::traits.free == frees::individually, "gpuheap: checked<> needs an allocator that frees blocks one by one");
+  static_assert(!Allocator::traits.process_wide, "gpuheap: checked<> needs an allocator that lies in its region");
+  static_assert(!Allocator::traits.overwrites && !Allocator::traits.warp_level && Allocator::traits.min_alignment >= 16,
+                "gpuheap: checked<> needs an allocator that gives each thread memory of its own, aligned to 16 bytes");
+  static_assert((Options.quarantine_blocks & (Options.quarantine_blocks - 1)) == 0, "gpuheap: quarantine_blocks is a power of two, or 0");
+
+  static constexpr allocator_traits make_traits() {
+    allocator_traits made = Allocator::traits;
+    made.name = detail::checked_name<Allocator>::all.words;
+    made.min_alignment = 16;
+    made.reuses_singly = Options.quarantine_blocks == 0 && made.reuses_singly;
+    made.detects_double_free = true;
+    made.detects_foreign_free = true;
+    if (made.largest_bytes > 64) made.largest_bytes -= 32;
+    return made;
+  }
+
+ public:
+  static constexpr allocator_traits traits = make_traits();
+  static constexpr bool takes_census = true;
+
+  // ---- device: any thread, any divergence
+
+  // As the allocator's.
+  [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const { return malloc(bytes, block_tag{}); }
+  // The same for a block that reports name by its tag.
+  [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes, block_tag tag) const {
+    if (bytes > checking::most_bytes) return nullptr;
+    checking::block_facts const facts = asked(bytes, tag);
+    void* base = inner_.malloc(facts.whole_bytes());
+    if (base == nullptr) base = malloc_again(facts.whole_bytes(), 0);
+    return begin_block(base, facts);
+  }
+  // As the allocator's.
+  [[nodiscard]] GPUHEAP_FN void* aligned_malloc(simt::size_t bytes, simt::size_t alignment) const requires has_aligned_malloc<Allocator> {
+    if (bytes > checking::most_bytes) return nullptr;
+    checking::block_facts facts = asked(bytes, {});
+    if (alignment > 16) facts.lg_alignment = simt::highest_bit(static_cast<simt::uint64_t>(alignment));
+    void* base = inner_.aligned_malloc(facts.whole_bytes(), alignment);
+    if (base == nullptr) base = malloc_again(facts.whole_bytes(), alignment);
+    return begin_block(base, facts);
+  }
+
+  // Gives p back, or records what is wrong with it. nullptr does nothing. A block goes into quarantine, and the one that has been there
+  // longest leaves it.
+  GPUHEAP_FN free_status free(void* p) const {
+    // One captured mask for the whole call: the lanes that free together.
+    simt::lane_mask const here = simt::active_mask();
+    checking::quarantined gone{};
+    free_status status = free_status::null;
+    if (p != nullptr) status = end_block(p, gone);
+    if (quarantine_.blocks() != 0) {
+      bool const stays = gone.word != 0 && fits_quarantine(gone);
+      checking::quarantined const oldest = quarantine_.put(here, stays ? gone : checking::quarantined{});
+      if (stays) gone = oldest;
+    }
+    simt::sync_warp(here);  // so that the inner allocator sees the lanes together
+    if (gone.word != 0) release(gone, 1);
+    return status;
+  }
+  // The next free of p believes that its block was asked for with `bytes` bytes.
+  GPUHEAP_FN void expect_size(void* p, simt::size_t bytes) const {
+    checking::header_words header;
+    if (!find_block(p, header) || header.state() != checking::block_state::live || header.facts().bytes == bytes) return;
+    simt::far_call(&checked::tell_mismatch, self_, static_cast<simt::uint64_t>(reinterpret_cast<simt::uintptr_t>(p)),
+                   static_cast<simt::uint64_t>(bytes));
+  }
+  // The bytes that p's block was asked for; 0 if none begins there that lives.
+  [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void* p) const {
+    checking::header_words header;
+    return find_block(p, header) && header.state() == checking::block_state::live ? header.facts().bytes : 0;
+  }
+  // Whether p is the start of a live block.
+  [[nodiscard]] GPUHEAP_FN bool owns(void const* p) const { return usable_size(const_cast<void*>(p)) != 0; }
+  [[nodiscard]] GPUHEAP_FN bool is_live(void const* p) const { return owns(p); }
+  // Blocks are made shorter where they are, with a new guard, and longer nowhere.
+  [[nodiscard]] GPUHEAP_FN bool try_resize(void* p, simt::size_t bytes) const {
+    checking::header_words header;
+    if (!find_block(p, header) || header.state() != checking::block_state::live) return false;
+    checking::block_facts facts = header.facts();
+    if (bytes >= facts.bytes) return bytes == facts.bytes;
+    auto const address = reinterpret_cast<simt::uintptr_t>(p);
+    check_guard(address, header, 0);
+    facts.bytes = bytes;
+    write_guard(address, facts);
+    write_header(address, facts);
+    return true;
+  }
+  [[nodiscard]] GPUHEAP_FN misuse_record* record() const { return record_; }
+
+  // ---- parts of the walks (checking/walk.hpp). Device
+
+  // The header before `address`, if there is one.
+  [[nodiscard]] GPUHEAP_FN bool find_block(void const* p, checking::header_words& header) const {
+    auto const address = reinterpret_cast<simt::uintptr_t>(p);
+    if (address % 16 != 0 || address < first_ + checking::header_bytes || address >= end_) return false;
+    header = read_header(address);
+    return is_block(address, header);
+  }
+  // Looks at all that must not have changed of a block while no kernel uses the heap.
+  GPUHEAP_FN void check_block(simt::uint64_t address, checking::header_words header) const {
+    if (header.state() == checking::block_state::live) {
+      check_guard(address, header, 2);
+    } else {
+      check_freed(address, header, 2);
+    }
+  }
+  [[nodiscard]] GPUHEAP_FN block_info described(simt::uint64_t address, checking::header_words header) const {
+    auto const facts = header.facts();
+    return {address, facts.bytes, tags_.tag_at(facts.tag).word, facts.block, facts.thread};
+  }
+  [[nodiscard]] GPUHEAP_HD simt::uint64_t first_address() const { return first_; }
+  [[nodiscard]] GPUHEAP_HD simt::uint64_t end_address() const { return end_; }
+  // A block that the inner allocator says lives at `base`, and which has no header: its header has been written over.
+  GPUHEAP_FN void report_damaged(simt::uint64_t base) const {
+    misuse_finding found{};
+    found.what = misuse::damaged_header;
+    found.found_while = 2;
+    found.pointer = base + checking::header_bytes;
+    detail::record_misuse(record_, found);
+  }
+
+#if GPUHEAP_HAS_HOST
+  // ---- host
+
+  [[nodiscard]] static simt::size_t min_region_bytes() { return own_bytes_for(0) + Allocator::min_region_bytes(); }
+
+  [[nodiscard]] static checked create(memory::region region, stream_ref stream) {
+    checked made;
+    auto* const base = static_cast<char*>(region.base);
+    unsigned const blocks = quarantine_blocks_for(region.bytes);
+    simt::size_t const own = own_bytes_for(blocks);
+    simt::fill(base, 0, own, stream);
+    made.record_ = reinterpret_cast<misuse_record*>(base);
+    made.tags_ = checking::tag_table{reinterpret_cast<simt::uint64_t*>(base + record_bytes + self_bytes())};
+    if (blocks != 0) made.quarantine_ = {base + record_bytes + self_bytes() + checking::tag_table::bytes, blocks};
+    made.largest_ = Options.quarantine_largest != 0 || blocks == 0 ? Options.quarantine_largest : region.bytes / 4 / blocks;
+    made.first_ = reinterpret_cast<simt::uintptr_t>(base) + own;
+    made.end_ = made.first_ + (region.bytes - own);
+    made.secret_ = checking::next_secret();
+    made.inner_ = Allocator::create({base + own, region.bytes - own}, stream);
+    made.self_ = reinterpret_cast<checked*>(base + record_bytes);
+    simt::copy(made.self_, &made, sizeof made, stream);
+    return made;
+  }
+  [[nodiscard]] allocator_footprint footprint(stream_ref stream) const requires has_footprint<Allocator> {
+    allocator_footprint made = inner_.footprint(stream);
+    made.metadata_bytes += own_bytes_for(quarantine_.blocks());
+    return made;
+  }
+  [[nodiscard]] auto verify(stream_ref stream) const requires has_verify<Allocator> { return inner_.verify(stream); }
+
+  // How many live blocks there are, by their headers: reads the whole heap. In stream order.
+  void take_census(live_total* into, stream_ref stream) const { checking::take_census(*this, into, stream); }
+  // Every live block, by address. Waits for the stream; no kernel uses the heap meanwhile.
+  [[nodiscard]] std::vector<block_info> blocks(stream_ref stream = {}) const { return checking::blocks(*this, stream); }
+  // Live blocks by size, small sizes first. Waits for the stream; no kernel uses the heap meanwhile.
+  [[nodiscard]] std::vector<live_size> live_blocks(stream_ref stream = {}) const { return checking::live_blocks(*this, stream); }
+  // Looks at every block, in stream order, and records what it finds. No kernel uses the heap meanwhile.
+  void check_blocks(stream_ref stream) const {
+    checking::check_blocks(*this, stream);
+    if constexpr (has_blocks<Allocator>) checking::check_headers(*this, inner_.blocks(stream), stream);
+  }
+  // How many blocks the quarantine holds at most, and how large they are at most.
+  [[nodiscard]] live_size quarantine() const { return {largest_, quarantine_.blocks()}; }
+#endif
+
+ private:
+  static constexpr simt::size_t record_bytes = simt::round_up_pow2(sizeof(misuse_record), 256);
+  static constexpr simt::size_t checked_bytes = 64;  // of a freed block, from its address, where blocks are not filled
+
+#if GPUHEAP_HAS_HOST
+  [[nodiscard]] static unsigned quarantine_blocks_for(simt::size_t region_bytes) {
+    unsigned blocks = Options.quarantine_blocks;
+    // Ends: halved.
+    while (blocks != 0 && blocks > region_bytes / 4096) blocks /= 2;
+    return blocks;
+  }
+  [[nodiscard]] static constexpr simt::size_t self_bytes() { return simt::round_up_pow2(sizeof(checked), 256); }
+  [[nodiscard]] static simt::size_t own_bytes_for(unsigned blocks) {
+    return record_bytes + self_bytes() + checking::tag_table::bytes + simt::round_up_pow2(checking::quarantine::bytes_for(blocks), 256);
+  }
+#endif
+
+  [[nodiscard]] GPUHEAP_FN checking::block_facts asked(simt::size_t bytes, block_tag tag) const {
+    checking::block_facts facts;
+    facts.bytes = bytes;
+    facts.tag = tags_.place_of(tag);
+    facts.block = simt::block_id();
+    facts.thread = simt::thread_in_block();
+    return facts;
+  }
+
+  // ---- the words of a block. relaxed, all: the thread that owns a block gets it from the allocator or from another thread of the program,
+  // with the order that comes with it, and nobody else writes these words. A wrong free may read them while their owner writes them: what
+  // it reads then is no valid header, or is one of an earlier moment, and both are misuse that it reports.
+
+  [[nodiscard]] GPUHEAP_FN static checking::word_ref word_at(simt::uint64_t address) {
+    return checking::word_ref{*reinterpret_cast<simt::uint64_t*>(static_cast<simt::uintptr_t>(address))};
+  }
+  [[nodiscard]] GPUHEAP_FN static checking::header_words read_header(simt::uint64_t address) {
+    return {word_at(address - 16).load(simt::relaxed), word_at(address - 8).load(simt::relaxed)};
+  }
+  GPUHEAP_FN void write_header(simt::uint64_t address, checking::block_facts const& facts) const {
+    auto const header = checking::header_words::of(facts, checking::block_state::live, address, secret_);
+    word_at(address - 8).store(header.second, simt::relaxed);
+    word_at(address - 16).store(header.first, simt::relaxed);
+  }
+  // The guard, and the pad before it, whose word is the block's last where its size is no multiple of 8.
+  GPUHEAP_FN void write_guard(simt::uint64_t address, checking::block_facts const& facts) const {
+    simt::uint64_t const guard = checking::live_guard(address, secret_), end = address + facts.padded_bytes();
+    word_at(end).store(guard, simt::relaxed);
+    if (facts.bytes % 8 == 0) return;
+    simt::uint64_t const kept = word_at(end - 8).load(simt::relaxed), mask = (simt::uint64_t{1} << facts.bytes % 8 * 8) - 1;
+    word_at(end - 8).store((kept & mask) | (guard & ~mask), simt::relaxed);
+  }
+  [[nodiscard]] GPUHEAP_FN bool is_block(simt::uint64_t address, checking::header_words header) const {
+    return header.is_valid(address, secret_) && address + header.facts().padded_bytes() + checking::guard_bytes <= end_;
+  }
+  [[nodiscard]] GPUHEAP_FN bool fits_quarantine(checking::quarantined block) const {
+    return read_header(block.address()).second >> 26 <= largest_;
+  }
+
+  GPUHEAP_FN void* begin_block(void* base, checking::block_facts const& facts) const {
+    if (base == nullptr) return nullptr;
+    simt::uint64_t const address = reinterpret_cast<simt::uintptr_t>(base) + facts.offset();
+    if constexpr (Options.fill) {
+      // Ends: one pass for each word of the block.
+      for (simt::size_t at = 0; at < facts.padded_bytes(); at += 8) word_at(address + at).store(checking::new_fill, simt::relaxed);
+    }
+    write_guard(address, facts);
+    write_header(address, facts);
+    return reinterpret_cast<void*>(static_cast<simt::uintptr_t>(address));
+  }
+  // Makes p's block a freed one and answers it as `gone`, or records why not.
+  GPUHEAP_FN free_status end_block(void* p, checking::quarantined& gone) const {
+    auto const address = reinterpret_cast<simt::uintptr_t>(p);
+    checking::header_words header;
+    if (!find_block(p, header) || header.state() != checking::block_state::live) return refuse(address);
+    simt::uint64_t expected = header.first;
+    // relaxed: of the threads that free this block one changes the word; the program has ordered its accesses before the free.
+    if (!word_at(address - 16)
+             .compare_exchange(expected, header.first_with(checking::block_state::freed, address, secret_), simt::relaxed, simt::relaxed)) {
+      return refuse(address);
+    }
+    auto const facts = header.facts();
+    check_guard(address, header, 0);
+    word_at(address + facts.padded_bytes())
+        .store(checking::freed_guard::of(simt::block_id(), simt::thread_in_block(), address, secret_).word, simt::relaxed);
+    simt::size_t const bytes = stamped_bytes(facts);
+    simt::uint64_t const fill = checking::freed_fill(address, secret_);
+    // Ends: one pass for each word that is stamped.
+    for (simt::size_t at = 0; at < bytes; at += 8) word_at(address + at).store(fill, simt::relaxed);
+    gone = checking::quarantined::of(address, facts.lg_alignment);
+    return free_status::done;
+  }
+  [[nodiscard]] GPUHEAP_FN static simt::size_t stamped_bytes(checking::block_facts const& facts) {
+    simt::size_t const all = facts.padded_bytes();
+    return Options.fill || all < checked_bytes ? all : checked_bytes;
+  }
+  // Gives a freed block's memory back to the inner allocator. `found_while`: what is told of changes in it.
+  GPUHEAP_FN void release(checking::quarantined block, unsigned found_while) const {
+    simt::uint64_t const address = block.address();
+    auto const header = read_header(address);
+    if (is_block(address, header) && header.state() == checking::block_state::freed) {
+      check_freed(address, header, found_while);
+    } else {
+      simt::far_call(&checked::tell_damaged, self_, address, found_while);
+    }
+    // No header any more. The inner free is ordered after this store as after all that was done to the block.
+    word_at(address - 16).store(0, simt::relaxed);
+    inner_.free(reinterpret_cast<void*>(static_cast<simt::uintptr_t>(block.base())));
+  }
+
+  // ---- what must not have changed
+
+  // The pad and the guard of a live block, or of one that has just been freed. What has changed is mended, so that it is told once.
+  GPUHEAP_FN void check_guard(simt::uint64_t address, checking::header_words header, unsigned found_while) const {
+    auto const facts = header.facts();
+    simt::uint64_t const guard = checking::live_guard(address, secret_), end = address + facts.padded_bytes();
+    simt::uint64_t changed = word_at(end).load(simt::relaxed) ^ guard, pad = 0;
+    if (facts.bytes % 8 != 0) pad = (word_at(end - 8).load(simt::relaxed) ^ guard) >> facts.bytes % 8 * 8 << facts.bytes % 8 * 8;
+    if ((changed | pad) == 0) return;
+    simt::far_call(&checked::tell_changed, self_, address, pad != 0 ? end - 8 : end, pad != 0 ? pad : changed, found_while);
+    write_guard(address, facts);
+  }
+  // The stamp and the guard of a block in quarantine. Likewise mended.
+  GPUHEAP_FN void check_freed(simt::uint64_t address, checking::header_words header, unsigned found_while) const {
+    auto const facts = header.facts();
+    simt::size_t const bytes = stamped_bytes(facts);
+    simt::uint64_t const fill = checking::freed_fill(address, secret_);
+    simt::uint64_t at = 0, changed = 0;
+    // Ends: one pass for each word that is stamped, up to the first that has changed.
+    for (; at < bytes; at += 8) {
+      changed = word_at(address + at).load(simt::relaxed) ^ fill;
+      if (changed != 0) break;
+    }
+    simt::uint64_t const end = address + facts.padded_bytes();
+    if (changed == 0 && checking::freed_guard{word_at(end).load(simt::relaxed)}.is_valid(address, secret_)) return;
+    simt::far_call(&checked::tell_changed, self_, address, changed != 0 ? address + at : end, changed, found_while | 4);
+    // Ends: as above.
+    for (at = 0; at < bytes; at += 8) word_at(address + at).store(fill, simt::relaxed);
+    auto const by = checking::freed_guard{word_at(end).load(simt::relaxed)};
+    if (!by.is_valid(address, secret_)) word_at(end).store(checking::freed_guard::of(~0u, ~0u, address, secret_).word, simt::relaxed);
+  }
+
+  // ---- what is rare
+
+  [[nodiscard]] GPUHEAP_FN misuse_finding finding_of(misuse what, simt::uint64_t pointer, simt::uint64_t address,
+                                                     checking::header_words header) const {
+    auto const facts = header.facts();
+    misuse_finding found{};
+    found.what = what;
+    found.pointer = pointer;
+    found.address = address;
+    found.bytes = facts.bytes;
+    found.tag = tags_.tag_at(facts.tag);
+    found.asked_block = facts.block;
+    found.asked_thread = facts.thread;
+    if (header.state() == checking::block_state::freed) {
+      checking::freed_guard const by{word_at(address + facts.padded_bytes()).load(simt::relaxed)};
+      if (by.is_valid(address, secret_) && by.block() != ~0u) {
+        found.freed_block = by.block();
+        found.freed_thread = by.thread();
+      }
+    }
+    return found;
+  }
+  // The word at `at` differs by the bits of `changed`; 0: it is not known which. `found_while` + 4: of a block in quarantine.
+  GPUHEAP_COLD static void tell_changed(checked const* me, simt::uint64_t address, simt::uint64_t at, simt::uint64_t changed,
+                                        unsigned found_while) {
+    bool const live = (found_while & 4) == 0;
+    unsigned byte = 0;
+    // Ends: at the lowest byte that differs.
+    while (changed != 0 && (changed >> 8 * byte & 0xff) == 0) ++byte;
+    misuse_finding found =
+        me->finding_of(live ? misuse::write_past_end : misuse::write_after_free, at + byte, address, read_header(address));
+    found.found_while = found_while & 3;
+    detail::record_misuse(me->record_, found);
+  }
+  GPUHEAP_COLD static void tell_damaged(checked const* me, simt::uint64_t address, unsigned found_while) {
+    misuse_finding found{};
+    found.what = misuse::damaged_header;
+    found.found_while = found_while;
+    found.pointer = address;
+    detail::record_misuse(me->record_, found);
+  }
+  GPUHEAP_COLD static void tell_mismatch(checked const* me, simt::uint64_t address, simt::uint64_t believed) {
+    misuse_finding found = me->finding_of(misuse::mismatched_free, address, address, read_header(address));
+    found.believed = believed;
+    detail::record_misuse(me->record_, found);
+  }
+  // Says what is wrong with a pointer that is no live block.
+  GPUHEAP_FN free_status refuse(simt::uint64_t pointer) const { return simt::far_call(&checked::refuse_far, self_, pointer); }
+  GPUHEAP_COLD static free_status refuse_far(checked const* me, simt::uint64_t pointer) {
+    misuse_finding found{};
+    found.what = misuse::foreign_free;
+    found.pointer = pointer;
+    if (pointer >= me->first_ && pointer < me->end_) {
+      found.what = misuse::unknown_free;
+      checking::header_words header;
+      if (me->find_block(reinterpret_cast<void*>(static_cast<simt::uintptr_t>(pointer)), header)) {
+        found = me->finding_of(misuse::double_free, pointer, pointer, header);
+      } else {
+        constexpr unsigned most_looks = 4096;
+        simt::uint64_t address = pointer & ~simt::uint64_t{15};
+        // Ends: at the first header, at the heap's begin, or after 4096 looks: 64 KiB.
+        GPUHEAP_NO_UNROLL
+        for (unsigned look = 0; look < most_looks && address >= me->first_ + checking::header_bytes; ++look, address -= 16) {
+          if (!me->find_block(reinterpret_cast<void*>(static_cast<simt::uintptr_t>(address)), header)) continue;
+          if (pointer < address + header.facts().padded_bytes() + checking::guard_bytes)
+            found = me->finding_of(misuse::interior_free, pointer, address, header);
+          break;
+        }
+        if constexpr (has_is_live<Allocator>) {
+          void* const base = reinterpret_cast<void*>(static_cast<simt::uintptr_t>(pointer - checking::header_bytes));
+          if (found.what == misuse::unknown_free && pointer % 16 == 0 && me->inner_.is_live(base)) found.what = misuse::damaged_header;
+        }
+      }
+    }
+    detail::record_misuse(me->record_, found);
+    return found.what == misuse::double_free ? free_status::double_free : free_status::foreign;
+  }
+
+  // Where nothing fits: what lies in quarantine goes back to the inner allocator first. `alignment` 0: none was asked for.
+  GPUHEAP_FN void* malloc_again(simt::size_t bytes, simt::size_t alignment) const {
+    return quarantine_.blocks() == 0 ? nullptr : simt::far_call(&checked::malloc_again_far, self_, bytes, alignment);
+  }
+  GPUHEAP_COLD static void* malloc_again_far(checked const* me, simt::size_t bytes, simt::size_t alignment) {
+    simt::uint64_t const puts = me->quarantine_.puts() + 1;
+    // relaxed, both: a thread that finds the number of its own moment has nothing to look for that was put in before.
+    if (me->quarantine_.emptied_at().load(simt::relaxed) != puts) {
+      // Ends: one pass for each place.
+      GPUHEAP_NO_UNROLL
+      for (unsigned place = 0; place < me->quarantine_.blocks(); ++place) {
+        checking::quarantined const block = me->quarantine_.take(place);
+        if (block.word != 0) me->release(block, 1);
+      }
+      me->quarantine_.emptied_at().store(puts, simt::relaxed);
+    }
+    if constexpr (has_aligned_malloc<Allocator>) {
+      if (alignment != 0) return me->inner_.aligned_malloc(bytes, alignment);
+    }
+    return me->inner_.malloc(bytes);
+  }
+
+  Allocator inner_{};
+  misuse_record* record_ = nullptr;
+  checked* self_ = nullptr;  // a copy of this view in the heap's memory, for rare code: its callers keep none in a frame
+  checking::tag_table tags_{};
+  checking::quarantine quarantine_{};
+  simt::uint64_t first_ = 0, end_ = 0;  // addresses of the inner allocator's region
+  simt::uint64_t secret_ = 0;           // what headers of this heap are checked with
+  simt::size_t largest_ = 0;            // bytes of a block in quarantine
+};
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE

@@ -1,0 +1,132 @@
+// The words that a checked heap keeps beside each block, and what they say. Compiles under NVRTC.
+//
+//   | header: 16 bytes | the block: `bytes` | pad, to a multiple of 8 | guard: 8 bytes |
+//   ^ base                ^ address                                     a block aligned to more than 16 lies further behind its base
+//
+// The header's first word has a check of everything in the header, of its address and of the heap. A word that a program writes by accident
+// passes for a header with a probability of 2^-32, and a header of another heap or of another place passes no more often.
+#pragma once
+
+#include <gpuheap/simt/atomic.hpp>
+#include <gpuheap/simt/types.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::checking {
+
+// What lies before and behind a block, in bytes.
+inline constexpr simt::size_t header_bytes = 16;
+inline constexpr simt::size_t guard_bytes = 8;
+// The largest block, in bytes.
+inline constexpr simt::uint64_t most_bytes = (simt::uint64_t{1} << 38) - 1;
+
+// Any thread: a word of the heap that another thread may read or write at the same time, where a program misuses the heap.
+using word_ref = simt::atomic_ref<simt::uint64_t>;
+
+// Mixes the bits of a word, so that each bit of the result depends on all of them.
+[[nodiscard]] GPUHEAP_HD constexpr simt::uint64_t mixed(simt::uint64_t x) {
+  x = (x ^ x >> 32) * 0xd6e8feb86659fd93ull;
+  x = (x ^ x >> 29) * 0x9e3779b97f4a7c15ull;
+  return x ^ x >> 32;
+}
+
+#if GPUHEAP_HAS_HOST
+// What the headers of a heap are checked with: no other heap of the process has it, so that headers which an earlier heap left in the same
+// memory are none of this one's. Host.
+[[nodiscard]] inline simt::uint64_t next_secret() {
+  static simt::uint64_t heaps = 0;
+  // relaxed: only the number counts.
+  return mixed(__atomic_add_fetch(&heaps, 1, __ATOMIC_RELAXED));
+}
+#endif
+
+// What a block's header says that it is.
+enum class block_state : unsigned { none = 0, live = 1, freed = 2 };
+
+// What the header of a block says. `tag` is a place in the heap's table of tags.
+struct block_facts {
+  simt::uint64_t bytes = 0;
+  unsigned tag = 0;
+  unsigned block = 0, thread = 0;  // that asked for it
+  unsigned lg_alignment = 4;
+
+  // Bytes from the base of the inner allocator's block to the address.
+  [[nodiscard]] GPUHEAP_HD simt::size_t offset() const { return lg_alignment == 4 ? header_bytes : simt::size_t{1} << lg_alignment; }
+  [[nodiscard]] GPUHEAP_HD simt::size_t padded_bytes() const { return (bytes + 7) & ~simt::size_t{7}; }
+  // Bytes that are asked of the inner allocator.
+  [[nodiscard]] GPUHEAP_HD simt::size_t whole_bytes() const { return offset() + padded_bytes() + guard_bytes; }
+};
+
+// first:  | check 32 | state 2 | tag 10 | thread 10 | lg alignment 5 | block, high 5 |
+// second: | bytes 38 | block, low 26 |
+struct header_words {
+  simt::uint64_t first = 0, second = 0;
+
+  [[nodiscard]] GPUHEAP_HD static header_words of(block_facts const& facts, block_state state, simt::uint64_t address,
+                                                  simt::uint64_t secret) {
+    header_words made;
+    made.second = facts.bytes << 26 | (facts.block & 0x3ffffff);
+    simt::uint64_t const low = simt::uint64_t{static_cast<unsigned>(state)} << 30 | simt::uint64_t{facts.tag & 1023} << 20 |
+                               simt::uint64_t{facts.thread & 1023} << 10 | simt::uint64_t{facts.lg_alignment & 31} << 5 |
+                               (facts.block >> 26 & 31);
+    made.first = checked_word(low, made.second, address, secret);
+    return made;
+  }
+  [[nodiscard]] GPUHEAP_HD bool is_valid(simt::uint64_t address, simt::uint64_t secret) const {
+    return state() != block_state::none && second >> 26 != 0 && first == checked_word(first & 0xffffffff, second, address, secret);
+  }
+  [[nodiscard]] GPUHEAP_HD block_state state() const { return static_cast<block_state>(first >> 30 & 3); }
+  // The same block with another state.
+  [[nodiscard]] GPUHEAP_HD simt::uint64_t first_with(block_state state, simt::uint64_t address, simt::uint64_t secret) const {
+    simt::uint64_t const low = (first & 0x3fffffff) | simt::uint64_t{static_cast<unsigned>(state)} << 30;
+    return checked_word(low, second, address, secret);
+  }
+  [[nodiscard]] GPUHEAP_HD block_facts facts() const {
+    block_facts f;
+    f.bytes = second >> 26;
+    f.tag = static_cast<unsigned>(first >> 20 & 1023);
+    f.thread = static_cast<unsigned>(first >> 10 & 1023);
+    f.lg_alignment = static_cast<unsigned>(first >> 5 & 31);
+    f.block = static_cast<unsigned>((first & 31) << 26 | (second & 0x3ffffff));
+    return f;
+  }
+
+ private:
+  [[nodiscard]] GPUHEAP_HD static constexpr simt::uint64_t checked_word(simt::uint64_t low, simt::uint64_t second, simt::uint64_t address,
+                                                                        simt::uint64_t secret) {
+    simt::uint64_t h = (second ^ (address + secret)) * 0xd6e8feb86659fd93ull;
+    h = ((h ^ h >> 29) ^ low) * 0x9e3779b97f4a7c15ull;
+    return h >> 32 << 32 | low;
+  }
+};
+
+// The guard of a live block; bytes of the pad are bytes of it, by their address modulo 8. Of a freed block the guard says who freed it.
+[[nodiscard]] GPUHEAP_HD constexpr simt::uint64_t live_guard(simt::uint64_t address, simt::uint64_t secret) {
+  return mixed(address ^ secret) | 0x0100000000000001ull;
+}
+
+// freed: | check 22 | block 32 | thread 10 |
+struct freed_guard {
+  simt::uint64_t word = 0;
+
+  [[nodiscard]] GPUHEAP_HD static freed_guard of(unsigned block, unsigned thread, simt::uint64_t address, simt::uint64_t secret) {
+    simt::uint64_t const low = simt::uint64_t{block} << 10 | (thread & 1023);
+    return {check(low, address, secret) << 42 | low};
+  }
+  [[nodiscard]] GPUHEAP_HD bool is_valid(simt::uint64_t address, simt::uint64_t secret) const {
+    return word >> 42 == check(word & 0x3ffffffffffull, address, secret);
+  }
+  [[nodiscard]] GPUHEAP_HD unsigned block() const { return static_cast<unsigned>(word >> 10); }
+  [[nodiscard]] GPUHEAP_HD unsigned thread() const { return static_cast<unsigned>(word & 1023); }
+
+ private:
+  [[nodiscard]] GPUHEAP_HD static constexpr simt::uint64_t check(simt::uint64_t low, simt::uint64_t address, simt::uint64_t secret) {
+    return mixed(low * 0x9e3779b97f4a7c15ull ^ address ^ secret) >> 42;
+  }
+};
+
+// What word `at` of a freed block holds, and what the words of a new block hold where whole blocks are filled.
+[[nodiscard]] GPUHEAP_HD constexpr simt::uint64_t freed_fill(simt::uint64_t address, simt::uint64_t secret) {
+  return (address ^ secret) * 0x9e3779b97f4a7c15ull | 0x00dd00dd00dd00ddull;
+}
+inline constexpr simt::uint64_t new_fill = 0xcdcdcdcdcdcdcdcdull;
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::checking

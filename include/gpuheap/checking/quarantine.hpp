@@ -1,0 +1,92 @@
+// Where freed blocks of a checked heap stay before their memory serves requests again: rings of words, in each of which the next free takes
+// the place of the oldest. Compiles under NVRTC.
+#pragma once
+
+#include <gpuheap/checking/block_words.hpp>
+#include <gpuheap/simt/bits.hpp>
+#include <gpuheap/simt/warp.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::checking {
+
+// @brief A block in quarantine: its address, and log2 of its alignment, by which its base is known even if its header is damaged.
+struct quarantined {
+  simt::uint64_t word = 0;  // | lg alignment 5, from bit 57 | address |; 0: none
+
+  [[nodiscard]] GPUHEAP_HD static quarantined of(simt::uint64_t address, unsigned lg_alignment) {
+    return {address | simt::uint64_t{lg_alignment} << 57};
+  }
+  [[nodiscard]] GPUHEAP_HD simt::uint64_t address() const { return word & ((simt::uint64_t{1} << 57) - 1); }
+  [[nodiscard]] GPUHEAP_HD unsigned lg_alignment() const { return static_cast<unsigned>(word >> 57 & 31); }
+  [[nodiscard]] GPUHEAP_HD simt::uint64_t base() const {
+    return address() - (lg_alignment() == 4 ? header_bytes : simt::size_t{1} << lg_alignment());
+  }
+};
+
+// @brief The rings. A warp uses the ring of its number, and takes places for all of its lanes by one addition.
+// @note With 16 rings a block stays until as many later blocks as its ring has places were freed by warps of that ring. Quarantines of less
+// than 1024 blocks are one ring, in which a block stays until exactly `blocks` later ones were freed.
+class quarantine {
+ public:
+  static constexpr unsigned most_rings = 16;
+  static constexpr unsigned least_blocks_of_rings = 1024;
+  // Counters lie 1 KiB apart: they are additions of all warps, and neighbours would meet in one slice of the L2 cache.
+  static constexpr simt::size_t counter_stride = 1024;
+  static constexpr simt::size_t counters_bytes = most_rings * counter_stride;
+
+  quarantine() = default;
+  // `memory`: bytes_for(blocks) of zeroed memory; `blocks`: a power of two, or 0 for none.
+  GPUHEAP_HD quarantine(void* memory, unsigned blocks)
+      : counters_{static_cast<char*>(memory)},
+        places_{reinterpret_cast<simt::uint64_t*>(static_cast<char*>(memory) + counters_bytes)},
+        blocks_{blocks},
+        rings_{blocks < least_blocks_of_rings ? 1 : most_rings} {}
+
+  [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t bytes_for(unsigned blocks) {
+    return counters_bytes + blocks * sizeof(simt::uint64_t);
+  }
+  [[nodiscard]] GPUHEAP_HD unsigned blocks() const { return blocks_; }
+
+  // Puts a block in and returns the one whose place it takes, if any. All lanes of `here` call; those without a block give none and get
+  // none.
+  [[nodiscard]] GPUHEAP_FN quarantined put(simt::lane_mask here, quarantined block) const {
+    simt::lane_mask const with = simt::ballot(here, block.word != 0);
+    if (with == 0) return {};
+    unsigned const ring = simt::global_warp() % rings_, size = blocks_ / rings_, leader = simt::lowest_bit(with);
+    simt::uint64_t first = 0;
+    // relaxed: the number only chooses places; what passes a block on is the exchange.
+    if (simt::lane_id() == leader) first = count_of(ring).fetch_add(simt::popcount(with), simt::relaxed);
+    first = simt::shuffle(here, first, leader);
+    if (block.word == 0) return {};
+    simt::uint64_t const number = first + simt::popcount(with & ((simt::lane_mask{1} << simt::lane_id()) - 1));
+    // A release fence: all that this thread and those that passed the block on to it did to the block comes before what the thread does
+    // that takes it out. handed_on: the middle of that chain; the taker goes on to the block by the word's value.
+    simt::fence(simt::release);
+    return {word_ref{places_[ring * size + number % size]}.exchange(block.word, simt::handed_on)};
+  }
+  // Takes the block of a place out, if there is one.
+  [[nodiscard]] GPUHEAP_FN quarantined take(unsigned place) const {
+    // relaxed: a look. handed_on: as in put().
+    if (word_ref{places_[place]}.load(simt::relaxed) == 0) return {};
+    return {word_ref{places_[place]}.exchange(0, simt::handed_on)};
+  }
+  // How many blocks were ever put in: a number that stays where nothing is put in.
+  [[nodiscard]] GPUHEAP_FN simt::uint64_t puts() const {
+    simt::uint64_t sum = 0;
+    // Ends: one pass for each ring.
+    for (unsigned ring = 0; ring < rings_; ++ring) sum += count_of(ring).load(simt::relaxed);
+    return sum;
+  }
+  // The word after the counters of the first ring: what puts() was when a thread last emptied the quarantine, plus one.
+  [[nodiscard]] GPUHEAP_FN word_ref emptied_at() const { return word_ref{reinterpret_cast<simt::uint64_t*>(counters_)[1]}; }
+
+ private:
+  [[nodiscard]] GPUHEAP_FN word_ref count_of(unsigned ring) const {
+    return word_ref{*reinterpret_cast<simt::uint64_t*>(counters_ + ring * counter_stride)};
+  }
+
+  char* counters_ = nullptr;
+  simt::uint64_t* places_ = nullptr;
+  unsigned blocks_ = 0, rings_ = 1;
+};
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::checking

@@ -1,0 +1,180 @@
+// What the host can ask of the blocks of a heap: which live, which leak, whether they are sound; and what a checked heap found. Host code;
+// a base of heap<Allocator>.
+#pragma once
+
+#include <gpuheap/allocator.hpp>
+#include <gpuheap/allocator_members.hpp>
+#include <gpuheap/block_dump.hpp>
+#include <gpuheap/block_tag.hpp>
+#include <gpuheap/misuse.hpp>
+#include <gpuheap/simt/launch.hpp>
+#include <gpuheap/simt/runtime.hpp>
+
+#if GPUHEAP_HAS_HOST
+#include <gpuheap/memory/allocation.hpp>
+#include <gpuheap/memory/function.hpp>
+
+#include <string>
+#include <vector>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
+
+// @brief The members of heap<Allocator> that look at blocks.
+// @tparam Heap the heap that derives from this
+// @note None of them is called while a kernel uses the heap, but for on_misuse(). Each waits for its stream.
+template <class Heap, device_allocator Allocator>
+class heap_inspection {
+ public:
+  // @brief Called by check() with a finding, and with its text.
+  using misuse_callback = memory::function<void(misuse_finding const&, std::string const&)>;
+
+  // @brief What lives, one entry a size, small sizes first.
+  [[nodiscard]] std::vector<live_size> live_blocks(stream_ref stream = {}) const requires has_live_blocks<Allocator> {
+    return allocator().live_blocks(stream);
+  }
+  template <class A = Allocator>
+  requires(!has_live_blocks<A>) void live_blocks(stream_ref = {}) const {
+    static_assert(has_live_blocks<A>, "gpuheap: this Allocator has no live_blocks(stream)");
+  }
+
+  // @brief Every live block: its address, its size (as it was asked for in a checked heap, else as it may be used), and in a checked heap
+  // its tag and the thread that asked for it.
+  // @return the blocks in the order of their addresses
+  [[nodiscard]] std::vector<block_info> blocks(stream_ref stream = {}) const requires has_blocks<Allocator> {
+    return allocator().blocks(stream);
+  }
+  template <class A = Allocator>
+  requires(!has_blocks<A>) void blocks(stream_ref = {}) const {
+    static_assert(has_blocks<A>, "gpuheap: this Allocator has no blocks(stream): make the heap a gpuheap::checked<Allocator>");
+  }
+
+  // @brief The live blocks in groups of one tag, or of one size where they have no tags, most bytes first.
+  [[nodiscard]] leak_report report_leaks(stream_ref stream = {}) const requires has_blocks<Allocator> {
+    std::vector<block_info> const live = blocks(stream);
+    return leak_report::of(live, names_of(live, stream));
+  }
+
+  // @brief Writes the live blocks into a file for `gpuheap inspect`.
+  // @throws gpuheap::error if the file cannot be written
+  void write_dump(std::string const& path, stream_ref stream = {}) const requires has_blocks<Allocator> {
+    std::vector<block_info> const live = blocks(stream);
+    auto const& heap = static_cast<Heap const&>(*this);
+    write_block_dump(path, Allocator::traits.name, heap.arena_, heap.bytes(), live, names_of(live, stream));
+  }
+
+  // @brief Looks for damage: the allocator's report, whose `problem` is empty if its structures are sound. Walks the heap: for tests, and
+  // for when something is amiss.
+  [[nodiscard]] auto verify(stream_ref stream = {}) const requires has_verify<Allocator> { return allocator().verify(stream); }
+  template <class A = Allocator>
+  requires(!has_verify<A>) void verify(stream_ref = {}) const {
+    static_assert(has_verify<A>, "gpuheap: this Allocator has no verify(stream)");
+  }
+
+  // @brief `callback` is called by check(), once for each misuse that it reports, instead of the exception; empty: the exception again.
+  // @note A record keeps the first 64 findings after the heap was made or reset.
+  void on_misuse(misuse_callback callback) requires finds_misuse<Allocator> { misuse_callback_ = static_cast<misuse_callback&&>(callback); }
+
+  // @brief What misuse meets in kernels that are launched later on `stream`, or on any stream once this call returns.
+  // @param policy `trap` stops the kernel, which loses the CUDA context; check() then throws the misuse_error
+  void set_misuse_policy(when_misused policy, stream_ref stream = {}) requires finds_misuse<Allocator> {
+    if (policy == when_misused::trap && misuse_words_.base() == nullptr) {
+      misuse_words_ = memory::allocation{memory::pinned, sizeof(misuse_words)};
+      *static_cast<misuse_words*>(misuse_words_.base()) = {};
+    }
+    misuse_policy_ = policy;
+    write_misuse_policy(stream);
+    simt::synchronize(stream);
+  }
+
+  // @brief How often each kind of misuse was met since the heap was made or reset, without looking at blocks.
+  [[nodiscard]] simt::uint64_t misuses(misuse what, stream_ref stream = {}) const requires finds_misuse<Allocator> {
+    return read_misuses(stream)[0].counts[static_cast<unsigned>(what)];
+  }
+
+ protected:
+  // Part of the heap's check(): looks at all blocks, and reports what was found since the last time.
+  void report_misuse(stream_ref stream) {
+    if constexpr (finds_misuse<Allocator>) {
+      allocator().check_blocks(stream);
+      std::vector<misuse_record> const copy = read_misuses(stream);
+      misuse_record const& record = copy[0];
+      simt::uint64_t const first = reported_misuses_, found = record.num_found;
+      reported_misuses_ = found;
+      if (first == found) return;
+      simt::uint64_t const last = found < misuse_record::room ? found : simt::uint64_t{misuse_record::room};
+      if (first >= last) {
+        if (misuse_callback_) return;
+        throw misuse_error(
+            text_of("gpuheap: a heap of '%s' was misused %llu times more, after the %u misuses that its record keeps: correct "
+                    "those that check() told before",
+                    Allocator::traits.name, static_cast<unsigned long long>(found - first), misuse_record::room),
+            {});
+      }
+      if (misuse_callback_) {
+        // Ends: one pass for each new finding.
+        for (simt::uint64_t i = first; i < last; ++i) misuse_callback_(record.found[i], finding_text(record.found[i], stream));
+        return;
+      }
+      std::string text =
+          text_of("gpuheap: a heap of '%s' was misused: ", Allocator::traits.name) + finding_text(record.found[first], stream);
+      if (found - first > 1) text += text_of("; and %llu times more", static_cast<unsigned long long>(found - first - 1));
+      throw misuse_error(text + ". Correct the program: docs/misuse.md says what each misuse is", record.found[first]);
+    } else {
+      (void)stream;
+    }
+  }
+  // Throws what a kernel left before misuse stopped it, if it did; once.
+  void throw_misuse_words(char const* how) {
+    if (misuse_words_.base() == nullptr) return;
+    auto& words = *static_cast<misuse_words*>(misuse_words_.base());
+    // acquire: pairs with the release in stop_misused(); the finding is read after it.
+    if (simt::atomic_ref<simt::uint32_t, simt::scope::system>{words.written}.load(simt::acquire) == 0) return;
+    misuse_words const last = words;
+    words = {};  // no kernel runs: the device has stopped
+    throw misuse_error(text_of("gpuheap: a kernel was stopped because a heap of '%s' was misused: %s. (%s)", Allocator::traits.name,
+                               detail::misuse_text(last.finding, last.file).c_str(), how),
+                       last.finding);
+  }
+  // The heap is as new.
+  void forget_misuse(stream_ref stream) {
+    reported_misuses_ = 0;
+    if (misuse_policy_ != when_misused::record) write_misuse_policy(stream);
+  }
+
+ private:
+  [[nodiscard]] Allocator const& allocator() const { return static_cast<Heap const&>(*this).allocator_; }
+
+  void write_misuse_policy(stream_ref stream) {
+    if constexpr (finds_misuse<Allocator>) {
+      misuse_words* const final = misuse_policy_ == when_misused::trap ? static_cast<misuse_words*>(misuse_words_.base()) : nullptr;
+      simt::copy(&allocator().record()->final, &final, sizeof final, stream);
+    }
+  }
+  // One record.
+  [[nodiscard]] std::vector<misuse_record> read_misuses(stream_ref stream) const {
+    std::vector<misuse_record> copy(1);
+    simt::copy(copy.data(), allocator().record(), sizeof(misuse_record), stream);
+    simt::synchronize(stream);
+    return copy;
+  }
+  [[nodiscard]] std::string finding_text(misuse_finding const& found, stream_ref stream) const {
+    return detail::misuse_text(found, found.tag.is_place() ? detail::text_on_device(found.tag.file(), stream) : std::string{});
+  }
+  // The tags of the blocks, each once.
+  [[nodiscard]] static tag_names names_of(std::vector<block_info> const& live, stream_ref stream) {
+    tag_names names;
+    // Ends: one pass for each block.
+    for (block_info const& block : live) {
+      if (block.tag != 0 && !names.knows({block.tag})) names.add({block.tag}, detail::tag_name({block.tag}, stream));
+    }
+    return names;
+  }
+
+  memory::allocation misuse_words_;  // misuse_words, once the policy has been `trap`
+  when_misused misuse_policy_ = when_misused::record;
+  misuse_callback misuse_callback_;
+  simt::uint64_t reported_misuses_ = 0;  // by check()
+};
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE
+#endif

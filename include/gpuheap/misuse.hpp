@@ -1,0 +1,182 @@
+// What a checked heap records of a program's misuse: a record in the heap's memory, written by kernels, read by the host.
+#pragma once
+
+#include <gpuheap/block_tag.hpp>
+#include <gpuheap/simt/atomic.hpp>
+#include <gpuheap/simt/types.hpp>
+#include <gpuheap/simt/warp.hpp>
+
+#if GPUHEAP_HAS_HOST
+#include <gpuheap/simt/error.hpp>
+
+#include <string>
+#endif
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
+
+// @brief What a program did wrong.
+enum class misuse : simt::uint32_t {
+  double_free,       // a block was freed that lies in quarantine
+  interior_free,     // the pointer lies inside a block
+  foreign_free,      // the pointer lies outside the heap
+  unknown_free,      // the pointer lies in the heap, and no block of it begins there: freed before, or never handed out
+  mismatched_free,   // destroy() of an object of another size than the block was asked for
+  write_past_end,    // bytes behind a block changed
+  write_after_free,  // bytes of a block changed while it lay in quarantine
+  damaged_header,    // bytes before a block changed
+};
+inline constexpr unsigned num_misuses = 8;
+
+// @brief How the program learns of misuse.
+enum class when_misused {
+  record,  // heap::check() reports it
+  trap,    // the kernel stops with an error, and heap::check() reports it all the same
+};
+
+// @brief One misuse, as the host reports it. Numbers of blocks and threads are linear indices in the grid and in the block.
+struct misuse_finding {
+  static constexpr simt::uint32_t nobody = 0xffffffff;
+
+  misuse what = misuse::double_free;
+  simt::uint32_t found_while = 0;  // 0: by a free of the pointer; 1: when the block left quarantine; 2: by check()
+  simt::uint64_t pointer = 0;      // the pointer that was freed, or the first byte that changed
+  simt::uint64_t address = 0;      // of the block; 0: it is not known
+  simt::uint64_t bytes = 0;        // of the block; for a mismatched free see `believed`
+  simt::uint64_t believed = 0;     // the size that a mismatched free believed in
+  block_tag tag{};                 // of the block
+  simt::uint32_t asked_block = nobody, asked_thread = nobody;  // who asked for the block
+  simt::uint32_t freed_block = nobody, freed_thread = nobody;  // who freed it first
+  simt::uint32_t found_block = nobody, found_thread = nobody;  // who met the misuse
+};
+
+// Under when_misused::trap, written before the kernel stops. Lies in pinned host memory: device memory cannot be read after a trap.
+struct misuse_words {
+  misuse_finding finding{};
+  char file[96] = {};          // of the block's tag
+  simt::uint32_t written = 0;  // 1: release store after the others
+};
+
+// All zero in a new heap.
+struct misuse_record {
+  static constexpr unsigned room = 64;
+
+  simt::uint64_t num_found = 0;
+  simt::uint64_t counts[num_misuses] = {};
+  misuse_finding found[room];     // the first ones
+  misuse_words* final = nullptr;  // under when_misused::trap, else null. Written by the host in stream order
+  simt::uint32_t stopping = 0;    // 1: a thread is writing the last words; 2: they are written
+};
+
+// @brief The allocator finds misuse: it has `misuse_record* record() const`, and on the host `check_blocks(stream_ref)`, which looks at all
+// blocks.
+template <class A>
+concept finds_misuse = device_allocator<A> && requires(A const& a) {
+  { a.record() } -> simt::same_as<misuse_record*>;
+};
+
+namespace detail {
+
+// Stops the kernel after telling the host why. The first thread writes; the others wait for it, since any trap ends all.
+GPUHEAP_COLD inline void stop_misused(misuse_record* record, misuse_words* final, misuse_finding const& finding) {
+  simt::atomic_ref<simt::uint32_t> const stopping{record->stopping};
+  // relaxed: the claim only decides who writes.
+  simt::uint32_t none = 0;
+  if (stopping.compare_exchange(none, 1, simt::relaxed, simt::relaxed)) {
+    final->finding = finding;
+    if (finding.tag.is_place()) {
+      // Ends: at the name's end, or where the room is.
+      GPUHEAP_NO_UNROLL
+      for (unsigned i = 0; i + 1 < sizeof final->file && finding.tag.file()[i] != '\0'; ++i) final->file[i] = finding.tag.file()[i];
+    }
+    // release: the host that reads 1 then reads this finding.
+    simt::atomic_ref<simt::uint32_t, simt::scope::system>{final->written}.store(1, simt::release);
+    simt::fence<simt::scope::system>(simt::seq_cst);  // performed at the host before this thread says so
+    stopping.store(2, simt::relaxed);                 // relaxed: ordered by the fence, and read for its value only
+  }
+  simt::back_off pause;
+  // Ends: the writer waits for nothing, and its trap ends this kernel; a claim that another kernel left behind ends it after 2^14 passes.
+  GPUHEAP_NO_UNROLL
+  for (unsigned pass = 0; pass < 1u << 14 && stopping.load(simt::relaxed) != 2; ++pass) pause.wait();
+  simt::trap();
+}
+
+// Called by the thread that met the misuse.
+GPUHEAP_COLD inline void record_misuse(misuse_record* record, misuse_finding finding) {
+  finding.found_block = simt::block_id();
+  finding.found_thread = simt::thread_in_block();
+  using word = simt::atomic_ref<simt::uint64_t>;
+  // relaxed, all: counts, and a place that only this thread writes. The host reads after the kernel.
+  word{record->counts[static_cast<unsigned>(finding.what)]}.fetch_add(1, simt::relaxed);
+  simt::uint64_t const place = word{record->num_found}.fetch_add(1, simt::relaxed);
+  if (place < misuse_record::room) record->found[place] = finding;
+  if (finding.found_while == 2) return;  // the program's kernel has ended
+  // relaxed: the host wrote the pointer, and what it points to, before this kernel began.
+  if (misuse_words* const final = simt::atomic_ref<misuse_words*>{record->final}.load(simt::relaxed)) stop_misused(record, final, finding);
+}
+
+}  // namespace detail
+
+#if GPUHEAP_HAS_HOST
+// @brief heap::check() found misuse. The text names the first finding.
+class misuse_error : public plain_error {
+ public:
+  misuse_error(std::string const& text, misuse_finding const& first) : plain_error(text), first_{first} {}
+  [[nodiscard]] misuse_finding const& first() const { return first_; }
+
+ private:
+  misuse_finding first_;
+};
+
+namespace detail {
+
+[[nodiscard]] inline std::string thread_text(simt::uint32_t block, simt::uint32_t thread) {
+  return block == misuse_finding::nobody ? std::string{"an unknown thread"} : text_of("block %u, thread %u", block, thread);
+}
+
+// "at tree.cu:45", "with the tag 7", or nothing.
+[[nodiscard]] inline std::string tag_text(block_tag tag, std::string const& file) {
+  if (tag.word == 0) return {};
+  if (tag.is_place()) return text_of(" at %s:%u", file.c_str(), tag.line());
+  return text_of(" with the tag %llu", static_cast<unsigned long long>(tag.number()));
+}
+
+// One clause. `file` is that of the block's tag.
+[[nodiscard]] inline std::string misuse_text(misuse_finding const& f, std::string const& file) {
+  auto const hex = [](simt::uint64_t address) { return text_of("0x%llx", static_cast<unsigned long long>(address)); };
+  auto const number = [](simt::uint64_t n) { return std::to_string(n); };
+  std::string const block = f.address == 0 ? std::string{"an unknown block"}
+                                           : "the block of " + number(f.bytes) + " bytes at " + hex(f.address) + " (asked for by " +
+                                                 thread_text(f.asked_block, f.asked_thread) + tag_text(f.tag, file) + ")";
+  std::string const by = thread_text(f.found_block, f.found_thread);
+  std::string const when = f.found_while == 2   ? ", found by check()"
+                           : f.found_while == 1 ? ", found when the block left quarantine"
+                                                : ", found when the block was freed by " + by;
+  std::string const freed = f.freed_block == misuse_finding::nobody ? "" : ", freed by " + thread_text(f.freed_block, f.freed_thread);
+  switch (f.what) {
+    case misuse::double_free:
+      return "double free: " + by + " freed " + block + freed + " before";
+    case misuse::interior_free:
+      return "interior free: " + by + " freed " + hex(f.pointer) + ", which lies " + number(f.pointer - f.address) + " bytes into " + block;
+    case misuse::foreign_free:
+      return "foreign free: " + by + " freed " + hex(f.pointer) + ", which lies outside this heap";
+    case misuse::unknown_free:
+      return "free of no block: " + by + " freed " + hex(f.pointer) +
+             ", where no block of this heap begins: it was freed longer ago, or was never handed out";
+    case misuse::mismatched_free:
+      return "mismatched free: " + by + " destroyed an object of " + number(f.believed) + " bytes, which is " + block;
+    case misuse::write_past_end:
+      return "write past the end: byte " + number(f.pointer - f.address) + " of " + block + " has changed" + when;
+    case misuse::write_after_free:
+      return "write after free: " + (f.address == 0 ? std::string{} : "byte " + number(f.pointer - f.address) + " of ") + block + freed +
+             " has changed" + when;
+    case misuse::damaged_header:
+      return "write before a block: the bytes before " + hex(f.pointer) +
+             " have changed, by a write before that block's begin or far past the end of the one before it" + when;
+  }
+  return {};
+}
+
+}  // namespace detail
+#endif
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE

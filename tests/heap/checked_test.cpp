@@ -1,0 +1,353 @@
+// What a checked heap finds, and what it says. Each test is a program's mistake, or the absence of one.
+#include "fixtures.hpp"
+
+#include <gpuheap/allocators/scatteralloc.hpp>
+#include <gpuheap/checked.hpp>
+
+#include <cstring>
+#include <set>
+
+namespace {
+
+using namespace test;
+using gpuheap::misuse;
+using gpuheap::misuse_finding;
+
+template <class Allocator>
+class Checked : public ::testing::Test {
+ protected:
+  using checked_type = gpuheap::checked<Allocator>;
+  gpuheap::heap<checked_type> heap{8_MiB};
+
+  using ref = typename gpuheap::heap<checked_type>::ref_type;
+
+  // Runs f(heap, thread) in `threads` threads.
+  template <class F>
+  void run(F f, unsigned threads = 1) {
+    gpuheap::launch(threads, on_heap<F>{heap.ref(), f});
+  }
+  template <class F>
+  struct on_heap {
+    ref heap;
+    F f;
+    GPUHEAP_FN void operator()(unsigned i) const { f(heap, i); }
+  };
+  // What check() finds.
+  std::vector<misuse_finding> found() {
+    std::vector<misuse_finding> all;
+    heap.on_misuse([&](misuse_finding const& f, std::string const& text) {
+      all.push_back(f);
+      texts += text + "\n";
+    });
+    heap.check();
+    return all;
+  }
+  void expect_sound() { EXPECT_TRUE(found().empty()) << texts; }
+  std::string texts;
+};
+
+using allocators = ::testing::Types<gpuheap::sharded_runs, gpuheap::backing_reference, gpuheap::scatteralloc>;
+TYPED_TEST_SUITE(Checked, allocators);
+
+// Kernels are functors, so that nvcc compiles them as g++ does.
+struct use_well {
+  template <class Ref>
+  GPUHEAP_FN void operator()(Ref const& heap, unsigned i) const {
+    for (unsigned round = 0; round < 4; ++round) {
+      unsigned const bytes = 1 + (i * 37 + round * 11) % 200;
+      auto* const p = static_cast<unsigned char*>(heap.malloc(bytes));
+      if (p == nullptr) continue;
+      for (unsigned b = 0; b < bytes; ++b) p[b] = static_cast<unsigned char>(i);
+      heap.free(p);
+    }
+  }
+};
+TYPED_TEST(Checked, FindsNothingInASoundProgram) {
+  this->run(use_well{}, 500);
+  this->expect_sound();
+  EXPECT_EQ(this->heap.stats().live_allocations, 0u);
+  EXPECT_TRUE(this->heap.blocks().empty());
+}
+
+struct ask_and_keep {
+  unsigned bytes;
+  void** out;
+  template <class Ref>
+  GPUHEAP_FN void operator()(Ref const& heap, unsigned i) const {
+    out[i] = heap.malloc(bytes, gpuheap::tag_number(i % 2 + 5));
+  }
+};
+struct write_at {
+  unsigned at;
+  char** p;
+  template <class Ref>
+  GPUHEAP_FN void operator()(Ref const&, unsigned) const {
+    (*p)[at] = 'x';
+  }
+};
+struct free_at {
+  unsigned at;
+  char** p;
+  gpuheap::free_status* answer;
+  template <class Ref>
+  GPUHEAP_FN void operator()(Ref const& heap, unsigned) const {
+    *answer = heap.free(*p + at);
+  }
+};
+
+TYPED_TEST(Checked, FindsAWriteOfEachByteBehindABlock) {
+  for (unsigned const bytes : {1u, 7u, 8u, 13u, 16u, 64u, 100u, 4096u}) {
+    for (unsigned const beyond : {0u, 1u, 7u}) {
+      this->heap.reset();
+      device_array<void*> p(1);
+      device_array<gpuheap::free_status> answer(1);
+      this->run(ask_and_keep{bytes, p.data()});
+      this->run(write_at{bytes + beyond, reinterpret_cast<char**>(p.data())});
+      auto const all = this->found();
+      ASSERT_EQ(all.size(), 1u) << bytes << " + " << beyond;
+      EXPECT_EQ(all[0].what, misuse::write_past_end);
+      EXPECT_EQ(all[0].bytes, bytes);
+      EXPECT_EQ(all[0].pointer, all[0].address + bytes + beyond) << "the byte";
+      EXPECT_EQ(all[0].asked_thread, 0u);
+      EXPECT_EQ(all[0].tag.word, gpuheap::tag_number(5).word);
+      EXPECT_TRUE(this->found().empty()) << "each is told once";
+      this->run(write_at{bytes + beyond, reinterpret_cast<char**>(p.data())});
+      this->run(free_at{0, reinterpret_cast<char**>(p.data()), answer.data()});
+      EXPECT_EQ(answer.first(), gpuheap::free_status::done);
+      ASSERT_EQ(this->heap.misuses(misuse::write_past_end), 2u) << "found by the free";
+    }
+  }
+}
+TYPED_TEST(Checked, FindsAWriteIntoAFreedBlock) {
+  for (unsigned const bytes : {1u, 16u, 60u, 64u, 4096u}) {
+    for (unsigned const at : {0u, 15u, 63u}) {
+      if (at >= (bytes + 7) / 8 * 8) continue;
+      this->heap.reset();
+      device_array<void*> p(1);
+      device_array<gpuheap::free_status> answer(1);
+      this->run(ask_and_keep{bytes, p.data()});
+      this->run(free_at{0, reinterpret_cast<char**>(p.data()), answer.data()});
+      ASSERT_TRUE(this->found().empty());
+      this->run(write_at{at, reinterpret_cast<char**>(p.data())});
+      auto const all = this->found();
+      bool const kept = bytes <= this->heap.ref().allocator().quarantine().block_bytes;
+      ASSERT_EQ(all.size(), kept ? 1u : 0u) << bytes << " + " << at;
+      if (!kept) continue;
+      EXPECT_EQ(all[0].what, misuse::write_after_free);
+      EXPECT_EQ(all[0].pointer, all[0].address + at);
+      EXPECT_EQ(all[0].freed_thread, 0u);
+      EXPECT_TRUE(this->found().empty());
+    }
+  }
+}
+TYPED_TEST(Checked, RefusesASecondFree) {
+  device_array<void*> p(1);
+  device_array<gpuheap::free_status> answer(1);
+  this->run(ask_and_keep{40, p.data()});
+  this->run(free_at{0, reinterpret_cast<char**>(p.data()), answer.data()});
+  EXPECT_EQ(answer.first(), gpuheap::free_status::done);
+  this->run(free_at{0, reinterpret_cast<char**>(p.data()), answer.data()});
+  EXPECT_EQ(answer.first(), gpuheap::free_status::double_free);
+  auto const all = this->found();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].what, misuse::double_free);
+  EXPECT_EQ(all[0].bytes, 40u);
+  EXPECT_EQ(all[0].freed_block, 0u);
+  EXPECT_TRUE(says(this->texts, "double free: block 0, thread 0 freed the block of 40 bytes at 0x"));
+  EXPECT_TRUE(says(this->texts, "(asked for by block 0, thread 0 with the tag 5), freed by block 0, thread 0 before"));
+}
+TYPED_TEST(Checked, RefusesAFreeOfTheMiddleOfABlock) {
+  device_array<void*> p(1);
+  device_array<gpuheap::free_status> answer(1);
+  this->run(ask_and_keep{400, p.data()});
+  for (unsigned const at : {1u, 16u, 399u}) {
+    this->run(free_at{at, reinterpret_cast<char**>(p.data()), answer.data()});
+    EXPECT_EQ(answer.first(), gpuheap::free_status::foreign);
+    auto const all = this->found();
+    ASSERT_EQ(all.size(), 1u);
+    EXPECT_EQ(all[0].what, misuse::interior_free);
+    EXPECT_EQ(all[0].address, reinterpret_cast<std::uintptr_t>(p.first()));
+    EXPECT_EQ(all[0].bytes, 400u);
+  }
+  this->run(free_at{0, reinterpret_cast<char**>(p.data()), answer.data()});
+  EXPECT_EQ(answer.first(), gpuheap::free_status::done) << "the block still lives";
+}
+TYPED_TEST(Checked, RefusesAPointerOfNobody) {
+  device_array<char*> p(1);
+  device_array<gpuheap::free_status> answer(1);
+  device_array<unsigned> other(64);
+  p.write({reinterpret_cast<char*>(other.data())});
+  this->run(free_at{0, p.data(), answer.data()});
+  EXPECT_EQ(answer.first(), gpuheap::free_status::foreign);
+  auto all = this->found();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].what, misuse::foreign_free);
+  // In the heap, where nothing was ever handed out.
+  p.write({reinterpret_cast<char*>(this->heap.ref().allocator().end_address() - 4096)});
+  this->run(free_at{0, p.data(), answer.data()});
+  EXPECT_EQ(answer.first(), gpuheap::free_status::foreign);
+  all = this->found();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].what, misuse::unknown_free);
+}
+struct small {
+  char bytes[24];
+};
+struct large {
+  char bytes[48];
+};
+struct destroy_as_another {
+  template <class Ref>
+  GPUHEAP_FN void operator()(Ref const& heap, unsigned) const {
+    heap.destroy(reinterpret_cast<large*>(heap.template create<small>()));
+    heap.destroy(heap.template create<small>());
+  }
+};
+TYPED_TEST(Checked, TellsOfAnObjectThatIsDestroyedAsAnother) {
+  this->run(destroy_as_another{});
+  auto const all = this->found();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].what, misuse::mismatched_free);
+  EXPECT_EQ(all[0].bytes, 24u);
+  EXPECT_EQ(all[0].believed, 48u);
+}
+
+TYPED_TEST(Checked, GivesEachBlockInOneListWithSizeTagAndThread) {
+  device_array<void*> p(300);
+  this->run(ask_and_keep{72, p.data()}, 300);
+  std::set<std::uint64_t> live;
+  for (void* each : p.read()) live.insert(reinterpret_cast<std::uintptr_t>(each));
+  ASSERT_EQ(live.size(), 300u);
+  auto const blocks = this->heap.blocks();
+  ASSERT_EQ(blocks.size(), 300u);
+  for (auto const& block : blocks) {
+    EXPECT_EQ(live.erase(block.address), 1u);
+    EXPECT_EQ(block.bytes, 72u);
+    EXPECT_EQ(block.tag, gpuheap::tag_number((block.block * 256 + block.thread) % 2 + 5).word);
+  }
+  auto const s = this->heap.stats();
+  EXPECT_EQ(s.live_allocations, 300u);
+  EXPECT_EQ(s.live_bytes, 300u * 72);
+  auto const leaks = this->heap.report_leaks();
+  ASSERT_EQ(leaks.groups.size(), 2u);
+  EXPECT_EQ(leaks.groups[0].blocks, 150u);
+  EXPECT_TRUE(says(leaks.text(), "300 live blocks, "));
+  EXPECT_TRUE(says(leaks.text(), "in 150 blocks, tag 5; the first at 0x"));
+  EXPECT_TRUE(
+      says(leaks.json(), "{\"blocks\": 300, \"bytes\": 21600, \"groups\": [{\"name\": \"tag 5\", \"blocks\": 150, \"bytes\": 10800}, "));
+}
+
+struct fill_the_heap {
+  unsigned bytes;
+  template <class Ref>
+  GPUHEAP_FN void operator()(Ref const& heap, unsigned) const {
+    // Twice: what is freed lies in quarantine, and is there for the second time.
+    for (unsigned round = 0; round < 2; ++round) {
+      char* last = nullptr;
+      unsigned count = 0;
+      while (auto* const p = static_cast<char*>(heap.malloc(bytes))) {
+        *reinterpret_cast<char**>(p) = last;
+        last = p;
+        ++count;
+      }
+      while (last != nullptr) {
+        char* const next = *reinterpret_cast<char**>(last);
+        heap.free(last);
+        last = next;
+      }
+      if (count == 0) simt::trap();
+    }
+  }
+};
+TYPED_TEST(Checked, QuarantineCausesNoExhaustion) {
+  this->run(fill_the_heap{4000});
+  this->heap.on_exhausted([](auto const&) {});
+  this->expect_sound();
+  EXPECT_EQ(this->heap.stats().live_allocations, 0u);
+}
+
+struct race_to_free {
+  void** p;
+  unsigned* done;
+  template <class Ref>
+  GPUHEAP_FN void operator()(Ref const& heap, unsigned) const {
+    if (heap.free(*p) == gpuheap::free_status::done) simt::atomic_ref<unsigned>{*done}.fetch_add(1, simt::relaxed);  // relaxed: a count
+  }
+};
+TYPED_TEST(Checked, OfManyThatFreeABlockOneDoes) {
+  device_array<void*> p(1);
+  device_array<unsigned> done(1);
+  this->run(ask_and_keep{40, p.data()});
+  this->run(race_to_free{p.data(), done.data()}, 200);
+  EXPECT_EQ(done.first(), 1u);
+  EXPECT_EQ(this->heap.misuses(misuse::double_free), 199u);
+}
+
+struct make_shorter_and_longer {
+  void** out;
+  template <class Ref>
+  GPUHEAP_FN void operator()(Ref const& heap, unsigned) const {
+    auto* p = static_cast<char*>(heap.malloc(100));
+    for (unsigned i = 0; i < 100; ++i) p[i] = static_cast<char>(i);
+    p = static_cast<char*>(heap.realloc(p, 90));
+    p = static_cast<char*>(heap.realloc(p, 500));
+    for (unsigned i = 0; i < 90; ++i) {
+      if (p[i] != static_cast<char>(i)) simt::trap();
+    }
+    out[0] = p;
+  }
+};
+TYPED_TEST(Checked, ReallocKeepsTheBytesAndTheGuard) {
+  device_array<void*> p(1);
+  this->run(make_shorter_and_longer{p.data()});
+  this->expect_sound();
+  ASSERT_EQ(this->heap.blocks().size(), 1u);
+  EXPECT_EQ(this->heap.blocks()[0].bytes, 500u);
+  this->run(write_at{500, reinterpret_cast<char**>(p.data())});
+  EXPECT_EQ(this->found().size(), 1u);
+}
+
+struct ask_here {
+  template <class Ref>
+  GPUHEAP_FN void operator()(Ref const& heap, unsigned) const {
+    (void)heap.malloc(33, gpuheap::here());
+  }
+};
+TYPED_TEST(Checked, NamesThePlaceOfARequest) {
+  this->run(ask_here{}, 3);
+  auto const leaks = this->heap.report_leaks();
+  ASSERT_EQ(leaks.groups.size(), 1u);
+  EXPECT_TRUE(says(leaks.groups[0].name, "checked_test.cpp:"));
+  EXPECT_EQ(leaks.bytes, 99u);
+}
+
+TYPED_TEST(Checked, CheckThrowsWithoutACallback) {
+  device_array<void*> p(1);
+  this->run(ask_and_keep{64, p.data()});
+  this->run(write_at{64, reinterpret_cast<char**>(p.data())});
+  std::string const text = text_of_error([&] { this->heap.check(); });
+  EXPECT_TRUE(says(text, "gpuheap: a heap of 'checked "));
+  EXPECT_TRUE(says(text, "was misused: write past the end: byte 64 of the block of 64 bytes at 0x"));
+  EXPECT_TRUE(says(text, "has changed, found by check()"));
+  EXPECT_NO_THROW(this->heap.check()) << "each is told once";
+}
+
+struct write_before {
+  char** p;
+  template <class Ref>
+  GPUHEAP_FN void operator()(Ref const&, unsigned) const {
+    (*p)[-3] = 'x';
+  }
+};
+TYPED_TEST(Checked, RefusesABlockWhoseHeaderWasWrittenOver) {
+  device_array<void*> p(1);
+  device_array<gpuheap::free_status> answer(1);
+  this->run(ask_and_keep{64, p.data()});
+  this->run(write_before{reinterpret_cast<char**>(p.data())});
+  this->run(free_at{0, reinterpret_cast<char**>(p.data()), answer.data()});
+  EXPECT_EQ(answer.first(), gpuheap::free_status::foreign);
+  constexpr bool knows = gpuheap::has_is_live<TypeParam>;
+  EXPECT_EQ(this->heap.misuses(knows ? misuse::damaged_header : misuse::unknown_free), 1u);
+}
+
+}  // namespace
