@@ -16,8 +16,8 @@ def main() -> NoReturn:
 
 
 def _run() -> object:
-    # Without typer there is no benchmark. Outside of a checkout `run` and `doctor` use the installed package alone.
-    if importlib.util.find_spec("typer") is None or (sys.argv[1:2] in (["run"], ["doctor"]) and not _in_checkout()):
+    # Without typer there is no benchmark. Outside of a checkout `run`, `doctor` and `inspect` use the installed package alone.
+    if importlib.util.find_spec("typer") is None or (sys.argv[1:2] in (["run"], ["doctor"], ["inspect"]) and not _in_checkout()):
         from gpuheap.light import run_command
 
         return run_command(sys.argv[1:])

@@ -12,6 +12,7 @@ import typer
 from rich.text import Text
 
 from gpuheap import __version__
+from gpuheap.commands import inspect as inspect_command
 from gpuheap.commands import merge as merge_command
 from gpuheap.commands import row_commands
 from gpuheap.commands import run as run_command
@@ -53,6 +54,7 @@ def _top(version: Annotated[bool, typer.Option("--version", help="Print the vers
 
 
 row_commands.register(app)
+inspect_command.register(app)
 merge_command.register(app)
 run_command.register(app)
 

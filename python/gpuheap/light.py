@@ -1,4 +1,4 @@
-"""The commands that need no other package: `gpuheap run` and `gpuheap doctor`, where the benchmark's command line is not installed."""
+"""`gpuheap run`, `gpuheap doctor` and `gpuheap inspect` where the benchmark's command line is not installed. Only inspect needs a package: numpy."""
 
 from __future__ import annotations
 
@@ -37,6 +37,13 @@ def run_command(words: Sequence[str]) -> int:
     run.add_argument("--no-cache", action="store_true", help="link the program's code again; keep nothing on disk")
     run.add_argument("program", nargs=argparse.REMAINDER, metavar="PROGRAM [ARGUMENTS ...]")
     run.set_defaults(call=_run)
+    inspect = commands.add_parser("inspect", help="show what lives in a heap's dump, or how two dumps differ; needs numpy")
+    inspect.add_argument("dump", type=Path, metavar="DUMP")
+    inspect.add_argument("other", type=Path, nargs="?", metavar="LATER")
+    inspect.add_argument("--svg", type=Path, metavar="FILE", help="draw the map of the heap into this file")
+    inspect.add_argument("--groups", type=int, default=20, metavar="N", help="how many groups to print")
+    inspect.add_argument("--json", action="store_true", help="print JSON in place of text")
+    inspect.set_defaults(call=_inspect)
     given = parser.parse_args(words)
     call: Callable[[argparse.Namespace], int] = given.call
     return call(given)
@@ -51,7 +58,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _run(given: argparse.Namespace) -> int:
     from gpuheap.host import launch
-    from gpuheap.serving.libraries import require_device
+    from gpuheap.serving.libraries import default_allocator, require_device
     from gpuheap.serving.start import Service, cache_folder, check_program
     from gpuheap.units import parse_bytes
 
@@ -60,7 +67,7 @@ def _run(given: argparse.Namespace) -> int:
         raise UserError("gpuheap run: name the program to be run")
     check_program(words)
     folder = Path(__file__).resolve().parent / "lib"
-    library, provider = folder / "libgpuheap_run.so", folder / "libgpuheap_malloc_gpuheap.so"
+    library, provider = folder / "libgpuheap_run.so", folder / f"libgpuheap_malloc_{default_allocator()}.so"
     for file in (library, provider):
         if not file.is_file():
             raise UserError(f"{file} is not there, which the wheel has: install it, or in a checkout {_EXTRA} and build the target gpuheap_run")
@@ -68,6 +75,13 @@ def _run(given: argparse.Namespace) -> int:
     heap_bytes = None if given.bytes is None else parse_bytes(given.bytes, "--bytes")
     service = Service(library, provider, heap_bytes, given.stats, None if given.no_cache else cache_folder())
     return launch.run(words, library, service.variables())
+
+
+def _inspect(given: argparse.Namespace) -> int:
+    from gpuheap.inspection.command import inspect
+
+    inspect(given.dump, given.other, given.svg, given.groups, given.json)
+    return 0
 
 
 def _doctor(_: argparse.Namespace) -> int:

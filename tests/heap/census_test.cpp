@@ -88,6 +88,13 @@ class known_blocks {
     for (gpuheap::live_size const& size : sizes) told[size.block_bytes] = size.blocks;
     EXPECT_EQ(told.size(), sizes.size()) << when << ": one entry a size";
     EXPECT_EQ(told, by_size) << when;
+    std::map<std::uintptr_t, std::size_t> each;
+    for (block const& b : live_) each[reinterpret_cast<std::uintptr_t>(b.at)] = b.bytes;
+    std::map<std::uintptr_t, std::size_t> listed;
+    auto const blocks = heap_.blocks();
+    for (gpuheap::block_info const& b : blocks) listed[b.address] = b.bytes;
+    EXPECT_EQ(listed.size(), blocks.size()) << when << ": each once";
+    EXPECT_TRUE(listed == each) << when << ": " << listed.size() << " blocks are listed, " << each.size() << " live";
     auto const audit = heap_.verify();
     EXPECT_EQ(audit.problem, "") << when;
     EXPECT_EQ(audit.live_slots + audit.large_allocations, s.live_allocations) << when;

@@ -15,7 +15,7 @@
 
 namespace gpuheap::device_malloc {
 
-inline constexpr std::uint32_t provider_version = 1;
+inline constexpr std::uint32_t provider_version = 2;
 /// The C function of the shared library: `provider const* gpuheap_malloc_provider()`.
 inline constexpr char provider_entry_point[] = "gpuheap_malloc_provider";
 
@@ -96,6 +96,11 @@ struct provider {
   /// Fills `out`, and up to `room` lines of what is not freed into `live`, by size. Waits for the device; runs kernels.
   /// @return how many lines there are, or -1 and a clause in `why` if the device does not answer.
   long (*report)(void* heap, provider_report* out, provider_live* live, std::size_t room, provider_text* why);
+
+  /// Of an allocator that finds misuse of its blocks, else null: looks at all blocks, and calls `say` with each line of what it found since
+  /// the last call, and of what is not freed. Waits for the device; runs kernels.
+  /// @return how many misuses were found, or -1 and a clause in `why` if the device does not answer.
+  long (*findings)(void* heap, void (*say)(void* to, char const* line), void* to, provider_text* why);
 
   /// Waits for the device and gives the heap's memory back.
   void (*destroy)(void* heap);

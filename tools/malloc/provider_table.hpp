@@ -122,6 +122,30 @@ class served_heap {
     }
   }
 
+  // What a heap that finds misuse has found, and what is not freed, line by line; returns how many misuses there are.
+  template <class Say>
+  long findings(Say say) requires finds_misuse<Allocator> {
+    simt::synchronize_device();
+    long count = 0;
+    heap_->on_misuse([&](misuse_finding const&, std::string const& text) {
+      ++count;
+      say(text.c_str());
+    });
+    heap_->on_exhausted([](exhaustion const&) {});  // the report tells of it
+    (void)heap_->check(stream_);
+    heap_->on_misuse({});
+    leak_report const leaks = heap_->report_leaks(stream_);
+    if (leaks.empty()) return count;
+    std::string const text = leaks.text();
+    // Ends: one pass for each line.
+    for (std::size_t at = 0; at < text.size();) {
+      std::size_t const end = std::min(text.find('\n', at), text.size());
+      say(((at == 0 ? "not freed: " : "") + text.substr(at, end - at)).c_str());
+      at = end + 1;
+    }
+    return count;
+  }
+
   void destroy() {
     simt::synchronize_device();
     heap_.reset();
@@ -196,6 +220,11 @@ constexpr provider provider_of(char const* name) {
     all.report = [](void* of, provider_report* out, provider_live* live, std::size_t room, provider_text* why) {
       return told(why, -1L, [&] { return static_cast<heap*>(of)->report(*out, live, room); });
     };
+    if constexpr (finds_misuse<Allocator>) {
+      all.findings = [](void* of, void (*say)(void*, char const*), void* to, provider_text* why) {
+        return told(why, -1L, [&] { return static_cast<heap*>(of)->findings([&](char const* line) { say(to, line); }); });
+      };
+    }
     all.destroy = [](void* of) {
       told(nullptr, 0, [&] {
         std::unique_ptr<heap> const mine{static_cast<heap*>(of)};

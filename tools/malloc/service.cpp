@@ -110,7 +110,7 @@ void service::context_ends() {
 }
 
 void service::process_ends() {
-  if (!stats_) return;
+  if (!stats_ && table_.findings == nullptr) return;
   std::unique_lock const lock{mutex_, std::try_to_lock};  // exit() may be called where the lock is held, as by a handler of Ctrl-C
   if (!lock.owns_lock()) return;
   // Ends: one pass for each context.
@@ -136,11 +136,25 @@ void service::process_ends() {
   }
 }
 
+void service::print_findings(served_context const& served, std::string const& head) const {
+  provider_text why{};
+  auto const say = [](void* to, char const* line) { std::fprintf(stderr, "%s: %s\n", static_cast<std::string const*>(to)->c_str(), line); };
+  std::string begin = head;
+  long const found = table_.findings(served.heap, say, &begin, &why);
+  if (found < 0) {
+    std::fprintf(stderr, "%s: the heap cannot be asked what was misused: %s\n", head.c_str(), why.words);
+  } else {
+    std::fprintf(stderr, "%s: %ld %s of the heap's blocks found\n", head.c_str(), found, found == 1 ? "misuse" : "misuses");
+  }
+}
+
 void service::print_report(served_context const& served) const {
-  if (!stats_) return;
+  if (!stats_ && table_.findings == nullptr) return;
   char name[128] = "";
   (void)driver_.device_name(name, sizeof name, served.device);
   std::string const head = "gpuheap: device " + std::to_string(served.device) + " (" + name + ")";
+  if (table_.findings != nullptr) print_findings(served, head);
+  if (!stats_) return;
   provider_report report{};
   provider_text why{};
   std::vector<provider_live> live(256);

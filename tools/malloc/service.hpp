@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <list>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "tools/malloc/provider.hpp"
@@ -62,7 +63,8 @@ class service {
   /// Before the current context goes, as by cudaDeviceReset: prints what GPUHEAP_STATS asks for, and forgets the heap.
   void context_ends();
 
-  /// At the end of the process, while the driver still answers: prints what GPUHEAP_STATS asks for of every heap whose context can be had.
+  /// At the end of the process, while the driver still answers: prints what GPUHEAP_STATS asks for of every heap whose context can be had,
+  /// and what a heap that finds misuse has found.
   void process_ends();
 
   [[nodiscard]] provider const& table() const { return table_; }
@@ -72,6 +74,7 @@ class service {
   served_context* make(CUcontext context, std::uint64_t id);
   void grow(served_context& served);
   void print_report(served_context const& served) const;
+  void print_findings(served_context const& served, std::string const& head) const;
 
   provider const& table_;
   driver_calls driver_;

@@ -21,6 +21,7 @@
 #include <gpuheap/allocator_members.hpp>
 #include <gpuheap/allocators/sharded_runs/control.hpp>
 #include <gpuheap/allocators/sharded_runs/growth.hpp>
+#include <gpuheap/allocators/sharded_runs/list.hpp>
 #include <gpuheap/allocators/sharded_runs/live.hpp>
 #include <gpuheap/allocators/sharded_runs/resize.hpp>
 #include <gpuheap/allocators/sharded_runs/verify.hpp>
@@ -261,6 +262,10 @@ class basic_sharded_runs {
   // What is live, by size (has_live_blocks). Waits for the stream; no kernel may be running on the heap.
   [[nodiscard]] std::vector<live_size> live_blocks(stream_ref stream = {}) const {
     return sharded::live_blocks<sharded::runs>(at_, control_, stream);
+  }
+  // Every live block, by address (has_blocks). Waits for the stream; no kernel may be running on the heap.
+  [[nodiscard]] std::vector<block_info> blocks(stream_ref stream = {}) const {
+    return sharded::blocks<sharded::runs>(at_, control_, stream);
   }
   // All that there is room for.
   [[nodiscard]] simt::size_t largest_request() const { return at_.heap_bytes(); }

@@ -29,7 +29,13 @@ def run(
     words: Annotated[list[str], typer.Argument(metavar="PROGRAM [ARGUMENTS ...]", show_default=False)],
     allocator: Annotated[
         str | None,
-        typer.Option("--allocator", "-a", metavar="NAME", help="The allocator that serves the program; cuda runs the program alone. Default: gpuheap."),
+        typer.Option(
+            "--allocator",
+            "-a",
+            metavar="NAME",
+            help="The allocator that serves the program; cuda runs the program alone, and checked finds misuse. Default: gpuheap, or checked with "
+            "GPUHEAP_KIND=checked.",
+        ),
     ] = None,
     size: Annotated[
         str | None,
@@ -71,7 +77,9 @@ def run(
     check_program(words)
     layout = find_layout()
     if comparison is None:
-        raise typer.Exit(_run_one(layout, words, allocator or "gpuheap", heap_bytes, stats, not no_cache))
+        from gpuheap.serving.libraries import default_allocator
+
+        raise typer.Exit(_run_one(layout, words, allocator or default_allocator(), heap_bytes, stats, not no_cache))
     names = list(dict.fromkeys(name.strip() for name in comparison.split(",") if name.strip()))
     if not names:
         raise UserError("--compare: name allocators, as --compare gallatin,cuda")
