@@ -13,6 +13,14 @@ using namespace test;
 using gpuheap::misuse;
 using gpuheap::misuse_finding;
 
+// Kernel: f(heap, thread).
+template <class Ref, class F>
+struct on_heap {
+  Ref heap;
+  F f;
+  GPUHEAP_FN void operator()(unsigned i) const { f(heap, i); }
+};
+
 template <class Allocator>
 class Checked : public ::testing::Test {
  protected:
@@ -24,14 +32,8 @@ class Checked : public ::testing::Test {
   // Runs f(heap, thread) in `threads` threads.
   template <class F>
   void run(F f, unsigned threads = 1) {
-    gpuheap::launch(threads, on_heap<F>{heap.ref(), f});
+    gpuheap::launch(threads, on_heap<ref, F>{heap.ref(), f});
   }
-  template <class F>
-  struct on_heap {
-    ref heap;
-    F f;
-    GPUHEAP_FN void operator()(unsigned i) const { f(heap, i); }
-  };
   // What check() finds.
   std::vector<misuse_finding> found() {
     std::vector<misuse_finding> all;
@@ -46,7 +48,7 @@ class Checked : public ::testing::Test {
   std::string texts;
 };
 
-using allocators = ::testing::Types<gpuheap::sharded_runs, gpuheap::backing_reference, gpuheap::scatteralloc>;
+using allocators = ::testing::Types<gpuheap::sharded_runs, gpuheap::scatteralloc>;
 TYPED_TEST_SUITE(Checked, allocators);
 
 // Kernels are functors, so that nvcc compiles them as g++ does.
