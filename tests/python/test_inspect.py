@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+
 from gpuheap.errors import UserError
 from gpuheap.inspection.dump import read_dump
 from gpuheap.inspection.summary import CELLS, changed_groups, summarise
@@ -42,10 +43,7 @@ def write(
         len(blocks),
         len(names),
     )
-    rows = b"".join(
-        struct.pack("<QQ", offset // 16 | name << 38 | 5 << 54, size | 9 << 38)
-        for offset, size, name in blocks
-    )
+    rows = b"".join(struct.pack("<QQ", offset // 16 | name << 38 | 5 << 54, size | 9 << 38) for offset, size, name in blocks)
     path.write_bytes(head + text("checked gpuheap") + b"".join(map(text, names)) + rows)
     return path
 
@@ -93,9 +91,7 @@ def test_the_map_has_every_byte_once(tmp_path: Path) -> None:
     for offset, size, _ in blocks:
         live[offset : offset + size] = b"\1" * size
     cell = found.cell_bytes
-    assert [round(share * cell) for share in found.cells.tolist()] == [
-        sum(live[n * cell : (n + 1) * cell]) for n in range(CELLS)
-    ]
+    assert [round(share * cell) for share in found.cells.tolist()] == [sum(live[n * cell : (n + 1) * cell]) for n in range(CELLS)]
 
 
 def test_the_picture_is_svg_with_darker_live_parts(tmp_path: Path) -> None:
@@ -103,11 +99,7 @@ def test_the_picture_is_svg_with_darker_live_parts(tmp_path: Path) -> None:
     ran = inspect(path, "--svg", tmp_path / "map.svg")
     assert ran.returncode == 0, ran.stderr
     root = ET.parse(tmp_path / "map.svg").getroot()
-    fills = [
-        rect.get("fill")
-        for rect in root.iter("{http://www.w3.org/2000/svg}rect")
-        if rect.get("width") == "640"
-    ]
+    fills = [rect.get("fill") for rect in root.iter("{http://www.w3.org/2000/svg}rect") if rect.get("width") == "640"]
     assert fills == ["#123e78"] * 32 + ["#eef0f3"] * 32
 
 
@@ -142,9 +134,7 @@ def test_an_empty_heap(tmp_path: Path) -> None:
         ([(0, 16, 3)], "unknown names"),
     ],
 )
-def test_damaged_blocks_are_refused(
-    tmp_path: Path, blocks: list[Block], what: str
-) -> None:
+def test_damaged_blocks_are_refused(tmp_path: Path, blocks: list[Block], what: str) -> None:
     path = write(tmp_path / "a", blocks)
     with pytest.raises(UserError, match=f"is damaged.*{what}"):
         summarise(read_dump(path))
@@ -153,18 +143,14 @@ def test_damaged_blocks_are_refused(
 def test_mistakes_are_one_line(tmp_path: Path, error_line: ErrorLine) -> None:
     path = write(tmp_path / "a", [(0, 16, 0)])
     (tmp_path / "cut").write_bytes(path.read_bytes()[:-8])
-    (tmp_path / "other").write_text(
-        "no dump at all, but long enough to have a head of one, and more"
-    )
+    (tmp_path / "other").write_text("no dump at all, but long enough to have a head of one, and more")
     (tmp_path / "head").write_bytes(path.read_bytes()[:50])
     assert "cut off" in error_line(inspect(tmp_path / "cut"))
     assert "is no dump" in error_line(inspect(tmp_path / "other"))
     assert "is damaged" in error_line(inspect(tmp_path / "head"))
     assert "cannot be read: No such file" in error_line(inspect(tmp_path / "none"))
     assert "at least 1" in error_line(inspect(path, "--groups", "0"))
-    assert "cannot be written" in error_line(
-        inspect(path, "--svg", tmp_path / "none" / "a.svg")
-    )
+    assert "cannot be written" in error_line(inspect(path, "--svg", tmp_path / "none" / "a.svg"))
 
 
 def test_two_million_blocks_take_a_moment(tmp_path: Path) -> None:
