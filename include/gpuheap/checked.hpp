@@ -48,7 +48,7 @@ namespace detail {
 // "checked " before an allocator's name.
 template <device_allocator Allocator>
 struct checked_name {
-  static constexpr unsigned length() {
+  GPUHEAP_HD static constexpr unsigned length() {
     unsigned n = 0;
     // Ends: at the name's end.
     while (Allocator::traits.name[n] != '\0') ++n;
@@ -57,7 +57,7 @@ struct checked_name {
   struct text {
     char words[length() + 9] = {};
   };
-  static constexpr text make() {
+  GPUHEAP_HD static constexpr text make() {
     text made;
     constexpr char before[] = "checked ";
     // Ends: eight characters; the name's.
@@ -92,7 +92,7 @@ class checked {
                 "gpuheap: checked<> needs an allocator that gives each thread memory of its own, aligned to 16 bytes");
   static_assert((Options.quarantine_blocks & (Options.quarantine_blocks - 1)) == 0, "gpuheap: quarantine_blocks is a power of two, or 0");
 
-  static constexpr allocator_traits make_traits() {
+  GPUHEAP_HD static constexpr allocator_traits make_traits() {
     allocator_traits made = Allocator::traits;
     made.name = detail::checked_name<Allocator>::all.words;
     made.min_alignment = 16;

@@ -583,7 +583,9 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
 // A CUDA program whose .cpp files use heap<Allocator> gets its kernels by linking gpuheap::kernels (the default allocator) or
 // gpuheap::kernels_<name of the allocator's header>. For an allocator that is not the library's own: one line, at global scope, in one
 // .cu file. Compiles the kernels that the heap's host functions launch.
-#define GPUHEAP_INSTANTIATE(...)                                   \
-  template class ::gpuheap::heap<__VA_ARGS__, ::gpuheap::counted>; \
-  template class ::gpuheap::heap<__VA_ARGS__, ::gpuheap::uncounted>
+#define GPUHEAP_INSTANTIATE(...)                                                                            \
+  template class ::gpuheap::heap<__VA_ARGS__, ::gpuheap::counted>;                                          \
+  template class ::gpuheap::heap<__VA_ARGS__, ::gpuheap::uncounted>;                                        \
+  template class ::gpuheap::heap_inspection<::gpuheap::heap<__VA_ARGS__, ::gpuheap::counted>, __VA_ARGS__>; \
+  template class ::gpuheap::heap_inspection<::gpuheap::heap<__VA_ARGS__, ::gpuheap::uncounted>, __VA_ARGS__>
 #endif
