@@ -174,7 +174,7 @@ class checked {
     write_header(address, facts);
     return true;
   }
-  [[nodiscard]] GPUHEAP_FN misuse_record* record() const { return record_; }
+  [[nodiscard]] GPUHEAP_HD misuse_record* record() const { return record_; }
 
   // ---- parts of the walks (checking/walk.hpp). Device
 

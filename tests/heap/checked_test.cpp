@@ -55,6 +55,7 @@ TYPED_TEST_SUITE(Checked, allocators);
 struct use_well {
   template <class Ref>
   GPUHEAP_FN void operator()(Ref const& heap, unsigned i) const {
+    GPUHEAP_NO_UNROLL
     for (unsigned round = 0; round < 4; ++round) {
       unsigned const bytes = 1 + (i * 37 + round * 11) % 200;
       auto* const p = static_cast<unsigned char*>(heap.malloc(bytes));
@@ -244,6 +245,7 @@ struct fill_the_heap {
   template <class Ref>
   GPUHEAP_FN void operator()(Ref const& heap, unsigned) const {
     // Twice: what is freed lies in quarantine, and is there for the second time.
+    GPUHEAP_NO_UNROLL
     for (unsigned round = 0; round < 2; ++round) {
       char* last = nullptr;
       unsigned count = 0;

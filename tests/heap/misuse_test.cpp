@@ -43,6 +43,7 @@ struct follow {
   std::uint64_t* answers;
 
   GPUHEAP_FN void operator()(unsigned) const {
+    GPUHEAP_NO_UNROLL
     for (unsigned i = 0; i < count; ++i) answers[i] = take(steps[i]);
   }
   GPUHEAP_FN std::uint64_t take(step s) const {
@@ -371,6 +372,7 @@ struct create_many {
   unsigned* made;
   unsigned* got;
   GPUHEAP_FN void operator()(unsigned) const {
+    GPUHEAP_NO_UNROLL
     for (int i = 0; i < 12; ++i) *got += heap.template create<counts_itself>(made) != nullptr;
   }
 };
@@ -481,7 +483,7 @@ struct recurse {
   Ref heap;
   unsigned* depth;
   GPUHEAP_FN void operator()(unsigned) const { go(20); }
-  GPUHEAP_FN void go(unsigned left) const {
+  GPUHEAP_COLD void go(unsigned left) const {
     void* const p = heap.malloc(16 + left);
     if (p != nullptr) ++*depth;
     if (left > 1) go(left - 1);
