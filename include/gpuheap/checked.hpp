@@ -137,7 +137,7 @@ class checked {
     checking::quarantined gone{};
     free_status status = free_status::null;
     if (p != nullptr) status = end_block(p, gone);
-    if (quarantine_.blocks() != 0) {
+    if constexpr (Options.quarantine_blocks != 0) {  // known to the compiler: lanes with different heaps come here together
       bool const stays = gone.word != 0 && fits_quarantine(gone);
       checking::quarantined const oldest = quarantine_.put(here, stays ? gone : checking::quarantined{});
       if (stays) gone = oldest;
@@ -211,7 +211,11 @@ class checked {
 #if GPUHEAP_HAS_HOST
   // ---- host
 
-  [[nodiscard]] static simt::size_t min_region_bytes() { return own_bytes_for(0) + Allocator::min_region_bytes(); }
+  [[nodiscard]] static simt::size_t min_region_bytes() {
+    simt::size_t const inner = Allocator::min_region_bytes();
+    // A larger region never has a smaller quarantine.
+    return own_bytes_for(quarantine_blocks_for(own_bytes_for(Options.quarantine_blocks) + inner)) + inner;
+  }
 
   [[nodiscard]] static checked create(memory::region region, stream_ref stream) {
     checked made;

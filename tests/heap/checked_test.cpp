@@ -4,7 +4,10 @@
 #include <gpuheap/allocators/scatteralloc.hpp>
 #include <gpuheap/checked.hpp>
 
+#include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <set>
 
 namespace {
@@ -323,6 +326,66 @@ TYPED_TEST(Checked, NamesThePlaceOfARequest) {
   ASSERT_EQ(leaks.groups.size(), 1u);
   EXPECT_TRUE(says(leaks.groups[0].name, "checked_test.cpp:"));
   EXPECT_EQ(leaks.bytes, 99u);
+}
+
+TYPED_TEST(Checked, ADumpHasEveryBlock) {
+  device_array<void*> p(300);
+  this->run(ask_and_keep{72, p.data()}, 300);
+  std::string const path = ::testing::TempDir() + "gpuheap_checked_test.dump";
+  this->heap.write_dump(path);
+  std::ifstream file{path, std::ios::binary};
+  std::vector<char> const bytes{std::istreambuf_iterator<char>{file}, {}};
+  std::vector<std::uint64_t> words(bytes.size() / 8);
+  ASSERT_EQ(words.size() * 8, bytes.size());
+  std::memcpy(words.data(), bytes.data(), bytes.size());
+  ASSERT_GT(words.size(), 600u);
+  EXPECT_EQ(std::string(bytes.data(), 8), "gpuheap\1");
+  EXPECT_EQ(words[4], 300u);
+  EXPECT_EQ(words[5], 2u) << "names";
+  std::string const names{bytes.begin() + 48, bytes.end() - 300 * 16};
+  EXPECT_NE(names.find("checked "), std::string::npos);
+  EXPECT_NE(names.find("tag 5"), std::string::npos);
+  auto const blocks = this->heap.blocks();
+  for (std::size_t i = 0; i < 300; ++i) {
+    std::uint64_t const first = words[words.size() - 600 + 2 * i], second = words[words.size() - 599 + 2 * i];
+    EXPECT_EQ(words[1] + (first & 0x3fffffffff) * 16, blocks[i].address);
+    EXPECT_EQ(second & 0x3fffffffff, 72u);
+    EXPECT_EQ(first >> 54, blocks[i].thread);
+    EXPECT_EQ(second >> 38, blocks[i].block);
+    EXPECT_TRUE((first >> 38 & 0xffff) == 1 || (first >> 38 & 0xffff) == 2);
+  }
+  std::remove(path.c_str());
+  EXPECT_TRUE(
+      says(text_of_error([&] { this->heap.write_dump("/nowhere/at/all"); }), "cannot be written to '/nowhere/at/all': No such file"));
+}
+
+// Kernel: a warp whose lanes free blocks of two heaps at once.
+template <class Ref>
+struct free_in_two_heaps {
+  Ref first, second;
+  GPUHEAP_FN void operator()(unsigned i) const {
+    Ref const mine = i % 2 == 0 ? first : second;
+    GPUHEAP_NO_UNROLL
+    for (unsigned round = 0; round < 3; ++round) {
+      void* const p = mine.malloc(40);
+      mine.free(p);
+    }
+  }
+};
+TYPED_TEST(Checked, AWarpMayFreeInTwoHeapsAtOnce) {
+  using heap_type = gpuheap::heap<typename TestFixture::checked_type>;
+  heap_type other{heap_type::min_bytes() + 1_MiB};
+  gpuheap::launch(64, free_in_two_heaps<typename TestFixture::ref>{this->heap.ref(), other.ref()});
+  this->expect_sound();
+  EXPECT_NO_THROW(other.check());
+  EXPECT_EQ(other.stats().live_allocations, 0u);
+}
+TYPED_TEST(Checked, TheLeastHeapServes) {
+  using heap_type = gpuheap::heap<typename TestFixture::checked_type>;
+  heap_type least{heap_type::min_bytes()};
+  device_array<void*> p(1);
+  gpuheap::launch(1, on_heap<typename TestFixture::ref, ask_and_keep>{least.ref(), ask_and_keep{16, p.data()}});
+  EXPECT_NO_THROW(least.check());
 }
 
 TYPED_TEST(Checked, CheckThrowsWithoutACallback) {

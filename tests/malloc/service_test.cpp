@@ -234,6 +234,33 @@ TEST_F(MallocService, StatisticsAreToldAtTheEndOfContextsAndOfTheProcess) {
   EXPECT_EQ(at_exit.find("device 3"), std::string::npos) << at_exit;
 }
 
+TEST_F(MallocService, FindingsAreToldWithoutBeingAskedFor) {
+  table.findings = [](void* heap, void (*say)(void*, char const*), void* to, provider_text* why) {
+    if (now->current == 200) {
+      std::strcpy(why->words, "the device is lost");
+      return -1L;
+    }
+    EXPECT_EQ(heap, &heaps[1]);
+    say(to, "double free: somebody freed a block");
+    return 1L;
+  };
+  service s{table, fake_driver()};
+  seen.current = 100;
+  (void)s.before_launch(nullptr);
+  testing::internal::CaptureStderr();
+  s.process_ends();
+  EXPECT_EQ(
+      testing::internal::GetCapturedStderr(),
+      "gpuheap: device 1 (Fake): double free: somebody freed a block\ngpuheap: device 1 (Fake): 1 misuse of the heap's blocks found\n");
+  EXPECT_EQ(seen.reported, 0) << "GPUHEAP_STATS is not set";
+  seen.current = 200;
+  (void)s.before_launch(nullptr);
+  testing::internal::CaptureStderr();
+  s.context_ends();
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "gpuheap: device 2 (Fake): the heap cannot be asked what was misused: the device is lost\n");
+}
+
 TEST(MallocReport, WhatAnAllocatorDoesNotTellIsLeftOut) {
   provider_report report{};
   report.heap_bytes = 3 << 20;

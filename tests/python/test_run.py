@@ -460,6 +460,18 @@ def test_allocators_that_cannot_serve_and_machines_without_a_gpu(bench: Bench) -
     assert ran.returncode == 2 and "no CUDA driver here" in ran.stderr and ran.stderr.count("\n") == 1
 
 
+def test_a_kind_of_heap_chooses_the_library(bench: Bench, compiled: Compile) -> None:
+    steps = [str(STEPS), "context", f"library={compiled(PROGRAM, '-arch=sm_90')}", "launch=make"]
+    ran = bench.gpuheap(*steps, GPUHEAP_KIND="checked")
+    assert ran.returncode == 2 and "the allocator 'checked' is not built for programs" in ran.stderr and "gpuheap_malloc_provider_checked" in ran.stderr
+    shutil.move(bench.folder / "providers" / "libgpuheap_malloc_gpuheap.so", bench.folder / "providers" / "libgpuheap_malloc_checked.so")
+    ran = bench.gpuheap(*steps, GPUHEAP_KIND="checked")
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("done\n", "", 0)
+    assert bench.log("^launch") == ["launch make of cubin, state 1"]
+    ran = bench.gpuheap(*steps, GPUHEAP_KIND="chequed")
+    assert (ran.returncode, ran.stderr) == (2, "gpuheap: GPUHEAP_KIND is 'chequed': set it to release or checked, or unset it\n")
+
+
 def test_it_shows_nothing_but_the_drivers_names(bench: Bench) -> None:
     lines = subprocess.run(["readelf", "--dyn-syms", "-W", str(LIBRARY)], capture_output=True, text=True, check=True).stdout.splitlines()
     shown = {words[7].split("@")[0] for words in (line.split() for line in lines) if len(words) > 7 and words[6] != "UND" and words[0] != "Num:"}
