@@ -28,7 +28,7 @@ template <class Allocator>
 class Checked : public ::testing::Test {
  protected:
   using checked_type = gpuheap::checked<Allocator>;
-  gpuheap::heap<checked_type> heap{8_MiB};
+  gpuheap::heap<checked_type> heap{2_MiB};
 
   using ref = typename gpuheap::heap<checked_type>::ref_type;
 
