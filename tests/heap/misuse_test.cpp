@@ -52,18 +52,18 @@ struct follow {
     auto const number = [](void const* q) { return static_cast<std::uint64_t>(reinterpret_cast<simt::uintptr_t>(q)); };
     switch (s.what) {
       case call::malloc:
-        return number(slot = heap.malloc(s.a));
+        return number(slot = ask(s.a));
       case call::calloc:
-        return number(slot = heap.calloc(s.a, s.b));
+        return number(slot = ask_zeroed(s.a, s.b));
       case call::aligned:
-        return number(slot = heap.aligned_malloc(s.a, s.b));
+        return number(slot = ask_aligned(s.a, s.b));
       case call::realloc: {
-        void* const moved = heap.realloc(p == nullptr ? nullptr : p + s.b, s.a);
+        void* const moved = move(p == nullptr ? nullptr : p + s.b, s.a);
         if (moved != nullptr || s.a == 0) slot = moved;
         return number(moved);
       }
       case call::free:
-        return static_cast<std::uint64_t>(heap.free(p == nullptr ? nullptr : p + static_cast<std::int64_t>(s.a)));
+        return static_cast<std::uint64_t>(give(p == nullptr ? nullptr : p + static_cast<std::int64_t>(s.a)));
       case call::write:
         p[static_cast<std::int64_t>(s.a)] = static_cast<char>(s.b);
         return 0;
@@ -84,6 +84,14 @@ struct follow {
     }
     return 0;
   }
+
+ private:
+  // Out of line each: a function of all of them together takes ptxas minutes.
+  GPUHEAP_COLD void* ask(simt::size_t bytes) const { return heap.malloc(bytes); }
+  GPUHEAP_COLD void* ask_zeroed(simt::size_t count, simt::size_t bytes) const { return heap.calloc(count, bytes); }
+  GPUHEAP_COLD void* ask_aligned(simt::size_t bytes, simt::size_t alignment) const { return heap.aligned_malloc(bytes, alignment); }
+  GPUHEAP_COLD void* move(void* p, simt::size_t bytes) const { return heap.realloc(p, bytes); }
+  GPUHEAP_COLD free_status give(void* p) const { return heap.free(p); }
 };
 
 template <class Allocator>
