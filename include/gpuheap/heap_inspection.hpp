@@ -151,7 +151,7 @@ class heap_inspection {
     }
   }
   // One record.
-  [[nodiscard]] std::vector<misuse_record> read_misuses(stream_ref stream) const {
+  [[nodiscard]] std::vector<misuse_record> read_misuses(stream_ref stream) const requires finds_misuse<Allocator> {
     std::vector<misuse_record> copy(1);
     simt::copy(copy.data(), allocator().record(), sizeof(misuse_record), stream);
     simt::synchronize(stream);
