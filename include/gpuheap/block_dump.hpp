@@ -123,7 +123,7 @@ struct leak_report {
   [[nodiscard]] std::string text(std::size_t most_groups = 20) const {
     if (empty()) return "no block is live\n";
     auto const number = [](std::uint64_t n) { return static_cast<unsigned long long>(n); };
-    std::string all = text_of("%llu live block%s, %s:\n", number(blocks), blocks == 1 ? "" : "s", memory::in_words(bytes).c_str());
+    std::string all = text_of("%llu live block%s, %s:\n", number(blocks), blocks == 1 ? "" : "s", memory::format_bytes(bytes).c_str());
     std::size_t shown = 0;
     // Ends: one pass for each group, up to most_groups.
     for (leak_group const& group : groups) {
@@ -131,7 +131,7 @@ struct leak_report {
         all += text_of("  and %zu groups more\n", groups.size() - most_groups);
         break;
       }
-      all += text_of("  %s in %llu block%s, %s", memory::in_words(group.bytes).c_str(), number(group.blocks), group.blocks == 1 ? "" : "s",
+      all += text_of("  %s in %llu block%s, %s", memory::format_bytes(group.bytes).c_str(), number(group.blocks), group.blocks == 1 ? "" : "s",
                      group.name.c_str());
       if (group.first.block != misuse_finding::nobody) {
         all += text_of("; the first at 0x%llx, asked for by block %u, thread %u", number(group.first.address), group.first.block,

@@ -1,8 +1,7 @@
 // Memory that several threads get by one claim: large allocations of a warp's lanes, and the short spans of a launch's shards.
 #include "sharded.hpp"
 
-#include <gpuheap/heap.hpp>
-#include <gpuheap_simulator/launch.hpp>
+#include <gpuheap/simt/launch.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -175,39 +174,6 @@ TEST(ShardedRange, ALaunchUsesNoMoreShardsThanItNeedsSegments) {
     }
     EXPECT_EQ(heap.view.verify().problem, "");
   }
-}
-
-// ---- the way to a full heap
-
-// Each thread asks so many times, whether it is served or not.
-struct ask {
-  plain heap;
-  unsigned requests;
-  std::size_t bytes;
-  GPUHEAP_FN void operator()(unsigned) const {
-    for (unsigned k = 0; k < requests; ++k) (void)heap.malloc(bytes);
-  }
-};
-// What a request costs in a heap of 2 MiB of which six times as much is asked, in scheduling points.
-double points_per_request(gpuheap::simulator::scheduler_kind kind, std::uint64_t seed) {
-  constexpr unsigned num_threads = 1024, requests = 64;
-  gpuheap::simulator::settings settings;
-  settings.scheduler = kind;
-  settings.seed = seed;
-  gpuheap::simulator::scoped_settings const scope{settings};
-  fixed_heap<plain> heap{2 << 20};
-  gpuheap::launch(num_threads, ask{heap.view, requests, 200});
-  return static_cast<double>(gpuheap::simulator::last_run().points) / (num_threads * requests);
-}
-
-TEST(ShardedExhaustion, CostsFewStepsARequest) {
-  using gpuheap::simulator::scheduler_kind;
-  EXPECT_LE(points_per_request(scheduler_kind::round_robin, 0), 60);
-  EXPECT_LE(points_per_request(scheduler_kind::pct, 1), 60);
-  EXPECT_LE(points_per_request(scheduler_kind::run_through, 0), 120);
-  double sum = 0;
-  for (std::uint64_t seed = 1; seed <= 4; ++seed) sum += points_per_request(scheduler_kind::random, seed);
-  EXPECT_LE(sum / 4, 200);
 }
 
 }  // namespace
