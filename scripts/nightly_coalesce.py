@@ -1,8 +1,10 @@
 """Runs generated kernels apart and together, file by file, until as many are done as were asked for; a finding names its seed and its kernel.
 
     python scripts/nightly_coalesce.py --kernels 20000 --seed 1
+    python scripts/nightly_coalesce.py --mutants       the other way round: each part of the analysis is left out, and a kernel must find that
 
-Needs the targets gpuheap_coalesce and gpuheap_simulator of the preset `host`. Exit codes: 0 nothing found, 1 findings, 2 it cannot run."""
+Needs the targets gpuheap_coalesce and gpuheap_simulator of the preset `host`, and with --mutants gpuheap_coalesce_mutants.
+Exit codes: 0 nothing found, 1 findings, 2 it cannot run."""
 
 from __future__ import annotations
 
@@ -15,6 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "coalesce" / "differential"))
 
 import compare  # noqa: E402  (of the folder above)
+import mutants  # noqa: E402
 
 
 def main() -> int:
@@ -23,19 +26,71 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the first file (default 1)")
     parser.add_argument("--in-file", type=int, default=400, help="kernels of one file (default 400)")
     parser.add_argument("--schedules", type=int, default=4, help="for each kernel (default 4)")
-    parser.add_argument("--tool", type=Path, default=compare.TOOL, help="the rewriter (default: that of the preset host)")
+    parser.add_argument(
+        "--tool",
+        type=Path,
+        default=compare.TOOL,
+        help="the rewriter (default: that of the preset host)",
+    )
+    parser.add_argument(
+        "--mutants",
+        action="store_true",
+        help="leave each part of the analysis out, until a kernel finds it; at most 9 files for each",
+    )
     asked = parser.parse_args()
+    if asked.mutants:
+        asked.tool = mutants.MUTANTS
     for needed in (asked.tool, compare.SIMULATOR):
         if not needed.exists():
-            print(f"error: {needed} is not there: cmake --build --preset host --target gpuheap_coalesce gpuheap_simulator", file=sys.stderr)
+            targets = "gpuheap_coalesce gpuheap_coalesce_mutants gpuheap_simulator"
+            print(
+                f"error: {needed} is not there: cmake --build --preset host --target {targets}",
+                file=sys.stderr,
+            )
             return 2
+    return try_mutants(asked.seed) if asked.mutants else try_kernels(asked)
+
+
+def try_mutants(seed: int) -> int:
+    """One line for each part of the analysis: what finds that it is left out."""
+    missed = 0
+    try:
+        for part in mutants.parts():
+            with tempfile.TemporaryDirectory() as folder:
+                found = mutants.find(
+                    mutants.MUTANTS,
+                    mutants.left_out(part),
+                    range(seed, seed + 9),
+                    150,
+                    Path(folder),
+                )
+            missed += not found
+            print(f"without {part}: {found or 'NOTHING FINDS IT'}", flush=True)
+    except RuntimeError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 2
+    print(f"{missed} of {len(mutants.parts())} are not found")
+    return 1 if missed else 0
+
+
+def try_kernels(asked: argparse.Namespace) -> int:
+    """Until as many are done as were asked for."""
     done = may = are = findings = 0
     lost: Counter[str] = Counter()
     seed = asked.seed
     try:
         while done < asked.kernels:
             with tempfile.TemporaryDirectory() as folder:
-                outcome = compare.check(asked.tool, seed, min(asked.in_file, asked.kernels - done), Path(folder), asked.schedules)
+                outcome = compare.check(
+                    asked.tool,
+                    seed,
+                    min(asked.in_file, asked.kernels - done),
+                    Path(folder),
+                    asked.schedules,
+                )
             for number, what in sorted(outcome.findings.items()):
                 print(f"seed {seed}, kernel {number}: {what}: {', '.join(outcome.kernels[number].parts)}\n{outcome.kernels[number].text}")
             done += len(outcome.kernels)
@@ -43,7 +98,10 @@ def main() -> int:
             are += outcome.are
             lost += outcome.lost
             findings += len(outcome.findings)
-            print(f"{done} kernels, {findings} findings, {are} of {may} calls that may be coalesced are", flush=True)
+            print(
+                f"{done} kernels, {findings} findings, {are} of {may} calls that may be coalesced are",
+                flush=True,
+            )
             seed += 1
     except RuntimeError as error:
         print(f"error: {error}", file=sys.stderr)

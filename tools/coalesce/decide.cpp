@@ -1,5 +1,7 @@
 #include "decide.hpp"
 
+#include "undone.hpp"
+
 #include <algorithm>
 #include <tuple>
 
@@ -39,11 +41,14 @@ class decider {
     std::uint64_t parameters = 0;
   };
 
-  [[nodiscard]] bool fits(value const& v) const { return v.same_in <= asked_.level && (v.parameters >> no_parameter & 1) == 0; }
+  [[nodiscard]] bool fits(value const& v) const {
+    return undone("flow") || (v.same_in <= asked_.level && (v.parameters >> no_parameter & 1) == 0);
+  }
 
   // ---- recursion
 
   void find_recursion(function_unit const& unit) {
+    if (undone("recursion")) return;
     std::set<std::string> seen;
     std::vector<std::string> open{unit.key};
     while (!open.empty()) {

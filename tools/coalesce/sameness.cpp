@@ -1,6 +1,7 @@
 #include "sameness.hpp"
 
 #include "known.hpp"
+#include "undone.hpp"
 
 #include <llvm/Analysis/ValueTracking.h>
 #include <llvm/IR/CFG.h>
@@ -210,7 +211,8 @@ Instruction const* same_values::only_definition(Value const* variable, Instructi
   for (auto const* definition : writers->second) {
     if (!defines(code_, *definition, *local) || !dominators_.dominates(definition, &at)) continue;
     bool last = true;
-    for (auto const* other : writers->second) last = last && (other == definition || !leads_to(*other, at, *definition));
+    for (auto const* other : writers->second)
+      last = last && (other == definition || undone("later writes") || !leads_to(*other, at, *definition));
     if (last) return definition;
   }
   return nullptr;
@@ -245,7 +247,7 @@ bool same_values::stays_here(Value const* variable) {
       if (isa<GetElementPtrInst, BitCastInst, AddrSpaceCastInst, PHINode, SelectInst>(user)) {
         open.push_back(user);
       } else if (auto const* store = dyn_cast<StoreInst>(user)) {
-        if (store->getValueOperand() == pointer) return false;
+        if (store->getValueOperand() == pointer && !undone("kept addresses")) return false;
       } else if (!isa<LoadInst, ICmpInst, CallBase>(user)) {
         return false;
       }
@@ -296,16 +298,17 @@ sameness same_values::loaded(Value const* pointer, Instruction const& i, bool is
     }
     auto const* argument = dyn_cast<Argument>(object);
     if (!is_volatile && argument != nullptr && argument->hasNoAliasAttr() && written_.count(argument) == 0) continue;
-    v.add(differs(i));
+    if (!undone("memory of all")) v.add(differs(i));
   }
   return v;
 }
 
 void same_values::write(Value const* pointer, sameness v, Instruction const& at) {
-  v.add(of(pointer));
-  v.add(control(*at.getParent()));
+  if (!undone("written places")) v.add(of(pointer));
+  if (!undone("conditional writes")) v.add(control(*at.getParent()));
   for (auto const* object : objects_behind(pointer)) {
     if (contents_.count(object) != 0) raise(contents_, object, v);
+    if (undone("aliases")) break;
   }
 }
 
@@ -322,7 +325,7 @@ void same_values::visit(Instruction const& i) {
     v = called(*call);
   } else if (i.isTerminator()) {
     branch(i);
-  } else if (isa<AllocaInst>(i) || isa<FenceInst>(i)) {
+  } else if (isa<AllocaInst>(i) || isa<FenceInst>(i) || (isa<AtomicRMWInst, AtomicCmpXchgInst>(i) && undone("atomics"))) {
     v = {};
   } else if (isa<PtrToIntInst>(i)) {
     v = operands_of(i);
@@ -348,9 +351,9 @@ void same_values::branch(Instruction const& i) {
   auto const& reach = where_.of(*i.getParent());
   for (auto const* block : reach.reached) {
     raise(control_, block, condition);
-    raise(joined_, block, condition);
+    if (!undone("values of loops")) raise(joined_, block, condition);
   }
-  if (reach.together != nullptr) raise(joined_, reach.together, condition);
+  if (reach.together != nullptr && !undone("joined values")) raise(joined_, reach.together, condition);
 }
 
 // ---- calls
@@ -395,7 +398,7 @@ sameness same_values::called_outside(CallBase const& call, callee const& c) {
       case effect::uniform_in_block:
         return here.same_in <= scope::block ? differs(call, scope::block) : differs(call);
       case effect::uniform_in_warp: {
-        bool const whole = last > 0 && is_all_ones(call.getArgOperand(0)) && here.same_in <= scope::warp;
+        bool const whole = last > 0 && (is_all_ones(call.getArgOperand(0)) || undone("votes of a part")) && here.same_in <= scope::warp;
         return whole ? differs(call, scope::warp) : differs(call);
       }
       case effect::rank_of:

@@ -1,6 +1,7 @@
 #include "waits.hpp"
 
 #include "known.hpp"
+#include "undone.hpp"
 
 #include <llvm/Analysis/ValueTracking.h>
 #include <llvm/IR/CFG.h>
@@ -18,6 +19,13 @@ namespace {
 bool is_assembly(Instruction const& i) {
   auto const* call = dyn_cast<CallBase>(&i);
   return call != nullptr && call->isInlineAsm();
+}
+
+// Updates of memory that threads share, as instructions or by the functions that stand for them without a toolkit.
+bool is_atomic(lowered const& code, Instruction const& i) {
+  if (isa<AtomicRMWInst, AtomicCmpXchgInst>(i)) return true;
+  auto const* call = dyn_cast<CallBase>(&i);
+  return call != nullptr && callee_of(code, *call).name.rfind("atomic", 0) == 0;
 }
 
 // What orders memory between threads, or passes time: in a loop with it, memory that is read again may have changed.
@@ -57,12 +65,13 @@ class watched {
   // What another thread decides, in this loop.
   [[nodiscard]] bool is_source(Instruction const& i) const {
     if (!loop_.contains(i.getParent())) return false;
-    if (isa<AtomicRMWInst, AtomicCmpXchgInst>(i) || is_assembly(i)) return true;
+    if (is_atomic(code_, i)) return !undone("loops on atomics");
+    if (is_assembly(i)) return true;
     if (auto const* load = dyn_cast<LoadInst>(&i)) {
       bool only = false;
       (void)values_.variables_behind(load->getPointerOperand(), only);
       if (only) return false;
-      return load->isVolatile() || load->isAtomic() || looks_around_ || memory_;
+      return !undone("loops on memory") && (load->isVolatile() || load->isAtomic() || looks_around_ || memory_);
     }
     auto const* call = dyn_cast<CallBase>(&i);
     if (call == nullptr) return false;
@@ -77,12 +86,10 @@ class watched {
 
   void visit(Instruction const& i) {
     bool in = is_source(i);
+    // A variable that is marked marks the pointers that lead to it, and so what is read from it.
     for (auto const& operand : i.operands()) in = in || has(operand);
     in = in || (isa<PHINode>(i) && has(i.getParent()));
     bool only = false;
-    if (auto const* load = dyn_cast<LoadInst>(&i)) {
-      for (auto const* variable : values_.variables_behind(load->getPointerOperand(), only)) in = in || has(variable);
-    }
     if (auto const* store = dyn_cast<StoreInst>(&i); store != nullptr && (in || has(i.getParent()))) {
       for (auto const* variable : values_.variables_behind(store->getPointerOperand(), only)) mark(variable);
       if (!only && !memory_) memory_ = changed_ = true;
@@ -141,7 +148,7 @@ void waits::find_loops(same_values const& values, branches const& where) {
   while (!open.empty()) {
     auto const& loop = *open.back();
     open.pop_back();
-    for (auto const* inner : loop.children()) open.push_back(inner);
+    if (!undone("loops in loops")) open.insert(open.end(), loop.children().begin(), loop.children().end());
     watched const decided{code_, f_, loop, values, where};
     for (auto const* block : loop.blocks()) {
       auto const* exit = block->getTerminator();
@@ -171,13 +178,14 @@ bool waits::may_wait(CallBase const& call) const {
 
 // Of a call through a pointer or a table: of all functions of that type whose calls have not been inlined.
 bool waits::any_target_may_wait(CallBase const& call) const {
+  if (undone("functions by address")) return false;
   bool any = false;
   for (auto const& f : *code_.module) {
     if (f.isDeclaration() || code_.roots.count(f.getName().str()) != 0 || f.getFunctionType() != call.getFunctionType()) continue;
     any = true;
     for (auto const& block : f) {
       for (auto const& i : block) {
-        if (isa<AtomicRMWInst, AtomicCmpXchgInst, FenceInst>(i)) return true;
+        if (is_atomic(code_, i) || isa<FenceInst>(i)) return true;
         auto const* inner = dyn_cast<CallBase>(&i);
         if (inner != nullptr && (callee_of(code_, *inner).name.empty() || may_wait(*inner))) return true;
       }

@@ -17,6 +17,8 @@ ROOT = HERE.parents[2]
 BUILD = ROOT / "build" / "host"
 TOOL = BUILD / "tools" / "coalesce" / "gpuheap-coalesce"
 SCHEDULERS = ("round_robin", "random", "run_through", "pct")
+# Where the rewriter finds one too.
+TOOLKIT = any(Path(folder, "include", "cuda_runtime.h").is_file() for folder in (os.environ.get("CUDA_PATH", ""), "/usr/local/cuda") if folder)
 SIMULATOR = BUILD / "simulator" / "libgpuheap_simulator.a"
 
 
@@ -31,15 +33,34 @@ class Outcome:
     lost: Counter[str] = field(default_factory=Counter)  # parts of kernels in which one is not
 
 
-def rewrite(tool: Path, seed: int, count: int, folder: Path) -> Outcome:
-    """Writes kernels.cu into the folder, and what the tool makes of it into together/."""
-    text, kernels = generate.make_file(seed, count)
+def rewrite(tool: Path, seed: int, count: int, folder: Path, *, undone: str = "") -> Outcome:
+    """Writes kernels.cu into the folder, and what the tool makes of it into together/. Every third seed is for warps; every other one is read with the
+    headers of the toolkit, where there is one. `undone`: parts of the analysis that are left out, of the tests' build of the tool."""
+    level, toolkit = "warp" if seed % 3 == 0 else "block", seed % 2 == 0 and TOOLKIT
+    text, kernels = generate.make_file(seed, count, toolkit)
     source = folder / "kernels.cu"
     source.write_text(text)
     together = folder / "together"
     together.mkdir(exist_ok=True)
-    command = [tool, "--no-toolkit", "--no-init", "--json", "--output", together, source, "--", f"-I{HERE / 'cuda'}"]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1200)
+    options = [
+        "--no-init",
+        "--json",
+        "--level",
+        level,
+        "--output",
+        together,
+        *([] if toolkit else ["--no-toolkit"]),
+    ]
+    environment = {**os.environ, "COALESCE_UNDONE": undone}
+    command = [tool, *options, source, "--", f"-I{HERE / 'cuda'}"]
+    ran = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=1200,
+        env=environment,
+    )
     if ran.returncode not in (0, 2):
         raise RuntimeError(f"the rewriter ended with {ran.returncode} on seed {seed}: {ran.stderr}")
     outcome = Outcome(kernels)
@@ -75,11 +96,28 @@ def run(outcome: Outcome, folder: Path, num_schedules: int) -> None:
     """Compiles together/kernels.cu and runs it; adds to the outcome which kernels differ, hang, or are broken themselves."""
     kernels = ", ".join(f"kernel_{i}" for i in range(len(outcome.kernels)))
     (folder / "main.cpp").write_text(
-        f'#include "together/kernels.cu"\nint main() {{\n  constexpr machine::kernel kernels[] = {{{kernels}}};\n'
-        f"  return machine::run_all(kernels);\n}}\n"
+        f'#include "together/kernels.cu"\nint main() {{\n  constexpr machine::kernel kernels[] = {{{kernels}}};\n  return machine::run_all(kernels);\n}}\n'
     )
-    command = ["g++", "-std=c++20", "-O1", "-w", "main.cpp", "-o", "program", f"-I{HERE / 'host'}", *compiler_options(), str(SIMULATOR)]
-    made = subprocess.run([*command, "-lboost_context", "-pthread"], cwd=folder, capture_output=True, text=True, check=False, timeout=1200)
+    command = [
+        "g++",
+        "-std=c++20",
+        "-O1",
+        "-w",
+        "main.cpp",
+        "-o",
+        "program",
+        f"-I{HERE / 'host'}",
+        *compiler_options(),
+        str(SIMULATOR),
+    ]
+    made = subprocess.run(
+        [*command, "-lboost_context", "-pthread"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=1200,
+    )
     if made.returncode != 0:
         raise RuntimeError(f"g++ does not compile what comes out: {made.stderr[:2000]}")
     starved = Counter[int]()
@@ -90,7 +128,15 @@ def run(outcome: Outcome, folder: Path, num_schedules: int) -> None:
             "GPUHEAP_SIMULATOR_SEED": str(schedule),
             "GPUHEAP_SIMULATOR_BUDGET": "4000000",
         }
-        ran = subprocess.run(["./program"], cwd=folder, capture_output=True, text=True, check=False, timeout=3600, env=environment)
+        ran = subprocess.run(
+            ["./program"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=3600,
+            env=environment,
+        )
         if ran.returncode != 0:
             raise RuntimeError(f"the program ended with {ran.returncode}: {ran.stderr[-2000:]}")
         for line in ran.stdout.splitlines():
@@ -104,8 +150,16 @@ def run(outcome: Outcome, folder: Path, num_schedules: int) -> None:
             outcome.findings.setdefault(number, "broken before it was rewritten")
 
 
-def check(tool: Path, seed: int, count: int, folder: Path, num_schedules: int) -> Outcome:
+def check(
+    tool: Path,
+    seed: int,
+    count: int,
+    folder: Path,
+    num_schedules: int,
+    *,
+    undone: str = "",
+) -> Outcome:
     """Both."""
-    outcome = rewrite(tool, seed, count, folder)
+    outcome = rewrite(tool, seed, count, folder, undone=undone)
     run(outcome, folder, num_schedules)
     return outcome

@@ -23,6 +23,7 @@ struct pair { int a, b; };
 struct counter { int n = 0; __device__ counter& operator+=(int v) { n += v; return *this; } __device__ operator int() const { return n; } };
 struct base { int n; __device__ void put(int v) { n = v; } };
 struct derived : base { int m; __device__ void both(int v) { put(v); m = 1; } };
+struct holder { int* p; };
 __device__ void store(int& to, int v) { to = v; }
 __device__ void store_at(int* to, int v) { *to = v; }
 __device__ int& pick(int& a, int& b, bool first) { return first ? a : b; }
@@ -48,11 +49,37 @@ __device__ unsigned used(int n) {
   free(p);
   return sum;
 }
+__device__ unsigned deep(int n) { return n > 0 ? used(8) + deep(n - 1) : used(8); }
+__device__ void take(int* word) {
+  while (atomicCAS(word, 0, 1) != 0) { __nanosleep(20); }
+}
+__device__ void take_not(int*) {}
 }  // namespace
 """
 
-SAME = ["8", "n0", "n0 * 2 + 1", "(int)blockIdx.x + 3", "(int)blockDim.x / 4", "(int)sizeof(long)", "n0 + 1"]
-DIFFERENT = ["(int)threadIdx.x", "(int)(threadIdx.x * blockDim.x)", "7 - (int)threadIdx.x", "(int)(threadIdx.x / 8 + 1)", "n0 + (int)threadIdx.x"]
+SAME = [
+    "8",
+    "n0",
+    "n0 * 2 + 1",
+    "(int)blockIdx.x + 3",
+    "(int)blockDim.x / 4",
+    "(int)sizeof(long)",
+    "n0 + 1",
+]
+DIFFERENT = [
+    "(int)threadIdx.x",
+    "(int)(threadIdx.x * blockDim.x)",
+    "7 - (int)threadIdx.x",
+    "(int)(threadIdx.x / 8 + 1)",
+    "n0 + (int)threadIdx.x",
+]
+# Votes of a part of a warp, while all its threads are there.
+VOTED = ["(int)__ballot_sync(threadIdx.x % 32 < 8 ? 0xffu : 0xffffff00u, 1)"]
+# What the order of threads decides: not to be added to what a thread writes down.
+RACING = [
+    "atomicAdd(&words[8], 1)",
+    "(atomicAdd(&words[9], 1), *(volatile int*)&words[9])",
+]
 
 # How a value comes to @: `a` is what it was made of, V the value; N makes names of its own.
 CARRIERS = {
@@ -100,6 +127,8 @@ CARRIERS = {
     "comma": "int @ = 8; (0, @) = V;",
     "increment": "int @ = 8; (++@) += V;",
     "member_by_pointer": "pair pN{8, 8}; int pair::*mN = &pair::b; pN.*mN = V; int @ = pN.b;",
+    "member_by_pointer_to_object": "pair pN{8, 8}; pair* qN = &pN; int pair::*mN = &pair::b; qN->*mN = V; int @ = pN.b;",
+    "captured": "int sN = V; auto fN = [sN](int k) { return sN + k; }; auto gN = fN; int @ = gN(1);",
     "reinterpreted": "int @ = 8; *reinterpret_cast<unsigned*>(&@) = (unsigned)(V);",
     "restricted": "int sN = V; const int* __restrict__ qN = &sN; int @ = *qN;",
     "ternary": "int @ = (V & 1) ? 5 : 6;",
@@ -113,6 +142,16 @@ CARRIERS = {
     "while": "int @ = 0, wN = (V) & 7; while (wN-- > 0) @ += 2;",
     "index": "int tN[4] = {4, 5, 6, 7}; int @ = tN[(V) & 3];",
     "written_index": "int tN[4] = {4, 4, 4, 4}; tN[(V) & 3] = 9; int @ = tN[1];",
+    "bytes": "int @ = 8; ((unsigned char*)&@)[n0 & 3] = (unsigned char)(V);",
+    "first_of_two_arrays": "int tN[4] = {8, 8, 8, 8}, uN[4] = {8, 8, 8, 8}; int* qN = n0 < 100 ? tN : uN; qN[n0 & 3] = V; int @ = tN[0];",
+    "second_of_two_arrays": "int tN[4] = {8, 8, 8, 8}, uN[4] = {8, 8, 8, 8}; int* qN = n0 > 100 ? tN : uN; qN[n0 & 3] = V; int @ = uN[0];",
+    "conditional_index": "int tN[4]; for (int x = 0; x < n0; ++x) tN[x] = 8; if (((V) & 1) == 1) tN[n0 & 3] = 9; int @ = tN[0];",
+    "arms_with_effects": "int @; if ((V & 1) == 0) { atomicAdd(&words[14], 1); @ = 9; } else { __threadfence(); @ = 12; }",
+}
+# Those behind which nothing counts as the same any more: addresses that are kept in memory.
+HIDING = {
+    "array_of_pointers": "int @ = 8, oN = 8; int* pN[2] = {&@, &oN}; *pN[n0 & 1] = V;",
+    "array_of_holders": "int @ = 8, oN = 8; holder pN[2] = {{&@}, {&oN}}; *pN[n0 & 1].p = V;",
 }
 
 # What allocates with it. U: a thread that does not come here makes nothing else. A barrier keeps blocks from being freed before all have filled theirs.
@@ -128,8 +167,11 @@ USES = {
     "loop": "for (int i = 0; i < ((@) & 3); ++i) { unsigned char* p = (unsigned char*)malloc(8); sum += filled(p, 8) + checked(p, "
     "8); free(p); } sum += used(12);",
     "both": "sum += ((@) & 1) ? used(8) : used(16);",
+    "size_alone": "{ int s = ((@) & 63) + 1; void* p = malloc(s); sum += p == nullptr ? 1000u : 0u; free(p); }",
     "leave": "if (((@) & 3) == 1) { out[blockIdx.x * blockDim.x + threadIdx.x] = sum + 7; return; } sum += used(20);",
 }  # fmt: skip
+AFTER_A_RACE = ("condition", "arms", "size_alone")  # the same, whichever value it is
+RECURSION = {"recursion": "sum += deep((@) & 3);"}  # never together
 
 # Waiting, and what is allocated behind it.
 WAITS = {
@@ -142,6 +184,14 @@ WAITS = {
     "flag_and_leave": "if (threadIdx.x == 5) { while (atomicAdd(&words[5], 0) == 0) { __nanosleep(20); } out[blockIdx.x * "
     "blockDim.x + threadIdx.x] = 1; return; } "
     "sum += used(V); if (threadIdx.x == 6) atomicExch(&words[5], 1);",
+    "volatile_flag": "if (threadIdx.x == 5) { while (*(volatile int*)&words[10] == 0) { __nanosleep(20); } } sum += used(V); if (threadIdx.x "
+    "== 6) atomicExch(&words[10], 1);",
+    "lock_by_array": "int gotN[4] = {1, 1, 1, 1}; do { __nanosleep(20); gotN[n0 & 1] = atomicCAS(&words[11], 0, 1); } while (gotN[n0 & 2] != 0); sum += "
+    "used(V); __threadfence(); atomicExch(&words[11], 0);",
+    "lock_by_pointer": "void (*takeN)(int*) = n0 > 100 ? take_not : take; takeN(&words[12]); sum += used(V); __threadfence(); "
+    "atomicExch(&words[12], 0);",
+    "lock_in_loop": "for (int x = 0; x < n0 / 2; ++x) { while (atomicCAS(&words[13], 0, 1) != 0) { __nanosleep(20); } sum += used(V); "
+    "__threadfence(); atomicExch(&words[13], 0); }",
     "chain": "{ int first = blockIdx.x * blockDim.x; int mine = first + (int)threadIdx.x; while (blockIdx.x == 0 && "
     "atomicAdd(&words[6], 0) < mine) { __nanosleep(20); } "
     "sum += used(V); if (blockIdx.x == 0) atomicAdd(&words[6], 1); }",
@@ -162,7 +212,7 @@ class Kernel:
     positive: bool = False
 
 
-def make_kernel(rng: random.Random, number: int) -> Kernel:
+def make_kernel(rng: random.Random, number: int, toolkit: bool) -> Kernel:
     """The kernel of that number. Half of them are the same in all threads throughout."""
     positive = rng.random() < 0.5
     parts: list[str] = []
@@ -170,7 +220,8 @@ def make_kernel(rng: random.Random, number: int) -> Kernel:
     num_steps = rng.randint(1, 3)
     bad_step = -1 if positive else rng.randrange(num_steps)
     for step in range(num_steps):
-        if not positive and step == bad_step and rng.random() < 0.15:
+        bad = step == bad_step
+        if bad and rng.random() < 0.25:
             name = rng.choice(list(WAITS))
             parts.append(f"wait:{name}")
             lines.append(WAITS[name].replace("V", "12").replace("N", f"{number}_{step}"))
@@ -180,16 +231,24 @@ def make_kernel(rng: random.Random, number: int) -> Kernel:
             parts.append(f"over:{name}")
             lines.append(OVER[name].replace("V", "12"))
             continue
-        value = rng.choice(DIFFERENT if step == bad_step else SAME)
-        names = [rng.choice(list(CARRIERS)) for _ in range(rng.randint(1, 2))]
+        uses = {**USES, **RECURSION} if bad else USES
+        carriers = {**CARRIERS, **HIDING} if bad else CARRIERS
+        value = rng.choice(DIFFERENT + (VOTED if step == 0 else []) if bad else SAME)
+        names = [rng.choice(list(carriers)) for _ in range(rng.randint(1, 2))]
+        use = rng.choice([name for name in uses if not (toolkit and name == "calloc")])
+        if bad and rng.random() < 0.15:
+            value, names, use = (
+                rng.choice(RACING),
+                ["plain", rng.choice(list(carriers))],
+                rng.choice(AFTER_A_RACE),
+            )
         before = f"({value})"
         for k, name in enumerate(names):
             variable = f"v{step}_{k}"
-            lines.append(CARRIERS[name].replace("@", variable).replace("V", before).replace("N", f"{step}_{k}"))
+            lines.append(carriers[name].replace("@", variable).replace("V", before).replace("N", f"{step}_{k}"))
             before = variable
-        use = rng.choice(list(USES))
-        parts.append(f"{'different' if step == bad_step else 'same'}:{'+'.join(names)}:{use}")
-        line = USES[use].replace("@", before)
+        parts.append(f"{'different' if bad else 'same'}:{'+'.join(names)}:{use}")
+        line = uses[use].replace("@", before)
         if rng.random() < 0.2 and use != "leave":
             parts[-1] += ":in_loop"
             line = f"for (int round = 0; round < 2; ++round) {{ {line} }}"
@@ -202,8 +261,8 @@ def make_kernel(rng: random.Random, number: int) -> Kernel:
     return Kernel(text, parts, positive)
 
 
-def make_file(seed: int, count: int) -> tuple[str, list[Kernel]]:
-    """The text of a file with `count` kernels, and those."""
+def make_file(seed: int, count: int, toolkit: bool = False) -> tuple[str, list[Kernel]]:
+    """The text of a file with `count` kernels, and those. `toolkit`: without what the stand-ins for its headers have and it has not."""
     rng = random.Random(seed)
-    kernels = [make_kernel(rng, number) for number in range(count)]
+    kernels = [make_kernel(rng, number, toolkit) for number in range(count)]
     return PRELUDE + "\n".join(kernel.text for kernel in kernels), kernels
