@@ -46,6 +46,28 @@ bool has_word(std::string const& text, std::string const& word) {
   return false;
 }
 
+// Whether what stands at an offset is compiled for the device alone, or for the host alone: a preprocessor condition around it asks for
+// __CUDA_ARCH__.
+bool depends_on_pass(std::string const& text, unsigned offset) {
+  if (text.find("__CUDA_ARCH__") == std::string::npos) return false;
+  std::vector<bool> asks;  // of each condition around the place
+  for (std::size_t at = 0; at < offset && at != std::string::npos;) {
+    auto const end = text.find('\n', at);
+    auto const begin = text.find_first_not_of(" \t", at);
+    std::string line = begin < end && text[begin] == '#' ? text.substr(begin + 1, end - begin - 1) : "";
+    line.erase(0, line.find_first_not_of(" \t"));
+    if (line.rfind("if", 0) == 0) {
+      asks.push_back(has_word(line, "__CUDA_ARCH__"));
+    } else if (line.rfind("elif", 0) == 0 && !asks.empty()) {
+      asks.back() = asks.back() || has_word(line, "__CUDA_ARCH__");
+    } else if (line.rfind("endif", 0) == 0 && !asks.empty()) {
+      asks.pop_back();
+    }
+    at = end == std::string::npos ? end : end + 1;
+  }
+  return std::find(asks.begin(), asks.end(), true) != asks.end();
+}
+
 }  // namespace
 
 std::string text_of(ASTContext const& context, SourceRange range) {
@@ -140,6 +162,10 @@ class collector : public RecursiveASTVisitor<collector> {
     if (method != nullptr && method->isVirtual()) fix(unit, "it is virtual", f);
     if (isa<CXXConstructorDecl>(f) || isa<CXXDestructorDecl>(f) || isa<CXXConversionDecl>(f) || f->isOverloadedOperator())
       fix(unit, "it is an operator, a constructor or a destructor", f);
+    if (auto const at = place_of(context_.getSourceManager(), f->getLocation()); a_.found.texts.count(at.file) != 0) {
+      if (depends_on_pass(a_.found.texts.at(at.file), at.offset))
+        fix(unit, "its declaration depends on __CUDA_ARCH__, and the host may see another one", f);
+    }
     if (f->isVariadic()) fix(unit, "it takes a variable number of arguments", f);
     if (f->isExternC()) fix(unit, "it is extern \"C\"", f);
     if (f->getFriendObjectKind() != Decl::FOK_None) fix(unit, "it is declared as a friend", f);

@@ -13,7 +13,18 @@
 
 namespace coalesce {
 
-void edits::replace(stretch const& where, std::string const& text) {
+void edits::keep_line_ends(std::map<std::string, std::string> const& texts) {
+  for (auto const& [file, text] : texts) {
+    auto const end = text.find('\n');
+    if (end != std::string::npos && end > 0 && text[end - 1] == '\r') with_returns_.insert(file);
+  }
+}
+
+void edits::replace(stretch const& where, std::string const& new_text) {
+  std::string text = new_text;
+  for (std::size_t at = 0; with_returns_.count(where.file) != 0 && (at = text.find('\n', at)) != std::string::npos; ++at) {
+    if (at == 0 || text[at - 1] != '\r') text.insert(at++, 1, '\r');
+  }
   auto& changes = files_[where.file];
   auto const conflict = [&] { conflicts_.push_back({where.file, where.offset, 0, 0}); };
   // A neighbour below that reaches into this one, or one that begins inside it.

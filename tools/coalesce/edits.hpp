@@ -4,6 +4,7 @@
 #include "facts.hpp"
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,8 @@ namespace coalesce {
 // Replacements in the texts of some files. Two calls that say the same count once; what overlaps otherwise is a conflict.
 class edits {
  public:
+  // Lines that are put into these files end as the files' first lines do: in a line feed, or in a carriage return before it.
+  void keep_line_ends(std::map<std::string, std::string> const& texts);
   // Replaces `where` by `text`. Insertions at one offset are made in the order of the calls.
   void replace(stretch const& where, std::string const& text);
   void insert(stretch const& before, std::string const& text) { replace({before.file, before.offset, 0, before.editable}, text); }
@@ -33,6 +36,7 @@ class edits {
   };
   std::map<std::string, std::map<unsigned, change>> files_;
   std::vector<place> conflicts_;
+  std::set<std::string> with_returns_;  // files whose lines end in a carriage return and a line feed
 };
 
 // The same for two texts of which it is known where lines of the new one come from: `origins`, by line of the new text, an offset in the

@@ -4,15 +4,19 @@
 
 #include <clang/AST/ASTDiagnostic.h>
 #include <clang/Basic/Diagnostic.h>
+#include <clang/Basic/DiagnosticSema.h>
 #include <clang/Basic/SourceManager.h>
 #include <clang/Lex/Lexer.h>
 #include <clang/Lex/Preprocessor.h>
 #include <clang/Tooling/JSONCompilationDatabase.h>
 #include <clang/Tooling/Tooling.h>
 
+#include <llvm/Support/CommandLine.h>
+#include <llvm/Support/StringSaver.h>
 #include <llvm/Support/VirtualFileSystem.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 
@@ -29,21 +33,50 @@ class error_collector : public clang::DiagnosticConsumer {
     clang::DiagnosticConsumer::BeginSourceFile(language, preprocessor);
     if (preprocessor == nullptr || !language.CUDA) return;
     // nvcc takes registers in assembly as %laneid.
-    preprocessor->getDiagnostics().setSeverity(clang::diag::err_asm_invalid_escape, clang::diag::Severity::Ignored, {});
+    auto& how = preprocessor->getDiagnostics();
+    how.setSeverity(clang::diag::err_asm_invalid_escape, clang::diag::Severity::Ignored, {});
+    // It takes kernels that launch kernels, and objects with constructors in shared memory, too. Clang's tree has a hole there.
+    how.setSeverity(clang::diag::err_ref_bad_target, clang::diag::Severity::Remark, {});
+    how.setSeverity(clang::diag::err_shared_var_init, clang::diag::Severity::Remark, {});
   }
   void HandleDiagnostic(clang::DiagnosticsEngine::Level level, clang::Diagnostic const& said) override {
     clang::DiagnosticConsumer::HandleDiagnostic(level, said);
-    if (level < clang::DiagnosticsEngine::Error) return;
+    bool const hole = said.getID() == clang::diag::err_ref_bad_target || said.getID() == clang::diag::err_shared_var_init;
+    if (level < clang::DiagnosticsEngine::Error && !hole) return;
     llvm::SmallString<128> text;
     said.FormatDiagnostic(text);
     place at;
     if (said.hasSourceManager() && said.getLocation().isValid()) at = place_of(said.getSourceManager(), said.getLocation());
-    to_.push_back({severity::error, "E1", text.str().str(), at, {}});
+    to_.push_back({hole ? severity::note : severity::error, hole ? "E7" : "E1", text.str().str(), at, {}});
   }
 
  private:
   std::vector<diagnostic>& to_;
 };
+
+// A command line whose files of options, which CMake's Makefile generator writes, are read. `missing`: one that is not there.
+std::vector<std::string> with_option_files(std::vector<std::string> const& command, std::string const& folder, std::string& missing) {
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i < command.size(); ++i) {
+    std::string file;
+    for (std::string const option : {"--options-file", "-optf"}) {
+      if (command[i] == option && i + 1 < command.size()) file = command[++i];
+      if (command[i].rfind(option + "=", 0) == 0) file = command[i].substr(option.size() + 1);
+    }
+    if (file.empty()) {
+      words.push_back(command[i]);
+      continue;
+    }
+    std::string text;
+    if (!read_file(file = (fs::path{folder} / file).string(), text)) missing = file;
+    llvm::BumpPtrAllocator memory;
+    llvm::StringSaver saver{memory};
+    llvm::SmallVector<char const*> inside;
+    llvm::cl::TokenizeGNUCommandLine(text, saver, inside);
+    words.insert(words.end(), inside.begin(), inside.end());
+  }
+  return words;
+}
 
 // What of an nvcc or clang command line says how to read the source.
 std::vector<std::string> reading_options(std::vector<std::string> const& command, std::string const& folder) {
@@ -111,7 +144,57 @@ bool has_option(std::vector<std::string> const& words, std::string const& beginn
   return false;
 }
 
-std::vector<std::string> arguments_for(options const& asked, std::string const& file, language in) {
+// Clang takes `__shared__` behind `alignas(...)` alone, and nvcc in front of it too: the two change places, and nothing else moves.
+std::string with_shared_behind(std::string text) {
+  constexpr std::string_view shared = "__shared__", aligned = "alignas";
+  for (auto at = text.find(shared); at != std::string::npos; at = text.find(shared, at + 1)) {
+    auto const begin = text.find_first_not_of(" \t", at + shared.size());
+    if (begin == std::string::npos || text.compare(begin, aligned.size(), aligned) != 0) continue;
+    auto end = text.find_first_not_of(" \t", begin + aligned.size());
+    if (end == std::string::npos || text[end] != '(') continue;
+    int depth = 0;
+    do {
+      depth += text[end] == '(' ? 1 : text[end] == ')' ? -1 : 0;
+      ++end;
+    } while (depth > 0 && end < text.size());
+    auto const blank = text.substr(at + shared.size(), begin - at - shared.size());
+    text.replace(at, end - at, text.substr(begin, end - begin) + blank + std::string{shared});
+  }
+  return text;
+}
+
+// nvcc takes operands of assembly without a comma between them, and Clang does not: the first blank between two becomes one.
+std::string with_commas_in_assembly(std::string text) {
+  for (auto at = text.find("asm"); at != std::string::npos; at = text.find("asm", at + 3)) {
+    bool in_text = false;
+    int depth = 0;
+    std::size_t last = 0;  // the end of an operand, if nothing but blanks follows it
+    for (auto i = text.find('(', at); i < text.size() && (in_text || text[i] != ';'); ++i) {
+      char const c = text[i];
+      if (in_text) {
+        i += c == '\\' ? 1 : 0;
+        in_text = c != '"';
+      } else if (c == '"') {
+        if (last != 0 && i > last + 1) text[last + 1] = ',';
+        in_text = true;
+        last = 0;
+      } else if (c == '(' || c == ')') {
+        depth += c == '(' ? 1 : -1;
+        last = c == ')' && depth == 1 ? i : 0;
+      } else if (std::isspace(static_cast<unsigned char>(c)) == 0) {
+        last = 0;
+      }
+    }
+  }
+  return text;
+}
+
+std::string as_clang_reads(std::string const& text, language in) {
+  return in == language::cuda ? with_commas_in_assembly(with_shared_behind(text)) : text;
+}
+
+// `missing`: a file that the options name and that is not there.
+std::vector<std::string> arguments_for(options const& asked, std::string const& file, language in, std::string& missing) {
   std::vector<std::string> words{"-fsyntax-only", "-w", "-ferror-limit=20", "-resource-dir", COALESCE_RESOURCE_DIR};
   if (in == language::c) {
     // What GCC 12 only warns of. Letters' kinds as functions: as macros they look into tables of the C library.
@@ -131,7 +214,7 @@ std::vector<std::string> arguments_for(options const& asked, std::string const& 
   } else if (in == language::cuda) {
     // CUDA 13 has no texture header any more, which Clang 19 includes; curand may be missing. Empty ones do.
     words.insert(words.end(), {"--cuda-path=" + toolkit, "-isystem", COALESCE_STUBS "/toolkit", "-isystem", toolkit + "/include/cccl",
-                               "-include", COALESCE_STUBS "/toolkit_more.hpp"});
+                               "-include", COALESCE_STUBS "/toolkit_more.hpp", "-idirafter", COALESCE_STUBS "/compiler"});
   }
   std::vector<std::string> own = asked.compiler;
   if (!asked.database.empty()) {
@@ -140,7 +223,7 @@ std::vector<std::string> arguments_for(options const& asked, std::string const& 
                                                                                 clang::tooling::JSONCommandLineSyntax::AutoDetect);
     if (database != nullptr) {
       for (auto const& command : database->getCompileCommands(file)) {
-        auto const kept = reading_options(command.CommandLine, command.Directory);
+        auto const kept = reading_options(with_option_files(command.CommandLine, command.Directory, missing), command.Directory);
         own.insert(own.begin(), kept.begin(), kept.end());
         break;
       }
@@ -152,6 +235,14 @@ std::vector<std::string> arguments_for(options const& asked, std::string const& 
   if (in != language::c && !has_option(own, "--cuda-gpu-arch=")) words.push_back("--cuda-gpu-arch=sm_90");
   words.insert(words.end(), own.begin(), own.end());
   return words;
+}
+
+diagnostic without_options(std::string const& missing, std::string const& file) {
+  return {severity::error,
+          "E1",
+          "compile_commands.json names the file of options " + missing + ", which is not there: configure the build again",
+          {file, 0, 1, 1},
+          {}};
 }
 
 }  // namespace
@@ -168,13 +259,16 @@ parsed parse(options const& asked, std::string const& file, std::map<std::string
   parsed result;
   error_collector errors{result.errors};
   for (auto const& [path, text] : texts) {
-    if (path != file) result.texts.emplace_back(path, text);
+    if (path != file) result.texts.emplace_back(path, as_clang_reads(text, in));
   }
   if (auto const wrapper = runtime_wrapper(); in == language::cuda && !wrapper.first.empty()) result.texts.push_back(wrapper);
   auto const own = texts.find(file);
   std::string text;
   if (own == texts.end()) (void)read_file(file, text);
-  result.ast = clang::tooling::buildASTFromCodeWithArgs(own == texts.end() ? text : own->second, arguments_for(asked, file, in), file,
+  std::string missing;
+  auto const words = arguments_for(asked, file, in, missing);
+  if (!missing.empty()) result.errors.push_back(without_options(missing, file));
+  result.ast = clang::tooling::buildASTFromCodeWithArgs(as_clang_reads(own == texts.end() ? text : own->second, in), words, file,
                                                         "gpuheap-coalesce", std::make_shared<clang::PCHContainerOperations>(),
                                                         clang::tooling::getClangStripDependencyFileAdjuster(), result.texts, &errors);
   if (result.ast == nullptr && result.errors.empty())
@@ -189,11 +283,17 @@ std::vector<diagnostic> run_on(options const& asked, std::string const& file, st
   auto const memory = llvm::makeIntrusiveRefCnt<llvm::vfs::InMemoryFileSystem>();
   auto const wrapper = runtime_wrapper();
   if (in == language::cuda && !wrapper.first.empty()) memory->addFile(wrapper.first, 0, llvm::MemoryBuffer::getMemBuffer(wrapper.second));
-  for (auto const& [path, text] : texts) memory->addFile(path, 0, llvm::MemoryBuffer::getMemBuffer(text));
+  std::vector<std::string> read;  // what the files of memory have, until all is done
+  read.reserve(texts.size());
+  for (auto const& [path, text] : texts) {
+    read.push_back(as_clang_reads(text, in));
+    memory->addFile(path, 0, llvm::MemoryBuffer::getMemBuffer(read.back()));
+  }
   auto const files = llvm::makeIntrusiveRefCnt<llvm::vfs::OverlayFileSystem>(llvm::vfs::getRealFileSystem());
   files->pushOverlay(memory);
   auto const manager = llvm::makeIntrusiveRefCnt<clang::FileManager>(clang::FileSystemOptions{}, files);
-  auto words = arguments_for(asked, file, in);
+  std::string missing;  // parse() has said it
+  auto words = arguments_for(asked, file, in, missing);
   words.insert(words.begin(), "gpuheap-coalesce");
   words.push_back(file);
   clang::tooling::ToolInvocation invocation{words, std::move(action), manager.get()};

@@ -111,6 +111,10 @@ outcome coalesce_program(options const& asked, program& p, std::vector<std::stri
     p.diagnostics.insert(p.diagnostics.end(), units.back().errors.begin(), units.back().errors.end());
   }
   if (has_errors(p)) return result;
+  auto const holes_begin =
+      std::stable_partition(p.diagnostics.begin(), p.diagnostics.end(), [](auto const& d) { return d.id != std::string{"E7"}; });
+  std::vector<diagnostic> holes{holes_begin, p.diagnostics.end()};
+  p.diagnostics.erase(holes_begin, p.diagnostics.end());
   analysis facts{asked, p};
   for (unsigned i = 0; i < units.size(); ++i) facts.collect(*units[i].ast, i);
   if (has_errors(p)) return result;
@@ -122,6 +126,12 @@ outcome coalesce_program(options const& asked, program& p, std::vector<std::stri
     result.decided = decide(asked, p);
     result.changes = rewrite(asked, p, result.decided);
     if (has_errors(p) || result.changes.empty()) break;
+    for (auto& hole : holes) {
+      hole.level = severity::error;
+      hole.text = "the rewriter cannot follow this: " + hole.text + ": a program that allocates on the device and has it is left as it is";
+      p.diagnostics.push_back(hole);
+    }
+    if (!holes.empty()) break;
     auto rewritten = texts;
     for (auto const& file : result.changes.files()) rewritten[file] = result.changes.apply(file, p.texts.at(file));
     if (!object(asked, p, sources, rewritten, in, result)) break;

@@ -66,6 +66,7 @@ class rewriter {
         library_{asked.level == scope::warp ? "gpuheap::coalesced::by_warp::" : "gpuheap::coalesced::"} {}
 
   edits run() {
+    edits_.keep_line_ends(p_.texts);
     for (auto const& d : decided_.sites) rewrite_site(d);
     for (auto const& r : decided_.releases) rewrite_release(r);
     for (auto const& d : decided_.calls) {

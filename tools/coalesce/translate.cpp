@@ -236,6 +236,7 @@ translation translate(options const& asked, program& c, std::vector<std::string>
   if (has_errors(c)) return result;
 
   for (auto& unit : units) find_headers(t, unit.ast->getASTContext());
+  t.changes.keep_line_ends(c.texts);
   std::vector<unit_variables> variables;
   std::map<std::pair<std::string, unsigned>, std::string> in_headers;
   include_library(t);

@@ -2,6 +2,8 @@
 // toolkit.
 #pragma once
 
+#include <assert.h>
+
 #define GPUHEAP_STUB_LEAST(A, B, R)                                      \
   inline __attribute__((host)) R min(A a, B b) { return a < b ? a : b; } \
   inline __attribute__((host)) R max(A a, B b) { return a < b ? b : a; }

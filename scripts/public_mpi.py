@@ -1,0 +1,131 @@
+"""Translates the public C programs of MPI that tests/coalesce/public_programs.csv lists, from checkouts of their repositories, and compiles what comes out.
+
+    python scripts/public_mpi.py CHECKOUTS               each program is translated, or refused, as the list says
+    python scripts/public_mpi.py CHECKOUTS --nvcc        and nvcc makes PTX of each translated file; some half a minute each
+
+CHECKOUTS/OWNER/NAME is a checkout of https://github.com/OWNER/NAME at the list's commit. A program is the file that is listed; if it needs functions of
+other files of its folder, it is that file with those that have no main. NPB's IS needs the header that `make is CLASS=S NPROCS=4` writes there.
+--table keeps what is found, and a program in it is not tried again.
+
+Exit codes: 0 as the list says, 1 not, 2 it cannot run, 130 interrupted."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+LIST = ROOT / "tests" / "coalesce" / "public_programs.csv"
+TOOL = ROOT / "build" / "host" / "tools" / "coalesce" / "gpuheap-coalesce"
+FIELDS = ["repository", "path", "translates", "nvcc", "reason"]
+
+
+def run(command: list[str], seconds: int = 600) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=seconds)
+
+
+def first_error(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if "error" in line), text.strip()[:200])
+
+
+def is_missing_definition(said: str) -> bool:
+    """Whether the tool asks for another file of the program."""
+    return "is in none of the files given" in said or "is not among the files given" in said
+
+
+def translate(tool: Path, source: Path, folder: Path) -> tuple[subprocess.CompletedProcess[str], list[Path]]:
+    """What the tool says, and the CUDA files in `folder`."""
+
+    def once(files: list[Path]) -> subprocess.CompletedProcess[str]:
+        return run([str(tool), "--mpi", "--quiet", "--output", str(folder), *map(str, files), "--", f"-I{source.parent}"])
+
+    made = once([source])
+    if made.returncode == 1 and is_missing_definition(made.stderr):
+        others = [file for file in sorted(source.parent.glob("*.c")) if not re.search(r"\bmain\s*\(", file.read_text(errors="replace"))]
+        made = once([source, *others])
+    return made, sorted(folder.rglob("*.cu"))
+
+
+def try_program(row: dict[str, str], source: Path, tool: Path, nvcc: str | None) -> dict[str, str]:
+    """A row of the table."""
+    found = {"repository": row["repository"], "path": row["path"], "translates": "no", "nvcc": "", "reason": ""}
+    with tempfile.TemporaryDirectory() as folder:
+        made, files = translate(tool, source, Path(folder))
+        if made.returncode not in (0, 2):
+            return {**found, "reason": first_error(made.stderr)}
+        found["translates"] = "yes"
+        if nvcc is None:
+            return found
+        found["nvcc"] = "yes"
+        options = ["-std=c++20", "-arch=sm_90", "-rdc=true", "-w", f"-I{ROOT / 'include'}", f"-I{folder}", f"-I{source.parent}", "-DGPUHEAP_BACKEND_CUDA"]
+        for file in files:
+            compiled = run([nvcc, *options, "-ptx", "-o", "/dev/null", str(file)])
+            if compiled.returncode != 0:
+                found.update(nvcc="no", reason=first_error(compiled.stderr))
+    return found
+
+
+def at_commit(checkout: Path) -> str:
+    """The commit of a checkout; "" where there is none."""
+    told = run(["git", "-C", str(checkout), "rev-parse", "HEAD"]) if checkout.is_dir() else None
+    return told.stdout.strip() if told is not None and told.returncode == 0 else ""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Whether the listed public programs of MPI translate, and compile.")
+    parser.add_argument("checkouts", type=Path, help="folder with OWNER/NAME for each repository of the list")
+    parser.add_argument("--only", default="", help="programs whose repository and path contain this text")
+    parser.add_argument("--nvcc", action="store_true", help="compile what comes out to PTX")
+    parser.add_argument("--tool", type=Path, default=TOOL, help="the rewriter (default: that of the preset host)")
+    parser.add_argument("--table", type=Path, default=ROOT / "build" / "public_mpi.csv", help="what is found, a row for each program")
+    asked = parser.parse_args()
+    with LIST.open(newline="") as listed:
+        rows = [row for row in csv.DictReader(listed) if asked.only in f"{row['repository']}/{row['path']}"]
+    nvcc = shutil.which("nvcc") if asked.nvcc else None
+    wrong = [row for row in rows if at_commit(asked.checkouts / row["repository"]) != row["commit"]]
+    for missing, what in (
+        (not rows, f"no program of the list contains '{asked.only}': see {LIST}"),
+        (not asked.tool.exists(), f"{asked.tool} is not there: cmake --build --preset host --target gpuheap_coalesce"),
+        (asked.nvcc and nvcc is None, "nvcc is not there: install the CUDA toolkit, or put it into PATH"),
+        (wrong, "".join(f"{asked.checkouts / row['repository']} is not a checkout of commit {row['commit']}: git clone it there" for row in wrong[:1])),
+    ):
+        if missing:
+            print(f"error: {what}", file=sys.stderr)
+            return 2
+    known: dict[tuple[str, str], dict[str, str]] = {}
+    if asked.table.exists():
+        with asked.table.open(newline="") as table:
+            known = {(row["repository"], row["path"]): row for row in csv.DictReader(table)}
+    unlike = 0
+    try:
+        for number, row in enumerate(rows, 1):
+            key = row["repository"], row["path"]
+            found = known.get(key)
+            if found is None or (asked.nvcc and found["translates"] == "yes" and not found["nvcc"]):
+                found = known[key] = try_program(row, asked.checkouts / row["repository"] / row["path"], asked.tool, nvcc)
+                with asked.table.open("w", newline="") as table:
+                    writer = csv.DictWriter(table, FIELDS, lineterminator="\n")
+                    writer.writeheader()
+                    writer.writerows(known[each] for each in sorted(known))
+            as_listed = (found["translates"] == "yes") == (row["outcome"] != "refused") and found["nvcc"] != "no"
+            unlike += not as_listed
+            mark = "" if as_listed else " UNLIKE THE LIST"
+            what = f"translates {found['translates']}, nvcc {found['nvcc'] or '-'} {found['reason']}{mark}"
+            print(f"{number} of {len(rows)}: {'/'.join(key)}: {what}", flush=True)
+    except KeyboardInterrupt:
+        print(f"stopped; the same command goes on from {asked.table}", file=sys.stderr)
+        return 130
+    translated = [found for found in known.values() if found["translates"] == "yes"]
+    compiled = [found for found in translated if found["nvcc"] == "yes"]
+    print(f"{len(rows)} programs: {unlike} unlike the list; in the table {len(translated)} translate, and nvcc compiles {len(compiled)}")
+    return 1 if unlike else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
