@@ -215,22 +215,7 @@ GPUHEAP_FN inline int MPI_Error_class(int code, int* error) {
   return MPI_SUCCESS;
 }
 GPUHEAP_COLD inline int MPI_Error_string(int code, char* text, int* length) {
-  constexpr char const* words[] = {"MPI_SUCCESS: no errors",
-                                   "MPI_ERR_BUFFER: invalid buffer pointer",
-                                   "MPI_ERR_COUNT: invalid count argument",
-                                   "MPI_ERR_TYPE: invalid datatype",
-                                   "MPI_ERR_TAG: invalid tag",
-                                   "MPI_ERR_COMM: invalid communicator",
-                                   "MPI_ERR_RANK: invalid rank",
-                                   "MPI_ERR_REQUEST: invalid request",
-                                   "MPI_ERR_ROOT: invalid root",
-                                   "MPI_ERR_OP: invalid reduce operation",
-                                   "MPI_ERR_ARG: invalid argument of some other kind",
-                                   "MPI_ERR_TRUNCATE: message truncated",
-                                   "MPI_ERR_IN_STATUS: error code in status",
-                                   "MPI_ERR_NO_MEM: out of memory",
-                                   "MPI_ERR_OTHER: known error not in list"};
-  char const* const from = words[code >= 0 && code <= MPI_ERR_OTHER ? code : MPI_ERR_OTHER];
+  char const* const from = gpuheap::mpi::words_of(code);
   *length = 0;
   // Ends: at the end of the text.
   for (; from[*length] != '\0'; ++*length) text[*length] = from[*length];

@@ -228,8 +228,11 @@ inline int report_end(result const& ended) {
     return 1;
   }
   if (ended.error != success) {
-    std::fprintf(stderr, "gpuheap: rank %d: a call of MPI failed with error class %d (gpuheap/mpi/types.hpp), which ended all ranks\n",
-                 ended.rank, ended.error);
+    std::fprintf(
+        stderr,
+        "gpuheap: rank %d: a call of MPI failed with error class %d, %s, and ended all ranks: correct the call, or let calls return their "
+        "errors with MPI_Comm_set_errhandler\n",
+        ended.rank, ended.error, words_of(ended.error));
     return 1;
   }
   std::fprintf(stderr, "gpuheap: rank %d ended the program with the code %d\n", ended.rank, ended.code);

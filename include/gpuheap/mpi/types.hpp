@@ -116,6 +116,44 @@ enum error_class : int {
   err_other,      // a call before init or after finalize
 };
 
+// @brief An error class by its name in MPI, and in words. Host or device.
+// @param code the class; any other number counts as err_other
+// @return a text that stays
+[[nodiscard]] GPUHEAP_HD constexpr char const* words_of(int code) {
+  switch (code) {
+    case success:
+      return "MPI_SUCCESS: no errors";
+    case err_buffer:
+      return "MPI_ERR_BUFFER: invalid buffer pointer";
+    case err_count:
+      return "MPI_ERR_COUNT: invalid count argument";
+    case err_type:
+      return "MPI_ERR_TYPE: invalid datatype";
+    case err_tag:
+      return "MPI_ERR_TAG: invalid tag";
+    case err_comm:
+      return "MPI_ERR_COMM: invalid communicator";
+    case err_rank:
+      return "MPI_ERR_RANK: invalid rank";
+    case err_request:
+      return "MPI_ERR_REQUEST: invalid request";
+    case err_root:
+      return "MPI_ERR_ROOT: invalid root";
+    case err_op:
+      return "MPI_ERR_OP: invalid reduce operation";
+    case err_arg:
+      return "MPI_ERR_ARG: invalid argument of some other kind";
+    case err_truncate:
+      return "MPI_ERR_TRUNCATE: message truncated";
+    case err_in_status:
+      return "MPI_ERR_IN_STATUS: error code in status";
+    case err_no_mem:
+      return "MPI_ERR_NO_MEM: out of memory";
+    default:
+      return "MPI_ERR_OTHER: known error not in list";
+  }
+}
+
 // Ranks and tags that stand for others, and the color of ranks that want no communicator.
 inline constexpr int any_source = -1;
 inline constexpr int any_tag = -1;
