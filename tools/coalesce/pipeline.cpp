@@ -110,6 +110,10 @@ outcome coalesce_program(options const& asked, program& p, std::vector<std::stri
     units.push_back(parse(asked, source, texts, in));
     p.diagnostics.insert(p.diagnostics.end(), units.back().errors.begin(), units.back().errors.end());
   }
+  // In CUDA that this tool made of C, a hole is an error of its own.
+  for (auto& d : p.diagnostics) {
+    if (d.id == "E7" && in != language::cuda) d.level = severity::error, d.id = "E1";
+  }
   if (has_errors(p)) return result;
   auto const holes_begin =
       std::stable_partition(p.diagnostics.begin(), p.diagnostics.end(), [](auto const& d) { return d.id != std::string{"E7"}; });
