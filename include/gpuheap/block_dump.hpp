@@ -131,8 +131,8 @@ struct leak_report {
         all += text_of("  and %zu groups more\n", groups.size() - most_groups);
         break;
       }
-      all += text_of("  %s in %llu block%s, %s", memory::format_bytes(group.bytes).c_str(), number(group.blocks), group.blocks == 1 ? "" : "s",
-                     group.name.c_str());
+      all += text_of("  %s in %llu block%s, %s", memory::format_bytes(group.bytes).c_str(), number(group.blocks),
+                     group.blocks == 1 ? "" : "s", group.name.c_str());
       if (group.first.block != misuse_finding::nobody) {
         all += text_of("; the first at 0x%llx, asked for by block %u, thread %u", number(group.first.address), group.first.block,
                        group.first.thread);

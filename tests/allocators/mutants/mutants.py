@@ -32,30 +32,94 @@ class Mutant:
 
 
 MUTANTS = [
-    Mutant("a run ends while its shard hands it out", RUNS, "if (h.is_bound() || (h.bits & run_header::slots) == 0) return false;", "if ((h.bits & run_header::slots) == 0) return false;"),
+    Mutant(
+        "a run ends while its shard hands it out",
+        RUNS,
+        "if (h.is_bound() || (h.bits & run_header::slots) == 0) return false;",
+        "if ((h.bits & run_header::slots) == 0) return false;",
+    ),
     Mutant("a sweep ends before its last group has accounted", RUNS, ".accounted() == num_slots;", ".accounted() + 1 >= num_slots;"),
     Mutant("a bound run is adopted again", RUNS, "return is_bound ? 0 : next;", "return next;"),
     Mutant("an ended run keeps its slots' bits", RUNS, "    at.slots_of(page).clear(at.run_slots(h), g.rank(), g.size());\n", ""),
     Mutant("an ended run keeps its tags", RUNS, "    wipe_tags(page, h.of_segments(), g.rank(), h.length(), g.size());\n", ""),
-    Mutant("a shard is emptied without a look at who drew meanwhile", CONTROL, "if (at.shard(c, k).compare_exchange(seen, 0, simt::handed_over, simt::dependent)) return w.bits;", "at.shard(c, k).store(0, simt::handed_over);\n      return w.bits;"),
+    Mutant(
+        "a shard is emptied without a look at who drew meanwhile",
+        CONTROL,
+        "if (at.shard(c, k).compare_exchange(seen, 0, simt::handed_over, simt::dependent)) return w.bits;",
+        "at.shard(c, k).store(0, simt::handed_over);\n      return w.bits;",
+    ),
     Mutant("what a shortened run gives back keeps its tags", CONTROL, "    this->wipe_tags(page, h.of_segments(), kept, length, 1);\n", ""),
-    Mutant("a shortened run counts no group that became free by it", CONTROL, "    if (crossed != 0) at.header(page).fetch_add(crossed * run_header::full_one, simt::handed_on);\n    if (kept", "    if (kept"),
+    Mutant(
+        "a shortened run counts no group that became free by it",
+        CONTROL,
+        "    if (crossed != 0) at.header(page).fetch_add(crossed * run_header::full_one, simt::handed_on);\n    if (kept",
+        "    if (kept",
+    ),
     Mutant("a free passes nothing on", HEAP, "    simt::fence(simt::release);\n", ""),
     Mutant("a free of a warp's lanes does not wait for them", HEAP, "    if (several) simt::sync_warp(here);\n    simt::fence", "    simt::fence"),
-    Mutant("a group that became free is counted without order", RUNS, "run_header const h{at.header(page).fetch_add(run_header::full_one, simt::handed_on) + run_header::full_one};", "run_header const h{at.header(page).fetch_add(run_header::full_one, simt::relaxed) + run_header::full_one};"),
-    Mutant("a run is published without order", SUPPLY, "at.shard(c, k).exchange(used_up ? 0 : next.bits + d.wanted(), simt::handed_over);", "at.shard(c, k).exchange(used_up ? 0 : next.bits + d.wanted(), simt::relaxed);"),
-    Mutant("a draw acquires nothing", HEAP, "bits = at_.shard(c, k).fetch_add(g.size(), simt::dependent);", "bits = at_.shard(c, k).fetch_add(g.size(), simt::relaxed);"),
-    Mutant("pages are taken that were taken", MAP, "if (got == mask) return {(s << lg_pages) + at, n, false};", "if (got != 0) return {(s << lg_pages) + at, n, false};"),
-    Mutant("segments are taken that were taken", MAP, "if (had == mask) got = simt::popcount(mask) << lg_pages;", "if (had != 0) got = simt::popcount(mask) << lg_pages;"),
+    Mutant(
+        "a group that became free is counted without order",
+        RUNS,
+        "run_header const h{at.header(page).fetch_add(run_header::full_one, simt::handed_on) + run_header::full_one};",
+        "run_header const h{at.header(page).fetch_add(run_header::full_one, simt::relaxed) + run_header::full_one};",
+    ),
+    Mutant(
+        "a run is published without order",
+        SUPPLY,
+        "at.shard(c, k).exchange(used_up ? 0 : next.bits + d.wanted(), simt::handed_over);",
+        "at.shard(c, k).exchange(used_up ? 0 : next.bits + d.wanted(), simt::relaxed);",
+    ),
+    Mutant(
+        "a draw acquires nothing",
+        HEAP,
+        "bits = at_.shard(c, k).fetch_add(g.size(), simt::dependent);",
+        "bits = at_.shard(c, k).fetch_add(g.size(), simt::relaxed);",
+    ),
+    Mutant(
+        "pages are taken that were taken",
+        MAP,
+        "if (got == mask) return {(s << lg_pages) + at, n, false};",
+        "if (got != 0) return {(s << lg_pages) + at, n, false};",
+    ),
+    Mutant(
+        "segments are taken that were taken",
+        MAP,
+        "if (had == mask) got = simt::popcount(mask) << lg_pages;",
+        "if (had != 0) got = simt::popcount(mask) << lg_pages;",
+    ),
     Mutant("a lost row is not put back", MAP, "        if (had != mask && had != 0) whole.set_mask(here.segment / 64, had);\n", ""),
-    Mutant("pages come back without order", MAP, "return (pages_of(s).fetch_or(mask, simt::handed_over) | mask) == all_pages();", "return (pages_of(s).fetch_or(mask, simt::relaxed) | mask) == all_pages();"),
-    Mutant("a segment whose pages are all free stays broken up", MAP, "    if (!take_all_pages(s)) return;\n    make_whole(s);", "    return;\n    make_whole(s);"),
-    Mutant("a segment becomes whole whoever has its pages", MAP, "return pages_of(s).compare_exchange(expected, 0, simt::handed_over, simt::relaxed);", "pages_of(s).store(0, simt::relaxed);\n    return expected != 0;"),
+    Mutant(
+        "pages come back without order",
+        MAP,
+        "return (pages_of(s).fetch_or(mask, simt::handed_over) | mask) == all_pages();",
+        "return (pages_of(s).fetch_or(mask, simt::relaxed) | mask) == all_pages();",
+    ),
+    Mutant(
+        "a segment whose pages are all free stays broken up", MAP, "    if (!take_all_pages(s)) return;\n    make_whole(s);", "    return;\n    make_whole(s);"
+    ),
+    Mutant(
+        "a segment becomes whole whoever has its pages",
+        MAP,
+        "return pages_of(s).compare_exchange(expected, 0, simt::handed_over, simt::relaxed);",
+        "pages_of(s).store(0, simt::relaxed);\n    return expected != 0;",
+    ),
     Mutant("a warp's pieces leave its segments whole", CONTROL, "if (served) cut_extent(page, n * together, page + n * g.rank(), n);", ""),
-    Mutant("two frees of a large allocation both give it back", FREES, "if (at.header(page).compare_exchange(seen, next, simt::handed_on, simt::relaxed)) break;", "at.header(page).store(next, simt::relaxed);\n      break;"),
-    Mutant("what a resize gives back is not counted out of its segment", "allocators/sharded_runs/resize.hpp", "    heap->segments().break_up(segment, ~simt::low_bits(give - first));\n", ""),
+    Mutant(
+        "two frees of a large allocation both give it back",
+        FREES,
+        "if (at.header(page).compare_exchange(seen, next, simt::handed_on, simt::relaxed)) break;",
+        "at.header(page).store(next, simt::relaxed);\n      break;",
+    ),
+    Mutant(
+        "what a resize gives back is not counted out of its segment",
+        "allocators/sharded_runs/resize.hpp",
+        "    heap->segments().break_up(segment, ~simt::low_bits(give - first));\n",
+        "",
+    ),
     Mutant("a run begins anew without a second look", REWIND, "    run = all_free(drawn);\n    if (run == 0) {", "    if (run == 0) {"),
-    Mutant("a run that begins anew keeps its slots' bits", REWIND, "      theirs->at.slots_of(run.page()).renew(run.num_slots(), end, g.rank(), g.size());\n", ""),
+    Mutant(
+        "a run that begins anew keeps its slots' bits", REWIND, "      theirs->at.slots_of(run.page()).renew(run.num_slots(), end, g.rank(), g.size());\n", ""
+    ),
 ]
 
 
@@ -87,7 +151,9 @@ def program(include: Path, into: Path) -> Path:
 def explore(made: Path, seeds: int, seconds: float = 300) -> tuple[bool, str]:
     """Runs it: whether all schedules passed, and what it printed last. A program that ends by a signal or hangs has failed."""
     try:
-        ran = subprocess.run([str(made)], env={"GPUHEAP_SEEDS": str(seeds), "GPUHEAP_SIMULATOR_BUDGET": "3000000"}, capture_output=True, text=True, timeout=seconds)
+        ran = subprocess.run(
+            [str(made)], env={"GPUHEAP_SEEDS": str(seeds), "GPUHEAP_SIMULATOR_BUDGET": "3000000"}, capture_output=True, text=True, timeout=seconds
+        )
     except subprocess.TimeoutExpired:
         return False, f"no end within {seconds:.0f} s"
     lines = [line for line in ran.stdout.splitlines() if line.strip()]

@@ -15,8 +15,8 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 // What may be tuned. The defaults are measured ones: docs/decisions/.
 struct tuning {
   unsigned lg_run_slots = 19;        // a run has at most 2^this slots
-  unsigned guide = 8;                // a fresh run takes at most 1/guide of the free memory; a quarter of that where the launch is small, an
-                                     // eighth where the lanes of a large one ask for several classes
+  unsigned guide = 8;                // a fresh run takes at most 1/guide of the free memory; 1/4 of that where the launch is small, 1/8
+                                     // where the lanes of a large one ask for several classes
   unsigned rich = 5;                 // a listed run is swept if 1/rich of its sampled slots are free; an eighth of that if memory is short
   unsigned adoption_looks = 32;      // listed runs sampled before a fresh one is taken, as many at once as the warp has lanes
   unsigned lg_warps_per_shard = 11;  // a launch of fewer than 2^this warps uses one shard of each class
