@@ -29,13 +29,12 @@ def _run() -> object:
 
 def _in_checkout() -> bool:
     from gpuheap.errors import UserError
-    from gpuheap.paths import find_layout
+    from gpuheap.paths import RECORDED, find_layout
 
     try:
-        find_layout()
+        return find_layout().root != RECORDED
     except UserError:
         return "GPUHEAP_ROOT" in os.environ  # the command itself reports what is wrong with this folder
-    return True
 
 
 if __name__ == "__main__":

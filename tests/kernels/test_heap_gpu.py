@@ -94,7 +94,7 @@ def test_growing_keeps_blocks(kernels) -> None:
         more = take(kernels, heap, 64, 1 << 20)
         assert (more != 0).all() and heap.stats().heap_bytes > before
         assert heap.view(int(first[3]), 1, "int32").cupy()[0] == 3
-        with pytest.raises(gpuheap.InvalidRequest, match="was made to have at most 256.0 MiB"):
+        with pytest.raises(gpuheap.InvalidRequest, match="of at most 256.0 MiB"):
             heap.grow("1 GiB")
 
 

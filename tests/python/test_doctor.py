@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
+import gpuheap
 import pytest
 from fake_checkout import Checkout
 
@@ -34,7 +39,7 @@ def test_a_machine_with_nothing(checkout: Checkout, programs: Path) -> None:
     assert (found["compiler"]["level"], found["compiler"]["advice"]) == ("problem", "apt-get install g++")
     assert found["gpu"]["level"] == "note"
     assert "kernels run in the simulator" in found["gpu"]["advice"]
-    assert found["backend"]["text"] == "host: GPUHEAP_BENCH names it"
+    assert found["backend"]["text"] == "simulator: GPUHEAP_BENCH names it"
 
 
 def test_an_old_compiler(checkout: Checkout, programs: Path) -> None:
@@ -102,3 +107,22 @@ def test_a_broken_package_is_a_finding() -> None:
         raise AttributeError("module 'numpy' has no attribute 'row_stack'\nand more")
 
     assert light._finding("numba", look) == light.Finding("numba", False, "AttributeError: module 'numpy' has no attribute 'row_stack'")
+
+
+def test_nothing_is_built(checkout: Checkout, programs: Path) -> None:
+    checkout.environment["GPUHEAP_BENCH"] = ""
+    found = findings(checkout)["executable"]
+    assert (found["level"], found["text"]) == ("problem", "none is built")
+    assert "--target gpuheap_bench_host" in found["advice"]
+
+
+def test_an_installed_package_runs_programs_by_itself_also_beside_the_benchmark_s_packages(tmp_path: Path) -> None:
+    package = Path(gpuheap.__file__).parent
+    shutil.copytree(package, tmp_path / "site" / "gpuheap", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "site/gpuheap/recorded/benchmarks/suites").mkdir(parents=True, exist_ok=True)
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(tmp_path / "site"), "PYTHONDONTWRITEBYTECODE": "1"}
+    ran = subprocess.run(
+        [sys.executable, "-m", "gpuheap", "run", "/bin/true"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 2
+    assert str(tmp_path / "site/gpuheap/lib/libgpuheap_run.so") in ran.stderr

@@ -289,6 +289,9 @@ struct segment_map {
     unsigned next_leaf;   // leaves below it are still to be looked at
     unsigned length = 0;  // free pages in a row from the lowest one looked at upward
     bool lost = false;    // another claim was faster
+    unsigned losses = 0;
+    // Where more claims meet, one that has lost so often goes on below: all of them would look again after each success.
+    static constexpr unsigned most_losses = 4;
   };
   // Looks for the extent in the rows that end in leaf i, from its highest segment down.
   [[nodiscard]] GPUHEAP_COLD unsigned look_in_leaf(extent_search& search, unsigned i) const {
@@ -333,8 +336,9 @@ struct segment_map {
       rest &= simt::low_bits(next);
     }
   }
-  // A row of free pages directly below those `length` ones, if that is not 0. Returns what was claimed. After a lost race the search goes
-  // on in the leaf in which the row ends: what the winner has left of it joins what lies below.
+  // A row of free pages directly below those `length` ones, if that is not 0. Returns what was claimed. After a lost race the search looks
+  // again in the leaf in which the row ends, as what the winner has left of it joins what lies below; after several it goes on below the
+  // row. A claimer that wins is in a transit, so a caller that wants certainty sees that this search missed something.
   [[nodiscard]] GPUHEAP_COLD unsigned try_row(extent_search& search, unsigned first, unsigned row) const {
     search.length += row;
     if (search.length < search.n) return none;
@@ -345,8 +349,9 @@ struct segment_map {
     bool const taken = take_extent(highest - over, search.n, search.moves);
     search.moves.end();
     if (taken) return highest - over;
-    search.lost = true;
-    search.next_leaf = ((first + search.length - 1) >> lg_pages) / 64 + 1;
+    search.lost = ++search.losses <= extent_search::most_losses;
+    if (search.lost) search.next_leaf = ((first + search.length - 1) >> lg_pages) / 64 + 1;
+    search.length = 0;
     return none;
   }
 

@@ -120,7 +120,7 @@ def _executables(layout: Layout) -> list[Finding]:
     except UserError as error:
         return [Finding("executable", "problem", str(error), "unset GPUHEAP_BENCH or name an executable")]
     if not found:
-        return [Finding("executable", "problem", "none is built", f"./demo, or {build_command('host')}")]
+        return [Finding("executable", "problem", "none is built", f"./demo, or {build_command('simulator')}")]
     findings = []
     for path in found.values():
         try:

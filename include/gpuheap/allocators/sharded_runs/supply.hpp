@@ -36,6 +36,7 @@ struct tuning {
 // Constants of the policy, measured too.
 constexpr unsigned adoption_passes = 6;  // a warp of few lanes samples at most so many listed runs a lane
 constexpr unsigned scarce = 4;           // memory is short below 1/scarce free
+constexpr unsigned nearly_full = 16;     // below 1/nearly_full free, each refill looks at listed runs first
 constexpr unsigned bulky_bytes = 256;    // from here on, a class that few lanes ask for has eight shards in place of four
 constexpr unsigned lg_least_shards = 3;  // that a large launch uses for a class that all lanes ask for, however little memory it needs
 constexpr unsigned launches_ahead = 4;   // runs of small launches last for this many of their kind
@@ -457,7 +458,8 @@ struct supply : rewinds {
     // If the class has none at the launch's first look, those that it has later are the launch's own.
     looks_in_vain const vain{looked};
     bool const first_look = !vain.in(simt::launch_id()), spare = !large_launch && has_to_spare(free);
-    bool const adopts = Tuning.adoption_looks != 0 && idle && !spare && (first_look || vain.count() < looks_in_vain::enough);
+    bool const hopeful = first_look || vain.count() < looks_in_vain::enough || free < pages_there / nearly_full;
+    bool const adopts = Tuning.adoption_looks != 0 && idle && !spare && hopeful;
     if (first_look && !idle) looked_in(c).store(looks_in_vain::none_there(simt::launch_id()).bits, simt::relaxed);
     // Rounded to whole segments: up where more than a quarter of one is left over. Less than four fifths of one are pages.
     unsigned const least_pages = 52;
@@ -520,6 +522,8 @@ struct supply : rewinds {
         looked_in(d.size_class())
             .store(looks_in_vain{looked_in(d.size_class()).load(simt::relaxed)}.one_more(simt::launch_id()).bits, simt::relaxed);
       claim_for(f);
+      // No memory is unused: what was freed is all that there is, and worth every look from now on. relaxed: a hint.
+      if (!f.got.run().has_run()) looked_in(d.size_class()).store(0, simt::relaxed);
     }
     return publish(f);
   }
