@@ -9,9 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import gpuheap
 import pytest
 from fake_checkout import Checkout
+
+import gpuheap
 
 
 @pytest.fixture
