@@ -1,16 +1,35 @@
 // Contended mixes on a heap of the default allocator, under many schedules, half of them with weak memory: what a mutant of its protocol
 // must fail. Prints how many schedules passed; exit code 1 at the first that did not, 2 if it cannot run.
-#include "../sharded.hpp"
-
+#include <gpuheap/allocators/sharded_runs.hpp>
+#include <gpuheap/simt/explore.hpp>
 #include <gpuheap/simt/launch.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <vector>
 
 namespace {
 
-using namespace sharded_test;
+namespace simt = gpuheap::simt;
+
+// In a hurry: short runs, shards for a few warps, sweeps of nearly full runs, a search after two looks.
+using eager = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{
+    .lg_run_slots = 6, .guide = 1, .rich = 8, .adoption_looks = 3, .lg_warps_per_shard = 0, .looks = 2}>;
+
+struct fixed_heap {
+  explicit fixed_heap(std::size_t bytes)
+      : region{simt::allocate(simt::memory_kind::device, bytes), bytes}, view{eager::create(region, {})} {}
+  ~fixed_heap() { simt::deallocate(simt::memory_kind::device, region.base); }
+  fixed_heap(fixed_heap const&) = delete;
+  fixed_heap& operator=(fixed_heap const&) = delete;
+
+  gpuheap::memory::region region;
+  eager view;
+};
+
+GPUHEAP_FN void count(unsigned& what) { (void)simt::atomic_ref<unsigned>{what}.fetch_add(1, simt::relaxed); }
 
 struct outcome {
   unsigned overwritten = 0, refused = 0, served = 0, twice = 0, recognised = 0;
@@ -88,7 +107,7 @@ bool is_sound(eager const& heap, char const* when) {
   return false;
 }
 bool mix(unsigned heap_kib, unsigned threads, unsigned rounds, unsigned least, unsigned most, bool wrong_frees) {
-  fixed_heap<eager> heap{std::size_t{heap_kib} << 10};
+  fixed_heap heap{std::size_t{heap_kib} << 10};
   outcome out;
   for (unsigned launch = 0; launch < 2; ++launch) {
     gpuheap::launch(threads, churn{heap.view, &out, rounds, launch + threads, least, most, wrong_frees}, {.block_threads = 96});
@@ -102,7 +121,7 @@ bool mix(unsigned heap_kib, unsigned threads, unsigned rounds, unsigned least, u
 }
 // A heap that is filled and emptied gives as much again, for another size.
 bool refill(unsigned bytes) {
-  fixed_heap<eager> heap{std::size_t{256} << 10};
+  fixed_heap heap{std::size_t{256} << 10};
   std::vector<void*> blocks(heap.view.geometry().heap_bytes() / 16);
   unsigned first = 0;
   for (unsigned round = 0; round < 3; ++round) {
@@ -122,8 +141,9 @@ bool refill(unsigned bytes) {
 
 }  // namespace
 
-int main() {
-  simt::exploration const result = simt::explore(test::num_seeds(60), [] {
+int main(int argc, char** argv) {
+  std::uint64_t const num_seeds = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 60;
+  simt::exploration const result = simt::explore(num_seeds, [] {
     return mix(160, 128, 10, 200, 4000, true) && mix(256, 96, 10, 1, 64, false) && mix(512, 48, 8, 1000, 60000, false) && refill(100) &&
            refill(6000);
   });
