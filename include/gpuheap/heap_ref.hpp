@@ -203,7 +203,7 @@ class heap_ref {
   }
 
   // @brief Allocates and constructs an object.
-  // @param arguments for T's constructor, or the members of an aggregate
+  // @param args for T's constructor, or the members of an aggregate
   // @return the object, or nullptr when nothing fits; then no constructor runs
   template <class T, class... Args>
   [[nodiscard]] GPUHEAP_HD T* create(Args&&... args) const {

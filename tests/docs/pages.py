@@ -61,9 +61,10 @@ def translation_unit(blocks: list[Block]) -> str:
     """One source with all blocks, each in a namespace of its own, where errors name the page and its line. Includes come first."""
     heads, bodies = ["#include <cstdio>", "#include <fstream>", "#include <iostream>", "#include <gpuheap/gpuheap.hpp>"], []
     for number, block in enumerate(blocks):
-        lines = block.text.splitlines()
-        heads += [line for line in lines if line.startswith("#include")]
+        lines, before = block.text.splitlines(), block.before.splitlines()
+        heads += [line for line in (*before, *lines) if line.startswith("#include")]
         code = "\n".join("" if line.startswith(("#include", "#pragma once")) else line for line in lines)
+        declared = "\n".join(line for line in before if not line.startswith("#include"))
         opening, closing = (f"{block.within} {{", "}") if block.within else ("", "")
-        bodies.append(f'namespace block_{number} {{\n{block.before}\n{opening}\n#line {block.line} "{block.page}"\n{code}\n{closing}\n}}')
+        bodies.append(f'namespace block_{number} {{\n{declared}\n{opening}\n#line {block.line} "{block.page}"\n{code}\n{closing}\n}}')
     return "\n".join(dict.fromkeys(heads)) + "\n" + "\n".join(bodies) + "\n"

@@ -345,7 +345,7 @@ TYPED_TEST(Misuse, RequestOfNothing) {
 }
 TYPED_TEST(Misuse, RequestOfMoreThanTheHeap) {
   EXPECT_EQ(this->run({{call::malloc, 0, std::uint64_t{1} << 63}})[0], 0u);
-  EXPECT_TRUE(says(this->said(), "can never be served, whatever is free; the first asked for 9223372036854775808 bytes"));
+  EXPECT_TRUE(says(this->said(), "can never be served, however much memory is free; the first asked for 9223372036854775808 bytes"));
 }
 TYPED_TEST(Misuse, RequestOfAllBitsSet) {
   EXPECT_EQ(this->run({{call::malloc, 0, ~std::uint64_t{0}}})[0], 0u) << "as of a size that was computed below zero";
@@ -353,12 +353,12 @@ TYPED_TEST(Misuse, RequestOfAllBitsSet) {
 }
 TYPED_TEST(Misuse, RequestOfAProductThatOverflows) {
   EXPECT_EQ(this->run({{call::calloc, 0, std::uint64_t{1} << 33, std::uint64_t{1} << 33}})[0], 0u);
-  EXPECT_TRUE(says(this->said(), "the first was a calloc() of 2^64 bytes or more"));
+  EXPECT_TRUE(says(this->said(), "the first was a calloc() of at least 2^64 bytes"));
 }
 TYPED_TEST(Misuse, AlignmentThatIsNoPowerOfTwo) {
   auto const answers = this->run({{call::aligned, 0, 64, 24}, {call::aligned, 0, 64, 0}});
   EXPECT_EQ(answers[0] | answers[1], 0u);
-  EXPECT_TRUE(says(this->said(), "asked for an alignment of 24 bytes, which is no power of two up to 2 MiB"));
+  EXPECT_TRUE(says(this->said(), "asked for an alignment of 24 bytes, which is not a power of two up to 2 MiB"));
 }
 TYPED_TEST(Misuse, AlignmentThatIsTooLarge) {
   EXPECT_EQ(this->run({{call::aligned, 0, 64, 4 << 20}})[0], 0u);
@@ -447,7 +447,7 @@ TYPED_TEST(Misuse, RegionThatIsNull) {
   EXPECT_TRUE(says(text_of_error([] {
                      typename TestFixture::heap_type const null{gpuheap::memory::region{nullptr, 8_MiB}};
                    }),
-                   "the region's base is null"));
+                   "whose base is null"));
 }
 TYPED_TEST(Misuse, RegionThatIsNotAligned) {
   gpuheap::memory::allocation const memory{gpuheap::memory::device, 8_MiB};

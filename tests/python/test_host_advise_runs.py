@@ -98,7 +98,7 @@ def test_heaps_of_allocators_are_measured_too(bench: Bench, error_line) -> None:
     found = advised(bench, "--runs", "5", "--no-ncu", "--heap", "scatteralloc", "--", *ROUNDS, GPUHEAP_HOST_HEAPS=str(HEAPS))
     assert barred(found) == dict.fromkeys(("plain", "device", "zero-copy", "unified", "heap:scatteralloc"), "")
     assert found["steady_rules"][0]["outcome"] in ("fired", "silent")
-    assert "is no alloc" in error_line(bench.gpuheap("host", "advise", "--heap", "nothing", "--", *ROUNDS))
+    assert "is not an allocator" in error_line(bench.gpuheap("host", "advise", "--heap", "nothing", "--", *ROUNDS))
 
 
 def test_a_mode_that_the_device_lacks_is_told_and_not_recommended(bench: Bench) -> None:
@@ -147,7 +147,7 @@ def test_mistakes_are_told_in_a_line(bench: Bench, error_line) -> None:
         (("--from", "mine", "--", PROGRAM), "name either the program to run"),
         (("-o", "mine", "--", PROGRAM), "mine holds other files ('notes.txt')"),
         (("--ignore", "(", "--", PROGRAM), "'(' is not a regular expression"),
-        (("--", "no-such-program"), "no program that can be run"),
+        (("--", "no-such-program"), "is not a program that can be run"),
     ):
         assert expected in error_line(bench.gpuheap("host", "advise", *words)), words
     ran = bench.gpuheap("host", "advise", "--", sys.executable, "-c", "1")

@@ -13,7 +13,7 @@ from host_tools import BUILT, NOT_BUILT, ROOT, Bench, codes, needs_double
 
 HEAPS = BUILT / "heaps"
 NAMES = re.findall(r"^gpuheap_allocator\(NAME (\w+)", (ROOT / "cmake" / "allocators.cmake").read_text(), re.MULTILINE)
-REFUSED = {"cuda": "the kernels' own malloc", "atomic_wrap": "still in use, by design", "fdgmalloc": "all blocks of a warp together"}
+REFUSED = {"cuda": "the kernels' own malloc", "atomic_wrap": "by design it returns memory that is still in use", "fdgmalloc": "all blocks of a warp together"}
 SERVING = [name for name in NAMES if name not in REFUSED and (HEAPS / f"libgpuheap_host_heap_{name}.so").exists()]
 SOME = [name for name in ("gpuheap", "scatteralloc", "halloc") if name in SERVING]  # bits, pages, and a second heap beneath
 
@@ -163,7 +163,7 @@ def test_a_child_after_fork_has_a_heap_of_its_own(bench: Bench) -> None:
     [
         ({"DOUBLE_MEMORY": "8388608"}, "E02", "ask for less with --heap-bytes"),
         ({"GPUHEAP_HOST_HEAP_LIBRARY": "/nowhere.so"}, "E08", "/nowhere.so: cannot open"),
-        ({"GPUHEAP_HOST_HEAP_LIBRARY": str(BUILT / "libhost_next_symbol.so")}, "E08", "no heap library of this version"),
+        ({"GPUHEAP_HOST_HEAP_LIBRARY": str(BUILT / "libhost_next_symbol.so")}, "E08", "is not a heap library of this version"),
         ({"GPUHEAP_HOST_HEAP_LIBRARY": str(HEAPS / "libgpuheap_host_heap_fdgmalloc.so")}, "E08", "'fdgmalloc' cannot serve"),
         ({"GPUHEAP_HOST_HEAP_BYTES": "4096"}, "E08", "needs at least"),
     ],

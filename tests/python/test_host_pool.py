@@ -239,7 +239,7 @@ def test_the_command_plans_runs_and_tells(bench: Bench, error_line) -> None:
     for words, expected in (
         (("--mode", "device", "--profile", "nothing", "--", program), "E01: nothing does not exist"),
         (("--mode", "device", "--profile", "host_patterns.trace", "--", other), "E01: host_patterns.trace is a profile of another program"),
-        (("--mode", "fast", "--", program), "'fast' is none of device, zero-copy, unified, heap:NAME"),
+        (("--mode", "fast", "--", program), "'fast' is not one of device, zero-copy, unified, heap:NAME"),
         (("--mode", "device", "--profile", "host_patterns.pool", "--", program), "is of a pooled run"),
     ):
         assert expected in error_line(bench.gpuheap("host", "pool", *words))

@@ -298,7 +298,7 @@ def test_the_command_traces_and_reports(bench: Bench, error_line) -> None:
     (bench.folder / "t" / "notes.txt").write_text("mine")
     assert "holds other files ('notes.txt')" in error_line(bench.gpuheap("host", "trace", "-o", "t", "--", program, "dlsym", "kinds"))
     assert "E01" in error_line(bench.gpuheap("host", "report", "nothing"))
-    assert "no program that can be run" in error_line(bench.gpuheap("host", "trace", "--", "no-such-program"))
+    assert "is not a program that can be run" in error_line(bench.gpuheap("host", "trace", "--", "no-such-program"))
 
 
 def test_the_page_shows_each_process_with_its_pictures(bench: Bench) -> None:

@@ -432,8 +432,8 @@ struct control : supply<Tuning> {
   GPUHEAP_COLD void* malloc_large(lane_mask here, unsigned n, unsigned alignment) {
     unsigned const first = simt::lowest_bit(here);
     bool const same = reinterpret_cast<uint64_t>(this) == simt::shuffle(here, reinterpret_cast<uint64_t>(this), first) &&
-                      (uint64_t{alignment} << 32 | n) == simt::shuffle(here, uint64_t{alignment} << 32 | n, first);
-    if ((here & (here - 1)) != 0 && n % alignment == 0 && simt::all_of(here, same)) {
+                      (uint64_t{alignment} << 32 | n) == simt::shuffle(here, uint64_t{alignment} << 32 | n, first) && n % alignment == 0;
+    if ((here & (here - 1)) != 0 && simt::all_of(here, same)) {
       unsigned together = simt::popcount(here);
       // Ends: a pass serves some of the lanes, or halves `together`.
       GPUHEAP_NO_UNROLL
