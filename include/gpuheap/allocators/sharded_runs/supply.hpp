@@ -1,11 +1,12 @@
 // Where a shard's next run comes from: a listed run with many free slots, or free memory, as much as is wanted now.
 //
-// How long a fresh run is follows from the launch: every warp is expected to ask once as the caller does. A class that holds much already
-// gets a fraction of that more. So a burst is served by one or two runs a shard, and a lone thread binds one page.
+// How long a fresh run is follows from the launch: every warp is expected to ask once as the caller does, and the run is at least what is
+// asked for at this moment. A small launch that holds much of a class already gets half of that more. So a burst is served by one or two
+// runs a shard, and a lone thread binds one page.
 //
-// Which it is: listed runs are swept if there were any when the launch first looked, or if memory is short; a launch that began with none
-// will find what it uses up free soon, and a fresh run is drawn from faster. Small launches, which come again and again, sweep none while
-// most of the heap is free.
+// Which it is: a launch sweeps listed runs if it found some at its first look, until it has looked three times in vain. Where the heap is
+// nearly full, or no memory could be claimed, each refill looks again. Small launches, which come again and again, sweep none while half of
+// the heap is unused: fresh memory serves faster.
 #pragma once
 
 #include <gpuheap/allocators/sharded_runs/rewind.hpp>
