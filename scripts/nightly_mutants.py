@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "allocators" / "mutants"))
 
-import mutants  # noqa: E402  (of the folder above)
+import protocol_mutants as mutants  # noqa: E402  (of the folder above)
 
 
 def main() -> int:

@@ -98,7 +98,10 @@ struct leak_report {
 
   [[nodiscard]] bool empty() const { return blocks == 0; }
 
-  // @param live in the order of their addresses
+  // @brief Groups blocks by tag, or by size where they have none.
+  // @param live the blocks, in the order of their addresses
+  // @param names what the tags stand for
+  // @return the report, whose groups are in the order of their bytes
   [[nodiscard]] static leak_report of(std::vector<block_info> const& live, tag_names const& names) {
     leak_report made;
     std::map<std::pair<std::uint64_t, std::uint64_t>, leak_group> groups;  // by tag, and by size without one

@@ -76,6 +76,7 @@ class heap_inspection {
 
   // @brief What misuse meets in kernels that are launched later on `stream`, or on any stream once this call returns.
   // @param policy `trap` stops the kernel, which loses the CUDA context; check() then throws the misuse_error
+  // @param stream the stream in whose order the policy changes
   void set_misuse_policy(when_misused policy, stream_ref stream = {}) requires finds_misuse<Allocator> {
     if (policy == when_misused::trap && misuse_words_.base() == nullptr) {
       misuse_words_ = memory::allocation{memory::pinned, sizeof(misuse_words)};

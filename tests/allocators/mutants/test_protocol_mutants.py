@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-import mutants  # noqa: E402  (of this folder)
+import protocol_mutants as mutants  # noqa: E402  (of this folder)
 
 needs_simulator = pytest.mark.skipif(not mutants.SIMULATOR.exists(), reason="no simulator is built")
 
