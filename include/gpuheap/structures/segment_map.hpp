@@ -130,7 +130,7 @@ struct segment_map {
   [[nodiscard]] GPUHEAP_COLD unsigned claim_extent(unsigned n, unsigned alignment, unsigned phase, transit_count moves) const {
     if (n == 0 || n > num_segments << lg_pages) return none;
     extent_search search{n, alignment, phase, moves, whole.num_leaves};
-    // Ends: `next_leaf` falls to 0, unless a race was lost: then another claim has taken some of the row.
+    // Ends: `next_leaf` falls to 0. Each of at most `most_losses` lost races sets it back once.
     GPUHEAP_NO_UNROLL
     while (search.next_leaf != 0) {
       unsigned const got = look_in_leaf(search, --search.next_leaf);
