@@ -15,6 +15,7 @@ namespace detail {
 order order_under_tsan(lane* me, order o) {
   if (me->release_fenced && o == order::relaxed) o = order::release;
   if (me->release_fenced && o == order::acquire) o = order::acq_rel;
+  if (me->release_fenced && o == order::consume) o = order::relay;
   if (releases(o)) hooks::release(&fence_object);
   return o;
 }

@@ -40,7 +40,7 @@ void weak_memory::plain_access(lane* me, void const* p, std::size_t bytes, bool 
     auto const touched = static_cast<byte_mask>(((1u << to) - 1) & ~((1u << from) - 1));
     granule& g = table_.find_or_make(base);
     check_against_atomic(me, g, touched, writes);
-    check_against_plain(me, g, touched, writes);
+    check_against_plain(me, g, touched, writes, !writes);
     note_plain(me, g, touched, writes);
     if (!writes) continue;
     for (location* l = g.locations; l != nullptr; l = l->next) {
@@ -49,18 +49,19 @@ void weak_memory::plain_access(lane* me, void const* p, std::size_t bytes, bool 
   }
 }
 
-void weak_memory::check_against_plain(lane* me, granule& g, byte_mask bytes, bool writes) {
+void weak_memory::check_against_plain(lane* me, granule& g, byte_mask bytes, bool writes, bool reads_l1) {
   if (g.cells == nullptr) return;
   for (unsigned i = 0; i < g.cells->num_kept; ++i) {
     access_cell const& c = g.cells->kept[i];
-    if ((c.bytes & bytes) != 0 && (c.writes || writes) && !me->view->knows(c.by)) race_with_plain(me, c);
+    bool const comes_before = reads_l1 ? me->view->knows(c.by) : me->view->reaches(c.by);
+    if ((c.bytes & bytes) != 0 && (c.writes || writes) && !comes_before) race_with_plain(me, c);
   }
 }
 
 void weak_memory::check_against_atomic(lane* me, granule& g, byte_mask bytes, bool writes) {
   for (location const* l = g.locations; l != nullptr; l = l->next) {
     if ((l->bytes & bytes) == 0) continue;
-    if (l->stores.has_unknown_store(*me->view)) race(me, "an atomic store to the same bytes by another thread");
+    if (l->stores.has_unknown_store(*me->view, writes)) race(me, "an atomic store to the same bytes by another thread");
     if (writes && l->stores.has_unknown_read(*me->view)) race(me, "an atomic load of the same bytes by another thread");
   }
 }
@@ -68,14 +69,18 @@ void weak_memory::check_against_atomic(lane* me, granule& g, byte_mask bytes, bo
 void weak_memory::note_plain(lane* me, granule& g, byte_mask bytes, bool writes) {
   access_cells& cells = table_.cells_of(g);
   access_cell const now{me->view->now(), me->global_index, me->at(), bytes, writes};
+  // An access that races later with one that this one covers races with this one as well. So this one takes its place, and a write takes
+  // its bytes away from what it covers in part: the lane may have consumed, and not acquired, what came before, and reads its own value.
+  access_cell* free = nullptr;
   for (unsigned i = 0; i < cells.num_kept; ++i) {
     access_cell& c = cells.kept[i];
-    // An access that races with `c` later races with this one as well, so this one can take its place.
-    bool const covered = (c.bytes & ~bytes) == 0 && (writes || !c.writes) && me->view->knows(c.by);
-    if (covered) {
-      c = now;
-      return;
-    }
+    if (writes && me->view->reaches(c.by)) c.bytes = static_cast<byte_mask>(c.bytes & ~bytes);
+    bool const covered = c.bytes == 0 || (!writes && !c.writes && (c.bytes & ~bytes) == 0 && me->view->reaches(c.by));
+    if (covered && free == nullptr) free = &c;
+  }
+  if (free != nullptr) {
+    *free = now;
+    return;
   }
   if (cells.num_kept < cells_per_granule) {
     cells.kept[cells.num_kept++] = now;

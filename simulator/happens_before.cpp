@@ -15,14 +15,18 @@ void happens_before::reset(std::size_t num_slots) {
     views_[i].epoch = 0;
   }
   last_seq_cst_ = {};
-  meeting_ = nullptr;
+  known_ = reached_ = performed_ = {};
 }
 
 thread_view* happens_before::start(std::uint32_t slot) {
   thread_view& v = views_[slot];
   // What the slot's last lane knew stays known: clocks tell slots apart, not lanes, so that a thread that knows of the new lane's epochs is
   // taken to know all that the earlier epochs brought.
-  if (v.known == nullptr) v.known = clock_pool::share(zero_);
+  if (v.known == nullptr) {
+    v.known = clock_pool::share(zero_);
+    v.reached = clock_pool::share(zero_);
+    v.performed = clock_pool::share(zero_);
+  }
   drop(std::exchange(v.fence, {}));
   clocks_.drop(std::exchange(v.pending, nullptr));
   ++v.epoch;
@@ -36,9 +40,42 @@ void happens_before::join(vector_clock*& to, release_info const& r) {
   theirs = std::max(theirs, r.at.epoch);
 }
 
+void happens_before::join(vector_clock*& a, vector_clock*& b, release_info const& r) {
+  if (a != b) {
+    join(a, r);
+    join(b, r);
+    return;
+  }
+  // One of two references, so that the join may be in place.
+  clocks_.drop(std::exchange(b, nullptr));
+  join(a, r);
+  b = clock_pool::share(a);
+}
+
+void happens_before::assign(vector_clock*& to, vector_clock* from) {
+  if (to == from) return;
+  clocks_.drop(to);
+  to = clock_pool::share(from);
+}
+
 void happens_before::learn(thread_view& v, release_info const& r, order o) {
+  if (acquires(o)) {
+    if (v.knows_all_of(r)) return;
+    bool const same = v.known == v.reached;
+    if (same) clocks_.drop(std::exchange(v.known, nullptr));
+    join(v.reached, v.performed, r);
+    if (same) {
+      v.known = clock_pool::share(v.reached);
+    } else {
+      join(v.known, r);
+    }
+    return;
+  }
+  if (consumes(o)) {
+    if (!v.reaches_all_of(r)) join(v.reached, v.performed, r);
+    return;
+  }
   if (v.knows_all_of(r)) return;
-  if (acquires(o)) return join(v.known, r);
   if (v.pending == nullptr) {
     v.pending = clock_pool::share(zero_);
   } else if (!r.composite && v.pending->epochs()[r.at.slot] >= r.at.epoch) {
@@ -48,18 +85,24 @@ void happens_before::learn(thread_view& v, release_info const& r, order o) {
 }
 
 release_info happens_before::publish(thread_view& v) {
-  release_info const r{clock_pool::share(v.known), v.now(), false};
+  release_info const r{clock_pool::share(v.reached), v.now(), v.reached != v.known};
+  assign(v.performed, v.reached);
+  v.performed_epoch = v.epoch;
   ++v.epoch;
   return r;
 }
 
-release_info happens_before::carried(thread_view& v, order o) { return releases(o) ? publish(v) : share(v.fence); }
+release_info happens_before::carried(thread_view& v, order o) {
+  if (releases(o)) return publish(v);
+  if (o != order::relay) return share(v.fence);
+  return {clock_pool::share(v.performed), {v.slot, v.performed_epoch}, true};
+}
 
 release_info happens_before::carried_on(thread_view const& v, release_info own, release_info const& before, order o) {
   if (before.known == nullptr) return own;
   if (own.known == nullptr) return share(before);
-  // A release that follows the acquire of `before` carries it already; a fence is older than that.
-  if (releases(o) && v.knows_all_of(before)) return own;
+  // A release or relay that follows the acquire or consume of `before` carries it already; a fence is older than that.
+  if (o == order::relay || (releases(o) && v.reaches_all_of(before))) return own;
   return combined(own, before);
 }
 
@@ -70,10 +113,21 @@ release_info happens_before::combined(release_info a, release_info const& b) {
 }
 
 void happens_before::fence(thread_view& v, order o) {
-  if (acquires(o) && v.pending != nullptr) {
-    clocks_.make_sole(v.known);
-    clocks_.join(*v.known, *v.pending);
-    clocks_.drop(std::exchange(v.pending, nullptr));
+  if (acquires(o)) {
+    if (v.pending != nullptr) {
+      bool const same = v.performed == v.reached;
+      if (same) clocks_.drop(std::exchange(v.performed, nullptr));
+      clocks_.make_sole(v.reached);
+      clocks_.join(*v.reached, *v.pending);
+      if (same) {
+        v.performed = clock_pool::share(v.reached);
+      } else {
+        clocks_.make_sole(v.performed);
+        clocks_.join(*v.performed, *v.pending);
+      }
+      clocks_.drop(std::exchange(v.pending, nullptr));
+    }
+    assign(v.known, v.reached);
   }
   if (o == order::seq_cst) learn(v, last_seq_cst_, order::acquire);
   if (releases(o)) {
@@ -86,25 +140,35 @@ void happens_before::fence(thread_view& v, order o) {
   }
 }
 
-void happens_before::gather(thread_view const& v) {
-  if (meeting_ == nullptr) {
-    meeting_ = clocks_.copy_of(v.known);
-  } else if (v.known != last_met_) {
-    clocks_.join(*meeting_, *v.known);
+void happens_before::gather(meeting& m, vector_clock* from, std::uint32_t slot, std::int32_t epoch) {
+  if (m.clock == nullptr) {
+    m.clock = clocks_.copy_of(from);
+  } else if (from != m.last_met) {
+    clocks_.join(*m.clock, *from);
   }
-  last_met_ = v.known;
-  meeting_->epochs()[v.slot] = std::max(meeting_->epochs()[v.slot], v.epoch);
+  m.last_met = from;
+  m.clock->epochs()[slot] = std::max(m.clock->epochs()[slot], epoch);
+}
+
+void happens_before::gather(thread_view const& v) {
+  gather(known_, v.known, v.slot, v.epoch);
+  gather(reached_, v.reached, v.slot, v.epoch);
+  gather(performed_, v.performed, v.slot, v.performed_epoch);
 }
 
 void happens_before::spread(thread_view& v) {
-  clocks_.drop(v.known);
-  v.known = clock_pool::share(meeting_);
+  assign(v.known, known_.clock);
+  assign(v.reached, reached_.clock);
+  assign(v.performed, performed_.clock);
+  v.performed_epoch = std::max(v.performed_epoch, performed_.clock->epochs()[v.slot]);
   ++v.epoch;
 }
 
 void happens_before::end_meeting() {
-  clocks_.drop(std::exchange(meeting_, nullptr));
-  last_met_ = nullptr;
+  for (meeting* const m : {&known_, &reached_, &performed_}) {
+    clocks_.drop(m->clock);
+    *m = {};
+  }
 }
 
 }  // namespace gpuheap::simulator

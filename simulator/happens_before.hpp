@@ -3,6 +3,14 @@
 // A release store carries its lane's clock, an acquire load of it joins that clock. A release fence is carried by the lane's later stores;
 // an acquire fence joins what the lane's earlier loads saw. A seq_cst fence joins the last seq_cst fence and becomes it, so two of them
 // synchronise, as PTX's fence.sc do. A lane that takes the slot of one that has exited happens after it.
+//
+// A lane has three clocks, as a GPU has two kinds of accesses and a release has its price there. Atomic accesses go to the L2, where all of
+// the device meets; plain reads and cached loads may find an old line in the multiprocessor's L1, which only an acquire empties.
+//   known      comes before the lane's plain reads and cached loads: what it acquired, and what barriers told
+//   reached    comes before its atomic accesses and plain writes: that, and what it consumed. At least `known`
+//   performed  has reached the whole device: what it acquired or consumed, and what a release of its own carried. A barrier or its own
+//              accesses alone do not count. At most `reached`
+// A consume learns `reached` and `performed`. A release carries `reached`. A relay carries `performed`.
 #pragma once
 
 #include <gpuheap_simulator/operation.hpp>
@@ -20,7 +28,8 @@ struct moment {
   std::int32_t epoch = 0;
 };
 
-// What an acquire learns from a store. `composite`: `known` holds more than what `at.slot` knew at `at.epoch`.
+// What an acquire learns from a store. `composite`: `known` holds more than what `at.slot` knew at `at.epoch`, as an acquirer of that epoch
+// may have learned it.
 struct release_info {
   vector_clock* known = nullptr;  // null: nothing
   moment at{};
@@ -31,14 +40,24 @@ struct release_info {
 struct thread_view {
   std::uint32_t slot = 0;
   std::int32_t epoch = 1;  // grows with each release
+  // One clock may be several of these.
   vector_clock* known = nullptr;
-  release_info fence{};             // of the last release fence
-  vector_clock* pending = nullptr;  // what loads saw without acquiring it; null: nothing
+  vector_clock* reached = nullptr;
+  vector_clock* performed = nullptr;
+  std::int32_t performed_epoch = 0;  // of the lane itself: that of its last release
+  release_info fence{};              // of the last release fence
+  vector_clock* pending = nullptr;   // what loads saw without acquiring it; null: nothing
 
-  // Whether everything of that moment happens before what the lane does now.
-  [[nodiscard]] bool knows(moment m) const { return m.epoch == 0 || m.slot == slot || known->epochs()[m.slot] >= m.epoch; }
+  // Whether everything of that moment happens before a plain read or a cached load that the lane does now.
+  [[nodiscard]] bool knows(moment m) const { return has(*known, m); }
+  // The same for an atomic access or a plain write.
+  [[nodiscard]] bool reaches(moment m) const { return has(*reached, m); }
   [[nodiscard]] bool knows_all_of(release_info const& r) const { return r.known == nullptr || (!r.composite && knows(r.at)); }
+  [[nodiscard]] bool reaches_all_of(release_info const& r) const { return r.known == nullptr || (!r.composite && reaches(r.at)); }
   [[nodiscard]] moment now() const { return {slot, epoch}; }
+
+ private:
+  [[nodiscard]] bool has(vector_clock const& c, moment m) const { return m.epoch == 0 || m.slot == slot || c.epochs()[m.slot] >= m.epoch; }
 };
 
 class happens_before {
@@ -59,6 +78,8 @@ class happens_before {
   // Both. Takes over `a`.
   [[nodiscard]] release_info combined(release_info a, release_info const& b);
   void fence(thread_view& v, order o);
+  // All that the lane did and learned has reached the whole device.
+  void note_performed(thread_view& v) { drop(publish(v)); }
 
   [[nodiscard]] static release_info share(release_info const& r) { return {clock_pool::share(r.known), r.at, r.composite}; }
   void drop(release_info const& r) { clocks_.drop(r.known); }
@@ -70,14 +91,24 @@ class happens_before {
 
  private:
   void join(vector_clock*& to, release_info const& r);
+  // Both of them.
+  void join(vector_clock*& a, vector_clock*& b, release_info const& r);
+  // `to` becomes `from`.
+  void assign(vector_clock*& to, vector_clock* from);
   [[nodiscard]] release_info publish(thread_view& v);
 
   clock_pool clocks_;
   std::vector<thread_view> views_;
   vector_clock* zero_ = nullptr;
   release_info last_seq_cst_{};
-  vector_clock* meeting_ = nullptr;
-  vector_clock const* last_met_ = nullptr;
+  // A meeting's clocks, as a view's. A clock that several lanes share is joined once.
+  struct meeting {
+    vector_clock* clock = nullptr;
+    vector_clock const* last_met = nullptr;
+  };
+  void gather(meeting& m, vector_clock* from, std::uint32_t slot, std::int32_t epoch);
+
+  meeting known_, reached_, performed_;
 };
 
 }  // namespace gpuheap::simulator

@@ -64,10 +64,10 @@ class store_history {
   [[nodiscard]] std::uint32_t oldest_readable(thread_view const& v, bool cached) const {
     std::uint32_t number = newest();
     // Ends: number goes down to the oldest.
-    while (number > first_ && !v.knows((*this)[number].by)) --number;
+    while (number > first_ && !(cached ? v.knows((*this)[number].by) : v.reaches((*this)[number].by))) --number;
     if (cached) return number;
     for (read_record const& r : reads_) {
-      if (static_cast<std::int32_t>(r.number - number) > 0 && v.knows(r.by)) number = r.number;
+      if (static_cast<std::int32_t>(r.number - number) > 0 && v.reaches(r.by)) number = r.number;
     }
     return number;
   }
@@ -89,15 +89,17 @@ class store_history {
     last_read_[v.slot] = static_cast<std::uint32_t>(reads_.size());
   }
 
-  // Whether some store kept here, or some noted read of one, does not happen before what `v` does now.
-  [[nodiscard]] bool has_unknown_store(thread_view const& v) const {
+  // Whether some store kept here does not happen before a plain access by `v`; whether some noted read of one does not before a plain
+  // write.
+  [[nodiscard]] bool has_unknown_store(thread_view const& v, bool writes) const {
     for (std::uint32_t i = 0; i < count_; ++i) {
-      if (!v.knows((*this)[first_ + i].by)) return true;
+      moment const by = (*this)[first_ + i].by;
+      if (!(writes ? v.reaches(by) : v.knows(by))) return true;
     }
     return false;
   }
   [[nodiscard]] bool has_unknown_read(thread_view const& v) const {
-    return std::any_of(reads_.begin(), reads_.end(), [&](read_record const& r) { return !v.knows(r.by); });
+    return std::any_of(reads_.begin(), reads_.end(), [&](read_record const& r) { return !v.reaches(r.by); });
   }
 
  private:

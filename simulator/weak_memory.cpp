@@ -74,7 +74,7 @@ std::uint64_t weak_memory::load(lane* me, void const* p, unsigned size, std::uin
   granule* const g = table_.find(address_of(p));
   if (g == nullptr) return latest;
   byte_mask const bytes = bytes_of(p, size);
-  if (g->cells != nullptr) check_against_plain(me, *g, bytes, false);
+  if (g->cells != nullptr) check_against_plain(me, *g, bytes, false, cached);
   location* const l = location_in(*g, bytes);
   if (g->mixed) {
     order_.learn(v, g->releases, o);
@@ -105,7 +105,7 @@ void weak_memory::observe(lane* me, void const* p, unsigned size, std::uint64_t 
   granule* const g = table_.find(address_of(p));
   if (g == nullptr) return;
   byte_mask const bytes = bytes_of(p, size);
-  if (g->cells != nullptr) check_against_plain(me, *g, bytes, false);
+  if (g->cells != nullptr) check_against_plain(me, *g, bytes, false, false);
   location* const l = location_in(*g, bytes);
   if (g->mixed) return order_.learn(v, g->releases, o);
   if (l == nullptr || l->stores.empty()) return;
@@ -120,7 +120,7 @@ void weak_memory::store(lane* me, void const* p, unsigned size, std::uint64_t be
   if (o == order::seq_cst) order_.fence(v, o);
   granule& g = table_.find_or_make(address_of(p));
   byte_mask const bytes = bytes_of(p, size);
-  if (g.cells != nullptr) check_against_plain(me, g, bytes, true);
+  if (g.cells != nullptr) check_against_plain(me, g, bytes, true, false);
   location* const l = location_for_store(g, bytes, before);
   if (l == nullptr) return release_in_mixed(v, g, o);
   moment const by = v.now();
@@ -132,7 +132,7 @@ void weak_memory::read_modify_write(lane* me, void const* p, unsigned size, std:
   if (o == order::seq_cst) order_.fence(v, o);
   granule& g = table_.find_or_make(address_of(p));
   byte_mask const bytes = bytes_of(p, size);
-  if (g.cells != nullptr) check_against_plain(me, g, bytes, true);
+  if (g.cells != nullptr) check_against_plain(me, g, bytes, true, false);
   location* const l = location_for_store(g, bytes, before);
   if (l == nullptr) {
     order_.learn(v, g.releases, o);
@@ -163,6 +163,7 @@ void read_modify_write(lane* me, void const* p, unsigned size, std::uint64_t bef
 }
 void observe(lane* me, void const* p, unsigned size, std::uint64_t latest, order o) { memory_of(me).observe(me, p, size, latest, o); }
 void fence(lane* me, order o) { memory_of(me).fence(me, o); }
+void note_performed(lane* me) { memory_of(me).note_performed(me); }
 void plain_read(lane* me, void const* p, std::size_t bytes) { memory_of(me).plain_access(me, p, bytes, false); }
 void plain_write(lane* me, void const* p, std::size_t bytes) { memory_of(me).plain_access(me, p, bytes, true); }
 

@@ -44,6 +44,7 @@ class weak_memory {
   void read_modify_write(lane* me, void const* p, unsigned size, std::uint64_t before, std::uint64_t after, order o);
   void observe(lane* me, void const* p, unsigned size, std::uint64_t latest, order o);
   void fence(lane* me, order o) { order_.fence(*me->view, o); }
+  void note_performed(lane* me) { order_.note_performed(*me->view); }
   void plain_access(lane* me, void const* p, std::size_t bytes, bool writes);
 
   [[nodiscard]] happens_before& order_of_events() { return order_; }
@@ -56,7 +57,8 @@ class weak_memory {
   void collapse(granule& g);
   void release_in_mixed(thread_view& v, granule& g, order o);
 
-  void check_against_plain(lane* me, granule& g, byte_mask bytes, bool writes);
+  // `reads_l1`: the access may find an old line in the L1 (happens_before.hpp).
+  void check_against_plain(lane* me, granule& g, byte_mask bytes, bool writes, bool reads_l1);
   void check_against_atomic(lane* me, granule& g, byte_mask bytes, bool writes);
   void note_plain(lane* me, granule& g, byte_mask bytes, bool writes);
 

@@ -1,9 +1,8 @@
 // One cell for each thing that a structure hands out. Whoever was given the thing claims its cell and releases it before giving the thing
 // back.
 //
-// Two owners at once are counted. The accesses are plain, so the weak mode also reports an owner whose claim is not ordered after the
-// release of the one before. On a GPU, where taking a thing over does not empty the SM's L1 (see simt::dependent), the cells are read past
-// it.
+// Two owners at once are counted. The writes are plain, so the weak mode also reports an owner whose claim is not ordered after the
+// release of the one before. Taking a thing over does not empty the SM's L1 (see simt::dependent), so the cells are read past it.
 #pragma once
 
 #include "../support/device_array.hpp"
@@ -23,13 +22,7 @@ struct owned_cells {
   unsigned* cells;  // 0: nobody's; otherwise the owner + 1
   unsigned* wrong;
 
-  [[nodiscard]] GPUHEAP_FN unsigned owner_of(unsigned thing) const {
-    if constexpr (simt::dependent == simt::acquire) {
-      return simt::plain_read(cells[thing]);
-    } else {
-      return simt::atomic_ref<unsigned>{cells[thing]}.load(simt::relaxed);
-    }
-  }
+  [[nodiscard]] GPUHEAP_FN unsigned owner_of(unsigned thing) const { return simt::atomic_ref<unsigned>{cells[thing]}.load(simt::relaxed); }
   GPUHEAP_FN void claim(unsigned thing, unsigned owner) const {
     if (owner_of(thing) != 0) count(wrong);
     simt::plain_write(cells[thing], owner + 1);

@@ -123,6 +123,7 @@ struct slab_of_cells {
   GPUHEAP_FN void leave(unsigned kind, unsigned chunk) const {
     simt::fence(simt::release);
     if (!chunks(kind).release(chunk)) count(cells.wrong);
+    simt::note_performed();
     (void)slab.release(1);
   }
 };

@@ -198,6 +198,7 @@ struct trade_slots {
   GPUHEAP_FN void give(unsigned w, slot_map::word mask, unsigned i) const {
     if (mask == 0) return;
     cells.release_bits(w * slot_map::slots_per_word, mask, i);
+    simt::fence(simt::release);
     run.give(w, mask);
   }
 };
@@ -276,6 +277,7 @@ struct free_everything {
   GPUHEAP_FN void free(unsigned w, slot_map::word mask, unsigned i) const {
     if (mask == 0) return;
     ends.cells.release_bits(w * slot_map::slots_per_word, mask, i);
+    simt::fence(simt::release);
     if (ends.run.give(w, mask)) ends.take_over(ends.run.num_slots, i);
   }
   GPUHEAP_FN void borrow(test::rng& random, unsigned i) const {
@@ -320,6 +322,7 @@ struct shorten_beside_frees {
       if (mine == 0) continue;
       ends.cells.claim_bits(p / 2 * slot_map::slots_per_word, mine, i);
       ends.cells.release_bits(p / 2 * slot_map::slots_per_word, mine, i);
+      simt::fence(simt::release);
       if (ends.run.give(p / 2, mine)) ends.take_over(to, i);
     }
   }

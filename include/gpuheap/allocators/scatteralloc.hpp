@@ -149,6 +149,7 @@ class basic_scatteralloc {
     }
     if (!was_taken) return free_status::double_free;
     // First the bits: they must be clear before the count lets others look for them. The answers tell that they are.
+    simt::note_performed();
     simt::sync_warp(group.mask);
     if (!group.leads()) return free_status::done;
     unsigned const n = group.size(), before = at_.state(at.page).release(n).fill(), half = (at_.capacity(at.seen.kind()) + 1) / 2;

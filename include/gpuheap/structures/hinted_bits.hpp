@@ -67,6 +67,7 @@ struct hinted_bits {
   GPUHEAP_FN void clear_hint(unsigned s) const {
     // handed_on: after the release of the segment's bit, which has been answered; see the head. Mostly no thread hinted it. The fence:
     // before whatever tells others that the thing is free.
+    simt::note_performed();
     word const bit = word{1} << s, before = simt::global_ref<word>{*hints}.fetch_and(~bit, simt::handed_on);
     if ((before & bit) != 0) simt::fence(simt::release);
   }

@@ -56,7 +56,7 @@ struct slab_state {
     ref().store(slab_word::of(kind, n).bits, simt::release);
   }
   // Gives n things back, or reservations, and returns the word as it was. What the owner did with them must have been released by a fence
-  // before, and what tells things apart must have been changed before.
+  // before, and what tells things apart must have been changed before, by atomics whose results were used (simt::note_performed).
   GPUHEAP_FN slab_word release(unsigned n) const {
     // handed_on: between that fence and a thread that counts itself in next. Pairs with reserve() and open().
     return {ref().fetch_sub(n, simt::handed_on)};

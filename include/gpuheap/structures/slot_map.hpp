@@ -80,7 +80,8 @@ struct slot_map {
   }
   // The same in group g; returns what its count was.
   GPUHEAP_FN unsigned count_words(unsigned g, unsigned n) const {
-    // handed_on: carries the frees of the word to whoever finds the run entirely free.
+    // handed_on: carries the frees of the word to whoever finds the run entirely free, and the answered change of the word itself.
+    simt::note_performed();
     return group(g).fetch_add(n, simt::handed_on);
   }
 

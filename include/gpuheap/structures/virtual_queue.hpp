@@ -128,7 +128,8 @@ struct array_directory {
   // Counts n popped entries of a segment. True: they were its last, and the block has gone back.
   template <class Queue, class Storage>
   GPUHEAP_FN bool popped(Queue const& queue, simt::uint32_t segment, simt::uint32_t block, unsigned n, Storage const& storage) const {
-    // handed_on: the last addition comes after the reads of all other pops, and before the block goes back.
+    // handed_on: the last addition comes after the reads of all other pops, which have been answered, and before the block goes back.
+    simt::note_performed();
     segment_record const before{ref{*storage.record(block)}.fetch_add(n, simt::handed_on)};
     if (before.popped() + n != queue.places()) return false;
     slot(segment).store(0, simt::relaxed);  // relaxed: an empty slot publishes nothing
@@ -218,7 +219,8 @@ struct list_directory {
   }
   template <class Queue, class Storage>
   GPUHEAP_FN void popped(Queue const& queue, simt::uint32_t, simt::uint32_t block, unsigned n, Storage const& storage) const {
-    // handed_on: the last addition comes after the reads of all other pops; see give_finished().
+    // handed_on: the last addition comes after the reads of all other pops, which have been answered; see give_finished().
+    simt::note_performed();
     segment_record const before{ref{*storage.record(block)}.fetch_add(n, simt::handed_on)};
     if (before.popped() + n == queue.places() && before.has_next()) give_finished(queue, storage);
   }

@@ -22,6 +22,7 @@ void read_modify_write(lane* me, void const* p, unsigned size, std::uint64_t bef
 // A compare-exchange that failed: a load that saw the latest value.
 void observe(lane* me, void const* p, unsigned size, std::uint64_t latest, order o);
 void fence(lane* me, order o);
+void note_performed(lane* me);
 // Checks a plain access for data races; called before a read, after a write. Any size.
 void plain_read(lane* me, void const* p, std::size_t bytes);
 void plain_write(lane* me, void const* p, std::size_t bytes);
@@ -77,7 +78,7 @@ template <class T, class Change>
   // Ends: lock-free; a pass fails only if another thread's change succeeded.
   for (;;) {
     T after = change(before);
-    if (__atomic_compare_exchange(&object, &before, &after, false, static_cast<int>(o), __ATOMIC_RELAXED)) return before;
+    if (__atomic_compare_exchange(&object, &before, &after, false, change_constant(o), __ATOMIC_RELAXED)) return before;
   }
 }
 
@@ -100,7 +101,7 @@ template <class T>
   lane* const me = current();
   if (me != nullptr) scheduling_point(me, operation::load, where);
   T value;
-  __atomic_load(&object, &value, static_cast<int>(o));
+  __atomic_load(&object, &value, load_constant(o));
   if (me != nullptr && in_weak_mode(me)) [[unlikely]] {
     return detail::from_bits<T>(weak::load(me, &object, sizeof(T), detail::to_bits(value), o, false));
   }
@@ -122,14 +123,14 @@ template <class T>
 template <class T>
 [[gnu::always_inline]] inline void store(T& object, T value, order o, site where) {
   lane* const me = current();
-  if (me == nullptr) return __atomic_store(&object, &value, static_cast<int>(o));
+  if (me == nullptr) return __atomic_store(&object, &value, store_constant(o));
   scheduling_point(me, operation::store, where);
   if (in_weak_mode(me)) [[unlikely]] {
     T before;
-    __atomic_exchange(&object, &value, &before, static_cast<int>(order::relaxed));
+    __atomic_exchange(&object, &value, &before, __ATOMIC_RELAXED);
     return weak::store(me, &object, sizeof(T), detail::to_bits(before), detail::to_bits(value), o);
   }
-  __atomic_store(&object, &value, static_cast<int>(detail::store_order<T>(me, o)));
+  __atomic_store(&object, &value, store_constant(detail::store_order<T>(me, o)));
 }
 
 template <class T>
@@ -138,7 +139,7 @@ template <class T>
       object, operation::exchange, o, where,
       [&](order with) {
         T before;
-        __atomic_exchange(&object, &value, &before, static_cast<int>(with));
+        __atomic_exchange(&object, &value, &before, change_constant(with));
         return before;
       },
       [&](T) { return value; });
@@ -153,7 +154,7 @@ template <class T>
     with = detail::store_order<T>(me, success);
   }
   T const wanted = expected;
-  bool const won = __atomic_compare_exchange(&object, &expected, &desired, false, static_cast<int>(with), static_cast<int>(failure));
+  bool const won = __atomic_compare_exchange(&object, &expected, &desired, false, change_constant(with), load_constant(failure));
   if (me != nullptr && in_weak_mode(me)) [[unlikely]] {
     if (won) {
       weak::read_modify_write(me, &object, sizeof(T), detail::to_bits(wanted), detail::to_bits(desired), success);
@@ -171,9 +172,9 @@ template <class T, class Difference>
       object, operation::fetch_add, o, where,
       [&](order with) {
         if constexpr (std::is_pointer_v<T>) {
-          return __atomic_fetch_add(&object, amount * static_cast<Difference>(sizeof(std::remove_pointer_t<T>)), static_cast<int>(with));
+          return __atomic_fetch_add(&object, amount * static_cast<Difference>(sizeof(std::remove_pointer_t<T>)), change_constant(with));
         } else {
-          return __atomic_fetch_add(&object, amount, static_cast<int>(with));
+          return __atomic_fetch_add(&object, amount, change_constant(with));
         }
       },
       [&](T before) { return static_cast<T>(before + amount); });
@@ -181,19 +182,19 @@ template <class T, class Difference>
 template <class T>
 [[gnu::always_inline]] inline T fetch_and(T& object, T value, order o, site where) {
   return detail::read_modify_write(
-      object, operation::fetch_and, o, where, [&](order with) { return __atomic_fetch_and(&object, value, static_cast<int>(with)); },
+      object, operation::fetch_and, o, where, [&](order with) { return __atomic_fetch_and(&object, value, change_constant(with)); },
       [&](T before) { return static_cast<T>(before & value); });
 }
 template <class T>
 [[gnu::always_inline]] inline T fetch_or(T& object, T value, order o, site where) {
   return detail::read_modify_write(
-      object, operation::fetch_or, o, where, [&](order with) { return __atomic_fetch_or(&object, value, static_cast<int>(with)); },
+      object, operation::fetch_or, o, where, [&](order with) { return __atomic_fetch_or(&object, value, change_constant(with)); },
       [&](T before) { return static_cast<T>(before | value); });
 }
 template <class T>
 [[gnu::always_inline]] inline T fetch_xor(T& object, T value, order o, site where) {
   return detail::read_modify_write(
-      object, operation::fetch_xor, o, where, [&](order with) { return __atomic_fetch_xor(&object, value, static_cast<int>(with)); },
+      object, operation::fetch_xor, o, where, [&](order with) { return __atomic_fetch_xor(&object, value, change_constant(with)); },
       [&](T before) { return static_cast<T>(before ^ value); });
 }
 template <class T>
@@ -210,6 +211,11 @@ template <class T>
 }
 
 void fence(order o, site where);
+// Everything that this lane has done counts as performed by the whole device from now on: its relays carry it. No scheduling point.
+inline void note_performed() {
+  if (lane* const me = current(); me != nullptr && in_weak_mode(me)) [[unlikely]]
+    weak::note_performed(me);
+}
 
 // Whether 16 bytes can change in one step on this processor.
 [[nodiscard]] constexpr bool has_atomic_16() {

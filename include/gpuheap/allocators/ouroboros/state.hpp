@@ -124,6 +124,15 @@ struct alignas(256) heap_state {
 
   // ---- pages of a chunk
 
+  // The lowest n (> 0) bits of `bits`, or all of them.
+  [[nodiscard]] GPUHEAP_FN static uint32_t lowest_of(uint32_t bits, unsigned n) {
+    if (n >= simt::popcount(bits)) return bits;
+    uint32_t rest = bits;
+    // Ends: n <= 32 passes.
+    GPUHEAP_NO_UNROLL
+    for (; n != 0; --n) rest &= rest - 1;
+    return bits ^ rest;
+  }
   // Takes up to n (> 0) pages of a chunk whose entry the caller holds: those of one word, `bits` of word `index`. Returns what its count
   // was.
   [[nodiscard]] GPUHEAP_FN unsigned take_pages(uint32_t chunk, unsigned q, unsigned n, unsigned& index, uint32_t& bits) {
@@ -133,26 +142,18 @@ struct alignas(256) heap_state {
     if (n > seen.count()) n = seen.count();
     // Where the first one lies in a chunk whose pages are taken in order.
     index = (num_pages - seen.count()) / 32 & (num_words - 1);
-    uint32_t there = 0;
+    bits = 0;
     // Ends: there are as many bits as the word counts, and no other thread takes any; so within num_words passes, but for bits that are on
-    // their way here.
+    // their way here or away from here.
     GPUHEAP_NO_UNROLL
     while (true) {
-      there = at.spare_word(chunk, index).load(simt::relaxed);
-      if (there != 0) break;
+      uint32_t const there = at.spare_word(chunk, index).load(simt::relaxed);
+      // handed_on: between the fences of threads that had the pages and threads that get them. What a load showed may be gone: the last
+      // holder's change of this word and its change of the count go separate ways.
+      if (there != 0) bits = at.spare_word(chunk, index).fetch_and(~lowest_of(there, n), simt::handed_on) & lowest_of(there, n);
+      if (bits != 0) break;
       index = index + 1 == num_words ? 0 : index + 1;
     }
-    bits = there;
-    if (n < simt::popcount(there)) {
-      // Ends: n <= 32 passes.
-      GPUHEAP_NO_UNROLL
-      for (uint32_t rest = there; n != 0; --n) {
-        rest &= rest - 1;
-        bits = there ^ rest;
-      }
-    }
-    // handed_on: between the fences of threads that had the pages and threads that get them.
-    at.spare_word(chunk, index).fetch_and(~bits, simt::handed_on);
     // relaxed: only a thread that owns the page, or owned it, asks whether it is idle.
     if constexpr (holds_pages) at.idle_word(chunk, index).fetch_and(~bits, simt::relaxed);
     unsigned const k = simt::popcount(bits);

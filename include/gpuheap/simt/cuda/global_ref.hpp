@@ -29,6 +29,10 @@ inline constexpr memory_order handed_on = relaxed;
 inline constexpr memory_order handed_down = relaxed;
 inline constexpr memory_order handed_over = release;
 
+// Says that this thread has used the result of each read-modify-write since its last release, and has stored nothing since then: so the
+// whole device has seen them, and a `handed_on` that follows passes them on. Tells the simulator what the hardware knows. No instruction.
+GPUHEAP_FN inline void note_performed() {}
+
 #if defined(__CUDA_ARCH__)
 
 // Device, any thread; device scope. T: a 4- or 8-byte unsigned integer, naturally aligned, in global memory. One of the four orders;

@@ -84,11 +84,12 @@ template <class T>
 using global_ref = atomic_ref<T>;
 
 // For a reader that goes on only to places computed from what it read, for a read-modify-write in the middle of such a chain, for a store
-// there, and for a read-modify-write that adds to it. Weaker on a GPU (cuda/global_ref.hpp says why); here what the C++ model asks for.
-inline constexpr memory_order dependent = acquire;
-inline constexpr memory_order handed_on = acq_rel;
-inline constexpr memory_order handed_down = release;
-inline constexpr memory_order handed_over = acq_rel;
+// there, and for a read-modify-write that adds to it. cuda/global_ref.hpp says what each promises on a GPU. The weak mode explores exactly
+// that: what is read from an L1 afterwards may be old, and a chain carries only what reached the whole device.
+inline constexpr memory_order dependent = static_cast<memory_order>(::gpuheap::simulator::order::consume);
+inline constexpr memory_order handed_on = static_cast<memory_order>(::gpuheap::simulator::order::relay);
+inline constexpr memory_order handed_down = static_cast<memory_order>(::gpuheap::simulator::order::relay);
+inline constexpr memory_order handed_over = static_cast<memory_order>(::gpuheap::simulator::order::release_relay);
 
 // A fetch_or of two bytes that touches no byte beside them.
 inline uint16_t fetch_or_16(uint16_t& object, uint16_t bits, memory_order order, detail::site where = detail::site::here()) {
@@ -110,6 +111,9 @@ template <scope S = scope::device>
 inline void fence(memory_order order, detail::site where = detail::site::here()) {
   ::gpuheap::simulator::fence(detail::to_order(order), where);
 }
+
+// See cuda/global_ref.hpp.
+inline void note_performed() { ::gpuheap::simulator::note_performed(); }
 
 // A load that may be served by this SM's L1: possibly stale until an acquire. For words that carry their own validation. T: 4 or 8 bytes.
 template <class T>
