@@ -9,7 +9,6 @@
 #include "kernels.hpp"
 
 namespace simt_test {
-namespace {
 
 using simt::uint64_t;
 using word_ref = simt::global_ref<uint64_t>;
@@ -238,5 +237,4 @@ TEST(Litmus, AnAnsweredChangeComesBeforeItsCount) { expect_never<answered_before
 TEST(Litmus, ABlockChangesHands) { expect_never<block_changes_hands>(); }
 TEST(Litmus, ASearchMissesNothingThatMoves) { expect_never<search_a_moving_thing>(); }
 
-}  // namespace
 }  // namespace simt_test
