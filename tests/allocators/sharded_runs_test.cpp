@@ -161,7 +161,7 @@ TEST(ShardedRuns, ManyAreRefusedWithFewSearches) {
   // 6 and 4 for each refusal. 19 searches if each thread must find out by itself, 8 moves if each drops the same classes; with twice as
   // many threads it would be more.
   EXPECT_LT(control->searches, failed_requests * 9);
-  EXPECT_LT(control->transit_word >> 32, failed_requests * 6);
+  EXPECT_LT(control->relocation_word >> 32, failed_requests * 6);
 }
 
 // Two threads: one looks for a run of a class in vain, again and again; the other takes back what that class holds, which is nothing.
@@ -174,8 +174,8 @@ struct look_and_take_back {
     for (unsigned round = 0; round < rounds; ++round) {
       if (simt::block_id() == 0) {
         auto const shard = heap.geometry().shard(looked_for, 0);
-        (void)shard.fetch_add(1, simt::dependent);
-        (void)shard.exchange(0, simt::handed_over);
+        (void)shard.fetch_add(1, simt::consume);
+        (void)shard.exchange(0, simt::consume_release);
       } else {
         (void)control.reclaim(simt::active_mask(), other);
       }
@@ -192,7 +192,7 @@ TEST(ShardedRuns, AClassThatHasNoRunIsDroppedOnce) {
     auto* const control = heap.view.control_block();
     control->bound_word |= simt::uint64_t{1} << looked_for;
     gpuheap::launch(2, look_and_take_back<plain>{heap.view, 12, looked_for, other}, {.block_threads = 1});
-    EXPECT_LE(control->transit_word >> 32, 1u);
+    EXPECT_LE(control->relocation_word >> 32, 1u);
     EXPECT_EQ(control->bound_word >> looked_for & 1, 0u);
   });
 }

@@ -20,6 +20,12 @@ RETIRED: dict[str, str] = {
     "in_words": "format_bytes, describe",
     "last_words": "trap_report",
     "nulls": "failed_requests",
+    "dependent": "consume",
+    "handed_on": "relay",
+    "handed_down": "relay",
+    "handed_over": "consume_release",
+    "transit_count": "relocation_count",
+    "look_again": "read_end",
 }
 
 # The layer and the module of each folder or file. A file may include files of lower layers and of its own module. The longest prefix

@@ -47,8 +47,8 @@ struct claim_what_was_installed {
     if (role == 0) {
       in.at(2).store(key, simt::relaxed);
       in.at(3).store(~key, simt::relaxed);
-      in.at(0).exchange(2, simt::handed_over);
-    } else if (uint64_t const place = poll([&] { return in.at(0).fetch_add(uint64_t{1} << 32, simt::dependent) & 15; }); place != 0) {
+      in.at(0).exchange(2, simt::consume_release);
+    } else if (uint64_t const place = poll([&] { return in.at(0).fetch_add(uint64_t{1} << 32, simt::consume) & 15; }); place != 0) {
       ++c.seen;
       c.forbidden += in.at(place).load(simt::relaxed) != key || in.at(place + 1).load(simt::relaxed) != ~key;
     }
@@ -63,11 +63,11 @@ struct pass_through_counts {
     if (role == 0) {
       in.at(4).store(key, simt::relaxed);
       simt::fence(simt::release);
-      in.at(0).fetch_add(4, simt::handed_on);
+      in.at(0).fetch_add(4, simt::relay);
     } else if (role == 1) {
-      if (uint64_t const place = poll([&] { return in.at(0).fetch_add(0, simt::handed_on); }); place != 0)
-        in.at(1).fetch_add(place, simt::handed_on);
-    } else if (uint64_t const place = poll([&] { return in.at(1).fetch_add(0, simt::handed_on); }); place != 0) {
+      if (uint64_t const place = poll([&] { return in.at(0).fetch_add(0, simt::relay); }); place != 0)
+        in.at(1).fetch_add(place, simt::relay);
+    } else if (uint64_t const place = poll([&] { return in.at(1).fetch_add(0, simt::relay); }); place != 0) {
       ++c.seen;
       c.forbidden += in.at(place).load(simt::relaxed) != key;
     }
@@ -80,10 +80,10 @@ struct answered_before_counted {
   static constexpr char const* forbids = "a count without the change that it counts, which was answered before";
   GPUHEAP_FN static void run(unsigned role, instance const& in, uint64_t, counts& c) {
     if (role == 0) {
-      if (in.at(4).fetch_or(1, simt::handed_on) != 0) return;
+      if (in.at(4).fetch_or(1, simt::relay) != 0) return;
       simt::note_performed();
-      in.at(0).fetch_add(4, simt::handed_on);
-    } else if (uint64_t const place = poll([&] { return in.at(0).fetch_add(0, simt::handed_on); }); place != 0) {
+      in.at(0).fetch_add(4, simt::relay);
+    } else if (uint64_t const place = poll([&] { return in.at(0).fetch_add(0, simt::relay); }); place != 0) {
       ++c.seen;
       c.forbidden += in.at(place).load(simt::relaxed) == 0;
     }
@@ -101,9 +101,9 @@ struct block_changes_hands {
       simt::plain_write(in.plain(3), key);
       bool const own = simt::plain_read(in.plain(2)) == key && simt::plain_read(in.plain(3)) == key;
       simt::fence(simt::release);
-      in.at(0).fetch_or(2, simt::handed_on);
+      in.at(0).fetch_or(2, simt::relay);
       c.forbidden += !own;
-    } else if (uint64_t const place = poll([&] { return in.at(0).fetch_and(~uint64_t{2}, simt::handed_on) & 2; }); place != 0) {
+    } else if (uint64_t const place = poll([&] { return in.at(0).fetch_and(~uint64_t{2}, simt::relay) & 2; }); place != 0) {
       ++c.seen;
       simt::plain_write(in.plain(place), ~key);
       simt::plain_write(in.plain(place + 1), ~key);
@@ -126,7 +126,7 @@ struct search_a_moving_thing {
   GPUHEAP_FN static void run(unsigned role, instance const& in, uint64_t, counts& c) {
     if (role == 0) {
       in.at(0).fetch_add(begun_one + 1, simt::relaxed);
-      if (in.at(2).exchange(1, simt::handed_over) == 0) in.at(4).exchange(1, simt::handed_over);
+      if (in.at(2).exchange(1, simt::consume_release) == 0) in.at(4).exchange(1, simt::consume_release);
       in.at(0).fetch_sub(1, simt::release);
     } else {
       uint64_t const before = in.at(0).load(simt::acquire);

@@ -44,7 +44,7 @@ bool consume_message(memory_order publish, reader how, bool with_fence = false) 
       },
       [&] {
         if (how == reader::cached) (void)word(data).load(simt::relaxed);
-        if (word(flag).load(simt::dependent) != 1) return;
+        if (word(flag).load(simt::consume) != 1) return;
         if (with_fence) simt::fence(simt::acquire);
         unsigned const seen = how == reader::atomic   ? word(data).load(simt::relaxed)
                               : how == reader::cached ? simt::load_cached(data)
@@ -56,12 +56,12 @@ bool consume_message(memory_order publish, reader how, bool with_fence = false) 
 
 TEST(Consume, OrdersAtomicLoads) {
   expect_never([] { return consume_message(simt::release, reader::atomic); });
-  expect_never([] { return consume_message(simt::handed_over, reader::atomic); });
+  expect_never([] { return consume_message(simt::consume_release, reader::atomic); });
 }
 TEST(Consume, NeedsARelease) {
   expect_found([] { return consume_message(simt::relaxed, reader::atomic); });
-  expect_found([] { return consume_message(simt::handed_on, reader::atomic); });
-  expect_found([] { return consume_message(simt::dependent, reader::atomic); });
+  expect_found([] { return consume_message(simt::relay, reader::atomic); });
+  expect_found([] { return consume_message(simt::consume, reader::atomic); });
 }
 TEST(Consume, LeavesOldLinesInTheL1) {
   expect_found([] { return consume_message(simt::release, reader::cached); });
@@ -83,7 +83,7 @@ bool change_hands(bool writes_all) {
         word(flag).exchange(1, simt::release);
       },
       [&] {
-        if (word(flag).load(simt::dependent) != 1) return;
+        if (word(flag).load(simt::consume) != 1) return;
         simt::plain_write(block[0], 2u);
         if (writes_all) simt::plain_write(block[1], 2u);
         wrong = simt::plain_read(block[0]) != 2 || (writes_all && simt::plain_read(block[1]) != 2);
@@ -109,33 +109,33 @@ bool pass_on(memory_order in_the_middle, bool own_data, bool fence_after_own = f
         word(first).exchange(1, simt::release);
       },
       [&] {
-        if (word(first).fetch_add(1, simt::dependent) == 0) return;
+        if (word(first).fetch_add(1, simt::consume) == 0) return;
         word(own).store(7, simt::relaxed);
         if (fence_after_own) simt::fence(simt::release);
         word(second).fetch_add(1, in_the_middle);
       },
       [&] {
-        if (word(second).load(simt::dependent) == 0) return;
+        if (word(second).load(simt::consume) == 0) return;
         lost = own_data ? word(own).load(simt::relaxed) != 7 : word(data).load(simt::relaxed) != 42;
       });
   return !lost;
 }
 
 TEST(Relay, CarriesWhatTheThreadConsumed) {
-  expect_never([] { return pass_on(simt::handed_on, false); });
-  expect_never([] { return pass_on(simt::handed_over, false); });
+  expect_never([] { return pass_on(simt::relay, false); });
+  expect_never([] { return pass_on(simt::consume_release, false); });
 }
 TEST(Relay, ARelaxedOperationCarriesNothing) {
   expect_found([] { return pass_on(simt::relaxed, false); });
 }
 TEST(Relay, CarriesNothingOfTheThreadsOwn) {
-  expect_found([] { return pass_on(simt::handed_on, true); });
+  expect_found([] { return pass_on(simt::relay, true); });
 }
 TEST(Relay, CarriesWhatAFenceReleased) {
-  expect_never([] { return pass_on(simt::handed_on, true, true); });
+  expect_never([] { return pass_on(simt::relay, true, true); });
 }
 TEST(Relay, AReleaseCarriesTheThreadsOwn) {
-  expect_never([] { return pass_on(simt::handed_over, true); });
+  expect_never([] { return pass_on(simt::consume_release, true); });
 }
 
 // The lanes of a warp write, meet, and one of them sets a flag.
@@ -150,7 +150,7 @@ bool meet_and_pass_on(memory_order publish) {
           word(data[i]).store(42, simt::relaxed);
           simt::sync_warp(0b11);
           if (i == 0) word(flag).exchange(1, publish);
-        } else if (i == 2 && word(flag).load(simt::dependent) == 1) {
+        } else if (i == 2 && word(flag).load(simt::consume) == 1) {
           lost = word(data[1]).load(simt::relaxed) != 42;
         }
       },
@@ -159,8 +159,8 @@ bool meet_and_pass_on(memory_order publish) {
 }
 
 TEST(Relay, ABarrierOfAWarpReachesTheWarpOnly) {
-  expect_found([] { return meet_and_pass_on(simt::handed_on); });
-  expect_never([] { return meet_and_pass_on(simt::handed_over); });
+  expect_found([] { return meet_and_pass_on(simt::relay); });
+  expect_never([] { return meet_and_pass_on(simt::consume_release); });
 }
 
 // A lane consumes, meets its warp, and another lane reads.
@@ -174,7 +174,7 @@ bool consume_for_the_warp(reader how) {
           word(data).store(42, simt::relaxed);
           word(flag).exchange(1, simt::release);
         } else if (i >= 2) {
-          bool const there = simt::shuffle(0b11, i == 2 ? word(flag).load(simt::dependent) : 0u, 0) == 1;
+          bool const there = simt::shuffle(0b11, i == 2 ? word(flag).load(simt::consume) : 0u, 0) == 1;
           simt::sync_warp(0b11);
           if (there && i == 3) lost = (how == reader::atomic ? word(data).load(simt::relaxed) : simt::load_cached(data)) != 42;
         }

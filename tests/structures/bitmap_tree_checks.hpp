@@ -7,7 +7,7 @@
 #include "owned_cells.hpp"
 
 #include <gpuheap/structures/bitmap_tree.hpp>
-#include <gpuheap/structures/transit_count.hpp>
+#include <gpuheap/structures/relocation_count.hpp>
 
 #include <string>
 #include <vector>
@@ -15,7 +15,7 @@
 namespace structures_test {
 
 using gpuheap::structures::bitmap_tree;
-using gpuheap::structures::transit_count;
+using gpuheap::structures::relocation_count;
 
 // A tree in device memory. All bits are 0 at first.
 template <class Tree = bitmap_tree>
@@ -277,7 +277,7 @@ template <class Tree>
 struct move_and_search {
   Tree tree;
   leaves_in_play leaves;
-  transit_count moves;
+  relocation_count moves;
   unsigned rounds;
   unsigned* missed;
 
@@ -297,11 +297,11 @@ struct move_and_search {
     moves.end();
   }
   GPUHEAP_FN void search(bool ask, unsigned start) const {
-    transit_count::word const before = moves.look();
+    relocation_count::word const before = moves.read_begin();
     // relaxed: the count alone orders the search.
     auto const has_bits = [&](unsigned i) { return tree.leaf(i).load(simt::relaxed) != 0; };
     if (ask ? tree.maybe_any() : tree.for_each_leaf(start, has_bits)) return;
-    if (moves.look_again() == before && transit_count::quiet(before)) count(missed);
+    if (moves.read_end() == before && relocation_count::quiet(before)) count(missed);
   }
 };
 
@@ -311,7 +311,7 @@ std::string undisturbed_searches_find_the_bit(unsigned threads, leaves_in_play i
   std::vector<bitmap_tree::word> leaves(in_play.all());
   leaves[0] = 1;
   memory.write(leaves);
-  test::device_array<transit_count::word> state(1);
+  test::device_array<relocation_count::word> state(1);
   test::device_array<unsigned> missed(1);
   gpuheap::launch(threads, move_and_search<Tree>{memory.view(), in_play, {state.data()}, rounds, missed.data()}, {.block_threads = 64});
   std::string problems = memory.problem();

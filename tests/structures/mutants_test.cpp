@@ -3,11 +3,11 @@
 #include "address_map_checks.hpp"
 #include "bitmap_tree_checks.hpp"
 #include "chunk_map_checks.hpp"
+#include "relocation_count_checks.hpp"
 #include "ring_queue_checks.hpp"
 #include "segment_map_checks.hpp"
 #include "slot_map_checks.hpp"
 #include "spin_lock_checks.hpp"
-#include "transit_count_checks.hpp"
 
 namespace structures_test {
 namespace {
@@ -202,27 +202,27 @@ TEST(BitmapTreeMutants, ARunThatIsHalfTakenIsFoundWithin100Seeds) {
   expect_found(100, [] { return claims_are_apart<tree_that_keeps_halves>(explored_threads, 70, 9, 4); });
 }
 
-// ---- transit_count
+// ---- relocation_count
 
 // A search that looks once: what moves behind its back is missed.
 struct one_look : two_looks {
-  [[nodiscard]] static bool certain(transit_count, transit_count::word seen) { return transit_count::quiet(seen); }
+  [[nodiscard]] static bool certain(relocation_count, relocation_count::word seen) { return relocation_count::quiet(seen); }
 };
 // A second look without a fence: it may return what the first did although moves began in between.
 struct look_without_fence : two_looks {
-  [[nodiscard]] static bool certain(transit_count moves, transit_count::word seen) {
-    return transit_count::quiet(seen) && moves.look() == seen;
+  [[nodiscard]] static bool certain(relocation_count moves, relocation_count::word seen) {
+    return relocation_count::quiet(seen) && moves.read_begin() == seen;
   }
 };
 // A first look that does not acquire: it sees that a move has ended, and the search does not see where it went.
 struct relaxed_first_look : two_looks {
-  [[nodiscard]] static transit_count::word before(transit_count moves) {
-    return simt::atomic_ref<transit_count::word>{*moves.state}.load(simt::relaxed);
+  [[nodiscard]] static relocation_count::word before(relocation_count moves) {
+    return simt::atomic_ref<relocation_count::word>{*moves.state}.load(simt::relaxed);
   }
 };
 // Two equal looks, whether or not a move was under way.
 struct two_looks_in_a_hurry : two_looks {
-  [[nodiscard]] static bool certain(transit_count moves, transit_count::word seen) { return moves.look_again() == seen; }
+  [[nodiscard]] static bool certain(relocation_count moves, relocation_count::word seen) { return moves.read_end() == seen; }
 };
 
 TEST(TransitCountMutants, OneLookIsFoundWithin300Seeds) {
@@ -240,7 +240,7 @@ TEST(TransitCountMutants, LooksThatAreNotQuietAreFoundWithin100Seeds) {
 
 // ---- segment_map
 
-// Claims outside a transit: what they take and put back, or leave over of a segment that they break up, is out of sight, and others are
+// Claims outside a relocation: what they take and put back, or leave over of a segment that they break up, is out of sight, and others are
 // refused.
 TEST(SegmentMapMutants, ClaimsOfSegmentsOutsideATransitAreFoundWithin200Seeds) {
   expect_found(200, [] { return refusals_are_right(12, 8, false, untold::claims); });
@@ -248,7 +248,7 @@ TEST(SegmentMapMutants, ClaimsOfSegmentsOutsideATransitAreFoundWithin200Seeds) {
 TEST(SegmentMapMutants, ClaimsOfPagesOutsideATransitAreFoundWithin200Seeds) {
   expect_found(200, [] { return refusals_are_right(12, 8, true, untold::claims); });
 }
-// A segment that becomes whole outside a transit: searches may have looked for whole ones before and look for pages afterwards.
+// A segment that becomes whole outside a relocation: searches may have looked for whole ones before and look for pages afterwards.
 TEST(SegmentMapMutants, RejoiningOutsideATransitIsFoundWithin2000Seeds) {
   expect_found(2000, [] { return refusals_are_right(2, 12, true, untold::rejoins, 4); });
 }

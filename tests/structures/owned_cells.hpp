@@ -2,7 +2,7 @@
 // back.
 //
 // Two owners at once are counted. The writes are plain, so the weak mode also reports an owner whose claim is not ordered after the
-// release of the one before. Taking a thing over does not empty the SM's L1 (see simt::dependent), so the cells are read past it.
+// release of the one before. Taking a thing over does not empty the SM's L1 (see simt::consume), so the cells are read past it.
 #pragma once
 
 #include "../support/device_array.hpp"

@@ -9,7 +9,7 @@
 
 namespace structures_test {
 
-using gpuheap::structures::lazy_transit;
+using gpuheap::structures::lazy_relocation;
 using gpuheap::structures::segment_map;
 
 // All pages of a range that is a claim's.
@@ -27,11 +27,11 @@ struct page_range {
 }
 // Whole segments, as an extent: the first one, or none.
 [[nodiscard]] GPUHEAP_FN inline unsigned claim_span(segment_map const& map, unsigned n, unsigned alignment, unsigned phase,
-                                                    transit_count moves) {
+                                                    relocation_count moves) {
   unsigned const first = map.claim_extent(n << map.lg_pages, alignment << map.lg_pages, phase << map.lg_pages, moves);
   return first == segment_map::none ? first : first >> map.lg_pages;
 }
-GPUHEAP_FN inline void release_claim(segment_map const& map, segment_map::claim held, transit_count moves) {
+GPUHEAP_FN inline void release_claim(segment_map const& map, segment_map::claim held, relocation_count moves) {
   if (held.first == segment_map::none) return;
   if (held.of_segments) {
     map.release_extent(held.first << map.lg_pages, held.length << map.lg_pages, moves);
@@ -60,8 +60,8 @@ class map_memory {
   [[nodiscard]] segment_map view() const {
     return {whole_.view(), broken_.view(), pages_.data(), num_segments_, lg_pages_, counts_.data(), counts_.data() + 1};
   }
-  [[nodiscard]] transit_count moves() const { return {moves_.data()}; }
-  [[nodiscard]] transit_count::word moves_so_far() const { return moves_.first(); }
+  [[nodiscard]] relocation_count moves() const { return {moves_.data()}; }
+  [[nodiscard]] relocation_count::word moves_so_far() const { return moves_.first(); }
 
   void write(std::vector<bool> const& free) {
     std::vector<bitmap_tree::word> whole(bitmap_tree::leaves_for(num_segments_)), broken(whole.size()), pages(num_segments_);
@@ -115,7 +115,7 @@ class map_memory {
       require(problems, pages[s] != all_pages(), name + " has all its pages and did not become whole");
       require(problems, (pages[s] & ~all_pages()) == 0, name + " has pages that do not exist");
     }
-    require(problems, transit_count::quiet(moves_.first()), "a move is still under way");
+    require(problems, relocation_count::quiet(moves_.first()), "a move is still under way");
     return problems;
   }
 
@@ -131,22 +131,22 @@ class map_memory {
   tree_memory<> whole_, broken_;
   test::device_array<bitmap_tree::word> pages_;
   test::device_array<unsigned> counts_;  // free now; least ever
-  test::device_array<transit_count::word> moves_;
+  test::device_array<relocation_count::word> moves_;
 };
 
 // ---- nobody is refused while something is free
 
 // Where a claimer tells of its moves. A mistaken one tells nobody.
 struct told_moves {
-  transit_count claims, rejoins;
+  relocation_count claims, rejoins;
 };
 
 // Kernel: on a map with `num_free` free units, as many threads but one claim one each, again and again, and hold one at most. The others
-// claim several and give them back within one transit. Units are segments, or pages of a few segments which are broken up and become whole
-// all the time.
+// claim several and give them back within one relocation. Units are segments, or pages of a few segments which are broken up and become
+// whole all the time.
 struct claim_beside_grabbers {
   segment_map map;
-  transit_count moves;
+  relocation_count moves;
   told_moves told;
   owned_cells cells;  // by page
   unsigned rounds;
@@ -168,11 +168,11 @@ struct claim_beside_grabbers {
   }
   GPUHEAP_FN void hold_another(segment_map::claim& held, test::rng& random, unsigned i) const {
     release(held, i);
-    transit_count::word const seen = moves.look();
+    relocation_count::word const seen = moves.read_begin();
     held = of_pages ? claim_a_page(1, random.below(2) == 0) : claim_a_segment();
     if (held.first != segment_map::none) {
       claimed(held, i);
-    } else if (moves.look_again() == seen && transit_count::quiet(seen)) {
+    } else if (moves.read_end() == seen && relocation_count::quiet(seen)) {
       count(refused);
     }
   }
@@ -184,10 +184,10 @@ struct claim_beside_grabbers {
     } else if (random.below(2) == 0) {
       got = claim_of(claim_span(map, num_free, 1, 0, told.claims), num_free);
     } else {
-      lazy_transit transit{told.claims};
-      got = map.claim_segments(4u << map.lg_pages, 64, 0, transit);
+      lazy_relocation relocation{told.claims};
+      got = map.claim_segments(4u << map.lg_pages, 64, 0, relocation);
       if (got.first != segment_map::none) map.settle(got);
-      transit.end();
+      relocation.end();
     }
     if (got.first != segment_map::none) {
       claimed(got, i);
@@ -198,13 +198,13 @@ struct claim_beside_grabbers {
   [[nodiscard]] GPUHEAP_FN segment_map::claim claim_a_segment() const { return claim_of(claim_span(map, 1, 1, 0, moves), 1); }
   // Up to n pages, of whole segments or of broken ones: each looked for once, so that what changes between the two can be missed.
   [[nodiscard]] GPUHEAP_FN segment_map::claim claim_a_page(unsigned n, bool whole_first) const {
-    lazy_transit transit{told.claims};
+    lazy_relocation relocation{told.claims};
     segment_map::claim got{};
-    if (whole_first) got = map.break_segment(n, 0, transit);
-    if (got.first == segment_map::none) got = map.claim_pages(n, 1, ~0u, 0, transit);
-    if (got.first == segment_map::none && !whole_first) got = map.break_segment(n, 0, transit);
+    if (whole_first) got = map.break_segment(n, 0, relocation);
+    if (got.first == segment_map::none) got = map.claim_pages(n, 1, ~0u, 0, relocation);
+    if (got.first == segment_map::none && !whole_first) got = map.break_segment(n, 0, relocation);
     if (got.first != segment_map::none) map.settle(got);
-    transit.end();
+    relocation.end();
     return got;
   }
   GPUHEAP_FN void claimed(segment_map::claim got, unsigned i) const {
@@ -231,8 +231,8 @@ inline std::string refusals_are_right(unsigned threads, unsigned rounds, bool of
   map_memory map(free, lg_pages);
   cell_memory cells(static_cast<unsigned>(free.size()));
   test::device_array<unsigned> refused(1);
-  test::device_array<transit_count::word> nowhere(1);
-  transit_count const elsewhere{nowhere.data()};
+  test::device_array<relocation_count::word> nowhere(1);
+  relocation_count const elsewhere{nowhere.data()};
   told_moves const told{what == untold::claims ? elsewhere : map.moves(), what == untold::rejoins ? elsewhere : map.moves()};
   gpuheap::launch(threads, claim_beside_grabbers{map.view(), map.moves(), told, cells.view(), rounds, of_pages, num_free, refused.data()},
                   {.block_threads = 64});

@@ -18,28 +18,28 @@ struct claim_order {
 };
 struct claim_answer {
   segment_map::claim got;
-  bool moved;  // a transit was opened
+  bool moved;  // a relocation was opened
 };
 struct claim_one {
   segment_map map;
-  transit_count moves;
+  relocation_count moves;
   claim_order order;
   claim_answer* out;
 
   GPUHEAP_FN void operator()(unsigned) const {
-    lazy_transit transit{moves};
+    lazy_relocation relocation{moves};
     segment_map::claim got{};
-    if (order.what == claim_kind::segments) got = map.claim_segments(order.n, 64, order.spread, transit);
-    if (order.what == claim_kind::pages) got = map.claim_pages(order.n, order.least, order.looks, order.spread, transit);
-    if (order.what == claim_kind::broken) got = map.break_segment(order.n, order.spread, transit);
+    if (order.what == claim_kind::segments) got = map.claim_segments(order.n, 64, order.spread, relocation);
+    if (order.what == claim_kind::pages) got = map.claim_pages(order.n, order.least, order.looks, order.spread, relocation);
+    if (order.what == claim_kind::broken) got = map.break_segment(order.n, order.spread, relocation);
     if (got.first != segment_map::none && order.settle) map.settle(got);
-    *out = {got, transit.open};
-    transit.end();
+    *out = {got, relocation.open};
+    relocation.end();
   }
 };
 struct claim_one_span {
   segment_map map;
-  transit_count moves;
+  relocation_count moves;
   unsigned n, alignment, phase;
   unsigned* out;
 
@@ -47,7 +47,7 @@ struct claim_one_span {
 };
 struct claim_one_extent {
   segment_map map;
-  transit_count moves;
+  relocation_count moves;
   unsigned n, alignment, phase;
   unsigned* out;
 
@@ -55,7 +55,7 @@ struct claim_one_extent {
 };
 struct claim_one_at {
   segment_map map;
-  transit_count moves;
+  relocation_count moves;
   unsigned first, n;
   unsigned* out;
 
@@ -63,36 +63,36 @@ struct claim_one_at {
 };
 struct release_one_extent {
   segment_map map;
-  transit_count moves;
+  relocation_count moves;
   unsigned first, n;
 
   GPUHEAP_FN void operator()(unsigned) const { map.release_extent(first, n, moves); }
 };
 struct release_one {
   segment_map map;
-  transit_count moves;
+  relocation_count moves;
   segment_map::claim held;
 
   GPUHEAP_FN void operator()(unsigned) const { release_claim(map, held, moves); }
 };
-// Kernel: the word of moves as a lazy transit begins, begins again, ends and ends again.
-struct one_lazy_transit {
-  transit_count moves;
-  transit_count::word* seen;
+// Kernel: the word of moves as a lazy relocation begins, begins again, ends and ends again.
+struct one_lazy_relocation {
+  relocation_count moves;
+  relocation_count::word* seen;
 
   GPUHEAP_FN void operator()(unsigned) const {
-    lazy_transit transit{moves};
-    transit.end();
-    seen[0] = moves.look();
-    transit.begin();
-    transit.begin();
-    seen[1] = moves.look();
-    transit.end();
-    transit.end();
-    seen[2] = moves.look();
-    transit.begin();
-    seen[3] = moves.look();
-    transit.end();
+    lazy_relocation relocation{moves};
+    relocation.end();
+    seen[0] = moves.read_begin();
+    relocation.begin();
+    relocation.begin();
+    seen[1] = moves.read_begin();
+    relocation.end();
+    relocation.end();
+    seen[2] = moves.read_begin();
+    relocation.begin();
+    seen[3] = moves.read_begin();
+    relocation.end();
   }
 };
 

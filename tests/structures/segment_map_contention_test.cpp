@@ -4,29 +4,29 @@
 
 namespace structures_test {
 
-// Any claim, as an allocator makes it: with its transit, and settled.
+// Any claim, as an allocator makes it: with its relocation, and settled.
 struct any_claim {
   segment_map map;
-  transit_count moves;
+  relocation_count moves;
 
   [[nodiscard]] GPUHEAP_FN segment_map::claim segments(unsigned pages, unsigned spread) const {
-    lazy_transit transit{moves};
-    return settled(map.claim_segments(pages, 64, spread, transit), transit);
+    lazy_relocation relocation{moves};
+    return settled(map.claim_segments(pages, 64, spread, relocation), relocation);
   }
   [[nodiscard]] GPUHEAP_FN segment_map::claim pages(unsigned n, unsigned least, unsigned looks, unsigned spread) const {
-    lazy_transit transit{moves};
-    return settled(map.claim_pages(n, least, looks, spread, transit), transit);
+    lazy_relocation relocation{moves};
+    return settled(map.claim_pages(n, least, looks, spread, relocation), relocation);
   }
   [[nodiscard]] GPUHEAP_FN segment_map::claim broken(unsigned n, unsigned spread) const {
-    lazy_transit transit{moves};
-    return settled(map.break_segment(n, spread, transit), transit);
+    lazy_relocation relocation{moves};
+    return settled(map.break_segment(n, spread, relocation), relocation);
   }
   [[nodiscard]] GPUHEAP_FN segment_map::claim span(unsigned n, unsigned alignment, unsigned phase) const {
     return claim_of(claim_span(map, n, alignment, phase, moves), n);
   }
-  [[nodiscard]] GPUHEAP_FN segment_map::claim settled(segment_map::claim got, lazy_transit& transit) const {
+  [[nodiscard]] GPUHEAP_FN segment_map::claim settled(segment_map::claim got, lazy_relocation& relocation) const {
     if (got.first != segment_map::none) map.settle(got);
-    transit.end();
+    relocation.end();
     return got;
   }
 };
@@ -142,11 +142,11 @@ struct claim_until_refused {
     simt::back_off pause;
     // Ends: a pass claims something, or saw another thread's move, or is certain. A search that finds nothing is no move.
     for (;;) {
-      transit_count::word const seen = claims.moves.look();
+      relocation_count::word const seen = claims.moves.read_begin();
       page_range const got = pages_of(claims.map, claim(random));
       for (unsigned k = 0; k < got.length; ++k) cells.claim(got.first + k, i);
       if (!got.empty()) continue;
-      if (claims.moves.look_again() == seen && transit_count::quiet(seen)) {
+      if (claims.moves.read_end() == seen && relocation_count::quiet(seen)) {
         if (claims.map.free_hint() != 0) count(miscounted);
         return;
       }

@@ -40,11 +40,11 @@ TEST(FreeBits, RunLengthEqualsCounting) {
 }
 
 TEST(LazyTransit, IsAMoveOnlyOnceItHasBegun) {
-  test::device_array<transit_count::word> state(1), seen(4);
-  gpuheap::launch(1, one_lazy_transit{{state.data()}, seen.data()});
-  EXPECT_EQ(seen.read(), (std::vector<transit_count::word>{0, transit_count::begun_one + 1, transit_count::begun_one,
-                                                           2 * transit_count::begun_one + 1}));
-  EXPECT_EQ(state.first(), 2 * transit_count::begun_one);
+  test::device_array<relocation_count::word> state(1), seen(4);
+  gpuheap::launch(1, one_lazy_relocation{{state.data()}, seen.data()});
+  EXPECT_EQ(seen.read(), (std::vector<relocation_count::word>{0, relocation_count::begun_one + 1, relocation_count::begun_one,
+                                                              2 * relocation_count::begun_one + 1}));
+  EXPECT_EQ(state.first(), 2 * relocation_count::begun_one);
 }
 
 // ---- whole segments

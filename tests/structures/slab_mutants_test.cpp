@@ -42,7 +42,7 @@ struct bits_without_barrier : free_bits {
     simt::lane_mask const same = simt::match_any(group, reinterpret_cast<simt::uintptr_t>(where));
     word const mine = wants ? word{1} << bit : 0, all = simt::reduce_or(same, mine);
     word before = 0;
-    if (wants && simt::lane_id() == simt::lowest_bit(same)) before = ref().fetch_or(all, simt::handed_on);
+    if (wants && simt::lane_id() == simt::lowest_bit(same)) before = ref().fetch_or(all, simt::relay);
     before = simt::shuffle(same, before, simt::lowest_bit(same));
     return wants && (before & mine) == 0;
   }

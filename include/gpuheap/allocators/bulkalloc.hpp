@@ -133,8 +133,8 @@ class basic_bulkalloc {
     if (at.is_block()) {
       auto const word = simt::global_ref<bulk::uint32_t>{words_[at.page]};
       bulk::uint32_t expected = bulk::page_word::of(at.order, bulk::page_word::live).bits;
-      // handed_on: between that fence and a thread that takes the block next. Of two frees one finds it live.
-      if (!word.compare_exchange(expected, bulk::page_word::of(at.order, bulk::page_word::freed).bits, simt::handed_on, simt::relaxed))
+      // relay: between that fence and a thread that takes the block next. Of two frees one finds it live.
+      if (!word.compare_exchange(expected, bulk::page_word::of(at.order, bulk::page_word::freed).bits, simt::relay, simt::relaxed))
         return free_status::double_free;
     } else if (!state_type::objects_of(bin_at(at.page), at.c).release(at.object)) {
       return free_status::double_free;

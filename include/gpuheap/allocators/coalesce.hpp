@@ -312,8 +312,9 @@ class basic_coalesce {
     simt::sync_warp(group.mask);
     simt::uint32_t status = static_cast<simt::uint32_t>(free_status::done);
     if (group.leads()) {
-      // handed_over: releases the accesses to these pieces, and goes on with those to the others for a thread that gets the memory next.
-      simt::uint64_t const before = word{head_of(base)}.fetch_sub(group.size(), simt::handed_over);
+      // consume_release: releases the accesses to these pieces, and goes on with those to the others for a thread that gets the memory
+      // next.
+      simt::uint64_t const before = word{head_of(base)}.fetch_sub(group.size(), simt::consume_release);
       if ((before & simt::low_bits(count_bits)) == group.size()) status = static_cast<simt::uint32_t>(detail::free_in(backing_, base));
     }
     return static_cast<free_status>(group.from_leader(status));

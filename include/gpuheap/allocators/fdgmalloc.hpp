@@ -223,10 +223,9 @@ class basic_fdgmalloc {
     // Ends: an exchange that fails has lost to a group of the same warp that was served, or to a change of the area. Lock-free.
     GPUHEAP_NO_UNROLL
     while (room_in(area) >= units) {
-      // dependent: pairs with the release in keep(), through other groups' exchanges. The area's last owner was done with it before.
+      // consume: pairs with the release in keep(), through other groups' exchanges. The area's last owner was done with it before.
       // relaxed on failure: looked at only.
-      if (word.compare_exchange(area, area + units, simt::dependent, simt::relaxed))
-        return address_of(area) + units_used(area) * unit_bytes;
+      if (word.compare_exchange(area, area + units, simt::consume, simt::relaxed)) return address_of(area) + units_used(area) * unit_bytes;
     }
     return 0;
   }

@@ -215,13 +215,13 @@ class basic_gallatin {
   // Walks the whole heap. Waits for the stream; no kernel may be running on the heap.
   [[nodiscard]] gallatin_parts::audit verify(stream_ref stream) const {
     gallatin_parts::audit found = gallatin_parts::snapshot<Config, Parts>{at_, stream}.examine();
-    simt::uint64_t transit = 0;
+    simt::uint64_t relocation = 0;
     std::vector<simt::uint32_t> locks(layout_type::num_classes + 1);
-    simt::copy(&transit, &state_->transit_word, sizeof transit, stream);
+    simt::copy(&relocation, &state_->relocation_word, sizeof relocation, stream);
     simt::copy(locks.data(), state_->growth_locks, layout_type::num_classes * sizeof(simt::uint32_t), stream);
     simt::copy(&locks.back(), &state_->run_lock, sizeof(simt::uint32_t), stream);
     simt::synchronize(stream);
-    if (!structures::transit_count::quiet(transit)) found.problem = "a block or segment is being moved, and no kernel runs";
+    if (!structures::relocation_count::quiet(relocation)) found.problem = "a block or segment is being moved, and no kernel runs";
     // Ends: one pass a lock.
     for (auto const lock : locks) {
       if (lock != 0) found.problem = "a lock is held";

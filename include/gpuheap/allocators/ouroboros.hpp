@@ -313,8 +313,8 @@ class basic_ouroboros {
   // False: the page is not live.
   [[nodiscard]] GPUHEAP_FN bool mark(place at) const {
     uint32_t const bit = 1u << at.page % 32;
-    // handed_on: between the fence of its owner and a thread that takes it next.
-    return (bits_of(at).fetch_or(bit, simt::handed_on) & bit) == 0;
+    // relay: between the fence of its owner and a thread that takes it next.
+    return (bits_of(at).fetch_or(bit, simt::relay) & bit) == 0;
   }
   // Each lane of the group a page of class at.q, which it has marked.
   GPUHEAP_FN void give(structures::warp_group group, place at) const {
@@ -326,8 +326,8 @@ class basic_ouroboros {
       // What finds no room there.
       group.mask &= simt::all_lanes << simt::nth_set_bit(group.mask, pushed);
       if ((group.mask >> simt::lane_id() & 1) == 0) return;
-      // handed_on: as in mark().
-      at_.spare_word(at.chunk, at.page / 32).fetch_or(1u << at.page % 32, simt::handed_on);
+      // relay: as in mark().
+      at_.spare_word(at.chunk, at.page / 32).fetch_or(1u << at.page % 32, simt::relay);
     }
     state_->give_pages(group, at.q, at.chunk);
   }

@@ -95,10 +95,10 @@ inline constexpr uint32_t free_state = here_bit | free_bit, live_state = here_bi
 //   seems_free(x)   a guess
 //   set_free(x, n)  of a held chunk: it is free and ends at n. All that the thread did happens before the next lock
 //
-// Orders. `dependent`, where a thread goes on to the position that it read: pairs with the fence in cut(), by which a header is written
-// before anything leads to it, and with the release in set_free(), so that a block's next owner comes after its last one. `handed_down`,
+// Orders. `consume`, where a thread goes on to the position that it read: pairs with the fence in cut(), by which a header is written
+// before anything leads to it, and with the release in set_free(), so that a block's next owner comes after its last one. `relay`,
 // where a thread that holds a chunk writes down a position that it got this way: a store is enough, as what others change meanwhile, by a
-// lock or a second free in vain, need not stay. `handed_on`, where it does so by a change of what was there.
+// lock or a second free in vain, need not stay. `relay`, where it does so by a change of what was there.
 template <bool Fused>
 struct headers;
 
@@ -107,21 +107,21 @@ struct headers<true> {
   using word = uint32_t;
   word* words = nullptr;
 
-  [[nodiscard]] GPUHEAP_FN uint32_t look(uint32_t x) const { return at(x).load(simt::dependent); }
+  [[nodiscard]] GPUHEAP_FN uint32_t look(uint32_t x) const { return at(x).load(simt::consume); }
   // relaxed: a guess that lock() confirms.
   [[nodiscard]] GPUHEAP_FN bool seems_free(uint32_t x) const { return (at(x).load(simt::relaxed) & free_bit) != 0; }
   [[nodiscard]] GPUHEAP_FN uint32_t lock(uint32_t x) const {
-    uint32_t const before = at(x).fetch_and(~free_bit, simt::dependent);
+    uint32_t const before = at(x).fetch_and(~free_bit, simt::consume);
     return (before & free_bit) != 0 ? before & next_mask : 0;
   }
   // relaxed: the block's owner calls, and the thread that made it one comes before it.
   [[nodiscard]] GPUHEAP_FN uint32_t end_life(uint32_t x) const { return at(x).fetch_and(~live_bit, simt::relaxed); }
-  GPUHEAP_FN void absorb(uint32_t x, uint32_t next) const { at(x).store(next, simt::handed_down); }
+  GPUHEAP_FN void absorb(uint32_t x, uint32_t next) const { at(x).store(next, simt::relay); }
   GPUHEAP_FN void cut(uint32_t x, uint32_t next) const {
-    at(x).store(free_state | next, simt::handed_down);
+    at(x).store(free_state | next, simt::relay);
     simt::fence(simt::release);
   }
-  GPUHEAP_FN void set_live(uint32_t x, uint32_t next) const { at(x).store(live_state | next, simt::handed_down); }
+  GPUHEAP_FN void set_live(uint32_t x, uint32_t next) const { at(x).store(live_state | next, simt::relay); }
   GPUHEAP_FN void set_free(uint32_t x, uint32_t next) const { at(x).store(free_state | next, simt::release); }
 
   // The header, at rest.
@@ -143,28 +143,28 @@ struct headers<false> {
   // Of two different times, perhaps. The flag matters only to a thread that finds no block here, and a thread that relies on it locks it.
   [[nodiscard]] GPUHEAP_FN uint32_t look(uint32_t x) const {
     uint32_t const flag = flag_at(x).load(simt::relaxed);
-    uint32_t const next = next_at(x).load(simt::dependent);
+    uint32_t const next = next_at(x).load(simt::consume);
     return (next & state_mask) == here_bit ? next | flag : next;
   }
   // relaxed: a guess that lock() confirms.
   [[nodiscard]] GPUHEAP_FN bool seems_free(uint32_t x) const { return flag_at(x).load(simt::relaxed) != 0; }
   // The end is read under the lock. relaxed: only who holds the chunk writes it.
   [[nodiscard]] GPUHEAP_FN uint32_t lock(uint32_t x) const {
-    return flag_at(x).fetch_and(~free_bit, simt::dependent) != 0 ? next_at(x).load(simt::relaxed) & next_mask : 0;
+    return flag_at(x).fetch_and(~free_bit, simt::consume) != 0 ? next_at(x).load(simt::relaxed) & next_mask : 0;
   }
   // relaxed: as above.
   [[nodiscard]] GPUHEAP_FN uint32_t end_life(uint32_t x) const { return next_at(x).fetch_and(~live_bit, simt::relaxed); }
   // The end stays. No thread waits for the answer, so the hardware sends none.
-  GPUHEAP_FN void absorb(uint32_t x, uint32_t) const { next_at(x).fetch_and(next_mask, simt::handed_on); }
+  GPUHEAP_FN void absorb(uint32_t x, uint32_t) const { next_at(x).fetch_and(next_mask, simt::relay); }
   // relaxed, both: the fence orders the end before the flag, and before what the caller stores.
   GPUHEAP_FN void cut(uint32_t x, uint32_t next) const {
     next_at(x).store(here_bit | next, simt::relaxed);
     simt::fence(simt::release);
     flag_at(x).store(free_bit, simt::relaxed);
   }
-  GPUHEAP_FN void set_live(uint32_t x, uint32_t next) const { next_at(x).store(live_state | next, simt::handed_down); }
+  GPUHEAP_FN void set_live(uint32_t x, uint32_t next) const { next_at(x).store(live_state | next, simt::relay); }
   GPUHEAP_FN void set_free(uint32_t x, uint32_t next) const {
-    next_at(x).store(here_bit | next, simt::handed_down);
+    next_at(x).store(here_bit | next, simt::relay);
     flag_at(x).store(free_bit, simt::release);
   }
 

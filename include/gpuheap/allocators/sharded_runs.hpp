@@ -311,11 +311,11 @@ class basic_sharded_runs {
     // atomics below, which pass them on.
     if (several) simt::sync_warp(here);
     simt::fence(simt::release);
-    // handed_on: as in slot_map::give().
+    // relay: as in slot_map::give().
     simt::uint64_t before = 0;
     unsigned full = 0;
     if (mine.mask != 0) {
-      before = map.at(w).fetch_or(mine.mask, simt::handed_on);
+      before = map.at(w).fetch_or(mine.mask, simt::relay);
       // The group from the slot, not from w: one register less is kept.
       if (slot_map::completes(before, mine.mask))
         full = map.count_words(at.slot / (slot_map::slots_per_word * slot_map::words_per_group), 1) + 1;
@@ -387,8 +387,8 @@ class basic_sharded_runs {
     unsigned const num_here = simt::popcount(here), lg = sharded::lg_shards_used<Tuning>(at_, c, num_here, g.size());
     unsigned const k = sharded::shard_of_warp(lg);
     simt::uint64_t bits = 0;
-    // dependent: pairs with the exchange in install(), which published the run.
-    if (g.leads()) bits = at_.shard(c, k).fetch_add(g.size(), simt::dependent);
+    // consume: pairs with the exchange in install(), which published the run.
+    if (g.leads()) bits = at_.shard(c, k).fetch_add(g.size(), simt::consume);
     // One shuffle for all groups, each from its own leader.
     structures::shard_word const drawn{simt::shuffle(here, bits, g.leader())};
     // What the leader acquired, its lanes have too.
@@ -408,7 +408,7 @@ class basic_sharded_runs {
   // A slot for this lane, which has no other to agree with; `me` is its bit.
   GPUHEAP_FN void* malloc_alone(simt::lane_mask me, unsigned c, unsigned lg_alignment) const {
     unsigned const lg = sharded::lg_shards_used<Tuning>(at_, c, 1, 1), k = sharded::shard_of_warp(lg);
-    structures::shard_word const drawn{at_.shard(c, k).fetch_add(1, simt::dependent)};
+    structures::shard_word const drawn{at_.shard(c, k).fetch_add(1, simt::consume)};
     if (drawn.serves(1)) return at_.address(drawn.page(), drawn.next(), c);
     return simt::far_call(&sharded::malloc_far<Tuning>, control_, me, me, sharded::demand::of(c, k, 0, 1, lg, lg_alignment, false),
                           drawn.bits);

@@ -55,8 +55,8 @@
 #include <gpuheap/simt/launch.hpp>
 #include <gpuheap/simt/runtime.hpp>
 #include <gpuheap/simt/warp.hpp>
+#include <gpuheap/structures/relocation_count.hpp>
 #include <gpuheap/structures/ring_queue.hpp>
-#include <gpuheap/structures/transit_count.hpp>
 #include <gpuheap/structures/warp_group.hpp>
 
 #if GPUHEAP_HAS_HOST
@@ -143,8 +143,8 @@ class basic_xmalloc {
     if (!tag{word32{*tag_word(block)}.fetch_and(~tag::live, simt::relaxed)}.is_live()) return free_status::double_free;
     if (found.is_piece()) {
       block -= found.distance();
-      // handed_over: releases the accesses to this piece, and orders those to the other pieces before the block's next use.
-      if (word32{*live_word(block)}.fetch_sub(1, simt::handed_over) != 1) return free_status::done;
+      // consume_release: releases the accesses to this piece, and orders those to the other pieces before the block's next use.
+      if (word32{*live_word(block)}.fetch_sub(1, simt::consume_release) != 1) return free_status::done;
     }
     return free_block(block);
   }
@@ -204,7 +204,7 @@ class basic_xmalloc {
 
   [[nodiscard]] GPUHEAP_FN class_state& of_class(unsigned c) const { return state_->classes[c]; }
   [[nodiscard]] GPUHEAP_FN word64 refills(unsigned c) const { return word64{of_class(c).refill}; }
-  [[nodiscard]] GPUHEAP_FN structures::transit_count moves() const { return {&state_->moves}; }
+  [[nodiscard]] GPUHEAP_FN structures::relocation_count moves() const { return {&state_->moves}; }
   [[nodiscard]] GPUHEAP_FN queue list(unsigned c, unsigned l) const {
     return {reinterpret_cast<char*>(state_) + layout::list_at(c, l), Config.list_capacity};
   }
@@ -375,7 +375,7 @@ class basic_xmalloc {
         search.done = false;
       } else if (!search.done && refill_word::refillers(now) * num_blocks < refill_word::waiters(now) &&
                  word.compare_exchange(now, now + refill_word::refiller_one, simt::acquire, simt::relaxed)) {
-        search = {moves().look(), refill_word::failures(now), true};
+        search = {moves().read_begin(), refill_word::failures(now), true};
         block = to_word(refill(c));
         // release: pairs with the load above.
         word.fetch_sub(refill_word::refiller_one, simt::release);
@@ -398,7 +398,7 @@ class basic_xmalloc {
     // Ends: one pass per list.
     GPUHEAP_NO_UNROLL
     for (unsigned l = 0; l < num_lists; ++l) some |= list(c, l).size() != 0;
-    if (some || !structures::transit_count::quiet(search.moves) || moves().look_again() != search.moves) return false;
+    if (some || !structures::relocation_count::quiet(search.moves) || moves().read_end() != search.moves) return false;
     word64 const word = refills(c);
     simt::uint64_t now = word.load(simt::relaxed);
     // Ends: a pass that goes on lost the word to another lane, and each search counts once. Lock-free. relaxed: a count.
@@ -522,12 +522,12 @@ class basic_xmalloc {
     // loop. A thread that only fails moves nothing.
     GPUHEAP_NO_UNROLL
     for (bool done = false; !done;) {
-      simt::uint64_t const seen = moves().look();
+      simt::uint64_t const seen = moves().read_begin();
       block = from_backing(bytes);
       if (block != nullptr) {
         done = true;
       } else if (!flush()) {
-        done = structures::transit_count::quiet(seen) && moves().look_again() == seen;
+        done = structures::relocation_count::quiet(seen) && moves().read_end() == seen;
         if (!done) pause.wait();
       }
     }

@@ -59,15 +59,15 @@ class quarantine {
     if (block.word == 0) return {};
     simt::uint64_t const number = first + simt::popcount(with & ((simt::lane_mask{1} << simt::lane_id()) - 1));
     // A release fence: all that this thread and those that passed the block on to it did to the block comes before what the thread does
-    // that takes it out. handed_on: the middle of that chain; the taker goes on to the block by the word's value.
+    // that takes it out. relay: the middle of that chain; the taker goes on to the block by the word's value.
     simt::fence(simt::release);
-    return {word_ref{places_[ring * size + number % size]}.exchange(block.word, simt::handed_on)};
+    return {word_ref{places_[ring * size + number % size]}.exchange(block.word, simt::relay)};
   }
   // Takes the block of a place out, if there is one.
   [[nodiscard]] GPUHEAP_FN quarantined take(unsigned place) const {
-    // relaxed: a look. handed_on: as in put().
+    // relaxed: a look. relay: as in put().
     if (word_ref{places_[place]}.load(simt::relaxed) == 0) return {};
-    return {word_ref{places_[place]}.exchange(0, simt::handed_on)};
+    return {word_ref{places_[place]}.exchange(0, simt::relay)};
   }
   // How many blocks were ever put in: a number that stays where nothing is put in.
   [[nodiscard]] GPUHEAP_FN simt::uint64_t puts() const {

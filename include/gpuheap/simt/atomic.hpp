@@ -1,5 +1,5 @@
-// Atomic operations with order and scope, `global_ref` and the orders `dependent` and `handed_on`, fences, cached and checked plain
-// accesses, back-off. Device code (atomic_ref also on the host side of memory that both reach).
+// Atomic operations with order and scope, `global_ref` with the orders `consume`, `relay` and `consume_release`, fences, cached and checked
+// plain accesses, back-off. Device code. `atomic_ref` also works on the host, on memory that host and device share.
 #pragma once
 
 #include <gpuheap/simt/config.hpp>

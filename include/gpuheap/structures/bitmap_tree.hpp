@@ -7,7 +7,7 @@
 //   tidy:  middle &= ~bit;  leaf != 0 ? (middle |= bit; top |= bit)     and likewise for the top word over an empty middle word
 // All are read-modify-writes that acquire and release: if tidy's `and` comes first, the setter's `or` restores the bit; if it comes second,
 // it has read from the setter's `or`, so its look below finds the setter's bits. No fence is needed. While a tidy is under way a
-// summary bit can be missing for a moment: who must not miss a bit checks afterwards that no take was under way (transit_count), or asks
+// summary bit can be missing for a moment: who must not miss a bit checks afterwards that no take was under way (relocation_count), or asks
 // for an exact search, which reads the leaves only.
 // A setter that stops before its last step, while others take its bits and tidy, leaves a top bit over an empty middle word. No search
 // comes to a leaf by it, so nobody tidies it until a leaf below has had a bit again: it costs a look, and says nothing.
@@ -75,16 +75,16 @@ struct bitmap_tree {
 
   // Takes the bits `mask` of leaf i; returns those that were there. Any thread.
   GPUHEAP_FN word take_mask(unsigned i, word mask) const {
-    // handed_over: acquires what the setter published; releases this thread's earlier accesses to the next setter or taker of the leaf.
-    word const before = leaf(i).fetch_and(~mask, simt::handed_over);
+    // consume_release: acquires what the setter published; releases this thread's earlier accesses to the next setter or taker of the leaf.
+    word const before = leaf(i).fetch_and(~mask, simt::consume_release);
     if ((before & ~mask) == 0) tidy(i);
     return before & mask;
   }
   // The same for a taker who is in a hurry: a leaf that it empties keeps its summary bit, and `emptied` tells to tidy() it later. Until
   // then the bit costs others a look.
   GPUHEAP_FN word take_untidily(unsigned i, word mask, bool& emptied) const {
-    // handed_over: as above.
-    word const before = leaf(i).fetch_and(~mask, simt::handed_over);
+    // consume_release: as above.
+    word const before = leaf(i).fetch_and(~mask, simt::consume_release);
     emptied = (before & ~mask) == 0;
     return before & mask;
   }
@@ -234,8 +234,8 @@ struct bitmap_tree {
     while (bits != 0 || (i = some_leaf(spread, bits)) != none) {
       unsigned const at = first_around(bits, nearest);
       word const mask = word{1} << at;
-      // handed_on: after the fence; comes after the setter, as what is taken is gone on with.
-      word const before = leaf(i).fetch_and(~mask, simt::handed_on);
+      // relay: after the fence; comes after the setter, as what is taken is gone on with.
+      word const before = leaf(i).fetch_and(~mask, simt::relay);
       bits = before & ~mask;
       if ((before & mask) != 0) {
         if (bits == 0) tidy(i);
@@ -371,10 +371,10 @@ struct bitmap_tree {
   // Out of line and on plain words: they are called from many places, none of which is in a hurry, and are most of a tree's code.
   GPUHEAP_COLD static void set_words(word* leaf, word* mid, word* top, unsigned i, word mask) {
     using ref = simt::global_ref<word>;
-    ref{*leaf}.fetch_or(mask, simt::handed_over);
-    // handed_over, both: each after the one before; see the head.
-    ref{*mid}.fetch_or(word{1} << (i % 64), simt::handed_over);
-    if (top != nullptr) ref{*top}.fetch_or(word{1} << (i / 64 % 64), simt::handed_over);
+    ref{*leaf}.fetch_or(mask, simt::consume_release);
+    // consume_release, both: each after the one before; see the head.
+    ref{*mid}.fetch_or(word{1} << (i % 64), simt::consume_release);
+    if (top != nullptr) ref{*top}.fetch_or(word{1} << (i / 64 % 64), simt::consume_release);
   }
   GPUHEAP_COLD static bool tidy_words(word* leaf, word* mid, word* top, unsigned i) {
     using ref = simt::global_ref<word>;

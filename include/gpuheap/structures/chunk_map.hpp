@@ -42,8 +42,8 @@ struct chunk_map {
   GPUHEAP_FN bool claim(unsigned first, unsigned count) const {
     simt::global_ref<word> const bits{taken[first / 64]};
     word const mask = simt::low_bits(count) << (first % 64);
-    // dependent: acquires what release() released of the chunks; their new owner goes on to them.
-    word const ours = mask & ~bits.fetch_or(mask, simt::dependent);
+    // consume: acquires what release() released of the chunks; their new owner goes on to them.
+    word const ours = mask & ~bits.fetch_or(mask, simt::consume);
     if (ours == mask) return true;
     // relaxed: no thread relies on a bit that is set for a moment.
     if (ours != 0) bits.fetch_and(~ours, simt::relaxed);
@@ -95,8 +95,8 @@ struct chunk_map {
   }
   // Releases the chunks of an unmarked block. A fence must have released their owners' accesses before.
   GPUHEAP_FN void release(unsigned first, unsigned count) const {
-    // handed_on: from that fence to a thread that claims the chunks.
-    simt::global_ref<word>{taken[first / 64]}.fetch_and(~(simt::low_bits(count) << (first % 64)), simt::handed_on);
+    // relay: from that fence to a thread that claims the chunks.
+    simt::global_ref<word>{taken[first / 64]}.fetch_and(~(simt::low_bits(count) << (first % 64)), simt::relay);
   }
 
   // Of the four bits of a chunk.

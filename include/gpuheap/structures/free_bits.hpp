@@ -34,8 +34,8 @@ struct free_bits {
     // Ends: a pass that goes on found its bit set by another thread since the look before, which has got it. Lock-free.
     GPUHEAP_NO_UNROLL
     for (unsigned bit = start;;) {
-      // handed_on: comes after the fence of the thing's last owner, and goes to the one that owns it now. Pairs with release().
-      word const before = ref().fetch_or(word{1} << bit, simt::handed_on) | ~bits_of(count);
+      // relay: comes after the fence of the thing's last owner, and goes to the one that owns it now. Pairs with release().
+      word const before = ref().fetch_or(word{1} << bit, simt::relay) | ~bits_of(count);
       if ((before >> bit & 1) == 0) return bit;
       if (before == ~word{0}) return none;
       bit = next_clear(before, bit);
@@ -50,8 +50,8 @@ struct free_bits {
     word const mine = wants ? word{1} << bit : 0, all = simt::reduce_or(same, mine);
     unsigned const leader = simt::lowest_bit(same);
     word before = 0;
-    // handed_on: as in claim().
-    if (wants && simt::lane_id() == leader) before = ref().fetch_or(all, simt::handed_on);
+    // relay: as in claim().
+    if (wants && simt::lane_id() == leader) before = ref().fetch_or(all, simt::relay);
     before = simt::shuffle(same, before, leader);
     // What the leader acquired, its lanes have too.
     simt::sync_warp(same);
@@ -61,16 +61,16 @@ struct free_bits {
   // Gives thing `bit` back and returns the word as it was: if the bit was clear, no thread had the thing, and nothing has changed. What the
   // owner did with the thing must have been released by a fence before.
   GPUHEAP_FN word release(unsigned bit) const {
-    // handed_on: between that fence and a thread that takes the thing next. Pairs with claim().
-    return ref().fetch_and(~(word{1} << bit), simt::handed_on);
+    // relay: between that fence and a thread that takes the thing next. Pairs with claim().
+    return ref().fetch_and(~(word{1} << bit), simt::relay);
   }
   // The same for all lanes of `group`, which all call this, where `things` are the bits of all.
   GPUHEAP_FN word release_together(simt::lane_mask group, word things) const {
     simt::sync_warp(group);  // after what all owners did, and their fences
     unsigned const leader = simt::lowest_bit(group);
     word before = 0;
-    // handed_on: as above.
-    if (simt::lane_id() == leader) before = ref().fetch_and(~things, simt::handed_on);
+    // relay: as above.
+    if (simt::lane_id() == leader) before = ref().fetch_and(~things, simt::relay);
     return simt::shuffle(group, before, leader);
   }
 };

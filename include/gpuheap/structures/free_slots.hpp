@@ -52,8 +52,8 @@ struct free_slots {
     GPUHEAP_NO_UNROLL
     while (seen != 0) {
       word const wanted = choose(seen, n, start);
-      // handed_on: comes after the fences of the slots' last owners and after open(), and goes to the one that owns them now.
-      word const before = ref().fetch_and(~wanted, simt::handed_on);
+      // relay: comes after the fences of the slots' last owners and after open(), and goes to the one that owns them now.
+      word const before = ref().fetch_and(~wanted, simt::relay);
       if ((before & wanted) != 0) return {before & wanted, before & ~wanted};
       seen = before;
     }
@@ -62,8 +62,8 @@ struct free_slots {
 
   // Gives slots back, and returns the word as it was. What their owner did with them must have been released by a fence before.
   GPUHEAP_FN word release(word slots) const {
-    // handed_on: between that fence and a thread that takes or closes the slots next. Pairs with claim() and close().
-    return ref().fetch_or(slots, simt::handed_on);
+    // relay: between that fence and a thread that takes or closes the slots next. Pairs with claim() and close().
+    return ref().fetch_or(slots, simt::relay);
   }
 
   // Takes all slots for good, if all are free.

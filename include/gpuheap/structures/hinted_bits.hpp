@@ -65,10 +65,10 @@ struct hinted_bits {
     if (!bits.is_full(bits.ref().load(simt::acquire))) all.fetch_and(~(word{1} << s), simt::acq_rel);
   }
   GPUHEAP_FN void clear_hint(unsigned s) const {
-    // handed_on: after the release of the segment's bit, which has been answered; see the head. Mostly no thread hinted it. The fence:
+    // relay: after the release of the segment's bit, which has been answered; see the head. Mostly no thread hinted it. The fence:
     // before whatever tells others that the thing is free.
     simt::note_performed();
-    word const bit = word{1} << s, before = simt::global_ref<word>{*hints}.fetch_and(~bit, simt::handed_on);
+    word const bit = word{1} << s, before = simt::global_ref<word>{*hints}.fetch_and(~bit, simt::relay);
     if ((before & bit) != 0) simt::fence(simt::release);
   }
 

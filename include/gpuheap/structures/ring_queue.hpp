@@ -134,7 +134,7 @@ class ring_queue {
       if (!done) pause.wait();
     }
   }
-  // `order`: acquire, or dependent, for who goes on so.
+  // `order`: acquire, or consume, for who goes on so.
   [[nodiscard]] GPUHEAP_FN T take(simt::uint32_t ticket, simt::memory_order order = simt::acquire) const {
     cell& c = cell_of(ticket);
     simt::back_off pause;

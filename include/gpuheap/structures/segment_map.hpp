@@ -13,11 +13,11 @@
 // either end: at most one fetch_and for each leaf and end, and all or nothing.
 //
 // Bits that were taken and are put back, a segment between broken and whole, and a summary being tidied are out of sight for a moment:
-// all that happens inside a transit.
+// all that happens inside a relocation.
 #pragma once
 
 #include <gpuheap/structures/bitmap_tree.hpp>
-#include <gpuheap/structures/transit_count.hpp>
+#include <gpuheap/structures/relocation_count.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 
@@ -43,9 +43,9 @@ static_assert(consecutive(0b1110, 3) == 0b10 && consecutive(0b1110, 2) == 0b110 
 }
 static_assert(run_length(0b1110, 1) == 3 && run_length(~0ull, 0) == 64 && run_length(~0ull, 60) == 4 && run_length(0, 5) == 0);
 
-// A transit that begins when something is first taken: a search that takes nothing is no move. Registers of one thread.
-struct lazy_transit {
-  transit_count moves;
+// A relocation that begins when something is first taken: a search that takes nothing is no move. Registers of one thread.
+struct lazy_relocation {
+  relocation_count moves;
   bool open = false;
 
   GPUHEAP_FN void begin() {
@@ -86,20 +86,20 @@ struct segment_map {
   // Whether anything may be free. False is exact in the sense of bitmap_tree::maybe_any.
   [[nodiscard]] GPUHEAP_FN bool maybe_any() const { return whole.maybe_any() || broken.maybe_any(); }
 
-  // ---- claiming. `transit` is open afterwards if anything was taken: what was claimed is in nobody's sight yet. `spread` 0: from the
+  // ---- claiming. `relocation` is open afterwards if anything was taken: what was claimed is in nobody's sight yet. `spread` 0: from the
   // lowest place on, so that addresses stay close together. Else different values begin at different places, so that many claimers at once
   // do not meet in one word. Three calls, so that the caller can keep each out of line: segments, then a few broken ones' pages or a
   // segment to break, then any broken one's.
 
   // Whole segments of about `pages`, at most `most` <= 64 of them; a remainder is rounded up if that wastes less than an eighth. None if
   // that is less than one, or if there is none.
-  [[nodiscard]] GPUHEAP_FN claim claim_segments(unsigned pages_wanted, unsigned most, unsigned spread, lazy_transit& transit) const {
+  [[nodiscard]] GPUHEAP_FN claim claim_segments(unsigned pages_wanted, unsigned most, unsigned spread, lazy_relocation& relocation) const {
     unsigned const n = (pages_wanted + (pages_wanted >> 3)) >> lg_pages;
     if (n == 0 || most == 0) return {};
-    return claim_row(n < most ? n : most, spread, transit);
+    return claim_row(n < most ? n : most, spread, relocation);
   }
 
-  // Counts what was claimed, and tidies up. Once for each claim, while its transit is open.
+  // Counts what was claimed, and tidies up. Once for each claim, while its relocation is open.
   GPUHEAP_FN void settle(claim got) const {
     count_claimed(got.of_segments ? got.length << lg_pages : got.length);
     if (got.untidy) whole.tidy((got.of_segments ? got.first : got.first >> lg_pages) / 64);
@@ -108,26 +108,27 @@ struct segment_map {
   }
 
   // Up to n contiguous pages, at least `least`, of one of the first `looks` broken segments.
-  [[nodiscard]] GPUHEAP_FN claim claim_pages(unsigned n, unsigned least, unsigned looks, unsigned spread, lazy_transit& transit) const {
+  [[nodiscard]] GPUHEAP_FN claim claim_pages(unsigned n, unsigned least, unsigned looks, unsigned spread,
+                                             lazy_relocation& relocation) const {
     claim found{};
     broken.for_each_leaf(spread == 0 ? 0 : (spread >> 4) % broken.num_leaves, [&](unsigned i) {
-      looks = claim_pages_in_leaf(i, n, least, looks, spread, transit, found);
+      looks = claim_pages_in_leaf(i, n, least, looks, spread, relocation, found);
       return looks == 0 || found.first != none;
     });
     return found;
   }
   // Breaks a whole segment up and claims its first n pages.
-  [[nodiscard]] GPUHEAP_FN claim break_segment(unsigned n, unsigned spread, lazy_transit& transit) const {
-    claim const got = claim_row(1, spread, transit);
+  [[nodiscard]] GPUHEAP_FN claim break_segment(unsigned n, unsigned spread, lazy_relocation& relocation) const {
+    claim const got = claim_row(1, spread, relocation);
     if (got.first == none) return {};
     break_up(got.first, all_pages() & ~simt::low_bits(n));
     return {got.first << lg_pages, n, false, got.untidy};
   }
 
   // Claims `n` contiguous pages whose first one f has (f + phase) % alignment == 0 (alignment a power of two). Highest addresses first,
-  // away from the runs. Returns the first page or none. Begins and ends a transit in `moves` around each attempt to take bits; looking
+  // away from the runs. Returns the first page or none. Begins and ends a relocation in `moves` around each attempt to take bits; looking
   // for them is none.
-  [[nodiscard]] GPUHEAP_COLD unsigned claim_extent(unsigned n, unsigned alignment, unsigned phase, transit_count moves) const {
+  [[nodiscard]] GPUHEAP_COLD unsigned claim_extent(unsigned n, unsigned alignment, unsigned phase, relocation_count moves) const {
     if (n == 0 || n > num_segments << lg_pages) return none;
     extent_search search{n, alignment, phase, moves, whole.num_leaves};
     // Ends: `next_leaf` falls to 0. Each of at most `most_losses` lost races sets it back once.
@@ -139,8 +140,8 @@ struct segment_map {
     return none;
   }
 
-  // Claims pages first..first+n-1, all or none. Begins and ends a transit around the attempt, if a look says that it may succeed.
-  [[nodiscard]] GPUHEAP_FN bool claim_at(unsigned first, unsigned n, transit_count moves) const {
+  // Claims pages first..first+n-1, all or none. Begins and ends a relocation around the attempt, if a look says that it may succeed.
+  [[nodiscard]] GPUHEAP_FN bool claim_at(unsigned first, unsigned n, relocation_count moves) const {
     if (first > num_segments << lg_pages || n > (num_segments << lg_pages) - first) return false;
     // Ends: one pass per segment of the extent. relaxed: only a guess at what take_extent will find.
     GPUHEAP_NO_UNROLL
@@ -156,10 +157,10 @@ struct segment_map {
     return taken;
   }
 
-  // Pages of a broken segment, or of a whole one that is broken up for them: all of `mask`, or none. In a transit.
+  // Pages of a broken segment, or of a whole one that is broken up for them: all of `mask`, or none. During a relocation.
   GPUHEAP_COLD bool take_part(unsigned s, word mask) const {
-    // handed_over, both: as in claim_pages_of.
-    word const before = pages_of(s).fetch_and(~mask, simt::handed_over);
+    // consume_release, both: as in claim_pages_of.
+    word const before = pages_of(s).fetch_and(~mask, simt::consume_release);
     if ((before & mask) == mask) {
       if ((before & ~mask) == 0) leave_broken(s);
       return true;
@@ -171,30 +172,31 @@ struct segment_map {
       return false;
     }
     word const bit = word{1} << (s % 64);
-    if ((whole.leaf(s / 64).fetch_and(~bit, simt::handed_over) & bit) == 0) return false;
+    if ((whole.leaf(s / 64).fetch_and(~bit, simt::consume_release) & bit) == 0) return false;
     break_up(s, all_pages() & ~mask);
     return true;
   }
 
   // Gives the pages first..first+n-1 of an extent back. The extent owns each segment that they cover entirely as a whole one. What lies
   // about them is ready for the next owner: release order is this call's.
-  GPUHEAP_FN void release_extent(unsigned first, unsigned n, transit_count moves) const {
+  GPUHEAP_FN void release_extent(unsigned first, unsigned n, relocation_count moves) const {
     count_free(n);
     put_extent(first, n, moves);
   }
   // Of a segment whose pages an extent owns one after the other: owns it as a whole one from now on. The caller has set its mark.
-  GPUHEAP_FN void own_whole(unsigned s, transit_count moves) const {
+  GPUHEAP_FN void own_whole(unsigned s, relocation_count moves) const {
     moves.begin();
     leave_broken(s);
     moves.end();
   }
-  // Of a whole segment that an extent owns: breaks it up, with the pages `mask` free. In a transit if the caller may be asked for them.
+  // Of a whole segment that an extent owns: breaks it up, with the pages `mask` free. During a relocation if the caller may be asked for
+  // them.
   GPUHEAP_COLD void break_up(unsigned s, word mask) const {
     // relaxed: before the release below, or before that of what the owner makes of all its pages.
     if (marks != nullptr) mark_of(s).store(broken_up, simt::relaxed);
     if (mask == 0) return;
-    // handed_over: passes on what the owner acquired.
-    pages_of(s).fetch_or(mask, simt::handed_over);
+    // consume_release: passes on what the owner acquired.
+    pages_of(s).fetch_or(mask, simt::consume_release);
     broken.set(s);
   }
 
@@ -216,7 +218,7 @@ struct segment_map {
     simt::global_ref<unsigned>{*num_free}.fetch_add(num_pages, simt::relaxed);
   }
   // Gives n pages of one segment back, from page `first` of the heap on. Likewise. Makes the segment whole if it was the last.
-  GPUHEAP_FN void release_pages(unsigned first, unsigned n, transit_count moves) const {
+  GPUHEAP_FN void release_pages(unsigned first, unsigned n, relocation_count moves) const {
     bool const all = put_pages(first, n);
     make_broken(first >> lg_pages);
     if (all) rejoin(first >> lg_pages, moves);
@@ -226,24 +228,24 @@ struct segment_map {
     count_free(n);
     return put_mask(first >> lg_pages, simt::low_bits(n) << (first & (pages_per_segment() - 1)));
   }
-  GPUHEAP_FN void rejoin(unsigned s, transit_count moves) const {
+  GPUHEAP_FN void rejoin(unsigned s, relocation_count moves) const {
     moves.begin();
     rejoin(s);
     moves.end();
   }
-  // The same in a transit.
+  // The same during a relocation.
   GPUHEAP_COLD void rejoin(unsigned s) const {
     if (!take_all_pages(s)) return;
     make_whole(s);
     leave_broken(s);
   }
-  // The steps of rejoin(), for callers that keep each out of line, in a transit: the first; if it is true, the others.
+  // The steps of rejoin(), for callers that keep each out of line, during a relocation: the first; if it is true, the others.
   //
   // All pages of the segment, as of one that shall be whole.
   GPUHEAP_FN bool take_all_pages(unsigned s) const {
     word expected = all_pages();
-    // handed_over: as in put_mask(). If it fails, somebody claimed pages: whoever gives those back comes here again.
-    return pages_of(s).compare_exchange(expected, 0, simt::handed_over, simt::relaxed);
+    // consume_release: as in put_mask(). If it fails, somebody claimed pages: whoever gives those back comes here again.
+    return pages_of(s).compare_exchange(expected, 0, simt::consume_release, simt::relaxed);
   }
   GPUHEAP_FN void make_whole(unsigned s) const {
     // relaxed: before the release below.
@@ -285,7 +287,7 @@ struct segment_map {
   // ---- extents
   struct extent_search {
     unsigned n, alignment, phase;
-    transit_count moves;
+    relocation_count moves;
     unsigned next_leaf;   // leaves below it are still to be looked at
     unsigned length = 0;  // free pages in a row from the lowest one looked at upward
     bool lost = false;    // another claim was faster
@@ -338,7 +340,7 @@ struct segment_map {
   }
   // A row of free pages directly below those `length` ones, if that is not 0. Returns what was claimed. After a lost race the search looks
   // again in the leaf in which the row ends, as what the winner has left of it joins what lies below; after several it goes on below the
-  // row. A claimer that wins is in a transit, so a caller that wants certainty sees that this search missed something.
+  // row. A claimer that wins is during a relocation, so a caller that wants certainty sees that this search missed something.
   [[nodiscard]] GPUHEAP_COLD unsigned try_row(extent_search& search, unsigned first, unsigned row) const {
     search.length += row;
     if (search.length < search.n) return none;
@@ -360,8 +362,8 @@ struct segment_map {
 
   // ---- segments
   // All of the extent or nothing. Leaves that it empties keep their summary bits: a look of somebody's costs less than tidying many
-  // leaves. In a transit.
-  GPUHEAP_COLD bool take_extent(unsigned first, unsigned n, transit_count moves) const {
+  // leaves. During a relocation.
+  GPUHEAP_COLD bool take_extent(unsigned first, unsigned n, relocation_count moves) const {
     unsigned taken = 0;
     // Ends: one pass per leaf of the extent, and one per end.
     GPUHEAP_NO_UNROLL
@@ -370,8 +372,8 @@ struct segment_map {
       unsigned got = 0;
       if (here.mask == all_pages()) {
         word const mask = span_mask(here.segment, (n - taken) >> lg_pages);
-        // handed_over: as in bitmap_tree::take_mask.
-        word const had = whole.leaf(here.segment / 64).fetch_and(~mask, simt::handed_over) & mask;
+        // consume_release: as in bitmap_tree::take_mask.
+        word const had = whole.leaf(here.segment / 64).fetch_and(~mask, simt::consume_release) & mask;
         if (had == mask) got = simt::popcount(mask) << lg_pages;
         if (had != mask && had != 0) whole.set_mask(here.segment / 64, had);
       } else if (take_part(here.segment, here.mask)) {
@@ -387,7 +389,7 @@ struct segment_map {
     return true;
   }
   // Makes the pages of an extent free, each end by put_mask(), the whole segments between by their leaves.
-  GPUHEAP_COLD void put_extent(unsigned first, unsigned n, transit_count moves) const {
+  GPUHEAP_COLD void put_extent(unsigned first, unsigned n, relocation_count moves) const {
     // Ends: one pass per leaf of the extent, and one per end.
     GPUHEAP_NO_UNROLL
     while (n != 0) {
@@ -405,25 +407,26 @@ struct segment_map {
     }
   }
   // Up to n segments, of one leaf.
-  [[nodiscard]] GPUHEAP_COLD claim claim_row(unsigned n, unsigned spread, lazy_transit& transit) const {
+  [[nodiscard]] GPUHEAP_COLD claim claim_row(unsigned n, unsigned spread, lazy_relocation& relocation) const {
     claim got{};
     unsigned const start = spread == 0 ? 0 : spread % whole.num_leaves;
     // Ends: after two rounds at most. The first one takes only rows of at least a quarter of n.
     GPUHEAP_NO_UNROLL
     for (unsigned least = n / 4; got.first == none; least = 0) {
       whole.for_each_leaf(start, [&](unsigned i) {
-        got = claim_in_leaf(i, n, least != 0 ? least : 1, spread, transit);
+        got = claim_in_leaf(i, n, least != 0 ? least : 1, spread, relocation);
         return got.first != none;
       });
       if (least == 0) break;
     }
     return got;
   }
-  [[nodiscard]] GPUHEAP_COLD claim claim_in_leaf(unsigned i, unsigned n, unsigned least, unsigned spread, lazy_transit& transit) const {
+  [[nodiscard]] GPUHEAP_COLD claim claim_in_leaf(unsigned i, unsigned n, unsigned least, unsigned spread,
+                                                 lazy_relocation& relocation) const {
     // relaxed: only a guess at what take_mask will find.
     word free = whole.leaf(i).load(simt::relaxed);
     if (free == 0) {
-      transit.begin();
+      relocation.begin();
       whole.tidy(i);
       return {};
     }
@@ -442,7 +445,7 @@ struct segment_map {
       unsigned length = run_length(free, at);
       if (length > n) length = n;
       word const mask = simt::low_bits(length) << at;
-      transit.begin();
+      relocation.begin();
       bool emptied = false;
       word const got = whole.take_untidily(i, mask, emptied);
       if (got == mask) return {i * 64 + at, length, true, emptied};
@@ -460,21 +463,21 @@ struct segment_map {
   }
 
   // ---- pages
-  // Makes pages of a segment free: make_broken() is due. True if all of it is now: rejoin() is due, in a transit.
+  // Makes pages of a segment free: make_broken() is due. True if all of it is now: rejoin() is due, during a relocation.
   GPUHEAP_FN bool put_mask(unsigned s, word mask) const {
-    // handed_over: releases the pages to the next claimer; acquires the others' if the segment becomes whole.
-    return (pages_of(s).fetch_or(mask, simt::handed_over) | mask) == all_pages();
+    // consume_release: releases the pages to the next claimer; acquires the others' if the segment becomes whole.
+    return (pages_of(s).fetch_or(mask, simt::consume_release) | mask) == all_pages();
   }
-  // In a transit, both.
+  // During a relocation, both.
   GPUHEAP_COLD void leave_broken(unsigned s) const {
     if (drop_broken(s) && has_pages(s)) make_broken(s);
   }
   // Returns how many of the `looks` are left.
   [[nodiscard]] GPUHEAP_COLD unsigned claim_pages_in_leaf(unsigned i, unsigned n, unsigned least, unsigned looks, unsigned spread,
-                                                          lazy_transit& transit, claim& found) const {
+                                                          lazy_relocation& relocation, claim& found) const {
     word bits = broken.leaf(i).load(simt::relaxed);
     if (bits == 0) {
-      transit.begin();
+      relocation.begin();
       broken.tidy(i);
     }
     unsigned const turn = spread % 64;
@@ -483,15 +486,15 @@ struct segment_map {
     // Ends: one pass per bit.
     GPUHEAP_NO_UNROLL
     for (; bits != 0 && looks != 0 && found.first == none; bits &= bits - 1, --looks)
-      found = claim_pages_of(i * 64 + ((simt::lowest_bit(bits) + turn) & 63), n, least, transit);
+      found = claim_pages_of(i * 64 + ((simt::lowest_bit(bits) + turn) & 63), n, least, relocation);
     return looks;
   }
-  [[nodiscard]] GPUHEAP_COLD claim claim_pages_of(unsigned s, unsigned n, unsigned least, lazy_transit& transit) const {
+  [[nodiscard]] GPUHEAP_COLD claim claim_pages_of(unsigned s, unsigned n, unsigned least, lazy_relocation& relocation) const {
     // relaxed: only a guess at what the fetch_and will find.
     word free = pages_of(s).load(simt::relaxed);
     if (free == 0) {
       // Nothing left: no longer among the broken ones, unless a free comes in between.
-      transit.begin();
+      relocation.begin();
       leave_broken(s);
       return {};
     }
@@ -506,9 +509,9 @@ struct segment_map {
       }
       unsigned const at = simt::lowest_bit(starts);
       word const mask = simt::low_bits(n) << at;
-      transit.begin();
-      // handed_over: acquires what the last owner released; releases this thread's begin() to who finds the pages gone.
-      word const got = pages_of(s).fetch_and(~mask, simt::handed_over) & mask;
+      relocation.begin();
+      // consume_release: acquires what the last owner released; releases this thread's begin() to who finds the pages gone.
+      word const got = pages_of(s).fetch_and(~mask, simt::consume_release) & mask;
       if (got == mask) return {(s << lg_pages) + at, n, false};
       if (got != 0) {
         bool const all = put_mask(s, got);

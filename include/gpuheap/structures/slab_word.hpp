@@ -58,14 +58,14 @@ struct slab_state {
   // Gives n things back, or reservations, and returns the word as it was. What the owner did with them must have been released by a fence
   // before, and what tells things apart must have been changed before, by atomics whose results were used (simt::note_performed).
   GPUHEAP_FN slab_word release(unsigned n) const {
-    // handed_on: between that fence and a thread that counts itself in next. Pairs with reserve() and open().
-    return {ref().fetch_sub(n, simt::handed_on)};
+    // relay: between that fence and a thread that counts itself in next. Pairs with reserve() and open().
+    return {ref().fetch_sub(n, simt::relay)};
   }
 
  private:
   GPUHEAP_FN bool replace(slab_word& seen, slab_word by) const {
-    // handed_on: comes after all who gave things back, and after publish(); goes on to places that the page's number and kind tell.
-    return ref().compare_exchange(seen.bits, by.bits, simt::handed_on, simt::relaxed);
+    // relay: comes after all who gave things back, and after publish(); goes on to places that the page's number and kind tell.
+    return ref().compare_exchange(seen.bits, by.bits, simt::relay, simt::relaxed);
   }
 };
 

@@ -69,8 +69,8 @@ struct slot_map {
   }
   // Frees the slots `mask` of word w. What the owners did to the slots must have been released by a fence before.
   GPUHEAP_FN change give(unsigned w, word mask) const {
-    // handed_on: between the fences of those who freed before and whoever takes the bits or ends the run; and sees what set the flag.
-    word const before = at(w).fetch_or(mask, simt::handed_on);
+    // relay: between the fences of those who freed before and whoever takes the bits or ends the run; and sees what set the flag.
+    word const before = at(w).fetch_or(mask, simt::relay);
     return {before, completes(before, mask) && count_full(w)};
   }
   // Accounts for word w having become full, or for `n` words that the run no longer has; true if the group became full.
@@ -80,9 +80,9 @@ struct slot_map {
   }
   // The same in group g; returns what its count was.
   GPUHEAP_FN unsigned count_words(unsigned g, unsigned n) const {
-    // handed_on: carries the frees of the word to whoever finds the run entirely free, and the answered change of the word itself.
+    // relay: carries the frees of the word to whoever finds the run entirely free, and the answered change of the word itself.
     simt::note_performed();
-    return group(g).fetch_add(n, simt::handed_on);
+    return group(g).fetch_add(n, simt::relay);
   }
 
   // The count of group g when the first `drawn` of the `num_slots` slots that a run hands out are all free and the others were never handed
@@ -112,18 +112,18 @@ struct slot_map {
   }
   // Takes those of the slots `pick` of word w that are free.
   GPUHEAP_FN change take_mask(unsigned w, word pick, word& got) const {
-    // handed_on: comes after the fence of the slot's last owner, and goes to the one that owns it now.
-    word const before = at(w).fetch_and(~(pick | unlisted), simt::handed_on);
+    // relay: comes after the fence of the slot's last owner, and goes to the one that owns it now.
+    word const before = at(w).fetch_and(~(pick | unlisted), simt::relay);
     got = before & pick;
     bool const broke = (before & all_slots) == all_slots && got != 0;
-    return {before, broke && group(w / words_per_group).fetch_sub(1, simt::handed_on) == words_per_group};
+    return {before, broke && group(w / words_per_group).fetch_sub(1, simt::relay) == words_per_group};
   }
 
   // Marks word w of a run of num_slots as unlisted and returns its free slots as they were at that moment. Only while the run is bound.
   GPUHEAP_FN word mark_unlisted(unsigned w, unsigned num_slots) const {
-    // handed_on: the free that reads this flag sees that the run has left the list, which the caller's take of it from there has seen done.
+    // relay: the free that reads this flag sees that the run has left the list, which the caller's take of it from there has seen done.
     // Pairs with give().
-    return at(w).fetch_or(unlisted, simt::handed_on) & slots_in(w, num_slots);
+    return at(w).fetch_or(unlisted, simt::relay) & slots_in(w, num_slots);
   }
 
   // Free slots among up to 4 words spread over a run of num_slots, out of `sampled`. A hint.

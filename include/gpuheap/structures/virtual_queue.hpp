@@ -29,7 +29,7 @@
 //
 // Waiting: a pop waits for the push of its ticket. That push has claimed room, and waits at most for the thread that adds its segment. A
 // push without room waits for threads that add segments. Order: memory accesses before a push happen before those that depend on the value
-// that is popped, as by a `dependent` load (simt/atomic.hpp).
+// that is popped, as by a `consume` load (simt/atomic.hpp).
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -109,8 +109,8 @@ struct array_directory {
     // Ends: another thread adds the segment, or its store becomes visible; see the head of this file. Blocking.
     GPUHEAP_NO_UNROLL
     while (block == no_block) {
-      // dependent: orders the accesses to the block's places. Pairs with add().
-      segment_place const at{slot(segment).load(simt::dependent)};
+      // consume: orders the accesses to the block's places. Pairs with add().
+      segment_place const at{slot(segment).load(simt::consume)};
       if (!at.none() && at.segment() == segment) {
         block = at.block();
       } else {
@@ -128,9 +128,9 @@ struct array_directory {
   // Counts n popped entries of a segment. True: they were its last, and the block has gone back.
   template <class Queue, class Storage>
   GPUHEAP_FN bool popped(Queue const& queue, simt::uint32_t segment, simt::uint32_t block, unsigned n, Storage const& storage) const {
-    // handed_on: the last addition comes after the reads of all other pops, which have been answered, and before the block goes back.
+    // relay: the last addition comes after the reads of all other pops, which have been answered, and before the block goes back.
     simt::note_performed();
-    segment_record const before{ref{*storage.record(block)}.fetch_add(n, simt::handed_on)};
+    segment_record const before{ref{*storage.record(block)}.fetch_add(n, simt::relay)};
     if (before.popped() + n != queue.places()) return false;
     slot(segment).store(0, simt::relaxed);  // relaxed: an empty slot publishes nothing
     queue.give(block, storage);
@@ -194,8 +194,8 @@ struct list_directory {
   // number.
   template <class Storage>
   [[nodiscard]] GPUHEAP_FN simt::uint32_t find(simt::uint32_t segment, bool pops, Storage const& storage) const {
-    // dependent: orders the accesses to the block's places. Pairs with the release below.
-    segment_place const recent{ref{at->recent[pops]}.load(simt::dependent)};
+    // consume: orders the accesses to the block's places. Pairs with the release below.
+    segment_place const recent{ref{at->recent[pops]}.load(simt::consume)};
     // relaxed, both: hints where the search may begin.
     segment_place const stone_before{stone(segment).load(simt::relaxed)}, first{ref{at->first}.load(simt::relaxed)};
     if (!recent.none() && recent.segment() == segment) return recent.block();
@@ -207,8 +207,8 @@ struct list_directory {
     GPUHEAP_NO_UNROLL
     while (true) {
       here = walked(here, segment, storage);
-      // dependent: as above. Pairs with add().
-      bool const right = !here.none() && ref{*storage.number(here.block())}.load(simt::dependent) == number_of(here.segment());
+      // consume: as above. Pairs with add().
+      bool const right = !here.none() && ref{*storage.number(here.block())}.load(simt::consume) == number_of(here.segment());
       if (right && here.segment() == segment) break;
       pause.wait();
       if (!right || static_cast<int>(segment - here.segment()) < 0) here.bits = ref{at->first}.load(simt::relaxed);
@@ -219,9 +219,9 @@ struct list_directory {
   }
   template <class Queue, class Storage>
   GPUHEAP_FN void popped(Queue const& queue, simt::uint32_t, simt::uint32_t block, unsigned n, Storage const& storage) const {
-    // handed_on: the last addition comes after the reads of all other pops, which have been answered; see give_finished().
+    // relay: the last addition comes after the reads of all other pops, which have been answered; see give_finished().
     simt::note_performed();
-    segment_record const before{ref{*storage.record(block)}.fetch_add(n, simt::handed_on)};
+    segment_record const before{ref{*storage.record(block)}.fetch_add(n, simt::relay)};
     if (before.popped() + n == queue.places() && before.has_next()) give_finished(queue, storage);
   }
   template <class Queue, class Storage>
@@ -525,8 +525,8 @@ class virtual_queue {
     // Ends: the push of this ticket stores the value; see the head of this file. Blocking.
     GPUHEAP_NO_UNROLL
     while (value == no_value) {
-      // dependent: pairs with push().
-      value = ref{place}.load(simt::dependent);
+      // consume: pairs with push().
+      value = ref{place}.load(simt::consume);
       if (value == no_value) pause.wait();
     }
     return value;

@@ -56,11 +56,11 @@ enum class operation : std::uint8_t {
 
 // Memory orders, with the values of the compiler's __ATOMIC_ constants (and of std::memory_order), and three of GPUs, which the weak mode
 // tells apart:
-//   consume        a load or read-modify-write after which the lane's atomic accesses and plain writes come later than what was released,
-//                  but not its plain reads and its cached loads, which may find old lines in the L1
-//   relay          a consume that also passes on what has reached the whole device: what the lane learned, and what it did before its last
-//                  release. Of a store: only passes on
-//   release_relay  a release that also consumes
+//   consume          a load or read-modify-write after which the lane's atomic accesses and plain writes come later than what was
+//                    released, but not its plain reads and its cached loads, which may find old lines in the L1
+//   relay            a consume that also passes on what has reached the whole device: what the lane learned, and what it did before its
+//                    last release. As the order of a store it only passes on
+//   consume_release  a release that also consumes
 enum class order : int {
   relaxed = __ATOMIC_RELAXED,
   consume = __ATOMIC_CONSUME,
@@ -69,13 +69,13 @@ enum class order : int {
   acq_rel = __ATOMIC_ACQ_REL,
   seq_cst = __ATOMIC_SEQ_CST,
   relay = 6,
-  release_relay = 7
+  consume_release = 7
 };
 
 [[nodiscard]] constexpr bool acquires(order o) { return o == order::acquire || o == order::acq_rel || o == order::seq_cst; }
-[[nodiscard]] constexpr bool consumes(order o) { return o == order::consume || o == order::relay || o == order::release_relay; }
+[[nodiscard]] constexpr bool consumes(order o) { return o == order::consume || o == order::relay || o == order::consume_release; }
 [[nodiscard]] constexpr bool releases(order o) {
-  return o == order::release || o == order::acq_rel || o == order::seq_cst || o == order::release_relay;
+  return o == order::release || o == order::acq_rel || o == order::seq_cst || o == order::consume_release;
 }
 
 // The compiler's constant of an order that is at least as strong: of a load (or a failed compare-exchange), a store, a read-modify-write.
@@ -87,7 +87,7 @@ enum class order : int {
 }
 [[nodiscard]] constexpr int change_constant(order o) {
   if (o == order::consume) return __ATOMIC_ACQUIRE;
-  return o == order::relay || o == order::release_relay ? __ATOMIC_ACQ_REL : static_cast<int>(o);
+  return o == order::relay || o == order::consume_release ? __ATOMIC_ACQ_REL : static_cast<int>(o);
 }
 
 }  // namespace gpuheap::simulator

@@ -245,8 +245,8 @@ struct alignas(128) tbuddy {
     // Ends: a pass that goes on found the word changed by another thread. Lock-free.
     GPUHEAP_NO_UNROLL
     while ((seen & both) == both) {
-      // handed_over: comes after threads that freed both, and goes to a thread that takes the parent.
-      if (!leaf.compare_exchange(seen, seen & ~both, simt::handed_over, simt::relaxed)) continue;
+      // consume_release: comes after threads that freed both, and goes to a thread that takes the parent.
+      if (!leaf.compare_exchange(seen, seen & ~both, simt::consume_release, simt::relaxed)) continue;
       if ((seen & ~both) == 0) (void)available.tidy(node / 64);
       return true;
     }

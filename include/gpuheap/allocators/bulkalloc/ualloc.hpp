@@ -145,8 +145,8 @@ struct heap_state {
         GPUHEAP_NO_UNROLL
         while (seen != 0 && seen < bin_header::closed) {
           unsigned const n = seen < wanted ? seen : wanted;
-          // handed_on: comes after threads that gave objects back, and goes on to the bin's bits.
-          if (word(bin.free).compare_exchange(seen, seen - n, simt::handed_on, simt::relaxed)) {
+          // relay: comes after threads that gave objects back, and goes on to the bin's bits.
+          if (word(bin.free).compare_exchange(seen, seen - n, simt::relay, simt::relaxed)) {
             got = {page, n, seen};
             break;
           }
@@ -169,8 +169,8 @@ struct heap_state {
     // Ends: a pass that goes on lost the word to another thread's change. Lock-free.
     GPUHEAP_NO_UNROLL
     while (!counted && seen != 0 && seen + m != objects(c)) {
-      // handed_on: between the fences of threads that freed, and a thread that counts itself in or closes the bin.
-      counted = word(bin.free).compare_exchange(seen, seen + m, simt::handed_on, simt::relaxed);
+      // relay: between the fences of threads that freed, and a thread that counts itself in or closes the bin.
+      counted = word(bin.free).compare_exchange(seen, seen + m, simt::relay, simt::relaxed);
     }
     simt::back_off pause;
     // Ends: a pass that goes on lost the word likewise, or all other objects of the bin are free and not all their units are there. Then
@@ -181,7 +181,7 @@ struct heap_state {
         seen = word(bin.free).load(simt::relaxed);
         bool const linked = (word(bin.info).load(simt::relaxed) & bin_header::linked) != 0;
         if (seen + m != objects(c)) {
-          counted = word(bin.free).compare_exchange(seen, seen + m, simt::handed_on, simt::relaxed);
+          counted = word(bin.free).compare_exchange(seen, seen + m, simt::relay, simt::relaxed);
           if (counted && !linked) self->link(mine, page);
         } else if (seen == 0 || units.try_wait(seen)) {
           // acq_rel: after all who freed.

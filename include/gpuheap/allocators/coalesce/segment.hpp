@@ -94,10 +94,11 @@ struct chain {
     return free_status::done;
   }
 
-  // handed_over: releases the accesses to the caller's segments, and goes on with those to others for a thread that gets the memory next.
+  // consume_release: releases the accesses to the caller's segments, and goes on with those to others for a thread that gets the memory
+  // next.
   GPUHEAP_FN static simt::uint64_t set(char* p, segment_shape form, simt::uint64_t flag) {
-    if (form.width == 8) return word64(p).fetch_or(flag, simt::handed_over);
-    if (form.width == 4) return word32(p).fetch_or(static_cast<simt::uint32_t>(flag), simt::handed_over);
+    if (form.width == 8) return word64(p).fetch_or(flag, simt::consume_release);
+    if (form.width == 4) return word32(p).fetch_or(static_cast<simt::uint32_t>(flag), simt::consume_release);
     return simt::fetch_or_16(word16(p), static_cast<simt::uint16_t>(flag), simt::acq_rel);
   }
   [[nodiscard]] GPUHEAP_FN static simt::size_t distance_in(simt::uint64_t header, segment_shape form) {

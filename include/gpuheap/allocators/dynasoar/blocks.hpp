@@ -17,8 +17,8 @@
 // block that has been opened for another capacity since, of which other slots may be in use, gives back what it has closed.
 //
 // Why a request fails only for lack of slots. Bits are hidden for a moment only while a block changes its place, and every such change is
-// counted (transit_count): a search that finds nothing is repeated unless no change crossed it. Only slots that another thread has taken by
-// mistake, and is giving back, are not seen. That takes a block that changed hands meanwhile.
+// counted (relocation_count): a search that finds nothing is repeated unless no change crossed it. Only slots that another thread has taken
+// by mistake, and is giving back, are not seen. That takes a block that changed hands meanwhile.
 #pragma once
 
 #include <gpuheap/allocators/dynasoar/layout.hpp>
@@ -55,7 +55,7 @@ struct basic_block_pool : pool_layout {
     static_cast<pool_layout&>(pool) = *at;
     return pool;
   }
-  [[nodiscard]] GPUHEAP_FN structures::transit_count moves() const { return {&state()->moves}; }
+  [[nodiscard]] GPUHEAP_FN structures::relocation_count moves() const { return {&state()->moves}; }
   [[nodiscard]] GPUHEAP_FN free_slots slots(uint32_t b) const { return {&blocks()[b].free}; }
   [[nodiscard]] GPUHEAP_FN simt::global_ref<uint64_t> tag(uint32_t b) const { return simt::global_ref<uint64_t>{blocks()[b].tag}; }
   // relaxed: a guess; or the caller has a slot of the block, and the tag was written before that became free.
@@ -113,7 +113,7 @@ struct basic_block_pool : pool_layout {
     // of a block that had moved since it looked.
     GPUHEAP_NO_UNROLL
     while (true) {
-      if (careful) seen = of(at).moves().look();
+      if (careful) seen = of(at).moves().read_begin();
       grant got = Self::find_active(at, c, wanted, left);
       bool opened = false;
       if (got.none()) {
@@ -127,7 +127,7 @@ struct basic_block_pool : pool_layout {
         continue;
       }
       if (careful) {
-        if (structures::transit_count::quiet(seen) && of(at).moves().look_again() == seen) return got;
+        if (structures::relocation_count::quiet(seen) && of(at).moves().read_end() == seen) return got;
         pause.wait();
       }
       careful = true;

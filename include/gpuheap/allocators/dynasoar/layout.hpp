@@ -12,7 +12,7 @@
 #include <gpuheap/simt/bits.hpp>
 #include <gpuheap/structures/bitmap_tree.hpp>
 #include <gpuheap/structures/free_slots.hpp>
-#include <gpuheap/structures/transit_count.hpp>
+#include <gpuheap/structures/relocation_count.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::soa {
 
@@ -120,7 +120,7 @@ struct pool_layout {
 // What lies at the base. The layout is there for code out of line, which gets a pointer to it.
 struct pool_state {
   pool_layout layout;
-  structures::transit_count::word moves = 0;
+  structures::relocation_count::word moves = 0;
   census found{};
 };
 static_assert(sizeof(pool_state) <= pool_layout::state_bytes);

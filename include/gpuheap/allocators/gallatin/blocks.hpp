@@ -51,8 +51,8 @@ struct block_state {
   // Takes the next n slices, as far as there are any: the caller looks at what is returned, the word as it was. Those it does not want it
   // gives up.
   [[nodiscard]] GPUHEAP_FN block_word take(unsigned n) const {
-    // handed_on: comes after the fences of the slices' last owners, by way of who opened the block. Pairs with open().
-    return {ref().fetch_add(n, simt::handed_on)};
+    // relay: comes after the fences of the slices' last owners, by way of who opened the block. Pairs with open().
+    return {ref().fetch_add(n, simt::relay)};
   }
   // Makes a block that the caller has taken from its segment one of slices of class c. Others see it by what the caller releases next, or
   // by a slot's word that they read when the block was in it before.
@@ -77,8 +77,8 @@ struct block_state {
   // Gives back slices of freed word i, which were handed out, and returns the word as it was: bits that were set then have not been given
   // back now. If that `completes` the word, the caller goes on with count_word().
   [[nodiscard]] GPUHEAP_FN uint64_t give(unsigned i, uint64_t mask) const {
-    // handed_over: what the slices' owners did. Pairs, by way of who opens the block next, with take().
-    return freed_word(i).fetch_or(mask, simt::handed_over);
+    // consume_release: what the slices' owners did. Pairs, by way of who opens the block next, with take().
+    return freed_word(i).fetch_or(mask, simt::consume_release);
   }
   // Whether adding `mask` to a word made it full.
   [[nodiscard]] GPUHEAP_HD bool completes(uint64_t before, uint64_t mask, mode m) const {
@@ -88,8 +88,8 @@ struct block_state {
   // True for who counts the last word: the block is the caller's.
   [[nodiscard]] GPUHEAP_FN bool count_word(mode m, unsigned n = 1) const {
     if (m == mode::whole) return true;
-    // handed_on: after the fences of all who gave slices back, as each word was counted after its last bit.
-    return block_word{ref().fetch_add(n * block_word::one_full_word, simt::handed_on)}.full_words() + n == num_words();
+    // relay: after the fences of all who gave slices back, as each word was counted after its last bit.
+    return block_word{ref().fetch_add(n * block_word::one_full_word, simt::relay)}.full_words() + n == num_words();
   }
   // Gives back the slices first .. end - 1, which the caller has from take() and has not used. True: the block is the caller's.
   [[nodiscard]] GPUHEAP_FN bool give_up(unsigned first, unsigned end) const {

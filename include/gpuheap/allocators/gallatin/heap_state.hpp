@@ -119,17 +119,17 @@ struct heap_state : segment_pool<Config, Parts, typename Parts::template state<C
 
   // Up to `wanted` blocks of class c, of one segment, for which idle blocks of classes other than `but` leave their slots if need be.
   [[nodiscard]] GPUHEAP_FN block_claim obtain_or_flush(unsigned c, unsigned wanted, unsigned but) {
-    structures::transit_count const moves = base::transit();
+    structures::relocation_count const moves = base::relocations();
     simt::back_off pause;
     // Ends: a pass that goes on moved an idle block out of its slot, or saw another thread move something, and waits for that one, which
     // waits for no thread. Blocking.
     GPUHEAP_NO_UNROLL
     while (true) {
-      auto const before = moves.look();
+      auto const before = moves.read_begin();
       block_claim const got = base::obtain(c, wanted);
       if (got.count != 0) return got;
       if (base::self().flush(but, false)) continue;
-      if (moves.look_again() == before && moves.quiet(before)) return {};
+      if (moves.read_end() == before && moves.quiet(before)) return {};
       pause.wait();
     }
   }
@@ -148,12 +148,12 @@ struct heap_state : segment_pool<Config, Parts, typename Parts::template state<C
       for (unsigned i = 0; i != num_slots && !enough; ++i) {
         slot_word const seen = at.slot(c, i).look();
         if (!seen.has_block() || seen.is_busy() || !at.block(seen.block()).is_idle()) continue;
-        base::transit().begin();
+        base::relocations().begin();
         if (at.slot(c, i).remove(seen)) {
           any = true;
           enough = retire(seen.block()) && !all;
         }
-        base::transit().end();
+        base::relocations().end();
       }
     }
     return any;
@@ -168,16 +168,16 @@ struct heap_state : segment_pool<Config, Parts, typename Parts::template state<C
     if (c != num_classes) return take_blocks(group, c);
     if (bytes > size_t{at.num_segments} << at.lg_segment()) return nullptr;
     auto const k = static_cast<uint32_t>((bytes + at.segment_bytes() - 1) >> at.lg_segment());
-    structures::transit_count const moves = base::transit();
+    structures::relocation_count const moves = base::relocations();
     simt::back_off pause;
     // Ends: as in obtain_or_flush().
     GPUHEAP_NO_UNROLL
     while (true) {
-      auto const before = moves.look();
+      auto const before = moves.read_begin();
       void* const p = base::self().take_run(k);
       if (p != nullptr) return p;
       if (base::self().flush(every_class, true)) continue;
-      if (moves.look_again() == before && moves.quiet(before)) return nullptr;
+      if (moves.read_end() == before && moves.quiet(before)) return nullptr;
       pause.wait();
     }
   }

@@ -17,8 +17,8 @@
 #include <gpuheap/allocators/gallatin/layout.hpp>
 #include <gpuheap/simt/atomic.hpp>
 #include <gpuheap/simt/warp.hpp>
+#include <gpuheap/structures/relocation_count.hpp>
 #include <gpuheap/structures/spin_lock.hpp>
-#include <gpuheap/structures/transit_count.hpp>
 #include <gpuheap/structures/warp_group.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::gallatin_parts {
@@ -57,21 +57,21 @@ struct segment_state {
       if (ahead < seen.count()) seen.bits -= ahead;
       unsigned const n = wanted < seen.count() ? wanted : seen.count();
       left = seen.count() - n;
-      // handed_on: comes after threads that brought blocks home, and goes on to some of them.
-      if (ref().compare_exchange(seen.bits, seen.bits - n, simt::handed_on, simt::relaxed)) return n;
+      // relay: comes after threads that brought blocks home, and goes on to some of them.
+      if (ref().compare_exchange(seen.bits, seen.bits - n, simt::relay, simt::relaxed)) return n;
     }
     return 0;
   }
   // Adds a block that is home, and returns the word as it was.
   [[nodiscard]] GPUHEAP_FN segment_word give() const {
-    // handed_over: the bit of the block's home comes before, so that it is not set when the segment is already another's.
-    return {ref().fetch_add(1, simt::handed_over)};
+    // consume_release: the bit of the block's home comes before, so that it is not set when the segment is already another's.
+    return {ref().fetch_add(1, simt::consume_release)};
   }
   // Makes the segment free if all n blocks of class c are home. True for one thread.
   [[nodiscard]] GPUHEAP_FN bool release(unsigned c, unsigned n) const {
     uint64_t all = segment_word::of_class(c, n).bits;
-    // handed_on: between threads that brought the blocks home and the thread that takes the segment from the tree.
-    return ref().compare_exchange(all, 0, simt::handed_on, simt::relaxed);
+    // relay: between threads that brought the blocks home and the thread that takes the segment from the tree.
+    return ref().compare_exchange(all, 0, simt::relay, simt::relaxed);
   }
 };
 
@@ -92,11 +92,11 @@ struct alignas(128) segment_pool {
   layout_type at;
   // Things that are moved to where they can be used: idle blocks to their segment, segments to the tree of free ones. And claims of runs,
   // which may be put back.
-  alignas(128) uint64_t transit_word = 0;
+  alignas(128) uint64_t relocation_word = 0;
   alignas(128) uint32_t run_lock = 0;                    // held while a run is claimed
   alignas(128) uint32_t growth_locks[num_classes] = {};  // held while a free segment becomes one of the class
 
-  [[nodiscard]] GPUHEAP_FN structures::transit_count transit() { return {&transit_word}; }
+  [[nodiscard]] GPUHEAP_FN structures::relocation_count relocations() { return {&relocation_word}; }
 
   // ---- blocks
 
@@ -130,8 +130,8 @@ struct alignas(128) segment_pool {
     uint32_t const s = at.segment_of(id);
     unsigned const place = at.place_of(id), n = at.blocks_of(c);
     at.block(id).close();
-    // handed_over: close() comes before a thread that opens the block next.
-    home_word(s, place / 64).fetch_or(uint64_t{1} << (place % 64), simt::handed_over);
+    // consume_release: close() comes before a thread that opens the block next.
+    home_word(s, place / 64).fetch_or(uint64_t{1} << (place % 64), simt::consume_release);
     segment_word const before = at.segment(s).give();
     // A segment that had none is in no tree, or about to be removed by someone who will look again.
     if (before.count() == 0 && n != 1) at.segments_with_blocks(c).set(s);
@@ -147,9 +147,9 @@ struct alignas(128) segment_pool {
     // One at a time: claims that overlap would foil each other. A look first: no claim is made where there is nothing.
     structures::spin_lock{&run_lock}.run([&] {
       if (tree.find_run(k, at.tree_leaves() * 64) == tree_type::none) return;
-      transit().begin();
+      relocations().begin();
       first = tree.claim_run(k);
-      transit().end();
+      relocations().end();
     });
     if (first == tree_type::none) return nullptr;
     // relaxed, all: no other thread looks at them before the caller hands the pointer on.
@@ -163,8 +163,8 @@ struct alignas(128) segment_pool {
   // Gives back the run whose first segment's word was `seen`. False if another thread did.
   [[nodiscard]] GPUHEAP_FN bool give_run(uint32_t first, segment_word seen) {
     uint32_t const k = seen.count();
-    // handed_on: after the fence at the beginning of free().
-    if (!at.segment(first).ref().compare_exchange(seen.bits, 0, simt::handed_on, simt::relaxed)) return false;
+    // relay: after the fence at the beginning of free().
+    if (!at.segment(first).ref().compare_exchange(seen.bits, 0, simt::relay, simt::relaxed)) return false;
     // First the words, then the bits: a thread that takes a segment finds it free. relaxed: set_run() releases.
     // Ends: k passes.
     GPUHEAP_NO_UNROLL
@@ -209,8 +209,8 @@ struct alignas(128) segment_pool {
       GPUHEAP_NO_UNROLL
       while (bits != 0) {
         uint64_t const bit = uint64_t{1} << simt::nth_set_bit(bits, nth % simt::popcount(bits));
-        // handed_on: comes after who brought it home, and goes on to the block's words.
-        if ((home_word(s, i).fetch_and(~bit, simt::handed_on) & bit) != 0) return at.block_id(s, i * 64 + simt::lowest_bit(bit));
+        // relay: comes after who brought it home, and goes on to the block's words.
+        if ((home_word(s, i).fetch_and(~bit, simt::relay) & bit) != 0) return at.block_id(s, i * 64 + simt::lowest_bit(bit));
         bits &= ~bit;
       }
     }
@@ -235,13 +235,13 @@ struct alignas(128) segment_pool {
   }
   // Makes a segment free whose blocks of class c were all seen home. False: one has been taken since.
   GPUHEAP_FN bool free_segment(uint32_t s, unsigned c) {
-    transit().begin();
+    relocations().begin();
     bool const mine = at.segment(s).release(c, at.blocks_of(c));
     if (mine) {
       if (at.blocks_of(c) != 1) (void)at.segments_with_blocks(c).take(s);
       at.free_segments().set(s);
     }
-    transit().end();
+    relocations().end();
     return mine;
   }
 

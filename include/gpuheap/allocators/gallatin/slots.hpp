@@ -50,8 +50,8 @@ struct slot_state {
   uint64_t* word = nullptr;
 
   [[nodiscard]] GPUHEAP_FN simt::global_ref<uint64_t> ref() const { return simt::global_ref<uint64_t>{*word}; }
-  // dependent: goes on to the block. Pairs with end().
-  [[nodiscard]] GPUHEAP_FN slot_word look() const { return {ref().load(simt::dependent)}; }
+  // consume: goes on to the block. Pairs with end().
+  [[nodiscard]] GPUHEAP_FN slot_word look() const { return {ref().load(simt::consume)}; }
 
   // Begins to fetch a block for the slot, if its word still is `seen`, which is not busy. `kept`: the old block stays in it meanwhile.
   [[nodiscard]] GPUHEAP_FN bool begin(slot_word seen, bool kept) const {
@@ -67,8 +67,8 @@ struct slot_state {
 
  private:
   [[nodiscard]] GPUHEAP_FN bool replace(slot_word seen, slot_word by) const {
-    // handed_on: nothing was done to the block that others would have to see; what comes next goes by its words.
-    return ref().compare_exchange(seen.bits, by.bits, simt::handed_on, simt::relaxed);
+    // relay: nothing was done to the block that others would have to see; what comes next goes by its words.
+    return ref().compare_exchange(seen.bits, by.bits, simt::relay, simt::relaxed);
   }
 };
 

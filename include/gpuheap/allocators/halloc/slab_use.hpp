@@ -172,7 +172,7 @@ struct rules {
     return !w.is(slab_role::unassigned) && classes<Config>::kind_of(w.size_class()) == classes<Config>::kind_of(c);
   }
   // Of the addition by which chunks are counted: acquires all frees of the slab's blocks (deallocate), whatever the size of their chunks.
-  static constexpr simt::memory_order draws = simt::dependent;
+  static constexpr simt::memory_order draws = simt::consume;
   // Whether a request for which there is no head looks at every slab before it fails.
   static constexpr bool looks_everywhere = true;
 };

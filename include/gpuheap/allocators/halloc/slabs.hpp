@@ -245,7 +245,7 @@ class slabs {
     if (head == 0) return false;
     w.bits = state(head - 1).load(simt::relaxed);
     if (!has_room(head, w, c, 0)) return false;
-    // dependent: see rules.
+    // consume: see rules.
     w.bits = state(head - 1).fetch_add(slab_use::draw(requests, chunks), Rules::draws);
     return true;
   }
@@ -291,9 +291,9 @@ class slabs {
   // Subtracts chunks that were counted and are not taken, or not any more. The subtraction that brings a slab that is no head to a lower
   // level has the duty to file it there; subtractions are ordered, so there is one.
   GPUHEAP_FN void deallocate(unsigned s, unsigned chunks) const {
-    // handed_on: releases the frees of this group (free() has the fence), and hands on those of others to a thread that draws or adopts
+    // relay: releases the frees of this group (free() has the fence), and hands on those of others to a thread that draws or adopts
     // next.
-    slab_use const before{state(s).fetch_sub(chunks, simt::handed_on)};
+    slab_use const before{state(s).fetch_sub(chunks, simt::relay)};
     if (!before.is_filed()) return;
     unsigned const c = before.size_class();
     unsigned const bound = fill_of(c).below(before.role(), sizes::chunks_of(c));
@@ -323,8 +323,8 @@ class slabs {
     while (now.is_filed()) {
       slab_role const level = level_of(now);
       if (level >= now.role()) return enter(s, now.role(), now.size_class());  // the bit taken above may have been this one
-      // handed_over: between the frees of the slab and a thread that adopts it.
-      if (state(s).compare_exchange(now.bits, now.as(level, now.size_class(), false).bits, simt::handed_over, simt::relaxed))
+      // consume_release: between the frees of the slab and a thread that adopts it.
+      if (state(s).compare_exchange(now.bits, now.as(level, now.size_class(), false).bits, simt::consume_release, simt::relaxed))
         return enter(s, level, now.size_class());
     }
     // Held or unassigned: a thread that makes it something else files it.
@@ -337,8 +337,8 @@ class slabs {
     GPUHEAP_NO_UNROLL
     while (true) {
       slab_role const level = level_of(now);
-      // handed_over: likewise.
-      if (state(s).compare_exchange(now.bits, now.as(level, now.size_class(), false).bits, simt::handed_over, simt::relaxed))
+      // consume_release: likewise.
+      if (state(s).compare_exchange(now.bits, now.as(level, now.size_class(), false).bits, simt::consume_release, simt::relaxed))
         return enter(s, level, now.size_class());
     }
   }
@@ -366,8 +366,8 @@ class slabs {
     // Ends: as above.
     GPUHEAP_NO_UNROLL
     while (Rules::template may_adopt<Config>(now, c)) {
-      // handed_on: hands the frees of the slab on to threads that draw from it.
-      if (state(s).compare_exchange(now.bits, now.as(slab_role::held, c, now.is(slab_role::busy)).bits, simt::handed_on, simt::relaxed))
+      // relay: hands the frees of the slab on to threads that draw from it.
+      if (state(s).compare_exchange(now.bits, now.as(slab_role::held, c, now.is(slab_role::busy)).bits, simt::relay, simt::relaxed))
         return true;
     }
     return false;
@@ -477,7 +477,7 @@ class slabs {
     if (rules::serves<Config>(w, c)) {
       unsigned const last = fill_of(c).last_start(true, chunks);
       if (w.used() > last) return false;
-      // dependent: see rules.
+      // consume: see rules.
       w.bits = state(s).fetch_add(one, Rules::draws);
       if (Rules::template serves<Config>(w, c) && w.used() <= last) return true;
       deallocate(s, chunks);
@@ -487,9 +487,8 @@ class slabs {
     // Ends: a pass that goes on has lost against another thread's change of the word. Lock-free.
     GPUHEAP_NO_UNROLL
     while (taken_away ? w.used() == 0 : w.is(slab_role::unassigned)) {
-      // handed_on: acquires the frees, as in draw(); hands them on, as in adopt().
-      if (state(s).compare_exchange(w.bits, w.as(slab_role::held, c, false).bits + one, simt::handed_on, simt::relaxed))
-        return holds = true;
+      // relay: acquires the frees, as in draw(); hands them on, as in adopt().
+      if (state(s).compare_exchange(w.bits, w.as(slab_role::held, c, false).bits + one, simt::relay, simt::relaxed)) return holds = true;
     }
     if (taken_away) retire(s);
     return false;

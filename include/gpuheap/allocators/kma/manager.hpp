@@ -25,7 +25,7 @@
 #include <gpuheap/allocators/kma/layout.hpp>
 #include <gpuheap/simt/atomic.hpp>
 #include <gpuheap/structures/page_runs.hpp>
-#include <gpuheap/structures/transit_count.hpp>
+#include <gpuheap/structures/relocation_count.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::kma_parts {
 
@@ -54,7 +54,7 @@ struct alignas(128) manager {
   alignas(128) structures::page_runs runs;
   census scratch{};  // of the host's walks
 
-  [[nodiscard]] GPUHEAP_FN structures::transit_count moving() { return {&moves}; }
+  [[nodiscard]] GPUHEAP_FN structures::relocation_count moving() { return {&moves}; }
   GPUHEAP_FN void begin_move() {
     moving().begin();
     // release: a thread that finds that something has left its place, by whatever order, sees that it is being moved.
@@ -73,7 +73,7 @@ struct alignas(128) manager {
     // waits for no thread, and either gets the run or is foiled by another thread that gets something.
     GPUHEAP_NO_UNROLL
     for (unsigned pass = 1;; ++pass) {
-      auto const before = moving().look();
+      auto const before = moving().read_begin();
       grant got = from_head(c, wanted, h);
       if (got.none()) got = from_room_set(c, wanted, h);
       if (got.none()) got = from_queue(c, wanted, h);
@@ -81,8 +81,8 @@ struct alignas(128) manager {
       GPUHEAP_NO_UNROLL
       for (unsigned other = 0; got.none() && other != at.num_heads; ++other) got = from_head(c, wanted, other);
       if (!got.none()) return got;
-      auto const after = moving().look_again();
-      if (after == before && structures::transit_count::quiet(after)) return {};
+      auto const after = moving().read_end();
+      if (after == before && structures::relocation_count::quiet(after)) return {};
       // The first passes may be too early; then all words decide.
       if (pass >= quick_passes) {
         bool uncertain = false;
@@ -109,8 +109,8 @@ struct alignas(128) manager {
   // Gives back the run that begins at superblock s, if its word still is run_head.
   [[nodiscard]] GPUHEAP_COLD bool give_run(uint32_t s) {
     slab_word seen = slab_word::of(run_head, 1);
-    // handed_on: between that fence and the one in give().
-    if (!at.state(s).ref().compare_exchange(seen.bits, slab_word::of(run_tail, 1).bits, simt::handed_on, simt::relaxed)) return false;
+    // relay: between that fence and the one in give().
+    if (!at.state(s).ref().compare_exchange(seen.bits, slab_word::of(run_tail, 1).bits, simt::relay, simt::relaxed)) return false;
     uint32_t const k = length_of(s);
     word32{at.hints[s]}.store(0, simt::relaxed);
     run_pages{this}.give(s, k);

@@ -196,7 +196,7 @@ template <class Layout, class State>
     result.problem = "the queue has " + std::to_string(found.entries) + " entries, and " + std::to_string(found.queued) +
                      " superblocks say that they are there";
   }
-  if (!structures::transit_count::quiet(moves)) result.problem = "a superblock is being moved, and no kernel runs";
+  if (!structures::relocation_count::quiet(moves)) result.problem = "a superblock is being moved, and no kernel runs";
   uint64_t const which = ~found.first_fault;
   if (found.first_fault != 0) {
     result.problem = "superblock " + std::to_string(which >> 32) + " " + texts[static_cast<uint32_t>(which)];

@@ -2,20 +2,20 @@
 // each instance; here a chunk has one place, and the chunk of the second instance is free when its parts are.
 //
 // What is free is taken by one fetch_and on a leaf, from the lowest address on. Bits that were taken and are put back, and summaries that
-// are being tidied, are out of sight for a moment: that happens inside a transit.
+// are being tidied, are out of sight for a moment: that happens inside a relocation.
 #pragma once
 
 #include <gpuheap/simt/bits.hpp>
 #include <gpuheap/simt/warp.hpp>
 #include <gpuheap/structures/bitmap_tree.hpp>
-#include <gpuheap/structures/transit_count.hpp>
+#include <gpuheap/structures/relocation_count.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::ouro {
 
 using simt::uint32_t;
 using simt::uint64_t;
 using structures::bitmap_tree;
-using structures::transit_count;
+using structures::relocation_count;
 
 // Chunks of one leaf.
 struct chunk_set {
@@ -55,9 +55,9 @@ struct chunk_pool {
   unsigned lg_region = 0;
   unsigned* num_free = nullptr;  // exact with nothing under way
 
-  // Up to n (1 to 64) chunks, or regions, of one leaf; none: none was free. A transit is open in `moves` afterwards if there are any: the
-  // caller ends it when they are where others find them.
-  [[nodiscard]] GPUHEAP_COLD static chunk_set claim(chunk_pool const& pool, unsigned n, bool regions, transit_count moves) {
+  // Up to n (1 to 64) chunks, or regions, of one leaf; none: none was free. A relocation is open in `moves` afterwards if there are any:
+  // the caller ends it when they are where others find them.
+  [[nodiscard]] GPUHEAP_COLD static chunk_set claim(chunk_pool const& pool, unsigned n, bool regions, relocation_count moves) {
     bitmap_tree const& tree = pool.free;
     chunk_set got;
     unsigned start = 0, spread = simt::global_warp();

@@ -17,11 +17,11 @@
 #include <gpuheap/allocators/ouroboros/pool.hpp>
 #include <gpuheap/allocators/ouroboros/queues.hpp>
 #include <gpuheap/structures/batch_semaphore.hpp>
-#include <gpuheap/structures/transit_count.hpp>
+#include <gpuheap/structures/relocation_count.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::ouro {
 
-using structures::transit_count;
+using structures::relocation_count;
 
 // What tests replace by parts with a mistake.
 struct parts {
@@ -56,14 +56,14 @@ struct alignas(256) heap_state {
   layout_type at;
   chunk_pool pool;
   uint32_t num_chunks = 0;          // that are there. The host's
-  alignas(128) uint64_t moves = 0;  // a transit_count: chunks between the pool and a class
+  alignas(128) uint64_t moves = 0;  // a relocation_count: chunks between the pool and a class
   alignas(128) unsigned num_free = 0;
   class_state classes[num_classes] = {};
   census found{};
 
   // ---- the pool
 
-  [[nodiscard]] GPUHEAP_FN transit_count transit() { return {&moves}; }
+  [[nodiscard]] GPUHEAP_FN relocation_count relocations() { return {&moves}; }
   GPUHEAP_COLD void release_chunk(uint32_t chunk, unsigned span) {
     // Ends: `span` passes.
     for (unsigned i = 0; i != span; ++i) at.word(chunk + i).store(chunk_word{}.bits, simt::relaxed);  // relaxed: the pool releases
@@ -75,18 +75,18 @@ struct alignas(256) heap_state {
     heap_state* heap;
     [[nodiscard]] GPUHEAP_FN bool may_have_any() const { return simt::global_ref<unsigned>{heap->num_free}.load(simt::relaxed) != 0; }
     [[nodiscard]] GPUHEAP_FN uint32_t take() const {
-      chunk_set const got = chunk_pool::claim(heap->pool, 1, false, heap->transit());
+      chunk_set const got = chunk_pool::claim(heap->pool, 1, false, heap->relocations());
       if (got.bits == 0) return no_block;
-      heap->transit().end();
+      heap->relocations().end();
       uint32_t const chunk = got.base + simt::lowest_bit(got.bits);
       // relaxed: for frees that must be refused, and the host.
       heap->at.word(chunk).store(chunk_word::of(chunk_word::queue).bits, simt::relaxed);
       return chunk;
     }
     GPUHEAP_FN void give(uint32_t chunk) const {
-      heap->transit().begin();
+      heap->relocations().begin();
       heap->release_chunk(chunk, 1);
-      heap->transit().end();
+      heap->relocations().end();
     }
     [[nodiscard]] GPUHEAP_FN uint32_t* places(uint32_t chunk) const {
       return reinterpret_cast<uint32_t*>(heap->at.chunks + size_t{chunk} * layout_type::chunk_bytes);
@@ -136,8 +136,8 @@ struct alignas(256) heap_state {
   // Takes up to n (> 0) pages of a chunk whose entry the caller holds: those of one word, `bits` of word `index`. Returns what its count
   // was.
   [[nodiscard]] GPUHEAP_FN unsigned take_pages(uint32_t chunk, unsigned q, unsigned n, unsigned& index, uint32_t& bits) {
-    // dependent: after the bits that it counts.
-    chunk_word const seen{at.word(chunk).load(simt::dependent)};
+    // consume: after the bits that it counts.
+    chunk_word const seen{at.word(chunk).load(simt::consume)};
     unsigned const num_pages = layout_type::pages_of(q), num_words = (num_pages + 31) / 32;
     if (n > seen.count()) n = seen.count();
     // Where the first one lies in a chunk whose pages are taken in order.
@@ -148,17 +148,17 @@ struct alignas(256) heap_state {
     GPUHEAP_NO_UNROLL
     while (true) {
       uint32_t const there = at.spare_word(chunk, index).load(simt::relaxed);
-      // handed_on: between the fences of threads that had the pages and threads that get them. What a load showed may be gone: the last
+      // relay: between the fences of threads that had the pages and threads that get them. What a load showed may be gone: the last
       // holder's change of this word and its change of the count go separate ways.
-      if (there != 0) bits = at.spare_word(chunk, index).fetch_and(~lowest_of(there, n), simt::handed_on) & lowest_of(there, n);
+      if (there != 0) bits = at.spare_word(chunk, index).fetch_and(~lowest_of(there, n), simt::relay) & lowest_of(there, n);
       if (bits != 0) break;
       index = index + 1 == num_words ? 0 : index + 1;
     }
     // relaxed: only a thread that owns the page, or owned it, asks whether it is idle.
     if constexpr (holds_pages) at.idle_word(chunk, index).fetch_and(~bits, simt::relaxed);
     unsigned const k = simt::popcount(bits);
-    // handed_on: comes after the bits; before those of the next holder.
-    chunk_word const before{at.word(chunk).fetch_sub(k, simt::handed_on)};
+    // relay: comes after the bits; before those of the next holder.
+    chunk_word const before{at.word(chunk).fetch_sub(k, simt::relay)};
     return before.count();
   }
   // Each lane of the group gives a page of its chunk back, whose spare bit it has set. All chunks are of class q. What the lanes did with
@@ -168,7 +168,7 @@ struct alignas(256) heap_state {
     simt::sync_warp(same.mask);  // after all their bits
     bool makes_entry = false, empties = false;
     if (same.leads()) {
-      chunk_word const before{at.word(chunk).fetch_add(same.size(), simt::handed_on)};
+      chunk_word const before{at.word(chunk).fetch_add(same.size(), simt::relay)};
       makes_entry = before.count() == 0;
       empties = before.count() + same.size() == layout_type::pages_of(q);
     }
@@ -273,7 +273,7 @@ struct alignas(256) heap_state {
     // that finds the pool empty and no thread moving gives up. Lock-free, but for waiting for makers.
     GPUHEAP_NO_UNROLL
     while (true) {
-      uint64_t const seen = transit().look();
+      uint64_t const seen = relocations().read_begin();
       unsigned const more = there.try_acquire(wanted);
       if (more != 0) there.want_no_more(more);
       got += more;
@@ -290,7 +290,7 @@ struct alignas(256) heap_state {
         if (mine != 0) continue;
         reclaimed const more_chunks = reclaim();
         if (more_chunks == reclaimed::one) continue;
-        if (more_chunks == reclaimed::none && transit_count::quiet(seen) && transit().look_again() == seen) {
+        if (more_chunks == reclaimed::none && relocation_count::quiet(seen) && relocations().read_end() == seen) {
           there.want_no_more(wanted);
           return got;
         }
@@ -303,7 +303,7 @@ struct alignas(256) heap_state {
   // of them back in the pool before the caller has got anything. Returns how many. 0: there was no chunk.
   [[nodiscard]] GPUHEAP_COLD unsigned make_units(unsigned q, unsigned n, unsigned wanted) {
     unsigned const span = layout_type::span(q), num_pages = layout_type::pages_of(q);
-    chunk_set const got = chunk_pool::claim(pool, n >> layout_type::lg_pages_of(q), span != 1, transit());
+    chunk_set const got = chunk_pool::claim(pool, n >> layout_type::lg_pages_of(q), span != 1, relocations());
     if (got.bits == 0) return 0;
     unsigned made = 0;
     uint64_t heads = 0;
@@ -318,7 +318,7 @@ struct alignas(256) heap_state {
     classes[q].listed.set_mask(got.base / 64, heads);
     if (wanted > made) wanted = made;
     if (made != wanted) units(q).release(made - wanted);
-    transit().end();
+    relocations().end();
     return wanted;
   }
   GPUHEAP_FN void prepare(uint32_t chunk, unsigned q, unsigned span, unsigned num_pages) {
@@ -401,17 +401,17 @@ struct alignas(256) heap_state {
   // A chunk whose entry the caller holds goes back to the pool, and its entry with it. False: it is in use.
   [[nodiscard]] GPUHEAP_FN bool give_chunk(uint32_t chunk, unsigned q) {
     unsigned const num_pages = layout_type::pages_of(q);
-    // dependent: after threads that gave its pages.
-    if (chunk_word{at.word(chunk).load(simt::dependent)}.count() != num_pages) return false;
+    // consume: after threads that gave its pages.
+    if (chunk_word{at.word(chunk).load(simt::consume)}.count() != num_pages) return false;
     // A thread may have units of it and wait for more of them: then nothing moves.
     if (units(q).available() < num_pages) return false;
-    transit().begin();
+    relocations().begin();
     bool const given = units(q).try_acquire_all(num_pages);
     if (given) {
       count_empty(q, -1);
       release_chunk(chunk, layout_type::span(q));
     }
-    transit().end();
+    relocations().end();
     return given;
   }
 };

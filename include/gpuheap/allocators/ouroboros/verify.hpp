@@ -213,7 +213,7 @@ template <class State>
     if ((classes[q].units.reserved | classes[q].units.expected) != 0) result.problem = which + "has waiting or making threads";
     if (classes[q].empty != found.empty[q]) result.problem = which + "counts a wrong number of empty chunks";
   }
-  if (!transit_count::quiet(moves)) result.problem = "a chunk is being moved, and no kernel runs";
+  if (!relocation_count::quiet(moves)) result.problem = "a chunk is being moved, and no kernel runs";
   return result;
 }
 #endif

@@ -46,8 +46,8 @@ struct heap_state : pool<Config, Parts> {
   // released by a fence before.
   [[nodiscard]] GPUHEAP_COLD bool give_run(uint32_t head) {
     slab_word seen = slab_word::of(run_head, 1);
-    // handed_on: between that fence and the stores below.
-    if (!at.state(head).ref().compare_exchange(seen.bits, slab_word::of(run_tail, 1).bits, simt::handed_on, simt::relaxed)) return false;
+    // relay: between that fence and the stores below.
+    if (!at.state(head).ref().compare_exchange(seen.bits, slab_word::of(run_tail, 1).bits, simt::relay, simt::relaxed)) return false;
     uint32_t const k = length_of(head);
     simt::global_ref<uint32_t>{at.masks[head]}.store(0, simt::relaxed);
     give_pages(head, k);

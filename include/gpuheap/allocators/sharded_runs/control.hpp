@@ -41,10 +41,10 @@ struct control : supply<Tuning> {
   // ---- taking back what a class holds
 
   // Empties shard k of class c if memory is gained: its run has whole units that no draw has reached, or nothing in it is live. One thread.
-  // Returns the shard's last word, and a transit is open: the caller finishes what it has closed. Else a word without a run: 0, or that of
-  // a shard whose run begins anew, and is to be looked at again.
+  // Returns the shard's last word, and a relocation is open: the caller finishes what it has closed. Else a word without a run: 0, or that
+  // of a shard whose run begins anew, and is to be looked at again.
   GPUHEAP_COLD uint64_t close(unsigned c, unsigned k) {
-    uint64_t seen = at.shard(c, k).load(simt::dependent);
+    uint64_t seen = at.shard(c, k).load(simt::consume);
     // Ends: a failed exchange means that others drew, and a run has a bounded number of slots; or the run was replaced, which is their
     // progress.
     GPUHEAP_NO_UNROLL
@@ -54,8 +54,8 @@ struct control : supply<Tuning> {
       run_header const h{at.header(w.page()).load(simt::relaxed)};
       if ((w.is_sweep() || units_kept(w, h, c) == h.length()) && !nothing_live(w)) return 0;
       moves().begin();
-      // Only a shard with room may be emptied: past its end it belongs to the thread that replaces it. handed_over: as in install().
-      if (at.shard(c, k).compare_exchange(seen, 0, simt::handed_over, simt::dependent)) return w.bits;
+      // Only a shard with room may be emptied: past its end it belongs to the thread that replaces it. consume_release: as in install().
+      if (at.shard(c, k).compare_exchange(seen, 0, simt::consume_release, simt::consume)) return w.bits;
       moves().end();
     }
     return shard_word{seen}.begins_anew() ? seen : 0;
@@ -83,7 +83,7 @@ struct control : supply<Tuning> {
   }
 
   // Cuts a fresh run that has left its shard down to the units that it has used, gives the others back, and marks the slots that are left
-  // and were never handed out as free. One thread, in a transit.
+  // and were never handed out as free. One thread, during a relocation.
   GPUHEAP_COLD void shorten(uint64_t closed_bits, unsigned c) {
     shard_word const w{closed_bits};
     unsigned const page = w.page();
@@ -91,10 +91,10 @@ struct control : supply<Tuning> {
     run_header const h{at.header(page).load(simt::relaxed)};
     unsigned const length = h.length(), kept = units_kept(w, h, c);
     unsigned const to = kept == length ? w.num_slots() : at.run_slots(c, kept, h.of_segments());
-    // handed_on: a free that counts from here on finds the new length in the header. Still bound: nobody ends the run.
-    if (kept != length) at.header(page).fetch_sub((length - kept) * run_header::length_one, simt::handed_on);
+    // relay: a free that counts from here on finds the new length in the header. Still bound: nobody ends the run.
+    if (kept != length) at.header(page).fetch_sub((length - kept) * run_header::length_one, simt::relay);
     unsigned const crossed = at.slots_of(page).shorten(w.num_slots(), to, w.next());
-    if (crossed != 0) at.header(page).fetch_add(crossed * run_header::full_one, simt::handed_on);
+    if (crossed != 0) at.header(page).fetch_add(crossed * run_header::full_one, simt::relay);
     if (kept == length) return;
     this->write_tags(page, h.of_segments(), run_tag::of_slots(c, kept, 0, false), kept);
     this->wipe_tags(page, h.of_segments(), kept, length, 1);
@@ -104,7 +104,7 @@ struct control : supply<Tuning> {
   }
 
   // Whether a shard of class c has a run: what begins anew leaves its shard for a moment, and the class stays. A shard that is being given
-  // one does not count: who gives it adds the class, after the run is there, and is in a transit until then.
+  // one does not count: who gives it adds the class, after the run is there, and is during a relocation until then.
   [[nodiscard]] GPUHEAP_FN bool holds_a_run(unsigned c) {
     // Ends: one pass per shard.
     GPUHEAP_NO_UNROLL
@@ -143,7 +143,7 @@ struct control : supply<Tuning> {
         if (w.begins_anew()) simt::back_off{}.wait();
         if (!w.has_run()) continue;
         if (w.is_sweep()) {
-          // The transit ends now, or when the last group has accounted.
+          // The relocation ends now, or when the last group has accounted.
           if (this->account(w.page(), w.num_draws() - w.next(), w.num_draws())) this->end_sweep(w.page(), w.num_draws());
         } else {
           shorten(w.bits, other);
@@ -195,7 +195,7 @@ struct control : supply<Tuning> {
     for (unsigned j = 0; j < 4; ++j) {
       shard_word const w{words[j]};
       if (w.has_room() && found.with_room == four_shards::none) found.with_room = (k ^ j) & shards;
-      // Of a larger class, a run that is only being looked for is not waited for: if there is one, its transit crosses this search.
+      // Of a larger class, a run that is only being looked for is not waited for: if there is one, its relocation crosses this search.
       found.being_replaced |= asked_for ? !w.is_idle() : w.holds_a_run();
     }
     return found;
@@ -223,9 +223,9 @@ struct control : supply<Tuning> {
     for (;;) {
       if (c == c0 && tried == search::untried) {
         if (r.first_search != 0) r.this_search = this->begin_search();
-        uint64_t const now = moves().look();
+        uint64_t const now = moves().read_begin();
         // Under way: no refusal follows from this look. The number of moves begun before this one never comes again.
-        seen = static_cast<unsigned>(now >> 32) - (transit_count::quiet(now) ? 0 : 1);
+        seen = static_cast<unsigned>(now >> 32) - (relocation_count::quiet(now) ? 0 : 1);
       }
       // Ends: one pass per four shards.
       GPUHEAP_NO_UNROLL
@@ -256,8 +256,8 @@ struct control : supply<Tuning> {
       c = simt::lowest_bit(may);
       tried = search::untried;
     }
-    uint64_t const now = moves().look_again();
-    bool const missed_nothing = static_cast<unsigned>(now >> 32) == seen && transit_count::quiet(now);
+    uint64_t const now = moves().read_end();
+    bool const missed_nothing = static_cast<unsigned>(now >> 32) == seen && relocation_count::quiet(now);
     if (missed_nothing) {
       // Of aligned requests nobody else concludes anything: what they did not look at may do for others.
       if (!r.d.is_aligned()) this->refuse(c0, now, r.this_search);
@@ -303,8 +303,8 @@ struct control : supply<Tuning> {
           bits = at.shard(c, k).load(simt::relaxed);
           drawing = shard_word{bits}.has_room() && !shard_word{bits}.is_sweep();
         }
-        // dependent: pairs with the exchange in install().
-        if (drawing != 0) bits = at.shard(c, k).fetch_add(g.size(), simt::dependent);
+        // consume: pairs with the exchange in install().
+        if (drawing != 0) bits = at.shard(c, k).fetch_add(g.size(), simt::consume);
       }
       drawn.bits = simt::shuffle(here, bits, g.leader());
       drew = simt::shuffle(here, drawing, g.leader()) != 0;
@@ -332,7 +332,7 @@ struct control : supply<Tuning> {
     GPUHEAP_NO_UNROLL
     for (;;) {
       r.duty = r.has_draw && r.drawn.duty_of(r.g.size());
-      // A sweep that leaves its shard is in transit until its last group has accounted: end_sweep() ends what begins here.
+      // A sweep that leaves its shard is being relocated until its last group has accounted: end_sweep() ends what begins here.
       if (r.duty && r.drawn.is_sweep() && r.g.leads()) moves().begin();
       serve(r);
       if (simt::any_of(r.here, r.duty)) {
@@ -391,8 +391,8 @@ struct control : supply<Tuning> {
     r.s.bits = simt::shuffle(r.here, next, leader_of(r.g));
     unsigned const step = r.s.next();
     r.has_draw = r.g.mask != 0 && step == search::draw;
-    // dependent: pairs with the exchange in install().
-    if (r.has_draw && r.g.leads()) next = at.shard(r.s.size_class(), r.s.shard()).fetch_add(r.g.size(), simt::dependent);
+    // consume: pairs with the exchange in install().
+    if (r.has_draw && r.g.leads()) next = at.shard(r.s.size_class(), r.s.shard()).fetch_add(r.g.size(), simt::consume);
     r.drawn.bits = simt::shuffle(r.here, next, leader_of(r.g));
     if (r.g.mask == 0 || r.has_draw) return;
     if (step == search::wait) {
@@ -493,11 +493,11 @@ struct control : supply<Tuning> {
         if (this->refused_large_since(n, first_search)) return nullptr;
         this_search = this->begin_search();
       }
-      uint64_t const before = moves().look();
+      uint64_t const before = moves().read_begin();
       unsigned const page = segments().claim_extent(n, alignment, phase_of(alignment), moves());
       if (page != segment_map::none) return begin_large(page, n);
       if (reclaim(lane_mask{1} << simt::lane_id(), size_classes::count)) continue;
-      if (transit_count::quiet(before) && moves().look_again() == before) {
+      if (relocation_count::quiet(before) && moves().read_end() == before) {
         if (alignment == 1 && this_search != 0) this->refuse_large(n, this_search);
         return nullptr;
       }

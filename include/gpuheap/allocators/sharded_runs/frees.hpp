@@ -80,9 +80,9 @@ struct frees : runs {
   // run ends: the price of a free that checks without a trip of its own.
   GPUHEAP_COLD void take_back(unsigned page, unsigned slot) {
     uint64_t got = 0;
-    // handed_on: as for any take. A crossing that the free made itself is counted afterwards, which comes to the same.
+    // relay: as for any take. A crossing that the free made itself is counted afterwards, which comes to the same.
     auto const change = at.slots_of(page).take_mask(slot / slot_map::slots_per_word, uint64_t{1} << (slot % slot_map::slots_per_word), got);
-    if (change.group_crossed) at.header(page).fetch_sub(run_header::full_one, simt::handed_on);
+    if (change.group_crossed) at.header(page).fetch_sub(run_header::full_one, simt::relay);
     // The take has dropped the flag by which a free would learn that it must list the run.
     if ((change.before & slot_map::unlisted) != 0) list_again(page);
   }
@@ -105,8 +105,8 @@ struct frees : runs {
       if (!h.is_large()) return false;
       // Bound: a resize gives it back when it is done, see resize_large().
       uint64_t const next = h.is_bound() ? seen | run_header::freed : run_header::unused(h.generation()).bits;
-      // handed_on: of several frees of the same pointer, one wins.
-      if (at.header(page).compare_exchange(seen, next, simt::handed_on, simt::relaxed)) break;
+      // relay: of several frees of the same pointer, one wins.
+      if (at.header(page).compare_exchange(seen, next, simt::relay, simt::relaxed)) break;
     }
     if (!run_header{seen}.is_bound()) give_large_back(page, run_header{seen}.large_pages());
     return true;

@@ -61,8 +61,8 @@ GPUHEAP_COLD inline void move_end(runs* heap, unsigned head, unsigned has, unsig
   if (done) move_end(heap, head, has, n);
   unsigned const now = done ? n : has;
   seen |= run_header::bound;
-  // handed_on: passes on what was done here to a thread that frees the allocation, and acquires what such a thread did before.
-  if (!heap->at.header(head).compare_exchange(seen, run_header::fresh_large(now, h.generation()).bits, simt::handed_on, simt::relaxed)) {
+  // relay: passes on what was done here to a thread that frees the allocation, and acquires what such a thread did before.
+  if (!heap->at.header(head).compare_exchange(seen, run_header::fresh_large(now, h.generation()).bits, simt::relay, simt::relaxed)) {
     // A free came meanwhile.
     heap->at.header(head).store(run_header::unused(h.generation()).bits, simt::relaxed);
     heap->give_large_back(head, now);

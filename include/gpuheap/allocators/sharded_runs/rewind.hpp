@@ -6,7 +6,7 @@
 //   shard word   {run, next} --compare-exchange--> {no run, beginning anew} --store--> {run, 0}
 //
 // Meanwhile the shard says that its run will come back: who wants a slot of it, or to take it back for another class, looks again. So
-// nobody misses it, and no transit need be open.
+// nobody misses it, and no relocation need be open.
 //
 // Which free comes last, each sees from what its own atomic returned: it completed the word in which the undrawn slots begin, or the words
 // drawn of that group, or a group. Two at once may each miss the other; then the run goes on as it is.
@@ -62,9 +62,9 @@ struct rewinds : frees {
   // how many slots the bits are to be renewed; or 0. The shard is never seen idle: its class stays among the bound ones (drop_if_unbound).
   GPUHEAP_COLD uint64_t take_if_all_free(uint64_t drawn, run_tag tag) {
     uint64_t run = all_free(drawn), expected = drawn;
-    // handed_on: acquires the draws, and the run as it was published.
+    // relay: acquires the draws, and the run as it was published.
     if (run == 0 ||
-        !at.shard(tag.size_class(), tag.shard()).compare_exchange(expected, shard_word::beginning_anew, simt::handed_on, simt::relaxed))
+        !at.shard(tag.size_class(), tag.shard()).compare_exchange(expected, shard_word::beginning_anew, simt::relay, simt::relaxed))
       return 0;
     // Once more: before the exchange the run may have been another of the same looks. Now nobody draws, and what is free stays so.
     // No fence between: these loads, of the L2, stand behind a branch on the exchange's answer, and the hardware starts none before it.
@@ -99,10 +99,10 @@ struct rewinds : frees {
     shard_word const w{drawn};
     slot_map const map = at.slots_of(w.page());
     unsigned const word = w.next() / slot_map::slots_per_word, group = word / slot_map::words_per_group;
-    // dependent, all: acquire the frees, which were counted in the header, in the group, or stand in the word.
-    run_header const h{at.header(w.page()).load(simt::dependent)};
-    unsigned const full = map.group(group).load(simt::dependent);
-    uint64_t const bits = map.at(word).load(simt::dependent);
+    // consume, all: acquire the frees, which were counted in the header, in the group, or stand in the word.
+    run_header const h{at.header(w.page()).load(simt::consume)};
+    unsigned const full = map.group(group).load(simt::consume);
+    uint64_t const bits = map.at(word).load(simt::consume);
     unsigned const num_slots = at.run_slots(h), groups = slot_map::groups_for(slot_map::words_for(num_slots));
     // Of the groups that the shard hands out, those up to this one are free; and so are those behind, if there are any.
     if (!h.is_bound() || h.full_groups() != full_groups(w, shard_word::of_run(0, num_slots))) return 0;

@@ -3,21 +3,21 @@
 //   free memory --claim--> bound (fresh) --all drawn--> listed <--> bound (sweep) --> ... --all slots freed--> free memory
 //    segment map           shard word                  class list   shard word
 //
-// Between two stages a run is in nobody's sight; those moves are bracketed in `transit`, and a request is refused only after a search that
-// no move crossed.
+// Between two stages a run is in nobody's sight; those moves are bracketed in `relocation`, and a request is refused only after a search
+// that no move crossed.
 #pragma once
 
 #include <gpuheap/allocators/sharded_runs/layout.hpp>
+#include <gpuheap/structures/relocation_count.hpp>
 #include <gpuheap/structures/segment_map.hpp>
-#include <gpuheap/structures/transit_count.hpp>
 #include <gpuheap/structures/warp_group.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
 using simt::lane_mask;
-using structures::lazy_transit;
+using structures::lazy_relocation;
+using structures::relocation_count;
 using structures::segment_map;
-using structures::transit_count;
 using structures::warp_group;
 
 // Classes that may have something, a bit each. Exact in the sense of bitmap_tree's summary: a cleared bit is restored if the second look
@@ -27,9 +27,9 @@ struct class_set {
 
   // Acquiring and releasing, both: add() pairs with drop(): either the drop's second look sees what was added, or this bit comes after the
   // drop.
-  GPUHEAP_FN void add(unsigned c) const { simt::global_ref<uint64_t>{*word}.fetch_or(uint64_t{1} << c, simt::handed_over); }
+  GPUHEAP_FN void add(unsigned c) const { simt::global_ref<uint64_t>{*word}.fetch_or(uint64_t{1} << c, simt::consume_release); }
   GPUHEAP_FN void drop(unsigned c) const { simt::global_ref<uint64_t>{*word}.fetch_and(~(uint64_t{1} << c), simt::acq_rel); }
-  // relaxed: a hint, or part of a search that ends with transit_count::look_again().
+  // relaxed: a hint, or part of a search that ends with relocation_count::read_end().
   [[nodiscard]] GPUHEAP_FN uint64_t load() const { return simt::global_ref<uint64_t>{*word}.load(simt::relaxed); }
   [[nodiscard]] GPUHEAP_FN bool has(unsigned c) const { return (load() >> c & 1) != 0; }
 };
@@ -44,7 +44,7 @@ struct alignas(128) runs {
   unsigned peak_held = 0;                // pages that were ever held before segments were given up. Set by the host
   alignas(128) unsigned num_free = 0;    // pages
   alignas(128) unsigned least_free = 0;  // pages
-  alignas(128) uint64_t transit_word = 0;
+  alignas(128) uint64_t relocation_word = 0;
   alignas(128) uint64_t bound_word = 0;                 // bit c: a shard of class c may have a run
   alignas(128) uint64_t listed_word = 0;                // bit c: a run of class c may be listed
   alignas(128) unsigned held[size_classes::count]{};    // pages of each class's runs
@@ -60,7 +60,7 @@ struct alignas(128) runs {
 
   // By reference: its parts are read where they are used, and none is kept in a register across an atomic.
   [[nodiscard]] GPUHEAP_FN segment_map const& segments() const { return map; }
-  [[nodiscard]] GPUHEAP_FN transit_count moves() { return {&transit_word}; }
+  [[nodiscard]] GPUHEAP_FN relocation_count moves() { return {&relocation_word}; }
   [[nodiscard]] GPUHEAP_FN class_set bound_classes() { return {&bound_word}; }
   [[nodiscard]] GPUHEAP_FN class_set listed_classes() { return {&listed_word}; }
   [[nodiscard]] GPUHEAP_FN simt::global_ref<unsigned> held_pages(unsigned c) { return simt::global_ref<unsigned>{held[c]}; }
@@ -111,10 +111,10 @@ struct alignas(128) runs {
     // relaxed, both: a guess first, as an acquire costs who comes here its L1.
     if (simt::global_ref<uint64_t>{refused[c]}.load(simt::relaxed) != (moves().glance() | 1)) return false;
     // acquire: pairs with refuse().
-    uint64_t const then = simt::global_ref<uint64_t>{refused[c]}.load(simt::acquire), now = moves().look();
-    if (then != (now | 1) || !transit_count::quiet(now)) return false;
+    uint64_t const then = simt::global_ref<uint64_t>{refused[c]}.load(simt::acquire), now = moves().read_begin();
+    if (then != (now | 1) || !relocation_count::quiet(now)) return false;
     if ((listed_classes().load() & ~simt::low_bits(c)) != 0 || (bound_classes().load() & ~(uint64_t{1} << c)) != 0) return false;
-    return !maybe_any_memory() && moves().look_again() == now;
+    return !maybe_any_memory() && moves().read_end() == now;
   }
 
   // ---- the end of a run's use
@@ -130,16 +130,16 @@ struct alignas(128) runs {
   GPUHEAP_FN bool end_if_empty(unsigned page, run_header h) {
     if (h.is_bound() || (h.bits & run_header::slots) == 0) return false;
     if (h.full_groups() != slot_map::groups_for(slot_map::words_for(at.run_slots(h)))) return false;
-    // handed_on: acquires every free of the run (they all counted on this word or on one that was handed on to it). If it fails, the header
+    // relay: acquires every free of the run (they all counted on this word or on one that was handed on to it). If it fails, the header
     // has a new adopter, who makes the same test when done.
     uint64_t expected = h.bits;
-    return at.header(page).compare_exchange(expected, run_header::unused(h.generation()).bits, simt::handed_on, simt::relaxed);
+    return at.header(page).compare_exchange(expected, run_header::unused(h.generation()).bits, simt::relay, simt::relaxed);
   }
 
   // A group of the run became entirely free. Returns the header if the run did too: it is then the caller's to release; else 0. Any thread.
   GPUHEAP_COLD uint64_t count_full_group(unsigned page) {
-    // handed_on: carries the frees of the group to whoever ends the run.
-    run_header const h{at.header(page).fetch_add(run_header::full_one, simt::handed_on) + run_header::full_one};
+    // relay: carries the frees of the group to whoever ends the run.
+    run_header const h{at.header(page).fetch_add(run_header::full_one, simt::relay) + run_header::full_one};
     if (!end_if_empty(page, h)) return 0;
     // relaxed: a hint.
     idle_runs(h.size_class()).fetch_sub(1, simt::relaxed);
@@ -255,10 +255,10 @@ struct alignas(128) runs {
 
   // Ends one handing-out of a run: takes `subtract`, which includes `bound`, off its header, then releases the run or lists it; without
   // `list_it` it stays off the list, since all its words are marked unlisted, unless a free has listed it meanwhile and that was missed.
-  // One thread, in a transit.
+  // One thread, during a relocation.
   GPUHEAP_COLD void unbind(unsigned page, uint64_t subtract, bool list_it) {
-    // handed_on: every take of this binding has been counted before (this thread's, or those that it acquired with the last account).
-    run_header const h{at.header(page).fetch_sub(subtract, simt::handed_on) - subtract};
+    // relay: every take of this binding has been counted before (this thread's, or those that it acquired with the last account).
+    run_header const h{at.header(page).fetch_sub(subtract, simt::relay) - subtract};
     if (end_if_empty(page, h)) {
       wipe(lane_mask{1} << simt::lane_id(), page, h);
       unsigned const due = give_back(page, h.bits);
@@ -273,11 +273,11 @@ struct alignas(128) runs {
   // Accounts for `count` slots of a sweep of a run with `num_slots`. True: they were the last, and the caller ends the sweep with
   // end_sweep().
   GPUHEAP_FN bool account(unsigned page, unsigned count, unsigned num_slots) {
-    // handed_on: releases this group's takes and counts to the one that ends the sweep.
+    // relay: releases this group's takes and counts to the one that ends the sweep.
     uint64_t const add = count * run_header::accounted_one;
-    return run_header{at.header(page).fetch_add(add, simt::handed_on) + add}.accounted() == num_slots;
+    return run_header{at.header(page).fetch_add(add, simt::relay) + add}.accounted() == num_slots;
   }
-  // Also ends the transit that began when the sweep left its shard.
+  // Also ends the relocation that began when the sweep left its shard.
   GPUHEAP_FN void end_sweep(unsigned page, unsigned num_slots) {
     unbind(page, num_slots * run_header::accounted_one + run_header::bound, true);
     moves().end();
@@ -292,22 +292,22 @@ struct alignas(128) runs {
     if (listed.tidy(leaf)) listed_classes().add(c);
   }
 
-  // Binds a listed run of class c to the caller. `transit` is open afterwards, and if `emptied`, tidy_list() is due in it. Returns the
+  // Binds a listed run of class c to the caller. `relocation` is open afterwards, and if `emptied`, tidy_list() is due in it. Returns the
   // run's header, bound; or 0.
-  GPUHEAP_COLD uint64_t adopt(unsigned c, unsigned page, lazy_transit& transit, bool& emptied) {
-    transit.begin();
+  GPUHEAP_COLD uint64_t adopt(unsigned c, unsigned page, lazy_relocation& relocation, bool& emptied) {
+    relocation.begin();
     if (at.list_tree(c).take_untidily(page / 64, uint64_t{1} << (page % 64), emptied) == 0) return 0;
     // The take acquired the listing: what is seen now is the run as listed, or later. One that serves another class will be listed by
     // whoever ends that. One that is bound may have been listed by a free after its binder had found nothing in it: it is told to list it.
-    uint64_t seen = at.header(page).load(simt::dependent);
+    uint64_t seen = at.header(page).load(simt::consume);
     // Ends: an exchange fails only because a free counted a group, the run was unbound, or another adopter came first; the first is bounded
     // by the run's groups, the others are somebody's progress.
     GPUHEAP_NO_UNROLL
     while (run_header{seen}.serves(c)) {
       bool const is_bound = run_header{seen}.is_bound();
       uint64_t const next = is_bound ? seen | run_header::missed : run_header{seen}.bound_again().bits;
-      // handed_on: the unbinding comes after this one or is seen by it.
-      if (!at.header(page).compare_exchange(seen, next, simt::handed_on, simt::dependent)) continue;
+      // relay: the unbinding comes after this one or is seen by it.
+      if (!at.header(page).compare_exchange(seen, next, simt::relay, simt::consume)) continue;
       // relaxed: a hint.
       if (!is_bound) idle_runs(c).fetch_sub(1, simt::relaxed);
       return is_bound ? 0 : next;
@@ -322,8 +322,8 @@ struct alignas(128) runs {
     return got;
   }
   GPUHEAP_FN void keep_count(unsigned page, slot_map::change taken) {
-    // handed_on: before the account or unbind that lets anyone believe the count.
-    if (taken.group_crossed) at.header(page).fetch_sub(run_header::full_one, simt::handed_on);
+    // relay: before the account or unbind that lets anyone believe the count.
+    if (taken.group_crossed) at.header(page).fetch_sub(run_header::full_one, simt::relay);
   }
   // The slot in `got` that falls to this lane, if any; lanes 0..served-1 by rank have theirs already.
   GPUHEAP_COLD void* share_out(void* mine, uint64_t got, unsigned page, unsigned w, unsigned c, unsigned rank, unsigned& served) {
@@ -402,21 +402,21 @@ struct alignas(128) runs {
     return bits & slot_map::slots_in(w, at.run_slots(run_header{at.header(drawn.page()).load(simt::relaxed)}));
   }
 
-  // Binds some listed run of class c. One thread. Returns its first page, and a transit is open; or segment_map::none.
+  // Binds some listed run of class c. One thread. Returns its first page, and a relocation is open; or segment_map::none.
   GPUHEAP_COLD unsigned adopt_any(unsigned c, unsigned seed) {
-    lazy_transit transit{moves()};
+    lazy_relocation relocation{moves()};
     unsigned page = segment_map::none;
     at.list_tree(c).for_each_leaf(seed % at.page_leaves(), [&](unsigned leaf) {
-      page = adopt_in_leaf(c, leaf, transit);
+      page = adopt_in_leaf(c, leaf, relocation);
       return page != segment_map::none;
     });
     if (page == segment_map::none) {
-      drop_if_unlisted(c, transit);
-      transit.end();
+      drop_if_unlisted(c, relocation);
+      relocation.end();
     }
     return page;
   }
-  GPUHEAP_COLD unsigned adopt_in_leaf(unsigned c, unsigned leaf, lazy_transit& transit) {
+  GPUHEAP_COLD unsigned adopt_in_leaf(unsigned c, unsigned leaf, lazy_relocation& relocation) {
     uint64_t bits = at.list_tree(c).leaf(leaf).load(simt::relaxed);
     bool emptied = bits == 0;
     unsigned page = segment_map::none;
@@ -425,19 +425,19 @@ struct alignas(128) runs {
     for (; bits != 0 && page == segment_map::none; bits &= bits - 1) {
       bool last = false;
       unsigned const first = leaf * 64 + simt::lowest_bit(bits);
-      if (adopt(c, first, transit, last) != 0) page = first;
+      if (adopt(c, first, relocation, last) != 0) page = first;
       emptied |= last;
     }
     if (emptied) {
-      transit.begin();
+      relocation.begin();
       tidy_list(at.list_tree(c), c, leaf);
     }
     return page;
   }
   // Drops class c from the listed ones, if no run is listed. Not twice: see drop_if_unbound().
-  GPUHEAP_COLD void drop_if_unlisted(unsigned c, lazy_transit& transit) {
+  GPUHEAP_COLD void drop_if_unlisted(unsigned c, lazy_relocation& relocation) {
     if (!listed_classes().has(c)) return;
-    transit.begin();
+    relocation.begin();
     listed_classes().drop(c);
     if (at.list_tree(c).maybe_any()) listed_classes().add(c);
   }

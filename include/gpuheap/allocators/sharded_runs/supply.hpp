@@ -136,14 +136,14 @@ struct looks_in_vain {
 
 // What a step of a replacement returns: a run as its shard word, drawn at 0, with flags in the lowest bits, which are 0 there.
 struct supplied {
-  static constexpr uint64_t open = 1;    // a transit is open
+  static constexpr uint64_t open = 1;    // a relocation is open
   static constexpr uint64_t untidy = 2;  // the run was the last of its leaf of the listed ones
   static constexpr uint64_t later = 4;  // none yet: fetch_slowly() is due, with `pages` from bit 8 on, the hand of the class from bit 32 on
   uint64_t bits = 0;
 
   [[nodiscard]] GPUHEAP_HD static constexpr supplied of(uint64_t what, bool is_open) { return {what | (is_open ? open : 0)}; }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_open() const { return (bits & open) != 0; }
-  // With `later`: listed runs are looked at first; memory is short; the shard has a run that ends, so that a transit will be open.
+  // With `later`: listed runs are looked at first; memory is short; the shard has a run that ends, so that a relocation will be open.
   static constexpr uint64_t adopts = 8, scarce = 16, ending = 32;
   [[nodiscard]] GPUHEAP_HD static constexpr supplied slowly(unsigned pages, bool adopts_first, bool is_scarce, bool ends_run,
                                                             unsigned hand) {
@@ -176,7 +176,7 @@ struct supply : rewinds {
     demand d;
     supplied how;
     unsigned from, seed;
-    bool open = false;   // a transit, of the owner
+    bool open = false;   // a relocation, of the owner
     uint64_t found = 0;  // the owner's
     bitmap_tree::share mine{};
     listing look{};
@@ -252,11 +252,11 @@ struct supply : rewinds {
   // Of the owner: binds the run at `page`, if it still can be.
   GPUHEAP_COLD void take_listed(adoption& a, unsigned page, unsigned draws) {
     unsigned const c = a.d.size_class();
-    lazy_transit transit{moves(), a.open};
+    lazy_relocation relocation{moves(), a.open};
     bool emptied = false;
     // What was bound, not what was seen: the run may be another than that of the look.
-    run_header const now{this->adopt(c, page, transit, emptied)};
-    a.open = transit.open;
+    run_header const now{this->adopt(c, page, relocation, emptied)};
+    a.open = relocation.open;
     if (now.is_bound()) {
       a.found = shard_word::of_sweep(page, slot_map::words_for(at.run_slots(now)), draws).bits | (emptied ? supplied::untidy : 0);
     } else if (emptied) {
@@ -351,23 +351,23 @@ struct supply : rewinds {
   // Claims about so many pages for a fresh run: whole segments, pages of broken segments, a segment to break. Each returns a claim
   // as {first page : 22, length : 7, of segments : 1, untidy : 1} from bit 2 on, or 0. One thread.
   GPUHEAP_COLD supplied claim_segments(demand d, unsigned pages, bool is_open) {
-    lazy_transit transit{moves(), is_open};
-    segment_map::claim const got = segments().claim_segments(pages, at.max_run_segments(d.size_class()), spread(d), transit);
-    return pack(got, transit.open);
+    lazy_relocation relocation{moves(), is_open};
+    segment_map::claim const got = segments().claim_segments(pages, at.max_run_segments(d.size_class()), spread(d), relocation);
+    return pack(got, relocation.open);
   }
   GPUHEAP_COLD supplied claim_pages(demand d, unsigned pages, unsigned looks, bool is_open) {
-    lazy_transit transit{moves(), is_open};
+    lazy_relocation relocation{moves(), is_open};
     unsigned const most = 1u << at.lg_pages;
     if (pages > most) pages = most;
     unsigned const least = looks == few_looks ? pages : pages_for(size_classes::slot_bytes(d.size_class()));
-    segment_map::claim const got = segments().claim_pages(pages, least, looks, spread(d), transit);
-    return pack(got, transit.open);
+    segment_map::claim const got = segments().claim_pages(pages, least, looks, spread(d), relocation);
+    return pack(got, relocation.open);
   }
   GPUHEAP_COLD supplied break_segment(demand d, unsigned pages, bool is_open) {
-    lazy_transit transit{moves(), is_open};
+    lazy_relocation relocation{moves(), is_open};
     unsigned const most = 1u << at.lg_pages;
-    segment_map::claim const got = segments().break_segment(pages < most ? pages : most, spread(d), transit);
-    return pack(got, transit.open);
+    segment_map::claim const got = segments().break_segment(pages < most ? pages : most, spread(d), relocation);
+    return pack(got, relocation.open);
   }
   static constexpr unsigned few_looks = 3;
   // A large launch begins everywhere, a small one at the lowest place.
@@ -385,7 +385,7 @@ struct supply : rewinds {
     return {of_segments ? page >> at.lg_pages : page, static_cast<unsigned>(claimed >> 24) & 127, of_segments, (claimed >> 32 & 1) != 0};
   }
 
-  // Makes a run of what was claimed. One thread, in a transit. Published by install(), settled by settle().
+  // Makes a run of what was claimed. One thread, during a relocation. Published by install(), settled by settle().
   GPUHEAP_FN shard_word prepare(demand d, unsigned page, unsigned length, bool of_segments) {
     unsigned const c = d.size_class(), num_slots = at.run_slots(c, length, of_segments);
     if (!of_segments) length = at.units_for(c, num_slots, false);
@@ -412,8 +412,8 @@ struct supply : rewinds {
     unsigned const c = d.size_class(), k = d.shard();
     bool const used_up = next.next() + d.wanted() >= next.num_draws();
     if (used_up && next.is_sweep()) moves().begin();  // ended by end_sweep()
-    // handed_over: publishes the run's header and tags to those who draw; acquires the draws.
-    at.shard(c, k).exchange(used_up ? 0 : next.bits + d.wanted(), simt::handed_over);
+    // consume_release: publishes the run's header and tags to those who draw; acquires the draws.
+    at.shard(c, k).exchange(used_up ? 0 : next.bits + d.wanted(), simt::consume_release);
     if (!used_up) bound_classes().add(c);
   }
   // What remains to be done once shard d.shard() has `next` in place of `old`.

@@ -1,7 +1,7 @@
 // The invariants of a sharded-runs heap at rest, as code: host only, for tests and for people who suspect their heap (heap::verify).
 //
 // At rest means that no kernel is running on the heap. Then:
-//   1. nothing is in transit, and every page is exactly one of: free (in a whole segment or a broken one), in a run, in a large allocation;
+//   1. nothing moves, and every page is exactly one of: free (in a whole segment or a broken one), in a run, in a large allocation;
 //   2. free memory has no tag and an unused header; used memory has the tags that its header implies;
 //   3. a run's group counts and its header's count say how many words and groups are entirely free;
 //   4. a run is bound exactly if one shard holds it; a fresh run's slots not yet handed out have bit 0;
@@ -40,7 +40,7 @@ template <class Runs>
   auto const name = [](unsigned page) { return "page " + std::to_string(page); };
   unsigned const num_segments = now.block.segments_there, num_pages = now.block.pages_there;
 
-  if (!structures::transit_count::quiet(now.block.transit_word)) fail("a move is under way, or was never ended");
+  if (!structures::relocation_count::quiet(now.block.relocation_word)) fail("a move is under way, or was never ended");
 
   // Who holds which run.
   std::vector<shard_word> holder(num_pages);

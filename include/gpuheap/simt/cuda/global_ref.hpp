@@ -11,26 +11,27 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 
-// Orders between threads that pass something on through read-modify-writes and addresses computed from them.
+// Three orders beside those of C++. They order threads that pass something on through read-modify-writes, and reach it by addresses
+// computed from what they read. docs/memory-orders.md says why a GPU keeps them, and which tests hold that.
 //
-//   order          C++ model   on a GPU   for
-//   `dependent`    acquire     relaxed    a reader that accesses only places whose addresses it computes from the value, and these only by
-//                                         stores, atomics and fences. The hardware starts none of them before the value has arrived
-//   `handed_on`    acq_rel     relaxed    a read-modify-write in the middle of such a chain, whose first thread released with a fence. That
-//                                         fence has made the thread's earlier accesses visible to the whole device
-//   `handed_down`  release     relaxed    a store in the middle of such a chain, which acquires nothing
-//   `handed_over`  acq_rel     release    a read-modify-write of a thread that also publishes accesses of its own. The thread uses what it
-//                                         acquires as a `dependent` reader does
+//   order              closest in C++   on a GPU   for
+//   `consume`          consume          relaxed    a load or read-modify-write of a thread that accesses only places whose addresses it
+//                                                  computes from the value, and these only by stores, atomics and fences. The hardware
+//                                                  starts none of these accesses before the value has arrived
+//   `relay`            acq_rel          relaxed    a read-modify-write in the middle of such a chain, whose first thread released with a
+//                                                  fence. That fence has made the thread's earlier accesses visible to the whole device.
+//                                                  Also a store in the middle of such a chain, which acquires nothing
+//   `consume_release`  acq_rel          release    a read-modify-write of a thread that also publishes accesses of its own. The thread uses
+//                                                  what it acquires as a `consume` reader does
 //
-// The simulator, which knows only the C++ model, uses the orders of the second column. On a GPU a full acquire would empty the SM's L1, and
-// with it the geometry of the heap, which slow paths read again and again.
-inline constexpr memory_order dependent = relaxed;
-inline constexpr memory_order handed_on = relaxed;
-inline constexpr memory_order handed_down = relaxed;
-inline constexpr memory_order handed_over = release;
+// The weak mode of the simulator explores exactly these promises. On a GPU an acquire would empty the SM's L1, and with it the geometry of
+// the heap, which slow paths read again and again.
+inline constexpr memory_order consume = relaxed;
+inline constexpr memory_order relay = relaxed;
+inline constexpr memory_order consume_release = release;
 
-// Says that this thread has used the result of each read-modify-write since its last release, and has stored nothing since then: so the
-// whole device has seen them, and a `handed_on` that follows passes them on. Tells the simulator what the hardware knows. No instruction.
+// Tells the simulator that this thread has used the result of each of its read-modify-writes since its last release, and has stored nothing
+// since then. The whole device has then seen their effects, and a `relay` that follows passes them on. Compiles to nothing on a GPU.
 GPUHEAP_FN inline void note_performed() {}
 
 #if defined(__CUDA_ARCH__)

@@ -83,13 +83,11 @@ class atomic_ref {
 template <class T>
 using global_ref = atomic_ref<T>;
 
-// For a reader that goes on only to places computed from what it read, for a read-modify-write in the middle of such a chain, for a store
-// there, and for a read-modify-write that adds to it. cuda/global_ref.hpp says what each promises on a GPU. The weak mode explores exactly
-// that: what is read from an L1 afterwards may be old, and a chain carries only what reached the whole device.
-inline constexpr memory_order dependent = static_cast<memory_order>(::gpuheap::simulator::order::consume);
-inline constexpr memory_order handed_on = static_cast<memory_order>(::gpuheap::simulator::order::relay);
-inline constexpr memory_order handed_down = static_cast<memory_order>(::gpuheap::simulator::order::relay);
-inline constexpr memory_order handed_over = static_cast<memory_order>(::gpuheap::simulator::order::release_relay);
+// cuda/global_ref.hpp has the table of these orders. The weak mode explores what a GPU allows: a plain read after a `consume` may find an
+// old line in the L1, and a `relay` carries only what has reached the whole device.
+inline constexpr memory_order consume = static_cast<memory_order>(::gpuheap::simulator::order::consume);
+inline constexpr memory_order relay = static_cast<memory_order>(::gpuheap::simulator::order::relay);
+inline constexpr memory_order consume_release = static_cast<memory_order>(::gpuheap::simulator::order::consume_release);
 
 // A fetch_or of two bytes that touches no byte beside them.
 inline uint16_t fetch_or_16(uint16_t& object, uint16_t bits, memory_order order, detail::site where = detail::site::here()) {

@@ -6,20 +6,20 @@
 #include "exploration.hpp"
 #include "owned_cells.hpp"
 
-#include <gpuheap/structures/transit_count.hpp>
+#include <gpuheap/structures/relocation_count.hpp>
 
 #include <string>
 #include <vector>
 
 namespace structures_test {
 
-using gpuheap::structures::transit_count;
+using gpuheap::structures::relocation_count;
 
 // How a search makes sure: looks before, and asks afterwards whether it may believe that it missed nothing.
 struct two_looks {
-  [[nodiscard]] GPUHEAP_FN static transit_count::word before(transit_count moves) { return moves.look(); }
-  [[nodiscard]] GPUHEAP_FN static bool certain(transit_count moves, transit_count::word seen) {
-    return transit_count::quiet(seen) && moves.look_again() == seen;
+  [[nodiscard]] GPUHEAP_FN static relocation_count::word before(relocation_count moves) { return moves.read_begin(); }
+  [[nodiscard]] GPUHEAP_FN static bool certain(relocation_count moves, relocation_count::word seen) {
+    return relocation_count::quiet(seen) && moves.read_end() == seen;
   }
 };
 
@@ -44,7 +44,7 @@ struct token_places {
     return false;
   }
   GPUHEAP_FN void put(unsigned p) const { at(p).fetch_add(1, simt::acq_rel); }
-  GPUHEAP_FN void move(transit_count moves, unsigned from, unsigned to) const {
+  GPUHEAP_FN void move(relocation_count moves, unsigned from, unsigned to) const {
     moves.begin();
     if (take(from)) put(to);
     moves.end();
@@ -55,7 +55,7 @@ struct token_places {
 template <class Search>
 struct carry_and_search {
   token_places places;
-  transit_count moves;
+  relocation_count moves;
   unsigned rounds;
   unsigned* missed;
 
@@ -66,7 +66,7 @@ struct carry_and_search {
         places.move(moves, random.below(places.num_places), random.below(places.num_places));
         continue;
       }
-      transit_count::word const seen = Search::before(moves);
+      relocation_count::word const seen = Search::before(moves);
       if (places.find() == places.num_places && Search::certain(moves, seen)) count(missed);
     }
   }
@@ -78,12 +78,12 @@ std::string certain_searches_find_the_token(unsigned threads, unsigned num_place
   std::vector<unsigned> start(num_places);
   start[0] = 1;
   tokens.write(start);
-  test::device_array<transit_count::word> state(1);
+  test::device_array<relocation_count::word> state(1);
   gpuheap::launch(threads, carry_and_search<Search>{{tokens.data(), num_places}, {state.data()}, rounds, missed.data()},
                   {.block_threads = 64});
   std::string problems;
   require(problems, missed.first() == 0, "a search was certain that there is no token, and there was one all the time");
-  require(problems, transit_count::quiet(state.first()), "a move is still under way after the kernel");
+  require(problems, relocation_count::quiet(state.first()), "a move is still under way after the kernel");
   return problems;
 }
 
@@ -91,7 +91,7 @@ std::string certain_searches_find_the_token(unsigned threads, unsigned num_place
 template <class Search>
 struct carry_and_collect {
   token_places places;
-  transit_count moves;
+  relocation_count moves;
   unsigned rounds;
   unsigned* collected;
 
@@ -106,7 +106,7 @@ struct carry_and_collect {
     simt::back_off pause;
     // Ends: a pass takes a token, or saw another thread's move, or is certain. Moves are few, and each token is taken once.
     for (;;) {
-      transit_count::word const seen = Search::before(moves);
+      relocation_count::word const seen = Search::before(moves);
       unsigned const p = places.find();
       if (p != places.num_places) {
         moves.begin();
@@ -126,7 +126,7 @@ std::string nothing_is_left_to_collect(unsigned threads, unsigned num_places, un
   std::vector<unsigned> start(num_places);
   start[0] = num_tokens;
   tokens.write(start);
-  test::device_array<transit_count::word> state(1);
+  test::device_array<relocation_count::word> state(1);
   gpuheap::launch(threads, carry_and_collect<Search>{{tokens.data(), num_places}, {state.data()}, rounds, collected.data()},
                   {.block_threads = 64});
   std::string problems;

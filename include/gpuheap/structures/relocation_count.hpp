@@ -17,7 +17,7 @@
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 
 // A view of one word. Any thread of the device.
-struct transit_count {
+struct relocation_count {
   using word = simt::uint64_t;
   static constexpr word begun_one = word{1} << 32;
   static constexpr word under_way_mask = begun_one - 1;
@@ -31,9 +31,9 @@ struct transit_count {
   // relaxed: a guess.
   [[nodiscard]] GPUHEAP_FN word glance() const { return simt::global_ref<word>{*state}.load(simt::relaxed); }
   // acquire: pairs with end(). Before a search.
-  [[nodiscard]] GPUHEAP_FN word look() const { return simt::global_ref<word>{*state}.load(simt::acquire); }
+  [[nodiscard]] GPUHEAP_FN word read_begin() const { return simt::global_ref<word>{*state}.load(simt::acquire); }
   // After it. The fence makes acquires of all loads of the search.
-  [[nodiscard]] GPUHEAP_FN word look_again() const {
+  [[nodiscard]] GPUHEAP_FN word read_end() const {
     simt::fence(simt::acquire);
     return simt::global_ref<word>{*state}.load(simt::relaxed);
   }
