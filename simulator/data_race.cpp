@@ -33,7 +33,6 @@ std::string race_text(lane const& me, std::string const& other) {
 void weak_memory::plain_access(lane* me, void const* p, std::size_t bytes, bool writes) {
   std::uintptr_t const begin = reinterpret_cast<std::uintptr_t>(p);
   std::uintptr_t const end = begin + bytes;
-  // Ends: one pass for each granule that the object touches.
   for (std::uintptr_t base = begin / granule_bytes * granule_bytes; base < end; base += granule_bytes) {
     unsigned const from = static_cast<unsigned>(std::max(begin, base) - base);
     unsigned const to = static_cast<unsigned>(std::min(end, base + granule_bytes) - base);

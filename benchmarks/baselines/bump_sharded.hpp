@@ -32,7 +32,7 @@ class bump_sharded {
     simt::uint64_t const units = simt::ceil_div(bytes, unit_bytes);
     simt::uint64_t before = 0, all = 0;  // units that the lanes below this one ask for, and all lanes
     unsigned const num_bits = widest(here, units);
-    // Ends: once for each bit of the largest request. A ballot a bit adds up what the lanes below ask, whichever lanes are here.
+    // A ballot a bit adds up what the lanes below ask, whichever lanes are here.
     for (unsigned bit = 0; bit < num_bits; ++bit) {
       simt::lane_mask const having = simt::ballot(here, (units >> bit & 1) != 0);
       before += simt::uint64_t{simt::popcount(having & ((simt::lane_mask{1} << lane) - 1))} << bit;

@@ -32,10 +32,9 @@ struct churn_blocks {
 
   GPUHEAP_FN void operator()(unsigned thread) const {
     simt::uint64_t* live[live_blocks] = {};  // the oldest first
-    // Ends: after rounds + live_blocks passes.
     for (unsigned pass = 0; pass < rounds + live_blocks; ++pass) {
       if (live[0] != nullptr) blocks.deallocate(live[0], request(thread, pass - live_blocks));
-      // Ends: three times. The indices are constants, so that the pointers stay in registers.
+      // The indices are constants, so that the pointers stay in registers.
       for (unsigned i = 0; i + 1 < live_blocks; ++i) live[i] = live[i + 1];
       live[live_blocks - 1] = pass < rounds ? blocks.take(request(thread, pass)) : nullptr;
     }

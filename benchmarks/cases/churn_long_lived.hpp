@@ -66,7 +66,6 @@ struct sum_live_bytes {
   simt::uint64_t* sum;
   GPUHEAP_FN void operator()(unsigned thread) const {
     simt::uint64_t mine = 0;
-    // Ends: once for each round.
     for (unsigned round = 0; round < rounds; ++round) {
       auto const n = owned.number(thread, round);
       if (owned.kept[n] != nullptr) mine += owned.blocks.request(n).bytes;
@@ -82,7 +81,6 @@ struct end_of_lives {
   long_lived_blocks<Ref> owned;
   unsigned rounds;
   GPUHEAP_FN void operator()(unsigned thread) const {
-    // Ends: once for each round.
     for (unsigned round = 0; round < rounds; ++round) owned.deallocate(owned.number(thread, round));
   }
 };

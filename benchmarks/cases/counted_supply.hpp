@@ -30,7 +30,6 @@ struct supply_kernel {
     // relaxed, all: counts.
     simt::uint64_t const number = simt::atomic_ref<simt::uint64_t>{made->value}.fetch_add(1, simt::relaxed);
     simt::uint64_t at = number * 0x9e3779b97f4a7c15ull >> 32;
-    // Ends: `steps` passes, each at a place that the one before tells.
     for (unsigned step = 0; step < steps; ++step)
       at += simt::atomic_ref<simt::uint64_t>{work[at % num_work].value}.fetch_add(1, simt::relaxed);
   }

@@ -28,7 +28,6 @@ struct write_blocks {
   GPUHEAP_FN void operator()(unsigned i) const {
     auto* const words = static_cast<simt::uint64_t*>(blocks[i]);
     auto const num_words = static_cast<simt::uint32_t>(requests.bytes(i) / 8);
-    // Ends: once for each word of the block.
     for (simt::uint32_t w = 0; w < num_words; ++w) words[w] = word_of_block(i, w, pattern);
   }
 };
@@ -41,7 +40,6 @@ struct read_blocks {
     auto const* const words = static_cast<simt::uint64_t const*>(blocks[i]);
     auto const num_words = static_cast<simt::uint32_t>(requests.bytes(i) / 8);
     simt::uint64_t sum = 0;
-    // Ends: once for each word of the block.
     for (simt::uint32_t w = 0; w < num_words; ++w) sum += words[w];
     sums[i] = sum;
   }
@@ -60,7 +58,6 @@ struct check_blocks {
     auto const num_words = static_cast<simt::uint32_t>(requests.bytes(i) / 8);
     bool good = true;
     simt::uint64_t sum = 0;
-    // Ends: once for each word of the block.
     for (simt::uint32_t w = 0; w < num_words; ++w) {
       good = good && words[w] == word_of_block(i, w, pattern);
       sum += word_of_block(i, w, pattern);

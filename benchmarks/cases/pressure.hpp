@@ -55,7 +55,6 @@ struct fill_empty_slots {
   simt::uint64_t limit_bytes;
   simt::uint64_t early_bytes;
   GPUHEAP_FN void operator()(unsigned thread) const {
-    // Ends: once for each slot of the thread.
     for (unsigned s = 0; s < owned.slots_per_thread; ++s) {
       simt::uint64_t const slot = simt::uint64_t{s} * owned.threads + thread;
       if (owned.kept[slot] != nullptr) continue;
@@ -84,7 +83,6 @@ struct free_some_slots {
   simt::uint32_t after_fill;
   unsigned percent;
   GPUHEAP_FN void operator()(unsigned thread) const {
-    // Ends: once for each slot of the thread.
     for (unsigned s = 0; s < owned.slots_per_thread; ++s) {
       simt::uint64_t const slot = simt::uint64_t{s} * owned.threads + thread;
       if (owned.kept[slot] == nullptr || owned.fate.below(owned.number(slot, after_fill), 100) >= percent) continue;

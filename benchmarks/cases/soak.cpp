@@ -70,7 +70,6 @@ outcome soak::measure(slots::slot_heap& heap, session const& s, point const& p) 
     // The same burst each time, twice: the first makes sure of runs and lists that the second finds.
     double us = 0;
     auto failed = heap.tally().failed_requests;
-    // Ends: twice.
     for (unsigned i = 0; i < 2; ++i) {
       slots::task const take{.count = num_slots, .passes = num_slots, .take_percent = 100};
       us = heap.work(slots::of_sizes(slots::same_for_all(take), burst_bytes, true));

@@ -20,7 +20,6 @@ namespace gpuheap::bench {
 GPUHEAP_FN inline void write_work(void* to, simt::uint64_t bytes, unsigned i, unsigned run) {
   auto* const words = static_cast<simt::uint32_t*>(to);
   simt::uint32_t const first = word_of_work(i, 0, run);
-  // Ends: once for each word.
   for (simt::uint32_t w = 0; w < bytes / 4; ++w) words[w] = first + w;
 }
 
@@ -66,7 +65,6 @@ struct count_lost_work {
     auto const* const words = static_cast<simt::uint32_t const*>(blocks[i]);
     if (words == nullptr) return;
     bool good = true;
-    // Ends: once for each word.
     for (simt::uint32_t w = 0; w < requests.bytes(i) / 4; ++w) good = good && words[w] == word_of_work(i, w, run);
     // relaxed: a tally that the host reads after the kernel.
     if (!good) simt::atomic_ref<simt::uint64_t>{*num_lost}.fetch_add(1, simt::relaxed);

@@ -65,7 +65,6 @@ struct malloc_and_store {
   GPUHEAP_FN void operator()(unsigned thread) const {
     if (thread % Requests::threads_per_request != 0) return;
     if constexpr (repeats<Requests>) {
-      // Ends: after per_thread passes.
       for (unsigned k = 0; k < requests.per_thread; ++k) ask(k * requests.threads + thread);
     } else {
       ask(thread / Requests::threads_per_request);
@@ -85,7 +84,6 @@ struct load_and_free {
     } else if constexpr (has_release_warp<typename Ref::allocator_type>) {
       free_or_release(heap, nullptr);
     } else {
-      // Ends: after per_thread passes.
       for (unsigned k = 0; k < requests.per_thread; ++k) free_or_release(heap, blocks[k * requests.threads + thread]);
     }
   }

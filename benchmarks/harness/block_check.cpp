@@ -59,7 +59,6 @@ GPUHEAP_FN void for_each_word_of_piece(block_list const& blocks, unsigned thread
   simt::uint64_t byte = begin;
   // Ends: once for each word of the piece.
   for (; byte + 4 <= end; byte += 4) on_word(*reinterpret_cast<simt::uint32_t*>(block + byte), pattern(i, byte / 4, round));
-  // Ends: at most 3 times.
   for (; byte < end; ++byte) on_byte(block[byte], static_cast<unsigned char>(pattern(i, byte, round)));
 }
 

@@ -14,7 +14,7 @@ struct keep_busy {
     constexpr unsigned cycles = 40'000;
     constexpr unsigned most_looks = 4'096;
     auto const start = simt::clock_cycles();
-    // Ends: after most_looks passes at the latest. Nothing is waited for.
+    // The loop waits for no other thread.
     for (unsigned look = 0; look < most_looks && simt::clock_cycles() - start < cycles; ++look) {
     }
   }

@@ -108,7 +108,6 @@ struct mpi_rank_main {
   [[nodiscard]] GPUHEAP_FN static double value_of(int rank, int i) { return rank + 1024.0 * i; }
 
   GPUHEAP_FN static void fill(double* a, int rank, int values) {
-    // Ends: once for each value.
     for (int i = 0; i < values; ++i) a[i] = value_of(rank, i);
   }
 
@@ -133,11 +132,9 @@ struct mpi_rank_main {
     int* arrays[4];
     mpi::request** lists[2];
     int missing = 0;
-    // Ends: four and two passes.
     for (int*& array : arrays) missing += (array = static_cast<int*>(memory.take(ints))) == nullptr;
     for (mpi::request**& list : lists) missing += (list = static_cast<mpi::request**>(memory.take(handles))) == nullptr;
     if (missing != 0) me.abort(mpi::err_no_mem);
-    // Ends: once for each rank, as these.
     for (int i = 0; i < size; ++i) {
       arrays[0][i] = arrays[1][i] = count;
       arrays[2][i] = arrays[3][i] = count * i;
@@ -156,7 +153,6 @@ struct mpi_rank_main {
     } else {
       me.alltoallv(a, arrays[0], arrays[2], mpi::datatype::float64, b, arrays[1], arrays[3], mpi::datatype::float64, me.world());
     }
-    // Ends: two and four passes.
     for (mpi::request** list : lists) memory.give(list);
     for (int* array : arrays) memory.give(array);
   }
@@ -169,10 +165,8 @@ struct mpi_rank_main {
     double* const result = shared_result + row * static_cast<simt::size_t>(rank);
     me.barrier(me.world());
     double const began = me.wtime();
-    // Ends: once for each value.
     for (simt::size_t i = 0; i < row; ++i) simt::plain_write(mine[i], a[i]);
     me.barrier(me.world());
-    // Ends: once for each rank, and each of its values.
     for (int from = 0; from < size; ++from) {
       double const* const theirs = shared + row * static_cast<simt::size_t>(from) + static_cast<simt::size_t>(count * rank);
       for (int i = 0; i < count; ++i) result[from * count + i] = simt::plain_read(theirs[i]);

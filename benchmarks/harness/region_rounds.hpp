@@ -119,7 +119,7 @@ struct read_clocks {
     constexpr unsigned most_looks = 1u << 16;
     auto const ns = simt::clock_ns(), cycles = simt::clock_cycles();
     simt::uint64_t now = ns;
-    // Ends: after most_looks passes at the latest. Nothing is waited for.
+    // The loop waits for no other thread.
     for (unsigned look = 0; look < most_looks && now - ns < 2'000'000; ++look) now = simt::clock_ns();
     out[0] = simt::clock_cycles() - cycles;
     out[1] = now - ns;

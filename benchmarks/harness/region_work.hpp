@@ -27,7 +27,6 @@ enum class region_work {
   float sum = 0;
   switch (work) {
     case region_work::linear:
-      // Ends: n passes, as all of these.
       for (simt::uint32_t i = 0; i < n; ++i) sum += d[i];
       break;
     case region_work::quadratic:
@@ -81,7 +80,6 @@ struct region_job {
     auto* const next = reinterpret_cast<float const*>(simt::shuffle(lanes, reinterpret_cast<simt::uint64_t>(d), neighbour));
     bool const all_there = simt::all_of(lanes, d != nullptr);
     if (all_there) {
-      // Ends: once for each float.
       for (simt::uint32_t k = 0; k < num_floats; ++k) d[k] = static_cast<float>(k);
       simt::sync_warp(lanes);
       auto const began = simt::clock_cycles();

@@ -51,7 +51,6 @@ struct tagged_blocks {
     count(tally->failed_requests, words == nullptr);
     if (words == nullptr) return nullptr;
     count(tally->misaligned, reinterpret_cast<simt::uintptr_t>(words) % Ref::allocator_type::traits.min_alignment != 0);
-    // Ends: once for each word that is checked.
     for (simt::uint32_t w = 0; w < r.num_words(); w += stride(r.num_words())) words[w] = r.tag + w;
     return words;
   }
@@ -59,7 +58,6 @@ struct tagged_blocks {
   // Looks for what take() wrote, and frees. `words` is not nullptr.
   GPUHEAP_FN void deallocate(simt::uint64_t* words, request_facts const& r) const {
     simt::uint32_t lost = 0;
-    // Ends: once for each word that is checked.
     for (simt::uint32_t w = 0; w < r.num_words(); w += stride(r.num_words())) lost += words[w] != r.tag + w;
     count(tally->lost, lost);
     heap.free(words);

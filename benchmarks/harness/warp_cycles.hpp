@@ -39,7 +39,6 @@ struct warp_cycle {
     if (thread % simt::warp_lanes != 0) return;
     unsigned const last = warps * iterations;
     if (takes) {
-      // Ends: after `iterations` passes.
       GPUHEAP_NO_UNROLL
       for (unsigned i = thread / simt::warp_lanes; i < last; i += warps) blocks[i] = heap.malloc(bytes);
     }
@@ -47,7 +46,6 @@ struct warp_cycle {
     if constexpr (has_release_warp<typename Ref::allocator_type>) {
       free_or_release(heap, nullptr);
     } else {
-      // Ends: after `iterations` passes.
       GPUHEAP_NO_UNROLL
       for (unsigned i = thread / simt::warp_lanes; i < last; i += warps) free_or_release(heap, blocks[i]);
     }

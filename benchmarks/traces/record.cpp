@@ -50,7 +50,6 @@ struct change_lists {
       }
       return;
     }
-    // Ends: once for each new edge.
     for (std::uint32_t e = 0; e < change; ++e) {
       if (mine.degree == mine.capacity && !grow(mine)) return;
       mine.neighbours[mine.degree++] = e;

@@ -123,7 +123,6 @@ struct take_one_or_two {
     if (simt::atomic_ref<unsigned>{*p}.load(simt::relaxed) != i || heap.free(p) != gpuheap::free_status::done) count(*wrong);
   }
   GPUHEAP_FN void operator()(unsigned i) const {
-    // Ends: six passes.
     for (unsigned round = 0; round < 6; ++round) {
       auto* const p = static_cast<unsigned*>(heap.malloc(2048));
       if (p == nullptr) continue;

@@ -12,7 +12,6 @@ struct try_every_size {
   unsigned* served;  // by log2
   unsigned count;
   GPUHEAP_FN void operator()(unsigned) const {
-    // Ends: `count` passes.
     for (unsigned k = 0; k < count; ++k) {
       void* const p = heap.malloc(simt::size_t{1} << k);
       served[k] = p != nullptr;

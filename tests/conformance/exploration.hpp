@@ -41,7 +41,6 @@ struct contend {
     Ref const heap = letters.heap;
     test::rng random{simt::uint64_t{i} + 1};
     void* held = nullptr;
-    // Ends: letters.rounds passes.
     for (unsigned round = 0; round < letters.rounds; ++round) {
       unsigned const bytes = random.below(12) == 0 ? large_bytes : sizeof(letter) + random.below(random.below(3) == 0 ? 1500 : 120);
       void* const p = heap.malloc(bytes);

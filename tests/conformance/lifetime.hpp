@@ -79,7 +79,6 @@ struct churn {
     void* live[4] = {};
     unsigned sizes[4] = {};
     unsigned bad = 0, refused = 0;
-    // Ends: rounds + 4 passes; the last four empty the slots.
     for (unsigned round = 0; round < rounds + 4; ++round) {
       unsigned const slot = round % 4;
       if (live[slot] != nullptr) {
@@ -131,7 +130,6 @@ struct exchange_letters {
   unsigned* wrong;
   GPUHEAP_FN void operator()(unsigned i) const {
     test::rng random{simt::uint64_t{i} + 77};
-    // Ends: `rounds` passes.
     for (unsigned round = 0; round < rounds; ++round) {
       unsigned const bytes = 16 + random.below(200);
       void* const mine = heap.malloc(bytes);

@@ -17,7 +17,6 @@ struct calloc_and_look {
     heap.free(dirty);
     void* const p = heap.calloc(count, bytes);
     unsigned bad = p == nullptr;
-    // Ends: one pass a byte.
     for (unsigned b = 0; p != nullptr && b < count * bytes; ++b) bad += simt::plain_read(static_cast<unsigned char const*>(p)[b]) != 0;
     heap.free(p);
     // Products beyond 2^64, one of which wraps to a small number.
@@ -54,7 +53,6 @@ struct realloc_up_and_down {
       unsigned bad = 0;
       void* p = nullptr;
       unsigned kept = 0;
-      // Ends: 8 passes.
       for (unsigned bytes : sizes) {
         void* const moved = heap.realloc(p, bytes);
         if (moved == nullptr) {
@@ -63,7 +61,6 @@ struct realloc_up_and_down {
         }
         p = moved;
         bad += changed_bytes(p, kept < bytes ? kept : bytes, i);
-        // Ends: one pass a byte.
         for (unsigned b = 0; b < bytes; ++b) simt::plain_write(static_cast<unsigned char*>(p)[b], byte_at(b, i));
         kept = bytes;
       }

@@ -98,7 +98,6 @@ struct call_divergently {
     } else if (kind == 3 && lane % 2 == 0) {
       p = heap.malloc(asked = 40);
     } else if (kind >= 3) {
-      // Ends: lane + 1 passes.
       for (unsigned pass = 0; pass <= lane; ++pass) {
         heap.free(p);
         p = heap.malloc(asked = 32 + pass);

@@ -34,7 +34,6 @@ struct ask_by_some_lanes {
     if (!takes_part(i)) {
       if (others_leave) return;
     } else {
-      // Ends: `requests` passes.
       for (unsigned k = 0; k < requests; ++k) out[k * threads + i] = heap.malloc(sizes[k * threads + i]);
     }
     simt::sync_warp(lanes_launched(i, threads) & (others_leave ? lanes_taking_part(i / simt::warp_lanes) : simt::all_lanes));
@@ -200,18 +199,16 @@ struct release_in_rounds {
     auto const warp = gpuheap::this_warp(lanes_launched(i, threads));
     test::rng random{i};
     unsigned bad = 0, refused = 0;
-    // Ends: `rounds` passes.
     for (unsigned round = 0; round < rounds; ++round) {
       void* held[3] = {};
       unsigned sizes[3] = {};
-      // Ends: three passes. Some lanes ask less often.
+      // Some lanes ask less often.
       for (unsigned k = 0; k < 3 && (k == 0 || (i + k + round) % 4 != 0); ++k) {
         sizes[k] = 1 + random.below(most_bytes);
         held[k] = heap.malloc(sizes[k]);
         refused += held[k] == nullptr;
         if (held[k] != nullptr) test::fill_pattern(held[k], sizes[k], key(i, round, k));
       }
-      // Ends: three passes.
       for (unsigned k = 0; k < 3; ++k) {
         if (held[k] != nullptr) bad += test::wrong_words(held[k], sizes[k], key(i, round, k));
       }
@@ -275,7 +272,6 @@ struct ask_in_groups {
     }
   }
   GPUHEAP_FN void ask(unsigned i, unsigned from, unsigned to) const {
-    // Ends: to - from passes.
     for (unsigned k = from; k < to; ++k) out[k * threads + i] = heap.malloc(sizes[k * threads + i]);
   }
 };

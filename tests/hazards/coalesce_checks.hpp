@@ -58,7 +58,6 @@ struct pass_on {
     if (!comes(i)) return;
     test::rng random{i}, of_block{simt::block_id() + 100u};
     Group const group{scratch[simt::block_id()]};
-    // Ends: `rounds` passes.
     for (unsigned round = 0; round < rounds; ++round) {
       unsigned const bytes = 16 + 16 * of_block.below(4);
       pass(heap.malloc_coalesced(group, bytes), bytes, i * 64 + round * 2, random);

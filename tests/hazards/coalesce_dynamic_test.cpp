@@ -165,7 +165,6 @@ struct free_at_once {
   Ref heap;
   unsigned rounds;
   GPUHEAP_FN void operator()(unsigned i) const {
-    // Ends: `rounds` passes.
     for (unsigned n = 0; n < rounds; ++n) heap.free(heap.malloc(16 + (i + n) % 50));
   }
 };

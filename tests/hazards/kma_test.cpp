@@ -77,7 +77,6 @@ struct keep_one {
   unsigned* wrong;
   GPUHEAP_FN void operator()(unsigned i) const {
     test::rng random{i};
-    // Ends: `rounds` passes.
     for (unsigned round = 0; round < rounds; ++round) {
       unsigned const bytes = 256u << random.below(2);
       void* const p = heap.malloc(bytes);

@@ -32,7 +32,6 @@ struct live_together {
     test::rng random{i};
     void* held[3] = {};
     unsigned sizes[3] = {};
-    // Ends: rounds + 3 passes.
     for (unsigned round = 0; round < rounds + 3; ++round) {
       unsigned const slot = round < rounds ? random.below(3) : round - rounds;
       if (held[slot] != nullptr && test::wrong_words(held[slot], written(sizes[slot]), i * 3 + slot) != 0) {

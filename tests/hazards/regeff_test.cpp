@@ -134,7 +134,6 @@ struct come_and_go {
     test::rng random{simt::uint64_t{i} + 5};
     void* held = nullptr;
     unsigned held_words = 0;
-    // Ends: `rounds` passes.
     for (unsigned round = 0; round < rounds; ++round) {
       unsigned const words = 1 + random.below(most_bytes / 4);
       void* const p = heap.malloc(words * 4);

@@ -33,7 +33,6 @@ struct serve_groups {
   GPUHEAP_FN void operator()(unsigned i) const {
     unsigned bad = 0;
     auto const group = groups(i);
-    // Ends: three passes.
     for (unsigned round = 0; round < 3; ++round) {
       unsigned const bytes = 40 + 24 * round;
       void* const p = heap.malloc_coalesced(group, bytes);
@@ -92,7 +91,6 @@ struct pass_along {
   GPUHEAP_FN void operator()(unsigned i) const {
     if (i % leave == 0) return;
     auto const block = gpuheap::live_block(scratch[simt::block_id()]);
-    // Ends: four passes.
     for (unsigned round = 0; round < 4; ++round) {
       simt::size_t const bytes = 24 + 100 * round;
       void* const p = heap.malloc_coalesced(block, bytes);

@@ -10,7 +10,6 @@ struct broadcasts {
   template <class Rank>
   GPUHEAP_FN void operator()(Rank const& me, int rank, int size, judge check) const {
     int const roots[] = {0, size - 1, size / 2};
-    // Ends: three passes; five in each.
     for (int const root : roots) {
       double values[5];
       for (int i = 0; i < 5; ++i) values[i] = rank == root ? root + i : -1;
@@ -78,7 +77,6 @@ struct gathers {
     int counts[40], places[40];
     int const root = size / 3;
     int own[2] = {rank, -rank};
-    // Ends: twice, then once for each rank, as all of these.
     for (int round = 0; round < 2; ++round) {  // one right after the other: their messages must not mix
       own[0] = rank + 1000 * round;
       check(me.gather(own, 2, datatype::int32, all, 2, datatype::int32, root, me.world()) == mpi::success);
@@ -110,7 +108,6 @@ struct scatters {
     int all[40 * 3];
     int counts[40], places[40];
     int const root = size - 1;
-    // Ends: once for each rank, as these.
     for (int i = 0; i < 2 * size; ++i) all[i] = rank == root ? 5 * i : -1;
     for (int i = 0; i < size; ++i) {
       counts[i] = i % 2;
@@ -131,7 +128,6 @@ struct exchanges {
   GPUHEAP_FN void operator()(Rank const& me, int rank, int size, judge check) const {
     int to[40 * 2], from[40 * 2];
     int sent_counts[40], sent_places[40], counts[40], places[40];
-    // Ends: twice, then once for each rank, as all of these.
     for (int round = 0; round < 2; ++round) {
       for (int i = 0; i < size; ++i) to[i] = 1000 * rank + i + round;
       check(me.alltoall(to, 1, datatype::int32, from, 1, datatype::int32, me.world()) == mpi::success);

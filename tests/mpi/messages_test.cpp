@@ -36,7 +36,6 @@ struct in_order {
   GPUHEAP_FN void operator()(Rank const& me, int rank, int size, judge check) const {
     constexpr int rounds = 4;
     int const to = (rank + 1) % size, from = (rank + size - 1) % size;
-    // Ends: `rounds` passes, as all of these.
     for (int i = 0; i < rounds; ++i) {
       int const value = 100 * rank + i;
       check(me.send(&value, 1, datatype::int32, to, i % 2, me.world()) == mpi::success);
@@ -68,7 +67,6 @@ struct posted {
     check(me.irecv(&got[1], 1, datatype::int32, from, mpi::any_tag, me.world(), &requests[1]) == mpi::success);
     check(me.irecv(&got[2], 1, datatype::int32, mpi::any_source, 7, me.world(), &requests[2]) == mpi::success);
     me.barrier(me.world());
-    // Ends: three passes, as both.
     for (int i = 0; i < 3; ++i) {
       int const value = 10 * rank + i;
       check(me.isend(&value, 1, datatype::int32, to, 7, me.world(), &requests[3]) == mpi::success);
@@ -91,13 +89,11 @@ struct to_one {
     double values[4] = {};
     if (rank != 0) {
       int const count = rank % 4 + 1;
-      // Ends: at most four passes, as both.
       for (int i = 0; i < count; ++i) values[i] = rank + 0.25 * i;
       check(me.send(values, count, datatype::float64, 0, rank, me.world()) == mpi::success);
       return;
     }
     int sum = 0;
-    // Ends: once for each other rank.
     for (int i = 1; i < size; ++i) {
       mpi::status seen{};
       check(me.probe(mpi::any_source, mpi::any_tag, me.world(), &seen) == mpi::success);
@@ -140,7 +136,6 @@ struct barriers {
   template <class Rank>
   GPUHEAP_FN void operator()(Rank const& me, int rank, int size, judge check) const {
     double const began = me.wtime();
-    // Ends: three passes.
     for (unsigned round = 1; round <= 3; ++round) {
       simt::atomic_ref<unsigned>{arrived[rank]}.store(round, simt::relaxed);  // relaxed: the barrier orders it
       check(me.barrier(me.world()) == mpi::success);

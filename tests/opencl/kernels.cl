@@ -60,7 +60,6 @@ __kernel void churn(__global kma_heap* heap, uint rounds, uint largest, __global
   ulong held[3] = {0, 0, 0};
   uint sizes[3] = {0, 0, 0};
   uint round;
-  // Ends: rounds + 3 passes.
   for (round = 0; round < rounds + 3; ++round) {
     uint slot = round < rounds ? next_random(&random, 3) : round - rounds;
     if (held[slot] != 0) {
@@ -92,7 +91,6 @@ __kernel void exchange_letters(__global kma_heap* heap, __global uint* mailboxes
                                __global uint* refused) {
   ulong random = get_global_id(0) * 104729 + 7;
   uint round;
-  // Ends: `rounds` passes.
   for (round = 0; round < rounds; ++round) {
     uint bytes = next_random(&random, 300), key = (uint)get_global_id(0) * 64 + round;
     ulong block = kma_malloc(heap, bytes + 8);

@@ -33,7 +33,6 @@ struct instance {
 template <class Look>
 GPUHEAP_FN inline uint64_t poll(Look look) {
   uint64_t seen = 0;
-  // Ends: after so many looks.
   for (unsigned looks = 0; looks < 32 && seen == 0; ++looks) seen = look();
   return seen;
 }

@@ -108,7 +108,6 @@ class served_heap {
       auto const sizes = heap_->live_blocks(stream_);
       out.live_blocks = out.live_bytes = 0;
       long lines = 0;
-      // Ends: one pass for each size.
       for (live_size const& size : sizes) {
         out.live_blocks += size.blocks;
         out.live_bytes += size.blocks * size.block_bytes;

@@ -12,7 +12,6 @@ std::string format_bytes(std::uint64_t bytes) {
   if (bytes < 1024) return std::to_string(bytes) + " B";
   double value = static_cast<double>(bytes) / 1024;
   unsigned unit = 0;
-  // Ends: `unit` rises.
   for (; value >= 1024 && unit < 3; ++unit) value /= 1024;
   char text[32];
   std::snprintf(text, sizeof text, "%.4g %s", value, units[unit]);
@@ -40,7 +39,6 @@ std::string report_text(std::string const& head, char const* allocator, provider
   if (report.live_blocks == 0) return text + head + ": everything was freed\n";
   text += head + ": not freed: " + counted(report.live_blocks, "block", "blocks") + ", " + format_bytes(report.live_bytes) + "\n";
   std::uint64_t shown = 0;
-  // Ends: one pass for each size.
   for (provider_live const& size : live) {
     text += head + ":   " + counted(size.blocks, "block", "blocks") + " of " + format_bytes(size.block_bytes) + "\n";
     shown += size.blocks;

@@ -113,7 +113,6 @@ void service::process_ends() {
   if (!stats_ && table_.findings == nullptr) return;
   std::unique_lock const lock{mutex_, std::try_to_lock};  // exit() may be called where the lock is held, as by a handler of Ctrl-C
   if (!lock.owns_lock()) return;
-  // Ends: one pass for each context.
   for (served_context const& served : contexts_) {
     if (served.heap == nullptr) continue;
     CUcontext current = nullptr, found = nullptr;

@@ -57,14 +57,12 @@ struct dynamic_graph {
     vertex& home = vertices[updates[first].what.from];
     vertex v = home;
     simt::sync_warp(here);  // every lane has read it before lane 0 writes it below
-    // Ends: once for each delete.
     for (; first < last && updates[first].is_delete != 0; ++first) {
       bool const done = erase(here, v, updates[first].what.to);
       if (lane == 0) results[first] = done ? was_done : 0;
     }
     simt::uint8_t const moved = move_to(here, v, capacity_for(v.degree + (last - first)));
     simt::uint32_t const room = v.capacity - v.degree;
-    // Ends: each lane has every warp_lanes-th insert.
     for (simt::uint32_t i = lane; i < last - first; i += simt::warp_lanes) {
       if (i < room) v.neighbours[v.degree + i] = updates[first + i].what.to;
       results[first + i] = i < room ? was_done : got_null;
@@ -88,7 +86,6 @@ struct dynamic_graph {
   // Takes one edge to `target` out of the list: the last one takes its place. False if there is none.
   GPUHEAP_FN static bool erase(simt::lane_mask here, vertex& v, simt::uint32_t target) {
     unsigned const lane = simt::lane_id();
-    // Ends: each pass looks at the next 32 edges.
     for (simt::uint32_t begin = 0; begin < v.degree; begin += simt::warp_lanes) {
       simt::uint32_t const i = begin + lane;
       simt::lane_mask const hits = simt::ballot(here, i < v.degree && v.neighbours[i] == target);
@@ -111,7 +108,6 @@ struct dynamic_graph {
       if (lane == 0) moved = ask(capacity);
       moved = simt::shuffle(here, moved, 0);
       if (moved == nullptr) return asked_memory | got_null;
-      // Ends: each lane has every warp_lanes-th edge.
       for (simt::uint32_t i = lane; i < v.degree; i += simt::warp_lanes) moved[i] = v.neighbours[i];
       // The old list is read before it is given back.
       simt::sync_warp(here);

@@ -63,7 +63,6 @@ struct generated_graph {
   // A bijection of 0 .. 2^scale - 1, so that vertices of high degree are spread over the numbers. Both steps can be undone.
   [[nodiscard]] GPUHEAP_HD std::uint32_t renumber(std::uint32_t vertex) const {
     std::uint32_t const mask = (std::uint32_t{1} << scale) - 1;
-    // Ends: after two passes.
     for (int pass = 0; pass < 2; ++pass) {
       vertex = (vertex * 0x9e3779b1u) & mask;  // odd, hence invertible modulo 2^scale
       vertex ^= vertex >> ((scale + 1) / 2);   // the high half stays, and gives back the low one
@@ -73,7 +72,6 @@ struct generated_graph {
   [[nodiscard]] GPUHEAP_HD edge skewed_edge(std::uint64_t k) const {
     edge made;
     std::uint64_t bits = 0;
-    // Ends: once for each level.
     for (unsigned level = 0; level < scale; ++level) {
       // 16 random bits for each level, four levels from each number; 8 numbers are enough for 32 levels.
       if (level % 4 == 0) bits = random.bits(k * 8 + level / 4);

@@ -72,10 +72,8 @@ struct compare_lists {
     bool const fits = list.degree <= list.capacity && (list.capacity == 0) == (list.neighbours == nullptr);
     simt::uint64_t sum = 0;
     if (fits) {
-      // Ends: each lane has every warp_lanes-th edge.
       for (simt::uint32_t i = lane; i < list.degree; i += simt::warp_lanes) sum += weight_of(list.neighbours[i]);
     }
-    // Ends: five times.
     for (unsigned distance = simt::warp_lanes / 2; distance != 0; distance /= 2) sum += simt::shuffle_xor(here, sum, distance);
     if (lane != 0 || (fits && list.degree == degrees[v] && sum == sums[v])) return;
     add(found->bad_lists, simt::uint64_t{1});

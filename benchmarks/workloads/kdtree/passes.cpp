@@ -21,13 +21,10 @@ struct root_filler {
     build_state& state = *tree.state;
     if (state.num_nodes == 0) return;
     node& root = *tree.nodes[0];
-    // Ends: once for each triangle that is this thread's.
     for (uint32_t i = thread; i < root.num_references; i += num_threads) root.references[i] = i;
     uint32_t const num_units = simt::ceil_div(root.num_references, large_from);
     if (root.num_references < large_from || num_units > tree.room_for_units) return;
-    // Ends: once for each unit that is this thread's.
     for (uint32_t u = thread; u < num_units; u += num_threads) tree.units[0][u] = {0, u * large_from};
-    // Ends: once for each counter that is this thread's.
     for (uint32_t c = thread; c < 6 * num_planes; c += num_threads) tree.counts[0][c / num_planes][c % num_planes] = 0;
     if (thread != 0) return;
     tree.large[0][0] = {&root, nullptr, 0, 0, {0, 0}};
@@ -43,7 +40,6 @@ struct plane_counter {
   GPUHEAP_FN void operator()(unsigned thread) const {
     build_state const& state = *tree.state;
     uint32_t const count = state.num_units[state.parity];
-    // Ends: once for each unit that is this warp's.
     GPUHEAP_NO_UNROLL
     for (uint32_t u = thread / simt::warp_lanes; u < count; u += num_warps) {
       unit const work = tree.units[state.parity][u];
@@ -51,7 +47,6 @@ struct plane_counter {
       node const& n = *tree.large[state.parity][work.large].which;
       uint32_t const rest = n.num_references - work.first;
       auto const counts = count_range(tree.bounds, n.bounds, n.references + work.first, rest < large_from ? rest : large_from);
-      // Ends: after three axes.
       for (int axis = 0; axis < 3; ++axis) {
         add(tree.counts[work.large][axis][simt::lane_id()], counts.left[axis]);
         add(tree.counts[work.large][3 + axis][simt::lane_id()], counts.right[axis]);
@@ -66,21 +61,18 @@ struct large_hander {
   GPUHEAP_FN void operator()(unsigned thread) const {
     build_state const& state = *tree.state;
     uint32_t const num_units = state.num_units[state.parity];
-    // Ends: once for each unit that is this warp's.
     GPUHEAP_NO_UNROLL
     for (uint32_t u = thread / simt::warp_lanes; u < num_units; u += num_warps) {
       unit const work = tree.units[state.parity][u];
       if (work.large != no_large) hand_on(tree.large[state.parity][work.large], work.first);
     }
     // The lists go back in the next kernel.
-    // Ends: once for each large node that is this thread's.
     GPUHEAP_NO_UNROLL
     for (uint32_t l = thread; l < state.num_large[state.parity]; l += num_warps * simt::warp_lanes) {
       tree.retired[l] = tree.large[state.parity][l].list;
     }
     // No thread reads the counts any more: zero for the next level.
     uint32_t const next = state.num_large[state.parity ^ 1], fits = next < tree.room_for_large ? next : tree.room_for_large;
-    // Ends: once for each counter that is this thread's.
     GPUHEAP_NO_UNROLL
     for (uint32_t c = thread; c < fits * 6 * num_planes; c += num_warps * simt::warp_lanes) {
       tree.counts[c / (6 * num_planes)][c / num_planes % 6][c % num_planes] = 0;
@@ -92,7 +84,6 @@ struct large_hander {
     if (large.list == nullptr) return;
     node const& n = *large.which;
     uint32_t const end = begin + large_from < n.num_references ? begin + large_from : n.num_references;
-    // Ends: once for each 32 references of the unit.
     GPUHEAP_NO_UNROLL
     for (uint32_t first = begin; first < end; first += simt::warp_lanes) {
       uint32_t const i = first + simt::lane_id();
@@ -182,7 +173,6 @@ struct tree_checker {
       return;
     }
     if (n->children[0] != nullptr) {
-      // Ends: after two children.
       for (node const* child : n->children) {
         if (!inside(child, sizeof(node))) {
           add(faults->outside, one);
@@ -197,7 +187,6 @@ struct tree_checker {
       add(faults->outside, one);
       return;
     }
-    // Ends: once for each reference of the leaf.
     for (uint32_t k = 0; k < n->num_references; ++k) {
       uint32_t const reference = n->references[k];
       if (reference >= tree.num_triangles || !tree.bounds[reference].touches(n->bounds)) {
@@ -224,7 +213,6 @@ GPUHEAP_COLD float distance_to(scene::triangle const& t, scene::ray const& r) {
 // Where the ray enters the box, made a little larger; beyond_all if it misses.
 GPUHEAP_FN float entry_of(box const& b, scene::ray const& r) {
   float enters = 0, leaves = scene::beyond_all;
-  // Ends: after three axes.
   for (int axis = 0; axis < 3; ++axis) {
     float const margin = 1e-4f * (1 + (b.high[axis] - b.low[axis]) + (b.high[axis] < 0 ? -b.high[axis] : b.high[axis]));
     float const inverse = 1 / r.direction[axis];
@@ -248,12 +236,10 @@ struct ray_tracer {
     unsigned const n = thread / simt::warp_lanes;
     scene::ray const r = rays[n];
     float least = scene::beyond_all;
-    // Ends: once for each triangle that is this lane's.
     for (uint32_t t = simt::lane_id(); t < num_triangles; t += simt::warp_lanes) {
       float const distance = distance_to(triangles[t], r);
       if (distance < least) least = distance;
     }
-    // Ends: after five exchanges.
     for (unsigned lanes = simt::warp_lanes / 2; lanes != 0; lanes /= 2) {
       float const other = simt::shuffle_xor(simt::all_lanes, least, lanes);
       if (other < least) least = other;
@@ -278,7 +264,6 @@ struct ray_tracer {
         pending[num_pending++] = n->children[0];
         continue;
       }
-      // Ends: once for each reference of the leaf.
       for (uint32_t k = 0; k < n->num_references; ++k) {
         float const distance = distance_to(triangles[n->references[k]], r);
         if (distance < least) least = distance;

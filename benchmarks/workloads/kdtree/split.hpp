@@ -13,7 +13,6 @@ struct make_root {
   box bounds;
   GPUHEAP_FN void operator()(unsigned) const {
     void* made[2];
-    // Ends: after two requests.
     GPUHEAP_NO_UNROLL
     for (int k = 0; k < 2; ++k) made[k] = heap.malloc(k == 0 ? sizeof(node) : list_bytes(tree.num_triangles));
     auto* const root = static_cast<node*>(made[0]);
@@ -35,7 +34,6 @@ struct split_level {
 
   GPUHEAP_FN void operator()(unsigned thread) const {
     uint32_t const end = tree.state->level_end;
-    // Ends: once for each node of the level that is this warp's.
     GPUHEAP_NO_UNROLL
     for (uint32_t i = tree.state->level_begin + thread / simt::warp_lanes; i < end; i += num_warps) split(*tree.nodes[i]);
   }
@@ -54,7 +52,6 @@ struct split_level {
     float const per_area = area > 0 ? 1 / area : 0;
     float least = scene::beyond_all;
     uint32_t which = 0;
-    // Ends: after three axes.
     for (int axis = 0; axis < 3; ++axis) {
       float const plane = plane_of(n.bounds, axis, simt::lane_id());
       if (!(plane > n.bounds.low[axis] && plane < n.bounds.high[axis])) continue;
@@ -68,7 +65,7 @@ struct split_level {
         which = static_cast<uint32_t>(axis) * num_planes + simt::lane_id();
       }
     }
-    // Ends: after five exchanges. Of equal costs the lower number counts, so that all lanes agree.
+    // Of equal costs the lower number counts, so that all lanes agree.
     for (unsigned distance = simt::warp_lanes / 2; distance != 0; distance /= 2) {
       float const other = simt::shuffle_xor(simt::all_lanes, least, distance);
       uint32_t const others = simt::shuffle_xor(simt::all_lanes, which, distance);
@@ -88,7 +85,6 @@ struct split_level {
   [[nodiscard]] GPUHEAP_FN plane_counts counts_of(node const& n) const {
     if (n.large == no_large) return count_range(tree.bounds, n.bounds, n.references, n.num_references);
     plane_counts counts;
-    // Ends: after three axes.
     for (int axis = 0; axis < 3; ++axis) {
       counts.left[axis] = tree.counts[n.large][axis][simt::lane_id()];
       counts.right[axis] = tree.counts[n.large][3 + axis][simt::lane_id()];
@@ -123,7 +119,6 @@ struct split_level {
   // One lane asks for all, one after the other: what lane k wants is lane k's answer.
   [[nodiscard]] GPUHEAP_FN void* ask(simt::size_t wanted) const {
     void* mine = nullptr;
-    // Ends: after four requests.
     GPUHEAP_NO_UNROLL
     for (unsigned k = 0; k < 4; ++k) {
       auto const bytes = simt::shuffle(simt::all_lanes, simt::uint64_t{wanted}, k);
@@ -142,7 +137,6 @@ struct split_level {
   }
   // Likewise frees.
   GPUHEAP_FN void give(void* mine) const {
-    // Ends: after four blocks.
     GPUHEAP_NO_UNROLL
     for (unsigned k = 0; k < 4; ++k) {
       auto const p = reinterpret_cast<void*>(simt::shuffle(simt::all_lanes, reinterpret_cast<simt::uint64_t>(mine), k));
@@ -173,7 +167,6 @@ struct split_level {
     if (n.large != no_large) return;
     simt::lane_mask const before = (simt::lane_mask{1} << simt::lane_id()) - 1;
     uint32_t num_left = 0, num_right = 0;
-    // Ends: once for each 32 references.
     GPUHEAP_NO_UNROLL
     for (uint32_t first = 0; first < n.num_references; first += simt::warp_lanes) {
       uint32_t const i = first + simt::lane_id();
@@ -226,7 +219,6 @@ struct split_level {
     uint32_t const first = simt::atomic_ref<uint32_t>{tree.state->num_units[next]}.fetch_add(num_units, simt::relaxed);
     uint32_t const large = simt::atomic_ref<uint32_t>{tree.state->num_large[next]}.fetch_add(1, simt::relaxed);
     bool const fits = first + num_units <= tree.room_for_units && large < tree.room_for_large;
-    // Ends: once for each of its units that there is a place for.
     GPUHEAP_NO_UNROLL
     for (uint32_t u = 0; u < num_units && first + u < tree.room_for_units; ++u) {
       tree.units[next][first + u] = {fits ? large : no_large, u * large_from};
@@ -244,7 +236,6 @@ struct free_listed {
   uint32_t const* count;
   unsigned num_threads;
   GPUHEAP_FN void operator()(unsigned thread) const {
-    // Ends: once for each pointer that is this thread's.
     GPUHEAP_NO_UNROLL
     for (uint32_t i = thread; i < *count; i += num_threads) heap.free(pointers[i]);
   }

@@ -95,13 +95,10 @@ struct build_arrays {
 [[nodiscard]] GPUHEAP_FN inline plane_counts count_range(box const* bounds, box const& around, uint32_t const* references, uint32_t count) {
   plane_counts counts;
   float plane[3];
-  // Ends: after three axes.
   for (int axis = 0; axis < 3; ++axis) plane[axis] = plane_of(around, axis, simt::lane_id());
-  // Ends: once for each reference.
   GPUHEAP_NO_UNROLL
   for (uint32_t i = 0; i < count; ++i) {
     box const triangle = bounds[references[i]];
-    // Ends: after three axes.
     for (int axis = 0; axis < 3; ++axis) {
       counts.left[axis] += reaches_left(triangle, axis, plane[axis]);
       counts.right[axis] += reaches_right(triangle, axis, plane[axis]);

@@ -46,7 +46,6 @@ void add_patch(triangle_list& list, std::uint32_t rows, std::uint32_t columns, A
 }
 
 void add_box(triangle_list& list, vec3 const& low, vec3 const& high) {
-  // Ends: six sides.
   for (int side = 0; side < 6; ++side) {
     int const axis = side / 2, u = (axis + 1) % 3, v = (axis + 2) % 3;
     add_patch(list, 1, 1, [&](float r, float c) {

@@ -30,7 +30,6 @@ struct box {
   // Whether they share a point.
   [[nodiscard]] GPUHEAP_HD bool touches(box const& other) const {
     bool all = true;
-    // Ends: after three axes.
     for (int axis = 0; axis < 3; ++axis) all = all && low[axis] <= other.high[axis] && other.low[axis] <= high[axis];
     return all;
   }
@@ -38,7 +37,6 @@ struct box {
 
 [[nodiscard]] GPUHEAP_HD inline box bounds_of(triangle const& t) {
   box b{t.a, t.a};
-  // Ends: after three axes.
   for (int axis = 0; axis < 3; ++axis) {
     float const x = t.a[axis], y = t.b[axis], z = t.c[axis];
     b.low.v[axis] = x < y ? (x < z ? x : z) : (y < z ? y : z);

@@ -50,7 +50,6 @@ struct work_on_slots {
   GPUHEAP_FN void operator()(unsigned thread) const {
     task const& mine = what.tasks[simt::block_id() & 1];
     simt::uint32_t const set = (thread + mine.shift) % sets;
-    // Ends: after `passes` passes.
     GPUHEAP_NO_UNROLL
     for (simt::uint32_t pass = 0; pass < mine.passes; ++pass) {
       simt::uint64_t const draw = random.bits((what.number << 48) + (simt::uint64_t{pass} * sets + thread));
@@ -81,14 +80,12 @@ struct work_on_slots {
       return taken;
     }
     if (reinterpret_cast<simt::uintptr_t>(taken.words) % Ref::allocator_type::traits.min_alignment != 0) count(tally->misaligned, 1);
-    // Ends: once for each word that is checked.
     for (simt::uint32_t w = 0; w < bytes / 8; w += stride(bytes)) taken.words[w] = simt::uint64_t{taken.tag} + w;
     return taken;
   }
 
   GPUHEAP_FN void deallocate(kept_block const& held) const {
     simt::uint32_t lost = 0;
-    // Ends: once for each word that is checked.
     for (simt::uint32_t w = 0; w < held.bytes / 8; w += stride(held.bytes)) lost += held.words[w] != simt::uint64_t{held.tag} + w;
     if (lost != 0) count(tally->lost, lost);
     heap.free(held.words);

@@ -32,7 +32,6 @@ struct replay_operations {
 
   GPUHEAP_FN void operator()(unsigned thread) const {
     simt::uint32_t const copy = thread / threads, who = thread % threads;
-    // Ends: once for each operation of the thread.
     GPUHEAP_NO_UNROLL
     for (simt::uint32_t i = begins[who]; i < begins[who + 1]; ++i) {
       device_operation const todo = operations[i];
@@ -59,13 +58,11 @@ struct replay_operations {
   GPUHEAP_FN void fill(void* block, simt::uint32_t bytes, simt::size_t at) const {
     auto const tag = static_cast<simt::uint32_t>(mix_bits(at));
     count(tally->misaligned, reinterpret_cast<simt::uintptr_t>(block) % Ref::allocator_type::traits.min_alignment != 0);
-    // Ends: once for each word that is checked.
     for (simt::uint32_t w = 0; w < bytes / 4; w += stride(bytes)) static_cast<simt::uint32_t*>(block)[w] = tag + w;
   }
   GPUHEAP_FN void deallocate(void* block, simt::uint32_t bytes, simt::size_t at) const {
     auto const tag = static_cast<simt::uint32_t>(mix_bits(at));
     simt::uint32_t lost = 0;
-    // Ends: once for each word that is checked.
     for (simt::uint32_t w = 0; w < bytes / 4; w += stride(bytes)) lost += static_cast<simt::uint32_t*>(block)[w] != tag + w;
     count(tally->lost, lost);
     heap.free(block);
