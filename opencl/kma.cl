@@ -252,7 +252,6 @@ static uint kma_from_free_set(kma_heap_ptr heap, uint c, uint h, uint* start) {
   uint head_before = KMA_LOAD(kma_head(heap, c, h)), s = KMA_NONE, s_in_hand, pass;
   // Each head begins elsewhere.
   uint from = (uint)((ulong)heap->num_superblocks * h / heap->num_heads), behind = heap->num_superblocks;
-  // Ends: 2 passes, from there on and around.
   for (pass = 0; pass != 2; ++pass) {
     s_in_hand = kma_find(heap, set, from, behind);
     // Ends: s_in_hand rises.
@@ -283,7 +282,6 @@ static uint kma_from_free_set(kma_heap_ptr heap, uint c, uint h, uint* start) {
 // Every superblock's word.
 static uint kma_from_anywhere(kma_heap_ptr heap, uint c, uint h, uint* start) {
   uint s;
-  // Ends: one pass per superblock.
   for (s = 0; s != heap->num_superblocks; ++s) {
     uint word = KMA_LOAD(kma_words(heap) + s);
     // Ends: a pass that goes on lost the word to another work-item's change.
@@ -312,7 +310,6 @@ static uint kma_search(kma_heap_ptr heap, uint c, uint h, uint* start) {
   s = kma_from_head(heap, c, h, start);
   if (s == KMA_NONE) s = kma_from_room_set(heap, c, h, start);
   if (s == KMA_NONE) s = kma_from_free_set(heap, c, h, start);
-  // Ends: one pass per head.
   for (other = 0; s == KMA_NONE && other != heap->num_heads; ++other) s = kma_from_head(heap, c, other, start);
   if (s != KMA_NONE) return s;
   KMA_FENCE();
@@ -347,7 +344,6 @@ static uint kma_take_block(kma_heap_ptr heap, uint s, uint c, uint start) {
 static void kma_give_superblocks(kma_heap_ptr heap, uint first, uint n) {
   uint s;
   KMA_FENCE();
-  // Ends: n passes.
   for (s = first; s != first + n; ++s) {
     atomic_xchg(kma_words(heap) + s, 0u);
     kma_add(kma_set_of(heap, 0), s);

@@ -4,7 +4,6 @@ __kernel void kma_init(__global uint* words, ulong behind_head, ulong behind_hea
                        uint num_leaves) {
   ulong leaves_end = free_set + num_leaves, mids_end = leaves_end + (num_leaves + 31) / 32;
   ulong i;
-  // Ends: one pass for each word that is this work-item's.
   for (i = behind_head + get_global_id(0); i < end; i += get_global_size(0)) {
     // What the word has a bit for, and how many of them there are.
     ulong first = i < leaves_end ? (i - free_set) * 32 : (i - leaves_end) * 32, count = i < leaves_end ? num_superblocks : num_leaves;

@@ -41,7 +41,6 @@ struct read_text {
   unsigned room;
   GPUHEAP_FN void operator()(unsigned) const {
     unsigned at = 0;
-    // Ends: at the text's end, or where the room is.
     GPUHEAP_NO_UNROLL
     for (; at + 1 < room && from[at] != '\0'; ++at) to[at] = from[at];
     to[at] = '\0';
@@ -105,7 +104,6 @@ struct leak_report {
   [[nodiscard]] static leak_report of(std::vector<block_info> const& live, tag_names const& names) {
     leak_report made;
     std::map<std::pair<std::uint64_t, std::uint64_t>, leak_group> groups;  // by tag, and by size without one
-    // Ends: one pass for each block.
     for (block_info const& block : live) {
       leak_group& group = groups[{block.tag, block.tag != 0 ? 0 : block.bytes}];
       if (group.blocks++ == 0) group.first = block;
@@ -113,7 +111,6 @@ struct leak_report {
       ++made.blocks;
       made.bytes += block.bytes;
     }
-    // Ends: one pass for each group.
     for (auto& [key, group] : groups) {
       group.name = key.first != 0 ? names.name({key.first}) : std::to_string(key.second) + " bytes";
       made.groups.push_back(std::move(group));
@@ -128,7 +125,6 @@ struct leak_report {
     auto const number = [](std::uint64_t n) { return static_cast<unsigned long long>(n); };
     std::string all = text_of("%llu live block%s, %s:\n", number(blocks), blocks == 1 ? "" : "s", memory::format_bytes(bytes).c_str());
     std::size_t shown = 0;
-    // Ends: one pass for each group, up to most_groups.
     for (leak_group const& group : groups) {
       if (shown++ == most_groups) {
         all += text_of("  and %zu groups more\n", groups.size() - most_groups);
@@ -150,10 +146,9 @@ struct leak_report {
     auto const number = [](std::uint64_t n) { return static_cast<unsigned long long>(n); };
     std::string all = text_of("{\"blocks\": %llu, \"bytes\": %llu, \"groups\": [", number(blocks), number(bytes));
     char const* before = "";
-    // Ends: one pass for each group; for each character of a name.
     for (leak_group const& group : groups) {
       std::string name;
-      for (char const c : group.name) {  // Ends: at the name's end.
+      for (char const c : group.name) {
         if (c == '"' || c == '\\') name += '\\';
         if (static_cast<unsigned char>(c) < 0x20) {
           name += text_of("\\u%04x", static_cast<unsigned>(c));
@@ -186,7 +181,6 @@ inline void write_block_dump(std::string const& path, char const* allocator, mem
   auto const base = reinterpret_cast<std::uintptr_t>(where.base);
   words = {magic, base, where.bytes, heap_bytes, live.size(), names.all().size()};
   put_text(allocator);
-  // Ends: one pass for each name.
   for (auto const& [tag, name] : names.all()) {
     number[tag] = number.size() + 1;
     put_text(name);
@@ -198,7 +192,6 @@ inline void write_block_dump(std::string const& path, char const* allocator, mem
     words.clear();
   };
   if (good) flush();
-  // Ends: one pass for each block.
   for (block_info const& block : live) {
     std::uint64_t const tag = block.tag == 0 ? 0 : number[block.tag] & 0xffff;
     words.push_back(((block.address - base) / 16 & 0x3fffffffffull) | tag << 38 | std::uint64_t{block.thread & 1023} << 54);

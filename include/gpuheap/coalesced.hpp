@@ -75,10 +75,8 @@ struct malloc_side {
   if (p == nullptr || too_much) return nullptr;  // too_much implies nullptr; the test tells the compiler so
   // Whole words first, as blocks are aligned to 16 bytes.
   auto* const words = static_cast<simt::uint64_t*>(p);
-  // Ends: all / 8 passes.
   for (simt::size_t i = 0; i < all / 8; ++i) words[i] = 0;
   auto* const bytes_left = static_cast<unsigned char*>(p);
-  // Ends: at most 7 passes.
   for (simt::size_t i = all & ~simt::size_t{7}; i < all; ++i) bytes_left[i] = 0;
   return p;
 }

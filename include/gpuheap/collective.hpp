@@ -152,14 +152,12 @@ class live_block_threads {
     structures::warp_group const here{simt::active_mask()};
     // Lanes of a warp may come by parts; each clears all words, which no thread uses now, and a warp none of whose lanes is left cannot
     // clear its own. relaxed, all of them: the barriers order.
-    // Ends: 32 / size passes, rounded up.
     for (unsigned w = here.rank(); w < simt::warp_lanes; w += here.size()) lanes_of(w).store(0, simt::relaxed);
     sync();
     if (here.leads()) lanes_of(simt::thread_in_block() / simt::warp_lanes).fetch_or(here.mask, simt::relaxed);
     sync();
     unsigned const own = simt::thread_in_block() / simt::warp_lanes;
     unsigned const num_warps = static_cast<unsigned>(simt::ceil_div(simt::threads_per_block(), simt::warp_lanes));
-    // Ends: a pass for each warp of the block.
     for (unsigned w = 0; w < num_warps; ++w) {
       simt::lane_mask const lanes = lanes_of(w).load(simt::relaxed);
       if (lanes != 0) warps_ |= simt::lane_mask{1} << w;
@@ -192,7 +190,6 @@ class live_block_threads {
     sync();  // the warps' sums are written before they are read
     simt::uint64_t before = 0;
     total = 0;
-    // Ends: a pass for each warp of the group.
     for (simt::lane_mask rest = warps_; rest != 0; rest &= rest - 1) {
       unsigned const w = simt::lowest_bit(rest);
       simt::uint64_t const sum = simt::plain_read(scratch_->sums[w]);
@@ -240,7 +237,7 @@ class shuffling_threads {
   [[nodiscard]] GPUHEAP_FN simt::uint64_t sum_before(simt::uint64_t value, simt::uint64_t& total) const {
     unsigned long long sum = value;
     auto const threads = static_cast<unsigned>(group_.size());
-    // Ends: ceil(log2 threads) passes. All threads make the same number.
+    // All threads make the same number.
     for (unsigned known = 1; known < threads; known *= 2) {
       unsigned long long const theirs = group_.shfl(sum, rank() >= known ? rank() - known : rank());
       if (rank() >= known) sum += theirs;

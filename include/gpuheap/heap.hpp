@@ -550,7 +550,6 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
 
   void free_listed_on_device(void* const* pointers, simt::size_t count, stream_ref stream) {
     constexpr simt::size_t at_once = simt::size_t{1} << 30;
-    // Ends: each launch takes up to 2^30 pointers off the rest.
     for (simt::size_t at = 0; at < count; at += at_once) {
       simt::launch(static_cast<unsigned>(count - at < at_once ? count - at : at_once), detail::free_each<ref_type>{ref(), pointers + at},
                    {.stream = stream});

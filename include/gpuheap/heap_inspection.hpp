@@ -112,7 +112,6 @@ class heap_inspection {
             {});
       }
       if (misuse_callback_) {
-        // Ends: one pass for each new finding.
         for (simt::uint64_t i = first; i < last; ++i) misuse_callback_(record.found[i], finding_text(record.found[i], stream));
         return;
       }
@@ -164,7 +163,6 @@ class heap_inspection {
   // The tags of the blocks, each once.
   [[nodiscard]] static tag_names names_of(std::vector<block_info> const& live, stream_ref stream) {
     tag_names names;
-    // Ends: one pass for each block.
     for (block_info const& block : live) {
       if (block.tag != 0 && !names.knows({block.tag})) names.add({block.tag}, detail::tag_name({block.tag}, stream));
     }

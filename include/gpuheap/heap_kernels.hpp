@@ -23,7 +23,6 @@ struct copy_bytes {
   simt::size_t bytes;
   unsigned stride;
   GPUHEAP_FN void operator()(unsigned i) const {
-    // Ends: bytes / stride passes.
     for (simt::size_t at = i; at < bytes; at += stride) simt::plain_write(to[at], simt::plain_read(from[at]));
   }
 };

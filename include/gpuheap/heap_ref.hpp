@@ -485,20 +485,16 @@ class heap_ref {
   // Blocks are aligned to at least 16 bytes: whole words first, then the bytes left over.
   GPUHEAP_FN static void zero(void* p, simt::size_t bytes) {
     auto* const words = static_cast<simt::uint64_t*>(p);
-    // Ends: bytes / 8 passes.
     for (simt::size_t i = 0; i < bytes / 8; ++i) simt::plain_write(words[i], simt::uint64_t{0});
     auto* const rest = static_cast<unsigned char*>(p);
-    // Ends: at most 7 passes.
     for (simt::size_t i = bytes & ~simt::size_t{7}; i < bytes; ++i) simt::plain_write(rest[i], static_cast<unsigned char>(0));
   }
   GPUHEAP_FN static void copy(void* to, void const* from, simt::size_t bytes) {
     auto* const to_words = static_cast<simt::uint64_t*>(to);
     auto const* const from_words = static_cast<simt::uint64_t const*>(from);
-    // Ends: bytes / 8 passes.
     for (simt::size_t i = 0; i < bytes / 8; ++i) simt::plain_write(to_words[i], simt::plain_read(from_words[i]));
     auto* const to_rest = static_cast<unsigned char*>(to);
     auto const* const from_rest = static_cast<unsigned char const*>(from);
-    // Ends: at most 7 passes.
     for (simt::size_t i = bytes & ~simt::size_t{7}; i < bytes; ++i) simt::plain_write(to_rest[i], simt::plain_read(from_rest[i]));
   }
 

@@ -115,7 +115,6 @@ struct failure_counts {
 
 inline void read_failures(statistics& s, failure_record const& record) {
   s.failed_requests = 0;
-  // Ends: one pass per counter.
   for (unsigned i = 0; i < failure_record::num_counters; ++i)
     s.failed_requests += record.failed_requests[i * failure_record::words_per_counter];
   s.first_failure = s.failed_requests != 0 ? record.first_failed : record.first_invalid;

@@ -113,14 +113,11 @@ class object_heap_ref {
   GPUHEAP_FN void for_each(Visit visit) const {
     constexpr unsigned c = list::template index_of<T>(), capacity = list::template capacity<T>();
     unsigned const leaves = pool_.num_leaves();
-    // Ends: a pass a word.
     GPUHEAP_NO_UNROLL
     for (unsigned i = 0; i != leaves; ++i) {
-      // Ends: a pass a block.
       GPUHEAP_NO_UNROLL
       for (auto bits = simt::load_cached(pool_.allocated(c)[i]); bits != 0; bits &= bits - 1) {
         simt::uint32_t const b = i * 64 + simt::lowest_bit(bits);
-        // Ends: a pass an object.
         GPUHEAP_NO_UNROLL
         for (auto live = ~simt::load_cached(pool_.blocks()[b].free) & simt::low_bits(capacity); live != 0; live &= live - 1) {
           visit(object_ptr<T>{pool_.block(b), simt::lowest_bit(live), capacity});

@@ -84,7 +84,6 @@ class counted {
   [[nodiscard]] live_counts read(void const* copy) const {
     auto const* const bytes = static_cast<char const*>(copy);
     live_counts live;
-    // Ends: one pass a stripe.
     for (unsigned i = 0; i < num_stripes; ++i) {
       auto const& s = *reinterpret_cast<stripe const*>(bytes + (1 + i) * stride_bytes);
       live.allocations += s.allocations;

@@ -49,7 +49,6 @@ struct trace_text {
     simt::uint64_t num_lines = 0, num_allocations = 0;
     simt::uint32_t threads = 0;
     std::unordered_map<simt::uint64_t, simt::uint64_t> live;  // address, allocation
-    // Ends: once for each event.
     for (auto const& e : text.what.events) {
       std::string const by = std::to_string(e.thread) + " ";
       if (e.kind == trace_event::request) {

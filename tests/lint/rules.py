@@ -124,28 +124,70 @@ def without_comments_and_strings(text: str) -> str:
     return pattern.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
 
 
-def loops_without_end(path: str, text: str) -> list[Breach]:
-    """Loops with no `// Ends:` on their line or in the comment directly above."""
+def for_clauses(code: str, start: int) -> list[str]:
+    """What stands between the semicolons in the head of the `for` at `start`; one clause for a range."""
+    clauses, depth = [""], 0
+    for c in code[code.index("(", start) :]:
+        depth += (c in "([{") - (c in ")]}")
+        if depth == 0:
+            break
+        if c == ";" and depth == 1:
+            clauses.append("")
+        elif depth > 1 or c != "(":
+            clauses[-1] += c
+    return [clause.strip() for clause in clauses]
+
+
+def counts(clauses: list[str]) -> bool:
+    """Whether a `for` loop counts: it goes through a range, or its last clause moves a variable of its condition by a fixed amount."""
+    if len(clauses) < 3:
+        return True
+    _, condition, step = clauses
+    if re.fullmatch(r"\w+-- (!= 0|> 0)", condition) and not step:
+        return True
+    moved = re.findall(r"(?:\+\+|--)(\w+)\b(?!\.)", step) + re.findall(r"(?<![\w.])(\w+)(?:\+\+|--)", step)
+    moved += [name for name, by in re.findall(r"(?<![\w.])(\w+) (?:[-+*/]|<<|>>)= (\w+)", step) if not re.search(rf"\b{by}\b", condition)]
+    moved += re.findall(r"(?<![\w.])(\w+) &= \1 - 1", step)  # one bit after the other
+    return any(re.search(rf"\b{name}\b", condition) for name in moved)
+
+
+def loops_of(text: str) -> list[tuple[int, bool, str]]:
+    """Each loop: the index of its line, whether it counts, and the comment on its line and directly above."""
     lines = text.splitlines()
     code = without_comments_and_strings(text)
     tails = {
         m.start(1) for m in re.finditer(r"\}\s*(while)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)\s*;", code) if closes_do(code, m.start())
     }
-    breaches = []
+    loops = []
     for match in re.finditer(r"\b(for|while|do)\b", code):
-        if match.start() in tails:
-            continue
         index = code.count("\n", 0, match.start())
-        if code.splitlines()[index].lstrip().startswith("#"):
+        if match.start() in tails or code.splitlines()[index].lstrip().startswith("#"):
             continue
         comment = lines[index]
         above = index - 1
         while above >= 0 and (lines[above].lstrip().startswith("//") or lines[above].strip() == "GPUHEAP_NO_UNROLL"):
             comment += lines[above]
             above -= 1
-        if "// Ends:" not in comment:
-            breaches.append(Breach(path, index + 1, f"loop without an `// Ends:` line: {lines[index].strip()}"))
-    return breaches
+        loops.append((index, match[1] == "for" and counts(for_clauses(code, match.start())), comment))
+    return loops
+
+
+def loops_without_end(path: str, text: str) -> list[Breach]:
+    """Loops that wait or retry, with no `// Ends:` on their line or in the comment directly above."""
+    return [
+        Breach(path, index + 1, f"loop without an `// Ends:` line: {text.splitlines()[index].strip()}")
+        for index, is_counted, comment in loops_of(text)
+        if not is_counted and "// Ends:" not in comment
+    ]
+
+
+def counted_loops_with_end(path: str, text: str) -> list[Breach]:
+    """Loops that count, whose head says why they end, with an `// Ends:` all the same."""
+    return [
+        Breach(path, index + 1, f"a loop that counts needs no `// Ends:` line: {text.splitlines()[index].strip()}")
+        for index, is_counted, comment in loops_of(text)
+        if is_counted and "// Ends:" in comment
+    ]
 
 
 def closes_do(code: str, brace: int) -> bool:

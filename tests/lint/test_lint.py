@@ -26,6 +26,7 @@ def repository_files() -> list[str]:
 FILES = repository_files()
 CPP_FILES = [name for name in FILES if Path(name).suffix in rules.CPP and not name.startswith("cmake/")]
 HEADERS = [name for name in CPP_FILES if name.startswith("include/")]
+KERNELS = [name for name in FILES if name.startswith("opencl/") and name.endswith(".cl")]
 
 
 def breaches(rule, names: list[str]) -> str:
@@ -40,9 +41,13 @@ def test_no_backend_if_outside_simt():
     assert breaches(rules.backend_tests, CPP_FILES) == ""
 
 
-def test_every_loop_of_a_header_or_kernel_says_why_it_ends():
-    kernels = [name for name in FILES if name.startswith("opencl/") and name.endswith(".cl")]
-    assert breaches(rules.loops_without_end, HEADERS + kernels) == ""
+def test_every_loop_that_waits_says_why_it_ends():
+    assert breaches(rules.loops_without_end, HEADERS + KERNELS) == ""
+
+
+def test_no_loop_that_counts_says_why_it_ends():
+    argued_line_by_line = ("include/gpuheap/allocators/sharded_runs", "include/gpuheap/check", "include/gpuheap/misuse.hpp")
+    assert breaches(rules.counted_loops_with_end, [name for name in CPP_FILES + KERNELS if not name.startswith(argued_line_by_line)]) == ""
 
 
 def test_every_public_header_is_documented():

@@ -33,7 +33,7 @@ def test_backend_ifs():
     assert len(rules.backend_tests("src/x.cu", "#if defined(A) || \\\n  defined(__CUDA_ARCH__)\n")) == 1
 
 
-def test_loops():
+def test_loops_that_wait():
     text = """// Ends: n passes.
 for (;;) {}
 while (x) {}
@@ -48,9 +48,24 @@ auto s = "for while do";
 // Ends: at once.
 // A second line.
 GPUHEAP_NO_UNROLL
-for (auto x : y) z();
+for (; !done; done = z()) {}
+for (; at.step < n; ++at.step) {}
+for (unsigned served = 0; served < n && got != 0; served += got) {}
+for (unsigned i = 0; i < n; ++i) {}
 """
-    assert lines(rules.loops_without_end("include/gpuheap/x.hpp", text)) == [3, 5]
+    assert lines(rules.loops_without_end("include/gpuheap/x.hpp", text)) == [3, 5, 16, 17]
+
+
+def test_loops_that_count():
+    heads = [
+        "auto x : y", "unsigned i = 0; i < f(n, 2); ++i", "; left != 0; left--", "unsigned i = 32; i != 0; i /= 2", "; i < n; i += 4",
+        "; bits != 0 && !got; bits &= bits - 1", "unsigned j = 4; j-- != 0;",
+    ]  # fmt: skip
+    waits = [";;", "; !done; w.wait()", "; p != nullptr; p = p->next", "; i < n; j += 1", "; got != 0; done += got"]
+    assert [head for head in heads if not rules.counts(rules.for_clauses(f"for ({head}) {{", 0))] == []
+    assert [head for head in waits if rules.counts(rules.for_clauses(f"for ({head}) {{", 0))] == []
+    text = "// Ends: n passes.\nfor (int i = 0; i < n; ++i) {}\nfor (auto x : y) {}  // Ends: once.\n// Ends: by z.\nwhile (z()) {}\n"
+    assert lines(rules.counted_loops_with_end("x.hpp", text)) == [2, 3]
 
 
 def test_documentation():

@@ -136,7 +136,7 @@ class backing_reference {
   template <class F>
   GPUHEAP_FN void locked(F f) const {
     simt::lane_mask const here = simt::active_mask();
-    // Ends: one pass a lane. The holder's work is bounded by the number of blocks and waits for nothing, as the lock asks.
+    // The holder's work is bounded by the number of blocks and waits for nothing, as the lock asks.
     GPUHEAP_NO_UNROLL
     for (simt::lane_mask rest = here; rest != 0; rest &= rest - 1) {
       if (simt::lane_id() == simt::lowest_bit(rest)) structures::spin_lock{&state_->lock}.run(f);

@@ -198,7 +198,6 @@ class basic_bulkalloc {
     bulk::geometry const at = bulk::geometry::within(aligned, Config, num_sms(), sizeof(state_type), trees);
     initial.blocks.at = at;
     bulk::uint64_t* next = trees;
-    // Ends: one pass per order.
     for (unsigned order = 0; order <= at.top; ++order) {
       initial.blocks.orders[order].available = bulk::bitmap_tree::over(next, at.leaves_of(at.num_pages, order), 1);
       next += at.tree_words(at.num_pages, order);
@@ -222,7 +221,7 @@ class basic_bulkalloc {
   // Chunks count as held.
   [[nodiscard]] allocator_footprint footprint(stream_ref stream) const {
     bulk::uint32_t free_pages = 0;
-    // Ends: one pass per order. Read word by word: a state is not copyable where its parts are not.
+    // Read word by word: a state is not copyable where its parts are not.
     for (unsigned order = 0; order != bulk::max_orders; ++order) {
       structures::bulk_semaphore::word units = 0;
       simt::copy(&units, &state_->blocks.orders[order].units, sizeof units, stream);
@@ -344,7 +343,6 @@ class basic_bulkalloc {
   GPUHEAP_COLD static free_status why_refused(state_type* state, bulk::uint32_t page) {
     bulk::geometry const& all = state->at();
     bool freed = false;
-    // Ends: one pass per order.
     GPUHEAP_NO_UNROLL
     for (unsigned order = 0; order <= all.top; ++order) {
       bulk::page_word const word{all.word(page >> order << order).load(simt::relaxed)};

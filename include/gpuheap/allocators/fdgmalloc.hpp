@@ -325,7 +325,7 @@ class basic_fdgmalloc {
     simt::global_ref<simt::uint64_t> const area{r.area};
     list* spare = nullptr;
     kept result = kept::no_list;
-    // Ends: two passes. With a spare list there is always a place.
+    // With a spare list there is always a place.
     GPUHEAP_NO_UNROLL
     for (unsigned pass = 0; pass < 2; ++pass) {
       structures::spin_lock{&r.lock}.run([&] {
@@ -389,7 +389,6 @@ class basic_fdgmalloc {
     while (detached != nullptr) {
       simt::uint64_t const count = simt::plain_read(detached->count);
       list* const older = simt::plain_read(detached->older);
-      // Ends: one pass for each block of the list that is this lane's.
       GPUHEAP_NO_UNROLL
       for (simt::uint64_t i = group.rank(); i < count; i += group.size()) backing_.free(simt::plain_read(detached->pointers[i]));
       simt::sync_warp(group.mask);  // all have read the list
@@ -451,7 +450,6 @@ class basic_fdgmalloc {
         ++overfull;
         break;
       }
-      // Ends: once for each block of the list.
       for (simt::uint64_t i = 0; i < at->count; ++i) {
         ++blocks;
         area_known = area_known || reinterpret_cast<simt::uintptr_t>(at->pointers[i]) == address_of(r.area);

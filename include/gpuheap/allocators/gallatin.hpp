@@ -207,7 +207,6 @@ class basic_gallatin {
     simt::copy(words.data(), at_.segments, words.size() * sizeof(simt::uint64_t), stream);
     simt::synchronize(stream);
     simt::size_t held = 0;
-    // Ends: one pass a segment.
     for (auto const word : words) held += gallatin_parts::segment_word{word}.is_free() ? 0 : at_.segment_bytes();
     return {held, region_bytes_ - (simt::size_t{at_.num_segments} << at_.lg_segment()), 0};
   }
@@ -222,7 +221,6 @@ class basic_gallatin {
     simt::copy(&locks.back(), &state_->run_lock, sizeof(simt::uint32_t), stream);
     simt::synchronize(stream);
     if (!structures::relocation_count::quiet(relocation)) found.problem = "a block or segment is being moved, and no kernel runs";
-    // Ends: one pass a lock.
     for (auto const lock : locks) {
       if (lock != 0) found.problem = "a lock is held";
     }

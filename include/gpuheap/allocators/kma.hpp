@@ -166,9 +166,7 @@ class basic_kma {
     heap.region_bytes_ = where.bytes;
     state_type initial{};
     initial.at = heap.at_;
-    // Ends: one pass per class and head.
     for (auto& of_class : initial.heads) {
-      // Ends: one pass per head.
       for (auto& head : of_class) head = kma_parts::no_superblock;
     }
     initial.runs.end += heap.at_.num_superblocks;

@@ -395,7 +395,7 @@ class basic_regeff {
   // By create()'s kernel: thread i of n writes every n-th chunk of the trees and one hint, the first one also the rest and the end.
   friend struct regeff::init_chunks<basic_regeff>;
   GPUHEAP_FN void init_chunks(uint32_t i, uint32_t n, regeff::split const& split) const {
-    // Ends: at most one pass for each chunk. 64 bits, as n is added to the last one's number.
+    // 64 bits, as n is added to the last one's number.
     for (simt::uint64_t chunk = i; chunk < simt::uint64_t{split.trees} * split.tree_nodes(); chunk += n) {
       uint32_t const node = static_cast<uint32_t>(chunk) % split.tree_nodes() + 1;
       uint32_t const begin = static_cast<uint32_t>(chunk) / split.tree_nodes() * split.tree_units() + split.node_begin(node);
@@ -413,7 +413,7 @@ class basic_regeff {
   friend struct regeff::sum_held<basic_regeff>;
   GPUHEAP_FN void sum_held(uint32_t i, uint32_t n) const {
     simt::uint64_t units = 0;
-    // Ends: at most one pass for each unit; sums stay below 2^30.
+    // Sums stay below 2^30.
     for (uint32_t x = i; x < units_; x += n) {
       uint32_t const header = Headers::header_of(simt::plain_read(headers_.words[x]));
       if ((header & regeff::live_bit) != 0) units += (header & regeff::next_mask) - x;
@@ -517,7 +517,6 @@ regeff::audit basic_regeff<Config, Headers>::verify(stream_ref stream) const {
     if (state(x) != regeff::free_state && state(x) != regeff::live_state) return wrong("a chunk neither free nor live", x), found;
     simt::size_t const end = next(x);
     if (end <= x || end > units_) return wrong("a chunk that does not end behind its begin", x), found;
-    // Ends: one pass for each unit of the chunk.
     for (simt::size_t inside = x + 1; inside < end; ++inside) {
       if (state(inside) != 0) wrong("a header inside a chunk", inside);
     }
@@ -528,7 +527,6 @@ regeff::audit basic_regeff<Config, Headers>::verify(stream_ref stream) const {
     if (!live && end - x > found.largest_free_units) found.largest_free_units = end - x;
     x = end;
   }
-  // Ends: one pass for each hint.
   for (simt::size_t h = 0; h < num_hints_; ++h) {
     simt::size_t const at = hints[h * hint_stride];
     if (at > units_ || (at != units_ && state(at) == 0 && next(at) <= at)) wrong("a hint where no chunk has ever begun", at);

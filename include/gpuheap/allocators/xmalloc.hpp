@@ -272,7 +272,6 @@ class basic_xmalloc {
 
   [[nodiscard]] GPUHEAP_FN bool pop_block(unsigned c, simt::uint64_t& block) const {
     unsigned const first = home();
-    // Ends: one pass per list.
     GPUHEAP_NO_UNROLL
     for (unsigned l = 0; l < num_lists; ++l) {
       if (list(c, first ^ l).try_pop(block)) return true;
@@ -395,7 +394,6 @@ class basic_xmalloc {
   // After a search that found nothing, while no refill is under way: whether the class has no block now, and nothing has moved since.
   [[nodiscard]] GPUHEAP_FN bool nothing_is_left(unsigned c, search_state search) const {
     bool some = second_level(c).size() != 0;
-    // Ends: one pass per list.
     GPUHEAP_NO_UNROLL
     for (unsigned l = 0; l < num_lists; ++l) some |= list(c, l).size() != 0;
     if (some || !structures::relocation_count::quiet(search.moves) || moves().read_end() != search.moves) return false;
@@ -426,7 +424,6 @@ class basic_xmalloc {
     queue const to = list(c, home());
     simt::uint32_t ticket = 0;
     unsigned const room = to.claim_pushes(simt::popcount(blocks), ticket);
-    // Ends: one pass per block.
     GPUHEAP_NO_UNROLL
     for (unsigned n = 0; n < room; ++n, blocks &= blocks - 1)
       to.put(ticket + n, to_word(block_at(superblock, c, simt::lowest_bit(blocks))));
@@ -454,7 +451,6 @@ class basic_xmalloc {
     // relaxed: published together with the blocks.
     free_blocks(superblock).store(0, simt::relaxed);
     word32{reinterpret_cast<simt::uint32_t*>(superblock)[1]}.store(c, simt::relaxed);
-    // Ends: one pass per block.
     GPUHEAP_NO_UNROLL
     for (unsigned i = 0; i < num_blocks; ++i) {
       char* const block = block_at(superblock, c, i);
@@ -467,28 +463,23 @@ class basic_xmalloc {
   // Gives the backing the wholly free superblocks of all classes. False: every queue was empty.
   GPUHEAP_FN bool flush() const {
     bool any = false;
-    // Ends: one pass per class.
     GPUHEAP_NO_UNROLL
     for (unsigned c = 0; c < num_classes; ++c) {
-      // Ends: one pass per list.
       GPUHEAP_NO_UNROLL
       for (unsigned l = 0; l < num_lists; ++l) any |= list(c, l).size() != 0;
       any |= static_cast<int>(word32{of_class(c).wholly_free}.load(simt::relaxed)) > 0;
     }
     if (!any) return false;
     begin_move();
-    // Ends: one pass per class.
     GPUHEAP_NO_UNROLL
     for (unsigned c = 0; c < num_classes; ++c) flush_class(c);
     moves().end();
     return true;
   }
   GPUHEAP_FN void flush_class(unsigned c) const {
-    // Ends: one pass per list.
     GPUHEAP_NO_UNROLL
     for (unsigned l = 0; l < num_lists; ++l) {
       simt::uint64_t block = 0;
-      // Ends: as many passes as the list had entries.
       GPUHEAP_NO_UNROLL
       for (unsigned n = list(c, l).size(); n != 0 && list(c, l).try_pop(block); --n) {
         origin const from = read_origin(to_pointer(block));
@@ -496,7 +487,7 @@ class basic_xmalloc {
       }
     }
     if (static_cast<int>(word32{of_class(c).wholly_free}.load(simt::relaxed)) <= 0) return;
-    // Ends: as many passes as the queue had entries; superblocks that are put back come behind these.
+    // Superblocks that are put back come behind the entries that the queue has now.
     GPUHEAP_NO_UNROLL
     for (unsigned n = second_level(c).size(); n != 0 && retire(c); --n) {
     }

@@ -73,7 +73,6 @@ class paged_list {
 
   // Gives all pages back: the list is empty. One thread, while no other uses it.
   GPUHEAP_FN void clear() const {
-    // Ends: one pass per page.
     GPUHEAP_NO_UNROLL
     for (auto& page : state_->pages) heap_.free(simt::atomic_ref<void*>{page}.exchange(nullptr, simt::relaxed));
     simt::global_ref<simt::uint64_t>{state_->size}.store(0, simt::relaxed);

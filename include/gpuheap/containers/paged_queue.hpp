@@ -247,7 +247,6 @@ class paged_queue {
     auto* const mine = static_cast<char*>(heap_.malloc(cells_at + page_entries * sizeof(cell)));
     if (mine == nullptr) return false;
     taken(mine).store(0, simt::relaxed);
-    // Ends: one pass per cell.
     GPUHEAP_NO_UNROLL
     for (unsigned i = 0; i != page_entries; ++i) {
       simt::atomic_ref<simt::uint32_t>{reinterpret_cast<cell*>(mine + cells_at)[i].full}.store(0, simt::relaxed);

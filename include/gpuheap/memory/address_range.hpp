@@ -168,7 +168,6 @@ class address_range {
   }
   // Takes away pieces first..end-1.
   void drop(std::size_t first, std::size_t end) noexcept {
-    // Ends: one pass a piece.
     for (std::size_t i = first; i < end; ++i) {
       simt::unmap_memory(space_, at_offset(pieces_[i].offset), pieces_[i].bytes);
       mapped_bytes_ -= pieces_[i].bytes;
@@ -177,7 +176,6 @@ class address_range {
   }
   // What a map() that failed has made: no kernel knows it.
   void take_back(std::vector<simt::size_t> const& made) noexcept {
-    // Ends: one pass a piece.
     for (simt::size_t const at : made) {
       std::size_t const behind = first_after(at);
       drop(behind - 1, behind);

@@ -18,7 +18,6 @@ namespace memory {
   if (bytes < 1024) return text_of("%zu B", bytes);
   double value = static_cast<double>(bytes);
   unsigned unit = 0;
-  // Ends: each pass divides by 1024, and 2^64 bytes are 16 EiB.
   for (; value >= 1024 && unit < 6; ++unit) value /= 1024;
   return text_of("%.1f %s", value, units[unit]);
 }
@@ -76,10 +75,8 @@ class heap_size {
     char const* at = text.c_str();
     double value = 0, place = 1;
     bool has_digits = false;
-    // Ends: each pass reads a character, and the text ends with one that is no digit.
     for (; is_digit(*at); ++at, has_digits = true) value = value * 10 + (*at - '0');
     if (*at == '.') {
-      // Ends: likewise.
       for (++at; is_digit(*at); ++at, has_digits = true) value += (*at - '0') * (place /= 10);
     }
     if (!has_digits || !(value > 0)) throw refuse();

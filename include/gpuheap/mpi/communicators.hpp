@@ -37,7 +37,6 @@ class communicators : public type_makers<Heap> {
     } else {
       auto* const wishes = static_cast<wish*>(allocate(static_cast<simt::size_t>(size) * sizeof(wish)));
       wishes[0] = own;
-      // Ends: once for each other member.
       for (int i = 1; i < size; ++i) {
         message* const m = this->await_message({this->collective_context_of(comm), any_source, tag});
         detail::copy_bytes(wishes + m->source, m->data(), sizeof(wish));
@@ -88,7 +87,6 @@ class communicators : public type_makers<Heap> {
     int const size = this->size_of(comm);
     rank_list* const list = make_list(size, made);
     if (list == nullptr) return this->answer(comm, err_no_mem);
-    // Ends: once for each member.
     for (int i = 0; i < size; ++i) list->world_ranks()[i] = comm->group->world_rank(i);
     list->mine = comm->rank;
     return success;
@@ -105,17 +103,14 @@ class communicators : public type_makers<Heap> {
   GPUHEAP_FN int group_some(rank_list const* group, int count, int const* ranks, bool in, rank_list** made) const {
     int const size = group == nullptr ? 0 : group->size;
     if (count < 0 || count > size) return this->answer(nullptr, err_arg);
-    // Ends: once for each rank.
     for (int i = 0; i < count; ++i) {
       if (ranks[i] < 0 || ranks[i] >= size) return this->answer(nullptr, err_rank);
     }
     rank_list* const list = make_list(in ? count : size - count, made);
     if (list == nullptr) return this->answer(nullptr, err_no_mem);
     int next = 0;
-    // Ends: once for each member.
     for (int i = 0; i < (in ? count : size); ++i) {
       bool named = false;
-      // Ends: once for each rank.
       for (int k = 0; !in && k < count; ++k) named = named || ranks[k] == i;
       if (named) continue;
       list->world_ranks()[next++] = group->world_ranks()[in ? ranks[i] : i];
@@ -130,7 +125,6 @@ class communicators : public type_makers<Heap> {
     auto* const ranks = static_cast<int*>(allocate((static_cast<simt::size_t>(size) + 1) * sizeof(int)));
     int num_ranks = 0;
     bool right = count >= 0;
-    // Ends: once for each range.
     for (int i = 0; right && i < count; ++i) {
       int const from = ranges[i][0], to = ranges[i][1], step = ranges[i][2];
       right = step != 0;
@@ -151,12 +145,10 @@ class communicators : public type_makers<Heap> {
     rank_list* const list = make_list(first + second, made);
     if (list == nullptr) return this->answer(nullptr, err_no_mem);
     int next = 0;
-    // Ends: once for each member.
     for (int i = 0; i < first; ++i) {
       bool const shared = b != nullptr && place_in(*b, a->world_ranks()[i]) != undefined;
       if (which == set::all_of_both || shared == (which == set::in_both)) list->world_ranks()[next++] = a->world_ranks()[i];
     }
-    // Ends: likewise.
     for (int i = 0; which == set::all_of_both && i < second; ++i) {
       if (a == nullptr || place_in(*a, b->world_ranks()[i]) == undefined) list->world_ranks()[next++] = b->world_ranks()[i];
     }
@@ -166,7 +158,6 @@ class communicators : public type_makers<Heap> {
   }
   // Where members of `from` stand in `to`; `undefined`: they do not.
   GPUHEAP_FN int group_translate_ranks(rank_list const* from, int count, int const* ranks, rank_list const* to, int* found) const {
-    // Ends: once for each rank.
     for (int i = 0; i < count; ++i) {
       if (ranks[i] == proc_null) {
         found[i] = proc_null;
@@ -180,7 +171,6 @@ class communicators : public type_makers<Heap> {
   GPUHEAP_FN int group_compare(rank_list const* a, rank_list const* b, int* result) const {
     int const first = a == nullptr ? 0 : a->size, second = b == nullptr ? 0 : b->size;
     bool same = first == second, similar = same;
-    // Ends: once for each member.
     for (int i = 0; similar && i < first; ++i) {
       same = same && a->world_ranks()[i] == b->world_ranks()[i];
       similar = place_in(*b, a->world_ranks()[i]) != undefined;
@@ -214,9 +204,7 @@ class communicators : public type_makers<Heap> {
     } else {
       mine.group = make_group(group->size);
       auto* const world_ranks = reinterpret_cast<int*>(mine.group + 1);
-      // Ends: once for each member.
       for (int i = 0; i < group->size; ++i) world_ranks[i] = group->world_ranks()[i];
-      // Ends: likewise.
       for (int i = 1; i < group->size; ++i) {
         membership const theirs{mine.group, i};
         message* const m = make(comm, own_tag, sizeof theirs);
@@ -236,7 +224,6 @@ class communicators : public type_makers<Heap> {
     if (int const bad = check_comm(comm); bad != success) return this->answer(comm, bad);
     if (dimensions < 0 || dimensions > grid_state::most_dimensions) return this->answer(comm, err_arg);
     int places = 1;
-    // Ends: once for each dimension.
     for (int i = 0; i < dimensions; ++i) {
       if (sizes[i] <= 0) return this->answer(comm, err_arg);
       places *= sizes[i];
@@ -247,7 +234,6 @@ class communicators : public type_makers<Heap> {
     auto* const grid = static_cast<grid_state*>(allocate(sizeof(grid_state)));
     *grid = {};
     grid->dimensions = dimensions;
-    // Ends: once for each dimension.
     for (int i = 0; i < dimensions; ++i) {
       grid->sizes[i] = sizes[i];
       grid->periodic[i] = periodic[i] != 0;
@@ -259,7 +245,6 @@ class communicators : public type_makers<Heap> {
   GPUHEAP_FN int cart_coords(communicator* comm, int rank, int most, int* place) const {
     if (int const bad = check_grid(comm); bad != success) return this->answer(comm, bad);
     if (!this->is_member(comm, rank)) return this->answer(comm, err_rank);
-    // Ends: once for each dimension.
     for (int i = comm->grid->dimensions - 1; i >= 0; --i) {
       if (i < most) place[i] = rank % comm->grid->sizes[i];
       rank /= comm->grid->sizes[i];
@@ -270,7 +255,6 @@ class communicators : public type_makers<Heap> {
   GPUHEAP_FN int cart_rank(communicator* comm, int const* place, int* rank) const {
     if (int const bad = check_grid(comm); bad != success) return this->answer(comm, bad);
     int at = 0;
-    // Ends: once for each dimension.
     for (int i = 0; i < comm->grid->dimensions; ++i) {
       int const size = comm->grid->sizes[i];
       int own = place[i];
@@ -287,7 +271,6 @@ class communicators : public type_makers<Heap> {
     grid_state const& grid = *comm->grid;
     if (dimension < 0 || dimension >= grid.dimensions) return this->answer(comm, err_arg);
     int stride = 1;
-    // Ends: once for each later dimension.
     for (int i = dimension + 1; i < grid.dimensions; ++i) stride *= grid.sizes[i];
     int const size = grid.sizes[dimension], own = comm->rank / stride % size;
     auto const rank_at_place = [&](int place) -> int {
@@ -300,7 +283,6 @@ class communicators : public type_makers<Heap> {
   }
   GPUHEAP_FN int cart_get(communicator* comm, int most, int* sizes, int* periodic, int* place) const {
     if (int const bad = check_grid(comm); bad != success) return this->answer(comm, bad);
-    // Ends: once for each dimension.
     for (int i = 0; i < comm->grid->dimensions && i < most; ++i) {
       sizes[i] = comm->grid->sizes[i];
       periodic[i] = comm->grid->periodic[i];
@@ -320,7 +302,6 @@ class communicators : public type_makers<Heap> {
     int place[grid_state::most_dimensions];
     int color = 0, key = 0;
     (void)cart_coords(comm, comm->rank, grid_state::most_dimensions, place);
-    // Ends: once for each dimension.
     for (int i = 0; i < old.dimensions; ++i) {
       (keeps[i] != 0 ? key : color) = (keeps[i] != 0 ? key : color) * old.sizes[i] + place[i];
       if (keeps[i] == 0) continue;
@@ -335,7 +316,6 @@ class communicators : public type_makers<Heap> {
   // Sizes of a grid for `places` ranks, as even as they can be, where they are 0; in falling order.
   GPUHEAP_FN int dims_create(int places, int dimensions, int* sizes) const {
     int open = 0, rest = places;
-    // Ends: once for each dimension.
     for (int i = 0; i < dimensions; ++i) {
       if (sizes[i] < 0 || (sizes[i] > 0 && rest % sizes[i] != 0)) return this->answer(nullptr, err_arg);
       if (sizes[i] > 0) rest /= sizes[i];
@@ -344,29 +324,23 @@ class communicators : public type_makers<Heap> {
     if (places < 1 || (open == 0 && rest != 1)) return this->answer(nullptr, err_arg);
     if (open > grid_state::most_dimensions) return this->answer(nullptr, err_arg);
     int found[grid_state::most_dimensions];
-    // Ends: once for each of them.
     for (int i = 0; i < open; ++i) found[i] = 1;
     // The largest prime factor first, to the smallest size.
     int factors[32];
     int num_factors = 0;
-    // Ends: at the square root.
     for (int f = 2; f * f <= rest; ++f) {
       // Ends: each pass takes a factor out.
       for (; rest % f == 0; rest /= f) factors[num_factors++] = f;
     }
     if (rest > 1) factors[num_factors++] = rest;
-    // Ends: once for each factor.
     for (int k = num_factors; open > 0 && k > 0; --k) {
       int smallest = 0;
-      // Ends: once for each size.
       for (int i = 1; i < open; ++i) smallest = found[i] < found[smallest] ? i : smallest;
       found[smallest] *= factors[k - 1];
     }
-    // Ends: once for each place in the order.
     for (int i = 0; i < dimensions; ++i) {
       if (sizes[i] != 0) continue;
       int largest = 0;
-      // Ends: once for each size.
       for (int k = 1; k < open; ++k) largest = found[k] > found[largest] ? k : largest;
       sizes[i] = found[largest];
       found[largest] = 0;
@@ -435,7 +409,6 @@ class communicators : public type_makers<Heap> {
     return list;
   }
   [[nodiscard]] GPUHEAP_FN static int place_in(rank_list const& list, int world_rank) {
-    // Ends: once for each member at most.
     for (int i = 0; i < list.size; ++i) {
       if (list.world_ranks()[i] == world_rank) return i;
     }
@@ -446,10 +419,8 @@ class communicators : public type_makers<Heap> {
   [[nodiscard]] GPUHEAP_FN static int compare(group_state const& a, group_state const& b) {
     if (a.size != b.size) return 3;
     bool same = true;
-    // Ends: once for each member; and again for each.
     for (simt::uint32_t i = 0; i < a.size; ++i) {
       bool found = false;
-      // Ends: once for each member.
       for (simt::uint32_t k = 0; k < b.size; ++k) found = found || b.world_rank(static_cast<int>(k)) == a.world_rank(static_cast<int>(i));
       if (!found) return 3;
       same = same && b.world_rank(static_cast<int>(i)) == a.world_rank(static_cast<int>(i));
@@ -480,10 +451,8 @@ class communicators : public type_makers<Heap> {
       if (color != undefined) {
         group = make_group(last - first);
         auto* const world_ranks = reinterpret_cast<int*>(group + 1);
-        // Ends: once for each member.
         for (int i = first; i < last; ++i) world_ranks[i - first] = comm->group->world_rank(wishes[i].rank);
       }
-      // Ends: once for each member.
       for (int i = first; i < last; ++i) {
         membership const theirs{group, i - first};
         if (wishes[i].rank == comm->rank) {
@@ -498,9 +467,7 @@ class communicators : public type_makers<Heap> {
   }
   // Shell's method with gaps that shrink by half: one rank sorts, so it takes no memory.
   GPUHEAP_FN static void sort(wish* wishes, int size) {
-    // Ends: the gap halves.
     for (int gap = size / 2; gap > 0; gap /= 2) {
-      // Ends: once for each wish.
       for (int i = gap; i < size; ++i) {
         wish const moving = wishes[i];
         int at = i;

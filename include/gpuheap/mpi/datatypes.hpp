@@ -60,10 +60,9 @@ GPUHEAP_COLD inline void pack(void* to, void const* from, simt::size_t count, da
   if (is_plain(type)) return copy_bytes(to, from, count * bytes_of(type));
   auto const& layout = *layout_of(type);
   auto* data = static_cast<char*>(to);
-  // Ends: once for each element; and for each of its spans.
   for (simt::size_t i = 0; i < count; ++i) {
     auto const* const element = static_cast<char const*>(from) + static_cast<long long>(i) * layout.extent;
-    for (simt::uint32_t k = 0; k < layout.num_spans; ++k) {  // Ends: once for each span.
+    for (simt::uint32_t k = 0; k < layout.num_spans; ++k) {
       copy_bytes(data, element + layout.spans()[k].at, layout.spans()[k].bytes);
       data += layout.spans()[k].bytes;
     }
@@ -77,7 +76,6 @@ GPUHEAP_COLD inline void unpack(void* to, void const* from, simt::size_t bytes, 
   // Ends: each pass takes an element's bytes.
   for (simt::size_t i = 0; bytes != 0 && layout.bytes != 0; ++i) {
     auto* const element = static_cast<char*>(to) + static_cast<long long>(i) * layout.extent;
-    // Ends: once for each span.
     for (simt::uint32_t k = 0; k < layout.num_spans && bytes != 0; ++k) {
       auto const& span = layout.spans()[k];
       simt::size_t const part = span.bytes < bytes ? span.bytes : bytes;

@@ -118,7 +118,6 @@ class messenger {
     if (count < 0) return answer(nullptr, err_count);
     int failed = success;
     bool fatal = false;
-    // Ends: once for each request.
     for (int i = 0; i < count; ++i) {
       status ended = empty_status();
       error_handler errors = error_handler::fatal;
@@ -149,7 +148,6 @@ class messenger {
     make_progress();
     end_if_aborted();
     bool any = false;
-    // Ends: once for each request at most.
     for (int i = 0; i < count; ++i) {
       any = any || which[i] != nullptr;
       if (which[i] == nullptr || !which[i]->done) continue;
@@ -171,7 +169,6 @@ class messenger {
     if (first == undefined) return success;
     indices[0] = first;
     if (results != nullptr) results[0] = of_first;
-    // Ends: once for each request.
     for (int i = 0; i < count; ++i) {
       if (which[i] == nullptr || !which[i]->done) continue;
       indices[*num_done] = i;
@@ -186,7 +183,6 @@ class messenger {
     make_progress();
     end_if_aborted();
     *done = 1;
-    // Ends: once for each request.
     for (int i = 0; i < count; ++i) {
       if (which[i] != nullptr && !which[i]->done) *done = 0;
     }

@@ -96,7 +96,6 @@ template <class T>
 GPUHEAP_FN void combine_elements(operation op, void* into, void const* with, simt::size_t count) {
   auto* const a = static_cast<T*>(into);
   auto const* const b = static_cast<T const*>(with);
-  // Ends: once for each element.
   for (simt::size_t i = 0; i < count; ++i) a[i] = combined(op, a[i], b[i]);
 }
 }  // namespace detail

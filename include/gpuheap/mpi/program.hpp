@@ -73,7 +73,6 @@ struct with_arguments {
       if (own == nullptr) here().end_for_memory();
       copy_bytes(own, argv, bytes);
       auto* const words = reinterpret_cast<char**>(own);
-      // Ends: once for each argument.
       for (int i = 0; i < argc; ++i) words[i] = own + (words[i] - reinterpret_cast<char const*>(argv));
       int const code = main(argc, words);
       coalesced::free(own);
@@ -89,7 +88,6 @@ class arguments_memory {
     std::vector<char> image(memory_.bytes(), '\0');
     auto* const base = static_cast<char*>(memory_.base());
     simt::size_t at = (static_cast<simt::size_t>(argc) + 1) * sizeof(char*);
-    // Ends: once for each argument.
     for (int i = 0; i < argc; ++i) {
       char const* const there = base + at;
       std::memcpy(image.data() + static_cast<simt::size_t>(i) * sizeof(char*), &there, sizeof there);
@@ -105,7 +103,6 @@ class arguments_memory {
  private:
   static simt::size_t bytes_of(int argc, char const* const* argv) {
     simt::size_t bytes = (static_cast<simt::size_t>(argc) + 1) * sizeof(char*);
-    // Ends: once for each argument.
     for (int i = 0; i < argc; ++i) bytes += std::strlen(argv[i]) + 1;
     return bytes;
   }
@@ -120,15 +117,11 @@ class facts_memory {
       : states_{memory::device, num_ranks * sizeof(c::state)} {
     std::vector<std::pair<std::string, std::string>> files;  // names and texts
     files.emplace_back("", wanted.input ? text_of_input() : "");
-    // Ends: once for each name.
     for (auto const& name : wanted.named) add_file(files, name);
-    // Ends: once for each argument.
     for (int i = 1; wanted.files && i < argc; ++i) add_file(files, argv[i]);
     simt::size_t bytes = files.size() * sizeof(c::file_text);
-    // Ends: once for each file.
     for (auto const& [name, text] : files) bytes += name.size() + text.size() + 2;
     std::string environment;
-    // Ends: once for each entry.
     for (char** entry = environ; wanted.environment && entry != nullptr && *entry != nullptr; ++entry) {
       environment += *entry;
       environment += '\0';
@@ -144,7 +137,6 @@ class facts_memory {
       at += text.size() + 1;
       return base + at - text.size() - 1;
     };
-    // Ends: once for each file.
     for (simt::size_t i = 0; i < files.size(); ++i) {
       c::file_text const one{take(files[i].first), take(files[i].second), files[i].second.size()};
       std::memcpy(image.data() + i * sizeof one, &one, sizeof one);

@@ -111,7 +111,6 @@ class rank : public communicators<Heap> {
     int const size = this->size_of(comm);
     simt::size_t before = 0;
     long long all = 0;
-    // Ends: once for each member.
     for (int i = 0; i < size; ++i) {
       if (i == comm->rank) before = static_cast<simt::size_t>(all);
       all += counts == nullptr ? each : counts[i];
@@ -253,7 +252,6 @@ class rank : public communicators<Heap> {
   };
   [[nodiscard]] GPUHEAP_FN static bool are_counts(int const* counts, int size) {
     if (counts == nullptr) return false;
-    // Ends: once for each rank.
     for (int i = 0; i < size; ++i) {
       if (counts[i] < 0) return false;
     }
@@ -267,7 +265,6 @@ class rank : public communicators<Heap> {
   template <class Parts>
   [[nodiscard]] GPUHEAP_FN int check_parts(Parts const& parts, int size) const {
     if (!parts.valid(size)) return err_count;
-    // Ends: once for each rank.
     for (int i = 0; i < size; ++i) {
       if (!is_datatype(parts.type(i))) return err_type;
     }
@@ -311,7 +308,6 @@ class rank : public communicators<Heap> {
     // Ends: at the lowest bit of from_root, or after log2 size passes.
     while (bit < size && (from_root & bit) == 0) bit *= 2;
     if (from_root != 0) error = this->get(comm, (from_root - bit + root) % size, tag, buffer, count * bytes_of(type), type);
-    // Ends: after log2 bit passes.
     for (bit /= 2; bit > 0; bit /= 2) {
       if (from_root + bit < size) this->put(comm, (from_root + bit + root) % size, tag, buffer, count, type);
     }
@@ -328,7 +324,6 @@ class rank : public communicators<Heap> {
     if (values != in_place()) detail::copy_bytes(sum, values, bytes);
     int error = success;
     int bit = 1;
-    // Ends: at the lowest bit of from_root, or after log2 size passes.
     for (; bit < size && (from_root & bit) == 0; bit *= 2) {
       if (from_root + bit >= size) continue;
       int const bad = get_combined(comm, (from_root + bit + root) % size, tag, sum, count, type, op);
@@ -343,7 +338,7 @@ class rank : public communicators<Heap> {
     simt::size_t const bytes = static_cast<simt::size_t>(count) * combined_bytes(type);
     int const size = this->size_of(comm), tag = this->next_tag(comm);
     int error = success;
-    // Ends: log2 size passes. Before the pass of `distance` the result is that of the `distance` ranks up to this one.
+    // Before the pass of `distance` the result is that of the `distance` ranks up to this one.
     for (int distance = 1; distance < size && comm->rank >= first; distance *= 2) {
       if (comm->rank + distance < size) this->put(comm, comm->rank + distance, tag, result, bytes);
       if (comm->rank - first >= distance) {
@@ -367,12 +362,10 @@ class rank : public communicators<Heap> {
     int const bad = gather_parts(from, count, stays ? parts.type(own) : sent_type, received, 0, comm, parts);
     if (bad != success) return bad;
     simt::size_t bytes = 0;
-    // Ends: once for each member.
     for (int i = 0; i < size; ++i) bytes += bytes_of_part(parts, i);
     auto* const data = static_cast<char*>(this->allocate(bytes + 1));
     auto const each_part = [&](auto&& copy) {
       simt::size_t at = 0;
-      // Ends: once for each member.
       for (int i = 0; i < size; ++i) {
         copy(data + at, all + parts.place(i), i);
         at += bytes_of_part(parts, i);
@@ -422,7 +415,6 @@ class rank : public communicators<Heap> {
     auto* const all = static_cast<char*>(received);
     int error = success;
     if (!stays) error = keep_part(sent, count, sent_type, all + parts.place(root), bytes_of_part(parts, root), parts.type(root));
-    // Ends: once for each other member.
     for (int i = 1; i < size; ++i) {
       message* const m = this->await_message({this->collective_context_of(comm), any_source, tag});
       int const from = m->source;
@@ -449,7 +441,6 @@ class rank : public communicators<Heap> {
     int const tag = this->next_tag(comm);
     auto const* const all = static_cast<char const*>(sent);
     int error = success;
-    // Ends: once for each member.
     for (int to = 0; to < size; ++to) {
       char const* const part = all + parts.place(to);
       if (to != root) {
@@ -476,12 +467,11 @@ class rank : public communicators<Heap> {
     auto* const to = static_cast<char*>(received);
     if (size > 1) {
       simt::size_t total = sizeof(bundle);
-      // Ends: once for each other member.
       for (int i = 1; i < size; ++i) total += message::block_bytes(bytes_of_part(sent_parts, (own + i) % size));
       auto* const block = static_cast<char*>(this->allocate(total));
       reinterpret_cast<bundle*>(block)->left = static_cast<simt::uint32_t>(size - 1);
       simt::size_t at = sizeof(bundle);
-      // Ends: once for each other member, each rank beginning with another one.
+      // Each rank begins with another member.
       for (int i = 1; i < size; ++i) {
         int const receiver = (own + i) % size;
         simt::size_t const bytes = bytes_of_part(sent_parts, receiver);
@@ -496,7 +486,6 @@ class rank : public communicators<Heap> {
     int error = sent == received ? success
                                  : keep_part(from + sent_parts.place(own), sent_parts.count(own), sent_parts.type(own),
                                              to + parts.place(own), bytes_of_part(parts, own), parts.type(own));
-    // Ends: once for each other member.
     for (int i = 1; i < size; ++i) {
       message* const m = this->await_message({this->collective_context_of(comm), any_source, tag});
       int const source = m->source;

@@ -167,7 +167,6 @@ template <class Word>
 GPUHEAP_FN inline void copy_words(void* to, void const* from, simt::size_t bytes) {
   auto* const t = static_cast<Word*>(to);
   auto const* const f = static_cast<Word const*>(from);
-  // Ends: once for each word.
   for (simt::size_t i = 0; i < bytes / sizeof(Word); ++i) simt::plain_write(t[i], simt::plain_read(f[i]));
 }
 GPUHEAP_COLD inline void copy_bytes(void* to, void const* from, simt::size_t bytes) {

@@ -44,7 +44,6 @@ class type_makers : public messenger<Heap> {
         count, made, [=](int i) { return lengths[i]; }, [=](int i) { return displacements[i]; }, [=](int i) { return olds[i]; });
     if (bad != success) return bad;
     long long alignment = 1;
-    // Ends: once for each block.
     for (int i = 0; i < count; ++i) {
       long long const own = alignment_of(olds[i]);
       if (lengths[i] != 0 && own > alignment) alignment = own;
@@ -60,7 +59,6 @@ class type_makers : public messenger<Heap> {
     if (dimensions < 1) return this->answer(nullptr, err_arg);
     long long rows = 1, all = 1;
     int const fastest = last_is_fastest ? dimensions - 1 : 0;
-    // Ends: once for each dimension.
     for (int i = 0; i < dimensions; ++i) {
       if (parts[i] < 0 || starts[i] < 0 || starts[i] + parts[i] > sizes[i]) return this->answer(nullptr, err_arg);
       if (i != fastest) rows *= parts[i];
@@ -69,7 +67,6 @@ class type_makers : public messenger<Heap> {
     long long const each = extent_of(old);
     auto const place_of_row = [=](int row) -> long long {
       long long at = starts[fastest], stride = sizes[fastest], rest = row;
-      // Ends: once for each other dimension.
       for (int i = 1; i < dimensions; ++i) {
         int const k = last_is_fastest ? dimensions - 1 - i : i;
         at += (starts[k] + rest % parts[k]) * stride;
@@ -161,7 +158,6 @@ class type_makers : public messenger<Heap> {
   GPUHEAP_FN int blocks(int count, datatype* made, Length length, Place place, Old old) const {
     if (count < 0) return this->answer(nullptr, err_count);
     simt::size_t most = 0;
-    // Ends: once for each block.
     for (int i = 0; i < count; ++i) {
       if (!is_datatype(old(i))) return this->answer(nullptr, err_type);
       if (length(i) < 0) return this->answer(nullptr, err_arg);
@@ -185,7 +181,6 @@ class type_makers : public messenger<Heap> {
       }
       layout->spans()[layout->num_spans++] = {at, bytes};
     };
-    // Ends: once for each block.
     for (int i = 0; i < count; ++i) {
       datatype const from = old(i);
       int const elements = length(i);
@@ -199,9 +194,7 @@ class type_makers : public messenger<Heap> {
         continue;
       }
       auto const& inner = *layout_of(from);
-      // Ends: once for each element; and for each of its spans.
       for (int e = 0; e < elements; ++e) {
-        // Ends: once for each span.
         for (simt::uint32_t k = 0; k < inner.num_spans; ++k) add(place(i) + e * inner.extent + inner.spans()[k].at, inner.spans()[k].bytes);
       }
     }

@@ -38,7 +38,6 @@ inline std::vector<variables_entry>& variables_entries() {
 class variables_memory {
  public:
   explicit variables_memory(unsigned num_ranks) {
-    // Ends: once for each struct.
     for (auto const& one : variables_entries()) {
       memory_.emplace_back(memory::device, num_ranks * one.bytes);
       one.set(memory_.back().base());
@@ -47,7 +46,6 @@ class variables_memory {
   variables_memory(variables_memory const&) = delete;
   variables_memory& operator=(variables_memory const&) = delete;
   ~variables_memory() {
-    // Ends: once for each struct.
     for (auto const& one : variables_entries()) {
       try {
         one.set(nullptr);

@@ -50,7 +50,7 @@ class world_memory {
     world.num_ranks = num_ranks;
     world.num_groups = 1;
     world.everyone = {num_ranks, 0, nullptr, 0, 0, num_ranks};
-    for (unsigned i = 0; i < num_ranks; ++i) {  // Ends: once for each rank.
+    for (unsigned i = 0; i < num_ranks; ++i) {
       ranks[i].world = {&state()->everyone, static_cast<int>(i), 0, error_handler::fatal, nullptr};
       ranks[i].sent.done = true;
     }

@@ -10,7 +10,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 #if defined(__CUDA_ARCH__)
   if (!__builtin_is_constant_evaluated()) return static_cast<unsigned>(__popcll(x));
   unsigned count = 0;
-  // Ends: one pass per bit that is set. NVRTC has no built-in for constants.
+  // NVRTC has no built-in for constants.
   for (; x != 0; x &= x - 1) ++count;
   return count;
 #else
@@ -76,7 +76,6 @@ static_assert(low_bits(0) == 0 && low_bits(1) == 1 && low_bits(63) == ~uint64_t{
 // Position of the n-th (from 0) set bit of x. n < popcount(x).
 [[nodiscard]] GPUHEAP_HD constexpr unsigned nth_set_bit(uint32_t x, unsigned n) {
   unsigned at = 0;
-  // Ends: five halvings of where it may be.
   for (unsigned width = 16; width != 0; width /= 2) {
     unsigned const below = popcount(x & ((uint32_t{1} << width) - 1));
     if (n < below) continue;

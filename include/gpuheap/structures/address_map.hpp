@@ -46,11 +46,9 @@ struct address_map {
   // Inserts k, which is not in the map. False: both of its buckets are full.
   GPUHEAP_FN bool insert(key k, value v) const {
     simt::uint64_t const hashed = hash(k);
-    // Ends: two passes.
     GPUHEAP_NO_UNROLL
     for (unsigned turn = 0; turn < 2; ++turn) {
       unsigned const first = bucket_of(hashed, turn, num_buckets) * bucket_places;
-      // Ends: a pass for each place.
       GPUHEAP_NO_UNROLL
       for (unsigned i = 0; i < bucket_places; ++i) {
         unsigned const at = first + (start_of(hashed) + i) % bucket_places;
@@ -69,11 +67,9 @@ struct address_map {
   // The place of k, or `none`.
   [[nodiscard]] GPUHEAP_FN unsigned find(key k) const {
     simt::uint64_t const hashed = hash(k);
-    // Ends: two passes.
     GPUHEAP_NO_UNROLL
     for (unsigned turn = 0; turn < 2; ++turn) {
       unsigned const first = bucket_of(hashed, turn, num_buckets) * bucket_places;
-      // Ends: a pass for each place.
       GPUHEAP_NO_UNROLL
       for (unsigned i = 0; i < bucket_places; ++i) {
         unsigned const at = first + (start_of(hashed) + i) % bucket_places;

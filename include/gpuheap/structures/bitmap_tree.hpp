@@ -134,7 +134,6 @@ struct bitmap_tree {
       // relaxed: a guess; whoever takes a bit acquires.
       word bits = mid(m).load(simt::relaxed);
       if (m == m0) bits &= wrapped ? simt::low_bits(start % 64) : ~simt::low_bits(start % 64);
-      // Ends: one pass per bit.
       GPUHEAP_NO_UNROLL
       for (; bits != 0; bits &= bits - 1) {
         if (visit(m * 64 + simt::lowest_bit(bits))) return true;
@@ -329,7 +328,6 @@ struct bitmap_tree {
     unsigned const rank = g.rank(), before = g.sum_before(simt::popcount(bits), given);
     // The rank of the lane that has this lane's bit: the last before which there are no more than this lane's rank.
     unsigned owner = 0;
-    // Ends: five halvings.
     GPUHEAP_NO_UNROLL
     for (unsigned step = simt::warp_lanes / 2; step != 0; step /= 2) {
       bool const is_there = owner + step < g.size();
@@ -429,7 +427,6 @@ struct bitmap_tree {
   // The first middle word from m on that may have a bit; num_mids() or more if there is none.
   [[nodiscard]] GPUHEAP_FN unsigned next_mid(unsigned m) const {
     if (num_tops() == 0) return m;
-    // Ends: one pass per top word.
     GPUHEAP_NO_UNROLL
     for (unsigned t = m / 64; t < num_tops(); ++t) {
       word bits = top(t).load(simt::relaxed);
@@ -463,7 +460,6 @@ struct bitmap_tree {
   // The last middle word up to m that may have a bit, or none.
   [[nodiscard]] GPUHEAP_FN unsigned previous_mid(unsigned m) const {
     if (num_tops() == 0) return m;
-    // Ends: one pass per top word.
     GPUHEAP_NO_UNROLL
     for (unsigned t = m / 64 + 1; t-- != 0;) {
       word bits = top(t).load(simt::relaxed);

@@ -55,13 +55,12 @@ struct chunk_map {
   [[nodiscard]] GPUHEAP_FN unsigned claim_any(unsigned start, unsigned count, unsigned num_chunks) const {
     unsigned const num_words = static_cast<unsigned>(taken_words(num_chunks));
     unsigned w = start / 64;
-    // Ends: one pass per word, and one for the first word's lower bits again.
+    // The last pass looks at the first word's lower bits again.
     GPUHEAP_NO_UNROLL
     for (unsigned step = 0; step <= num_words; ++step) {
       // relaxed: a guess; claim() decides.
       word rest = places(simt::global_ref<word>{taken[w]}.load(simt::relaxed), count);
       if (w == num_words - 1) rest &= simt::low_bits(num_chunks - w * 64);
-      // Ends: a pass returns or drops a bit.
       GPUHEAP_NO_UNROLL
       for (; rest != 0; rest &= rest - 1) {
         unsigned const first = w * 64 + simt::lowest_bit(rest);

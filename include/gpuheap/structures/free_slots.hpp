@@ -20,7 +20,6 @@ struct free_slots {
   // Position of the n-th (from 0) set bit of x, n < popcount(x).
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned nth(word x, unsigned n) {
     unsigned at = 0;
-    // Ends: 6 passes, each of which halves the width that is searched.
     for (unsigned half = 32; half != 0; half /= 2) {
       unsigned const below = simt::popcount(static_cast<simt::uint32_t>(x & simt::low_bits(half)));
       if (n < below) continue;

@@ -74,7 +74,7 @@ struct hinted_bits {
 
   // Makes the segments those of things that no thread has. One thread, before it publishes them.
   GPUHEAP_FN void clear_segments() const {
-    // Ends: one pass per segment, at most 32. relaxed: published by the caller.
+    // relaxed: published by the caller.
     GPUHEAP_NO_UNROLL
     for (unsigned s = 0; s != segments_for(count); ++s) simt::global_ref<word>{segments[s]}.store(0, simt::relaxed);
   }

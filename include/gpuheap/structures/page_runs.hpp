@@ -102,11 +102,10 @@ struct page_runs {
   // The first page of first .. first + n - 1 that is not free, or first + n.
   template <class Pages>
   [[nodiscard]] GPUHEAP_FN static index first_taken(Pages const& pages, index first, index n) {
-    // Ends: n / 4 passes.
     GPUHEAP_NO_UNROLL
     for (index i = 0; i < n; i += 4) {
       unsigned in_use = 0;
-      // Ends: 4 passes, whose loads are in flight together. Behind the window's end its last page stands for the others.
+      // Behind the window's end its last page stands for the others.
       for (unsigned j = 0; j < 4; ++j) {
         index const page = first + (i + j < n ? i + j : n - 1);
         in_use |= (pages.is_free(static_cast<simt::uint32_t>(page)) ? 0u : 1u) << j;

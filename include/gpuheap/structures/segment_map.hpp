@@ -456,7 +456,6 @@ struct segment_map {
   }
   // The lowest of `starts`, or one of the first eight by `spread`.
   [[nodiscard]] GPUHEAP_FN static unsigned pick(word starts, unsigned spread) {
-    // Ends: seven steps at most.
     GPUHEAP_NO_UNROLL
     for (unsigned skip = spread >> 8 & 7; skip != 0 && (starts & (starts - 1)) != 0; --skip) starts &= starts - 1;
     return simt::lowest_bit(starts);
@@ -483,7 +482,6 @@ struct segment_map {
     unsigned const turn = spread % 64;
     // Begins at another segment for each spread.
     if (turn != 0) bits = bits >> turn | bits << (64 - turn);
-    // Ends: one pass per bit.
     GPUHEAP_NO_UNROLL
     for (; bits != 0 && looks != 0 && found.first == none; bits &= bits - 1, --looks)
       found = claim_pages_of(i * 64 + ((simt::lowest_bit(bits) + turn) & 63), n, least, relocation);

@@ -36,7 +36,6 @@ static_assert(class_of(1) == 0 && class_of(16) == 0 && class_of(17) == 1 && clas
 namespace detail {
 // Every class size is a multiple of 16, is served by its class, and one byte more by the next.
 [[nodiscard]] GPUHEAP_HD constexpr bool classes_meet() {
-  // Ends: one pass per class.
   for (unsigned c = 0; c < count; ++c) {
     if (class_of(slot_bytes(c)) != c || slot_bytes(c) % 16 != 0) return false;
     if (c + 1 < count && class_of(slot_bytes(c) + 1) != c + 1) return false;
@@ -68,9 +67,7 @@ static_assert(class_of_aligned(1, 16) == 0 && class_of_aligned(33, 32) == 3 && c
 }
 namespace detail {
 [[nodiscard]] GPUHEAP_HD constexpr bool every_factor_divides() {
-  // Ends: one pass per odd factor.
   for (unsigned odd = 1; odd < 8; odd += 2) {
-    // Ends: 4096 steps.
     for (uint32_t x = 0; x < 4096; ++x) {
       uint32_t const large = x + (uint32_t{1} << 27) - 4096;
       if (x % odd == 0 ? exact_quotient(x, odd) != x / odd : exact_quotient(x, odd) <= uint32_t{1} << 29) return false;
@@ -103,7 +100,6 @@ namespace detail {
 }
 // The first, the last, and some slots between, of runs as long as can be.
 [[nodiscard]] GPUHEAP_HD constexpr bool every_class_divides() {
-  // Ends: one pass per class.
   for (unsigned c = 0; c < count; ++c) {
     uint32_t const last = (uint32_t{1} << 30) / slot_bytes(c) - 1;
     if (!divides(c, 0) || !divides(c, 1) || !divides(c, last / 2) || !divides(c, last)) return false;

@@ -134,7 +134,7 @@ struct slot_map {
     unsigned const start = seed % step;
     unsigned found = 0;
     sampled = 0;
-    // Ends: four passes, whose loads are in flight together.
+    // The four loads are in flight together.
     for (unsigned i = 0; i < 4; ++i) {
       unsigned const w = start + i * step;
       if (i >= looks) break;
@@ -151,13 +151,12 @@ struct slot_map {
     unsigned const num_words = words_for(num_slots), cut = num_slots % slots_per_word;
     unsigned const last = end * words_per_group < num_words ? end * words_per_group : num_words - (cut != 0 ? 1 : 0);
     word* to = words + rank;
-    // Ends: one pass per word. Little in each, for a kernel's end may wait for them. relaxed, all: published with the run.
+    // Little in each, for a kernel's end may wait for them. relaxed, all: published with the run.
     GPUHEAP_NO_UNROLL
     for (unsigned w = rank; w < last; w += lanes, to += lanes) simt::global_ref<word>{*to}.store(0, simt::relaxed);
     // The word in which the run ends.
     if (rank == 0 && cut != 0 && end * words_per_group >= num_words)
       at(num_words - 1).store(all_slots & ~simt::low_bits(cut), simt::relaxed);
-    // Ends: one pass per group.
     GPUHEAP_NO_UNROLL
     for (unsigned g = rank; g < end; g += lanes) {
       unsigned const there = num_words - g * words_per_group;
@@ -169,10 +168,9 @@ struct slot_map {
   // claimed by the caller.
   GPUHEAP_FN void clear(unsigned num_slots, unsigned rank, unsigned lanes) const {
     unsigned const n = words_for(num_slots), g = groups_for(n);
-    // Ends: one pass per word. relaxed: published by the release that gives the memory back.
+    // relaxed: published by the release that gives the memory back.
     GPUHEAP_NO_UNROLL
     for (unsigned w = rank; w < n; w += lanes) at(w).store(0, simt::relaxed);
-    // Ends: one pass per group.
     GPUHEAP_NO_UNROLL
     for (unsigned i = rank; i < g; i += lanes) group(i).store(0, simt::relaxed);
   }
@@ -194,7 +192,6 @@ struct slot_map {
         crossed += count_full(new_words - 1, words_per_group - new_words % words_per_group);
       }
     }
-    // Ends: `w` goes up to the new end.
     GPUHEAP_NO_UNROLL
     for (unsigned w = drawn / slots_per_word; w < new_words; ++w) {
       // Slots never handed out, and the bits behind the new end that are not set yet.

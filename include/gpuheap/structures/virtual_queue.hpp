@@ -512,7 +512,7 @@ class virtual_queue {
   GPUHEAP_FN void empty(warp_group group, simt::uint32_t* first) const {
     unsigned const lanes = group.size();
     simt::sync_warp(group.mask);  // passes on to all lanes what the leader acquired with the block
-    // Ends: at most places / 2 passes. relaxed: the directory publishes the block, after all lanes have stored.
+    // relaxed: the directory publishes the block, after all lanes have stored.
     GPUHEAP_NO_UNROLL
     for (unsigned i = 2 * group.rank(); i < places(); i += 2 * lanes) {
       ref64{*reinterpret_cast<simt::uint64_t*>(first + i)}.store(~simt::uint64_t{0}, simt::relaxed);

@@ -34,7 +34,7 @@ struct warp_group {
     simt::lane_mask const below = lanes_below();
     unsigned const self = simt::lane_id();
     unsigned before = below == 0 ? simt::warp_lanes : simt::highest_bit(below);  // warp_lanes: none
-    // Ends: 5 passes. All lanes of the warp make the same number, so that groups of different sizes stay together.
+    // All lanes of the warp make the same number, so that groups of different sizes stay together.
     for (unsigned known = 1; known < simt::warp_lanes; known *= 2) {
       unsigned const from = before == simt::warp_lanes ? self : before;
       T const theirs = simt::shuffle(mask, sum, from);

@@ -176,7 +176,6 @@ struct geometry {
     (void)part(state_bytes, part_alignment);
     at.arenas = reinterpret_cast<arena*>(part(at.num_arenas * sizeof(arena), part_alignment));
     size_t words = 0;
-    // Ends: one pass per order.
     for (unsigned order = 0; order <= at.top; ++order) words += tree_words(num_pages, order);
     trees = reinterpret_cast<uint64_t*>(part(words * sizeof(uint64_t), part_alignment));
     at.words = reinterpret_cast<uint32_t*>(part(num_pages * sizeof(uint32_t), part_alignment));

@@ -217,7 +217,6 @@ struct heap_state {
     bin_header& bin = self->at().bin(page);
     // relaxed, all: published by the link, or by handing out the objects.
     word(bin.hints).store(0, simt::relaxed);
-    // Ends: 8 passes.
     GPUHEAP_NO_UNROLL
     for (unsigned s = 0; s != 8; ++s) {
       unsigned const before = s * 32, here = n <= before ? 0 : n - before;

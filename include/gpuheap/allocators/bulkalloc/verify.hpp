@@ -44,7 +44,6 @@ struct take_census {
 
   GPUHEAP_FN void operator()(unsigned i) const {
     geometry const at = state->at();
-    // Ends: num_pages / threads passes.
     GPUHEAP_NO_UNROLL
     for (uint64_t page = i; page < at.num_pages; page += threads) {
       uint32_t const first = at.chunk_of(static_cast<uint32_t>(page));
@@ -68,7 +67,6 @@ struct take_census {
     unsigned const c = info & (bin_header::linked - 1);
     if (c >= num_classes) return fault::wrong_header;
     unsigned taken = 0;
-    // Ends: 8 passes.
     GPUHEAP_NO_UNROLL
     for (unsigned s = 0; s != 8; ++s) taken += simt::popcount(read(bin.taken[s]));
     if (free > objects(c) || taken + free != objects(c)) return fault::wrong_count;
@@ -102,7 +100,6 @@ struct compare_units {
                       census_type::read(rcu.queue) == 0;
     uint64_t sum = 0;
     uint32_t left = at.num_pages;
-    // Ends: `left` falls.
     GPUHEAP_NO_UNROLL
     for (uint32_t page = census_type::read(mine.first); page != no_page && left != 0; page = census_type::read(at.bin(page).next), --left) {
       if ((census_type::read(at.bin(page).info) & (bin_header::linked - 1)) != c) return fault::class_units;
@@ -117,7 +114,6 @@ struct compare_units {
   GPUHEAP_FN fault look_at_chunks(geometry const& at, chunk_list& mine) const {
     uint64_t sum = 0;
     uint32_t left = at.num_pages;
-    // Ends: `left` falls.
     GPUHEAP_NO_UNROLL
     for (uint32_t first = census_type::read(mine.first); first != no_page && left != 0;
          first = census_type::read(at.chunk(first).next), --left)
@@ -144,10 +140,8 @@ void verify_tree(heap_state<Parts>* state, geometry const& at, audit& result, st
   std::vector<uint32_t> words(at.num_pages), covered(at.num_pages);
   simt::copy(words.data(), at.words, words.size() * sizeof words[0], stream);
   auto const cover = [&](uint64_t first, unsigned order) {
-    // Ends: one pass per page of the block.
     for (uint64_t page = first; page != first + (uint64_t{1} << order) && page < at.num_pages; ++page) ++covered[page];
   };
-  // Ends: one pass per order.
   for (unsigned order = 0; order <= at.top; ++order) {
     order_slot slot;
     simt::copy(&slot, &state->blocks.orders[order], sizeof slot, stream);
@@ -156,7 +150,6 @@ void verify_tree(heap_state<Parts>* state, geometry const& at, audit& result, st
     simt::copy(leaves.data(), slot.available.leaves, leaves.size() * sizeof leaves[0], stream);
     simt::synchronize(stream);
     uint64_t nodes = 0;
-    // Ends: one pass per node.
     for (uint64_t node = 0; node != leaves.size() * 64; ++node) {
       if ((leaves[node / 64] >> (node % 64) & 1) == 0) continue;
       ++nodes;
@@ -172,14 +165,12 @@ void verify_tree(heap_state<Parts>* state, geometry const& at, audit& result, st
                        std::to_string(structures::bulk_semaphore::surplus(slot.units));
     }
   }
-  // Ends: one pass per page.
   for (size_t page = 0; page != words.size(); ++page) {
     page_word const word{words[page]};
     if (!word.has(page_word::live)) continue;
     if (!word.has(page_word::chunk)) ++result.live_blocks;
     cover(page, word.order());
   }
-  // Ends: one pass per page.
   for (size_t page = 0; page != covered.size(); ++page) {
     if (covered[page] != 1) result.problem = "page " + std::to_string(page) + " is in " + std::to_string(covered[page]) + " blocks";
   }

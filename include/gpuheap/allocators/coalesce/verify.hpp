@@ -49,7 +49,6 @@ struct read_heads {
   };
   std::map<simt::uint64_t, simt::size_t> pieces;  // by superblock
   std::vector<address_map::key> live;
-  // Ends: one pass per place.
   for (simt::size_t at = 0; at < keys.size(); ++at) {
     address_map::key const k = keys[at];
     if (k == 0) continue;
@@ -67,7 +66,6 @@ struct read_heads {
   if (pieces.empty() || !found.problem.empty()) return found;
 
   std::vector<simt::uint64_t> heads;
-  // Ends: one pass per superblock.
   for (auto const& [base, count] : pieces) heads.push_back(base);
   memory::allocation const words{memory::device, heads.size() * sizeof(heads[0])};
   simt::copy(words.base(), heads.data(), words.bytes(), stream);
@@ -75,7 +73,6 @@ struct read_heads {
   simt::copy(heads.data(), words.base(), words.bytes(), stream);
   simt::synchronize(stream);
   auto head = heads.cbegin();
-  // Ends: one pass per superblock.
   for (auto const& [base, count] : pieces) {
     simt::uint64_t const said = *head++ & 0xffff;
     if (said != count && found.problem.empty()) {

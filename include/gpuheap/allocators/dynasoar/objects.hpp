@@ -90,7 +90,6 @@ class object_ptr {
   // A field that is an array.
   template <class Element, simt::size_t N>
   GPUHEAP_FN static void assign(Element (&to)[N], Element const (&from)[N]) {
-    // Ends: N passes.
     for (simt::size_t i = 0; i < N; ++i) assign(to[i], from[i]);
   }
 
@@ -162,7 +161,6 @@ struct list_blocks {
     uint64_t bits = simt::global_ref<uint64_t>{pool.allocated(c)[i]}.load(simt::relaxed);
     if (bits == 0) return;
     uint32_t at = simt::global_ref<uint32_t>{*list.count}.fetch_add(simt::popcount(bits), simt::relaxed);
-    // Ends: one pass a bit.
     for (; bits != 0; bits &= bits - 1, ++at) {
       uint32_t const b = i * 64 + simt::lowest_bit(bits);
       block_words& words = pool.blocks()[b];
@@ -187,7 +185,7 @@ struct visit_objects {
   GPUHEAP_FN void operator()(unsigned i) const {
     unsigned const slot = i % capacity;
     uint32_t const count = simt::plain_read(*list.count);
-    // Ends: i falls into one of threads / capacity rows, and takes every one of so many blocks.
+    // The threads form rows of `capacity`. Each row takes every block whose number is the row's, modulo the number of rows.
     GPUHEAP_NO_UNROLL
     for (uint32_t n = i / capacity; n < count; n += threads / capacity) {
       if ((simt::plain_read(list.live[n]) >> slot & 1) == 0) continue;

@@ -63,7 +63,6 @@ struct take_census {
     bool const is_free = has(pool.free_blocks(), b);
     if (is_free != tag.is_free()) return fault::free_and_not;
     if (is_free && !is_summed_up(pool.free_blocks(), b)) return fault::summary;
-    // Ends: one pass per class.
     GPUHEAP_NO_UNROLL
     for (unsigned c = 0; c != pool.num_classes; ++c) {
       bool const allocated = (read(pool.allocated(c)[b / 64]) >> (b % 64) & 1) != 0;
@@ -140,7 +139,6 @@ inline void initialise(pool_layout const& pool, stream_ref stream) {
   simt::copy(leaves.data(), pool.free_blocks().leaves, leaves.size() * 8, stream);
   simt::synchronize(stream);
   uint32_t held = pool.num_blocks;
-  // Ends: one pass a word.
   for (uint64_t leaf : leaves) held -= simt::popcount(leaf);
   return held;
 }

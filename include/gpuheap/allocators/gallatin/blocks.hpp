@@ -59,7 +59,6 @@ struct block_state {
   // The first `taken` slices are the caller's.
   GPUHEAP_FN void open(unsigned c, unsigned taken) const {
     // relaxed: the word's release publishes them.
-    // Ends: one pass a word.
     GPUHEAP_NO_UNROLL
     for (unsigned i = 0; i != num_words(); ++i) freed_word(i).store(0, simt::relaxed);
     // release: a thread that takes a slice comes after its last owner, and its bit after the zeros. Pairs with take().

@@ -143,7 +143,6 @@ struct heap_state : segment_pool<Config, Parts, typename Parts::template state<C
     for (unsigned c = num_classes; c-- != 0 && !enough;) {
       if (c == but) continue;
       unsigned const num_slots = at.num_slots(c);
-      // Ends: num_slots passes.
       GPUHEAP_NO_UNROLL
       for (unsigned i = 0; i != num_slots && !enough; ++i) {
         slot_word const seen = at.slot(c, i).look();
@@ -222,7 +221,6 @@ struct heap_state : segment_pool<Config, Parts, typename Parts::template state<C
   // Before a block of the top class is opened: no slice is joined.
   GPUHEAP_FN void separate(uint32_t id) {
     // relaxed: published with the block.
-    // Ends: one pass a word.
     GPUHEAP_NO_UNROLL
     for (unsigned i = 0; i != at.slice_words(); ++i) joined_word(id, i).store(0, simt::relaxed);
   }

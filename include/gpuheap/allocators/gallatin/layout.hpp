@@ -126,7 +126,6 @@ struct layout {
   // The first segment of class c in the wavefront; num_segments if it is not in it. Of num_classes: where the wavefront ends.
   [[nodiscard]] GPUHEAP_HD uint32_t wave_begin(unsigned c) const {
     uint32_t first = 0;
-    // Ends: num_classes passes.
     for (unsigned k = 0; k != num_classes; ++k) {
       bool const fits = first + wave_segments(k) <= num_segments / 4;
       if (k == c) return fits ? first : num_segments;

@@ -154,7 +154,6 @@ struct alignas(128) segment_pool {
     if (first == tree_type::none) return nullptr;
     // relaxed, all: no other thread looks at them before the caller hands the pointer on.
     at.segment(first).ref().store(segment_word::of(segment_word::head, k).bits, simt::relaxed);
-    // Ends: k passes.
     GPUHEAP_NO_UNROLL
     for (uint32_t s = first + 1; s != first + k; ++s)
       at.segment(s).ref().store(segment_word::of(segment_word::tail, 0).bits, simt::relaxed);
@@ -166,7 +165,6 @@ struct alignas(128) segment_pool {
     // relay: after the fence at the beginning of free().
     if (!at.segment(first).ref().compare_exchange(seen.bits, 0, simt::relay, simt::relaxed)) return false;
     // First the words, then the bits: a thread that takes a segment finds it free. relaxed: set_run() releases.
-    // Ends: k passes.
     GPUHEAP_NO_UNROLL
     for (uint32_t s = first + 1; s != first + k; ++s) at.segment(s).ref().store(0, simt::relaxed);
     at.free_segments().set_run(first, k);
@@ -223,7 +221,6 @@ struct alignas(128) segment_pool {
     if (s == tree_type::none) return {};
     unsigned const n = at.blocks_of(c), mine = wanted < n ? wanted : n;
     // relaxed, all: the word's release publishes them.
-    // Ends: one pass a word.
     GPUHEAP_NO_UNROLL
     for (unsigned i = 0; i != at.home_words(); ++i) {
       home_word(s, i).store(i * 64 < n ? simt::low_bits(n - i * 64) : 0, simt::relaxed);

@@ -40,7 +40,6 @@ struct make_heap {
       uint32_t const from = wave < first ? first : wave;
       if (from < end) at.free_segments().set_run(from, end - from);
     }
-    // Ends: num_classes passes.
     GPUHEAP_NO_UNROLL
     for (unsigned c = 0; c != at.num_classes; ++c) {
       uint32_t const begin = at.wave_begin(c);
@@ -50,7 +49,6 @@ struct make_heap {
       if (i >= begin && i - begin < at.wave_segments(c)) {
         unsigned const before = (i - begin) * n, used = num_slots - before < n ? num_slots - before : n;
         at.segment(i).ref().store(segment_word::of_class(c, n - used).bits, simt::relaxed);
-        // Ends: one pass a word.
         for (unsigned w = 0; w != at.home_words(); ++w) {
           uint64_t const all = w * 64 < n ? simt::low_bits(n - w * 64) : 0, gone = w * 64 < used ? simt::low_bits(used - w * 64) : 0;
           simt::global_ref<uint64_t>{at.homes_of(i)[w]}.store(all & ~gone, simt::relaxed);
@@ -98,10 +96,8 @@ class snapshot {
   }
 
   [[nodiscard]] audit examine() {
-    // Ends: one pass a tree.
     for (unsigned t = 0; t <= at_.num_classes; ++t) look_at_tree(t);
     look_at_slots();
-    // Ends: one pass a segment.
     for (uint32_t s = 0; s != at_.num_segments; ++s) look_at_segment(s);
     return found_;
   }
@@ -121,7 +117,6 @@ class snapshot {
     uint64_t const* const words = trees_.data() + t * at_.tree_words();
     uint64_t const* const mids = words + leaves;
     uint64_t const* const tops = mids + bitmap_tree::mids_for(leaves);
-    // Ends: one pass a leaf.
     for (unsigned i = 0; i != leaves; ++i) {
       if (words[i] == 0) continue;
       bool const top = bitmap_tree::tops_for(leaves) == 0 || (tops[i / 4096] >> (i / 64 % 64) & 1) != 0;
@@ -132,9 +127,8 @@ class snapshot {
   }
   void look_at_slots() {
     is_in_slot_.assign(num_blocks(), false);
-    // Ends: two loops, over classes and their slots.
     for (unsigned c = 0; c != at_.num_classes; ++c) {
-      for (unsigned i = 0; i != at_.num_slots(c); ++i) {  // Ends: as above
+      for (unsigned i = 0; i != at_.num_slots(c); ++i) {
         slot_word const slot{slots_[size_t{c} * at_.slots_per_class + i]};
         require(!slot.is_busy(), "class ", c, " has a slot that is busy");
         if (!slot.has_block()) continue;
@@ -154,7 +148,6 @@ class snapshot {
       ++found_.free_segments;
     } else if (word.kind() == segment_word::head) {
       bool whole = word.count() >= 1 && word.count() <= at_.num_segments - s;
-      // Ends: one pass a segment of the run.
       for (uint32_t i = 1; whole && i != word.count(); ++i) whole = segment_word{segments_[s + i]}.kind() == segment_word::tail;
       require(whole, "segment ", s, " begins a run whose segments are not all its own");
       ++found_.live_runs;
@@ -171,7 +164,6 @@ class snapshot {
     if (c >= at_.num_classes) return;
     unsigned const n = at_.blocks_of(c);
     unsigned homes = 0;
-    // Ends: one pass a block.
     for (unsigned place = 0; place != at_.blocks_of(0); ++place) {
       bool const home = (homes_[size_t{s} * at_.home_words() + place / 64] >> (place % 64) & 1) != 0;
       require(!home || place < n, "segment ", s, " has a block at home that it does not have");
@@ -196,7 +188,6 @@ class snapshot {
     }
     unsigned const out = word.count() < at_.num_slices() ? word.count() : at_.num_slices();
     unsigned full = 0, back = 0;
-    // Ends: one pass a word.
     for (unsigned i = 0; i != at_.slice_words(); ++i) {
       uint64_t const may_be = i * 64 < out ? simt::low_bits(out - i * 64) : 0;
       require((freed[i] & ~may_be) == 0, "block ", id, " has a slice back that never went out");

@@ -259,7 +259,6 @@ class slabs {
     unsigned const start = probe.first(ticket, sizes::together(c));
     unsigned first = start * chunks;
     bool claimed = map.claim(first, chunks);
-    // Ends: walk_tries passes.
     GPUHEAP_NO_UNROLL
     for (unsigned i = 1; !claimed && i < Config.walk_tries; ++i) {
       first = probe.at(start, i) * chunks;
@@ -350,7 +349,6 @@ class slabs {
     there.for_each_leaf(0, [&](unsigned leaf) {
       // relaxed: a guess, the taking decides.
       word bits = there.leaf(leaf).load(simt::relaxed);
-      // Ends: one pass per bit.
       GPUHEAP_NO_UNROLL
       for (; bits != 0 && found == 0; bits &= bits - 1) {
         unsigned const s = leaf * bitmap_tree::bits_per_leaf + simt::lowest_bit(bits);
@@ -454,7 +452,6 @@ class slabs {
     if (!Rules::looks_everywhere) return nullptr;
     unsigned const chunks = sizes::chunks_of(c);
     unsigned s = simt::global_warp() % num_slabs_;
-    // Ends: one pass per slab.
     GPUHEAP_NO_UNROLL
     for (unsigned i = 0; i < num_slabs_; ++i) {
       slab_use w;

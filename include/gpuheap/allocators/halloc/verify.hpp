@@ -35,7 +35,6 @@ template <halloc_config Config, class Rules>
   simt::copy(words.data(), heap.base() + at.words, words.size() * sizeof(slab_use), stream);
   simt::synchronize(stream);
   size_t held = 0;
-  // Ends: one pass per slab.
   for (size_t i = 0; i < words.size(); i += at.word_stride(at.lg_slab)) held += !words[i].is(slab_role::unassigned);
   return held;
 }
@@ -67,10 +66,9 @@ template <halloc_config Config, class Rules>
   };
 
   std::vector<unsigned> holder(at.num_slabs, sizes::count);
-  // Ends: one pass per class, head or next head.
   for (unsigned c = 0; c < sizes::count; ++c) {
     if (load(places::of_class(c) + 132, uint32_t{}) != 0) found.problem = "the lock of class " + std::to_string(c) + " is not open";
-    for (unsigned offset : {0u, 128u}) {  // Ends: likewise.
+    for (unsigned offset : {0u, 128u}) {
       uint32_t const head = load(places::of_class(c) + offset, uint32_t{});
       if (head == 0) continue;
       if (head > at.num_slabs) {
@@ -84,7 +82,6 @@ template <halloc_config Config, class Rules>
   }
 
   unsigned const chunks_there = places::chunks_in(at.lg_slab);
-  // Ends: one pass per slab.
   for (unsigned s = 0; s < at.num_slabs; ++s) {
     slab_use const w{load(at.words + size_t{s} * places::word_stride(at.lg_slab) * 8, slab_use::word{})};
     unsigned const c = w.size_class(), kind = sizes::kind_of(c);
@@ -93,9 +90,7 @@ template <halloc_config Config, class Rules>
     size_t const starts = at.starts + s * chunk_map::start_words(chunks_there) * 4;
 
     unsigned bits_set = 0, in_blocks = 0;
-    // Ends: one pass per word.
     for (unsigned i = 0; i < chunk_map::taken_words(chunks_there); ++i) bits_set += simt::popcount(load(taken + i * 8, uint64_t{}));
-    // Ends: one pass per chunk.
     for (unsigned chunk = 0; chunk < chunks_there; ++chunk) {
       unsigned const n = chunk_map::length_of(load(starts + chunk / 8 * 4, uint32_t{}) >> (chunk % 8 * 4) & 15);
       if (n == 0) continue;

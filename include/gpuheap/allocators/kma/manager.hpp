@@ -77,7 +77,6 @@ struct alignas(128) manager {
       grant got = from_head(c, wanted, h);
       if (got.none()) got = from_room_set(c, wanted, h);
       if (got.none()) got = from_queue(c, wanted, h);
-      // Ends: one pass per head.
       GPUHEAP_NO_UNROLL
       for (unsigned other = 0; got.none() && other != at.num_heads; ++other) got = from_head(c, wanted, other);
       if (!got.none()) return got;
@@ -159,7 +158,6 @@ struct alignas(128) manager {
       auto bits = tree.leaf(leaf).load(simt::relaxed);
       begin_move();
       if (bits == 0) tree.tidy(leaf);
-      // Ends: one pass per bit.
       GPUHEAP_NO_UNROLL
       for (; bits != 0 && got.none(); bits &= bits - 1) {
         uint32_t const s = leaf * 64 + simt::lowest_bit(bits);
@@ -214,17 +212,15 @@ struct alignas(128) manager {
 
   // Any superblock with a block left, and any that is free. `uncertain`: one was claimed for a run and may become free again.
   [[nodiscard]] GPUHEAP_FN grant from_anywhere(unsigned c, unsigned wanted, unsigned h, bool& uncertain) {
-    // Ends: num_superblocks / 4 passes.
     GPUHEAP_NO_UNROLL
     for (uint32_t s = 0; s < at.num_superblocks; s += 4) {
       unsigned promising = 0;
-      // Ends: 4 passes, whose loads are in flight together.
+      // The four loads are in flight together.
       for (unsigned j = 0; j < 4; ++j) {
         slab_word const word = s + j < at.num_superblocks ? at.state(s + j).look() : slab_word::of(run_tail, 1);
         uncertain |= word.kind() == run_claim && !word.is_free();
         if (word.is_free() || layout_type::has_room(word, c)) promising |= 1u << j;
       }
-      // Ends: one pass a bit.
       GPUHEAP_NO_UNROLL
       for (; promising != 0; promising &= promising - 1) {
         uint32_t const candidate = s + simt::lowest_bit(promising);
@@ -318,14 +314,14 @@ struct alignas(128) manager {
       return false;
     }
     GPUHEAP_FN void keep(uint32_t first, uint32_t n) const {
-      // Ends: n passes. relaxed: they are this thread's, whatever they are called.
+      // relaxed: they are this thread's, whatever they are called.
       GPUHEAP_NO_UNROLL
       for (uint32_t s = first; s != first + n; ++s) of->at.state(s).ref().store(slab_word::of(run_tail, 1).bits, simt::relaxed);
     }
     GPUHEAP_FN void give(uint32_t first, uint32_t n) const {
       // release: what this thread has done and seen done to the superblocks. Pairs with the acquire half of slab_state::open().
       simt::fence(simt::release);
-      // Ends: n passes. relaxed: after the fence.
+      // relaxed: after the fence.
       GPUHEAP_NO_UNROLL
       for (uint32_t s = first; s != first + n; ++s) {
         of->at.state(s).ref().store(0, simt::relaxed);

@@ -45,12 +45,10 @@ struct take_census {
   GPUHEAP_FN void operator()(unsigned i) const {
     layout_type const at = state->at;
     census mine;
-    // Ends: num_superblocks / threads passes.
     GPUHEAP_NO_UNROLL
     for (uint64_t s = i; s < at.num_superblocks; s += threads) look_at(at, static_cast<uint32_t>(s), mine);
     auto const queue = at.queue();
     unsigned const entries = thorough ? queue.size() : 0;
-    // Ends: entries / threads passes.
     GPUHEAP_NO_UNROLL
     for (uint64_t k = i; k < entries; k += threads) {
       uint32_t const s = queue.peek(static_cast<unsigned>(k));
@@ -98,7 +96,6 @@ struct take_census {
     bool const is_small = kind != 0 && kind <= layout_type::num_classes;
     unsigned taken = 0;
     unsigned const capacity = is_small ? layout_type::capacity(kind - 1) : 0;
-    // Ends: one pass per word of bits.
     GPUHEAP_NO_UNROLL
     for (unsigned w = 0; w != layout_type::num_segments; ++w) {
       uint32_t const bits = read(at.segments[simt::size_t{s} * layout_type::num_segments + w]);
@@ -129,7 +126,6 @@ struct take_census {
       return in_tree;
     }
     bool is_head = false;
-    // Ends: one pass per head.
     GPUHEAP_NO_UNROLL
     for (unsigned h = 0; h != at.num_heads && !is_head; ++h) is_head = state->head(c, h).load(simt::relaxed) == s;
     return is_head;
@@ -137,7 +133,6 @@ struct take_census {
   [[nodiscard]] GPUHEAP_FN fault fault_of_run(layout_type const& at, uint32_t first, census& mine) const {
     uint32_t const k = read(at.hints[first]);
     if (k < 2 || k > at.num_superblocks - first) return fault::wrong_run;
-    // Ends: k passes.
     GPUHEAP_NO_UNROLL
     for (uint32_t s = first + 1; s != first + k; ++s) {
       slab_word const word = at.state(s).look();

@@ -26,13 +26,12 @@ struct chunk_set {
 // Of `free`, those of the bits whose aligned group of 2^lg bits (lg <= 6) is all set.
 [[nodiscard]] GPUHEAP_HD constexpr uint64_t whole_groups(uint64_t free, unsigned lg) {
   uint64_t heads = free;
-  // Ends: lg passes. Then a bit stays where it and all above it in its group are set.
+  // Then a bit stays where it and all above it in its group are set.
   for (unsigned i = 0; i != lg; ++i) heads &= heads >> (1u << i);
   uint64_t firsts = ~uint64_t{0};
   // Ends: one pass per group; 1, 2^lg + 1, ...
   if (lg != 0) firsts /= simt::low_bits(1u << lg);
   heads &= firsts;
-  // Ends: lg passes.
   for (unsigned i = 0; i != lg; ++i) heads |= heads << (1u << i);
   return heads;
 }
@@ -42,7 +41,6 @@ static_assert(whole_groups(~uint64_t{0}, 6) == ~uint64_t{0} && whole_groups(~uin
 // The n lowest bits of x, or all of them.
 [[nodiscard]] GPUHEAP_HD constexpr uint64_t lowest_bits(uint64_t x, unsigned n) {
   uint64_t rest = x;
-  // Ends: n passes.
   GPUHEAP_NO_UNROLL
   for (; n != 0 && rest != 0; --n) rest &= rest - 1;
   return x & ~rest;

@@ -65,7 +65,6 @@ struct alignas(256) heap_state {
 
   [[nodiscard]] GPUHEAP_FN relocation_count relocations() { return {&moves}; }
   GPUHEAP_COLD void release_chunk(uint32_t chunk, unsigned span) {
-    // Ends: `span` passes.
     for (unsigned i = 0; i != span; ++i) at.word(chunk + i).store(chunk_word{}.bits, simt::relaxed);  // relaxed: the pool releases
     pool.release(chunk, span);
   }
@@ -128,7 +127,6 @@ struct alignas(256) heap_state {
   [[nodiscard]] GPUHEAP_FN static uint32_t lowest_of(uint32_t bits, unsigned n) {
     if (n >= simt::popcount(bits)) return bits;
     uint32_t rest = bits;
-    // Ends: n <= 32 passes.
     GPUHEAP_NO_UNROLL
     for (; n != 0; --n) rest &= rest - 1;
     return bits ^ rest;
@@ -208,7 +206,6 @@ struct alignas(256) heap_state {
     if (has_more) list(warp_group{keepers}, q, chunk);
     simt::sync_warp(group.mask);  // what the holders acquired
     served_page mine;
-    // Ends: one pass per entry.
     GPUHEAP_NO_UNROLL
     for (simt::lane_mask rest = group.mask; mine.lanes != wanted && rest != 0; rest &= rest - 1) {
       unsigned const holder = simt::lowest_bit(rest);
@@ -323,14 +320,12 @@ struct alignas(256) heap_state {
   }
   GPUHEAP_FN void prepare(uint32_t chunk, unsigned q, unsigned span, unsigned num_pages) {
     // relaxed, all but the last: published by it.
-    // Ends: one pass per word of pages.
     GPUHEAP_NO_UNROLL
     for (unsigned i = 0; i * 32 < num_pages; ++i) {
       auto const bits = static_cast<uint32_t>(simt::low_bits(num_pages - i * 32 < 32 ? num_pages - i * 32 : 32));
       at.spare_word(chunk, i).store(bits, simt::relaxed);
       if constexpr (holds_pages) at.idle_word(chunk, i).store(bits, simt::relaxed);
     }
-    // Ends: `span` passes.
     for (unsigned i = 1; i < span; ++i) at.word(chunk + i).store(chunk_word::of(chunk_word::tail).bits, simt::relaxed);
     count_empty(q, 1);
     // release: the bits. Pairs with take_pages().
@@ -341,7 +336,6 @@ struct alignas(256) heap_state {
   enum class reclaimed { none, one, busy };
   // Gives a chunk that no thread has a page of back to the pool, or what a queue lies in that needs no chunk.
   [[nodiscard]] GPUHEAP_COLD reclaimed reclaim() {
-    // Ends: one pass per class.
     GPUHEAP_NO_UNROLL
     for (unsigned q = 0; q != num_classes; ++q) {
       // relaxed: a hint; a chunk that becomes empty later is another moment's.
@@ -350,7 +344,6 @@ struct alignas(256) heap_state {
     }
     reclaimed found = reclaimed::none;
     if constexpr (Stored != stored_in::static_ring) {
-      // Ends: likewise.
       GPUHEAP_NO_UNROLL
       for (unsigned q = 0; q != num_classes && found != reclaimed::one; ++q) {
         reclaimed const here = vacate_queue(q);
@@ -364,7 +357,6 @@ struct alignas(256) heap_state {
     constexpr unsigned few = holds_pages ? 0 : 64;
     unsigned const n = queue(q).size();
     if (n > few || !queue(q).has_segments()) return reclaimed::none;
-    // Ends: `left` falls.
     GPUHEAP_NO_UNROLL
     for (unsigned left = n; left != 0; --left) {
       uint32_t chunk = no_block;
@@ -377,7 +369,7 @@ struct alignas(256) heap_state {
     if constexpr (!holds_pages) {
       warp_group const alone{simt::lane_mask{1} << simt::lane_id()};
       uint32_t chunk = no_block;
-      // Ends: `left` falls. What stays goes to the tree, where it need not be taken out to be looked at.
+      // What stays goes to the tree, where it need not be taken out to be looked at.
       GPUHEAP_NO_UNROLL
       for (unsigned left = queue(q).size(); left != 0; --left) {
         if (queue(q).pop(alone, 1, chunk, storage{this}) == 0) break;
@@ -387,7 +379,7 @@ struct alignas(256) heap_state {
     }
     bitmap_tree const& tree = classes[q].listed;
     return tree.for_each_leaf(0, [&](unsigned i) {
-      // Ends: one pass per bit. relaxed: guesses, which taking the entry confirms.
+      // relaxed: guesses, which taking the entry confirms.
       GPUHEAP_NO_UNROLL
       for (uint64_t bits = tree.leaf(i).load(simt::relaxed); bits != 0; bits &= bits - 1) {
         uint32_t const chunk = i * 64 + simt::lowest_bit(bits);

@@ -27,7 +27,6 @@ struct write_layout {
   GPUHEAP_FN void operator()(unsigned) const {
     heap->at = at;
     heap->pool = {at.free_tree(), at.lg_region, &heap->num_free};
-    // Ends: one pass per class.
     for (unsigned q = 0; q != State::num_classes; ++q) {
       heap->classes[q].listed = at.class_tree(q);
       heap->classes[q].queue = typename State::queue_type{at.queue_memory(q), at.queue_capacity(at.max_chunks), at.places};
@@ -40,7 +39,6 @@ template <class State>
 struct init_queues {
   State* heap;
   GPUHEAP_FN void operator()(unsigned i) const {
-    // Ends: one pass per class.
     for (unsigned q = 0; q != State::num_classes; ++q) heap->queue(q).init(i);
   }
 };
@@ -73,7 +71,6 @@ struct mark_entries {
   GPUHEAP_FN void operator()(unsigned q) const {
     auto const& queue = heap->queue(q);
     unsigned const n = queue.size();
-    // Ends: one pass an entry.
     GPUHEAP_NO_UNROLL
     for (unsigned k = 0; k != n; ++k) {
       uint32_t const value = queue.peek(k, typename State::storage{heap});
@@ -86,10 +83,8 @@ struct mark_entries {
     if constexpr (State::holds_pages) simt::global_ref<uint64_t>{heap->found.free_pages[q]}.fetch_add(n, simt::relaxed);
     if constexpr (State::holds_pages) simt::global_ref<uint64_t>{heap->found.queued_pages}.fetch_add(n, simt::relaxed);
     auto const tree = heap->classes[q].listed;
-    // Ends: one pass per leaf.
     GPUHEAP_NO_UNROLL
     for (unsigned i = 0; i != tree.num_leaves; ++i) {
-      // Ends: one pass per bit.
       GPUHEAP_NO_UNROLL
       for (uint64_t bits = tree.leaf(i).load(simt::relaxed); bits != 0; bits &= bits - 1) mark(q, i * 64 + simt::lowest_bit(bits));
     }
@@ -141,7 +136,6 @@ struct look_at_chunks {
     }
     unsigned const q = word.size_class(), num_pages = layout_type::pages_of(q);
     unsigned spare_pages = 0, idle_pages = 0;
-    // Ends: one pass per word.
     GPUHEAP_NO_UNROLL
     for (unsigned i = 0; i * 32 < num_pages; ++i) {
       uint32_t const spare = heap->at.spare_word(chunk, i).load(simt::relaxed);
@@ -202,7 +196,6 @@ template <class State>
     uint64_t const which = ~found.first_fault;
     result.problem = "chunk " + std::to_string(which >> 32) + " " + texts[static_cast<uint32_t>(which)];
   }
-  // Ends: one pass per class.
   for (unsigned q = 0; q != State::num_classes; ++q) {
     std::string const which = "class " + std::to_string(q) + " ";
     if (found.free_pages[q] != 0) result.problem = which + "has idle pages that are neither spare nor queued";

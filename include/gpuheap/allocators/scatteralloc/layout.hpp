@@ -227,7 +227,6 @@ struct layout {
   // Byte `units`: that of `units`. Only where all fit.
   [[nodiscard]] GPUHEAP_HD static constexpr uint64_t pack_capacities() {
     uint64_t packed = 0;
-    // Ends: at most 7 passes.
     for (unsigned units = 1; units <= most_two_level_units && units < sizeof packed; ++units) {
       packed |= uint64_t{two_level_capacity(units)} << 8 * units;
     }

@@ -40,7 +40,6 @@ struct alignas(128) pool {
   [[nodiscard]] GPUHEAP_COLD grant search(unsigned units, unsigned wanted, uint32_t start) {
     // acquire: the multiprocessor forgets which super block was active.
     uint32_t const num_pages = extent{simt::global_ref<uint64_t>{extent_bits}.load(simt::acquire)}.pages();
-    // Ends: two passes; one if it is served.
     GPUHEAP_NO_UNROLL
     for (unsigned pass = 0; pass != 2; ++pass) {
       bool const every = pass == 1;
@@ -91,16 +90,13 @@ struct alignas(128) pool {
   // A whole or the last part of a region, or its first.
   [[nodiscard]] GPUHEAP_FN grant search_pages(uint32_t first, uint32_t n, unsigned units, unsigned wanted, bool every) const {
     unsigned const own_capacity = at.capacity(units);
-    // Ends: n / 4 passes.
     GPUHEAP_NO_UNROLL
     for (uint32_t i = 0; i < n; i += 4) {
       // Four at a time, so that four loads are in flight.
       slab_word words[4];
-      // Ends: 4 passes.
       for (unsigned j = 0; j < 4; ++j) words[j] = i + j < n ? at.state(first + i + j).look() : slab_word::of(run_tail, 1);
       unsigned promising = 0;
       slab_word seen{};
-      // Ends: 4 passes.
       for (unsigned j = 4; j-- != 0;) {
         bool const room = words[j].kind() == units ? words[j].fill() < own_capacity : at.serves(words[j].kind(), units);
         if (!room && !words[j].is_free()) continue;

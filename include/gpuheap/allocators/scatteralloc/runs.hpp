@@ -53,7 +53,6 @@ struct heap_state : pool<Config, Parts> {
     give_pages(head, k);
     // relaxed: a hint.
     simt::global_ref<uint64_t>{runs_end}.fetch_max(end_bias + head + k, simt::relaxed);
-    // Ends: one pass per region.
     GPUHEAP_NO_UNROLL
     for (uint32_t r = head / Config.region_pages; r <= (head + k - 1) / Config.region_pages; ++r) base::room_in_region(r);
     return true;
@@ -104,11 +103,10 @@ struct heap_state : pool<Config, Parts> {
 
   // The first page of first .. first + n - 1 that is not free, or first + n.
   [[nodiscard]] GPUHEAP_FN index first_taken(index first, index n) const {
-    // Ends: n / 4 passes.
     GPUHEAP_NO_UNROLL
     for (index i = 0; i < n; i += 4) {
       unsigned in_use = 0;
-      // Ends: 4 passes, whose loads are in flight together.
+      // The four loads are in flight together.
       for (unsigned j = 0; j < 4; ++j) {
         index const page = first + (i + j < n ? i + j : n - 1);
         in_use |= (at.state(static_cast<uint32_t>(page)).look().is_free() ? 0u : 1u) << j;
@@ -122,7 +120,6 @@ struct heap_state : pool<Config, Parts> {
   // Makes the pages first .. first + n - 1 those of a run. Returns the first that is not free, and has none then, or first + n.
   [[nodiscard]] GPUHEAP_FN index claim(index first, index n) const {
     index page = first;
-    // Ends: n passes.
     GPUHEAP_NO_UNROLL
     for (; page != first + n; ++page) {
       auto const state = at.state(static_cast<uint32_t>(page));
@@ -160,7 +157,7 @@ struct heap_state : pool<Config, Parts> {
   GPUHEAP_FN void give_pages(uint32_t first, uint32_t n) const {
     // release: what this thread has done and seen done to the pages. Pairs with the acquire half of slab_state::open().
     simt::fence(simt::release);
-    // Ends: n passes. relaxed: after the fence.
+    // relaxed: after the fence.
     for (uint32_t page = first; page != first + n; ++page) at.state(page).ref().store(0, simt::relaxed);
   }
 };

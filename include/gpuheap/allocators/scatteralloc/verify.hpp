@@ -43,7 +43,6 @@ struct take_census {
 
   GPUHEAP_FN void operator()(unsigned i) const {
     census mine;
-    // Ends: num_pages / threads passes.
     GPUHEAP_NO_UNROLL
     for (uint64_t page = i; page < num_pages; page += threads) look_at(static_cast<uint32_t>(page), mine);
     add(result->held_pages, mine.held_pages);
@@ -82,7 +81,6 @@ struct take_census {
     if (!at.is_two_level(kind)) return fault_of_bits(read(at.masks[page]), at.capacity(kind), word.fill());
     auto const chunks = at.many_chunks(page, kind);
     unsigned taken = 0;
-    // Ends: one pass per segment.
     GPUHEAP_NO_UNROLL
     for (unsigned s = 0; s != chunks.segments_for(chunks.count); ++s) {
       uint32_t const bits = read(chunks.segments[s]);
@@ -99,7 +97,6 @@ struct take_census {
   [[nodiscard]] GPUHEAP_FN fault fault_of_run(uint32_t head, census& mine) const {
     uint32_t const k = read(at.masks[head]);
     if (k < 2 || k > num_pages - head) return fault::wrong_run;
-    // Ends: k passes.
     GPUHEAP_NO_UNROLL
     for (uint32_t page = head + 1; page != head + k; ++page) {
       slab_word const word = at.state(page).look();
@@ -172,9 +169,7 @@ template <class State, scatteralloc_config Config, class Parts>
   simt::copy(visits.data(), at.visits, visits.size() * sizeof(uint32_t), stream);
   simt::synchronize(stream);
   std::vector<uint32_t> look_full(full.size());
-  // Ends: one pass per region.
   for (size_t r = 0; r != visits.size(); ++r) look_full[r * Config.region_pages / at.block_pages] += visits[r] == Config.region_full_visits;
-  // Ends: one pass per super block.
   for (size_t b = 0; b != full.size(); ++b) {
     if (full[b] == look_full[b]) continue;
     result.problem = "super block " + std::to_string(b) + " counts " + std::to_string(full[b]) + " regions that look full, and has " +

@@ -24,11 +24,9 @@ template <class A>
 struct init_xmalloc {
   A heap;
   GPUHEAP_FN void operator()(unsigned i) const {
-    // Ends: one pass per class.
     for (unsigned c = 0; c < A::num_classes; ++c) {
       auto const second = heap.second_level(c);
       if (i < second.capacity()) second.init(i);
-      // Ends: one pass per list.
       for (unsigned l = 0; l < A::num_lists; ++l) {
         if (i < heap.list(c, l).capacity()) heap.list(c, l).init(i);
       }
@@ -42,9 +40,7 @@ struct check_xmalloc {
   A heap;
   GPUHEAP_FN void operator()(unsigned) const {
     auto& found = heap.state_->found;
-    // Ends: one pass a word.
     for (auto& word : found) word = 0;
-    // Ends: one pass per class.
     for (unsigned c = 0; c < A::num_classes; ++c) {
       auto const& s = heap.of_class(c);
       simt::uint32_t wholly_free = 0;
@@ -53,13 +49,11 @@ struct check_xmalloc {
       found[1] += second.size();
       if (A::refill_word::waiters(s.refill) != 0 || A::refill_word::refillers(s.refill) != 0) found[7] = 1;
       if (second.size() + second.room() != second.capacity() || second.size() > s.superblocks) found[7] = 2;
-      // Ends: one pass an entry.
       for (unsigned k = 0; k < second.size(); ++k) {
         char* const superblock = A::to_pointer(second.peek(k));
         simt::uint32_t const blocks = A::free_blocks(superblock).load(simt::relaxed);
         if (blocks == 0 || (blocks & ~A::all_blocks) != 0) found[7] = 3;
         if (reinterpret_cast<simt::uint32_t*>(superblock)[1] != c) found[7] = 4;
-        // Ends: one pass an entry.
         for (unsigned other = 0; other < k; ++other) {
           if (second.peek(other) == second.peek(k)) found[7] = 5;
         }
@@ -68,7 +62,6 @@ struct check_xmalloc {
       }
       if (wholly_free != s.wholly_free) found[7] = 6;
       found[2] += wholly_free;
-      // Ends: one pass per list.
       for (unsigned l = 0; l < A::num_lists; ++l) check_list(c, heap.list(c, l), found);
     }
   }
@@ -76,7 +69,6 @@ struct check_xmalloc {
   GPUHEAP_FN void check_list(unsigned c, Queue list, simt::uint32_t (&found)[8]) const {
     if (list.size() + list.room() != list.capacity()) found[7] = 7;
     found[3] += list.size();
-    // Ends: one pass an entry.
     for (unsigned k = 0; k < list.size(); ++k) {
       char* const block = A::to_pointer(list.peek(k));
       auto const from = A::read_origin(block);
@@ -110,7 +102,6 @@ basic_xmalloc<Config, Backing> basic_xmalloc<Config, Backing>::create(memory::re
   if constexpr (has_granted_bytes<Backing>) first.heap_bytes = Backing::granted_bytes();
   simt::size_t at = layout::second_level_at;
   unsigned cells = Config.list_capacity;
-  // Ends: one pass per class.
   for (unsigned c = 0; c < num_classes; ++c) {
     class_state& s = first.classes[c];
     s.second_capacity = layout::second_capacity(region.bytes, c);

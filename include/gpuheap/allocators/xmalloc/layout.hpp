@@ -155,7 +155,6 @@ struct xmalloc_layout {
   }
   [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t own_bytes_for(simt::size_t region_bytes) {
     simt::size_t at = second_level_at;
-    // Ends: one pass per class.
     for (unsigned c = 0; c < num_classes; ++c) at += queue::bytes_for(second_capacity(region_bytes, c));
     return simt::round_up_pow2(at, 256);
   }

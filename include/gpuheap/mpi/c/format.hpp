@@ -43,7 +43,6 @@ struct text_sink {
     ++length;
   }
   GPUHEAP_FN void fill(char c, int times) {
-    // Ends: after `times` passes.
     for (; times > 0; --times) put(c);
   }
   GPUHEAP_FN void end() {
@@ -63,17 +62,14 @@ struct conversion {
 GPUHEAP_COLD inline void put_number(text_sink& out, conversion const& c, char const* prefix, char const* digits, int length, bool zeros) {
   int const before = static_cast<int>(strlen(prefix)), blank = c.width - before - length;
   if (!c.left && !zeros) out.fill(' ', blank);
-  // Ends: at the end of the prefix.
   for (; *prefix != '\0'; ++prefix) out.put(*prefix);
   if (!c.left && zeros) out.fill('0', blank);
-  // Ends: after `length` passes.
   for (int i = 0; i < length; ++i) out.put(digits[i]);
   if (c.left) out.fill(' ', blank);
 }
 
 // The digits of `value` end at `end`; where they begin.
 [[nodiscard]] GPUHEAP_FN inline char* digits_before(char* end, simt::uint64_t value, unsigned base, bool capital) {
-  // Ends: the value shrinks.
   for (; value != 0; value /= base) {
     auto const digit = static_cast<unsigned>(value % base);
     *--end = static_cast<char>(digit < 10 ? '0' + digit : (capital ? 'A' : 'a') + digit - 10);
@@ -110,7 +106,6 @@ GPUHEAP_COLD inline void decimal(double value, int count, char* digits, int& exp
   constexpr int most = 17;
   int const have = count < 1 ? 1 : count < most ? count : most;
   simt::uint64_t limit = 1;
-  // Ends: after `have` passes.
   for (int i = 0; i < have; ++i) limit *= 10;
   auto whole = static_cast<simt::uint64_t>(rint(scaled(value, have - 1 - exponent)));
   if (whole >= limit) {
@@ -120,9 +115,7 @@ GPUHEAP_COLD inline void decimal(double value, int count, char* digits, int& exp
     --exponent;
     whole = static_cast<simt::uint64_t>(rint(scaled(value, have - 1 - exponent)));
   }
-  // Ends: once for each digit.
   for (int i = have; i > 0; --i, whole /= 10) digits[i - 1] = static_cast<char>('0' + whole % 10);
-  // Ends: likewise.
   for (int i = have; i < count; ++i) digits[i] = '0';
 }
 
@@ -165,19 +158,15 @@ GPUHEAP_COLD inline void put_floating(text_sink& out, conversion c, double value
     // Below 1: rounded at its last place, as a whole number of those.
     auto whole = static_cast<simt::uint64_t>(rint(scaled(value, precision < 18 ? precision : 18)));
     int const places = precision < 18 ? precision : 18;
-    // Ends: once for each place.
     for (int i = places; i > 0; --i, whole /= 10) digits[i] = static_cast<char>('0' + whole % 10);
     digits[0] = static_cast<char>('0' + whole);
-    // Ends: likewise.
     for (int i = places + 1; i <= precision; ++i) digits[i] = '0';
     exponent = 0;
   }
   int const first = by_exponent || exponent < 0 ? 0 : -exponent;
-  // Ends: once for each digit.
   for (int place = first; place <= 0; ++place) text[length++] = digit(place);
   int const point = length;
   if (precision > 0 || c.other_form) text[length++] = '.';
-  // Ends: likewise.
   for (int place = 1; place <= precision; ++place) text[length++] = digit(place);
   if (short_form && !c.other_form && precision > 0) {
     // Ends: at the point.
@@ -200,7 +189,6 @@ GPUHEAP_COLD inline void put_text(text_sink& out, conversion const& c, char cons
   simt::size_t const length = strnlen(text, c.precision < 0 ? ~simt::size_t{0} : static_cast<simt::size_t>(c.precision));
   int const blank = c.width - static_cast<int>(length);
   if (!c.left) out.fill(' ', blank);
-  // Ends: once for each letter.
   for (simt::size_t i = 0; i < length; ++i) out.put(text[i]);
   if (c.left) out.fill(' ', blank);
 }
@@ -230,7 +218,6 @@ GPUHEAP_FN char const* read_conversion(char const* at, conversion& c, Next&& nex
       return next_number();
     }
     int value = 0;
-    // Ends: at the first letter that is no digit.
     for (; isdigit(*at); ++at) value = 10 * value + (*at - '0');
     return value;
   };
@@ -243,7 +230,6 @@ GPUHEAP_FN char const* read_conversion(char const* at, conversion& c, Next&& nex
     ++at;
     c.precision = number();
   }
-  // Ends: at the first letter that says no size.
   for (; *at == 'l' || *at == 'h' || *at == 'z' || *at == 't' || *at == 'j' || *at == 'L'; ++at) {
     c.longs += *at == 'h' ? -1 : 1;
   }
@@ -256,7 +242,6 @@ GPUHEAP_COLD inline int format_text(text_sink& out, char const* format, argument
   int next = 0;
   argument const nothing;
   auto const take = [&]() -> argument const& { return next < count ? values[next++] : nothing; };
-  // Ends: at the end of the format.
   for (char const* at = format; *at != '\0'; ++at) {
     if (*at != '%') {
       out.put(*at);

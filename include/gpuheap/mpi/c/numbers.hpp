@@ -31,7 +31,6 @@ struct whole_number {
     base = *at == '0' ? 8 : 10;
   }
   char const* const first = at;
-  // Ends: at the end of the text.
   for (; digit_of(*at) < base; ++at) {
     unsigned const digit = digit_of(*at);
     n.too_large = n.too_large || n.value > (~simt::uint64_t{0} - digit) / base;
@@ -65,7 +64,6 @@ struct whole_number {
   simt::uint64_t digits = 0;
   int tens = 0;
   bool any = false, after_point = false;
-  // Ends: at the end of the text.
   for (; isdigit(*at) || (*at == '.' && !after_point); ++at) {
     if (*at == '.') {
       after_point = true;
@@ -86,7 +84,6 @@ struct whole_number {
     if (*exponent == '-' || *exponent == '+') ++exponent;
     int more = 0;
     if (isdigit(*exponent)) {
-      // Ends: at the end of the text.
       for (; isdigit(*exponent); ++exponent) more = more < 10000 ? 10 * more + (*exponent - '0') : more;
       tens += down ? -more : more;
       at = exponent;
@@ -147,7 +144,6 @@ GPUHEAP_FN inline float strtof(char const* text, char** end) { return static_cas
 
 namespace detail {
 GPUHEAP_FN inline void swap_bytes(char* a, char* b, simt::size_t bytes) {
-  // Ends: after `bytes` passes.
   for (simt::size_t i = 0; i < bytes; ++i) {
     char const kept = a[i];
     a[i] = b[i];
@@ -174,9 +170,7 @@ GPUHEAP_COLD inline void qsort(void* first, simt::size_t count, simt::size_t byt
   if (count < 2) return;
   auto* const room = static_cast<char*>(coalesced::malloc(count * bytes));
   if (room == nullptr) {
-    // Ends: at the first element.
     for (simt::size_t i = count / 2; i > 0; --i) detail::sift_down(all, i - 1, count, bytes, compare);
-    // Ends: likewise.
     for (simt::size_t last = count - 1; last > 0; --last) {
       detail::swap_bytes(all, all + last * bytes, bytes);
       detail::sift_down(all, 0, last, bytes, compare);
@@ -185,14 +179,11 @@ GPUHEAP_COLD inline void qsort(void* first, simt::size_t count, simt::size_t byt
   }
   char* from = all;
   char* to = room;
-  // Ends: the sorted parts double.
   for (simt::size_t part = 1; part < count; part *= 2) {
-    // Ends: once for each pair of parts.
     for (simt::size_t begin = 0; begin < count; begin += 2 * part) {
       simt::size_t const middle = begin + part < count ? begin + part : count;
       simt::size_t const end = middle + part < count ? middle + part : count;
       simt::size_t left = begin, right = middle;
-      // Ends: once for each element of the two.
       for (simt::size_t i = begin; i < end; ++i) {
         bool const take_left = left < middle && (right == end || compare(from + left * bytes, from + right * bytes) <= 0);
         memmove(to + i * bytes, from + (take_left ? left++ : right++) * bytes, bytes);

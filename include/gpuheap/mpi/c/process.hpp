@@ -135,7 +135,6 @@ GPUHEAP_COLD inline int nanosleep(timespec const* asked, timespec*) {
 // The host's name, cut to `most` letters. -1 if it does not fit.
 GPUHEAP_FN inline int gethostname(char* to, simt::size_t most) {
   char const* const name = detail::facts().host_name;
-  // Ends: at the end of the name at the latest.
   for (simt::size_t i = 0; i < most; ++i) {
     to[i] = name[i];
     if (name[i] == '\0') return 0;
@@ -168,7 +167,6 @@ GPUHEAP_FN inline int gethostname(char* to, simt::size_t most) {
 GPUHEAP_COLD inline void srandom(unsigned seed) {
   state& s = detail::mine();
   auto number = static_cast<int>(seed == 0 ? 1 : seed);
-  // Ends: once for each number.
   for (int& n : s.numbers) {
     n = number;
     // The minimal standard generator, without overflow.
@@ -177,7 +175,6 @@ GPUHEAP_COLD inline void srandom(unsigned seed) {
   }
   s.next_number = 0;
   s.numbers_seeded = true;
-  // Ends: after ten rounds, whose numbers are thrown away.
   for (int i = 0; i < 310; ++i) {
     int& n = s.numbers[(s.next_number + 3) % 31];
     n = static_cast<int>(static_cast<unsigned>(n) + static_cast<unsigned>(s.numbers[s.next_number]));
@@ -198,7 +195,6 @@ GPUHEAP_FN inline void srand(unsigned seed) { srandom(seed); }
 GPUHEAP_FN inline int rand_r(unsigned* seed) {
   unsigned result = 0;
   constexpr unsigned bits[3] = {11, 10, 10};
-  // Ends: after three steps.
   for (unsigned const take : bits) {
     *seed = *seed * 1103515245u + 12345u;
     result = (result << take) ^ ((*seed / 65536u) % (1u << take));

@@ -43,10 +43,8 @@ enum class standard : simt::uintptr_t { input = 1, output, error };
   state& s = detail::mine();
   error_number() = ENOENT;
   if (*how != 'r') return nullptr;
-  // Ends: once for each file; the first is standard input.
   for (unsigned i = 1; i < known.num_files; ++i) {
     if (known.files[i].text == nullptr || strcmp(known.files[i].name, name) != 0) continue;
-    // Ends: once for each that is open.
     for (int k = 0; k + 1 < state::num_files; ++k) {
       if (s.files[k].used) continue;
       s.files[k] = {known.files[i], 0, true, false, false};
@@ -157,7 +155,6 @@ GPUHEAP_FN inline void skip_blanks(open_file& f) {
   bool const others = *set == '^';
   if (others) ++set;
   bool found = false;
-  // Ends: at the end of the set.
   for (char const* at = set; at != end; ++at) {
     if (at + 2 < end && at[1] == '-') {
       found = found || (letter >= *at && letter <= at[2]);
@@ -177,7 +174,6 @@ GPUHEAP_COLD inline int scan(open_file& f, char const* format, place const* plac
     if (look(f) == EOF) f.ended = true;
     return look(f) == EOF && stored == 0 ? EOF : stored;
   };
-  // Ends: at the end of the format.
   for (char const* at = format; *at != '\0'; ++at) {
     if (isspace(*at)) {
       skip_blanks(f);

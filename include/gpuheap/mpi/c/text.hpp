@@ -41,7 +41,6 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi::c {
 
 // -1, 0 or 1: the order of two texts, of which `most` letters count.
 [[nodiscard]] GPUHEAP_FN inline int strncmp(char const* a, char const* b, simt::size_t most) {
-  // Ends: after `most` letters.
   for (simt::size_t i = 0; i < most; ++i) {
     if (a[i] != b[i]) return static_cast<unsigned char>(a[i]) < static_cast<unsigned char>(b[i]) ? -1 : 1;
     if (a[i] == '\0') return 0;
@@ -52,7 +51,6 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi::c {
 [[nodiscard]] GPUHEAP_FN inline int strcmp(char const* a, char const* b) { return strncmp(a, b, ~simt::size_t{0}); }
 // Likewise, whether letters are capital or not.
 [[nodiscard]] GPUHEAP_FN inline int strncasecmp(char const* a, char const* b, simt::size_t most) {
-  // Ends: after `most` letters.
   for (simt::size_t i = 0; i < most; ++i) {
     int const left = tolower(static_cast<unsigned char>(a[i])), right = tolower(static_cast<unsigned char>(b[i]));
     if (left != right) return left < right ? -1 : 1;
@@ -66,7 +64,6 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi::c {
 [[nodiscard]] GPUHEAP_FN inline int memcmp(void const* a, void const* b, simt::size_t bytes) {
   auto const* const left = static_cast<unsigned char const*>(a);
   auto const* const right = static_cast<unsigned char const*>(b);
-  // Ends: after `bytes` passes.
   for (simt::size_t i = 0; i < bytes; ++i) {
     if (left[i] != right[i]) return left[i] < right[i] ? -1 : 1;
   }
@@ -79,7 +76,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi::c {
 GPUHEAP_FN inline void* memmove(void* to, void const* from, simt::size_t bytes) {
   auto* const there = static_cast<unsigned char*>(to);
   auto const* const here = static_cast<unsigned char const*>(from);
-  // Ends: after `bytes` passes, in the order in which no byte is overwritten before it is read.
+  // In the order in which no byte is overwritten before it is read.
   for (simt::size_t i = 0; i < bytes; ++i) {
     simt::size_t const at = there <= here ? i : bytes - 1 - i;
     there[at] = here[at];
@@ -87,7 +84,6 @@ GPUHEAP_FN inline void* memmove(void* to, void const* from, simt::size_t bytes) 
   return to;
 }
 GPUHEAP_FN inline void bzero(void* to, simt::size_t bytes) {
-  // Ends: after `bytes` passes.
   for (simt::size_t i = 0; i < bytes; ++i) static_cast<unsigned char*>(to)[i] = 0;
 }
 GPUHEAP_FN inline char* strcpy(char* to, char const* from) {
@@ -100,7 +96,6 @@ GPUHEAP_FN inline char* strcpy(char* to, char const* from) {
 // At most `most` letters; what is left of them is filled with zeros.
 GPUHEAP_FN inline char* strncpy(char* to, char const* from, simt::size_t most) {
   bool ended = false;
-  // Ends: after `most` passes.
   for (simt::size_t i = 0; i < most; ++i) {
     ended = ended || from[i] == '\0';
     to[i] = ended ? '\0' : from[i];
@@ -128,7 +123,6 @@ GPUHEAP_FN inline char* strncat(char* to, char const* from, simt::size_t most) {
 // The first byte that is `wanted`, or nullptr.
 [[nodiscard]] GPUHEAP_FN inline void* memchr(void const* in, int wanted, simt::size_t bytes) {
   auto const* const all = static_cast<unsigned char const*>(in);
-  // Ends: after `bytes` passes.
   for (simt::size_t i = 0; i < bytes; ++i) {
     if (all[i] == static_cast<unsigned char>(wanted)) return const_cast<unsigned char*>(all + i);
   }
@@ -140,7 +134,6 @@ GPUHEAP_FN inline char* strncat(char* to, char const* from, simt::size_t most) {
 }
 // The last place.
 [[nodiscard]] GPUHEAP_FN inline char* strrchr(char const* text, int wanted) {
-  // Ends: at the beginning of the text.
   for (simt::size_t i = strlen(text) + 1; i > 0; --i) {
     if (text[i - 1] == static_cast<char>(wanted)) return const_cast<char*>(text + i - 1);
   }

@@ -26,7 +26,6 @@ template <class Body>
 [[nodiscard]] exploration explore(std::uint64_t num_seeds, Body&& body) {
   constexpr std::uint64_t most_runs = 4;
   exploration result;
-  // Ends: after most_runs passes.
   for (std::uint64_t run = 0; run < num_seeds && run < most_runs && !result.failed; ++run) {
     ++result.num_runs;
     result.seed = run;

@@ -21,7 +21,6 @@ struct program_values {
     return all;
   }
   static void set(T const& value) {
-    // Ends: a pass for each translation unit.
     for (setter const s : setters()) s(value);
   }
 };

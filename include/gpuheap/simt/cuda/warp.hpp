@@ -132,7 +132,6 @@ template <class Op>
 GPUHEAP_FN inline uint32_t reduce_by_shuffle(lane_mask mask, uint32_t value, Op op) {
   uint32_t result = value;
   bool first = true;
-  // Ends: one pass per lane of the mask.
   for (lane_mask rest = mask; rest != 0; rest &= rest - 1) {
     uint32_t const theirs = shuffle(mask, value, lowest_bit(rest));
     result = first ? theirs : op(result, theirs);
