@@ -150,10 +150,16 @@ struct slot_map {
   GPUHEAP_FN void renew(unsigned num_slots, unsigned end, unsigned rank, unsigned lanes) const {
     unsigned const num_words = words_for(num_slots), cut = num_slots % slots_per_word;
     unsigned const last = end * words_per_group < num_words ? end * words_per_group : num_words - (cut != 0 ? 1 : 0);
-    word* to = words + rank;
-    // Little in each, for a kernel's end may wait for them. relaxed, all: published with the run.
+    constexpr unsigned in_flight = 8;
+    // Eight words a lane in each pass: a kernel's end may wait for these stores, which wait for nothing. Few instructions between them.
+    // relaxed, all: published with the run.
     GPUHEAP_NO_UNROLL
-    for (unsigned w = rank; w < last; w += lanes, to += lanes) simt::global_ref<word>{*to}.store(0, simt::relaxed);
+    for (unsigned w = rank; w < last; w += in_flight * lanes) {
+      // Eight passes.
+      for (unsigned i = 0; i < in_flight; ++i) {
+        if (w + i * lanes < last) at(w + i * lanes).store(0, simt::relaxed);
+      }
+    }
     // The word in which the run ends.
     if (rank == 0 && cut != 0 && end * words_per_group >= num_words)
       at(num_words - 1).store(all_slots & ~simt::low_bits(cut), simt::relaxed);

@@ -240,8 +240,8 @@ struct layout_plan {
   s.lg_shards = lg_size >= 24 ? layout::max_lg_shards : lg_size >= 21 ? lg_size - 20 : 0;
   s.shard_stride = lg_size >= 26 ? 128 : lg_size >= 21 ? 16 : 1;
   s.header_stride = s.page_shift >= 14 ? 4 : 1;
-  // Every free of a large launch reads one of few tags: in different sectors, from segments of 256 KiB on.
-  s.tag_stride = s.page_shift >= 12 ? 8 : 1;
+  // Every free of a large launch reads one of few tags: in different sectors from segments of 256 KiB on, in different lines from 4 MiB on.
+  s.tag_stride = s.page_shift >= 16 ? 32 : s.page_shift >= 12 ? 8 : 1;
   s.group_stride = s.page_shift >= 14 ? 8 : 1;
   s.leaf_stride = lg_size >= 24 ? 16 : 1;
   s.record_bytes = s.headers_at() + 64 * s.header_bytes();

@@ -39,7 +39,7 @@ constexpr unsigned adoption_passes = 6;  // a warp of few lanes samples at most 
 constexpr unsigned scarce = 4;           // memory is short below 1/scarce free
 constexpr unsigned nearly_full = 16;     // below 1/nearly_full free, each refill looks at listed runs first
 constexpr unsigned bulky_bytes = 256;    // from here on, a class that few lanes ask for has eight shards in place of four
-constexpr unsigned lg_least_shards = 3;  // that a large launch uses for a class that all lanes ask for, however little memory it needs
+constexpr unsigned lg_least_shards = 2;  // that a large launch uses for a class that all lanes ask for, however little memory it needs
 constexpr unsigned launches_ahead = 4;   // runs of small launches last for this many of their kind
 static_assert(1u << tuning{}.lg_run_slots <= shard_word::max_slots);
 
