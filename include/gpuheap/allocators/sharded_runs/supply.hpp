@@ -16,8 +16,8 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 // What may be tuned. The defaults are measured ones: docs/decisions/.
 struct tuning {
   unsigned lg_run_slots = 19;        // a run has at most 2^this slots
-  unsigned guide = 8;                // a fresh run takes at most 1/guide of the free memory; 1/4 of that where the launch is small, 1/8
-                                     // where the lanes of a large one ask for several classes
+  unsigned guide = 8;                // a fresh run takes at most 1/guide of the free memory; 1/4 of that where the launch is small, or its
+                                     // lanes ask for several classes
   unsigned rich = 5;                 // a listed run is swept if 1/rich of its sampled slots are free; an eighth of that if memory is short
   unsigned adoption_looks = 32;      // listed runs sampled before a fresh one is taken, as many at once as the warp has lanes
   unsigned lg_warps_per_shard = 11;  // a launch of fewer than 2^this warps uses one shard of each class
@@ -31,14 +31,13 @@ struct tuning {
   bool remembers = true;  // a refusal is remembered until something moves
   bool rewinds = true;    // a run none of whose slots is live begins anew at once (rewind.hpp)
 
-  [[nodiscard]] GPUHEAP_HD constexpr unsigned guide_small() const { return guide * 4; }
-  [[nodiscard]] GPUHEAP_HD constexpr unsigned guide_mixed() const { return guide * 8; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned guide_shared() const { return guide * 4; }
 };
 // Constants of the policy, measured too.
 constexpr unsigned adoption_passes = 6;  // a warp of few lanes samples at most so many listed runs a lane
 constexpr unsigned scarce = 4;           // memory is short below 1/scarce free
 constexpr unsigned nearly_full = 16;     // below 1/nearly_full free, each refill looks at listed runs first
-constexpr unsigned bulky_bytes = 256;    // from here on, a class that few lanes ask for has eight shards in place of four
+constexpr unsigned bulky_bytes = 256;    // a class that few lanes ask for has four shards, from here on eight, from 8 times that on sixteen
 constexpr unsigned lg_least_shards = 2;  // that a large launch uses for a class that all lanes ask for, however little memory it needs
 constexpr unsigned launches_ahead = 4;   // runs of small launches last for this many of their kind
 static_assert(1u << tuning{}.lg_run_slots <= shard_word::max_slots);
@@ -62,9 +61,9 @@ template <tuning Tuning>
 // shards that no other uses; and not many more than the launch needs segments, if every warp asks as this one does.
 template <tuning Tuning>
 [[nodiscard]] GPUHEAP_FN inline unsigned lg_shards_used(layout const& at, unsigned c, unsigned here, unsigned group) {
-  constexpr unsigned bulky = size_classes::class_of(bulky_bytes);
   unsigned const lg = lg_shards_used<Tuning>(at.lg_shards), slot = size_classes::slot_bytes(c);
-  unsigned most = group * 5 < here ? (c >= bulky ? 3 : 2) : is_uniform(here, group) ? 4 : 3;
+  unsigned const of_few = slot < bulky_bytes ? 2 : slot < bulky_bytes * 8 ? 3 : 4;
+  unsigned most = group * 5 < here || slot >= bulky_bytes * 8 ? of_few : is_uniform(here, group) ? 4 : 3;
   unsigned const lg_bytes = simt::highest_bit(warps_of_launch()) + simt::highest_bit(group) + simt::highest_bit(slot) + 1;
   unsigned const lg_segments = lg_bytes < at.segment_shift() + lg_least_shards ? lg_least_shards : lg_bytes - at.segment_shift();
   if (lg_segments < most) most = lg_segments;
@@ -320,14 +319,14 @@ struct supply : rewinds {
     bool const large = is_large_launch();
     bool const of_one_class = large ? d.is_uniform() : d.lanes() * 4 >= simt::warp_lanes * 3;
     // Where several classes are in use at once, they share.
-    unsigned const guided = free / (!large ? Tuning.guide_small() : of_one_class ? Tuning.guide : Tuning.guide_mixed());
+    unsigned const guided = free / (large && of_one_class ? Tuning.guide : Tuning.guide_shared());
     if (!large && guided < pages && held < pages) {
       // More than a run should have: what the class does not hold yet. Longer runs would take turns in being the one that is used in part.
       pages -= held;
     } else {
       // Of a small launch enough for several like this one, if that is not much: a launch in which a run ends lasts longer.
       unsigned const ahead = large ? pages : pages * launches_ahead;
-      unsigned const some = of_one_class ? free / Tuning.guide_small() : free >> 10;
+      unsigned const some = of_one_class ? free / Tuning.guide_shared() : free >> 10;
       unsigned const more = ahead < some ? ahead : some;
       if (pages < more) pages = more;
       // A small launch's run lasts for several.
@@ -465,7 +464,7 @@ struct supply : rewinds {
     // Rounded to whole segments: up where more than a quarter of one is left over. Less than four fifths of one are pages.
     unsigned const least_pages = 52;
     unsigned n = pages < least_pages ? 0 : (pages + 48) >> at.lg_pages;
-    if (n == 0 && (large_launch || (spare && free >> at.lg_pages > Tuning.guide_small() * 4))) n = 1;
+    if (n == 0 && (large_launch || (spare && free >> at.lg_pages > Tuning.guide_shared() * 4))) n = 1;
     if (n > at.max_run_segments(c)) n = at.max_run_segments(c);
     // Hardly a whole segment is left: not worth eight looks.
     bool const used_up = free >> at.lg_pages == 0;
@@ -477,7 +476,7 @@ struct supply : rewinds {
     unsigned const nth = side_by_side ? k : 0, leaves_before = nth / (64 / n);
     unsigned const further = side_by_side ? at.num_shards() / (64 / n) : 0;
     unsigned leaf = apart || low_leaves == 0 ? first_leaf(c, k, leaves) : (simt::lowest_bit(low_leaves) + leaves_before) % leaves;
-    unsigned const skipped = apart ? d.bits * 0x9e3779b9u >> 26 : (nth - leaves_before * (64 / n)) * n;
+    unsigned const skipped = (nth - leaves_before * (64 / n)) * n;
     uint64_t bits = whole.leaf(leaf).load(simt::relaxed);
     // Ends: four leaves, then four more for half as many segments.
     GPUHEAP_NO_UNROLL
