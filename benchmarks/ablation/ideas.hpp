@@ -42,7 +42,7 @@ struct aggregation {
 };
 struct shards {
   static constexpr char const *name = "without_shards", *title = "one shard a class, however large the launch";
-  static constexpr sharded::tuning tuned{.lg_warps_per_shard = 31};
+  static constexpr sharded::tuning tuned{.lg_large_launch = 31};
 };
 struct long_runs {
   static constexpr char const *name = "without_long_runs", *title = "runs of 4096 slots at most";

@@ -18,7 +18,7 @@ namespace simt = gpuheap::simt;
 // happens to a run happens all the time.
 using plain = gpuheap::sharded_runs;
 using eager = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{
-    .lg_run_slots = 6, .guide = 1, .rich = 8, .adoption_looks = 3, .lg_warps_per_shard = 0, .looks = 2}>;
+    .lg_run_slots = 6, .guide = 1, .rich = 8, .adoption_looks = 3, .lg_large_launch = 1, .looks = 2}>;
 
 // A heap of fixed size.
 template <class Allocator>

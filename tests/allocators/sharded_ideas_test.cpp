@@ -30,7 +30,7 @@ TYPED_TEST(ShardedIdeas, AreAllocatorsWithoutTheOne) {
 
 template <bool Rewinds>
 using in_a_hurry = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{
-    .lg_run_slots = 7, .guide = 1, .adoption_looks = 3, .lg_warps_per_shard = 0, .looks = 2, .rewinds = Rewinds}>;
+    .lg_run_slots = 7, .guide = 1, .adoption_looks = 3, .lg_large_launch = 1, .looks = 2, .rewinds = Rewinds}>;
 template <bool Rewinds>
 using unhurried = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{.rewinds = Rewinds}>;
 
@@ -138,7 +138,7 @@ struct take_one_or_two {
 // Between the look at a run and its taking, the run is begun anew by another free, and drawn to the same slot: what is live then stays.
 TEST(ShardedRewind, ARunThatAnotherFreeHasBegunAnewMeanwhile) {
   using allocator =
-      gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{.lg_run_slots = 2, .guide = 1, .lg_warps_per_shard = 31, .looks = 2}>;
+      gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{.lg_run_slots = 2, .guide = 1, .lg_large_launch = 31, .looks = 2}>;
   // Without the second look one schedule in a thousand gives a block twice.
   simt::exploration const result = simt::explore(test::num_seeds(6000), [] {
     fixed_heap<allocator> heap{160 << 10};

@@ -16,7 +16,7 @@ namespace simt = gpuheap::simt;
 
 // In a hurry: short runs, shards for a few warps, sweeps of nearly full runs, a search after two looks.
 using eager = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{
-    .lg_run_slots = 6, .guide = 1, .rich = 8, .adoption_looks = 3, .lg_warps_per_shard = 0, .looks = 2}>;
+    .lg_run_slots = 6, .guide = 1, .rich = 8, .adoption_looks = 3, .lg_large_launch = 1, .looks = 2}>;
 
 struct fixed_heap {
   explicit fixed_heap(std::size_t bytes)

@@ -15,13 +15,13 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
 // What may be tuned. The defaults are measured ones: docs/decisions/.
 struct tuning {
-  unsigned lg_run_slots = 19;        // a run has at most 2^this slots
-  unsigned guide = 8;                // a fresh run takes at most 1/guide of the free memory; 1/4 of that where the launch is small, or its
-                                     // lanes ask for several classes
-  unsigned rich = 5;                 // a listed run is swept if 1/rich of its sampled slots are free; an eighth of that if memory is short
-  unsigned adoption_looks = 32;      // listed runs sampled before a fresh one is taken, as many at once as the warp has lanes
-  unsigned lg_warps_per_shard = 11;  // a launch of fewer than 2^this warps uses one shard of each class
-  unsigned looks = 64;               // times that a warp looks for the next run, before it searches for other memory
+  unsigned lg_run_slots = 19;     // a run has at most 2^this slots
+  unsigned guide = 8;             // a fresh run takes at most 1/guide of the free memory; 1/4 of that where the launch is small, or its
+                                  // lanes ask for several classes
+  unsigned rich = 5;              // a listed run is swept if 1/rich of its sampled slots are free; an eighth of that if memory is short
+  unsigned adoption_looks = 32;   // listed runs sampled before a fresh one is taken, as many at once as the warp has lanes
+  unsigned lg_large_launch = 12;  // a launch of 2^this warps is large: its runs are made for one launch of its kind
+  unsigned looks = 64;            // times that a warp looks for the next run, before it searches for other memory
   // Of small launches, those that use one shard of a class, and come again and again.
   unsigned stock = 2;  // a fresh run is at least 1/stock of what the class holds
   unsigned spare = 4;  // while less than spare/8 of the heap is held, fresh runs of whole segments are taken, and no listed ones
@@ -38,36 +38,44 @@ constexpr unsigned adoption_passes = 6;  // a warp of few lanes samples at most 
 constexpr unsigned scarce = 4;           // memory is short below 1/scarce free
 constexpr unsigned nearly_full = 16;     // below 1/nearly_full free, each refill looks at listed runs first
 constexpr unsigned bulky_bytes = 256;    // a class that few lanes ask for has four shards, from here on eight, from 8 times that on sixteen
-constexpr unsigned lg_least_shards = 2;  // that a large launch uses for a class that all lanes ask for, however little memory it needs
-constexpr unsigned launches_ahead = 4;   // runs of small launches last for this many of their kind
+constexpr unsigned lg_shards_of_large = 6;  // a launch has a shard for each warp in 2^(lg_large_launch - this), as far as there are so many
+constexpr unsigned lg_segments_a_shard = 3;  // segments that a small launch needs for each shard that it uses, a power of two
+constexpr unsigned lg_least_shards = 2;      // that a large launch uses for a class that all lanes ask for, however little memory it needs
+constexpr unsigned launches_ahead = 4;       // runs of small launches last for this many of their kind
 static_assert(1u << tuning{}.lg_run_slots <= shard_word::max_slots);
 
 // Warps that this launch has.
 [[nodiscard]] GPUHEAP_FN inline unsigned warps_of_launch() {
   return simt::num_blocks() * ((simt::threads_per_block() + simt::warp_lanes - 1) / simt::warp_lanes);
 }
-// log2 of the shards that this launch uses of a class that all lanes ask for: as many as its warps can keep busy, so that a small launch
-// holds little.
+// Whether this launch is a large one, where the heap has several shards for each class.
 template <tuning Tuning>
-[[nodiscard]] GPUHEAP_FN inline unsigned lg_shards_used(unsigned lg_shards) {
-  unsigned const times = warps_of_launch() >> Tuning.lg_warps_per_shard;
-  // 1, then 4, 8 and 16 shards: where there are several, most can serve while one is without a run.
-  unsigned const lg = times < 2 ? 0 : simt::highest_bit(times) + 1;
-  return lg < lg_shards ? lg : lg_shards;
+[[nodiscard]] GPUHEAP_FN inline bool is_large_launch(layout const& at) {
+  return at.lg_shards >= 2 && warps_of_launch() >> Tuning.lg_large_launch != 0;
 }
 // Whether nearly all of the `here` lanes ask for what `group` of them do. A lane alone may be one of many that ask for different sizes.
 [[nodiscard]] GPUHEAP_HD constexpr bool is_uniform(unsigned here, unsigned group) { return group * 4 >= here * 3 && here != 1; }
-// The same for a class that `group` of the `here` lanes ask for: few, if others ask for others, lest a rare large group fetch runs for
-// shards that no other uses; and not many more than the launch needs segments, if every warp asks as this one does.
+// log2 of the shards that this launch uses of class c, which `group` of the `here` lanes of this warp ask for.
+//
+// The warps of a shard wait while it gets its next run, so more shards let less of a launch wait. Three limits hold. Each shard has as many
+// warps as a large launch has at least for each of 2^lg_shards_of_large. A class that few lanes ask for has few shards, lest a rare large
+// group fetch runs for shards that no other group uses. If every warp asks as this one does, each shard hands out several segments; of a
+// large launch, whose memory is given out as segments anyway, one segment, and four shards may use a part of theirs.
 template <tuning Tuning>
 [[nodiscard]] GPUHEAP_FN inline unsigned lg_shards_used(layout const& at, unsigned c, unsigned here, unsigned group) {
-  unsigned const lg = lg_shards_used<Tuning>(at.lg_shards), slot = size_classes::slot_bytes(c);
+  constexpr unsigned lg_warps = Tuning.lg_large_launch > lg_shards_of_large ? Tuning.lg_large_launch - lg_shards_of_large : 0;
+  unsigned const warps = warps_of_launch(), times = warps >> lg_warps, slot = size_classes::slot_bytes(c);
+  // 1, then 4, 8 and 16 shards: where there are several, most can serve while one is without a run.
+  unsigned most = times < 2 ? 0 : simt::highest_bit(times) + 1;
   unsigned const of_few = slot < bulky_bytes ? 2 : slot < bulky_bytes * 8 ? 3 : 4;
-  unsigned most = group * 5 < here || slot >= bulky_bytes * 8 ? of_few : is_uniform(here, group) ? 4 : 3;
-  unsigned const lg_bytes = simt::highest_bit(warps_of_launch()) + simt::highest_bit(group) + simt::highest_bit(slot) + 1;
-  unsigned const lg_segments = lg_bytes < at.segment_shift() + lg_least_shards ? lg_least_shards : lg_bytes - at.segment_shift();
-  if (lg_segments < most) most = lg_segments;
-  return lg < most ? lg : most;
+  unsigned const by_group = group * 5 < here || slot >= bulky_bytes * 8 ? of_few : is_uniform(here, group) ? 4 : 3;
+  if (by_group < most) most = by_group;
+  unsigned const lg_bytes = simt::highest_bit(warps) + simt::highest_bit(group) + simt::highest_bit(slot) + 1;
+  unsigned const lg_segments = lg_bytes < at.segment_shift() ? 0 : lg_bytes - at.segment_shift();
+  unsigned const by_memory = is_large_launch<Tuning>(at) ? (lg_segments < lg_least_shards ? lg_least_shards : lg_segments)
+                                                         : (lg_segments < lg_segments_a_shard ? 0 : lg_segments - lg_segments_a_shard);
+  if (by_memory < most) most = by_memory;
+  return most < at.lg_shards ? most : at.lg_shards;
 }
 // Spreads consecutive warps evenly.
 [[nodiscard]] GPUHEAP_FN inline unsigned warp_hash() { return simt::global_warp() * 0x9e3779b9u; }
@@ -301,7 +309,7 @@ struct supply : rewinds {
     return static_cast<unsigned>((bytes + at.page_bytes() - 1) >> at.page_shift);
   }
   // A launch whose runs are whole segments, from all over the heap. Others take what they need from the lowest place on, pages mostly.
-  [[nodiscard]] GPUHEAP_FN bool is_large_launch() { return lg_shards_used<Tuning>(at.lg_shards) >= 2; }
+  [[nodiscard]] GPUHEAP_FN bool is_large_launch() { return sharded::is_large_launch<Tuning>(at); }
 
   // Whether the heap, of which so many pages are free, is so little used that memory may lie idle.
   [[nodiscard]] GPUHEAP_FN bool has_to_spare(unsigned free) {
@@ -325,7 +333,7 @@ struct supply : rewinds {
       pages -= held;
     } else {
       // Of a small launch enough for several like this one, if that is not much: a launch in which a run ends lasts longer.
-      unsigned const ahead = large ? pages : pages * launches_ahead;
+      unsigned const ahead = large || d.lg_shards() != 0 ? pages : pages * launches_ahead;
       unsigned const some = of_one_class ? free / Tuning.guide_shared() : free >> 10;
       unsigned const more = ahead < some ? ahead : some;
       if (pages < more) pages = more;
@@ -461,9 +469,10 @@ struct supply : rewinds {
     bool const hopeful = first_look || vain.count() < looks_in_vain::enough || free < pages_there / nearly_full;
     bool const adopts = Tuning.adoption_looks != 0 && idle && !spare && hopeful;
     if (first_look && !idle) looked_in(c).store(looks_in_vain::none_there(simt::launch_id()).bits, simt::relaxed);
-    // Rounded to whole segments: up where more than a quarter of one is left over. Less than four fifths of one are pages.
-    unsigned const least_pages = 52;
-    unsigned n = pages < least_pages ? 0 : (pages + 48) >> at.lg_pages;
+    // Rounded to whole segments: up where more than a quarter of one is left over, and always where a small launch uses several shards,
+    // which meet the ends of their runs one after another. Less than four fifths of one are pages.
+    unsigned const least_pages = 52, round_up = !large_launch && d.lg_shards() != 0 ? 63 : 48;
+    unsigned n = pages < least_pages ? 0 : (pages + round_up) >> at.lg_pages;
     if (n == 0 && (large_launch || (spare && free >> at.lg_pages > Tuning.guide_shared() * 4))) n = 1;
     if (n > at.max_run_segments(c)) n = at.max_run_segments(c);
     // Hardly a whole segment is left: not worth eight looks.
@@ -472,7 +481,7 @@ struct supply : rewinds {
     if (n == 0 || adopts || used_up) return later.bits;
     // Which row of n segments from there on is this shard's: 64 / n rows lie in a leaf. If it is not free, this shard goes on behind the
     // rows of all of them.
-    bool const side_by_side = large_launch && !apart;
+    bool const side_by_side = d.lg_shards() != 0 && !apart;
     unsigned const nth = side_by_side ? k : 0, leaves_before = nth / (64 / n);
     unsigned const further = side_by_side ? at.num_shards() / (64 / n) : 0;
     unsigned leaf = apart || low_leaves == 0 ? first_leaf(c, k, leaves) : (simt::lowest_bit(low_leaves) + leaves_before) % leaves;
