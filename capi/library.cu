@@ -1,4 +1,5 @@
-// libgpuheap.so: the host functions of gpuheap.h over heap<>.
+// libgpuheap.so: the host functions of gpuheap.h over heap<> and heap<checked<>>.
+#include <gpuheap/checked.hpp>
 #include <gpuheap/heap.hpp>
 #include <gpuheap/version.hpp>
 
@@ -6,12 +7,16 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <cstring>
 #include <exception>
 #include <memory>
 #include <new>
-#include <optional>
 #include <string>
+#include <type_traits>
+#include <variant>
+
+#include "capi/view.hpp"
 
 namespace {
 
@@ -49,6 +54,9 @@ gpuheap_status guarded(gpuheap_status of_errors, Call call) noexcept {
   } catch (gpuheap::out_of_memory const& e) {
     remember(e.what());
     return GPUHEAP_OUT_OF_MEMORY;
+  } catch (gpuheap::misuse_error const& e) {
+    remember(e.what());
+    return GPUHEAP_MISUSED;
   } catch (gpuheap::error const& e) {
     remember(e.what());
     return of_errors;
@@ -126,32 +134,69 @@ int device_of(int32_t asked) {
 }  // namespace
 
 struct gpuheap_heap {
-  using ref_type = gpuheap::heap<>::ref_type;
+  using plain_heap = gpuheap::heap<>;
+  using checked_heap = gpuheap::heap<gpuheap::checked<>>;
+  // What kernels read: the bytes of a heap_ref of either heap.
+  struct view_bytes {
+    alignas(16) unsigned char all[std::max(sizeof(plain_heap::ref_type), sizeof(checked_heap::ref_type))];
+  };
 
   int device;
-  std::optional<gpuheap::heap<>> heap;
-  gpuheap::memory::allocation view;  // the copy of heap->ref() that kernels read
-  ref_type written{};                // what is in it
+  std::variant<std::monostate, plain_heap, checked_heap> heap;
+  gpuheap::memory::allocation view;  // the copy of the heap's ref() that kernels read
+  view_bytes written{};              // what is in it
 
   gpuheap_heap(int on, gpuheap_options const& options) : device{on} {
-    gpuheap::stream_ref const stream{options.stream};
-    if (options.at_most_bytes != 0) {
-      heap.emplace(gpuheap::growth{.initial = gpuheap::heap_size{options.bytes}, .at_most = options.at_most_bytes}, stream);
-    } else if (options.buffer != nullptr) {
-      heap.emplace(gpuheap::memory::region{options.buffer, options.bytes}, stream);
+    if (options.allocator == GPUHEAP_CHECKED_ALLOCATOR) {
+      make<checked_heap>(options);
     } else {
-      heap.emplace(gpuheap::heap_size{options.bytes}, resource_of(options.memory), stream);
+      make<plain_heap>(options);
     }
-    view = gpuheap::memory::allocation{gpuheap::memory::device, sizeof(ref_type)};
-    write_view(stream, true);
+    view = gpuheap::memory::allocation{gpuheap::memory::device, sizeof(view_bytes)};
+    write_view({options.stream}, true);
+  }
+
+  [[nodiscard]] gpuheap_handle handle() const {
+    gpuheap::c_interface::word const bit = std::holds_alternative<checked_heap>(heap) ? gpuheap::c_interface::checked_bit : 0;
+    return static_cast<char const*>(view.base()) + bit;
+  }
+
+  // Calls `call` with the heap, whichever it is.
+  template <class Call>
+  static auto with(auto& any, Call call) {
+    if (auto* const checked = std::get_if<checked_heap>(&any)) return call(*checked);
+    return call(std::get<plain_heap>(any));
   }
 
   // In stream order, before the kernels that are launched next.
   void write_view(gpuheap::stream_ref stream, bool always = false) {
-    ref_type const now = heap->ref();
+    view_bytes now{};
+    with(heap, [&](auto const& any) {
+      auto const ref = any.ref();
+      std::memcpy(now.all, &ref, sizeof ref);
+    });
     if (!always && std::memcmp(&now, &written, sizeof now) == 0) return;
     written = now;
     gpuheap::simt::copy(view.base(), &written, sizeof written, stream);
+  }
+
+ private:
+  template <class Heap>
+  void make(gpuheap_options const& options) {
+    gpuheap::stream_ref const stream{options.stream};
+    if (options.at_most_bytes != 0) {
+      if constexpr (gpuheap::has_grow<typename Heap::allocator_type>) {
+        heap.template emplace<Heap>(gpuheap::growth{.initial = gpuheap::heap_size{options.bytes}, .at_most = options.at_most_bytes},
+                                    stream);
+      } else {
+        throw refusal(GPUHEAP_INVALID_ARGUMENT,
+                      "gpuheap: a checked heap cannot grow: leave out at_most_bytes, or GPUHEAP_CHECKED_ALLOCATOR");
+      }
+    } else if (options.buffer != nullptr) {
+      heap.template emplace<Heap>(gpuheap::memory::region{options.buffer, options.bytes}, stream);
+    } else {
+      heap.template emplace<Heap>(gpuheap::heap_size{options.bytes}, resource_of(options.memory), stream);
+    }
   }
 };
 
@@ -180,6 +225,8 @@ GPUHEAP_EXPORT char const* gpuheap_v1_status_text(gpuheap_status status) {
       return "CUDA failed";
     case GPUHEAP_INTERNAL_ERROR:
       return "an internal failure";
+    case GPUHEAP_MISUSED:
+      return "a checked heap was misused";
     default:
       return "no status of this library";
   }
@@ -195,6 +242,10 @@ GPUHEAP_EXPORT gpuheap_status gpuheap_v1_create(gpuheap_heap** heap, gpuheap_opt
                     static_cast<unsigned long long>(options->struct_bytes), sizeof(gpuheap_options)));
     require(options->buffer == nullptr || options->at_most_bytes == 0,
             "gpuheap: a heap in a given buffer cannot grow: leave out at_most_bytes or the buffer");
+    require(options->allocator <= GPUHEAP_CHECKED_ALLOCATOR,
+            text_of("gpuheap: options.allocator is %u: GPUHEAP_DEFAULT_ALLOCATOR (0) and GPUHEAP_CHECKED_ALLOCATOR (1) are what there is",
+                    options->allocator));
+    require(options->reserved == 0, "gpuheap: options.reserved is not 0: set every member of gpuheap_options that nothing is said of to 0");
     int const device = device_of(options->device);
     on_device const here{device};
     *heap = new gpuheap_heap(device, *options);
@@ -205,17 +256,17 @@ GPUHEAP_EXPORT void gpuheap_v1_destroy(gpuheap_heap* heap) {
   (void)guarded(GPUHEAP_CUDA_ERROR, [&] {
     std::unique_ptr<gpuheap_heap> const ended{heap};
     on_device const here{heap->device};
-    ended->heap.reset();
+    ended->heap.emplace<std::monostate>();
     ended->view = {};
   });
 }
-GPUHEAP_EXPORT gpuheap_handle gpuheap_v1_handle(gpuheap_heap const* heap) { return heap->view.base(); }
+GPUHEAP_EXPORT gpuheap_handle gpuheap_v1_handle(gpuheap_heap const* heap) { return heap->handle(); }
 GPUHEAP_EXPORT int32_t gpuheap_v1_device(gpuheap_heap const* heap) { return heap->device; }
 
 GPUHEAP_EXPORT gpuheap_status gpuheap_v1_reset(gpuheap_heap* heap, void* stream) {
   return guarded(GPUHEAP_CUDA_ERROR, [&] {
     on_device const here{heap->device};
-    heap->heap->reset({stream});
+    gpuheap_heap::with(heap->heap, [&](auto& any) { any.reset({stream}); });
     heap->write_view({stream});
   });
 }
@@ -224,7 +275,9 @@ GPUHEAP_EXPORT gpuheap_status gpuheap_v1_check(gpuheap_heap* heap, void* stream)
     on_device const here{heap->device};
     require_cuda(cudaStreamSynchronize(static_cast<cudaStream_t>(stream)), "the work on the stream has failed");
     try {
-      (void)heap->heap->check({stream});
+      gpuheap_heap::with(heap->heap, [&](auto& any) { (void)any.check({stream}); });
+    } catch (gpuheap::misuse_error const&) {
+      throw;
     } catch (gpuheap::out_of_memory const& e) {
       throw refusal(GPUHEAP_EXHAUSTED, e.what());
     } catch (gpuheap::error const& e) {
@@ -237,11 +290,11 @@ GPUHEAP_EXPORT gpuheap_status gpuheap_v1_get_stats(gpuheap_heap const* heap, gpu
     require(stats != nullptr && stats->struct_bytes == sizeof(gpuheap_stats),
             text_of("gpuheap: stats->struct_bytes must be sizeof(gpuheap_stats), which is %zu in this library", sizeof(gpuheap_stats)));
     on_device const here{heap->device};
-    gpuheap::statistics const s = heap->heap->stats({stream});
+    gpuheap::statistics const s = gpuheap_heap::with(heap->heap, [&](auto const& any) { return any.stats({stream}); });
     *stats = {.struct_bytes = sizeof(gpuheap_stats),
               .heap_bytes = s.heap_bytes,
               .usable_bytes = s.usable_bytes,
-              .at_most_bytes = heap->heap->at_most(),
+              .at_most_bytes = gpuheap_heap::with(heap->heap, [](auto const& any) { return any.at_most(); }),
               .live_allocations = s.live_allocations,
               .live_bytes = s.live_bytes,
               .peak_live_bytes = s.peak_live_bytes,
@@ -260,7 +313,13 @@ GPUHEAP_EXPORT gpuheap_status gpuheap_v1_get_stats(gpuheap_heap const* heap, gpu
 GPUHEAP_EXPORT gpuheap_status gpuheap_v1_grow(gpuheap_heap* heap, uint64_t bytes, void* stream) {
   return guarded(GPUHEAP_INVALID_ARGUMENT, [&] {
     on_device const here{heap->device};
-    heap->heap->grow(bytes, {stream});
+    gpuheap_heap::with(heap->heap, [&]<class Heap>(Heap& any) {
+      if constexpr (gpuheap::has_grow<typename Heap::allocator_type>) {
+        any.grow(bytes, {stream});
+      } else {
+        throw refusal(GPUHEAP_INVALID_ARGUMENT, "gpuheap: a checked heap cannot grow: make it as large as it is to become");
+      }
+    });
     heap->write_view({stream});
   });
 }
@@ -274,26 +333,28 @@ GPUHEAP_EXPORT gpuheap_status gpuheap_v1_free_blocks(gpuheap_heap* heap, void* c
   return guarded(GPUHEAP_CUDA_ERROR, [&] {
     require(pointers != nullptr || count == 0, "gpuheap: gpuheap_free_blocks was given NULL for the pointers");
     on_device const here{heap->device};
-    heap->heap->free(listed{pointers, count}, {stream});
+    gpuheap_heap::with(heap->heap, [&](auto& any) { any.free(listed{pointers, count}, {stream}); });
   });
 }
 GPUHEAP_EXPORT gpuheap_status gpuheap_v1_free_blocks_on_device(gpuheap_heap* heap, void* const* pointers, uint64_t count, void* stream) {
   return guarded(GPUHEAP_CUDA_ERROR, [&] {
     require(pointers != nullptr || count == 0, "gpuheap: gpuheap_free_blocks_on_device was given NULL for the pointers");
     on_device const here{heap->device};
-    heap->heap->free(gpuheap::device_span<void*>{const_cast<void**>(pointers), count}, {stream});
+    gpuheap_heap::with(heap->heap, [&](auto& any) {
+      any.free(gpuheap::device_span<void*>{const_cast<void**>(pointers), count}, {stream});
+    });
   });
 }
 GPUHEAP_EXPORT gpuheap_status gpuheap_v1_copy_to_host(gpuheap_heap const* heap, void* to, void const* from, uint64_t bytes, void* stream) {
   return guarded(GPUHEAP_INVALID_ARGUMENT, [&] {
     on_device const here{heap->device};
-    heap->heap->copy_to_host(to, from, bytes, {stream});
+    gpuheap_heap::with(heap->heap, [&](auto const& any) { any.copy_to_host(to, from, bytes, {stream}); });
   });
 }
 GPUHEAP_EXPORT gpuheap_status gpuheap_v1_copy_from_host(gpuheap_heap* heap, void* to, void const* from, uint64_t bytes, void* stream) {
   return guarded(GPUHEAP_INVALID_ARGUMENT, [&] {
     on_device const here{heap->device};
-    heap->heap->copy_from_host(to, from, bytes, {stream});
+    gpuheap_heap::with(heap->heap, [&](auto& any) { any.copy_from_host(to, from, bytes, {stream}); });
   });
 }
 }

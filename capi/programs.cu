@@ -1,5 +1,5 @@
 // The functions of gpuheap_device.h for languages in which a program is a thread block, with integers in place of pointers, as such
-// languages declare functions. They become bitcode alone.
+// languages declare functions. They become bitcode, together with those of device.cu.
 #include "capi/view.hpp"
 
 using namespace gpuheap::c_interface;
@@ -9,9 +9,12 @@ using gpuheap::simt::relaxed;
 namespace {
 
 // Out of line: each program has them once, however often it calls.
-__device__ __noinline__ word take(word heap, word bytes) { return word_of(view(reinterpret_cast<gpuheap_handle>(heap)).malloc(bytes)); }
+__device__ __noinline__ word take(word heap, word bytes) {
+  return with_heap(reinterpret_cast<gpuheap_handle>(heap), [=](auto const& all) { return word_of(all.malloc(bytes)); });
+}
 __device__ __noinline__ word give(word heap, word p) {
-  return static_cast<word>(view(reinterpret_cast<gpuheap_handle>(heap)).free(reinterpret_cast<void*>(p)));
+  return with_heap(reinterpret_cast<gpuheap_handle>(heap),
+                   [=](auto const& all) { return static_cast<word>(all.free(reinterpret_cast<void*>(p))); });
 }
 // What the first thread takes or gives back; `of` is a number of bytes or an address.
 __device__ __noinline__ word once(word heap, word of, bool takes) {

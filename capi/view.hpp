@@ -2,19 +2,40 @@
 #pragma once
 
 #include <gpuheap_device.h>
+#include <gpuheap/checked.hpp>
 #include <gpuheap/heap_ref.hpp>
+#include <gpuheap/simt/far_call.hpp>
 
-// `used`: nothing here calls them. `inline` is what nvcc makes weak symbols of: who links two libraries that each bring these has them
-// once.
+// Weak symbols: a link of two libraries that each bring these has them once. Nothing here calls them, so nvcc, which makes weak symbols of
+// inline functions, is told to keep them. A link of bitcode takes those that it needs.
+#if defined(__clang__)
+#define GPUHEAP_DEFINE extern "C" __device__ __attribute__((weak))
+#else
 #define GPUHEAP_DEFINE extern "C" __device__ __attribute__((used)) inline
+#endif
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::c_interface {
 
-using ref = heap_ref<>;
 using word = unsigned long long;
 
-__device__ __forceinline__ ref const& view(gpuheap_handle heap) { return *static_cast<ref const*>(heap); }
-__device__ __forceinline__ word word_of(void* p) { return reinterpret_cast<word>(p); }
+// A handle is the address of the heap_ref that the host wrote, and the lowest bit of it says whose: clear for a heap of the default
+// allocator, set for a checked one.
+using plain_ref = heap_ref<>;
+using checked_ref = heap_ref<checked<>>;
+inline constexpr word checked_bit = 1;
+
+__device__ __forceinline__ word word_of(void const* p) { return reinterpret_cast<word>(p); }
+
+template <class Call>
+__device__ __noinline__ auto call_checked(gpuheap_handle heap, Call call) {
+  return call(*reinterpret_cast<checked_ref const*>(word_of(heap) - checked_bit));
+}
+// Calls `call` with the heap behind a handle. Kernels of heaps that are not checked need no register more for those that are.
+template <class Call>
+__device__ __forceinline__ auto with_heap(gpuheap_handle heap, Call call) {
+  if ((word_of(heap) & checked_bit) != 0) return simt::far_call(&call_checked<Call>, heap, call);
+  return call(*static_cast<plain_ref const*>(heap));
+}
 
 // A kernel's own shared memory begins behind these bytes, at an offset that is still a multiple of 1024, on which code with swizzled tiles
 // counts.

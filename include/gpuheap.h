@@ -29,11 +29,16 @@ enum {
   GPUHEAP_EXHAUSTED = 3,         ///< gpuheap_check: requests in kernels found no memory in the heap
   GPUHEAP_REFUSED_FREES = 4,     ///< gpuheap_check: blocks were freed twice, or pointers that are none of the heap's
   GPUHEAP_CUDA_ERROR = 5,        ///< CUDA refused something, or an earlier kernel failed
-  GPUHEAP_INTERNAL_ERROR = 6     ///< anything else
+  GPUHEAP_INTERNAL_ERROR = 6,    ///< anything else
+  GPUHEAP_MISUSED = 7            ///< gpuheap_check: a checked heap has found a wrong free, or a write outside of a live block
 };
 
 /// Where a heap's memory comes from, if the caller does not give it.
 enum { GPUHEAP_DEVICE_MEMORY = 0, GPUHEAP_MANAGED_MEMORY = 1, GPUHEAP_PINNED_MEMORY = 2 };
+
+/// What serves a heap's requests: the default allocator, or the same with a header and a guard around each block, which gpuheap_check looks
+/// at (docs/misuse.md). A checked heap takes several times as long, and does not grow.
+enum { GPUHEAP_DEFAULT_ALLOCATOR = 0, GPUHEAP_CHECKED_ALLOCATOR = 1 };
 
 /// The device that is current on the calling thread.
 #define GPUHEAP_CURRENT_DEVICE (-1)
@@ -41,7 +46,8 @@ enum { GPUHEAP_DEVICE_MEMORY = 0, GPUHEAP_MANAGED_MEMORY = 1, GPUHEAP_PINNED_MEM
 /// A heap, seen from the host.
 typedef struct gpuheap_heap gpuheap_heap;
 
-/// A heap, seen from kernels: an address in device memory, which kernels get as an argument. Valid as long as the heap lives.
+/// A heap, seen from kernels, which get it as an argument: an address in device memory, but for its lowest bit, which a checked heap has
+/// set. Valid as long as the heap lives.
 typedef void const* gpuheap_handle;
 
 /// What a heap is made from. Set `struct_bytes` to sizeof(gpuheap_options), the others to 0 where nothing is said.
@@ -53,6 +59,8 @@ typedef struct {
   void* stream;            ///< the heap is ready for kernels that run on it later, or on any stream once it has been waited for
   int32_t device;          ///< its number as CUDA counts, or GPUHEAP_CURRENT_DEVICE
   uint32_t memory;         ///< GPUHEAP_DEVICE_MEMORY, ...; of no meaning with a buffer or growth
+  uint32_t allocator;      ///< GPUHEAP_DEFAULT_ALLOCATOR, ...
+  uint32_t reserved;       ///< 0
 } gpuheap_options;
 
 /// What lives in a heap and what went wrong since it was made or reset. Sizes are in bytes.
@@ -84,7 +92,7 @@ char const* gpuheap_v1_version(void);
 char const* gpuheap_v1_status_text(gpuheap_status status);
 /// The text of the calling thread's last failure; "" if there was none. Valid until the thread's next failure.
 char const* gpuheap_v1_last_error(void);
-/// The least `bytes` that gpuheap_create takes.
+/// The least `bytes` that gpuheap_create takes for the default allocator.
 uint64_t gpuheap_v1_min_bytes(void);
 
 /// Makes a heap and writes it to *heap; on failure NULL.
@@ -97,7 +105,8 @@ gpuheap_handle gpuheap_v1_handle(gpuheap_heap const* heap);
 int32_t gpuheap_v1_device(gpuheap_heap const* heap);
 /// Forgets every block at once, in stream order. No kernel of another stream may be using the heap.
 gpuheap_status gpuheap_v1_reset(gpuheap_heap* heap, void* stream);
-/// Waits for the stream. GPUHEAP_EXHAUSTED or GPUHEAP_REFUSED_FREES if that has happened since the last check.
+/// Waits for the stream. GPUHEAP_EXHAUSTED, GPUHEAP_REFUSED_FREES or GPUHEAP_MISUSED if that has happened since the last check. A checked
+/// heap looks at all of its blocks: no kernel may be using it.
 gpuheap_status gpuheap_v1_check(gpuheap_heap* heap, void* stream);
 /// Waits for the stream, then fills *stats, of which `struct_bytes` is set. Exact if no other stream uses the heap meanwhile.
 gpuheap_status gpuheap_v1_get_stats(gpuheap_heap const* heap, gpuheap_stats* stats, void* stream);

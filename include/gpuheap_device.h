@@ -36,7 +36,7 @@ __device__ void* gpuheap_v1_malloc_block(gpuheap_handle heap, size_t bytes);
 __device__ int gpuheap_v1_free_block(gpuheap_handle heap, void* p);
 
 // For languages in which a program is a thread block and several threads may hold the same element of a tensor, as Triton. Handles and
-// addresses are integers there. The bitcode has these, and these alone.
+// addresses are integers there. The bitcode has these; the fatbins do not.
 
 /// One block of `bytes` for a program of `threads` threads: all of them call with the same size and get the same address. 0 also where the
 /// thread block has another number of threads: its warps then run different code, and could not wait for each other here.

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import platform
 import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+
+from old_glibc import link
 
 ROOT = Path(__file__).resolve().parents[1]
 TARGETS = ("gpuheap_capi", "gpuheap_capi_code", "gpuheap_run", "gpuheap_malloc_provider_gpuheap", "gpuheap_malloc_provider_checked")
@@ -23,6 +26,14 @@ OPTIONS = {
     "GPUHEAP_BUILD_TESTS": "OFF", "GPUHEAP_BUILD_BENCHMARKS": "OFF", "GPUHEAP_BUILD_EXAMPLES": "OFF", "GPUHEAP_BUILD_TOOLS": "ON",
 }  # fmt: skip
 MOST_BYTES = 8 << 20  # of the wheel
+
+
+class NewerGlibc(Exception):
+    """A library would not run on the oldest system that is promised."""
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
 
 
 def run(*command: str | Path, **more: str) -> None:
@@ -36,6 +47,7 @@ def build(folder: Path, architectures: Sequence[str]) -> None:
     if architectures:
         wanted = ";".join([*(f"{each}-real" for each in architectures), f"{architectures[0]}-virtual"])
         options |= {"GPUHEAP_CAPI_ARCHITECTURES": wanted, "GPUHEAP_MALLOC_ARCHITECTURES": wanted}
+    options["CMAKE_SHARED_LINKER_FLAGS"] = " ".join(link.flags(folder / "old_glibc"))
     run("cmake", "--preset", "library", "-S", ROOT, "-B", folder, *(f"-D{name}={value}" for name, value in options.items()))
     run("cmake", "--build", folder, *(f"--target={target}" for target in TARGETS))
 
@@ -51,13 +63,17 @@ def stage(build_folder: Path, folder: Path) -> None:
         (package / part).mkdir()
     for library in (build_folder / "capi" / "libgpuheap.so", *build_folder.glob("tools/malloc/run/libgpuheap_run.so"), *build_folder.glob("malloc/*.so")):
         shutil.copy(library, package / "lib")
-    run("strip", "--strip-unneeded", *sorted((package / "lib").glob("*.so")))
+    libraries = sorted((package / "lib").glob("*.so"))
+    run("strip", "--strip-unneeded", *libraries)
+    for library in libraries:
+        if (newest := link.newest_version(library)) > link.NEWEST:
+            raise NewerGlibc(f"{library.name} asks for glibc {_dotted(newest)}, and {_dotted(link.NEWEST)} is promised: see `objdump -T {library}`")
     for code in ("gpuheap.fatbin", "gpuheap.lto.fatbin", "gpuheap.bc"):
         if (build_folder / "capi" / code).is_file():
             shutil.copy(build_folder / "capi" / code, package / "device")
     shutil.copytree(ROOT / "include", package / "include")
     (package / "device" / "source" / "capi").mkdir(parents=True)
-    for source in ("device.cu", "view.hpp"):
+    for source in ("device.cu", "malloc.cu", "view.hpp"):
         shutil.copy(ROOT / "capi" / source, package / "device" / "source" / "capi")
     for template in (ROOT / "python" / "cmake").iterdir():
         shutil.copy(template, package / "cmake")
@@ -71,7 +87,7 @@ def make_wheel(folder: Path, out: Path) -> Path:
     run(sys.executable, "-m", "pip", "wheel", "--disable-pip-version-check", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", raw, folder)
     (wheel,) = raw.glob("*.whl")
     tagged = subprocess.run(
-        [sys.executable, "-m", "wheel", "tags", "--remove", "--platform-tag", "linux_x86_64", str(wheel)], check=True, capture_output=True, text=True
+        [sys.executable, "-m", "wheel", "tags", "--remove", "--platform-tag", f"linux_{platform.machine()}", str(wheel)], check=True, capture_output=True, text=True
     )
     wheel = raw / tagged.stdout.split()[-1]
     out.mkdir(parents=True)
@@ -93,6 +109,9 @@ def main() -> int:
         wheel = make_wheel(folder / "stage", folder / "dist")
     except subprocess.CalledProcessError as error:
         print(f"wheel.py: {error.cmd[0]} failed, see above", file=sys.stderr)
+        return 2
+    except NewerGlibc as error:
+        print(f"wheel.py: {error}", file=sys.stderr)
         return 2
     size = wheel.stat().st_size
     print(f"{wheel}: {size / 1e6:.1f} MB")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from gpuheap.evaluation import advise, allocators, claims, results
     from gpuheap.heaps.block import Block
-    from gpuheap.heaps.failures import ClosedHeap, CudaError, Exhausted, HeapError, InvalidRequest, MissingPart, OutOfMemory, RefusedFrees
+    from gpuheap.heaps.failures import ClosedHeap, CudaError, Exhausted, HeapError, InvalidRequest, MissingPart, Misused, OutOfMemory, RefusedFrees
     from gpuheap.heaps.files import cmake_path, device_code, include_path
     from gpuheap.heaps.heap import Growth, Heap, Stats
 
@@ -25,12 +25,12 @@ _PUBLIC = {
     **dict.fromkeys(("Heap", "Growth", "Stats"), "heaps.heap"),
     **dict.fromkeys(("include_path", "cmake_path", "device_code"), "heaps.files"),
     **dict.fromkeys(
-        ("HeapError", "OutOfMemory", "Exhausted", "RefusedFrees", "CudaError", "InvalidRequest", "ClosedHeap", "MissingPart"), "heaps.failures"
+        ("HeapError", "OutOfMemory", "Exhausted", "RefusedFrees", "Misused", "CudaError", "InvalidRequest", "ClosedHeap", "MissingPart"), "heaps.failures"
     ),
     **dict.fromkeys(("results", "claims", "advise", "allocators"), "evaluation"),
 }
 __all__ = [
-    "Block", "ClosedHeap", "CudaError", "Exhausted", "Growth", "Heap", "HeapError", "InvalidRequest", "MissingPart", "OutOfMemory",
+    "Block", "ClosedHeap", "CudaError", "Exhausted", "Growth", "Heap", "HeapError", "InvalidRequest", "MissingPart", "Misused", "OutOfMemory",
     "RefusedFrees", "Stats", "advise", "allocators", "claims", "cmake_path", "device_code", "include_path", "results",
 ]  # fmt: skip
 

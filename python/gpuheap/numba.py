@@ -23,14 +23,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuheap.heaps.failures import MissingPart
+from gpuheap.heaps.failures import InvalidRequest, MissingPart
 from gpuheap.heaps.files import device_code
 from gpuheap.heaps.heap import Heap
 
 try:
     from llvmlite import ir
     from numba import cuda
-    from numba.cuda import cgutils, types
+    from numba.cuda import cgutils, config, types
     from numba.cuda.extending import intrinsic, overload, typeof_impl
     from numba.cuda.np.arrayobj import make_array, populate_array
     from numba.cuda.np.numpy_support import as_dtype
@@ -43,7 +43,7 @@ except AttributeError as _error:  # numba-cuda 0.30.4 asks NumPy 2.5 for a funct
         f"gpuheap: the installed numba-cuda does not work with the installed NumPy: install another pair, as 'numpy<2.5' ({_error})"
     ) from None
 
-__all__ = ["address_of", "aligned_malloc", "array", "calloc", "free", "heaps", "malloc", "owns", "realloc", "usable_size", "view"]
+__all__ = ["address_of", "aligned_malloc", "array", "calloc", "free", "heaps", "malloc", "owns", "realloc", "served_by", "usable_size", "view"]
 
 _CODE = cuda.Fatbin(device_code("fatbin").read_bytes(), name="gpuheap.fatbin")
 # Signed, all: Numba makes floating point numbers of sums of signed and unsigned ones.
@@ -95,6 +95,25 @@ def address_of(block: Any) -> int:
 
 def _outside(name: str) -> RuntimeError:
     return RuntimeError(f"gpuheap.numba.{name} was called outside of a kernel: call it in a function under @cuda.jit")
+
+
+def served_by(heap: Heap) -> list[Any]:
+    """What makes a kernel take from `heap` what Numba's own runtime allocates there, as arrays of numpy.empty() and strings:
+    @cuda.jit(link=gpuheap.numba.served_by(heap)). Numba frees it; what it does not free is in Heap.stats(). The kernel keeps the heap alive.
+
+    The runtime is on where NUMBA_CUDA_ENABLE_NRT=1 was set before Numba was imported. The first call for a GPU's architecture compiles for some seconds.
+    """
+    if not getattr(config, "CUDA_ENABLE_NRT", False):
+        raise InvalidRequest(
+            "gpuheap: served_by() was called, and Numba's runtime, whose arrays it is for, is off: set NUMBA_CUDA_ENABLE_NRT=1 before Numba is imported"
+        )
+    from gpuheap.heaps.compiler import handle_part, malloc_part
+
+    with cuda.gpus[heap.device]:
+        major, minor = cuda.get_current_device().compute_capability
+    handle = cuda.PTXSource(handle_part(heap.handle).encode(), name="gpuheap.handle.ptx")
+    handle.keeps_alive = heap.native  # as long as a kernel is linked with it
+    return [cuda.Cubin(malloc_part(10 * major + minor), name="gpuheap.malloc.cubin"), handle]
 
 
 class _HeapArguments:

@@ -20,6 +20,7 @@ from gpuheap.heaps.files import OLDEST_ARCH, device_code, device_source, include
 _CUBIN, _PTX, _LTO, _FATBIN = 1, 2, 3, 4  # nvJitLinkInputType
 _BYTES_OF_KEY = 20
 _MOST_REGISTERS = 64  # of the functions that kernels call: a block of 1024 threads has no more
+_MOST_REGISTERS_OF_MALLOC = 32  # see malloc.cu
 
 
 class CompileError(HeapError):
@@ -51,18 +52,34 @@ def device_part(arch: int) -> tuple[bytes, int]:
     compiles them, which takes some seconds once."""
     if not _is_of_cuda_12():
         return device_code("fatbin").read_bytes(), _FATBIN
-    source = device_source()
-    namespace = f"for_c_{__version__.replace('.', '_')}"
+    return _own_part("device.cu", arch, _MOST_REGISTERS), _CUBIN
+
+
+def malloc_part(arch: int) -> bytes:
+    """The machine code of CUDA's malloc and free from a heap, whose handle the part that handle_part() makes defines. NVRTC compiles it, which
+    takes some seconds once."""
+    return _own_part("malloc.cu", arch, _MOST_REGISTERS_OF_MALLOC)
+
+
+def handle_part(handle: int) -> str:
+    """PTX that defines the handle which malloc_part() serves from."""
+    return f".version 7.0\n.target sm_{OLDEST_ARCH}\n.address_size 64\n.visible .const .align 8 .u64 gpuheap_v1_served_heap = {handle};\n"
+
+
+def _own_part(name: str, arch: int, most_registers: int) -> bytes:
+    """One of the package's own sources, compiled."""
+    source = device_source(name)
     options = [
-        "-std=c++20", "--relocatable-device-code=true", f"-arch=sm_{arch}", f"--maxrregcount={_MOST_REGISTERS}",
-        f"-I{include_path()}", f"-I{source.parents[1]}", "-DGPUHEAP_BACKEND_CUDA", f"-DGPUHEAP_BACKEND_NAMESPACE={namespace}",
+        "-std=c++20", "--relocatable-device-code=true", f"-arch=sm_{arch}", f"--maxrregcount={most_registers}",
+        f"-I{include_path()}", f"-I{source.parents[1]}", "-DGPUHEAP_BACKEND_CUDA",
+        f"-DGPUHEAP_BACKEND_NAMESPACE={source.stem}_for_c_{__version__.replace('.', '_')}",
     ]  # fmt: skip
-    key = hashlib.sha256(repr((_digest(), options, versions())).encode()).hexdigest()[: 2 * _BYTES_OF_KEY]
+    key = hashlib.sha256(repr((_digest_of_sources(), options, versions())).encode()).hexdigest()[: 2 * _BYTES_OF_KEY]
     kept = _kept(key)
     if kept is None:
         kept = _compile(source.read_text(), options, ())
         _keep(key, *kept)
-    return kept[0], _CUBIN
+    return kept[0]
 
 
 def _is_of_cuda_12() -> bool:
@@ -178,12 +195,20 @@ def _load(name: str, package: str) -> ctypes.CDLL:
     raise MissingPart(f"gpuheap: cannot find {sonames[0]}, which builds kernels: pip install '{package}>=13', or install the CUDA toolkit 13")
 
 
-@functools.cache
 def _digest() -> str:
     """Of what the device code is, or is made from."""
-    files = [*sorted(include_path().rglob("*.h*")), *sorted(device_source().parent.glob("*"))] if _is_of_cuda_12() else [device_code("fatbin")]
+    return _digest_of_sources() if _is_of_cuda_12() else _digest_of_code()
+
+
+@functools.cache
+def _digest_of_code() -> str:
+    return hashlib.sha256(device_code("fatbin").read_bytes()).hexdigest()
+
+
+@functools.cache
+def _digest_of_sources() -> str:
     digest = hashlib.sha256()
-    for file in files:
+    for file in (*sorted(include_path().rglob("*.h*")), *sorted(device_source().parent.glob("*"))):
         if file.is_file():
             digest.update(file.read_bytes())
     return digest.hexdigest()

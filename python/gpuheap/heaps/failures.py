@@ -19,6 +19,10 @@ class RefusedFrees(HeapError):
     """Kernels freed blocks twice, or pointers that are none of the heap's."""
 
 
+class Misused(HeapError):
+    """A checked heap has found a wrong free, or a write outside of a live block."""
+
+
 class CudaError(HeapError, RuntimeError):
     """CUDA refused something, or an earlier kernel failed."""
 

@@ -42,11 +42,14 @@ def device_code(kind: str = "fatbin", arch: int | None = None) -> Path:
     return _built(KINDS[kind], "device", "gpuheap_capi_code")
 
 
-def device_source() -> Path:
-    """The CUDA source of the functions of gpuheap_device.h, for a compiler that must be the user's own. It includes files of the folder above its own."""
+def device_source(name: str = "device.cu") -> Path:
+    """A CUDA source of device code, for a compiler that must be the user's own. It includes files of the folder above its own.
+
+    "device.cu": the functions of gpuheap_device.h. "malloc.cu": CUDA's malloc and free, from one heap.
+    """
     for folder in (_PACKAGE / "device" / "source", _CHECKOUT):
-        if (folder / "capi" / "device.cu").is_file():
-            return folder / "capi" / "device.cu"
+        if (folder / "capi" / name).is_file():
+            return folder / "capi" / name
     raise MissingPart(f"gpuheap: no source of device code in {_PACKAGE / 'device' / 'source'}: install the wheel again, or use the package of a whole checkout")
 
 

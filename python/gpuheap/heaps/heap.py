@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuheap.errors import UserError
 from gpuheap.heaps.failures import ClosedHeap, InvalidRequest
-from gpuheap.heaps.library import CURRENT_DEVICE, MEMORY_KINDS, Options, RawStats, library
+from gpuheap.heaps.library import ALLOCATORS, CURRENT_DEVICE, MEMORY_KINDS, Options, RawStats, library
 from gpuheap.heaps.memory import device_memory, stream_address
 from gpuheap.units import parse_bytes
 
@@ -77,6 +77,8 @@ class Heap:
     `buffer`: device memory of CuPy, PyTorch, RMM, Numba, DLPack, or (address, bytes), which the heap keeps alive.
     `device`: the number of the GPU; by default the buffer's, or the one that is current.
     `memory`: "device", "managed" or "pinned", for a heap of a `size`.
+    `allocator`: "gpuheap", or "checked", the same with a header and a guard around each block: check() then looks at all blocks, and raises Misused
+    for wrong frees and for writes outside of live blocks. It takes several times as long, and does not grow. Kernels are the same for both.
     `stream`: the heap is ready for kernels that run on it later. Without one, the call waits, and it is ready for any stream.
 
     Kernels get `handle`. The heap ends when it is closed and no view of a block is left; a `with` statement closes it. One thread at a time
@@ -91,6 +93,7 @@ class Heap:
         buffer: object = None,
         device: int | None = None,
         memory: str = "device",
+        allocator: str = "gpuheap",
         stream: object = None,
     ) -> None:
         self._native: NativeHeap | None = None
@@ -101,7 +104,16 @@ class Heap:
             raise InvalidRequest(f"gpuheap: memory='{memory}' was asked for: {', '.join(MEMORY_KINDS)} are what there is")
         if memory != "device" and size is None:
             raise InvalidRequest("gpuheap: memory= goes with a size alone")
-        options = Options(struct_bytes=ctypes.sizeof(Options), stream=stream_address(stream), memory=MEMORY_KINDS[memory])
+        if allocator not in ALLOCATORS:
+            raise InvalidRequest(
+                f"gpuheap: allocator='{allocator}' was asked for: {', '.join(ALLOCATORS)} are what kernels written in Python are linked with; C++ programs "
+                "(gpuheap/allocators/) and `gpuheap run` have others"
+            )
+        if allocator == "checked" and growth is not None:
+            raise InvalidRequest("gpuheap: allocator='checked' was asked for with growth=, and a checked heap does not grow: give it a size")
+        options = Options(
+            struct_bytes=ctypes.sizeof(Options), stream=stream_address(stream), memory=MEMORY_KINDS[memory], allocator=ALLOCATORS[allocator]
+        )
         owner: object = None
         if size is not None:
             options.bytes = _bytes(size, "size")
@@ -163,7 +175,8 @@ class Heap:
         )
 
     def check(self, stream: object = None) -> None:
-        """Waits for the stream, and raises Exhausted, RefusedFrees or CudaError if something went wrong since the last check."""
+        """Waits for the stream, and raises Exhausted, RefusedFrees, Misused or CudaError if something went wrong since the last check. No kernel
+        may be using a checked heap meanwhile."""
         self._call("check", stream_address(stream))
 
     # What can be done with it.

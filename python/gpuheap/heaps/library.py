@@ -13,6 +13,7 @@ from gpuheap.heaps.files import library_path
 ABI_VERSION = 1
 CURRENT_DEVICE = -1
 MEMORY_KINDS = {"device": 0, "managed": 1, "pinned": 2}
+ALLOCATORS = {"gpuheap": 0, "checked": 1}
 
 
 class Options(ctypes.Structure):
@@ -26,6 +27,8 @@ class Options(ctypes.Structure):
         ("stream", c_void_p),
         ("device", c_int32),
         ("memory", c_uint32),
+        ("allocator", c_uint32),
+        ("reserved", c_uint32),
     )
 
 
@@ -78,6 +81,7 @@ _FAILURES: dict[int, type[failures.HeapError]] = {
     3: failures.Exhausted,
     4: failures.RefusedFrees,
     5: failures.CudaError,
+    7: failures.Misused,
 }
 
 
