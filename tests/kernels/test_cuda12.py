@@ -34,9 +34,7 @@ def cuda_12(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     monkeypatch.setattr(compiler, "_nvrtc", lambda: nvrtc)
     monkeypatch.setattr(compiler, "_nvjitlink", lambda: linker)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    compiler._digest.cache_clear()
     yield tmp_path
-    compiler._digest.cache_clear()
 
 
 @pytest.mark.parametrize("arch", [75, 120])

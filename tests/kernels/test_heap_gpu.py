@@ -178,3 +178,88 @@ def test_a_kernel_of_1024_threads_can_be_launched(kernels, heap) -> None:
     kernels[0]((1,), (1024,), (heap, out, cupy.uint64(16), cupy.int32(1024)))
     assert bool((out != 0).all())
     kernels[1]((1,), (1024,), (heap, out, cupy.int32(1024)))
+
+
+CHECKED = r"""
+#include <gpuheap_device.h>
+extern "C" __global__ void overrun(gpuheap_handle heap, int n) {
+  char* p = (char*)gpuheap_malloc(heap, 24);
+  if (threadIdx.x == n) p[24] = 1;
+  gpuheap_free(heap, p);
+}
+extern "C" __global__ void every_function(gpuheap_handle heap, int* wrong) {
+  int* p = (int*)gpuheap_calloc(heap, 4, 4);
+  int bad = p[0] | p[3];
+  p[3] = 42;
+  p = (int*)gpuheap_realloc(heap, p, 400);
+  bad |= p[3] != 42 || gpuheap_usable_size(heap, p) < 400 || !gpuheap_owns(heap, p);
+  void* q = gpuheap_aligned_malloc(heap, 100, 4096);
+  bad |= (unsigned long long)q % 4096 != 0;
+  bad |= gpuheap_free(heap, p) != GPUHEAP_FREED || gpuheap_free(heap, q) != GPUHEAP_FREED || gpuheap_owns(heap, p);
+  void* of_block = gpuheap_malloc_block(heap, 64);
+  bad |= of_block == nullptr || gpuheap_free_block(heap, of_block) != GPUHEAP_FREED;
+  if (bad) atomicAdd(wrong, 1);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def checked_kernels(gpu: None):
+    from gpuheap.cupy import RawModule
+
+    return RawModule(CHECKED)
+
+
+# The same kernels serve both.
+@pytest.mark.parametrize("allocator", ["gpuheap", "checked"])
+def test_every_function(checked_kernels, allocator: str) -> None:
+    with gpuheap.Heap("64 MiB", allocator=allocator) as heap:
+        wrong = cupy.zeros(1, dtype=cupy.int32)
+        checked_kernels.get_function("every_function")((8,), (128,), (heap, wrong))
+        assert int(wrong[0]) == 0
+        heap.check()
+        assert heap.stats().live_allocations == 0
+
+
+def test_a_checked_heap_finds_what_kernels_do_wrong(kernels, checked_kernels) -> None:
+    with gpuheap.Heap("64 MiB", allocator="checked") as heap:
+        out = take(kernels, heap, 1000, 40)
+        heap.check()
+        assert heap.stats().live_allocations == 1000
+        checked_kernels.get_function("overrun")((1,), (32,), (heap, cupy.int32(7)))
+        with pytest.raises(gpuheap.Misused, match="of 24 bytes"):
+            heap.check()
+        give(kernels, heap, out)
+        give(kernels, heap, out[:1])
+        with pytest.raises(gpuheap.Misused, match="misused"):
+            heap.check()
+        heap.reset()
+        heap.check()
+        assert heap.stats().live_allocations == 0
+
+
+def test_a_checked_heap_lies_in_a_buffer_and_does_not_grow(kernels) -> None:
+    memory = cupy.empty(64 << 20, dtype=cupy.uint8)
+    with gpuheap.Heap(buffer=memory, allocator="checked") as heap:
+        give(kernels, heap, take(kernels, heap, 1000))
+        with pytest.raises(gpuheap.InvalidRequest, match="cannot grow"):
+            heap.grow("1 MiB")
+        with pytest.raises(gpuheap.Exhausted, match="found no memory"):
+            take(kernels, heap, 64, 4 << 20)
+            heap.check()
+
+
+def test_views_are_refused_outside_of_the_heap(kernels, heap) -> None:
+    elsewhere = cupy.zeros(16, dtype=cupy.uint8)
+    with pytest.raises(gpuheap.InvalidRequest, match="do not lie in this heap"):
+        heap.view(elsewhere.data.ptr, 16).numpy()
+
+
+def test_dlpack_makes_no_copies(kernels, heap) -> None:
+    out = take(kernels, heap, 1, 64)
+    view = heap.view(int(out[0]), 16, "int32")
+    with pytest.raises(BufferError, match="copy"):
+        view.__dlpack__(copy=True)
+    with pytest.raises(BufferError, match="device"):
+        view.__dlpack__(dl_device=(1, 0))
+    give(kernels, heap, out)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -126,3 +129,75 @@ def test_views_on_the_host(gn, heap) -> None:
     array = cuda.as_cuda_array(heap.view(address, 8, "float32"))
     assert array.copy_to_host().tolist() == list(range(8))
     heap.free(address)
+
+
+SERVED = """
+import numpy as np
+from numba import cuda
+import gpuheap, gpuheap.numba as gn
+
+with gpuheap.Heap("256 MiB") as heap:
+    @cuda.jit(link=gn.served_by(heap))
+    def kernel(out):
+        i = cuda.grid(1)
+        if i < out.size:
+            a = np.zeros((2, i % 7 + 1), np.int64)
+            for k in range(a.shape[1]):
+                a[1, k] = i + k
+            out[i] = a.sum()
+
+    n = 20_000
+    out = cuda.device_array(n, dtype=np.int64)
+    kernel[(n + 127) // 128, 128](out)
+    i = np.arange(n)
+    m = i % 7 + 1
+    assert (out.copy_to_host() == m * i + m * (m - 1) // 2).all()
+    heap.check()
+    print(heap.stats().live_allocations)  # Numba has freed all
+
+    # Each kernel has a heap of its own. A request that nothing fits is in that one's record, and ends the thread.
+    with gpuheap.Heap("16 MiB", allocator="checked") as small:
+        @cuda.jit(link=gn.served_by(small))
+        def large(out):
+            out[0] = 5
+            a = np.empty(64 << 20, np.uint8)
+            out[0] = a[0]
+
+        large[1, 1](out)
+        try:
+            small.check()
+        except gpuheap.Exhausted:
+            print(out[0], small.stats().first_failed_bytes >= 64 << 20)
+    heap.check()
+"""
+
+
+def test_a_heap_serves_numbas_own_arrays(gpu: None) -> None:
+    environment = {**os.environ, "NUMBA_CUDA_ENABLE_NRT": "1"}
+    ran = subprocess.run([sys.executable, "-c", SERVED], env=environment, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.split() == ["0", "5", "True"]
+
+
+def test_served_by_says_that_the_runtime_is_off(gn, heap) -> None:
+    with pytest.raises(gpuheap.InvalidRequest, match="set NUMBA_CUDA_ENABLE_NRT=1 before"):
+        gn.served_by(heap)
+
+
+def test_a_checked_heap_serves_arrays(gn) -> None:
+    @cuda.jit
+    def kernel(heap, out):
+        i = cuda.grid(1)
+        a = gn.array(heap, i % 7 + 1, float32)
+        a[0] = i
+        out[i] = a[0]
+        gn.free(heap, a)
+        if i == 5:
+            out[i] = gn.free(heap, a)
+
+    with gpuheap.Heap("64 MiB", allocator="checked") as heap:
+        out = cuda.device_array(1024, dtype=np.int64)
+        kernel[8, 128](heap.handle, out)
+        assert np.array_equal(np.delete(out.copy_to_host(), 5), np.delete(np.arange(1024), 5)) and out[5] != 0
+        with pytest.raises(gpuheap.Misused, match="thread"):
+            heap.check()

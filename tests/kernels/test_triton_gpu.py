@@ -104,3 +104,24 @@ def test_exhaustion_is_zero() -> None:
         assert 0 < int((out == 0).sum()) < 64
         with pytest.raises(gpuheap.Exhausted):
             heap.check()
+
+
+def test_a_checked_heap_serves_programs_and_elements() -> None:
+    with gpuheap.Heap("64 MiB", allocator="checked") as heap:
+        out = torch.zeros(1024, dtype=torch.int64, device="cuda")
+        per_element[(8,)](heap.handle, out, 1024, B=128, extern_libs=gt.extern_libs())
+        assert len(set(out.tolist())) == 1024
+        heap.check()
+        give_each[(8,)](heap.handle, out, 1024, B=128, extern_libs=gt.extern_libs())
+        assert heap.stats().live_allocations == 0
+        heap.check()
+        give_each[(1,)](heap.handle, out, 128, B=128, extern_libs=gt.extern_libs())
+        with pytest.raises(gpuheap.Misused, match="misused"):
+            heap.check()
+
+
+def test_programs_of_1024_threads(heap) -> None:
+    out = torch.zeros(4096, dtype=torch.int64, device="cuda")
+    per_element[(4,)](heap.handle, out, 4096, B=1024, num_warps=32, extern_libs=gt.extern_libs())
+    assert len(set(out.tolist())) == 4096
+    give_each[(4,)](heap.handle, out, 4096, B=1024, num_warps=32, extern_libs=gt.extern_libs())

@@ -40,8 +40,15 @@ class Block:
     def __cuda_array_interface__(self) -> dict[str, object]:
         return {"shape": self.shape, "typestr": self.typestr, "data": (self.address, False), "strides": None, "stream": None, "version": 3}
 
-    def __dlpack__(self, **_: object) -> object:
-        """Returns a capsule of DLPack. The caller itself orders its streams."""
+    def __dlpack__(self, *, stream: object = None, dl_device: tuple[int, int] | None = None, copy: bool | None = None, **_: object) -> object:
+        """Returns a capsule of DLPack. The caller itself orders its streams.
+
+        A copy is not made, and memory of another device not given: BufferError, as DLPack has it.
+        """
+        if copy:
+            raise BufferError("gpuheap: a copy of a block was asked for: take the view, and copy that")
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BufferError(f"gpuheap: a block of device {self.native.device} was asked for on the device {tuple(dl_device)}: take the view, and copy that")
         return _capsule(self)
 
     def __dlpack_device__(self) -> tuple[int, int]:
