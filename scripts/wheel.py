@@ -20,7 +20,9 @@ from pathlib import Path
 from old_glibc import link
 
 ROOT = Path(__file__).resolve().parents[1]
-TARGETS = ("gpuheap_capi", "gpuheap_capi_code", "gpuheap_run", "gpuheap_malloc_provider_gpuheap", "gpuheap_malloc_provider_checked")
+TARGETS: tuple[str, ...] = ("gpuheap_capi", "gpuheap_capi_code")
+if platform.machine() == "x86_64":  # elsewhere there is no `gpuheap run`
+    TARGETS += ("gpuheap_run", "gpuheap_malloc_provider_gpuheap", "gpuheap_malloc_provider_checked")
 OPTIONS = {
     "GPUHEAP_ENABLE_CUDA": "ON", "GPUHEAP_ENABLE_HOST": "OFF", "GPUHEAP_ENABLE_OPENCL": "OFF", "GPUHEAP_ENABLE_COALESCE": "OFF",
     "GPUHEAP_BUILD_TESTS": "OFF", "GPUHEAP_BUILD_BENCHMARKS": "OFF", "GPUHEAP_BUILD_EXAMPLES": "OFF", "GPUHEAP_BUILD_TOOLS": "ON",
@@ -86,9 +88,8 @@ def make_wheel(folder: Path, out: Path) -> Path:
     # The version is read from the header of a checkout, or from the package's own.
     run(sys.executable, "-m", "pip", "wheel", "--disable-pip-version-check", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", raw, folder)
     (wheel,) = raw.glob("*.whl")
-    tagged = subprocess.run(
-        [sys.executable, "-m", "wheel", "tags", "--remove", "--platform-tag", f"linux_{platform.machine()}", str(wheel)], check=True, capture_output=True, text=True
-    )
+    tag = [sys.executable, "-m", "wheel", "tags", "--remove", "--platform-tag", f"linux_{platform.machine()}", str(wheel)]
+    tagged = subprocess.run(tag, check=True, capture_output=True, text=True)
     wheel = raw / tagged.stdout.split()[-1]
     out.mkdir(parents=True)
     # Nothing is copied into it: its libraries need glibc and libstdc++ alone, and the driver, which they look for when they run.

@@ -21,7 +21,7 @@ RUNS = 21
 Times = tuple[float, float]
 
 
-def measured(heap: Any, take: Callable[[], None], give: Callable[[], None]) -> Times:
+def measured(heap: Any, take: Callable[[], None], give: Callable[[], None], runs: int = RUNS) -> Times:
     """Medians in microseconds, by events on the default stream, each on a fresh heap; the first run compiles and does not count."""
     import cupy
 
@@ -40,7 +40,7 @@ def measured(heap: Any, take: Callable[[], None], give: Callable[[], None]) -> T
         return float(cupy.cuda.get_elapsed_time(before, after)) * 1000
 
     mallocs, frees = [], []
-    for _ in range(RUNS + 1):
+    for _ in range(runs + 1):
         heap.reset()
         mallocs.append(microseconds(take))
         frees.append(microseconds(give))
@@ -124,13 +124,18 @@ def by_numba_arrays() -> Times:
         return measured(heap, lambda: both[(N + 255) // 256, 256](heap.handle, out), lambda: None)
 
 
-def by_numbas_own() -> Times:
-    """The same through Numba's own runtime, which calls CUDA's malloc: NUMBA_CUDA_ENABLE_NRT=1."""
+def by_numbas_own(served: bool = False) -> Times:
+    """The same through Numba's own runtime, which calls CUDA's malloc, or is served by a heap: NUMBA_CUDA_ENABLE_NRT=1."""
     import cupy
     import numpy as np
     from numba import cuda
 
-    @cuda.jit("void(float32[::1])")
+    import gpuheap
+    import gpuheap.numba as gn
+
+    heap = gpuheap.Heap("4 GiB") if served else None
+
+    @cuda.jit("void(float32[::1])", link=gn.served_by(heap) if heap is not None else [])
     def both(out):
         i = cuda.grid(1)
         if i < out.size:
@@ -146,7 +151,8 @@ def by_numbas_own() -> Times:
         def stats(self) -> Any:
             return argparse.Namespace(live_allocations=None)
 
-    return measured(Nothing(), lambda: both[(N + 255) // 256, 256](out), lambda: None)
+    # CUDA's malloc takes seconds for it.
+    return measured(heap or Nothing(), lambda: both[(N + 255) // 256, 256](out), lambda: None, RUNS if served else 3)
 
 
 def by_triton(maxnreg: int | None = None) -> Times:
@@ -194,7 +200,7 @@ def first_heap() -> Times:
 
 WAYS: dict[str, Callable[[], Times]] = {
     "cupy": by_cupy, "numba": by_numba, "triton": by_triton, "triton, maxnreg=64": lambda: by_triton(64),
-    "numba arrays": by_numba_arrays, "numba's own runtime": by_numbas_own, "first heap": first_heap,
+    "numba arrays": by_numba_arrays, "numba's own, served": lambda: by_numbas_own(True), "numba's own runtime": by_numbas_own, "first heap": first_heap,
 }  # fmt: skip
 
 

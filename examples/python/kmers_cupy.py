@@ -1,7 +1,7 @@
-"""How often each k-mer stands in a sequence of DNA, in CuPy: one pass into a hash table whose nodes come from a heap, and without dynamic memory.
+"""How often each k-mer stands in a sequence of DNA, in CuPy: one pass into a hash table that grows in a heap, and without dynamic memory.
 
-In one pass each thread looks its k-mer up, and adds a node to the table when it is the first to see it: memory is taken for distinct k-mers alone. The
-baseline writes every k-mer down, sorts them, and counts equal neighbours, as arrays have to be as long as the sequence. Both results are compared; a
+In one pass each thread looks its k-mer up, and adds it to the table when it is the first to see it. Where two k-mers want one slot, a table of 16 more
+slots takes both: memory is taken for distinct k-mers alone, however many there are. The baseline writes every k-mer down, sorts them, and counts equal neighbours, as arrays have to be as long as the sequence. Both results are compared; a
 picture shows how often k-mers occur, and the times.
 
     python kmers_cupy.py [--bases 20000000] [--output FOLDER]
@@ -35,41 +35,56 @@ __device__ unsigned long long kmer(const unsigned char* bases, int i, int k) {
 # ---- one pass
 ONE_PASS = """
 #include <gpuheap_device.h>
-struct node { unsigned long long key; unsigned count; node* next; };
-// The node of a key in the list from `head` to `end`, or null.
-__device__ node* find(node* head, node* end, unsigned long long key) {
-  for (; head != end; head = head->next) if (head->key == key) return head;
-  return nullptr;
+// A slot holds 0, or the address of a k-mer's entry, or that of a table of more slots, plus 1.
+typedef unsigned long long slot;
+struct entry { unsigned long long key; unsigned count; };
+struct table { slot slots[16]; };
+__device__ unsigned long long mixed(unsigned long long key) { return key * 0x9e3779b97f4a7c15ull; }  // another for each key
+__device__ entry* make(gpuheap_handle heap, unsigned long long key) {
+  entry* made = (entry*)gpuheap_malloc(heap, sizeof(entry));
+  if (made) *made = entry{key, 1};
+  return made;
 }
-extern "C" __global__ void count(gpuheap_handle heap, node** table, unsigned buckets, const unsigned char* bases, int n, int k) {
+// Counts a key under the slot `at`, to which the first `used` bits of its hash lead.
+__device__ void add(gpuheap_handle heap, slot* at, int used, unsigned long long key) {
+  entry* fresh = nullptr;
+  for (;;) {
+    slot seen = *(volatile slot*)at;
+    __threadfence();
+    if (seen & 1) {
+      at = ((table*)(seen - 1))->slots + (mixed(key) << used >> 60);
+      used += 4;
+    } else if (seen == 0) {
+      if (!fresh) fresh = make(heap, key);
+      __threadfence();
+      if (!fresh || atomicCAS(at, 0ull, (slot)fresh) == 0) return;  // without memory the heap has a record of it
+    } else if (((entry*)seen)->key == key) {
+      atomicAdd(&((entry*)seen)->count, 1u);
+      break;
+    } else {  // another key is here
+      table* larger = (table*)gpuheap_calloc(heap, 1, sizeof(table));
+      if (!larger) break;
+      larger->slots[mixed(((entry*)seen)->key) << used >> 60] = seen;
+      __threadfence();
+      if (atomicCAS(at, seen, (slot)larger + 1) != seen) gpuheap_free(heap, larger);
+    }
+  }
+  gpuheap_free(heap, fresh);
+}
+extern "C" __global__ void count(gpuheap_handle heap, slot* roots, int bits, const unsigned char* bases, int n, int k) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n) return;
   unsigned long long key = kmer(bases, i, k);
-  node** bucket = table + (key * 0x9e3779b97f4a7c15ull >> 32) % buckets;
-  node *end = nullptr, *fresh = nullptr;
-  for (;;) {
-    node* head = *(node* volatile*)bucket;
-    __threadfence();
-    if (node* found = find(head, end, key)) {
-      atomicAdd(&found->count, 1);
-      if (fresh) gpuheap_free(heap, fresh);
-      return;
-    }
-    if (!fresh) fresh = (node*)gpuheap_malloc(heap, sizeof(node));
-    if (!fresh) return;  // the heap has a record of it
-    *fresh = node{key, 1, head};
-    __threadfence();
-    if (atomicCAS((unsigned long long*)bucket, (unsigned long long)head, (unsigned long long)fresh) == (unsigned long long)head) return;
-    end = head;  // others came first: only what they have put before it is new
-  }
+  add(heap, roots + (mixed(key) >> (64 - bits)), bits, key);
 }
 """
+BITS = 16  # of the hash, which lead to a slot of the first table; 4 lead on from each further one
 
 
-def one_pass(module, heap, table, bases, k):
+def one_pass(module, heap, roots, bases, k):
     n = bases.size - k + 1
-    table.fill(0)
-    module.get_function("count")((-(-n // 256),), (256,), (heap, table, cupy.uint32(table.size), bases, cupy.int32(n), cupy.int32(k)))
+    roots.fill(0)
+    module.get_function("count")((-(-n // 256),), (256,), (heap, roots, cupy.int32(BITS), bases, cupy.int32(n), cupy.int32(k)))
 
 
 # ---- without dynamic memory
@@ -92,13 +107,21 @@ def by_sorting(module, bases, k):
 
 # ---- both, compared
 LIST = """
-struct node { unsigned long long key; unsigned count; node* next; };
-extern "C" __global__ void list(node** table, unsigned buckets, unsigned long long* keys, unsigned* counts, unsigned most, unsigned* found) {
+typedef unsigned long long slot;
+struct entry { unsigned long long key; unsigned count; };
+extern "C" __global__ void list(slot* roots, unsigned n, unsigned long long* keys, unsigned* counts, unsigned most, unsigned* found) {
   unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= buckets) return;
-  for (node* at = table[i]; at; at = at->next) {
-    unsigned place = atomicAdd(found, 1);
-    if (place < most) { keys[place] = at->key; counts[place] = at->count; }
+  if (i >= n) return;
+  slot ahead[192];  // 15 for each of up to 12 tables on the way
+  int left = 0;
+  for (ahead[left++] = roots[i]; left != 0;) {
+    slot at = ahead[--left];
+    if (at & 1) {
+      for (int j = 0; j < 16; ++j) ahead[left++] = ((slot*)(at - 1))[j];
+    } else if (at != 0) {
+      unsigned place = atomicAdd(found, 1u);
+      if (place < most) { keys[place] = ((entry*)at)->key; counts[place] = ((entry*)at)->count; }
+    }
   }
 }
 """
@@ -135,12 +158,12 @@ def main() -> int:
     given = parser.parse_args()
     bases = sequence(given.bases)
     dynamic, plain = RawModule(KMER + ONE_PASS), cupy.RawModule(code=KMER + ALL_KMERS)
-    table = cupy.zeros(1 << 24, dtype=cupy.uint64)
+    roots = cupy.zeros(1 << BITS, dtype=cupy.uint64)
     with gpuheap.Heap("4 GiB") as heap:
 
         def count():
             heap.reset()
-            one_pass(dynamic, heap, table, bases, given.k)
+            one_pass(dynamic, heap, roots, bases, given.k)
 
         one_ms = milliseconds(count)
         heap.check()
@@ -148,7 +171,7 @@ def main() -> int:
         kmers, counts = by_sorting(plain, bases, given.k)
         keys, found = cupy.empty_like(kmers), cupy.zeros(kmers.size, dtype=cupy.uint32)
         total = cupy.zeros(1, dtype=cupy.uint32)
-        cupy.RawKernel(LIST, "list")((-(-table.size // 256),), (256,), (table, cupy.uint32(table.size), keys, found, cupy.uint32(kmers.size), total))
+        cupy.RawKernel(LIST, "list")((-(-roots.size // 256),), (256,), (roots, cupy.uint32(roots.size), keys, found, cupy.uint32(kmers.size), total))
         assert int(total[0]) == kmers.size, f"{int(total[0])} distinct k-mers in the table, and {kmers.size} by sorting"
         order = cupy.argsort(keys)
         assert bool((keys[order] == kmers).all()) and bool((found[order] == counts).all()), "the counts differ"

@@ -1,10 +1,12 @@
 // A PyTorch extension that builds a ragged tensor in one kernel: row i is a block of the heap with counts[i] elements. The heap lies in a
 // tensor's memory and works in the order of torch's current stream.
 //
-//   import gpuheap, torch.utils.cpp_extension as cpp
+//   import gpuheap, torch, torch.utils.cpp_extension as cpp
+//
 //   ragged = cpp.load("ragged", ["ragged_tensor_torch.cu"], extra_include_paths=[str(gpuheap.include_path())],
-//   extra_cuda_cflags=["-std=c++20"]) heap = ragged.Heap(1 << 30) rows = heap.build(torch.randint(0, 100, (1000,), dtype=torch.int32,
-//   device="cuda"))   # a list of tensors, which keep the heap alive
+//                     extra_cuda_cflags=["-std=c++20"])
+//   heap = ragged.Heap(1 << 30)
+//   rows = heap.build(torch.randint(0, 100, (1000,), dtype=torch.int32, device="cuda"))  # a list of tensors, which keep the heap alive
 #include <c10/cuda/CUDAStream.h>
 #include <torch/extension.h>
 #include <gpuheap/heap.hpp>

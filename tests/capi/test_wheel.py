@@ -112,6 +112,15 @@ print(first[1]["k<float>"])
     assert symbol in listed and not re.search(r"UND gpuheap_v\d_", listed)
 
 
+def test_sources_are_its_own(installed: Path) -> None:
+    """Not those of a folder with the same names in which Python runs."""
+    decoy = installed.parents[1] / "capi"
+    decoy.mkdir()
+    (decoy / "view.hpp").write_text("#error of another folder")
+    code = "import os; os.environ['XDG_CACHE_HOME'] = os.getcwd()\nfrom gpuheap.heaps.compiler import malloc_part; print(malloc_part(90)[:4])"
+    assert answer(installed, code) == r"b'\x7fELF'"
+
+
 def test_what_the_compiler_refuses_is_told(installed: Path) -> None:
     code = "from gpuheap.heaps.compiler import *\ntry:\n  compile_and_link('int x = ;', 90)\nexcept CompileError as error: print(error)"
     assert "kernels.cu(1): error" in answer(installed, code)

@@ -77,7 +77,7 @@ def _own_part(name: str, arch: int, most_registers: int) -> bytes:
     key = hashlib.sha256(repr((_digest_of_sources(), options, versions())).encode()).hexdigest()[: 2 * _BYTES_OF_KEY]
     kept = _kept(key)
     if kept is None:
-        kept = _compile(source.read_text(), options, ())
+        kept = _compile(source.read_text(), options, (), str(source))
         _keep(key, *kept)
     return kept[0]
 
@@ -94,10 +94,11 @@ def versions() -> tuple[int, ...]:
     return tuple(number.value for number in numbers)
 
 
-def _compile(source: str, options: Sequence[str], names: Sequence[str]) -> tuple[bytes, dict[str, str]]:
+def _compile(source: str, options: Sequence[str], names: Sequence[str], file: str = "kernels.cu") -> tuple[bytes, dict[str, str]]:
+    """`file`: what messages call the source; what it includes in quotes is looked for beside that first."""
     nvrtc = _nvrtc()
     program = c_void_p()
-    nvrtc("nvrtcCreateProgram", ctypes.byref(program), source.encode(), b"kernels.cu", 0, None, None)
+    nvrtc("nvrtcCreateProgram", ctypes.byref(program), source.encode(), file.encode(), 0, None, None)
     try:
         for name in names:
             nvrtc("nvrtcAddNameExpression", program, name.encode())
