@@ -214,6 +214,21 @@ make_venv_docs() {
     "$python" -m pip --python build/venv-docs/bin/python install --disable-pip-version-check -r docs/requirements.txt
 }
 
+# need_kernels WHAT_IT_IS_FOR: build/venv-kernels with the packages of python/requirements-kernels.txt.
+need_kernels() {
+  local stamp=build/venv-kernels/.requirements wanted
+  wanted=$(sha256sum <python/requirements-kernels.txt)
+  [ "$(cat $stamp 2>/dev/null)" = "$wanted" ] && build/venv-kernels/bin/python -c '' 2>/dev/null && return 0
+  say "setting up build/venv-kernels (Numba, Triton): a minute or two and 1.7 GB"
+  rm -rf build/venv-kernels
+  logged venv-kernels make_venv_kernels || { skip "$1: its Python packages cannot be had: see build/logs/venv-kernels.log" && return 1; }
+  echo "$wanted" >$stamp
+}
+make_venv_kernels() {
+  "$system_python" -m venv --without-pip build/venv-kernels &&
+    "$python" -m pip --python build/venv-kernels/bin/python install --disable-pip-version-check -r python/requirements-kernels.txt
+}
+
 # Makes build/venv. A Python without ensurepip (Debian's, unless python3-venv is installed) gets a venv without pip, and pip out of Debian's wheel of it.
 make_venv() {
   local wheel

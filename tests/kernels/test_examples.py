@@ -60,7 +60,8 @@ def test_the_table_of_kmers_grows_and_counts(tmp_path: Path) -> None:
 #define __global__
 struct { unsigned x; } thread_local blockIdx, blockDim{1}, threadIdx;
 void __threadfence() { __sync_synchronize(); }
-unsigned long long atomicCAS(unsigned long long* at, unsigned long long expected, unsigned long long made) { return __sync_val_compare_and_swap(at, expected, made); }
+using word = unsigned long long;
+word atomicCAS(word* at, word expected, word made) { return __sync_val_compare_and_swap(at, expected, made); }
 unsigned atomicAdd(unsigned* at, unsigned more) { return __sync_fetch_and_add(at, more); }
 long live = 0;
 """

@@ -70,7 +70,7 @@ def _own_part(name: str, arch: int, most_registers: int) -> bytes:
     """One of the package's own sources, compiled."""
     source = device_source(name)
     options = [
-        "-std=c++20", "--relocatable-device-code=true", f"-arch=sm_{arch}", f"--maxrregcount={most_registers}",
+        "-std=c++20", "--relocatable-device-code=true", "--device-as-default-execution-space", f"-arch=sm_{arch}", f"--maxrregcount={most_registers}",
         f"-I{include_path()}", f"-I{source.parents[1]}", "-DGPUHEAP_BACKEND_CUDA",
         f"-DGPUHEAP_BACKEND_NAMESPACE={source.stem}_for_c_{__version__.replace('.', '_')}",
     ]  # fmt: skip

@@ -75,7 +75,7 @@ class Heap:
     `size`: of the heap in bytes, its bookkeeping included; or as "1 GiB".
     `growth`: a heap that grows by grow(), whose blocks never move.
     `buffer`: device memory of CuPy, PyTorch, RMM, Numba, DLPack, or (address, bytes), which the heap keeps alive.
-    `device`: the number of the GPU; by default the buffer's, or the one that is current.
+    `device`: the number of the GPU, or a device of PyTorch or CuPy; by default the buffer's, or the one that is current.
     `memory`: "device", "managed" or "pinned", for a heap of a `size`.
     `allocator`: "gpuheap", or "checked", the same with a header and a guard around each block: check() then looks at all blocks, and raises Misused
     for wrong frees and for writes outside of live blocks. It takes several times as long, and does not grow. Kernels are the same for both.
@@ -91,7 +91,7 @@ class Heap:
         *,
         growth: Growth | None = None,
         buffer: object = None,
-        device: int | None = None,
+        device: object = None,
         memory: str = "device",
         allocator: str = "gpuheap",
         stream: object = None,
@@ -126,8 +126,9 @@ class Heap:
             skipped = -there.address % _ALIGNMENT
             options.buffer = there.address + skipped
             options.bytes = max(0, there.num_bytes - skipped)
-            device = there.device if device is None else device
-        options.device = CURRENT_DEVICE if device is None else device
+            if device is None:
+                device = there.device
+        options.device = CURRENT_DEVICE if device is None else _device_number(device)
         self._native = NativeHeap(options, owner)
         if stream is None:
             self.check()
@@ -236,6 +237,15 @@ def _bytes(size: int | str, what: str) -> int:
     if isinstance(size, bool) or not 0 < int(size) < 1 << 63:
         raise InvalidRequest(f"gpuheap: {what} is {size}: give a number of bytes above 0")
     return int(size)
+
+
+def _device_number(device: object) -> int:
+    for number in (device, getattr(device, "index", None), getattr(device, "id", None)):  # torch.device, cupy.cuda.Device
+        if isinstance(number, int) and not isinstance(number, bool):
+            if not 0 <= number < 1 << 31:
+                break
+            return number
+    raise InvalidRequest(f"gpuheap: device={device!r} was asked for: give the number of a GPU, from 0 on, or a device of PyTorch or CuPy that has one")
 
 
 def _address(pointer: object) -> int:
