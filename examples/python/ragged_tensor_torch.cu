@@ -51,7 +51,7 @@ class torch_heap {
     auto const stream = c10::cuda::getCurrentCUDAStream();
     if (n != 0)
       build_rows<<<(n + 255) / 256, 256, 0, stream>>>(held_->heap.ref(), counts.data_ptr<int>(), static_cast<float**>(rows.data_ptr()), n);
-    held_->heap.check(current_stream());  // throws gpuheap::out_of_memory, which Python gets as RuntimeError
+    held_->heap.check(current_stream());  // throws gpuheap::out_of_memory, which Python gets as MemoryError
     auto const addresses = rows.cpu(), lengths = counts.cpu();
     std::vector<torch::Tensor> tensors;
     for (int i = 0; i < n; ++i) {
