@@ -78,7 +78,7 @@ extern "C" __global__ void count(gpuheap_handle heap, slot* roots, int bits, con
   add(heap, roots + (mixed(key) >> (64 - bits)), bits, key);
 }
 """
-BITS = 16  # of the hash, which lead to a slot of the first table; 4 lead on from each further one
+BITS = 20  # of the hash, which lead to a slot of the first table; 4 lead on from each further one
 
 
 def one_pass(module, heap, roots, bases, k):
