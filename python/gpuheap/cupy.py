@@ -38,11 +38,27 @@ except ImportError as _error:
 __all__ = ["Kernel", "RawKernel", "RawModule"]
 
 
+# What CuPy lets a program set of a kernel.
+_SETTINGS = ("max_dynamic_shared_size_bytes", "preferred_shared_memory_carveout")
+
+
 class Kernel:
-    """A kernel of a RawModule: called as CuPy's are, and Heaps may be among the arguments."""
+    """A kernel of a RawModule: called as CuPy's are, and Heaps may be among the arguments. Its attributes are those of CuPy's, as num_regs, for the
+    current device."""
 
     def __init__(self, module: RawModule, name: str) -> None:
         self._module, self.name = module, name
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self.native, name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in _SETTINGS:
+            setattr(self.native, name, value)
+        else:
+            super().__setattr__(name, value)
 
     def __call__(self, grid: tuple[int, ...], block: tuple[int, ...], args: Sequence[object], *, shared_mem: int = 0) -> None:
         """Launches it on CuPy's current stream."""
@@ -50,7 +66,7 @@ class Kernel:
 
     @property
     def native(self) -> Any:
-        """CuPy's own kernel, for the current device: its attributes are those of cupy.RawKernel."""
+        """CuPy's own kernel, for the current device."""
         return self._module.for_current_device().get_function(self._module.symbol(self.name))
 
 
@@ -64,6 +80,10 @@ class RawModule:
         self.code, self.options, self.names = code, tuple(options), tuple(name_expressions)
         self._symbols: dict[str, str] = {}
         self._loaded: dict[int, Any] = {}  # by device
+
+    def compile(self) -> None:
+        """Compiles and links for the current device now, which the first launch does else."""
+        self.for_current_device()
 
     def get_function(self, name: str) -> Kernel:
         """A kernel: extern "C", or one of the name expressions."""

@@ -180,6 +180,15 @@ def test_a_kernel_of_1024_threads_can_be_launched(kernels, heap) -> None:
     kernels[1]((1,), (1024,), (heap, out, cupy.int32(1024)))
 
 
+def test_a_kernel_has_the_attributes_of_cupys(kernels) -> None:
+    take_kernel = kernels[0]
+    assert 0 < take_kernel.num_regs <= 64 and take_kernel.attributes["max_threads_per_block"] == 1024
+    take_kernel.max_dynamic_shared_size_bytes = 60_000
+    assert take_kernel.max_dynamic_shared_size_bytes == 60_000
+    with pytest.raises(AttributeError):
+        _ = take_kernel.no_such_thing
+
+
 CHECKED = r"""
 #include <gpuheap_device.h>
 extern "C" __global__ void overrun(gpuheap_handle heap, int n) {
