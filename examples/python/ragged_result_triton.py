@@ -43,7 +43,7 @@ def select(heap, matrix, rows, lengths, B: tl.constexpr):
 
 
 def one_pass(heap, matrix, rows, lengths):
-    select[(matrix.shape[0],)](heap.handle, matrix, rows, lengths, B=matrix.shape[1], extern_libs=gt.extern_libs(), maxnreg=64)
+    select[(matrix.shape[0],)](heap.handle, matrix, rows, lengths, B=matrix.shape[1], extern_libs=gt.extern_libs())
 
 
 # ---- two passes
