@@ -21,6 +21,10 @@
 #include "sanitizer_hooks.hpp"
 #include "stack_pool.hpp"
 
+namespace boost::context {
+class fiber;
+}
+
 namespace gpuheap::simulator {
 
 using lane_bits = std::uint32_t;
@@ -111,8 +115,8 @@ class machine : public core {
   // The body of every fiber. Never returns.
   void fiber_main();
   static machine& of(lane const* l) { return *static_cast<machine*>(l->home); }
-  // After a jump: `from` is who jumped, `context` where it can be resumed.
-  void landed(void* context, resumable* from, resumable const& me);
+  // After a jump to `me`: keeps the fiber that jumped, so that it can be resumed.
+  void landed(boost::context::fiber&& caller, resumable const& me);
 
  private:
   friend class report;
@@ -155,7 +159,8 @@ class machine : public core {
   unsigned early_release_one_in_ = 0;
 
   resumable host_;
-  resumable grave_;         // where a fiber that never runs again leaves its context
+  resumable grave_;  // where a fiber that never runs again leaves its context
+  resumable* jumped_from_ = nullptr;
   stack* dying_ = nullptr;  // of the lane that is finishing
   stack host_stack_{};      // its bounds are learned at the first switch away from it
 
