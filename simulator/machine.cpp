@@ -25,11 +25,11 @@ using detail::current_lane;
 namespace {
 
 constexpr std::uint64_t event_interval_points = 1 << 16;
-// What waits in active_mask() while another lane of its warp runs on is let go after this many points and one round of 32 turns for each
-// lane that can run.
+// Lanes that wait in active_mask() while another lane of their warp runs are released after this many points and one round of 32 turns for
+// each lane that can run.
 constexpr std::uint64_t gather_patience_points = 256;
 constexpr std::size_t default_stack_bytes = hooks::under_tsan || hooks::under_asan ? 256 * 1024 : 64 * 1024;
-// ThreadSanitizer takes about 8000 fibers; vector clocks of the weak mode have an entry for each resident lane.
+// ThreadSanitizer allows about 8000 fibers. A vector clock of the weak mode has an entry for each resident lane.
 constexpr unsigned most_lanes_under_tsan = 1024;
 constexpr unsigned most_lanes_in_weak_mode = 512;
 
@@ -252,7 +252,7 @@ void machine::park(lane* me) {
 void machine::wake(warp& w, lane_bits who) {
   w.num_runnable += static_cast<std::uint32_t>(__builtin_popcount(who));
   if (settings_.scheduler == scheduler_kind::run_through) {
-    // Each goes before those woken earlier, so that they run in the order of their numbers.
+    // Each lane goes in front of those woken before it, so the loop starts with the highest number: the lanes then run in order.
     for (; who != 0;) {
       unsigned const i = 31u - static_cast<unsigned>(__builtin_clz(who));
       who &= ~(lane_bits{1} << i);
@@ -285,7 +285,7 @@ void machine::release_gathers(warp& w) {
     for (lane_bits members = group; members != 0; members &= members - 1) w.lanes[__builtin_ctz(members)].result = group;
     rest &= ~group;
   }
-  // The running lane, if it is one of them, has not stopped.
+  // The running lane may be one of them. It has not stopped, so it is not woken.
   lane const* const me = current_lane;
   bool const own = me->in == &w && me->runnable;
   wake(w, own ? all & ~(lane_bits{1} << me->index) : all);
