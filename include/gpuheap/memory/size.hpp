@@ -1,4 +1,4 @@
-// How large a heap is to be: in bytes, as a part of what is free, or as the environment says. Host code only.
+// The size of a heap: in bytes, as a share of the free memory, or as the environment says. Host code only.
 #pragma once
 
 #include <gpuheap/memory/literals.hpp>
