@@ -94,7 +94,7 @@ template <class A>
 concept has_tidy_up_warp = has_release_warp<A> && requires(A const& a) {
   { a.tidy_up_warp() } -> simt::same_as<released_memory>;
 };
-// Adjacent blocks for threads that allocate together (heap_ref::malloc_each). All threads of a group make the call with the same size,
+// Adjacent blocks for threads that allocate together (heap_ref::malloc_coalesced). All threads of a group make the call with the same size,
 // which may be 0. A group has rank(), size() and from_first(v) (collective.hpp). Each thread gets a block of its own, which it frees by
 // itself, or nullptr.
 //

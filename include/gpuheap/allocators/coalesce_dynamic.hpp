@@ -1,5 +1,5 @@
-// `coalesce_dynamic`: the lanes of a warp that ask at the same moment, for whatever sizes, get neighbouring segments of one superblock,
-// which one of them takes from another allocator. The program need not know which lanes call together.
+// `coalesce_dynamic`: the lanes of a warp that allocate at the same moment, in any sizes, get adjacent segments of one superblock, which
+// one of them takes from another allocator. The program need not know which lanes call together.
 //   N. Blach, M. Erhart, F. Memedi, A. Schaefer, "Coalescing memory allocations for GPU MPI", ETH Zurich (dynamic coalescing)
 //
 // Layout of a superblock, at an address that the upstream allocator gave:
@@ -12,16 +12,17 @@
 //     natural    requests up to 3 bytes: 2, at 2 mod 4. Up to 7: 4, at 4 mod 8. Up to 15: 8, at 0 mod 8. Others: 8, at 0 mod 16
 //     paper      up to 3 bytes: 2, at 2 mod 4. All others: 4, at 4 mod 8
 //
-// malloc:    the lanes that come together are the group (one captured mask); the lowest leads. Each learns by a scan over their slots where
-//            its segment begins. The leader takes the superblock, each lane writes its header, and no lane returns before all headers are
-//            written. More than largest_piece_bytes: alone, and so is each lane if the upstream allocator refuses. Alone is a superblock of
-//            one.
-// free:      any thread. Sets `free` in the header. If that had `last`, the caller has the duty: it goes down the chain, hands `last` to
-//            the segment before by setting it, and goes on if that one is free already. A thread that comes to the first one gives the
-//            superblock back.
-// Why exactly one does: the one that frees and the one that hands over change the same word by one read-modify-write each, so either the
-//            first sees `last` and walks, or the second sees `free` and goes on. The word of a segment that got `last` while live is not
-//            touched again: it may be gone.
+// malloc:    the lanes that call together are the group (one captured mask); the lowest leads. A scan over their slots tells each where its
+//            segment begins. The leader takes the superblock, each lane writes its header, and no lane returns before all headers are
+//            written. A request of more than largest_piece_bytes is served alone, and so is each lane if the upstream allocator refuses.
+//            A request that is served alone gets a superblock of one segment.
+// free:      any thread. Sets `free` in the header. If the header had `last`, the caller has the duty: it goes down the chain, sets `last`
+// in
+//            the segment before, and continues if that one is free already. A thread that reaches the first segment gives the superblock
+//            back.
+// Exactly one thread does so: the thread that frees and the thread that passes `last` on change the same word by one read-modify-write
+//            each. So either the first sees `last` and walks, or the second sees `free` and continues. A segment that got `last` while it
+//            was live is not accessed again: it may be gone.
 // Reuse:     a superblock is freed once all its segments are; one live segment keeps all of it. Then as the upstream allocator.
 // Progress:  as the upstream allocator. The additional steps are wait-free: a walk has at most 31 steps.
 // Misuse:    a second free is reported as long as the superblock exists. This is not exact, so the traits do not promise it.
