@@ -93,7 +93,7 @@ def _doctor(_: argparse.Namespace) -> int:
 
 
 def examine() -> list[Finding]:
-    """What heaps need: the library, device code, a GPU; and for each package that kernels are written with, whether gpuheap works with it."""
+    """The state of what heaps need: the library, device code, a GPU; and whether gpuheap works with each package in which kernels are written."""
     from gpuheap.heaps.compiler import versions
     from gpuheap.heaps.files import KINDS, device_code, include_path, library_path
     from gpuheap.heaps.library import library

@@ -98,7 +98,7 @@ def _outside(name: str) -> RuntimeError:
 
 
 class _HeapArguments:
-    """What lets kernels be called with a Heap: @cuda.jit(extensions=[gpuheap.numba.heaps])."""
+    """An extension by which kernels can be called with a Heap: @cuda.jit(extensions=[gpuheap.numba.heaps])."""
 
     def prepare_args(self, kind: Any, value: Any, stream: Any, retr: Any) -> tuple[Any, Any]:
         return (_WORD, value.handle) if isinstance(value, Heap) else (kind, value)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpuheap.errors import UserError
 
-# What the package brings along of a checkout: tables, claims and suites. In a checkout these are links.
+# The parts of a checkout that are package data: tables, claims and suites. In a checkout these are links.
 RECORDED = Path(__file__).resolve().parent / "recorded"
 
 # The backends, each with the CMake preset that builds it. The preset names the build folder too.
@@ -27,7 +27,7 @@ class Layout:
 
     @property
     def claims(self) -> Path:
-        """What the papers say, as data."""
+        """The claims of the papers, as data."""
         return self.root / "benchmarks" / "claims"
 
     @property
@@ -37,7 +37,7 @@ class Layout:
 
     @property
     def build(self) -> Path:
-        """What commands make. Nothing is written into an installed package."""
+        """The folder of files that commands make. Nothing is written into an installed package."""
         return Path.cwd() / "build" if self.root == RECORDED else self.root / "build"
 
     @property

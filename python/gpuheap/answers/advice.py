@@ -191,7 +191,7 @@ def _mean(ratios: Sequence[float]) -> float | None:
 
 
 def _cuda_times(points: Mapping[tuple[str, str, PointId], Sequence[Row]], metrics: Sequence[str]) -> Times:
-    """What CUDA's malloc took at the points that it finished, whether it fits the pattern or not."""
+    """The times of CUDA's malloc at the points that it finished, whether it fits the pattern or not."""
     found: dict[tuple[str, str, PointId], tuple[float, float]] = {}
     for place, rows in points.items():
         values = {row.metric: row.statistics.median for row in rows if row.allocator == COMPARED and row.ok and row.statistics is not None}

@@ -1,4 +1,4 @@
-"""What `gpuheap advise` prints."""
+"""The output of `gpuheap advise`."""
 
 from __future__ import annotations
 

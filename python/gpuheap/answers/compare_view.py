@@ -1,4 +1,4 @@
-"""What `gpuheap compare` prints."""
+"""The output of `gpuheap compare`."""
 
 from __future__ import annotations
 

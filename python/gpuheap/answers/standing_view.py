@@ -1,4 +1,4 @@
-"""What `gpuheap standing` prints."""
+"""The output of `gpuheap standing`."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def with_score(page: str, found: Standing, subject: str, suites: Sequence[str], 
 
 
 def score_section(found: Standing, subject: str, suites: Sequence[str], device: str) -> str:
-    """What docs/standing.md says of the tables."""
+    """The text of docs/standing.md about the tables."""
     own = found.score(subject)
     named = f"`{'`, `'.join(suites[:-1])}` and `{suites[-1]}`" if len(suites) > 1 else f"`{suites[0]}`"
     lines = [

@@ -29,7 +29,7 @@ from gpuheap.running.workers import Worker, local_workers
 
 @dataclass(frozen=True)
 class Where:
-    """What runs, on which machines, and where the tables go."""
+    """The options that say where a run takes place: the backend, the machines, and the folder of the tables."""
 
     backend: str | None
     gpus: str | None

@@ -1,4 +1,4 @@
-"""What `gpuheap bench` and `gpuheap list` print."""
+"""The output of `gpuheap bench` and `gpuheap list`."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def print_summary(console: Console, views: Sequence[CaseView], backend: str) -> 
 
 
 def print_bounds(console: Console, found: Sequence[Verdict], suites: dict[str, Suite]) -> None:
-    """What was measured against what must be and what is aimed at: a line for each bound, with the point that is worst."""
+    """Measured values beside their bounds and aims: a line for each bound, with its worst point."""
     for name in dict.fromkeys(verdict.suite for verdict in found):
         of_suite = [verdict for verdict in found if verdict.suite == name]
         several = len({verdict.allocator for verdict in of_suite}) > 1

@@ -1,4 +1,4 @@
-"""What a suite holds its measurements to: bounds that must be kept, and aims beyond them."""
+"""The limits of a suite's measurements: bounds that must be kept, and aims beyond them."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _covers_some(bound: Bound, grid: Grid) -> bool:
         axis = grid.get(condition.key)
         if axis is None:
             return False
-        # What is drawn depends on the seed.
+        # Random values depend on the seed.
         if isinstance(axis, Draw):
             if not condition.words and (condition.high < axis.low or condition.low > axis.high):
                 return False

@@ -1,4 +1,4 @@
-"""How a case is drawn: which axes lie along x, which scales, which metrics. What a suite does not say follows from the sweep."""
+"""The plots of a case: the axis along x, the scales, the metrics. The sweep decides what the suite leaves open."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Plot:
         return on_grid and all(condition.holds(fields.get(condition.key, "")) for condition in self.where)
 
     def names_all_of(self, fields: Mapping[str, str]) -> bool:
-        """Whether a sweep has an axis for each value. What a command line changed for all points has none."""
+        """Whether a sweep has an axis for each value. A value that the command line set for all points has none."""
         return any(set(fields) <= set(grid) for grid in self.grids)
 
     def fields_of(self, fields: Mapping[str, str]) -> Mapping[str, str]:
@@ -140,7 +140,7 @@ def _read_plot(said: dict[str, Any], grids: Sequence[Grid], measured: Sequence[s
     if not meant or (curves and not any(curves in grid for grid in meant)):
         raise UserError(f"{path}: {where}: no sweep of the case has these axes and values")
     words = {key: text(said[key], path, f"{where}: {key}") if key in said else "" for key in WORDS}
-    # What lies along x tells which sweeps belong into one picture.
+    # The axis along x decides which sweeps belong into one picture.
     plot = Plot(
         grids=tuple(meant),
         x=x,
@@ -159,7 +159,7 @@ def _read_plot(said: dict[str, Any], grids: Sequence[Grid], measured: Sequence[s
 
 
 def default_metrics(measured: Sequence[str]) -> list[str]:
-    """What pictures show where the suite does not say: the case's first metric and all times; without times, all that has a better end."""
+    """The metrics of pictures that the suite leaves open: the case's first metric and all times; without times, each that has a better end."""
     judged = [metric for metric in measured if METRICS[metric].lower_is_better is not None and metric != "failed_requests"]
     times = [metric for metric in judged if METRICS[metric].is_time]
     return [metric for metric in judged if not times or metric in times or metric == judged[0]]
@@ -188,7 +188,7 @@ def _has(grid: Grid, condition: Condition) -> bool:
 
 @dataclass(frozen=True)
 class _Values:
-    """What an axis has, prepared: every row of a table is asked for."""
+    """The values of an axis as a set, made once: every row of a table is looked up in it."""
 
     texts: frozenset[str]
     low: float = float("inf")  # of the range in which every number counts; none: no number does

@@ -62,7 +62,7 @@ class Row:
 
     @cached_property
     def key(self) -> Key:
-        """What tells this row's point apart from all others."""
+        """The fields that distinguish this row's point from all others."""
         kept = [f"{name}={value}" for name, value in self.parameters.items() if name not in EXPLAINING]
         return (self.suite, self.case, self.allocator, self.backend, self.threads, self.bytes, ";".join(kept))
 
@@ -306,7 +306,7 @@ def point_key(suite: str, case: str, allocator: str, backend: str, point: Point,
 
 
 def _pairs(point: Point, extra: str) -> dict[str, str]:
-    """What a point says itself counts before what the command line changed for all."""
+    """A value of the point itself counts before one that the command line set for all points."""
     return split_parameter(extra) | dict(point.others)
 
 
@@ -318,7 +318,7 @@ def _percentile(ordered: Sequence[float], fraction: float) -> float:
 
 
 def _header_words(line: str) -> str:
-    """What is wrong with a first line."""
+    """The mistake in a first line."""
     expected = f"expected the columns {HEADER.strip()}"
     if not line.strip():
         return f"{expected}, found an empty line"

@@ -23,7 +23,7 @@ _SUITE_KEYS = {"name", "brief", "paper", "lists", "allocators", "baselines", "bo
 _BOUNDS_KEYS = {"of", "on"}
 _SIMULATOR_KEYS = {"heap_bytes", "runs", "timeout_s", "enough_s", "axes", "headline", "bounds", "quick", "full", "variants"}
 _CASE_KEYS = _SIMULATOR_KEYS | {"name", "section", "paper", "brief", "metrics", "baselines", "plot", "simulator", "slowdown", "command"}
-# What rows are held to on a GPU, those of a paper's suite without --quick as well.
+# The least that counts for rows on a GPU, and for a paper's suite without --quick.
 FEWEST_RUNS = 5
 SHORTEST_TIMEOUT_S = 60
 QUICK_RUNS = 3
@@ -160,7 +160,7 @@ def load_suite(path: Path) -> Suite:
 
 
 def select(suites: Mapping[str, Suite], targets: list[str]) -> list[tuple[Suite, tuple[str, ...]]]:
-    """What the command line names: suites, cases (of the first suite that has them: `quick`, then those of no paper), or `suite/case`.
+    """The cases that the command line names: suites, cases (of the first suite that has them: `quick`, then those of no paper), or `suite/case`.
 
     `all` is every suite but `quick`, which is a cut of others.
     """

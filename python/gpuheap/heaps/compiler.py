@@ -180,7 +180,7 @@ def _load(name: str, package: str) -> ctypes.CDLL:
 
 @functools.cache
 def _digest() -> str:
-    """Of what the device code is, or is made from."""
+    """A digest of the device code, or of the sources that it is made from."""
     files = [*sorted(include_path().rglob("*.h*")), *sorted(device_source().parent.glob("*"))] if _is_of_cuda_12() else [device_code("fatbin")]
     digest = hashlib.sha256()
     for file in files:

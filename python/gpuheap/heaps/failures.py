@@ -1,4 +1,4 @@
-"""What can go wrong with a heap. Each text is one line that says what was asked, what there was, and what to do."""
+"""The exceptions of a heap. Each text is one line that says what was asked, what there was, and what to do."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class CudaError(HeapError, RuntimeError):
 
 
 class InvalidRequest(HeapError, ValueError):
-    """What was asked makes no sense."""
+    """A request that can never be served, such as a negative size."""
 
 
 class ClosedHeap(HeapError, RuntimeError):

@@ -31,7 +31,7 @@ class Growth:
 
 @dataclass(frozen=True)
 class Stats:
-    """What lives in a heap and what went wrong since it was made or reset. All sizes in bytes.
+    """The live blocks of a heap, and the failures since it was made or reset. All sizes in bytes.
 
     `live_allocations`, `live_bytes` and `peak_live_bytes` are None where the heap does not count them.
     """
@@ -51,7 +51,7 @@ class Stats:
 
 
 class NativeHeap:
-    """The library's heap, and what it lives in. Ended once nobody refers to it: neither its Heap nor a view of a block."""
+    """The library's heap and its memory. It is destroyed once neither its Heap nor a view of a block refers to it."""
 
     def __init__(self, options: Options, owner: object) -> None:
         self.library = library()
@@ -120,11 +120,11 @@ class Heap:
         if stream is None:
             self.check()
 
-    # What can be asked of it.
+    # Queries.
 
     @property
     def handle(self) -> int:
-        """What kernels get: an address in device memory, an unsigned integer of 64 bits. Valid as long as the heap."""
+        """The value that kernels get: an address in device memory, an unsigned integer of 64 bits. Valid as long as the heap."""
         return self.native.handle
 
     @property
@@ -166,7 +166,7 @@ class Heap:
         """Waits for the stream, and raises Exhausted, RefusedFrees or CudaError if something went wrong since the last check."""
         self._call("check", stream_address(stream))
 
-    # What can be done with it.
+    # Operations.
 
     def reset(self, stream: object = None) -> None:
         """Forgets every block at once, in stream order. No kernel of another stream may be using the heap."""
@@ -191,7 +191,7 @@ class Heap:
         self._call("free_blocks", (ctypes.c_void_p * len(addresses))(*addresses), len(addresses), stream_address(stream))
 
     def view(self, address: int, shape: int | tuple[int, ...], dtype: str = "uint8") -> Block:
-        """What lies at `address`, as an array of `shape` elements of a NumPy `dtype`, which CuPy, PyTorch, Numba and DLPack take. Keeps the heap alive."""
+        """The memory at `address` as an array of `shape` elements of a NumPy `dtype`, which CuPy, PyTorch, Numba and DLPack take. Keeps the heap alive."""
         from gpuheap.heaps.block import Block
 
         return Block(self.native, int(address), (shape,) if isinstance(shape, int) else tuple(shape), dtype)

@@ -59,7 +59,7 @@ def _head(path: Path) -> _Head:
 
 
 def heap_bytes(asked: str | None, history: History | None) -> int:
-    """Of the heap on each device: as asked; else eight times what the profile had live on a device and 64 MiB, as allocators divide a heap among sizes, but
+    """The size of the heap on each device: as asked; else eight times the live bytes of the profile and 64 MiB, as allocators divide a heap among sizes, but
     no more than half of the device unless the profile needs it."""
     if asked is not None:
         return max(parse_bytes(asked, "--heap-bytes") // 512, 1) * 512

@@ -1,4 +1,4 @@
-"""What happened in a traced process: each allocation with its life, each copy with its direction, and what was left over."""
+"""The history of a traced process: each allocation with its lifetime, each copy with its direction, and the blocks that were left."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _PT_INTERP, _PT_NOTE, _NT_GNU_BUILD_ID = 3, 4, 3
 
 @dataclass(frozen=True)
 class Program:
-    """What is on disk under a command's first word."""
+    """The file that a command's first word names."""
 
     path: Path
     name: str  # of the file that runs: of a script, its interpreter's

@@ -19,7 +19,7 @@ Interval = tuple[int, int]  # from, until
 
 @dataclass(frozen=True)
 class Need:
-    """What a slot is needed for: so many bytes during these times, in order and disjoint. Needs of different groups never share bytes."""
+    """The use of a slot: so many bytes during these times, in order and disjoint. Needs of different groups never share bytes."""
 
     bytes: int
     times: tuple[Interval, ...]
@@ -41,7 +41,7 @@ def lower_bound(needs: Sequence[Need]) -> int:
 
 
 def pack(needs: Sequence[Need]) -> list[int]:
-    """An offset for each need, by the best of three orders: largest first, longest in bytes by time first, earliest first. Of very many, by the first alone."""
+    """An offset for each need, by the best of three orders: largest first, most bytes times duration first, earliest first. For many, by the first."""
     if not needs:
         return []
     clashes = _clashes(needs)
@@ -99,7 +99,7 @@ def _clashes(needs: Sequence[Need]) -> np.ndarray:
     last = np.array([need.times[-1][1] for need in needs])
     groups = np.array([need.group for need in needs])
     matrix = (first[:, None] < last[None, :]) & (first[None, :] < last[:, None])
-    # Of those whose whole spans overlap, needs with gaps may still miss each other: looked at pair by pair unless there are very many.
+    # Needs with gaps may miss each other although their whole times overlap: compared pair by pair unless there are very many.
     gappy = np.array([len(need.times) > 1 for need in needs]) & (len(needs) <= MANY)
     for a, b in zip(*np.nonzero(np.triu(matrix & (gappy[:, None] | gappy[None, :]), 1)), strict=True):
         matrix[a, b] = matrix[b, a] = _overlap(needs[a].times, needs[b].times)

@@ -80,7 +80,7 @@ def make_plan(history: History, paged: bool = False) -> Plan:
 
 
 def beside_a_heap(history: History | None) -> Plan:
-    """What is planned where an allocator's heap stands for device memory: pools of the other kinds, if there is a profile."""
+    """The plan if an allocator's heap takes the place of device memory: pools of the other kinds, if there is a profile."""
     if history is None:
         return Plan(0, {}, (), 0)
     plan = make_plan(history)
@@ -135,7 +135,7 @@ def _offsets(needs: Sequence[Need], paged: bool) -> list[int]:
 
 
 def _life(each: Allocation, end_ns: int) -> Interval:
-    # What a captured graph may name is never given again.
+    # A block whose address a captured graph may contain is never reused.
     end = end_ns + 1 if each.end_ns is None or each.captured else each.end_ns
     return each.begin_ns, max(end, each.begin_ns + 1)
 

@@ -1,4 +1,4 @@
-"""What `gpuheap host validate` keeps for `gpuheap host pool --elide`: the pairs that it proved, and of what run. Text, the last line a checksum.
+"""The file that `gpuheap host validate` keeps for `gpuheap host pool --elide`: the pairs that it proved, and the run. Text, the last line a checksum.
 
     gpuheap-host-proof 1
     gpuheap 0.1.0
@@ -55,7 +55,7 @@ class Proof:
 
 
 def proof_of(words: Sequence[str], plan: Plan, pairs: Sequence[Proven]) -> Proof:
-    """Of this program as it is now, these arguments, and this plan."""
+    """The identity of this program as it is now, with these arguments and this plan."""
     path = Path(shutil.which(words[0]) or words[0])
     arguments = hashlib.sha256(b"".join(word.encode(errors="surrogateescape") + b"\0" for word in words[1:])).hexdigest()
     program = f"{hashlib.sha256(path.read_bytes()).hexdigest()} {path.name}"

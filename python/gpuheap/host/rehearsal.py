@@ -1,7 +1,7 @@
-"""What a validation run says of pairs of host and device buffers: whether downloads between them can do without a copy.
+"""The result of a validation run for pairs of host and device buffers: whether downloads between them can do without a copy.
 
 The library rehearses (tools/host/merging.hpp): it makes every copy, and for each download that could have stood merged it records how that would have ended.
-What other copies say is in the run's calls, as in pairs.py.
+The evidence of other copies is in the run's calls, as in pairs.py.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ENDS = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """Of all host buffers from one place with all device buffers from another. `host_site` is 0 where it is not known."""
+    """The outcome for all host buffers from one place with all device buffers from another. `host_site` is 0 if it is not known."""
 
     host_site: int
     device_site: int
@@ -81,7 +81,7 @@ def _of_process(history: History) -> list[Verdict]:
 
 
 def _refutation(history: History, pairs: list[Pair], downloads: int, periods: int, hosts: int) -> str:
-    """What the copies alone say against the device buffers of a place."""
+    """The objections of the copies alone to the device buffers of a place."""
     refuted = next((pair.refuted for pair in pairs if pair.refuted), "")
     if refuted:
         return refuted

@@ -1,4 +1,4 @@
-"""What a report says in the terminal and as JSON."""
+"""A report in the terminal and as JSON."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def time_words(ns: float) -> str:
 
 
 def elided_words(counts: dict[str, int]) -> str:
-    """What came of dropping copies."""
+    """The outcome of dropped copies."""
     words = f"{format_count(counts['elided'])} downloads needed no copy, {format_bytes(counts['elided_bytes'])}"
     if counts["separated"]:
         words += f"; {format_count(counts['separated'])} of them, {format_bytes(counts['separated_bytes'])}, were copied after all (E09)"
@@ -125,7 +125,7 @@ def _print_flows(console: Console, history: History) -> None:
 
 
 def pair_words(place: PlacePairs) -> tuple[str, str]:
-    """What its copies cover, and whether they may be a pair's."""
+    """Whether the copies cover whole buffers, and whether the two buffers may be a pair."""
     return "whole" if place.whole else "parts", place.refuted or "candidate"
 
 

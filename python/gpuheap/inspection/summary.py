@@ -1,4 +1,4 @@
-"""What a dump says: totals, groups of blocks, gaps between them, and how full each part of the heap is."""
+"""The contents of a dump: totals, groups of blocks, gaps between them, and how full each part of the heap is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the papers recommend for which pattern: `benchmarks/claims/tables/recommendations.toml`."""
+"""The papers' recommendations by pattern: `benchmarks/claims/tables/recommendations.toml`."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def _holds(relation: say.Relation, drawn: _Drawn, draw: int | None) -> bool:
 
 
 class _Drawn(Evidence):
-    """What the rows would say with one completion, in one draw after the other."""
+    """The evidence with one completion of the open points, in one draw after the other."""
 
     def __init__(self, base: Evidence, stretch: float) -> None:
         self._base, self._stretch = base, stretch
@@ -119,7 +119,7 @@ class _Drawn(Evidence):
         return Found(tuple(readings), found.missing, found.unsupported)
 
     def _completed(self, reading: Reading) -> Reading | None:
-        """None: left out, as nothing is known of it."""
+        """The reading with a value for an open point; None if nothing is known of it, so that it is left out."""
         if not reading.is_open:
             return reading
         low, high = reading.between or (0.0, math.inf)

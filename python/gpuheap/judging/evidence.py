@@ -35,7 +35,7 @@ class Runs:
 
 
 class Reading(NamedTuple):
-    """What one allocator did at one point: a value, or the trouble that stood in its way."""
+    """The result of one allocator at one point: a value, or the reason for which there is none."""
 
     allocator: str
     fields: Mapping[str, str]  # of the point, as text

@@ -90,7 +90,7 @@ def select(judged: Sequence[Judged], papers: Sequence[str], verdicts: Sequence[s
 
 
 def commands_for(judged: Iterable[Judged], evidence: Evidence) -> list[str]:
-    """What to run so that the claims without rows can be judged: whole suites where nothing of them is there, else their cases."""
+    """The suites to run so that the claims without rows can be judged; single cases where a part of a suite is there."""
     suites = evidence.suites()
     targets: dict[str, None] = {}
     for one in judged:

@@ -1,4 +1,4 @@
-"""What a claim can say: sides that choose measurements, and relations between them."""
+"""The language of claims: sides that choose measurements, and relations between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to measure so that verdicts come soonest: the points of open claims, those of the claims that lack least first."""
+"""The points of open claims, in the order in which to measure them: first those of the claims that lack the fewest."""
 
 from __future__ import annotations
 

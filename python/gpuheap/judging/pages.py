@@ -51,7 +51,7 @@ def page_of(paper: Paper, judged: Sequence[Judged], rows: Sequence[Row], device:
 
 
 def _cost(paper: Paper, rows: Sequence[Row], suites: Mapping[str, Suite], used: Sequence[str]) -> str:
-    """What the tables hold, and what repeating them takes."""
+    """The contents of the tables, and the time that repeating them takes."""
     points = len({row.key for row in rows})
     lines = sum(len(row.line) for row in rows)
     minutes = points / POINTS_PER_MINUTE

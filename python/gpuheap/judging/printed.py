@@ -81,7 +81,7 @@ def load_printed(layout: Layout) -> tuple[PrintedValue, ...]:
 
 
 def printed_for(printed: Iterable[PrintedValue], suite: str, case: str, metric: str) -> tuple[PrintedValue, ...]:
-    """What a picture of a case may show beside its own measurements."""
+    """The numbers of papers that a picture of a case may show beside its own measurements."""
     return tuple(v for v in printed if v.comparable and (v.suite, v.case, v.metric) == (suite, case, metric))
 
 

@@ -110,7 +110,7 @@ def _hold_along(relation: say.Trend | say.Jump | say.Peak | say.FirstFailure, ev
 def _hold_crossover(relation: say.Crossover, evidence: Evidence) -> Outcome:
     """The times better as values of their own: a series falls to one or below."""
     pairs = _pairs(relation.left, relation.right, None, evidence)
-    # What is picked is one series, whoever is picked at a point.
+    # The picked values are one series, although their allocators differ from point to point.
     one = "" if relation.left.pick == "each" else f"{relation.left.pick} of {_names(relation.left.of)}"
     return _along(relation, [Reading(one or pair.left.allocator, pair.left.fields, pair.times) for pair in pairs])
 
@@ -252,7 +252,7 @@ def _common_keys(sides: Iterable[Iterable[Reading]], own: frozenset[str] = froze
 
 
 def _keys_among(found: Sequence[Reading], by: tuple[str, ...] | None) -> tuple[str, ...]:
-    """What tells points apart that are held beside each other: `by`, or the keys that points of every allocator have."""
+    """The keys by which points of two sides are matched: `by`, or the keys that points of every allocator have."""
     return by if by is not None else _common_keys(_grouped(found, ("allocator",)).values())
 
 

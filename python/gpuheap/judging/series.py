@@ -153,7 +153,7 @@ def _place(axis: str, place: float) -> str:
 
 
 def _rest_words(rest: Any, series: Any) -> str:
-    """What tells this series from the others, in the keys that differ among them."""
+    """The name of this series among others: its values of the keys that differ among them."""
     everywhere = set.intersection(*(set(other) for _, other in series))
     words = [format_bytes(int(value)) if key == "bytes" else f"{key}={value}" for key, value in rest if (key, value) not in everywhere]
     return f" ({', '.join(words)})" if words else ""

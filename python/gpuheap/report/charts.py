@@ -310,7 +310,7 @@ def _chart(view: CaseView, rows: list[Row], metric: Metric, plot: Plot, axis: st
 
 
 def _figure(view: CaseView, plot: Plot) -> str:
-    """What the plot says, or the case's place in the paper where no plot of the case names a figure."""
+    """The figure that the plot names, or the case's place in the paper if no plot of the case names one."""
     if plot.figure or view.case is None:
         return plot.figure
     return "" if any(other.figure for other in view.case.plots) else view.case.paper

@@ -169,7 +169,7 @@ def _case_figure(charts: Sequence[Chart], heading: str, theme: Theme) -> tuple[F
 
 
 def _shared_words(charts: Sequence[Chart]) -> list[str]:
-    """What holds for all pictures of a case, to be said once."""
+    """The sentences that hold for all pictures of a case."""
     return [word for word in charts[0].fixed.split(", ") if word and all(word in chart.fixed.split(", ") for chart in charts)]
 
 
@@ -460,6 +460,6 @@ def drawn_for_page(name: str, label: str, size: tuple[float, float], draw: Calla
 
 
 def page_picture_as_file(picture: str) -> str:
-    """What drawn_for_page() made, for a file: visible on light and on dark ground."""
+    """Makes a file of the result of drawn_for_page(): visible on a light and on a dark background."""
     faint = f"stroke: {FILE.grid}; stroke-opacity: 0.35"
     return svg.alone(picture, {f"stroke: {PAGE_COLOURS[PAGE.grid]}": faint, PAGE_COLOURS[PAGE.axis]: FILE.axis}, FILE.text)

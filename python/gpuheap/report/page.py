@@ -46,7 +46,7 @@ class Figure:
     fixed: str
     source: str  # the figure of a paper that it stands beside
     wide: bool  # as wide as several others
-    failed: str = ""  # who failed at a point of it, and how
+    failed: str = ""  # the allocators that failed at a point of it, and how
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ def simulated_section(recording: Recording, suites: Mapping[str, Suite]) -> Simu
 
 
 def _tiles(views: list[CaseView]) -> list[Tile]:
-    """What a reader looks for first: our allocator's times at the headline points."""
+    """The first table of the page: our allocator's times at the headline points."""
     tiles: list[Tile] = []
     for case, metric in (("alloc_single", "malloc_us"), ("alloc_single", "free_us"), ("churn", "kernel_us"), ("graph_update", "kernel_us")):
         view = next((view for view in views if view.name == case), None)

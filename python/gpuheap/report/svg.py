@@ -51,7 +51,7 @@ def inline(root: ET.Element, colours: Mapping[str, str]) -> str:
 
 
 def alone(picture: str, colours: Mapping[str, str], text: str) -> str:
-    """What inline() made, as a file: with its size, and with colours in place of the page's; `text` is that of words."""
+    """Makes a file of the result of inline(): with a size, and with colours in place of the page's; `text` is the colour of text."""
     for old, new in colours.items():
         picture = picture.replace(old, new)
     corner = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', picture)

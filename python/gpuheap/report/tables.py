@@ -258,7 +258,7 @@ def statuses_table(views: list[CaseView], names: list[str], traits: Traits) -> G
 
 
 def counts_table(views: list[CaseView], names: list[str], traits: Traits) -> Grid | None:
-    """What the simulator counts: allocations, failed requests, scheduling points; the medians of all points of a case added up."""
+    """The simulator's counts: allocations, failed requests, scheduling points; the medians of all points of a case added up."""
     groups: list[ColumnGroup] = []
     columns: list[dict[str, Cell]] = []
     for view in views:

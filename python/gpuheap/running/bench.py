@@ -30,7 +30,7 @@ from gpuheap.running.workers import Dispatcher, LocalWorker, TimeIsUp, Worker
 
 
 class Listener(Protocol):
-    """What is told as a plan is carried out."""
+    """The events of a plan that is carried out."""
 
     def goes_on(self, since: str) -> None: ...
     def sweep_begins(self, sweep: PlannedSweep, kept: int) -> None: ...
@@ -42,7 +42,7 @@ class Listener(Protocol):
 
 @dataclass
 class Outcome:
-    """What came of a plan, also after an interruption."""
+    """The outcome of a plan, also after an interruption."""
 
     tables: dict[str, Path] = field(default_factory=dict)  # by suite
     rows: list[Row] = field(default_factory=list)  # of the plan's points, measured now or kept
@@ -60,7 +60,7 @@ class Policy:
     Those of another build never are: a table is of one build, which environment.json names for each sweep.
     """
 
-    fresh: bool = False  # none but those of a run with --fresh that was stopped and is gone on with
+    fresh: bool = False  # no earlier rows, except those of a stopped run with --fresh that continues
     retry: bool = False  # not those of points that failed
     until: float = math.inf  # when to stop, by time.monotonic()
     anew: bool = False  # tables of another build are begun anew; else they are refused
@@ -151,7 +151,7 @@ def keep_to_one_build(tables: Mapping[str, Table], environment: Environment, ide
 
 
 def put_in_order(plan: Plan, tables: Mapping[str, Table], compare: Callable[[], None] = lambda: None) -> None:
-    """What follows a run, however that ended. Each part is tried, also where another one fails."""
+    """The steps after a run, however it ended. Each is tried, also if another one fails."""
     with uninterrupted(), ExitStack() as at_end:
         # The last one comes first.
         for table in tables.values():

@@ -188,7 +188,7 @@ class ClusterWorker:
             self.cluster._inboxes.pop(job.name, None)
 
     def _rest(self, job: _Job, told: int) -> Iterator[SweepEvent]:
-        """What the result has beyond what was told."""
+        """The part of the result that its events have not told."""
         try:
             said: list[remote.Message] = job.future.result(timeout=CONNECT_S)
         except Exception as error:

@@ -1,4 +1,4 @@
-"""What was measured, on what, by which build: `environment.json` beside the tables."""
+"""The measured suites, machines and builds: `environment.json` beside the tables."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class Environment:
         replace_file(self.path, self.text(), ELSEWHERE)
 
     def text(self) -> str:
-        """What the file holds. Builds that no sweep names any more are forgotten."""
+        """The contents of the file. Builds that no sweep names any more are left out."""
         sweeps: dict[str, dict[str, dict[str, str]]] = self.facts["sweeps"]
         named = {build for cases in sweeps.values() for allocators in cases.values() for build in allocators.values()}
         self.facts["builds"] = {build: facts for build, facts in self.facts["builds"].items() if build in named}
@@ -199,7 +199,7 @@ def git_commit(root: Path) -> tuple[str | None, bool]:
 
 
 def machine_facts() -> dict[str, Any]:
-    """What environment.json tells of the machine that runs the benchmark."""
+    """The facts of environment.json about the machine that runs the benchmark."""
     return {"driver": driver_version(), "toolkit": toolkit_version(), "system": system_facts()}
 
 

@@ -17,7 +17,7 @@ from gpuheap.running.environment import FILE_NAME, Environment
 
 @dataclass
 class Merged:
-    """What was done."""
+    """The outcome of a merge."""
 
     points: dict[str, int] = field(default_factory=dict)  # taken, by suite
     left: list[str] = field(default_factory=list)  # tables and sweeps that were not taken, as suite/case allocator: why

@@ -1,4 +1,4 @@
-"""What a `gpuheap bench` command means: which sweeps, at which points, with which limits."""
+"""The plan of a `gpuheap bench` command: its sweeps, their points and limits."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from gpuheap.units import format_bytes
 
 # The axes that choose a generated graph; a file given by the user stands in for them.
 GENERATED_GRAPH_AXES = ("graph", "scale", "edge_factor")
-# Likewise for a generated scene.
+# The same for a generated scene.
 GENERATED_SCENE_AXES = ("scene", "triangles")
-# Likewise for the recordings that come with the benchmarks.
+# The same for the recordings that come with the benchmarks.
 RECORDING_AXES = ("trace",)
 STOOD_IN_FOR = {"graph": GENERATED_GRAPH_AXES, "scene": GENERATED_SCENE_AXES, "trace": RECORDING_AXES}
 READABLE = {"graph": "a Matrix Market file", "scene": "an OBJ or PLY file", "trace": "a recording of gpuheap::recorded"}
 READERS = {"graph": "graph_update", "scene": "kdtree", "trace": "replay"}  # one of them
 CASES_ON_NEW_HEAPS = ("fragmentation",)  # beside all points with state=cold
-# What decides how large a point's own heap is.
+# The keys that decide the size of a point's own heap.
 HEAP_AXES = ("heap", "times_root", *GENERATED_SCENE_AXES)
 # The most of the device's free memory that a suite's own heap size may take. A size that the user names is taken as it is.
 LARGEST_SHARE_OF_FREE_MEMORY = 0.75

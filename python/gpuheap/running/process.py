@@ -58,7 +58,7 @@ def run_process(words: Sequence[str], environment: Mapping[str, str], output: Pa
 
 @contextmanager
 def _signals_afterwards() -> Iterator[None]:
-    """What asks this process to end meanwhile asks at the end: in the middle of a start it would leave a process that nobody knows."""
+    """Delays signals that end this process until the block's end: in the middle of a start they would leave a process without an owner."""
     came: list[int] = []
     with answering(lambda number, frame: came.append(number)):
         yield
@@ -68,7 +68,7 @@ def _signals_afterwards() -> Iterator[None]:
 
 @contextmanager
 def answering(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
-    """The handler answers what asks this process to end: Ctrl-C, SIGTERM and SIGHUP. What is ignored stays so: nohup asks for that."""
+    """Sets the handler of the signals that end this process: Ctrl-C, SIGTERM and SIGHUP. An ignored signal stays ignored, as nohup requires."""
     if threading.current_thread() is not threading.main_thread():  # which alone gets signals
         yield
         return

@@ -42,6 +42,6 @@ def prepare_mode(mode: str, history: History, library: Path, folder: Path, trace
     plan = make_plan(history)
     path = folder / "pools.plan"
     replace_file(path, plan.text())
-    # What the profile had is served from the pools, or the run fails.
+    # The pools serve all blocks of the profile, or the run fails.
     variables = {**for_pools(traces, only, POOLS[mode], path), "GPUHEAP_HOST_STRICT": "1"}
     return Mode(variables, sum(pool.requests for pool in plan.pools))

@@ -60,7 +60,7 @@ class Seat:
 
 @dataclass(frozen=True)
 class Profile:
-    """What the plain run of a program told, which all others are held against."""
+    """The output of the plain run of a program, with which all others are compared."""
 
     words: tuple[str, ...]
     library: Path
@@ -207,7 +207,7 @@ def _unsupported(traces: Path, mode: Mode) -> str | None:
     if any(trace.counters["served"] for trace in found):
         return None
     said = [f"{message.code}: {message.words}" for trace in found for message in trace.messages]
-    # What stopped the pools comes before the requests that then went elsewhere.
+    # The reason for which the pools stopped comes before the requests that then went elsewhere.
     cause = next((words for words in said if not words.startswith(("E03", "E04"))), None)
     return cause or (said[0] if said else "the library served nothing and did not say why")
 

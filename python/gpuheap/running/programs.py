@@ -45,7 +45,7 @@ class ProgramBuild:
         return self._known[name]
 
     def identity(self, name: str) -> str:
-        """Of the program and the library: rows with another one were measured by other code."""
+        """The identity of the program and the library: rows with another one were measured by other code."""
         return hashlib.sha256((self.folder / name).read_bytes() + self.library.read_bytes()).hexdigest()[:16]
 
 

@@ -1,4 +1,4 @@
-"""What runs on a machine of a cluster: one sweep, its events told as they come. Every machine needs this package."""
+"""Runs one sweep on a machine of a cluster, and tells its events as they come. Every machine needs this package."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _running: dict[str, threading.Event] = {}  # the jobs of this process, each with
 
 
 def probe(paths: list[str]) -> dict[str, Any]:
-    """What a machine says of itself: its executables' identities, its device, or what is wrong."""
+    """The facts of a machine: its executables' identities and its device, or its problem."""
     try:
         described = [(path, describe(Path(path))) for path in paths]
     except UserError as error:

@@ -28,7 +28,7 @@ EXIT_ALLOWANCE_S = 10.0  # for the process to end after its last point
 
 @dataclass(frozen=True)
 class Sweep:
-    """What one process is asked to do."""
+    """The work of one process."""
 
     case: str
     allocator: str

@@ -64,7 +64,7 @@ class LocalWorker:
 
 
 def local_workers(gpus: str | None, executable: Executable) -> list[LocalWorker]:
-    """What `--gpus` means: `all`, a number of them, or their indices as `0,2`."""
+    """The GPUs that `--gpus` names: `all`, a number of them, or their indices as `0,2`."""
     if gpus is None:
         return [LocalWorker()]
     if executable.backend != "cuda":
@@ -98,9 +98,9 @@ class _Job:
 
 
 class Dispatcher:
-    """Gives work to workers, in order, and their events to whoever asked, all in the calling thread.
+    """Gives work to workers, in order, and passes their events to the caller, all in the calling thread.
 
-    `begin(index)` makes that piece of work ready, or answers None if nothing of it is left; `event` and `end` tell what became of it.
+    `begin(index)` prepares that piece of work, or returns None if nothing of it is left; `event` and `end` report its progress and its end.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class Dispatcher:
             self._drain()
 
     def _next(self) -> tuple[int, Any]:
-        """What a worker says next."""
+        """The next message of a worker."""
         try:
             return self._inbox.get(timeout=None if self._until == math.inf else max(self._until - time.monotonic(), 0.0))
         except queue.Empty:
@@ -169,7 +169,7 @@ class Dispatcher:
         if isinstance(said, WorkerLost):
             del self._jobs[index]
             self._lost(str(said))
-            # What it finished is kept; begun again, the work goes on after that.
+            # Finished points are kept; begun again, the work continues after them.
             waiting.appendleft(index)
         elif isinstance(said, BaseException):
             raise said
@@ -181,7 +181,7 @@ class Dispatcher:
             self._event(index, said, job.worker)
 
     def _drain(self) -> None:
-        """What had finished when all was stopped."""
+        """The work that had finished when all was stopped."""
         while not self._inbox.empty():
             index, said = self._inbox.get()
             if said is not None and not isinstance(said, BaseException) and index in self._jobs:

@@ -28,7 +28,7 @@ class Run:
 
 @dataclass
 class Outcome:
-    """What an allocator's runs gave; the warm-up is not among them."""
+    """The results of an allocator's runs, without the warm-up."""
 
     allocator: str
     runs: list[Run] = field(default_factory=list)
@@ -78,7 +78,7 @@ class _Raw:
 
 
 def compare(plan: Plan, told: Callable[[str], None]) -> list[Outcome]:
-    """The outcomes, in the order of the services. What the program prints by itself, without any library, is what every run is held against."""
+    """The outcomes, in the order of the services. Every run is compared with the program's output without any library."""
     outcomes = {name: Outcome(name) for name in plan.services}
     with tempfile.TemporaryDirectory(prefix="gpuheap-run-") as folder:
         told("plain, for its output")

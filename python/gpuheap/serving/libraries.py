@@ -56,7 +56,7 @@ def find_provider(name: str, layout: Layout) -> Path:
 
 
 def default_allocator() -> str:
-    """What serves a program that names no allocator: GPUHEAP_KIND chooses. Raises UserError for what is no kind."""
+    """The library that serves a program which names no allocator, as GPUHEAP_KIND chooses. Raises UserError for an unknown kind."""
     kind = os.environ.get("GPUHEAP_KIND") or "release"
     if kind not in KINDS:
         raise UserError(f"GPUHEAP_KIND is '{kind}': set it to {' or '.join(KINDS)}, or unset it")

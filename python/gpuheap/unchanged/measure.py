@@ -22,17 +22,17 @@ from gpuheap.unchanged.programs import Program
 
 PLAIN, RDC, RELINKED, RUN = "plain", "rdc", "relinked", "run"
 FORMS = (PLAIN, RDC, RELINKED, RUN)
-# What each is held against: the same objects with CUDA's malloc.
+# The reference for each: the same objects with CUDA's malloc.
 BASELINE = {RELINKED: RDC, RUN: PLAIN}
 _GRACE_S = 2.0  # for the last output of what was killed
-# What a runner is told by the environment.
+# The environment of a runner.
 _PATHS = {"GPUHEAP_ROOT", "GPUHEAP_RUN_LIBRARY", "GPUHEAP_RUN_PROVIDER", "GPUHEAP_RUN_PROVIDERS", "GPUHEAP_HOST_LIBRARY", "GPUHEAP_HOST_PLAN"}
 _PATH_LISTS = {"PATH", "PYTHONPATH", "LD_LIBRARY_PATH"}
 
 
 @dataclass(frozen=True)
 class Wish:
-    """What is measured, and for how long at most."""
+    """The programs to measure, and the longest time for each."""
 
     folder: Path  # NAME/FORM for each program, data/ for what they read
     forms: tuple[str, ...]
@@ -113,7 +113,7 @@ def _told(program: Program, form: Form, plain: Form) -> dict[str, Any]:
     told["all_seconds"] = [round(ended.seconds, 4) for ended in form.ended]
     if program.check is not None:
         told["check"] = all(program.check.search(ended.stdout.decode("latin-1") + ended.stderr) is not None for ended in form.ended)
-    # What it said last, first of all where it failed.
+    # The last lines of its output, for a failure above all.
     said = [ended.stderr.strip() or ended.stdout.decode("latin-1").strip() for ended in sorted(form.ended, key=lambda ended: ended.code == 0)]
     if said and said[0]:
         told["said"] = said[0].splitlines()[-1][:200]
@@ -206,7 +206,7 @@ def execute(words: Sequence[str], folder: Path, timeout_s: float, variables: Map
 
 
 def _kill(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
-    """What it had written. A process of its that left its group may keep the pipes open for as long as it likes."""
+    """The output so far. A child process that left the group may keep the pipes open without limit."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     try:

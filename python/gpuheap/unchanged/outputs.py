@@ -1,4 +1,4 @@
-"""What a run of a program left, and whether two runs left the same."""
+"""The output of a program's run, and whether two runs gave the same."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from gpuheap.unchanged.programs import Program
 
 STDOUT = "output"
-# Of lines of a log that begin no finding: details are indented.
+# Lines of a log that begin no finding: details are indented.
 _NO_FINDING = (" ", "COMPUTE-SANITIZER", "ERROR SUMMARY", "LEAK SUMMARY", "Target application", "No attachable")
 SHOWN = 40  # characters of a line that differs
 
@@ -92,7 +92,7 @@ def kernel_milliseconds(program: Program, printed: str) -> float | None:
 
 
 def heap_report(stderr: str) -> dict[str, str | int] | None:
-    """What GPUHEAP_STATS=1 prints at the exit: how much was held at most, and how many requests found no memory. None: nothing, as no heap
+    """The line of GPUHEAP_STATS=1 at the exit: the most that was held, and how many requests found no memory. None: no line, as no heap
     served the program, or it was gone by then."""
     held = re.search(r"heap of ([^,\n]+)(?:, at most (.+?) of it held)?", stderr)
     if held is None:
@@ -117,5 +117,5 @@ def findings(log: str) -> list[str] | None:
 
 
 def new_findings(plain: Sequence[str], served: Sequence[str]) -> list[str]:
-    """What the served program is told of and the plain one is not."""
+    """The messages that only the served program gets."""
     return [line for line in served if line not in plain]

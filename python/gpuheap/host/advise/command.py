@@ -1,4 +1,4 @@
-"""What `gpuheap host advise` does, step by step."""
+"""The steps of `gpuheap host advise`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _PROFILER_LIMIT_S = 1800.0
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the command line asks for."""
+    """The options of the command line."""
 
     words: Sequence[str]
     runs: int
@@ -98,7 +98,7 @@ def advised(wanted: Wanted, source: Path | None, as_json: bool) -> int:
 
 
 def measured(wanted: Wanted, console: Console) -> tuple[Session, bool]:
-    """Runs everything. False: it was interrupted, and the session holds what there was by then. Raises UserError where not even the traced run worked."""
+    """Runs everything. False: it was interrupted, and the session holds the runs that had ended. Raises UserError if not even the traced run worked."""
     layout = find_layout()
     library = find_library(layout)
     program = find_program(wanted.words)

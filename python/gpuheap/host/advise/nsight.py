@@ -1,4 +1,4 @@
-"""What Nsight Compute tells of a program's kernels: profiled into a report, read back as the CSV of its raw page: a row of names, a row of units, a row for
+"""Nsight Compute's metrics of a program's kernels. They are profiled into a report and read back as the CSV of its raw page: a row of names, of units, and for
 each launch."""
 
 from __future__ import annotations

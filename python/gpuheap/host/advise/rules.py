@@ -102,7 +102,7 @@ def judge_rules(program: Program, metrics: Metrics) -> Judgement:
 
 
 def judge_steady(calls: Mapping[str, Mapping[str, int | None]], fastest: Sequence[str]) -> tuple[Rule, ...]:
-    """What the paper says of a running program (6.3.2). `calls`: tops of the distributions of kinds of calls, by kind and mode. `fastest`: the modes that
+    """The paper's rules for a running program (6.3.2). `calls`: tops of the distributions of kinds of calls, by kind and mode. `fastest`: the modes that
     are not told apart from the one with the least time in the steady state; none where nothing can be said."""
     mapped, traditional = ("zero-copy", "unified"), (PLAIN, "device")
     known = [(mode, tops) for kind in ("allocate", "copy") for mode, tops in calls.get(kind, {}).items() if tops is not None]

@@ -25,7 +25,7 @@ FAILURES_IN_A_ROW = 3  # that end a mode
 
 
 def digest(output: Path, ignored: Sequence[re.Pattern[bytes]]) -> str:
-    """Of all bytes, or of the lines that no pattern is found in."""
+    """The checksum of all bytes, or of the lines that match no pattern."""
     found = hashlib.sha256()
     with output.open("rb") as file:
         if not ignored:
@@ -50,7 +50,7 @@ def patterns_of(ignored: Sequence[str]) -> list[re.Pattern[bytes]]:
 
 @dataclass(frozen=True)
 class Campaign:
-    """What is run: `environments` by mode gives what the program gets, each with a trace into `traces`."""
+    """The runs: `environments` has the program's environment for each mode, and each run writes a trace into `traces`."""
 
     words: Sequence[str]
     environments: Mapping[str, Mapping[str, str]]
@@ -120,7 +120,7 @@ def run_once(campaign: Campaign, mode: str, number: int) -> Sample:
     output, errors = campaign.folder / "output", campaign.folder / "errors"
     ended = run_process(campaign.words, campaign.environments[mode], output, errors, campaign.limit_s)
     if ended.code is None or ended.code < 0:
-        # What it said last helps to see why.
+        # The last lines of its output help to see why.
         said = errors.read_text(encoding="utf-8", errors="replace").splitlines()[-3:]
         why = [f"killed after {format_seconds(campaign.limit_s)}"] if ended.code is None else [f"ended by signal {-ended.code}"]
         status, code = (TIMEOUT, -1) if ended.code is None else (FAILED, 128 - ended.code)

@@ -1,4 +1,4 @@
-"""What one run of a program took, and the folder that keeps all runs: about.json and samples.jsonl, a line for each run, written as it ends."""
+"""The measurements of a program's run, and the folder that keeps all runs: about.json and samples.jsonl, a line for each run, written as it ends."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Kernel:
-    """What Nsight Compute tells of a kernel, over its profiled launches; None: not told."""
+    """Nsight Compute's metrics of a kernel, over its profiled launches; None if it reports none."""
 
     name: str
     launches: int
@@ -59,7 +59,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Program:
-    """What the traced run shows of the program itself (5.1 of the paper), whatever the mode."""
+    """The program's own characteristics (5.1 of the paper), from the traced run; the same in every mode."""
 
     allocations: int
     frees: int

@@ -18,7 +18,7 @@ _LEAST_MASS = 0.06  # of the samples, that a top must have
 
 @dataclass(frozen=True)
 class Spread:
-    """Of one series, in its unit."""
+    """The statistics of one series, in its unit."""
 
     runs: int
     mean: float
@@ -38,7 +38,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Ratio:
-    """Of one series to another, with the interval that holds it in 95 of 100 cases."""
+    """The ratio of one series to another, with the interval that contains it in 95 of 100 cases."""
 
     value: float
     low: float
@@ -63,7 +63,7 @@ def ratio_of_means(values: Sequence[float], base: Sequence[float]) -> Ratio | No
 
 
 def ratio_of_widths(values: Sequence[float], base: Sequence[float]) -> Ratio | None:
-    """Likewise of the widths of two distributions, each as a part of its own median."""
+    """The same for the widths of two distributions, each as a part of its own median."""
     return _ratio(values, base, _widths, FEWEST_FOR_SHAPES)
 
 

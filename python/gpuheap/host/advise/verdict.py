@@ -10,7 +10,7 @@ from gpuheap.host.advise.rules import Judgement, Metrics, Rule, judge_rules, jud
 from gpuheap.host.advise.samples import OK, PLAIN, TIMEOUT, Sample, Session, of_mode
 from gpuheap.host.advise.statistics import FEWEST_FOR_MEANS, FEWEST_FOR_SHAPES, Ratio, Spread, ratio_of_means, ratio_of_widths, spread_of
 
-# What a program does again and again once it is set up: 6.3.2 leaves allocation and freeing out.
+# The calls that a program repeats once it is set up: 6.3.2 leaves allocation and freeing out.
 STEADY = ("copy", "set", "prefetch", "launch", "synchronise")
 WHOLE_PROGRAM, STEADY_STATE = "whole program", "steady state"
 
@@ -217,7 +217,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def normalised(good: Mapping[str, Sequence[Sample]], part: Callable[[Sample], Mapping[str, float]]) -> tuple[Normalised, ...]:
-    """By plain's time, the longest first. What plain lacks has nothing to be compared with and is left out."""
+    """In the order of the plain run's times, the longest first. Calls that the plain run lacks are left out."""
     means: dict[str, dict[str, float]] = {}
     for mode, samples in good.items():
         for name in {name for sample in samples for name in part(sample)}:

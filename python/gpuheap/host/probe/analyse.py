@@ -92,7 +92,7 @@ class Allocator:
 
 
 def granularity_of(addresses: Iterable[int]) -> int | None:
-    """The largest power of two that divides every address; None of none. What an allocator promises can be less: more addresses tell."""
+    """The largest power of two that divides every address; None without addresses. The allocator may promise less, which more addresses would show."""
     every = reduce(math.gcd, addresses, 0)
     return every & -every if every else None
 
@@ -132,7 +132,7 @@ def bins_of(all_series: Sequence[Series]) -> tuple[Bin, ...]:
 
 
 def rules_of(slots: Mapping[int, int]) -> tuple[Stretch, ...]:
-    """The sizes in order, as few stretches that each obey a rule: of all rules the one that holds longest, then the coarsest. What no rule explains for FEW
+    """The sizes in order, as few stretches that each obey a rule: the rule that holds longest, then the coarsest. Sizes that no rule explains for FEW
     sizes is left without one. A rule may miss a tenth of its sizes, as a block that was put into a hole has another neighbour; but not the last ones."""
     sizes = np.array(sorted(slots), dtype="i8")
     found: list[Stretch] = []
@@ -183,7 +183,7 @@ def new_memory(series: Series) -> list[int]:
 
 
 def chunk_of(series: Series) -> int | None:
-    """What the allocator takes at a time: by free memory where it falls, else by the length of gapless runs of blocks between jumps. 0: each request takes its
+    """The bytes that the allocator takes at a time: by free memory where it falls, else by the length of gapless runs of blocks. 0: each request takes its
     own; None: nothing tells."""
     falls = new_memory(series)
     if any(falls):
@@ -212,7 +212,7 @@ def gapless_runs(addresses: Sequence[int], slot: int) -> list[int]:
 
 
 def chunks_of(all_series: Sequence[Series]) -> tuple[Chunk, ...]:
-    """By size. Of several series of one size the one with the most requests tells."""
+    """The series by size. If there are several of one size, the one with the most requests counts."""
     longest: dict[int, Series] = {}
     for series in all_series:
         if series.bytes not in longest or len(series.addresses) > len(longest[series.bytes].addresses):

@@ -1,4 +1,4 @@
-"""What `gpuheap host probe` does, step by step."""
+"""The steps of `gpuheap host probe`."""
 
 from __future__ import annotations
 

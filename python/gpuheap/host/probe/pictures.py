@@ -39,7 +39,7 @@ def all_pictures(all_series: Sequence[Series]) -> dict[str, str]:
 
 
 def slots(name: str, title: str, all_series: Sequence[Series], linear: bool = False) -> str:
-    """What is lost is the distance from the dashed line."""
+    """The loss is the distance from the dashed line."""
 
     def draw(figure: Figure) -> None:
         axes = figure.add_subplot()

@@ -78,7 +78,7 @@ def find_program(layout: Layout) -> Path:
 
 
 class Asked:
-    """The program at work. What it answers goes to `file` too, so that it can be looked at again. Used as a context manager."""
+    """The running program. Its answers go to `file` too, for later. Used as a context manager."""
 
     def __init__(self, program: Path, file: Path) -> None:
         with naming(program, "run"):

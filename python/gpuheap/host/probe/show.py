@@ -1,4 +1,4 @@
-"""What a probe found, in the terminal, as JSON and as CSV."""
+"""The findings of a probe in the terminal, as JSON and as CSV."""
 
 from __future__ import annotations
 
