@@ -23,7 +23,7 @@ class analysis {
   // Works out the facts of every device function that was collected.
   void run();
 
-  // What `f` does, worked out now if need be; null while it is being worked out (a recursion), or without a definition.
+  // The facts about `f`, found now if need be; null without a definition, or while they are being found (a recursion).
   function_facts const* facts_of(clang::FunctionDecl const* f);
 
   [[nodiscard]] std::string key_of(clang::FunctionDecl const* f) const;

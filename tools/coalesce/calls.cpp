@@ -70,8 +70,8 @@ void flow::spoil(std::map<unsigned, Expr const*> const& addressed) {
 }
 
 // Threads that allocate together wait for one another. A rank that has waited for a message may have waited for one that is sent after that
-// allocation, as along a chain of ranks: then nobody would go on. So nothing is allocated together from a receive to the next call in which
-// all ranks meet. Waiting for requests is taken to be for messages that have been sent, if any has.
+// allocation, as along a chain of ranks: then no rank would continue. So nothing is allocated together from a receive to the next call in
+// which all ranks meet. Waiting for requests counts as waiting for messages that have been sent, if any has.
 void flow::note_message(CallExpr const* e, std::string const& name, std::map<unsigned, value> const& arguments) {
   auto const is = [&](std::initializer_list<char const*> names) { return std::find(names.begin(), names.end(), name) != names.end(); };
   if (is({"MPI_Send", "MPI_Isend"})) {
@@ -170,7 +170,7 @@ value flow::eval_call(CallExpr const* e) {
   if (is_library_function(callee)) {
     bool const visible = a_.is_users(callee) && a_.definition_of(callee) != nullptr;
     if (!visible) note_message(e, name, arguments);
-    // What MPI takes as constant it only reads.
+    // MPI only reads arguments that it takes as constant.
     if (name.rfind("MPI_", 0) == 0 && !visible) {
       std::erase_if(addressed, [&](auto const& one) {
         return one.first < callee->getNumParams() && callee->getParamDecl(one.first)->getType()->getPointeeType().isConstQualified();
@@ -262,7 +262,7 @@ value flow::call_visible(function_facts const& facts, std::map<unsigned, value> 
                          std::map<unsigned, Expr const*> const& addressed) {
   for (auto const& [i, e] : addressed) {
     if (auto const written = facts.written.find(i); written != facts.written.end()) {
-      // What is written may not be all: the variable keeps what it had.
+      // The call may write only a part: the variable keeps its old value as well.
       value const before = load(e->IgnoreParenImpCasts());
       assign(e, join(before, in_caller(written->second, arguments)));
     }

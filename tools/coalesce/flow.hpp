@@ -36,7 +36,7 @@ class flow {
     value left, skipped;  // conditions of break, of continue
     std::vector<state> after_break, after_continue;
   };
-  // What an lvalue is a part of.
+  // The object of which an lvalue is a part.
   struct part {
     clang::VarDecl const* variable = nullptr;
     bool whole = true;

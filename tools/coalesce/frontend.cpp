@@ -78,7 +78,7 @@ std::vector<std::string> with_option_files(std::vector<std::string> const& comma
   return words;
 }
 
-// What of an nvcc or clang command line says how to read the source.
+// The options of an nvcc or clang command line that say how to read the source.
 std::vector<std::string> reading_options(std::vector<std::string> const& command, std::string const& folder) {
   std::vector<std::string> kept;
   auto const absolute = [&](std::string const& path) { return fs::path{path}.is_absolute() ? path : (fs::path{folder} / path).string(); };
@@ -197,7 +197,7 @@ std::string as_clang_reads(std::string const& text, language in) {
 std::vector<std::string> arguments_for(options const& asked, std::string const& file, language in, std::string& missing) {
   std::vector<std::string> words{"-fsyntax-only", "-w", "-ferror-limit=20", "-resource-dir", COALESCE_RESOURCE_DIR};
   if (in == language::c) {
-    // What GCC 12 only warns of. Letters' kinds as functions: as macros they look into tables of the C library.
+    // For mistakes of which GCC 12 only warns. Functions test the kinds of letters: as macros they would read tables of the C library.
     words.insert(words.end(), {"-x", "c", "-I", COALESCE_STUBS "/mpi", "-D__NO_CTYPE"});
     for (auto const* let : {"implicit-function-declaration", "implicit-int", "int-conversion", "incompatible-function-pointer-types",
                             "return-mismatch", "return-type"})

@@ -22,7 +22,7 @@ struct parsed {
   std::vector<diagnostic> errors;
 };
 
-// What is parsed: CUDA for the device, C, or the CUDA that a C program of MPI became.
+// The language to parse: CUDA for the device, C, or the CUDA that a C program of MPI became.
 enum class language { cuda, c, cuda_of_c };
 
 // Parses `file`. `texts` stand in for files of those paths.

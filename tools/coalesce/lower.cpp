@@ -78,8 +78,7 @@ class thread_end {
 
 bool is_root(options const& asked, clang::FunctionDecl const* f) { return is_kernel(f) || asked.roots.count(qualified(f)) != 0; }
 
-// Hands on to Clang's own what is to be emitted: roots with their returns marked, and virtual functions, which are called by nobody by
-// name.
+// Passes on to Clang's own consumer the functions to emit: roots with their returns marked, and virtual functions, which no call names.
 class preparation : public clang::ASTConsumer, public clang::RecursiveASTVisitor<preparation> {
  public:
   preparation(options const& asked, clang::CodeGenerator* generator, std::set<std::string>& virtuals)

@@ -1,4 +1,4 @@
-// What a trace says of its process: command line, folder, names of the entry points, and of each device that is used, its name and memory.
+// A trace's facts about its process: command line, folder, names of the entry points, and the name and memory of each device that is used.
 #pragma once
 
 namespace gpuheap::interpose {

@@ -1,5 +1,5 @@
-// What is done around each driver call: a handler makes the call, through `real`, and fills in the event. A function's handler stands in
-// its row of the table of entry points. Handlers of allocations and frees ask the pools first.
+// The work around each driver call: a handler makes the call, through `real`, and fills in the event. A function's handler stands in its
+// row of the table of entry points. Handlers of allocations and frees ask the pools first.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@
 
 namespace gpuheap::interpose::handlers {
 
-// What a handler works on: the event to fill in, and where the call comes from if the handler is for calls with a site.
+// The arguments of a handler: the event to fill in, and the place of the call if the handler is for calls with a site.
 struct call {
   event record{};
   call_site from;

@@ -1,8 +1,9 @@
-// Large blocks of host memory that a program asked of malloc, each in a mapping of its own that begins at a page: so pages of a file can
-// stand where its own were, and a copy of the file's bytes into the block is a change of its mapping. Knows neither driver nor program.
+// Large blocks of host memory that a program requested from malloc, each in a mapping of its own that begins at a page. So pages of a file
+// can take the place of the block's own, and a copy of the file's bytes into the block is a change of its mapping. This file knows neither
+// the driver nor the program.
 //
-// The file's pages are mapped privately: what the host writes it writes into a page of its own, and the file never changes by it. What
-// changes the file shows in the block, so a block that is to keep its bytes has to be separated before.
+// The file's pages are mapped privately: a write of the host goes to a page of its own, and never changes the file. A change of the file
+// shows in the block, so a block that has to keep its bytes must be separated before.
 #pragma once
 
 #include <atomic>

@@ -34,7 +34,7 @@ struct heap_functions_of_next {
   std::size_t (*malloc_usable_size)(void*);
 };
 
-// What the linker asks for while the next functions are looked up: given once, never taken back.
+// Memory for the linker's requests while the next functions are looked up: given once, never taken back.
 alignas(16) constinit char first_bytes[16384];
 constinit std::atomic<std::size_t> first_used{0};
 

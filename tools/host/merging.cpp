@@ -208,7 +208,7 @@ bool download_merged(std::uint64_t to, std::uint64_t from, std::uint64_t bytes) 
   if (pool_captures()) return kept_apart("a graph is being captured");
   if (pages_are_handed_on()) return kept_apart("a library is loaded that hands pages to other devices (libibverbs, liburing or libaio)");
   std::uint64_t const before = s.work.load();
-  // What the copy would wait for. Its errors are the copy's to tell.
+  // Waits for what the copy would wait for. The copy itself reports its errors.
   if (real<row::cuStreamSynchronize>()(nullptr) != CUDA_SUCCESS) return false;
   std::unique_lock const alone{s.order};
   if (s.elsewhere.load()) return kept_apart("the process works in several streams, contexts or graphs");

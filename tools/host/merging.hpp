@@ -17,7 +17,7 @@
 
 namespace gpuheap::interpose {
 
-// What a call may do to device memory.
+// The effects that a call may have on device memory.
 enum class device_use {
   none,
   in_stream,  // changes it, in order with the stream that the call's record names
@@ -80,7 +80,7 @@ void merging_after_fork_in_child();
 [[nodiscard]] void* host_request(std::size_t bytes, std::size_t alignment);
 // False: malloc's.
 [[nodiscard]] bool host_free(void const* address);
-// Of the block that begins there, as asked for; 0: malloc's.
+// The size of the block that begins there, as requested; 0 if malloc's own heap has it.
 [[nodiscard]] std::size_t host_bytes(void const* address);
 // The program changes the mapping of these pages itself.
 void host_fix(void const* address, std::size_t bytes);

@@ -1,4 +1,4 @@
-// What the tool says: E01..E13 and W01..W03 of docs/host.md, to standard error and into the trace; never to standard output.
+// The messages of the tool: E01..E13 and W01..W03 of docs/host.md, to standard error and into the trace; never to standard output.
 #pragma once
 
 #include <string>

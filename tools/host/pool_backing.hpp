@@ -33,7 +33,7 @@ struct backing {
 // The memory of a pool, from the current context.
 [[nodiscard]] CUresult reserve(planned_pool const& wanted, CUdevice device, bool capturing, backing* out);
 
-// Of a pool whose memory is a file's and whose context is gone.
+// For a pool whose memory is a file's and whose context is gone.
 void unmap(backing const& ended, std::uint64_t bytes);
 
 // While it lives `of` is the current context.

@@ -93,7 +93,7 @@ constinit std::atomic<std::uint64_t> recorded_devices{0};
 void record_device(int device) {
   if (device < 0 || device >= 64) return;
   std::uint64_t const bit = std::uint64_t{1} << device;
-  // relaxed: decides who writes the fact, nothing else. Read first: nearly every call finds the bit set.
+  // relaxed: decides which thread writes the fact, nothing else. The load comes first, since nearly every call finds the bit set.
   if ((recorded_devices.load(std::memory_order_relaxed) & bit) != 0) return;
   if ((recorded_devices.fetch_or(bit, std::memory_order_relaxed) & bit) != 0) return;
   check_rows();
@@ -153,7 +153,7 @@ bool fits(std::vector<planned_pool> const& wanted, int device, CUresult asked, s
   return false;
 }
 
-// What serves from a pool's memory. nullptr: the allocator makes no heap of it, and the memory is given back.
+// Makes the object that serves from a pool's memory. nullptr: the allocator makes no heap of it, and the memory is given back.
 std::unique_ptr<block_source> blocks_in(backing const& place, planned_pool const& of) {
   if (!heap_mode() || of.what != memory::device) return std::make_unique<slot_table>(of.slots);
   std::string why;
@@ -360,7 +360,7 @@ verdict pool_allocate(memory what, call_site const& from, std::uint64_t bytes, b
     case block_source::outcome::busy:
       return miss("E05", counter::slot_busy, request() + refusal_words(got, *of), from);
     case block_source::outcome::failed:
-      // What ails the device is the driver's to tell, strict or not.
+      // The driver reports errors of the device, in strict mode or not.
       count(counter::slot_busy);
       count(counter::driver_allocations);
       return verdict::driver;

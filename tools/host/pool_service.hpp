@@ -54,7 +54,7 @@ void pool_passed_by(memory what, call_site const& from, std::uint64_t bytes);
 // live block begins (E07).
 [[nodiscard]] bool pool_release(memory what, std::uint64_t address, CUstream const* stream, CUresult* result);
 
-// What a program that asks for free memory is told: as if its live blocks alone were allocated.
+// The answer to a program that asks for free memory: as if only its live blocks were allocated.
 [[nodiscard]] std::uint64_t pool_free_bytes(std::uint64_t driver_free_bytes);
 
 // The live block that holds an address.

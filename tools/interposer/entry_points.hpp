@@ -19,7 +19,7 @@ struct entry_point {
   bool per_thread;     // the flavour for per-thread default streams
 };
 
-// What each library says of itself. Defined in the library.
+// The facts that each library defines about itself.
 struct interposed_library {
   std::span<entry_point const> rows;
   void* const* wrappers;            // one for each row

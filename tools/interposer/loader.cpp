@@ -14,8 +14,8 @@ struct answer {
   void* wrapper;
 };
 
-// What the program gets for a driver's symbol. The result comes in registers: nothing of dlsym's frame may be pointed at, or its last call
-// is no jump.
+// The answer for a program that looks up a symbol of the driver. The result comes in registers: no pointer to dlsym's frame may exist, or
+// its last call is no jump.
 __attribute__((noinline)) answer answer_for(void* handle, char const* name) {
   if (!this_library().on()) return {false, nullptr};
   // A handle is searched as it is. The pseudo handles are relative to the caller, which a call from here is not: where one finds the
@@ -30,8 +30,8 @@ __attribute__((noinline)) answer answer_for(void* handle, char const* name) {
 
 }  // namespace gpuheap::interpose
 
-// dlsym with a pseudo handle looks at its return address to know who asks. So for every name that is not the driver's this is a jump to the
-// original, made by the compiler out of the call in tail position (tests/host checks it).
+// dlsym with a pseudo handle looks at its return address to find the caller. So for every name that is not the driver's this function is a
+// jump to the original, made by the compiler out of the call in tail position (tests/host checks it).
 extern "C" __attribute__((visibility("default"), optimize("O2"))) void* dlsym(void* handle, char const* name) noexcept {
   if (name[0] == 'c' && name[1] == 'u') {
     auto const answer = gpuheap::interpose::answer_for(handle, name);

@@ -23,7 +23,7 @@ struct heap_bytes {
   simt::size_t initial = 0;
   bool grows = false;
 
-  // What is left for others when a heap takes or grows.
+  // The part of the free memory that is left for others when a heap is made or grows.
   static constexpr simt::size_t part_left = 8;
 
   template <class Allocator>
@@ -35,8 +35,8 @@ struct heap_bytes {
     return {free / part_left, has_grow<Allocator>};
   }
 
-  // Of a heap that serves what CUDA's malloc serves of `limit` bytes: metadata, and what rounding to classes of sizes and to segments
-  // loses. At most half of what the program would have left goes to that.
+  // The size of a heap that serves everything that CUDA's malloc serves of `limit` bytes: with metadata, and the loss by rounding to size
+  // classes and segments. At most half of the rest of the free memory is used for that.
   [[nodiscard]] static simt::size_t for_limit(simt::size_t limit, simt::size_t free) {
     simt::size_t const wanted = limit / 2 + 16_MiB, left = free > limit ? (free - limit) / 2 : 0;
     return limit + std::min(wanted, left);
@@ -121,7 +121,7 @@ class served_heap {
     }
   }
 
-  // What a heap that finds misuse has found, and what is not freed, line by line; returns how many misuses there are.
+  // Tells the findings of a heap that finds misuse, and the blocks that are not freed, line by line; returns the number of misuses.
   template <class Say>
   long findings(Say say) requires finds_misuse<Allocator> {
     simt::synchronize_device();

@@ -74,7 +74,7 @@ void write_state_once(served_context const& served) {
   written_id = served.id;
 }
 
-// What the hooks call must not come back to them: a provider launches kernels of its own.
+// Calls that the hooks make must not come back to them: a provider launches kernels of its own.
 thread_local bool inside = false;
 
 // How often a device was reset: a thread that has not launched since begins anew.
@@ -177,7 +177,7 @@ Function* real_or_driver(Function* linked, char const* name, unsigned version, b
   }
 
 extern "C" {
-// What <<<...>>> becomes, and the runtime's functions; _ptsz: of programs with one default stream a thread.
+// The functions of the runtime that <<<...>>> becomes; _ptsz: those of programs with one default stream a thread.
 #define GPUHEAP_RUNTIME_LAUNCHES(suffix)                                                                                             \
   GPUHEAP_LAUNCH(__cudaLaunchKernel##suffix, cudaError_t, (cudaKernel_t k, dim3 g, dim3 b, void** a, std::size_t m, cudaStream_t s), \
                  (k, g, b, a, m, s), s)                                                                                              \

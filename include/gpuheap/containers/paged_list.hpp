@@ -3,12 +3,11 @@
 //
 //   state    | size | lock | page 0 | page 1 | ... |      page k has first_page_entries << k entries; nullptr: not yet there
 //
-//   push:    lanes that come together ask for places as one. The pages must be there first: a thread that misses one takes it from the
-//   heap, under
-//            a lock. Then the size is raised by a compare-exchange.
+// push:    lanes that call together request places as one. The pages must be there first: a thread that misses one takes it from the
+//            heap, under a lock. Then a compare-exchange raises the size.
 //
 // So pages never move, an entry's address stays, and a push that the heap refuses has changed nothing. A thread that needs a new page waits
-// for the one who fetches it; everything else is lock-free.
+// for the thread that fetches it; everything else is lock-free.
 //
 // Different from the paper: pages grow, so that a list needs no directory that could run full.
 #pragma once
@@ -22,11 +21,11 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// What a list has in memory. Zeros are an empty list.
+// The state of a list in memory. Zeros are an empty list.
 struct paged_list_state {
   static constexpr unsigned max_pages = 32;
   simt::uint64_t size = 0;
-  simt::uint32_t lock = 0;  // of who fetches a page
+  simt::uint32_t lock = 0;  // held by a thread that fetches a page
   void* pages[max_pages] = {};
 };
 

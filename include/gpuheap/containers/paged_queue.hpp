@@ -48,7 +48,7 @@ class paged_queue {
   static constexpr unsigned page_entries = (PageBytes - 16) / sizeof(cell);
   static_assert(page_entries >= 1);
 
-  // What a queue has in memory.
+  // The state of a queue in memory.
   struct state {
     struct frame {
       simt::uint64_t turn = 0;
@@ -56,7 +56,7 @@ class paged_queue {
     };
     alignas(32) simt::uint64_t tail = 0;
     alignas(32) simt::uint64_t head = 0;
-    simt::uint32_t lock = 0;  // of who fetches a page
+    simt::uint32_t lock = 0;  // held by a thread that fetches a page
     alignas(32) frame frames[NumFrames];
   };
 

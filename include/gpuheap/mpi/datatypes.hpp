@@ -1,7 +1,7 @@
-// Derived datatypes: where the bytes of an element lie. Made and used by one rank; device code.
+// Derived datatypes: the places of the bytes of an element. One rank makes and uses them; device code.
 //
-// A layout is one block of the heap: its header and the spans of bytes of one element, in the order in which they are sent. Neighbours are
-// one span. What is sent is the bytes of all spans of all elements, one after another, whatever the receiver's datatype is.
+// A layout is one block of the heap: its header and the spans of bytes of one element, in the order in which they are sent. Adjacent spans
+// are one. A message consists of the bytes of all spans of all elements, one after another, whatever the receiver's datatype is.
 #pragma once
 
 #include <gpuheap/mpi/state.hpp>

@@ -175,7 +175,7 @@ GPUHEAP_COLD inline int MPI_Dims_create(int places, int dimensions, int* sizes) 
   return gpuheap::mpi::here().dims_create(places, dimensions, sizes);
 }
 
-// What there is to say of the process.
+// Facts about the process.
 template <class Argc, class Argv>
 GPUHEAP_COLD inline int MPI_Init_thread(Argc, Argv, int, int* provided) {
   // A rank is one thread, and never more: whatever is asked for, calls come from that one.

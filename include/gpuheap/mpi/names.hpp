@@ -15,7 +15,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi {
 
 namespace detail {
 using program_heap_ref = heap_ref<coalesced::allocator>;
-// What the calls below read. All zero: no program runs.
+// The state that the calls below read. All zero: no program runs.
 struct program_world {
   world_state* world = nullptr;
   program_heap_ref heap;

@@ -1,5 +1,6 @@
-// What a standard library says about types, for code of all compilers: NVRTC has no standard headers, and libcu++'s cost the compiler of a
-// program seconds. Each is the compiler's own answer, so including this costs nothing. The names are the standard's.
+// The type traits and functions of a standard library that the project uses, for all compilers: NVRTC has no standard headers, and
+// libcu++'s cost the compiler of a program seconds. Each is a built-in of the compiler, so including this file costs nothing. The names are
+// the standard's.
 #pragma once
 
 #include <gpuheap/simt/config.hpp>

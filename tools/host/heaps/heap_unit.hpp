@@ -82,7 +82,7 @@ struct serve_release {
 
 template <class Allocator>
 class served_heap {
-  // What a kernel answers, in memory that the host reads.
+  // The answers of a kernel, in memory that the host reads.
   struct answers {
     heap_block block;
     simt::uint32_t refused;

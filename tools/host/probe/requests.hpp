@@ -22,7 +22,7 @@ struct series {
   int error = 0;                          // of the request that ended the series early
 };
 
-// What a series is asked of: device, managed, host or async. Its kernel is `touch`, add_one of kernels.hpp.
+// The source of a series' blocks: device, managed, host or async. Its kernel is `touch`, add_one of kernels.hpp.
 class requests {
  public:
   requests(driver_api const& driver, CUfunction touch);

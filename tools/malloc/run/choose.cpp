@@ -80,7 +80,7 @@ link_input input_of(ptx_found const& ptx) {
   return made;
 }
 
-// What the machine code alone tells: true where it asks, false where it does not, nothing where there is none.
+// Whether the machine code calls malloc or free, as far as the code alone tells: true, false, or nothing if there is no machine code.
 std::optional<bool> code_asks(contents const& found) {
   if (!found.symbols) return std::nullopt;
   return asks_driver(*found.symbols);

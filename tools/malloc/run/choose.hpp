@@ -1,4 +1,4 @@
-// What is to be done with an image that a program gives the driver: pass it on, or link its PTX with the device code that serves malloc.
+// The decision on an image that a program gives the driver: pass it on, or link its PTX with the device code that serves malloc.
 #pragma once
 
 #include <cstdint>

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 constexpr char suffix[] = ".cubin";
 constexpr char mark[16] = "gpuheap run 1\n";
 
-// What a file begins with; the code follows.
+// The beginning of a file; the code follows.
 struct file_head {
   char mark[16];
   std::uint64_t bytes;

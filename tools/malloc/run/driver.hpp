@@ -42,7 +42,7 @@ template <row Row>
 // Whether a null stream means the calling thread's own.
 [[nodiscard]] bool for_thread_streams(row which);
 
-// What the library calls for itself: member, exported symbol, version of its signature. All are older than CUDA 12.1.
+// Functions that the library calls itself: member, exported symbol, version of its signature. All are older than CUDA 12.1.
 #define GPUHEAP_RUN_CALLS(X)                                                                   \
   X(driver_version, cuDriverGetVersion, cuDriverGetVersion_v2020)                              \
   X(device_count, cuDeviceGetCount, cuDeviceGetCount_v2000)                                    \

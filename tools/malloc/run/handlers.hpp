@@ -1,5 +1,5 @@
-// What is done around each driver call. A function's handler stands in its row of the table of entry points, gets the driver's own function
-// as `real`, and makes the call.
+// The work around each driver call. A function's handler stands in its row of the table of entry points, gets the driver's own function as
+// `real`, and makes the call.
 #pragma once
 
 #include <cstddef>

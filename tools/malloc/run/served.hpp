@@ -1,4 +1,4 @@
-// What is served: the modules that were linked with the device code, in every context that they are in.
+// The served code: the modules that were linked with the device code, in every context in which they are.
 #pragma once
 
 #include "driver.hpp"
@@ -12,8 +12,8 @@ void served_module(CUmodule module);
 void forget_library(CUlibrary library);
 void forget_module(CUmodule module);
 
-/// Before a launch: the current context has a heap, and every served module there has its state. What a stream captures first of all is
-/// prepared when its graph is launched.
+/// Before a launch: the current context has a heap, and every served module there has its state. A capture's first launches are
+/// prepared when the graph is launched.
 void prepare_launch(CUstream stream);
 
 /// A context is about to end; or the primary one of a device, if there is one.

@@ -99,8 +99,8 @@ GPUHEAP_FN inline void end_at(char** to, char const* end) {
 }
 }  // namespace detail
 
-// The number that `text` begins with, 0 if there is none; `*end` is what follows it. What does not fit is the largest or smallest number,
-// and ERANGE as errno.
+// The number at the beginning of `text`, 0 if there is none; `*end` is set to the text behind it. For a number out of range the result is
+// the largest or smallest one, and errno is ERANGE.
 GPUHEAP_FN inline long long strtoll(char const* text, char** end, int base) {
   char const* rest = text;
   auto const n = detail::read_whole(text, &rest, static_cast<unsigned>(base));

@@ -15,7 +15,7 @@ enum class standard : simt::uintptr_t { input = 1, output, error };
   return stream == stream_of(standard::output) || stream == stream_of(standard::error);
 }
 
-// What a stream reads from.
+// The file from which a stream reads.
 [[nodiscard]] GPUHEAP_FN inline open_file& file_of(FILE* stream) {
   state& s = mine();
   if (stream != stream_of(standard::input)) return *reinterpret_cast<open_file*>(stream);

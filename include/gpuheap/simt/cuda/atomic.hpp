@@ -9,7 +9,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 
 namespace detail {
 
-// What a compare-and-swap does in both outcomes, as one order.
+// One order that includes both outcomes of a compare-and-swap.
 [[nodiscard]] GPUHEAP_HD constexpr memory_order both(memory_order success, memory_order failure) {
   if (success == seq_cst || failure == seq_cst) return seq_cst;
   if (failure == relaxed) return success;

@@ -68,12 +68,12 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 
 // ---- the lanes that are here (any set of lanes)
 
-// The lanes that execute this call together now. Capture it once, pass it on: two calls may differ.
+// The lanes that execute this call together now. Capture the mask once and pass it on: two calls may differ.
 //
-// The own bit is added from a register that differs in every lane, for the compiler's sake: ptxas 13.0 takes an active mask for the
-// same in all lanes that execute together later, keeps it in a register of the whole warp, and lets warp operations on it act for
-// whichever lanes are converged by then. Lanes that captured different masks and have converged since would then act under one of them
-// (seen on sm_90: votes of strangers, illegal instructions). docs/decisions/active-masks.md has the experiment.
+// The caller's own bit is added from a register that differs in every lane, because of the compiler: ptxas 13.0 assumes that an active mask
+// is the same in all lanes that execute together later, keeps it in a register of the whole warp, and lets warp operations on it act for
+// the lanes that are converged at that time. Lanes that captured different masks and have converged since would then act under one of them
+// (seen on sm_90: votes of other groups, illegal instructions). docs/decisions/active-masks.md has the experiment.
 [[nodiscard]] GPUHEAP_FN inline lane_mask active_mask() {
   lane_mask own;
   asm volatile("mov.u32 %0, %%lanemask_eq;" : "=r"(own));
