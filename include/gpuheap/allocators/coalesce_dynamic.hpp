@@ -84,17 +84,17 @@ class basic_coalesce_dynamic {
   // `bytes` > 0. Lanes of a warp that call together share a superblock.
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
     bool const small = bytes <= Config.largest_piece_bytes;
-    // This heap's lanes; those that ask for too much stay by themselves.
+    // The lanes of this heap. Requests that are too large stay alone.
     auto const group = structures::warp_group::of_equal(simt::active_mask(), small ? home_ : 1);
     bool together = small && group.size() > 1;
     place at = together ? place_in(group, static_cast<simt::uint32_t>(bytes)) : alone(bytes);
-    // Ends: two passes at most, of which the second is alone. One place that calls the upstream allocator.
+    // Ends: two passes at most, of which the second serves the caller alone. The loop keeps one call site of the upstream allocator.
     GPUHEAP_NO_UNROLL
     while (true) {
       char* base = nullptr;
       if (at.first && bytes <= largest_request) base = static_cast<char*>(backing_.malloc(at.superblock_bytes));
       if (together) {
-        // What the leader acquired with the memory, the others have too.
+        // The other lanes get what the leader acquired with the memory.
         simt::sync_warp(group.mask);
         base = group.from_leader(base);
       }
@@ -120,7 +120,7 @@ class basic_coalesce_dynamic {
     return base != nullptr ? detail::free_in(backing_, base) : status;
   }
 
-  // Of a live block.
+  // For a live block.
   [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void* p) const requires strict {
     return p == nullptr ? 0 : Chain::usable_at(static_cast<char*>(p));
   }
@@ -143,12 +143,12 @@ class basic_coalesce_dynamic {
   [[nodiscard]] allocator_footprint footprint(stream_ref stream) const requires has_footprint<Backing> {
     return backing_.footprint(stream);
   }
-  // Of the upstream allocator: a superblock is known to its segments only.
+  // The upstream allocator's report: only its segments know a superblock.
   [[nodiscard]] auto verify(stream_ref stream) const requires has_verify<Backing> { return backing_.verify(stream); }
 #endif
 
  private:
-  // Where a segment lies, and its superblock.
+  // The place of a segment, and its superblock.
   struct place {
     shape form;
     simt::size_t superblock_bytes;
@@ -166,7 +166,7 @@ class basic_coalesce_dynamic {
     auto const slot = static_cast<simt::uint32_t>(form.slot(bytes));
     simt::uint32_t total = 0;
     simt::uint32_t const before = group.sum_before(slot, total);
-    // Of the lane before; the first has none.
+    // The lane before this one; the first lane has none.
     simt::lane_mask const below = group.mask & ((simt::lane_mask{1} << simt::lane_id()) - 1);
     simt::uint32_t const slot_before = simt::shuffle(group.mask, slot, below == 0 ? simt::lane_id() : simt::highest_bit(below));
     return {form,
@@ -181,7 +181,7 @@ class basic_coalesce_dynamic {
   Backing backing_;
 };
 
-// Over any allocator: `coalesce_dynamic_over<gpuheap::sharded_runs>`. As published, and without an argument, over the toolkit's.
+// Over any allocator: `coalesce_dynamic_over<gpuheap::sharded_runs>`. Without an argument, over the toolkit's heap, as published.
 template <class Upstream = default_backing>
 using coalesce_dynamic_over = basic_coalesce_dynamic<coalesce_dynamic_config{}, Upstream>;
 

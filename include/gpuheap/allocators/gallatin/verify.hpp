@@ -65,7 +65,7 @@ struct make_heap {
 };
 
 #if GPUHEAP_HAS_HOST
-// What verify() returns. Host.
+// The result of verify(). Host.
 struct audit {
   std::string problem;  // empty: every invariant holds
   uint64_t free_segments = 0;
