@@ -237,7 +237,7 @@ class basic_ouroboros {
     bool exact = false;    // a page begins there
   };
 
-  // What tells groups apart: the heap and the class.
+  // A key that differs between heaps and between classes.
   [[nodiscard]] GPUHEAP_FN simt::uint64_t key(unsigned q) const { return reinterpret_cast<simt::uintptr_t>(state_) | q; }
 
   // Pages of the queue to lanes of ranks from `served` on, before `got`. Returns to how many.
@@ -262,8 +262,8 @@ class basic_ouroboros {
     }
     return popped;
   }
-  // The rest of malloc(): a page for each unit from `served` on, `p` for who has one. Out of line: what it keeps in registers, malloc()
-  // does not while the queue has enough.
+  // The rest of malloc(): gets a page for each unit from `served` on; `p` is set in lanes that get one. Not inlined, so that malloc() does
+  // not keep its registers while the queue has enough.
   [[nodiscard]] GPUHEAP_COLD static void* serve_others(state_type* state, structures::warp_group group, unsigned q, unsigned served,
                                                        unsigned got, void* p) {
     simt::back_off pause;
@@ -323,7 +323,7 @@ class basic_ouroboros {
           state_->queue(at.q).push(group, at.chunk << layout_type::lg_pages | at.page, typename state_type::storage{state_});
       if (pushed != 0 && group.leads()) state_->units(at.q).release(pushed);
       if (pushed == group.size()) return;
-      // What finds no room there.
+      // The pages for which the queue has no room.
       group.mask &= simt::all_lanes << simt::nth_set_bit(group.mask, pushed);
       if ((group.mask >> simt::lane_id() & 1) == 0) return;
       // relay: as in mark().

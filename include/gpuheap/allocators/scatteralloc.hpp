@@ -54,7 +54,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
 namespace scatter {
 
-// What tests replace by parts with a mistake.
+// The parts that tests replace by parts with a mistake.
 struct parts {
   using slab = structures::slab_state;
   using bits = structures::free_bits;
@@ -94,8 +94,8 @@ class basic_scatteralloc {
     // of 128 and has at most 53 bits.
     static_assert(layout_type::page_units < (1u << 13));
     unsigned const neighbours = at_.is_two_level(units) ? 0 : simt::lane_id() / at_.capacity(units);
-    // Where a group's leader begins. Found by every lane, while nothing waits for it. Possibly stale: the active super block is a hint, and
-    // who finds it full drops what its multiprocessor remembers.
+    // The place where a group's leader begins. Every lane computes it, while nothing waits for it. It may be stale: the active super block
+    // is a hint, and a thread that finds it full drops the value that its multiprocessor remembers.
     scatter::uint32_t start = at_.first_page({simt::load_cached(state_->extent_bits)}, units, neighbours);
     auto group = structures::warp_group::of_equal(here, reinterpret_cast<simt::uintptr_t>(state_) << 11 | neighbours << 13 | units);
     simt::lane_mask const mine = simt::lane_mask{1} << simt::lane_id();
@@ -108,7 +108,7 @@ class basic_scatteralloc {
       scatter::grant got;
       if ((group.mask & mine) != 0 && group.leads()) got = reserve(units, group.size(), start);
       got = scatter::grant::unpacked(simt::shuffle(here, got.packed(), leader));
-      // What the leader acquired, its lanes have too.
+      // The other lanes get what the leader acquired.
       simt::sync_warp(here);
       start = got.page;
       unsigned const kind = got.before.kind(), room = got.none() ? simt::warp_lanes : at_.capacity(kind) - got.before.fill();

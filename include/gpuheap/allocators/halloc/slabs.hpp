@@ -137,7 +137,7 @@ class slabs {
       uint32_t head = 0;
       slab_use w;
       if (group.leads()) drawn = draw(c, chunks, group.size(), head, w);
-      // What the leader acquired of the slab is every lane's: the shuffles below do not pass that on.
+      // All lanes get what the leader acquired from the slab: the shuffles below do not pass that on.
       simt::sync_warp(group.mask);
       head = group.from_leader(head);
       w.bits = group.from_leader(w.bits);
@@ -158,8 +158,8 @@ class slabs {
 
   // ---- free
 
-  // Of a pointer into the pool. Any thread. A pointer into free memory where a block was before is called a double free, any other that is
-  // not a live block's foreign.
+  // Frees a pointer into the pool. Any thread. A pointer into free memory where a block was before is a double free; any other pointer that
+  // is no live block's is foreign.
   GPUHEAP_FN free_status free(void* p) const {
     size_t const offset = static_cast<size_t>(static_cast<char*>(p) - pool_);
     auto const s = static_cast<unsigned>(offset >> lg_slab_);
@@ -423,7 +423,7 @@ class slabs {
     found = next_of(c).exchange(0, simt::relaxed);
     if (found == 0) found = find_slab(c, true);
     if (found == 0) return pack(head, c);
-    // relaxed: likewise. What comes out is the slab that this class held, unless a thread has taken it away meanwhile (take_unused,
+    // relaxed: as above. The exchange returns the slab that this class held, unless a thread has taken it away meanwhile (take_unused,
     // serve_past_head).
     old = head_of(c).exchange(found, simt::relaxed);
     return true;

@@ -41,8 +41,8 @@ struct place {
   bool exact = false;  // a block, or a run, begins there
 };
 
-// What a search found: a superblock in which blocks are reserved, and its word before. Blocks fill .. fill + n - 1 are as many as were
-// reserved, and those to begin at.
+// The result of a search: a superblock in which blocks are reserved, and its word before. Blocks fill .. fill + n - 1 are the reserved
+// number, and the places at which to begin.
 struct grant {
   uint32_t superblock = no_superblock;
   slab_word before{};

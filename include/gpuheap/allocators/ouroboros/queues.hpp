@@ -36,7 +36,7 @@ class static_queue {
     got = group.from_leader(got);
     first = group.from_leader(first);
     if (got == 0) return 0;
-    // consume: what is popped leads to pages and chunks, which are gone on with so.
+    // consume: the value that is popped leads to pages and chunks, and the thread accesses only these.
     if (group.rank() < got) value = ring_.take(first + group.rank(), simt::consume);
     simt::sync_warp(group.mask);
     if (group.leads()) ring_.recycle(got);

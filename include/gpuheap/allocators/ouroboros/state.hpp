@@ -23,14 +23,14 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::ouro {
 
 using structures::relocation_count;
 
-// What tests replace by parts with a mistake.
+// The parts that tests replace by parts with a mistake.
 struct parts {
   using semaphore = structures::batch_semaphore;
   template <stored_in Stored>
   using queue = typename queue_stored<Stored>::type;
 };
 
-// What a walk over the heap found. Device and host.
+// The result of a walk over the heap. Device and host.
 struct census {
   uint64_t chunks = 0, live_pages = 0, live_bytes = 0, queued_pages = 0, queue_chunks = 0;
   uint64_t free_pages[32] = {}, units[32] = {}, empty[32] = {};  // of classes
@@ -98,11 +98,11 @@ struct alignas(256) heap_state {
 
   // ---- entries
 
-  // Of each lane of the group an entry.
+  // Enters a chunk for each lane of the group.
   GPUHEAP_FN void list(warp_group group, unsigned q, uint32_t chunk) {
     unsigned listed = 0;
     if constexpr (!holds_pages) listed = queue(q).push(group, chunk, storage{this});
-    // What finds no room there.
+    // The chunks for which the queue has no room.
     if (group.rank() >= listed) classes[q].listed.set(chunk);
   }
   // Up to `wanted` entries, for the lanes of the lowest ranks. Returns how many. None: none was in sight at one moment.
@@ -146,8 +146,8 @@ struct alignas(256) heap_state {
     GPUHEAP_NO_UNROLL
     while (true) {
       uint32_t const there = at.spare_word(chunk, index).load(simt::relaxed);
-      // relay: between the fences of threads that had the pages and threads that get them. What a load showed may be gone: the last
-      // holder's change of this word and its change of the count go separate ways.
+      // relay: between the fences of threads that had the pages and threads that get them. A page that the load showed may be gone: the
+      // last holder's change of this word and its change of the count are separate.
       if (there != 0) bits = at.spare_word(chunk, index).fetch_and(~lowest_of(there, n), simt::relay) & lowest_of(there, n);
       if (bits != 0) break;
       index = index + 1 == num_words ? 0 : index + 1;
@@ -159,8 +159,8 @@ struct alignas(256) heap_state {
     chunk_word const before{at.word(chunk).fetch_sub(k, simt::relay)};
     return before.count();
   }
-  // Each lane of the group gives a page of its chunk back, whose spare bit it has set. All chunks are of class q. What the lanes did with
-  // the pages must have been released by a fence before.
+  // Each lane of the group gives back a page of its chunk, whose spare bit it has set. All chunks are of class q. A fence must have
+  // released the lanes' accesses to the pages before.
   GPUHEAP_FN void give_pages(warp_group group, unsigned q, uint32_t chunk) {
     warp_group const same = warp_group::of_equal(group.mask, chunk);
     simt::sync_warp(same.mask);  // after all their bits
@@ -352,7 +352,7 @@ struct alignas(256) heap_state {
     }
     return found;
   }
-  // What an empty queue lies in, or one with few entries, which can do with the tree.
+  // Reclaims the memory of an empty queue, or of a queue with few entries, for which the tree has room.
   [[nodiscard]] GPUHEAP_FN reclaimed vacate_queue(unsigned q) {
     constexpr unsigned few = holds_pages ? 0 : 64;
     unsigned const n = queue(q).size();
@@ -369,7 +369,7 @@ struct alignas(256) heap_state {
     if constexpr (!holds_pages) {
       warp_group const alone{simt::lane_mask{1} << simt::lane_id()};
       uint32_t chunk = no_block;
-      // What stays goes to the tree, where it need not be taken out to be looked at.
+      // The entries that stay go to the tree, where they can be looked at without being taken out.
       GPUHEAP_NO_UNROLL
       for (unsigned left = queue(q).size(); left != 0; --left) {
         if (queue(q).pop(alone, 1, chunk, storage{this}) == 0) break;

@@ -42,8 +42,8 @@ struct heap_state : pool<Config, Parts> {
     return at.page_at(head);
   }
 
-  // Gives back the run that begins at `head`, if the word of that page still is run_head. What the owner did with it must have been
-  // released by a fence before.
+  // Gives back the run that begins at `head`, if the word of that page still is run_head. A fence must have released the owner's accesses
+  // before.
   [[nodiscard]] GPUHEAP_COLD bool give_run(uint32_t head) {
     slab_word seen = slab_word::of(run_head, 1);
     // relay: between that fence and the stores below.
