@@ -89,9 +89,8 @@ inline constexpr uint32_t free_state = here_bit | free_bit, live_state = here_bi
 //   lock(x)         free -> held. Returns the chunk's end; 0 if it was not free, and nothing has changed
 //   end_life(x)     live -> held. Returns the header before; nothing has changed if it was not live
 //   absorb(x, n)    for a held chunk up to n: it belongs to the chunk before it, which the caller holds too
-//   cut(x, n)       a free chunk begins at x, inside one that the caller holds, and ends at n as that one did. No header leads to it yet,
-//   but
-//                   a thread that knows the position from an earlier chunk may lock it at once, and sees all that the caller stored before
+//   cut(x, n)       a free chunk begins at x, inside one that the caller holds, and ends at n as that one did. No header leads to it yet.
+//                   A thread that knows the position from an earlier chunk may lock it at once, and sees all that the caller stored before
 //   set_live(x, n)  for a held chunk: it is a block now and ends at n
 //   seems_free(x)   a guess
 //   set_free(x, n)  for a held chunk: it is free and ends at n. All that the thread did happens before the next lock

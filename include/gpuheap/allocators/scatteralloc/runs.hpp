@@ -1,9 +1,9 @@
-// Requests of more than a page: runs of neighbouring pages, from the heap's end downward. The state of a page says that it is part of a
-// run, by kinds that no chunk has; the length is in the mask word of the run's first page.
+// Requests of more than a page: runs of neighbouring pages, from the heap's end downward. The state of a page of a run has a kind that no
+// chunk has; the length is in the mask word of the run's first page.
 //
-//   take:  runs_end hands out windows, each to one thread: one subtraction. Is a window not free, or none left below runs_end, the whole
-//          heap is searched, and what looks free is claimed under a lock, so that two claims that overlap do not both fail. One that a
-//          small request foils puts its pages back, and a thread that looks at them meanwhile may miss them.
+//   take:  runs_end hands out windows, each to one thread, by one subtraction. If a window is not free, or none is left below runs_end,
+//          the thread searches the whole heap, and claims pages that look free under a lock, so that two claims that overlap do not both
+//          fail. A claim that fails because of a small request puts its pages back; a thread that looks at them meanwhile may miss them.
 //   claim: the pages are free -> run_tail by compare-exchanges upward; a thread that meets a page that is not free puts back what it has.
 //   give:  the first page run_head -> run_tail, which only one of several frees can do; then all pages become free, and runs_end is
 //          raised.
@@ -20,7 +20,7 @@ struct heap_state : pool<Config, Parts> {
   using base::at;
   using index = long long;  // of a page; -1: none
 
-  // runs_end is kept with this added: it never falls below 0, whichever thread subtracts, and the largest is the highest.
+  // The value that is added to runs_end in memory: so it never falls below 0, whatever threads subtract, and the largest is the highest.
   static constexpr uint64_t end_bias = uint64_t{1} << 62;
 
   alignas(128) uint64_t runs_end = end_bias;  // windows are handed out below this page. A hint
