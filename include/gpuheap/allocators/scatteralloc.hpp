@@ -41,8 +41,8 @@
 //   - The super block that is active wraps around; the published one only rises or falls by chance, and never reaches the last.
 //   - The search for runs ends at the last page, where the published one goes one word too far, and its hint cannot fall below 0.
 //     Windows are handed out without a lock as long as there are free ones below all runs.
-//   - Interior pointers are foreign. In the published form they name pieces of requests that a warp merged, which this allocator does not
-//   do.
+//   - Interior pointers are foreign. In the published form they name pieces of requests that a warp merged, which this allocator
+//     does not do.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
