@@ -205,7 +205,7 @@ def standing(
     picture: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw the shares of points within so many times the best.")] = None,
     page: Annotated[Path | None, typer.Option(metavar="FILE.md", help="Write the score of docs/standing.md again.")] = None,
 ) -> None:
-    """Compares allocators with the best one at every point of the suites: ranks, ratios, wins, the worst points by name.
+    """Compare allocators with the best one at every point of the suites: ranks, ratios, wins, the worst points by name.
 
     A point is a case at some threads, bytes and parameters, by a time or a measure of memory. Contenders are allocators that free single blocks
     and never hand out live memory; a contender whose requests fail, that crashes or runs out of time loses the point.
