@@ -20,7 +20,7 @@ void happens_before::reset(std::size_t num_slots) {
 
 thread_view* happens_before::start(std::uint32_t slot) {
   thread_view& v = views_[slot];
-  // What the slot's last lane knew stays known, since clocks tell slots apart and not lanes: a thread that knows an epoch of the new lane
+  // The knowledge of the slot's last lane stays, since clocks tell slots apart and not lanes: a thread that knows an epoch of the new lane
   // is taken to know all that the slot's earlier epochs brought.
   if (v.known == nullptr) {
     v.known = clock_pool::share(zero_);

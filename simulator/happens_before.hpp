@@ -22,21 +22,21 @@
 
 namespace gpuheap::simulator {
 
-// What the lane in a slot did up to and including its `epoch`. Epoch 0: before the launch.
+// All that the lane in a slot did up to and including its `epoch`. Epoch 0: before the launch.
 struct moment {
   std::uint32_t slot = 0;
   std::int32_t epoch = 0;
 };
 
-// What an acquire learns from a store. If `composite`, `known` is more than what the lane in `at.slot` knew at `at.epoch`, so a thread that
-// knows that epoch need not know all of it.
+// The clock that an acquire gets from a store. If `composite`, `known` is more than what the lane in `at.slot` knew at `at.epoch`, so a
+// thread that knows that epoch need not know all of it.
 struct release_info {
   vector_clock* known = nullptr;  // null: nothing
   moment at{};
   bool composite = false;
 };
 
-// What a lane knows.
+// The knowledge of a lane.
 struct thread_view {
   std::uint32_t slot = 0;
   std::int32_t epoch = 1;  // grows with each release
@@ -70,10 +70,10 @@ class happens_before {
 
   // A load with order `o` has read a store that carries `r`.
   void learn(thread_view& v, release_info const& r, order o);
-  // What a store with order `o` carries. The caller owns it.
+  // The clock that a store with order `o` carries. The caller owns it.
   [[nodiscard]] release_info carried(thread_view& v, order o);
-  // What a read-modify-write carries: `own`, joined with what the store that it replaces carried (`before`), since the release sequence
-  // goes on. Takes over `own`.
+  // The clock that a read-modify-write carries: `own`, joined with that of the store that it replaces (`before`), since the release
+  // sequence goes on. Takes over `own`.
   [[nodiscard]] release_info carried_on(thread_view const& v, release_info own, release_info const& before, order o);
   // The join of `a` and `b`. Takes over `a`.
   [[nodiscard]] release_info combined(release_info a, release_info const& b);

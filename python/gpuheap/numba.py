@@ -113,7 +113,7 @@ def _typeof_heap(value: Heap, context: Any) -> Any:
 
 
 def _lengths(shape: Any) -> int | None:
-    """How many axes a shape has, or None if it is none."""
+    """The number of a shape's axes, or None if the value is no shape."""
     if isinstance(shape, types.Integer):
         return 1
     if isinstance(shape, types.BaseTuple) and len(shape) > 0 and all(isinstance(each, types.Integer) for each in shape):

@@ -17,7 +17,7 @@ PRESETS = {"cuda": "cuda", "simulator": "host"}
 
 @dataclass(frozen=True)
 class Layout:
-    """The folders of one checkout, or of what the package brings along."""
+    """The folders of one checkout, or of the package's own data."""
 
     root: Path
 
@@ -68,7 +68,7 @@ class Layout:
 def find_layout() -> Layout:
     """The checkout: `GPUHEAP_ROOT`, else the one this package lies in, else the one around the current folder.
 
-    Without any: what the package brings along, which is enough for commands that only read.
+    Without any: the package's own data, which are enough for commands that only read.
     """
     named = os.environ.get("GPUHEAP_ROOT")
     if named:

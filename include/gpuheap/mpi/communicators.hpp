@@ -128,7 +128,7 @@ class communicators : public type_makers<Heap> {
     for (int i = 0; right && i < count; ++i) {
       int const from = ranges[i][0], to = ranges[i][1], step = ranges[i][2];
       right = step != 0;
-      // Ends: each pass goes on by the step.
+      // Ends: each pass advances by the step.
       for (int r = from; right && (step > 0 ? r <= to : r >= to); r += step) {
         right = num_ranks < size;
         if (right) ranks[num_ranks++] = r;
@@ -441,7 +441,7 @@ class communicators : public type_makers<Heap> {
   GPUHEAP_FN membership found_groups(communicator const* comm, wish* wishes, int size, int tag) const {
     sort(wishes, size);
     membership own{};
-    // Ends: each pass goes on to the first wish of the next color.
+    // Ends: each pass advances to the first wish of the next color.
     for (int first = 0; first < size;) {
       int const color = wishes[first].color;
       int last = first;

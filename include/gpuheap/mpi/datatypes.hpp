@@ -29,7 +29,7 @@ struct alignas(16) type_layout {
 [[nodiscard]] GPUHEAP_FN constexpr bool is_derived(datatype type) { return type >= datatype::num_predefined; }
 [[nodiscard]] GPUHEAP_FN inline type_layout* layout_of(datatype type) { return reinterpret_cast<type_layout*>(type); }
 
-// How many bytes of data an element has; 0 for what is no datatype.
+// The bytes of data of an element; 0 if the value is no datatype.
 [[nodiscard]] GPUHEAP_FN inline simt::size_t bytes_of(datatype type) {
   return is_derived(type) ? layout_of(type)->bytes : bytes_of_predefined(type);
 }

@@ -1,4 +1,4 @@
-// The names of MPI for datatypes, groups, grids and the further forms of calls; names.hpp has the rest, and says what they are for.
+// The names of MPI for datatypes, groups, grids and the further forms of calls. names.hpp has the others, and a description of all of them.
 #pragma once
 
 #include <gpuheap/mpi/names.hpp>
@@ -196,7 +196,7 @@ GPUHEAP_FN inline int MPI_Get_version(int* version, int* subversion) {
   *subversion = MPI_SUBVERSION;
   return MPI_SUCCESS;
 }
-// Names of communicators are not kept: nothing asks for them.
+// Names of communicators are not kept, since no call reads them.
 GPUHEAP_FN inline int MPI_Comm_set_name(MPI_Comm, char const*) { return MPI_SUCCESS; }
 // All ranks share the device's memory.
 GPUHEAP_FN inline int MPI_Comm_split_type(MPI_Comm comm, int, int key, MPI_Info, MPI_Comm* made) {

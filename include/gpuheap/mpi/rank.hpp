@@ -223,7 +223,7 @@ class rank : public communicators<Heap> {
  private:
   using base::check_comm;
 
-  // Where the ranks' parts of a buffer lie, and what they are.
+  // The places of the ranks' parts in a buffer, and their types.
   struct even_parts {
     int each;
     datatype element;

@@ -39,7 +39,7 @@ struct located {
   int index;
 };
 
-// How many bytes an element of a predefined datatype has; 0 for what is none.
+// The bytes of an element of a predefined datatype; 0 if the value is none.
 [[nodiscard]] GPUHEAP_HD constexpr simt::size_t bytes_of_predefined(datatype type) {
   switch (type) {
     case datatype::char_type:
@@ -77,7 +77,7 @@ struct located {
   return 0;
 }
 
-// Predefined reductions: all of them associative and commutative, but for the rounding of floating-point numbers. Other values are those
+// Predefined reductions: all of them associative and commutative, except for the rounding of floating-point numbers. Other values are those
 // of programs: the address of a user_operation (operations.hpp).
 enum class operation : simt::uintptr_t {
   null,

@@ -69,10 +69,10 @@ template <class T, class... Others>
 inline constexpr bool is_one_of = (is_same<T, Others> || ...);
 }  // namespace detail
 
-// T without a reference; and without const and volatile.
+// T without a reference.
 template <class T>
 using remove_reference_t = typename detail::remove_reference<T>::type;
-// Likewise.
+// T without a reference, const and volatile.
 template <class T>
 using remove_cvref_t = typename detail::remove_cv<remove_reference_t<T>>::type;
 // Yes if the condition holds, No otherwise.
@@ -105,16 +105,16 @@ inline constexpr bool is_trivially_destructible_v = __is_trivially_destructible(
 inline constexpr bool is_trivially_destructible_v = __has_trivial_destructor(T);
 #endif
 
-// The concepts of the same names.
+// The concept std::same_as.
 template <class A, class B>
 concept same_as = detail::is_same<A, B> && detail::is_same<B, A>;
-// Likewise.
+// The concept std::convertible_to.
 template <class From, class To>
 concept convertible_to = requires(From (&make)(), void (&take)(To)) {
   take(make());
   static_cast<To>(make());
 };
-// Likewise.
+// The concept std::integral.
 template <class T>
 concept integral = detail::is_one_of < typename detail::remove_cv<T>::type,
 bool, char, signed char, unsigned char, wchar_t, char8_t, char16_t, char32_t, short, unsigned short, int, unsigned, long, unsigned long,

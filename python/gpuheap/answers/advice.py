@@ -82,7 +82,7 @@ class Advice:
     compared: Candidate | None  # CUDA's malloc, where it is not ranked itself; None where no point near has its times
     set_aside: tuple[tuple[str, str], ...]  # allocator, why
     used: tuple[Used, ...]
-    to_run: tuple[str, ...]  # commands that measure what is lacking
+    to_run: tuple[str, ...]  # commands that measure the missing rows
     recommendations: tuple[Recommendation, ...]  # of the papers, the most specific first
 
 
@@ -201,7 +201,7 @@ def _cuda_times(points: Mapping[tuple[str, str, PointId], Sequence[Row]], metric
 
 
 def _why_not(pattern: Pattern, traits: Allocator | None, name: str) -> str | None:
-    """Why an allocator's traits rule it out, "" if they do not; None for what is no allocator."""
+    """The reason for which an allocator's traits rule it out, "" if they do not; None if the name is no allocator's."""
     if traits is None:
         return None if name in ("store_only", "bump_sharded") else "its traits are not known here: build the benchmark executable"
     if traits.overwrites:
@@ -249,7 +249,7 @@ def _breadth(rows: Sequence[Row]) -> int:
 
 
 def _near(pattern: Pattern, case: str, rows: Sequence[Row]) -> tuple[list[Row], tuple[int, int] | None]:
-    """Rows at the measured number of threads that is nearest, and at the sizes that the pattern asks for.
+    """Rows at the measured number of threads that is nearest, and at the sizes of the pattern.
 
     A size that lies between two measured ones is interpolated from these, which are the second result.
     """

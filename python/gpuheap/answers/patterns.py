@@ -33,7 +33,7 @@ class Best:
 
 @dataclass(frozen=True)
 class Pattern:
-    """A line of the matrix: a case and what it measures, at about so many threads."""
+    """A line of the matrix: a case and its metric, at about so many threads."""
 
     suite: str
     case: str
@@ -55,7 +55,7 @@ def size_classes(patterns: Iterable[Pattern]) -> list[str]:
 
 
 def is_contender(name: str, traits: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether it gives single blocks back and never hands out live memory: what a program can put in place of another allocator."""
+    """Whether an allocator frees single blocks and never hands out live memory, so that a program can use it in place of another one."""
     known = traits.get(name, {})
     return is_rival(name) and known.get("free", "individually") == "individually" and not known.get("overwrites")
 

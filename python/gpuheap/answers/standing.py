@@ -107,7 +107,7 @@ class Standing:
 
 
 def is_compared(metric: str) -> bool:
-    """Times that a program waits for, and what it gets for its memory."""
+    """Times for which a program waits, and the use of its memory."""
     return metric in METRICS and (METRICS[metric].is_time or metric in MEMORY) and metric not in LEFT_OUT
 
 

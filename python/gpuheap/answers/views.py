@@ -1,4 +1,4 @@
-"""Tables of results seen case by case: what the terminal's summary and the report show."""
+"""Tables of results case by case, for the terminal's summary and the report."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class CaseView:
         return sorted(found, key=lambda p: (p[2], p[0] or 0, p[1] or 0))
 
     def find(self, allocator: str, metric: str, point: PointId) -> Row | None:
-        """The measurement, or the row that says why there is none."""
+        """The measured row, or the row with the reason for which there is no value."""
         return self._by_place.get((allocator, metric, point)) or self._by_place.get((allocator, "", point))
 
     @cached_property

@@ -136,7 +136,7 @@ def _executable(layout: Layout, where: Where, cluster: Cluster | None) -> tuple[
 
 
 def _of_cluster(layout: Layout, where: Where, cluster: Cluster) -> tuple[Executable, Sequence[Worker]]:
-    """This machine need not have a GPU: what counts is what the workers find."""
+    """This machine need not have a GPU: the workers' GPUs count."""
     found = candidates(layout)
     backend = "named" if "named" in found else where.backend or ("cuda" if "cuda" in found else "simulator")
     if backend not in found:

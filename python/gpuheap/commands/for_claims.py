@@ -1,4 +1,4 @@
-"""`gpuheap bench --for-claims`: what verdicts need most comes first, and what is still open is said."""
+"""`gpuheap bench --for-claims`: measures the points that verdicts need most first, and tells which claims are still open."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ForClaims:
     folder: Path
 
     def needs(self, plan: Plan, identity: str) -> Needs:
-        """Raises UserError where nothing can be judged by what is measured."""
+        """Raises UserError if no claim can be judged by the measured points."""
         if plan.sweeps[0].executable.backend != "cuda":
             raise UserError("--for-claims needs a GPU: times of the simulator decide no claim")
         evidence, own = evidence_of(self._rows(plan), self._builds(), identity)

@@ -139,7 +139,7 @@ def _covers_some(bound: Bound, grid: Grid) -> bool:
 
 
 def read_condition(key: str, said: Any) -> Condition:
-    """Raises ValueError, whose text says what was expected."""
+    """Raises ValueError, whose text names the expected form."""
     if isinstance(said, str) and ".." in said:
         ends = said.split("..")
         try:

@@ -27,7 +27,7 @@ BYTES_AXES = ("bytes", "page", "heap", "then")
 
 @dataclass(frozen=True)
 class Plot:
-    """One kind of picture of a case: a panel for each combination of what is neither `x` nor `curves`."""
+    """One kind of picture of a case: a panel for each combination of the axes that are neither `x` nor `curves`."""
 
     grids: tuple[Grid, ...] = ()  # the points it shows, those of all of them in one picture; none: all points
     x: tuple[str, ...] = ()  # an axis, or several whose combinations lie side by side; none: the one with the most values
@@ -44,7 +44,7 @@ class Plot:
 
     @property
     def axis(self) -> str:
-        """The name of what lies along x; empty: what the values suggest."""
+        """The name of the axis along x; empty: the name that the values suggest."""
         return ", ".join(self.x)
 
     def shows(self, fields: Mapping[str, str]) -> bool:

@@ -105,7 +105,7 @@ def ends_of(grid: Grid) -> Grid:
 def read_grids(said: Any, simulator: Any, path: Path, where: str, lists: Mapping[str, Any] | None = None) -> tuple[Grid, ...]:
     """The grids of a case: a table of axes, or a list of such tables. `lists` are the suite's named lists of values.
 
-    `simulator` is what the simulator has instead: a table replaces axes of the same name in every grid, a list replaces the grids.
+    `simulator` has the simulator's replacements: a table replaces axes of the same name in every grid, a list replaces the grids.
     """
     entries = simulator if isinstance(simulator, list) else said
     shown = f"{where}: axes"

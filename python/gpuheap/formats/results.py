@@ -83,7 +83,7 @@ class Row:
 
     @cached_property
     def line(self) -> str:
-        """As it stands in a file, with its end; of a row that was read, what was read. A long table is written again for each sweep that replaces old rows."""
+        """The row's line in a file, with its end, unchanged for a row that was read. A long table is written again for each sweep that replaces old rows."""
         values = self.statistics
         numbers = [_number(getattr(values, name)) if values else "" for name in _NUMBERS]
         out = io.StringIO()
@@ -133,7 +133,7 @@ def summarise(samples: Sequence[float]) -> Statistics:
 
 
 def rows_of(suite: str, case: str, allocator: str, backend: str, point: Point, extra: str, result: PointResult) -> list[Row]:
-    """The rows of one point. `extra` is what the command line changed for the whole sweep, as `key=value;...`."""
+    """The rows of one point. `extra` has the changes of the command line for the whole sweep, as `key=value;...`."""
     pairs = _pairs(point, extra)
     if result.status != "ok" and result.reason:
         pairs["reason"] = on_one_line(result.reason.replace(";", ","))
@@ -160,7 +160,7 @@ def rows_of(suite: str, case: str, allocator: str, backend: str, point: Point, e
 
 
 def on_one_line(text: str) -> str:
-    """Without what a line of a table cannot hold: line breaks and other letters that do not print."""
+    """The text without line breaks and other unprintable letters, which a line of a table cannot hold."""
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
@@ -198,7 +198,7 @@ def read_table(path: Path) -> list[Row]:
 
 
 def parse_row(line: str, has_values: bool = True) -> Row:
-    """One line without its end, with or without the values of runs. ValueError says what was expected."""
+    """One line without its end, with or without the values of runs. ValueError names the expected form."""
     columns = (*COLUMNS, RUNS_COLUMN) if has_values else COLUMNS
     try:
         fields = next(csv.reader([line], strict=True), [])
@@ -250,7 +250,7 @@ class Table:
         self.path = path
         if path.exists() and not path.is_file():
             raise UserError(f"{path} is not a file, and the table is written there: remove it, or {ELSEWHERE}")
-        # One without a byte is what a full disk left of a first point.
+        # A full disk leaves an empty file of a first point.
         self.rows: list[Row] = read_table(path) if self._begun() else []
         # One of an earlier version gets its further column with the first rows that are added.
         self._lacks_values = self._begun() and not path.read_bytes().startswith(HEADER.encode())

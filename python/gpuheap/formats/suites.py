@@ -198,7 +198,7 @@ def _check_of_paper(case: Case, path: Path) -> None:
 
 
 def _case(entry: Any, path: Path, suite_baselines: tuple[str, ...], lists: Mapping[str, Any], program: bool) -> dict[str, Case]:
-    """The case for each backend. `simulator` overrides what it names; bounds are the GPU's unless it has its own."""
+    """The case for each backend. `simulator` overrides the keys that it names; bounds are the GPU's unless it has its own."""
     said = toml_checks.table(entry, path, "[[case]]", _CASE_KEYS)
     name = toml_checks.text(said.get("name"), path, "case.name")
     simulator = toml_checks.table(said.get("simulator", {}), path, f"{name}: [case.simulator]", _SIMULATOR_KEYS)

@@ -179,7 +179,7 @@ class Heap:
     def free(self, pointers: object, stream: object = None) -> None:
         """Frees blocks: views of them, addresses, or an array of 64-bit addresses on the device or the host. 0 is skipped.
 
-        Waits for the stream, but for an array on the device: that is read in stream order, and must stay until then.
+        Waits for the stream, except for an array on the device, which is read in stream order and must stay until then.
         """
         if hasattr(pointers, "__cuda_array_interface__") and not hasattr(pointers, "address"):
             listed = device_memory(pointers)

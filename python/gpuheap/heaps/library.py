@@ -82,7 +82,7 @@ _FAILURES: dict[int, type[failures.HeapError]] = {
 
 
 class Library:
-    """The loaded library. `call(name, ...)` raises what the function answers."""
+    """The loaded library. `call(name, ...)` raises the error that the function returns."""
 
     def __init__(self, path: str) -> None:
         try:

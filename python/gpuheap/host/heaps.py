@@ -27,7 +27,7 @@ class _Head(ctypes.Structure):
 def find_heap(mode: str, library: Path, layout: Layout) -> Path:
     """The library of a mode's allocator; loads it, as it has the answers, which touches no device.
 
-    Raises UserError for what is no allocator, is not built, or cannot stand for the driver's."""
+    Raises UserError if the name is no allocator's, or its library is not built, or it cannot take the place of the driver's allocator."""
     name = mode.removeprefix(PREFIX)
     names = re.findall(r"^gpuheap_allocator\(NAME (\w+)", (layout.root / "cmake" / "allocators.cmake").read_text(), re.MULTILINE)
     if name not in names:

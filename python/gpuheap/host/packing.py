@@ -81,7 +81,7 @@ def _lowest(
     starts, ends = offsets[placed], offsets[placed] + sizes[placed]
     blocking = clashes[index][placed]
     by_start = np.argsort(starts[blocking], kind="stable")
-    # The gaps between what is in the way, the last one without an end.
+    # The gaps between the slots in the way, the last one without an end.
     gap_begins = np.concatenate(([0], np.maximum.accumulate(ends[blocking][by_start])))
     gap_ends = np.concatenate((starts[blocking][by_start], [np.iinfo(np.int64).max]))
     fitting = gap_begins[gap_ends - gap_begins >= sizes[index]]

@@ -26,7 +26,7 @@ class Pair:
     device: Allocation
     host_address: int
     copies: tuple[Copy, ...]
-    refuted: str  # why it is none; empty: a candidate
+    refuted: str  # the reason for which it is no pair; empty: a candidate
 
     @property
     def whole(self) -> bool:

@@ -1,4 +1,4 @@
-"""From the history of a profiled run to pools: slots for each call site, placed so that what was never live together may share bytes.
+"""Pools from the history of a profiled run: slots for each call site, placed so that blocks that were never live together may share bytes.
 
 The library serves a request from the smallest free slot of its site that is large enough (tools/host/slots.hpp). The plan rehearses just that on the
 profiled order, so a run that allocates in the same order is served throughout.
@@ -163,7 +163,7 @@ def rehearse(requests: Sequence[tuple[int, int, int]]) -> list[tuple[int, tuple[
     """The slots, (bytes, times of use), that serve requests of (bytes, from, until) by the smallest free slot that is large enough.
 
     Starts with none. A request that finds no slot makes the largest free one as large as it is, or adds one; then the rehearsal begins again, as earlier
-    requests may now choose otherwise. If that goes on too long all slots become as large as the largest request, and then their number alone matters.
+    requests may now choose otherwise. If that takes too long, all slots become as large as the largest request, and then their number alone matters.
     """
     requests = sorted(requests, key=lambda request: request[1])
     sizes: list[int] = []

@@ -16,7 +16,7 @@ from gpuheap.units import format_bytes, format_count, format_value
 
 SITES_SHOWN = 12
 LEAKS_SHOWN = 5
-# Allocators with caches of their own, by the library that a stack shows: what such a program asks of the driver is not what its parts ask for.
+# Allocators with caches of their own, by the library that a stack shows: such a program's requests to the driver are not those of its parts.
 _CACHING = {"libc10_cuda": "PyTorch's", "librmm": "RMM's", "cupy": "CuPy's", "libtensorflow": "TensorFlow's", "libjax": "JAX's", "xla_extension": "JAX's"}
 
 

@@ -110,7 +110,7 @@ def find_traces(path: Path) -> list[Path]:
 
 
 def read_trace(path: Path) -> Trace:
-    """Raises UserError for what is not a trace of this version."""
+    """Raises UserError if the file is no trace of this version."""
     try:
         data = path.read_bytes()
     except OSError as error:

@@ -64,7 +64,7 @@ class Dump:
 
 
 def read_dump(path: Path) -> Dump:
-    """The dump without its blocks. Raises UserError for what is no dump, or not a whole one."""
+    """The dump without its blocks. Raises UserError if the file is no dump, or not a whole one."""
     if importlib.util.find_spec("numpy") is None:
         raise UserError("gpuheap inspect needs numpy, which is not installed: pip install numpy")
     try:

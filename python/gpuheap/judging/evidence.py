@@ -57,7 +57,7 @@ class Reading(NamedTuple):
 
 @dataclass(frozen=True)
 class Found:
-    """The readings of a side, and what is known of the allocators that have none."""
+    """The readings of a side, and the allocators that have none."""
 
     readings: tuple[Reading, ...]
     missing: tuple[str, ...] = ()  # allocators of the side without any row there

@@ -25,7 +25,7 @@ SHORT = {"holds": HOLDS, "fails": FAILS, "undecided": UNDECIDED, "published": PU
 class Judged:
     claim: Claim
     verdict: str
-    numbers: str  # what was measured; or why there is nothing
+    numbers: str  # the measured values, or the reason for which there are none
     points: int = 0
     basis: str = ""  # how sure the verdict is: by an interval, or without one
     why: str = ""  # of a claim that fails by the rows that its file speaks of

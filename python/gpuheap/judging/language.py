@@ -50,7 +50,7 @@ class Span:
 
 
 def parse_span(text: str) -> Span:
-    """ValueError for what is no range, or an empty one."""
+    """Raises ValueError if the text is no range, or an empty one."""
     match = _SPAN.match(text)
     if match is None:
         raise ValueError

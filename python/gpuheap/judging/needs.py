@@ -56,7 +56,7 @@ def needs_of(plan: Plan, judged: Iterable[Judged], rows: Iterable[Row]) -> Needs
 
 
 def evidence_of(rows: Sequence[Row], builds: Mapping[tuple[str, str, str], str], identity: str) -> tuple[Evidence, list[Row]]:
-    """The rows of one build, and what they say."""
+    """The rows of one build, and their verdicts."""
     own = [row for row in rows if builds.get((row.suite, row.case, row.allocator)) == identity]
     return Evidence(own), own
 

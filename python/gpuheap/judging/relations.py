@@ -213,7 +213,7 @@ def _times(left: Reading, right: Reading, side: say.Side) -> float:
 
 
 def _subject(side: say.Side, evidence: Evidence) -> list[Reading]:
-    """The readings of what a claim is about: it is not judged where most of that cannot do it."""
+    """The readings of a claim's subject. The claim is not judged if most allocators of the subject cannot do the case."""
     unsupported = evidence.find(side).unsupported
     if 2 * len(unsupported) > len(side.of):
         raise Unsupported(_unsupported_words(side, unsupported))

@@ -1,4 +1,4 @@
-"""How values go along an axis: what the relations trend, jump, peak, crossover and first_failure ask."""
+"""The course of values along an axis, for the relations trend, jump, peak, crossover and first_failure."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def held_along(relation: Along, found: Sequence[Reading]) -> Outcome | None:
         return None
     count = sum(so for so, _, _ in held)
     holds = count > 0 if relation.over == "any" else count == len(held) if relation.over == "all" else count >= say.MOST * len(held)
-    # First what speaks against the verdict, as that is what a reader looks for.
+    # Values against the verdict come first, since a reader looks for them.
     shown = sorted(held, key=lambda entry: entry[0] == holds)[:3]
     words = "; ".join(f"{who} {words}" for _, who, words in shown)
     counted = f"; so of {count} of {len(held)}" if len(held) > 1 else ""

@@ -12,7 +12,7 @@ import re
 from gpuheap.formats.suites import FEWEST_RUNS
 from gpuheap.metrics import METRICS
 
-PART = 0.1  # of the time of a run lies at least in what the metric names: a run also makes, fills, checks and frees
+PART = 0.1  # the least share of a run's time that the metric covers: a run also makes, fills, checks and frees
 Bounds = tuple[float, float]  # the value lies between, in the metric's unit
 
 _EXPECTED = re.compile(r"(?:one run of (\d+) \w+ )?would take about ([\d.]+) s")  # said by the executable (harness/pace.hpp, the graph cases)

@@ -1,4 +1,4 @@
-"""The report: one HTML file of what was recorded on GPUs and what ran on this machine; and its figures and tables as files for papers."""
+"""The report: an HTML file of the results recorded on GPUs and of those of this machine; and its figures and tables as files for papers."""
 
 from __future__ import annotations
 

@@ -365,7 +365,7 @@ class _Reference:
 
 
 def _requested(row: Row) -> float:
-    """The bytes that all threads of a point ask for together, 0 where they draw their sizes."""
+    """The bytes that all threads of a point request together, 0 if they draw their sizes."""
     drawn = row.fields.get("dist", "equal") != "equal"
     return 0.0 if drawn or row.threads is None or row.bytes is None else float(row.threads) * row.bytes
 
@@ -384,7 +384,7 @@ def _x_scale(axis: str | None, found: Sequence[str], plot: Plot) -> tuple[str, t
 
 
 def _y_scale(values: Sequence[float], unit: str, plot: Plot) -> str:
-    """Logarithmic but for shares and counts that lie close together."""
+    """Logarithmic, except for shares and counts that lie close together."""
     if not values or min(values) <= 0:
         return "linear"
     if plot.y_scale:

@@ -114,7 +114,7 @@ class BoundLine:
 
 @dataclass(frozen=True)
 class Bounds:
-    """A suite's bounds against what was measured."""
+    """A suite's bounds beside the measured values."""
 
     suite: str
     allocators: str

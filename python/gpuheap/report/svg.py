@@ -1,4 +1,4 @@
-"""Turns matplotlib's SVG into what a page or a file can hold: no metadata, no outside references, names on series, tooltips on marks."""
+"""Makes matplotlib's SVG fit for a page or a file: no metadata, no outside references, names on series, tooltips on marks."""
 
 from __future__ import annotations
 

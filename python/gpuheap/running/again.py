@@ -1,4 +1,4 @@
-"""Which sweeps a run with --fresh has begun anew, kept in environment.json until it is finished: the same command goes on after those."""
+"""The sweeps that a run with --fresh has restarted, kept in environment.json until it is finished: the same command continues after them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Again:
         self._wanted = wanted
         self._environment = environment
         self._command = _digest(_digest(keys) for keys in sweeps)
-        self.since = str(self._noted().get("since", "")) if wanted else ""  # when the run began that this one goes on with; "": with none
+        self.since = str(self._noted().get("since", "")) if wanted else ""  # the begin of the run that this one continues; "" if it continues none
 
     def to_measure(self, keys: Sequence[Key]) -> bool:
         """Whether the rows of a sweep are of before."""

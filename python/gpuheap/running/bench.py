@@ -1,4 +1,4 @@
-"""Carries out a plan: runs the sweeps, keeps what is finished, goes on where an earlier run stopped."""
+"""Carries out a plan: runs the sweeps, keeps finished points, continues where an earlier run stopped."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Policy:
     fresh: bool = False  # no earlier rows, except those of a stopped run with --fresh that continues
     retry: bool = False  # not those of points that failed
     until: float = math.inf  # when to stop, by time.monotonic()
-    anew: bool = False  # tables of another build are begun anew; else they are refused
+    anew: bool = False  # tables of another build are replaced; else they are refused
 
 
 def carry_out(
@@ -76,7 +76,7 @@ def carry_out(
     listener: Listener,
     workers: Sequence[Worker] = (LocalWorker(),),
 ) -> Outcome:
-    """Runs what has no rows yet, a sweep on each worker. Ctrl-C ends the running processes and returns what is finished.
+    """Runs the points without rows, a sweep on each worker. Ctrl-C ends the running processes and returns the finished points.
 
     The tables are those that one worker would have made. `executable` is the one that describes the machine.
     """
@@ -210,7 +210,7 @@ class SweepWriter:
         self._untried = 0
 
     def begin(self) -> tuple[Executable, Sweep] | None:
-        """Removes what is to be measured again. Returns what is to run, None if that is nothing. Called again, it goes on."""
+        """Removes rows that are to be measured again. Returns the sweep to run, or None. A second call continues the first."""
         sweep = self._sweep
         finished = self._make_room()
         if not self._begun:

@@ -40,7 +40,7 @@ class Cluster:
             import distributed
         except ImportError:
             raise UserError("--scheduler needs Dask: pip install 'gpuheap[cluster]', or pip install distributed") from None
-        # Its log would tell on the terminal what a line of ours says.
+        # Its log would repeat on the terminal what this program's own line says.
         for name in [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]:
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
         self.address = address
@@ -84,7 +84,7 @@ class Cluster:
         return [ClusterWorker(self, address, f"{said['host']} {address.rpartition(':')[2]}") for address, said in found.items()], executable
 
     def check_build(self, executable: Executable) -> None:
-        """That all machines have this further executable too."""
+        """Checks that all machines have this further executable too."""
         own = executable.identity()
         for address, said in self._ask(remote.probe, [str(executable.path)]).items():
             if "error" in said:
@@ -170,7 +170,7 @@ class ClusterWorker:
                     return
                 with suppress(queue.Empty):
                     number, said = job.inbox.get(timeout=POLL_S)
-                    # Only what follows what was told: the rest comes with the result.
+                    # Only messages that continue the sequence: the rest comes with the result.
                     if number == told:
                         told += 1
                         yield remote.from_message(said)
@@ -209,7 +209,7 @@ def _short(said: Any) -> str:
 
 
 def _reachable(address: str) -> str:
-    """The address, which a scheduler file may hold. Raises UserError unless something answers there: a client would ask for long."""
+    """The address, which a scheduler file may hold. Raises UserError if nothing answers there, since a client would try for a long time."""
     if Path(address).is_file():
         try:
             named = str(json.loads(Path(address).read_text())["address"])

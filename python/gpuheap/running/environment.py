@@ -127,7 +127,7 @@ class Environment:
         self.facts["sweeps"].setdefault(suite, {}).setdefault(case, {})[allocator] = identity
 
     def join(self, other: Environment) -> None:
-        """Knows the builds and allocators of another folder too; what is told of the machine is of the later run."""
+        """Adds the builds and allocators of another folder. The facts about the machine are those of the later run."""
         newer, older = sorted((self.facts, other.facts), key=lambda facts: str(facts.get("date", "")), reverse=True)
         known = {str(entry["name"]): entry for facts in (older, newer) for entry in facts.get("allocators") or []}
         builds = {**(older.get("builds") or {}), **(newer.get("builds") or {})}
@@ -148,7 +148,7 @@ class Environment:
 
 
 def read_environment(folder: Path) -> dict[str, Any]:
-    """The facts of a folder, {} where there is no file. Raises UserError for what is no environment."""
+    """The facts of a folder, {} if there is no file. Raises UserError if the file is no environment."""
     path = folder / FILE_NAME
     if not path.exists():
         return {}
@@ -159,7 +159,7 @@ def read_environment(folder: Path) -> dict[str, Any]:
 
 
 def _check_facts(facts: Mapping[str, Any], path: Path, remedy: str) -> None:
-    """That what is looked up in it is there, each of its kind."""
+    """Checks that all keys that the program reads are there, each with a value of its kind."""
 
     def check(what: str, there: object) -> None:
         if not there:

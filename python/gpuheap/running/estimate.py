@@ -1,4 +1,4 @@
-"""How long a plan will go on, from how long its points took so far."""
+"""The time that a plan still takes, estimated from its points so far."""
 
 from __future__ import annotations
 

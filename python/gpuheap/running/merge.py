@@ -25,9 +25,9 @@ class Merged:
 
 
 def merge(source: Path, into: Path, suites: Mapping[str, Suite]) -> Merged:
-    """A table of the same build goes on with the points that it lacks, or measured again there; one of another build takes the place of that
+    """A table of the same build gets the points that it lacks, or that were measured again there; one of another build takes the place of that
     here, unless it has fewer points: a table is of one build. In suites of programs each sweep has its build, and takes the place of a sweep.
-    Rows that follow from others, as slowdowns over a reference, follow from what is here then.
+    Rows that follow from others, as slowdowns over a reference, are computed from the merged rows.
 
     Raises UserError for another machine, and for tables that cannot be read, before anything is changed.
     """

@@ -51,7 +51,7 @@ class Request:
 
     @property
     def files(self) -> dict[str, Path]:
-        """The files that stand in for what is generated or comes with the benchmarks, by the parameter of the cases that read them."""
+        """The files in place of generated inputs, or of inputs that come with the benchmarks, by the parameter of the cases that read them."""
         named = {"graph": self.graph, "scene": self.scene, "trace": self.trace}
         return {name: path for name, path in named.items() if path is not None}
 
@@ -181,7 +181,7 @@ def _adjusted(case: Case, request: Request) -> Case:
 
 
 def _heap_bytes(case: Case, request: Request, executable: Executable) -> tuple[int, str]:
-    """The heap's size, and a note if it is not what the suite says."""
+    """The heap's size, and a note if it is not the suite's."""
     device = executable.description.device
     total, free = (device.total_bytes, device.free_bytes) if device is not None else (0, 0)
     if request.heap_bytes is not None:

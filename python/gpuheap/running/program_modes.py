@@ -1,4 +1,4 @@
-"""Where programs of a suite get their memory, and what the library is told for it."""
+"""The sources of memory for programs of a suite, and the library's settings for each."""
 
 from __future__ import annotations
 

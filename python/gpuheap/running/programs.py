@@ -1,4 +1,4 @@
-"""Carries out suites of programs: what is to run, and where its rows go."""
+"""Carries out suites of programs: runs them and writes their rows."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _adjusted(case: Case, request: Request) -> Case:
 def carry_out_programs(
     plan: Plan, request: Request, policy: Policy, build: ProgramBuild, layout: Layout, folder: Path, listener: Listener, gpus: Sequence[str] = ("",)
 ) -> Outcome:
-    """Runs what has no rows yet, a case on each GPU. Ctrl-C ends the running programs and returns what is finished: whole points."""
+    """Runs the points without rows, a case on each GPU. Ctrl-C ends the running programs and returns the finished points."""
     outcome = Outcome()
     with only_writer(folder), tempfile.TemporaryDirectory(prefix="gpuheap-programs-") as scratch:
         environment = Environment(folder)

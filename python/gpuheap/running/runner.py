@@ -251,7 +251,7 @@ class _Process:
             return None
 
     def _kill(self) -> None:
-        """Ends the process and what it started. A process that already ended is left alone."""
+        """Ends the process and its children. A process that already ended is left alone."""
         if self._child.poll() is None:
             # It may end between the two calls.
             with suppress(ProcessLookupError):

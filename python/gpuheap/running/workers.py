@@ -22,7 +22,7 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 class WorkerLost(Exception):
-    """The worker is gone: what it had not finished is for others. The text says what is known of it."""
+    """The worker is gone: other workers take its unfinished work. The text says what is known about the end."""
 
 
 class TimeIsUp(Exception):

@@ -36,7 +36,7 @@ def find_library(layout: Layout) -> Path:
 
 
 def find_provider(name: str, layout: Layout) -> Path:
-    """An allocator's library. Raises UserError for what is no allocator, is not built, or cannot serve a program's malloc."""
+    """An allocator's library. Raises UserError if the name is no allocator's, the library is not built, or it cannot serve a program's malloc."""
     names = re.findall(r"^gpuheap_allocator\(NAME (\w+)", (layout.root / "cmake" / "allocators.cmake").read_text(), re.MULTILINE)
     names.append(KINDS["checked"])
     if name not in names:

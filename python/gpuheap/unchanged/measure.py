@@ -1,4 +1,4 @@
-"""Runs the forms of a program in turn, compares what they leave, and asks compute-sanitizer."""
+"""Runs the forms of a program in turn, compares their outputs, and runs compute-sanitizer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PLAIN, RDC, RELINKED, RUN = "plain", "rdc", "relinked", "run"
 FORMS = (PLAIN, RDC, RELINKED, RUN)
 # The reference for each: the same objects with CUDA's malloc.
 BASELINE = {RELINKED: RDC, RUN: PLAIN}
-_GRACE_S = 2.0  # for the last output of what was killed
+_GRACE_S = 2.0  # for the last output of a killed process
 # The environment of a runner.
 _PATHS = {"GPUHEAP_ROOT", "GPUHEAP_RUN_LIBRARY", "GPUHEAP_RUN_PROVIDER", "GPUHEAP_RUN_PROVIDERS", "GPUHEAP_HOST_LIBRARY", "GPUHEAP_HOST_PLAN"}
 _PATH_LISTS = {"PATH", "PYTHONPATH", "LD_LIBRARY_PATH"}
@@ -121,7 +121,7 @@ def _told(program: Program, form: Form, plain: Form) -> dict[str, Any]:
 
 
 def verdict(form: Form, plain: Form, near: float) -> str:
-    """`equal`, `varies` where the plain program's own runs differ, or what is wrong; with the distance of numbers that counts as equal."""
+    """`equal`, `varies` if the plain program's own runs differ, or the difference; with the distance of numbers that counts as equal."""
     for ended in form.ended:
         if ended.code is None:
             return f"not finished in {ended.seconds:.0f} s"
@@ -147,7 +147,7 @@ def exit_words(ended: Ended) -> str:
 
 
 def sanitize(program: Program, wish: Wish, entry: dict[str, Any], say: Callable[[str], None]) -> None:
-    """Adds to each form of an entry what memcheck finds, and to served ones what it does not find in the plain program."""
+    """Adds memcheck's findings to each form of an entry, and to served forms the findings that the plain program does not have."""
     for name in dict.fromkeys((PLAIN, *wish.forms)):
         words = command_of(program, name, wish)
         if words is None:
@@ -170,7 +170,7 @@ def sanitize(program: Program, wish: Wish, entry: dict[str, Any], say: Callable[
 
 
 def _scratch(program: Program, wish: Wish) -> tempfile.TemporaryDirectory[str]:
-    """An empty folder that a program runs in, with what it reads."""
+    """A folder for a program's run, with only its input files."""
     folder = tempfile.TemporaryDirectory(prefix="gpuheap-unchanged-", ignore_cleanup_errors=True)
     for name in program.inputs:
         shutil.copy(wish.folder / "data" / name, Path(folder.name) / name)

@@ -17,7 +17,7 @@ SHOWN = 40  # characters of a line that differs
 
 @dataclass(frozen=True)
 class Left:
-    """The comparable parts of a run: stdout without what is ignored, and the files that the program wrote, None for one that is not there."""
+    """The comparable parts of a run: stdout without the ignored parts, and the files that the program wrote, None for one that is not there."""
 
     parts: Mapping[str, bytes | None]
 
@@ -53,7 +53,7 @@ def difference(expected: Left, found: Left, near: float = 0.0) -> str:
 
 
 def _are_near(wanted: bytes, got: bytes, near: float) -> bool:
-    """Whether both are the same words but for numbers that are near each other."""
+    """Whether both are the same words, except for numbers that are close to each other."""
     old, new = wanted.split(), got.split()
     return len(old) == len(new) and all(before == after or _within(before, after, near) for before, after in zip(old, new, strict=True))
 

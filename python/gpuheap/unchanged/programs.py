@@ -24,7 +24,7 @@ _MILLISECONDS = {"s": 1000.0, "ms": 1.0, "us": 0.001}
 
 @dataclass(frozen=True)
 class Program:
-    """One program. Its output is what it writes to stdout and the `files`; `ignore` is cut out of it (times, addresses)."""
+    """One program. Its output is stdout and the `files`, without the parts that match `ignore` (times, addresses)."""
 
     name: str
     what: str
@@ -47,7 +47,7 @@ class Program:
 
 
 def read_programs(path: Path) -> tuple[Program, ...]:
-    """@throws UserError for a file that is none or says what it must not."""
+    """Raises UserError if the file is no such file, or has keys or values that it must not have."""
     try:
         with path.open("rb") as file:
             said = tomllib.load(file)

@@ -16,7 +16,7 @@ struct whole_number {
   simt::uint64_t value;
   bool negative, too_large;
 };
-// The number that `text` begins with; `*end` is what follows it, or `text` if there is none.
+// The number at the beginning of `text`; `*end` is set to the text behind it, or to `text` if there is none.
 [[nodiscard]] GPUHEAP_COLD inline whole_number read_whole(char const* text, char const** end, unsigned base) {
   char const* at = text;
   // Ends: at the end of the text.
@@ -134,7 +134,7 @@ GPUHEAP_FN inline double strtod(char const* text, char** end) {
 }
 GPUHEAP_FN inline float strtof(char const* text, char** end) { return static_cast<float>(strtod(text, end)); }
 
-// The number that `text` begins with, 0 if there is none.
+// The number at the beginning of `text`, 0 if there is none.
 [[nodiscard]] GPUHEAP_FN inline long atol(char const* text) { return strtol(text, nullptr, 10); }
 [[nodiscard]] GPUHEAP_FN inline long long atoll(char const* text) { return strtoll(text, nullptr, 10); }
 [[nodiscard]] GPUHEAP_FN inline int atoi(char const* text) { return static_cast<int>(atol(text)); }

@@ -253,7 +253,7 @@ GPUHEAP_COLD inline int scan(open_file& f, char const* format, place const* plac
 }
 }  // namespace detail
 
-// How many of the values that the format asks for were read; EOF if nothing was left.
+// Returns how many of the values in the format were read; EOF if nothing was left.
 template <class... To>
 GPUHEAP_FN int fscanf(FILE* stream, char const* format, To*... to) {
   detail::place const all[sizeof...(To) + 1] = {detail::place{to}..., detail::place{}};
@@ -293,7 +293,7 @@ GPUHEAP_FN inline int putchar(int letter) {
 }
 GPUHEAP_FN inline int fputc(int letter, FILE*) { return c::putchar(letter); }
 GPUHEAP_FN inline int putc(int letter, FILE*) { return c::putchar(letter); }
-// Prints what the last error was.
+// Prints the last error.
 GPUHEAP_FN inline void perror(char const* text) { printf("%s: %s\n", text, strerror(error_number())); }
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi::c

@@ -93,7 +93,7 @@ GPUHEAP_FN inline char* strcpy(char* to, char const* from) {
     if (from[i] == '\0') return to;
   }
 }
-// At most `most` letters; what is left of them is filled with zeros.
+// At most `most` letters; the rest of them is filled with zeros.
 GPUHEAP_FN inline char* strncpy(char* to, char const* from, simt::size_t most) {
   bool ended = false;
   for (simt::size_t i = 0; i < most; ++i) {
@@ -165,7 +165,7 @@ GPUHEAP_FN inline char* strncat(char* to, char const* from, simt::size_t most) {
   text += strcspn(text, letters);
   return *text == '\0' ? nullptr : const_cast<char*>(text);
 }
-// The next part of a text between letters that separate, which is ended in place; nullptr: there is none.
+// The next part of a text between separating letters, which is ended in place; nullptr if there is none.
 GPUHEAP_FN inline char* strtok_r(char* text, char const* letters, char** rest) {
   if (text == nullptr) text = *rest;
   if (text == nullptr) return nullptr;

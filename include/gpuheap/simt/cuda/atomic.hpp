@@ -85,8 +85,7 @@ class wide_access {
   }
 
  private:
-  // seq_cst: a fence that is part of the total order comes before, and what it does not do by itself, an acquire, comes with the
-  // instruction.
+  // seq_cst: a fence that is part of the total order comes before; the instruction itself adds the acquire.
   static __device__ memory_order begin(memory_order order, memory_order after_fence = acquire) {
     if (order != seq_cst) return order;
     machine::fence_seq_cst();

@@ -1,5 +1,5 @@
-// The host backend of warp.hpp: forwards to the simulator, which checks each use (see gpuheap_simulator/warp.hpp for what it calls misuse).
-// The last parameter of each operation is the caller's place in the source, for reports; callers leave it out.
+// The host backend of warp.hpp: forwards to the simulator, which checks each use (gpuheap_simulator/warp.hpp lists misuse). The last
+// parameter of each operation is the caller's place in the source, for reports; callers leave it out.
 #pragma once
 
 #include <gpuheap/simt/bits.hpp>

@@ -1,4 +1,4 @@
-"""From traces to numbers: the times of one run, and what the program is like. All of a run's processes count together."""
+"""Numbers from traces: the times of one run, and the program's characteristics. All of a run's processes count together."""
 
 from __future__ import annotations
 

@@ -40,10 +40,10 @@ def find_profiler() -> str | None:
 
 
 def profile(tool: str, words: Sequence[str], environment: Mapping[str, str], report: Path, metrics: Sequence[str], most_launches: int, run: Runner) -> str:
-    """Makes `report` from the program's first launches; words of the tool go to a file beside it. Returns why there is none, "" where there is."""
+    """Makes `report` from the program's first launches; words of the tool go to a file beside it. Returns the reason if there is no report, else ""."""
     log = report.with_suffix(".log")
     report.unlink(missing_ok=True)
-    # Kernels keep the clocks and caches that they find where time is all that is asked for: the modes are to be compared as they run.
+    # If only times are wanted, clocks and caches stay as they are: the modes are compared as they run.
     undisturbed = ("--cache-control", "none", "--clock-control", "none") if list(metrics) == [DURATION] else ()
     command = [tool, "--target-processes", "all", "--force-overwrite", "--export", str(report), "--launch-count", str(most_launches), *undisturbed]
     ended = run([*command, "--metrics", ",".join(metrics), *words], environment, log)

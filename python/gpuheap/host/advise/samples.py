@@ -98,7 +98,7 @@ def append_sample(folder: Path, sample: Sample) -> None:
 
 
 def read_session(folder: Path) -> Session:
-    """Raises UserError for what is no such folder. A last line that was torn off by the end of the process is left out."""
+    """Raises UserError if the folder is no such folder. A last line that was torn off by the end of the process is left out."""
     try:
         about = json.loads(read_text(folder / ABOUT))
         lines = read_text(folder / SAMPLES).split("\n") if (folder / SAMPLES).exists() else [""]

@@ -1,4 +1,4 @@
-"""Means, spreads and shapes of samples. Pure functions; what is random in them has a fixed seed."""
+"""Means, spreads and shapes of samples. Pure functions; random numbers have a fixed seed."""
 
 from __future__ import annotations
 

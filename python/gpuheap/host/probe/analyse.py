@@ -1,4 +1,4 @@
-"""From addresses, free memory and times to what an allocator is like: pure functions.
+"""The characteristics of an allocator from addresses, free memory and times: pure functions.
 
 A block's slot is the distance to its neighbour, so it holds whatever the allocator puts between blocks. Neighbours are found by address, as allocators hand out
 blocks upwards, downwards or out of what was freed before."""
@@ -137,7 +137,7 @@ def rules_of(slots: Mapping[int, int]) -> tuple[Stretch, ...]:
     sizes = np.array(sorted(slots), dtype="i8")
     found: list[Stretch] = []
     first = 0
-    # Ends: each pass goes on by at least one size.
+    # Ends: each pass takes at least one size.
     while first < len(sizes):
         part = sizes[first:]
         given = np.array([slots[int(size)] for size in part], dtype="i8")
