@@ -21,8 +21,8 @@
 //            refuses the superblock, or when its size is not that of rank 0. A request that is served alone gets a superblock of one piece
 //            (headers), or a block of the upstream allocator as it is, which is in no map (map). So does a piece for which the map is full.
 // free:      any thread. The free finds the piece's superblock; lanes that free pieces of one superblock count down together. The thread
-// that
-//            takes the last one gives the superblock back. With a map, a pointer that is not in it is passed to the upstream allocator.
+//            that takes the last one gives the superblock back. With a map, a pointer that is not in it is passed to the upstream
+//            allocator.
 // Reuse:     that of the upstream allocator, once all pieces of a superblock are freed: a live piece keeps all of it.
 // Misuse:    with headers, a free of a pointer that is no live piece is undefined; with a map, the upstream allocator decides.
 // Alignment: coalesce/alignment.hpp.

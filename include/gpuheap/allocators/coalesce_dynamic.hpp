@@ -17,9 +17,8 @@
 //            written. A request of more than largest_piece_bytes is served alone, and so is each lane if the upstream allocator refuses.
 //            A request that is served alone gets a superblock of one segment.
 // free:      any thread. Sets `free` in the header. If the header had `last`, the caller has the duty: it goes down the chain, sets `last`
-// in
-//            the segment before, and continues if that one is free already. A thread that reaches the first segment gives the superblock
-//            back.
+//            in the segment before, and continues if that one is free already. A thread that reaches the first segment gives the
+//            superblock back.
 // Exactly one thread does so: the thread that frees and the thread that passes `last` on change the same word by one read-modify-write
 //            each. So either the first sees `last` and walks, or the second sees `free` and continues. A segment that got `last` while it
 //            was live is not accessed again: it may be gone.

@@ -24,8 +24,7 @@
 // Reuse:     a block's memory for its class at once; for others of its chunk size if its slab is 98.8 % free; for all if it is free.
 //            Before a request fails, any slab of its chunk size serves it, and any slab that is empty.
 // Progress:  malloc is blocking: it may wait for the lock of its class, whose holder waits for nothing. free is lock-free; for blocks of
-// the
-//            backing it is the backing's.
+//            the backing it is the backing's.
 // Alignment: 16. The class of 24 bytes, which cannot be aligned so, is left out: such requests get 32.
 //
 // Different from the original, hazard by hazard:

@@ -9,17 +9,13 @@
 //   word of a superblock   {class, blocks in use}, one word (slab_word.hpp). A superblock has 256 blocks of 16 bytes, or 128 of 32, ...,
 //                          or 1 of 4096. Or: part of a run of superblocks
 //   bits                   a bit for each block in use; hints at full words of these (hinted_bits.hpp)
-//   heads, queue, sets     where superblocks are found: kma/manager.hpp says how
-//
-// heads, queue, sets     the places where superblocks are found: see kma/manager.hpp
+//   heads, queue, sets     the places where superblocks are found: see kma/manager.hpp
 //
 // malloc:    up to a superblock: counts itself in at a head of the class by one compare-exchange, then takes a bit by an atomic OR, from
-// the
-//            count on. Otherwise it makes a head of a superblock of the class's room set, or of a free one from the queue. For more than a
-//            superblock it takes a run of adjacent free ones (page_runs.hpp).
-// free:      clears the block's bit, then lowers the superblock's count. The free that lowers it to 0 puts the superblock into the queue.
-// If
-//            the superblock was full, the free puts it into the room set.
+//            the count on. Otherwise it makes a head of a superblock of the class's room set, or of a free one from the queue. For more
+//            than a superblock it takes a run of adjacent free ones (page_runs.hpp).
+// free:      clears the block's bit, then lowers the superblock's count. The free that lowers it to 0 puts the superblock into the
+//            queue. If the superblock was full, the free puts it into the room set.
 // Reuse:     a block for its class, at once; a superblock of which nothing is in use for any class, and for runs.
 // Progress:  blocking. malloc and free wait for the turn of a queue's cell (ring_queue.hpp): for the thread that had it a lap before. A
 //            malloc that finds nothing waits for moves, and for a superblock that another thread has claimed for an incomplete run; that
@@ -28,6 +24,8 @@
 //            another thread has claimed superblocks that it gives back.
 // Misuse:    a second free, or a pointer at which nothing begins, is refused as long as the superblock is the same as at the first free.
 //            After its next opening a stale pointer may be that of a live block, as anywhere; a second free that is under way meanwhile
+//            may clear a bit of the superblock's new contents.
+//
 // Different from the paper and its code, and why:
 //   - Class and count are one word, and a thread counts itself in only by an exchange of the whole word. In the paper a thread that is late
 //     takes a block of a superblock that has another class already.
