@@ -27,7 +27,7 @@
 //
 // Different from the paper, and why:
 //   - Chunks have 64 pages: 62 bins and as many tails, where the paper's 128 pages do not agree with its numbers of tails and of bits.
-// - The tree has no locks and no partial nodes: these only guide searches, and the summaries of the bits do that here. With locks, all
+//   - The tree has no locks and no partial nodes: these only guide searches, and the summaries of the bits do that here. With locks, all
 //     changes at the boundary of a subtree would meet at the few nodes near the root.
 //   - Buddies are joined after both are available, by one step on the word that has both bits, and the later of two frees sees the earlier
 //     one. In the paper a block is joined before it is made available, and of two that are freed at once each may find the other still in

@@ -16,7 +16,7 @@
 //              heap.malloc_coalesced(gpuheap::this_warp(), bytes). live_block counts the threads of the block that have not returned, so
 //              partial blocks and early exits are allowed. For the warp variants malloc_by_block is a plain call
 //   plain      malloc(bytes), anywhere: the lanes of a warp that call at the same time with one size are a group
-//   plain      malloc(bytes), anywhere: the lanes of a warp that come together with one size are a group
+//
 // malloc:    as above. A request of more than largest_piece_bytes is served alone. So is each thread of a group when the upstream allocator
 //            refuses the superblock, or when its size is not that of rank 0. A request that is served alone gets a superblock of one piece
 //            (headers), or a block of the upstream allocator as it is, which is in no map (map). So does a piece for which the map is full.

@@ -28,7 +28,7 @@
 // Alignment: 16. The class of 24 bytes, which cannot be aligned so, is left out: such requests get 32.
 //
 // Different from the original, hazard by hazard:
-// 1  warp operations name the lanes of one captured mask, and groups shrink with it; the original votes over whole warps in loops
+//   1  warp operations name the lanes of one captured mask, and groups shrink with it; the original votes over whole warps in loops
 //   2  the slabs lie in one pool, so a range check and a shift take the place of its table of addresses, too small for more than 64 GB
 //   3  sets are trees with a bit for every slab (structures/bitmap_tree.hpp); its search skipped the last 1 to 31, all of a small heap
 //   4  a kernel makes the free set and writes each of its words once; the original overwrote one with a count
@@ -38,10 +38,10 @@
 //   8  chunks are counted before they are claimed, so a slab with a thread about to claim is not empty, and is not recycled under it; the
 //      count is bounded, so no more threads look for places than there are. The original claimed first and subtracted later
 //   9  four bits that are cleared once say whether a free is the first; bit 3, that a block was there before, tells double from foreign
-//   10  near exhaustion as above: the head is filled up, then all slabs are looked at, current heads included
-//   11  24 bits of a 64-bit word count up to 2^20 chunks of a slab, 32 number the slabs, and no number means none
-//   12  words that change are read past the L1, and a reader of a head gets all that it relies on from the atomic on the slab's word
-//   13  nothing is set outside the region, which may hold anything before
+//  10  near exhaustion as above: the head is filled up, then all slabs are looked at, current heads included
+//  11  24 bits of a 64-bit word count up to 2^20 chunks of a slab, 32 number the slabs, and no number means none
+//  12  words that change are read past the L1, and a reader of a head gets all that it relies on from the atomic on the slab's word
+//  13  nothing is set outside the region, which may hold anything before
 // Also: the ticket lies in the slab's word instead of a counter of the class (one atomic less). Slabs are smaller in small heaps. Small
 // heaps fetch no head ahead.
 #pragma once

@@ -3,7 +3,7 @@
 //
 //   state    | size | lock | page 0 | page 1 | ... |      page k has first_page_entries << k entries; nullptr: not yet there
 //
-// push:    lanes that call together request places as one. The pages must be there first: a thread that misses one takes it from the
+//   push:    lanes that call together request places as one. The pages must be there first: a thread that misses one takes it from the
 //            heap, under a lock. Then a compare-exchange raises the size.
 //
 // So pages never move, an entry's address stays, and a push that the heap refuses has changed nothing. A thread that needs a new page waits

@@ -6,7 +6,7 @@
 //     C   units that are there now
 //     P   units promised by threads that grow the supply, less the units that registered waiters wait for
 //
-// wait(n, b):  C + P < n   P += b - n: the caller makes b units, keeps n and signals b - n; or it cannot make them, and calls fail(b - n)
+//   wait(n, b):  C + P < n   P += b - n: the caller makes b units, keeps n and signals b - n; or it cannot make them, and calls fail(b - n)
 //                C >= n      C -= n: served
 //                otherwise   P -= n; look again until C >= n, or C + P < 0: more is waited for than was promised. Then P += n, again
 //   signal(n, promised):     C += n, P -= promised

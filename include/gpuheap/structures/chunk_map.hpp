@@ -1,7 +1,7 @@
 // Which chunks of a piece of memory are taken, where blocks begin and how long they are. A block is 1, 2, 4 or 8 neighbouring chunks,
 // aligned to its length.
 //
-// taken    a bit per chunk, 1: the chunk is taken. A block's bits lie in one word and are claimed by one `or`. A thread that finds one of
+//   taken    a bit per chunk, 1: the chunk is taken. A block's bits lie in one word and are claimed by one `or`. A thread that finds one of
 //            them set clears those that it has set itself
 //   starts   four bits per chunk, 8 chunks a word: bits 0..2 at a live block's first chunk are log2(length) + 1, elsewhere 0; bit 3: a
 //            block began here at some earlier time

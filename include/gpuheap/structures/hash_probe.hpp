@@ -5,7 +5,7 @@
 //   first place   tickets go up by one per request. Groups of `together` consecutive tickets get neighbouring slots, so that the lanes of a
 //                 warp share words; the groups are 11 apart. n consecutive tickets, n the number of slots, get n different places if n is
 //                 a multiple of `together` and not of 11
-// i-th place    i * (1 + 64 i modulo step) slots further, step = n/64 + n/256: quadratic at first, so that walks that meet part again.
+//   i-th place    i * (1 + 64 i modulo step) slots further, step = n/64 + n/256: quadratic at first, so that walks that meet part again.
 //                 This differs from the paper: its step is a prime below this one, from a table, and there is no 1, so that a walk in a
 //                 small table does not move
 // A walk need not reach every slot: after some tries a caller searches in another way.

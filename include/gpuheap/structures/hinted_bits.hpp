@@ -3,7 +3,7 @@
 // Invariant, whenever no call is under way: a hinted segment is full. The converse may fail, and costs a look. Hence the hints are 0 when
 // nothing is taken.
 //
-// take:  a thread that finds a segment full sets its hint, and looks again: hints |= bit;  segment no longer full ? hints &= ~bit
+//   take:  a thread that finds a segment full sets its hint, and looks again: hints |= bit;  segment no longer full ? hints &= ~bit
 //   give:  segment &= ~bit;  if it was full: hints &= ~bit
 // The changes of the hints acquire and release. If the giver's comes last, the hint is gone. If the taker's comes last, it has read from
 // the giver's, so its second look sees the segment as the giver left it, or later.

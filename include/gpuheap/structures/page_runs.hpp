@@ -1,8 +1,8 @@
 // Runs of neighbouring pages. Each page is claimed by one atomic, and other threads may claim single pages meanwhile. Runs are taken from
 // the end of the pages downward.
 //
-// take:  `end` hands out windows, each to one thread, by one subtraction. If a window is not free, or none is left below `end`, the thread
-//          searches all pages.
+//   take:  `end` hands out windows, each to one thread, by one subtraction. If a window is not free, or none is left below `end`, the
+//          thread searches all pages.
 //   claim: a thread claims the pages of a run one by one, upward. If it meets one that is not free, it gives back those that it has: the
 //          claim is foiled. Of claims that overlap, the one at the highest place is foiled by none of the others, so claims do not foil
 //          each other for ever.

@@ -1,6 +1,6 @@
 // A bounded first-in-first-out queue for any number of producers and consumers, over the caller's memory.
 //
-// state    room | items | head | tail     (32 bits each, Stride bytes apart: 32, for a sector each, or more, for an L2 slice each)
+//   state    room | items | head | tail     (32 bits each, Stride bytes apart: 32, for a sector each, or more, for an L2 slice each)
 //   behind   cells {value, turn}, a power of two of them. With values of 32 bits, a cell is one word
 //
 //   room     free cells that no push has claimed       items   entries that no pop has claimed

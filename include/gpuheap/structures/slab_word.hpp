@@ -4,7 +4,7 @@
 //   bit  0      12     30        31
 //        | fill | kind | unused | opening |
 //
-// fill      how many of the slab's things threads have, or have reservations for. 0: the slab is free, whatever its kind
+//   fill      how many of the slab's things threads have, or have reservations for. 0: the slab is free, whatever its kind
 //   kind      the kind of the things. It stays when the slab becomes free: the same kind may use it again, any other opens it anew
 //   opening   a thread prepares the slab for its new kind, and waits for no thread meanwhile. No other thread may change the word
 //

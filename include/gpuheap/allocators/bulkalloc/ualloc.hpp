@@ -4,7 +4,7 @@
 //   bin     | header 128 | data 3968 |  and its tail of 128 bytes, for objects of up to 128: so that 4096 / size of them fit
 //   chunk   | header | 31 tails | header | 31 tails | 62 bins |     (of 64 pages; of 32 or fewer, one page of tails)
 //
-// take:   units -= n;  under read-copy-update, in a bin of the list with free objects: free -= m;  m bits of it
+//   take:   units -= n;  under read-copy-update, in a bin of the list with free objects: free -= m;  m bits of it
 //           if nothing is there or promised: a page of a chunk becomes a bin, units += the objects left over, and the bin is linked
 //   give:   bit;  units += m;  free += m.   0 -> m: linked, and m -> 0: unlinked.   m -> all: units -= all, free = closed, unlinked.
 //           When all readers have left, the bin goes back to its chunk, and a chunk without bins to TBuddy

@@ -3,7 +3,7 @@
 //   word   bit 0     32          48      56     63
 //          | count  | full words | class | mode |
 //
-// count       slices that were requested from the block since it was opened; from N on it has none left
+//   count       slices that were requested from the block since it was opened; from N on it has none left
 //   full words  the number of words of `freed` in which every slice is back
 //   mode        home: no thread has the block. open: in slices. whole: all of it is one piece of memory
 //

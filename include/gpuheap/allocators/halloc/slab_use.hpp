@@ -80,7 +80,7 @@ enum class slab_role : unsigned {
 //   bit  0                24      28     31       32       64
 //        | used chunks    | class | role | packed | ticket |
 //
-// used     at least the chunks whose bits are set: added before a thread claims chunks, subtracted after it has released them or found
+//   used     at least the chunks whose bits are set: added before a thread claims chunks, subtracted after it has released them or found
 //            that it must not claim any. So with used == 0 no thread is about to claim chunks. While a thread's chunks are counted and the
 //            kind is the one that the thread expects, the kind stays
 //   class    of which the slab is or was last the head; an unassigned slab keeps it as well
