@@ -48,7 +48,7 @@ class CaseView:
         return {(row.allocator, row.metric, point_id(row)): row for row in self.rows}
 
     def untried(self, allocator: str) -> int:
-        """Points that others have rows of and this one has not: three failing points in a row end those of the same axes."""
+        """Points of which other allocators have rows and this one has none: after three failing points in a row, the rest of the axes is skipped."""
         return len(self.points) - len({point_id(row) for row in self.rows if row.allocator == allocator})
 
     def headline(self, metric: str) -> PointId | None:
@@ -57,14 +57,14 @@ class CaseView:
         if self.wanted_headline in measured or not measured:
             return self.wanted_headline if measured else None
         if self.wanted_headline is not None:
-            # The same point but for its parameter, as a phase that this metric is not of.
+            # The same point with another parameter, if the headline point's is a phase that this metric does not have.
             near = [p for p in measured if p[:2] == self.wanted_headline[:2]]
             if near:
                 return near[0]
         return measured[0]
 
     def statuses(self, allocator: str) -> Counter[str]:
-        """How many points ended how."""
+        """The number of points by their status."""
         seen = {point_id(row): row.status for row in self.rows if row.allocator == allocator}
         return Counter(seen.values())
 

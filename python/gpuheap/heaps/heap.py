@@ -98,7 +98,7 @@ class Heap:
         if len(given) != 1:
             raise InvalidRequest(f"gpuheap: a heap is made from one of size, growth and buffer, and {' and '.join(given) or 'none'} was given")
         if memory not in MEMORY_KINDS:
-            raise InvalidRequest(f"gpuheap: memory='{memory}' was asked for: {', '.join(MEMORY_KINDS)} are what there is")
+            raise InvalidRequest(f"gpuheap: memory='{memory}' was asked for: {', '.join(MEMORY_KINDS)} are the kinds of memory")
         if memory != "device" and size is None:
             raise InvalidRequest("gpuheap: memory= goes with a size alone")
         options = Options(struct_bytes=ctypes.sizeof(Options), stream=stream_address(stream), memory=MEMORY_KINDS[memory])

@@ -1,4 +1,4 @@
-"""How sure a verdict is: by bootstrap over runs, and by what time-outs leave open.
+"""The certainty of a verdict: by bootstrap over runs, and by the values that time-outs leave open.
 
 A draw takes of each measurement as many runs as it has, at random and with repetition, and judges the relation by their statistic. A completion
 gives each point that timed out one value of those that its limit leaves open.
@@ -21,9 +21,9 @@ from gpuheap.judging.evidence import Evidence, Found, Reading, Runs
 from gpuheap.judging.relations import NotMeasured, hold
 
 CONFIDENCE = 0.95
-# With all of so many draws alike, a share of less than 95 % has a chance below 5 %; only others need more.
+# If so many draws are all alike, the chance of a share below 95 % is less than 5 %. More draws are needed only otherwise.
 FEW_DRAWS, DRAWS = 60, 400
-# Where between the bounds of a time-out its value is tried: at the bound itself, at some times of it, and as one that never ends.
+# The values tried for a time-out: the bound itself, multiples of it, and a run that never ends.
 STRETCHES = (1.0, 3.0, 10.0, math.inf)
 
 
@@ -34,7 +34,7 @@ class Certainty:
     most: float
     with_runs: int  # measurements whose runs are known
     measurements: int
-    open_points: int  # that timed out, or that a sweep of failures did not get to
+    open_points: int  # points that timed out, or that were skipped after failures
 
     @property
     def basis(self) -> str:
@@ -46,7 +46,7 @@ class Certainty:
 
     @property
     def words(self) -> str:
-        """Why it is undecided."""
+        """The reason for which it is undecided; "" if it is not."""
         if self.holds is not None:
             return ""
         if self.least == self.most:
@@ -88,7 +88,7 @@ def _holds(relation: say.Relation, drawn: _Drawn, draw: int | None) -> bool:
     drawn.draw = draw
     try:
         return hold(relation, drawn).holds
-    except NotMeasured:  # nothing is left without the points that are open
+    except NotMeasured:  # no measurement is left without the open points
         return False
 
 

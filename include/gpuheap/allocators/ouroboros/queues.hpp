@@ -48,14 +48,14 @@ class static_queue {
   [[nodiscard]] GPUHEAP_FN uint32_t peek(unsigned k, Storage const&) const {
     return ring_.peek(k);
   }
-  // Cell i of as many as there are places.
+  // Makes cell i of all places.
   GPUHEAP_FN void init(uint32_t i) const { ring_.init(i); }
 
  private:
   static_ring ring_;
 };
 
-// Which queue it is.
+// The queue type of a way of storing.
 template <stored_in Stored>
 struct queue_stored {
   using type = static_queue;
