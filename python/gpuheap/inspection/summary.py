@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CELLS = 64 * 64  # of the map
-_COUNTED_SIZES = 1 << 20  # sizes below are counted each in a place of its own
+_COUNTED_SIZES = 1 << 20  # each size below has a counter of its own
 
 
 @dataclass(frozen=True)

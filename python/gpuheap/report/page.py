@@ -52,7 +52,7 @@ class Figure:
 @dataclass(frozen=True)
 class BestCell:
     chip: Chip
-    words: str  # how far ahead of the next
+    words: str  # its lead over the next best
     title: str
 
 
@@ -190,7 +190,7 @@ def gpu_section(recording: Recording, suites: Mapping[str, Suite], printed: Sequ
 
 
 def _summaries(views: list[CaseView], traits: Traits) -> Iterator[Summary]:
-    """A table for each suite, of those that it measured."""
+    """A table for each suite, with the allocators that it measured."""
     for suite in dict.fromkeys(view.suite for view in views):
         of_suite = [view for view in views if view.suite == suite]
         yield Summary(suite, summary_table(of_suite, ordered(name for view in of_suite for name in view.allocators), traits))
@@ -306,7 +306,7 @@ def _bound_line(verdict: Verdict, several_allocators: bool) -> BoundLine:
 
 
 def _failures(views: list[CaseView]) -> list[FailureLine]:
-    """One line for what ended alike for the same reason: the points of a sweep, or all that an allocator does not support."""
+    """One line for all points of a sweep that failed in the same way for the same reason, or that an allocator does not support."""
     alike: dict[tuple[str, str, str, str], list[Row]] = {}
     for view in views:
         for row in view.failures:

@@ -32,7 +32,7 @@ _SCALE = {
 }  # fmt: skip
 
 Launch = dict[str, float]  # of one launch: the metrics that it has a number for
-Runner = Callable[[Sequence[str], Mapping[str, str], Path], bool]  # runs words, output to a file; False: it went on too long
+Runner = Callable[[Sequence[str], Mapping[str, str], Path], bool]  # runs a command line with its output to a file; False: it took too long
 
 
 def find_profiler() -> str | None:
