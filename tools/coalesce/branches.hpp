@@ -1,4 +1,4 @@
-// Which blocks of a function depend on which branch, where some ways through it do not count: those on which threads end.
+// The blocks of a function that depend on each branch. Paths on which threads end do not count.
 #pragma once
 
 #include <llvm/IR/Function.h>

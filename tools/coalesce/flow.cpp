@@ -178,7 +178,7 @@ void flow::walk(Stmt const* s) {
     for (unsigned i = 0; i < assembly->getNumInputs(); ++i) (void)eval(assembly->getInputExpr(i));
     now_.shared_unknown = facts_.writes_memory = true;
   } else {
-    // Attributes, labels, and what has no meaning of its own.
+    // Attributes, labels, and statements without a meaning of their own.
     for (auto const* child : s->children()) walk(child);
   }
 }
@@ -242,7 +242,7 @@ void flow::walk_if(IfStmt const* s) {
 void flow::walk_for(ForStmt const* s) {
   walk(s->getInit());
   if (auto const* v = s->getConditionVariable()) walk_condition_variable(v);
-  // The pattern level follows no variables but the counter of a loop, which only the loop's head changes.
+  // The pattern level follows only the counter of a loop, which only the loop's head changes.
   std::set<VarDecl const*> counters;
   if (auto const* declared = dyn_cast_or_null<DeclStmt>(s->getInit()); pattern_ && declared != nullptr) {
     std::set<VarDecl const*> assigned;
@@ -277,7 +277,7 @@ void flow::walk_loop(Stmt const* s, Expr const* condition, Stmt const* step, Stm
     frames_.push_back({true, {}, {}, {}, {}});
     // Threads that leave in one pass are missing in the next: passes are walked until that is known.
     value leaves;
-    // Ends: likewise.
+    // Ends: as above.
     for (;;) {
       now_ = head;
       frames_.back() = {true, leaves, {}, {}, {}};

@@ -86,7 +86,7 @@ class watched {
 
   void visit(Instruction const& i) {
     bool in = is_source(i);
-    // A variable that is marked marks the pointers that lead to it, and so what is read from it.
+    // A variable that is marked marks the pointers that lead to it, and so the values that are read from it.
     for (auto const& operand : i.operands()) in = in || has(operand);
     in = in || (isa<PHINode>(i) && has(i.getParent()));
     bool only = false;
@@ -94,7 +94,7 @@ class watched {
       for (auto const* variable : values_.variables_behind(store->getPointerOperand(), only)) mark(variable);
       if (!only && !memory_) memory_ = changed_ = true;
     }
-    // A call that another thread decides hands that out through pointers, too.
+    // A call that depends on another thread passes that on through pointers, too.
     if (auto const* call = dyn_cast<CallBase>(&i); call != nullptr && in) {
       for (auto const& argument : call->args()) {
         if (!argument->getType()->isPointerTy()) continue;
@@ -120,7 +120,7 @@ class watched {
   bool looks_around_ = false, memory_ = false, changed_ = false;
 };
 
-// Whether a loop goes on for as long as an allocation in it fails: it waits for others to free.
+// Whether a loop continues as long as an allocation in it fails: it waits for frees by other threads.
 bool goes_on_without_memory(lowered const& code, Cycle const& loop, Instruction const& exit, BasicBlock const& out) {
   auto const* branch = dyn_cast<BranchInst>(&exit);
   auto const* test = branch == nullptr || !branch->isConditional() ? nullptr : dyn_cast<ICmpInst>(branch->getCondition());

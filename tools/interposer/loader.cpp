@@ -1,5 +1,5 @@
-// How programs reach the driver: dlsym, through which the CUDA runtime (static or shared) and every binding asks for cuGetProcAddress or
-// for functions by name. Programs linked with libcuda meet the library's exports instead.
+// How programs reach the driver: through dlsym, by which the CUDA runtime (static or shared) and every binding asks for cuGetProcAddress or
+// for functions by name. Programs that are linked with libcuda call the library's exports instead.
 
 #include <dlfcn.h>
 
@@ -10,7 +10,7 @@ namespace gpuheap::interpose {
 namespace {
 
 struct answer {
-  bool stands;  // false: dlsym's own answer does
+  bool stands;  // false: dlsym's own answer counts
   void* wrapper;
 };
 
@@ -18,8 +18,8 @@ struct answer {
 // its last call is no jump.
 __attribute__((noinline)) answer answer_for(void* handle, char const* name) {
   if (!this_library().on()) return {false, nullptr};
-  // A handle is searched as it is. The pseudo handles are relative to the caller, which a call from here is not: where one finds the
-  // driver's symbols, the program is linked with libcuda, and the wrapper asks the driver itself.
+  // A handle is searched as it is. The pseudo handles are relative to the caller, which is not this code. If one of them finds the driver's
+  // symbols, the program is linked with libcuda, and the wrapper asks the driver itself.
   void* const found = linker_dlsym(handle == RTLD_NEXT ? RTLD_DEFAULT : handle, name);
   if (found == nullptr) return {false, nullptr};
   void* const wrapper = wrapper_for_symbol(name, found);

@@ -178,7 +178,7 @@ GPUHEAP_COLD inline int MPI_Dims_create(int places, int dimensions, int* sizes) 
 // Facts about the process.
 template <class Argc, class Argv>
 GPUHEAP_COLD inline int MPI_Init_thread(Argc, Argv, int, int* provided) {
-  // A rank is one thread, and never more: whatever is asked for, calls come from that one.
+  // A rank is one thread: whatever level is requested, all its calls come from that thread.
   *provided = MPI_THREAD_MULTIPLE;
   return gpuheap::mpi::here().init();
 }

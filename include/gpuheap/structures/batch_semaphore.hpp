@@ -11,7 +11,7 @@
 //
 // Each word has 64 bits, so no number of units carries into a neighbour.
 //
-// acquire: claim units: subtract, keep what was there, give the rest back. If all were there, done.
+//   acquire: claim units: subtract, keep what was there, give the rest back. If all were there, done.
 //            Otherwise reserved += what is missing, and until there is enough:
 //              expected += batch. If units + expected < reserved before: make units, units += those made, expected -= batch; or find that
 //              none can be made

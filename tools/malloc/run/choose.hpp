@@ -19,9 +19,9 @@ struct link_input {
 };
 
 enum class verdict {
-  untouched,  // it uses no function of served_names, or has its own: the driver gets it as it is
+  untouched,  // the image uses no function of served_names, or has its own: the driver gets it as it is
   link,
-  cannot,  // it uses them and there is nothing to link: the driver gets it as it is, and the reason is told
+  cannot,  // the image uses them and there is nothing to link: the driver gets it as it is, and the reason is told
 };
 
 struct decision {
