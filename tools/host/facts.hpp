@@ -3,7 +3,7 @@
 
 namespace gpuheap::interpose {
 
-// Before the first call of the process is recorded. Later calls cost one load.
+// Called before the first call of the process is recorded. Later calls cost one load.
 void record_facts_once();
 
 void forget_facts_after_fork();

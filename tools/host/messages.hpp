@@ -9,7 +9,7 @@ namespace gpuheap::interpose {
 // Records the message; prints it too for the first three of its code, then one line that says more follow in the trace.
 void say(std::string_view code, std::string const& words);
 
-// Only prints: for what stops the trace itself.
+// Only prints, for errors that stop the trace itself.
 void complain(std::string const& words);
 
 }  // namespace gpuheap::interpose

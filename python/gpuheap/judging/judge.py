@@ -27,8 +27,8 @@ class Judged:
     verdict: str
     numbers: str  # the measured values, or the reason for which there are none
     points: int = 0
-    basis: str = ""  # how sure the verdict is: by an interval, or without one
-    why: str = ""  # of a claim that fails by the rows that its file speaks of
+    basis: str = ""  # the certainty of the verdict: by an interval, or without one
+    why: str = ""  # the reason for which a claim fails, as its file says
 
     def as_json(self) -> dict[str, Any]:
         claim = self.claim
@@ -63,7 +63,7 @@ def judge(claim: Claim, evidence: Evidence) -> Judged:
 
 
 def _left_out(claim: Claim, evidence: Evidence) -> str:
-    """The allocators that were judged without, as they cannot do it."""
+    """The allocators that were left out of the verdict, since they cannot do the case."""
     found = ordered(name for side in claim.sides for name in evidence.find(side, named(side)).unsupported)
     if not found:
         return ""
@@ -104,7 +104,7 @@ def commands_for(judged: Iterable[Judged], evidence: Evidence) -> list[str]:
 
 
 def named(side: Side) -> tuple[str, ...]:
-    """The allocators that a side names itself."""
+    """The allocators that a side names."""
     return tuple(name for name in side.of if name != SAME)
 
 

@@ -23,9 +23,9 @@ from gpuheap.running.runner import Sweep, SweepEvent
 from gpuheap.running.workers import WorkerLost
 
 CONNECT_S = 10
-PATIENCE_S = 6.0  # with a scheduler that does not answer
+PATIENCE_S = 6.0  # how long to wait for a scheduler that does not answer
 POLL_S = 0.25
-STOP_S = 5.0  # for a machine to hear that it is to stop
+STOP_S = 5.0  # how long a machine may take to receive the request to stop
 
 
 class SchedulerGone(UserError):
@@ -112,7 +112,7 @@ class Cluster:
         return _Job(job, future, inbox)
 
     def stop(self, job: str, address: str) -> None:
-        """Asks once; a machine that does not hear it ends the sweep by itself."""
+        """Requests the stop once; a machine that does not receive it ends the sweep by itself."""
         with suppress(Exception):
             self._client.sync(self._client._run, remote.stop_job, job, workers=[address], callback_timeout=STOP_S)
 
@@ -121,7 +121,7 @@ class Cluster:
         return bool(self._client.status == "running")
 
     def answers(self) -> bool:
-        """Whether the client is connected and something listens at the scheduler's address: it notices later that nothing does any more."""
+        """Whether the client is connected and something listens at the scheduler's address, since the client notices a lost scheduler late."""
         try:
             _reachable(self.address)
         except UserError:

@@ -27,9 +27,9 @@ class requests {
  public:
   requests(driver_api const& driver, CUfunction touch);
 
-  // "" where there is such an allocator here, otherwise why not.
+  // "" if there is such an allocator here, otherwise the reason.
   std::string lacks(std::string const& allocator) const;
-  // `bytes` is at least 4. All blocks live until the last was requested. Throws failure for what is no refusal of memory.
+  // `bytes` is at least 4. All blocks live until the last was requested. Throws failure for an error that is no refusal of memory.
   series run(std::string const& allocator, std::size_t bytes, std::size_t num);
 
  private:
