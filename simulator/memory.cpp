@@ -55,7 +55,7 @@ bool map_memory(void* at, std::size_t bytes) noexcept {
 void unmap_memory(void* at, std::size_t bytes) noexcept {
   // New pages replace the old ones: a change of the protection alone would keep the memory.
   (void)mmap(at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-  mapped_bytes.fetch_sub(bytes, std::memory_order_relaxed);  // relaxed: as above
+  mapped_bytes.fetch_sub(bytes, std::memory_order_relaxed);  // relaxed: a count, which orders nothing
 }
 
 device_facts describe_device() {

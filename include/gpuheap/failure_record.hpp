@@ -96,7 +96,7 @@ GPUHEAP_COLD inline void record_invalid(failure_record* record, failed_request r
   if (record == nullptr) return;
   request.block = simt::block_id();
   request.thread = simt::thread_in_block();
-  // relaxed: as below.
+  // relaxed: a count that the host reads after the kernel.
   if (simt::atomic_ref<simt::uint64_t>{record->invalid_requests}.fetch_add(1, simt::relaxed) == 0) record->first_invalid = request;
   stop_if_asked(record, request);
 }
@@ -127,7 +127,7 @@ GPUHEAP_COLD inline void record_exhaustion(failure_record* record, simt::uint64_
 GPUHEAP_COLD inline void record_refused_free(failure_record* record, void* p, free_status status) {
   if (record == nullptr) return;
   bool const twice = status == free_status::double_free;
-  // relaxed: as above.
+  // relaxed: a count that the host reads after the kernel.
   simt::uint64_t const before =
       simt::atomic_ref<simt::uint64_t>{twice ? record->double_frees : record->foreign_frees}.fetch_add(1, simt::relaxed);
   if (before == 0) (twice ? record->first_double_free : record->first_foreign_free) = p;

@@ -277,7 +277,7 @@ void flow::walk_loop(Stmt const* s, Expr const* condition, Stmt const* step, Stm
     frames_.push_back({true, {}, {}, {}, {}});
     // Threads that leave in one pass are missing in the next: passes are walked until that is known.
     value leaves;
-    // Ends: as above.
+    // Ends: values only rise, and there are finitely many.
     for (;;) {
       now_ = head;
       frames_.back() = {true, leaves, {}, {}, {}};

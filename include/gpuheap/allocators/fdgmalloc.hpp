@@ -12,7 +12,7 @@
 //            1. A total below 8188 bytes that fits into the warp's area: one compare-exchange of the area word. No other warp is met.
 //            2. Otherwise the lanes that fit take what is left of the area, and the rest a new one, which the record's newest list
 //            remembers.
-//            3. A total of 8188 bytes and more is one dedicated block of exactly so many, remembered likewise.
+//            3. A total of 8188 bytes and more is one dedicated block of exactly so many, remembered in the same list.
 //            4. No memory for a superblock: a dedicated block. None for that either: each lane asks alone, one after the other.
 // free:      nothing. release_warp(): takes area and lists from the record, then the lanes share out the frees; the lists go last.
 //            tidy_up_warp(): the same, but keeps one list, empty.
@@ -267,7 +267,7 @@ class basic_fdgmalloc {
       }
       if (at == 0) {
         if (group.leads()) at = take_dedicated(backing, *r, taken);
-        simt::sync_warp(mask);  // likewise
+        simt::sync_warp(mask);  // what the leader acquired holds for all
         at = group.from_leader(at);
       }
       if (at == 0 && taken != first) {

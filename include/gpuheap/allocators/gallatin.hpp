@@ -21,7 +21,7 @@
 //            segment.
 // Reuse:     a slice serves again when all 4096 slices of its block were taken and freed; a block serves its class, a segment any size.
 // Progress:  malloc is blocking: it waits for a thread that fetches a block for its slot, and that thread for one that makes a segment of
-//            the class, which waits for no thread; for claims of runs there is a lock, likewise. It answers nullptr after an attempt of its
+//            the class, which waits for no thread; claims of runs wait for a lock. It answers nullptr after an attempt of its
 //            own, or of another that began later than it, found no block, and no other slot of the class has slices. free is lock-free; of
 //            a run, as many steps as it has segments.
 // Misuse:    a second free, or a pointer at which nothing begins, is refused as long as the block is what it was at the first free. After
@@ -168,7 +168,7 @@ class basic_gallatin {
     if (at.what == thing::run) return simt::size_t{at_.segment(at.segment).look().count()} << at_.lg_segment();
     if (at.what != thing::slice) return 0;
     if (at.how == gallatin_parts::mode::whole) return at_.block_bytes(at.size_class);
-    // relaxed: the caller owns the slice, or gets a guess.
+    // relaxed: no other thread changes the bit of a slice that the caller owns; for any other slice the answer is a guess.
     auto const freed = at_.block(at.block).freed_word(at.index / 64).load(simt::relaxed);
     if ((freed >> (at.index % 64) & 1) != 0) return 0;
     return at_.slice_bytes(at.size_class) * (at.size_class == layout_type::top_class ? state_->length_of(at.block, at.index) : 1);
@@ -246,8 +246,9 @@ class basic_gallatin {
 
   [[nodiscard]] GPUHEAP_HD simt::size_t most_slice_bytes() const { return simt::size_t{Config.largest_slice} << at_.lg_most(); }
 
-  // Takes slices for n requests of 2^lg_k, or fewer of them, from the block in slot i; or makes one step towards them; or returns none: the
-  // heap is exhausted. `attempt`: the first attempt to fetch a block for the slot that begins after the request; 0 in the first step.
+  // Takes 2^lg_k slices each for n requests, or for fewer of them, from the block in slot i. If the block has none, makes one step towards
+  // a new block for the slot. `none` in the answer: the heap is exhausted. `attempt`: the number of the first attempt to fetch a block for
+  // the slot that begins after the request; 0 in the first step.
   [[nodiscard]] GPUHEAP_FN gallatin_parts::grant take(unsigned c, unsigned lg_k, unsigned n, unsigned i, simt::uint32_t& attempt,
                                                       simt::back_off& pause) const {
     auto const seen = at_.slot(c, i).look();

@@ -38,7 +38,7 @@
 //   8  chunks are counted before they are claimed, so a slab with a thread about to claim is not empty, and is not recycled under it; the
 //      count is bounded, so no more threads look for places than there are. The original claimed first and subtracted later
 //   9  four bits that are cleared once say whether a free is the first; bit 3, that a block was there before, tells double from foreign
-//  10  near exhaustion as above: the head is filled up, then all slabs are looked at, current heads included
+//  10  near exhaustion a class does what malloc (above) says: the head is filled up, then all slabs are looked at, current heads included
 //  11  24 bits of a 64-bit word count up to 2^20 chunks of a slab, 32 number the slabs, and no number means none
 //  12  words that change are read past the L1, and a reader of a head gets all that it relies on from the atomic on the slab's word
 //  13  nothing is set outside the region, which may hold anything before

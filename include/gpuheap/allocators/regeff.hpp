@@ -153,7 +153,7 @@ struct headers<false> {
   [[nodiscard]] GPUHEAP_FN uint32_t lock(uint32_t x) const {
     return flag_at(x).fetch_and(~free_bit, simt::consume) != 0 ? next_at(x).load(simt::relaxed) & next_mask : 0;
   }
-  // relaxed: as above.
+  // relaxed: only the thread that holds the chunk changes the word's end.
   [[nodiscard]] GPUHEAP_FN uint32_t end_life(uint32_t x) const { return next_at(x).fetch_and(~live_bit, simt::relaxed); }
   // The end stays. No thread waits for the answer, so the hardware sends none.
   GPUHEAP_FN void absorb(uint32_t x, uint32_t) const { next_at(x).fetch_and(next_mask, simt::relay); }

@@ -140,7 +140,7 @@ GPUHEAP_FN inline void push(rank_state& to, message* m) {
   do {
     m->next = before;
     // release: publishes the message to the exchange in take_inbox(), which also sees those below it: each push is a read-modify-write of
-    // the one before. relaxed on failure: as above. The owner takes all at once, so no pointer comes back meanwhile (no ABA).
+    // the one before. relaxed on failure: the next pass decides. The owner takes all at once, so no pointer comes back meanwhile (no ABA).
   } while (!inbox.compare_exchange(before, m, simt::release, simt::relaxed));
 }
 

@@ -82,7 +82,7 @@ struct bitmap_tree {
   // The same without tidying: a leaf that becomes empty keeps its summary bit, and `emptied` tells the caller to tidy() it later. Until
   // then the bit costs other threads a look.
   GPUHEAP_FN word take_untidily(unsigned i, word mask, bool& emptied) const {
-    // consume_release: as above.
+    // consume_release: acquires what the setter published; releases this thread's earlier accesses, as take_mask() does.
     word const before = leaf(i).fetch_and(~mask, simt::consume_release);
     emptied = (before & ~mask) == 0;
     return before & mask;
@@ -202,7 +202,7 @@ struct bitmap_tree {
     // Ends: `i` falls.
     GPUHEAP_NO_UNROLL
     for (unsigned i = previous_leaf(first); i != none; i = i == 0 ? none : previous_leaf(i - 1)) {
-      word bits = leaf(i).load(simt::relaxed);  // relaxed: as above
+      word bits = leaf(i).load(simt::relaxed);  // relaxed: a guess; a thread that takes the bit acquires
       if (i == first) bits &= simt::low_bits(from % 64 + 1);
       if (bits != 0) return i * 64 + simt::highest_bit(bits);
     }
@@ -255,7 +255,7 @@ struct bitmap_tree {
     GPUHEAP_NO_UNROLL
     while (bit != 0) {
       unsigned const left = (bit - 1) % 64 + 1;
-      // The leaf's bits below `bit`, shifted so that the highest is on top. relaxed: a guess, as above.
+      // The leaf's bits below `bit`, shifted so that the highest is on top. relaxed: a guess; a thread that takes the bits acquires.
       word const below = leaf((bit - 1) / 64).load(simt::relaxed) << (64 - left);
       unsigned const ones = below == ~word{0} ? 64 : 63 - simt::highest_bit(~below);
       bit -= ones;

@@ -51,7 +51,7 @@ struct free_bits {
     word const mine = wants ? word{1} << bit : 0, all = simt::reduce_or(same, mine);
     unsigned const leader = simt::lowest_bit(same);
     word before = 0;
-    // relay: as in claim().
+    // relay: comes after the fences of the things' last owners, and before the accesses of their next ones. Pairs with release().
     if (wants && simt::lane_id() == leader) before = ref().fetch_or(all, simt::relay);
     before = simt::shuffle(same, before, leader);
     // The other lanes get what the leader acquired.
@@ -70,7 +70,7 @@ struct free_bits {
     simt::sync_warp(group);  // after what all owners did, and their fences
     unsigned const leader = simt::lowest_bit(group);
     word before = 0;
-    // relay: as above.
+    // relay: between the owners' fences and a thread that takes one of the things next. Pairs with claim().
     if (simt::lane_id() == leader) before = ref().fetch_and(~things, simt::relay);
     return simt::shuffle(group, before, leader);
   }

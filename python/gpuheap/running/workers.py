@@ -90,7 +90,7 @@ def local_workers(gpus: str | None, executable: Executable) -> list[LocalWorker]
 
 @dataclass
 class _Job:
-    """Work that a worker has."""
+    """A piece of work that a worker is doing."""
 
     index: int
     worker: AnyWorker
@@ -119,7 +119,10 @@ class Dispatcher:
         self._stop = threading.Event()
 
     def run(self, count: int) -> None:
-        """All of it, or until the time is up: TimeIsUp. However it ends, nothing runs any more and what finished was told."""
+        """Does all `count` pieces of work. Raises TimeIsUp once the time is over.
+
+        However it ends, no work runs any more, and every event that came was passed on.
+        """
         waiting = deque(range(count))
         try:
             # Ends: each pass begins a sweep, or takes an event of a running one, of which there are finitely many.
@@ -181,7 +184,7 @@ class Dispatcher:
             self._event(index, said, job.worker)
 
     def _drain(self) -> None:
-        """The work that had finished when all was stopped."""
+        """Passes on the events that came before everything was stopped."""
         while not self._inbox.empty():
             index, said = self._inbox.get()
             if said is not None and not isinstance(said, BaseException) and index in self._jobs:

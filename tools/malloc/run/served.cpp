@@ -18,7 +18,7 @@ namespace {
 using device_malloc::served_context;
 
 struct served_code {
-  CUlibrary library = nullptr;  // one of both
+  CUlibrary library = nullptr;  // either this or `module` is set
   CUmodule module = nullptr;
   std::uint64_t only_context = 0;  // of a module: where it lives
   std::set<std::uint64_t> ready;   // contexts in which the variable has the heap's state

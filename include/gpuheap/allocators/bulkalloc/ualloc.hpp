@@ -172,8 +172,9 @@ struct heap_state {
       counted = word(bin.free).compare_exchange(seen, seen + m, simt::relay, simt::relaxed);
     }
     simt::back_off pause;
-    // Ends: a pass that goes on lost the word likewise, or all other objects of the bin are free and not all their units are there. Then
-    // other threads hold these units, and wait for the lock at most until they have taken an object, of this bin or of another one.
+    // Ends: a pass that goes on lost the word to another thread's change, or all other objects of the bin are free and not all their units
+    // are there. Then other threads hold these units, and wait for the lock at most until they have taken an object, of this bin or of
+    // another one.
     GPUHEAP_NO_UNROLL
     while (!counted) {
       mutex{&mine.lock}.run_alone([&] {
@@ -190,7 +191,7 @@ struct heap_state {
         }
       });
       // Waits without the lock, since threads that hold the units may want it.
-      // Ends: as above.
+      // Ends: the threads that hold the units have taken their objects, of this bin or of another one.
       GPUHEAP_NO_UNROLL
       while (!counted && word(bin.free).load(simt::relaxed) + m == objects(c) && semaphore::count(units.look()) + m < objects(c))
         pause.wait();
@@ -331,8 +332,8 @@ struct heap_state {
         }
       });
       uint64_t const alone = at.header_bits() | uint64_t{1} << (page - first);
-      // Waits without the lock.
-      // Ends: as above.
+      // Waits without the lock, since threads that hold the units may want it.
+      // Ends: the threads that hold the units have taken a bin, of this chunk or of another one.
       GPUHEAP_NO_UNROLL
       while (!done && word(chunk.used).load(simt::relaxed) == alone && semaphore::count(units.look()) + 1 < at.bins_per_chunk())
         pause.wait();

@@ -237,7 +237,7 @@ struct basic_block_pool : pool_layout {
     unsigned const c = tag.kind();
     if (alone || before == 0) pool.active(c).settle(b, [&] { return pool.has_room(b, c); });
     if (alone) {
-      // relaxed: as above.
+      // relaxed: the bit is set again only by a thread that opens the block, after taking it from the free tree.
       simt::global_ref<word>{pool.allocated(c)[b / 64]}.fetch_and(~(word{1} << (b % 64)), simt::relaxed);
       pool.free_blocks().set(b);
     }

@@ -26,7 +26,8 @@ using simt::uint32_t;
 using simt::uint64_t;
 
 // The sizes of blocks. Class 2u has two units of smallest_chunk_bytes / 2 * 2^u, class 2u + 1 three. Classes 0, 2, 4, 6 are 1, 2, 4 and 8
-// chunks of kind 0, the next four even ones of kind 2; the odd ones likewise of kinds 1 and 3.
+// chunks of kind 0, and classes 8, 10, 12, 14 the same of kind 2. Classes 1, 3, 5, 7 are 1, 2, 4 and 8 chunks of kind 1, and 9, 11, 13, 15
+// of kind 3.
 template <halloc_config Config>
 struct classes {
   static constexpr unsigned smallest = Config.smallest_chunk_bytes;

@@ -87,7 +87,7 @@ struct layout {
   page_bits spare;              // pages that lie in the chunk
   page_bits idle;               // where queues hold pages: those that are not live
   uint64_t* records = nullptr;  // of each chunk, for virtual queues
-  uint64_t* numbers = nullptr;  // likewise, for lists
+  uint64_t* numbers = nullptr;  // of each chunk, for lists
   uint64_t* free = nullptr;     // a tree: chunks that no thread has
   uint64_t* listed = nullptr;   // of each class a tree of chunks: those that are not in a queue of chunks and have a free page
   char* queues = nullptr;

@@ -14,7 +14,7 @@ struct xmalloc_config {
   unsigned smallest_block_bytes = 512;  // header included; each class is twice as large as the one before
   unsigned blocks_per_superblock = 32;  // 2 to 32
   unsigned lists_per_class = 4;         // a power of two
-  unsigned list_capacity = 256;         // likewise, from 2
+  unsigned list_capacity = 256;         // a power of two from 2 on
   unsigned merge_below = 256;           // bytes
   unsigned spare_percent = 10;          // of the heap: what each class keeps of wholly free superblocks
 };

@@ -44,7 +44,7 @@ struct whole_number {
                               1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
   // Ends: each pass takes 22 off.
   for (; tens > 22; tens -= 22) value *= 1e22;
-  // Ends: likewise.
+  // Ends: each pass adds 22.
   for (; tens < -22; tens += 22) value /= 1e22;
   return tens >= 0 ? value * exact[tens] : value / exact[-tens];
 }

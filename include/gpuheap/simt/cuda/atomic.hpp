@@ -212,7 +212,7 @@ class access {
   }
   GPUHEAP_HD T fetch_max(T value, memory_order order) const {
     T seen = load(relaxed);
-    // Ends: as above.
+    // Ends: a pass that goes on lost the object to another thread that changed it. Lock-free.
     while (!compare_exchange(seen, seen < value ? value : seen, order, relaxed)) {
     }
     return seen;
