@@ -52,7 +52,7 @@ def _code_of(command: Callable[[], object]) -> int:
     except OSError as error:
         from gpuheap.files import words_of
 
-        gone = isinstance(error, FileNotFoundError) and error.filename is None  # as the system answers where one is not any more
+        gone = isinstance(error, FileNotFoundError) and error.filename is None  # the system's error if the current folder was deleted
         return _complain("the current folder was removed: change to another one" if gone else words_of(error))
     except MemoryError:
         return _complain("there is not enough memory for that")
@@ -71,7 +71,7 @@ def _complain(words: str) -> int:
     try:
         print(f"gpuheap: {' '.join(line.split())}", file=sys.stderr, flush=True)
     except OSError:
-        _drop(sys.stderr)  # no process reads it, and the exit code says enough
+        _drop(sys.stderr)  # no process reads standard error any more; the exit code remains
     return EXIT_USAGE
 
 

@@ -35,7 +35,7 @@ class CaseView:
 
     @cached_property
     def points(self) -> list[PointId]:
-        """In the order of the axes: threads, bytes, then the rest."""
+        """The points, sorted by threads, then bytes, then the other axes."""
         found = dict.fromkeys(point_id(row) for row in self.rows)
         return sorted(found, key=lambda p: (p[2], p[0] or 0, p[1] or 0))
 
@@ -69,7 +69,7 @@ class CaseView:
         return Counter(seen.values())
 
     def failed_requests(self, allocator: str) -> float:
-        """Requests that failed, the medians of all points together."""
+        """The number of failed requests: the sum of the medians of all points."""
         return sum(row.statistics.median for row in self.rows if row.allocator == allocator and row.metric == "failed_requests" and row.statistics)
 
     def headlines(self) -> list[tuple[str, PointId]]:

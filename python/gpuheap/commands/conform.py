@@ -19,7 +19,7 @@ STYLE = {"failed": "red", "crashed": "bold red", "timeout": "yellow"}
 
 
 def run_conform(layout: Layout, console: Console, outside: Outside, backend: str | None, part: str) -> int:
-    """Returns the exit code: 1 if a test did not pass."""
+    """Runs the conformance suite. Returns the exit code: 1 if a test did not pass."""
     backend = backend or (choose(layout).backend if candidates(layout) else likely_backend())
     suite = build_conformance(layout, outside, backend, lambda words: console.print(words, highlight=False, soft_wrap=True))
     names = [name for name in names_of_tests(suite) if part.lower() in name.lower()]

@@ -37,7 +37,7 @@ class ProgressListener:
         self._total = plan.num_points
         self._estimate = Estimate(plan.sweeps, workers)
         self._settled: dict[int, int] = {}  # points of each sweep
-        self._at: dict[int, str] = {}  # what each running sweep is at
+        self._at: dict[int, str] = {}  # the point that each running sweep is at
         self._bar = Progress(
             BarColumn(bar_width=16),
             MofNCompleteColumn(),

@@ -19,7 +19,7 @@ from gpuheap.running.plan import Plan
 
 @dataclass(frozen=True)
 class ForClaims:
-    """The claims beside the tables of one folder, as far as they are of one build."""
+    """The claims, judged by those tables of one folder that are of one build."""
 
     papers: tuple[Paper, ...]
     folder: Path
@@ -32,7 +32,7 @@ class ForClaims:
         return needs_of(plan, judge_all(self.papers, evidence), own)
 
     def print_open(self, console: Console, plan: Plan, identity: str) -> None:
-        """How the claims stand now, and what they wait for."""
+        """The current verdicts, and the measurements that open claims wait for."""
         evidence, own = evidence_of(self._rows(plan), self._builds(), identity)
         judged = judge_all(self.papers, evidence)
         console.print(counts_text(judged))

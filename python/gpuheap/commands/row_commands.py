@@ -57,7 +57,7 @@ def claims(
     measured = find_measured(layout, results)
     evidence = Evidence(measured.rows, measured.device)
     known = {one.name for one in papers}
-    # A name that does not exist is told by `select`.
+    # `select` raises the error for a name that does not exist.
     chosen = [one for one in papers if one.name in paper] if paper and set(paper) <= known else papers
     judged = select(judge_all(chosen, evidence, _progress), paper or [], verdict or [])
     if pages is not None:
@@ -82,7 +82,7 @@ def claims(
 
 
 def recorded_allocators(layout: Layout) -> Measured | None:
-    """The results that tell the allocators' traits where no executable is built; None without any."""
+    """The results from which the allocators' traits are read if no executable is built; None if there are none."""
     from gpuheap.answers.measured import find_measured
 
     measured = find_measured(layout)

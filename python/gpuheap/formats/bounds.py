@@ -56,7 +56,7 @@ class Condition:
 class Bound:
     """A limit on one metric at the points of a case that meet all conditions.
 
-    Medians are held to it; with `each` every single run. Whether a limit is the most or the least is the metric's nature.
+    The median of a point must keep it; with `each`, every single run must. The metric decides whether the limit is an upper or a lower one.
     """
 
     metric: str
@@ -139,7 +139,7 @@ def _covers_some(bound: Bound, grid: Grid) -> bool:
 
 
 def read_condition(key: str, said: Any) -> Condition:
-    """Raises ValueError, whose text names the expected form."""
+    """Reads a condition. Raises a ValueError that names the expected form."""
     if isinstance(said, str) and ".." in said:
         ends = said.split("..")
         try:

@@ -22,7 +22,7 @@ COLUMNS = tuple("suite,case,allocator,backend,threads,bytes,parameter,metric,uni
 RUNS_COLUMN = "values"  # each run's value; tables of earlier versions lack it
 HEADER = ",".join([*COLUMNS, RUNS_COLUMN]) + "\n"
 ELSEWHERE = "name another folder with --output"  # for tables that cannot be written
-EXPLAINING = ("reason", "reached")  # keys of `parameter` that say what happened and do not tell points apart
+EXPLAINING = ("reason", "reached")  # keys of `parameter` that describe an outcome, and are no part of the point
 
 _NUMBERS = ("mean", "median", "stddev", "p5", "p95", "min", "max")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -123,7 +123,7 @@ def summarise(samples: Sequence[float]) -> Statistics:
     return Statistics(
         mean=mean,
         median=statistics.median(ordered),
-        # In doubles: statistics.stdev works in fractions, a hundred times slower.
+        # Computed in doubles: statistics.stdev computes with fractions and is a hundred times slower.
         stddev=math.sqrt(math.fsum((sample - mean) ** 2 for sample in ordered) / (len(ordered) - 1)) if len(ordered) > 1 else 0.0,
         p5=_percentile(ordered, 0.05),
         p95=_percentile(ordered, 0.95),
@@ -191,7 +191,7 @@ def read_table(path: Path) -> list[Row]:
         status, first = status_of.setdefault(row.key, (row.status, number))
         if status != row.status:
             raise ResultsError(f"{path}:{number}: status is {row.status}, but {status} for the same point in line {first}")
-        # A line that stays is written again as it was.
+        # A line whose row stays is written unchanged.
         row.__dict__["line"] = line + ("\n" if has_values else ",\n")
         rows.append(row)
     return rows
@@ -250,9 +250,9 @@ class Table:
         self.path = path
         if path.exists() and not path.is_file():
             raise UserError(f"{path} is not a file, and the table is written there: remove it, or {ELSEWHERE}")
-        # A full disk leaves an empty file of a first point.
+        # If the disk was full when the first point was written, the file is empty.
         self.rows: list[Row] = read_table(path) if self._begun() else []
-        # One of an earlier version gets its further column with the first rows that are added.
+        # A table of an earlier version gets the column of runs with the first rows that are added.
         self._lacks_values = self._begun() and not path.read_bytes().startswith(HEADER.encode())
 
     def status_of(self) -> dict[Key, str]:
@@ -318,7 +318,7 @@ def _percentile(ordered: Sequence[float], fraction: float) -> float:
 
 
 def _header_words(line: str) -> str:
-    """The mistake in a first line."""
+    """Describes the mistake in a first line."""
     expected = f"expected the columns {HEADER.strip()}"
     if not line.strip():
         return f"{expected}, found an empty line"
@@ -372,7 +372,7 @@ def _numbers(cell: dict[str, str], required: bool) -> Statistics | None:
 
 
 def _values(text: str, runs: int, numbers: Statistics | None) -> tuple[float, ...]:
-    """Each run's value. One for all stands where they are equal."""
+    """Reads each run's value. A single value stands for runs that are all equal."""
     if not text:
         return ()
     try:

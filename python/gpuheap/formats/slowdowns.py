@@ -64,7 +64,7 @@ def _over(row: Row, reference: Row) -> Row:
 
 
 def _as_written(value: float) -> float:
-    """The value as a table keeps it, so that rows just measured and rows read again give the same."""
+    """The value rounded as in a table, so that rows just measured and rows read back give the same slowdown."""
     return float(f"{value:.6g}")
 
 

@@ -19,7 +19,7 @@ from gpuheap.heaps.files import OLDEST_ARCH, device_code, device_source, include
 
 _CUBIN, _PTX, _LTO, _FATBIN = 1, 2, 3, 4  # nvJitLinkInputType
 _BYTES_OF_KEY = 20
-_MOST_REGISTERS = 64  # a limit for the functions that kernels call: a block of 1024 threads has no more
+_MOST_REGISTERS = 64  # the limit for the functions that kernels call, so that blocks may have 1024 threads
 
 
 class CompileError(HeapError):

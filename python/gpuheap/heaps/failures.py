@@ -24,7 +24,7 @@ class CudaError(HeapError, RuntimeError):
 
 
 class InvalidRequest(HeapError, ValueError):
-    """A request that can never be served, such as a negative size."""
+    """A request that no heap could serve, such as one of a negative size."""
 
 
 class ClosedHeap(HeapError, RuntimeError):

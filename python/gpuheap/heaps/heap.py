@@ -129,7 +129,7 @@ class Heap:
 
     @property
     def device(self) -> int:
-        """The number of its GPU."""
+        """The number of the GPU that holds the heap."""
         return self.native.device
 
     @property

@@ -63,7 +63,7 @@ def proof_of(words: Sequence[str], plan: Plan, pairs: Sequence[Proven]) -> Proof
 
 
 def usable_proof(path: Path, words: Sequence[str], plan: Plan) -> Proof:
-    """Raises UserError (E09) for one that is missing, damaged, or of another program, other arguments, another profile or another gpuheap."""
+    """Reads a proof. Raises UserError (E09) for one that is missing, damaged, or of another program, other arguments, another profile or another gpuheap."""
     found = _read(path)
     wanted = proof_of(words, plan, ())
     for what, theirs, ours in (

@@ -39,7 +39,7 @@ class Dump:
     region_bytes: int
     heap_bytes: int
     num_blocks: int
-    names: tuple[str, ...]  # of tags; a block's number is one more than the place, 0 for none
+    names: tuple[str, ...]  # the tags' names; a block's number is the index here plus one, or 0 for no tag
     blocks_at: int  # in the file
 
     def parts(self) -> Iterator[Part]:

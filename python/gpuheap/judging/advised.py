@@ -25,7 +25,7 @@ class Recommendation:
     at: str
     says: str
     allocators: tuple[str, ...]
-    sizes: Span  # bytes
+    sizes: Span  # the sizes in bytes
     granularity: tuple[str, ...]
     reuse: tuple[str, ...]
     memory: tuple[str, ...]

@@ -30,7 +30,7 @@ STRETCHES = (1.0, 3.0, 10.0, math.inf)
 @dataclass(frozen=True)
 class Certainty:
     holds: bool | None  # None: undecided
-    least: float  # share of draws in which the relation holds, of the completion with the least
+    least: float  # the share of draws in which the relation holds, for the completion in which it is smallest
     most: float
     with_runs: int  # measurements whose runs are known
     measurements: int
@@ -73,7 +73,7 @@ def _readings_of(side: say.Side, evidence: Evidence) -> Sequence[Reading]:
 
 
 def _share(relation: say.Relation, evidence: Evidence, stretch: float, noisy: bool) -> float:
-    """The share of draws in which the relation holds; without known runs there is one draw, of the statistics as they stand."""
+    """The share of draws in which the relation holds. If no runs are known, there is one draw: the measured statistics."""
     drawn = _Drawn(evidence, stretch)
     if not noisy:
         return float(_holds(relation, drawn, None))
@@ -93,11 +93,11 @@ def _holds(relation: say.Relation, drawn: _Drawn, draw: int | None) -> bool:
 
 
 class _Drawn(Evidence):
-    """The evidence with one completion of the open points, in one draw after the other."""
+    """The evidence with one completion of the open points. It takes on one draw after the other."""
 
     def __init__(self, base: Evidence, stretch: float) -> None:
         self._base, self._stretch = base, stretch
-        self.draw: int | None = None  # which; None: the statistics as they stand
+        self.draw: int | None = None  # the number of the draw; None: the measured statistics
         self._known: dict[tuple[say.Side, tuple[str, ...] | None], tuple[Found, list[tuple[Reading, list[float]]]]] = {}
 
     def has(self, suite: str, case: str) -> bool:

@@ -18,7 +18,7 @@ from gpuheap.judging.relations import NotMeasured, Unsupported, hold
 
 HOLDS, FAILS, UNDECIDED, PUBLISHED, UNMEASURED = "holds", "does not hold here", "undecided", "about the published code only", "not measured"
 VERDICTS = (HOLDS, FAILS, UNDECIDED, PUBLISHED, UNMEASURED)
-SHORT = {"holds": HOLDS, "fails": FAILS, "undecided": UNDECIDED, "published": PUBLISHED, "unmeasured": UNMEASURED}  # as --verdict takes them
+SHORT = {"holds": HOLDS, "fails": FAILS, "undecided": UNDECIDED, "published": PUBLISHED, "unmeasured": UNMEASURED}  # the verdicts' names for --verdict
 
 
 @dataclass(frozen=True)
@@ -71,12 +71,12 @@ def _left_out(claim: Claim, evidence: Evidence) -> str:
 
 
 def judge_all(papers: Iterable[Paper], evidence: Evidence, each: Callable[[Sequence[Claim]], Iterable[Claim]] = iter) -> list[Judged]:
-    """`each` goes through the claims, for a display of progress: resampling runs takes some seconds for all claims."""
+    """Judges all claims. `each` iterates over the claims and may show the progress: resampling takes some seconds for all claims."""
     return [judge(claim, evidence) for claim in each([claim for paper in papers for claim in paper.claims])]
 
 
 def select(judged: Sequence[Judged], papers: Sequence[str], verdicts: Sequence[str]) -> list[Judged]:
-    """Those of some papers and verdicts; none named means all. `does not hold here` may be written in full or as `fails`."""
+    """The claims of some papers and with some verdicts; if none is named, all. `does not hold here` may be written in full or as `fails`."""
     known = {one.claim.paper for one in judged}
     for paper in papers:
         if paper not in known:
@@ -90,7 +90,7 @@ def select(judged: Sequence[Judged], papers: Sequence[str], verdicts: Sequence[s
 
 
 def commands_for(judged: Iterable[Judged], evidence: Evidence) -> list[str]:
-    """The suites to run so that the claims without rows can be judged; single cases where a part of a suite is there."""
+    """The suites to run so that the claims without rows can be judged; single cases of a suite of which a part was measured."""
     suites = evidence.suites()
     targets: dict[str, None] = {}
     for one in judged:
@@ -109,7 +109,7 @@ def named(side: Side) -> tuple[str, ...]:
 
 
 def check_suites(papers: Iterable[Paper], suites: Mapping[str, Suite]) -> None:
-    """Every side must mean points of a suite of this checkout. Raises UserError with file and line."""
+    """Checks that every side selects points of a suite of this checkout. Raises UserError with file and line."""
     for paper in papers:
         for claim in paper.claims:
             for side in claim.sides:

@@ -12,7 +12,7 @@ from gpuheap.judging.judge import PUBLISHED, VERDICTS, Judged, named
 from gpuheap.judging.language import Paper
 from gpuheap.units import format_bytes
 
-POINTS_PER_MINUTE = 175  # of `--quick` on an H200: 1750 points took ten minutes
+POINTS_PER_MINUTE = 175  # measured with `--quick` on an H200: 1750 points took ten minutes
 
 
 def page_of(paper: Paper, judged: Sequence[Judged], rows: Sequence[Row], device: str, suites: Mapping[str, Suite], images: Path, linked: str) -> str:

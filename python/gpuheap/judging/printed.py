@@ -114,7 +114,7 @@ def _lines(path: Path, columns: tuple[str, ...]) -> list[tuple[int, dict[str, st
 
 
 def _value(cell: dict[str, str]) -> PrintedValue:
-    """Raises ValueError, whose text names the expected form."""
+    """Reads a line. Raises a ValueError that names the expected form."""
     if cell["allocator"] not in (*ALLOCATORS, *BASELINES, *MODES):
         raise ValueError(unknown_name("allocator", cell["allocator"], [*ALLOCATORS, *BASELINES, *MODES]))
     if cell["metric"] not in METRICS:

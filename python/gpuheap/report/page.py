@@ -1,4 +1,4 @@
-"""Everything that the report's template shows, worked out from tables."""
+"""Computes everything that the report's template shows from tables."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ class Figure:
     svg: str
     title: str
     fixed: str
-    source: str  # the figure of a paper that it stands beside
-    wide: bool  # as wide as several others
-    failed: str = ""  # the allocators that failed at a point of it, and how
+    source: str  # the paper's figure that the picture repeats
+    wide: bool  # whether it is as wide as several other pictures
+    failed: str = ""  # the allocators that failed at one of its points, and how
 
 
 @dataclass(frozen=True)
 class BestCell:
     chip: Chip
-    words: str  # its lead over the next best
+    words: str  # the lead over the next best, in words
     title: str
 
 
@@ -108,7 +108,7 @@ class BoundLine:
     must: str
     aim: str
     verdict: str
-    kind: str  # of the verdict, for its colour
+    kind: str  # the kind of verdict, which decides its colour
     failing: tuple[str, ...]
 
 
@@ -147,7 +147,7 @@ class GpuSection:
     failures: tuple[FailureLine, ...]
     environment: tuple[tuple[str, str], ...]
     pages: tuple[tuple[str, str], ...] = ()  # suites that have pages of their own: name, link
-    suite: str = ""  # the one that this page is of; empty on the first page
+    suite: str = ""  # the suite of this page; empty on the first page
 
     @property
     def suites(self) -> tuple[str, ...]:

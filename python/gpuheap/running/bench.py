@@ -30,7 +30,7 @@ from gpuheap.running.workers import Dispatcher, LocalWorker, TimeIsUp, Worker
 
 
 class Listener(Protocol):
-    """The events of a plan that is carried out."""
+    """Receives the events of a plan while it is carried out."""
 
     def goes_on(self, since: str) -> None: ...
     def sweep_begins(self, sweep: PlannedSweep, kept: int) -> None: ...
@@ -46,24 +46,24 @@ class Outcome:
 
     tables: dict[str, Path] = field(default_factory=dict)  # by suite
     rows: list[Row] = field(default_factory=list)  # of the plan's points, measured now or kept
-    measured: int = 0  # points
-    kept: int = 0  # points that had rows from an earlier run of the same build
+    measured: int = 0  # the number of points measured by this run
+    kept: int = 0  # the number of points that had rows from an earlier run of the same build
     interrupted: bool = False
-    time_is_up: bool = False  # that the policy gives
-    again_since: str = ""  # with --fresh: when the run began that was stopped, and that this one went on with
+    time_is_up: bool = False  # whether the policy's time limit ended the run
+    again_since: str = ""  # with --fresh: when the stopped run began that this run continued
 
 
 @dataclass(frozen=True)
 class Policy:
     """Which rows of earlier runs are kept.
 
-    Those of another build never are: a table is of one build, which environment.json names for each sweep.
+    Rows of another build are never kept: a table has one build, which environment.json names for each sweep.
     """
 
     fresh: bool = False  # no earlier rows, except those of a stopped run with --fresh that continues
-    retry: bool = False  # not those of points that failed
-    until: float = math.inf  # when to stop, by time.monotonic()
-    anew: bool = False  # tables of another build are replaced; else they are refused
+    retry: bool = False  # rows of failed points are not kept
+    until: float = math.inf  # the time of time.monotonic() at which to stop
+    anew: bool = False  # whether tables of another build are replaced; else they are refused
 
 
 def carry_out(
@@ -151,16 +151,16 @@ def keep_to_one_build(tables: Mapping[str, Table], environment: Environment, ide
 
 
 def put_in_order(plan: Plan, tables: Mapping[str, Table], compare: Callable[[], None] = lambda: None) -> None:
-    """The steps after a run, however it ended. Each is tried, also if another one fails."""
+    """The steps after a run, however it ended. Each step is tried even if an earlier one fails."""
     with uninterrupted(), ExitStack() as at_end:
-        # The last one comes first.
+        # The steps run in the reverse of this order.
         for table in tables.values():
             at_end.callback(table.arrange, TableOrder(plan))
         at_end.callback(compare)
 
 
 def _compare(plan: Plan, backend: str, tables: Mapping[str, Table]) -> None:
-    """The rows that follow from others."""
+    """Computes the rows that follow from other rows."""
     for suite, case in {(sweep.suite.name, sweep.case.name): (sweep.suite.name, sweep.case) for sweep in plan.sweeps}.values():
         if suite in tables:
             rows = compared(tables[suite].rows, case, backend)
@@ -206,7 +206,7 @@ class SweepWriter:
         self._outcome = outcome
         self._keys = keys_of(sweep, sweep.executable.backend)
         self._begun = False
-        self._measured: set[int] = set()  # points, by this run
+        self._measured: set[int] = set()  # the indices of points measured by this run
         self._untried = 0
 
     def begin(self) -> tuple[Executable, Sweep] | None:
@@ -307,7 +307,7 @@ class SweepWriter:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Ctrl-C waits until the block is done, so that file and memory agree. By handlers: a blocked signal would go to a worker's thread."""
+    """Delays Ctrl-C until the block is done, so that file and memory agree. It uses handlers, as a blocked signal would go to a worker's thread."""
     came: list[int] = []
     numbers = [number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is not signal.SIG_IGN]
     before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in numbers}
@@ -322,7 +322,7 @@ def uninterrupted() -> Iterator[None]:
 
 @contextmanager
 def only_writer(folder: Path) -> Iterator[None]:
-    """Makes the folder if it is not there, and holds a lock on it. The lock goes with the process, however that ends."""
+    """Makes the folder if it is missing, and holds a lock on it. The system releases the lock when the process ends."""
     make_folder(folder, ELSEWHERE)
     with naming(folder, "opened", ELSEWHERE):
         descriptor = os.open(folder, os.O_RDONLY)
@@ -339,7 +339,7 @@ def only_writer(folder: Path) -> Iterator[None]:
 
 
 class TableOrder:
-    """The order of a table: cases as in the suite, allocators as everywhere, points as in the plan; rows of other points after those."""
+    """The sort key of a table's rows: cases as in the suite, allocators as in the catalogue, points as in the plan, and then rows of other points."""
 
     def __init__(self, plan: Plan) -> None:
         self._cases: dict[str, int] = {}

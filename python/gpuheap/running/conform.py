@@ -15,7 +15,7 @@ from threading import Lock
 from gpuheap.errors import UserError
 from gpuheap.running.executable import exit_words, last_line
 
-LIMIT_S = 300.0  # for one test
+LIMIT_S = 300.0  # the time limit of one test
 LINES_OF_A_FAILURE = 12
 
 

@@ -1,4 +1,4 @@
-"""Runs one sweep on a machine of a cluster, and tells its events as they come. Every machine needs this package."""
+"""Runs one sweep on a machine of a cluster, and sends its events as they come. Every machine needs this package."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _running: dict[str, threading.Event] = {}  # the jobs of this process, each with
 
 
 def probe(paths: list[str]) -> dict[str, Any]:
-    """The facts of a machine: its executables' identities and its device, or its problem."""
+    """The facts of a machine: its executables' identities and its device, or the reason why it has none."""
     try:
         described = [(path, describe(Path(path))) for path in paths]
     except UserError as error:
@@ -36,7 +36,7 @@ def probe(paths: list[str]) -> dict[str, Any]:
 
 
 def run_job(job: str, topic: str, path: str, sweep: Sweep) -> list[Message]:
-    """Runs a sweep. Sends each event under the topic, and returns all of them, so that lost ones are there."""
+    """Runs a sweep. Sends each event under the topic, and returns all of them, since messages may be lost."""
     from distributed import get_worker
 
     worker = get_worker()

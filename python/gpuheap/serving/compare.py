@@ -18,7 +18,7 @@ from gpuheap.serving.start import Service
 
 @dataclass(frozen=True)
 class Run:
-    """One run. `kernel_ms` is None where the program ended without its end being seen, or launched nothing; `code` where its time was up."""
+    """One run. `kernel_ms` is None if the program launched nothing, or ended before the library could write its times; `code` is None if its time was up."""
 
     seconds: float
     kernel_ms: float | None
@@ -33,7 +33,7 @@ class Outcome:
     allocator: str
     runs: list[Run] = field(default_factory=list)
     same_output: bool = True
-    notes: list[str] = field(default_factory=list)  # what gpuheap said on standard error
+    notes: list[str] = field(default_factory=list)  # gpuheap's messages on standard error
 
     @property
     def seconds(self) -> float:

@@ -12,7 +12,7 @@ from gpuheap.unchanged.programs import Program
 STDOUT = "output"
 # Lines of a log that begin no finding: details are indented.
 _NO_FINDING = (" ", "COMPUTE-SANITIZER", "ERROR SUMMARY", "LEAK SUMMARY", "Target application", "No attachable")
-SHOWN = 40  # characters of a line that differs
+SHOWN = 40  # the number of characters shown of a line that differs
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def comparable(program: Program, stdout: bytes) -> bytes:
 
 
 def difference(expected: Left, found: Left, near: float = 0.0) -> str:
-    """The first difference in words, empty for none; numbers that differ by at most `near` do not count."""
+    """The first difference as text, "" if there is none. Numbers that differ by at most `near` count as equal."""
     for name, wanted in expected.parts.items():
         got = found.parts.get(name)
         if wanted == got or (near > 0 and wanted is not None and got is not None and _are_near(wanted, got, near)):
@@ -53,7 +53,7 @@ def difference(expected: Left, found: Left, near: float = 0.0) -> str:
 
 
 def _are_near(wanted: bytes, got: bytes, near: float) -> bool:
-    """Whether both are the same words, except for numbers that are close to each other."""
+    """Whether two texts have the same words, except for numbers that are close to each other."""
     old, new = wanted.split(), got.split()
     return len(old) == len(new) and all(before == after or _within(before, after, near) for before, after in zip(old, new, strict=True))
 
@@ -117,5 +117,5 @@ def findings(log: str) -> list[str] | None:
 
 
 def new_findings(plain: Sequence[str], served: Sequence[str]) -> list[str]:
-    """The messages that only the served program gets."""
+    """The messages of the served program that the plain program does not have."""
     return [line for line in served if line not in plain]

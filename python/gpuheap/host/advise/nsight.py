@@ -31,7 +31,7 @@ _SCALE = {
     "kbyte": 1e3, "mbyte": 1e6, "gbyte": 1e9, "kbyte/block": 1e3,
 }  # fmt: skip
 
-Launch = dict[str, float]  # of one launch: the metrics that it has a number for
+Launch = dict[str, float]  # the metrics of one launch that have a number
 Runner = Callable[[Sequence[str], Mapping[str, str], Path], bool]  # runs a command line with its output to a file; False: it took too long
 
 
@@ -61,7 +61,7 @@ def failure_words(log: str) -> str:
 
 
 def read_report(tool: str, report: Path) -> tuple[list[tuple[str, Launch]], str]:
-    """The launches in a report, each with its kernel's name as the compiler spells it; and why there are none."""
+    """The launches in a report, each with its kernel's mangled name; and the reason if there are none."""
     command = [tool, "--import", str(report), "--csv", "--page", "raw", "--print-units", "base", "--print-kernel-base", "mangled"]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=300)
@@ -105,7 +105,7 @@ def _number(cell: str) -> float | None:
 
 
 def kernels_of(launches: Sequence[tuple[str, Launch]]) -> tuple[Kernel, ...]:
-    """By kernel, longest first. Rates are means over its launches, weighted by their time; counts are sums."""
+    """The metrics by kernel, the longest first. Rates are means over the kernel's launches, weighted by their time; counts are sums."""
     groups: dict[str, list[Launch]] = {}
     for name, launch in launches:
         groups.setdefault(name, []).append(launch)

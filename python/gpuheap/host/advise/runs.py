@@ -21,7 +21,7 @@ from gpuheap.host.trace import read_trace
 from gpuheap.running.process import run_process
 from gpuheap.units import format_seconds
 
-FAILURES_IN_A_ROW = 3  # that end a mode
+FAILURES_IN_A_ROW = 3  # after so many, a mode is measured no further
 
 
 def digest(output: Path, ignored: Sequence[re.Pattern[bytes]]) -> str:
@@ -62,7 +62,7 @@ class Campaign:
 
 
 def measure(campaign: Campaign, told: Callable[[str, int, int, float | None], None]) -> bool:
-    """Each round runs each mode once, and begins with the next one, so that none is always first. `told` hears before each run: the mode, runs done, runs in
+    """Each round runs each mode once, and begins with the next one, so that none is always first. `told` is called before each run: mode, runs done, runs in
     all and the seconds left. A mode that failed three times in a row is left out of further rounds. False: interrupted; what was measured is kept."""
     failures = dict.fromkeys(campaign.environments, 0)
     spent: dict[str, list[float]] = {mode: [] for mode in failures}
@@ -106,7 +106,7 @@ def _remembering_interrupts(came: threading.Event) -> Iterator[None]:
 
 
 def seconds_left(spent: Mapping[str, Sequence[float]], left: Mapping[str, int]) -> float | None:
-    """For each run to come the mean of its mode's, else of all; None before the first."""
+    """The seconds left: for each run to come, the mean of its mode's runs, else of all. None before the first run."""
     everything = [seconds for of_mode in spent.values() for seconds in of_mode]
     if not everything:
         return None

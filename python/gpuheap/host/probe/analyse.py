@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from gpuheap.host.probe.series import DRIVER, KERNEL, Series
 
-REGULAR = 0.5  # of the distances must be the slot for it to be one
-FEW = 4  # blocks, that a slot is told from
+REGULAR = 0.5  # the share of distances that must be equal to count as the slot
+FEW = 4  # the fewest blocks from which a slot can be determined
 
 
 @dataclass(frozen=True)
 class Bin:
-    """Requests of `first` to `last` bytes, of those asked for, get slots of one size."""
+    """The requests of `first` to `last` bytes (of the sizes asked for) get slots of one size."""
 
     first: int
     last: int
@@ -52,7 +52,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Stretch:
-    """Sizes from `first` to `last`, of those asked for; no rule: none explains them."""
+    """The sizes from `first` to `last` (of those asked for), and the rule that explains their slots, if any."""
 
     first: int
     last: int
@@ -72,7 +72,7 @@ class Chunk:
 class KernelTimes:
     """Medians of the first kernel after a request; None: there was no such request."""
 
-    after_new_memory: float | None  # the request made the allocator take memory
+    after_new_memory: float | None  # after a request for which the allocator took memory from the driver
     after_other: float | None
     again: float | None  # the same kernel right after
 
@@ -81,14 +81,14 @@ class KernelTimes:
 class Allocator:
     name: str
     requests: int
-    granularity: int | None  # every address is a multiple of it, from the first
+    granularity: int | None  # every address is the first plus a multiple of it
     rules: tuple[Stretch, ...]  # of the slots
     bins: tuple[Bin, ...]
     chunks: tuple[Chunk, ...]
     irregular: tuple[int, ...]  # sizes whose blocks have no common distance
-    kept_bytes: int | None  # of the device, after all blocks of a series were freed, at most; None: not told
+    kept_bytes: int | None  # the most device memory that is still taken after all blocks of a series were freed; None: unknown
     kernels: KernelTimes
-    unserved: tuple[int, ...]  # sizes of which a request failed
+    unserved: tuple[int, ...]  # sizes for which a request failed
 
 
 def granularity_of(addresses: Iterable[int]) -> int | None:
@@ -113,7 +113,7 @@ def slot_of(series: Series) -> int | None:
 
 
 def bins_of(all_series: Sequence[Series]) -> tuple[Bin, ...]:
-    """Sizes in order; those beside each other with equal slots are one bin."""
+    """The bins: neighbouring sizes with equal slots are one bin."""
     found: list[Bin] = []
     times: list[tuple[list[int], list[int]]] = []
     for series in sorted(all_series, key=lambda each: each.bytes):
@@ -163,7 +163,7 @@ def _candidates(sizes: NDArray[np.int64], slots: NDArray[np.int64]) -> list[Rule
 
 
 def _prefix(fits: NDArray[np.bool_]) -> int:
-    """The longest prefix of which nine in ten fit, and its last three."""
+    """The longest prefix in which nine of ten sizes fit the rule, and each of the last three."""
     held = np.cumsum(fits) >= 0.9 * np.arange(1, len(fits) + 1)
     for last in range(min(3, len(fits))):
         held &= np.concatenate([np.ones(last, dtype=bool), fits[: len(fits) - last]])
@@ -201,7 +201,7 @@ def chunk_of(series: Series) -> int | None:
 
 
 def gapless_runs(addresses: Sequence[int], slot: int) -> list[int]:
-    """Blocks in each run of neighbours, by address."""
+    """The number of blocks in each gapless run of neighbours, by address."""
     runs = [1] if addresses else []
     for distance in distances(addresses):
         if distance == slot:
