@@ -68,8 +68,9 @@ void weak_memory::check_against_atomic(lane* me, granule& g, byte_mask bytes, bo
 void weak_memory::note_plain(lane* me, granule& g, byte_mask bytes, bool writes) {
   access_cells& cells = table_.cells_of(g);
   access_cell const now{me->view->now(), me->global_index, me->at(), bytes, writes};
-  // An access that races later with one that this one covers races with this one as well. So this one takes its place, and a write takes
-  // its bytes away from what it covers in part: the lane may have consumed, and not acquired, what came before, and reads its own value.
+  // This access takes the place of earlier ones that it covers: an access that races later with a covered one races with this one as well.
+  // A write also takes its bytes away from accesses that it covers in part: the lane may have consumed, and not acquired, what came before,
+  // and it reads its own value.
   access_cell* free = nullptr;
   for (unsigned i = 0; i < cells.num_kept; ++i) {
     access_cell& c = cells.kept[i];

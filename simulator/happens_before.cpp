@@ -20,8 +20,8 @@ void happens_before::reset(std::size_t num_slots) {
 
 thread_view* happens_before::start(std::uint32_t slot) {
   thread_view& v = views_[slot];
-  // What the slot's last lane knew stays known: clocks tell slots apart, not lanes, so that a thread that knows of the new lane's epochs is
-  // taken to know all that the earlier epochs brought.
+  // The knowledge of the slot's last lane stays, since clocks tell slots apart and not lanes: a thread that knows an epoch of the new lane
+  // is taken to know all that the slot's earlier epochs brought.
   if (v.known == nullptr) {
     v.known = clock_pool::share(zero_);
     v.reached = clock_pool::share(zero_);
@@ -46,7 +46,7 @@ void happens_before::join(vector_clock*& a, vector_clock*& b, release_info const
     join(b, r);
     return;
   }
-  // One of two references, so that the join may be in place.
+  // Dropping one of the two references lets the join change the clock in place.
   clocks_.drop(std::exchange(b, nullptr));
   join(a, r);
   b = clock_pool::share(a);
@@ -101,7 +101,7 @@ release_info happens_before::carried(thread_view& v, order o) {
 release_info happens_before::carried_on(thread_view const& v, release_info own, release_info const& before, order o) {
   if (before.known == nullptr) return own;
   if (own.known == nullptr) return share(before);
-  // A release or relay that follows the acquire or consume of `before` carries it already; a fence is older than that.
+  // After an acquire or consume, `own` carries `before` already. A release fence is older than the operation, so `before` has to be joined.
   if (o == order::relay || (releases(o) && v.reaches_all_of(before))) return own;
   return combined(own, before);
 }

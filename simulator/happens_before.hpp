@@ -22,29 +22,29 @@
 
 namespace gpuheap::simulator {
 
-// What the lane in a slot did up to and including its `epoch`. Epoch 0: before the launch.
+// All that the lane in a slot did up to and including its `epoch`. Epoch 0: before the launch.
 struct moment {
   std::uint32_t slot = 0;
   std::int32_t epoch = 0;
 };
 
-// What an acquire learns from a store. `composite`: `known` holds more than what `at.slot` knew at `at.epoch`, as an acquirer of that epoch
-// may have learned it.
+// The clock that an acquire gets from a store. If `composite`, `known` is more than what the lane in `at.slot` knew at `at.epoch`, so a
+// thread that knows that epoch need not know all of it.
 struct release_info {
   vector_clock* known = nullptr;  // null: nothing
   moment at{};
   bool composite = false;
 };
 
-// What a lane knows.
+// The knowledge of a lane.
 struct thread_view {
   std::uint32_t slot = 0;
   std::int32_t epoch = 1;  // grows with each release
-  // One clock may be several of these.
+  // The three pointers may share a clock.
   vector_clock* known = nullptr;
   vector_clock* reached = nullptr;
   vector_clock* performed = nullptr;
-  std::int32_t performed_epoch = 0;  // of the lane itself: that of its last release
+  std::int32_t performed_epoch = 0;  // the lane's own: that of its last release
   release_info fence{};              // of the last release fence
   vector_clock* pending = nullptr;   // what loads saw without acquiring it; null: nothing
 
@@ -70,12 +70,12 @@ class happens_before {
 
   // A load with order `o` has read a store that carries `r`.
   void learn(thread_view& v, release_info const& r, order o);
-  // What a store with order `o` carries. The caller owns it.
+  // The clock that a store with order `o` carries. The caller owns it.
   [[nodiscard]] release_info carried(thread_view& v, order o);
-  // What a read-modify-write carries that `own` comes from, after a store that carried `before`: the release sequence goes on. Takes over
-  // `own`.
+  // The clock that a read-modify-write carries: `own`, joined with that of the store that it replaces (`before`), since the release
+  // sequence goes on. Takes over `own`.
   [[nodiscard]] release_info carried_on(thread_view const& v, release_info own, release_info const& before, order o);
-  // Both. Takes over `a`.
+  // The join of `a` and `b`. Takes over `a`.
   [[nodiscard]] release_info combined(release_info a, release_info const& b);
   void fence(thread_view& v, order o);
   // All that the lane did and learned has reached the whole device.
@@ -84,14 +84,15 @@ class happens_before {
   [[nodiscard]] static release_info share(release_info const& r) { return {clock_pool::share(r.known), r.at, r.composite}; }
   void drop(release_info const& r) { clocks_.drop(r.known); }
 
-  // The lanes' pasts happen before the futures of all of them: gather() each, spread() to each, end_meeting().
+  // A meeting of lanes: all that each did before it happens before all that any of them does afterwards. Call gather() for each lane, then
+  // spread() for each, then end_meeting().
   void gather(thread_view const& v);
   void spread(thread_view& v);
   void end_meeting();
 
  private:
   void join(vector_clock*& to, release_info const& r);
-  // Both of them.
+  // Joins `r` into both clocks.
   void join(vector_clock*& a, vector_clock*& b, release_info const& r);
   // `to` becomes `from`.
   void assign(vector_clock*& to, vector_clock* from);
@@ -101,7 +102,7 @@ class happens_before {
   std::vector<thread_view> views_;
   vector_clock* zero_ = nullptr;
   release_info last_seq_cst_{};
-  // A meeting's clocks, as a view's. A clock that several lanes share is joined once.
+  // One of the three clocks of a meeting. A clock that several lanes share is joined once.
   struct meeting {
     vector_clock* clock = nullptr;
     vector_clock const* last_met = nullptr;

@@ -1,16 +1,18 @@
 // Turns, parking, blocks and the fibers below them.
 #include "machine.hpp"
 
-#include <boost/context/detail/fcontext.hpp>
+#include <boost/context/fiber.hpp>
 
 #include <algorithm>
+#include <memory>
+#include <new>
 #include <utility>
 
 #include "weak_memory.hpp"
 
 namespace gpuheap::simulator {
 
-namespace context = boost::context::detail;
+namespace context = boost::context;
 
 namespace detail {
 __thread lane* current_lane = nullptr;
@@ -23,19 +25,24 @@ using detail::current_lane;
 namespace {
 
 constexpr std::uint64_t event_interval_points = 1 << 16;
-// What waits in active_mask() while another lane of its warp runs on is let go after this many points and one round of 32 turns for each
-// lane that can run.
+// Lanes that wait in active_mask() while another lane of their warp runs are released after this many points and one round of 32 turns for
+// each lane that can run.
 constexpr std::uint64_t gather_patience_points = 256;
 constexpr std::size_t default_stack_bytes = hooks::under_tsan || hooks::under_asan ? 256 * 1024 : 64 * 1024;
-// ThreadSanitizer takes about 8000 fibers; vector clocks of the weak mode have an entry for each resident lane.
+// ThreadSanitizer allows about 8000 fibers. A vector clock of the weak mode has an entry for each resident lane.
 constexpr unsigned most_lanes_under_tsan = 1024;
 constexpr unsigned most_lanes_in_weak_mode = 512;
 
-void fiber_entry(context::transfer_t t) {
-  machine& m = machine::of(current_lane);
-  m.landed(t.fctx, static_cast<resumable*>(t.data), *current_lane);
-  m.fiber_main();
-}
+// The pool owns the stacks.
+struct pooled_stack {
+  static void deallocate(context::stack_context const&) {}
+};
+
+// A resumable's context holds a fiber. It is written over and never destroyed: Boost's destructor would unwind the stack, and run code of
+// the kernel that the machine has abandoned.
+static_assert(sizeof(context::fiber) == sizeof(resumable::context));
+void keep(context::fiber&& f, resumable& in) { new (&in.context) context::fiber(std::move(f)); }
+context::fiber taken_from(resumable& from) { return std::move(*std::launder(reinterpret_cast<context::fiber*>(&from.context))); }
 
 }  // namespace
 
@@ -245,7 +252,7 @@ void machine::park(lane* me) {
 void machine::wake(warp& w, lane_bits who) {
   w.num_runnable += static_cast<std::uint32_t>(__builtin_popcount(who));
   if (settings_.scheduler == scheduler_kind::run_through) {
-    // Each goes before those woken earlier, so that they run in the order of their numbers.
+    // Each lane goes in front of those woken before it, so the loop starts with the highest number: the lanes then run in order.
     for (; who != 0;) {
       unsigned const i = 31u - static_cast<unsigned>(__builtin_clz(who));
       who &= ~(lane_bits{1} << i);
@@ -278,7 +285,7 @@ void machine::release_gathers(warp& w) {
     for (lane_bits members = group; members != 0; members &= members - 1) w.lanes[__builtin_ctz(members)].result = group;
     rest &= ~group;
   }
-  // The running lane, if it is one of them, has not stopped.
+  // The running lane may be one of them. It has not stopped, so it is not woken.
   lane const* const me = current_lane;
   bool const own = me->in == &w && me->runnable;
   wake(w, own ? all & ~(lane_bits{1} << me->index) : all);
@@ -356,7 +363,17 @@ void machine::begin(lane* l) {
   auto const host = as_host();
   l->on = stacks_.take();
   hooks::renew(*l->on);
-  l->context = context::make_fcontext(l->on->top, static_cast<std::size_t>(l->on->top - l->on->bottom), fiber_entry);
+  std::size_t const bytes = static_cast<std::size_t>(l->on->top - l->on->bottom);
+  context::stack_context where;
+  where.sp = l->on->top;
+  where.size = bytes;
+  keep(context::fiber(std::allocator_arg, context::preallocated(l->on->top, bytes, where), pooled_stack{},
+                      [this](context::fiber&& caller) {
+                        landed(std::move(caller), *current_lane);
+                        fiber_main();
+                        return context::fiber();  // not reached
+                      }),
+       *l);
 }
 
 void machine::release(stack* s) {
@@ -366,14 +383,15 @@ void machine::release(stack* s) {
 
 void machine::jump(resumable* from, resumable& to) {
   hooks::leaving(from, to);
-  context::transfer_t const t = context::jump_fcontext(to.context, from != nullptr ? from : &grave_);
+  jumped_from_ = from != nullptr ? from : &grave_;
+  context::fiber caller = taken_from(to).resume();
   if (from == nullptr) __builtin_unreachable();  // nothing can resume it
-  landed(t.fctx, static_cast<resumable*>(t.data), *from);
+  landed(std::move(caller), *from);
 }
 
-void machine::landed(void* context, resumable* from, resumable const& me) {
-  from->context = context;
-  hooks::arrived(me, from == &host_ ? &host_stack_ : nullptr);
+void machine::landed(context::fiber&& caller, resumable const& me) {
+  keep(std::move(caller), *jumped_from_);
+  hooks::arrived(me, jumped_from_ == &host_ ? &host_stack_ : nullptr);
 }
 
 void machine::switch_to(lane* from, lane* to) {

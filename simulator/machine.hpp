@@ -21,13 +21,17 @@
 #include "sanitizer_hooks.hpp"
 #include "stack_pool.hpp"
 
+namespace boost::context {
+class fiber;
+}
+
 namespace gpuheap::simulator {
 
 using lane_bits = std::uint32_t;
 class weak_memory;
 
-// All masks have bit i for lane i. A lane of `existing` is in at most one of `exited`, `waiting`, `gathered`, `at_barrier`; in none: it can
-// run.
+// All masks have bit i for lane i. A lane of `existing` is in at most one of `exited`, `waiting`, `gathered`, `at_barrier`. A lane in none
+// of them can run.
 struct warp {
   block* in = nullptr;
   lane* lanes = nullptr;
@@ -64,7 +68,7 @@ struct grid {
   std::atomic<bool> abandoned{false};  // a machine has failed: the others stop
 };
 
-// Which part of the grid's multiprocessors a machine has, and from which number it draws.
+// The part of the grid's multiprocessors that a machine has, and the seed of its random numbers.
 struct share {
   unsigned machine_index = 0, num_machines = 1;
   std::uint64_t seed = 0;
@@ -85,22 +89,22 @@ class machine : public core {
   // ---- for lanes (they run on fibers)
 
   void reschedule(lane* me);
-  // `me` gives way although its turn is not over.
+  // Ends the turn of `me` early.
   void back_off(lane* me);
-  // Returns when another lane has woken `me`. Its warp's masks already say what it waits in.
+  // Stops `me`, whose warp's masks already say what it waits in. Returns when another lane has woken it.
   void park(lane* me);
-  // The lanes of `who`, already out of their warp's masks, can run again.
+  // Makes the lanes of `who` runnable. The caller has taken them out of their warp's masks.
   void wake(warp& w, lane_bits who);
-  // Lets all threads go that wait in the block's barrier. `running`: one of them that has not stopped, or null.
+  // Releases all threads that wait in the block's barrier. `running`: one of them that has not stopped, or null.
   void open_barrier(block& b, lane const* running);
-  // Lets all lanes go that wait in active_mask().
+  // Releases all lanes that wait in active_mask().
   void release_gathers(warp& w);
-  // `me`, about to wait in active_mask(), opens a gather or joins one.
+  // Notes that `me` is about to wait in active_mask(). The first lane of a warp to do so sets the time at which all of them are released.
   void note_gather(warp& w);
   [[nodiscard]] bool releases_early() { return early_release_one_in_ != 0 && random_.one_in(early_release_one_in_); }
-  // For the library's own work that uses the heap, on a lane's fiber.
+  // While the result lives, the fiber's work counts as the host's: for the simulator's own use of the process heap.
   [[nodiscard]] hooks::as_host as_host() const { return hooks::as_host(host_); }
-  // A failure in two steps, so that no temporary string is alive when the lane's frames are abandoned.
+  // Reports a failure in two steps, so that no temporary string is alive when the lane's frames are abandoned.
   void note_failure(failure_kind kind, std::string text);
   [[noreturn]] void stop();
 
@@ -111,15 +115,15 @@ class machine : public core {
   // The body of every fiber. Never returns.
   void fiber_main();
   static machine& of(lane const* l) { return *static_cast<machine*>(l->home); }
-  // After a jump: `from` is who jumped, `context` where it can be resumed.
-  void landed(void* context, resumable* from, resumable const& me);
+  // After a jump to `me`: keeps the fiber that jumped, so that it can be resumed.
+  void landed(boost::context::fiber&& caller, resumable const& me);
 
  private:
   friend class report;
 
   void prepare(settings const& s, share const& mine);
   bool start_block(block& slot);
-  // Marks `me` as exited; returns who runs next on, or null when all is done.
+  // Marks `me` as exited. Returns the lane that runs next, or null when all lanes have exited.
   lane* finish(lane* me);
   void begin(lane* l);
   void release(stack* s);
@@ -155,7 +159,8 @@ class machine : public core {
   unsigned early_release_one_in_ = 0;
 
   resumable host_;
-  resumable grave_;         // where a fiber that never runs again leaves its context
+  resumable grave_;  // where a fiber that never runs again leaves its context
+  resumable* jumped_from_ = nullptr;
   stack* dying_ = nullptr;  // of the lane that is finishing
   stack host_stack_{};      // its bounds are learned at the first switch away from it
 
@@ -168,7 +173,7 @@ class machine : public core {
   run_statistics statistics_;
 };
 
-// Lanes in words: "block 0 warp 1 lanes 0-3,7 wait in ballot(mask 0x0000008f) at f.hpp:12", one line per group of lanes alike.
+// Text about lanes: "block 0 warp 1 lanes 0-3,7 wait in ballot(mask 0x0000008f) at f.hpp:12", one line per group of lanes alike.
 class report {
  public:
   [[nodiscard]] static std::string lanes_of(machine const& m);

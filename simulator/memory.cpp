@@ -46,16 +46,16 @@ void* reserve_addresses(std::size_t bytes) noexcept {
 void release_addresses(void* base, std::size_t bytes) noexcept { munmap(base, bytes); }
 
 bool map_memory(void* at, std::size_t bytes) noexcept {
-  // The system promises more than it has, so what is mapped is counted. relaxed: a count, which orders nothing.
+  // The operating system promises more memory than it has, so mapped bytes are counted here. relaxed: a count, which orders nothing.
   bool const mapped =
       mapped_bytes.fetch_add(bytes, std::memory_order_relaxed) + bytes <= total_bytes() && mprotect(at, bytes, PROT_READ | PROT_WRITE) == 0;
   if (!mapped) mapped_bytes.fetch_sub(bytes, std::memory_order_relaxed);
   return mapped;
 }
 void unmap_memory(void* at, std::size_t bytes) noexcept {
-  // New pages over the old ones: a mere change of the protection would keep the memory.
+  // New pages replace the old ones: a change of the protection alone would keep the memory.
   (void)mmap(at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-  mapped_bytes.fetch_sub(bytes, std::memory_order_relaxed);  // relaxed: as above
+  mapped_bytes.fetch_sub(bytes, std::memory_order_relaxed);  // relaxed: a count, which orders nothing
 }
 
 device_facts describe_device() {

@@ -1,12 +1,10 @@
-// The lanes of one core that can run, and a thread that is next: the four schedulers.
-//
+// The lanes of one core that can run, and the choice of the next one: the four schedulers.
 // A turn is a number of scheduling points that one lane runs without the scheduler being asked. Every decision is a function of the seed
 // and of the calls made so far.
-//   run_through, round_robin: a ring; the cursor is the running lane.
-//   random: an array, drawn from uniformly.
-//   pct: a binary heap by priority (Burckhardt et al., "A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs", ASPLOS
-//   2010). The number of
-//        points of a run, which the paper takes as known, is drawn per launch from 2^4 to 2^19.
+// - run_through, round_robin: a ring; the cursor is the running lane.
+// - random: an array, drawn from uniformly.
+// - pct: a binary heap by priority (Burckhardt et al., "A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs", ASPLOS
+// 2010). The paper takes the number of points of a run as known; here it is drawn per launch from 2^4 to 2^19.
 #pragma once
 
 #include <gpuheap_simulator/lane.hpp>
@@ -62,7 +60,7 @@ class run_queue {
         return;
     }
   }
-  // While true, added lanes are new ones.
+  // While on, lanes that are added have just started.
   void set_starting(bool on) { starting_ = on; }
 
   void remove(lane* l) {
@@ -106,7 +104,7 @@ class run_queue {
         return array_[random_->below(static_cast<std::uint32_t>(array_.size()))];
       case scheduler_kind::pct:
         if (next_drop_ < drops_.size() && steps >= drops_[next_drop_]) {
-          // The i-th drop leads to a priority below all initial ones, and distinct.
+          // Each drop gives a priority that is below all initial ones and differs from those of other drops.
           set_priority(me, lowest_initial_priority - 1 - next_drop_++);
           turns_in_a_row_points_ = 0;
         } else if (array_.front() == me && (turns_in_a_row_points_ += turn_) >= patience_) {
@@ -130,7 +128,7 @@ class run_queue {
     }
     return nullptr;
   }
-  // `me` has nothing to do but wait for others.
+  // Called when `me` has nothing to do but wait for others.
   void backs_off(lane* me) {
     if (kind_ == scheduler_kind::pct) drop_below_all(me);
   }
@@ -180,7 +178,7 @@ class run_queue {
     sift_down(l->run_index);
   }
 
-  // Into the ring before `successor`; makes the ring when there is none.
+  // Inserts `l` into the ring before `successor`. Makes a ring of `l` alone if there is none.
   void link_before(lane* l, lane* successor) {
     if (cursor_ == nullptr) {
       l->next = l->previous = cursor_ = l;

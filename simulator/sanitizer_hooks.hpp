@@ -1,4 +1,4 @@
-// What AddressSanitizer and ThreadSanitizer must be told about fibers. Empty functions in other builds.
+// Tells AddressSanitizer and ThreadSanitizer about fibers. In other builds the functions are empty.
 //
 // The library itself is never built with -fsanitize=thread, so the build says by macro which sanitizer the program has:
 // GPUHEAP_SIMULATOR_TSAN, GPUHEAP_SIMULATOR_ASAN (0 or 1).
@@ -79,7 +79,7 @@ inline void destroy_fiber([[maybe_unused]] void* fiber) {
   __tsan_destroy_fiber(fiber);
 #endif
 }
-// What the running fiber did before release(p) happens before what a fiber does after a later acquire(p).
+// Everything that the running fiber did before release(p) happens before what a fiber does after a later acquire(p).
 inline void release([[maybe_unused]] void* p) {
 #if GPUHEAP_SIMULATOR_TSAN
   __tsan_release(p);
@@ -100,8 +100,8 @@ inline void acquire([[maybe_unused]] void* p) {
 #endif
 }
 
-// While it lives, what a lane's fiber does counts as the host's: for the scheduler's own containers, whose memory the sanitizer watches
-// through malloc and memmove although the scheduler itself is unchecked.
+// While an object of this type lives, a lane's fiber counts as the host. The scheduler's own containers need that: the sanitizer watches
+// their memory through malloc and memmove, although the scheduler itself is unchecked.
 class as_host {
  public:
   explicit as_host([[maybe_unused]] resumable const& host) {

@@ -1,4 +1,4 @@
-// Where a host thread's settings are kept.
+// The settings of a host thread, and where they are kept.
 #pragma once
 
 #include <gpuheap_simulator/settings.hpp>

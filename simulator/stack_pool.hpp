@@ -1,10 +1,10 @@
 // Stacks of lanes, made once per OS thread and reused for ever.
 //
-// Under ThreadSanitizer a stack comes with a fiber, which is how the sanitizer tells lanes apart: the two must change hands together, or
-// one lane's frames would race with those of the lane that had the stack before. Fibers are dear (100 us) and few (about 8000 in a
-// process), so they are kept from launch to launch: the launch orders what their lanes did. Within a launch a lane gets a stack that no
-// lane of that launch has had, while there are enough; later ones get that of the lane that finished first, and a race between these two
-// goes unseen.
+// Under ThreadSanitizer a stack comes with a fiber, by which the sanitizer tells lanes apart. The two must change hands together, or one
+// lane's frames would race with those of the lane that had the stack before. Fibers are expensive (100 us) and few (about 8000 in a
+// process), so they are kept from launch to launch: a launch orders what the lanes of different launches did. Within a launch a lane gets a
+// stack that no lane of that launch has had, while there are enough. Later lanes get the stack of the lane that finished first, and a race
+// between these two goes unseen.
 #pragma once
 
 #include <cstddef>
@@ -43,17 +43,17 @@ class stack_pool {
     free_ = s->next_free;
     return s;
   }
-  // The lane has finished; it may still be running on the stack.
+  // For a lane that has finished. It may still be running on the stack.
   void release(stack* s) {
     if constexpr (keeps_fibers) return finished_.push_back(s);
     push(s);
   }
-  // The lane was abandoned somewhere in its frames.
+  // For a lane that was abandoned somewhere in its frames.
   void release_abandoned(stack* s) {
     if constexpr (keeps_fibers) destroy_fiber(s);
     push(s);
   }
-  // A launch has ended: its lanes' pasts happen before all that follows.
+  // Call when a launch has ended: all that its lanes did happens before all that follows.
   void end_launch();
 
  private:

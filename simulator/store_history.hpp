@@ -1,4 +1,4 @@
-// The stores to one location that a load may still return, and a thread that has read which of them.
+// The stores to one location that a load may still return, and which thread has read which of them.
 //
 // Stores are numbered in modification order, which is the order of execution; the newest is what memory holds. At most `longest_history`
 // are kept.
@@ -40,7 +40,7 @@ class store_history {
     for (std::uint32_t i = 0; i < count_; ++i) order.drop((*this)[first_ + i].release);
     clear();
   }
-  // Without giving clocks back: their pool has been reset.
+  // Forgets all stores without giving their clocks back, for a pool that has been reset.
   void clear() {
     count_ = 0;
     forget_reads();
@@ -60,7 +60,7 @@ class store_history {
     (*this)[newest()] = s;
   }
 
-  // The oldest store that a load by `v` may return. `cached`: the lane's and others' earlier reads do not bind it.
+  // The oldest store that a load by `v` may return. If `cached`, earlier reads by any lane do not limit it.
   [[nodiscard]] std::uint32_t oldest_readable(thread_view const& v, bool cached) const {
     std::uint32_t number = newest();
     // Ends: number goes down to the oldest.
@@ -72,7 +72,7 @@ class store_history {
     return number;
   }
 
-  // `v` has read that store. Kept until the store is the oldest: then it forbids nothing any more.
+  // Notes that `v` has read store `number`. The note is kept until that store is the oldest, when it excludes nothing any more.
   void note_read(thread_view const& v, std::uint32_t number, std::size_t num_slots) {
     if (number == first_) return;
     if (last_read_.empty()) last_read_.resize(num_slots);
@@ -89,8 +89,8 @@ class store_history {
     last_read_[v.slot] = static_cast<std::uint32_t>(reads_.size());
   }
 
-  // Whether some store kept here does not happen before a plain access by `v`; whether some noted read of one does not before a plain
-  // write.
+  // Whether some kept store does not happen before a plain access that `v` makes now. A plain write also asks has_unknown_read(), the same
+  // of the reads that were noted.
   [[nodiscard]] bool has_unknown_store(thread_view const& v, bool writes) const {
     for (std::uint32_t i = 0; i < count_; ++i) {
       moment const by = (*this)[first_ + i].by;

@@ -54,7 +54,7 @@ class clock_pool {
     c->next_free = free_;
     free_ = c;
   }
-  // Makes `c` its owner's alone, by copying if it is shared.
+  // Gives the owner a clock of its own: copies `c` if it is shared.
   void make_sole(vector_clock*& c) {
     if (c->references == 1) return;
     vector_clock* const mine = copy_of(c);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t poison = 0xdeadbeefdeadbeef;  // what shuffle_up, _down, _xor give where the source lane takes no part
 
-// The lane's frames are abandoned by stop(), so the text is complete, and its parts are gone, before.
+// stop() abandons the lane's frames, and no destructor runs. So the text is finished, and its parts are destroyed, before that call.
 template <class Text, class... Lanes>
 [[noreturn, gnu::cold, gnu::noinline]] void misuse(machine& m, Text text, Lanes const&... lanes) {
   m.note_failure(failure_kind::misuse, text(lanes...));
@@ -82,7 +82,7 @@ void shuffle(warp& w, lane_bits mask, Source source) {
   });
 }
 
-// All lanes of the mask are here: computes what each takes away.
+// All lanes of the mask have arrived: computes each one's result.
 void complete(machine& m, warp& w, operation what, lane_bits mask) {
   switch (what) {
     case operation::ballot:
@@ -135,7 +135,7 @@ void complete(machine& m, warp& w, operation what, lane_bits mask) {
   }
 }
 
-// The barrier's memory order in the weak mode: among those that wait in it.
+// Orders, in the weak mode, the accesses of the threads that wait in the barrier.
 void meet(machine& m, block& b) {
   happens_before& order = m.memory().order_of_events();
   for (std::uint32_t i = 0; i < b.num_warps; ++i) each(b.warps[i], b.warps[i].at_barrier, [&](lane const& l) { order.gather(*l.view); });
@@ -159,8 +159,9 @@ void rendezvous(lane* me) {
     misuse(m, bad_mask, *me);
   w.waiting |= self;
   if ((w.waiting & mask) != mask) return m.park(me);
-  // A lane of the mask that waits in a call with another mask may come here afterwards, so its absence is no mistake yet: if it never
-  // comes, no thread can run, and the launch ends with the list of who waits where. Two different calls with one mask can never meet.
+  // A lane of the mask that waits in a call with another mask may still make this call later, so its absence is no mistake yet. If it never
+  // comes, no thread can run, and the launch ends with a list of the threads and what they wait in. Two different calls with one mask can
+  // never meet.
   bool here = true;
   each(w, mask, [&](lane const& peer) {
     if (peer.mask == mask && peer.doing != me->doing) [[unlikely]]
@@ -184,7 +185,7 @@ std::uint32_t active_mask(site where) {
   m.note_gather(w);
   w.gathered |= lane_bits{1} << me->index;
   if (m.releases_early()) {
-    // Those that wait at this line go now; the caller has not stopped.
+    // The lanes that wait at this line are released now. The caller has not stopped.
     lane_bits group = 0;
     each(w, w.gathered, [&](lane const& l) { group |= static_cast<lane_bits>(l.at() == where) << l.index; });
     each(w, group, [&](lane& l) { l.result = group; });

@@ -34,7 +34,7 @@ namespace gpuheap::simulator {
 
 class weak_memory {
  public:
-  // A new launch with that many resident lanes. `random` must outlive it.
+  // Begins a launch with that many resident lanes. `random` must outlive it.
   void reset(settings const& s, random_source& random, std::size_t num_slots);
   void start(lane* l) { l->view = order_.start(l->slot); }
 

@@ -8,7 +8,7 @@
 
 namespace gpuheap::bench {
 
-// What an idea says: its name, one line, and how the allocator is tuned without it.
+// An idea of the allocator: its name, one line about it, and the tuning without it.
 template <class Idea>
 class variation : public basic_sharded_runs<Idea::tuned> {
   using base = basic_sharded_runs<Idea::tuned>;

@@ -41,7 +41,7 @@ class bump_sharded {
     unsigned const leader = simt::lowest_bit(here);
     unsigned const shard = simt::shuffle(here, simt::sm_id() % num_shards_, leader);
     simt::uint64_t start = 0;
-    // relaxed: the counter alone decides who owns which bytes. It cannot wrap: 2^64 bytes are more than any number of kernels asks for.
+    // relaxed: the counter alone decides which thread owns which bytes. It cannot wrap: no number of kernels requests 2^64 bytes.
     if (lane == leader) start = simt::atomic_ref<simt::uint64_t>{*counter(shard)}.fetch_add(all * unit_bytes, simt::relaxed);
     start = simt::shuffle(here, start, leader) + before * unit_bytes;
     return start + bytes <= part_bytes_ ? pool_ + shard * part_bytes_ + start : nullptr;

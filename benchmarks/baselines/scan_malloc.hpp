@@ -11,7 +11,7 @@
 
 namespace gpuheap::bench {
 
-// Not an allocator: no thread asks for anything. What it has for the cases that take it is `batch`.
+// Not an allocator: no thread makes requests. The cases that take it use `batch`.
 template <bool Pooled>
 struct scan_and_allocate {
   static constexpr bool is_baseline = true;

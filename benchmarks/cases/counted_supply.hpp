@@ -16,7 +16,7 @@ namespace gpuheap::bench {
 struct alignas(128) supply_word {
   simt::uint64_t value;
 };
-// What both kernels share: making a batch takes some atomics, one after the other, on a word of its own.
+// The common part of both kernels: making a batch takes some atomics, one after the other, on a word of its own.
 struct supply_kernel {
   supply_word* units;
   supply_word* lock;

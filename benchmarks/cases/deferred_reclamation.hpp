@@ -13,7 +13,7 @@
 
 namespace gpuheap::bench {
 
-// What a slot points to. `ended` is written once, when it ends.
+// The thing to which a slot points. `ended` is written once, when it ends.
 struct table_entry {
   structures::rcu_link link;
   unsigned ended;

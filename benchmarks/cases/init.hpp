@@ -61,7 +61,7 @@ struct init {
     return result;
   }
 
-  // What was made must serve. "" if it does.
+  // Whether a heap that was made serves: "" if it does.
   template <class A>
   static std::string why_unusable(A const& made, memory::region region, stream_ref stream) {
     equal_requests const requests{256, 64};

@@ -14,7 +14,7 @@
 
 namespace gpuheap::bench {
 
-// What the owner of block `i` writes to its `w`-th word of 8 bytes. Patterns differ.
+// The value that the owner of block `i` writes to its `w`-th word of 8 bytes. Patterns differ.
 [[nodiscard]] GPUHEAP_HD inline simt::uint64_t word_of_block(simt::uint64_t i, simt::uint64_t w, unsigned pattern) {
   return mix_bits(i + 1 + (simt::uint64_t{pattern} << 32)) + w;
 }

@@ -31,7 +31,7 @@ outcome phase_change::measure(slots::slot_heap& heap, session const& s, point co
     }
     if (auto fault = slots::fault_of(heap, run); !fault.empty()) return wrong(std::move(fault));
     if (whole) continue;
-    // Of a round: its four phases.
+    // The four phases of a round.
     malloc_us.samples.push_back(malloc_sum / rounds);
     free_us.samples.push_back(free_sum / rounds);
     slowdown.samples.push_back(last / first);

@@ -17,7 +17,7 @@
 
 namespace gpuheap::bench {
 
-// What a warp has and what it did in the kernels of a run.
+// The blocks of a warp, and its actions in the kernels of a run.
 struct warp_holding {
   void* block;
   simt::uint16_t allocations, deallocations, failed_requests, unused;

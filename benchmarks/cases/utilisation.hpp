@@ -1,8 +1,8 @@
-// utilisation: how much of a heap, metadata included, is in blocks when the first request fails. What a request takes counts whole,
-// rounding and all; what rounding costs is another case's (fragmentation).
+// utilisation: how much of a heap, metadata included, is in blocks when the first request fails. A block counts with its whole size,
+// rounding included; the loss by rounding is the subject of another case (fragmentation).
 //
-// Kernels of at most a quarter of what is still to come, from many threads down to one warp, so that few requests are under way when the
-// first one fails. What is to come is known from an uncounted fill before.
+// Kernels of at most a quarter of the requests that are still expected, from many threads down to one warp, so that few requests are under
+// way when the first one fails. An uncounted fill before tells how many to expect.
 #pragma once
 
 #include <gpuheap/allocator.hpp>

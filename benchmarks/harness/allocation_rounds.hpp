@@ -1,9 +1,9 @@
-// What the alloc_* cases share: rounds of one kernel in which threads ask for memory, and one in which they give it back.
+// The common part of the alloc_* cases: rounds of one kernel in which threads allocate memory, and one in which they free it.
 //
-// A round:  [make the heap anew]  malloc kernel (timed)  look at every address  [write and read back every block]  free kernel (timed)
-// The heap is made anew where the point says state=cold, and for allocators that never take memory back. Contents are checked in the first
-// round and in one after the timed ones, not in between: writing gigabytes would leave the caches of the next kernel in a state that no
-// program asked for.
+// A round:  [make a new heap]  malloc kernel (timed)  look at every address  [write and read back every block]  free kernel (timed)
+// A new heap is made if the point says state=cold, and for allocators that never reuse memory. Contents are checked in the first round and
+// in one after the timed ones, not in between: writing gigabytes would leave the caches of the next kernel in a state that no program
+// needs.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -23,13 +23,13 @@
 
 namespace gpuheap::bench {
 
-// A `Requests` says who asks and for how much:
+// A `Requests` describes which threads allocate, and how much:
 //   unsigned threads                               of the launch
-//   static constexpr unsigned threads_per_request  1: every thread asks; 32: the first lane of each warp
+//   static constexpr unsigned threads_per_request  1: every thread allocates; 32: the first lane of each warp
 //   GPUHEAP_HD uint64_t bytes(unsigned request)    of each request
 //   uint64_t largest_bytes() const                 host; no request is larger
-//   unsigned per_thread                            optional: a thread asks so often, for requests r, r + threads, ...; each thread asks
-//   then
+//   unsigned per_thread                            optional: the number of a thread's requests: r, r + threads, ...; each thread allocates
+//                                                  then
 template <class Requests>
 concept repeats = requires(Requests const& requests) {
   requests.per_thread;
@@ -50,7 +50,7 @@ template <class Requests, class Weight>
   for (unsigned r = 0; r < num_requests(requests); ++r) sum += weight(requests.bytes(r));
   return sum;
 }
-// What an allocator without size classes takes for them, generously: a header and rounding of 16 bytes each.
+// An upper bound of the bytes that an allocator without size classes takes for them: a header and rounding of 16 bytes each.
 template <class Requests>
 [[nodiscard]] simt::uint64_t most_bytes_taken(Requests const& requests) {
   return sum_over_requests(requests, [](simt::uint64_t bytes) { return simt::round_up_pow2(bytes, 16) + 16; });

@@ -42,7 +42,7 @@ struct inspect_addresses {
   }
 };
 
-// What the owner of block `i` writes to its `w`-th word. Its lowest byte goes to tail bytes.
+// The value that the owner of block `i` writes to its `w`-th word. Its lowest byte goes to tail bytes.
 GPUHEAP_FN simt::uint32_t pattern(simt::uint64_t i, simt::uint64_t w, simt::uint32_t round) {
   return static_cast<simt::uint32_t>((mix_bits(i + round * 0x9e3779b97f4a7c15u) + w * 0xd6e8feb86659fd93u) >> 32);
 }

@@ -62,7 +62,7 @@ class block_pile {
 
   [[nodiscard]] std::size_t room() const { return blocks_.size() - count_; }
 
-  // One kernel of `n` requests, at most room(). What has been counted since the pile was empty.
+  // Runs one kernel of `n` requests, at most room(). Returns the counts since the pile was empty.
   pile_tally add(unsigned n) {
     launch(n, add_to_pile<ref, Requests>{heap_.ref(), requests_, blocks_.data(), sizes_.data(), count_, tally_.data()}, config_);
     count_ += n;

@@ -1,4 +1,4 @@
-// What a request takes of its heap, as the allocator tells: the request itself is all that is known of one that does not.
+// The bytes of a heap that a request takes, as the allocator tells; for an allocator that does not tell, the bytes of the request.
 #pragma once
 
 #include <gpuheap/allocator_members.hpp>
@@ -9,7 +9,7 @@ namespace gpuheap::bench {
 template <class A>
 inline constexpr bool knows_bound_bytes = has_rounded_size<A> || has_usable_size<A>;
 
-// Of the block that malloc(bytes) answered with `block`, not nullptr. `heap`: a heap_ref.
+// The bytes of `block`, not nullptr, which malloc(bytes) returned. `heap`: a heap_ref.
 template <class Ref>
 [[nodiscard]] GPUHEAP_FN simt::size_t bound_bytes(Ref const& heap, [[maybe_unused]] void* block, simt::size_t bytes) {
   using A = typename Ref::allocator_type;

@@ -1,4 +1,4 @@
-// What a benchmark case says about itself, and what it is given to run.
+// The description of a benchmark case, and the arguments of its run.
 //
 // A case is a struct in a file of its own under cases/, with
 //   static constexpr case_description description;
@@ -16,7 +16,7 @@
 
 namespace gpuheap::bench {
 
-// What holds for all points of one invocation.
+// The settings for all points of one invocation.
 struct session {
   std::uint64_t heap_bytes = 0;
   unsigned runs = 10;  // timed; each sample of a row is one

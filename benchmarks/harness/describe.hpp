@@ -1,4 +1,4 @@
-// What --describe prints.
+// The output of --describe.
 #pragma once
 
 #include <string>

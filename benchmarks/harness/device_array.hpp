@@ -39,7 +39,7 @@ class device_array {
     if (!from.empty()) simt::copy(data_, from.data(), from.size_bytes(), stream);
     simt::synchronize(stream);
   }
-  // What is there once the stream is done.
+  // The contents once the stream is done.
   [[nodiscard]] std::vector<T> download(stream_ref stream) const {
     std::vector<T> out(count_);
     if (count_ != 0) simt::copy(out.data(), data_, count_ * sizeof(T), stream);

@@ -13,7 +13,7 @@ template <class A, class... Cases>
 [[nodiscard]] allocator_entry make_entry(case_list<Cases...>) {
   allocator_entry entry{A::traits, is_baseline<A>(), "", {}};
   if (A::traits.process_wide && !simt::has_builtin_heap) entry.why_not = "this machine has no built-in device heap";
-  // What hands out no memory is compiled for the cases that take it only, and cases without an allocator for nothing else.
+  // A baseline that hands out no memory is compiled only for the cases that take it, and cases without an allocator for nothing else.
   auto const add = [&]<class Case>(Case) {
     if constexpr (allocates_from_host<A>()              ? Case::description.takes_host_allocation
                   : Case::description.without_allocator ? !hands_out_memory<A>()

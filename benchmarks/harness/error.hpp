@@ -1,4 +1,4 @@
-// What the person who called the program got wrong: the text goes to stderr as one line and the exit code is 2.
+// A mistake of the person who called the program: the text goes to stderr as one line, and the exit code is 2.
 #pragma once
 
 #include <stdexcept>

@@ -59,7 +59,7 @@ class heap_under_test {
     simt::synchronize(stream);
   }
 
-  // What kernels get by value.
+  // The view that kernels get by value.
   [[nodiscard]] ref_type ref() const { return heap_.ref(); }
 
   // Forgets every block: the next requests are the first of a fresh heap. Not for process-wide ones.
@@ -82,7 +82,7 @@ class heap_under_test {
     return refused == 0 ? "" : std::to_string(refused) + " frees of live blocks were refused";
   }
 
-  // What the allocator's audit finds: "" or what is broken, and the bytes that are live. Of one that has none, nothing.
+  // The result of the allocator's audit: "" or the damage, and the live bytes. Nothing if the allocator has no audit.
   struct audited {
     std::string problem{};
     std::uint64_t live_bytes = 0;

@@ -1,12 +1,12 @@
-// What mpi_reduce, mpi_broadcast and mpi_alltoall share: ranks that are threads of one kernel allocate their buffers from the heap, make
-// one collective call, check what came, and free.
+// The common part of mpi_reduce, mpi_broadcast and mpi_alltoall: ranks that are threads of one kernel allocate their buffers from the heap,
+// make one collective call, check what they received, and free.
 //   N. Blach, M. Erhart, F. Memedi, A. Schaefer, "Coalescing memory allocations for GPU MPI", section 4.2 and listing 4. A time is that of
-//   the call (of the all-to-all: with the arrays that it needs) in a rank, on the clock of MPI_Wtime; a sample is the median over the
+//   the call (for the all-to-all: with the arrays that it needs) in a rank, on the clock of MPI_Wtime; a sample is the median over the
 //   ranks.
 //
-// Their all-to-all has each rank allocate four arrays of counts and displacements, two of requests, and the messages. Here it is the same,
-// by alltoallv or by irecv and isend (`requests`), whose receives are blocks too. Beside it runs one without malloc, in which every rank
-// reads its part from where the others have put it.
+// In their all-to-all each rank allocates four arrays of counts and displacements, two of requests, and the messages. This case does the
+// same, by alltoallv or by irecv and isend (`requests`), whose receives are blocks too. Beside it runs a kernel without malloc, in which
+// every rank reads its part from the place where the others have put it.
 #pragma once
 
 #include <gpuheap/allocators/sharded_runs.hpp>
@@ -28,7 +28,7 @@ namespace gpuheap::bench {
 
 enum class mpi_call { reduce, broadcast, alltoall };
 
-// Of one rank, in nanoseconds.
+// The times of one rank, in nanoseconds.
 struct mpi_times {
   double call_ns, malloc_ns, free_ns, without_malloc_ns;
 };

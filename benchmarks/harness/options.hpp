@@ -31,7 +31,7 @@ struct options {
 // Throws usage_error for an unknown option, a missing value, and a value that is not what the option takes.
 [[nodiscard]] options parse_options(std::vector<std::string> const& arguments);
 
-// What --help prints.
+// The text of --help.
 [[nodiscard]] char const* usage_text();
 
 }  // namespace gpuheap::bench

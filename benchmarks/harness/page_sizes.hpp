@@ -32,7 +32,7 @@ struct page_choice<basic_scatteralloc<Config, Parts>> {
   using with = basic_scatteralloc<with_pages_of<Bytes>(), Parts>;
 };
 
-// What `run.template operator()<B>()` says, B being A with pages as the point wants them.
+// The result of `run.template operator()<B>()`. B is A with the pages that the point names.
 template <class A, class Run>
 [[nodiscard]] outcome with_page_size(point const& p, Run&& run) {
   auto const page = p.text("page");

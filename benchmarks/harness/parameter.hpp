@@ -1,4 +1,4 @@
-// What a case can be asked to vary: the keys of --point.
+// The parameters that a case can vary: the keys of --point.
 #pragma once
 
 #include <cstdint>

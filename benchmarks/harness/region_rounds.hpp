@@ -1,10 +1,10 @@
-// What linear, quadratic, scan, gather and neighbour share: each thread asks for n floats together with all others, writes 0..n-1, works on
-// them, and frees them; each of the three is timed by itself, in cycles.
-//   N. Blach, M. Erhart, F. Memedi, A. Schaefer, "Coalescing memory allocations for GPU MPI", section 4.1, whose linear and quadratic
-//   workloads these are. Three of its five are not published: scan, gather and neighbour are ours.
+// The common part of linear, quadratic, scan, gather and neighbour: each thread requests n floats together with all others, writes 0..n-1,
+// works on them, and frees them; each of the three steps is timed by itself, in cycles.
+//   N. Blach, M. Erhart, F. Memedi, A. Schaefer, "Coalescing memory allocations for GPU MPI", section 4.1, which has the linear and
+//   quadratic workloads. Three of its five are not published: scan, gather and neighbour are this project's.
 //
-// One kernel for all works, so that an allocator is compiled for it once; which work is done is the same in all threads. With phases=apart
-// the three are kernels of their own.
+// One kernel serves all works, so that an allocator is compiled for it once; all threads do the same work. With phases=apart the three
+// steps are kernels of their own.
 #pragma once
 
 #include <gpuheap/allocator.hpp>

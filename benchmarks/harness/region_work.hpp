@@ -1,4 +1,5 @@
-// What the threads of linear, quadratic, scan, gather and neighbour do with their regions, and how it is checked (region_rounds.hpp).
+// The work of the threads of linear, quadratic, scan, gather and neighbour on their regions, and the check of its result
+// (region_rounds.hpp).
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -7,7 +8,7 @@
 
 namespace gpuheap::bench {
 
-// What is done with a region d of n floats, and how many additions and multiplications that are.
+// The work on a region d of n floats, and its number of additions and multiplications.
 enum class region_work {
   linear,     // sum of d[i]                              n
   quadratic,  // sum of d[i] * d[j] for all i, j          2 n^2

@@ -1,4 +1,4 @@
-// What running one point gives.
+// The result of running one point.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// What the cases that compare structures share: the same kernel again and again, its time and how many operations a second that is, and a
-// look after each whether it did what it should.
+// The common part of the cases that compare structures: the same kernel again and again, its time, the number of operations a second, and a
+// check after each run that the kernel did its work.
 #pragma once
 
 #include <gpuheap/simt/launch.hpp>

@@ -16,7 +16,7 @@ struct block_tally {
   simt::uint64_t lost = 0;        // 8-byte words that were not what their owner wrote
   simt::uint64_t misaligned = 0;  // blocks
 
-  // What went wrong with the memory, or "".
+  // The fault of the memory, or "".
   [[nodiscard]] std::string fault() const {
     if (misaligned != 0) return std::to_string(misaligned) + " blocks are misaligned";
     if (lost != 0) return std::to_string(lost) + " words did not keep their contents while their block was live";

@@ -1,5 +1,5 @@
-// What the generic tests of Vinkler and Havran (2014, section 5) share: one lane of each warp asks, sizes are padded to 16 bytes, and
-// requests and frees are in one kernel.
+// The common part of the generic tests of Vinkler and Havran (2014, section 5): one lane of each warp allocates, sizes are padded to 16
+// bytes, and requests and frees are in one kernel.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -22,7 +22,7 @@ namespace gpuheap::bench {
 // 120 blocks of 256 threads.
 inline constexpr parameter warp_cycle_threads_parameter = number_parameter("threads", "30720", 32, 1u << 24);
 
-// What the test asks for where the point says so many bytes.
+// The bytes that the test requests if the point says so many.
 [[nodiscard]] inline simt::uint64_t padded_bytes(point const& p) { return simt::round_up_pow2(p.number("bytes"), 16); }
 
 // Lane 0 of each warp takes `iterations` blocks, one after the other, then gives them all back. Block k of warp w is blocks[k * warps + w].

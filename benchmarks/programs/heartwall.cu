@@ -14,7 +14,7 @@ constexpr int reach = 10, places = 2 * reach + 1;  // how far a point may go fro
 constexpr int region_side = side + 2 * reach;      // of what a template is held against
 constexpr int template_pixels = side * side;
 
-// What a point's threads compute one after the other.
+// The buffers in which a point's threads compute one after the other.
 struct point_buffers {
   float* region;  // of the frame, around where the point was
   float* region_squares;

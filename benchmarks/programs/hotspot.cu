@@ -9,7 +9,7 @@ constexpr unsigned num_steps = 2;
 constexpr unsigned tile = 16;                    // threads of a block each way, with the halo
 constexpr unsigned kept = tile - 2 * num_steps;  // cells of a block each way
 constexpr float ambient = 80;
-// Of a step: how much of the differences to the neighbours, of the power and of the difference to the ambient temperature is taken over.
+// The weights of a step: for the differences to the neighbours, for the power, and for the difference to the ambient temperature.
 constexpr float across = 0.1F, heating = 0.5F, cooling = 0.005F;
 
 __host__ __device__ inline float stepped(float at, float up, float down, float left, float right, float power) {
@@ -27,7 +27,7 @@ __global__ void two_steps(float* to, float const* from, float const* power, int 
   before[y][x] = inside ? from[row * side + column] : 0;
   __syncthreads();
   for (int step = 1; step <= static_cast<int>(num_steps); ++step) {
-    // What is still right: a ring less with each step. At the grid's edge a cell has itself for a neighbour.
+    // The cells that are still right: a ring less with each step. At the grid's edge a cell is its own neighbour.
     int const last = static_cast<int>(tile) - 1 - step;
     bool const computes = inside && x >= step && x <= last && y >= step && y <= last;
     if (computes) {

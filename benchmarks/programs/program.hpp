@@ -1,5 +1,5 @@
-// What the programs of this folder share: their inputs by name, the runtime's calls with their errors told, results that are printed and
-// checked, and the GPU's time in kernels.
+// The common part of the programs of this folder: their inputs by name, calls of the runtime with their errors reported, results that are
+// printed and checked, and the GPU's time in kernels.
 //
 // A program prints the same bytes in every run. Exit codes: 2, it was called wrongly; 3, the CUDA runtime failed; 4, the result is not what
 // the CPU computes.

@@ -46,7 +46,7 @@ struct read_text {
     to[at] = '\0';
   }
 };
-// A text of device code. Waits for the stream.
+// Copies a text of device code to the host. Waits for the stream.
 [[nodiscard]] inline std::string text_on_device(char const* from, stream_ref stream) {
   constexpr unsigned room = 256;
   memory::allocation const copy{memory::device, room};
@@ -56,7 +56,7 @@ struct read_text {
   simt::synchronize(stream);
   return words;
 }
-// "tree.cu:45", "tag 7". Waits for the stream.
+// The name of a tag, such as "tree.cu:45" or "tag 7". Waits for the stream.
 [[nodiscard]] inline std::string tag_name(block_tag tag, stream_ref stream) {
   if (tag.is_place()) return text_of("%s:%u", text_on_device(tag.file(), stream).c_str(), tag.line());
   return text_of("tag %llu", static_cast<unsigned long long>(tag.number()));
@@ -81,7 +81,7 @@ class tag_names {
   std::map<std::uint64_t, std::string> names_;
 };
 
-// @brief Live blocks of one tag, or of one size where they have none.
+// @brief Live blocks that share a tag, or, without tags, a size.
 struct leak_group {
   std::string name;  // "tree.cu:45", "tag 7", "64 bytes"
   std::uint64_t blocks = 0;
@@ -89,7 +89,7 @@ struct leak_group {
   block_info first{};  // the one with the lowest address
 };
 
-// @brief What lives where nothing should.
+// @brief The blocks that are live where none should be, in groups.
 struct leak_report {
   std::uint64_t blocks = 0;
   std::uint64_t bytes = 0;
@@ -97,13 +97,13 @@ struct leak_report {
 
   [[nodiscard]] bool empty() const { return blocks == 0; }
 
-  // @brief Groups blocks by tag, or by size where they have none.
+  // @brief Groups blocks by tag, or by size where they have no tag.
   // @param live the blocks, in the order of their addresses
   // @param names what the tags stand for
   // @return the report, whose groups are in the order of their bytes
   [[nodiscard]] static leak_report of(std::vector<block_info> const& live, tag_names const& names) {
     leak_report made;
-    std::map<std::pair<std::uint64_t, std::uint64_t>, leak_group> groups;  // by tag, and by size without one
+    std::map<std::pair<std::uint64_t, std::uint64_t>, leak_group> groups;  // by tag; blocks without one by size
     for (block_info const& block : live) {
       leak_group& group = groups[{block.tag, block.tag != 0 ? 0 : block.bytes}];
       if (group.blocks++ == 0) group.first = block;
@@ -119,7 +119,7 @@ struct leak_report {
     return made;
   }
 
-  // @return a line for all, and one for each of the first groups
+  // @return one line for all blocks, and one for each of the first groups
   [[nodiscard]] std::string text(std::size_t most_groups = 20) const {
     if (empty()) return "no block is live\n";
     auto const number = [](std::uint64_t n) { return static_cast<unsigned long long>(n); };

@@ -1,4 +1,4 @@
-// Tags of blocks: what a program says of a request, so that a checked heap can name it in reports. Compiles under NVRTC.
+// Tags of blocks: a program gives a request a tag, by which a checked heap names the block in reports. Compiles under NVRTC.
 //
 //   void* p = heap.malloc(64, gpuheap::here());          the file and the line of this call
 //   void* q = heap.malloc(64, gpuheap::tag_number(7));   a number of the program's own

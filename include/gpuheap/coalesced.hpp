@@ -33,8 +33,8 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::coalesced {
 
-// The program's allocator. One that cannot serve a thread block together serves each of its warps together, or each thread by itself; in
-// the latter case no thread waits.
+// The program's allocator. If it cannot serve a thread block together, it serves each warp together, or each thread by itself; in the
+// latter case no thread waits.
 using allocator = GPUHEAP_PROGRAM_ALLOCATOR;
 
 namespace detail {
@@ -54,7 +54,7 @@ struct program_heap {
 enum class promise : unsigned char { none, block, warp };
 [[nodiscard]] GPUHEAP_HD constexpr promise promise_of(bool together, promise by) { return together ? by : promise::none; }
 
-// The device sides are out of line: a program calls them in many places, and each place would contain the whole allocator.
+// The device sides are not inlined: a program calls them in many places, and each place would contain the whole allocator.
 struct malloc_side {
   GPUHEAP_COLD static void* on_device(simt::size_t bytes, promise by) {
     program_heap const& program = simt::program_value<program_heap>();

@@ -1,4 +1,4 @@
-// Groups of threads that allocate together: what heap_ref::malloc(group, ...) takes. Compiles under NVRTC.
+// Groups of threads that allocate together, for heap_ref::malloc(group, ...). Compiles under NVRTC.
 //
 //   this_warp(mask)         the lanes of `mask`
 //   this_warp()             the lanes that execute the call together
@@ -18,7 +18,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// @brief What the collective calls need of a group of threads.
+// @brief The operations of a group of threads that the collective calls use.
 //
 // `rank()` returns 0..size()-1, each value once. `sync()` waits for all threads of the group and orders memory among them. `from_first(v)`
 // returns rank 0's v to all, after everything that rank 0 did; v has 8 bytes. `sum_before(v, total)` returns the sum of v over the lower
@@ -70,15 +70,16 @@ class warp_threads {
 // @brief A group of the lanes of a warp.
 // @param mask the lanes; all of them make this call, the caller among them
 [[nodiscard]] GPUHEAP_FN inline warp_threads this_warp(simt::lane_mask mask) { return warp_threads{mask}; }
-// The lanes that make this call together now: those that are converged here, not all that will come by. Keep the group for the free.
+// The lanes that make this call together now: those that are converged here, which need not be all that come by. Keep the group for the
+// free.
 [[nodiscard]] GPUHEAP_FN inline warp_threads this_warp() { return warp_threads{simt::active_mask()}; }
 
-// Where the threads of a block meet. One object a block, in memory that all its threads reach:
+// Memory through which the threads of a block exchange values. One object a block, in memory that all its threads reach:
 //   __shared__ gpuheap::block_scratch scratch;
-// or, in code for both backends, element block_id() of an array in device memory. Needs no initialisation. The calls leave it free for the
-// block's next call, or for other uses.
+// or, in code for both backends, element block_id() of an array in device memory. It needs no initialisation, and it is free for other uses
+// between two calls of the block.
 struct block_scratch {
-  simt::uint64_t common;                   // what rank 0 tells all
+  simt::uint64_t common;                   // the value that rank 0 passes to all
   simt::uint64_t sums[simt::warp_lanes];   // by warp of the block
   simt::uint32_t lanes[simt::warp_lanes];  // of live_block(): the threads that are there, by warp
 };
@@ -103,12 +104,12 @@ class block_threads {
     sync();  // read before the next call writes
     return common;
   }
-  // The warps sum up their lanes; the first warp sums up the warps. It is whole if there is a second one.
+  // Each warp sums up its lanes, then the first warp sums up the warps. If there is a second warp, the first one is whole.
   [[nodiscard]] GPUHEAP_FN simt::uint64_t sum_before(simt::uint64_t value, simt::uint64_t& total) const {
     unsigned const warp = rank() / simt::warp_lanes;
     unsigned const lane = rank() % simt::warp_lanes;
     unsigned const warps = static_cast<unsigned>(simt::ceil_div(size(), simt::warp_lanes));
-    unsigned const lanes = size() - warp * simt::warp_lanes;  // from this warp to the block's end
+    unsigned const lanes = size() - warp * simt::warp_lanes;  // from this warp to the end of the block
     warp_threads const mine{static_cast<simt::lane_mask>(simt::low_bits(lanes < simt::warp_lanes ? lanes : simt::warp_lanes))};
     simt::uint64_t of_warp = 0;
     simt::uint64_t const in_warp = mine.sum_before(value, of_warp);
@@ -120,7 +121,7 @@ class block_threads {
       if (lane < warps) simt::plain_write(scratch_->sums[lane], before);
       if (lane == 0) simt::plain_write(scratch_->common, of_block);
     }
-    sync();  // what is before each warp is written before it is read
+    sync();  // the sums of the warps before are written before they are read
     simt::uint64_t const before_warp = simt::plain_read(scratch_->sums[warp]);
     total = simt::plain_read(scratch_->common);
     sync();  // read before the next call writes
@@ -147,11 +148,11 @@ class live_block_threads {
  public:
   static constexpr bool spans_warps = true;
 
-  // The census: three barriers.
+  // Counts the threads that are there. Three barriers.
   GPUHEAP_FN explicit live_block_threads(block_scratch& scratch) : scratch_{&scratch} {
     structures::warp_group const here{simt::active_mask()};
-    // Lanes of a warp may come by parts; each clears all words, which no thread uses now, and a warp none of whose lanes is left cannot
-    // clear its own. relaxed, all of them: the barriers order.
+    // Lanes of a warp may arrive in parts. Each part clears all words, which no thread uses now: a warp that has no lanes left cannot clear
+    // its own. relaxed, all of them: the barriers order.
     for (unsigned w = here.rank(); w < simt::warp_lanes; w += here.size()) lanes_of(w).store(0, simt::relaxed);
     sync();
     if (here.leads()) lanes_of(simt::thread_in_block() / simt::warp_lanes).fetch_or(here.mask, simt::relaxed);
@@ -207,7 +208,7 @@ class live_block_threads {
 
   block_scratch* scratch_;
   simt::lane_mask mine_ = 0;   // of the caller's warp
-  simt::lane_mask warps_ = 0;  // that have any
+  simt::lane_mask warps_ = 0;  // the warps that have any
   unsigned rank_ = 0;
   unsigned size_ = 0;
 };
@@ -220,7 +221,7 @@ class live_block_threads {
 
 namespace detail {
 
-// A tile or a coalesced group as a thread_group.
+// Makes a tile or a coalesced group a thread_group.
 template <shuffling_group G>
 class shuffling_threads {
  public:
@@ -256,7 +257,7 @@ inline constexpr bool spans_warps = requires {
   requires G::spans_warps;
 };
 
-// Any group that the collective calls take, as a thread_group.
+// Makes any group that the collective calls take a thread_group.
 template <thread_group G>
 [[nodiscard]] GPUHEAP_FN G const& as_thread_group(G const& group) {
   return group;

@@ -1,4 +1,4 @@
-// The allocator that `heap<>` and `heap_ref<>` are of: the one place that names it. Compiles under NVRTC.
+// Names the default allocator, that of `heap<>` and `heap_ref<>`, in one place. Compiles under NVRTC.
 //
 // A source that names the allocator of each of its heaps may define GPUHEAP_NO_DEFAULT_ALLOCATOR: it then compiles without reading the
 // default one, and is not compiled again when that one changes.

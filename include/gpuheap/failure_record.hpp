@@ -1,5 +1,5 @@
-// What a heap remembers of requests that it could not serve and of frees that it refused: a record in the heap's memory, written by
-// kernels, read by the host.
+// The record of requests that a heap could not serve and of frees that it refused. It lies in the heap's memory; kernels write it, and the
+// host reads it.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -10,13 +10,13 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// What a kernel's request meets when nothing fits.
+// @brief What a kernel's request gets when nothing fits.
 enum class exhaustion_policy {
   null,  // nullptr, and an entry in the record
   trap,  // the kernel stops with an error, and the host learns the request's size, block and thread
 };
 
-// Why a request was answered nullptr.
+// @brief Why a request was answered with nullptr.
 enum class request_fault : simt::uint32_t {
   none,       // nothing: there was no memory for it
   too_large,  // more bytes than one block of the heap can ever have
@@ -24,7 +24,7 @@ enum class request_fault : simt::uint32_t {
   alignment,  // no power of two, or more than heap_ref takes
 };
 
-// One request, as the host reports it. `block` and `thread` are linear indices in the grid and in the block.
+// @brief A failed request, as the host reports it. `block` and `thread` are linear indices in the grid and in the block.
 struct failed_request {
   simt::uint64_t bytes = 0;
   simt::uint64_t alignment = 0;  // 0: none was asked for
@@ -33,7 +33,8 @@ struct failed_request {
   request_fault fault = request_fault::none;
 };
 
-// Under exhaustion_policy::trap, written before the kernel stops. Lies in pinned host memory: device memory cannot be read after a trap.
+// The report of a kernel that exhaustion_policy::trap stops. It lies in pinned host memory, since device memory cannot be read after a
+// trap.
 struct trap_report {
   failed_request request{};
   simt::uint32_t written = 0;  // 1: release store after `request`
@@ -41,16 +42,17 @@ struct trap_report {
 
 // All zero in a new heap. Every counter is 64 bits wide and cannot wrap in practice (at 10^9 failures a second, after 584 years).
 struct failure_record {
-  // Requests that found no memory: counters of parts of the multiprocessors, one in every 64 bytes, since whole launches fail at once.
+  // Requests that found no memory. Each counter is for a part of the multiprocessors and has 64 bytes for itself, since whole launches fail
+  // at once.
   static constexpr unsigned num_counters = 8, words_per_counter = 8;
   simt::uint64_t failed_requests[num_counters * words_per_counter] = {};
   simt::uint32_t has_first_failed = 0;  // 1: a thread has claimed `first_failed`
   failed_request first_failed{};
-  simt::uint64_t least_failed = 0;  // ~ the least bytes that found no memory; 0 if all did
+  simt::uint64_t least_failed = 0;  // bitwise not of the fewest bytes that found no memory; 0 if no request failed
   // Requests that this heap could never serve.
   simt::uint64_t invalid_requests = 0;
   failed_request first_invalid{};
-  simt::uint64_t most_bytes = 0;  // that a block of the heap can ever have; 0: as many as are asked for. Written by the host
+  simt::uint64_t most_bytes = 0;  // the largest block that the heap can ever have; 0: no limit. Written by the host
   simt::uint64_t double_frees = 0;
   simt::uint64_t foreign_frees = 0;
   // Each "first" is written by the one thread whose increment of the counter beside it found 0.
@@ -62,9 +64,9 @@ struct failure_record {
 
 namespace detail {
 
-// Every function here does nothing without a record: that of a view which no heap made.
+// Every function here does nothing without a record, as in a view that no heap made.
 
-// Stops the kernel after telling the host why. The first thread writes; the others wait for it, since any trap ends all.
+// Stops the kernel after telling the host why. The first thread writes; the others wait for it, since a trap of any thread ends all.
 GPUHEAP_COLD inline void stop_exhausted(failure_record* record, trap_report* final, failed_request const& request) {
   simt::atomic_ref<simt::uint32_t> const stopping{record->stopping};
   // relaxed: the claim only decides who writes.
@@ -82,23 +84,24 @@ GPUHEAP_COLD inline void stop_exhausted(failure_record* record, trap_report* fin
   simt::trap();
 }
 
-// Stops the kernel if the heap's policy says so.
+// Stops the kernel if the heap's policy is `trap`.
 GPUHEAP_FN inline void stop_if_asked(failure_record* record, failed_request const& request) {
   // relaxed: the host wrote the pointer, and what it points to, before this kernel began.
   if (trap_report* const final = simt::atomic_ref<trap_report*>{record->final}.load(simt::relaxed)) stop_exhausted(record, final, request);
 }
 
-// Called by a lane whose request, of which `bytes`, `alignment` and `fault` are set, no heap like this one could ever serve.
+// Records a request that no heap like this one could ever serve. Its `bytes`, `alignment` and `fault` are set. Called by the lane that made
+// it.
 GPUHEAP_COLD inline void record_invalid(failure_record* record, failed_request request) {
   if (record == nullptr) return;
   request.block = simt::block_id();
   request.thread = simt::thread_in_block();
-  // relaxed: as below.
+  // relaxed: a count that the host reads after the kernel.
   if (simt::atomic_ref<simt::uint64_t>{record->invalid_requests}.fetch_add(1, simt::relaxed) == 0) record->first_invalid = request;
   stop_if_asked(record, request);
 }
 
-// Called by the lanes whose request of `bytes` (> 0) was answered nullptr.
+// Records that a request of `bytes` (> 0) was answered with nullptr. Called by each lane that made such a request.
 GPUHEAP_COLD inline void record_exhaustion(failure_record* record, simt::uint64_t bytes, simt::uint64_t alignment = 0) {
   if (record == nullptr) return;
   if (record->most_bytes != 0 && bytes > record->most_bytes) {
@@ -120,11 +123,11 @@ GPUHEAP_COLD inline void record_exhaustion(failure_record* record, simt::uint64_
   stop_if_asked(record, request);
 }
 
-// Called by a lane whose free of `p` was refused as `status` (foreign or double_free).
+// Records a free of `p` that was refused as `status` (foreign or double_free). Called by the lane that made it.
 GPUHEAP_COLD inline void record_refused_free(failure_record* record, void* p, free_status status) {
   if (record == nullptr) return;
   bool const twice = status == free_status::double_free;
-  // relaxed: as above.
+  // relaxed: a count that the host reads after the kernel.
   simt::uint64_t const before =
       simt::atomic_ref<simt::uint64_t>{twice ? record->double_frees : record->foreign_frees}.fetch_add(1, simt::relaxed);
   if (before == 0) (twice ? record->first_double_free : record->first_foreign_free) = p;

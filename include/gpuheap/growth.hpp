@@ -1,5 +1,4 @@
-// How a heap grows: what it begins with, the most that it may have, and by how much it grows when a request found no memory. Host code
-// only.
+// How a heap grows: its first size, its largest size, and the step by which it grows when a request found no memory. Host code only.
 #pragma once
 
 #include <gpuheap/memory/literals.hpp>
@@ -12,23 +11,23 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// The sizes of a heap that grows: heap{growth{.initial = 1_GiB, .at_most = 64_GiB}}. Addresses for `at_most` are reserved, which costs no
-// memory; what the heap has of them is memory of the current device.
+// @brief The sizes of a heap that grows: heap{growth{.initial = 1_GiB, .at_most = 64_GiB}}. Addresses for `at_most` are reserved, which
+// costs no memory. The heap's part of them has memory of the current device.
 struct growth {
   heap_size initial = 64_MiB;
   simt::size_t at_most = 0;  // 0: as much as the device has
 
-  // `at_most` in bytes.
+  // @return `at_most` in bytes
   [[nodiscard]] simt::size_t limit() const { return at_most != 0 ? at_most : memory::device.query()->total_bytes; }
 };
 
-// By how much a heap grows at a time: heap.grow_when_exhausted({.bytes = 256_MiB}) or ({.factor = 2}). Both: whichever is more. Neither: it
-// does not grow by itself.
+// @brief The step by which a heap grows: heap.grow_when_exhausted({.bytes = 256_MiB}) or ({.factor = 2}). If both are set, the larger one
+// counts. With neither, the heap does not grow by itself.
 struct growth_step {
   simt::size_t bytes = 0;
   double factor = 1;  // of the heap's capacity; at least 1
 
-  // For a heap of `capacity` bytes.
+  // @return the bytes to add to a heap of `capacity` bytes
   [[nodiscard]] simt::size_t after(simt::size_t capacity) const {
     double const more = static_cast<double>(capacity) * (factor - 1);
     constexpr double most = 9.2e18;  // below 2^63

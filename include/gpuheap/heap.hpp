@@ -29,36 +29,34 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// Owns memory and the allocator in it. Move-only; several live side by side. `ref()` goes to kernels by value. Kernels of any number of
-// streams and replayed graphs of one device may use one heap at once; what the host does to it is ordered on the stream that the call
-// names. A member function is called by one host thread at a time.
-//
-// @note What holds while kernels of other streams use the heap:
-//   stats(), live_blocks()   safe; each number is of some moment during the call, and they need not fit together
+// @brief A heap that owns its memory and the allocator in it. Move-only; several live side by side.
+// @tparam Statistics whether each malloc and free is counted: `counted` or `uncounted`
+// @note ref() is passed to kernels by value. Kernels of any number of streams and replayed graphs of one device may use one heap at once.
+// Changes by the host are ordered on the stream that the call names, by default the null stream. One host thread at a time calls a member
+// function.
+// @note While kernels of other streams use the heap:
+//   stats(), live_blocks()   safe; each number is of some moment during the call, and the numbers need not fit together
 //   check()                  safe; a failure that happens meanwhile is reported now or by the next check()
-//   free(pointers)           safe: frees as any kernel does
-//   copy_to_host(), copy_from_host()   safe for blocks that no other thread writes, or frees
-//   set_policy()             safe; kernels that run already may go by either policy
-//   verify(), blocks(), report_leaks(), and check() of a checked heap   no kernel uses the heap meanwhile
-//   grow(), trim(), reset(), check() under grow_when_exhausted()   no kernel uses the heap meanwhile: undefined
-//
-// Moved from, a heap may only be assigned to or destroyed. Destroying it while kernels use it is undefined.
+//   free(pointers), set_policy()       safe; kernels that run already may follow either policy
+//   copy_to_host(), copy_from_host()   safe for blocks that no other thread writes or frees
+//   verify(), blocks(), report_leaks(), grow(), trim(), reset(), check() of a checked heap or under grow_when_exhausted()   undefined
+// @note A heap that was moved from may only be assigned to or destroyed. Destroying a heap while kernels use it is undefined.
 template <device_allocator Allocator, class Statistics>
 class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
  public:
   using allocator_type = Allocator;
   using ref_type = heap_ref<Allocator, Statistics>;
-  // Called by check() with what has failed since the last check.
+  // @brief A function that check() calls with what has failed since the last check.
   using exhaustion_callback = memory::function<void(exhaustion const&)>;
 
-  // A heap of `size` bytes in all, bookkeeping included, taken from `from`:
-  //   heap{8_GiB}
-  //   heap{fraction_of_free(0.5)}
-  //   heap{}                          GPUHEAP_BYTES, or a default: heap_size::from_environment
-  //   heap{1_GiB, memory::managed}
-  // Ready for kernels that run on `stream` after it, or on any stream once that has been waited for. Throws out_of_memory if the memory
-  // cannot be had, gpuheap::error if the size is too small for the allocator. For a process_wide allocator the size is a limit, and `from`
-  // is asked only for what the allocator needs beside the process's heap.
+  // @brief Makes a heap in new memory.
+  // @param size the bytes of the heap in all, bookkeeping included: `heap{8_GiB}`, `heap{fraction_of_free(0.5)}`. `heap{}` takes
+  // GPUHEAP_BYTES or a default: heap_size::from_environment. For a process_wide allocator the size is a limit, and `from` supplies only
+  // what the allocator needs beside the process's heap
+  // @param from the source of the memory, such as memory::managed
+  // @param stream kernels that run on it later can use the heap; kernels of other streams can after a wait for it
+  // @throws out_of_memory if the source does not have the memory
+  // @throws gpuheap::error if the size is too small for the allocator
   explicit heap(heap_size size = heap_size::from_environment(), memory::resource from = memory::device, stream_ref stream = {}) {
     simt::size_t const bytes = size.resolve(from);
     require_at_least(min_bytes(), bytes, "a heap");
@@ -74,8 +72,9 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
   }
   heap(heap_size size, stream_ref stream) : heap(size, memory::device, stream) {}
 
-  // A heap in memory that the caller keeps, and keeps for longer than the heap. Device code must reach it; base aligned to at least 256
-  // bytes. Throws gpuheap::error if it is too small.
+  // @brief Makes a heap in memory of the caller, which must outlive the heap.
+  // @param callers memory that device code reaches, aligned to 256 bytes at least
+  // @throws gpuheap::error if the region is too small, null or misaligned, or if the allocator is process_wide
   explicit heap(memory::region callers, stream_ref stream = {}) : memory_{callers} {
     if constexpr (Allocator::traits.process_wide) {
       throw plain_error("gpuheap: the allocator '" + name() +
@@ -86,15 +85,16 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
                                   memory::format_bytes(callers.bytes).c_str()));
       }
       if (reinterpret_cast<std::uintptr_t>(callers.base) % 256 != 0)
-        throw plain_error("gpuheap: a heap's region must be aligned to 256 bytes");
+        throw plain_error(text_of(
+            "gpuheap: cannot make a heap in a region at %p: a heap's region must be aligned to 256 bytes: align its base", callers.base));
       require_at_least(min_bytes(), callers.bytes, "a region");
       lay_out();
       initialise(stream);
     }
   }
 
-  // A heap that grows: of size.initial now, up to size.at_most, and nothing in it ever moves. Sizes are the allocator's, rounded up to
-  // units of memory::address_range; the heap's records are apart. For allocators that can. Throws as the other constructors do.
+  // @brief Makes a heap that grows from size.initial bytes up to size.at_most. No block ever moves.
+  // @param size the allocator's sizes, rounded up to units of memory::address_range; the heap's records take memory beside them
   explicit heap(growth size, stream_ref stream = {}) requires has_grow<Allocator> : records_{memory::device, records_bytes} {
     simt::size_t const initial = size.initial.resolve(memory::device);
     simt::size_t const most = size.limit();
@@ -121,11 +121,11 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
   heap& operator=(heap const&) = delete;
   ~heap() = default;
 
-  // The least size that a heap of this allocator can have.
+  // @return the smallest size in bytes that a heap of this allocator can have
   [[nodiscard]] static simt::size_t min_bytes() {
     return Allocator::traits.process_wide ? Allocator::min_region_bytes() : Allocator::min_region_bytes() + records_bytes + 256;
   }
-  // The least growth::initial of a heap that grows as far as `size` says: metadata for what it may become is there from the start.
+  // @return the smallest growth::initial, in bytes, of a heap that grows as far as `size` says, with the metadata of its largest size
   [[nodiscard]] static simt::size_t min_bytes(growth const& size) requires has_grow<Allocator> {
     // Addresses come in units of up to 2 MiB.
     simt::size_t const asked = Allocator::min_initial_bytes(size.limit());
@@ -133,11 +133,12 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     return asked > rounded ? asked : rounded;
   }
 
-  // The device's view. Stays valid as long as the heap lives, across reset() and moves.
+  // @return the device's view, which kernels take by value. It stays valid as long as the heap lives, across reset() and moves
   [[nodiscard]] ref_type ref() const { return {allocator_, &records()->failures, statistics_}; }
 
-  // Forgets every block at once, in stream order; counts and records start again. No kernel of another stream may be using the heap.
-  // Policies and callbacks stay.
+  // @brief Forgets every block at once, in stream order; counts and records start again. Policies and callbacks stay. No kernel of another
+  // stream may use the heap meanwhile.
+  // @throws gpuheap::error if the allocator is process_wide
   void reset(stream_ref stream = {}) {
     if constexpr (Allocator::traits.process_wide) {
       throw plain_error("gpuheap: the allocator '" + name() + "' cannot be reset: it has one heap for the whole process: free its blocks");
@@ -146,8 +147,8 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     }
   }
 
-  // What lives in the heap and what went wrong. Waits for the stream; exact if no other stream uses the heap meanwhile. Where the heap does
-  // not count (`uncounted`) and the allocator can tell what lives, a kernel walks its metadata: up to a millisecond in the largest heaps.
+  // @brief Counts of live blocks and of failures. Waits for the stream; exact if no other stream uses the heap meanwhile.
+  // @note An `uncounted` heap asks its allocator: a kernel walks the metadata, which takes up to a millisecond in the largest heaps.
   [[nodiscard]] statistics stats(stream_ref stream = {}) const {
     if constexpr (asks_allocator) allocator_.take_census(&records()->census, stream);
     std::vector<std::uint64_t> const copy = read_records(stream);
@@ -182,7 +183,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     return s;
   }
 
-  // All bytes taken for this heap now, bookkeeping included. For a process_wide allocator: what was granted, and what it has beside that.
+  // @return all bytes that are taken for this heap now, bookkeeping included; if the allocator is process_wide, the process's heap too
   [[nodiscard]] simt::size_t bytes() const {
     if constexpr (!Allocator::traits.process_wide) {
       return grows() ? growing_->range.mapped_bytes() + records_bytes : memory_.bytes();
@@ -193,19 +194,20 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     }
   }
 
-  // What the allocator may use now, its metadata included. grow() adds to it, trim() takes from it.
+  // @return the bytes that the allocator may use now, its metadata included. grow() adds to them, trim() takes from them
   [[nodiscard]] simt::size_t capacity() const { return grows() ? capacity_ : arena_.bytes; }
-  // The most that capacity() can become.
+  // @return the most that capacity() can become, in bytes
   [[nodiscard]] simt::size_t at_most() const { return arena_.bytes; }
-  // Whether it was made from a growth.
+  // @return whether the heap was made from a growth
   [[nodiscard]] bool grows() const { return static_cast<bool>(growing_); }
 
-  // ---- growth. No kernel uses the heap meanwhile; views and blocks stay as they are. A heap that was not made from a growth throws
-  // gpuheap::error
+  // ---- growth. No kernel uses the heap meanwhile; views and blocks stay valid. gpuheap::error unless the heap was made from a growth
 
-  // Adds `more_bytes` to the capacity, for kernels launched later on `stream`, or on any stream once that has been waited for. The
-  // allocator takes memory in units of its own: what is left of one is used when later calls complete it. Throws gpuheap::error if that
-  // would be more than at_most(), out_of_memory if the device does not have it; the capacity is then as it was.
+  // @brief Adds memory to the heap, for kernels launched later on the stream, or on any stream after a wait for it.
+  // @param more_bytes the bytes to add to the capacity. The allocator takes memory in units of its own, and later calls use what is left of
+  // one
+  // @throws gpuheap::error if the capacity would be more than at_most()
+  // @throws out_of_memory if the device does not have the memory; the capacity is then as it was
   void grow(simt::size_t more_bytes, stream_ref stream = {}) requires has_grow<Allocator> {
     require_growing();
     if (more_bytes > at_most() - capacity_) {
@@ -222,9 +224,10 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     static_assert(has_grow<A>, "gpuheap: this Allocator cannot grow: it has no create_growable() and grow()");
   }
 
-  // From now on check() answers failed requests by growing the heap, by one step each time, or by what is left up to at_most(); by more if
-  // the allocator cannot use so little. Off at first; a step of nothing switches it off. Says nothing about kernels that stopped
-  // (exhaustion_policy::trap): they end the device's work.
+  // @brief Lets check() answer failed requests by growing the heap. Off at first.
+  // @param step by how much each check() grows the heap: by less if only that is left up to at_most(), by more if the allocator cannot use
+  // so little. A step of nothing switches growth off
+  // @note Kernels that stopped (exhaustion_policy::trap) are not continued: they end the device's work.
   void grow_when_exhausted(growth_step step) requires has_grow<Allocator> {
     require_growing();
     step.require_valid();
@@ -235,9 +238,8 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     static_assert(has_grow<A>, "gpuheap: this Allocator cannot grow: it has no create_growable() and grow()");
   }
 
-  // Gives memory at the end of the heap that nothing lives in back to the device, and takes it from the capacity; later growth brings it
-  // back. Waits for the stream and for the device. Returns how many bytes went back: whole pieces of memory::address_range, so fewer than
-  // are free.
+  // @brief Gives unused memory at the heap's end back to the device. Later growth brings it back. Waits for the stream and the device.
+  // @return the number of bytes given back: whole pieces of memory::address_range, so fewer than are free
   simt::size_t trim(stream_ref stream = {}) requires has_trim<Allocator> {
     require_growing();
     simt::size_t const given_up = allocator_.trim(stream);
@@ -253,8 +255,9 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
 
   // ---- exhaustion
 
-  // What a request that nothing fits meets in kernels that are launched later on `stream`, or on any stream once this call returns. The
-  // default is `null`. Waits for the stream.
+  // @brief Sets what happens to a request that nothing fits, in kernels that are launched later on the stream, or on any stream once this
+  // call returns. Waits for the stream.
+  // @param policy `null`, the default, or `trap`
   void set_policy(exhaustion_policy policy, stream_ref stream = {}) {
     if (policy == exhaustion_policy::trap && final_.base() == nullptr) {
       final_ = memory::allocation{memory::pinned, sizeof(trap_report)};
@@ -265,19 +268,19 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     simt::synchronize(stream);
   }
 
-  // `callback` is called by check(), on the thread that calls it, instead of the exception; empty: the exception again.
+  // @brief Sets the function that check() calls, on its own thread, instead of throwing. An empty one brings the exception back.
   void on_exhausted(exhaustion_callback callback) { callback_ = static_cast<exhaustion_callback&&>(callback); }
 
-  // After a launch: waits for the stream and says what went wrong in this heap since the last check().
-  //   a kernel stopped:  (exhaustion_policy::trap) throws out_of_memory, naming the request. The CUDA context is lost, as after any trap
-  //   requests failed:   under grow_when_exhausted(), first grows the heap by one step, if some of them found no memory: not for requests
-  //                      that the heap could never serve (request_fault). Then calls the callback, which learns whether it grew; without a
-  //                      callback, throws out_of_memory unless it grew for all of them
-  //   frees refused:     throws gpuheap::error
-  //   misuse found:      (gpuheap::checked) looks at all blocks first, and calls on_misuse()'s callback or throws misuse_error
-  // Each failure is reported once: what an exception comes before, a callback's own too, is left to the next check(). Returns by how many
-  // bytes the heap has grown: if not 0, requests that failed are worth making again. A heap that has its most, whose device has no more
-  // memory, or whose growth would not help, does not grow; the report says which.
+  // @brief Waits for the stream, and reports what went wrong in this heap since the last check(). Call it after a launch. Each failure is
+  // reported once: an exception, also one of a callback, leaves later kinds to the next check().
+  // @return the number of bytes by which the heap has grown. If it is not 0, repeat the requests that failed. A heap that has its most,
+  // whose device has no more memory, or whose growth would not help does not grow; the report says which
+  // @throws out_of_memory if exhaustion_policy::trap stopped a kernel, naming the request; the CUDA context is lost, as after any trap
+  // @throws out_of_memory if requests failed, unless there is a callback, or the heap has grown for all of them
+  // @throws gpuheap::error if the heap refused frees
+  // @throws misuse_error if a checked heap finds misuse, which looks at all blocks first, unless on_misuse() has set a callback
+  // @note Under grow_when_exhausted() the heap first grows by one step if requests found no memory, but not for requests that it could
+  // never serve (request_fault). The callback learns whether it grew.
   simt::size_t check(stream_ref stream = {}) {
     try {
       simt::synchronize(stream);
@@ -316,23 +319,23 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
 
   // ---- from the host
 
-  // Frees blocks of this heap whose addresses lie in host memory: a vector<void*>, span<node*>, ... Waits for the stream. nullptrs are
-  // skipped.
+  // @brief Frees blocks of this heap whose addresses lie in host memory: a vector<void*>, span<node*>, ... A nullptr is skipped. Waits for
+  // the stream.
   template <class Pointers>
   requires requires(Pointers const& p) {
     requires simt::is_pointer_v<simt::remove_cvref_t<decltype(*std::data(p))>>;
     std::size(p);
   }
   void free(Pointers const& pointers, stream_ref stream = {}) { free_listed_on_host(std::data(pointers), std::size(pointers), stream); }
-  // Likewise for an array in memory that device code reaches. In stream order: the array must stay until then.
+  // @brief Frees blocks whose addresses lie in an array that device code reaches. In stream order: the array must stay until then.
   template <class Pointer>
   requires simt::is_pointer_v<Pointer>
   void free(device_span<Pointer> pointers, stream_ref stream = {}) {
     free_listed_on_device(const_cast<void* const*>(reinterpret_cast<void const* const*>(pointers.data)), pointers.size, stream);
   }
 
-  // Copies `bytes` from heap memory at `from` to host memory, or the other way. Wait for the stream. Throw gpuheap::error if the range does
-  // not lie in this heap (unchecked for process_wide allocators, whose memory is copied by a kernel).
+  // @brief Copies bytes from heap memory to host memory, or the other way. Waits for the stream.
+  // @throws gpuheap::error if the range does not lie in this heap, unless the allocator is process_wide
   void copy_to_host(void* to, void const* from, simt::size_t bytes, stream_ref stream = {}) const {
     if (bytes == 0) return;
     if constexpr (Allocator::traits.process_wide) {
@@ -363,7 +366,8 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
  private:
   friend heap_inspection<heap, Allocator>;
 
-  // The records, then the policy's counters. They lie behind the arena, so that the arena keeps the alignment of the heap's memory.
+  // The records, followed by the counters of the statistics. They lie behind the arena, so that the arena keeps the alignment of the heap's
+  // memory.
   struct heap_records {
     failure_record failures;
     live_total census;  // of the last stats()
@@ -371,7 +375,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
   static constexpr simt::size_t record_bytes = 1024;
   static constexpr simt::size_t records_bytes = record_bytes + Statistics::counter_bytes;
   static_assert(sizeof(heap_records) <= record_bytes && simt::is_trivially_copyable_v<heap_records>);
-  // Whether stats() asks the allocator what lives.
+  // Whether stats() asks the allocator for what is live.
   static constexpr bool asks_allocator = !Statistics::counts && has_census<Allocator>;
   static_assert(simt::is_trivially_copyable_v<ref_type>, "kernels get the view by value");
 
@@ -383,7 +387,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
                               memory::format_bytes(bytes).c_str(), Allocator::traits.name, least, memory::format_bytes(least).c_str()));
   }
 
-  // Takes the heap's memory; a refusal becomes an error that says what there is.
+  // Takes the heap's memory. A refusal becomes an error that says how much there is.
   [[nodiscard]] static memory::allocation take(memory::resource from, simt::size_t bytes) {
     try {
       return {from, bytes};
@@ -416,14 +420,15 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     }
   }
 
-  // What a heap that grows has besides. Its functions are called through it, so that programs whose heaps do not grow compile none of them.
+  // The additional state of a heap that grows. Its functions are called through it, so that programs whose heaps do not grow compile none
+  // of them.
   struct growing : memory::held {
     explicit growing(simt::size_t most) : range{most} {}
     void (*create)(heap&, stream_ref) = &create_growable;
     void (*take_step)(heap&, exhaustion&, simt::size_t, stream_ref) = &heap::take_step;
     mutable memory::address_range range;  // what the heap lives in
     mutable simt::size_t reach = 0;       // offset of the end of the highest part that the allocator has had mapped
-    mutable bool has_taken = false;       // whether it has had any mapped since this was set
+    mutable bool has_taken = false;       // whether the allocator has had any mapped since this was set
     mutable growth_step step{};
   };
   static void create_growable([[maybe_unused]] heap& me, [[maybe_unused]] stream_ref stream) {
@@ -433,7 +438,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     }
   }
 
-  // Valid during the call that it is handed to.
+  // The result is valid during the call that it is passed to.
   [[nodiscard]] memory::map_function mapper() {
     return [this](simt::size_t offset, simt::size_t bytes) {
       growing_->range.map(offset, bytes);
@@ -447,7 +452,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
           "gpuheap: this heap has a fixed size and cannot grow or shrink: make it as heap{gpuheap::growth{.initial = ..., .at_most = "
           "...}}");
   }
-  // Lets the allocator have `more_bytes`. Whether it has taken memory for them.
+  // Lets the allocator use `more_bytes` more. Returns whether it has taken memory for them.
   bool add_memory(simt::size_t more_bytes, stream_ref stream) requires has_grow<Allocator> {
     simt::size_t const reach = growing_->reach;
     growing_->has_taken = false;
@@ -459,13 +464,14 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     }
     return growing_->has_taken;
   }
-  // What check() does about requests that found no memory, the smallest of `least_bytes`, before it reports them.
+  // Grows the heap by a step for requests that found no memory, the smallest of which asked for `least_bytes`. check() reports them
+  // afterwards.
   static void take_step([[maybe_unused]] heap& me, [[maybe_unused]] exhaustion& what, [[maybe_unused]] simt::size_t least_bytes,
                         [[maybe_unused]] stream_ref stream) {
     if constexpr (has_grow<Allocator>) {
       simt::size_t const step = me.growing_->step.after(me.capacity_), left = me.at_most() - me.capacity_;
       if (step == 0) return;
-      // From now on the next least.
+      // The record starts again with the smallest request that fails from now on.
       simt::fill(&me.records()->failures.least_failed, 0, sizeof(failure_record::least_failed), stream);
       if (constexpr simt::size_t largest = Allocator::traits.largest_bytes; largest != 0 && least_bytes > largest) {
         what.not_grown = text_of(" Growth does not help: requests of more than %s go to another allocator, whose memory does not grow.",
@@ -490,11 +496,11 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     }
   }
 
-  // A sum of several moments' parts.
+  // A total of parts that were read at different moments may be negative: then 0.
   [[nodiscard]] static std::uint64_t not_below_zero(std::uint64_t sum) { return static_cast<std::int64_t>(sum) < 0 ? 0 : sum; }
   [[nodiscard]] heap_records* records() const { return static_cast<heap_records*>(records_.base()); }
 
-  // What a request may ask for at all, for the record of those that fail.
+  // Writes into the record the largest size that a request may ask for, which tells wrong requests from failed ones.
   void write_most_bytes(stream_ref stream) {
     simt::uint64_t most = at_most();
     if constexpr (Allocator::traits.process_wide) most = simt::uint64_t{1} << 63;
@@ -506,7 +512,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     simt::copy(&records()->failures.final, &final, sizeof final, stream);
   }
 
-  // The failures alone.
+  // Reads the failures alone.
   [[nodiscard]] failure_record failures(stream_ref stream) const {
     failure_record copy;
     simt::copy(&copy, &records()->failures, sizeof copy, stream);
@@ -520,7 +526,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     return copy;
   }
 
-  // Throws what a kernel left before it stopped, if one did; once.
+  // Throws the report that a kernel left before it stopped, if one did; once.
   void throw_trap_report(char const* how) {
     this->throw_misuse_words(how);
     if (final_.base() == nullptr) return;
@@ -535,7 +541,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
   void require_inside(void const* p, simt::size_t bytes) const {
     auto const* const byte = static_cast<char const*>(p);
     auto const* const base = static_cast<char const*>(arena_.base);
-    // As numbers: of pointers into different objects nothing is said.
+    // The addresses are compared as numbers, since the language defines no order of pointers into different objects.
     auto const offset = reinterpret_cast<std::uintptr_t>(byte) - reinterpret_cast<std::uintptr_t>(base);
     if (offset > arena_.bytes || arena_.bytes - offset < bytes || (grows() && !growing_->range.is_mapped(offset, bytes))) {
       throw plain_error(text_of("gpuheap: the %s at the given address do not lie in this heap: give an address within the heap",
@@ -564,17 +570,17 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     simt::synchronize(stream);
   }
 
-  memory::allocation memory_;   // all of it; of a process_wide allocator its own; none where range_ is
+  memory::allocation memory_;   // all of the memory; for a process_wide allocator its own; empty if the heap grows
   memory::allocation records_;  // within memory_, or of their own
   memory::allocation final_;    // trap_report, once the policy has been `trap`
-  memory::region arena_{};      // what the allocator got, of a heap that grows: all that it can ever have
-  simt::size_t capacity_ = 0;   // of a heap that grows: what the allocator may use of it
+  memory::region arena_{};      // the allocator's memory; if the heap grows, all addresses that it can ever have
+  simt::size_t capacity_ = 0;   // if the heap grows: the bytes of it that the allocator may use
   memory::shared<growing> growing_;
   Allocator allocator_{};
   Statistics statistics_{};
   exhaustion_policy policy_ = exhaustion_policy::null;
   exhaustion_callback callback_;
-  detail::failure_counts reported_{};  // by check()
+  detail::failure_counts reported_{};  // what check() has reported
 };
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE

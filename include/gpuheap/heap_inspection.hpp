@@ -1,5 +1,5 @@
-// What the host can ask of the blocks of a heap: which live, which leak, whether they are sound; and what a checked heap found. Host code;
-// a base of heap<Allocator>.
+// The host's queries about the blocks of a heap: which are live, which leak, whether they are sound, and the findings of a checked heap.
+// Host code; a base of heap<Allocator>.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -21,14 +21,14 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
 // @brief The members of heap<Allocator> that look at blocks.
 // @tparam Heap the heap that derives from this
-// @note None of them is called while a kernel uses the heap, but for on_misuse(). Each waits for its stream.
+// @note No kernel may use the heap during a call, except of on_misuse(). Each call waits for its stream.
 template <class Heap, device_allocator Allocator>
 class heap_inspection {
  public:
   // @brief Called by check() with a finding, and with its text.
   using misuse_callback = memory::function<void(misuse_finding const&, std::string const&)>;
 
-  // @brief What lives, one entry a size, small sizes first.
+  // @brief The live blocks, one entry a size, small sizes first.
   [[nodiscard]] std::vector<live_size> live_blocks(stream_ref stream = {}) const requires has_live_blocks<Allocator> {
     return allocator().live_blocks(stream);
   }
@@ -74,7 +74,7 @@ class heap_inspection {
   // @note A record keeps the first 64 findings after the heap was made or reset.
   void on_misuse(misuse_callback callback) requires finds_misuse<Allocator> { misuse_callback_ = static_cast<misuse_callback&&>(callback); }
 
-  // @brief What misuse meets in kernels that are launched later on `stream`, or on any stream once this call returns.
+  // @brief Sets what happens at misuse in kernels that are launched later on `stream`, or on any stream once this call returns.
   // @param policy `trap` stops the kernel, which loses the CUDA context; check() then throws the misuse_error
   // @param stream the stream in whose order the policy changes
   void set_misuse_policy(when_misused policy, stream_ref stream = {}) requires finds_misuse<Allocator> {
@@ -87,13 +87,13 @@ class heap_inspection {
     simt::synchronize(stream);
   }
 
-  // @brief How often each kind of misuse was met since the heap was made or reset, without looking at blocks.
+  // @return the number of misuses of this kind since the heap was made or reset, without looking at blocks
   [[nodiscard]] simt::uint64_t misuses(misuse what, stream_ref stream = {}) const requires finds_misuse<Allocator> {
     return read_misuses(stream)[0].counts[static_cast<unsigned>(what)];
   }
 
  protected:
-  // Part of the heap's check(): looks at all blocks, and reports what was found since the last time.
+  // Part of the heap's check(): looks at all blocks, and reports the findings since the last time.
   void report_misuse(stream_ref stream) {
     if constexpr (finds_misuse<Allocator>) {
       allocator().check_blocks(stream);
@@ -123,7 +123,7 @@ class heap_inspection {
       (void)stream;
     }
   }
-  // Throws what a kernel left before misuse stopped it, if it did; once.
+  // Throws the finding that a kernel left before misuse stopped it, if one did; once.
   void throw_misuse_words(char const* how) {
     if (misuse_words_.base() == nullptr) return;
     auto& words = *static_cast<misuse_words*>(misuse_words_.base());
@@ -135,7 +135,7 @@ class heap_inspection {
                                detail::misuse_text(last.finding, last.file).c_str(), how),
                        last.finding);
   }
-  // The heap is as new.
+  // Called when the heap is as new.
   void forget_misuse(stream_ref stream) {
     reported_misuses_ = 0;
     if (misuse_policy_ != when_misused::record) write_misuse_policy(stream);
@@ -150,7 +150,7 @@ class heap_inspection {
       simt::copy(&allocator().record()->final, &final, sizeof final, stream);
     }
   }
-  // One record.
+  // Reads the one record.
   [[nodiscard]] std::vector<misuse_record> read_misuses(stream_ref stream) const requires finds_misuse<Allocator> {
     std::vector<misuse_record> copy(1);
     simt::copy(copy.data(), allocator().record(), sizeof(misuse_record), stream);

@@ -407,7 +407,7 @@ class heap_ref {
     }
   }
 
-  // What the statistics count for a live block.
+  // The bytes that the statistics count for a live block.
   [[nodiscard]] GPUHEAP_FN simt::size_t block_bytes([[maybe_unused]] void* p) const {
     if constexpr (knows_bytes) {
       return allocator_.usable_size(p);

@@ -1,4 +1,4 @@
-// What the host can say about a heap: its statistics and the texts of its errors. Host code only.
+// The host's reports about a heap: its statistics and the texts of its errors. Host code only.
 #pragma once
 
 #include <gpuheap/failure_record.hpp>
@@ -12,10 +12,10 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// heap::stats(). Counters are 0 where the heap does not know them; the flags say which it does.
+// @brief The result of heap::stats(). Counters are 0 if the heap does not know them; the flags say which it knows.
 struct statistics {
   simt::size_t heap_bytes = 0;    // taken from the source, bookkeeping included
-  simt::size_t usable_bytes = 0;  // of these, what the allocator can hand out or bind; its metadata excluded if it says how much that is
+  simt::size_t usable_bytes = 0;  // the part that the allocator can hand out or bind, without its metadata if it tells their size
 
   bool counts_allocations = false;     // live_allocations is known: the heap counts, or its allocator can tell
   bool counts_bytes = false;           // live_bytes is known
@@ -42,7 +42,7 @@ struct statistics {
   // Live bytes over all bytes taken, 0..1: now, and at the peak.
   [[nodiscard]] double utilisation() const { return ratio(live_bytes, heap_bytes); }
   [[nodiscard]] double peak_utilisation() const { return ratio(peak_live_bytes, heap_bytes); }
-  // Live bytes over held bytes, 0..1: what is left of 1 is bound and not in use.
+  // Live bytes over held bytes, 0..1. The rest is bound and not in use.
   [[nodiscard]] double occupancy() const { return ratio(live_bytes, held_bytes); }
   [[nodiscard]] double metadata_ratio() const { return ratio(metadata_bytes, heap_bytes); }
 
@@ -72,7 +72,7 @@ namespace detail {
 
 }  // namespace detail
 
-// What heap::check() tells a callback.
+// @brief The argument of a callback that heap::check() calls.
 struct exhaustion {
   std::uint64_t failed_requests = 0;   // since the last check
   std::uint64_t invalid_requests = 0;  // of them, those that the heap could never serve
@@ -103,7 +103,7 @@ struct exhaustion {
 
 namespace detail {
 
-// What check() reports, each kind by itself.
+// The counts that check() reports, each kind by itself.
 struct failure_counts {
   std::uint64_t requests = 0, invalid = 0, frees = 0;
 

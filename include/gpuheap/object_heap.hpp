@@ -14,13 +14,14 @@
 //   auto b = heap.ref().create<body>({.x = 1, .vx = 2}); // in a kernel; null when exhausted
 //   heap.for_each<body>(drift{0.1f});                    // on the host: a launch over all bodies
 //
-// Why so. The class stays an ordinary struct: it can be made, copied and filled with ordinary C++, and its objects in the heap differ in
-// one thing only, p[&body::x] instead of p->x. That needs no macro, no base class, no proxies for members, and no pointer that is none. A
-// pointer to a member is a constant, so an access is a multiplication and an addition.
+// Reasons for this interface: the class stays an ordinary struct, which can be made, copied and filled by ordinary C++. An object in the
+// heap differs in one thing only: p[&body::x] instead of p->x. So there is no macro, no base class, no proxy for a member, and no pointer
+// that is none. A pointer to a member is a constant, so an access is a multiplication and an addition.
 //
-// for_each visits every object of the class that lives when the pass begins, once, in no order; those made during it are not visited. The
-// function may make objects, change any object, and destroy the one that it is called with and objects of other classes. If it, or a kernel
-// of another stream, destroys other objects of the class, they may be visited when they are gone or their slots are in use again.
+// for_each visits every object of the class that is live when the pass begins, once, in no order; objects made during the pass are not
+// visited. The function may make objects, change any object, and destroy the one that it is called with and objects of other classes. If
+// it, or a kernel of another stream, destroys other objects of the class, the pass may visit them when they are gone or their slots are in
+// use again.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -74,7 +75,7 @@ class object_heap_ref {
   template <class T>
   [[nodiscard]] GPUHEAP_FN object_ptr<T> create() const {
     constexpr unsigned c = list::template index_of<T>(), capacity = list::template capacity<T>();
-    // The lanes that want this class of this heap.
+    // The lanes that ask this heap for an object of this class.
     auto const group = structures::warp_group::of_equal(simt::active_mask(), reinterpret_cast<simt::uintptr_t>(pool_.base) | c);
     soa::place const at = pool_.take(group, c, capacity);
     if (at.none()) {
@@ -97,7 +98,7 @@ class object_heap_ref {
       auto const b = static_cast<simt::uint32_t>(static_cast<simt::size_t>(p.data() - pool_.data) / list::block_bytes());
       soa::free_slots::word const bit = soa::free_slots::word{1} << p.slot();
       soa::block_tag const tag = pool_.tag_of(b);
-      // release: what was done with the object. Pairs with the acquire halves of those that take its slot next.
+      // release: the thread's accesses to the object. Pairs with the acquire halves of those that take its slot next.
       simt::fence(simt::release);
       done = tag.is_of(c) && (pool_.deallocate(b, tag, bit) & bit) == 0;
     }
@@ -204,7 +205,7 @@ class object_heap {
     soa::pass_list const pass = pass_of(stream);
     simt::fill(pass.count, 0, sizeof(simt::uint32_t), stream);
     simt::launch(pool.num_leaves(), soa::list_blocks{pool, list::template index_of<T>(), pass}, {.stream = stream});
-    // As many threads as run at once; they go through all blocks.
+    // As many threads as run at once. They go through all blocks.
     simt::size_t const all = simt::size_t{pool.num_blocks} * capacity;
     unsigned const threads = all < most_threads_ ? static_cast<unsigned>(all) : most_threads_ / capacity * capacity;
     simt::launch(threads, soa::visit_objects<T, Visit>{pool, pass, capacity, threads, visit}, {.stream = stream});
@@ -232,7 +233,9 @@ class object_heap {
     bool const refused = now.double_frees != seen_.double_frees;
     seen_ = now;
     if (what.failed_requests != 0) throw out_of_memory(what.text());
-    if (refused) throw plain_error("gpuheap: " + std::to_string(now.double_frees) + " objects were destroyed that did not live any more");
+    if (refused)
+      throw plain_error("gpuheap: " + std::to_string(now.double_frees) +
+                        " objects were destroyed that were not live any more: destroy each object once");
   }
 
   // @brief Walks the heap and looks for damage. Waits for the stream.

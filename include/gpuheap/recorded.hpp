@@ -1,5 +1,5 @@
-// Recording what a program asks of its heap: recorded<Allocator> is the allocator with a buffer beside it in which every request and every
-// free leaves an event. The recording can be written to a file (trace.hpp) and replayed on any allocator.
+// Recording the requests of a program to its heap: recorded<Allocator> is the allocator with a buffer beside it, in which every request and
+// every free leaves an event. The recording can be written to a file (trace.hpp) and replayed on any allocator.
 //
 //   gpuheap::heap<gpuheap::recorded<gpuheap::scatteralloc>> heap{1_GiB};
 //   launch(...);
@@ -36,22 +36,22 @@ class recorded {
   static constexpr simt::size_t max_events = MaxEvents;
   static constexpr bool takes_census = has_census<Allocator>;
 
-  // ---- as the allocator does
+  // ---- the allocator's interface
 
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
     void* const p = inner_.malloc(bytes);
-    // After the block is had, and so after the free of a thread that had its memory before.
+    // The event follows the allocation, and so the free of a thread that had the memory before.
     record(trace_event::request, p, bytes);
     return p;
   }
-  // No event if there is no memory: the program has not asked.
+  // A request that gets no memory leaves no event: the program has not made it.
   [[nodiscard]] GPUHEAP_FN void* try_malloc(simt::size_t bytes) const {
     void* const p = inner_.malloc(bytes);
     if (p != nullptr) record(trace_event::request, p, bytes);
     return p;
   }
   GPUHEAP_FN auto free(void* p) const {
-    // Before any other thread can have the memory.
+    // The event precedes the free, so no other thread can have the memory yet.
     if (p != nullptr) record(trace_event::release, p, 0);
     return inner_.free(p);
   }
@@ -77,7 +77,7 @@ class recorded {
     }
   }
 
-  // Nothing is recorded yet.
+  // Writes no event: nothing is recorded yet.
   [[nodiscard]] static recorded create(memory::region region, stream_ref stream) {
     recorded made;
     auto* const base = static_cast<char*>(region.base);
@@ -127,8 +127,8 @@ class recorded {
   static constexpr simt::size_t buffer_bytes = simt::round_up_pow2(header_bytes + MaxEvents * sizeof(trace_event), 256);
 
   GPUHEAP_FN void record(simt::uint32_t kind, void* p, simt::size_t bytes) const {
-    // relaxed: additions to one word are in one order, and one that happens before another comes before it. Nothing else is read here; the
-    // events are read once the kernel has ended.
+    // relaxed: additions to one word are in one order, and an addition that happens before another precedes it in that order. Nothing else
+    // is read here; the host reads the events after the kernel has ended.
     simt::uint64_t const place = simt::atomic_ref<simt::uint64_t>{*num_events_}.fetch_add(1, simt::relaxed);
     if (place >= MaxEvents) return;
     unsigned const thread = simt::block_id() * simt::threads_per_block() + simt::thread_in_block();

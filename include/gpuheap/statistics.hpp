@@ -1,5 +1,5 @@
-// How a heap knows what lives in it: the policies `counted` and `uncounted` of heap_ref and heap, and default_statistics, which chooses.
-// Device parts, and the host's reading of them.
+// The policies by which a heap knows how much is live: `counted` and `uncounted` of heap_ref and heap, and default_statistics, which
+// chooses one. Device parts, and the host's reading of them.
 #pragma once
 
 #include <gpuheap/allocator_members.hpp>
@@ -10,7 +10,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// What a policy knows when nothing runs. Zero where it does not count.
+// The totals of a policy when no kernel runs. Zero where it does not count.
 struct live_counts {
   simt::uint64_t allocations = 0;
   simt::uint64_t bytes = 0;
@@ -18,8 +18,8 @@ struct live_counts {
   simt::uint64_t peak_error_bytes = 0;
 };
 
-// Counts nothing while kernels run: malloc and free are the allocator's own. heap::stats() asks the allocator what lives, if it can tell
-// (has_census).
+// Counts nothing while kernels run: malloc and free are the allocator's own. heap::stats() asks the allocator how much is live, if it can
+// tell (has_census).
 class uncounted {
  public:
   static constexpr bool counts = false;
@@ -36,8 +36,8 @@ class uncounted {
 #endif
 };
 
-// Counts live allocations, live bytes and the most bytes that ever lived, at each malloc and free: atomics that cost up to several times
-// what a fast allocator takes.
+// Counts live allocations, live bytes and their peak, at each malloc and free: atomics that cost up to several times what a fast allocator
+// takes.
 //
 //   counter memory   +0     forwarded, peak (in quanta)
 //                    +1 KiB stripe 0 {bytes, allocations}
@@ -73,14 +73,14 @@ class counted {
   GPUHEAP_HD counted(void* counters, simt::size_t heap_bytes)
       : counters_{static_cast<char*>(counters)}, quantum_log2_{simt::highest_bit(simt::uint64_t{heap_bytes >> 14 | 16})} {}
 
-  // Called by each lane once its allocation of `bytes` has succeeded, or its free. `bytes` is 0 for allocators that do not know.
+  // Called by each lane after its allocation of `bytes` has succeeded, or its free. `bytes` is 0 for allocators that do not know sizes.
   GPUHEAP_FN void allocated(simt::size_t bytes) const { add<true>(bytes); }
   GPUHEAP_FN void freed(simt::size_t bytes) const { add<false>(bytes); }
   // Called by one lane for many allocations, `bytes` in all.
   GPUHEAP_FN void freed_together(simt::uint64_t allocations, simt::uint64_t bytes) const { add_to_stripe<false>(allocations, bytes); }
 
 #if GPUHEAP_HAS_HOST
-  // From a copy of the counters in host memory. Exact when no kernel runs; otherwise each word is of its own time.
+  // Reads a copy of the counters in host memory. Exact when no kernel runs; otherwise each word is of a moment of its own.
   [[nodiscard]] live_counts read(void const* copy) const {
     auto const* const bytes = static_cast<char const*>(copy);
     live_counts live;
@@ -107,8 +107,8 @@ class counted {
     // 32 lanes of less than 2^27 bytes sum up within the 32 bits of a warp reduction; a larger block is added by its own lane.
     if (bytes < simt::size_t{1} << 27) {
       simt::lane_mask const here = simt::active_mask();
-      // Lanes that run this together may hold different heaps, and a compiler may merge the code of both directions: those unlike the first
-      // lane add alone.
+      // Lanes that run this code together may hold different heaps, and a compiler may merge the code of both directions: lanes that differ
+      // from the first one add by themselves.
       simt::uint64_t const key = reinterpret_cast<simt::uintptr_t>(counters_) | (Up ? 1 : 0);
       unsigned const first = simt::lowest_bit(here);
       simt::lane_mask const together = simt::ballot(here, key == simt::shuffle(here, key, first));
@@ -156,7 +156,7 @@ class counted {
   unsigned quantum_log2_ = 4;
 };
 
-// What heap<Allocator> has: nothing is counted where the allocator itself can tell what lives; elsewhere every malloc and free is.
+// The policy of heap<Allocator>: nothing is counted if the allocator itself can tell what is live; otherwise every malloc and free is.
 template <device_allocator Allocator>
 using default_statistics = simt::conditional_t<has_census<Allocator>, uncounted, counted>;
 

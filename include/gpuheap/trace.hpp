@@ -1,4 +1,4 @@
-// What a program asked of its heap, as recorded.hpp records it, and the text that it becomes in a file (docs/traces.md).
+// The recording of a program's requests (recorded.hpp), and its text in a file (docs/traces.md).
 #pragma once
 
 #include <gpuheap/simt/types.hpp>

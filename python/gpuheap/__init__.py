@@ -42,7 +42,7 @@ def __getattr__(name: str) -> object:
 
 
 def _version() -> str:
-    """The library's, which its header says: of the checkout that this file lies in, or of the one that was installed."""
+    """The version in the library's header: of the checkout that contains this file, or of the installed package."""
     package = Path(__file__).resolve().parent
     header = next((path for path in (package, package.parents[1]) if (path / "include" / "gpuheap" / "version.hpp").is_file()), None)
     if header is None:

@@ -16,7 +16,7 @@ def main() -> NoReturn:
 
 
 def _run() -> object:
-    # Without typer there is no benchmark. Outside of a checkout `run`, `doctor` and `inspect` use the installed package alone.
+    # Without typer the benchmark's command line cannot run. Outside of a checkout `run`, `doctor` and `inspect` use the installed package alone.
     if importlib.util.find_spec("typer") is None or (sys.argv[1:2] in (["run"], ["doctor"], ["inspect"]) and not _in_checkout()):
         from gpuheap.light import run_command
 

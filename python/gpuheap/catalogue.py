@@ -9,7 +9,7 @@ ALLOCATORS = (
     "ouroboros_p_s ouroboros_p_va ouroboros_p_vl ouroboros_c_s ouroboros_c_va ouroboros_c_vl gallatin "
     "coalesce_block_header coalesce_block_map coalesce_warp_header coalesce_warp_map coalesce_dynamic"
 ).split()
-BASELINES = ("store_only", "bump_sharded", "scan_malloc", "scan_malloc_async")  # no allocators: what a case costs without one
+BASELINES = ("store_only", "bump_sharded", "scan_malloc", "scan_malloc_async")  # the cost of a case without an allocator
 # Where whole programs get their memory, in suites of programs, beside the allocators that serve it there.
 MODES = ("plain", "device", "zero_copy", "unified")
 _VARIANT = "without_"  # the default allocator without one idea: what the suite `ablation` measures
@@ -17,12 +17,12 @@ _PLACE = {name: place for place, name in enumerate([*ALLOCATORS, *MODES, *BASELI
 
 
 def place(name: str) -> int:
-    """Where a name comes; names that this list lacks come after the allocators and before the baselines."""
+    """The position of a name. Names that the list lacks come after the allocators and before the baselines."""
     return _PLACE.get(name, len(ALLOCATORS) + len(MODES)) if name not in BASELINES else 1000 + _PLACE[name]
 
 
 def is_known(name: str) -> bool:
-    """Whether it is one of the repository's."""
+    """Whether the name is that of an allocator in the repository."""
     return name in _PLACE
 
 

@@ -14,7 +14,7 @@
         kernel((4,), (256,), (heap, out))
         heap.check()
 
-A Heap among the arguments is passed as its handle. What is compiled once is kept on disk. A program may include the library's C++ headers instead
+A Heap among the arguments is passed as its handle. Compiled code is kept on disk. A program may include the library's C++ headers instead
 (gpuheap/heap_ref.hpp), which takes seconds to compile the first time.
 """
 
@@ -90,7 +90,7 @@ class RawModule:
         return Kernel(self, name)
 
     def symbol(self, name: str) -> str:
-        """What a kernel is called in the linked code; compiles it if that has not been done."""
+        """The name of a kernel in the linked code. Compiles the code if that has not been done."""
         self.for_current_device()
         return self._symbols.get(name, name)
 

@@ -5,7 +5,7 @@
     best = gpuheap.advise("16:64", threads=100_000)  # which allocator for a pattern
     fails = [one for one in gpuheap.claims() if one["verdict"] == "does not hold here"]
 
-The functions read what the package brings along, or the checkout that it lies in, or another folder of tables. They run nothing, write
+The functions read the package's own data, or the checkout that contains it, or another folder of tables. They run nothing, write
 nothing, and need neither a GPU nor an executable. pandas is imported when results() is called, and by no other function.
 """
 

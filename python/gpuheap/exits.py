@@ -12,9 +12,9 @@ from gpuheap.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, UserError
 
 
 def end_with(command: Callable[[], object]) -> NoReturn:
-    """Runs a command and ends the process. What the user or the machine is to be told about is one line and exit code 2, never a traceback."""
+    """Runs a command and ends the process. An error that the user or the machine causes is one line and exit code 2, never a traceback."""
     for number in (signal.SIGTERM, signal.SIGHUP):
-        # What was ignored from the start stays so: nohup asks for that.
+        # A signal that was ignored from the start stays ignored, as nohup requires.
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupt)
     _open_streams()
@@ -52,7 +52,7 @@ def _code_of(command: Callable[[], object]) -> int:
     except OSError as error:
         from gpuheap.files import words_of
 
-        gone = isinstance(error, FileNotFoundError) and error.filename is None  # as the system answers where one is not any more
+        gone = isinstance(error, FileNotFoundError) and error.filename is None  # the system's error if the current folder was deleted
         return _complain("the current folder was removed: change to another one" if gone else words_of(error))
     except MemoryError:
         return _complain("there is not enough memory for that")
@@ -71,7 +71,7 @@ def _complain(words: str) -> int:
     try:
         print(f"gpuheap: {' '.join(line.split())}", file=sys.stderr, flush=True)
     except OSError:
-        _drop(sys.stderr)  # nobody reads it, and the exit code tells
+        _drop(sys.stderr)  # no process reads standard error any more; the exit code remains
     return EXIT_USAGE
 
 
@@ -83,12 +83,12 @@ def _flush_output() -> None:
 
 
 def _drop(stream: TextIO) -> None:
-    """What could not be written is not tried again when the process ends."""
+    """Keeps Python from writing the unwritten rest again when the process ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _open_streams() -> None:
-    """A stream that is closed leads nowhere: the next file opened would get its number. Letters that a terminal lacks become others."""
+    """Opens closed standard streams on /dev/null, as the next file would get their number, and replaces letters that a terminal lacks."""
     # Ends: each pass opens the lowest number that is free.
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(descriptor, True)

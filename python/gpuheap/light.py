@@ -17,7 +17,7 @@ _EXTRA = "pip install 'gpuheap[bench]'"
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that doctor looked at."""
+    """The result of one check."""
 
     what: str
     good: bool
@@ -25,7 +25,7 @@ class Finding:
 
 
 def run_command(words: Sequence[str]) -> int:
-    """`gpuheap`, with the words after it. Returns the exit code."""
+    """Runs `gpuheap` with these arguments. Returns the exit code."""
     parser = _Parser(prog="gpuheap", description=f"gpuheap {__version__}. The benchmark's commands come with {_EXTRA}.")
     parser.add_argument("--version", action="version", version=f"gpuheap {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -50,7 +50,7 @@ def run_command(words: Sequence[str]) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Mistakes are one line, as everywhere in this command."""
+    """An argument parser whose error messages are one line, as everywhere in this command."""
 
     def error(self, message: str) -> None:  # type: ignore[override]
         raise UserError(f"{message}; the benchmark's commands and options come with {_EXTRA}")
@@ -93,7 +93,7 @@ def _doctor(_: argparse.Namespace) -> int:
 
 
 def examine() -> list[Finding]:
-    """What heaps need: the library, device code, a GPU; and for each package that kernels are written with, whether gpuheap works with it."""
+    """The state of what heaps need: the library, device code, a GPU; and whether gpuheap works with each package in which kernels are written."""
     from gpuheap.heaps.compiler import versions
     from gpuheap.heaps.files import KINDS, device_code, include_path, library_path
     from gpuheap.heaps.library import library

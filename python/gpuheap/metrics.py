@@ -10,7 +10,7 @@ class Metric:
     name: str
     unit: str
     label: str
-    lower_is_better: bool | None = True  # None: neither
+    lower_is_better: bool | None = True  # None: neither direction is better
 
     @property
     def is_time(self) -> bool:
@@ -43,7 +43,7 @@ METRICS: dict[str, Metric] = {
         Metric("failed_requests", "count", "failed requests"),
         Metric("throughput", "1/s", "operations per second", False),
         Metric("slowdown", "ratio", "slowdown"),
-        Metric("speedup", "ratio", "speedup", False),  # in papers; rows have what it is made of
+        Metric("speedup", "ratio", "speedup", False),  # printed in papers; rows hold the two values that it is computed from
         Metric("call_ms", "ms", "MPI call"),
         Metric("malloc_ms", "ms", "malloc of the call's buffers"),
         Metric("free_ms", "ms", "free of the call's buffers"),

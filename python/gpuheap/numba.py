@@ -46,7 +46,7 @@ except AttributeError as _error:  # numba-cuda 0.30.4 asks NumPy 2.5 for a funct
 __all__ = ["address_of", "aligned_malloc", "array", "calloc", "free", "heaps", "malloc", "owns", "realloc", "served_by", "usable_size", "view"]
 
 _CODE = cuda.Fatbin(device_code("fatbin").read_bytes(), name="gpuheap.fatbin")
-# Signed, all: Numba makes floating point numbers of sums of signed and unsigned ones.
+# All types are signed: Numba makes floating-point numbers of sums of signed and unsigned integers.
 _WORD = types.int64
 
 
@@ -57,11 +57,11 @@ def _declared(name: str, result: Any, *arguments: Any) -> Any:
 malloc = _declared("malloc", _WORD, _WORD, _WORD)
 """malloc(heap, bytes): the address of a block, aligned to 16 bytes and not initialised. 0 for 0 bytes, and when nothing fits."""
 calloc = _declared("calloc", _WORD, _WORD, _WORD, _WORD)
-"""calloc(heap, count, bytes): likewise, for `count` objects of `bytes` each, all zero."""
+"""calloc(heap, count, bytes): the address of a block for `count` objects of `bytes` each, all zero; 0 as for malloc."""
 aligned_malloc = _declared("aligned_malloc", _WORD, _WORD, _WORD, _WORD)
-"""aligned_malloc(heap, bytes, alignment): likewise, aligned to a power of two, 2 MiB at most."""
+"""aligned_malloc(heap, bytes, alignment): the address of a block that is aligned to a power of two, 2 MiB at most; 0 as for malloc."""
 realloc = _declared("realloc", _WORD, _WORD, _WORD, _WORD)
-"""realloc(heap, address, bytes): a block of `bytes` with the contents of the other up to the smaller size; 0 when nothing fits: that one stays."""
+"""realloc(heap, address, bytes): a block of `bytes` with the old block's contents up to the smaller size; 0 when nothing fits, and the old block stays."""
 usable_size = _declared("usable_size", _WORD, _WORD, _WORD)
 """usable_size(heap, address): how many bytes may be used there; 0 for address 0."""
 owns = _declared("owns", types.int32, _WORD, _WORD)
@@ -117,7 +117,7 @@ def served_by(heap: Heap) -> list[Any]:
 
 
 class _HeapArguments:
-    """What lets kernels be called with a Heap: @cuda.jit(extensions=[gpuheap.numba.heaps])."""
+    """An extension by which kernels can be called with a Heap: @cuda.jit(extensions=[gpuheap.numba.heaps])."""
 
     def prepare_args(self, kind: Any, value: Any, stream: Any, retr: Any) -> tuple[Any, Any]:
         return (_WORD, value.handle) if isinstance(value, Heap) else (kind, value)
@@ -132,7 +132,7 @@ def _typeof_heap(value: Heap, context: Any) -> Any:
 
 
 def _lengths(shape: Any) -> int | None:
-    """How many axes a shape has, or None if it is none."""
+    """The number of a shape's axes, or None if the value is no shape."""
     if isinstance(shape, types.Integer):
         return 1
     if isinstance(shape, types.BaseTuple) and len(shape) > 0 and all(isinstance(each, types.Integer) for each in shape):
@@ -187,7 +187,7 @@ def _address_of(context: Any, block: Any) -> Any:
     return _WORD(block), generate
 
 
-# Numba compares the names of both functions' parameters, and takes types for parts of them.
+# Numba requires the same parameter names in both functions, and parameters of the outer one are types here.
 @overload(view, inline="always")
 def _view(address, shape, dtype):  # type: ignore[no-untyped-def]
     if _lengths(shape) is None:

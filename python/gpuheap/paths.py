@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpuheap.errors import UserError
 
-# What the package brings along of a checkout: tables, claims and suites. In a checkout these are links.
+# The parts of a checkout that are package data: tables, claims and suites. In a checkout these are links.
 RECORDED = Path(__file__).resolve().parent / "recorded"
 
 # The backends, each with the CMake preset that builds it. The preset names the build folder too.
@@ -17,7 +17,7 @@ PRESETS = {"cuda": "cuda", "simulator": "host"}
 
 @dataclass(frozen=True)
 class Layout:
-    """The folders of one checkout, or of what the package brings along."""
+    """The folders of one checkout, or of the package's own data."""
 
     root: Path
 
@@ -27,7 +27,7 @@ class Layout:
 
     @property
     def claims(self) -> Path:
-        """What the papers say, as data."""
+        """The claims of the papers, as data."""
         return self.root / "benchmarks" / "claims"
 
     @property
@@ -37,7 +37,7 @@ class Layout:
 
     @property
     def build(self) -> Path:
-        """What commands make. Nothing is written into an installed package."""
+        """The folder of files that commands make. Nothing is written into an installed package."""
         return Path.cwd() / "build" if self.root == RECORDED else self.root / "build"
 
     @property
@@ -68,7 +68,7 @@ class Layout:
 def find_layout() -> Layout:
     """The checkout: `GPUHEAP_ROOT`, else the one this package lies in, else the one around the current folder.
 
-    Without any: what the package brings along, which is enough for commands that only read.
+    Without any: the package's own data, which are enough for commands that only read.
     """
     named = os.environ.get("GPUHEAP_ROOT")
     if named:

@@ -12,10 +12,10 @@ from gpuheap.exits import is_utf8
 
 
 def console() -> Console:
-    # Without a terminal there is no width to fit.
+    # Output that goes to no terminal has no width limit.
     return Console(highlight=False, markup=False, width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 140)
 
 
 def print_json(said: object) -> None:
-    """As a terminal of any encoding can show it, and a program read it."""
+    """The text in characters that a terminal of any encoding can show, and that a program can read."""
     print(json.dumps(said, indent=2, ensure_ascii=not is_utf8(sys.stdout.encoding)))

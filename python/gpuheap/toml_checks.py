@@ -1,4 +1,4 @@
-"""What a TOML file may say: each check gives the value or complains with the file and the key."""
+"""Checks of TOML files: each returns the value, or complains with the file and the key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ else:
 
 
 def read(path: Path) -> tuple[dict[str, Any], list[str]]:
-    """What the file says, and its lines. Every complaint names the line."""
+    """The contents of the file, and its lines. Every complaint names the line."""
     text = read_text(path)
     try:
         return tomllib.loads(text), text.splitlines()

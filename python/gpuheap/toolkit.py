@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def output_of(*command: str) -> str | None:
-    """Standard output of a program, None if it is not there or fails."""
+    """The standard output of a program; None if it is missing or fails."""
     try:
         ran = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=30)
     except (OSError, subprocess.TimeoutExpired):

@@ -42,7 +42,7 @@ _WARP = 32
 
 
 def extern_libs() -> dict[str, str]:
-    """What a launch is given as `extern_libs`; a dictionary, to which a program may add others."""
+    """The value for `extern_libs` of a launch: a dictionary, to which a program may add others."""
     return {"gpuheap": str(device_code("bitcode"))}
 
 

@@ -49,7 +49,7 @@ def format_value(value: float, unit: str) -> str:
     if unit in ("us", "ms"):
         nanoseconds = value * (1e3 if unit == "us" else 1e6)
         for scale, name in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
-            # 999.95 of the smaller unit would print as 1000
+            # 999.95 of the smaller unit would be printed as 1000
             if abs(nanoseconds) >= scale * 0.99995:
                 return f"{_short(nanoseconds / scale)} {name}"
         return f"{_short(nanoseconds)} ns"

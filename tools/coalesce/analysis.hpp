@@ -1,4 +1,5 @@
-// From syntax trees to facts: which functions there are, and what each does. Clang inside; the results are in `program`.
+// Finds the facts about functions from syntax trees: which functions there are, and what each does. Uses Clang; the results are in
+// `program`.
 #pragma once
 
 #include "facts.hpp"
@@ -18,12 +19,12 @@ class analysis {
  public:
   analysis(options const& asked, program& p) : asked{asked}, found{p} {}
 
-  // Takes in one translation unit: functions, declarations, main, addresses taken.
+  // Collects one translation unit: functions, declarations, main, addresses taken.
   void collect(clang::ASTUnit& unit, unsigned number);
   // Works out the facts of every device function that was collected.
   void run();
 
-  // What `f` does, worked out now if need be; null while it is being worked out (a recursion), or without a definition.
+  // The facts about `f`, found now if need be; null without a definition, or while they are being found (a recursion).
   function_facts const* facts_of(clang::FunctionDecl const* f);
 
   [[nodiscard]] std::string key_of(clang::FunctionDecl const* f) const;
@@ -31,7 +32,7 @@ class analysis {
   [[nodiscard]] clang::FunctionDecl const* definition_of(clang::FunctionDecl const* f) const;
   // True for code of the user: no header of the system, of the toolkit, or of this library.
   [[nodiscard]] static bool is_users(clang::Decl const* d);
-  // A new cause, or the one that was there before.
+  // The number of a cause: a new one, or the one that was there before.
   int cause_at(clang::ASTContext const& context, clang::SourceLocation at, cause_kind kind, std::string const& text, int from);
 
   options const& asked;
@@ -48,7 +49,7 @@ class analysis {
   unsigned depth_ = 0;
 };
 
-// Is it device code: __device__ or __global__, also by way of a lambda's kernel.
+// Whether `f` is device code: __device__ or __global__, also as the body of a lambda's kernel.
 [[nodiscard]] bool is_device(clang::FunctionDecl const* f);
 [[nodiscard]] bool is_kernel(clang::FunctionDecl const* f);
 // The text of an expression as it stands in the file, on one line.

@@ -39,7 +39,7 @@ branches::branches(llvm::Function& f, std::function<fate(llvm::BasicBlock const&
     }
     if (next_[i].empty()) connect(i, end);
   }
-  // A block from which no way leads to the end is taken to have one: then less comes together.
+  // A block from which no path leads to the end is treated as if it had one: then fewer paths come together.
   std::vector<bool> ends(end + 1, false);
   std::vector<number> open{end};
   auto const spread = [&] {

@@ -1,4 +1,4 @@
-// Which blocks of a function depend on which branch, where some ways through it do not count: those on which threads end.
+// The blocks of a function that depend on each branch. Paths on which threads end do not count.
 #pragma once
 
 #include <llvm/IR/Function.h>
@@ -11,7 +11,7 @@ namespace coalesce {
 
 class branches {
  public:
-  // What becomes of threads that go to a block.
+  // The possible ends of threads that go to a block.
   enum class fate {
     stay,   // they may meet the others again
     leave,  // each of them ends, by a way of its own, unless others come there too
@@ -23,7 +23,7 @@ class branches {
     std::vector<llvm::BasicBlock const*> reached;  // by some of the threads, perhaps: from the branch to where all come together again
     llvm::BasicBlock const* together = nullptr;    // that place; null: threads end first
   };
-  // Of the branch that ends `block`; nothing if all threads take one way.
+  // The influence of the branch that ends `block`; nothing if all threads take one way.
   [[nodiscard]] influence const& of(llvm::BasicBlock const& block) const { return found_.at(&block); }
 
  private:

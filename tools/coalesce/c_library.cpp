@@ -20,7 +20,7 @@ constexpr std::array<std::string_view, 59> arithmetic{
 constexpr std::array<std::string_view, 17> others{"abs",      "labs",      "llabs",    "memcpy",        "memset",   "printf",
                                                   "malloc",   "calloc",    "free",     "__assert_fail", "__isnan",  "__isinf",
                                                   "__finite", "__signbit", "__isnanf", "__isinff",      "__finitef"};
-// Of gpuheap/mpi/c_library.hpp, under their own names.
+// Names of gpuheap/mpi/c_library.hpp, which keep theirs.
 constexpr std::string_view renamed[]{
     // texts
     "strlen",

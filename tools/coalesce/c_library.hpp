@@ -1,4 +1,4 @@
-// What ranks on a GPU have of the C library.
+// The part of the C library that ranks on a GPU have.
 #pragma once
 
 #include <string>
@@ -12,9 +12,9 @@ enum class availability {
   missing,
 };
 [[nodiscard]] availability availability_of(std::string_view function);
-// What stands for a variable of the C library; empty: nothing.
+// The replacement of a variable of the C library; empty if there is none.
 [[nodiscard]] std::string variable_of_library(std::string_view name);
-// What to do without a function or a variable that is missing: the end of a sentence.
+// Advice for a function or a variable that is missing: the end of a sentence.
 [[nodiscard]] std::string instead_of(std::string_view name);
 
 }  // namespace coalesce

@@ -12,7 +12,7 @@ namespace coalesce {
 
 namespace {
 
-// Of C++ alone.
+// Keywords of C++ that C does not have.
 constexpr std::array<std::string_view, 66> kept_by_cpp{
     "and",
     "and_eq",
@@ -81,7 +81,7 @@ constexpr std::array<std::string_view, 66> kept_by_cpp{
     "module",
     "gpuheap",
 };
-// Of which a C program may have those of <stdbool.h> and <iso646.h>, as macros with the meaning of C++, or the types of <uchar.h>.
+// A C program may have some of them as macros of <stdbool.h> and <iso646.h> with the meaning of C++, or as types of <uchar.h>.
 constexpr std::array<std::string_view, 18> macros_of_c{"and",   "and_eq", "bitand",  "bitor",    "bool",     "compl",
                                                        "false", "not",    "not_eq",  "or",       "or_eq",    "true",
                                                        "xor",   "xor_eq", "wchar_t", "char16_t", "char32_t", "asm"};

@@ -15,7 +15,7 @@ struct c_token {
 // The tokens of a text, those of its directives among them; no comments.
 [[nodiscard]] std::vector<c_token> tokens_of(std::string const& text);
 
-// What `word` of C is called in C++: the same, the word of C++ for it, or a name with `_` behind it where C++ has the word for itself.
+// The C++ spelling of the C word `word`: the same, the word of C++ for it, or a name with `_` behind it if C++ has the word for itself.
 // `used`: all words of the program. `there`: names that C++ or CUDA has and the program defines.
 [[nodiscard]] std::string word_in_cpp(std::string const& word, std::set<std::string> const& used, std::set<std::string> const& there);
 // Names of functions that CUDA's headers have, and a C program may define.

@@ -17,7 +17,7 @@ using namespace clang;
 
 namespace {
 
-// The value in the caller of what a callee knows by its parameters.
+// The caller's value for a callee's value that is expressed by its parameters.
 value in_caller(value const& v, std::map<unsigned, value> const& arguments) {
   value result{v.same_in, 0, v.cause};
   for (auto const& [i, argument] : arguments) {
@@ -27,7 +27,7 @@ value in_caller(value const& v, std::map<unsigned, value> const& arguments) {
   return result;
 }
 
-// Is it the C library's function, by its own name, and not one that a program has in a class or a namespace.
+// Whether `f` is the C library's function, and not a function with the same name in a class or a namespace of the program.
 bool is_library_function(FunctionDecl const* f) {
   auto const* context = f->getDeclContext()->getRedeclContext();
   return f->getDeclName().isIdentifier() && !isa<CXXMethodDecl>(f) &&
@@ -54,14 +54,14 @@ std::string flow::macro_of(SourceLocation at, place& body) const {
   return Lexer::getImmediateMacroName(at, sources, context_.getLangOpts()).str();
 }
 
-// Before the closing parenthesis at `at`.
+// The place before the closing parenthesis at `at`.
 stretch flow::closing(SourceLocation at) const {
   stretch s = stretch_of(context_, a_.found, SourceRange{at});
   s.length = 0;
   return s;
 }
 
-// The callee may write these, now or later.
+// Notes that the callee may write these variables, now or later.
 void flow::spoil(std::map<unsigned, Expr const*> const& addressed) {
   for (auto const& [i, e] : addressed) {
     escape(e);
@@ -70,8 +70,8 @@ void flow::spoil(std::map<unsigned, Expr const*> const& addressed) {
 }
 
 // Threads that allocate together wait for one another. A rank that has waited for a message may have waited for one that is sent after that
-// allocation, as along a chain of ranks: then nobody would go on. So nothing is allocated together from a receive to the next call in which
-// all ranks meet. Waiting for requests is taken to be for messages that have been sent, if any has.
+// allocation, as along a chain of ranks: then no rank would continue. So nothing is allocated together from a receive to the next call in
+// which all ranks meet. Waiting for requests counts as waiting for messages that have been sent, if any has.
 void flow::note_message(CallExpr const* e, std::string const& name, std::map<unsigned, value> const& arguments) {
   auto const is = [&](std::initializer_list<char const*> names) { return std::find(names.begin(), names.end(), name) != names.end(); };
   if (is({"MPI_Send", "MPI_Isend"})) {
@@ -87,7 +87,7 @@ void flow::note_message(CallExpr const* e, std::string const& name, std::map<uns
   }
 }
 
-// A call for texts that are the program's arguments, or written in the program: those of main are the same for all ranks.
+// Handles a call that reads texts: those of the program's arguments, or texts written in the program, are the same for all ranks.
 bool flow::reads_arguments(CallExpr const* e) {
   for (auto const* argument : e->arguments()) {
     if (!argument->getType()->isPointerType()) continue;
@@ -107,7 +107,7 @@ value flow::eval_call(CallExpr const* e) {
   std::map<unsigned, value> arguments;
   std::map<unsigned, Expr const*> addressed;  // arguments that let the callee write a variable
 
-  // The object of a method, or what a pointer to a function is.
+  // The object of a method, or the value of a pointer to a function.
   unsigned first = 0;
   if (auto const* member = dyn_cast<CXXMemberCallExpr>(e)) {
     if (auto const* object = member->getImplicitObjectArgument()) {
@@ -170,7 +170,7 @@ value flow::eval_call(CallExpr const* e) {
   if (is_library_function(callee)) {
     bool const visible = a_.is_users(callee) && a_.definition_of(callee) != nullptr;
     if (!visible) note_message(e, name, arguments);
-    // What MPI takes as constant it only reads.
+    // MPI only reads arguments that it takes as constant.
     if (name.rfind("MPI_", 0) == 0 && !visible) {
       std::erase_if(addressed, [&](auto const& one) {
         return one.first < callee->getNumParams() && callee->getParamDecl(one.first)->getType()->getPointeeType().isConstQualified();
@@ -204,7 +204,7 @@ value flow::eval_call(CallExpr const* e) {
           return {};
         }
         case effect::same_in_communicator: {
-          // One element: then all of the variable is written.
+          // A single element means that all of the variable is written.
           unsigned const out = name == "MPI_Bcast" ? 0 : 1, count = out + 1, last = e->getNumArgs() - 1;
           Expr::EvalResult elements;
           bool const one = e->getArg(count)->EvaluateAsInt(elements, context_) && elements.Val.getInt() == 1;
@@ -230,7 +230,7 @@ value flow::eval_call(CallExpr const* e) {
       }
     }
   }
-  // Which function a virtual call reaches is not known.
+  // A virtual call may reach any function.
   bool const is_virtual = method != nullptr && method->isVirtual();
   auto const* facts = is_virtual ? nullptr : a_.facts_of(callee);
   if (facts != nullptr) {
@@ -240,7 +240,7 @@ value flow::eval_call(CallExpr const* e) {
   }
   if (e->getNumArgs() > 0 && callee->hasAttr<ConstAttr>() && !is_virtual)
     return pattern_ ? differs(e->getExprLoc(), "the result of a call") : all;
-  // A copy by the compiler.
+  // A copy that the compiler makes.
   if (method != nullptr && method->isTrivial() && (method->isCopyAssignmentOperator() || method->isMoveAssignmentOperator()) &&
       addressed.count(this_object) != 0 && !pattern_) {
     assign(addressed.at(this_object), arguments[0]);
@@ -262,7 +262,7 @@ value flow::call_visible(function_facts const& facts, std::map<unsigned, value> 
                          std::map<unsigned, Expr const*> const& addressed) {
   for (auto const& [i, e] : addressed) {
     if (auto const written = facts.written.find(i); written != facts.written.end()) {
-      // What is written may not be all: the variable keeps what it had.
+      // The call may write only a part: the variable keeps its old value as well.
       value const before = load(e->IgnoreParenImpCasts());
       assign(e, join(before, in_caller(written->second, arguments)));
     }
@@ -355,7 +355,7 @@ void flow::note_call(CallExpr const* e, FunctionDecl const* callee, std::map<uns
 
 namespace {
 
-// Objects whose `delete` is a destructor and a free of the same address.
+// The reason for which an object's `delete` is not a destructor and a free of the same address; "" if it is.
 std::string cannot_destroy(QualType type, bool array) {
   auto const* record = type->getBaseElementTypeUnsafe()->getAsCXXRecordDecl();
   if (record == nullptr || !record->hasDefinition()) return "";

@@ -1,4 +1,4 @@
-// Functions of a translation unit: which there are, where a parameter can be added to each, and why not.
+// Collects the functions of a translation unit, and the places at which a parameter can be added to each, or the reason for which none can.
 #include "analysis.hpp"
 #include "flow.hpp"
 #include "frontend.hpp"
@@ -46,7 +46,7 @@ bool has_word(std::string const& text, std::string const& word) {
   return false;
 }
 
-// Whether what stands at an offset is compiled for the device alone, or for the host alone: a preprocessor condition around it asks for
+// Whether the code at an offset is compiled for the device alone, or for the host alone: a preprocessor condition around it tests
 // __CUDA_ARCH__.
 bool depends_on_pass(std::string const& text, unsigned offset) {
   if (text.find("__CUDA_ARCH__") == std::string::npos) return false;
@@ -127,7 +127,7 @@ class collector : public RecursiveASTVisitor<collector> {
     return unit;
   }
 
-  // Two definitions of one name are two programs.
+  // Two different definitions of one name belong to two programs.
   void require_same(FunctionDecl const* a, FunctionDecl const* b) {
     place const first = place_of(a->getASTContext().getSourceManager(), pattern_of(a)->getLocation());
     place const second = place_of(context_.getSourceManager(), pattern_of(b)->getLocation());
@@ -155,7 +155,7 @@ class collector : public RecursiveASTVisitor<collector> {
     unit.fixed_at = place_of(context_.getSourceManager(), f->getLocation());
   }
 
-  // Notes where a parameter can go, or why there is no place.
+  // Notes the place for a parameter, or the reason for which there is none.
   void declare(function_unit& unit, FunctionDecl const* f) {
     auto const* method = dyn_cast<CXXMethodDecl>(f);
     if (method != nullptr && method->getParent()->isLambda()) fix(unit, "it is a lambda", f);
@@ -253,7 +253,7 @@ class collector : public RecursiveASTVisitor<collector> {
 std::string analysis::key_of(FunctionDecl const* f) const {
   llvm::SmallString<128> key;
   if (index::generateUSRForDecl(pattern_of(f)->getCanonicalDecl(), key) || isa<CXXMethodDecl>(f)) {
-    // Lambdas have no names that tell them apart: the place does.
+    // Lambdas have no names that distinguish them; their places do.
     place const at = place_of(f->getASTContext().getSourceManager(), pattern_of(f)->getCanonicalDecl()->getLocation());
     return key.str().str() + "@" + at.file + ":" + std::to_string(at.offset);
   }

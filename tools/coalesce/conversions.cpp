@@ -1,4 +1,4 @@
-// Conversions that C makes by itself and C++ does not: they are written out.
+// Writes out the conversions that C makes by itself and C++ does not.
 #include "frontend.hpp"
 #include "translator.hpp"
 
@@ -57,7 +57,7 @@ void conversions::look_at(ImplicitCastExpr const* e) {
       if (from->isPointerType() && to->isPointerType() && !converts_in_cpp(context_, from, to)) write(inner, to);
       return;
     case CK_NullToPointer: {
-      // NULL is that of C++; a void* that the program writes is not.
+      // NULL is C++'s; a void* that the program writes is not.
       auto const* written = dyn_cast<CStyleCastExpr>(inner->IgnoreParens());
       bool const by_system =
           written != nullptr && !t_.is_users(context_, context_.getSourceManager().getSpellingLoc(written->getBeginLoc()));
@@ -73,7 +73,7 @@ void conversions::look_at(ImplicitCastExpr const* e) {
       return;
     case CK_ArrayToPointerDecay: {
       if (!is_string(inner)) return;
-      // A literal whose letters could be written: `char*` in C, not in C++.
+      // A literal whose letters could be written through a pointer: `char*` in C, not in C++.
       auto const parents = context_.getParents(*e);
       if (parents.empty()) return;
       auto const* call = parents[0].get<CallExpr>();
@@ -121,7 +121,7 @@ void conversions::look_at(InitListExpr const* e) {
   }
 }
 
-// C has one function of a name, and C++ several: the arguments get the types of C's.
+// C has one function of a name, and C++ several: the arguments get the types of C's function.
 void conversions::look_at(CallExpr const* e) {
   auto const* callee = e->getDirectCallee();
   if (callee == nullptr || t_.is_users(context_, callee->getLocation()) || callee->getName().starts_with("MPI_")) return;
@@ -157,12 +157,12 @@ void conversions::look_at(CompoundLiteralExpr const* e) {
   t_.changes.replace({type.file, type.offset, list.offset - type.offset, true}, name);
 }
 
-// `(to)` before `e`.
+// Writes `(to)` before `e`.
 void conversions::write(Expr const* e, QualType to) {
   auto const& sources = context_.getSourceManager();
   if (!t_.is_users(context_, sources.getSpellingLoc(e->getBeginLoc())) && sources.isMacroBodyExpansion(e->getBeginLoc()) &&
       !sources.isMacroArgExpansion(e->getBeginLoc())) {
-    // In the body of a macro of the system, which knows C++ itself; the whole use of one is as good as any other expression.
+    // The expression is in the body of a system's macro, which is written for C++ too; a use of the macro is like any other expression.
     if (stretch_of(context_, t_.found, e->getSourceRange()).file.empty()) return;
   }
   std::string const type = to.getUnqualifiedType().getAsString(PrintingPolicy{context_.getLangOpts()});
@@ -176,7 +176,7 @@ void conversions::write(Expr const* e, QualType to) {
                     isa<UnaryOperator>(bare) || isa<CStyleCastExpr>(bare);
   auto where = stretch_of(context_, t_.found, e->getSourceRange());
   if (where.file.empty()) {
-    // In the body of a macro of the program: there, once for all its uses.
+    // The expression is in the body of a macro of the program: the conversion is written there, once for all uses.
     auto const begin = spelled_at(context_, t_.found, e->getBeginLoc());
     auto const end = spelled_at(context_, t_.found, e->getEndLoc());
     if (begin.file.empty() || begin.file != end.file || end.offset < begin.offset) {

@@ -168,7 +168,7 @@ class decider {
   }
   [[nodiscard]] std::string group() const { return std::string{"threads of a "} + name_of(asked_.level); }
 
-  // Reports what the analysis of the rewritten program objects to at this place; nullptr if it objects to nothing.
+  // Reports the objection of the check of the rewritten program to this place; nullptr if there is none.
   diagnostic* object(place const& at, std::string const& what, char const* end) {
     auto const found = p_.objections.find(spot_of(at));
     if (found == p_.objections.end()) return nullptr;

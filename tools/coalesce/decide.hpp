@@ -1,4 +1,4 @@
-// What becomes of each allocation, release, call and function, and why.
+// The decision on each allocation, release, call and function, and its reason.
 #pragma once
 
 #include "facts.hpp"

@@ -27,7 +27,7 @@ void edits::replace(stretch const& where, std::string const& new_text) {
   }
   auto& changes = files_[where.file];
   auto const conflict = [&] { conflicts_.push_back({where.file, where.offset, 0, 0}); };
-  // A neighbour below that reaches into this one, or one that begins inside it.
+  // A later change that overlaps this one.
   auto const next = changes.lower_bound(where.offset + 1);
   if (where.length > 0 && next != changes.end() && next->first < where.offset + where.length) return conflict();
   if (auto const before = changes.lower_bound(where.offset); before != changes.begin()) {
@@ -41,7 +41,7 @@ void edits::replace(stretch const& where, std::string const& new_text) {
   if (where.length > 0 && change.length > 0) return conflict();
   if (where.length > 0) {
     change.length = where.length;
-    change.texts.push_back(text);  // what was inserted here stays in front
+    change.texts.push_back(text);  // earlier insertions here stay in front
   } else if (change.length > 0) {
     change.texts.insert(std::prev(change.texts.end()), text);
   } else {
@@ -110,7 +110,7 @@ void print(std::string& out, char mark, std::string const& line) {
   if (line.empty() || line.back() != '\n') out += "\n\\ No newline at end of file\n";
 }
 
-// The parts as hunks.
+// Prints the parts as hunks.
 std::string print_parts(std::vector<std::string> const& lines, std::vector<hunk_part> const& parts, std::string const& name_before,
                         std::string const& name_after) {
   constexpr std::size_t context = 3;
@@ -253,7 +253,7 @@ std::string write_all(std::vector<rewritten_file> const& files, bool must_match)
   std::string const suffix = ".coalesce-" + std::to_string(::getpid());
   temporaries made;
   std::vector<bool> existed;
-  // Everything that can fail for want of space or permission happens before the first file is replaced.
+  // All steps that can fail for lack of space or permission come before the first file is replaced.
   for (auto const& file : files) {
     std::string now;
     bool const there = read_file(file.path, now);

@@ -10,7 +10,7 @@
 
 namespace coalesce {
 
-// Replacements in the texts of some files. Two calls that say the same count once; what overlaps otherwise is a conflict.
+// Replacements in the texts of some files. Two equal calls count once; replacements that overlap otherwise are a conflict.
 class edits {
  public:
   // Lines that are put into these files end as the files' first lines do: in a line feed, or in a carriage return before it.
@@ -24,7 +24,7 @@ class edits {
   // Places where two replacements overlap: "file:offset".
   [[nodiscard]] std::vector<place> const& conflicts() const { return conflicts_; }
   [[nodiscard]] std::string apply(std::string const& file, std::string const& text) const;
-  // Where in the old text of `file` stands what is at `offset` of the new one; of what was put in, the place where.
+  // The offset in the old text of `file` that corresponds to `offset` in the new one; for inserted text, the place of the insertion.
   [[nodiscard]] unsigned origin(std::string const& file, unsigned offset) const;
   // Like diff -u, with three lines of context, under `name`.
   [[nodiscard]] std::string diff(std::string const& file, std::string const& text, std::string const& name) const;
@@ -39,16 +39,15 @@ class edits {
   std::set<std::string> with_returns_;  // files whose lines end in a carriage return and a line feed
 };
 
-// The same for two texts of which it is known where lines of the new one come from: `origins`, by line of the new text, an offset in the
-// old one.
+// The same for two texts if it is known where lines of the new one come from: `origins`, by line of the new text, an offset in the old one.
 [[nodiscard]] std::string diff_of(std::string const& before, std::string const& after, std::vector<unsigned> const& origins,
                                   std::string const& name_before, std::string const& name_after);
 
-// One file to be written: its path, what must be there now, what shall be there.
+// A file to be written: its path, its present text, and its new text.
 struct rewritten_file {
   std::string path, before, after;
 };
-// Writes all files or none. The error's words, or empty. `must_match`: fails if a file's text is no longer `before`.
+// Writes all files or none. Returns the error's text, or an empty one. `must_match`: fails if a file's text is no longer `before`.
 [[nodiscard]] std::string write_all(std::vector<rewritten_file> const& files, bool must_match);
 
 // The text of a file, or nothing.

@@ -1,4 +1,4 @@
-// Values of expressions, and what they change.
+// Values of expressions, and the changes that expressions make.
 #include "flow.hpp"
 #include "frontend.hpp"
 #include "known.hpp"
@@ -118,7 +118,7 @@ value flow::eval_conditional(AbstractConditionalOperator const* e) {
   return join(condition, join(first, second));
 }
 
-// A variable by its name.
+// Reads a variable by its name.
 value flow::read(VarDecl const* v, Expr const* e) {
   if (auto const special = scope_of_variable(v->getName()); special && v->hasGlobalStorage()) {
     if (*special == scope::grid) return {};
@@ -132,7 +132,7 @@ value flow::read(VarDecl const* v, Expr const* e) {
     bool const written = now_.shared_unknown || now_.shared_written.count(v) != 0;
     if (pattern_ || written || v->getType().isVolatileQualified())
       return differs(e->getExprLoc(), v->getNameAsString() + " is shared memory, perhaps written since the last barrier");
-    // Without a race all threads of the block that come here together read the same.
+    // Without a race, all threads of the block that are here together read the same.
     return {scope::block, 0,
             a_.cause_at(context_, e->getExprLoc(), cause_kind::source, v->getNameAsString() + " belongs to the block", -1)};
   }
@@ -150,7 +150,7 @@ value flow::read(VarDecl const* v, Expr const* e) {
   return found == now_.variables.end() ? value{} : found->second;
 }
 
-// In the body of a lambda: a variable of the function around it, or the lambda's copy, which is a part of the object that is called.
+// In the body of a lambda, the variable of the function around it, or the lambda's copy, which is a part of the called object.
 bool flow::is_captured(DeclRefExpr const* e) const {
   auto const* method = dyn_cast<CXXMethodDecl>(function_);
   return e->refersToEnclosingVariableOrCapture() && method != nullptr && method->getParent()->isLambda();
@@ -274,14 +274,14 @@ void flow::assign(Expr const* to, value v) {
   variable = p.whole ? v : join(variable, v);
 }
 
-// A write to memory that has no name here: to each variable whose address is known elsewhere, perhaps.
+// A write to memory without a name: perhaps to each variable whose address is known elsewhere.
 void flow::write_somewhere(value v) {
   now_.shared_unknown = facts_.writes_memory = true;
   facts_.memory = join(facts_.memory, v);
   for (auto const* variable : escaped_) now_.variables[variable] = join(now_.variables[variable], v);
 }
 
-// The address of a variable goes somewhere that is not followed: writes that have no name may be to it, from here on.
+// The address of a variable goes to a place that is not followed: from here on, writes to memory without a name may be to it.
 void flow::escape(Expr const* e) {
   part const p = part_of(e);
   if (p.variable == nullptr) return;

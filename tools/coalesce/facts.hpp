@@ -1,4 +1,4 @@
-// What the analysis finds out about a program, in plain data: values and how far they are the same, allocations, calls, functions. No Clang
+// The results of the analysis of a program, in plain data: values and how far they are the same, allocations, calls, functions. No Clang
 // here, so that decisions, edits and reports compile without it.
 #pragma once
 

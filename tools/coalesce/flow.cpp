@@ -18,7 +18,7 @@ flow::flow(analysis& a, FunctionDecl const* f)
 
 namespace {
 
-// What is assigned, or has its address taken, anywhere in a body.
+// The variables that are assigned, or have their address taken, anywhere in a body.
 void find_assigned(Stmt const* s, std::set<VarDecl const*>& assigned) {
   if (s == nullptr) return;
   auto const note = [&](Expr const* e) {
@@ -90,7 +90,7 @@ value flow::differs(SourceLocation at, std::string const& text, cause_kind kind,
   return {scope::thread, 0, a_.cause_at(context_, at, kind, text, from)};
 }
 
-// What a condition adds to the control of what it guards.
+// The control that a condition adds to the code that it guards.
 value flow::branch(value condition, SourceLocation at, cause_kind kind, char const* text) {
   if (pattern_ && condition.same_in != scope::grid) condition.same_in = scope::thread;
   if (condition.same_in != scope::grid) condition.cause = a_.cause_at(context_, at, kind, text, condition.cause);
@@ -178,7 +178,7 @@ void flow::walk(Stmt const* s) {
     for (unsigned i = 0; i < assembly->getNumInputs(); ++i) (void)eval(assembly->getInputExpr(i));
     now_.shared_unknown = facts_.writes_memory = true;
   } else {
-    // Attributes, labels, and what has no meaning of its own.
+    // Attributes, labels, and statements without a meaning of their own.
     for (auto const* child : s->children()) walk(child);
   }
 }
@@ -192,7 +192,7 @@ void flow::walk_declaration(VarDecl const* v) {
   now_.variables[v] = join(what, here());
 }
 
-// Of a loop: made anew for each pass, from what that is then.
+// The variable of a loop's condition, which is made again for each pass, from the values of that moment.
 void flow::walk_condition_variable(VarDecl const* v) {
   walk_declaration(v);
   made_anew_.insert(v);
@@ -209,8 +209,8 @@ void flow::leave_function(Stmt const* s) {
     if (!function_->getReturnType()->isVoidType()) facts_.result = join(facts_.result, join(result, here()));
   }
   leave_with_messages();
-  // Threads that leave a kernel are gone, and allocators that count who is there do not wait for them. Those that leave another function go
-  // on.
+  // Threads that leave a kernel are gone, and allocators that count the live threads do not wait for them. Threads that leave another
+  // function continue behind it.
   if (!root_ || !a_.asked.census)
     left_ = join(left_, branch(here(), s->getBeginLoc(), cause_kind::early_exit, "threads return early here"));
   now_.reachable = false;
@@ -242,7 +242,7 @@ void flow::walk_if(IfStmt const* s) {
 void flow::walk_for(ForStmt const* s) {
   walk(s->getInit());
   if (auto const* v = s->getConditionVariable()) walk_condition_variable(v);
-  // The pattern level follows no variables but the counter of a loop, which only the loop's head changes.
+  // The pattern level follows only the counter of a loop, which only the loop's head changes.
   std::set<VarDecl const*> counters;
   if (auto const* declared = dyn_cast_or_null<DeclStmt>(s->getInit()); pattern_ && declared != nullptr) {
     std::set<VarDecl const*> assigned;
@@ -275,9 +275,9 @@ void flow::walk_loop(Stmt const* s, Expr const* condition, Stmt const* step, Stm
     state const head = now_;
     value const left_before = left_, trip_before = trip;
     frames_.push_back({true, {}, {}, {}, {}});
-    // What leaves in one pass is missing in the next: passes are walked until that is known.
+    // Threads that leave in one pass are missing in the next: passes are walked until that is known.
     value leaves;
-    // Ends: likewise.
+    // Ends: values only rise, and there are finitely many.
     for (;;) {
       now_ = head;
       frames_.back() = {true, leaves, {}, {}, {}};

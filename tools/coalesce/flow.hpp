@@ -1,8 +1,8 @@
-// The data flow of one function: walks its body once for straight code and until nothing changes for loops, with the values of variables
+// The data flow of one function: visits its body once for straight code and until nothing changes for loops, with the values of variables
 // and the conditions under which each statement is reached.
 //
-// Control is structured here: a function with goto, inline assembly that jumps, or try is taken as reached differently everywhere. A value
-// that is assigned under a condition that differs between threads differs, which covers the joins after branches and loops.
+// Control is structured here: in a function with goto, assembly that jumps, or try, all statements count as reached differently. A value
+// that is assigned under a condition that differs between threads counts as different, which covers the joins after branches and loops.
 #pragma once
 
 #include "analysis.hpp"
@@ -36,7 +36,7 @@ class flow {
     value left, skipped;  // conditions of break, of continue
     std::vector<state> after_break, after_continue;
   };
-  // What an lvalue is a part of.
+  // The object of which an lvalue is a part.
   struct part {
     clang::VarDecl const* variable = nullptr;
     bool whole = true;

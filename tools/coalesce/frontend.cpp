@@ -32,10 +32,10 @@ class error_collector : public clang::DiagnosticConsumer {
   void BeginSourceFile(clang::LangOptions const& language, clang::Preprocessor const* preprocessor) override {
     clang::DiagnosticConsumer::BeginSourceFile(language, preprocessor);
     if (preprocessor == nullptr || !language.CUDA) return;
-    // nvcc takes registers in assembly as %laneid.
+    // nvcc accepts registers in assembly such as %laneid.
     auto& how = preprocessor->getDiagnostics();
     how.setSeverity(clang::diag::err_asm_invalid_escape, clang::diag::Severity::Ignored, {});
-    // It takes kernels that launch kernels, and objects with constructors in shared memory, too. Clang's tree has a hole there.
+    // nvcc also accepts kernels that launch kernels, and objects with constructors in shared memory. Clang's tree has a hole there.
     how.setSeverity(clang::diag::err_ref_bad_target, clang::diag::Severity::Remark, {});
     how.setSeverity(clang::diag::err_shared_var_init, clang::diag::Severity::Remark, {});
   }
@@ -54,7 +54,7 @@ class error_collector : public clang::DiagnosticConsumer {
   std::vector<diagnostic>& to_;
 };
 
-// A command line whose files of options, which CMake's Makefile generator writes, are read. `missing`: one that is not there.
+// The command line with the contents of its files of options, which CMake's Makefile generator writes. `missing`: a file that is not there.
 std::vector<std::string> with_option_files(std::vector<std::string> const& command, std::string const& folder, std::string& missing) {
   std::vector<std::string> words;
   for (std::size_t i = 0; i < command.size(); ++i) {
@@ -78,7 +78,7 @@ std::vector<std::string> with_option_files(std::vector<std::string> const& comma
   return words;
 }
 
-// What of an nvcc or clang command line says how to read the source.
+// The options of an nvcc or clang command line that say how to read the source.
 std::vector<std::string> reading_options(std::vector<std::string> const& command, std::string const& folder) {
   std::vector<std::string> kept;
   auto const absolute = [&](std::string const& path) { return fs::path{path}.is_absolute() ? path : (fs::path{folder} / path).string(); };
@@ -144,7 +144,7 @@ bool has_option(std::vector<std::string> const& words, std::string const& beginn
   return false;
 }
 
-// Clang takes `__shared__` behind `alignas(...)` alone, and nvcc in front of it too: the two change places, and nothing else moves.
+// Clang accepts `__shared__` only behind `alignas(...)`, and nvcc in front of it too: the two are swapped, and nothing else moves.
 std::string with_shared_behind(std::string text) {
   constexpr std::string_view shared = "__shared__", aligned = "alignas";
   for (auto at = text.find(shared); at != std::string::npos; at = text.find(shared, at + 1)) {
@@ -163,7 +163,7 @@ std::string with_shared_behind(std::string text) {
   return text;
 }
 
-// nvcc takes operands of assembly without a comma between them, and Clang does not: the first blank between two becomes one.
+// nvcc accepts operands of assembly without a comma between them, and Clang does not: the first blank between two becomes a comma.
 std::string with_commas_in_assembly(std::string text) {
   for (auto at = text.find("asm"); at != std::string::npos; at = text.find("asm", at + 3)) {
     bool in_text = false;
@@ -197,7 +197,7 @@ std::string as_clang_reads(std::string const& text, language in) {
 std::vector<std::string> arguments_for(options const& asked, std::string const& file, language in, std::string& missing) {
   std::vector<std::string> words{"-fsyntax-only", "-w", "-ferror-limit=20", "-resource-dir", COALESCE_RESOURCE_DIR};
   if (in == language::c) {
-    // What GCC 12 only warns of. Letters' kinds as functions: as macros they look into tables of the C library.
+    // For mistakes of which GCC 12 only warns. Functions test the kinds of letters: as macros they would read tables of the C library.
     words.insert(words.end(), {"-x", "c", "-I", COALESCE_STUBS "/mpi", "-D__NO_CTYPE"});
     for (auto const* let : {"implicit-function-declaration", "implicit-int", "int-conversion", "incompatible-function-pointer-types",
                             "return-mismatch", "return-type"})
@@ -212,7 +212,7 @@ std::vector<std::string> arguments_for(options const& asked, std::string const& 
     words.insert(words.end(),
                  {"-nocudainc", "-nocudalib", "-include", COALESCE_STUBS "/cuda_stub.hpp", "-isystem", COALESCE_STUBS "/no_toolkit"});
   } else if (in == language::cuda) {
-    // CUDA 13 has no texture header any more, which Clang 19 includes; curand may be missing. Empty ones do.
+    // CUDA 13 no longer has a texture header, which Clang 19 includes; curand may be missing. Empty headers suffice.
     words.insert(words.end(), {"--cuda-path=" + toolkit, "-isystem", COALESCE_STUBS "/toolkit", "-isystem", toolkit + "/include/cccl",
                                "-include", COALESCE_STUBS "/toolkit_more.hpp", "-idirafter", COALESCE_STUBS "/compiler"});
   }

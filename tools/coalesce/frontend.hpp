@@ -17,28 +17,28 @@
 namespace coalesce {
 
 struct parsed {
-  std::vector<std::pair<std::string, std::string>> texts;  // that stand in for files: the tree points into them
+  std::vector<std::pair<std::string, std::string>> texts;  // contents that replace those of files; the tree points into them
   std::unique_ptr<clang::ASTUnit> ast;                     // null if Clang could not even start
   std::vector<diagnostic> errors;
 };
 
-// What is parsed: CUDA for the device, C, or the CUDA that a C program of MPI became.
+// The language to parse: CUDA for the device, C, or the CUDA that a C program of MPI became.
 enum class language { cuda, c, cuda_of_c };
 
-// Parses `file`. `texts` stand in for files of those paths.
+// Parses `file`. `texts` replace the contents of files with those paths.
 [[nodiscard]] parsed parse(options const& asked, std::string const& file, std::map<std::string, std::string> const& texts,
                            language in = language::cuda);
 
-// Runs `action` over `file`, likewise: for those that make code. The errors.
+// Runs `action` over `file` in the same way, for actions that make code. Returns the errors.
 [[nodiscard]] std::vector<diagnostic> run_on(options const& asked, std::string const& file, std::map<std::string, std::string> const& texts,
                                              language in, std::unique_ptr<clang::FrontendAction> action);
 
 // The path under which a file is known here: absolute, without links.
 [[nodiscard]] std::string path_of(std::string const& name);
-// True for the tool's own headers, which stand in for others.
+// True for the tool's own headers, which take the place of others.
 [[nodiscard]] bool is_stub(std::string const& path);
 
-// Places. Those inside macros are where the macro is used.
+// The place in a file. A place inside a macro's expansion is where the macro is used.
 [[nodiscard]] place place_of(clang::SourceManager const& sources, clang::SourceLocation at);
 // The text of [begin, end of the token at `end`], if it is written out in one file. Editable if that file is.
 [[nodiscard]] stretch stretch_of(clang::ASTContext const& context, program const& p, clang::SourceRange range);

@@ -8,7 +8,7 @@
 
 namespace coalesce {
 
-// What a call does to values.
+// The effect of a call on values.
 enum class effect {
   pure,                  // the result follows from the arguments
   uniform_in_block,      // votes of a block: the same in all its threads

@@ -34,8 +34,7 @@ bool takes_promise(options const& asked, clang::FunctionDecl const* f) {
   return name.rfind("gpuheap::coalesced::", 0) == 0 && (name.ends_with("::malloc") || name.ends_with("::calloc"));
 }
 
-// A function that ends a thread, which stands where the program says `return` in a root: how the branches behind that come together is lost
-// otherwise.
+// A function that marks the end of a thread at a `return` in a root: otherwise it is lost how the branches behind it come together.
 class thread_end {
  public:
   explicit thread_end(clang::ASTContext& context) : context_{context} {
@@ -78,8 +77,7 @@ class thread_end {
 
 bool is_root(options const& asked, clang::FunctionDecl const* f) { return is_kernel(f) || asked.roots.count(qualified(f)) != 0; }
 
-// Hands on to Clang's own what is to be emitted: roots with their returns marked, and virtual functions, which are called by nobody by
-// name.
+// Passes on to Clang's own consumer the functions to emit: roots with their returns marked, and virtual functions, which no call names.
 class preparation : public clang::ASTConsumer, public clang::RecursiveASTVisitor<preparation> {
  public:
   preparation(options const& asked, clang::CodeGenerator* generator, std::set<std::string>& virtuals)
@@ -129,13 +127,13 @@ class preparation : public clang::ASTConsumer, public clang::RecursiveASTVisitor
   std::set<clang::CXXMethodDecl const*> methods_;
 };
 
-// Emits the module of one source, without any pass over it, and notes what its functions are.
+// Emits the module of one source, without any pass over it, and notes the kinds of its functions.
 class emission : public clang::ASTFrontendAction {
  public:
   emission(options const& asked, lowered& to, std::unique_ptr<llvm::Module>& module) : asked_{asked}, to_{to}, module_{module} {}
 
  protected:
-  // Code that a C++ program may not rely on keeps its meaning: nvcc's optimizer knows other rules than LLVM's.
+  // Code that a C++ program may not rely on keeps its meaning, since nvcc's optimizer follows other rules than LLVM's.
   bool BeginInvocation(clang::CompilerInstance& compiler) override {
     auto& how = compiler.getCodeGenOpts();
     how.OptimizationLevel = 0;
@@ -195,7 +193,7 @@ class emission : public clang::ASTFrontendAction {
   std::set<std::string> virtuals_;
 };
 
-// Everything into the roots, and variables into values; what is called by way of promises keeps its place.
+// Inlines everything into the roots, and makes variables values. Calls with a promise keep their place.
 void simplify(lowered& l) {
   for (auto& f : *l.module) {
     if (f.getName() == thread_ends) f.addFnAttr(llvm::Attribute::NoMerge);
@@ -219,7 +217,7 @@ void simplify(lowered& l) {
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, components, modules);
   llvm::ModulePassManager passes;
-  // Twice: what is called through a pointer or a table may be known only after the first.
+  // Twice: the target of a call through a pointer or a table may be known only after the first pass.
   constexpr char const* once =
       "always-inline,function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,gvn,sroa,instcombine<no-verify-fixpoint>,"
       "simplifycfg,adce),globaldce";

@@ -1,5 +1,5 @@
-// Lowers device code to LLVM: the files of a program become one module. In it each call to a known function is inlined where that is
-// possible, and each variable is a value where that is possible.
+// Lowers device code to LLVM: the files of a program become one module. Calls of known functions are inlined and variables become values
+// where that is possible.
 #pragma once
 
 #include "frontend.hpp"
@@ -15,7 +15,7 @@
 
 namespace coalesce {
 
-// The name of the function that a root calls where a thread ends by `return`.
+// The name of the function that a root calls at a `return`, where a thread ends.
 inline constexpr char const* thread_ends = "gpuheap_thread_ends";
 
 // A function that the module only declares.

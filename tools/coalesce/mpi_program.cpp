@@ -29,7 +29,7 @@ std::string in_c(std::string text) {
   return text;
 }
 
-// Places of the CUDA program as those of the C files that it was made of.
+// Translates places of the CUDA program to those of the C files that it was made from.
 class way_back {
  public:
   way_back(translation const& made, program const& c) : made_{made}, c_{c} {}
@@ -58,7 +58,7 @@ class way_back {
   program const& c_;
 };
 
-// What Clang says of MPI's names that are not there is said in terms of the device MPI.
+// Rewords Clang's errors about names of MPI that are missing: the device MPI lacks them.
 void name_what_is_outside_the_subset(program& c) {
   for (auto& d : c.diagnostics) {
     auto const begin = d.text.find("'MPI_");
@@ -78,7 +78,7 @@ int refuse(options const& asked, program const& c, char const* why) {
   return complain(why);
 }
 
-// By line of the final text, the place in the C text that its beginning comes from.
+// For each line of the final text, the place in the C text from which its beginning comes.
 std::vector<unsigned> origins(translation const& made, edits const& coalesced, std::string const& cuda, std::string const& c_file,
                               std::string const& text) {
   std::vector<unsigned> places;
@@ -94,7 +94,7 @@ std::string headed(std::string const& c_file, std::string const& text) {
   return first_words + fs::path{c_file}.filename().string() + " by gpuheap coalesce --mpi\n" + text;
 }
 
-// Where the files of --output go.
+// The places of the files of --output.
 output_places places_of(options const& asked, translation const& made, program const& c) {
   std::set<std::string> files;
   for (auto const& [cuda, text] : made.texts) files.insert(cuda);

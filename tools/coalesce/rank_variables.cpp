@@ -188,7 +188,7 @@ class finder {
     t_.changes.insert({begin.file, semicolon.offset + 1, 0, true}, " };");
   }
 
-  // Of a function: its text moves in front of that.
+  // For a static variable of a function: moves its text in front of the function.
   bool before_function(std::vector<VarDecl*> const& group, FunctionDecl const* function, place const& begin, place const& semicolon,
                        std::string const& name) {
     place const to = t_.at(context_, function->getBeginLoc());
@@ -199,7 +199,7 @@ class finder {
     std::sort(parts.begin(), parts.end(), [](auto const& a, auto const& b) { return a.offset > b.offset; });
     for (auto const& p : parts) text.replace(p.offset - begin.offset, p.length, p.text);
     t_.changes.insert({begin.file, to.offset, 0, true}, "struct " + name + " { " + text + " };\n");
-    // What is left is a comment, and what else the line has stands below it.
+    // A comment takes its place, and the rest of the line follows below it.
     auto const& whole = t_.found.texts.at(begin.file);
     auto const rest = whole.find_first_not_of(" \t", semicolon.offset + 1);
     bool const line_ends = rest == std::string::npos || whole[rest] == '\n' || whole.compare(rest, 2, "//") == 0;

@@ -1,4 +1,4 @@
-// What the user sees: diagnostics with their lines, the summary, JSON.
+// The output for the user: diagnostics with their lines, the summary, JSON.
 #pragma once
 
 #include "decide.hpp"

@@ -6,7 +6,7 @@
 
 namespace coalesce {
 
-// The changes. What cannot be changed as it must be becomes an error among the program's diagnostics.
+// The changes. A required change that is impossible becomes an error among the program's diagnostics.
 [[nodiscard]] edits rewrite(options const& asked, program& p, decisions const& decided);
 
 // Where a further #include goes in a file: after the last one of its head, or before the first line of code.

@@ -136,7 +136,7 @@ void same_values::find_variables() {
   }
 }
 
-// What may write which variable.
+// Finds which instructions may write which variable.
 void same_values::find_writers() {
   for (auto const& block : f_) {
     for (auto const& i : block) {
@@ -199,7 +199,7 @@ bool leads_to(Instruction const& from, Instruction const& to, Instruction const&
 
 }  // namespace
 
-// What wrote all that a variable holds at `at`, if that is one instruction; null: several may have written to it, or one may write later.
+// The one instruction that wrote all of a variable's value at `at`; null if several may have written to it, or one may write later.
 Instruction const* same_values::only_definition(Value const* variable, Instruction const& at) const {
   auto const* local = dyn_cast<AllocaInst>(variable);
   auto const writers = writers_.find(variable);
@@ -272,7 +272,7 @@ sameness same_values::operands_of(Instruction const& i) const {
   return v;
 }
 
-// What is read from where `pointer` points.
+// The sameness of a value that is read through `pointer`.
 sameness same_values::loaded(Value const* pointer, Instruction const& i, bool is_volatile) const {
   sameness v = of(pointer);
   for (auto const* object : objects_behind(pointer)) {
@@ -341,7 +341,7 @@ void same_values::visit(Instruction const& i) {
   raise(values_, &i, v);
 }
 
-// What a branch that threads take differently does to what is behind it.
+// The effect of a branch that threads take differently on the code behind it.
 void same_values::branch(Instruction const& i) {
   if (i.getNumSuccessors() < 2) return;
   sameness condition = operands_of(i);

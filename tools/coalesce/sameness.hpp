@@ -1,6 +1,6 @@
-// How far the values of a lowered function are the same, and where its threads may differ in what they reach.
+// How far the values of a lowered function are the same in all threads, and where its threads may differ in what they reach.
 //
-// The function has been inlined into, so that each value has one definition. What is not understood differs.
+// The function has been inlined into, so that each value has one definition. A value that is not understood counts as different.
 #pragma once
 
 #include "branches.hpp"
@@ -15,7 +15,7 @@
 
 namespace coalesce {
 
-// What is known of a value, or of a block's being reached.
+// The knowledge about a value, or about whether threads reach a block.
 struct sameness {
   scope same_in = scope::grid;
   llvm::Instruction const* why = nullptr;  // the first that differs
@@ -27,7 +27,7 @@ struct sameness {
   }
 };
 
-// What a call is, by its name.
+// The kind of a call, by its name.
 struct callee {
   std::string name;             // qualified; of the machine's own instructions, as Clang's headers name them; empty: not known
   outside const* is = nullptr;  // null: no function that is declared only
@@ -44,7 +44,7 @@ class same_values {
   same_values(lowered const& code, llvm::Function& f, branches const& where);
 
   [[nodiscard]] sameness of(llvm::Value const* v) const;
-  // Of reaching the block at all.
+  // The sameness of reaching the block at all.
   [[nodiscard]] sameness control(llvm::BasicBlock const& block) const;
   // The variables of the function that a pointer may point to, if their addresses stay in it; `only`: to nothing else.
   [[nodiscard]] std::vector<llvm::Value const*> variables_behind(llvm::Value const* pointer, bool& only) const;

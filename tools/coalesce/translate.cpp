@@ -161,7 +161,7 @@ void check_main(translator& t, std::vector<std::string> const& sources) {
             "nothing in these files calls MPI_Init: this is no program of MPI. --mpi is for those; CUDA programs need no option");
 }
 
-// What the host must have read before the ranks begin, as the last argument of run_main().
+// The files and variables that the host must read before the ranks begin, as the last argument of run_main().
 std::string what_is_read(translator const& t) {
   std::vector<std::string> parts;
   if (t.reads_input) parts.emplace_back(".input = true");
@@ -177,7 +177,7 @@ std::string what_is_read(translator const& t) {
   return all.empty() ? "" : ", {" + all + "}";
 }
 
-// What follows the program's text: its ranks' variables, and the host's main.
+// The end of the program's text: its ranks' variables, and the host's main.
 void add_ends(translator& t, options const& asked, std::vector<std::string> const& sources, std::vector<unit_variables> const& variables) {
   if (t.mains.size() != 1) return;
   std::string const start = "start_variables_of_";

@@ -19,7 +19,7 @@ struct translation {
   std::string root;                                     // the function that each rank runs
 };
 
-// Reads the sources of `c`, and its other editable files as headers. What cannot be translated becomes an error among its diagnostics.
+// Reads the sources of `c`, and its other editable files as headers. Code that cannot be translated becomes an error among its diagnostics.
 [[nodiscard]] translation translate(options const& asked, program& c, std::vector<std::string> const& sources);
 
 }  // namespace coalesce

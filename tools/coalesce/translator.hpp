@@ -1,4 +1,4 @@
-// What the parts of a translation share: the C program, the changes so far, and what is known of functions and variables.
+// The state that the parts of a translation share: the C program, the changes so far, and the facts about functions and variables.
 #pragma once
 
 #include "c_tokens.hpp"
@@ -15,7 +15,7 @@
 
 namespace coalesce {
 
-// What is told of a name of MPI that the device MPI lacks.
+// The error for a name of MPI that the device MPI lacks.
 inline std::string outside_of_device_mpi(std::string const& name) {
   return "the device MPI has no `" + name + "`: docs/mpi.md lists its calls; write this by means of those";
 }

@@ -1,8 +1,8 @@
-// Whether a rewritten program keeps the promises that it makes: a second opinion, on LLVM's form of the program that comes out.
+// Checks whether a rewritten program keeps the promises that it makes: a second opinion, on LLVM's form of the rewritten program.
 //
-// What proposes promises knows the source, and can say why a call is left alone. What is here knows nothing of it: it sees that program
-// only, inlined into each kernel, with its variables as values, and asks of each promise whether all threads of the group come, with one
-// size, and whether none of them may be waiting for another one. A promise that is not proven here is taken back.
+// The source analysis proposes promises, and can say why a call is left alone. This check does not use it. It sees only the rewritten
+// program, inlined into each kernel, with its variables as values. For each promise it asks whether all threads of the group make the call,
+// with one size, and whether none of them may be waiting for another one. A promise that is not proven here is taken back.
 #pragma once
 
 #include "lower.hpp"

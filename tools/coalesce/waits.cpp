@@ -28,7 +28,7 @@ bool is_atomic(lowered const& code, Instruction const& i) {
   return call != nullptr && callee_of(code, *call).name.rfind("atomic", 0) == 0;
 }
 
-// What orders memory between threads, or passes time: in a loop with it, memory that is read again may have changed.
+// Whether an instruction orders memory between threads, or lets time pass: in a loop with it, memory that is read again may have changed.
 bool looks_around(lowered const& code, Instruction const& i) {
   if (isa<FenceInst>(i)) return true;
   if (auto const* load = dyn_cast<LoadInst>(&i)) return load->isVolatile();
@@ -62,7 +62,7 @@ class watched {
  private:
   void mark(Value const* v) { changed_ = seen_.insert(v).second || changed_; }
 
-  // What another thread decides, in this loop.
+  // Whether another thread decides the value of `i`, in this loop.
   [[nodiscard]] bool is_source(Instruction const& i) const {
     if (!loop_.contains(i.getParent())) return false;
     if (is_atomic(code_, i)) return !undone("loops on atomics");
@@ -86,7 +86,7 @@ class watched {
 
   void visit(Instruction const& i) {
     bool in = is_source(i);
-    // A variable that is marked marks the pointers that lead to it, and so what is read from it.
+    // A variable that is marked marks the pointers that lead to it, and so the values that are read from it.
     for (auto const& operand : i.operands()) in = in || has(operand);
     in = in || (isa<PHINode>(i) && has(i.getParent()));
     bool only = false;
@@ -94,7 +94,7 @@ class watched {
       for (auto const* variable : values_.variables_behind(store->getPointerOperand(), only)) mark(variable);
       if (!only && !memory_) memory_ = changed_ = true;
     }
-    // A call that another thread decides hands that out through pointers, too.
+    // A call that depends on another thread passes that on through pointers, too.
     if (auto const* call = dyn_cast<CallBase>(&i); call != nullptr && in) {
       for (auto const& argument : call->args()) {
         if (!argument->getType()->isPointerTy()) continue;
@@ -120,7 +120,7 @@ class watched {
   bool looks_around_ = false, memory_ = false, changed_ = false;
 };
 
-// Whether a loop goes on for as long as an allocation in it fails: it waits for others to free.
+// Whether a loop continues as long as an allocation in it fails: it waits for frees by other threads.
 bool goes_on_without_memory(lowered const& code, Cycle const& loop, Instruction const& exit, BasicBlock const& out) {
   auto const* branch = dyn_cast<BranchInst>(&exit);
   auto const* test = branch == nullptr || !branch->isConditional() ? nullptr : dyn_cast<ICmpInst>(branch->getCondition());
@@ -152,7 +152,7 @@ void waits::find_loops(same_values const& values, branches const& where) {
     watched const decided{code_, f_, loop, values, where};
     for (auto const* block : loop.blocks()) {
       auto const* exit = block->getTerminator();
-      // Threads that leave together leave nobody behind.
+      // Threads that leave together leave no thread behind.
       sameness condition = values.control(*block);
       for (auto const& operand : exit->operands()) condition.add(values.of(operand));
       bool const together = condition.same_in <= level_;
@@ -176,7 +176,7 @@ bool waits::may_wait(CallBase const& call) const {
   return is_waiting_of_ranks(c.name) || (c.is != nullptr && c.is->users && !effect_of(c.name));
 }
 
-// Of a call through a pointer or a table: of all functions of that type whose calls have not been inlined.
+// For a call through a pointer or a table: whether any function of that type whose calls have not been inlined may wait.
 bool waits::any_target_may_wait(CallBase const& call) const {
   if (undone("functions by address")) return false;
   bool any = false;

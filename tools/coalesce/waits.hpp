@@ -11,7 +11,8 @@ class waits {
 
   // Blocks in which a thread may wait, or goes on only because another one has done something.
   [[nodiscard]] std::set<llvm::BasicBlock const*> blocks() const;
-  // What a thread that reaches `at` may have waited for since all threads of the group met, while others wait for it; null: nothing.
+  // The instruction at which a thread that reaches `at` may have waited since all threads of the group met, while others wait for it; null
+  // if there is none.
   [[nodiscard]] llvm::Instruction const* before(llvm::Instruction const& at, same_values const& values) const;
   // Works that out, once it is known which barriers all threads reach.
   void spread(same_values const& values);

@@ -81,7 +81,8 @@ _Unwind_Reason_Code take_frame(_Unwind_Context* context, void* into) {
   std::uintptr_t const address = _Unwind_GetIP(context);
   if (address == 0) return _URC_END_OF_STACK;
 #if defined(__x86_64__)
-  // The unwinder reports a frame with the stack pointer that it has once its callee returned: the call pushed the address right below.
+  // The unwinder reports a frame with the stack pointer that it has once its callee returned. The call pushed the return address right
+  // below.
   std::uintptr_t const slot = _Unwind_GetCFA(context) - sizeof(void*);
   bool const certain = stack.num > 0 && *reinterpret_cast<std::uintptr_t const*>(slot) == address;
 #else

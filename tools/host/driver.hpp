@@ -1,10 +1,10 @@
-// The real driver behind the wrappers: its functions, and which wrapper stands for which of them.
+// The real driver behind the wrappers: its functions, and the wrapper of each.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-// Without the renaming of cuMemAlloc to cuMemAlloc_v2 and its like: the table of entry points names both.
+// Switches off the renaming of cuMemAlloc to cuMemAlloc_v2 and the like: the table of entry points names both.
 #define __CUDA_API_VERSION_INTERNAL
 #include <cudaTypedefs.h>
 
@@ -43,11 +43,11 @@ template <row Row>
   return reinterpret_cast<typename signature<Row>::type>(real_address(static_cast<std::size_t>(Row)));
 }
 
-// Records the driver's version, and says E11 if this driver lacks functions that its version should have: once. Called when a context is
-// first used.
+// Records the driver's version, and reports E11 if this driver lacks functions that its version should have. Called when a context is first
+// used; does so once.
 void check_rows();
 
-// In the child after fork: its trace says so itself.
+// Called in the child after fork: its trace has facts of its own.
 void forget_rows_after_fork();
 
 // Whether the primary context of a device exists; true where this driver cannot tell.

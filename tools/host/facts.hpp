@@ -1,9 +1,9 @@
-// What a trace says of its process: command line, folder, names of the entry points, and of each device that is used, its name and memory.
+// A trace's facts about its process: command line, folder, names of the entry points, and the name and memory of each device that is used.
 #pragma once
 
 namespace gpuheap::interpose {
 
-// Before the first call of the process is recorded. Later calls cost one load.
+// Called before the first call of the process is recorded. Later calls cost one load.
 void record_facts_once();
 
 void forget_facts_after_fork();

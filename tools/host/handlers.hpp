@@ -1,5 +1,5 @@
-// What is done around each driver call: a handler makes the call, through `real`, and fills in the event. A function's handler stands in
-// its row of the table of entry points. Handlers of allocations and frees ask the pools first.
+// The work around each driver call: a handler makes the call, through `real`, and fills in the event. A function's handler stands in its
+// row of the table of entry points. Handlers of allocations and frees ask the pools first.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@
 
 namespace gpuheap::interpose::handlers {
 
-// What a handler works on: the event to fill in, and where the call comes from if the handler is for calls with a site.
+// The arguments of a handler: the event to fill in, and the place of the call if the handler is for calls with a site.
 struct call {
   event record{};
   call_site from;
@@ -35,7 +35,7 @@ inline std::uint8_t device_number() {
   return device < 0 || device >= no_device ? no_device : static_cast<std::uint8_t>(device);
 }
 
-// When a call's stack is taken: where its event is kept; also where it is not, as pools serve a request by its place; never.
+// When the stack of a call is taken: if its event is kept; also if it is not, since pools serve a request by its place; never.
 enum class stack_use { for_trace, always, never };
 struct sited {
   static constexpr stack_use use = stack_use::for_trace;
@@ -107,7 +107,7 @@ CUresult allocate(call& c, memory what, Pointer* out, std::size_t bytes, bool po
   return result;
 }
 
-// A free: of what a pool handed out, or the driver's.
+// A free of a block that a pool handed out, or of the driver's.
 template <class Ask>
 CUresult release(call& c, memory what, std::uint64_t address, CUstream const* stream, Ask ask) {
   c.is(kind::release);
@@ -133,7 +133,7 @@ struct allocate_device : placed {
 struct allocate_pitched : placed {
   template <class Real>
   static CUresult run(call& c, Real real, CUdeviceptr* out, std::size_t* pitch, std::size_t width, std::size_t height, unsigned element) {
-    // The pitch is known before the request only where the driver's rule is the pools' alignment; the plan holds such requests alone.
+    // The pitch is known before the request only if the driver's rule is the pools' alignment; the plan has only such requests.
     std::size_t const own = (width + pool_alignment - 1) / pool_alignment * pool_alignment;
     CUresult const result = allocate(c, memory::device, out, own * height, pitch != nullptr && element <= 16,
                                      [&] { return real(out, pitch, width, height, element); });
@@ -157,7 +157,7 @@ struct allocate_pinned : placed {
   template <class Real>
   static CUresult run(call& c, Real real, void** out, std::size_t bytes, unsigned flags) {
     c.record.other = flags;
-    // The pool is portable and mapped, which is more than these flags ask; write-combined memory is another thing.
+    // The pool is portable and mapped, which is more than these flags request; write-combined memory is of another kind.
     bool const poolable = (flags & ~unsigned{CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP}) == 0;
     return allocate(c, memory::pinned, out, bytes, poolable, [&] { return real(out, bytes, flags); });
   }
@@ -297,7 +297,7 @@ struct release_physical : sited {
   }
 };
 
-// --- what a program asks about memory: a block of a pool answers as the allocation that it stands for
+// --- queries of a program about memory: a block of a pool answers like the allocation in whose place it is
 
 struct query_free_memory : unsited {
   template <class Real>
@@ -411,7 +411,7 @@ struct end_capture : unsited {
   template <class Real>
   static CUresult run(call& c, Real real, CUstream stream, CUgraph* graph) {
     c.is(kind::capture);
-    // Whatever the driver answers, a capture that this call is made for is over.
+    // Whatever the driver answers, the capture of this call is over.
     CUresult const result = real(stream, graph);
     c.in(stream);
     c.record.flags = 2;
@@ -455,7 +455,8 @@ struct destroy_context : unsited {
   }
 };
 
-// The CUDA runtime resets a device by a function of the driver that has no name to wrap: the context is found gone when it is made again.
+// The CUDA runtime resets a device by a function of the driver that has no name to wrap. The loss of the context is noticed when it is made
+// again.
 struct retain_primary : unsited {
   template <class Real>
   static CUresult run(call& c, Real real, CUcontext* out, CUdevice device) {

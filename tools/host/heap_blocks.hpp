@@ -1,5 +1,5 @@
-// The live blocks of an allocator's heap in device memory: which address the program has for which block, and how many bytes it asked for.
-// Knows the heap by its table of functions alone (heap_interface.hpp).
+// The live blocks of an allocator's heap in device memory: the address that the program has for each block, and the number of bytes that it
+// requested. Knows the heap only by its table of functions (heap_interface.hpp).
 //
 // Whatever the allocator does, a block is handed out only if it lies in the heap and shares no byte with a live one.
 #pragma once
@@ -16,7 +16,7 @@ namespace gpuheap::interpose {
 
 class heap_blocks final : public block_source {
  public:
-  // As say() of messages.hpp: what the device or the allocator refused.
+  // A function like say() of messages.hpp, for errors of the device or the allocator.
   using reporter = void (*)(std::string_view code, std::string const& words);
 
   // Owns `heap`, which lies in [base, base + bytes).
@@ -25,7 +25,7 @@ class heap_blocks final : public block_source {
 
   // allocate() and release() run a kernel, one after another: the heap's context is current, and no stream of it is captured.
   [[nodiscard]] grant allocate(std::uint64_t site, std::uint64_t bytes) override;
-  // A block that the allocator does not take back stays its own, and is told.
+  // A block that the allocator does not take back stays allocated, and is reported.
   [[nodiscard]] bool release(std::uint64_t offset) override;
 
   void pin(bool on) override;

@@ -1,10 +1,10 @@
-// What a library of one allocator (libgpuheap_host_heap_<name>.so, made from heaps/heap_unit.in) offers: one C function,
+// The interface of a library of one allocator (libgpuheap_host_heap_<name>.so, made from heaps/heap_unit.in): one C function,
 // gpuheap_host_heap(), which returns the table below. pool_service.cpp calls it under the mode heap:<name>, and
 // python/gpuheap/host/heaps.py reads its head; both change together with it, and `version` with them.
 //
-// A heap lives in memory that the caller got from the driver, and belongs to the context that was current when it was made: every call but
+// A heap lies in memory that the caller got from the driver, and belongs to the context that was current when it was made: every call but
 // forget() is made with that context current, one call at a time for each heap. A call runs a kernel of one thread in a stream of the
-// heap's own and waits for it, and for nothing else. What goes wrong is put into `why`, a text that the caller has room for.
+// heap's own and waits for it, and for nothing else. A failure is described in `why`, a text for which the caller provides the room.
 #pragma once
 
 #include <cstddef>

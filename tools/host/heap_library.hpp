@@ -1,4 +1,4 @@
-// The library of the allocator that the mode heap:<name> serves from.
+// The library of the allocator from which the mode heap:<name> serves.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace gpuheap::interpose {
 
-// A heap of that allocator in [base, base + bytes), memory of the current context's device. The library is loaded by the first call of the
-// process. nullptr: `why` says what failed. One call at a time.
+// Makes a heap of that allocator in [base, base + bytes), memory of the current context's device. The first call of the process loads the
+// library. nullptr: `why` has the reason. One call at a time.
 [[nodiscard]] std::unique_ptr<block_source> make_heap(std::uint64_t base, std::uint64_t bytes, std::string* why);
 
 }  // namespace gpuheap::interpose

@@ -25,7 +25,7 @@ void own(std::uint64_t address, std::uint64_t bytes) {
   // Not by madvise(), which host_heap.cpp has for the program.
   constexpr int populate_write = 23;  // MADV_POPULATE_WRITE
   if (syscall(SYS_madvise, at(address), bytes, populate_write) == 0) return;
-  // A kernel before 5.14. The write changes nothing, and loses none that another thread makes meanwhile.
+  // For a kernel before 5.14. The write changes nothing, and loses no write that another thread makes meanwhile.
   for (std::uint64_t offset = 0; offset < bytes; offset += host_blocks::page_bytes) {
     asm volatile("lock; orb $0, %0" : "+m"(*static_cast<unsigned char*>(at(address + offset))) : : "memory", "cc");
   }
@@ -87,7 +87,7 @@ bool host_blocks::merge(void const* address, int file, std::uint64_t offset, voi
   entry& of = found->second;
   std::uint64_t const whole = whole_pages(of.bytes);
   if (mmap(at(found->first), whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, file, static_cast<off_t>(offset)) == MAP_FAILED) {
-    // Where the old pages are gone already, zeros stand until the copy is made.
+    // If the old pages are gone already, the block has zeros until the copy is made.
     if (of.merged) num_merged_.fetch_sub(1, std::memory_order_relaxed);
     of.merged = false;
     mmap(at(found->first), whole, PROT_READ | PROT_WRITE, own_pages | MAP_FIXED, -1, 0);

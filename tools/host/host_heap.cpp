@@ -1,5 +1,5 @@
-// malloc and its like, as libgpuheap_host_merging.so exports them: large blocks come from merging.hpp where it serves them, all else is
-// forwarded to the next library that has the function. So are the calls that change mappings, once the blocks that they meet are set aside.
+// malloc and the like, as libgpuheap_host_merging.so exports them: merging.hpp serves large blocks where it can, and all other calls are
+// forwarded to the next library that has the function. So are calls that change mappings, once the blocks that they meet are set aside.
 //
 // These are called before main, before this library's constructors and under the linker's locks: nothing here is constructed.
 
@@ -34,7 +34,7 @@ struct heap_functions_of_next {
   std::size_t (*malloc_usable_size)(void*);
 };
 
-// What the linker asks for while the next functions are looked up: given once, never taken back.
+// Memory for the linker's requests while the next functions are looked up: given once, never taken back.
 alignas(16) constinit char first_bytes[16384];
 constinit std::atomic<std::size_t> first_used{0};
 
@@ -54,7 +54,7 @@ heap_functions_of_next const* next() {
   if (ready.load(std::memory_order_acquire)) return &found;
   if (looking) return nullptr;
   looking = true;
-  // Two threads may look at once, and write the same.
+  // Two threads may look at the same time, and write the same value.
   auto const look = [](auto& function, char const* name) {
     function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(linker_dlsym(RTLD_NEXT, name));
   };

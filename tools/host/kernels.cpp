@@ -38,7 +38,7 @@ void record(std::uint64_t handle, char const* name) {
 void kernel_named(std::uint64_t handle, char const* name) {
   named_handles& handles = known();
   std::lock_guard const held{handles.lock};
-  // A handle may come back for another kernel once its module is unloaded: the reader takes the last name before a launch.
+  // A handle may be used again for another kernel once its module is unloaded: the reader takes the last name before a launch.
   handles.all.insert(handle);
   record(handle, name);
 }
@@ -53,7 +53,7 @@ void kernel_launched(std::uint64_t handle) {
   static auto const of_function = reinterpret_cast<PFN_cuFuncGetName_v12030>(symbol_in_driver("cuFuncGetName"));
   static auto const of_kernel = reinterpret_cast<PFN_cuKernelGetName_v12030>(symbol_in_driver("cuKernelGetName"));
   char const* name = nullptr;
-  // A launch takes either handle; so the driver tells them apart, and refuses the wrong one.
+  // A launch takes either kind of handle. The driver distinguishes them, and refuses the wrong one.
   if (of_function != nullptr && of_function(&name, reinterpret_cast<CUfunction>(handle)) == CUDA_SUCCESS && name != nullptr)
     return record(handle, name);
   if (of_kernel != nullptr && of_kernel(&name, reinterpret_cast<CUkernel>(handle)) == CUDA_SUCCESS && name != nullptr)

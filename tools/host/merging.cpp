@@ -26,7 +26,7 @@ namespace gpuheap::interpose {
 
 namespace {
 
-// In a rehearsal: a download that could stand merged since then.
+// A period of a rehearsal in which a download could stand merged.
 struct period {
   std::uint64_t host;
   std::uint64_t device;
@@ -89,7 +89,7 @@ std::uint64_t hash_of(void const* bytes, std::size_t num) {
 
 void* at(std::uint64_t address) { return reinterpret_cast<void*>(address); }
 
-// Libraries that hand pages of host memory to other devices, which go on with those pages whatever is mapped later.
+// Libraries that pass pages of host memory to other devices, which keep using those pages whatever is mapped later.
 bool pages_are_handed_on() {
   auto const look = [](dl_phdr_info* info, std::size_t, void* found) {
     char const* const name = info->dlpi_name == nullptr ? "" : info->dlpi_name;
@@ -133,7 +133,7 @@ void end_where(service& s, bool device_works, Which which) {
   s.any_open.store(!s.open.empty());
 }
 
-// The host buffers that are merged get pages of their own, and their pairs are left alone from here on.
+// Gives the merged host buffers pages of their own. Their pairs are left alone from here on.
 void separate(service& s) {
   std::lock_guard const held{s.lock};
   end_where(s, true, [](period const&) { return true; });
@@ -147,7 +147,7 @@ void separate(service& s) {
   }
 }
 
-// Why the download of `bytes` to `host` from `device` is no whole one of a pair; empty: it is one.
+// The reason for which the download of `bytes` from `device` to `host` is no whole one of a pair; empty if it is one.
 std::string mismatch(host_blocks::block const& host, shared_block const& device, std::uint64_t from, std::uint64_t bytes) {
   if (from != device.address || bytes != device.bytes) return "it is of a part of the device buffer";
   if (host.bytes == 0) return "its other side does not begin a block of the heap";
@@ -181,7 +181,7 @@ device_work::device_work(device_use what) : what_{what} {
 
 device_work::~device_work() {
   if (!held_) return;
-  // Counted when the call has handed its work to the device, and before anyone can merge again.
+  // Counted when the call has passed its work to the device, and before any thread can merge again.
   all().work.fetch_add(1);
 }
 
@@ -208,7 +208,7 @@ bool download_merged(std::uint64_t to, std::uint64_t from, std::uint64_t bytes) 
   if (pool_captures()) return kept_apart("a graph is being captured");
   if (pages_are_handed_on()) return kept_apart("a library is loaded that hands pages to other devices (libibverbs, liburing or libaio)");
   std::uint64_t const before = s.work.load();
-  // What the copy would wait for. Its errors are the copy's to tell.
+  // Waits for what the copy would wait for. The copy itself reports its errors.
   if (real<row::cuStreamSynchronize>()(nullptr) != CUDA_SUCCESS) return false;
   std::unique_lock const alone{s.order};
   if (s.elsewhere.load()) return kept_apart("the process works in several streams, contexts or graphs");

@@ -1,9 +1,9 @@
 // Pairs of host and device buffers whose downloads need no copy: under zero-copy pools both are host memory, so the pages of the pool can
 // stand in the host buffer (host_blocks.hpp). With GPUHEAP_HOST_MERGE unset nothing here does anything.
 //
-// A download is merged in place of being copied, and the host buffer is separated again, which is the copy after all, before any call that
-// may let device memory change. So what the program reads is what it would read without this, whatever it does; a validation run
-// (GPUHEAP_HOST_MERGE=rehearse) finds the pairs where no such call comes while the host buffer lives, and they alone are merged
+// A download is merged instead of copied. Before any call that may change device memory, the host buffer is separated again, which makes
+// the copy after all. So the program reads what it would read without merging, whatever it does. A validation run
+// (GPUHEAP_HOST_MERGE=rehearse) finds the pairs for which no such call comes while the host buffer lives, and only these are merged
 // (GPUHEAP_HOST_MERGE=elide, pairs of the plan).
 //
 // Uploads stay copies. After one the program may read two versions, its own and what kernels make of it, and one memory holds one.
@@ -17,14 +17,14 @@
 
 namespace gpuheap::interpose {
 
-// What a call may do to device memory.
+// The effects that a call may have on device memory.
 enum class device_use {
   none,
   in_stream,  // changes it, in order with the stream that the call's record names
   anywhere,   // changes it in a way that waiting for the default stream does not cover
 };
 
-// How a period in which a download could stand merged came to its end: rehearsals record it (kind::merge, `detail`).
+// The end of a period in which a download could stand merged: rehearsals record it (kind::merge, `detail`).
 // python/gpuheap/host/rehearsal.py knows the numbers.
 enum class period_end : std::uint16_t {
   kept = 1,       // the host buffer was freed or filled again, or the process ended
@@ -56,13 +56,14 @@ class device_work {
 
 // A blocking download in the legacy default stream, before the driver is asked. True: it is done, without a copy.
 [[nodiscard]] bool download_merged(std::uint64_t to, std::uint64_t from, std::uint64_t bytes);
-// The driver made a blocking download: rehearsals look at both sides. `of_thread`: in the calling thread's own default stream.
+// Called when the driver has made a blocking download: rehearsals look at both sides. `of_thread`: in the calling thread's own default
+// stream.
 void download_made(std::uint64_t to, std::uint64_t from, std::uint64_t bytes, bool of_thread);
 
 // The program has the driver register host memory: blocks there keep their pages.
 void merging_registered(void const* address, std::size_t bytes);
 
-// The pool at these addresses is about to be unmapped. Merged host buffers keep its pages; nothing changes them any more.
+// Called before the pool at these addresses is unmapped. Merged host buffers keep its pages, which do not change any more.
 void merging_pool_gone(std::uint64_t base, std::uint64_t bytes);
 
 // At exit: ends the periods of a rehearsal.
@@ -80,7 +81,7 @@ void merging_after_fork_in_child();
 [[nodiscard]] void* host_request(std::size_t bytes, std::size_t alignment);
 // False: malloc's.
 [[nodiscard]] bool host_free(void const* address);
-// Of the block that begins there, as asked for; 0: malloc's.
+// The size of the block that begins there, as requested; 0 if malloc's own heap has it.
 [[nodiscard]] std::size_t host_bytes(void const* address);
 // The program changes the mapping of these pages itself.
 void host_fix(void const* address, std::size_t bytes);

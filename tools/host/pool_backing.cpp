@@ -101,8 +101,8 @@ CUresult reserve(planned_pool const& wanted, CUdevice device, bool capturing, ba
     address = reinterpret_cast<std::uint64_t>(host);
   } else if (mode == pool_mode::unified) {
     result = real<row::cuMemAllocManaged>()(&address, bytes, CU_MEM_ATTACH_GLOBAL);
-    // Present on the device from the start, as what it stands for is. Where the driver cannot, pages come at first touch; also during a
-    // capture, which the default stream and a wait for the context would break.
+    // The pages are made resident on the device at once, as those of the memory in whose place they are. If the driver cannot do that,
+    // pages come at first touch; so also during a capture, which the default stream and a wait for the context would break.
     if (result == CUDA_SUCCESS && wanted.what == memory::device && !capturing) {
       CUmemLocation const there{CU_MEM_LOCATION_TYPE_DEVICE, {device}};
       auto const prefetch = real<row::cuMemPrefetchAsync_v2>();

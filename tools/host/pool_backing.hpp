@@ -17,11 +17,11 @@ Pfn helper(char const* symbol) {
 // nullptr: none.
 [[nodiscard]] CUcontext current_context();
 
-// Errors that tell when a call came and not what it asked for: no context is current, or one that does not exist yet or any more (the
+// Errors that concern the moment of a call and not its arguments: no context is current, or one that does not exist yet or any more (the
 // runtime makes a primary context current before it retains it), or the calls of a capture are not over.
 [[nodiscard]] bool untimely(CUresult result);
 
-// Why the configured mode cannot be had on a device; empty: it can.
+// The reason for which the configured mode is not available on a device; empty if it is.
 [[nodiscard]] std::string unsupported(CUdevice device);
 
 struct backing {
@@ -33,10 +33,10 @@ struct backing {
 // The memory of a pool, from the current context.
 [[nodiscard]] CUresult reserve(planned_pool const& wanted, CUdevice device, bool capturing, backing* out);
 
-// Of a pool whose memory is a file's and whose context is gone.
+// For a pool whose memory is a file's and whose context is gone.
 void unmap(backing const& ended, std::uint64_t bytes);
 
-// While it lives `of` is the current context.
+// While an object of this type lives, `of` is the current context.
 class in_context {
  public:
   explicit in_context(CUcontext of);
@@ -52,8 +52,8 @@ class in_context {
   CUresult entered_ = CUDA_SUCCESS;
 };
 
-// While it lives, calls of this thread are not those that a stream capture of the process forbids or takes in: they concern streams of the
-// library's own.
+// While an object of this type lives, a stream capture of the process neither forbids this thread's calls nor takes them in: they concern
+// streams of the library's own.
 class apart_from_captures {
  public:
   apart_from_captures();

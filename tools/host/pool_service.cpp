@@ -93,7 +93,7 @@ constinit std::atomic<std::uint64_t> recorded_devices{0};
 void record_device(int device) {
   if (device < 0 || device >= 64) return;
   std::uint64_t const bit = std::uint64_t{1} << device;
-  // relaxed: decides who writes the fact, nothing else. Read first: nearly every call finds the bit set.
+  // relaxed: decides which thread writes the fact, nothing else. The load comes first, since nearly every call finds the bit set.
   if ((recorded_devices.load(std::memory_order_relaxed) & bit) != 0) return;
   if ((recorded_devices.fetch_or(bit, std::memory_order_relaxed) & bit) != 0) return;
   check_rows();
@@ -140,7 +140,7 @@ std::vector<planned_pool> wanted_on(service const& s, int device) {
   return found;
 }
 
-// Says E02 if the device's free memory does not suffice. Where the driver does not tell it, the reservations themselves show what it has.
+// Reports E02 if the device's free memory does not suffice. If the driver does not tell it, the reservations themselves show it.
 bool fits(std::vector<planned_pool> const& wanted, int device, CUresult asked, std::uint64_t free, std::uint64_t total) {
   std::uint64_t needed = 0;
   for (planned_pool const& each : wanted) {
@@ -153,7 +153,7 @@ bool fits(std::vector<planned_pool> const& wanted, int device, CUresult asked, s
   return false;
 }
 
-// What serves from a pool's memory. nullptr: the allocator makes no heap of it, and the memory is given back.
+// Makes the object that serves from a pool's memory. nullptr: the allocator makes no heap of it, and the memory is given back.
 std::unique_ptr<block_source> blocks_in(backing const& place, planned_pool const& of) {
   if (!heap_mode() || of.what != memory::device) return std::make_unique<slot_table>(of.slots);
   std::string why;
@@ -214,8 +214,8 @@ bool reserve_all(service& s, CUcontext context) {
   return true;
 }
 
-// Whether the current context's pools are settled, made here by the first request of a context: a request is what the driver itself answers
-// with memory, so that whatever made the context current, it is one that memory can be had in.
+// Whether the current context's pools are settled. The first request of a context makes them: the driver itself would answer it with
+// memory, so the context is one in which memory can be allocated.
 bool settled(CUcontext context) {
   service& s = all();
   {
@@ -264,7 +264,7 @@ void forget(bool (*dies)(pool const&, CUcontext, int), CUcontext context, int de
 // Waits for all work of the pool's context, as the driver's free does.
 CUresult wait_for(pool const& of) {
   in_context const here{of.context};
-  // When the driver is gone so is its work.
+  // If the driver is gone, so is its work.
   if (here.entered() != CUDA_SUCCESS) return here.entered() == CUDA_ERROR_DEINITIALIZED ? CUDA_SUCCESS : here.entered();
   return real<row::cuCtxSynchronize>()();
 }
@@ -282,7 +282,7 @@ block_source::grant allocate_in(pool const& of, std::uint64_t site, std::uint64_
   return of.blocks->allocate(site, bytes);
 }
 
-// Why a grant was none, in the words that follow "a request for N bytes of device memory".
+// The reason for a refused grant, in words that follow "a request for N bytes of device memory".
 std::string refusal_words(block_source::grant const& got, pool const& of) {
   switch (got.how) {
     case block_source::outcome::unprofiled:
@@ -360,7 +360,7 @@ verdict pool_allocate(memory what, call_site const& from, std::uint64_t bytes, b
     case block_source::outcome::busy:
       return miss("E05", counter::slot_busy, request() + refusal_words(got, *of), from);
     case block_source::outcome::failed:
-      // What ails the device is the driver's to tell, strict or not.
+      // The driver reports errors of the device, in strict mode or not.
       count(counter::slot_busy);
       count(counter::driver_allocations);
       return verdict::driver;

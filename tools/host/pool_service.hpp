@@ -1,5 +1,5 @@
-// Pools over the driver: reserved at the first request in a context, asked by the handlers of requests, frees and queries. With no mode set
-// nothing here does anything.
+// Pools over the driver. They are reserved at the first request in a context, and the handlers of requests, frees and queries ask them.
+// With no mode set nothing here does anything.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ enum class verdict {
   driver,
   served,
   refused,
-  untimely,  // the driver's, as now is no moment to make pools (no context, or a capture); it most likely refuses
+  untimely,  // the driver's, since now is no moment to make pools (no context, or a capture); it most likely refuses
 };
 
 struct pool_block {
@@ -46,15 +46,15 @@ void pool_context_made(CUcontext context);
 // served. The first request in a context reserves the pools of its device, if no other context has them.
 [[nodiscard]] verdict pool_allocate(memory what, call_site const& from, std::uint64_t bytes, bool poolable, std::uint64_t* address);
 
-// The driver served an untimely request after all: counts and says it.
+// Called when the driver has served an untimely request after all: counts and reports it.
 void pool_passed_by(memory what, call_site const& from, std::uint64_t bytes);
 
-// A free. False: the address is none of a pool's, and the driver decides. Otherwise waits as the driver would (for the stream, or for the
-// context), and `result` is what the program gets: an error of that wait is passed on, and invalid value stands for an address where no
-// live block begins (E07).
+// A free. False: the address is in no pool, and the driver decides. Otherwise waits as the driver would (for the stream, or for the
+// context), and `result` is the program's answer: an error of that wait, or invalid value for an address at which no live block begins
+// (E07).
 [[nodiscard]] bool pool_release(memory what, std::uint64_t address, CUstream const* stream, CUresult* result);
 
-// What a program that asks for free memory is told: as if its live blocks alone were allocated.
+// The answer to a program that asks for free memory: as if only its live blocks were allocated.
 [[nodiscard]] std::uint64_t pool_free_bytes(std::uint64_t driver_free_bytes);
 
 // The live block that holds an address.
@@ -80,7 +80,7 @@ void pool_device_reset(CUdevice device);      // the primary context is gone; ot
 // At exit: says W01 if blocks are still live.
 void pool_ended();
 
-// In the child after fork: the driver is unusable there, and the parent's pools are the parent's.
+// Called in the child after fork: the driver is unusable there, and the parent's pools stay the parent's.
 void pool_forget_after_fork();
 
 }  // namespace gpuheap::interpose

@@ -1,4 +1,4 @@
-// What the command line tells the library, through environment variables that a child process inherits.
+// The settings that the command line passes to the library, through environment variables that a child process inherits.
 #pragma once
 
 #include <cstdint>

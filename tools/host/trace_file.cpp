@@ -26,7 +26,7 @@ namespace {
 constexpr std::size_t blocks_per_extent = 64;  // 1 MiB is reserved on disk and mapped at a time
 
 struct open_file {
-  std::mutex lock;  // guards all but what atomics and the owners of blocks write
+  std::mutex lock;  // guards all but atomics and the words of blocks, which their owners write
   int descriptor = -1;
   bool failed = false;
   file_header* header = nullptr;
@@ -38,7 +38,7 @@ struct open_file {
   std::uint32_t num_threads = 0;
 };
 
-// Where a thread writes next. `generation` tells a block of this process from one inherited over fork.
+// The place at which a thread writes next. `generation` distinguishes a block of this process from one inherited over fork.
 struct position {
   event* next = nullptr;
   event* end = nullptr;
@@ -162,7 +162,8 @@ bool make_room(std::size_t slots) {
     mine = position{nullptr, nullptr, file->num_threads++, current_generation.load(std::memory_order_relaxed)};
     pthread_setspecific(end_of_thread(), file);
   }
-  // Ends: what a thread that ended left may be too short for a long record, and there are finitely many of those before a fresh block.
+  // Ends: the rest of a block of an ended thread may be too short for a long record, and there are finitely many of these before a fresh
+  // block.
   while (take_block()) {
     if (static_cast<std::size_t>(mine.end - mine.next) >= slots) return true;
   }
@@ -220,7 +221,7 @@ void count(counter which, std::uint64_t amount) {
     if (!opened()) return;
     header = file->header;
   }
-  // relaxed: a sum, which nothing else is read by.
+  // relaxed: a sum, on which no other data depend.
   header->counters[static_cast<std::size_t>(which)].fetch_add(amount, std::memory_order_relaxed);
 }
 

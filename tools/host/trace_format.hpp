@@ -1,4 +1,4 @@
-// What a trace file holds. python/gpuheap/host/trace.py reads it; both change together, and `version` with them.
+// The format of a trace file. python/gpuheap/host/trace.py reads it; both change together, and `version` with them.
 //
 //   0                     4096                 4096 + 16 KiB
 //   | file_header, zeros  | block: 256 slots   | block | ...
@@ -42,7 +42,7 @@ enum class kind : std::uint16_t {
   message = 36,  // payload: code, tab, words
 };
 
-// What memory an allocation is, and what a release gives back.
+// The kind of an allocation's memory, and the effect of a release.
 enum class memory : std::uint16_t {
   unknown = 0,
   device = 1,
@@ -55,7 +55,7 @@ enum class memory : std::uint16_t {
   imported = 8
 };
 
-// What a copy's entry point says of its direction; `by_address` leaves it to the reader, who knows every live allocation.
+// The direction of a copy, as its entry point says; `by_address` leaves it to the reader, which knows every live allocation.
 enum class direction : std::uint16_t {
   by_address = 0,
   host_to_device = 1,

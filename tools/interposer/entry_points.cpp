@@ -8,7 +8,7 @@
 #include <string_view>
 #include <unordered_map>
 
-// Without the renaming of cuGetProcAddress to cuGetProcAddress_v2.
+// Switches off the renaming of cuGetProcAddress to cuGetProcAddress_v2.
 #define __CUDA_API_VERSION_INTERNAL
 #include <cudaTypedefs.h>
 
@@ -34,7 +34,7 @@ by_name const& rows_by(char const* entry_point::*name) {
 }
 
 void* driver_library() {
-  // Never loads it: a program without CUDA stays one.
+  // The driver is never loaded from here: a program without CUDA stays one.
   static constinit std::atomic<void*> kept{nullptr};
   void* library = kept.load(std::memory_order_acquire);
   if (library == nullptr) {
@@ -55,7 +55,7 @@ void* find(entry_point const& wanted) {
 }
 
 void* handed(std::size_t row) {
-  // relaxed: counted once; nothing is read by it.
+  // relaxed: the row is counted once, and no other data depend on it.
   if (!handed_out[row].exchange(true, std::memory_order_relaxed)) this_library().handed_out(row);
   return this_library().wrappers[row];
 }
@@ -101,7 +101,8 @@ void* wrapper_for_symbol(char const* symbol, void* address) {
   auto const entry = rows_by(&entry_point::symbol).find(symbol);
   if (entry == rows_by(&entry_point::symbol).end()) return address;
   if (address == this_library().wrappers[entry->second]) {
-    // The search went by the global scope and met this library first: what the program would have found without it decides.
+    // The search went through the global scope and met this library first. Without this library the program would have found the driver's
+    // symbol, or nothing.
     if (symbol_in_driver(symbol) == nullptr) return nullptr;
   }
   return handed(entry->second);

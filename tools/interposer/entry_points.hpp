@@ -1,6 +1,6 @@
-// How a library that stands before a program by LD_PRELOAD gets between it and the CUDA driver: which functions it wraps, how programs find
-// them, and where the driver's own are. Two libraries are made of this, tools/host and tools/malloc/run; each has a table of entry points
-// of its own.
+// The way in which a library that LD_PRELOAD loads gets between a program and the CUDA driver: the functions that it wraps, how programs
+// find them, and where the driver's own functions are. Two libraries are made of this, tools/host and tools/malloc/run; each has a table of
+// entry points of its own.
 #pragma once
 
 #include <cstddef>
@@ -19,11 +19,11 @@ struct entry_point {
   bool per_thread;     // the flavour for per-thread default streams
 };
 
-// What each library says of itself. Defined in the library.
+// The facts that each library defines about itself.
 struct interposed_library {
   std::span<entry_point const> rows;
   void* const* wrappers;            // one for each row
-  bool (*on)();                     // whether this process is meant: otherwise the program meets the driver alone
+  bool (*on)();                     // whether this process is traced or served; otherwise the program gets the driver's functions
   void (*handed_out)(std::size_t);  // called when a program first gets the wrapper of a row
 };
 [[nodiscard]] interposed_library const& this_library();
@@ -37,12 +37,12 @@ struct interposed_library {
 // The linker's own dlsym, past this library's.
 [[nodiscard]] void* linker_dlsym(void* handle, char const* name) noexcept;
 
-// The wrapper to hand out in place of `address`, which the driver gave for `base`: the one for the very function at `address`, whatever
-// version and flags were asked for; `address` itself where the table has no row for it.
+// The wrapper to hand out in place of `address`, which the driver gave for `base`: the wrapper of the function at `address`, whatever
+// version and flags were requested, or `address` itself if the table has no row for it.
 [[nodiscard]] void* wrapper_for_lookup(char const* base, void* address);
 
-// The wrapper for an exported symbol, which dlsym found at `address`; `address` itself where the table has no row for it. nullptr where
-// dlsym found but this library's own export and the program would have found nothing.
+// The wrapper for an exported symbol, which dlsym found at `address`, or `address` itself if the table has no row for it. nullptr if dlsym
+// found only this library's own export, so that the program would have found nothing.
 [[nodiscard]] void* wrapper_for_symbol(char const* symbol, void* address);
 
 }  // namespace gpuheap::interpose

@@ -1,5 +1,4 @@
-// Whether this thread is at work for the library: calls of the driver, and requests for host memory, that it makes meanwhile are not the
-// program's.
+// Whether this thread works for the library: its calls of the driver and its requests for host memory do not count as the program's then.
 #pragma once
 
 namespace gpuheap::interpose {

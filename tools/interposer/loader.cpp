@@ -1,5 +1,5 @@
-// How programs reach the driver: dlsym, through which the CUDA runtime (static or shared) and every binding asks for cuGetProcAddress or
-// for functions by name. Programs linked with libcuda meet the library's exports instead.
+// How programs reach the driver: through dlsym, by which the CUDA runtime (static or shared) and every binding asks for cuGetProcAddress or
+// for functions by name. Programs that are linked with libcuda call the library's exports instead.
 
 #include <dlfcn.h>
 
@@ -10,16 +10,16 @@ namespace gpuheap::interpose {
 namespace {
 
 struct answer {
-  bool stands;  // false: dlsym's own answer does
+  bool stands;  // false: dlsym's own answer counts
   void* wrapper;
 };
 
-// What the program gets for a driver's symbol. The result comes in registers: nothing of dlsym's frame may be pointed at, or its last call
-// is no jump.
+// The answer for a program that looks up a symbol of the driver. The result comes in registers: no pointer to dlsym's frame may exist, or
+// its last call is no jump.
 __attribute__((noinline)) answer answer_for(void* handle, char const* name) {
   if (!this_library().on()) return {false, nullptr};
-  // A handle is searched as it is. The pseudo handles are relative to the caller, which a call from here is not: where one finds the
-  // driver's symbols, the program is linked with libcuda, and the wrapper asks the driver itself.
+  // A handle is searched as it is. The pseudo handles are relative to the caller, which is not this code. If one of them finds the driver's
+  // symbols, the program is linked with libcuda, and the wrapper asks the driver itself.
   void* const found = linker_dlsym(handle == RTLD_NEXT ? RTLD_DEFAULT : handle, name);
   if (found == nullptr) return {false, nullptr};
   void* const wrapper = wrapper_for_symbol(name, found);
@@ -30,8 +30,8 @@ __attribute__((noinline)) answer answer_for(void* handle, char const* name) {
 
 }  // namespace gpuheap::interpose
 
-// dlsym with a pseudo handle looks at its return address to know who asks. So for every name that is not the driver's this is a jump to the
-// original, made by the compiler out of the call in tail position (tests/host checks it).
+// dlsym with a pseudo handle looks at its return address to find the caller. So for every name that is not the driver's this function is a
+// jump to the original, made by the compiler out of the call in tail position (tests/host checks it).
 extern "C" __attribute__((visibility("default"), optimize("O2"))) void* dlsym(void* handle, char const* name) noexcept {
   if (name[0] == 'c' && name[1] == 'u') {
     auto const answer = gpuheap::interpose::answer_for(handle, name);

@@ -5,7 +5,7 @@
 
 namespace gpuheap::device_malloc {
 
-// While it lives, this thread's calls do not break the captures of other threads.
+// While an object of this type lives, this thread's calls do not break the captures of other threads.
 class beside_captures {
  public:
   beside_captures() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }

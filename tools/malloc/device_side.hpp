@@ -1,4 +1,4 @@
-// What serves a program's malloc and free on the device: the state that the host writes once for each context, and the two calls.
+// The device's part of serving a program's malloc and free: the state that the host writes once for each context, and the two calls.
 #pragma once
 
 #include <gpuheap/heap_ref.hpp>

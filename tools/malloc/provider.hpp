@@ -1,5 +1,5 @@
-// What a library of one allocator (libgpuheap_malloc_<name>.so, made from providers/provider_unit.in) offers to threads that serve a
-// program's device malloc with it: one C function, gpuheap_malloc_provider(), which returns the table below. The static library
+// The interface of a library of one allocator (libgpuheap_malloc_<name>.so, made from providers/provider_unit.in), by which it serves a
+// program's device malloc: one C function, gpuheap_malloc_provider(), which returns the table below. The static library
 // libgpuheap_malloc.a has the same table of the default allocator inside. The table and `provider_version` change together.
 //
 // A heap belongs to the context that was current when it was made. Every function that takes a heap is called with that context current, by
@@ -32,8 +32,8 @@ struct provider_text {
   char words[512];
 };
 
-/// What a heap is to be. Its size follows, in this order: GPUHEAP_BYTES of the environment; what the program asked of CUDA's malloc; an
-/// eighth of the device's free memory, which grows until an eighth of the device's free memory is left.
+/// The settings of a heap. Its size is, in this order: GPUHEAP_BYTES of the environment; the size that the program set for CUDA's malloc;
+/// an eighth of the device's free memory, which grows until an eighth of the device's free memory is left.
 struct provider_settings {
   /// Bytes that the program has set as cudaLimitMallocHeapSize; 0: it has not. The heap then serves at least what CUDA's malloc would have
   /// served of it, and has that size for good.
@@ -46,7 +46,7 @@ enum class grow_answer : std::uint32_t {
   failed,   // the device refused the memory: `why` says so. The heap is as it was
 };
 
-/// What a heap tells without having counted requests. A number that the allocator cannot tell is `untold`.
+/// The facts about a heap that need no count of requests. A number that the allocator cannot tell is `untold`.
 struct provider_report {
   static constexpr std::uint64_t untold = ~std::uint64_t{0};
   std::uint64_t heap_bytes;       // all memory taken for the heap now
@@ -97,8 +97,8 @@ struct provider {
   /// @return how many lines there are, or -1 and a clause in `why` if the device does not answer.
   long (*report)(void* heap, provider_report* out, provider_live* live, std::size_t room, provider_text* why);
 
-  /// Of an allocator that finds misuse of its blocks, else null: looks at all blocks, and calls `say` with each line of what it found since
-  /// the last call, and of what is not freed. Waits for the device; runs kernels.
+  /// Only if the allocator finds misuse of its blocks, else null: looks at all blocks, and calls `say` with each line about misuse since
+  /// the last call, and about blocks that are not freed. Waits for the device; runs kernels.
   /// @return how many misuses were found, or -1 and a clause in `why` if the device does not answer.
   long (*findings)(void* heap, void (*say)(void* to, char const* line), void* to, provider_text* why);
 

@@ -18,12 +18,12 @@
 
 namespace gpuheap::device_malloc {
 
-// How large a heap is to be.
+// The size of a heap.
 struct heap_bytes {
   simt::size_t initial = 0;
   bool grows = false;
 
-  // What is left for others when a heap takes or grows.
+  // The part of the free memory that is left for others when a heap is made or grows.
   static constexpr simt::size_t part_left = 8;
 
   template <class Allocator>
@@ -35,8 +35,8 @@ struct heap_bytes {
     return {free / part_left, has_grow<Allocator>};
   }
 
-  // Of a heap that serves what CUDA's malloc serves of `limit` bytes: metadata, and what rounding to classes of sizes and to segments
-  // loses. At most half of what the program would have left goes to that.
+  // The size of a heap that serves everything that CUDA's malloc serves of `limit` bytes: with metadata, and the loss by rounding to size
+  // classes and segments. At most half of the rest of the free memory is used for that.
   [[nodiscard]] static simt::size_t for_limit(simt::size_t limit, simt::size_t free) {
     simt::size_t const wanted = limit / 2 + 16_MiB, left = free > limit ? (free - limit) / 2 : 0;
     return limit + std::min(wanted, left);
@@ -74,7 +74,7 @@ class served_heap {
         simt::size_t const kept = there.total_bytes / heap_bytes::part_left;
         simt::size_t const room = there.free_bytes > kept ? there.free_bytes - kept : 0;
         simt::size_t const more = std::min({heap_->capacity(), heap_->at_most() - heap_->capacity(), room});
-        // Less is not worth the wait of every launch that finds the heap full.
+        // A smaller step is not worth the wait of every launch that finds the heap full.
         if (more >= heap_->capacity() / 64 && more != 0) {
           heap_->grow(more, stream_);
           simt::fill(told_.base(), 0, sizeof(simt::uint32_t), stream_);
@@ -121,7 +121,7 @@ class served_heap {
     }
   }
 
-  // What a heap that finds misuse has found, and what is not freed, line by line; returns how many misuses there are.
+  // Tells the findings of a heap that finds misuse, and the blocks that are not freed, line by line; returns the number of misuses.
   template <class Say>
   long findings(Say say) requires finds_misuse<Allocator> {
     simt::synchronize_device();
@@ -130,7 +130,7 @@ class served_heap {
       ++count;
       say(text.c_str());
     });
-    heap_->on_exhausted([](exhaustion const&) {});  // the report tells of it
+    heap_->on_exhausted([](exhaustion const&) {});  // the report tells it
     (void)heap_->check(stream_);
     heap_->on_misuse({});
     leak_report const leaks = heap_->report_leaks(stream_);
@@ -174,7 +174,7 @@ inline void put(provider_text* into, std::string_view words) {
   into->words[length] = '\0';
 }
 
-// Runs f beside captures; an exception goes into the text, and `otherwise` is the answer.
+// Runs f, also during stream captures. An exception goes into the text, and `otherwise` is the result.
 template <class Result, class F>
 Result told(provider_text* why, Result otherwise, F f) noexcept {
   put(why, "");
@@ -191,7 +191,7 @@ Result told(provider_text* why, Result otherwise, F f) noexcept {
   return otherwise;
 }
 
-/// The table of an allocator without its image; `name` is what it is listed as.
+// The table of an allocator without its image; `name` is the allocator's name in lists.
 template <class Allocator>
 constexpr provider provider_of(char const* name) {
   provider all{};
@@ -231,7 +231,7 @@ constexpr provider provider_of(char const* name) {
         return 0;
       });
     };
-    // Its members would give back what the device has no more: the KiB of host memory that they lie in stays.
+    // The heap's members would give memory back that the device no longer has: the KiB of host memory in which they lie stays.
     all.forget = [](void*) {};
   }
   return all;

@@ -1,4 +1,4 @@
-// What GPUHEAP_STATS prints of a heap.
+// The text that GPUHEAP_STATS prints about a heap.
 #pragma once
 
 #include <string>

@@ -14,8 +14,8 @@ namespace gpuheap::device_malloc {
 
 namespace {
 
-// The last context that this thread launched in: neither services' numbers nor contexts' ids are used twice, so that what is found here is
-// never stale.
+// The last context that this thread launched in: neither services' numbers nor contexts' ids are used twice, so this record
+// is never stale.
 struct last_context {
   unsigned service = 0;
   std::uint64_t id = 0;

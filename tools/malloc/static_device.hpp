@@ -1,4 +1,4 @@
-// What the host's part of libgpuheap_malloc.a asks of its device's part.
+// The functions of libgpuheap_malloc.a's device part that its host part calls.
 #pragma once
 
 #include "tools/malloc/provider.hpp"

@@ -1,7 +1,8 @@
-// The host's part of libgpuheap_malloc.a: stands before the calls by which a program launches kernels and resets devices. The linker brings
-// them here (--wrap, static_hooks.txt); what a program does not call is not there, hence the weak references.
+// The host's part of libgpuheap_malloc.a, called in place of the functions by which a program launches kernels and resets devices. The
+// linker redirects the calls (--wrap, static_hooks.txt). Functions that the program does not call are not linked, hence the weak
+// references.
 //
-// Nothing happens before the program's own first launch, and nothing of it can throw into the program.
+// Nothing happens before the program's own first launch, and no exception reaches the program.
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <unistd.h>
@@ -39,7 +40,7 @@ bool look_up_all(driver_calls& calls) {
          look_up("cuDevicePrimaryCtxRelease", 12000, calls.primary_release) && look_up("cuStreamIsCapturing", 12000, calls.is_capturing);
 }
 
-// Made by the first launch, lives as long as the process: what runs at exit may still launch.
+// Made by the first launch. It lives as long as the process, since code that runs at exit may still launch.
 service* the_service() {
   static service* const made = []() -> service* {
     driver_calls calls{};
@@ -54,7 +55,7 @@ service* the_service() {
 
 pid_t owner = 0;  // the process that the service was made in: a child of fork() has no CUDA
 
-// Contexts whose module has the state: the id of the last one on each thread, and of all in a list that only grows.
+// The contexts whose module has the state: the last one on each thread, by its id, and all of them in a list that only grows.
 thread_local std::uint64_t written_id = 0;
 std::mutex written_mutex;
 std::vector<std::uint64_t>& written() {
@@ -74,16 +75,16 @@ void write_state_once(served_context const& served) {
   written_id = served.id;
 }
 
-// What the hooks call must not come back to them: a provider launches kernels of its own.
+// Calls that the hooks make must not come back to them: a provider launches kernels of its own.
 thread_local bool inside = false;
 
-// How often a device was reset: a thread that has not launched since begins anew.
+// The number of device resets: a thread that has not launched since the last one starts again.
 std::atomic<unsigned> resets{0};
 thread_local unsigned resets_seen = ~0u;
 
 void serve_launch(cudaStream_t stream) {
   if (resets_seen != resets.load(std::memory_order_relaxed)) {
-    // The runtime makes its context current now, as the launch itself would.
+    // The runtime makes its context current now, as the launch itself would do.
     beside_captures const relaxed;
     if (cudaFree(nullptr) != cudaSuccess) return;
     resets_seen = resets.load(std::memory_order_relaxed);
@@ -91,7 +92,7 @@ void serve_launch(cudaStream_t stream) {
   service* const s = the_service();
   if (s == nullptr) return;
   static std::once_flag at_exit;
-  // After the runtime has begun, so that this runs before the runtime ends.
+  // Registered after the runtime has begun, so that this runs before the runtime ends.
   std::call_once(at_exit, [] {
     owner = getpid();
     (void)std::atexit([] {
@@ -123,7 +124,7 @@ void before_reset() noexcept {
   inside = false;
 }
 
-// A weak reference makes the linker keep no shared library, so that the driver's function may be there although the linker found none.
+// A weak reference does not make the linker keep a shared library, so the driver's function may be there although the linker found none.
 template <class Function>
 Function* real_or_driver(Function* linked, char const* name, unsigned version, bool per_thread) noexcept {
   if (linked != nullptr) return linked;
@@ -158,7 +159,7 @@ Function* real_or_driver(Function* linked, char const* name, unsigned version, b
     after;                                                                                                                          \
     return result;                                                                                                                  \
   }
-// GPUHEAP_CAPTURE(name, (parameters), (arguments), before, after): likewise, of the runtime.
+// GPUHEAP_CAPTURE(name, (parameters), (arguments), before, after): the same for the runtime.
 #define GPUHEAP_CAPTURE(name, parameters, arguments, before, after) \
   __attribute__((weak)) cudaError_t __real_##name parameters;       \
   cudaError_t __wrap_##name parameters;                             \
@@ -177,7 +178,7 @@ Function* real_or_driver(Function* linked, char const* name, unsigned version, b
   }
 
 extern "C" {
-// What <<<...>>> becomes, and the runtime's functions; _ptsz: of programs with one default stream a thread.
+// The functions of the runtime that <<<...>>> becomes; _ptsz: those of programs with one default stream a thread.
 #define GPUHEAP_RUNTIME_LAUNCHES(suffix)                                                                                             \
   GPUHEAP_LAUNCH(__cudaLaunchKernel##suffix, cudaError_t, (cudaKernel_t k, dim3 g, dim3 b, void** a, std::size_t m, cudaStream_t s), \
                  (k, g, b, a, m, s), s)                                                                                              \
@@ -202,8 +203,8 @@ GPUHEAP_RUNTIME_LAUNCHES(_ptsz)
 GPUHEAP_DRIVER_LAUNCHES()
 GPUHEAP_DRIVER_LAUNCHES(_ptsz)
 
-// A begin counts before the call, so that no other thread's launch comes between; it is taken back where no capture began. An end is
-// counted where there was a capture to end, whole or not.
+// A begin is counted before the call, so that no other thread's launch comes between, and the count is taken back if no capture began. An
+// end is counted if there was a capture to end, complete or not.
 #define GPUHEAP_BEGINS gpuheap::device_malloc::capture_begins()
 #define GPUHEAP_NOT_BEGUN(success) \
   if (result != success) gpuheap::device_malloc::capture_ends()

@@ -8,7 +8,7 @@ namespace gpuheap::bench::graph {
 
 namespace {
 
-// The edges of a list, as those of a generated graph are had.
+// The edges of a list, with the interface of a generated graph's edges.
 struct listed_edges {
   edge const* edges;
   simt::uint64_t count;

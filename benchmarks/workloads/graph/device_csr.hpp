@@ -13,7 +13,7 @@
 
 namespace gpuheap::bench::graph {
 
-// What a neighbour adds to the sum that stands for a list: lists are equal whose lengths and sums are (but for one pair in 2^64).
+// A neighbour's part of the sum that stands for a list: lists with the same length and sum are equal (except for one pair in 2^64).
 [[nodiscard]] GPUHEAP_HD inline simt::uint64_t weight_of(simt::uint32_t neighbour) { return mix_bits(neighbour + simt::uint64_t{1}); }
 
 struct device_csr {

@@ -17,7 +17,7 @@ struct vertex {
   simt::uint32_t* neighbours;
 };
 
-// What a kernel reports about a list that it made or moved, or about an update: a set of these bits.
+// The report of a kernel about a list that it made or moved, or about an update: a set of these bits.
 enum list_result : simt::uint8_t {
   was_done = 1,      // the graph is changed as asked
   asked_memory = 2,  // malloc was called
@@ -30,7 +30,7 @@ inline constexpr simt::uint32_t smallest_capacity = 4;
   return degree <= smallest_capacity ? smallest_capacity : simt::uint32_t{2} << simt::highest_bit(degree - 1);
 }
 
-// What kernels get by value. `Ref` is a heap_ref.
+// The view that kernels get by value. `Ref` is a heap_ref.
 template <class Ref>
 struct dynamic_graph {
   Ref heap;

@@ -1,5 +1,5 @@
-// What the lists of a changing graph should hold: for each vertex how many edges, and the sum of their weights. Kept and compared on the
-// device, from the edges that the host made and from what the threads say they did, never from the lists.
+// The expected lists of a changing graph: for each vertex the number of edges, and the sum of their weights. Kept and compared on the
+// device, from the edges that the host made and from the reports of the threads, never from the lists.
 #pragma once
 
 #include <gpuheap/simt/runtime.hpp>
@@ -13,11 +13,11 @@
 
 namespace gpuheap::bench::graph {
 
-// What the kernels of a phase say about memory.
+// The reports of a phase's kernels about memory.
 struct memory_counts {
   simt::uint64_t allocations = 0, failed_requests = 0;
 };
-// What is wrong, as kernels count it.
+// The faults that kernels count.
 struct ledger_findings {
   memory_counts memory;
   simt::uint64_t refused_inserts = 0, unexplained_inserts = 0, undone_deletes = 0;
@@ -29,10 +29,10 @@ class graph_ledger {
  public:
   graph_ledger(device_csr const& edges, stream_ref stream);
 
-  // The graph was built anew; `results` say of each vertex whether it got its list. What they say about memory.
+  // Notes that a new graph was built; `results` says for each vertex whether it got its list. Returns the reports about memory.
   memory_counts note_build(simt::uint8_t const* results);
 
-  // What `count` lists that were made or moved say about memory.
+  // Counts the reports about memory of `count` lists that were made or moved.
   [[nodiscard]] memory_counts count_memory(simt::uint8_t const* results, std::size_t count);
 
   // A batch was made, with these results. "" or what is wrong with the word of the threads: an insert

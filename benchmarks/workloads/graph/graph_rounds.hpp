@@ -1,5 +1,5 @@
-// What the graph cases share: a graph built again and again, and batches of updates made to it. After each run the whole graph is compared
-// with what it should be.
+// The common part of the graph cases: a graph that is built again and again, and batches of updates to it. After each run the whole graph
+// is compared with the expected one.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -28,7 +28,7 @@ namespace gpuheap::bench::graph {
 inline constexpr parameter batch_threads_parameter = number_parameter("threads", "100000", 1, std::uint64_t{1} << 24);
 inline constexpr parameter batches_parameter = number_parameter("batches", "4", 1, 1000);  // of a run, one after another
 
-// What a run times.
+// The part of a run that is timed.
 enum class timed_phase {
   build,
   insert,              // batches of inserts, the graph growing

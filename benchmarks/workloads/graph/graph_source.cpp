@@ -10,7 +10,7 @@ namespace gpuheap::bench::graph {
 
 namespace {
 
-// What the point or the session names: a file, a name, or "".
+// The graph that the point or the session names: a file, a name, or "".
 std::string const& source_of(session const& s, point const& p) {
   auto const& named = p.text("graph");
   return named.empty() ? s.graph_file : named;

@@ -23,7 +23,7 @@ void for_each_in_parallel(unsigned count, F f) {
   for (auto& thread : others) thread.join();
 }
 
-// What batch `b` inserts.
+// The edges that batch `b` inserts.
 std::vector<edge> inserts_of(plan_parameters const& plan, unsigned b, unsigned count) {
   random_sequence const random{plan.seed, 0x7570'6474'0000'0000u + b};
   std::uint32_t const range = plan.range == 0 ? plan.num_vertices : std::min(plan.range, plan.num_vertices);

@@ -150,7 +150,7 @@ class builder {
   build_arrays tree_{};
 };
 
-// What the paper's table says of a scene: how many requests a build makes, of what sizes, and how many references the leaves have.
+// The columns of the paper's table for a scene: the number of requests of a build, their sizes, and the number of references in leaves.
 struct tree_facts {
   double references = 0, allocations = 0, size_mean = 0, size_stddev = 0;
 };

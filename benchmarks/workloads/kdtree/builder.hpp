@@ -1,4 +1,4 @@
-// Building kd-trees on a heap, timing that, and checking what was built. What does not depend on the allocator is compiled once.
+// Building kd-trees on a heap, timing it, and checking the result. The parts that do not depend on the allocator are compiled once.
 #pragma once
 
 #include <gpuheap/simt/launch.hpp>

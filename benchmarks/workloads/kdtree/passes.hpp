@@ -10,7 +10,7 @@
 
 namespace gpuheap::bench::kdtree {
 
-// What was wrong with a tree. All zero: nothing.
+// The faults of a tree. All zero: none.
 struct tree_faults {
   simt::uint64_t outside;    // nodes or lists that do not lie in the heap
   simt::uint64_t astray;     // references of leaves to no triangle, or to one that does not reach into the leaf

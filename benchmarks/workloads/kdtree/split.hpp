@@ -65,7 +65,7 @@ struct split_level {
         which = static_cast<uint32_t>(axis) * num_planes + simt::lane_id();
       }
     }
-    // Of equal costs the lower number counts, so that all lanes agree.
+    // If costs are equal, the lower number counts, so that all lanes agree.
     for (unsigned distance = simt::warp_lanes / 2; distance != 0; distance /= 2) {
       float const other = simt::shuffle_xor(simt::all_lanes, least, distance);
       uint32_t const others = simt::shuffle_xor(simt::all_lanes, which, distance);
@@ -108,7 +108,8 @@ struct split_level {
       hand_on(n, best, got);
       add_children(n, best, got, place);
     }
-    // What goes back: this node's list, or where the children cannot be, what was got for them. Lists of large nodes are still read.
+    // The block to give back: this node's list, or, if there is no room for the children, the blocks that were allocated for them. Lists of
+    // large nodes are still read.
     void* const back = !done ? got : lane == 0 && n.large == no_large ? n.references : nullptr;
     // Every lane has read its references, and every lane's `back` is known, before the list goes.
     simt::sync_warp(simt::all_lanes);
@@ -131,11 +132,11 @@ struct split_level {
       p = reinterpret_cast<void*>(simt::shuffle(simt::all_lanes, reinterpret_cast<simt::uint64_t>(p), 0));
       if (simt::lane_id() == k) mine = p;
     }
-    // What the first lane acquired with the blocks, the others have too before they write there.
+    // The other lanes get what the first lane acquired with the blocks, before they write there.
     simt::sync_warp(simt::all_lanes);
     return mine;
   }
-  // Likewise frees.
+  // The same for frees.
   GPUHEAP_FN void give(void* mine) const {
     GPUHEAP_NO_UNROLL
     for (unsigned k = 0; k < 4; ++k) {

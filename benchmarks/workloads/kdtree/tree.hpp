@@ -38,7 +38,7 @@ inline constexpr uint32_t most_in_leaf = 2;   // nodes with fewer references are
 inline constexpr uint32_t large_from = 1024;  // references of a large node, and of a unit of work on one
 inline constexpr uint32_t num_planes = simt::warp_lanes;
 
-// What the triangles of a node are to its planes: `left` reach to the left of this lane's plane, `right` beyond it.
+// The triangles of a node beside its planes: `left` reach to the left of this lane's plane, `right` beyond it.
 struct plane_counts {
   uint32_t left[3] = {}, right[3] = {};
 };
@@ -54,7 +54,7 @@ struct unit {
   uint32_t large, first;  // references first .. first + large_from - 1 of it
 };
 
-// What is where during a build: counters, changed by the device alone.
+// The state of a build: counters, which the device alone changes.
 struct build_state {
   uint32_t level_begin, level_end;  // of nodes[]: those to be split now
   uint32_t num_nodes;
@@ -67,7 +67,7 @@ struct build_state {
   simt::uint64_t next_references;  // handed on in this level; counted where may_ask matters
 };
 
-// What all kernels of a build get. The arrays are the case's own; the heap holds nodes and lists only.
+// The arguments of all kernels of a build. The arrays are the case's own; the heap holds only nodes and lists.
 struct build_arrays {
   box const* bounds;  // of the triangles
   uint32_t num_triangles;

@@ -147,7 +147,8 @@ triangle_list make_scene(std::string_view kind, std::uint32_t count, std::uint64
   if (kind == "forest") list = make_forest(count, seed);
   if (kind == "soup") list = make_soup(count, seed);
   if (list.size() < count) throw std::logic_error("no scene of " + std::to_string(count) + " triangles is called " + std::string(kind));
-  // What was too many goes from everywhere, and neighbours in space are no neighbours in the list: file order is the builder's worst case.
+  // Surplus triangles are removed everywhere, and neighbours in space are no neighbours in the list: file order is the builder's worst
+  // case.
   random_sequence const random{seed, 0x6f726472};
   for (std::size_t i = 0; i < count; ++i) {
     std::swap(list[i], list[i + random.below(i, static_cast<std::uint32_t>(list.size() - i))]);

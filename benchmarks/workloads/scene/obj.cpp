@@ -11,7 +11,7 @@ namespace gpuheap::bench::scene {
 
 namespace {
 
-// What an OBJ file may say that is not about the places of triangles.
+// Statements of an OBJ file that are not about the places of triangles.
 constexpr std::array<std::string_view, 22> passed_over{"vt",       "vn",         "vp",        "o",      "g",   "s",   "mg",    "usemtl",
                                                        "mtllib",   "usemap",     "maplib",    "l",      "p",   "lod", "bevel", "c_interp",
                                                        "d_interp", "shadow_obj", "trace_obj", "cstype", "deg", "call"};

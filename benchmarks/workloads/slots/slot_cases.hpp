@@ -1,4 +1,4 @@
-// What the cases on slots share: the ends of their runs.
+// The common part of the cases on slots: the ends of their runs.
 #pragma once
 
 #include <string>

@@ -26,11 +26,12 @@ class slot_heap {
   virtual block_tally tally() = 0;
   // "" or how many frees were refused since start().
   virtual std::string refused_frees() = 0;
-  // Once everything is freed: "" or what the allocator's audit finds, or what it takes for live. Of one without an audit, "".
+  // Called when all blocks are freed: "" or the damage that the allocator's audit finds, or the blocks that it takes for live. Without an
+  // audit "".
   virtual std::string why_not_empty() = 0;
 };
 
-// What the cases say of one launch in which all blocks do the same.
+// A launch in which all blocks do the same.
 [[nodiscard]] inline slot_launch same_for_all(task const& what) { return {.tasks = {what, what}}; }
 
 // `sets`: as many as threads.

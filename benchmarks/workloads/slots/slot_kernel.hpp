@@ -20,8 +20,9 @@ struct kept_block {
   simt::uint32_t tag;
 };
 
-// What the threads of a block do. A thread t works on set (t + shift) % sets, in `passes` passes over its slots first .. first + count - 1:
-// in their order, or on one drawn at random in each. A block that is there is freed with a chance, and an empty slot filled with a chance.
+// The work of the threads of a block. Thread t works on set (t + shift) % sets, in `passes` passes over its slots first .. first + count -
+// 1: in their order, or on a random one in each pass. A block that is there is freed with a probability, and an empty slot is filled with a
+// probability.
 struct task {
   simt::uint32_t shift = 0;
   simt::uint32_t first = 0, count = 0;

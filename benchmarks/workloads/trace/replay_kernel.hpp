@@ -10,7 +10,7 @@
 
 namespace gpuheap::bench::trace {
 
-// What stands for a block where there is none.
+// Values in place of a block that is not there.
 inline constexpr simt::uint64_t not_yet = 0, freed_early = 1, refused = 2;
 
 struct device_operation {

@@ -27,7 +27,7 @@ std::uint64_t read_field(line_reader& lines, std::string_view key, std::uint64_t
   return number;
 }
 
-// What a kernel's threads did, in the order of the file.
+// The operations of a kernel's threads, in the order of the file.
 struct pending_kernel {
   std::vector<std::uint32_t> threads;
   std::vector<operation> operations;

@@ -11,7 +11,7 @@
 
 namespace gpuheap::bench::trace {
 
-// What one thread does: ask for `bytes`, or, where that is 0, free. `allocation` numbers requests in the order of the file.
+// An operation of a thread: allocate `bytes`, or free if that is 0. `allocation` numbers requests in the order of the file.
 struct operation {
   std::uint32_t allocation;
   std::uint32_t bytes;

@@ -1,4 +1,4 @@
-// `atomic_wrap`: a counter that starts again at 0 when the pool's end is reached, whatever still lives there. The "AWMalloc" of
+// `atomic_wrap`: a counter that starts again at 0 when it reaches the pool's end, whether or not blocks there are live. The "AWMalloc" of
 //   M. Vinkler, V. Havran, "Register Efficient Memory Allocator for GPUs", HPG 2014 (extended in Computer Graphics Forum 34(8), 2015),
 //   section 4, algorithm 2.
 //
@@ -6,14 +6,13 @@
 // malloc:    start = count; count += n. The block is at start modulo the pool. One that would straddle the pool's end begins again at
 //            offset 0, by one compare-and-swap that takes the passed-over bytes back. One atomic per thread, as in the paper.
 // free:      does nothing.
-// Reuse:     every byte, a lap later, without asking whether it is still in use (trait `overwrites`): for memory that is short-lived by
-//            construction.
+// Reuse:     every byte, a lap later, even if it is still in use (trait `overwrites`): for memory that is short-lived by construction.
 // Progress:  lock-free: a thread that loses the exchange at the pool's end lost it to a request that was served.
 //
-// Different from the paper: there the counter itself wraps, by a compare-and-swap whose loser may leave with bytes that another thread was
-// just given, within one lap; a request larger than the pool is accepted and overruns it; and the 32-bit counter overflows near 4 GiB. A
-// 64-bit count that never turns back has none of these, and keeps the paper's fetch_add: moving it by exchanges alone is quadratic in the
-// threads that contend.
+// Different from the paper: in the paper the counter itself wraps, by a compare-and-swap whose loser may get bytes that another thread was
+// just given, within one lap. A request larger than the pool is accepted and overruns it, and the 32-bit counter overflows near 4 GiB. A
+// 64-bit count that never turns back has none of these faults, and keeps the paper's fetch_add: exchanges alone would take quadratic time
+// in the number of threads that contend.
 #pragma once
 
 #include <gpuheap/allocator.hpp>

@@ -1,5 +1,6 @@
-// The second heap under an allocator that hands requests on: which one, and how the bytes are divided. Several published allocators take
-// their memory, or all that is too large for them, from another allocator; here that is a template parameter.
+// The second heap under an allocator that passes requests on: which allocator it is, and how the bytes are divided. Several published
+// allocators take their memory, or memory for requests that are too large for them, from another allocator; here that is a template
+// parameter.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -32,12 +33,12 @@ class refusing_backing {
 };
 static_assert(device_allocator<refusing_backing>);
 
-// As published, the toolkit's heap; in the simulator, which has none, a plain locked one.
+// As published: the toolkit's heap. The simulator has none, and uses a plain heap with a lock.
 using default_backing = simt::conditional_t<simt::has_builtin_heap, cuda_malloc, backing_reference>;
 
 namespace detail {
 
-// What became of the free of `p` in the backing. Device, any thread.
+// The status of a free of `p` in the backing. Device, any thread.
 template <class Backing>
 [[nodiscard]] GPUHEAP_FN free_status free_in(Backing const& backing, void* p) {
   if constexpr (answers_free<Backing>) {
@@ -55,11 +56,12 @@ struct backing_cut {
   simt::size_t own_bytes = 0;  // a multiple of 256
   memory::region rest{};       // of a process_wide backing: its limit
 
-  // The backing gets `percent` % of the region, at least what it needs; nothing if it has no use for memory.
+  // The bytes that the allocator keeps when the backing gets `percent` % of the region, at least as much as it needs, or nothing if it does
+  // not use memory of the region.
   [[nodiscard]] static simt::size_t own_bytes_of(simt::size_t region_bytes, unsigned percent) {
     simt::size_t const least = Backing::min_region_bytes();
     if (least == 0) return region_bytes;
-    // First a hundredth: the product of a region's bytes and a percentage may exceed 64 bits.
+    // The division comes first: the product of a region's bytes and a percentage may exceed 64 bits.
     simt::size_t share = region_bytes / 100 * percent;
     if (share < least) share = least;
     return share < region_bytes ? (region_bytes - share) & ~simt::size_t{255} : 0;

@@ -1,5 +1,5 @@
-// `backing_reference`: a plain first-fit heap behind one lock. The simulator's stand-in for the toolkit's heap under allocators that need a
-// second one, and the reference that others are compared with: simple enough to be read and believed. Not for speed.
+// `backing_reference`: a plain first-fit heap behind one lock. In the simulator it takes the place of the toolkit's heap under allocators
+// that need a second one. It is also the reference for comparisons: simple enough to be verified by reading, and not fast.
 //
 // Layout of a region:
 //   +0                  state {lock, first free block, held bytes, most held}
@@ -74,7 +74,7 @@ class backing_reference {
     return status;
   }
 
-  // 0 for a pointer that is not a live block's.
+  // Returns 0 for a pointer that is no live block's.
   [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void* p) const {
     if (!owns(p)) return 0;
     simt::size_t bytes = 0;
@@ -123,7 +123,7 @@ class backing_reference {
     simt::uint64_t peak_held_bytes = 0;
   };
 
-  // By create()'s kernel: the whole of the blocks becomes one free block.
+  // Called by create()'s kernel: all of the blocks' memory becomes one free block.
   friend struct detail::init_backing_reference;
   GPUHEAP_FN void make_first_block() const {
     simt::plain_write(word(0, 0), blocks_bytes_);
@@ -132,7 +132,7 @@ class backing_reference {
     push_free(0);
   }
 
-  // Runs f alone among all threads. The lanes that come together take turns, so that one lane a warp competes for the lock.
+  // Runs f while no other thread does. Lanes that call together take turns, so that one lane of a warp competes for the lock.
   template <class F>
   GPUHEAP_FN void locked(F f) const {
     simt::lane_mask const here = simt::active_mask();
@@ -152,7 +152,7 @@ class backing_reference {
   [[nodiscard]] GPUHEAP_FN simt::uint64_t bytes_word(simt::uint64_t block) const { return simt::plain_read(word(block, 0)); }
   [[nodiscard]] GPUHEAP_FN simt::uint64_t bytes_of(simt::uint64_t block) const { return bytes_word(block) & ~live_bit; }
   [[nodiscard]] GPUHEAP_FN bool is_free(simt::uint64_t block) const { return (bytes_word(block) & live_bit) == 0; }
-  // Sets a block's size and tells the block after it.
+  // Sets a block's size, and notes it in the block after it.
   GPUHEAP_FN void set_bytes(simt::uint64_t block, simt::uint64_t bytes, simt::uint64_t live) const {
     simt::plain_write(word(block, 0), bytes | live);
     if (block + bytes < blocks_bytes_) simt::plain_write(word(block + bytes, 8), bytes);
@@ -206,7 +206,7 @@ class backing_reference {
     // Ends: the list is acyclic and does not change meanwhile.
     GPUHEAP_NO_UNROLL
     for (; block != none; block = simt::plain_read(word(block, 16))) {
-      // What lies before the first aligned payload: a multiple of 32, so 0 or a block of its own.
+      // The bytes before the first aligned payload: a multiple of 32, so 0 or a block of its own.
       auto const payload = reinterpret_cast<simt::uintptr_t>(origin_ + block + header_bytes);
       simt::uint64_t const gap = simt::round_up_pow2(payload, alignment) - payload;
       simt::uint64_t const there = bytes_of(block);
@@ -246,7 +246,7 @@ class backing_reference {
     push_free(block);
   }
 
-  // For a refused free only: walks all blocks.
+  // Called for a refused free only: visits all blocks.
   [[nodiscard]] GPUHEAP_FN bool lies_in_free_block(simt::uint64_t offset) const {
     simt::uint64_t block = 0;
     // Ends: every block has at least 32 bytes, so at most blocks_bytes_ / 32 passes.

@@ -10,34 +10,34 @@
 //   arena    of each multiprocessor: for each size a list of bins with a semaphore and read-copy-update; a list of chunks with a mutex
 //   chunk    a block of 64 pages, divided into 62 bins of 4096 bytes of objects each (bulkalloc/ualloc.hpp draws it)
 //
-// malloc:    sizes are powers of two. Up to 1024 bytes: units of the arena's class, by one lane for all of its warp that ask for the same;
-//            a bin of the list; its objects' bits. No units: a bin from a chunk, a chunk from the tree. Larger: a unit of the order, a
-//            node; no units: a node of the next order is split. If the arena and the tree have nothing: what other arenas have, then a page
-//            for the object alone.
-// free:      an address that is not a multiple of 4096 is an object's: its chunk is the address rounded down. Its bit, the bin's count, the
-//            units; a bin that is empty goes back to its chunk when no reader is left, an empty chunk to the tree. Others are blocks: the
-//            word says which; buddies that are both available join.
+// malloc:    sizes are powers of two. Up to 1024 bytes: one lane acquires units of the arena's class for all lanes of its warp that ask for
+//            the same size; it finds a bin in the class's list, and takes bits of the bin's objects. Without units, a bin comes from a
+//            chunk, and a chunk from the tree. Larger requests: a unit of the order, and a node; without units, a node of the next order is
+//            split. If the arena and the tree have nothing: what other arenas have, then a page for the object alone.
+// free:      an address that is not a multiple of 4096 is an object's, whose chunk is the address rounded down. The free clears its bit,
+//            corrects the bin's count, and adds the unit. A bin that is empty goes back to its chunk when no reader is left, and an empty
+//            chunk to the tree. Other addresses are blocks: the page's word has the order. Buddies that are both available are joined.
 // Reuse:     a bin for any size of its arena, a chunk's pages for anything.
 // Progress:  blocking. malloc waits for threads that have promised units, which wait for promises of larger blocks at most: the last of
-//            them waits for no thread. Locks are held while links change, and holders never wait. nullptr after every arena and every order
-//            has said that it has nothing, and that no thread has promised anything. free waits for the lock of a list or chunk; of those
-//            whose frees empty a bin of a list, one at a time waits for threads that walk the list, and does it for all.
-// Misuse:    a second free, or a pointer at which nothing begins, is refused as long as the bin or block is what it was at the first free.
+//            them waits for no thread. Locks are held while links change, and holders never wait. malloc returns nullptr when every arena
+//            and every order has nothing, and no thread has promised anything. free waits for the lock of a list or chunk. Of the threads
+//            whose frees empty a bin of a list, one at a time waits for threads that walk the list, on behalf of all.
+// Misuse:    a second free, or a pointer at which nothing begins, is refused as long as the bin or block is the same as at the first free.
 //            A second free that is under way while the memory gets another use may clear a bit of its new contents.
 //
 // Different from the paper, and why:
 //   - Chunks have 64 pages: 62 bins and as many tails, where the paper's 128 pages do not agree with its numbers of tails and of bits.
-//   - The tree has no locks, and no partial nodes: these only guide searches, for which the bits' summaries serve. With locks, whatever
-//     changes at the boundary of a subtree meets at the few nodes near the root.
-//   - Buddies are joined after both are available, by one step on the word that has both bits; the later of two sees the earlier. There a
-//     block is joined before it is made available, and of two that are freed at once each may find the other still in use: both stay.
-//     A thread that has units for a pair and finds it broken returns them and searches again.
+//   - The tree has no locks and no partial nodes: these only guide searches, and the summaries of the bits do that here. With locks, all
+//     changes at the boundary of a subtree would meet at the few nodes near the root.
+//   - Buddies are joined after both are available, by one step on the word that has both bits, and the later of two frees sees the earlier
+//     one. In the paper a block is joined before it is made available, and of two that are freed at once each may find the other still in
+//     use, so that both stay. A thread that has units for a pair and finds it broken returns them and searches again.
 //   - The order of a block is kept with its first page, where the paper guesses it from the states above.
-//   - Waiters wait as long as enough is promised; failed growth is withdrawn, so that they go on.
-//   - A list has only bins with free objects, and a warp takes from one bin as much as it has: no long walks over bins with few.
-//   - Readers look twice at the epoch. No thread waits for a barrier but the one that runs it.
+//   - Waiters wait as long as enough is promised; a promise that fails is withdrawn, so that they continue.
+//   - A list has only bins with free objects, and a warp takes as much as it can from one bin: no long walks over bins with few objects.
+//   - Readers look at the epoch twice. No thread waits for a barrier but the one that runs it.
 //   - Requests are served from other arenas and from single pages before they fail: memory of one multiprocessor is not lost for others.
-//   - Objects of 8 bytes take 16: results are aligned to 16.
+//   - Objects of 8 bytes take 16, since results are aligned to 16.
 //   - A pool need not be a power of two, nor aligned to more than a page: chunks and buddies are found by the distance from its start.
 #pragma once
 
@@ -52,7 +52,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
 namespace bulk {
 
-// What tests replace by parts with a mistake.
+// The parts that tests replace by parts with a mistake.
 struct parts {
   using semaphore = structures::bulk_semaphore;
   using mutex = structures::collective_mutex;
@@ -73,7 +73,7 @@ struct make_heap {
     if (i < at.num_arenas) {
       at.arenas[i] = arena{};
     }
-    // The pool is a node for each set bit of its size, the largest first.
+    // The pool consists of a node for each set bit of its size, the largest first.
     if (i <= at.top && (at.num_pages >> i & 1) != 0) state->blocks.publish((at.num_pages >> i) - 1, i, 0);
   }
 };
@@ -116,7 +116,7 @@ class basic_bulkalloc {
       if (!asks) group.mask = 0;
       bulk::uint32_t const page = tree_type::take_for(&state_->blocks, here, group, order);
       if (page != bulk::no_page) {
-        // relaxed: the block goes to others by the program's own means.
+        // relaxed: the program itself orders the block's way to other threads.
         simt::global_ref<bulk::uint32_t>{words_[page]}.store(bulk::page_word::of(order, bulk::page_word::live).bits, simt::relaxed);
         p = pool_ + simt::size_t{page} * bulk::page_bytes;
       }
@@ -126,7 +126,7 @@ class basic_bulkalloc {
 
   GPUHEAP_FN free_status free(void* p) const {
     if (p == nullptr) return free_status::null;
-    // release: what the owner did with its memory. Pairs with the acquire halves of those that take it next.
+    // release: the owner's accesses to the memory. Pairs with the acquire halves of threads that take it next.
     simt::fence(simt::release);
     place const at = locate(p);
     if (at.status != free_status::done) return at.status;
@@ -139,9 +139,9 @@ class basic_bulkalloc {
     } else if (!state_type::objects_of(bin_at(at.page), at.c).release(at.object)) {
       return free_status::double_free;
     }
-    // Lanes that freed something, together.
+    // The lanes that freed something, together.
     simt::lane_mask const here = simt::active_mask();
-    // The leaders' steps come after what all of them did.
+    // The leaders' steps come after the accesses of all lanes.
     simt::sync_warp(here);
     if (simt::any_of(here, !at.is_block())) {
       auto const group =
@@ -153,18 +153,18 @@ class basic_bulkalloc {
     return free_status::done;
   }
 
-  // 0 for a pointer at which nothing begins.
+  // Returns 0 for a pointer at which nothing begins.
   [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void const* p) const {
     place const at = locate(p);
     if (at.status != free_status::done) return 0;
     return at.is_block() ? simt::size_t{bulk::page_bytes} << at.order : bulk::object_bytes(at.c);
   }
-  // A small block may be a page.
+  // A small block may be a whole page.
   [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t rounded_size(simt::size_t bytes) {
     if (bytes <= largest_object) return bulk::object_bytes(bulk::class_of(bytes));
     return bytes <= bulk::page_bytes ? bulk::page_bytes : bytes > simt::size_t{1} << 63 ? bytes : simt::size_t{1} << simt::ceil_log2(bytes);
   }
-  // Whether p is a live block's.
+  // Whether p is the address of a live block.
   [[nodiscard]] GPUHEAP_FN bool is_live(void const* p) const {
     place const at = locate(p);
     if (at.status != free_status::done || at.is_block()) return at.status == free_status::done;
@@ -221,7 +221,7 @@ class basic_bulkalloc {
   // Chunks count as held.
   [[nodiscard]] allocator_footprint footprint(stream_ref stream) const {
     bulk::uint32_t free_pages = 0;
-    // Read word by word: a state is not copyable where its parts are not.
+    // The state is read word by word, since its parts may not be copyable.
     for (unsigned order = 0; order != bulk::max_orders; ++order) {
       structures::bulk_semaphore::word units = 0;
       simt::copy(&units, &state_->blocks.orders[order].units, sizeof units, stream);
@@ -243,7 +243,7 @@ class basic_bulkalloc {
   static constexpr unsigned min_pages = 8;
   static_assert(bulk::class_of(largest_object) == bulk::num_classes - 1);
 
-  // What begins at a pointer.
+  // The object or block at a pointer.
   struct place {
     free_status status = free_status::foreign;  // done: something live, or a bit that may be clear already
     bulk::uint32_t page = 0;                    // of the block or bin
@@ -262,14 +262,14 @@ class basic_bulkalloc {
     return {simt::global_ref<bulk::uint32_t>{words_[page]}.load(simt::relaxed)};
   }
 
-  // An object for each lane of `here` (which all call this) that wants one, of class c.
+  // Allocates an object of class c for each lane of `here` (which all call this) that wants one.
   [[nodiscard]] GPUHEAP_FN void* malloc_small(simt::lane_mask here, bool wants, unsigned c) const {
     using search = typename state_type::search;
     auto group = structures::warp_group::of_equal(here, reinterpret_cast<simt::uintptr_t>(state_) | c);
     if (!wants) group.mask = 0;
     c = wants ? c : 0;  // a class for each lane that asks
     simt::lane_mask const mine = simt::lane_mask{1} << simt::lane_id();
-    // The multiprocessor is asked once: it may be another one a moment later.
+    // The multiprocessor is read once: it may be another one a moment later.
     search where{simt::sm_id() % num_arenas_};
     void* p = nullptr;
     // Ends: a pass serves at least one lane of each group, or answers all its lanes.
@@ -278,15 +278,15 @@ class basic_bulkalloc {
       unsigned const leader = group.mask != 0 ? group.leader() : simt::lane_id();
       bulk::object_grant got;
       if ((group.mask & mine) != 0 && group.leads()) got = state_type::take_objects(state_, c, group.size(), where);
-      // A thread that leads a group that was served in part is another lane than before.
+      // If a group was served in part, its leader is another lane than before.
       where = search::unpacked(simt::shuffle(here, where.packed(), leader));
       bulk::uint64_t const said = simt::shuffle(here, bulk::uint64_t{got.page} << 32 | got.before << 16 | got.count, leader);
-      // What the leader acquired, its lanes have too.
+      // The other lanes get what the leader acquired.
       simt::sync_warp(here);
       auto const page = static_cast<bulk::uint32_t>(said >> 32);
       unsigned const count = said & 0xffff, before = said >> 16 & 0xffff, rank = group.rank();
       if ((group.mask & mine) != 0 && rank < count) {
-        // Objects are mostly taken in order: as many behind the first as were not free.
+        // Objects are mostly taken in order, beginning behind the objects that were not free.
         unsigned const object = before == 0 ? rank : state_type::objects_of(bin_at(page), c).claim(bulk::objects(c) - before + rank);
         p = state_->at().object_at(page, c, object);
       }
@@ -296,7 +296,7 @@ class basic_bulkalloc {
     return p;
   }
 
-  // What free and usable_size are about.
+  // Finds the object or block that free and usable_size are asked about.
   [[nodiscard]] GPUHEAP_FN place locate(void const* p) const {
     place at;
     if (!owns(p)) return at;
@@ -339,7 +339,8 @@ class basic_bulkalloc {
     at.arena = simt::global_ref<bulk::uint32_t>{chunk.arena}.load(simt::relaxed);
     at.status = in_use ? free_status::done : free_status::double_free;
   }
-  // Of a pointer into `page` at which nothing live begins: whether the page lies in a block that is live, was freed, or never was there.
+  // The reason for which a pointer into `page`, at which nothing live begins, is refused: whether the page lies in a block that is live,
+  // was freed, or never was there.
   GPUHEAP_COLD static free_status why_refused(state_type* state, bulk::uint32_t page) {
     bulk::geometry const& all = state->at();
     bool freed = false;

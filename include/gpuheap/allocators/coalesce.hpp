@@ -1,5 +1,5 @@
-// `coalesce_block_header`, `coalesce_block_map`, `coalesce_warp_header`, `coalesce_warp_map`: threads that ask together for one size get
-// neighbouring pieces of one superblock, which one of them takes from another allocator.
+// `coalesce_block_header`, `coalesce_block_map`, `coalesce_warp_header`, `coalesce_warp_map`: threads that allocate together get adjacent
+// pieces of one size in one superblock, which one of them takes from another allocator.
 //   N. Blach, M. Erhart, F. Memedi, A. Schaefer, "Coalescing memory allocations for GPU MPI", ETH Zurich (static coalescing)
 //
 // Layout of a superblock, at an address `base` that the upstream allocator gave; piece k begins at base + 16 + k * stride:
@@ -7,35 +7,37 @@
 //   header      +8 base | piece 0 | padding, base | piece 1 | ...     8 bytes before each piece say where its superblock begins
 //   map         +8 -    | piece 0 | piece 1 | ...                     pieces adjoin; a hash map (structures/address_map.hpp) has the
 //                                                                     distance of each to its superblock
-// Own bytes:   of the map variants, map_percent of the heap: the map. Of the others, none.
+// Own bytes:   of the map variants, map_percent of the heap, for the map. The others have none.
 //
 // Two calls:
-//   together   malloc_by_block(threads, bytes), malloc_by_warp(threads, bytes): all threads of a group, with one size: the paper's call,
-//   for
-//              sites where all threads are known to come. Rank 0 takes the superblock, and tells the others. Programs reach it by
-//              heap.malloc_coalesced(gpuheap::live_block(scratch), bytes) and heap.malloc_coalesced(gpuheap::this_warp(), bytes):
-//              live_block is a census of those threads of the block that have not returned, so partial blocks and early exits are no error.
-//              Of the warp variants the first is a plain call
-//   plain      malloc(bytes), anywhere: the lanes of a warp that come together with one size are a group
-// malloc:    as above. A request of more than largest_piece_bytes is served alone, and so is each thread of a group when the upstream
-//            allocator refuses the superblock, or when its size is not that of rank 0. Alone: with a header, a superblock of one; with a
-//            map, a block of the upstream allocator as it is, which is in no map. So is a piece that the map has no room for.
-// free:      any thread. From the piece to its superblock; lanes that free pieces of one superblock count down together. A thread that
-//            takes the last one gives the superblock back. With a map: what is not in it is the upstream allocator's.
-// Reuse:     as the upstream allocator says, of a superblock once all its pieces are freed: a piece that stays keeps all of it.
-// Misuse:    with headers, a free of what is not a live piece is undefined; with a map, it is what the upstream allocator says.
+//   together   malloc_by_block(threads, bytes), malloc_by_warp(threads, bytes): all threads of a group call, with one size. This is the
+//              paper's call, for places in a program that all threads are known to reach. Rank 0 takes the superblock, and tells the
+//              others. Programs call heap.malloc_coalesced(gpuheap::live_block(scratch), bytes) or
+//              heap.malloc_coalesced(gpuheap::this_warp(), bytes). live_block counts the threads of the block that have not returned, so
+//              partial blocks and early exits are allowed. For the warp variants malloc_by_block is a plain call
+//   plain      malloc(bytes), anywhere: the lanes of a warp that call at the same time with one size are a group
+//
+// malloc:    as above. A request of more than largest_piece_bytes is served alone. So is each thread of a group when the upstream allocator
+//            refuses the superblock, or when its size is not that of rank 0. A request that is served alone gets a superblock of one piece
+//            (headers), or a block of the upstream allocator as it is, which is in no map (map). So does a piece for which the map is full.
+// free:      any thread. The free finds the piece's superblock; lanes that free pieces of one superblock count down together. The thread
+//            that takes the last one gives the superblock back. With a map, a pointer that is not in it is passed to the upstream
+//            allocator.
+// Reuse:     that of the upstream allocator, once all pieces of a superblock are freed: a live piece keeps all of it.
+// Misuse:    with headers, a free of a pointer that is no live piece is undefined; with a map, the upstream allocator decides.
 // Alignment: coalesce/alignment.hpp.
-// Progress:  of malloc and free what the upstream allocator says; what is added is wait-free, but for the barriers of malloc_by_block. No
-//            thread waits for another one outside its group.
+// Progress:  that of the upstream allocator for malloc and free. The additional steps are wait-free, except for the barriers of
+//            malloc_by_block. No thread waits for another one outside its group.
 //
 // Different from the paper:
-//   - the counter holds those that came, not the block's size, and the leader is rank 0 of them, not thread 0, which may have returned;
-//   - a plain call is coalesced too, by warp; there it goes upstream alone, and free needs to know of which kind a pointer is;
-//   - a key leaves the map before the counter falls. The other way round a superblock can be freed, given again and put into the map again
-//     while the old entry is there, and the late removal takes out the new one;
-//   - the map never fills up with marks of what was removed, and is not what decides whether memory is there;
-//   - sizes that differ are no corruption; overflow is answered before it; the counter's word also says how much a piece holds.
-// coalesce_warp_header is not in the paper: it completes its square.
+//   - the counter holds the number of threads that came, not the block's size, and the leader is rank 0 of them, not thread 0, which may
+//     have returned;
+//   - a plain call is coalesced too, by warp; in the paper it goes upstream alone, and free has to know the kind of a pointer;
+//   - a key leaves the map before the counter falls. In the other order a superblock can be freed, allocated again and put into the map
+//     again while the old entry is there, and the late removal takes out the new one;
+//   - the map never fills up with marks of removed keys, and does not decide whether memory is there;
+//   - sizes that differ corrupt nothing; an overflow of the size is refused first; the counter's word also says how much a piece holds.
+// coalesce_warp_header is not in the paper: it completes the four combinations.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -56,9 +58,9 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// Which threads share a superblock when all threads of a block call together.
+// The threads that share a superblock when all threads of a block call together.
 enum class coalesce_group { block, warp };
-// How a piece's superblock is found.
+// The way from a piece to its superblock.
 enum class coalesce_link { header, map };
 
 // The defaults are coalesce_block_header.
@@ -70,10 +72,10 @@ struct coalesce_config {
   unsigned map_percent = 6;             // of the heap, for the map: 12 bytes for each piece, of which half should stay free
 };
 
-// When a free takes its piece out of the map.
+// The moment at which a free takes its piece out of the map.
 enum class coalesce_removal { before_the_count, after_the_count };
 
-// Over the allocator `Backing`. `Order` is for tests, which look for what happens in the wrong one.
+// Coalescing over the allocator `Backing`. `Order` is for tests, which show what happens in the wrong order.
 template <coalesce_config Config = coalesce_config{}, class Backing = default_backing,
           coalesce_removal Order = coalesce_removal::before_the_count>
 class basic_coalesce {
@@ -110,14 +112,14 @@ class basic_coalesce {
 
   // `bytes` > 0. Lanes of a warp that call together with one size share a superblock.
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
-    // This heap's lanes with this size; those that ask for too much stay by themselves.
+    // The lanes of this heap with this size. Requests that are too large stay alone.
     bool const small = bytes <= Config.largest_piece_bytes;
     lanes const here{structures::warp_group::of_equal(simt::active_mask(), small ? home_ << size_bits | usable_for(bytes) : 0)};
     return malloc_by(here, bytes, small && here.size() > 1);
   }
 
-  // By all threads of a group (collective.hpp), which wait for each other: neighbouring pieces of one superblock, in the order of the
-  // ranks. `bytes`, which may be 0, should be the same in all of them.
+  // Called by all threads of a group (collective.hpp), which wait for each other: they get adjacent pieces of one superblock, in the order
+  // of the ranks. `bytes`, which may be 0, should be the same in all of them.
   template <class Threads>
   requires(of_block) [[nodiscard]] GPUHEAP_FN void* malloc_by_block(Threads const& threads, simt::size_t bytes) const {
     return malloc_by(threads, bytes, true);
@@ -145,7 +147,7 @@ class basic_coalesce {
     }
   }
 
-  // Of a live block.
+  // For a live block.
   [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void* p) const requires(!maps || has_usable_size<Backing>) {
     if (p == nullptr) return 0;
     if constexpr (maps) {
@@ -196,7 +198,7 @@ class basic_coalesce {
     all.metadata_bytes += own_bytes_;
     return all;
   }
-  // Of the map, and where it has it, of the upstream allocator.
+  // Checks the map, and, if it has a check, the upstream allocator.
   [[nodiscard]] coalesce_parts::audit verify(stream_ref stream) const requires(maps || has_verify<Backing>) {
     coalesce_parts::audit found;
     if constexpr (maps) found = coalesce_parts::verify(map_, stream);
@@ -225,7 +227,7 @@ class basic_coalesce {
     bool const padded = !maps && Config.alignment == coalesce_alignment::paper;
     return padded ? 16 : coalesce_parts::alignment_of(Config.alignment, bytes);
   }
-  // But for strict16 no more than was asked: more could hold a type that needs another alignment.
+  // Except with strict16, no more than was requested: a larger size could hold a type that needs another alignment.
   [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t usable_for(simt::size_t bytes) {
     return Config.alignment == coalesce_alignment::strict16 ? simt::round_up_pow2(bytes, 16) : bytes;
   }
@@ -240,7 +242,7 @@ class basic_coalesce {
   [[nodiscard]] GPUHEAP_FN static simt::uint64_t& head_of(char* base) { return *reinterpret_cast<simt::uint64_t*>(base); }
   // relaxed: the bytes stay as the leader wrote them before any thread had the superblock.
   [[nodiscard]] GPUHEAP_FN static simt::size_t usable_in(char* base) { return word{head_of(base)}.load(simt::relaxed) >> count_bits; }
-  // relaxed, both: the word before a piece is for a thread that got the piece.
+  // relaxed, both: only a thread that got the piece reads the word before it.
   [[nodiscard]] GPUHEAP_FN static char* superblock_of(void* p) {
     return reinterpret_cast<char*>(word{static_cast<simt::uint64_t*>(p)[-1]}.load(simt::relaxed));
   }
@@ -252,7 +254,8 @@ class basic_coalesce {
 
   // ---- malloc
 
-  // Piece k of a superblock for a request of `bytes`. nullptr: it does not hold just these, or the map has no room for it; it is free then.
+  // Piece k of a superblock for a request of `bytes`. nullptr: the superblock's pieces hold another size, or the map has no room for the
+  // piece; the piece is free then.
   [[nodiscard]] GPUHEAP_FN void* piece(char* base, unsigned k, simt::size_t bytes) const {
     simt::size_t const usable = usable_in(base);
     simt::size_t const distance = head_bytes + k * stride_for(usable);
@@ -277,12 +280,12 @@ class basic_coalesce {
       return group.from_leader(p);
     }
   };
-  // `together`: the same in all of them; else the caller is served alone, and no thread waits.
+  // `together`: the same in all threads; otherwise the caller is served alone, and no thread waits.
   template <class Threads>
   [[nodiscard]] GPUHEAP_FN void* malloc_by(Threads const& threads, simt::size_t bytes, bool together) const {
     unsigned const rank = together ? threads.rank() : 0;
     void* p = nullptr;
-    // Ends: two passes at most, of which the second is alone. One place that calls the upstream allocator.
+    // Ends: two passes at most, of which the second serves the caller alone. The loop keeps one call site of the upstream allocator.
     GPUHEAP_NO_UNROLL
     while (true) {
       char* base = nullptr;
@@ -294,7 +297,7 @@ class basic_coalesce {
         // relaxed: published with the pieces.
         if (base != nullptr && !bare) word{head_of(base)}.store(usable << count_bits | pieces, simt::relaxed);
       }
-      // All wait, after the superblock's head is written.
+      // All threads wait until the superblock's head is written.
       if (together) base = static_cast<char*>(threads.from_first(base));
       if (base != nullptr) p = bare ? base : piece(base, together ? rank : 0, bytes);
       if (p != nullptr || !together) break;
@@ -305,15 +308,14 @@ class basic_coalesce {
 
   // ---- free
 
-  // One piece of the superblock is free, and is touched no more. The lanes that come together count as one.
+  // Counts a piece of the superblock as free. The caller accesses it no more. Lanes that call together count as one.
   GPUHEAP_FN free_status count_down(char* base) const {
     auto const group = structures::warp_group::of_equal(simt::active_mask(), reinterpret_cast<simt::uint64_t>(base));
-    // What the lanes did to their pieces happens before the leader's release.
+    // The accesses of all lanes to their pieces happen before the leader's release.
     simt::sync_warp(group.mask);
     simt::uint32_t status = static_cast<simt::uint32_t>(free_status::done);
     if (group.leads()) {
-      // consume_release: releases the accesses to these pieces, and goes on with those to the others for a thread that gets the memory
-      // next.
+      // consume_release: releases the accesses to these pieces, and orders those to the others before a thread that gets the memory next.
       simt::uint64_t const before = word{head_of(base)}.fetch_sub(group.size(), simt::consume_release);
       if ((before & simt::low_bits(count_bits)) == group.size()) status = static_cast<simt::uint32_t>(detail::free_in(backing_, base));
     }
@@ -326,7 +328,7 @@ class basic_coalesce {
   simt::size_t own_bytes_ = 0;
 };
 
-// Over any allocator: `basic_coalesce_block_header<gpuheap::sharded_runs>`. As published, and without an argument, over the toolkit's.
+// Over any allocator: `basic_coalesce_block_header<gpuheap::sharded_runs>`. Without an argument, over the toolkit's heap, as published.
 template <class Upstream = default_backing>
 using basic_coalesce_block_header = basic_coalesce<coalesce_config{}, Upstream>;
 template <class Upstream = default_backing>

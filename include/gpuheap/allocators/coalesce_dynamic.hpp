@@ -1,5 +1,5 @@
-// `coalesce_dynamic`: the lanes of a warp that ask at the same moment, for whatever sizes, get neighbouring segments of one superblock,
-// which one of them takes from another allocator. The program need not know which lanes call together.
+// `coalesce_dynamic`: the lanes of a warp that allocate at the same moment, in any sizes, get adjacent segments of one superblock, which
+// one of them takes from another allocator. The program need not know which lanes call together.
 //   N. Blach, M. Erhart, F. Memedi, A. Schaefer, "Coalescing memory allocations for GPU MPI", ETH Zurich (dynamic coalescing)
 //
 // Layout of a superblock, at an address that the upstream allocator gave:
@@ -12,16 +12,16 @@
 //     natural    requests up to 3 bytes: 2, at 2 mod 4. Up to 7: 4, at 4 mod 8. Up to 15: 8, at 0 mod 8. Others: 8, at 0 mod 16
 //     paper      up to 3 bytes: 2, at 2 mod 4. All others: 4, at 4 mod 8
 //
-// malloc:    the lanes that come together are the group (one captured mask); the lowest leads. Each learns by a scan over their slots where
-//            its segment begins. The leader takes the superblock, each lane writes its header, and no lane returns before all headers are
-//            written. More than largest_piece_bytes: alone, and so is each lane if the upstream allocator refuses. Alone is a superblock of
-//            one.
-// free:      any thread. Sets `free` in the header. If that had `last`, the caller has the duty: it goes down the chain, hands `last` to
-//            the segment before by setting it, and goes on if that one is free already. A thread that comes to the first one gives the
+// malloc:    the lanes that call together are the group (one captured mask); the lowest leads. A scan over their slots tells each where its
+//            segment begins. The leader takes the superblock, each lane writes its header, and no lane returns before all headers are
+//            written. A request of more than largest_piece_bytes is served alone, and so is each lane if the upstream allocator refuses.
+//            A request that is served alone gets a superblock of one segment.
+// free:      any thread. Sets `free` in the header. If the header had `last`, the caller has the duty: it goes down the chain, sets `last`
+//            in the segment before, and continues if that one is free already. A thread that reaches the first segment gives the
 //            superblock back.
-// Why exactly one does: the one that frees and the one that hands over change the same word by one read-modify-write each, so either the
-//            first sees `last` and walks, or the second sees `free` and goes on. The word of a segment that got `last` while live is not
-//            touched again: it may be gone.
+// Exactly one thread does so: the thread that frees and the thread that passes `last` on change the same word by one read-modify-write
+//            each. So either the first sees `last` and walks, or the second sees `free` and continues. A segment that got `last` while it
+//            was live is not accessed again: it may be gone.
 // Reuse:     a superblock is freed once all its segments are; one live segment keeps all of it. Then as the upstream allocator.
 // Progress:  as the upstream allocator. The additional steps are wait-free: a walk has at most 31 steps.
 // Misuse:    a second free is reported as long as the superblock exists. This is not exact, so the traits do not promise it.
@@ -83,17 +83,17 @@ class basic_coalesce_dynamic {
   // `bytes` > 0. Lanes of a warp that call together share a superblock.
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
     bool const small = bytes <= Config.largest_piece_bytes;
-    // This heap's lanes; those that ask for too much stay by themselves.
+    // The lanes of this heap. Requests that are too large stay alone.
     auto const group = structures::warp_group::of_equal(simt::active_mask(), small ? home_ : 1);
     bool together = small && group.size() > 1;
     place at = together ? place_in(group, static_cast<simt::uint32_t>(bytes)) : alone(bytes);
-    // Ends: two passes at most, of which the second is alone. One place that calls the upstream allocator.
+    // Ends: two passes at most, of which the second serves the caller alone. The loop keeps one call site of the upstream allocator.
     GPUHEAP_NO_UNROLL
     while (true) {
       char* base = nullptr;
       if (at.first && bytes <= largest_request) base = static_cast<char*>(backing_.malloc(at.superblock_bytes));
       if (together) {
-        // What the leader acquired with the memory, the others have too.
+        // The other lanes get what the leader acquired with the memory.
         simt::sync_warp(group.mask);
         base = group.from_leader(base);
       }
@@ -119,7 +119,7 @@ class basic_coalesce_dynamic {
     return base != nullptr ? detail::free_in(backing_, base) : status;
   }
 
-  // Of a live block.
+  // For a live block.
   [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void* p) const requires strict {
     return p == nullptr ? 0 : Chain::usable_at(static_cast<char*>(p));
   }
@@ -142,12 +142,12 @@ class basic_coalesce_dynamic {
   [[nodiscard]] allocator_footprint footprint(stream_ref stream) const requires has_footprint<Backing> {
     return backing_.footprint(stream);
   }
-  // Of the upstream allocator: a superblock is known to its segments only.
+  // The upstream allocator's report: only its segments know a superblock.
   [[nodiscard]] auto verify(stream_ref stream) const requires has_verify<Backing> { return backing_.verify(stream); }
 #endif
 
  private:
-  // Where a segment lies, and its superblock.
+  // The place of a segment, and its superblock.
   struct place {
     shape form;
     simt::size_t superblock_bytes;
@@ -165,7 +165,7 @@ class basic_coalesce_dynamic {
     auto const slot = static_cast<simt::uint32_t>(form.slot(bytes));
     simt::uint32_t total = 0;
     simt::uint32_t const before = group.sum_before(slot, total);
-    // Of the lane before; the first has none.
+    // The lane before this one; the first lane has none.
     simt::lane_mask const below = group.mask & ((simt::lane_mask{1} << simt::lane_id()) - 1);
     simt::uint32_t const slot_before = simt::shuffle(group.mask, slot, below == 0 ? simt::lane_id() : simt::highest_bit(below));
     return {form,
@@ -180,7 +180,7 @@ class basic_coalesce_dynamic {
   Backing backing_;
 };
 
-// Over any allocator: `coalesce_dynamic_over<gpuheap::sharded_runs>`. As published, and without an argument, over the toolkit's.
+// Over any allocator: `coalesce_dynamic_over<gpuheap::sharded_runs>`. Without an argument, over the toolkit's heap, as published.
 template <class Upstream = default_backing>
 using coalesce_dynamic_over = basic_coalesce_dynamic<coalesce_dynamic_config{}, Upstream>;
 

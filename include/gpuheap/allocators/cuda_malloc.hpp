@@ -35,7 +35,7 @@ class cuda_malloc {
       .full_reuse = false,
   };
 
-  // nullptr without asking when the whole heap is smaller: CUDA 13.0's own malloc does not come back from some absurd sizes (seen on an
+  // Returns nullptr at once if the whole heap is smaller: CUDA 13.0's own malloc does not return for some absurdly large sizes (seen on an
   // H200).
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const { return bytes <= limit_bytes_ ? simt::builtin_malloc(bytes) : nullptr; }
   GPUHEAP_FN void free(void* p) const { simt::builtin_free(p); }
@@ -51,7 +51,7 @@ class cuda_malloc {
           "gpuheap: the allocator 'cuda' is the CUDA toolkit's own device heap, and the simulator has none: use another allocator, or the "
           "CUDA backend");
     } else {
-      // The one piece of state outside a heap, because the limit is the context's.
+      // The only state outside of a heap, because the limit belongs to the context.
       static std::mutex mutex;
       static simt::size_t asked_before = 0;
       std::lock_guard const lock{mutex};
@@ -69,7 +69,7 @@ class cuda_malloc {
     }
   }
 
-  // What the driver granted: at least what was asked.
+  // The size that the driver granted: at least the requested one.
   [[nodiscard]] static simt::size_t granted_bytes() {
     if constexpr (simt::has_builtin_heap) {
       return simt::builtin_heap_limit();

@@ -1,40 +1,40 @@
-// `dynasoar`: blocks of 64 objects of one class, their fields as structure of arrays, found through hierarchical bitmaps. An allocator of
-// objects: this file is what it is as an allocator of bytes; objects with fields are declared and made by object_heap.hpp.
+// `dynasoar`: blocks of 64 objects of one class, their fields as structure of arrays, found through hierarchical bitmaps. It is an
+// allocator of objects. This file is its interface as an allocator of bytes; object_heap.hpp declares and makes objects with fields.
 //   M. Springer, H. Masuhara, "DynaSOAr: A Parallel Memory Allocator for Object-Oriented Programming on GPUs with Efficient Memory Access",
 //   ECOOP 2019.
 //
-// Layout:    pool (dynasoar/layout.hpp): state | bitmaps of blocks: free; of each class active, allocated | words of each block | blocks
+// Layout:    pool (dynasoar/layout.hpp): state | bitmaps of blocks: free; for each class active, allocated | words of each block | blocks
 //            behind it, backing_percent of the heap: the second heap
 //   block    1 KiB: 64 slots for the smallest class, as the paper sizes blocks; as many as fit for the others. A free bit for each slot and
-//            the tag {class, capacity} lie apart, in 16 bytes
-//   classes  what the paper's user declares: here an opaque one for each size of size_classes.hpp up to a block, with one field, the bytes
+//            the tag {class, capacity} lie in 16 bytes outside of the block
+//   classes  the paper's user declares them; here one for each size of size_classes.hpp up to a block, with one field, the bytes
 //
-// malloc:    the lanes of a warp that want one class take the slots of an active block by one AND. After five active blocks that others
-//            emptied first: a free block is opened. See dynasoar/blocks.hpp. More than a block: the second heap.
-// free:      an OR of the slot's bit. The first of a full block makes it active; the last closes it: free for every class.
-// Reuse:     a slot for its class at once; a block of which nothing is in use for any class. What the second heap has, as it says. The two
-//            parts do not exchange memory.
-// Progress:  malloc is blocking: a request that finds no memory waits, before it says so, for threads that are just moving a block between
-//            its states, which wait for no thread; one that finds memory is lock-free. free: lock-free.
-// Misuse:    a second free is refused while its block has live slots or is free, and so is a pointer into the middle of a slot. Not exact:
-//            two frees of the last slot of a block that meet can put the block's words out of order. So the traits promise neither.
+// malloc:    the lanes of a warp that want one class take the slots of an active block by one AND. A thread that finds five active blocks
+//            emptied by others opens a free block. See dynasoar/blocks.hpp. Requests larger than a block go to the second heap.
+// free:      an OR of the slot's bit. The first free of a full block makes it active; the last one closes it: free for every class.
+// Reuse:     a slot for its class at once; a block of which nothing is in use for any class. The second heap decides about its memory. The
+//            two parts do not exchange memory.
+// Progress:  malloc is blocking: a request that finds no memory waits, before it returns nullptr, for threads that are moving a block
+//            between its states, which wait for no thread. A request that finds memory is lock-free. free: lock-free.
+// Misuse:    a second free is refused while its block has live slots or is free, and so is a pointer into the middle of a slot. This is not
+//            exact: two simultaneous frees of the last slot of a block can damage the block's words. So the traits promise neither.
 //
 // Different from the paper, and why (its abstract and published code):
-//   - Pointers are addresses here, and 8-byte handles of a type of their own in object_heap.hpp, where the published ones pretend to be
-//     addresses.
-//   - A slot that was taken is the proof that a block's class stays. Only then are states changed, those of the class that the block has
-//     now, and slots of another class are given back with its own capacity. There the states of the class that was asked for are changed
-//     first, which can hang, and the undo goes by the wrong capacity, which can give memory twice.
-//   - A block is closed by a compare-exchange of "all free" against "none". There an exchange takes all bits of a block that is not empty,
-//     puts them back, and meanwhile requests find it full.
-//   - Bits of active blocks are settled: set or cleared, then compared with the truth again. There each thread repeats its change until it
-//     is the one that flips the bit, and waits for a thread that has yet to flip it the other way.
-//   - Out of memory is nullptr; there the search goes on for ever. A second free is an answer; there it never ends.
-//   - Summaries of bitmaps never lose a bit for more than a moment, and a search that was crossed by a change is repeated. There a find can
-//     fail though there are blocks.
+//   - Pointers are addresses here, and in object_heap.hpp 8-byte handles of a type of their own. The published ones are handles that look
+//     like addresses.
+//   - A slot that was taken proves that a block's class stays. Only then are states changed, those of the class that the block has now, and
+//     slots of another class are given back with its own capacity. The published code first changes the states of the requested class,
+//     which can hang, and undoes this with the wrong capacity, which can allocate memory twice.
+//   - A block is closed by a compare-exchange of "all free" against "none". The published code exchanges all bits of a block that is not
+//     empty and puts them back; meanwhile requests find the block full.
+//   - Bits of active blocks are settled: set or cleared, then compared with the truth again. In the published code each thread repeats its
+//     change until it flips the bit itself, and waits for a thread that has yet to flip it the other way.
+//   - Out of memory is nullptr, where the published search never ends. A second free is refused, where the published one never ends.
+//   - Summaries of bitmaps never lose a bit for more than a moment, and a search is repeated if a change crossed it. A published search can
+//     fail although there are blocks.
 //   - Words of blocks lie side by side, instead of 64 bytes in front of each: blocks are aligned to their size, and passes over all blocks
-//     read them in long pieces.
-//   - Warps are told apart by their place in the grid, as the hardware's number of a warp may change while it runs.
+//     read the words in long pieces.
+//   - Warps are identified by their place in the grid, as the hardware's number of a warp may change while it runs.
 //   - Left out: the pass that moves objects together (CompactGpu, ISMM 2019), as pointers here cannot be found and rewritten; classes that
 //     inherit; arrays of objects.
 #pragma once
@@ -101,19 +101,19 @@ class basic_dynasoar {
     spot const at = locate(p);
     if (at.tag.is_free()) return free_status::double_free;
     if (!at.exact) return free_status::foreign;
-    // release: what the owner did with its memory. Pairs with the acquire halves of those that take it next.
+    // release: the owner's accesses to the memory. Pairs with the acquire halves of threads that take it next.
     simt::fence(simt::release);
     soa::free_slots::word const bit = soa::free_slots::word{1} << at.slot;
     return (pool_.deallocate(at.block, at.tag, bit) & bit) == 0 ? free_status::done : free_status::double_free;
   }
 
-  // 0 for a pointer into the pool at which no slot begins.
+  // Returns 0 for a pointer into the pool at which no slot begins.
   [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void* p) const requires has_usable_size<Backing> {
     if (!pool_.holds(p)) return backing_.usable_size(p);
     spot const at = locate(p);
     return at.exact ? slot_bytes(at.tag.kind()) : 0;
   }
-  // Whether p is a live block's.
+  // Whether p is the address of a live block.
   [[nodiscard]] GPUHEAP_FN bool is_live(void* p) const requires has_usable_size<Backing> {
     if (!pool_.holds(p)) return backing_.usable_size(p) != 0;
     spot const at = locate(p);
@@ -129,7 +129,7 @@ class basic_dynasoar {
   [[nodiscard]] GPUHEAP_FN bool owns(void const* p) const requires has_owns<Backing> { return pool_.holds(p) || backing_.owns(p); }
 
 #if GPUHEAP_HAS_HOST
-  // One block, and what the backing needs.
+  // One block, and the bytes that the backing needs.
   [[nodiscard]] static simt::size_t min_region_bytes() {
     simt::size_t const own = soa::pool_layout::bytes_for(1, num_classes, block_bytes);
     if (Backing::min_region_bytes() == 0) return own;
@@ -159,7 +159,7 @@ class basic_dynasoar {
     return all;
   }
 
-  // Of the pool, and where the backing has it, of the backing.
+  // The report about the pool, and, if the backing has one, about the backing.
   [[nodiscard]] soa::audit verify(stream_ref stream) const {
     soa::audit found = soa::verify(pool_, stream);
     if constexpr (has_verify<Backing>) {
@@ -191,7 +191,7 @@ class basic_dynasoar {
     return structures::size_classes::slot_of(c + first_class, block_bytes);
   }
 
-  // The slot that p would be the start of.
+  // The slot that begins at p.
   struct spot {
     simt::uint32_t block = 0;
     unsigned slot = 0;

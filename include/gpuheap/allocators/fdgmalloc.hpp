@@ -12,7 +12,7 @@
 //            1. A total below 8188 bytes that fits into the warp's area: one compare-exchange of the area word. No other warp is met.
 //            2. Otherwise the lanes that fit take what is left of the area, and the rest a new one, which the record's newest list
 //            remembers.
-//            3. A total of 8188 bytes and more is one dedicated block of exactly so many, remembered likewise.
+//            3. A total of 8188 bytes and more is one dedicated block of exactly so many, remembered in the same list.
 //            4. No memory for a superblock: a dedicated block. None for that either: each lane asks alone, one after the other.
 // free:      nothing. release_warp(): takes area and lists from the record, then the lanes share out the frees; the lists go last.
 //            tidy_up_warp(): the same, but keeps one list, empty.
@@ -63,7 +63,7 @@ struct fdgmalloc_config {
 };
 
 #if GPUHEAP_HAS_HOST
-// What verify() found.
+// The result of verify().
 struct fdgmalloc_report {
   simt::uint64_t warps = 0;  // that have memory
   simt::uint64_t blocks = 0;
@@ -170,7 +170,7 @@ class basic_fdgmalloc {
 
   [[nodiscard]] static simt::size_t granted_bytes() requires has_granted_bytes<Backing> { return Backing::granted_bytes(); }
 
-  // What is held counts in whole blocks and lists of the backing.
+  // Held bytes are whole blocks and lists of the backing.
   [[nodiscard]] allocator_footprint footprint(stream_ref stream) const requires has_footprint<Backing> {
     allocator_footprint f = backing_.footprint(stream);
     f.metadata_bytes += simt::round_up_pow2(simt::size_t{num_warps_} * sizeof(record), 256);
@@ -182,7 +182,7 @@ class basic_fdgmalloc {
 #endif
 
  private:
-  // What a warp remembers its backing blocks in; from the backing itself, which aligns it to 16.
+  // A list in which a warp keeps the addresses of its backing blocks. It lies in the backing itself, which aligns it to 16.
   struct list {
     simt::uint64_t count;
     list* older;
@@ -267,7 +267,7 @@ class basic_fdgmalloc {
       }
       if (at == 0) {
         if (group.leads()) at = take_dedicated(backing, *r, taken);
-        simt::sync_warp(mask);  // likewise
+        simt::sync_warp(mask);  // what the leader acquired holds for all
         at = group.from_leader(at);
       }
       if (at == 0 && taken != first) {
@@ -288,8 +288,8 @@ class basic_fdgmalloc {
     return ahead < room && need <= room - ahead;
   }
 
-  // One lane, this one and those below. The bytes that the current area has room for: at least `first`, in a new area if need be; no_room
-  // if no memory is to be had for that. Without `may_renew` whatever there is.
+  // For one lane, with the requests of this lane and those below. Returns the bytes that the current area has room for: at least `first`,
+  // in a new area if need be; no_room if no memory is available for that. Without `may_renew` it returns whatever there is.
   [[nodiscard]] GPUHEAP_FN static simt::uint64_t find_room(Backing const& backing, record& r, simt::uint64_t first, bool may_renew) {
     // relaxed: a guess that keep() and take() put to the test.
     simt::uint64_t const room = room_in(simt::global_ref<simt::uint64_t>{r.area}.load(simt::relaxed)) * unit_bytes;
@@ -318,9 +318,9 @@ class basic_fdgmalloc {
 
   enum class kept { yes, needless, no_list };
 
-  // Puts `block` into the record's newest list, and a new list before that where it is full. `area_for` > 0: the block becomes the current
-  // area, unless the current one has room for so many bytes meanwhile. The lock is never held while the backing is called: a list is had
-  // first, then looked for again whether it is needed.
+  // Puts `block` into the record's newest list, and a new list before that if it is full. `area_for` > 0: the block becomes the current
+  // area, unless the current one has room for so many bytes meanwhile. The lock is never held while the backing is called: the thread first
+  // gets a list, then checks again whether it is needed.
   [[nodiscard]] GPUHEAP_FN static kept keep(Backing const& backing, record& r, void* block, simt::uint64_t bytes, simt::uint64_t area_for) {
     simt::global_ref<simt::uint64_t> const area{r.area};
     list* spare = nullptr;
@@ -347,8 +347,8 @@ class basic_fdgmalloc {
         simt::plain_write(at->pointers[count], block);
         simt::plain_write(at->count, count + 1);
         simt::plain_write(r.block_bytes, simt::plain_read(r.block_bytes) + bytes);
-        // release: pairs with the exchange in take(), which may be another group's. What is left of the area before is lost until the
-        // release; what was taken of it is not.
+        // release: pairs with the exchange in take(), which may be another group's. The unused part of the area before is lost until the
+        // release; its blocks are not.
         if (area_for != 0) area.store(area_at(reinterpret_cast<simt::uintptr_t>(block)), simt::release);
         result = kept::yes;
       });

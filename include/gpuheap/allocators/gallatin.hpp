@@ -21,7 +21,7 @@
 //            segment.
 // Reuse:     a slice serves again when all 4096 slices of its block were taken and freed; a block serves its class, a segment any size.
 // Progress:  malloc is blocking: it waits for a thread that fetches a block for its slot, and that thread for one that makes a segment of
-//            the class, which waits for no thread; for claims of runs there is a lock, likewise. It answers nullptr after an attempt of its
+//            the class, which waits for no thread; claims of runs wait for a lock. It answers nullptr after an attempt of its
 //            own, or of another that began later than it, found no block, and no other slot of the class has slices. free is lock-free; of
 //            a run, as many steps as it has segments.
 // Misuse:    a second free, or a pointer at which nothing begins, is refused as long as the block is what it was at the first free. After
@@ -63,7 +63,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
 namespace gallatin_parts {
 
-// What tests replace by parts with a mistake.
+// The parts that tests replace by parts with a mistake.
 struct parts {
   using tree = structures::bitmap_tree;
   using block = block_state;
@@ -101,26 +101,26 @@ class basic_gallatin {
     unsigned const lg_k = bytes > Config.largest_slice ? simt::ceil_log2(bytes) - layout_type::lg_largest : 0;
     // One captured mask for the whole call.
     simt::lane_mask const here = simt::active_mask();
-    // The lanes that ask this heap for the same. The state's address is a multiple of 128.
+    // The lanes that make the same request to this heap. The state's address is a multiple of 128.
     auto group = structures::warp_group::of_equal(here, reinterpret_cast<simt::uintptr_t>(state_) | c << 2 | lg_k);
     simt::lane_mask const mine = simt::lane_mask{1} << simt::lane_id();
     unsigned const slot = simt::sm_id() % at_.num_slots(c);
     void* p = nullptr;
     simt::uint32_t attempt = 0;
     simt::back_off pause;
-    // `group`: those that have no answer yet.
+    // `group`: the lanes that have no answer yet.
     // Ends: a pass serves at least one lane of each group, or answers all its lanes; or its leader waited for a thread that fetches a
-    // block, which serves that one, or fails, which ends it.
+    // block, which serves that thread, or fails, which ends the wait.
     GPUHEAP_NO_UNROLL
     do {
       unsigned const leader = group.mask != 0 ? group.leader() : simt::lane_id();
       gallatin_parts::grant got;
       if ((group.mask & mine) != 0 && group.leads()) got = take(c, lg_k, group.size(), slot, attempt, pause);
       got = gallatin_parts::grant::unpacked(simt::shuffle(here, got.packed(), leader));
-      // What the leader acquired, its lanes have too.
+      // The other lanes get what the leader acquired.
       simt::sync_warp(here);
       unsigned const rank = group.rank();
-      // How many of the group have an answer.
+      // The number of the group's lanes that have an answer.
       unsigned const room = got.none() ? (got.is_final() ? simt::warp_lanes : 0) : (at_.num_slices() - got.first) >> lg_k;
       if ((group.mask & mine) != 0 && !got.none() && rank < room) {
         unsigned const first = got.first + (rank << lg_k);
@@ -143,7 +143,7 @@ class basic_gallatin {
     // The lanes that free slices of the same word, from one captured mask.
     auto const group = structures::warp_group::of_equal(simt::active_mask(), reinterpret_cast<simt::uintptr_t>(word));
     simt::uint64_t const bit = simt::uint64_t{1} << (at.index % 64), all = structures::reduce_or(group.mask, bit);
-    // What each lane did with its memory comes before the leader's release.
+    // All lanes' accesses to their memory come before the leader's release.
     simt::sync_warp(group.mask);
     simt::uint64_t before = 0;
     bool completes = false;
@@ -153,22 +153,22 @@ class basic_gallatin {
     }
     before = group.from_leader(before);
     bool given = (before & bit) == 0;
-    // Several lanes free the same: one of them does.
+    // If several lanes free the same slice, one of them does it.
     if (simt::popcount(all) != group.size()) given &= simt::lowest_bit(simt::match_any(group.mask, at.index)) == simt::lane_id();
     auto answer = free_status::done;
     if (!given) answer = is_inside(at) ? free_status::foreign : free_status::double_free;
-    // Last: little is kept meanwhile, and so few registers are needed.
+    // This comes last: little is kept meanwhile, so few registers are needed.
     if (completes) state_->word_is_full(at.block, at.size_class, at.how);
     return answer;
   }
 
-  // 0 for a pointer at which nothing begins.
+  // Returns 0 for a pointer at which nothing begins.
   [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void const* p) const {
     place const at = locate(p);
     if (at.what == thing::run) return simt::size_t{at_.segment(at.segment).look().count()} << at_.lg_segment();
     if (at.what != thing::slice) return 0;
     if (at.how == gallatin_parts::mode::whole) return at_.block_bytes(at.size_class);
-    // relaxed: the caller owns the slice, or gets a guess.
+    // relaxed: no other thread changes the bit of a slice that the caller owns; for any other slice the answer is a guess.
     auto const freed = at_.block(at.block).freed_word(at.index / 64).load(simt::relaxed);
     if ((freed >> (at.index % 64) & 1) != 0) return 0;
     return at_.slice_bytes(at.size_class) * (at.size_class == layout_type::top_class ? state_->length_of(at.block, at.index) : 1);
@@ -233,7 +233,8 @@ class basic_gallatin {
   [[nodiscard]] GPUHEAP_HD state_type* state() const { return state_; }
 
  private:
-  // What begins at a pointer. nothing: not the heap's, or inside of something. unused: free memory, where something could begin.
+  // The kind of thing that begins at a pointer. nothing: the pointer is not the heap's, or inside of a block. unused: free memory in which
+  // a block could begin.
   enum class thing { nothing, unused, slice, run };
   struct place {
     thing what = thing::nothing;
@@ -245,8 +246,9 @@ class basic_gallatin {
 
   [[nodiscard]] GPUHEAP_HD simt::size_t most_slice_bytes() const { return simt::size_t{Config.largest_slice} << at_.lg_most(); }
 
-  // Slices for n requests of 2^lg_k, or fewer of them, from the block in slot i; or one step towards them; or none: the heap is exhausted.
-  // `attempt`: to fetch a block for the slot, the first that begins after the request; 0 in the first step.
+  // Takes 2^lg_k slices each for n requests, or for fewer of them, from the block in slot i. If the block has none, makes one step towards
+  // a new block for the slot. `none` in the answer: the heap is exhausted. `attempt`: the number of the first attempt to fetch a block for
+  // the slot that begins after the request; 0 in the first step.
   [[nodiscard]] GPUHEAP_FN gallatin_parts::grant take(unsigned c, unsigned lg_k, unsigned n, unsigned i, simt::uint32_t& attempt,
                                                       simt::back_off& pause) const {
     auto const seen = at_.slot(c, i).look();
@@ -297,13 +299,13 @@ class basic_gallatin {
     }
     return at;
   }
-  // Whether the slice belongs to the one before.
+  // Whether the slice belongs to the one before it.
   [[nodiscard]] GPUHEAP_FN bool is_inside(place const& at) const {
     return at.size_class == layout_type::top_class && at.how == gallatin_parts::mode::open && state_->length_of(at.block, at.index) == 0;
   }
 
   GPUHEAP_FN free_status free_run(simt::uint32_t segment) const {
-    // release: what the owner did with its memory. Pairs with a thread that takes the segments.
+    // release: the owner's accesses to the memory. Pairs with a thread that takes the segments.
     simt::fence(simt::release);
     auto const seen = at_.segment(segment).look();
     bool const mine = seen.kind() == gallatin_parts::segment_word::head && state_->give_run(segment, seen);

@@ -1,4 +1,4 @@
-// `halloc`: a bitmap heap with hashed probing. One slab at a time, the head, serves all requests of a size class; a head that has become
+// `halloc`: a bitmap heap with hashed probing. One slab at a time, the head, serves all requests of a size class. A head that has become
 // full is replaced, and slabs wait in sets, by how full they are, to be heads again.
 //   A. V. Adinetz, D. Pleiter, "Halloc: a High-Throughput Dynamic Memory Allocator for GPGPU Architectures", GTC 2014, and what M. Winter
 //   et al., PPoPP 2021, measured of it
@@ -9,39 +9,40 @@
 //            length: 16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072 bytes. Blocks of several classes may share it
 //   A slab's number is an address's upper bits. halloc/slab_use.hpp draws the word, halloc/slabs.hpp the offsets.
 //
-// malloc:    more than 3072 bytes: the backing. Otherwise the lanes of a warp that want one class add their chunks to the word of its head,
-//            by one atomic, which also gives each a ticket. Those that it has no room for take theirs back. The others look for a place by
-//            hashing their ticket (structures/hash_probe.hpp) and claim its bits with an `or` (structures/chunk_map.hpp); after 31 taken
-//            places, wherever one is free; and write the block's length into the four bits of its first chunk.
-//            A head is used up to 83.5 %. Then one lane, under the class's lock, makes the next one head, which was fetched ahead if it
-//            could be, and files the old. Search: slabs of the class up to 60 % full (roomy), those of the chunk size up to 1.2 %
-//            (sparse: the class changes), free ones (both change), busy ones, which as heads are filled up. If there is none, the old
-//            head is filled up; and if that fails, the request looks at every slab, whosever head it is.
-// free:      the address gives the slab and, divided by the chunk size, the chunk; its four bits are read and cleared at once: the length.
-//            The bits are cleared and the chunks subtracted from the slab's word, for all lanes with one slab and length together. Who
-//            brings a slab that is no head down to a level files it there.
+// malloc:    requests of more than 3072 bytes go to the backing. Otherwise the lanes of a warp that want one class add their chunks to the
+//            word of its head, by one atomic, which also gives each a ticket. Lanes for which the head has no room subtract theirs again.
+//            The others look for a place by hashing their ticket (structures/hash_probe.hpp) and claim its bits with an `or`
+//            (structures/chunk_map.hpp); after 31 taken places, they take any free one. Then they write the block's length into the four
+//            bits of its first chunk.
+//            A head is used up to 83.5 %. Then one lane, under the class's lock, makes another slab the head, which was fetched ahead if
+//            possible, and files the old one. It searches slabs of the class up to 60 % full (roomy), those of the chunk size up to 1.2 %
+//            (sparse: the class changes), free ones (both change), and busy ones, which as heads are filled up. If there is none, the old
+//            head is filled up; if that fails, the request looks at every slab, heads of other classes included.
+// free:      the address gives the slab and, divided by the chunk size, the chunk. Its four bits, the length, are read and cleared at once.
+//            Then the chunks' bits are cleared and the chunks subtracted from the slab's word, for all lanes with one slab and length
+//            together. The thread that brings a slab that is no head down to a level files it there.
 // Reuse:     a block's memory for its class at once; for others of its chunk size if its slab is 98.8 % free; for all if it is free.
 //            Before a request fails, any slab of its chunk size serves it, and any slab that is empty.
-// Progress:  malloc is blocking: it may wait for the lock of its class, whose holder waits for nothing. free is lock-free; of what is
-//            larger than slabs serve, as the backing says.
-// Alignment: 16. The class of 24 bytes, which cannot be, is left out: such requests get 32.
+// Progress:  malloc is blocking: it may wait for the lock of its class, whose holder waits for nothing. free is lock-free; for blocks of
+//            the backing it is the backing's.
+// Alignment: 16. The class of 24 bytes, which cannot be aligned so, is left out: such requests get 32.
 //
 // Different from the original, hazard by hazard:
 //   1  warp operations name the lanes of one captured mask, and groups shrink with it; the original votes over whole warps in loops
-//   2  the slabs lie in one pool, so its table of addresses, too small for more than 64 GB, is a shift, after a range check
-//   3  sets are trees with a bit for every slab (structures/bitmap_tree.hpp); the search passed over the last 1 to 31, all of a small heap
-//   4  the free set is made by a kernel that writes each of its words once; one was overwritten with a count
-//   5  a retired head's level is that of its class, and every level but full is a set; slabs retired above roomy were in none
-//   6  who takes a slab's bit and not the slab puts the bit back if it belongs there; busy slabs found too full were lost
+//   2  the slabs lie in one pool, so a range check and a shift take the place of its table of addresses, too small for more than 64 GB
+//   3  sets are trees with a bit for every slab (structures/bitmap_tree.hpp); its search skipped the last 1 to 31, all of a small heap
+//   4  a kernel makes the free set and writes each of its words once; the original overwrote one with a count
+//   5  a retired head's level is that of its class, and every level but full is a set; its slabs retired above roomy were in none
+//   6  a thread that takes a slab's bit and not the slab puts the bit back if it belongs there; the original lost busy slabs found too full
 //   7  the level, the class and the head flag are in the slab's word, changed by exchanges: a bit in a set is a hint, the word decides
 //   8  chunks are counted before they are claimed, so a slab with a thread about to claim is not empty, and is not recycled under it; the
-//      count is bounded, so no more threads look for places than there are. The original claimed first and took back
+//      count is bounded, so no more threads look for places than there are. The original claimed first and subtracted later
 //   9  four bits that are cleared once say whether a free is the first; bit 3, that a block was there before, tells double from foreign
-//  10  near exhaustion as above: the head is filled up, then all slabs are looked at, current heads included
+//  10  near exhaustion a class does what malloc (above) says: the head is filled up, then all slabs are looked at, current heads included
 //  11  24 bits of a 64-bit word count up to 2^20 chunks of a slab, 32 number the slabs, and no number means none
-//  12  words that change are read past the L1, and what a reader of a head goes by, it gets from the atomic on the slab's word
+//  12  words that change are read past the L1, and a reader of a head gets all that it relies on from the atomic on the slab's word
 //  13  nothing is set outside the region, which may hold anything before
-// Further: the ticket lies in the slab's word instead of a counter of the class (one atomic less). Slabs are smaller in small heaps. Small
+// Also: the ticket lies in the slab's word instead of a counter of the class (one atomic less). Slabs are smaller in small heaps. Small
 // heaps fetch no head ahead.
 #pragma once
 
@@ -76,7 +77,7 @@ struct init_halloc {
 };
 }  // namespace detail
 
-// `Backing` serves what is too large. `Rules`: see halloc/slab_use.hpp; for tests.
+// `Backing` serves requests that are too large for slabs. `Rules`: see halloc/slab_use.hpp; for tests.
 template <halloc_config Config = halloc_config{}, class Backing = default_backing, class Rules = halloc_parts::rules>
 class basic_halloc {
   using sizes = halloc_parts::classes<Config>;
@@ -108,7 +109,7 @@ class basic_halloc {
   }
   GPUHEAP_FN free_status free(void* p) const { return slabs_.holds(p) ? slabs_.free(p) : detail::free_in(backing_, p); }
 
-  // 0 for a pointer into the slabs that is not a live block's.
+  // Returns 0 for a pointer into the slabs that is no live block's.
   [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void* p) const requires has_usable_size<Backing> {
     return slabs_.holds(p) ? slabs_.block_bytes(p) : backing_.usable_size(p);
   }
@@ -119,7 +120,7 @@ class basic_halloc {
   [[nodiscard]] GPUHEAP_FN bool owns(void const* p) const requires has_owns<Backing> { return slabs_.holds(p) || backing_.owns(p); }
 
 #if GPUHEAP_HAS_HOST
-  // One slab of the smallest size, and what the backing needs.
+  // One slab of the smallest size, and the bytes that the backing needs.
   [[nodiscard]] static simt::size_t min_region_bytes() {
     simt::size_t const own = simt::round_up_pow2(layout::of(1, layout::lg_smallest).end, 256);
     simt::size_t const least = Backing::min_region_bytes();
@@ -146,7 +147,7 @@ class basic_halloc {
     return a;
   }
 
-  // Slabs count as held as wholes.
+  // Whole slabs count as held.
   [[nodiscard]] allocator_footprint footprint(stream_ref stream) const requires has_footprint<Backing> {
     allocator_footprint of = backing_.footprint(stream);
     of.held_bytes += halloc_parts::count_held_slabs(slabs_, stream) << slabs_.where().lg_slab;
@@ -154,7 +155,7 @@ class basic_halloc {
     of.peak_held_bytes = 0;
     return of;
   }
-  // Of the slabs, and where the backing has it, of the backing. See halloc/verify.hpp.
+  // The report about the slabs, and, if the backing has one, about the backing. See halloc/verify.hpp.
   [[nodiscard]] halloc_parts::audit verify(stream_ref stream) const {
     halloc_parts::audit found = halloc_parts::verify(slabs_, stream);
     if constexpr (has_verify<Backing>) {

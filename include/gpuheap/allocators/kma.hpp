@@ -1,4 +1,4 @@
-// `kma`: superblocks of 4096 bytes in a queue, and of each class of sizes some that blocks are handed out of.
+// `kma`: superblocks of 4096 bytes in a queue; each class of sizes has some from which it hands out blocks.
 //   R. Spliet, L. Howes, B. R. Gaster, A. L. Varbanescu, "KMA: A Dynamic Memory Manager for OpenCL", GPGPU-7, 2014.
 // This is the paper's lower layer, the generic manager. Its upper layer, lists and queues that take pages from it, is in
 // gpuheap/containers/: paged_list.hpp and paged_queue.hpp, for any heap. opencl/kma.cl is the manager in OpenCL C.
@@ -9,38 +9,38 @@
 //   word of a superblock   {class, blocks in use}, one word (slab_word.hpp). A superblock has 256 blocks of 16 bytes, or 128 of 32, ...,
 //                          or 1 of 4096. Or: part of a run of superblocks
 //   bits                   a bit for each block in use; hints at full words of these (hinted_bits.hpp)
-//   heads, queue, sets     where superblocks are found: kma/manager.hpp says how
+//   heads, queue, sets     the places where superblocks are found: see kma/manager.hpp
 //
-// malloc:    up to a superblock: a head of the class: count in by one compare-exchange, take a bit by an atomic OR, from the count on.
-//            Otherwise make a head of: a superblock of the class's room set; or a free one from the queue. More than a superblock: a run
-//            of neighbouring free ones (page_runs.hpp).
-// free:      the block's bit, then the superblock's count. The count that becomes 0 has made the superblock free: it goes into the queue.
-//            If the superblock was full, it goes into the room set.
+// malloc:    up to a superblock: counts itself in at a head of the class by one compare-exchange, then takes a bit by an atomic OR, from
+//            the count on. Otherwise it makes a head of a superblock of the class's room set, or of a free one from the queue. For more
+//            than a superblock it takes a run of adjacent free ones (page_runs.hpp).
+// free:      clears the block's bit, then lowers the superblock's count. The free that lowers it to 0 puts the superblock into the
+//            queue. If the superblock was full, the free puts it into the room set.
 // Reuse:     a block for its class, at once; a superblock of which nothing is in use for any class, and for runs.
-// Progress:  blocking. malloc and free wait for the turn of a queue's cell (ring_queue.hpp): for the thread that had it a lap ago. malloc
-//            that finds nothing waits for moves, and for a superblock that another thread has claimed for a run that is not complete: who
-//            does that waits for no thread. A thread that meets neither is lock-free. Before it says that there is nothing,
-//            malloc has found all places empty while nothing was being moved, or has looked at every superblock's word. Of runs, one may
-//            be refused while another thread has claimed superblocks that it gives back.
-// Misuse:    a second free, or a pointer at which nothing begins, is refused as long as the superblock is what it was at the first free.
+// Progress:  blocking. malloc and free wait for the turn of a queue's cell (ring_queue.hpp): for the thread that had it a lap before. A
+//            malloc that finds nothing waits for moves, and for a superblock that another thread has claimed for an incomplete run; that
+//            thread waits for none. A malloc that meets neither is lock-free. Before it returns nullptr, malloc has found all places
+//            empty while nothing was being moved, or has looked at every superblock's word. A request for a run may be refused while
+//            another thread has claimed superblocks that it gives back.
+// Misuse:    a second free, or a pointer at which nothing begins, is refused as long as the superblock is the same as at the first free.
 //            After its next opening a stale pointer may be that of a live block, as anywhere; a second free that is under way meanwhile
 //            may clear a bit of the superblock's new contents.
 //
 // Different from the paper and its code, and why:
-//   - Class and count are one word, and no thread counts in but by an exchange of the whole. There a thread that was late takes a block of
-//     a superblock that has another class by then.
-//   - A head is a guess that the word confirms. There it is the truth: who took the last block stores 0, whatever is there by then, and a
-//     superblock is lost, or a second one installed; and all who find the mark "being installed", or a head that is full or closed, wait
-//     for a thread that may be masked off.
-//   - A class has several heads, as many as the heap is large, up to 32; and the lanes of a warp that ask for the same class count in
-//     together. There all threads of a class meet in one word.
-//   - A superblock that was full and has room again is found again, through its class's room set; there only when all of it is free.
-//   - The queue is ring_queue: full and empty are claimed, cells say whose turn it is, and no superblock stays behind in it. There a tag
-//     of 11 bits guards links of 16, for 256 MiB at most.
-//   - All that the manager knows lies outside the superblocks: results are aligned to 16 bytes, sizes are powers of two and fill a
-//     superblock exactly (there 124, 252, 508, ... as header and bits take their part), and no underflow reaches them.
-//   - A bit that is clear already is a second free, and changes no count.
-//   - More than 4080 bytes were refused there.
+//   - Class and count are one word, and a thread counts itself in only by an exchange of the whole word. In the paper a thread that is late
+//     takes a block of a superblock that has another class already.
+//   - A head is a guess that the word confirms. In the paper it is the truth: the thread that took the last block stores 0, whatever is
+//     there already, so that a superblock is lost, or a second one installed. And all threads that find the mark "being installed", or a
+//     head that is full or closed, wait for a thread that may be masked off.
+//   - A class has several heads, by the size of the heap, up to 32; and the lanes of a warp that want the same class count themselves in
+//     together. In the paper all threads of a class meet in one word.
+//   - A superblock that was full and has room again is found through its class's room set; in the paper only when all of it is free.
+//   - The queue is ring_queue: full and empty are claimed, cells say whose turn it is, and no superblock stays behind in it. In the paper a
+//     tag of 11 bits guards links of 16, for 256 MiB at most.
+//   - The manager's metadata lies outside the superblocks: results are aligned to 16 bytes, sizes are powers of two and fill a superblock
+//     exactly (in the paper 124, 252, 508, ..., as header and bits take their part), and no underflow reaches them.
+//   - A bit that is clear already means a second free, and changes no count.
+//   - The paper's manager refuses more than 4080 bytes.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -54,7 +54,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
 namespace kma_parts {
 
-// What tests replace by parts with a mistake.
+// The parts that tests replace by parts with a mistake.
 struct parts {
   using slab = structures::slab_state;
   using bits = structures::free_bits;
@@ -104,7 +104,7 @@ class basic_kma {
       kma_parts::grant got;
       if ((group.mask & mine) != 0 && group.leads()) got = reserve(c, group.size(), neighbours);
       got = kma_parts::grant::unpacked(simt::shuffle(here, got.packed(), leader));
-      // What the leader acquired, its lanes have too.
+      // The other lanes get what the leader acquired.
       simt::sync_warp(here);
       unsigned const room = got.none() ? simt::warp_lanes : capacity - got.before.fill(), rank = group.rank();
       if ((group.mask & mine) != 0 && !got.none() && rank < room) p = at_.take_block(got.superblock, c, got.before.fill() + rank);

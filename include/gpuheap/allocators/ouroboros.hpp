@@ -16,13 +16,13 @@
 //            A unit is the right to find a page. P: in the queue, otherwise in a listed chunk. C: in a chunk from the queue, whose pages
 //            are bits; with pages left it goes to the queue's end.
 // free:      P: the page goes into the queue. If that finds no room, into its chunk, which is listed. C: the page's bit is set, and if it
-//            is the first one the chunk goes into the queue. Then the units.
+//            is the first one the chunk goes into the queue. Then the units are given back.
 // Larger:    more than the largest page comes from the backing, as published: a fifth of the heap is the backing's.
 // Reuse:     P: a page for its page size; chunks all of whose pages are spare, and storage of queues, for anything. C: a chunk of which no
 //            page is live for anything, regions included: when the pool is empty, one is looked for (state.hpp says why that is safe).
 // Progress:  malloc: blocking. It may wait for threads that bring chunks, that hold a chunk's entry, or that are between ticket and place
-//            of a queue: none of these waits for more than an older ticket's. free: likewise, for the last. Exhaustion: nullptr, when
-//            there is no unit, the pool is empty and nothing moves between them.
+//            of a queue: none of these waits for more than an older ticket's. free: blocking, for a thread between ticket and place of
+//            a queue. Exhaustion: nullptr, when there is no unit, the pool is empty and nothing moves between them.
 // Growth:    between kernels, by chunks; over a backing that has memory of its own (process_wide) heaps do not grow.
 // Limits:    P manages 2^23 chunks of 8192 bytes at most, as published: what a region has beyond 64 GiB is not used.
 // Misuse:    a second free, and a pointer at which no page begins, are refused as long as the chunk is what it was. A second free that is
@@ -143,7 +143,7 @@ class basic_ouroboros {
 #if GPUHEAP_HAS_HOST
   // ---- host
 
-  // Two regions, and what belongs to them.
+  // Two regions of chunks, their metadata, and what the backing needs.
   [[nodiscard]] static simt::size_t min_region_bytes() {
     layout_type at;
     simt::size_t const own = at.lay_out(nullptr, sizeof(state_type), 2 * layout_type::region_chunks);
@@ -166,16 +166,16 @@ class basic_ouroboros {
     return heap;
   }
 
-  // ---- growth (has_grow): the chunks that are there, and what each of them has. The backing keeps what it got of the first bytes, at the
-  // end of the whole
+  // ---- growth (has_grow): chunks and their metadata are added. The backing's share is taken from the initial bytes, lies at the end of
+  // the address range, and never grows
 
-  // A region of chunks beside the backing's share and the metadata of all chunks that there may be.
+  // The least initial bytes: one region of chunks, the backing's share, and the metadata of all chunks that there may be.
   [[nodiscard]] static simt::size_t min_initial_bytes(simt::size_t whole_bytes) requires(!Backing::traits.process_wide) {
     simt::size_t low = 0, high = whole_bytes;
     // Ends: the interval halves.
     while (low < high) {
       simt::size_t const middle = low + (high - low) / 2;
-      // Any address: only distances are asked for.
+      // Any address will do: only distances are computed.
       if (basic_ouroboros{{reinterpret_cast<void*>(simt::uintptr_t{1} << 40), whole_bytes}, middle}.chunks_within(middle) != 0) {
         high = middle;
       } else {
@@ -204,7 +204,7 @@ class basic_ouroboros {
     if (wanted > there) add_chunks(there, wanted, map, stream);
   }
 
-  // The backing's counted with it. Chunks of queues are held.
+  // With the backing's bytes. Chunks that store queues count as held.
   [[nodiscard]] allocator_footprint footprint(stream_ref stream) const requires(has_footprint<Backing> || alone) {
     unsigned free_chunks = 0;
     simt::copy(&free_chunks, &state_->num_free, sizeof free_chunks, stream);
@@ -237,10 +237,10 @@ class basic_ouroboros {
     bool exact = false;    // a page begins there
   };
 
-  // What tells groups apart: the heap and the class.
+  // A key that differs between heaps and between classes.
   [[nodiscard]] GPUHEAP_FN simt::uint64_t key(unsigned q) const { return reinterpret_cast<simt::uintptr_t>(state_) | q; }
 
-  // Pages of the queue to lanes of ranks from `served` on, before `got`. Returns to how many.
+  // Pops pages for the lanes whose ranks are in `served` .. `got` - 1. Returns how many lanes got one: the first of them.
   [[nodiscard]] GPUHEAP_FN static unsigned pages_of_queue(layout_type const& at, state_type* state, structures::warp_group group,
                                                           unsigned q, unsigned served, unsigned got, void*& p) {
     uint32_t handle = 0;
@@ -262,8 +262,8 @@ class basic_ouroboros {
     }
     return popped;
   }
-  // The rest of malloc(): a page for each unit from `served` on, `p` for who has one. Out of line: what it keeps in registers, malloc()
-  // does not while the queue has enough.
+  // The rest of malloc(): gets a page for each unit from `served` on; `p` is set in lanes that get one. Not inlined, so that malloc() does
+  // not keep its registers while the queue has enough.
   [[nodiscard]] GPUHEAP_COLD static void* serve_others(state_type* state, structures::warp_group group, unsigned q, unsigned served,
                                                        unsigned got, void* p) {
     simt::back_off pause;
@@ -305,25 +305,25 @@ class basic_ouroboros {
     at.exact = at.page < layout_type::pages_of(at.q) && (within & (layout_type::page_bytes(at.q) - 1)) == 0;
     return at;
   }
-  // The bits that say whether a page is live: 0.
+  // The word with the page's bit, which is 0 while the page is live.
   [[nodiscard]] GPUHEAP_FN simt::global_ref<uint32_t> bits_of(place at) const {
     if constexpr (holds_pages) return at_.idle_word(at.chunk, at.page / 32);
     return at_.spare_word(at.chunk, at.page / 32);
   }
-  // False: the page is not live.
+  // Marks a page as free. False: it is not live.
   [[nodiscard]] GPUHEAP_FN bool mark(place at) const {
     uint32_t const bit = 1u << at.page % 32;
     // relay: between the fence of its owner and a thread that takes it next.
     return (bits_of(at).fetch_or(bit, simt::relay) & bit) == 0;
   }
-  // Each lane of the group a page of class at.q, which it has marked.
+  // Gives back one page of class at.q for each lane of the group. The lane has marked it.
   GPUHEAP_FN void give(structures::warp_group group, place at) const {
     if constexpr (holds_pages) {
       unsigned const pushed =
           state_->queue(at.q).push(group, at.chunk << layout_type::lg_pages | at.page, typename state_type::storage{state_});
       if (pushed != 0 && group.leads()) state_->units(at.q).release(pushed);
       if (pushed == group.size()) return;
-      // What finds no room there.
+      // The pages for which the queue has no room.
       group.mask &= simt::all_lanes << simt::nth_set_bit(group.mask, pushed);
       if ((group.mask >> simt::lane_id() & 1) == 0) return;
       // relay: as in mark().
@@ -337,7 +337,7 @@ class basic_ouroboros {
 
   explicit basic_ouroboros(memory::region own)
       : at_{layout_type::over(own, sizeof(state_type))}, state_{static_cast<state_type*>(own.base)} {}
-  // One that begins with so many bytes of `whole`, and has its backing at the end.
+  // A heap that grows: it begins with initial_bytes of `whole`, and has its backing at the end of `whole`.
   basic_ouroboros(memory::region whole, simt::size_t initial_bytes)
       : basic_ouroboros{{whole.base, (whole.bytes - share_of(initial_bytes)) & ~simt::size_t{255}}} {
     backing_bytes_ = share_of(initial_bytes);
@@ -349,7 +349,7 @@ class basic_ouroboros {
   [[nodiscard]] simt::size_t offset_of(void const* p) const {
     return static_cast<simt::size_t>(static_cast<char const*>(p) - reinterpret_cast<char const*>(state_));
   }
-  // The metadata of all chunks that there may be, and so many chunks with theirs, in a heap that has no more.
+  // What the metadata that does not grow and the first `chunks` chunks take.
   [[nodiscard]] simt::size_t bytes_of(uint32_t chunks) const {
     simt::size_t each = 0;
     layout_type parts = at_;
@@ -368,7 +368,7 @@ class basic_ouroboros {
     simt::synchronize(stream);
     return there;
   }
-  // A heap without chunks.
+  // Makes a heap without chunks.
   template <class Map>
   void initialise(Map const& map, stream_ref stream) const {
     map(0, offset_of(at_.words));
@@ -378,7 +378,7 @@ class basic_ouroboros {
       simt::launch(layout_type::queue_capacity(at_.max_chunks), ouro::init_queues<state_type>{state_}, {.stream = stream});
     }
   }
-  // Makes chunks first..end-1 usable, multiples of a region both. Nothing has changed if map() throws.
+  // Makes chunks first..end-1 usable. `first` and `end` are multiples of region_chunks. If map() throws, nothing has changed.
   template <class Map>
   void add_chunks(uint32_t first, uint32_t end, Map const& map, stream_ref stream) const {
     if (first == end) return;

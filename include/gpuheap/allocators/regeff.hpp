@@ -65,7 +65,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// What sets the four apart, and sizes.
+// The differences between the four variants, and sizes.
 struct regeff_config {
   bool fused = false;              // state and next in one word of 32 bits
   bool multi = false;              // a hint and a tree for each multiprocessor
@@ -86,19 +86,19 @@ inline constexpr uint32_t free_state = here_bit | free_bit, live_state = here_bi
 // The table of headers. A view; any thread of the device.
 //
 //   look(x)         state | next
-//   lock(x)         free -> held. Where the chunk ends; 0 if it was not free, and nothing has changed
-//   end_life(x)     live -> held. The header before; nothing has changed if it was not live
-//   absorb(x, n)    of a held chunk up to n: it belongs to the chunk before it, which the caller holds too
-//   cut(x, n)       a free chunk begins at x, inside one that the caller holds, and ends at n as that did. Nothing leads to it yet, but who
-//                   knows the position from an earlier life may lock it at once. What the caller stores later is seen after it
-//   set_live(x, n)  of a held chunk: it is a block now and ends at n
+//   lock(x)         free -> held. Returns the chunk's end; 0 if it was not free, and nothing has changed
+//   end_life(x)     live -> held. Returns the header before; nothing has changed if it was not live
+//   absorb(x, n)    for a held chunk up to n: it belongs to the chunk before it, which the caller holds too
+//   cut(x, n)       a free chunk begins at x, inside one that the caller holds, and ends at n as that one did. No header leads to it yet.
+//                   A thread that knows the position from an earlier chunk may lock it at once, and sees all that the caller stored before
+//   set_live(x, n)  for a held chunk: it is a block now and ends at n
 //   seems_free(x)   a guess
-//   set_free(x, n)  of a held chunk: it is free and ends at n. All that the thread did happens before the next lock
+//   set_free(x, n)  for a held chunk: it is free and ends at n. All that the thread did happens before the next lock
 //
-// Orders. `consume`, where a thread goes on to the position that it read: pairs with the fence in cut(), by which a header is written
-// before anything leads to it, and with the release in set_free(), so that a block's next owner comes after its last one. `relay`,
-// where a thread that holds a chunk writes down a position that it got this way: a store is enough, as what others change meanwhile, by a
-// lock or a second free in vain, need not stay. `relay`, where it does so by a change of what was there.
+// Orders. `consume` is for a thread that accesses the position that it has read. It pairs with the fence in cut(), by which a header is
+// written before any other leads to it, and with the release in set_free(), so that a block's next owner comes after its last one. `relay`
+// is for a thread that holds a chunk and writes a position that it got in this way. A store is enough there: changes by other threads
+// meanwhile, by a lock or a refused second free, may be lost.
 template <bool Fused>
 struct headers;
 
@@ -140,7 +140,8 @@ struct headers<false> {
   using word = flag_and_next;
   word* words = nullptr;
 
-  // Of two different times, perhaps. The flag matters only to a thread that finds no block here, and a thread that relies on it locks it.
+  // The two values may be of different times. The flag matters only to a thread that finds no block here, and a thread that relies on it
+  // locks it.
   [[nodiscard]] GPUHEAP_FN uint32_t look(uint32_t x) const {
     uint32_t const flag = flag_at(x).load(simt::relaxed);
     uint32_t const next = next_at(x).load(simt::consume);
@@ -148,11 +149,11 @@ struct headers<false> {
   }
   // relaxed: a guess that lock() confirms.
   [[nodiscard]] GPUHEAP_FN bool seems_free(uint32_t x) const { return flag_at(x).load(simt::relaxed) != 0; }
-  // The end is read under the lock. relaxed: only who holds the chunk writes it.
+  // The end is read under the lock. relaxed: only the thread that holds the chunk writes it.
   [[nodiscard]] GPUHEAP_FN uint32_t lock(uint32_t x) const {
     return flag_at(x).fetch_and(~free_bit, simt::consume) != 0 ? next_at(x).load(simt::relaxed) & next_mask : 0;
   }
-  // relaxed: as above.
+  // relaxed: only the thread that holds the chunk changes the word's end.
   [[nodiscard]] GPUHEAP_FN uint32_t end_life(uint32_t x) const { return next_at(x).fetch_and(~live_bit, simt::relaxed); }
   // The end stays. No thread waits for the answer, so the hardware sends none.
   GPUHEAP_FN void absorb(uint32_t x, uint32_t) const { next_at(x).fetch_and(next_mask, simt::relay); }
@@ -212,7 +213,7 @@ template <class A>
 struct sum_held;
 
 #if GPUHEAP_HAS_HOST
-// What a walk along the list at rest found.
+// The result of a walk along the list at rest.
 struct audit {
   std::string problem;  // empty: every invariant holds
   simt::size_t chunks = 0, live_chunks = 0;
@@ -333,7 +334,8 @@ class basic_regeff {
   using header_word = typename Headers::word;
   static constexpr simt::size_t state_bytes = 256, hint_stride = 8;  // in words
 
-  // Takes `need` units at `begin`, which are one chunk or several in a row. Where the hint goes; 0: another thread has some of them.
+  // Takes `need` units at `begin`, which are one chunk or several in a row. Returns the hint's new place; 0: another thread has some of
+  // them.
   [[nodiscard]] GPUHEAP_FN uint32_t take(uint32_t begin, uint32_t need) const {
     uint32_t end = headers_.lock(begin);
     if (end == 0) return 0;
@@ -392,7 +394,7 @@ class basic_regeff {
                 lg_unit_for(((unit + sizeof(header_word)) << 29) - 1) == simt::lowest_bit(Config.unit_bytes));
 #endif
 
-  // By create()'s kernel: thread i of n writes every n-th chunk of the trees and one hint, the first one also the rest and the end.
+  // Called by create()'s kernel: thread i of n writes every n-th chunk of the trees and one hint, the first one also the rest and the end.
   friend struct regeff::init_chunks<basic_regeff>;
   GPUHEAP_FN void init_chunks(uint32_t i, uint32_t n, regeff::split const& split) const {
     // 64 bits, as n is added to the last one's number.
@@ -408,8 +410,8 @@ class basic_regeff {
   }
   GPUHEAP_FN void write_header(uint32_t x, uint32_t header) const { simt::plain_write(headers_.words[x], Headers::word_of(header)); }
 
-  // By footprint()'s kernel: thread i of n adds up every n-th unit's chunk, if that is live. Such headers are those of blocks, whatever
-  // pointer leads there.
+  // Called by footprint()'s kernel: thread i of n adds up every n-th unit's chunk, if that is live. Such headers are those of blocks,
+  // whatever pointer leads there.
   friend struct regeff::sum_held<basic_regeff>;
   GPUHEAP_FN void sum_held(uint32_t i, uint32_t n) const {
     simt::uint64_t units = 0;

@@ -14,10 +14,11 @@
 //   visits             how often a region was searched in vain: a hint to pass it over; so many such regions in the active super block,
 //                      and the next one becomes active
 //
-// malloc:    up to a page: start at page hash(size, multiprocessor, warp) of the active super block. A page whose chunks are between the
-//            size and twice the size, with room: count in by one compare-exchange, take a bit by an atomic OR. A free page: open it.
-//            Otherwise the next page; first only in regions that do not look full, then in all. More than a page: scatteralloc/runs.hpp.
-// free:      the chunk's bit, then the page's count; the count that becomes 0 has made the page free.
+// malloc:    up to a page: the search starts at page hash(size, multiprocessor, warp) of the active super block. In a page with room whose
+//            chunks are between the size and twice the size, the thread counts itself in by one compare-exchange, and takes a bit by an
+//            atomic OR. It opens a free page. Otherwise it tries the next page, first only in regions that do not look full, then in all.
+//            For more than a page see scatteralloc/runs.hpp.
+// free:      clears the chunk's bit, then lowers the page's count; at 0 the page is free.
 // Reuse:     every page for every size, and for runs, as soon as nothing of it is in use.
 // Progress:  malloc is blocking: it waits for a page that another thread is preparing, which that one does without waiting; where it meets
 //            none, it is lock-free. It answers nullptr after two looks at every page. Runs: the claim of a run that is not the next one is
@@ -27,20 +28,21 @@
 //            clear a bit of the page's new contents.
 //
 // Different from the paper, and why:
-//   - Lanes of a warp that ask for the same size count in together, as many as a page of that size has chunks, in the page that the hash
-//     gives all of them, and begin at different chunks: behind as many as the page has in use, instead of at their lane numbers. There
-//     each lane counts in alone, and all begin at the same page.
-//   - Count and chunk size are one word, and no thread counts in beyond the capacity. In the published form, where the count is an addition
-//     that is taken back, a page that is given a new size may hand out a chunk twice, an empty page may keep its size, and a chunk may be
-//     missed by all. There pages keep their first size for ever by default; here they never do.
-//   - Chunk sizes and runs are different kinds of pages. There both are one number, and a run of 4096 bytes passes for a page of chunks.
-//     A request of exactly one page is a chunk here.
-//   - A hint that a segment is full is confirmed after it was set; there every free clears it.
-//   - Whatever half-empties a page, or frees it, resets its region's visits; there chunks of more than 2048 bytes never do.
+//   - Lanes of a warp that want the same size count themselves in together, as many as a page of that size has chunks. They do so in the
+//     page that the hash gives all of them, and begin at different chunks, behind as many as the page has in use. In the paper each lane
+//     counts itself in alone, all begin at the same page, and each at the chunk of its lane number.
+//   - Count and chunk size are one word, and no thread counts itself in beyond the capacity. In the published form the count is an addition
+//     that is taken back. So a page that is given a new size may hand out a chunk twice, an empty page may keep its size, and a chunk may
+//     be missed by all. By default the published pages keep their first size for ever; here they never do.
+//   - Chunk sizes and runs are different kinds of pages. In the published form both are one number, and a run of 4096 bytes passes for a
+//     page of chunks. A request of exactly one page is a chunk here.
+//   - A hint that a segment is full is confirmed after it was set; in the published form every free clears it.
+//   - A free that half-empties a page, or frees it, resets its region's visits; published, frees of more than 2048 bytes never do.
 //   - The super block that is active wraps around; the published one only rises or falls by chance, and never reaches the last.
 //   - The search for runs ends at the last page, where the published one goes one word too far, and its hint cannot fall below 0.
 //     Windows are handed out without a lock as long as there are free ones below all runs.
-//   - Interior pointers are foreign. There they stand for pieces of requests that a warp merged, which is not part of this allocator.
+//   - Interior pointers are foreign. In the published form they name pieces of requests that a warp merged, which this allocator
+//     does not do.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -54,7 +56,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
 namespace scatter {
 
-// What tests replace by parts with a mistake.
+// The parts that tests replace by parts with a mistake.
 struct parts {
   using slab = structures::slab_state;
   using bits = structures::free_bits;
@@ -94,8 +96,8 @@ class basic_scatteralloc {
     // of 128 and has at most 53 bits.
     static_assert(layout_type::page_units < (1u << 13));
     unsigned const neighbours = at_.is_two_level(units) ? 0 : simt::lane_id() / at_.capacity(units);
-    // Where a group's leader begins. Found by every lane, while nothing waits for it. Possibly stale: the active super block is a hint, and
-    // who finds it full drops what its multiprocessor remembers.
+    // The place where a group's leader begins. Every lane computes it, while nothing waits for it. It may be stale: the active super block
+    // is a hint, and a thread that finds it full drops the value that its multiprocessor remembers.
     scatter::uint32_t start = at_.first_page({simt::load_cached(state_->extent_bits)}, units, neighbours);
     auto group = structures::warp_group::of_equal(here, reinterpret_cast<simt::uintptr_t>(state_) << 11 | neighbours << 13 | units);
     simt::lane_mask const mine = simt::lane_mask{1} << simt::lane_id();
@@ -108,7 +110,7 @@ class basic_scatteralloc {
       scatter::grant got;
       if ((group.mask & mine) != 0 && group.leads()) got = reserve(units, group.size(), start);
       got = scatter::grant::unpacked(simt::shuffle(here, got.packed(), leader));
-      // What the leader acquired, its lanes have too.
+      // The other lanes get what the leader acquired.
       simt::sync_warp(here);
       start = got.page;
       unsigned const kind = got.before.kind(), room = got.none() ? simt::warp_lanes : at_.capacity(kind) - got.before.fill();

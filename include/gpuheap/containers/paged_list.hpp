@@ -3,12 +3,11 @@
 //
 //   state    | size | lock | page 0 | page 1 | ... |      page k has first_page_entries << k entries; nullptr: not yet there
 //
-//   push:    lanes that come together ask for places as one. The pages must be there first: a thread that misses one takes it from the
-//   heap, under
-//            a lock. Then the size is raised by a compare-exchange.
+//   push:    lanes that call together request places as one. The pages must be there first: a thread that misses one takes it from the
+//            heap, under a lock. Then a compare-exchange raises the size.
 //
 // So pages never move, an entry's address stays, and a push that the heap refuses has changed nothing. A thread that needs a new page waits
-// for the one who fetches it; everything else is lock-free.
+// for the thread that fetches it; everything else is lock-free.
 //
 // Different from the paper: pages grow, so that a list needs no directory that could run full.
 #pragma once
@@ -22,15 +21,15 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// What a list has in memory. Zeros are an empty list.
+// The state of a list in memory. Zeros are an empty list.
 struct paged_list_state {
   static constexpr unsigned max_pages = 32;
   simt::uint64_t size = 0;
-  simt::uint32_t lock = 0;  // of who fetches a page
+  simt::uint32_t lock = 0;  // held by a thread that fetches a page
   void* pages[max_pages] = {};
 };
 
-// Device, any thread: a view of a state and of the heap that pages come from. T: trivially copyable.
+// A view of a state and of the heap that pages come from. Device, any thread. T: trivially copyable.
 template <class T, class Ref>
 class paged_list {
   static_assert(simt::is_trivially_copyable_v<T>);
@@ -43,14 +42,14 @@ class paged_list {
   paged_list() = default;
   GPUHEAP_HD paged_list(Ref heap, paged_list_state* state) : heap_{heap}, state_{state} {}
 
-  // Appends an entry. False: the heap has no page, and the list is as it was. Reading an entry must happen after its push.
+  // Appends an entry. False: the heap has no page, and the list is unchanged. Reading an entry must happen after its push.
   GPUHEAP_FN bool push(T value) const {
     auto const group =
         structures::warp_group::of_equal(simt::active_mask(), static_cast<simt::uint64_t>(reinterpret_cast<simt::uintptr_t>(state_)));
     simt::uint64_t first = 0;
     unsigned places = 0;
     if (group.leads()) places = reserve(group.size(), first);
-    // The other lanes go on with what the leader acquired.
+    // The other lanes get what the leader acquired.
     simt::sync_warp(group.mask);
     places = group.from_leader(places);
     first = group.from_leader(first);
@@ -83,10 +82,10 @@ class paged_list {
   [[nodiscard]] GPUHEAP_FN static constexpr simt::uint64_t entries_of(unsigned k) { return simt::uint64_t{first_page_entries} << k; }
   [[nodiscard]] GPUHEAP_FN static constexpr simt::uint64_t first_of(unsigned k) { return entries_of(k) - first_page_entries; }
 
-  // Places for up to n (at most a warp's) entries, from `first` on. Fewer if the heap has no page for more.
+  // Reserves places for up to n (at most a warp's) entries, from `first` on. Returns how many: fewer if the heap has no page for more.
   [[nodiscard]] GPUHEAP_FN unsigned reserve(unsigned n, simt::uint64_t& first) const {
     simt::global_ref<simt::uint64_t> const size{state_->size};
-    // relaxed, all: the size says only whose places are whose.
+    // relaxed, all: the size only assigns places to threads.
     simt::uint64_t seen = size.load(simt::relaxed);
     // Ends: a pass that goes on lost the size to another thread's push. Lock-free.
     GPUHEAP_NO_UNROLL
@@ -105,11 +104,11 @@ class paged_list {
     simt::atomic_ref<void*> const page{state_->pages[k]};
     if (page.load(simt::relaxed) != nullptr) return true;  // relaxed: operator[] acquires
     bool there = false;
-    // One at a time, as many pages as threads might be more than the heap has. A thread that holds the lock waits for the heap at most, and
-    // that not for lanes that wait here.
+    // One thread at a time, since several would take more pages than needed. A thread that holds the lock waits at most for the heap, which
+    // does not depend on lanes that wait here.
     structures::spin_lock{&state_->lock}.run([&] {
       if (page.load(simt::relaxed) == nullptr) {
-        // release: what the heap has done for the page. Pairs with operator[].
+        // release: the heap's work on the page. Pairs with operator[].
         page.store(heap_.malloc(entries_of(k) * sizeof(T)), simt::release);
       }
       there = page.load(simt::relaxed) != nullptr;

@@ -10,7 +10,8 @@
 //
 //   push:    lanes that come together ask as one. The page must be there first: a thread that misses it takes one from the heap, under a
 //            lock. Then the tail is raised by a compare-exchange; then each lane fills its cell.
-//   pop:     the head is raised likewise, up to the tail; each lane waits for its cell to be full. The pops that make `taken` the whole
+//   pop:     the head is raised by a compare-exchange, up to the tail; each lane waits for its cell to be full. The pops that make `taken`
+//   the whole
 //            page give it back, and set the frame's turn to the page num_frames later.
 //
 // A page is used for one turn only, so its cells are filled and emptied once. No thread looks into a page without a ticket in it, and it is
@@ -48,7 +49,7 @@ class paged_queue {
   static constexpr unsigned page_entries = (PageBytes - 16) / sizeof(cell);
   static_assert(page_entries >= 1);
 
-  // What a queue has in memory.
+  // The state of a queue in memory.
   struct state {
     struct frame {
       simt::uint64_t turn = 0;
@@ -56,7 +57,7 @@ class paged_queue {
     };
     alignas(32) simt::uint64_t tail = 0;
     alignas(32) simt::uint64_t head = 0;
-    simt::uint32_t lock = 0;  // of who fetches a page
+    simt::uint32_t lock = 0;  // held by a thread that fetches a page
     alignas(32) frame frames[NumFrames];
   };
 
@@ -100,10 +101,10 @@ class paged_queue {
       group = without_first(group, places);
     }
   }
-  // False: empty.
+  // False: the queue is empty.
   GPUHEAP_FN bool try_pop(T& value) const {
     structures::warp_group group = together(false);
-    // Ends: likewise.
+    // Ends: a pass gives tickets to at least one lane of the group, or refuses all.
     GPUHEAP_NO_UNROLL
     while (true) {
       simt::uint64_t first = 0;

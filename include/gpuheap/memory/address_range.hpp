@@ -21,8 +21,8 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::memory {
 // destructor wait for the device.
 class address_range {
  public:
-  // The most bytes that come and go as one: a part that is mapped is cut at the multiples of it, counted from the base. (Memory that was
-  // mapped by one call of the driver can only be unmapped by one, and each such call takes its time.)
+  // The size of the largest piece of memory that is mapped or unmapped as one. A part that is mapped is cut at the multiples of it, counted
+  // from the base: memory that one call of the driver mapped can only be unmapped by one call, and each call takes time.
   static constexpr simt::size_t largest_piece_bytes = 32_MiB;
 
   address_range() = default;
@@ -125,12 +125,12 @@ class address_range {
   }
 
  private:
-  // What one map_memory() put there.
+  // The memory that one map_memory() mapped.
   struct piece {
     simt::size_t offset = 0, bytes = 0;
     [[nodiscard]] simt::size_t end() const { return offset + bytes; }
   };
-  // The number of the first piece that begins behind `offset`; that of pieces if none does.
+  // The index of the first piece that begins behind `offset`, or the number of pieces if none does.
   [[nodiscard]] std::size_t first_after(simt::size_t offset) const {
     std::size_t low = 0, high = pieces_.size();
     // Ends: the difference halves.
@@ -153,7 +153,7 @@ class address_range {
                 format_bytes(bytes).c_str(), offset, format_bytes(space_.bytes).c_str()));
   }
 
-  // Puts memory where none is, as piece number `index`, and says so in `made`.
+  // Maps memory where none is, as piece `index`, and adds its offset to `made`.
   void map_piece(std::size_t index, piece p, std::vector<simt::size_t>& made) {
     made.reserve(made.size() + 1);
     pieces_.insert(pieces_.begin() + static_cast<std::ptrdiff_t>(index), p);
@@ -166,7 +166,7 @@ class address_range {
     made.push_back(p.offset);
     mapped_bytes_ += p.bytes;
   }
-  // Takes away pieces first..end-1.
+  // Unmaps pieces first..end-1.
   void drop(std::size_t first, std::size_t end) noexcept {
     for (std::size_t i = first; i < end; ++i) {
       simt::unmap_memory(space_, at_offset(pieces_[i].offset), pieces_[i].bytes);
@@ -174,7 +174,7 @@ class address_range {
     }
     pieces_.erase(pieces_.begin() + static_cast<std::ptrdiff_t>(first), pieces_.begin() + static_cast<std::ptrdiff_t>(end));
   }
-  // What a map() that failed has made: no kernel knows it.
+  // Unmaps the pieces that a map() which failed has made. No kernel knows them.
   void take_back(std::vector<simt::size_t> const& made) noexcept {
     for (simt::size_t const at : made) {
       std::size_t const behind = first_after(at);

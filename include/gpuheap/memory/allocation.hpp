@@ -1,4 +1,4 @@
-// A region and the duty to give it back. Host code only.
+// A region, and whether it has to be given back. Host code only.
 #pragma once
 
 #include <gpuheap/memory/resource.hpp>

@@ -21,9 +21,9 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::memory {
 namespace detail {
 inline constexpr simt::size_t cuda_mr_alignment = 256;
 
-// CCCL 3.0 calls the synchronous pair allocate and deallocate; later versions give these names to the stream-ordered pair and call the
-// synchronous one allocate_sync and deallocate_sync. The shape of the resource tells which it was written for, so no version number is
-// asked.
+// CCCL 3.0 calls the synchronous pair allocate and deallocate. Later versions give these names to the stream-ordered pair, and call the
+// synchronous one allocate_sync and deallocate_sync. The members of the resource tell which version it was written for, so no version
+// number is needed.
 template <class R>
 concept renamed_cuda_resource = requires(R& r, void* p, simt::size_t n) {
   { r.allocate_sync(n, n) } -> std::same_as<void*>;
@@ -50,7 +50,7 @@ class cuda_mr {
  public:
   explicit cuda_mr(R r) : held_{std::move(r)} {}
 
-  // A std::bad_alloc of the resource becomes out_of_memory; its other exceptions pass through.
+  // Turns a std::bad_alloc of the resource into out_of_memory. Other exceptions pass through.
   [[nodiscard]] void* allocate(simt::size_t bytes) const try {
     if constexpr (detail::renamed_cuda_resource<R>) {
       return held_.allocate_sync(bytes, detail::cuda_mr_alignment);
@@ -72,7 +72,7 @@ class cuda_mr {
       held_.deallocate(p, bytes, detail::cuda_mr_alignment);
     }
   }
-  // The interface has no such question.
+  // The interface of cuda::mr has no such query.
   [[nodiscard]] std::optional<capacity> query() const { return std::nullopt; }
   [[nodiscard]] std::string name() const { return "the cuda::mr resource"; }
 

@@ -8,7 +8,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::memory {
 
-// What shared<T> holds derives from this.
+// The base of objects that shared<T> holds.
 class held {
  public:
   held() = default;
@@ -22,7 +22,8 @@ class held {
   mutable unsigned num_holders_ = 0;  // atomic
 };
 
-// One of the holders of an object, or of none. The last one ends it. Copies may be made and ended by several threads at once.
+// A reference-counted pointer to an object, or to none. The last copy destroys the object. Several threads may make and destroy copies at
+// once.
 template <class T>
 class shared {
  public:
@@ -37,7 +38,7 @@ class shared {
     return *this;
   }
   ~shared() {
-    // release, acquire: what every holder did comes before the end.
+    // release, acquire: all that other holders did to the object comes before its destruction.
     if (object_ != nullptr && __atomic_sub_fetch(&object_->num_holders_, 1u, __ATOMIC_ACQ_REL) == 0) delete object_;
   }
   [[nodiscard]] T const* operator->() const { return object_; }
@@ -54,7 +55,7 @@ class shared {
 // void(Args...), or empty. Copies share the callable.
 template <class Signature>
 class function;
-// Likewise.
+// As shared<T>: copies share the callable.
 template <class... Args>
 class function<void(Args...)> {
  public:

@@ -1,4 +1,4 @@
-// A contiguous piece of memory that a heap lives in.
+// A contiguous piece of memory for a heap.
 #pragma once
 
 #include <gpuheap/memory/function.hpp>
@@ -13,7 +13,7 @@ struct region {
 };
 
 #if GPUHEAP_HAS_HOST
-// Makes [offset, offset + bytes) of a region usable; more than that may become so, and what is usable already stays as it is. Nothing is
+// Makes [offset, offset + bytes) of a region usable, and perhaps bytes around it. Parts that are usable already do not change. Nothing is
 // initialised. Throws out_of_memory: then nothing has changed.
 using map_function = function<void(simt::size_t offset, simt::size_t bytes)>;
 #endif

@@ -1,5 +1,4 @@
-// Where a heap's bytes come from: `memory::resource` holds any source of memory, and the kinds that the machine itself offers. Host code
-// only.
+// Sources of a heap's memory: `memory::resource` holds any source, and the machine's own kinds of memory are sources. Host code only.
 #pragma once
 
 #include <gpuheap/memory/function.hpp>
@@ -23,9 +22,9 @@ struct capacity {
   simt::size_t free_bytes = 0;  // now; others may take it before the caller does
 };
 
-// What a resource is made from. `allocate` returns memory that device code reaches, aligned to at least 256 bytes, or throws out_of_memory.
-// `deallocate` takes back what it returned, with the same count, once no kernel uses it any more. `query` answers nothing where the
-// source does not say.
+// A source, from which a resource is made. `allocate` returns memory that device code reaches, aligned to at least 256 bytes, or throws
+// out_of_memory. `deallocate` takes back what `allocate` returned, with the same count, once no kernel uses it any more. `query` returns
+// nothing if the source does not know how much it has.
 template <class S>
 concept source = simt::is_constructible_v<S, S const&> && requires(S const& s, void* p, simt::size_t bytes) {
   { s.allocate(bytes) } -> simt::same_as<void*>;

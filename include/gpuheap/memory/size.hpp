@@ -1,4 +1,4 @@
-// How large a heap is to be: in bytes, as a part of what is free, or as the environment says. Host code only.
+// The size of a heap: in bytes, as a share of the free memory, or as the environment says. Host code only.
 #pragma once
 
 #include <gpuheap/memory/literals.hpp>
@@ -12,7 +12,7 @@
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
 namespace memory {
-// "200.0 GiB", "512 B": for messages.
+// Text for messages: "200.0 GiB", "512 B".
 [[nodiscard]] inline std::string format_bytes(simt::size_t bytes) {
   static constexpr char const* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   if (bytes < 1024) return text_of("%zu B", bytes);
@@ -80,7 +80,7 @@ class heap_size {
       for (++at; is_digit(*at); ++at, has_digits = true) value += (*at - '0') * (place /= 10);
     }
     if (!has_digits || !(value > 0)) throw refuse();
-    // Ends: likewise.
+    // Ends: at the end of the blanks.
     while (*at == ' ') ++at;
     std::string const unit{at};
     if (unit == "%") {

@@ -119,7 +119,7 @@ class communicators : public type_makers<Heap> {
     find_self(*list);
     return success;
   }
-  // Likewise, with places from, to and step in triples.
+  // The same, with places from, to and step in triples.
   GPUHEAP_FN int group_ranges(rank_list const* group, int count, int const (*ranges)[3], bool in, rank_list** made) const {
     int const size = group == nullptr ? 0 : group->size;
     auto* const ranks = static_cast<int*>(allocate((static_cast<simt::size_t>(size) + 1) * sizeof(int)));
@@ -128,7 +128,7 @@ class communicators : public type_makers<Heap> {
     for (int i = 0; right && i < count; ++i) {
       int const from = ranges[i][0], to = ranges[i][1], step = ranges[i][2];
       right = step != 0;
-      // Ends: each pass goes on by the step.
+      // Ends: each pass advances by the step.
       for (int r = from; right && (step > 0 ? r <= to : r >= to); r += step) {
         right = num_ranks < size;
         if (right) ranks[num_ranks++] = r;
@@ -190,7 +190,7 @@ class communicators : public type_makers<Heap> {
     return comm_split(comm, in ? group->world_ranks()[0] : undefined, in ? group->mine : 0, made);
   }
 
-  // Likewise, for the members of `group` alone, which all call with the same `tag`.
+  // The same for the members of `group` alone, which all call with the same `tag`.
   GPUHEAP_FN int comm_create_group(communicator* comm, rank_list const* group, int tag, communicator** made) const {
     if (int const bad = check_comm(comm); bad != success) return this->answer(comm, bad);
     if (tag < 0) return this->answer(comm, err_tag);
@@ -384,7 +384,7 @@ class communicators : public type_makers<Heap> {
   }
 
  private:
-  // What a rank asks of comm_split, and what it gets.
+  // A rank's arguments of comm_split, and its result.
   struct wish {
     int color, key, rank;
     [[nodiscard]] GPUHEAP_FN bool before(wish const& other) const {
@@ -441,7 +441,7 @@ class communicators : public type_makers<Heap> {
   GPUHEAP_FN membership found_groups(communicator const* comm, wish* wishes, int size, int tag) const {
     sort(wishes, size);
     membership own{};
-    // Ends: each pass goes on to the first wish of the next color.
+    // Ends: each pass advances to the first wish of the next color.
     for (int first = 0; first < size;) {
       int const color = wishes[first].color;
       int last = first;

@@ -1,7 +1,7 @@
-// Derived datatypes: where the bytes of an element lie. Made and used by one rank; device code.
+// Derived datatypes: the places of the bytes of an element. One rank makes and uses them; device code.
 //
-// A layout is one block of the heap: its header and the spans of bytes of one element, in the order in which they are sent. Neighbours are
-// one span. What is sent is the bytes of all spans of all elements, one after another, whatever the receiver's datatype is.
+// A layout is one block of the heap: its header and the spans of bytes of one element, in the order in which they are sent. Adjacent spans
+// are one. A message consists of the bytes of all spans of all elements, one after another, whatever the receiver's datatype is.
 #pragma once
 
 #include <gpuheap/mpi/state.hpp>
@@ -29,7 +29,7 @@ struct alignas(16) type_layout {
 [[nodiscard]] GPUHEAP_FN constexpr bool is_derived(datatype type) { return type >= datatype::num_predefined; }
 [[nodiscard]] GPUHEAP_FN inline type_layout* layout_of(datatype type) { return reinterpret_cast<type_layout*>(type); }
 
-// How many bytes of data an element has; 0 for what is no datatype.
+// The bytes of data of an element; 0 if the value is no datatype.
 [[nodiscard]] GPUHEAP_FN inline simt::size_t bytes_of(datatype type) {
   return is_derived(type) ? layout_of(type)->bytes : bytes_of_predefined(type);
 }

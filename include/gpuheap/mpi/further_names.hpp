@@ -1,4 +1,4 @@
-// The names of MPI for datatypes, groups, grids and the further forms of calls; names.hpp has the rest, and says what they are for.
+// The names of MPI for datatypes, groups, grids and the further forms of calls. names.hpp has the others, and a description of all of them.
 #pragma once
 
 #include <gpuheap/mpi/names.hpp>
@@ -175,10 +175,10 @@ GPUHEAP_COLD inline int MPI_Dims_create(int places, int dimensions, int* sizes) 
   return gpuheap::mpi::here().dims_create(places, dimensions, sizes);
 }
 
-// What there is to say of the process.
+// Facts about the process.
 template <class Argc, class Argv>
 GPUHEAP_COLD inline int MPI_Init_thread(Argc, Argv, int, int* provided) {
-  // A rank is one thread, and never more: whatever is asked for, calls come from that one.
+  // A rank is one thread: whatever level is requested, all its calls come from that thread.
   *provided = MPI_THREAD_MULTIPLE;
   return gpuheap::mpi::here().init();
 }
@@ -196,7 +196,7 @@ GPUHEAP_FN inline int MPI_Get_version(int* version, int* subversion) {
   *subversion = MPI_SUBVERSION;
   return MPI_SUCCESS;
 }
-// Names of communicators are not kept: nothing asks for them.
+// Names of communicators are not kept, since no call reads them.
 GPUHEAP_FN inline int MPI_Comm_set_name(MPI_Comm, char const*) { return MPI_SUCCESS; }
 // All ranks share the device's memory.
 GPUHEAP_FN inline int MPI_Comm_split_type(MPI_Comm comm, int, int key, MPI_Info, MPI_Comm* made) {

@@ -25,13 +25,14 @@ class messenger {
   [[nodiscard]] GPUHEAP_FN communicator* world() const { return &mine_->world; }
   [[nodiscard]] GPUHEAP_FN Heap const& heap() const { return heap_; }
 
-  // Ends all ranks: each at its next call that waits, this one now. The host gets `code` and this rank. Of several aborts the first counts.
+  // Ends all ranks: this one now, each other one at its next call that waits. The host gets `code` and this rank. The first of several
+  // aborts counts.
   [[noreturn]] GPUHEAP_FN void abort(int code) const { end_all(code, success); }
 
-  // Likewise, for a heap without room where the other ranks count on this one.
+  // The same, for a heap without room while the other ranks depend on this one.
   [[noreturn]] GPUHEAP_FN void end_for_memory() const { end_all(err_no_mem, err_no_mem); }
 
-  // What errors of calls on `comm` do from now on, in this rank. `fatal` at first.
+  // Sets the effect of errors of calls on `comm` in this rank from now on. `fatal` at first.
   GPUHEAP_FN int comm_set_errhandler(communicator* comm, error_handler what) const {
     if (comm == nullptr) return answer(comm, err_comm);
     comm->errors = what;
@@ -43,7 +44,7 @@ class messenger {
   GPUHEAP_FN int send(void const* buffer, int count, datatype type, int to, int tag, communicator* comm) const {
     return send_noted(buffer, count, type, to, tag, comm, nullptr);
   }
-  // Likewise, and waits until the message is being received.
+  // The same, and waits until the message is being received.
   GPUHEAP_FN int ssend(void const* buffer, int count, datatype type, int to, int tag, communicator* comm) const {
     simt::uint32_t received = to == proc_null ? 1 : 0;
     // The word is this thread's own, but another one sets it: it must lie where that one reaches it.
@@ -113,7 +114,7 @@ class messenger {
     }
     return errors == error_handler::fatal ? answer(nullptr, error) : error;
   }
-  // Likewise for all of them. If any failed: err_in_status, and each status has its own error.
+  // The same for all of them. If any failed: err_in_status, and each status has its own error.
   GPUHEAP_FN int waitall(int count, request** which, status* results) const {
     if (count < 0) return answer(nullptr, err_count);
     int failed = success;
@@ -208,7 +209,7 @@ class messenger {
     return recv(received, num_received, received_type, from, received_tag, comm, result);
   }
 
-  // Likewise, with one buffer for both.
+  // The same, with one buffer for both.
   GPUHEAP_FN int sendrecv_replace(void* buffer, int count, datatype type, int to, int sent_tag, int from, int received_tag,
                                   communicator* comm, status* result) const {
     return sendrecv(buffer, count, type, to, sent_tag, buffer, count, type, from, received_tag, comm, result);

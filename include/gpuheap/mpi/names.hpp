@@ -15,7 +15,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi {
 
 namespace detail {
 using program_heap_ref = heap_ref<coalesced::allocator>;
-// What the calls below read. All zero: no program runs.
+// The state that the calls below read. All zero: no program runs.
 struct program_world {
   world_state* world = nullptr;
   program_heap_ref heap;
@@ -68,7 +68,7 @@ using MPI_Info = void*;
 using MPI_Aint = long;
 using MPI_User_function = void(void*, void*, int*, MPI_Datatype*);
 
-// Macros, as in other MPIs: programs ask for them by #ifdef, and some are no constants here.
+// Macros, as in other MPIs: programs test for them by #ifdef, and some are no constants here.
 #define MPI_COMM_WORLD (::gpuheap::mpi::here().world())
 #define MPI_GROUP_NULL (static_cast<MPI_Group>(nullptr))
 #define MPI_GROUP_EMPTY (static_cast<MPI_Group>(nullptr))

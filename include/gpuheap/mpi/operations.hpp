@@ -84,7 +84,7 @@ template <class T>
       return b < a ? b : a;
   }
 }
-// Of equal values the one of the lower index.
+// Of equal values, the one with the lower index.
 template <class T>
 [[nodiscard]] GPUHEAP_FN constexpr located<T> combined(operation op, located<T> a, located<T> b) {
   bool const other_wins = op == operation::max_loc ? a.value < b.value : b.value < a.value;

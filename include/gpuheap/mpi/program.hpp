@@ -42,7 +42,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi {
 // The program's arguments, in device memory that all ranks read.
 using arguments = char const* const* __restrict__;
 
-// What a program reads that the host must have read before: nothing, unless it says so.
+// The input of a program that the host must read before: nothing, unless it says so.
 struct reads {
   bool input = false;  // standard input, to its end
   bool files = false;  // those among its arguments
@@ -110,7 +110,7 @@ class arguments_memory {
   memory::allocation memory_;
 };
 
-// What the host knows and the ranks ask for, in device memory while a program runs: the files that it reads among that.
+// The host's facts for the ranks, in device memory while a program runs, among them the files that it reads.
 class facts_memory {
  public:
   facts_memory(unsigned num_ranks, int argc, char const* const* argv, reads const& wanted)
@@ -212,7 +212,7 @@ struct heap_end {
   }
 };
 
-// What the ranks' end means for the process: its exit code, after a line on standard error if it is not 0.
+// The exit code of the process for the ranks' end, after a line on standard error if it is not 0.
 inline int report_end(result const& ended) {
   if (!ended.aborted) return 0;
   if (ended.error == err_no_mem) {
@@ -232,9 +232,9 @@ inline int report_end(result const& ended) {
 }
 }  // namespace detail
 
-// Runs main(argc, argv) as the ranks that the environment asks for, with the heap that make_heap() makes by coalesced::init. The exit code
-// for the process: 0 if all ranks returned 0; errors are told on standard error. What main() reads that the host must read before is
-// `wanted`. Host.
+// Runs main(argc, argv) as the number of ranks that the environment sets, with the heap that make_heap() makes by coalesced::init. Returns
+// the exit code for the process: 0 if all ranks returned 0. Errors go to standard error. `wanted`: the input of main() that the host must
+// read before. Host.
 template <class Main, class MakeHeap>
 [[nodiscard]] int run_main(int argc, char** argv, Main main, MakeHeap make_heap, reads const& wanted = {}) {
   try {

@@ -16,7 +16,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi {
 // In place of a buffer of a collective call: the values are in the other one.
 [[nodiscard]] GPUHEAP_HD inline void* in_place() { return reinterpret_cast<void*>(simt::uintptr_t{1}); }
 
-// What main functors are given.
+// The argument of main functors.
 template <class Heap>
 class rank : public communicators<Heap> {
   using base = communicators<Heap>;
@@ -48,7 +48,7 @@ class rank : public communicators<Heap> {
 
   // ---- collective calls
 
-  // Waits until all members have called. What they did before happens before what any of them does after.
+  // Waits until all members have called. All accesses before the call happen before those of any member after it.
   GPUHEAP_FN int barrier(communicator* comm) const {
     if (int const bad = check_comm(comm); bad != success) return this->answer(comm, bad);
     group_state& group = *comm->group;
@@ -131,7 +131,7 @@ class rank : public communicators<Heap> {
     if (values != in_place()) detail::copy_bytes(result, values, bytes);
     return this->answer(comm, combine_from(0, result, count, type, op, comm));
   }
-  // Of ranks 0 to r - 1; nothing in rank 0.
+  // The combined values of ranks 0 to r - 1; nothing in rank 0.
   GPUHEAP_FN int exscan(void const* values, void* result, int count, datatype type, operation op, communicator* comm) const {
     if (int const bad = check_reduction(values, count, type, op, 0, comm); bad != success) return this->answer(comm, bad);
     simt::size_t const bytes = static_cast<simt::size_t>(count) * combined_bytes(type);
@@ -180,7 +180,7 @@ class rank : public communicators<Heap> {
     return exchange_parts(sent, received, comm, listed_parts{sent_counts, sent_displacements, sent_type},
                           listed_parts{received_counts, received_displacements, received_type});
   }
-  // Likewise, with a datatype for each rank, and displacements in bytes.
+  // The same, with a datatype for each rank, and displacements in bytes.
   GPUHEAP_FN int alltoallw(void const* sent, int const* sent_counts, int const* sent_displacements, datatype const* sent_types,
                            void* received, int const* received_counts, int const* received_displacements, datatype const* received_types,
                            communicator* comm) const {
@@ -223,7 +223,7 @@ class rank : public communicators<Heap> {
  private:
   using base::check_comm;
 
-  // Where the ranks' parts of a buffer lie, and what they are.
+  // The places of the ranks' parts in a buffer, and their types.
   struct even_parts {
     int each;
     datatype element;
@@ -280,7 +280,7 @@ class rank : public communicators<Heap> {
     int const bad = check_rooted(buffer, count, type, root, comm);
     return bad != success ? bad : can_combine(op, type) ? success : err_op;
   }
-  // What an element takes where it is combined: with its gaps.
+  // The bytes of an element where it is combined, with its gaps.
   [[nodiscard]] GPUHEAP_FN static simt::size_t combined_bytes(datatype type) { return static_cast<simt::size_t>(extent_of(type)); }
 
   // Combines what another rank sends with `own`; `lower`: that one's values stand in front.

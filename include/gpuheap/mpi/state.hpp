@@ -1,12 +1,12 @@
-// What the ranks of a world share, and what each of them keeps: plain data in device memory, laid out by world.hpp.
+// The state that the ranks of a world share, and the state of each of them: plain data in device memory, laid out by world.hpp.
 //
 //   world_state -> rank_state[num_ranks]      inbox: a stack of messages that any rank pushes to and the owner takes whole
 //               -> group_state                the members of a communicator, and their barrier; that of the world is part of it
 //
-// A message is one block of the heap, a header and its bytes, made by the sender and freed by the receiver; or one of a bundle: a block in
-// which a rank has all its messages of an all-to-all, freed by the receiver of the last one.
+// A message is one block of the heap, a header and its bytes, which the sender makes and the receiver frees. Or it is one of a bundle: a
+// block in which a rank has all its messages of an all-to-all, which the receiver of the last one frees.
 //
-// No lock is taken and no message waits for its receiver: a send ends whatever the others do.
+// No lock is taken and no message waits for its receiver: a send ends whatever the other ranks do.
 #pragma once
 
 #include <gpuheap/mpi/types.hpp>
@@ -31,14 +31,14 @@ struct alignas(16) message {
   simt::uint32_t* received;  // set to 1 when the message is; nullptr: no thread waits for that
 
   [[nodiscard]] GPUHEAP_FN char* data() { return reinterpret_cast<char*>(this + 1); }
-  // What a message of so many bytes takes: a multiple of 16.
+  // The bytes that a message takes in the heap: a multiple of 16.
   [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t block_bytes(simt::size_t bytes) {
     return sizeof(message) + static_cast<simt::size_t>(simt::round_up_pow2(bytes, 16));
   }
 };
 static_assert(sizeof(message) == 48);
 
-// What messages are looked for by.
+// The keys by which messages are searched for.
 struct envelope {
   simt::uint32_t context;
   int source;  // or any_source
@@ -140,7 +140,7 @@ GPUHEAP_FN inline void push(rank_state& to, message* m) {
   do {
     m->next = before;
     // release: publishes the message to the exchange in take_inbox(), which also sees those below it: each push is a read-modify-write of
-    // the one before. relaxed on failure: as above. The owner takes all at once, so no pointer comes back meanwhile (no ABA).
+    // the one before. relaxed on failure: the next pass decides. The owner takes all at once, so no pointer comes back meanwhile (no ABA).
   } while (!inbox.compare_exchange(before, m, simt::release, simt::relaxed));
 }
 

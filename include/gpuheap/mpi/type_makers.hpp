@@ -16,7 +16,7 @@ class type_makers : public messenger<Heap> {
   GPUHEAP_FN int type_vector(int count, int each, int stride, datatype old, datatype* made) const {
     return type_hvector(count, each, is_datatype(old) ? stride * extent_of(old) : 0, old, made);
   }
-  // Likewise, with the stride in bytes.
+  // The same, with the stride in bytes.
   GPUHEAP_FN int type_hvector(int count, int each, long long stride, datatype old, datatype* made) const {
     return blocks(
         count, made, [=](int) { return each; }, [=](int i) { return i * stride; }, [=](int) { return old; });
@@ -27,12 +27,12 @@ class type_makers : public messenger<Heap> {
     return blocks(
         count, made, [=](int i) { return lengths[i]; }, [=](int i) { return displacements[i] * each; }, [=](int) { return old; });
   }
-  // Likewise, in bytes.
+  // The same, in bytes.
   GPUHEAP_FN int type_hindexed(int count, int const* lengths, long const* displacements, datatype old, datatype* made) const {
     return blocks(
         count, made, [=](int i) { return lengths[i]; }, [=](int i) { return displacements[i]; }, [=](int) { return old; });
   }
-  // Likewise, with one length for all, in elements.
+  // The same, with one length for all, in elements.
   GPUHEAP_FN int type_indexed_block(int count, int length, int const* displacements, datatype old, datatype* made) const {
     long long const each = is_datatype(old) ? extent_of(old) : 0;
     return blocks(
@@ -141,7 +141,7 @@ class type_makers : public messenger<Heap> {
 
  private:
   [[nodiscard]] GPUHEAP_FN static long long lower_of(datatype type) { return is_derived(type) ? layout_of(type)->lower : 0; }
-  // Of a member of a struct: a derived datatype's extent has its alignment as a factor.
+  // The alignment of a member of a struct: a derived datatype's extent has its alignment as a factor.
   [[nodiscard]] GPUHEAP_FN static long long alignment_of(datatype type) {
     long long const extent = extent_of(type);
     if (is_derived(type)) {

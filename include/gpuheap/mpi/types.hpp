@@ -1,4 +1,4 @@
-// What MPI calls mean by their numbers: datatypes, operations, error classes, wildcards, statuses. Host and device; no state.
+// The meaning of the numbers in MPI calls: datatypes, operations, error classes, wildcards, statuses. Host and device; no state.
 //
 // Meanings are those of the MPI standard, version 3.1; the numbers are this library's own.
 #pragma once
@@ -39,7 +39,7 @@ struct located {
   int index;
 };
 
-// How many bytes an element of a predefined datatype has; 0 for what is none.
+// The bytes of an element of a predefined datatype; 0 if the value is none.
 [[nodiscard]] GPUHEAP_HD constexpr simt::size_t bytes_of_predefined(datatype type) {
   switch (type) {
     case datatype::char_type:
@@ -77,7 +77,7 @@ struct located {
   return 0;
 }
 
-// Predefined reductions: all of them associative and commutative, but for the rounding of floating-point numbers. Other values are those
+// Predefined reductions: all of them associative and commutative, except for the rounding of floating-point numbers. Other values are those
 // of programs: the address of a user_operation (operations.hpp).
 enum class operation : simt::uintptr_t {
   null,
@@ -160,7 +160,7 @@ inline constexpr int any_tag = -1;
 inline constexpr int proc_null = -2;
 inline constexpr int undefined = -32766;
 
-// Of a received or probed message. The first three are MPI's; `bytes` is for get_count.
+// The status of a received or probed message. The first three members are MPI's; `bytes` is for get_count.
 struct status {
   int MPI_SOURCE;
   int MPI_TAG;
@@ -168,7 +168,7 @@ struct status {
   simt::size_t bytes;
 };
 
-// What becomes of errors of calls on a communicator.
+// The effect of errors of calls on a communicator.
 enum class error_handler : int {
   fatal,   // the first one ends all ranks, as abort() does
   return_  // the call returns the error class

@@ -1,4 +1,4 @@
-// What ranks have of their own beside local variables: the variables of a C program that live as long as it does. In a process each rank
+// Variables that each rank has for itself beside local ones: the variables of a C program that live as long as it does. In C each process
 // has its own; here they are members of a struct, of which each rank has one.
 //
 //   struct steps_of_heat { int steps = 5; };                 // int steps = 5;
@@ -18,13 +18,13 @@
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi {
 
 namespace detail {
-// What device code reads: the structs of all ranks, one after another.
+// The structs of all ranks, one after another, for device code.
 template <class Variables>
 struct variables_place {
   Variables* first = nullptr;
 };
 
-// What run_program() reads.
+// An entry for run_program(), one for each struct.
 struct variables_entry {
   simt::size_t bytes;
   void (*set)(void* first);  // of all translation units; nullptr: no memory

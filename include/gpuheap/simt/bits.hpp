@@ -97,7 +97,7 @@ static_assert(nth_set_bit(uint64_t{0b1011}, 0) == 0 && nth_set_bit(uint64_t{0b10
 [[nodiscard]] GPUHEAP_HD constexpr uint64_t round_up_pow2(uint64_t x, uint64_t unit) { return (x + unit - 1) & ~(unit - 1); }
 static_assert(round_up_pow2(0, 16) == 0 && round_up_pow2(1, 16) == 16 && round_up_pow2(15, 16) == 16 && round_up_pow2(16, 16) == 16 &&
               round_up_pow2(17, 16) == 32);
-// Likewise, or `x` itself where that is more than 2^64 - 1.
+// The same, or `x` itself if the result is more than 2^64 - 1.
 [[nodiscard]] GPUHEAP_HD constexpr uint64_t round_up_or_same(uint64_t x, uint64_t unit) {
   uint64_t const rounded = round_up_pow2(x, unit);
   return rounded < x ? x : rounded;

@@ -12,7 +12,8 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// @brief The library could not do what it was asked for: what programs catch. The text says what was asked, what was there, and what to do.
+// @brief The base of this library's errors, for programs to catch: the library could not do what was asked. The text says what was asked,
+// what was there, and what to do.
 // @note Each error is a standard exception too: out_of_memory is a std::bad_alloc, the others are std::runtime_error. This class is none
 // itself, because no object may be a std::exception twice.
 class error {

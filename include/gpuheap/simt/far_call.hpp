@@ -5,12 +5,11 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 
-// f(arguments...), through a pointer that the compiler does not see through. Device.
+// f(arguments...), through a pointer whose target the compiler does not know. Device.
 //
-// The assembler gives a function whose callers it knows other registers than theirs, so that a kernel needs as many as the longest chain of
-// calls below it uses in all. A function that may be called from anywhere keeps to the calling convention, as do the functions that it
-// calls: it saves what it overwrites, and a kernel needs as many registers as one of them does. That is right for code to which most
-// threads never come.
+// The assembler gives a function with known callers registers other than theirs, so that a kernel needs as many as the longest chain of
+// calls below it uses in all. A function with unknown callers keeps to the calling convention, as do the functions that it calls: it saves
+// what it overwrites, and a kernel needs as many registers as one of them does. That suits code that few threads reach.
 template <class Result, class... Parameters, class... Arguments>
 GPUHEAP_FN inline Result far_call(Result (*f)(Parameters...), Arguments... arguments) {
 #if defined(__CUDA_ARCH__)

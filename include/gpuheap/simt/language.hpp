@@ -1,5 +1,6 @@
-// What a standard library says about types, for code of all compilers: NVRTC has no standard headers, and libcu++'s cost the compiler of a
-// program seconds. Each is the compiler's own answer, so including this costs nothing. The names are the standard's.
+// The type traits and functions of a standard library that the project uses, for all compilers: NVRTC has no standard headers, and
+// libcu++'s cost the compiler of a program seconds. Each is a built-in of the compiler, so including this file costs nothing. The names are
+// the standard's.
 #pragma once
 
 #include <gpuheap/simt/config.hpp>
@@ -68,10 +69,10 @@ template <class T, class... Others>
 inline constexpr bool is_one_of = (is_same<T, Others> || ...);
 }  // namespace detail
 
-// T without a reference; and without const and volatile.
+// T without a reference.
 template <class T>
 using remove_reference_t = typename detail::remove_reference<T>::type;
-// Likewise.
+// T without a reference, const and volatile.
 template <class T>
 using remove_cvref_t = typename detail::remove_cv<remove_reference_t<T>>::type;
 // Yes if the condition holds, No otherwise.
@@ -104,16 +105,16 @@ inline constexpr bool is_trivially_destructible_v = __is_trivially_destructible(
 inline constexpr bool is_trivially_destructible_v = __has_trivial_destructor(T);
 #endif
 
-// The concepts of the same names.
+// The concept std::same_as.
 template <class A, class B>
 concept same_as = detail::is_same<A, B> && detail::is_same<B, A>;
-// Likewise.
+// The concept std::convertible_to.
 template <class From, class To>
 concept convertible_to = requires(From (&make)(), void (&take)(To)) {
   take(make());
   static_cast<To>(make());
 };
-// Likewise.
+// The concept std::integral.
 template <class T>
 concept integral = detail::is_one_of < typename detail::remove_cv<T>::type,
 bool, char, signed char, unsigned char, wchar_t, char8_t, char16_t, char32_t, short, unsigned short, int, unsigned, long, unsigned long,

@@ -1,5 +1,5 @@
-// What device code can use without an argument: a value that the host sets for the whole program, storage of the block, and the side that
-// runs the code.
+// Values that device code uses without an argument: a value that the host sets for the whole program, storage of the block, and the side
+// that runs the code.
 #pragma once
 
 #include <gpuheap/simt/config.hpp>

@@ -1,4 +1,4 @@
-// What host code asks of the machine: memory, copies, streams, clocks, limits. Host code only.
+// The machine for host code: memory, copies, streams, clocks, limits. Host code only.
 #pragma once
 
 #include <gpuheap/simt/config.hpp>

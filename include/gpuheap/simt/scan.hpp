@@ -1,4 +1,4 @@
-// Sums of all elements before each: what a kernel's threads need to share one allocation made by the host. Host code, for sources that the
+// Sums of all elements before each, by which a kernel's threads share one allocation that the host makes. Host code, for sources that the
 // compiler of kernels compiles.
 #pragma once
 

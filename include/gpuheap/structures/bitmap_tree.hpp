@@ -5,21 +5,20 @@
 //
 //   set:   leaf |= bits;  middle |= bit;  top |= bit                    (all always, in this order)
 //   tidy:  middle &= ~bit;  leaf != 0 ? (middle |= bit; top |= bit)     and likewise for the top word over an empty middle word
-// All are read-modify-writes that acquire and release: if tidy's `and` comes first, the setter's `or` restores the bit; if it comes second,
-// it has read from the setter's `or`, so its look below finds the setter's bits. No fence is needed. While a tidy is under way a
-// summary bit can be missing for a moment: who must not miss a bit checks afterwards that no take was under way (relocation_count), or asks
-// for an exact search, which reads the leaves only.
+// All are read-modify-writes that acquire and release. If tidy's `and` comes first, the setter's `or` restores the bit. If it comes second,
+// it has read from the setter's `or`, so tidy's look at the leaf finds the setter's bits. No fence is needed. While a tidy is under way a
+// summary bit can be missing for a moment. A search that must not miss a bit therefore checks afterwards that no take was under way
+// (relocation_count), or reads the leaves only (an exact search).
 // A setter that stops before its last step, while others take its bits and tidy, leaves a top bit over an empty middle word. No search
-// comes to a leaf by it, so nobody tidies it until a leaf below has had a bit again: it costs a look, and says nothing.
+// reaches a leaf by it, so no thread tidies it until a leaf below has had a bit again. It costs a look, and does no harm.
 //
-// As an ordered set: set() inserts, take() removes, contains(), successor(), predecessor(); claim() takes the first from a place on,
-// claim_any() one that others are not after, and claim_run() neighbours at the far end. Searches guess, and only a take decides: what is
-// found may be gone, so claims go on with the next.
+// The operations of an ordered set: set() inserts, take() removes, contains(), successor(), predecessor(). claim() takes the first bit from
+// a place on, claim_any() one that other threads are not trying for, and claim_run() neighbouring bits at the far end. Searches guess, and
+// only a take decides: a bit that was found may be gone, so a claim continues with the next one.
 //
-// A bit can also say what is true of something else, which changes at several threads' hands: each of them settles the bit after its
-// change.
-//   settle:  leaf |= bit, or leaf &= ~bit, as it is;  once more if it is otherwise by now
-// The thread that changes the leaf last has read from the changes of all others, so its last look comes after what they settled.
+// A bit can also stand for a state that several threads change. Each of them calls settle() after its change:
+//   settle:  leaf |= bit, or leaf &= ~bit, as the state is;  again if the state has changed meanwhile
+// The thread that changes the leaf last has read from the changes of all others, so its last look at the state comes after theirs.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -68,7 +67,7 @@ struct bitmap_tree {
 
   // Adds the bits `mask` of leaf i. Any thread.
   GPUHEAP_FN void set_mask(unsigned i, word mask) const {
-    // Publishes what the bits stand for to whoever takes them; see the head for the summaries' pairing.
+    // Publishes what the bits stand for to the threads that take them. The head of this file argues the summaries.
     set_words(&leaves[simt::size_t{i} * leaf_stride], &mids[i / 64], top_of(i), i, mask);
   }
   GPUHEAP_FN void set(unsigned bit) const { set_mask(bit / 64, word{1} << (bit % 64)); }
@@ -80,22 +79,22 @@ struct bitmap_tree {
     if ((before & ~mask) == 0) tidy(i);
     return before & mask;
   }
-  // The same for a taker who is in a hurry: a leaf that it empties keeps its summary bit, and `emptied` tells to tidy() it later. Until
-  // then the bit costs others a look.
+  // The same without tidying: a leaf that becomes empty keeps its summary bit, and `emptied` tells the caller to tidy() it later. Until
+  // then the bit costs other threads a look.
   GPUHEAP_FN word take_untidily(unsigned i, word mask, bool& emptied) const {
-    // consume_release: as above.
+    // consume_release: acquires what the setter published; releases this thread's earlier accesses, as take_mask() does.
     word const before = leaf(i).fetch_and(~mask, simt::consume_release);
     emptied = (before & ~mask) == 0;
     return before & mask;
   }
-  // Drops one bit, if it is there, whose owner knows that it stands for nothing any more.
+  // Clears one bit, if it is set. The caller owns what it stands for, which is gone.
   GPUHEAP_FN void drop(unsigned bit) const { leaf(bit / 64).fetch_and(~(word{1} << (bit % 64)), simt::relaxed); }
-  // Makes a bit say what is_there() answers. Who changes that calls this afterwards; is_there() reads with acquire. While a call is under
-  // way the bit can be wrong, and with nothing under way it is right.
+  // Makes a bit agree with is_there(). A thread that changes the state calls this afterwards; is_there() reads with acquire. While a call
+  // is under way the bit can be wrong; with nothing under way it is right.
   template <class Look>
   GPUHEAP_FN void settle(unsigned bit, Look is_there) const {
     bool there = is_there();
-    // Ends: a pass that goes on found that another thread has changed it since the look before. Lock-free.
+    // Ends: a pass that goes on found that another thread has changed the state since the look before. Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
       if (there) {
@@ -112,11 +111,12 @@ struct bitmap_tree {
   // Takes one bit; true if it was there.
   GPUHEAP_FN bool take(unsigned bit) const { return take_mask(bit / 64, word{1} << (bit % 64)) != 0; }
 
-  // Drops the summary bits of a leaf that was seen empty, unless it no longer is. True if a bit was missing for a moment over something:
-  // who looked then may have drawn conclusions.
+  // Clears the summary bits of a leaf that was seen empty, unless it has bits again. True if a summary bit was missing for a moment over a
+  // leaf with bits: a search that looked then may have missed them.
   GPUHEAP_FN bool tidy(unsigned i) const { return tidy_words(&leaves[simt::size_t{i} * leaf_stride], &mids[i / 64], top_of(i), i); }
 
-  // Calls visit(i) for the leaves that may have a bit, from leaf `start` on and around, until it returns true. Returns that. Any thread.
+  // Calls visit(i) for the leaves that may have a bit, from leaf `start` on and wrapping around, until it returns true. Returns whether one
+  // did. Any thread.
   template <class Visit>
   GPUHEAP_FN bool for_each_leaf(unsigned start, Visit visit) const {
     unsigned const m0 = start / 64;
@@ -131,7 +131,7 @@ struct bitmap_tree {
         m = 0;
         continue;
       }
-      // relaxed: a guess; whoever takes a bit acquires.
+      // relaxed: a guess; a thread that takes a bit acquires.
       word bits = mid(m).load(simt::relaxed);
       if (m == m0) bits &= wrapped ? simt::low_bits(start % 64) : ~simt::low_bits(start % 64);
       GPUHEAP_NO_UNROLL
@@ -142,17 +142,17 @@ struct bitmap_tree {
     }
   }
 
-  // What a lane has of bit_for_each(): a bit that was seen set; and a leaf that has a summary bit and was seen empty, to tidy.
+  // A lane's share of bit_for_each(): a bit that was seen set, and a leaf that has a summary bit, was seen empty, and should be tidied.
   struct share {
     unsigned bit = none, empty_leaf = none;
   };
-  // A set bit for each lane of `here`, in the order of the lanes, from bit `from` on and around; none for the lanes that are left over.
-  // `from` becomes the bit from which to go on. It looks at no more middle words, and then at no more leaves, than there are lanes, all at
-  // once: there may be bits though all lanes got none. All lanes of `here` call with the same `from`.
+  // Finds a set bit for each lane of `here`, in the order of the lanes, from bit `from` on and wrapping around; none for the lanes that are
+  // left over. `from` becomes the bit from which to go on. The call reads at most as many middle words, and then as many leaves, as there
+  // are lanes, all at once. So there may be bits although all lanes got none. All lanes of `here` call with the same `from`.
   [[nodiscard]] GPUHEAP_FN share bit_for_each(simt::lane_mask here, unsigned& from) const {
     unsigned const start = from;
     unsigned const i = leaf_for_each(here, from);
-    // relaxed: a guess; whoever takes a bit acquires.
+    // relaxed: a guess; a thread that takes a bit acquires.
     word bits = i != none ? leaf(i).load(simt::relaxed) : 0;
     share mine{none, i != none && bits == 0 ? i : none};
     if (i == start / 64 && simt::lane_id() == simt::lowest_bit(here)) bits &= ~simt::low_bits(start % 64);
@@ -164,8 +164,8 @@ struct bitmap_tree {
   }
 
   // Whether any bit may be set. False is exact for sets that happened before, if no take was under way and an acquire fence follows. Any
-  // thread. Once all leaves that a search visits have been found empty and tidied, it is false, whatever the top words say: who goes on
-  // searching for as long as there may be something relies on that.
+  // thread. Once all leaves that a search visits have been found empty and tidied, the result is false, whatever the top words are. Loops
+  // that search as long as there may be a bit rely on that.
   [[nodiscard]] GPUHEAP_FN bool maybe_any() const {
     // Ends: `m` rises. relaxed: see above.
     GPUHEAP_NO_UNROLL
@@ -177,7 +177,7 @@ struct bitmap_tree {
 
   // ---- in order
 
-  // Whether a bit is set. Ordered after its set(). Any thread, as all of these.
+  // Whether a bit is set. Ordered after its set(). Any thread may call this and the next functions.
   [[nodiscard]] GPUHEAP_FN bool contains(unsigned bit) const {
     // acquire: pairs with the release of set().
     return (leaf(bit / 64).load(simt::acquire) >> (bit % 64) & 1) != 0;
@@ -189,7 +189,7 @@ struct bitmap_tree {
     // Ends: `i` rises.
     GPUHEAP_NO_UNROLL
     for (unsigned i = exact ? first : next_leaf(first); i < num_leaves; i = exact ? i + 1 : next_leaf(i + 1)) {
-      // relaxed: a guess; whoever takes the bit acquires.
+      // relaxed: a guess; a thread that takes the bit acquires.
       word bits = leaf(i).load(simt::relaxed);
       if (i == first) bits &= ~simt::low_bits(from % 64);
       if (bits != 0) return i * 64 + simt::lowest_bit(bits);
@@ -202,7 +202,7 @@ struct bitmap_tree {
     // Ends: `i` falls.
     GPUHEAP_NO_UNROLL
     for (unsigned i = previous_leaf(first); i != none; i = i == 0 ? none : previous_leaf(i - 1)) {
-      word bits = leaf(i).load(simt::relaxed);  // relaxed: as above
+      word bits = leaf(i).load(simt::relaxed);  // relaxed: a guess; a thread that takes the bit acquires
       if (i == first) bits &= simt::low_bits(from % 64 + 1);
       if (bits != 0) return i * 64 + simt::highest_bit(bits);
     }
@@ -218,22 +218,22 @@ struct bitmap_tree {
     return bit;
   }
 
-  // Takes a set bit and returns it, or none: nothing was seen set any more, anywhere. In the leaf of `from` the first from there on, and
-  // around; where others take that first, any other of the leaf, and of an empty leaf's place any leaf. For as many threads as there are
-  // bits: who claims in order follows others from bit to bit, of which each gets one, and here they part.
+  // Takes a set bit and returns it, or none: no bit was seen set any more, anywhere. It tries the leaf of `from` first, from that bit on
+  // and wrapping around. If other threads take that bit first, it tries any other bit of the leaf, and if the leaf is empty, any leaf. For
+  // as many threads as there are bits: with claim() they would follow one another from bit to bit, and here they spread.
   [[nodiscard]] GPUHEAP_FN unsigned claim_any(unsigned from) const {
     unsigned spread = (simt::global_warp() * simt::warp_lanes + simt::lane_id() + 1) * 0x9e3779b1u;
     unsigned i = from / 64, nearest = from % 64;
     // relaxed: a guess.
     word bits = leaf(i).load(simt::relaxed);
-    // release: what this thread did before; see take_mask(). Once, for all tries, and while the guess is on its way.
+    // release: the thread's earlier accesses; see take_mask(). One fence serves all tries, and overlaps with the load.
     simt::fence(simt::release);
     // Ends: a pass that goes on lost its bit to another thread, and has seen it clear. Lock-free.
     GPUHEAP_NO_UNROLL
     while (bits != 0 || (i = some_leaf(spread, bits)) != none) {
       unsigned const at = first_around(bits, nearest);
       word const mask = word{1} << at;
-      // relay: after the fence; comes after the setter, as what is taken is gone on with.
+      // relay: after the fence above. The thread accesses only what the bit stands for, so that comes after the setter.
       word const before = leaf(i).fetch_and(~mask, simt::relay);
       bits = before & ~mask;
       if ((before & mask) != 0) {
@@ -246,8 +246,8 @@ struct bitmap_tree {
     return none;
   }
 
-  // The first of the highest n (> 0) neighbouring set bits below `end`, or none. Reads leaves only: it misses none that are set all the
-  // time.
+  // Returns the first of the highest n (> 0) neighbouring set bits below `end`, or none. Reads leaves only, so it misses no bits that are
+  // set all the time.
   [[nodiscard]] GPUHEAP_FN unsigned find_run(unsigned n, unsigned end) const {
     // Bits bit .. run_end - 1 were seen set.
     unsigned bit = end, run_end = end;
@@ -255,7 +255,7 @@ struct bitmap_tree {
     GPUHEAP_NO_UNROLL
     while (bit != 0) {
       unsigned const left = (bit - 1) % 64 + 1;
-      // The leaf's bits below `bit`, the highest of them on top. relaxed: a guess, as above.
+      // The leaf's bits below `bit`, shifted so that the highest is on top. relaxed: a guess; a thread that takes the bits acquires.
       word const below = leaf((bit - 1) / 64).load(simt::relaxed) << (64 - left);
       unsigned const ones = below == ~word{0} ? 64 : 63 - simt::highest_bit(~below);
       bit -= ones;
@@ -267,8 +267,8 @@ struct bitmap_tree {
     }
     return none;
   }
-  // Takes n neighbouring bits from `first` on: all, and returns none; or nothing, and returns the highest that was not set. While it takes
-  // what it puts back, others miss bits.
+  // Takes n neighbouring bits from `first` on. Returns none if it got all. Otherwise it puts back what it took and returns the highest bit
+  // that was not set; meanwhile other threads miss the bits that it puts back.
   [[nodiscard]] GPUHEAP_FN unsigned take_run(unsigned first, unsigned n) const {
     // Ends: `end` falls.
     GPUHEAP_NO_UNROLL
@@ -294,7 +294,7 @@ struct bitmap_tree {
       bit = (i + 1) * 64 < first + n ? (i + 1) * 64 : first + n;
     }
   }
-  // Takes the highest n (> 0) neighbouring set bits and returns the first, or none. Two threads at once may foil each other: callers that
+  // Takes the highest n (> 0) neighbouring set bits and returns the first, or none. Two threads at once may defeat each other: callers that
   // must not miss a run take turns.
   [[nodiscard]] GPUHEAP_FN unsigned claim_run(unsigned n) const {
     unsigned end = num_leaves * 64;
@@ -309,10 +309,11 @@ struct bitmap_tree {
   }
 
  private:
-  // Deals the set bits of the words that lanes of `here` have, bit b of word i as i * 64 + b, to the lanes in their order. Returns this
-  // lane's, or none. `given`: how many there are. Side by side, however few bits a word has: a launch may wait for it.
+  // Distributes the set bits of the words that lanes of `here` have, bit b of word i as i * 64 + b, to the lanes in their order. Returns
+  // this lane's bit, or none. `given`: the number of bits distributed. All lanes work at the same time, however few bits a word has, since
+  // a launch may wait for the call.
   GPUHEAP_FN static unsigned deal(simt::lane_mask here, word bits, unsigned i, unsigned& given) {
-    // Lone lanes come here often.
+    // A shortcut: single lanes call this often.
     if ((here & (here - 1)) == 0) {
       given = simt::popcount(bits);
       return bits != 0 ? i * 64 + simt::lowest_bit(bits) : none;
@@ -321,12 +322,12 @@ struct bitmap_tree {
     given = static_cast<unsigned>(dealt >> 32);
     return static_cast<unsigned>(dealt);
   }
-  // This lane's, and from bit 32 on how many there are.
+  // This lane's bit, and from bit 32 on the number of bits.
   GPUHEAP_COLD static simt::uint64_t deal_to_several(simt::lane_mask here, word bits, unsigned i) {
     warp_group const g{here};
     unsigned given = 0;
     unsigned const rank = g.rank(), before = g.sum_before(simt::popcount(bits), given);
-    // The rank of the lane that has this lane's bit: the last before which there are no more than this lane's rank.
+    // The rank of the lane that has this lane's bit: the last one with no more bits before it than this lane's rank.
     unsigned owner = 0;
     GPUHEAP_NO_UNROLL
     for (unsigned step = simt::warp_lanes / 2; step != 0; step /= 2) {
@@ -338,12 +339,12 @@ struct bitmap_tree {
     word const there = simt::shuffle(here, bits, lane);
     return simt::uint64_t{given} << 32 | (rank < given ? first + simt::nth_set_bit(there, rank - skipped) : none);
   }
-  // A leaf that may have a bit for each lane of `here`, from that of bit `from` on and around; none for those that are left over. `from`
-  // becomes the first bit of the leaf from which to go on.
+  // Finds a leaf that may have a bit for each lane of `here`, from that of bit `from` on and wrapping around; none for the lanes that are
+  // left over. `from` becomes the first bit of the leaf from which to go on.
   [[nodiscard]] GPUHEAP_FN unsigned leaf_for_each(simt::lane_mask here, unsigned& from) const {
     warp_group const g{here};
     unsigned const rank = g.rank(), lanes = g.size(), num = num_mids(), start = from / 64, first = start / 64;
-    // The first word comes twice: the part from `start` on, and, last, the part before.
+    // The first word comes twice: at first the part from `start` on, and last the part before it.
     unsigned const m = first + rank < num ? first + rank : first + rank - num;
     // relaxed: a guess.
     word bits = rank <= num ? mid(m).load(simt::relaxed) : 0;
@@ -355,7 +356,7 @@ struct bitmap_tree {
       unsigned const next = simt::shuffle(here, mine, simt::highest_bit(here)) + 1;
       from = next < num_leaves ? next * 64 : 0;
     } else {
-      // Where all was seen, but perhaps what lies before `from` in its leaf, that comes next.
+      // If all words were read, except perhaps the bits before `from` in its leaf, the next call begins with these.
       from = lanes <= num ? (first + lanes) % num * 64 * 64 : start * 64;
     }
     return mine;
@@ -366,7 +367,7 @@ struct bitmap_tree {
     if ((leaf(bit / 64).fetch_and(~mask, simt::acq_rel) & ~mask) == 0) tidy(bit / 64);
   }
 
-  // Out of line and on plain words: they are called from many places, none of which is in a hurry, and are most of a tree's code.
+  // Not inlined, and on plain words: these functions are called from many places, none of them urgent, and are most of a tree's code.
   GPUHEAP_COLD static void set_words(word* leaf, word* mid, word* top, unsigned i, word mask) {
     using ref = simt::global_ref<word>;
     ref{*leaf}.fetch_or(mask, simt::consume_release);
@@ -388,12 +389,13 @@ struct bitmap_tree {
     ref{*top}.fetch_or(top_bit, simt::acq_rel);
     return true;
   }
-  // A leaf that has bits, as the 32 bits `spread` choose, and in `bits` those that were seen; none: every leaf that the summaries name was
-  // seen empty. Of two that are looked at together the fuller one, so that threads meet where there is most.
+  // Finds a leaf that has bits, chosen by the 32 bits `spread`, and sets `bits` to those that were seen; none if every leaf that the
+  // summaries name was seen empty. Of two leaves that are read together it takes the fuller one, so that threads meet where there are most
+  // bits.
   [[nodiscard]] GPUHEAP_FN unsigned some_leaf(unsigned spread, word& bits) const {
     unsigned const m0 = static_cast<unsigned>(simt::uint64_t{spread} * num_mids() >> 32);
     bool wrapped = false;
-    // Ends: `m` goes up to the end, once from m0 and once, after the wrap, from 0 to m0. At first without a look at the top word.
+    // Ends: `m` goes up to the end, once from m0 and once, after the wrap, from 0 to m0. The first pass does not read the top word.
     GPUHEAP_NO_UNROLL
     for (unsigned m = m0;;) {
       // relaxed, all: guesses.
@@ -418,7 +420,7 @@ struct bitmap_tree {
       if (m >= num_mids() || (wrapped && m > m0)) return none;
     }
   }
-  // The first set bit of x (not 0) from bit r on, and around.
+  // The first set bit of x (not 0) from bit r on, wrapping around.
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned first_around(word x, unsigned r) {
     word const above = x & ~simt::low_bits(r);
     return simt::lowest_bit(above != 0 ? above : x);

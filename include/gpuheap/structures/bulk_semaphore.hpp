@@ -1,30 +1,31 @@
-// A counting semaphore whose waiters also make what they wait for: it tells exactly as many of them to grow the supply as are needed, and
-// the others that enough has been promised.
+// A counting semaphore whose waiters also make the units: it tells exactly as many of them to grow the supply as are needed, and tells the
+// others that enough has been promised.
 //   After I. Gelado, M. Garland, "Throughput-oriented GPU memory allocation", PPoPP 2019.
 //
 //   word = { P : 28, signed | C : 36, signed }
 //     C   units that are there now
 //     P   units promised by threads that grow the supply, less the units that registered waiters wait for
 //
-//   wait(n, b):  C + P < n   P += b - n: the caller makes b units, keeps n, signals b - n. Or it cannot, and says so by fail(b - n)
+//   wait(n, b):  C + P < n   P += b - n: the caller makes b units, keeps n and signals b - n; or it cannot make them, and calls fail(b - n)
 //                C >= n      C -= n: served
-//                otherwise   P -= n; look again until C >= n, or C + P < 0: more is waited for than was promised; then P += n, from the top
+//                otherwise   P -= n; look again until C >= n, or C + P < 0: more is waited for than was promised. Then P += n, again
 //   signal(n, promised):     C += n, P -= promised
 //
-// The paper has two counts in place of P, which only ever enter as their difference. And there waiters leave as soon as they wait for
-// exactly what was promised; here they leave when they wait for more.
+// Differences from the paper. The paper has two counts in place of P, which only ever enter as their difference. Its waiters leave as soon
+// as they wait for exactly what was promised; here they leave when they wait for more.
 //
-// And there each of these changes is a compare-exchange, of which one at a time succeeds: with thousands of callers, one in several
-// microseconds. Here a look says which change it is, it is made by an addition, and what was there before says whether it was right:
-//   C -= n although C < n by then              C += n, P -= n: the caller waits. C + P has been what it is with the caller waiting since
-//                                              the subtraction; C is too low until it is made good, by at most what such callers want
-//   P += b - n although C + P >= n by then     P -= b: the caller waits, for what others have promised. Until then others may count on
+// The paper makes each change by a compare-exchange, which lets one thread succeed at a time: with thousands of callers, one in several
+// microseconds. Here a load decides which change to make, an addition makes it, and the value before the addition tells whether it was
+// right:
+//   C -= n although C < n by then              C += n, P -= n: the caller waits. C + P has been the same as with a waiting caller since
+//                                              the subtraction. C is too low until it is corrected, by at most what such callers want
+//   P += b - n although C + P >= n by then     P -= b: the caller waits for what others have promised. Until then others may count on
 //                                              the promise, as on one that fails
-// So threads that look too late cost each other looks, and no unit is given twice, made in vain or lost.
+// So a thread that decides too late costs others some looks, and no unit is given twice, made in vain or lost.
 //
-// Progress:  try_wait, signal, fail: lock-free. wait: blocking. A waiter waits for threads that promised, which may be lanes of its own
-//            warp that are elsewhere: no thread may wait for a waiter before it has kept or withdrawn its promise. Promises must be kept or
-//            withdrawn. No order among waiters.
+// Progress:  try_wait, signal, fail: lock-free. wait: blocking. A waiter waits for threads that promised, which may be other lanes of its
+//            warp: no thread may wait for a waiter before it has kept or withdrawn its promise. Promises must be kept or withdrawn.
+//            Waiters have no order.
 // Orders:    signal releases, being served acquires.
 #pragma once
 
@@ -33,25 +34,25 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 
-// A view of one word. Any thread. Fewer than 2^35 units. At most 2^26 promised or waited for at one time, promises that are taken back
-// included: with more, batches may be made that no thread needs.
+// A view of one word. Any thread. Fewer than 2^35 units. At most 2^26 units promised or waited for at one time, withdrawn promises
+// included: with more, threads may make batches that nobody needs.
 struct bulk_semaphore {
   using word = simt::uint64_t;
   using difference = simt::int64_t;
   static constexpr unsigned count_bits = 36;
 
-  // What ask() says: n units are the caller's; or it has promised; or it is to ask again.
+  // The result of ask(): the caller has n units; or it has promised a batch; or it has to ask again.
   enum class answer { served, grow, again };
 
   word* at = nullptr;
 
-  // The word of a semaphore of n units, of which no thread has promised any.
+  // The word of a semaphore with n units and no promises.
   [[nodiscard]] GPUHEAP_HD static constexpr word of(simt::uint64_t n) { return n; }
-  // What is there. Negative for a moment.
+  // The units that are there. Negative for a moment.
   [[nodiscard]] GPUHEAP_HD static constexpr difference count(word w) {
     return static_cast<difference>(w << (64 - count_bits)) >> (64 - count_bits);
   }
-  // Promised less waited for.
+  // The units promised less those waited for.
   [[nodiscard]] GPUHEAP_HD static constexpr difference surplus(word w) {
     return static_cast<difference>(w - static_cast<word>(count(w))) >> count_bits;
   }
@@ -64,8 +65,8 @@ struct bulk_semaphore {
   // relaxed: a guess.
   [[nodiscard]] GPUHEAP_FN word look() const { return ref().load(simt::relaxed); }
 
-  // n units, 0 < n <= batch. If this thread is to make a batch, grow() does, or returns false: then wait() does too, and the promise is
-  // withdrawn. What grow() made can be found when it returns; the caller keeps n of it.
+  // Gets n units, 0 < n <= batch. If this thread has to make a batch, it calls grow(). If grow() returns false, the promise is withdrawn,
+  // and wait() returns false. Others can find what grow() made when it returns; the caller keeps n units of it.
   template <class Grow>
   [[nodiscard]] GPUHEAP_FN bool wait(unsigned n, unsigned batch, Grow grow) const {
     unsigned waiting = 0;
@@ -91,8 +92,8 @@ struct bulk_semaphore {
     }
     return served;
   }
-  // One unit for each lane of a group, which all call this: the leader waits for as many. Returns for how many lanes, those of the lowest
-  // ranks: fewer only if no more could be made. batch > 0.
+  // Gets one unit for each lane of a group, which all call this: the leader waits for as many. Returns for how many lanes, those of the
+  // lowest ranks: fewer only if no more could be made. batch > 0.
   template <class Grow>
   [[nodiscard]] GPUHEAP_FN unsigned wait_together(warp_group group, unsigned batch, Grow grow) const {
     unsigned served = 0;
@@ -110,7 +111,7 @@ struct bulk_semaphore {
     simt::sync_warp(group.mask);  // what the leader acquired
     return served;
   }
-  // Waits for what others have promised; false: no thread has promised that much, and the caller does not either.
+  // Waits for what others have promised. False: no thread has promised so much, and the caller does not either.
   [[nodiscard]] GPUHEAP_FN bool wait_promised(unsigned n) const {
     unsigned waiting = 0;
     simt::back_off pause;
@@ -120,9 +121,9 @@ struct bulk_semaphore {
     while ((said = ask(n, n, waiting)) == answer::again) pause.wait();
     return said == answer::served;
   }
-  // One pass of waiting, for those whose loop does more than wait(). `waiting`: 0 at first, and as it was left when asking again; who has
-  // asked goes on until it is told something else than `again`. A thread that is to grow has promised batch - n units: it signals them, or
-  // fails.
+  // One pass of waiting, for callers whose loop does more than wait(). `waiting` is 0 at first, and stays as the call left it when the
+  // caller asks again. A caller that has asked continues until the answer is not `again`. With the answer `grow` it has promised batch - n
+  // units: it signals them, or calls fail().
   [[nodiscard]] GPUHEAP_FN answer ask(unsigned n, unsigned batch, unsigned& waiting) const {
     word const seen = look();
     difference const needed = n, registered = waiting;
@@ -143,10 +144,10 @@ struct bulk_semaphore {
     return answer::again;
   }
 
-  // Takes n (> 0) units if they are there. While one who asked too late makes good what it took, they may be there and not be seen; it
-  // waits for no thread.
+  // Takes n (> 0) units if they are there. It may miss units while another caller corrects a subtraction that came too late; it waits for
+  // no thread.
   [[nodiscard]] GPUHEAP_FN bool try_wait(unsigned n) const { return try_wait_up_to(n, n) == n; }
-  // Takes up to n units, a multiple of `multiple`, of those that are there. Returns how many.
+  // Takes up to n units, a multiple of `multiple`, of those that are there. Returns how many it took.
   [[nodiscard]] GPUHEAP_FN unsigned try_wait_up_to(unsigned n, unsigned multiple) const {
     word seen = look();
     simt::back_off pause;
@@ -164,7 +165,7 @@ struct bulk_semaphore {
 
   // Adds n units, of which `promised` had been promised.
   GPUHEAP_FN void signal(unsigned n, unsigned promised = 0) const {
-    // release: what was done to the units. Pairs with the acquires of threads that get them.
+    // release: the caller's accesses to the units. Pairs with the acquires of threads that get them.
     ref().fetch_add(plus(0, n, -difference{promised}), simt::release);
   }
   // Withdraws a promise: a thread that waits for it looks again.
@@ -174,7 +175,7 @@ struct bulk_semaphore {
   }
 
  private:
-  // What is there and promised is less than n.
+  // Whether the units that are there and promised are less than n.
   [[nodiscard]] GPUHEAP_HD static constexpr bool is_short(word w, difference n) { return count(w) + surplus(w) < n; }
 };
 static_assert(bulk_semaphore::count(bulk_semaphore::plus(bulk_semaphore::of(5), -2, -7)) == 3 &&

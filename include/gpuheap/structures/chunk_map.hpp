@@ -1,9 +1,8 @@
 // Which chunks of a piece of memory are taken, where blocks begin and how long they are. A block is 1, 2, 4 or 8 neighbouring chunks,
 // aligned to its length.
 //
-//   taken    a bit per chunk, 1: the chunk is taken. A block's bits lie in one word and are claimed by one `or`; a thread that finds one of
-//   them set
-//            clears those that it has set itself
+//   taken    a bit per chunk, 1: the chunk is taken. A block's bits lie in one word and are claimed by one `or`. A thread that finds one of
+//            them set clears those that it has set itself
 //   starts   four bits per chunk, 8 chunks a word: bits 0..2 at a live block's first chunk are log2(length) + 1, elsewhere 0; bit 3: a
 //            block began here at some earlier time
 //
@@ -42,7 +41,7 @@ struct chunk_map {
   GPUHEAP_FN bool claim(unsigned first, unsigned count) const {
     simt::global_ref<word> const bits{taken[first / 64]};
     word const mask = simt::low_bits(count) << (first % 64);
-    // consume: acquires what release() released of the chunks; their new owner goes on to them.
+    // consume: acquires what release() released; the new owner accesses only these chunks.
     word const ours = mask & ~bits.fetch_or(mask, simt::consume);
     if (ours == mask) return true;
     // relaxed: no thread relies on a bit that is set for a moment.
@@ -76,7 +75,7 @@ struct chunk_map {
     // relaxed: a thread that frees the block got its address from its owner; the last unmark() happened before the claim.
     starts_at(first).fetch_or((9u + simt::highest_bit(count)) << shift(first), simt::relaxed);
   }
-  // What unmark() found at a chunk.
+  // The result of unmark() at a chunk.
   struct start {
     unsigned count = 0;      // chunks of the live block that began there; 0: no block did
     bool has_begun = false;  // a block began there earlier
@@ -87,7 +86,7 @@ struct chunk_map {
     unsigned const found = starts_at(first).fetch_and(~(7u << shift(first)), simt::relaxed) >> shift(first) & 15;
     return {length_of(found), (found & 8) != 0};
   }
-  // The length of the block that begins at `first`, 0: none does.
+  // The length of the block that begins at `first`; 0 if none does.
   [[nodiscard]] GPUHEAP_FN unsigned count_at(unsigned first) const {
     // relaxed: the caller knows the block already, or the answer is of no use to it.
     return length_of(starts_at(first).load(simt::relaxed) >> shift(first) & 15);
@@ -98,7 +97,7 @@ struct chunk_map {
     simt::global_ref<word>{taken[first / 64]}.fetch_and(~(simt::low_bits(count) << (first % 64)), simt::relay);
   }
 
-  // Of the four bits of a chunk.
+  // The length in the four bits of a chunk.
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned length_of(unsigned start_bits) {
     return (start_bits & 7) == 0 ? 0 : 1u << ((start_bits & 7) - 1);
   }

@@ -1,12 +1,12 @@
-// A mutex that lanes of a warp hold together: one of them competes for it, all enter and may share the work, and one gives it back when all
+// A mutex that lanes of a warp hold together: one of them competes for it, all enter and may share the work, and one releases it when all
 // have left.
 //   After I. Gelado, M. Garland, "Throughput-oriented GPU memory allocation", PPoPP 2019.
 //
 // The word is that of a spin_lock: lanes that come by themselves compete with groups.
 //
-// Progress:  blocking. Under independent thread scheduling the holder runs on while others wait, lanes of its own warp among them: the work
-//            must not wait for any thread outside the group. It lies inside the loop, so that no lane that is done waits at the loop's end
-//            for one that is not. No order among waiters.
+// Progress:  blocking. Independent thread scheduling lets the holder run while others wait, lanes of its own warp among them. The work must
+//            not wait for any thread outside the group. It is inside the loop, so that no lane that is done waits at the loop's end for one
+//            that is not. Waiters have no order.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -21,8 +21,8 @@ struct collective_mutex {
 
   word* at = nullptr;
 
-  // Runs f() in all lanes of the group, which all call this, and in no other lane meanwhile. Lanes of f may work together by operations
-  // that name group.mask. What lanes wrote in f, each lane of a later holder sees.
+  // Runs f() in all lanes of the group, which all call this, and in no other lane meanwhile. Inside f, lanes may use warp operations on
+  // group.mask. Each lane of a later holder sees what lanes wrote in f.
   template <class F>
   GPUHEAP_FN void run(warp_group group, F f) const {
     simt::global_ref<word> const lock{*at};
@@ -33,7 +33,7 @@ struct collective_mutex {
       // acquire: pairs with the release below; the last holder's accesses happen before those of this group's leader.
       unsigned const before = group.from_leader(group.leads() ? lock.exchange(1, simt::acquire) : 1u);
       if (before == 0) {
-        // Both ways: what the leader acquired, the others have too; what all did, the leader releases.
+        // In both directions: the other lanes get what the leader acquired, and the leader releases what all lanes did.
         simt::sync_warp(group.mask);
         f();
         simt::sync_warp(group.mask);
@@ -45,7 +45,7 @@ struct collective_mutex {
       }
     }
   }
-  // For this lane alone.
+  // The same for the calling lane alone.
   template <class F>
   GPUHEAP_FN void run_alone(F f) const {
     spin_lock{at}.run(f);

@@ -1,5 +1,6 @@
-// Up to 32 things, a bit of one word for each: set while a thread has it. Taken by an atomic OR from a chosen place on, so that threads
-// that begin at different places do not meet; given back by an atomic AND, which tells a second time from the first.
+// Up to 32 things, with a bit of one word for each, which is set while a thread has the thing. An atomic OR takes a thing, beginning at a
+// chosen place, so that threads with different places do not meet. An atomic AND gives it back, and tells whether it had been given back
+// before.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -29,12 +30,12 @@ struct free_bits {
 
   [[nodiscard]] GPUHEAP_FN simt::global_ref<word> ref() const { return simt::global_ref<word>{*taken}; }
 
-  // Takes the thing `start` (below `count`), or the next one around that is there; `none` if all were taken at one moment.
+  // Takes thing `start` (below `count`), or the next free one, wrapping around; `none` if all were taken at one moment.
   [[nodiscard]] GPUHEAP_FN unsigned claim(unsigned start) const {
-    // Ends: a pass that goes on found its bit set by another thread since the look before, which has got it. Lock-free.
+    // Ends: a pass that goes on found that another thread has set the bit, and has the thing, since the look before. Lock-free.
     GPUHEAP_NO_UNROLL
     for (unsigned bit = start;;) {
-      // relay: comes after the fence of the thing's last owner, and goes to the one that owns it now. Pairs with release().
+      // relay: comes after the fence of the thing's last owner, and before the accesses of its next one. Pairs with release().
       word const before = ref().fetch_or(word{1} << bit, simt::relay) | ~bits_of(count);
       if ((before >> bit & 1) == 0) return bit;
       if (before == ~word{0}) return none;
@@ -43,33 +44,33 @@ struct free_bits {
   }
 
   // Takes thing `bit` for each lane of `group` that wants one: one atomic for those whose things are in one word. All lanes of the group
-  // call, and no two want the same thing. Whether this lane has got its own; otherwise another thread has it.
+  // call, and no two want the same thing. Returns whether this lane has got its own; if not, another thread has it.
   [[nodiscard]] GPUHEAP_FN bool claim_together(simt::lane_mask group, unsigned bit, bool wants) const {
     word* const where = wants ? taken : nullptr;
     simt::lane_mask const same = simt::match_any(group, reinterpret_cast<simt::uintptr_t>(where));
     word const mine = wants ? word{1} << bit : 0, all = simt::reduce_or(same, mine);
     unsigned const leader = simt::lowest_bit(same);
     word before = 0;
-    // relay: as in claim().
+    // relay: comes after the fences of the things' last owners, and before the accesses of their next ones. Pairs with release().
     if (wants && simt::lane_id() == leader) before = ref().fetch_or(all, simt::relay);
     before = simt::shuffle(same, before, leader);
-    // What the leader acquired, its lanes have too.
+    // The other lanes get what the leader acquired.
     simt::sync_warp(same);
     return wants && (before & mine) == 0;
   }
 
-  // Gives thing `bit` back and returns the word as it was: if the bit was clear, no thread had the thing, and nothing has changed. What the
-  // owner did with the thing must have been released by a fence before.
+  // Gives thing `bit` back and returns the word as it was: if the bit was clear, no thread had the thing, and nothing has changed. A fence
+  // must have released the owner's accesses to the thing before.
   GPUHEAP_FN word release(unsigned bit) const {
     // relay: between that fence and a thread that takes the thing next. Pairs with claim().
     return ref().fetch_and(~(word{1} << bit), simt::relay);
   }
-  // The same for all lanes of `group`, which all call this, where `things` are the bits of all.
+  // The same for all lanes of `group`, which all call this. `things`: the bits of all of them.
   GPUHEAP_FN word release_together(simt::lane_mask group, word things) const {
     simt::sync_warp(group);  // after what all owners did, and their fences
     unsigned const leader = simt::lowest_bit(group);
     word before = 0;
-    // relay: as above.
+    // relay: between the owners' fences and a thread that takes one of the things next. Pairs with claim().
     if (simt::lane_id() == leader) before = ref().fetch_and(~things, simt::relay);
     return simt::shuffle(group, before, leader);
   }

@@ -1,5 +1,5 @@
-// Up to 64 slots, a bit of one word for each: set while the slot is free. Taken several at once by an atomic AND, given back by an atomic
-// OR, and closed, when all of them are free, by a compare-exchange: from then on no thread can take one.
+// Up to 64 slots, with a bit of one word for each, which is set while the slot is free. An atomic AND takes several slots at once, and an
+// atomic OR gives them back. When all of them are free, a compare-exchange can close them: from then on no thread can take one.
 //
 //   word   0        no slot is free, or the slots are closed
 //          all      no thread has a slot: the only value that can be closed
@@ -38,7 +38,7 @@ struct free_slots {
 
   [[nodiscard]] GPUHEAP_FN simt::global_ref<word> ref() const { return simt::global_ref<word>{*free}; }
 
-  // What a claim got, and what was free after it.
+  // The slots that a claim got, and those that were free after it.
   struct claimed {
     word slots = 0;  // 0: none was free at one moment
     word left = 0;
@@ -51,7 +51,7 @@ struct free_slots {
     GPUHEAP_NO_UNROLL
     while (seen != 0) {
       word const wanted = choose(seen, n, start);
-      // relay: comes after the fences of the slots' last owners and after open(), and goes to the one that owns them now.
+      // relay: comes after the fences of the slots' last owners and after open(), and before the accesses of the new owner.
       word const before = ref().fetch_and(~wanted, simt::relay);
       if ((before & wanted) != 0) return {before & wanted, before & ~wanted};
       seen = before;
@@ -59,7 +59,7 @@ struct free_slots {
     return {};
   }
 
-  // Gives slots back, and returns the word as it was. What their owner did with them must have been released by a fence before.
+  // Gives slots back, and returns the word as it was. A fence must have released the owners' accesses before.
   GPUHEAP_FN word release(word slots) const {
     // relay: between that fence and a thread that takes or closes the slots next. Pairs with claim() and close().
     return ref().fetch_or(slots, simt::relay);
@@ -70,9 +70,9 @@ struct free_slots {
     // acq_rel: after the releases of all slots, and before what the closer tells others. relaxed on failure: nothing has happened.
     return ref().compare_exchange(all, 0, simt::acq_rel, simt::relaxed);
   }
-  // Makes `slots` free. The caller is the one that closed them, or has them from it.
+  // Makes `slots` free. The caller is the thread that closed them, or has got them from it.
   GPUHEAP_FN void open(word slots) const {
-    // release: what the slots are. Pairs with claim().
+    // release: the caller's accesses to the slots. Pairs with claim().
     ref().store(slots, simt::release);
   }
 };

@@ -1,13 +1,14 @@
-// Where in a table to look for a free slot: a first place that differs for every request, and a walk from there if it is taken. The hashing
-// of A. V. Adinetz, D. Pleiter, "Halloc: a High-Throughput Dynamic Memory Allocator for GPGPU Architectures", GTC 2014.
+// The order in which a search for a free slot visits a table: a first place that differs for every request, and a walk from there if the
+// place is taken. The hashing of A. V. Adinetz, D. Pleiter, "Halloc: a High-Throughput Dynamic Memory Allocator for GPGPU Architectures",
+// GTC 2014.
 //
 //   first place   tickets go up by one per request. Groups of `together` consecutive tickets get neighbouring slots, so that the lanes of a
 //                 warp share words; the groups are 11 apart. n consecutive tickets, n the number of slots, get n different places if n is
 //                 a multiple of `together` and not of 11
 //   i-th place    i * (1 + 64 i modulo step) slots further, step = n/64 + n/256: quadratic at first, so that walks that meet part again.
-//                 Ours: the published step is a prime below that, from a table, and there is no 1, so that a walk in a small table stays
-//                 where it is
-// A walk need not come to every slot: after some tries a caller looks in another way.
+//                 This differs from the paper: its step is a prime below this one, from a table, and there is no 1, so that a walk in a
+//                 small table does not move
+// A walk need not reach every slot: after some tries a caller searches in another way.
 #pragma once
 
 #include <gpuheap/simt/bits.hpp>

@@ -3,13 +3,13 @@
 // Invariant, whenever no call is under way: a hinted segment is full. The converse may fail, and costs a look. Hence the hints are 0 when
 // nothing is taken.
 //
-//   take:  a segment found full is hinted, and looked at again: hints |= bit;  segment no longer full ? hints &= ~bit
-//   give:  segment &= ~bit;  it was full ? hints &= ~bit
+//   take:  a thread that finds a segment full sets its hint, and looks again: hints |= bit;  segment no longer full ? hints &= ~bit
+//   give:  segment &= ~bit;  if it was full: hints &= ~bit
 // The changes of the hints acquire and release. If the giver's comes last, the hint is gone. If the taker's comes last, it has read from
 // the giver's, so its second look sees the segment as the giver left it, or later.
 //
-// No thread takes without a reservation: the callers see to it that at any time fewer have one, or a thing, than there are things
-// (slab_word).
+// No thread takes a thing without a reservation: callers ensure that at any time fewer threads have a reservation or a thing than there are
+// things (slab_word).
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -35,15 +35,14 @@ struct hinted_bits {
     return {segments + s, here < free_bits::most ? here : free_bits::most};
   }
 
-  // Takes thing `start` (below `count`), or another one that is there. The caller has a reservation.
+  // Takes thing `start` (below `count`), or another free one. The caller has a reservation.
   [[nodiscard]] GPUHEAP_FN unsigned claim(unsigned start) const {
     unsigned const s = start / free_bits::most;
     unsigned const bit = segment(s).claim(start % free_bits::most);
     return bit != free_bits::none ? s * free_bits::most + bit : search(*this, s);
   }
 
-  // Gives thing i back; false: no thread had it, and nothing has changed. What the owner did with it must have been released by a fence
-  // before.
+  // Gives thing i back. False: no thread had it, and nothing has changed. A fence must have released the owner's accesses before.
   GPUHEAP_FN bool release(unsigned i) const {
     free_bits const bits = segment(i / free_bits::most);
     word const before = bits.release(i % free_bits::most);
@@ -51,7 +50,7 @@ struct hinted_bits {
     filled_no_more(i, before);
     return true;
   }
-  // Things of i's segment, whose word was `before`, have been given back.
+  // Clears the hint of i's segment if it was full. Its word was `before` when things were given back.
   GPUHEAP_FN void filled_no_more(unsigned i, word before) const {
     if (segment(i / free_bits::most).is_full(before)) clear_hint(i / free_bits::most);
   }
@@ -65,14 +64,14 @@ struct hinted_bits {
     if (!bits.is_full(bits.ref().load(simt::acquire))) all.fetch_and(~(word{1} << s), simt::acq_rel);
   }
   GPUHEAP_FN void clear_hint(unsigned s) const {
-    // relay: after the release of the segment's bit, which has been answered; see the head. Mostly no thread hinted it. The fence:
-    // before whatever tells others that the thing is free.
+    // relay: after the release of the segment's bit, whose result has been used; see the head. In most calls no thread has set the hint.
+    // The fence comes before whatever tells others that the thing is free.
     simt::note_performed();
     word const bit = word{1} << s, before = simt::global_ref<word>{*hints}.fetch_and(~bit, simt::relay);
     if ((before & bit) != 0) simt::fence(simt::release);
   }
 
-  // Makes the segments those of things that no thread has. One thread, before it publishes them.
+  // Prepares the segments for things that no thread has. One thread calls this before it publishes them.
   GPUHEAP_FN void clear_segments() const {
     // relaxed: published by the caller.
     GPUHEAP_NO_UNROLL
@@ -80,11 +79,11 @@ struct hinted_bits {
   }
 
  private:
-  // Any thing that is there, from behind segment s on, which is full.
+  // Finds any free thing, beginning behind segment s, which is full.
   GPUHEAP_COLD static unsigned search(hinted_bits all, unsigned s) {
     unsigned const n = segments_for(all.count);
-    // Ends: the reservation means that a bit is clear for the caller at any time. A caller that goes around in vain saw others take and
-    // give back. Lock-free. Hints that cover everything are passed over.
+    // Ends: the reservation guarantees that a bit is clear for the caller at any time. A caller that has searched all segments in vain saw
+    // others take and give back. Lock-free. Hints that cover all segments are ignored.
     GPUHEAP_NO_UNROLL
     while (true) {
       all.hint(s);

@@ -1,14 +1,15 @@
-// Runs of neighbouring pages, out of pages that each are claimed by one atomic and may be claimed by others meanwhile. From the pages' end
-// downward.
+// Runs of neighbouring pages. Each page is claimed by one atomic, and other threads may claim single pages meanwhile. Runs are taken from
+// the end of the pages downward.
 //
-//   take:  `end` hands out windows, each to one thread: one subtraction. Is a window not free, or none left below `end`, all pages are
-//          searched.
-//   claim: the pages one by one, upward; whoever meets one that is not free gives back those that it has, and is foiled. Of claims that
-//          overlap, the one at the highest place is foiled by none of the others: so claims do not foil each other for ever.
+//   take:  `end` hands out windows, each to one thread, by one subtraction. If a window is not free, or none is left below `end`, the
+//          thread searches all pages.
+//   claim: a thread claims the pages of a run one by one, upward. If it meets one that is not free, it gives back those that it has: the
+//          claim is foiled. Of claims that overlap, the one at the highest place is foiled by none of the others, so claims do not foil
+//          each other for ever.
 //   freed: raises `end`.
 //
-// Who was foiled begins again, and so does who found nothing while another was foiled: pages that one had for a moment looked taken. Not
-// so for claims that are foiled later: then a place may be missed.
+// A thread whose claim was foiled begins again. So does a thread that found nothing while another claim was foiled, since pages that the
+// other had for a moment looked taken. Claims that are foiled later do not count: then a search may miss a place.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -16,7 +17,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 
-// In memory, shared by all threads; made of zeros but for `end`. `Pages`, of each call: a view of the pages,
+// The state, in memory that all threads share: zeros, except for `end`. `Pages`, of each call: a view of the pages,
 //   uint32_t count() const               how many there are, less than 2^32 - 1
 //   bool is_free(uint32_t) const         a guess
 //   bool claim(uint32_t) const           makes a page that is free the caller's; false if it is not free
@@ -26,20 +27,21 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 struct page_runs {
   using index = long long;  // of a page; negative: none
   static constexpr index none = -1;
-  // `end` is kept with this added: it never falls below 0, whoever subtracts, and the largest is the highest.
+  // The value that is added to `end` in memory: so it never falls below 0, whatever threads subtract, and the largest value is the highest
+  // page.
   static constexpr simt::uint64_t end_bias = simt::uint64_t{1} << 62;
 
   simt::uint64_t end = end_bias;  // windows are handed out below this page. A hint
   simt::uint32_t foiled = 0;      // claims that were in vain. Wraps
 
-  // The first of k (> 0) pages that are the caller's now, or `none`.
+  // Takes k (> 0) neighbouring pages and returns the first, or `none`.
   template <class Pages>
   [[nodiscard]] GPUHEAP_COLD index take(Pages const& pages, simt::uint64_t k) {
     if (k > pages.count()) return none;
     auto const n = static_cast<index>(k);
     simt::global_ref<simt::uint32_t> const in_vain{foiled};
-    // Ends: a pass that goes on saw a claim foiled. What foiled it is a page that somebody else has got: for good, or for a claim at a
-    // higher place, the highest of which is foiled by none of them. Lock-free.
+    // Ends: a pass that goes on saw a foiled claim. Another thread has got the page that foiled it: for good, or for a claim at a higher
+    // place, the highest of which is foiled by none. Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
       // acquire: pairs with the release in claim(): the pages that were given back then look free.
@@ -47,12 +49,13 @@ struct page_runs {
       index first = take_next_window(pages, n);
       if (first == none) first = search(pages, n);
       if (first != none) return first;
-      // The fence makes acquires of the looks: if one saw a claim, and `before` counted it as foiled, the page would have looked free.
+      // The fence makes the loads of the search acquires: if one saw a claim that `before` counts as foiled, it would have seen the page
+      // free.
       simt::fence(simt::acquire);
       if (in_vain.load(simt::relaxed) == before) return none;
     }
   }
-  // Tells that pages below `page` have become free. Any thread.
+  // Notes that pages below `page` have become free. Any thread.
   GPUHEAP_FN void freed(simt::uint32_t page) {
     // relaxed: a hint.
     simt::global_ref<simt::uint64_t>{end}.fetch_max(end_bias + page, simt::relaxed);
@@ -62,14 +65,14 @@ struct page_runs {
   template <class Pages>
   [[nodiscard]] GPUHEAP_FN index take_next_window(Pages const& pages, index n) {
     simt::global_ref<simt::uint64_t> const word{end};
-    // relaxed, both: who claims the pages acquires.
+    // relaxed, both: the thread that claims the pages acquires.
     if (static_cast<index>(word.load(simt::relaxed) - end_bias) < n) return none;
     auto const mine = static_cast<index>(word.fetch_sub(static_cast<simt::uint64_t>(n), simt::relaxed) - end_bias);
     if (mine < n || mine > static_cast<index>(pages.count()) || first_taken(pages, mine - n, n) != mine) return none;
     return claim(pages, mine - n, n) == mine ? mine - n : none;
   }
 
-  // Any run, from `end` down, and then from the last page down to `end`.
+  // Finds any run, from `end` down, and then from the last page down to `end`.
   template <class Pages>
   [[nodiscard]] GPUHEAP_FN index search(Pages const& pages, index n) {
     auto const count = static_cast<index>(pages.count());
@@ -77,10 +80,10 @@ struct page_runs {
     if (from > count) from = count;
     if (from < 0) from = 0;
     index const first = search_between(pages, n, 0, from);
-    // Windows that reach beyond.
+    // The windows that reach beyond `end`.
     return first != none ? first : search_between(pages, n, from - n + 1 > 0 ? from - n + 1 : 0, count);
   }
-  // The highest run of n pages inside lowest .. behind - 1.
+  // Finds the highest run of n pages inside lowest .. behind - 1.
   template <class Pages>
   [[nodiscard]] GPUHEAP_FN index search_between(Pages const& pages, index n, index lowest, index behind) {
     // Ends: `first` falls.
@@ -99,13 +102,13 @@ struct page_runs {
     return none;
   }
 
-  // The first page of first .. first + n - 1 that is not free, or first + n.
+  // Returns the first page of first .. first + n - 1 that is not free, or first + n.
   template <class Pages>
   [[nodiscard]] GPUHEAP_FN static index first_taken(Pages const& pages, index first, index n) {
     GPUHEAP_NO_UNROLL
     for (index i = 0; i < n; i += 4) {
       unsigned in_use = 0;
-      // Behind the window's end its last page stands for the others.
+      // Behind the window's end, its last page is read again in place of the others.
       for (unsigned j = 0; j < 4; ++j) {
         index const page = first + (i + j < n ? i + j : n - 1);
         in_use |= (pages.is_free(static_cast<simt::uint32_t>(page)) ? 0u : 1u) << j;
@@ -114,7 +117,7 @@ struct page_runs {
     }
     return first + n;
   }
-  // Claims first .. first + n - 1. Returns the first page that is not free, and has none then, or first + n.
+  // Claims first .. first + n - 1. Returns first + n, or the first page that is not free; then the caller has none of them.
   template <class Pages>
   [[nodiscard]] GPUHEAP_FN index claim(Pages const& pages, index first, index n) {
     index page = first;
@@ -129,7 +132,7 @@ struct page_runs {
     }
     pages.end_claims();
     if (page == first + n) return page;
-    // release: the pages are free. Pairs with the acquire in take().
+    // release: the pages are free again. Pairs with the acquire in take().
     simt::global_ref<simt::uint32_t>{foiled}.fetch_add(1, simt::release);
     return page;
   }

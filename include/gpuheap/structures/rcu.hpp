@@ -1,25 +1,25 @@
-// Read-copy-update: readers walk a structure without locks while writers take things out of it, and what was taken out is put to another
-// use only when no thread can still be looking at it. With delegated reclamation: one writer waits for the readers, on behalf of all.
+// Read-copy-update: readers walk a structure without locks while writers take things out of it. A thing that was taken out is reused only
+// when no thread can still be looking at it. Reclamation is delegated: one writer waits for the readers on behalf of all.
 //   After I. Gelado, M. Garland, "Throughput-oriented GPU memory allocation", PPoPP 2019.
 //
 //   state   epoch | readers of even epochs | readers of odd epochs | barrier: 0 free, 1 held | runner: 0 none, 1, 2 with new work | queue
 //
 // read:         readers[epoch & 1] += 1, and again if the epoch has changed meanwhile;  ...;  readers[the same] -= 1
 // synchronize:  takes the barrier; epoch += 1; waits until readers[old epoch & 1] == 0; gives the barrier back
-// retire:       queue += thing; runner = 2. A thread runs already: done, it will see to it. Otherwise this thread does:
-//                 runner = 1; takes the whole queue; synchronize; ends the things of the queue; runner 1 ? none : from the top
+// retire:       queue += thing; runner = 2. If another thread runs already, it will end the thing. Otherwise this thread does:
+//                 runner = 1; takes the whole queue; synchronize; ends the things of the queue; if runner == 1: runner = 0, else again
 //
-// Why nothing is left behind: a thing is queued before its thread looks for a runner. If the runner resets to 1 after that, it takes the
-// queue with the thing in it; if before, it finds 2 at the end, and goes on.
-// Why no reader is missed: a reader adds itself, then reads the epoch; the barrier changes the epoch, then reads the counter; a seq_cst
-// fence stands between on both sides. So the barrier sees the reader, or the reader sees the new epoch, and with it that the thing is gone.
+// Nothing is left behind: a thing is queued before its thread looks for a runner. If the runner resets to 1 after that, it takes the queue
+// with the thing in it. If before, it finds 2 at the end, and continues.
+// No reader is missed: a reader adds itself, then reads the epoch; the barrier changes the epoch, then reads the counter; a seq_cst fence
+// stands between on both sides. So the barrier sees the reader, or the reader sees the new epoch, and with it that the thing is gone.
 // Readers of the epoch before last are gone: the last barrier waited for them.
 //
-// Different from the paper: the reader's second look, without which it may count itself into the wrong epoch; and who delegates finds one
-// that runs, where there it finds one that waits to run. So no thread waits but the runner.
+// Differences from the paper: the reader's second look, without which it may count itself into the wrong epoch; and a thread that delegates
+// finds one that runs, where in the paper it finds one that waits to run. So no thread but the runner waits.
 //
-// Progress:  read: lock-free. retire: wait-free for who delegates; the runner is blocking, and runs on as long as things are retired.
-//            synchronize: blocking. Readers must not wait for one who may be in either: they must not call them.
+// Progress:  read: lock-free. retire: wait-free for a thread that delegates; the runner blocks, and runs as long as things are retired.
+//            synchronize: blocking. Readers must not call retire or synchronize, nor wait for a thread that may be in one of them.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -40,13 +40,13 @@ struct rcu_state {
   simt::uint64_t queue = 0;  // address of a rcu_link
 };
 
-// A view of the words. Any thread; a group of lanes may read by its leader, who goes last.
+// A view of the words. Any thread; a group of lanes may read through its leader, which leaves last.
 struct rcu {
   using word = simt::uint32_t;
 
   rcu_state* at = nullptr;
 
-  // Begins reading; what it returns ends it.
+  // Begins reading. The result is passed to leave().
   [[nodiscard]] GPUHEAP_FN unsigned enter() const {
     simt::global_ref<word> const epoch{at->epoch};
     word now = epoch.load(simt::relaxed);  // relaxed: looked at again below
@@ -57,18 +57,18 @@ struct rcu {
       readers(parity).fetch_add(1, simt::relaxed);
       // seq_cst: pairs with the fence of wait_for_readers(). See the head.
       simt::fence(simt::seq_cst);
-      // acquire: pairs with wait_for_readers(). A thread that counts itself into an epoch sees what was taken out before it began.
+      // acquire: pairs with wait_for_readers(). A thread that counts itself into an epoch sees what was taken out before the epoch began.
       now = epoch.load(simt::acquire);
       if ((now & 1) == parity) return parity;
       leave(parity);
     }
   }
   GPUHEAP_FN void leave(unsigned parity) const {
-    // release: what was read was read before. Pairs with wait_for_readers().
+    // release: the reader's loads come before. Pairs with wait_for_readers().
     readers(parity).fetch_sub(1, simt::release);
   }
 
-  // Returns when all that read before have left. Not for readers.
+  // Returns when all that read before have left. Readers must not call it.
   GPUHEAP_FN void synchronize() const {
     simt::global_ref<word> const barrier{at->barrier};
     simt::back_off pause;
@@ -87,9 +87,9 @@ struct rcu {
     }
   }
 
-  // Has end(rcu_link*) called for `link` when all that read before have left: by this thread before it returns, or by another one later.
-  // The thing that it is part of is out of readers' reach. Every retire of a domain passes the same `end`, which may put the thing to any
-  // use, and neither retires nor waits for a reader. Not for readers.
+  // Retires `link`: end(rcu_link*) is called for it when all that read before have left, by this thread before it returns or by another one
+  // later. The thing that contains it is out of readers' reach. Every retire of a domain passes the same `end`, which may put the thing to
+  // any use, and neither retires nor waits for a reader. Readers must not call it.
   template <class End>
   GPUHEAP_FN void retire(rcu_link& link, End end) const {
     push(link);
@@ -108,7 +108,7 @@ struct rcu {
     GPUHEAP_NO_UNROLL
     do {
       simt::global_ref<simt::uint64_t>{link.next}.store(head, simt::relaxed);  // relaxed: released below
-      // acq_rel: the link and what its thread did to the thing; pairs with the runner's taking.
+      // acq_rel: the link, and what its thread did to the thing. Pairs with the runner's exchange of the queue.
     } while (!queue.compare_exchange(head, reinterpret_cast<simt::uintptr_t>(&link), simt::acq_rel, simt::relaxed));
   }
 
@@ -131,9 +131,9 @@ struct rcu {
     // Ends: a further pass means that another thread retired something meanwhile, and went on.
     GPUHEAP_NO_UNROLL
     do {
-      // acq_rel: the pushes of all who have found a runner so far.
+      // acq_rel: the pushes of all that have found a runner so far.
       runner.exchange(1, simt::acq_rel);
-      // acq_rel: the things of the queue, all of whose pushes are one chain of read-modify-writes.
+      // acq_rel: the things of the queue. Their pushes are one chain of read-modify-writes.
       simt::uint64_t taken = simt::global_ref<simt::uint64_t>{at->queue}.exchange(0, simt::acq_rel);
       if (taken != 0) synchronize();
       // Ends: one pass per thing taken.

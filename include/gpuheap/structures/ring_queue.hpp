@@ -1,7 +1,7 @@
 // A bounded first-in-first-out queue for any number of producers and consumers, over the caller's memory.
 //
-//   state    room | items | head | tail     (32 bits each, Stride bytes apart: 32, in sectors of their own, or more, for slices of their
-//   own) behind   cells {value, turn}, a power of two of them. Of values of 32 bits a cell is one word
+//   state    room | items | head | tail     (32 bits each, Stride bytes apart: 32, for a sector each, or more, for an L2 slice each)
+//   behind   cells {value, turn}, a power of two of them. With values of 32 bits, a cell is one word
 //
 //   room     free cells that no push has claimed       items   entries that no pop has claimed
 //   tail     pushes that ever got a ticket             head    pops that did
@@ -10,18 +10,18 @@
 //   push:    claim one of room;   t = tail++;   wait for turn t,      write the value,   turn = t + 1;          items += 1
 //   pop:     claim one of items;  t = head++;   wait for turn t + 1,  read the value,    turn = t + capacity;   room += 1
 //
-// All counts wrap at 2^32; differences are what counts, and room and items are signed. With nothing under way, items is the number of
-// entries and room + items the capacity.
+// All counts wrap at 2^32, so only differences are used; room and items are signed. With nothing under way, items is the number of entries,
+// and room + items the capacity.
 //
-// Full and empty: a claim subtracts what it wants, keeps what was there and gives the rest back. Until then it hides that much from others,
-// who may be refused; but if something has come meanwhile, the one who gives back sees it and takes it. So a refusal is never more than
-// another's success, and with nothing under way it is exact.
+// Full and empty: a claim subtracts what it wants, keeps what was there and gives the rest back. Until then it hides that much from other
+// threads, which may be refused. If something has come meanwhile, the thread that gives back sees it and takes it. So a refusal always goes
+// with another thread's success, and with nothing under way it is exact.
 //
 // Waiting: a thread that has a ticket waits for one thread at most, the one with the ticket before it on the same cell, and only while that
 // thread is between taking its ticket and setting the turn. There is such a thread: a push that got room got what an earlier pop gave back,
-// so fewer pushes than pops + capacity have tickets, and likewise for pops. It waits, if at all, for an older ticket of the cell, and the
-// first push of each cell for no thread: the chain ends. The value moves inside the loop that waits, so that no lane that has had its
-// turn is kept by lanes of its warp that have not.
+// so fewer pushes than pops + capacity have tickets, and likewise for pops. That thread waits, if at all, for an older ticket of the cell,
+// and the first push of each cell waits for no thread, so the chain ends. The value is moved inside the loop that waits, so that lanes of
+// the warp that still wait do not hold up a lane whose turn has come.
 //
 // Order: what happens before a push happens before the pop that gets its value. Values of one producer are popped in the order in which
 // they were pushed.
@@ -32,13 +32,13 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 
-// Device, any thread. A view. T: an unsigned integer of 32 or 64 bits.
+// A view of the queue. Device, any thread. T: an unsigned integer of 32 or 64 bits.
 //
 // Many entries at once, by one lane or by several: claim_pushes(), put() for each ticket, publish() when all are put; claim_pops(), take()
 // for each ticket, recycle() when all are taken. Every ticket must be used at once.
 //
-// Stride: a queue that all threads of a device use at once changes four words for each group of them. In one line these go through one
-// slice of the L2, one after the other; 1024 bytes apart they do not.
+// Stride: a queue that all threads of a device use at once changes four words for each group of them. In one line, one slice of the L2
+// would serve all these changes one after the other; 1024 bytes apart, several slices share them.
 template <class T, unsigned Stride = 32>
 class ring_queue {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8);
@@ -57,15 +57,15 @@ class ring_queue {
   }
 
   ring_queue() = default;
-  // In bytes_for(capacity) bytes from `memory` on, aligned to 32. `capacity`: a power of two from 2 to 2^30.
+  // A queue in bytes_for(capacity) bytes from `memory` on, aligned to 32. `capacity`: a power of two from 2 to 2^30.
   GPUHEAP_HD ring_queue(void* memory, simt::uint32_t capacity) : memory_{static_cast<char*>(memory)}, capacity_{capacity} {}
 
   [[nodiscard]] GPUHEAP_HD simt::uint32_t capacity() const { return capacity_; }
 
-  // Makes it empty: for every i < capacity() once, by any threads, before the kernels that use it.
+  // Makes the queue empty. Called for every i < capacity() once, by any threads, before the kernels that use it.
   GPUHEAP_FN void init(simt::uint32_t i) const { init(i, 0, T{}); }
-  // Makes it hold `count` (at most the capacity) values, of which `value` is the i-th. Likewise for every i < capacity(): from `count` on
-  // the value does not matter.
+  // Makes the queue hold `count` (at most the capacity) values, of which `value` is the i-th. Called for every i < capacity(); from `count`
+  // on the value does not matter.
   GPUHEAP_FN void init(simt::uint32_t i, simt::uint32_t count, T value) const {
     if constexpr (one_word) {
       simt::plain_write(cells()[i], packed(i < count ? i + 1 : i, value));
@@ -80,7 +80,7 @@ class ring_queue {
     simt::plain_write(*word(tail_at), count);
   }
 
-  // False: full.
+  // False if the queue is full.
   GPUHEAP_FN bool try_push(T value) const {
     simt::uint32_t ticket = 0;
     if (claim_pushes(1, ticket) == 0) return false;
@@ -88,7 +88,7 @@ class ring_queue {
     publish(1);
     return true;
   }
-  // False: empty.
+  // False if the queue is empty.
   GPUHEAP_FN bool try_pop(T& value) const {
     simt::uint32_t ticket = 0;
     if (claim_pops(1, ticket) == 0) return false;
@@ -97,14 +97,14 @@ class ring_queue {
     return true;
   }
 
-  // Up to `wanted` (at most the capacity) tickets, from `first` on. Returns how many: fewer only if the queue is full.
+  // Claims up to `wanted` (at most the capacity) tickets, from `first` on. Returns how many: fewer only if the queue is full.
   GPUHEAP_FN unsigned claim_pushes(unsigned wanted, simt::uint32_t& first) const {
     unsigned const got = claim(*word(room_at), wanted);
     // relaxed: the cell's turn orders.
     if (got != 0) first = ref{*word(tail_at)}.fetch_add(got, simt::relaxed);
     return got;
   }
-  // Likewise for pops: fewer only if it is empty.
+  // The same for pops: fewer only if the queue is empty.
   GPUHEAP_FN unsigned claim_pops(unsigned wanted, simt::uint32_t& first) const {
     unsigned const got = claim(*word(items_at), wanted);
     if (got != 0) first = ref{*word(head_at)}.fetch_add(got, simt::relaxed);
@@ -114,7 +114,7 @@ class ring_queue {
   GPUHEAP_FN void put(simt::uint32_t ticket, T value) const {
     cell& c = cell_of(ticket);
     simt::back_off pause;
-    // Ends: see the head. Blocking, for as long as the pop of a lap ago is between its ticket and its turn.
+    // Ends: see the head. Blocking, while the pop of a lap before is between its ticket and its turn.
     GPUHEAP_NO_UNROLL
     for (bool done = false; !done;) {
       if constexpr (one_word) {
@@ -134,12 +134,12 @@ class ring_queue {
       if (!done) pause.wait();
     }
   }
-  // `order`: acquire, or consume, for who goes on so.
+  // `order`: acquire, or consume if the caller accesses only what the value leads to.
   [[nodiscard]] GPUHEAP_FN T take(simt::uint32_t ticket, simt::memory_order order = simt::acquire) const {
     cell& c = cell_of(ticket);
     simt::back_off pause;
     T value{};
-    // Ends: see the head. Blocking, for as long as the push of this ticket is between its ticket and its turn.
+    // Ends: see the head. Blocking, while the push of this ticket is between its ticket and its turn.
     GPUHEAP_NO_UNROLL
     for (bool done = false; !done;) {
       if constexpr (one_word) {
@@ -163,11 +163,11 @@ class ring_queue {
     return value;
   }
 
-  // relaxed, both: a thread that is let in by the count waits for the turn of its cell.
+  // relaxed, both: a thread that the count lets in waits for the turn of its cell.
   GPUHEAP_FN void publish(unsigned count) const { ref{*word(items_at)}.fetch_add(count, simt::relaxed); }
   GPUHEAP_FN void recycle(unsigned count) const { ref{*word(room_at)}.fetch_add(count, simt::relaxed); }
 
-  // Entries that no thread has claimed, as seen now. With nothing under way, all entries.
+  // The entries that no thread has claimed, as seen now; with nothing under way, all entries.
   [[nodiscard]] GPUHEAP_FN unsigned size() const { return at_least_none(ref{*word(items_at)}.load(simt::relaxed)); }
   [[nodiscard]] GPUHEAP_FN unsigned room() const { return at_least_none(ref{*word(room_at)}.load(simt::relaxed)); }
   // The k-th entry, k < size(). Only with nothing under way.
@@ -193,10 +193,11 @@ class ring_queue {
 
   [[nodiscard]] GPUHEAP_FN static unsigned at_least_none(simt::uint32_t count) { return static_cast<int>(count) > 0 ? count : 0; }
 
-  // Takes up to `wanted` from a count; fewer only if there were no more.
+  // Takes up to `wanted` from a count; fewer only if there are no more.
   GPUHEAP_FN static unsigned claim(simt::uint32_t& count, unsigned wanted) {
     ref const there{count};
-    // relaxed, all: the count only lets in; the cell's turn orders. A look first: an exhausted count is not written to.
+    // relaxed, all: the count only lets threads in; the cell's turn orders. The load comes first, so that an exhausted count is not written
+    // to.
     if (static_cast<int>(there.load(simt::relaxed)) <= 0) return 0;
     unsigned got = 0;
     // Ends: a pass that goes on saw a positive count after it had given back, so another thread's push or pop has ended meanwhile.

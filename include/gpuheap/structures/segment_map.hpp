@@ -1,4 +1,4 @@
-// Which memory of a heap is free, in segments and in pages, and how contiguous parts of it are claimed.
+// The free memory of a heap, in segments and in pages, and the claims of contiguous parts of it.
 //
 // A segment is 2^lg_pages pages, at most 64. It is whole (nobody owns any of it), or broken up (owners have some of its pages), or owned
 // entirely.
@@ -12,8 +12,8 @@
 // An extent is any number of contiguous pages. It owns each segment that it covers entirely as a whole one, and pages of a broken one at
 // either end: at most one fetch_and for each leaf and end, and all or nothing.
 //
-// Bits that were taken and are put back, a segment between broken and whole, and a summary being tidied are out of sight for a moment:
-// all that happens inside a relocation.
+// Bits that were taken and are put back, a segment between broken and whole, and a summary bit that is being cleared are hidden from
+// searches for a moment: all that happens during a relocation.
 #pragma once
 
 #include <gpuheap/structures/bitmap_tree.hpp>
@@ -36,14 +36,14 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 static_assert(consecutive(0b1110, 3) == 0b10 && consecutive(0b1110, 2) == 0b110 && consecutive(~0ull, 64) == 1 &&
               consecutive(0b1011, 3) == 0);
 
-// How many bits of `free` from bit `at` on are set, in a row.
+// The number of consecutive set bits of `free` from bit `at` on.
 [[nodiscard]] GPUHEAP_HD constexpr unsigned run_length(simt::uint64_t free, unsigned at) {
   simt::uint64_t const gaps = ~(free >> at);
   return gaps == 0 ? 64 : simt::lowest_bit(gaps);
 }
 static_assert(run_length(0b1110, 1) == 3 && run_length(~0ull, 0) == 64 && run_length(~0ull, 60) == 4 && run_length(0, 5) == 0);
 
-// A relocation that begins when something is first taken: a search that takes nothing is no move. Registers of one thread.
+// A relocation that begins when something is first taken: a search that takes nothing moves nothing. Lives in registers of one thread.
 struct lazy_relocation {
   relocation_count moves;
   bool open = false;
@@ -58,12 +58,12 @@ struct lazy_relocation {
   }
 };
 
-// Device, any thread.
+// A view of the map. Device, any thread.
 struct segment_map {
   using word = bitmap_tree::word;
   static constexpr unsigned none = ~0u;
 
-  // What was claimed: `length` segments from `first` on, or `length` pages.
+  // The result of a claim: `length` segments from `first` on, or `length` pages.
   struct claim {
     unsigned first = none;  // none if nothing was free
     unsigned length = 0;
@@ -76,7 +76,7 @@ struct segment_map {
   unsigned num_segments = 0;
   unsigned lg_pages = 6;
   unsigned* num_free = nullptr;     // free pages now; a hint for policies, exact when nothing is under way
-  unsigned* least_free = nullptr;   // the lowest it ever was
+  unsigned* least_free = nullptr;   // the lowest number that there ever was
   simt::uint32_t* marks = nullptr;  // a word per segment that is broken_up while it is broken, and 0 while it is whole; or none
   unsigned mark_stride = 1;
   static constexpr simt::uint32_t broken_up = 1;
@@ -86,28 +86,28 @@ struct segment_map {
   // Whether anything may be free. False is exact in the sense of bitmap_tree::maybe_any.
   [[nodiscard]] GPUHEAP_FN bool maybe_any() const { return whole.maybe_any() || broken.maybe_any(); }
 
-  // ---- claiming. `relocation` is open afterwards if anything was taken: what was claimed is in nobody's sight yet. `spread` 0: from the
-  // lowest place on, so that addresses stay close together. Else different values begin at different places, so that many claimers at once
-  // do not meet in one word. Three calls, so that the caller can keep each out of line: segments, then a few broken ones' pages or a
-  // segment to break, then any broken one's.
+  // ---- claiming. `relocation` is open afterwards if anything was taken: no search finds what was claimed yet. With `spread` 0 a claim
+  // begins at the lowest place, so that addresses stay close together. Other values of `spread` begin at different places, so that many
+  // threads at once do not meet in one word. There are three functions, so that the caller can keep each out of line: for segments; for
+  // pages of a few broken segments, or a segment to break; and for pages of any broken one.
 
-  // Whole segments of about `pages`, at most `most` <= 64 of them; a remainder is rounded up if that wastes less than an eighth. None if
-  // that is less than one, or if there is none.
+  // Claims whole segments of about `pages`, at most `most` <= 64 of them; a remainder is rounded up if that wastes less than an eighth. The
+  // claim is empty if that is less than one segment, or if none is free.
   [[nodiscard]] GPUHEAP_FN claim claim_segments(unsigned pages_wanted, unsigned most, unsigned spread, lazy_relocation& relocation) const {
     unsigned const n = (pages_wanted + (pages_wanted >> 3)) >> lg_pages;
     if (n == 0 || most == 0) return {};
     return claim_row(n < most ? n : most, spread, relocation);
   }
 
-  // Counts what was claimed, and tidies up. Once for each claim, while its relocation is open.
+  // Counts what was claimed, and clears stale summary bits. Called once for each claim, while its relocation is open.
   GPUHEAP_FN void settle(claim got) const {
     count_claimed(got.of_segments ? got.length << lg_pages : got.length);
     if (got.untidy) whole.tidy((got.of_segments ? got.first : got.first >> lg_pages) / 64);
-    // relaxed: who finds none later does the same.
+    // relaxed: a thread that finds no page later does the same.
     if (!got.of_segments && pages_of(got.first >> lg_pages).load(simt::relaxed) == 0) leave_broken(got.first >> lg_pages);
   }
 
-  // Up to n contiguous pages, at least `least`, of one of the first `looks` broken segments.
+  // Claims up to n contiguous pages, at least `least`, of one of the first `looks` broken segments.
   [[nodiscard]] GPUHEAP_FN claim claim_pages(unsigned n, unsigned least, unsigned looks, unsigned spread,
                                              lazy_relocation& relocation) const {
     claim found{};
@@ -126,8 +126,8 @@ struct segment_map {
   }
 
   // Claims `n` contiguous pages whose first one f has (f + phase) % alignment == 0 (alignment a power of two). Highest addresses first,
-  // away from the runs. Returns the first page or none. Begins and ends a relocation in `moves` around each attempt to take bits; looking
-  // for them is none.
+  // away from the spans. Returns the first page or none. Begins and ends a relocation in `moves` around each attempt to take bits, but not
+  // around the search for them.
   [[nodiscard]] GPUHEAP_COLD unsigned claim_extent(unsigned n, unsigned alignment, unsigned phase, relocation_count moves) const {
     if (n == 0 || n > num_segments << lg_pages) return none;
     extent_search search{n, alignment, phase, moves, whole.num_leaves};
@@ -140,7 +140,7 @@ struct segment_map {
     return none;
   }
 
-  // Claims pages first..first+n-1, all or none. Begins and ends a relocation around the attempt, if a look says that it may succeed.
+  // Claims pages first..first+n-1, all or none. Begins and ends a relocation around the attempt, if a first look finds all of them free.
   [[nodiscard]] GPUHEAP_FN bool claim_at(unsigned first, unsigned n, relocation_count moves) const {
     if (first > num_segments << lg_pages || n > (num_segments << lg_pages) - first) return false;
     // Ends: one pass per segment of the extent. relaxed: only a guess at what take_extent will find.
@@ -157,7 +157,7 @@ struct segment_map {
     return taken;
   }
 
-  // Pages of a broken segment, or of a whole one that is broken up for them: all of `mask`, or none. During a relocation.
+  // Takes pages of a broken segment, or of a whole one that is broken up for them: all of `mask`, or none. During a relocation.
   GPUHEAP_COLD bool take_part(unsigned s, word mask) const {
     // consume_release, both: as in claim_pages_of.
     word const before = pages_of(s).fetch_and(~mask, simt::consume_release);
@@ -177,20 +177,20 @@ struct segment_map {
     return true;
   }
 
-  // Gives the pages first..first+n-1 of an extent back. The extent owns each segment that they cover entirely as a whole one. What lies
-  // about them is ready for the next owner: release order is this call's.
+  // Gives the pages first..first+n-1 of an extent back. The extent owns each segment that they cover entirely as a whole one. The caller
+  // has prepared the metadata of these pages for the next owner; this call releases it.
   GPUHEAP_FN void release_extent(unsigned first, unsigned n, relocation_count moves) const {
     count_free(n);
     put_extent(first, n, moves);
   }
-  // Of a segment whose pages an extent owns one after the other: owns it as a whole one from now on. The caller has set its mark.
+  // For a segment whose pages an extent owns one by one: the extent owns it as a whole one from now on. The caller has set its mark.
   GPUHEAP_FN void own_whole(unsigned s, relocation_count moves) const {
     moves.begin();
     leave_broken(s);
     moves.end();
   }
-  // Of a whole segment that an extent owns: breaks it up, with the pages `mask` free. During a relocation if the caller may be asked for
-  // them.
+  // For a whole segment that an extent owns: breaks it up, with the pages `mask` free. During a relocation if other threads may be looking
+  // for these pages.
   GPUHEAP_COLD void break_up(unsigned s, word mask) const {
     // relaxed: before the release below, or before that of what the owner makes of all its pages.
     if (marks != nullptr) mark_of(s).store(broken_up, simt::relaxed);
@@ -200,30 +200,30 @@ struct segment_map {
     broken.set(s);
   }
 
-  // Gives whole segments back, in steps for callers that keep each out of line: count_free() with the pages, then this until none is left.
-  // Returns how many of the `n` segments from `first` on are free now: those of one leaf.
+  // Gives whole segments back, in steps for callers that keep each out of line: count_free() with the pages, then this function until no
+  // segment is left. Returns how many of the `n` segments from `first` on are free now: those of one leaf.
   GPUHEAP_FN unsigned put_leaf(unsigned first, unsigned n) const {
     word const mask = span_mask(first, n);
     whole.set_mask(first / 64, mask);
     return simt::popcount(mask);
   }
-  // Of a row of leaf i that was not got whole: what was.
+  // Puts back a row of leaf i that was not got whole: the segments `got`.
   GPUHEAP_COLD void put_back(unsigned i, word got, bool emptied) const {
     if (emptied) whole.tidy(i);
     if (got != 0) whole.set_mask(i, got);
   }
-  // Before the pages are there, so that no claim of theirs is counted first.
+  // Called before the pages are free, so that no claim of them is counted first.
   GPUHEAP_FN void count_free(unsigned num_pages) const {
     // relaxed: a hint.
     simt::global_ref<unsigned>{*num_free}.fetch_add(num_pages, simt::relaxed);
   }
-  // Gives n pages of one segment back, from page `first` of the heap on. Likewise. Makes the segment whole if it was the last.
+  // Gives n pages of one segment back, from page `first` of the heap on. Makes the segment whole if all its pages are free then.
   GPUHEAP_FN void release_pages(unsigned first, unsigned n, relocation_count moves) const {
     bool const all = put_pages(first, n);
     make_broken(first >> lg_pages);
     if (all) rejoin(first >> lg_pages, moves);
   }
-  // The same in three calls: this, make_broken(), and if this was true, rejoin(): all of the segment is free now.
+  // The same in three calls: this one, make_broken(), and, if this one returned true, rejoin(): all of the segment is free then.
   GPUHEAP_FN bool put_pages(unsigned first, unsigned n) const {
     count_free(n);
     return put_mask(first >> lg_pages, simt::low_bits(n) << (first & (pages_per_segment() - 1)));
@@ -239,12 +239,12 @@ struct segment_map {
     make_whole(s);
     leave_broken(s);
   }
-  // The steps of rejoin(), for callers that keep each out of line, during a relocation: the first; if it is true, the others.
+  // The steps of rejoin(), for callers that keep each out of line, during a relocation: this first; if it returns true, the others.
   //
-  // All pages of the segment, as of one that shall be whole.
+  // Takes all pages of the segment, which shall become whole.
   GPUHEAP_FN bool take_all_pages(unsigned s) const {
     word expected = all_pages();
-    // consume_release: as in put_mask(). If it fails, somebody claimed pages: whoever gives those back comes here again.
+    // consume_release: as in put_mask(). If it fails, a thread has claimed pages, and the thread that gives those back calls this again.
     return pages_of(s).compare_exchange(expected, 0, simt::consume_release, simt::relaxed);
   }
   GPUHEAP_FN void make_whole(unsigned s) const {
@@ -252,14 +252,15 @@ struct segment_map {
     if (marks != nullptr) mark_of(s).store(0, simt::relaxed);
     whole.set(s);
   }
-  // No longer among the broken ones, unless a free comes in between: if there are pages afterwards, make_broken() is due.
+  // Clears the segment's bit among the broken ones. If a free has come in between, so that there are pages afterwards, make_broken() is
+  // due.
   GPUHEAP_FN bool drop_broken(unsigned s) const { return broken.take(s); }
   [[nodiscard]] GPUHEAP_FN bool has_pages(unsigned s) const { return pages_of(s).load(simt::acquire) != 0; }
   GPUHEAP_FN void make_broken(unsigned s) const { broken.set(s); }
 
   [[nodiscard]] GPUHEAP_FN simt::global_ref<word> pages_of(unsigned s) const { return simt::global_ref<word>{pages[s]}; }
 
-  // What an extent of n pages from `first` on has of its first segment.
+  // The part of an extent of n pages from `first` on that lies in its first segment.
   struct part {
     unsigned segment, pages;
     word mask;
@@ -292,7 +293,7 @@ struct segment_map {
     unsigned length = 0;  // free pages in a row from the lowest one looked at upward
     bool lost = false;    // another claim was faster
     unsigned losses = 0;
-    // Where more claims meet, one that has lost so often goes on below: all of them would look again after each success.
+    // After so many lost races a claim continues below: otherwise all claims would look again after each success.
     static constexpr unsigned most_losses = 4;
   };
   // Looks for the extent in the rows that end in leaf i, from its highest segment down.
@@ -338,9 +339,9 @@ struct segment_map {
       rest &= simt::low_bits(next);
     }
   }
-  // A row of free pages directly below those `length` ones, if that is not 0. Returns what was claimed. After a lost race the search looks
-  // again in the leaf in which the row ends, as what the winner has left of it joins what lies below; after several it goes on below the
-  // row. A claimer that wins is during a relocation, so a caller that wants certainty sees that this search missed something.
+  // Tries a row of free pages directly below those `length` ones, if that is not 0. Returns what was claimed. After a lost race the search
+  // looks again in the leaf in which the row ends, since what the winner has left joins the pages below. After several lost races it
+  // continues below the row. The winner is in a relocation, so a caller that wants certainty sees that this search missed something.
   [[nodiscard]] GPUHEAP_COLD unsigned try_row(extent_search& search, unsigned first, unsigned row) const {
     search.length += row;
     if (search.length < search.n) return none;
@@ -357,12 +358,12 @@ struct segment_map {
     return none;
   }
 
-  // Out of line.
+  // Not inlined.
   [[nodiscard]] GPUHEAP_COLD static word starts_of(word free, unsigned n) { return consecutive(free, n); }
 
   // ---- segments
-  // All of the extent or nothing. Leaves that it empties keep their summary bits: a look of somebody's costs less than tidying many
-  // leaves. During a relocation.
+  // Takes all of the extent or nothing. Leaves that become empty keep their summary bits: a later look at them costs less than clearing
+  // many bits. During a relocation.
   GPUHEAP_COLD bool take_extent(unsigned first, unsigned n, relocation_count moves) const {
     unsigned taken = 0;
     // Ends: one pass per leaf of the extent, and one per end.
@@ -406,7 +407,7 @@ struct segment_map {
       n -= done;
     }
   }
-  // Up to n segments, of one leaf.
+  // Claims up to n segments of one leaf.
   [[nodiscard]] GPUHEAP_COLD claim claim_row(unsigned n, unsigned spread, lazy_relocation& relocation) const {
     claim got{};
     unsigned const start = spread == 0 ? 0 : spread % whole.num_leaves;
@@ -430,7 +431,7 @@ struct segment_map {
       whole.tidy(i);
       return {};
     }
-    // From the lowest place on, or else the longest row.
+    // From the lowest place on, or the longest row.
     unsigned row = spread == 0 ? least : n;
     // Ends: every pass makes `row` smaller, or has lost at least one bit of `free` to another claimer.
     GPUHEAP_NO_UNROLL
@@ -454,7 +455,7 @@ struct segment_map {
     }
     return {};
   }
-  // The lowest of `starts`, or one of the first eight by `spread`.
+  // Picks the lowest of `starts`, or one of the first eight by `spread`.
   [[nodiscard]] GPUHEAP_FN static unsigned pick(word starts, unsigned spread) {
     GPUHEAP_NO_UNROLL
     for (unsigned skip = spread >> 8 & 7; skip != 0 && (starts & (starts - 1)) != 0; --skip) starts &= starts - 1;
@@ -462,12 +463,13 @@ struct segment_map {
   }
 
   // ---- pages
-  // Makes pages of a segment free: make_broken() is due. True if all of it is now: rejoin() is due, during a relocation.
+  // Makes pages of a segment free; make_broken() is due. Returns true if all of the segment is free now: rejoin() is due, during a
+  // relocation.
   GPUHEAP_FN bool put_mask(unsigned s, word mask) const {
     // consume_release: releases the pages to the next claimer; acquires the others' if the segment becomes whole.
     return (pages_of(s).fetch_or(mask, simt::consume_release) | mask) == all_pages();
   }
-  // During a relocation, both.
+  // Both are called during a relocation.
   GPUHEAP_COLD void leave_broken(unsigned s) const {
     if (drop_broken(s) && has_pages(s)) make_broken(s);
   }
@@ -491,7 +493,7 @@ struct segment_map {
     // relaxed: only a guess at what the fetch_and will find.
     word free = pages_of(s).load(simt::relaxed);
     if (free == 0) {
-      // Nothing left: no longer among the broken ones, unless a free comes in between.
+      // No page is left: the segment is no longer among the broken ones, unless a free comes in between.
       relocation.begin();
       leave_broken(s);
       return {};
@@ -508,7 +510,7 @@ struct segment_map {
       unsigned const at = simt::lowest_bit(starts);
       word const mask = simt::low_bits(n) << at;
       relocation.begin();
-      // consume_release: acquires what the last owner released; releases this thread's begin() to who finds the pages gone.
+      // consume_release: acquires what the last owner released; releases this thread's begin() to a thread that finds the pages gone.
       word const got = pages_of(s).fetch_and(~mask, simt::consume_release) & mask;
       if (got == mask) return {(s << lg_pages) + at, n, false};
       if (got != 0) {

@@ -1,14 +1,15 @@
-// What a piece of memory is in use as, and by how many, in one word: a thread that counts itself in has seen what it counts itself in for.
+// The use of a piece of memory, and the number of its users, in one word: a thread that counts itself in has seen the use that it counts
+// itself in for.
 //
 //   bit  0      12     30        31
 //        | fill | kind | unused | opening |
 //
-//   fill      how many of the slab's things a thread has, or has a reservation for. 0: the slab is free, whatever its kind says
-//   kind      what the things are. Stays when the slab becomes free: the same kind may go on with it, any other opens it anew
-//   opening   a thread prepares the slab for its new kind, and waits for no thread meanwhile. No one else may change the word
+//   fill      how many of the slab's things threads have, or have reservations for. 0: the slab is free, whatever its kind
+//   kind      the kind of the things. It stays when the slab becomes free: the same kind may use it again, any other opens it anew
+//   opening   a thread prepares the slab for its new kind, and waits for no thread meanwhile. No other thread may change the word
 //
-// fill never exceeds the capacity, not even for a moment: reservations are compare-exchanges. And it becomes 0 in the step in which the
-// slab becomes free: no later step that another thread's change could foil is needed.
+// fill never exceeds the capacity, not even for a moment: reservations are compare-exchanges. It becomes 0 in the step in which the slab
+// becomes free, so no later step is needed that another thread's change could foil.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -42,11 +43,11 @@ struct slab_state {
   // relaxed: a guess that a compare-exchange confirms; or the caller has one of the things, and the kind cannot change.
   [[nodiscard]] GPUHEAP_FN slab_word look() const { return {ref().load(simt::relaxed)}; }
 
-  // Reserves n things, if the word still is `seen`, which is not opening, and whose fill leaves room for them. Otherwise `seen` receives
-  // what is there.
+  // Reserves n things if the word still is `seen`, which is not opening, and whose fill leaves room for them. Otherwise `seen` gets the
+  // present word.
   [[nodiscard]] GPUHEAP_FN bool reserve(slab_word& seen, unsigned n) const { return replace(seen, {seen.bits + n}); }
-  // Gives the slab, if it still is `seen`, which is free, a kind, and n (> 0) reservations. `prepares`: no other thread may count itself in
-  // before publish().
+  // Opens the slab, if it still is `seen`, which is free, for a kind and with n (> 0) reservations. With `prepares`, no other thread may
+  // count itself in before publish().
   [[nodiscard]] GPUHEAP_FN bool open(slab_word& seen, unsigned kind, unsigned n, bool prepares) const {
     return replace(seen, {slab_word::of(kind, n).bits | (prepares ? slab_word::opening : 0)});
   }
@@ -55,8 +56,8 @@ struct slab_state {
     // release: what was prepared. Pairs with reserve().
     ref().store(slab_word::of(kind, n).bits, simt::release);
   }
-  // Gives n things back, or reservations, and returns the word as it was. What the owner did with them must have been released by a fence
-  // before, and what tells things apart must have been changed before, by atomics whose results were used (simt::note_performed).
+  // Gives n things or reservations back, and returns the word as it was. A fence must have released the owner's accesses before, and what
+  // tells things apart must have been changed before, by atomics whose results were used (simt::note_performed).
   GPUHEAP_FN slab_word release(unsigned n) const {
     // relay: between that fence and a thread that counts itself in next. Pairs with reserve() and open().
     return {ref().fetch_sub(n, simt::relay)};
@@ -64,7 +65,8 @@ struct slab_state {
 
  private:
   GPUHEAP_FN bool replace(slab_word& seen, slab_word by) const {
-    // relay: comes after all who gave things back, and after publish(); goes on to places that the page's number and kind tell.
+    // relay: comes after all threads that gave things back, and after publish(). The caller accesses only places that follow from the
+    // page's number and kind.
     return ref().compare_exchange(seen.bits, by.bits, simt::relay, simt::relaxed);
   }
 };

@@ -57,7 +57,7 @@ struct slot_map {
     if (n % words_per_group != 0) group(n / words_per_group).store(words_per_group - n % words_per_group, simt::relaxed);
   }
 
-  // What a change of a word's bits did.
+  // The effects of a change of a word's bits.
   struct change {
     word before = 0;
     bool group_crossed = false;  // a group became entirely free (give), or ceased to be (take): the caller owes the header 1
@@ -69,7 +69,8 @@ struct slot_map {
   }
   // Frees the slots `mask` of word w. What the owners did to the slots must have been released by a fence before.
   GPUHEAP_FN change give(unsigned w, word mask) const {
-    // relay: between the fences of those who freed before and whoever takes the bits or ends the run; and sees what set the flag.
+    // relay: between the fences of threads that freed before and the thread that takes the bits or ends the span. It also sees the setting
+    // of the flag.
     word const before = at(w).fetch_or(mask, simt::relay);
     return {before, completes(before, mask) && count_full(w)};
   }
@@ -80,7 +81,8 @@ struct slot_map {
   }
   // The same in group g; returns what its count was.
   GPUHEAP_FN unsigned count_words(unsigned g, unsigned n) const {
-    // relay: carries the frees of the word to whoever finds the run entirely free, and the answered change of the word itself.
+    // relay: carries the frees of the word to the thread that finds the span entirely free, and the change of the word itself, whose result
+    // was used.
     simt::note_performed();
     return group(g).fetch_add(n, simt::relay);
   }
@@ -102,9 +104,9 @@ struct slot_map {
     if (pick == 0) return {seen, false};
     return take_mask(w, pick, got);
   }
-  // Which of the `there` free slots of a word, in their order, the first of `wanted` lanes picks; the others pick those that follow. The
-  // slots of `others` that came to the word before, and may not have taken them yet, are left to them, if there are enough: who picks the
-  // same goes away with nothing.
+  // Chooses which of the `there` free slots of a word, in their order, the first of `wanted` lanes picks; the others pick those that
+  // follow. Slots for `others`, lanes that came to the word before and may not have taken theirs yet, are left out if there are enough: a
+  // lane that picks the same slot gets nothing.
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned first_pick(unsigned there, unsigned wanted, unsigned others) {
     unsigned const room = there > wanted ? there - wanted : 0;
     if (others > room) others -= room + 1;
@@ -112,7 +114,7 @@ struct slot_map {
   }
   // Takes those of the slots `pick` of word w that are free.
   GPUHEAP_FN change take_mask(unsigned w, word pick, word& got) const {
-    // relay: comes after the fence of the slot's last owner, and goes to the one that owns it now.
+    // relay: comes after the fence of the slot's last owner, and before the accesses of the new one.
     word const before = at(w).fetch_and(~(pick | unlisted), simt::relay);
     got = before & pick;
     bool const broke = (before & all_slots) == all_slots && got != 0;

@@ -1,7 +1,7 @@
-// A lock for work that is short and rare: one word, 0 = open, 1 = held.
+// A lock for short, rare work: one word, 0 = open, 1 = held.
 //
-// A thread that holds it must not wait for anything meanwhile. Then it is safe under independent thread scheduling also where diverged
-// lanes of one warp want it: the holder runs on while they wait. Lanes that come together should elect one of them, or take turns.
+// A thread that holds it must not wait for anything meanwhile. Under independent thread scheduling it is then safe even if diverged lanes
+// of one warp want it: the holder runs on while they wait. Lanes that come together should elect one of them, or take turns.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -13,11 +13,11 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 struct spin_lock {
   simt::uint32_t* word = nullptr;
 
-  // Whether no thread held it a moment ago. acquire: pairs with the release below, so what the last holder did is seen.
+  // Whether no thread held it a moment ago. acquire: pairs with the release below, so the caller sees what the last holder did.
   [[nodiscard]] GPUHEAP_FN bool is_open() const { return simt::global_ref<simt::uint32_t>{*word}.load(simt::acquire) == 0; }
 
-  // Runs f() as run() does, or returns false because a thread holds the lock. For threads that wait with something else to look at: in the
-  // loop, as in run().
+  // Runs f() as run() does, or returns false because a thread holds the lock. For threads that do something else while they wait. The work
+  // is inside the loop, as in run().
   template <class F>
   GPUHEAP_FN bool try_run(F&& f) const {
     simt::global_ref<simt::uint32_t> const held{*word};
@@ -29,7 +29,7 @@ struct spin_lock {
     return true;
   }
 
-  // Runs f() alone among all that use this lock, after what they have done under it.
+  // Runs f() while no other thread holds the lock, after what earlier holders did.
   template <class F>
   GPUHEAP_FN void run(F&& f) const {
     simt::back_off pause;

@@ -207,7 +207,7 @@ struct list_directory {
     GPUHEAP_NO_UNROLL
     while (true) {
       here = walked(here, segment, storage);
-      // consume: as above. Pairs with add().
+      // consume: orders the accesses to the block's places. Pairs with the release in add().
       bool const right = !here.none() && ref{*storage.number(here.block())}.load(simt::consume) == number_of(here.segment());
       if (right && here.segment() == segment) break;
       pause.wait();

@@ -24,7 +24,7 @@
 
 namespace gpuheap::opencl {
 
-// What OpenCL refused, and with which code; or sizes that no heap has.
+// An error of OpenCL with its code, or a size that no heap has.
 class error : public std::runtime_error {
  public:
   error(std::string const& what, cl_int code) : std::runtime_error(what), code_{code} {}
@@ -37,7 +37,7 @@ class error : public std::runtime_error {
 // kma.cl's text.
 [[nodiscard]] char const* kma_source();
 
-// Owns the heap's buffer. Of several threads of the host one at a time may use it.
+// Owns the heap's buffer. One thread of the host at a time may use it.
 class kma_heap {
  public:
   // A heap of at most `bytes`, ready for kernels that are put into `queue` from now on. Throws error.

@@ -16,7 +16,7 @@ struct kma_config {
 
   [[nodiscard]] constexpr unsigned num_classes() const { return superblock_log2 - smallest_log2 + 1; }
   [[nodiscard]] constexpr unsigned words_per_superblock() const { return ((1u << (num_classes() - 1)) + 31) / 32; }  // of bits
-  // What the program is built with.
+  // The options with which the program is built.
   [[nodiscard]] std::string build_options() const;
 };
 
@@ -41,7 +41,7 @@ inline constexpr std::uint32_t no_superblock = 0xffffffff;
 // The heap's bytes below superblocks_at, as they are before its first use.
 [[nodiscard]] std::vector<std::uint32_t> initial_words(kma_config config, kma_head const& head);
 
-// What is in use, and what is wrong.
+// The blocks in use, and the damage.
 struct kma_report {
   std::string problem;  // empty: every invariant holds
   std::uint64_t live_blocks = 0, live_runs = 0;

@@ -1,1 +1,1 @@
-"""What rows say: the best for a pattern, comparisons of tables, verdicts on bounds, advice."""
+"""Answers from rows: the best allocator for a pattern, comparisons of tables, verdicts on bounds, advice."""

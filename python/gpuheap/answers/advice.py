@@ -17,8 +17,8 @@ from gpuheap.judging.advised import GRANULARITIES, MEMORIES, REUSES, Recommendat
 from gpuheap.judging.evidence import axis_number, fields_of
 from gpuheap.units import format_bytes, format_count, parse_bytes
 
-NEAR = 4.0  # how many times off a measured number of threads, or a size, may be and still answer
-TIGHT_UTILISATION = 0.9  # of the heap, that an allocator must reach where memory is tight
+NEAR = 4.0  # the largest factor between the asked number of threads, or size, and a measured one that answers for it
+TIGHT_UTILISATION = 0.9  # the share of the heap that an allocator must be able to use where memory is tight
 LACKING_ROWS = {"thread": "gpuheap bench gallatin/alloc_single gallatin/alloc_mixed", "warp": "gpuheap bench survey/alloc_warp"}
 COMPARED = "cuda"  # the allocator that every CUDA program has
 LACKING_UTILISATION = "gpuheap bench survey/utilisation"
@@ -32,7 +32,7 @@ class Pattern:
     high_bytes: int
     threads: int
     granularity: str  # thread: every thread; warp: one lane of each warp
-    reuse: str  # what freed memory must serve: cross-size, same-size, none
+    reuse: str  # cross-size, same-size, none: what sizes freed memory must serve
     memory: str  # tight, ample
 
     @property
@@ -82,12 +82,12 @@ class Advice:
     compared: Candidate | None  # CUDA's malloc, where it is not ranked itself; None where no point near has its times
     set_aside: tuple[tuple[str, str], ...]  # allocator, why
     used: tuple[Used, ...]
-    to_run: tuple[str, ...]  # commands that measure what is lacking
+    to_run: tuple[str, ...]  # commands that measure the missing rows
     recommendations: tuple[Recommendation, ...]  # of the papers, the most specific first
 
 
 def read_pattern(sizes: str, threads: str, granularity: str, reuse: str, memory: str) -> Pattern:
-    """From the options' texts. Raises UserError that names the option."""
+    """Reads a pattern from the options' texts. Raises a UserError that names the option."""
     ends = sizes.split(":")
     if len(ends) > 2:
         raise UserError(f"--sizes: '{sizes}' is not a size or a range: write one size, or the smallest and the largest, as 16:64")
@@ -161,13 +161,13 @@ def advise_on(
     return Advice(pattern, measured.device, ranked, compared, tuple(sorted(aside.items())), tuple(used), tuple(to_run), tuple(fitting))
 
 
-Times = Mapping[tuple[str, str, PointId], tuple[float, float]]  # of malloc and free, by point
+Times = Mapping[tuple[str, str, PointId], tuple[float, float]]  # the times of malloc and of free, by point
 
 
 def _ranked(
     times: Mapping[str, Times], rivals: Mapping[str, Times], pattern: Pattern, utilisation: Mapping[str, float], cuda: Times
 ) -> tuple[Candidate, ...]:
-    """An allocator that lacks a point is ranked by those that it has."""
+    """Ranks the allocators. One that lacks a point is ranked by the points that it has."""
     best = {place: min(sum(found[place]) for found in rivals.values() if place in found) for found in rivals.values() for place in found}
     ranked = [
         Candidate(
@@ -185,13 +185,13 @@ def _ranked(
 
 
 def _mean(ratios: Sequence[float]) -> float | None:
-    """The geometric mean of the positive ones; None of none."""
+    """The geometric mean of the positive values; None if there are none."""
     positive = [ratio for ratio in ratios if ratio > 0]
     return statistics.geometric_mean(positive) if positive else None
 
 
 def _cuda_times(points: Mapping[tuple[str, str, PointId], Sequence[Row]], metrics: Sequence[str]) -> Times:
-    """What CUDA's malloc took at the points that it finished, whether it fits the pattern or not."""
+    """The times of CUDA's malloc at the points that it finished, whether it fits the pattern or not."""
     found: dict[tuple[str, str, PointId], tuple[float, float]] = {}
     for place, rows in points.items():
         values = {row.metric: row.statistics.median for row in rows if row.allocator == COMPARED and row.ok and row.statistics is not None}
@@ -201,7 +201,7 @@ def _cuda_times(points: Mapping[tuple[str, str, PointId], Sequence[Row]], metric
 
 
 def _why_not(pattern: Pattern, traits: Allocator | None, name: str) -> str | None:
-    """Why an allocator's traits rule it out, "" if they do not; None for what is no allocator."""
+    """The reason for which an allocator's traits rule it out, "" if they do not; None if the name is no allocator's."""
     if traits is None:
         return None if name in ("store_only", "bump_sharded") else "its traits are not known here: build the benchmark executable"
     if traits.overwrites:
@@ -249,7 +249,7 @@ def _breadth(rows: Sequence[Row]) -> int:
 
 
 def _near(pattern: Pattern, case: str, rows: Sequence[Row]) -> tuple[list[Row], tuple[int, int] | None]:
-    """Rows at the measured number of threads that is nearest, and at the sizes that the pattern asks for.
+    """Rows at the measured number of threads that is nearest, and at the sizes of the pattern.
 
     A size that lies between two measured ones is interpolated from these, which are the second result.
     """
@@ -278,7 +278,7 @@ def _near(pattern: Pattern, case: str, rows: Sequence[Row]) -> tuple[list[Row], 
 
 
 def _nearest(wanted: float, values: Iterable[int]) -> int | None:
-    """The value nearest in ratio; None if all are too far away to answer."""
+    """The measured value nearest in ratio; None if all are further away than NEAR."""
     nearest = min(values, key=lambda value: abs(math.log(value / wanted)), default=None)
     return nearest if nearest is not None and 1 / NEAR <= nearest / wanted <= NEAR else None
 

@@ -1,4 +1,4 @@
-"""What `gpuheap advise` prints."""
+"""The output of `gpuheap advise`."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _table(advice: Advice) -> Table:
 
 
 def _standing(advice: Advice, names: tuple[str, ...]) -> str:
-    """Where what a paper recommends stands here."""
+    """The place of the papers' recommendations in this ranking."""
     places = {one.allocator: (number, one.times) for number, one in enumerate(advice.ranked, start=1)}
     measured = sorted((places[name][0], name) for name in names if name in places)
     if not measured:

@@ -12,8 +12,8 @@ from gpuheap.formats.results import Key, Row, split_parameter
 from gpuheap.metrics import METRICS
 
 BETTER, WORSE, CHANGED, NOISE, ONE_RUN = "better", "worse", "changed", "within noise", "one run"
-FEW_COLUMNS = 3  # in which tables may differ to be told by the combination of them
-_FEW_RUNS = 5  # from so many runs on the 5th and the 95th percentile say how far a median may lie
+FEW_COLUMNS = 3  # up to so many columns, a difference of two tables is shown as combinations of values
+_FEW_RUNS = 5  # from so many runs on, the 5th and the 95th percentile are the range of a median
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Summary:
     case: str
     allocator: str
     metric: str
-    mean_ratio: float | None  # geometric; None where values of zero leave nothing to take a mean of
+    mean_ratio: float | None  # the geometric mean; None if every value is zero
     counts: dict[str, int]  # by verdict
 
 
@@ -45,8 +45,8 @@ class Comparison:
     changes: tuple[Change, ...]
     summaries: tuple[Summary, ...]
     missing: tuple[Row, ...]  # points of the first that the second lacks, a row each
-    extra: tuple[Row, ...]  # the other way round
-    statuses: tuple[tuple[Row, Row], ...]  # points that ended otherwise
+    extra: tuple[Row, ...]  # points of the second that the first lacks
+    statuses: tuple[tuple[Row, Row], ...]  # points whose status differs
 
     @property
     def worse(self) -> bool:
@@ -89,9 +89,9 @@ def compare_tables(before: Sequence[Row], after: Sequence[Row], tolerance: float
 
 
 def noise_of(row: Row) -> tuple[float, float] | None:
-    """Where the median of such runs may lie; None for a single time, which says nothing about that.
+    """The range in which the median of such runs may lie; None for a single time, which has no range.
 
-    From five runs on between the percentiles; of fewer, two standard deviations around the median, and all that was seen.
+    From five runs on it is the range between the percentiles; of fewer runs, two standard deviations around the median, and every value seen.
     Counts and sizes of one run are exact.
     """
     values = row.statistics
@@ -155,7 +155,7 @@ def _same_backend(before: Sequence[Row], after: Sequence[Row]) -> None:
 
 
 def _difference(before: Sequence[Key], after: Sequence[Key]) -> str:
-    """The fewest columns in which all points of two tables differ, with what each has there. All of them differ in all columns at most."""
+    """Why two tables have no common point: the fewest columns without which they would have one, with each table's values there."""
     fields = [[_fields(key) for key in keys] for keys in (before, after)]
     columns = list(dict.fromkeys(column for points in fields for point in points for column in point))
     for count in range(1, len(columns)):
@@ -166,13 +166,13 @@ def _difference(before: Sequence[Key], after: Sequence[Key]) -> str:
                 return "; ".join(_in_column(column, *fields) for column in differing)
         if count == FEW_COLUMNS:
             break
-    # Too far from one another for that: the columns of which no value is in both.
+    # The tables differ in more columns: the columns that have no value in common.
     apart = [column for column in columns if not {p.get(column, "") for p in fields[0]} & {p.get(column, "") for p in fields[1]}]
     return "; ".join(_in_column(column, *fields) for column in apart) or "their points combine the same values in other ways"
 
 
 def _fields(key: Key) -> dict[str, str]:
-    """By column; the keys of `parameter` are columns of their own."""
+    """A row's values by column. The keys of `parameter` are columns of their own."""
     named = dict(zip(("suite", "case", "allocator", "backend", "threads", "bytes"), ("" if value is None else str(value) for value in key[:6]), strict=True))
     return named | split_parameter(key[6])
 

@@ -1,4 +1,4 @@
-"""What `gpuheap compare` prints."""
+"""The output of `gpuheap compare`."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def verdict_text(comparison: Comparison) -> Text:
 
 
 def as_object(comparison: Comparison) -> dict[str, Any]:
-    """The same for programs."""
+    """The comparison as JSON, for programs."""
 
     def place(row: Row) -> dict[str, Any]:
         return {
@@ -137,7 +137,7 @@ def _change_table(changes: Sequence[Change]) -> Table:
 
 
 def _rank(change: Change) -> tuple[int, float]:
-    """The worst first, then the best."""
+    """The changes, the worst first and the best last."""
     size = abs(math.log(change.ratio)) if 0 < change.ratio < math.inf else math.inf
     return ((WORSE, BETTER, CHANGED, ONE_RUN).index(change.verdict), -size)
 

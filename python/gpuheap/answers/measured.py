@@ -16,7 +16,7 @@ from gpuheap.running.executable import candidates, choose
 
 @dataclass(frozen=True)
 class Measured:
-    """The tables of one folder: the rows that a GPU gave. Times of the simulator say nothing about speed and are left out."""
+    """The rows of one folder's tables that were measured on a GPU. Times of the simulator say nothing about speed and are left out."""
 
     folder: Path
     rows: tuple[Row, ...]
@@ -28,12 +28,12 @@ class Measured:
 
     @property
     def allocators(self) -> tuple[Allocator, ...]:
-        """The traits of those that were measured, as their executable told them."""
+        """The traits of the measured allocators, as their executable described them."""
         return tuple(read_allocator(entry) for entry in self.environment.get("allocators") or [])
 
 
 def find_measured(layout: Layout, folder: Path | None = None) -> Measured:
-    """The tables of a folder; without one, of the only GPU in `results/`. A folder without tables is no mistake: it has no rows yet."""
+    """The tables of a folder; without a folder, those of the only GPU in `results/`. A folder without tables is no error: it has no rows yet."""
     if folder is None:
         candidates = sorted({path.parent for path in layout.results.glob("*/*.csv")})
         if not candidates:
@@ -52,7 +52,7 @@ def find_measured(layout: Layout, folder: Path | None = None) -> Measured:
 
 
 def traits_by_name(layout: Layout, measured: Measured, backend: str | None = None) -> dict[str, Allocator]:
-    """The traits of every allocator: as a built executable tells them, else as stands beside the results."""
+    """The traits of every allocator: from a built executable, else from the file beside the results."""
     found = {allocator.name: allocator for allocator in measured.allocators}
     if backend is not None or candidates(layout):
         found |= {allocator.name: allocator for allocator in choose(layout, backend).description.allocators}

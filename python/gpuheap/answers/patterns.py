@@ -21,19 +21,19 @@ LEAST_CONTENDERS = 3
 
 @dataclass(frozen=True)
 class Best:
-    """The best of those that served every point of a pattern."""
+    """The best of the allocators that served every point of a pattern."""
 
     allocator: str
-    ahead: float  # how many times the value of the next, at least 1; 0 without a next
+    ahead: float  # the next allocator's value over this one's, at least 1; 0 if there is no next one
     second: str
     points: int
     complete: int  # contenders that served every point
-    contenders: int  # those that were measured
+    contenders: int  # contenders that were measured
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """A line of the matrix: a case and what it measures, at about so many threads."""
+    """A line of the matrix: a case and its metric, at a number of threads."""
 
     suite: str
     case: str
@@ -55,7 +55,7 @@ def size_classes(patterns: Iterable[Pattern]) -> list[str]:
 
 
 def is_contender(name: str, traits: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether it gives single blocks back and never hands out live memory: what a program can put in place of another allocator."""
+    """Whether an allocator frees single blocks and never hands out live memory, so that a program can use it in place of another one."""
     known = traits.get(name, {})
     return is_rival(name) and known.get("free", "individually") == "individually" and not known.get("overwrites")
 
@@ -101,7 +101,7 @@ def _fixed(rows: Sequence[Row]) -> set[str]:
 
 
 def _winner(rows: Sequence[Row], metric: str, short: set[tuple[str, PointId]]) -> Best | None:
-    """By the geometric mean over all points; an allocator that fails requests at one, or has no value there, is left out."""
+    """The best allocator by the geometric mean over all points. One that fails requests at a point, or has no value there, is left out."""
     values: dict[str, dict[PointId, float]] = {}
     for row in rows:
         assert row.statistics is not None

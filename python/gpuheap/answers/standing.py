@@ -19,9 +19,9 @@ from gpuheap.judging.evidence import Runs, runs_of
 from gpuheap.metrics import METRICS
 from gpuheap.units import format_value
 
-SUITES = ("survey", "gallatin", "regeff", "stress")  # whose points are the project's own score
+SUITES = ("survey", "gallatin", "regeff", "stress")  # the suites whose points make up the project's own score
 MEMORY = ("utilisation", "address_range_ratio", "footprint_ratio", "internal_fragmentation")
-LEFT_OUT = ("total_ms",)  # the host's time around a kernel, whose own time stands beside it
+LEFT_OUT = ("total_ms",)  # the host's time around a kernel: the kernel's own time is another metric of the point
 WITHIN = (1.05, 1.1)
 BEYOND = (1.3, 1.5)
 
@@ -55,7 +55,7 @@ class Contest:
         return next((entry for entry in self.entries if entry.allocator == allocator), None)
 
     def rival(self, allocator: str) -> Entry:
-        """The best of the others."""
+        """The best entry of another allocator."""
         return next(entry for entry in self.entries if entry.allocator != allocator)
 
 
@@ -64,7 +64,7 @@ class Score:
     """The standing of one allocator over all contests that it took part in."""
 
     allocator: str
-    times: tuple[float, ...]  # over the best, of each contest
+    times: tuple[float, ...]  # its value over the best one, for each contest
 
     @property
     def points(self) -> int:
@@ -107,12 +107,12 @@ class Standing:
 
 
 def is_compared(metric: str) -> bool:
-    """Times that a program waits for, and what it gets for its memory."""
+    """The metrics that count: times for which a program waits, and the use of its memory."""
     return metric in METRICS and (METRICS[metric].is_time or metric in MEMORY) and metric not in LEFT_OUT
 
 
 def standing(rows: Iterable[Row], traits: Mapping[str, Mapping[str, Any]]) -> Standing:
-    """Contenders give single blocks back and never hand out live memory; one whose requests fail at a point loses that point."""
+    """Compares allocators that free single blocks and never hand out live memory. One whose requests fail at a point loses that point."""
     by_point: dict[tuple[str, str, PointId], dict[str, list[Row]]] = {}
     left_out: dict[str, str] = {}
     for row in rows:
@@ -147,7 +147,7 @@ def _contests(suite: str, case: str, point: PointId, found: Mapping[str, Sequenc
 
 
 def _runs(rows: Sequence[Row], metric: str) -> Runs | None:
-    """Those of a measurement that are enough to say how noisy it is."""
+    """The runs of a measurement, if they are enough to say how noisy it is."""
     row = next((row for row in rows if row.metric == metric and row.values), None)
     runs = runs_of(row, "median") if row is not None else None
     return runs if runs is not None and runs.enough else None

@@ -1,4 +1,4 @@
-"""What `gpuheap standing` prints."""
+"""The output of `gpuheap standing`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpuheap.answers.standing import BEYOND, WITHIN, Contest, Entry, Standing, v
 from gpuheap.errors import UserError
 from gpuheap.judging.language import times_words
 
-LISTED = 15  # of the worst points; --csv has every point
+LISTED = 15  # the number of worst points that are listed; --csv has every point
 
 
 def print_standing(console: Console, found: Standing, subject: str, suites: Sequence[str], device: str) -> None:
@@ -40,7 +40,7 @@ def print_standing(console: Console, found: Standing, subject: str, suites: Sequ
 
 
 def as_object(found: Standing, subject: str, suites: Sequence[str], device: str | None) -> dict[str, Any]:
-    """The same for programs."""
+    """The standing as JSON, for programs."""
     return {
         "device": device,
         "suites": list(suites),
@@ -63,8 +63,8 @@ def as_object(found: Standing, subject: str, suites: Sequence[str], device: str 
     }
 
 
-SECTION = ("## Score\n", "\n## What counts\n")  # of docs/standing.md: where the score stands, and what follows it
-NAMED = 6  # allocators of its table
+SECTION = ("## Score\n", "\n## What counts\n")  # the section of docs/standing.md that holds the score, and the heading after it
+NAMED = 6  # allocators in the table of docs/standing.md
 
 
 def with_score(page: str, found: Standing, subject: str, suites: Sequence[str], device: str) -> str:
@@ -77,7 +77,7 @@ def with_score(page: str, found: Standing, subject: str, suites: Sequence[str], 
 
 
 def score_section(found: Standing, subject: str, suites: Sequence[str], device: str) -> str:
-    """What docs/standing.md says of the tables."""
+    """The text of docs/standing.md about the tables."""
     own = found.score(subject)
     named = f"`{'`, `'.join(suites[:-1])}` and `{suites[-1]}`" if len(suites) > 1 else f"`{suites[0]}`"
     lines = [

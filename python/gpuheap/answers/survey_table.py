@@ -24,7 +24,7 @@ class Family:
     """The variants of one publication."""
 
     allocators: tuple[Allocator, ...]
-    endings: Counter[str]  # of all points of all of them, those that it cannot do left out
+    endings: Counter[str]  # of all points of all variants, without the points that a variant cannot do
     survey: SurveyEntry | None  # what the survey says
 
     @property
@@ -56,7 +56,7 @@ class Family:
 
 
 def families(allocators: Iterable[Allocator], rows: Sequence[Row], survey: Sequence[SurveyEntry]) -> list[Family]:
-    """In the order of their years, the project's own last. Variants are those of one paper that free in the same way."""
+    """The publications by year, the project's own last. Variants are allocators of one paper that free in the same way."""
     grouped: dict[tuple[object, ...], list[Allocator]] = {}
     for allocator in sorted(allocators, key=lambda one: place(one.name)):
         own = allocator.name if not allocator.paper else allocator.paper
@@ -81,7 +81,7 @@ def stability_words(family: Family) -> str:
     if not failed:
         return f"{family.endings['ok']} of {family.points} ok"
     share = family.endings["ok"] / family.points
-    # All but a few of many must not read as all.
+    # A share just below 100 % must not be rounded to 100 %.
     return f"{min(share, 0.999):.1%} of {family.points} ok: {', '.join(failed)}"
 
 

@@ -47,7 +47,7 @@ class Verdict:
             return next((failing.status for failing in self.failing), "")
         unit = METRICS[self.bound.metric].unit
         words = format_value(value, unit)
-        # A value just beyond the limit would be printed as the limit itself.
+        # A value just beyond the limit would otherwise be rounded to the limit itself.
         must = self.bound.must
         if self.verdict != FAILED or must is None or words != format_value(must, unit):
             return words

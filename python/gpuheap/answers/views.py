@@ -1,4 +1,4 @@
-"""Tables of results seen case by case: what the terminal's summary and the report show."""
+"""Tables of results case by case, for the terminal's summary and the report."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class CaseView:
 
     @cached_property
     def points(self) -> list[PointId]:
-        """In the order of the axes: threads, bytes, then the rest."""
+        """The points, sorted by threads, then bytes, then the other axes."""
         found = dict.fromkeys(point_id(row) for row in self.rows)
         return sorted(found, key=lambda p: (p[2], p[0] or 0, p[1] or 0))
 
     def find(self, allocator: str, metric: str, point: PointId) -> Row | None:
-        """The measurement, or the row that says why there is none."""
+        """The measured row, or the row with the reason for which there is no value."""
         return self._by_place.get((allocator, metric, point)) or self._by_place.get((allocator, "", point))
 
     @cached_property
@@ -48,7 +48,7 @@ class CaseView:
         return {(row.allocator, row.metric, point_id(row)): row for row in self.rows}
 
     def untried(self, allocator: str) -> int:
-        """Points that others have rows of and this one has not: three failing points in a row end those of the same axes."""
+        """Points of which other allocators have rows and this one has none: after three failing points in a row, the rest of the axes is skipped."""
         return len(self.points) - len({point_id(row) for row in self.rows if row.allocator == allocator})
 
     def headline(self, metric: str) -> PointId | None:
@@ -57,19 +57,19 @@ class CaseView:
         if self.wanted_headline in measured or not measured:
             return self.wanted_headline if measured else None
         if self.wanted_headline is not None:
-            # The same point but for its parameter, as a phase that this metric is not of.
+            # The same point with another parameter, if the headline point's is a phase that this metric does not have.
             near = [p for p in measured if p[:2] == self.wanted_headline[:2]]
             if near:
                 return near[0]
         return measured[0]
 
     def statuses(self, allocator: str) -> Counter[str]:
-        """How many points ended how."""
+        """The number of points by their status."""
         seen = {point_id(row): row.status for row in self.rows if row.allocator == allocator}
         return Counter(seen.values())
 
     def failed_requests(self, allocator: str) -> float:
-        """Requests that failed, the medians of all points together."""
+        """The number of failed requests: the sum of the medians of all points."""
         return sum(row.statistics.median for row in self.rows if row.allocator == allocator and row.metric == "failed_requests" and row.statistics)
 
     def headlines(self) -> list[tuple[str, PointId]]:

@@ -29,7 +29,7 @@ from gpuheap.running.workers import Worker, local_workers
 
 @dataclass(frozen=True)
 class Where:
-    """What runs, on which machines, and where the tables go."""
+    """The options that say where a run takes place: the backend, the machines, and the folder of the tables."""
 
     backend: str | None
     gpus: str | None
@@ -40,7 +40,7 @@ class Where:
 
 
 def run_bench(layout: Layout, console: Console, request: Request, policy: Policy, where: Where, strict: bool) -> int:
-    """Returns the exit code."""
+    """Runs the command. Returns the exit code."""
     suites = load_suites(layout)
     if not request.targets:
         raise UserError(f"name a suite or a case to run: the suites are {', '.join(suites)}; 'all' runs every suite but quick")
@@ -136,7 +136,7 @@ def _executable(layout: Layout, where: Where, cluster: Cluster | None) -> tuple[
 
 
 def _of_cluster(layout: Layout, where: Where, cluster: Cluster) -> tuple[Executable, Sequence[Worker]]:
-    """This machine need not have a GPU: what counts is what the workers find."""
+    """For a run on a cluster: this machine need not have a GPU, since the workers measure."""
     found = candidates(layout)
     backend = "named" if "named" in found else where.backend or ("cuda" if "cuda" in found else "simulator")
     if backend not in found:

@@ -22,7 +22,7 @@ def run_program_suites(
     layout: Layout, console: Console, request: Request, policy: Policy, output: Path | None, gpus: str | None,
     suites: Mapping[str, Suite], strict: bool,
 ) -> int:  # fmt: skip
-    """Returns the exit code."""
+    """Runs the command for suites of programs. Returns the exit code."""
     build = find_build(layout)
     plan = make_program_plan(request, suites, build)
     executable = plan.sweeps[0].executable

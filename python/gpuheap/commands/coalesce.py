@@ -34,7 +34,7 @@ def find_tool(layout: Layout) -> Path:
 
 
 def usage_text(layout: Layout) -> str:
-    """What the rewriter prints for --help, from its source; "" where the checkout lacks that. It is a raw string of C++."""
+    """The rewriter's help text, from its source, where it is a raw string of C++; "" if the checkout lacks that file."""
     source = layout.root / "tools" / "coalesce" / "usage.inc"
     return read_text(source).strip().removeprefix('R"(').removesuffix(')"') if source.is_file() else ""
 

@@ -19,14 +19,14 @@ STYLE = {"failed": "red", "crashed": "bold red", "timeout": "yellow"}
 
 
 def run_conform(layout: Layout, console: Console, outside: Outside, backend: str | None, part: str) -> int:
-    """Returns the exit code: 1 if a test did not pass."""
+    """Runs the conformance suite. Returns the exit code: 1 if a test did not pass."""
     backend = backend or (choose(layout).backend if candidates(layout) else likely_backend())
     suite = build_conformance(layout, outside, backend, lambda words: console.print(words, highlight=False, soft_wrap=True))
     names = [name for name in names_of_tests(suite) if part.lower() in name.lower()]
     if not names:
         raise UserError(f"--tests: no test has '{part}' in its name: {', '.join(name.partition('.')[2] for name in names_of_tests(suite))}")
     passed, others = 0, 0
-    # A GPU has one test at a time: they measure how long what must end takes.
+    # A GPU runs one test at a time, since tests measure how long calls take that must end.
     at_once = 1 if backend == "cuda" else os.cpu_count() or 1
     bar = Progress(BarColumn(bar_width=16), MofNCompleteColumn(), TextColumn("{task.description}"), console=console, transient=True)
     bar.disable = not console.is_terminal

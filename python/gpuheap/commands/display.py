@@ -1,4 +1,4 @@
-"""What `gpuheap bench` and `gpuheap list` print."""
+"""The output of `gpuheap bench` and `gpuheap list`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ProgressListener:
         self._total = plan.num_points
         self._estimate = Estimate(plan.sweeps, workers)
         self._settled: dict[int, int] = {}  # points of each sweep
-        self._at: dict[int, str] = {}  # what each running sweep is at
+        self._at: dict[int, str] = {}  # the point that each running sweep is at
         self._bar = Progress(
             BarColumn(bar_width=16),
             MofNCompleteColumn(),
@@ -146,7 +146,7 @@ def print_summary(console: Console, views: Sequence[CaseView], backend: str) -> 
 
 
 def print_bounds(console: Console, found: Sequence[Verdict], suites: dict[str, Suite]) -> None:
-    """What was measured against what must be and what is aimed at: a line for each bound, with the point that is worst."""
+    """Measured values beside their bounds and aims: a line for each bound, with its worst point."""
     for name in dict.fromkeys(verdict.suite for verdict in found):
         of_suite = [verdict for verdict in found if verdict.suite == name]
         several = len({verdict.allocator for verdict in of_suite}) > 1

@@ -16,14 +16,14 @@ from gpuheap.running.executable import build_command, candidates, choose, descri
 from gpuheap.units import format_bytes
 
 OLDEST_GCC = (11,)
-OLDEST_TOOLKIT = (13, 0)  # the oldest that brings CCCL 3.0
+OLDEST_TOOLKIT = (13, 0)  # the oldest toolkit with CCCL 3.0
 OLDEST_COMPUTE_CAPABILITY = (7, 5)
-OLDEST_CMAKE = (3, 28)  # the first that knows CUDA C++20
+OLDEST_CMAKE = (3, 28)  # the first CMake that knows CUDA C++20
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at. `level`: good, note (works without it), problem (something cannot run; `advice` says what to do)."""
+    """The result of one check. `level`: good, note (works without it), problem (something cannot run; `advice` says what to do)."""
 
     what: str
     level: str

@@ -1,4 +1,4 @@
-"""`gpuheap bench --for-claims`: what verdicts need most comes first, and what is still open is said."""
+"""`gpuheap bench --for-claims`: measures the points that verdicts need most first, and tells which claims are still open."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from gpuheap.running.plan import Plan
 
 @dataclass(frozen=True)
 class ForClaims:
-    """The claims beside the tables of one folder, as far as they are of one build."""
+    """The claims, judged by those tables of one folder that are of one build."""
 
     papers: tuple[Paper, ...]
     folder: Path
 
     def needs(self, plan: Plan, identity: str) -> Needs:
-        """Raises UserError where nothing can be judged by what is measured."""
+        """Raises UserError if no claim can be judged by the measured points."""
         if plan.sweeps[0].executable.backend != "cuda":
             raise UserError("--for-claims needs a GPU: times of the simulator decide no claim")
         evidence, own = evidence_of(self._rows(plan), self._builds(), identity)
         return needs_of(plan, judge_all(self.papers, evidence), own)
 
     def print_open(self, console: Console, plan: Plan, identity: str) -> None:
-        """How the claims stand now, and what they wait for."""
+        """The current verdicts, and the measurements that open claims wait for."""
         evidence, own = evidence_of(self._rows(plan), self._builds(), identity)
         judged = judge_all(self.papers, evidence)
         console.print(counts_text(judged))

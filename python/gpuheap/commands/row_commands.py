@@ -57,7 +57,7 @@ def claims(
     measured = find_measured(layout, results)
     evidence = Evidence(measured.rows, measured.device)
     known = {one.name for one in papers}
-    # A name that does not exist is told by `select`.
+    # `select` raises the error for a name that does not exist.
     chosen = [one for one in papers if one.name in paper] if paper and set(paper) <= known else papers
     judged = select(judge_all(chosen, evidence, _progress), paper or [], verdict or [])
     if pages is not None:
@@ -82,7 +82,7 @@ def claims(
 
 
 def recorded_allocators(layout: Layout) -> Measured | None:
-    """The results that tell the allocators' traits where no executable is built; None without any."""
+    """The results from which the allocators' traits are read if no executable is built; None if there are none."""
     from gpuheap.answers.measured import find_measured
 
     measured = find_measured(layout)
@@ -205,7 +205,7 @@ def standing(
     picture: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw the shares of points within so many times the best.")] = None,
     page: Annotated[Path | None, typer.Option(metavar="FILE.md", help="Write the score of docs/standing.md again.")] = None,
 ) -> None:
-    """How allocators stand beside the best at every point of the suites: ranks, ratios, who wins what, the worst points by name.
+    """Compare allocators with the best one at every point of the suites: ranks, ratios, wins, the worst points by name.
 
     A point is a case at some threads, bytes and parameters, by a time or a measure of memory. Contenders are allocators that free single blocks
     and never hand out live memory; a contender whose requests fail, that crashes or runs out of time loses the point.

@@ -21,7 +21,7 @@ DEFAULT_RUNS, DEFAULT_TIMEOUT_S = 5, 600.0
 
 
 def register(app: typer.Typer) -> None:
-    # What follows the program's name is the program's.
+    # Words after the program's name belong to the program.
     app.command("run", context_settings={"allow_interspersed_args": False})(run)
 
 

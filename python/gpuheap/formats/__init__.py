@@ -1,1 +1,1 @@
-"""What is read and written: suites, tables of results, and the lines in which the benchmark executable answers."""
+"""The formats of files and output: suites, tables of results, and the lines in which the benchmark executable answers."""

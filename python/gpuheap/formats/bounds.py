@@ -1,4 +1,4 @@
-"""What a suite holds its measurements to: bounds that must be kept, and aims beyond them."""
+"""The limits of a suite's measurements: bounds that must be kept, and aims beyond them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Condition:
 class Bound:
     """A limit on one metric at the points of a case that meet all conditions.
 
-    Medians are held to it; with `each` every single run. Whether a limit is the most or the least is the metric's nature.
+    The median of a point must keep it; with `each`, every single run must. The metric decides whether the limit is an upper or a lower one.
     """
 
     metric: str
@@ -129,7 +129,7 @@ def _covers_some(bound: Bound, grid: Grid) -> bool:
         axis = grid.get(condition.key)
         if axis is None:
             return False
-        # What is drawn depends on the seed.
+        # Random values depend on the seed.
         if isinstance(axis, Draw):
             if not condition.words and (condition.high < axis.low or condition.low > axis.high):
                 return False
@@ -139,7 +139,7 @@ def _covers_some(bound: Bound, grid: Grid) -> bool:
 
 
 def read_condition(key: str, said: Any) -> Condition:
-    """Raises ValueError, whose text says what was expected."""
+    """Reads a condition. Raises a ValueError that names the expected form."""
     if isinstance(said, str) and ".." in said:
         ends = said.split("..")
         try:

@@ -1,4 +1,4 @@
-"""How a case is drawn: which axes lie along x, which scales, which metrics. What a suite does not say follows from the sweep."""
+"""The plots of a case: the axis along x, the scales, the metrics. The sweep decides what the suite leaves open."""
 
 from __future__ import annotations
 
@@ -27,35 +27,35 @@ BYTES_AXES = ("bytes", "page", "heap", "then")
 
 @dataclass(frozen=True)
 class Plot:
-    """One kind of picture of a case: a panel for each combination of what is neither `x` nor `curves`."""
+    """One kind of picture of a case: a panel for each combination of the axes that are neither `x` nor `curves`."""
 
-    grids: tuple[Grid, ...] = ()  # the points it shows, those of all of them in one picture; none: all points
+    grids: tuple[Grid, ...] = ()  # the grids whose points the picture shows; none: all points
     x: tuple[str, ...] = ()  # an axis, or several whose combinations lie side by side; none: the one with the most values
     curves: str = ""  # an axis whose values are curves of one panel
     where: tuple[Condition, ...] = ()
     allocators: tuple[str, ...] = ()  # none: all
-    metrics: tuple[str, ...] = ()  # none: those that the case is about
-    x_scale: str = ""  # empty: by the values
-    y_scale: str = ""  # empty: by the metric and the values
+    metrics: tuple[str, ...] = ()  # none: the case's own metrics
+    x_scale: str = ""  # empty: chosen by the values
+    y_scale: str = ""  # empty: chosen by the metric and the values
     over: str = ""  # values are ratios to this allocator's at the same point
     statistic: str = "median"
     in_bytes: bool = False  # a ratio to the bytes that all threads ask for is drawn as bytes
-    figure: str = ""  # of the paper
+    figure: str = ""  # the paper's figure that the plot repeats
 
     @property
     def axis(self) -> str:
-        """The name of what lies along x; empty: what the values suggest."""
+        """The name of the axis along x; empty: the name that the values suggest."""
         return ", ".join(self.x)
 
     def shows(self, fields: Mapping[str, str]) -> bool:
-        """Whether a point with these values is on a sweep, or between its points: a finer sweep is drawn like it."""
+        """Whether a point with these values is on a sweep, or between two of its points, as a point of a finer sweep is."""
         on_grid = not self.grids or any(
             all(key in fields and values.hold(fields[key]) for key, values in sweep.items()) for sweep in self._sweeps
         )
         return on_grid and all(condition.holds(fields.get(condition.key, "")) for condition in self.where)
 
     def names_all_of(self, fields: Mapping[str, str]) -> bool:
-        """Whether a sweep has an axis for each value. What a command line changed for all points has none."""
+        """Whether a sweep has an axis for each value. A value that the command line set for all points has none."""
         return any(set(fields) <= set(grid) for grid in self.grids)
 
     def fields_of(self, fields: Mapping[str, str]) -> Mapping[str, str]:
@@ -66,7 +66,7 @@ class Plot:
         return rest | {self.axis: _words(self.x, [fields[key] for key in self.x])}
 
     def place(self, key: str, value: str) -> int:
-        """Where a value comes along an axis, as the suite lists it; unknown values last."""
+        """The position of a value along an axis, in the suite's order; unknown values come last."""
         listed = self._places.get(key, {})
         return listed.get(value, len(listed))
 
@@ -134,13 +134,13 @@ def _read_plot(said: dict[str, Any], grids: Sequence[Grid], measured: Sequence[s
             conditions.append(read_condition(key, value))
         except ValueError as error:
             raise UserError(f"{path}: {where}: {error}") from None
-    # The sweeps that have the axes along x, and some of the values.
+    # The sweeps that have the axes along x, and at least one of the values.
     meant = [grid for grid in grids if set(x) <= set(grid) and all(_has(grid, condition) for condition in conditions)]
     curves = str(said.get("curves", ""))
     if not meant or (curves and not any(curves in grid for grid in meant)):
         raise UserError(f"{path}: {where}: no sweep of the case has these axes and values")
     words = {key: text(said[key], path, f"{where}: {key}") if key in said else "" for key in WORDS}
-    # What lies along x tells which sweeps belong into one picture.
+    # The axis along x decides which sweeps belong into one picture.
     plot = Plot(
         grids=tuple(meant),
         x=x,
@@ -159,7 +159,7 @@ def _read_plot(said: dict[str, Any], grids: Sequence[Grid], measured: Sequence[s
 
 
 def default_metrics(measured: Sequence[str]) -> list[str]:
-    """What pictures show where the suite does not say: the case's first metric and all times; without times, all that has a better end."""
+    """The metrics of pictures that the suite leaves open: the case's first metric and all times; without times, each that has a better end."""
     judged = [metric for metric in measured if METRICS[metric].lower_is_better is not None and metric != "failed_requests"]
     times = [metric for metric in judged if METRICS[metric].is_time]
     return [metric for metric in judged if not times or metric in times or metric == judged[0]]
@@ -180,7 +180,7 @@ def _words(keys: Sequence[str], values: Sequence[str]) -> str:
 
 
 def _has(grid: Grid, condition: Condition) -> bool:
-    """Whether some point of a sweep meets a condition; `page = ""` is met where there is no page."""
+    """Whether some point of a sweep meets a condition. A point without the axis `page` meets `page = ""`."""
     axis: Axis = grid.get(condition.key, ("",))
     values: Sequence[Value] = (axis.low, axis.high) if isinstance(axis, Draw) else axis
     return any(condition.holds(str(value)) for value in values)
@@ -188,10 +188,10 @@ def _has(grid: Grid, condition: Condition) -> bool:
 
 @dataclass(frozen=True)
 class _Values:
-    """What an axis has, prepared: every row of a table is asked for."""
+    """The values of an axis as a set, made once: every row of a table is looked up in it."""
 
     texts: frozenset[str]
-    low: float = float("inf")  # of the range in which every number counts; none: no number does
+    low: float = float("inf")  # the ends of the range in which every number counts; by default the range is empty
     high: float = float("-inf")
 
     def hold(self, value: str) -> bool:
@@ -206,7 +206,7 @@ class _Values:
 
 
 def _values_of(axis: Axis) -> _Values:
-    """Numbers between the ends of an axis of numbers count if it sweeps: if it has three values at least."""
+    """For an axis of at least three numbers, every number between its ends counts as a value of the axis."""
     if isinstance(axis, Draw):
         return _Values(frozenset(), axis.low, axis.high)
     numbers = [float(value) for value in axis if not isinstance(value, str)]

@@ -19,7 +19,7 @@ Value = int | float | str
 
 @dataclass(frozen=True)
 class Draw:
-    """An axis with random values: so many different whole numbers, drawn by the seed."""
+    """An axis with random values: `count` different whole numbers, drawn by the seed."""
 
     count: int
     low: int
@@ -92,7 +92,7 @@ def points_of(grids: Sequence[Grid], seed: int) -> tuple[Point, ...]:
 
 
 def ends_of(grid: Grid) -> Grid:
-    """The same axes with their ends only."""
+    """The axes, each reduced to its two ends."""
     ends: Grid = {}
     for key, axis in grid.items():
         if isinstance(axis, Draw):
@@ -105,7 +105,7 @@ def ends_of(grid: Grid) -> Grid:
 def read_grids(said: Any, simulator: Any, path: Path, where: str, lists: Mapping[str, Any] | None = None) -> tuple[Grid, ...]:
     """The grids of a case: a table of axes, or a list of such tables. `lists` are the suite's named lists of values.
 
-    `simulator` is what the simulator has instead: a table replaces axes of the same name in every grid, a list replaces the grids.
+    `simulator` has the simulator's replacements: a table replaces axes of the same name in every grid, a list replaces the grids.
     """
     entries = simulator if isinstance(simulator, list) else said
     shown = f"{where}: axes"
@@ -138,7 +138,7 @@ def _read_grid(said: Any, path: Path, where: str, lists: Mapping[str, Any]) -> G
 
 
 def _by_rule(values: Any, path: Path, where: str, lists: Mapping[str, Any]) -> Any:
-    """The values that a table stands for: one of the suite's lists, or numbers at equal distances or ratios. Others as they are."""
+    """The values that a table stands for: one of the suite's lists, or numbers at equal distances or ratios. Other values are returned as they are."""
     if not isinstance(values, dict):
         return values
     if "list" in values:

@@ -22,7 +22,7 @@ COLUMNS = tuple("suite,case,allocator,backend,threads,bytes,parameter,metric,uni
 RUNS_COLUMN = "values"  # each run's value; tables of earlier versions lack it
 HEADER = ",".join([*COLUMNS, RUNS_COLUMN]) + "\n"
 ELSEWHERE = "name another folder with --output"  # for tables that cannot be written
-EXPLAINING = ("reason", "reached")  # keys of `parameter` that say what happened and do not tell points apart
+EXPLAINING = ("reason", "reached")  # keys of `parameter` that describe an outcome, and are no part of the point
 
 _NUMBERS = ("mean", "median", "stddev", "p5", "p95", "min", "max")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -62,7 +62,7 @@ class Row:
 
     @cached_property
     def key(self) -> Key:
-        """What tells this row's point apart from all others."""
+        """The fields that distinguish this row's point from all others."""
         kept = [f"{name}={value}" for name, value in self.parameters.items() if name not in EXPLAINING]
         return (self.suite, self.case, self.allocator, self.backend, self.threads, self.bytes, ";".join(kept))
 
@@ -83,7 +83,7 @@ class Row:
 
     @cached_property
     def line(self) -> str:
-        """As it stands in a file, with its end; of a row that was read, what was read. A long table is written again for each sweep that replaces old rows."""
+        """The row's line in a file, with its end, unchanged for a row that was read. A long table is written again for each sweep that replaces old rows."""
         values = self.statistics
         numbers = [_number(getattr(values, name)) if values else "" for name in _NUMBERS]
         out = io.StringIO()
@@ -123,7 +123,7 @@ def summarise(samples: Sequence[float]) -> Statistics:
     return Statistics(
         mean=mean,
         median=statistics.median(ordered),
-        # In doubles: statistics.stdev works in fractions, a hundred times slower.
+        # Computed in doubles: statistics.stdev computes with fractions and is a hundred times slower.
         stddev=math.sqrt(math.fsum((sample - mean) ** 2 for sample in ordered) / (len(ordered) - 1)) if len(ordered) > 1 else 0.0,
         p5=_percentile(ordered, 0.05),
         p95=_percentile(ordered, 0.95),
@@ -133,7 +133,7 @@ def summarise(samples: Sequence[float]) -> Statistics:
 
 
 def rows_of(suite: str, case: str, allocator: str, backend: str, point: Point, extra: str, result: PointResult) -> list[Row]:
-    """The rows of one point. `extra` is what the command line changed for the whole sweep, as `key=value;...`."""
+    """The rows of one point. `extra` has the changes of the command line for the whole sweep, as `key=value;...`."""
     pairs = _pairs(point, extra)
     if result.status != "ok" and result.reason:
         pairs["reason"] = on_one_line(result.reason.replace(";", ","))
@@ -160,7 +160,7 @@ def rows_of(suite: str, case: str, allocator: str, backend: str, point: Point, e
 
 
 def on_one_line(text: str) -> str:
-    """Without what a line of a table cannot hold: line breaks and other letters that do not print."""
+    """The text without line breaks and other unprintable letters, which a line of a table cannot hold."""
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
@@ -191,14 +191,14 @@ def read_table(path: Path) -> list[Row]:
         status, first = status_of.setdefault(row.key, (row.status, number))
         if status != row.status:
             raise ResultsError(f"{path}:{number}: status is {row.status}, but {status} for the same point in line {first}")
-        # A line that stays is written again as it was.
+        # A line whose row stays is written unchanged.
         row.__dict__["line"] = line + ("\n" if has_values else ",\n")
         rows.append(row)
     return rows
 
 
 def parse_row(line: str, has_values: bool = True) -> Row:
-    """One line without its end, with or without the values of runs. ValueError says what was expected."""
+    """One line without its end, with or without the values of runs. ValueError names the expected form."""
     columns = (*COLUMNS, RUNS_COLUMN) if has_values else COLUMNS
     try:
         fields = next(csv.reader([line], strict=True), [])
@@ -250,9 +250,9 @@ class Table:
         self.path = path
         if path.exists() and not path.is_file():
             raise UserError(f"{path} is not a file, and the table is written there: remove it, or {ELSEWHERE}")
-        # One without a byte is what a full disk left of a first point.
+        # If the disk was full when the first point was written, the file is empty.
         self.rows: list[Row] = read_table(path) if self._begun() else []
-        # One of an earlier version gets its further column with the first rows that are added.
+        # A table of an earlier version gets the column of runs with the first rows that are added.
         self._lacks_values = self._begun() and not path.read_bytes().startswith(HEADER.encode())
 
     def status_of(self) -> dict[Key, str]:
@@ -306,7 +306,7 @@ def point_key(suite: str, case: str, allocator: str, backend: str, point: Point,
 
 
 def _pairs(point: Point, extra: str) -> dict[str, str]:
-    """What a point says itself counts before what the command line changed for all."""
+    """A value of the point itself counts before one that the command line set for all points."""
     return split_parameter(extra) | dict(point.others)
 
 
@@ -318,7 +318,7 @@ def _percentile(ordered: Sequence[float], fraction: float) -> float:
 
 
 def _header_words(line: str) -> str:
-    """What is wrong with a first line."""
+    """Describes the mistake in a first line."""
     expected = f"expected the columns {HEADER.strip()}"
     if not line.strip():
         return f"{expected}, found an empty line"
@@ -372,7 +372,7 @@ def _numbers(cell: dict[str, str], required: bool) -> Statistics | None:
 
 
 def _values(text: str, runs: int, numbers: Statistics | None) -> tuple[float, ...]:
-    """Each run's value. One for all stands where they are equal."""
+    """Reads each run's value. A single value stands for runs that are all equal."""
     if not text:
         return ()
     try:

@@ -16,7 +16,7 @@ from gpuheap.metrics import METRICS
 
 @dataclass(frozen=True)
 class Slowdown:
-    """Of a case: each run's value of a metric over the reference's median of it at the same point."""
+    """The slowdowns of a case: each run's value of a metric, divided by the reference's median at the same point."""
 
     metric: str
     reference: str  # an allocator
@@ -64,7 +64,7 @@ def _over(row: Row, reference: Row) -> Row:
 
 
 def _as_written(value: float) -> float:
-    """What a table keeps of it, so that rows just measured and rows read again give the same."""
+    """The value rounded as in a table, so that rows just measured and rows read back give the same slowdown."""
     return float(f"{value:.6g}")
 
 

@@ -23,7 +23,7 @@ _SUITE_KEYS = {"name", "brief", "paper", "lists", "allocators", "baselines", "bo
 _BOUNDS_KEYS = {"of", "on"}
 _SIMULATOR_KEYS = {"heap_bytes", "runs", "timeout_s", "enough_s", "axes", "headline", "bounds", "quick", "full", "variants"}
 _CASE_KEYS = _SIMULATOR_KEYS | {"name", "section", "paper", "brief", "metrics", "baselines", "plot", "simulator", "slowdown", "command"}
-# What rows are held to on a GPU, those of a paper's suite without --quick as well.
+# The fewest runs that count for rows on a GPU, and for a paper's suite without --quick.
 FEWEST_RUNS = 5
 SHORTEST_TIMEOUT_S = 60
 QUICK_RUNS = 3
@@ -45,12 +45,12 @@ class Case:
     baselines: tuple[str, ...]
     bounds: tuple[Bound, ...]
     paper: str = ""  # where the suite's paper has the case: section, figure
-    enough_s: float = 0.0  # a point that took so long needs no more than five of its runs; 0: it makes them all
-    fewest_runs: int = 1  # that --quick may leave
+    enough_s: float = 0.0  # after so many seconds a point makes no more than five of its runs; 0: it makes all
+    fewest_runs: int = 1  # the number of runs that --quick reduces a point to
     quick_grids: tuple[Grid, ...] = ()  # in place of `grids` for --quick; none: the ends of each axis
-    full_grids: tuple[Grid, ...] = ()  # likewise for --full; none: nothing is added
-    slowdown: Slowdown | None = None  # rows made of the others when all have run
-    variants: dict[str, Grid] = dataclasses.field(default_factory=dict)  # axes that one allocator has beside the others' points
+    full_grids: tuple[Grid, ...] = ()  # grids that --full adds; none: it adds nothing
+    slowdown: Slowdown | None = None  # rows that are computed from the others after all have run
+    variants: dict[str, Grid] = dataclasses.field(default_factory=dict)  # axes of an allocator's own points, which it has in addition to the common ones
     plots: tuple[Plot, ...] = ()
     command: tuple[str, ...] = ()  # in a suite of programs: the program and its words, before those of a point
 
@@ -84,7 +84,7 @@ class Case:
         return self._with(self.full_grids) if self.full_grids else self
 
     def runs_that_count(self) -> int:
-        """The fewest with which a row is finished."""
+        """The fewest runs with which a point counts as finished."""
         return min(self.runs, FEWEST_RUNS) if self.enough_s else self.runs
 
     def _with(self, grids: tuple[Grid, ...]) -> Case:
@@ -100,8 +100,8 @@ class Suite:
     allocators: tuple[str, ...]  # empty: all that the executable has
     cases: dict[str, dict[str, Case]]  # name, then backend
     bounds_of: tuple[str, ...] = ()  # the allocators that the cases' bounds are for
-    bounds_on: str = ""  # the device that they are stated for
-    paper: str = ""  # whose evaluation the suite is
+    bounds_on: str = ""  # the device that the bounds are stated for
+    paper: str = ""  # the paper whose evaluation the suite repeats
     programs: bool = False  # its cases are programs, run as they are; its allocators say where their memory comes from
 
     def case(self, name: str, backend: str) -> Case:
@@ -160,7 +160,7 @@ def load_suite(path: Path) -> Suite:
 
 
 def select(suites: Mapping[str, Suite], targets: list[str]) -> list[tuple[Suite, tuple[str, ...]]]:
-    """What the command line names: suites, cases (of the first suite that has them: `quick`, then those of no paper), or `suite/case`.
+    """The cases that the command line names: suites, cases (of the first suite that has them: `quick`, then those of no paper), or `suite/case`.
 
     `all` is every suite but `quick`, which is a cut of others.
     """
@@ -198,7 +198,7 @@ def _check_of_paper(case: Case, path: Path) -> None:
 
 
 def _case(entry: Any, path: Path, suite_baselines: tuple[str, ...], lists: Mapping[str, Any], program: bool) -> dict[str, Case]:
-    """The case for each backend. `simulator` overrides what it names; bounds are the GPU's unless it has its own."""
+    """The case for each backend. `simulator` overrides the keys that it names; bounds are the GPU's unless it has its own."""
     said = toml_checks.table(entry, path, "[[case]]", _CASE_KEYS)
     name = toml_checks.text(said.get("name"), path, "case.name")
     simulator = toml_checks.table(said.get("simulator", {}), path, f"{name}: [case.simulator]", _SIMULATOR_KEYS)
@@ -212,12 +212,12 @@ def _case(entry: Any, path: Path, suite_baselines: tuple[str, ...], lists: Mappi
     made: dict[str, Case] = {}
     for backend, over in (("cuda", {}), ("simulator", simulator)):
         grids = read_grids(said.get("axes", {}), over.get("axes", {}), path, name, lists)
-        # The GPU's are too large for the simulator, which has those that it names itself.
+        # The GPU's grids for --quick and --full are too large for the simulator, which has those that its own table names.
         own = said if backend == "cuda" else over
         others = {key: read_grids(own[key], {}, path, f"{name}: {key}", lists) if key in own else () for key in ("quick", "full")}
         paper = str(said.get("paper", ""))
         axes = {key for grid in grids for key in grid}
-        inherited = backend == "simulator" and "headline" not in over  # of which that counts what the simulator's axes have
+        inherited = backend == "simulator" and "headline" not in over  # only the values that the simulator's axes have count
         named = over.get("headline", said.get("headline", {}))
         headline = dict(toml_checks.table(named, path, f"{name}: headline", None if inherited else axes))
         for key in list(headline):
@@ -261,7 +261,7 @@ def _case(entry: Any, path: Path, suite_baselines: tuple[str, ...], lists: Mappi
 
 
 def with_variants(grids: Sequence[Grid], variants: Mapping[str, Grid]) -> tuple[Grid, ...]:
-    """The sweeps of a case, those that one allocator has alone after the others'."""
+    """The sweeps of a case. Those that only one allocator has come last."""
     return (*grids, *({**grid, **more} for more in variants.values() if more for grid in grids))
 
 

@@ -19,7 +19,7 @@ from gpuheap.heaps.files import OLDEST_ARCH, device_code, device_source, include
 
 _CUBIN, _PTX, _LTO, _FATBIN = 1, 2, 3, 4  # nvJitLinkInputType
 _BYTES_OF_KEY = 20
-_MOST_REGISTERS = 64  # of the functions that kernels call: a block of 1024 threads has no more
+_MOST_REGISTERS = 64  # the limit for the functions that kernels call, so that blocks may have 1024 threads
 _MOST_REGISTERS_OF_MALLOC = 32  # see malloc.cu
 
 
@@ -48,7 +48,7 @@ def compile_and_link(source: str, arch: int, options: Sequence[str] = (), names:
 
 
 def device_part(arch: int) -> tuple[bytes, int]:
-    """The functions of gpuheap_device.h for sm_`arch`, as nvJitLink takes them. That of CUDA 12 may refuse what CUDA 13 has compiled: there NVRTC
+    """The functions of gpuheap_device.h for sm_`arch`, as nvJitLink takes them. CUDA 12's may refuse code that CUDA 13 has compiled: then NVRTC
     compiles them, which takes some seconds once."""
     if not _is_of_cuda_12():
         return device_code("fatbin").read_bytes(), _FATBIN
@@ -197,7 +197,7 @@ def _load(name: str, package: str) -> ctypes.CDLL:
 
 
 def _digest() -> str:
-    """Of what the device code is, or is made from."""
+    """A digest of the device code, or of the sources that it is made from."""
     return _digest_of_sources() if _is_of_cuda_12() else _digest_of_code()
 
 

@@ -1,4 +1,4 @@
-"""What can go wrong with a heap. Each text is one line that says what was asked, what there was, and what to do."""
+"""The exceptions of a heap. Each text is one line that says what was asked, what there was, and what to do."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class CudaError(HeapError, RuntimeError):
 
 
 class InvalidRequest(HeapError, ValueError):
-    """What was asked makes no sense."""
+    """A request that no heap could serve, such as one of a negative size."""
 
 
 class ClosedHeap(HeapError, RuntimeError):

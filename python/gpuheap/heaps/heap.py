@@ -31,7 +31,7 @@ class Growth:
 
 @dataclass(frozen=True)
 class Stats:
-    """What lives in a heap and what went wrong since it was made or reset. All sizes in bytes.
+    """The live blocks of a heap, and the failures since it was made or reset. All sizes in bytes.
 
     `live_allocations`, `live_bytes` and `peak_live_bytes` are None where the heap does not count them.
     """
@@ -51,7 +51,7 @@ class Stats:
 
 
 class NativeHeap:
-    """The library's heap, and what it lives in. Ended once nobody refers to it: neither its Heap nor a view of a block."""
+    """The library's heap and its memory. It is destroyed once neither its Heap nor a view of a block refers to it."""
 
     def __init__(self, options: Options, owner: object) -> None:
         self.library = library()
@@ -101,7 +101,7 @@ class Heap:
         if len(given) != 1:
             raise InvalidRequest(f"gpuheap: a heap is made from one of size, growth and buffer, and {' and '.join(given) or 'none'} was given")
         if memory not in MEMORY_KINDS:
-            raise InvalidRequest(f"gpuheap: memory='{memory}' was asked for: {', '.join(MEMORY_KINDS)} are what there is")
+            raise InvalidRequest(f"gpuheap: memory='{memory}' was asked for: {', '.join(MEMORY_KINDS)} are the kinds of memory")
         if memory != "device" and size is None:
             raise InvalidRequest("gpuheap: memory= goes with a size alone")
         if allocator not in ALLOCATORS:
@@ -133,16 +133,16 @@ class Heap:
         if stream is None:
             self.check()
 
-    # What can be asked of it.
+    # Queries.
 
     @property
     def handle(self) -> int:
-        """What kernels get: an address in device memory, an unsigned integer of 64 bits. Valid as long as the heap."""
+        """The value that kernels get: an address in device memory, an unsigned integer of 64 bits. Valid as long as the heap."""
         return self.native.handle
 
     @property
     def device(self) -> int:
-        """The number of its GPU."""
+        """The number of the GPU that holds the heap."""
         return self.native.device
 
     @property
@@ -180,7 +180,7 @@ class Heap:
         may be using a checked heap meanwhile."""
         self._call("check", stream_address(stream))
 
-    # What can be done with it.
+    # Operations.
 
     def reset(self, stream: object = None) -> None:
         """Forgets every block at once, in stream order. No kernel of another stream may be using the heap."""
@@ -193,7 +193,7 @@ class Heap:
     def free(self, pointers: object, stream: object = None) -> None:
         """Frees blocks: views of them, addresses, or an array of 64-bit addresses on the device or the host. 0 is skipped.
 
-        Waits for the stream, but for an array on the device: that is read in stream order, and must stay until then.
+        Waits for the stream, except for an array on the device, which is read in stream order and must stay until then.
         """
         if hasattr(pointers, "__cuda_array_interface__") and not hasattr(pointers, "address"):
             listed = device_memory(pointers)
@@ -205,7 +205,7 @@ class Heap:
         self._call("free_blocks", (ctypes.c_void_p * len(addresses))(*addresses), len(addresses), stream_address(stream))
 
     def view(self, address: int, shape: int | tuple[int, ...], dtype: str = "uint8") -> Block:
-        """What lies at `address`, as an array of `shape` elements of a NumPy `dtype`, which CuPy, PyTorch, Numba and DLPack take. Keeps the heap alive."""
+        """The memory at `address` as an array of `shape` elements of a NumPy `dtype`, which CuPy, PyTorch, Numba and DLPack take. Keeps the heap alive."""
         from gpuheap.heaps.block import Block
 
         return Block(self.native, int(address), (shape,) if isinstance(shape, int) else tuple(shape), dtype)

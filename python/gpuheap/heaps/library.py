@@ -86,7 +86,7 @@ _FAILURES: dict[int, type[failures.HeapError]] = {
 
 
 class Library:
-    """The loaded library. `call(name, ...)` raises what the function answers."""
+    """The loaded library. `call(name, ...)` raises the error that the function returns."""
 
     def __init__(self, path: str) -> None:
         try:
@@ -106,17 +106,17 @@ class Library:
             self._functions[name] = function
 
     def plain(self, name: str, *arguments: object) -> int:
-        """Calls a function that answers a number or an address."""
+        """Calls a function that returns a number or an address."""
         answer = self._functions[name](*arguments)
         return int(answer or 0)
 
     def text(self, name: str, *arguments: object) -> str:
-        """Calls a function that answers a text."""
+        """Calls a function that returns a text."""
         answer: bytes = self._functions[name](*arguments)
         return answer.decode(errors="replace")
 
     def call(self, name: str, *arguments: object) -> None:
-        """Calls a function that answers a status."""
+        """Calls a function that returns a status."""
         status = self.plain(name, *arguments)
         if status != 0:
             raise _FAILURES.get(status, failures.HeapError)(self.text("last_error") or self.text("status_text", status))

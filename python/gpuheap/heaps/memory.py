@@ -1,4 +1,4 @@
-"""What other packages call memory and streams, as addresses: CuPy, PyTorch, RMM, Numba, cuda.core, DLPack."""
+"""Addresses of the memory and streams of other packages: CuPy, PyTorch, RMM, Numba, cuda.core, DLPack."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CUDA_DEVICES = (2, 13)  # kDLCUDA, kDLCUDAManaged
 
 @dataclass(frozen=True)
 class DeviceMemory:
-    """A contiguous piece of device memory. `owner` is kept for as long as the memory is in use. `device` is None where nobody says."""
+    """A contiguous piece of device memory. `owner` is kept for as long as the memory is in use. `device` is None if it is not known."""
 
     address: int
     num_bytes: int

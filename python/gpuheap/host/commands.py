@@ -246,7 +246,7 @@ def probe(
 
 
 def _say(words: str) -> None:
-    """To standard error: standard output is the program's."""
+    """Prints to standard error, since standard output is the program's."""
     print(f"gpuheap: {words}", file=sys.stderr)
 
 

@@ -18,7 +18,7 @@ def remove(path: Path) -> None:
 
 
 def prepare(folder: Path, own: Iterable[str], what: str) -> Path:
-    """An empty folder. What an earlier call wrote, by the names in `own`, is removed; a folder that holds anything else is refused."""
+    """Makes a folder empty: removes the files in `own`, which earlier calls wrote, and refuses a folder that holds anything else."""
     names = set(own)
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file: name a folder for {what} with -o")

@@ -14,20 +14,20 @@ from gpuheap.paths import Layout
 from gpuheap.units import parse_bytes
 
 PREFIX = "heap:"
-DEFAULT_BYTES = 1 << 30  # without a profile
+DEFAULT_BYTES = 1 << 30  # the size of a heap without a profile
 _VERSION = 1  # of tools/host/heap_interface.hpp
 
 
 class _Head(ctypes.Structure):
-    """How the library's table begins."""
+    """The first fields of the library's table of functions."""
 
     _fields_ = (("version", ctypes.c_uint32), ("reserved", ctypes.c_uint32), ("allocator", ctypes.c_char_p), ("refusal", ctypes.c_char_p))
 
 
 def find_heap(mode: str, library: Path, layout: Layout) -> Path:
-    """The library of a mode's allocator; loads it, as it has the answers, which touches no device.
+    """The library of a mode's allocator. Loads it to ask whether it can serve, which touches no device.
 
-    Raises UserError for what is no allocator, is not built, or cannot stand for the driver's."""
+    Raises UserError if the name is no allocator's, or its library is not built, or it cannot take the place of the driver's allocator."""
     name = mode.removeprefix(PREFIX)
     names = re.findall(r"^gpuheap_allocator\(NAME (\w+)", (layout.root / "cmake" / "allocators.cmake").read_text(), re.MULTILINE)
     if name not in names:
@@ -59,7 +59,7 @@ def _head(path: Path) -> _Head:
 
 
 def heap_bytes(asked: str | None, history: History | None) -> int:
-    """Of the heap on each device: as asked; else eight times what the profile had live on a device and 64 MiB, as allocators divide a heap among sizes, but
+    """The size of each device's heap: that asked for; else eight times the live bytes of the profile and 64 MiB, as allocators divide a heap among sizes, but
     no more than half of the device unless the profile needs it."""
     if asked is not None:
         return max(parse_bytes(asked, "--heap-bytes") // 512, 1) * 512

@@ -1,4 +1,4 @@
-"""What happened in a traced process: each allocation with its life, each copy with its direction, and what was left over."""
+"""The history of a traced process: each allocation with its lifetime, each copy with its direction, and the blocks that were left."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from gpuheap.host.trace import (
 
 ON_DEVICE = frozenset({"device", "managed", "stream-ordered", "array", "physical", "imported"})
 ON_HOST = frozenset({"pinned", "registered"})
-# Numbers of these are handles, of which no byte can be copied.
+# The numbers of these kinds are handles, not addresses, so no copy names them.
 _NO_ADDRESS = frozenset({"array", "physical"})
 _DIES_BY_RESET = 3
 
@@ -50,9 +50,9 @@ class Allocation:
     begin_ns: int
     end_ns: int | None = None  # None: never freed
     pooled: bool = False
-    lost: str = ""  # why it ended without a free
-    shared: bool = False  # with another process
-    captured: bool = False  # live during a capture: a graph may name it
+    lost: str = ""  # the reason why it ended without a free
+    shared: bool = False  # whether it is shared with another process
+    captured: bool = False  # whether it was live during a capture, so that a graph may contain its address
 
     @property
     def leaked(self) -> bool:
@@ -62,14 +62,14 @@ class Allocation:
 @dataclass(frozen=True)
 class Copy:
     direction: str
-    pinned: bool  # the host side is
+    pinned: bool  # whether the host side is pinned memory
     asynchronous: bool
     bytes: int
     stack: int
     begin_ns: int
     duration_ns: int
     addresses: tuple[int, int] = (0, 0)  # from, to
-    blocks: tuple[int, int] = (-1, -1)  # the allocations there, by index; -1: none that is known
+    blocks: tuple[int, int] = (-1, -1)  # the allocations at both addresses, by index; -1: no known one
 
 
 @dataclass(frozen=True)
@@ -94,13 +94,13 @@ class History:
     sets: list[Copy] = field(default_factory=list)
     launches: dict[str, Launches] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
-    foreign_frees: int = 0  # of addresses that the trace does not know; the driver answered
+    foreign_frees: int = 0  # frees of addresses that the trace does not know, which went to the driver
     null_frees: int = 0
     end_ns: int = 0
 
     @property
     def leaks(self) -> list[Allocation]:
-        # Imported memory is another process's.
+        # Imported memory belongs to another process.
         return [a for a in self.allocations if a.leaked and a.memory != "imported"]
 
 
@@ -115,7 +115,7 @@ def history_of(trace: Trace) -> History:
     found.launches = launches_of(trace, events[(events["kind"] == LAUNCH) & ~failed])
     live = _Live()
     capturing = 0
-    # Launches are most of what many programs do; what is left is followed call by call.
+    # Launches are the bulk of many traces and are handled together; the other calls are followed one by one.
     events = events[~failed & np.isin(events["kind"], (ALLOCATE, RELEASE, COPY, SET, CAPTURE, OTHER, CONTEXT))]
     when = events["begin_ns"] + np.where(events["kind"] == ALLOCATE, events["duration_ns"], 0).astype("u8")
     for event in events[np.argsort(when, kind="stable")]:
@@ -177,7 +177,7 @@ class _Live:
     def add(self, made: Allocation) -> None:
         key = (made.memory in _NO_ADDRESS, made.address)
         before = self._at.get(key)
-        if before is not None:  # ended where the trace does not see it, as with its context
+        if before is not None:  # the old one ended without a recorded free, for instance with its context
             before.end_ns, before.lost = made.begin_ns, "its address was given again"
         elif not key[0]:
             bisect.insort(self._starts, made.address)

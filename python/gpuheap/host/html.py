@@ -14,7 +14,7 @@ from gpuheap.running.environment import now, spoken
 
 @dataclass(frozen=True)
 class Grid:
-    """A table: its columns' heads, how many of the first hold words, and its rows."""
+    """A table: the heads of its columns, the number of first columns that hold text, and its rows."""
 
     heads: tuple[str, ...]
     word_columns: int

@@ -20,7 +20,7 @@ from gpuheap.paths import Layout
 from gpuheap.running.process import answering
 
 LIBRARY = "libgpuheap_host.so"
-BESIDE_TRACES = ("report.html", "pools.plan")  # what our commands write into a folder of traces
+BESIDE_TRACES = ("report.html", "pools.plan")  # files that gpuheap's commands write into a folder of traces
 MERGING_LIBRARY = "libgpuheap_host_merging.so"
 _ELF_64, _X86_64 = 2, 62
 _PT_INTERP, _PT_NOTE, _NT_GNU_BUILD_ID = 3, 4, 3
@@ -28,10 +28,10 @@ _PT_INTERP, _PT_NOTE, _NT_GNU_BUILD_ID = 3, 4, 3
 
 @dataclass(frozen=True)
 class Program:
-    """What is on disk under a command's first word."""
+    """The program file that a command's first word names."""
 
     path: Path
-    name: str  # of the file that runs: of a script, its interpreter's
+    name: str  # the name of the file that runs: for a script, the interpreter
     build_id: str
 
 
@@ -50,7 +50,7 @@ def find_library(layout: Layout) -> Path:
 
 
 def find_merging_library(layout: Layout) -> Path:
-    """The same library, which stands for malloc too: for runs that merge host buffers with device buffers."""
+    """The library that replaces malloc too, for runs that merge host buffers with device buffers."""
     found = find_library(layout).with_name(MERGING_LIBRARY)
     if not found.is_file():
         raise UserError(f"{MERGING_LIBRARY} is not built beside {LIBRARY}: run cmake --build --preset cuda --target gpuheap_host_merging in {layout.root}")
@@ -58,7 +58,7 @@ def find_merging_library(layout: Layout) -> Path:
 
 
 def find_program(words: Sequence[str]) -> Program:
-    """Raises UserError (E12) for a program that no library can be put before."""
+    """Raises UserError (E12) for a program into which no library can be preloaded."""
     if not words:
         raise UserError("name the program to run: gpuheap host ... -- program arguments")
     found = shutil.which(words[0])
@@ -82,7 +82,7 @@ def find_program(words: Sequence[str]) -> Program:
 
 
 def _check_elf(path: Path) -> str:
-    """The build id, "" where there is none."""
+    """The build id of an ELF file, or ""."""
     with path.open("rb") as file:
         head = file.read(64)
         if not head.startswith(b"\x7fELF") or len(head) < 64:
@@ -136,7 +136,7 @@ def prepare_folder(folder: Path) -> Path:
 
 
 def run(words: Sequence[str], library: Path, variables: Mapping[str, str]) -> int:
-    """Runs the program to its end and gives its exit code; 128 and the signal's number if one ended it. Ctrl-C, SIGTERM and SIGHUP are the
+    """Runs the program to its end and returns its exit code, or 128 plus the number of the signal that ended it. Ctrl-C, SIGTERM and SIGHUP are the
     program's to answer: a terminal sends Ctrl-C to it too, and the others are passed on."""
     process: subprocess.Popen[bytes] | None = None
     early: list[int] = []
@@ -160,7 +160,7 @@ def run(words: Sequence[str], library: Path, variables: Mapping[str, str]) -> in
 
 
 def profiler_note() -> str | None:
-    """E13: a profiler that the environment injects sees the pool's calls as the program's."""
+    """Raises UserError (E13) if the environment injects a profiler, which would take the pool's calls for the program's."""
     name = os.environ.get("CUDA_INJECTION64_PATH")
     if not name:
         return None

@@ -9,9 +9,9 @@ import numpy as np
 
 ALIGNMENT = 512
 PAGE = 4096
-# Slots that share bytes with one slot: what serving a request costs grows with it.
+# The most slots that may share bytes with one slot. The cost of serving a request grows with it.
 MOST_SHARERS = 64
-# More needs than this are placed with less care, so that a plan takes seconds.
+# More needs than this are placed by a faster method, so that a plan takes seconds.
 MANY = 2000
 
 Interval = tuple[int, int]  # from, until
@@ -19,7 +19,7 @@ Interval = tuple[int, int]  # from, until
 
 @dataclass(frozen=True)
 class Need:
-    """What a slot is needed for: so many bytes during these times, in order and disjoint. Needs of different groups never share bytes."""
+    """The use of a slot: so many bytes during these times, in order and disjoint. Needs of different groups never share bytes."""
 
     bytes: int
     times: tuple[Interval, ...]
@@ -31,7 +31,7 @@ def rounded(count: int) -> int:
 
 
 def lower_bound(needs: Sequence[Need]) -> int:
-    """The most bytes that are needed at a time: no placement has a smaller peak."""
+    """The largest sum of bytes that are needed at one time. No placement has a smaller peak."""
     changes = sorted((at, size) for need in needs for begin, end in need.times for at, size in ((begin, need.bytes), (end, -need.bytes)))
     live = most = 0
     for _, change in changes:
@@ -41,7 +41,7 @@ def lower_bound(needs: Sequence[Need]) -> int:
 
 
 def pack(needs: Sequence[Need]) -> list[int]:
-    """An offset for each need, by the best of three orders: largest first, longest in bytes by time first, earliest first. Of very many, by the first alone."""
+    """An offset for each need, by the best of three orders: largest first, most bytes times duration first, earliest first. For many, by the first."""
     if not needs:
         return []
     clashes = _clashes(needs)
@@ -59,7 +59,7 @@ def peak(needs: Sequence[Need], offsets: Sequence[int]) -> int:
 
 
 def place_in_order(needs: Sequence[Need], clashes: np.ndarray, order: Sequence[int]) -> list[int]:
-    """Each at the lowest offset where it meets no need of its time, and not too many of others."""
+    """Places each need at the lowest offset where it overlaps no need of the same time, and not too many of other times."""
     offsets = np.zeros(len(needs), dtype=np.int64)
     sizes = np.array([need.bytes for need in needs], dtype=np.int64)
     sharers = np.zeros(len(needs), dtype=np.int64)
@@ -81,7 +81,7 @@ def _lowest(
     starts, ends = offsets[placed], offsets[placed] + sizes[placed]
     blocking = clashes[index][placed]
     by_start = np.argsort(starts[blocking], kind="stable")
-    # The gaps between what is in the way, the last one without an end.
+    # The gaps between the slots in the way, the last one without an end.
     gap_begins = np.concatenate(([0], np.maximum.accumulate(ends[blocking][by_start])))
     gap_ends = np.concatenate((starts[blocking][by_start], [np.iinfo(np.int64).max]))
     fitting = gap_begins[gap_ends - gap_begins >= sizes[index]]
@@ -99,7 +99,7 @@ def _clashes(needs: Sequence[Need]) -> np.ndarray:
     last = np.array([need.times[-1][1] for need in needs])
     groups = np.array([need.group for need in needs])
     matrix = (first[:, None] < last[None, :]) & (first[None, :] < last[:, None])
-    # Of those whose whole spans overlap, needs with gaps may still miss each other: looked at pair by pair unless there are very many.
+    # Needs with gaps may be disjoint although their whole times overlap. They are compared pair by pair unless there are very many.
     gappy = np.array([len(need.times) > 1 for need in needs]) & (len(needs) <= MANY)
     for a, b in zip(*np.nonzero(np.triu(matrix & (gappy[:, None] | gappy[None, :]), 1)), strict=True):
         matrix[a, b] = matrix[b, a] = _overlap(needs[a].times, needs[b].times)

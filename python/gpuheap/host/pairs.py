@@ -26,11 +26,11 @@ class Pair:
     device: Allocation
     host_address: int
     copies: tuple[Copy, ...]
-    refuted: str  # why it is none; empty: a candidate
+    refuted: str  # why it is no pair; empty: it is a candidate
 
     @property
     def whole(self) -> bool:
-        """Every copy is of the whole buffer."""
+        """Whether every copy covers the whole buffer."""
         return all(copy.bytes == self.device.bytes for copy in self.copies)
 
 
@@ -48,7 +48,7 @@ class PlacePairs:
 
 
 def pairs_of(history: History) -> list[Pair]:
-    """In the order of the device buffers' allocation."""
+    """The pairs, in the order of the device buffers' allocation."""
     touching: dict[int, list[Copy]] = {}
     for copy in history.copies:
         for index in {index for index in copy.blocks if index >= 0}:
@@ -65,7 +65,7 @@ def pairs_of(history: History) -> list[Pair]:
 
 
 def pairs_by_place(history: History) -> list[PlacePairs]:
-    """Candidates first, of each verdict the most bytes first."""
+    """The groups: candidates first, and within a verdict the most bytes first."""
     stacks = history.trace.stacks
     groups: dict[tuple[int, str, bool], list[Pair]] = {}
     for pair in pairs_of(history):
@@ -92,7 +92,7 @@ def _refutation(history: History, device: Allocation, own: list[Copy], copies: t
 
 
 class _HostSides:
-    """The host sides of copies, to be asked for by range and time."""
+    """The host sides of copies, which can be searched by address range and time."""
 
     def __init__(self, copies: Iterable[Copy]) -> None:
         rows = [(_host_address(copy), _host_address(copy) + copy.bytes, copy.begin_ns, _device_block(copy)) for copy in copies]

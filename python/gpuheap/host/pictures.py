@@ -19,7 +19,7 @@ from gpuheap.host.trace import ALLOCATE, COPY, LAUNCH, RELEASE, SET, SYNCHRONISE
 from gpuheap.report.figures import PAGE, drawn_for_page, page_picture_as_file
 from gpuheap.units import format_bytes, format_count, format_value
 
-# Visible on light and on dark ground.
+# These colours are visible on a light and on a dark background.
 COLOURS = {
     "device": "#1c7ed6", "managed": "#2f9e44", "pinned": "#e8590c", "stream-ordered": "#9c36b5", "registered": "#d98a00", "array": "#0ca678",
     "physical": "#7b8794", "imported": "#a5673f", "unknown": "#98a0a8",
@@ -28,7 +28,7 @@ COLOURS = {
 WIDE, HALF = (9.9, 2.7), (4.9, 2.7)
 BARS_SHOWN = 250
 STEPS_SHOWN = 3000
-COLUMNS = 330  # of the timeline
+COLUMNS = 330  # the number of columns of the timeline
 
 
 def colour(name: str) -> str:
@@ -62,7 +62,7 @@ def lifetimes(history: History, key: str) -> str:
             rows = [i for i, a in enumerate(shown) if a.memory == memory]
             begins = np.array([shown[i].begin_ns for i in rows]) / 1e9
             ends = np.array([history.end_ns if shown[i].end_ns is None else shown[i].end_ns for i in rows]) / 1e9
-            # A life too short to be seen gets the width of a hair.
+            # An allocation that lived too short to be seen gets a minimal width.
             widths = np.maximum(ends - begins, history.end_ns / 1e9 / 800)
             axes.barh(rows, widths, left=begins, height=0.8, color=colour(memory), label=memory)
         leaked = [i for i, a in enumerate(shown) if a.leaked]
@@ -130,7 +130,7 @@ def _by_memory(history: History) -> dict[str, list[Allocation]]:
 
 
 def _thinned(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """At most so many steps. Each stretch keeps its lowest and its highest value, so that no peak is lost."""
+    """Reduces a curve to at most `most` steps. Each stretch keeps its lowest and its highest value, so that no peak is lost."""
     if len(x) <= STEPS_SHOWN:
         return x, y
     kept = {0, len(x) - 1}
@@ -158,7 +158,7 @@ def _histogram(axes: Axes, groups: dict[str, list[int]], what: str) -> None:
 
 
 def _bytes_axis(axes: Axes) -> None:
-    """From 0 in steps of a power of two, so that labels are round in units of 1024."""
+    """The ticks of an axis of bytes: from 0 in steps of a power of two, so that labels are round in units of 1024."""
     top = max(axes.get_ylim()[1], 1)
     step = 2 ** math.ceil(math.log2(top / 5))
     axes.set_ylim(0, top)
@@ -203,7 +203,7 @@ def all_pictures(histories: Sequence[History]) -> list[dict[str, str]]:
 
 
 def write_files(folder: Path, histories: Sequence[History]) -> list[Path]:
-    """The pictures as SVG files, named after them; of several processes, with the process's number before. Raises UserError."""
+    """Writes the pictures as SVG files under their names, which begin with the process's number if there are several. Raises UserError."""
     written = []
     for history, pictures in zip(histories, all_pictures(histories), strict=True):
         before = f"{history.trace.process}-" if len(histories) > 1 else ""

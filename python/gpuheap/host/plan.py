@@ -1,6 +1,6 @@
-"""From the history of a profiled run to pools: slots for each call site, placed so that what was never live together may share bytes.
+"""Pools from the history of a profiled run: slots for each call site, placed so that blocks that were never live together may share bytes.
 
-The library serves a request from the smallest free slot of its site that is large enough (tools/host/slots.hpp). The plan rehearses just that on the
+The library serves a request from the smallest free slot of its site that is large enough (tools/host/slots.hpp). The plan does the same with the
 profiled order, so a run that allocates in the same order is served throughout.
 """
 
@@ -16,8 +16,8 @@ from gpuheap.host.packing import PAGE, Interval, Need, lower_bound, pack, peak, 
 
 FIRST_LINE = "gpuheap-host-plan 1"
 POOLED = ("device", "managed", "pinned")
-MOST_SLOTS = 64**3  # of a pool: what the library's sets of free slots hold
-LEAST_MERGED = 64 << 10  # tools/host/host_blocks.hpp: smaller host buffers are malloc's
+MOST_SLOTS = 64**3  # of a pool: the capacity of the library's sets of free slots
+LEAST_MERGED = 64 << 10  # malloc serves smaller host buffers (tools/host/host_blocks.hpp)
 _MOST_REHEARSALS = 32
 _PORTABLE_OR_MAPPED = 0x01 | 0x02
 _ATTACH_GLOBAL = 0x01
@@ -35,8 +35,8 @@ class Pool:
     memory: str
     device: int
     bytes: int
-    lower_bound: int  # what any placement needs
-    bump_bytes: int  # what slots side by side would need
+    lower_bound: int  # the bytes that every placement needs
+    bump_bytes: int  # the bytes of slots that share none
     requests: int
     slots: tuple[Slot, ...]
 
@@ -46,7 +46,7 @@ class Plan:
     driver: int
     devices: dict[int, tuple[str, int]]
     pools: tuple[Pool, ...]
-    left_out: int  # requests of kinds that no pool has
+    left_out: int  # the number of requests of kinds that no pool has
     pairs: tuple[tuple[int, int], ...] = ()  # sites of host and of device buffers whose downloads are merged (proof.py)
 
     def text(self) -> str:
@@ -60,7 +60,7 @@ class Plan:
 
 
 def make_plan(history: History, paged: bool = False) -> Plan:
-    """`paged`: slots of device memory that are large enough to be merged with host buffers begin at pages, past all others.
+    """Plans the pools. `paged`: slots of device memory that are large enough to be merged with host buffers begin at page boundaries, before all others.
 
     Raises UserError for a profile that lost records: its lifetimes are not what happened.
     """
@@ -80,7 +80,7 @@ def make_plan(history: History, paged: bool = False) -> Plan:
 
 
 def beside_a_heap(history: History | None) -> Plan:
-    """What is planned where an allocator's heap stands for device memory: pools of the other kinds, if there is a profile."""
+    """The plan if an allocator's heap takes the place of device memory: pools of the other kinds, if there is a profile."""
     if history is None:
         return Plan(0, {}, (), 0)
     plan = make_plan(history)
@@ -135,7 +135,7 @@ def _offsets(needs: Sequence[Need], paged: bool) -> list[int]:
 
 
 def _life(each: Allocation, end_ns: int) -> Interval:
-    # What a captured graph may name is never given again.
+    # A block whose address a captured graph may contain is never reused.
     end = end_ns + 1 if each.end_ns is None or each.captured else each.end_ns
     return each.begin_ns, max(end, each.begin_ns + 1)
 
@@ -162,8 +162,8 @@ def _slots_of_site(made: Sequence[Allocation], end_ns: int) -> list[Need]:
 def rehearse(requests: Sequence[tuple[int, int, int]]) -> list[tuple[int, tuple[Interval, ...]]]:
     """The slots, (bytes, times of use), that serve requests of (bytes, from, until) by the smallest free slot that is large enough.
 
-    Starts with none. A request that finds no slot makes the largest free one as large as it is, or adds one; then the rehearsal begins again, as earlier
-    requests may now choose otherwise. If that goes on too long all slots become as large as the largest request, and then their number alone matters.
+    It begins without slots. A request that finds no slot makes the largest free one as large as it is, or adds one; then the rehearsal begins again, as earlier
+    requests may now choose otherwise. If that takes too long, all slots become as large as the largest request, and then their number alone matters.
     """
     requests = sorted(requests, key=lambda request: request[1])
     sizes: list[int] = []
@@ -183,7 +183,7 @@ def rehearse(requests: Sequence[tuple[int, int, int]]) -> list[tuple[int, tuple[
 def _serve(requests: Sequence[tuple[int, int, int]], sizes: list[int]) -> list[list[Interval]] | None:
     """Serves all requests. None: `sizes`, which is sorted, was changed underway."""
     used: list[list[Interval]] = [[] for _ in sizes]
-    free_from = [0] * len(sizes)  # when the slot's last block ends
+    free_from = [0] * len(sizes)  # the time at which the slot's last block ends
     changed = False
     for wanted, begin, end in requests:
         first = bisect.bisect_left(sizes, wanted)

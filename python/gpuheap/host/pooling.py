@@ -1,4 +1,4 @@
-"""The plan for a run of a program, and what came of it."""
+"""The plan for a run of a program, and the outcome of the run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PLACES_SHOWN = 5
 
 
 def profile_of(profile: Path, program: Program, only: str) -> History:
-    """The trace of this very program. Raises UserError (E01) for another program's or another build's."""
+    """Reads the trace of this program. Raises UserError (E01) for another program's or another build's."""
     if not profile.exists():
         raise UserError(f"E01: {profile} does not exist: make a profile with `gpuheap host trace -- program arguments`, or name one with --profile")
     traces = [read_trace(path) for path in find_traces(profile)]
@@ -44,7 +44,7 @@ def _build_ids(trace: Trace, program: Program) -> set[str]:
 
 
 def print_outcome(console: Console, plan: Plan, folder: Path, mode: str, heap_bytes: int) -> None:
-    """The pools, what they served, and for each kind of miss where it came from. `heap_bytes`: of the heap on each device, 0 for none."""
+    """The lines that say what the pools served, and the sources of each kind of miss. `heap_bytes`: of the heap on each device, 0 for none."""
     traces = [read_trace(path) for path in sorted(folder.glob("*.trace"))]
     if heap_bytes:
         console.print(f"device memory from a heap of {mode.removeprefix(PREFIX)}, {format_bytes(heap_bytes)} on each device that is used")

@@ -1,4 +1,4 @@
-"""What `gpuheap host validate` keeps for `gpuheap host pool --elide`: the pairs that it proved, and of what run. Text, the last line a checksum.
+"""The file that `gpuheap host validate` keeps for `gpuheap host pool --elide`: the pairs that it proved, and the run. Text, the last line a checksum.
 
     gpuheap-host-proof 1
     gpuheap 0.1.0
@@ -55,7 +55,7 @@ class Proof:
 
 
 def proof_of(words: Sequence[str], plan: Plan, pairs: Sequence[Proven]) -> Proof:
-    """Of this program as it is now, these arguments, and this plan."""
+    """The identity of this program as it is now, with these arguments and this plan."""
     path = Path(shutil.which(words[0]) or words[0])
     arguments = hashlib.sha256(b"".join(word.encode(errors="surrogateescape") + b"\0" for word in words[1:])).hexdigest()
     program = f"{hashlib.sha256(path.read_bytes()).hexdigest()} {path.name}"
@@ -63,7 +63,7 @@ def proof_of(words: Sequence[str], plan: Plan, pairs: Sequence[Proven]) -> Proof
 
 
 def usable_proof(path: Path, words: Sequence[str], plan: Plan) -> Proof:
-    """Raises UserError (E09) for one that is missing, damaged, or of another program, other arguments, another profile or another gpuheap."""
+    """Reads a proof. Raises UserError (E09) for one that is missing, damaged, or of another program, other arguments, another profile or another gpuheap."""
     found = _read(path)
     wanted = proof_of(words, plan, ())
     for what, theirs, ours in (
@@ -80,7 +80,7 @@ def usable_proof(path: Path, words: Sequence[str], plan: Plan) -> Proof:
 
 
 def make_room(path: Path) -> None:
-    """Takes an earlier proof away. Raises UserError for a file that is none, and leaves that."""
+    """Removes an earlier proof. Raises UserError for a file that is no proof, and leaves it."""
     if not path.exists():
         return
     with naming(path, "replaced", "name another file with -o"):

@@ -1,7 +1,7 @@
-"""What a validation run says of pairs of host and device buffers: whether downloads between them can do without a copy.
+"""The result of a validation run for pairs of host and device buffers: whether downloads between them can do without a copy.
 
-The library rehearses (tools/host/merging.hpp): it makes every copy, and for each download that could have stood merged it records how that would have ended.
-What other copies say is in the run's calls, as in pairs.py.
+The library rehearses (tools/host/merging.hpp): it makes every copy, and for each download that a merged buffer could replace it records how that would end.
+The evidence of other copies is in the run's calls, as in pairs.py.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _ENDS = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """Of all host buffers from one place with all device buffers from another. `host_site` is 0 where it is not known."""
+    """The outcome for all host buffers from one place with all device buffers from another. `host_site` is 0 if it is not known."""
 
     host_site: int
     device_site: int
     downloads: int
     bytes: int  # of them
-    why: str  # what speaks against it; empty: proven
+    why: str  # the objection to the pair; empty: it is proven
 
     @property
     def proven(self) -> bool:
@@ -53,7 +53,7 @@ def verdicts(histories: Sequence[History]) -> list[Verdict]:
             key = (verdict.host_site, verdict.device_site)
             before = found.get(key, Verdict(*key, 0, 0, ""))
             found[key] = Verdict(*key, before.downloads + verdict.downloads, before.bytes + verdict.bytes, before.why or verdict.why)
-    # One place in two pairs: no run can tell which of them a buffer will be of.
+    # A place that is in two pairs: no run can tell to which of them a new buffer will belong.
     good = [each for each in found.values() if each.proven]
     for key, each in found.items():
         if each.proven and sum(other.device_site == each.device_site for other in good) > 1:
@@ -81,7 +81,7 @@ def _of_process(history: History) -> list[Verdict]:
 
 
 def _refutation(history: History, pairs: list[Pair], downloads: int, periods: int, hosts: int) -> str:
-    """What the copies alone say against the device buffers of a place."""
+    """The objections that the copies alone raise to the device buffers of a place."""
     refuted = next((pair.refuted for pair in pairs if pair.refuted), "")
     if refuted:
         return refuted

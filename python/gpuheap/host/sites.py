@@ -24,7 +24,7 @@ class Site:
     total_bytes: int
     median_life_ns: int
     longest_life_ns: int
-    most_live: int  # at a time
+    most_live: int  # the most bytes that were live at one time
     peak_bytes: int
     leaked: int
     leaked_bytes: int
@@ -41,7 +41,7 @@ class Site:
 @dataclass(frozen=True)
 class Peak:
     memory: str
-    device: int  # -1: of no device
+    device: int  # -1: it is on no device
     bytes: int
     at_ns: int
     count: int
@@ -51,7 +51,7 @@ class Peak:
 
 @dataclass(frozen=True)
 class Flow:
-    """Copies of one direction."""
+    """The copies of one direction, summed up."""
 
     direction: str
     pinned: bool
@@ -88,7 +88,7 @@ def live_over_time(allocations: Iterable[Allocation]) -> tuple[list[int], list[i
 
 
 def sites_of(history: History) -> list[Site]:
-    """The places by the bytes that they have at most, largest first."""
+    """The places, sorted by their peak of live bytes, the largest first."""
     stacks = history.trace.stacks
     groups: dict[tuple[int, str], list[Allocation]] = {}
     for each in history.allocations:

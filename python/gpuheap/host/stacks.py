@@ -1,4 +1,4 @@
-"""From the return addresses of a stack to names: by addr2line where it is installed, otherwise module and offset."""
+"""Turns the return addresses of a stack into names: by addr2line if it is installed, otherwise as module and offset."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuheap.host.trace import Frame, Stack
 
 # Frames of the CUDA runtime, linked statically or not, of the driver, and of the C library's start of a program.
 _RUNTIME_FUNCTION = re.compile(r"^(__?)?(cuda|cudart|libcudart|libcuda)|^cu[A-Z]|^\(anonymous namespace\)::libcudart")
-# nvcc's header makes templates of some calls, which compilers put into the caller: its lines are no place in the program.
+# Calls that nvcc's header wraps in templates, which compilers inline: the header's lines are no place in the program.
 _RUNTIME_FILE = re.compile(r"(^|/)cuda_runtime(_api)?\.h$")
 _RUNTIME_MODULE = re.compile(r"lib(cuda|cudart|c|pthread|stdc\+\+)\.so|ld-linux")
 
@@ -40,7 +40,7 @@ class Place:
 
 
 class Symbols:
-    """Names frames, each once: a frame is as many places as functions were put into it by the compiler, the innermost first. Asks addr2line for all frames of a
+    """Names frames, each once. A frame is several places if the compiler inlined functions there, the innermost first. Asks addr2line for all frames of a
     module together."""
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class Symbols:
         plain: dict[tuple[str, int], tuple[Place, ...]] = {(path, offset): (Place("", "", 0, name, offset),) for offset in offsets}
         if self._tool is None or not Path(path).is_file():
             return plain
-        # A return address is the one after the call: one byte less lies in it.
+        # A return address is behind the call: one byte less is inside of it.
         command = [self._tool, "-a", "-i", "-f", "-C", "-e", path]
         asked = "\n".join(f"{max(offset - 1, 0):#x}" for offset in offsets)
         try:

@@ -1,4 +1,4 @@
-"""What a report says in the terminal and as JSON."""
+"""A report in the terminal and as JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpuheap.units import format_bytes, format_count, format_value
 
 SITES_SHOWN = 12
 LEAKS_SHOWN = 5
-# Allocators with caches of their own, by the library that a stack shows: what such a program asks of the driver is not what its parts ask for.
+# Allocators with caches of their own, by the library that a stack shows: such a program's requests to the driver are not those of its parts.
 _CACHING = {"libc10_cuda": "PyTorch's", "librmm": "RMM's", "cupy": "CuPy's", "libtensorflow": "TensorFlow's", "libjax": "JAX's", "xla_extension": "JAX's"}
 
 
@@ -25,7 +25,7 @@ def time_words(ns: float) -> str:
 
 
 def elided_words(counts: dict[str, int]) -> str:
-    """What came of dropping copies."""
+    """The outcome of dropped copies."""
     words = f"{format_count(counts['elided'])} downloads needed no copy, {format_bytes(counts['elided_bytes'])}"
     if counts["separated"]:
         words += f"; {format_count(counts['separated'])} of them, {format_bytes(counts['separated_bytes'])}, were copied after all (E09)"
@@ -125,7 +125,7 @@ def _print_flows(console: Console, history: History) -> None:
 
 
 def pair_words(place: PlacePairs) -> tuple[str, str]:
-    """What its copies cover, and whether they may be a pair's."""
+    """Whether the copies cover whole buffers, and whether the two buffers may be a pair."""
     return "whole" if place.whole else "parts", place.refuted or "candidate"
 
 

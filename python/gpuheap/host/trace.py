@@ -1,4 +1,4 @@
-"""Reads the trace files that tools/host writes; tools/host/trace_format.hpp says what is in them. A file of a process that still runs or died reads as far
+"""Reads the trace files that tools/host writes; tools/host/trace_format.hpp describes them. The file of a process that still runs or died is read as far
 as it goes."""
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ class Module:
 @dataclass(frozen=True)
 class Frame:
     module: Module | None  # None: code outside any
-    offset: int  # as the module's file counts addresses
+    offset: int  # an address as in the module's file
 
 
 @dataclass(frozen=True)
 class Stack:
-    site: int  # the same for the same place in every run
+    site: int  # a number of the place, the same in every run
     frames: tuple[Frame, ...]  # nearest first
 
 
@@ -75,12 +75,12 @@ class Trace:
     ended: bool  # by exit or return from main
     start_unix_ns: int
     counters: dict[str, int]
-    events: NDArray[Any]  # of EVENT, by time
+    events: NDArray[Any]  # records of the type EVENT, by time
     periods: NDArray[Any]  # of EVENT: of a rehearsal, when downloads could have stood merged (rehearsal.py)
     facts: dict[str, str]
     devices: dict[int, tuple[str, int]]  # name and bytes
     stacks: dict[int, Stack]
-    names: list[tuple[int, int, str]]  # of kernels: when, handle, name
+    names: list[tuple[int, int, str]]  # the kernels' names: time, handle, name
     messages: list[Message]
     entries: tuple[str, ...]
     command: tuple[str, ...] = field(default=())
@@ -98,7 +98,7 @@ class Trace:
 
 
 def find_traces(path: Path) -> list[Path]:
-    """The trace files that a path means: the file itself, or those of a folder, as the processes started."""
+    """The trace files that a path means: the file itself, or those of a folder, in the order in which the processes started."""
     if path.is_dir():
         found = sorted(path.glob("*.trace"), key=lambda p: (p.stat().st_mtime_ns, p.name))
         if not found:
@@ -110,7 +110,7 @@ def find_traces(path: Path) -> list[Path]:
 
 
 def read_trace(path: Path) -> Trace:
-    """Raises UserError for what is not a trace of this version."""
+    """Reads a trace. Raises UserError if the file is no trace of this version."""
     try:
         data = path.read_bytes()
     except OSError as error:

@@ -41,14 +41,14 @@ EXIT_UNPROVEN = 1
 class Wanted:
     words: Sequence[str]
     profile: Path
-    output: Path  # the proof
-    folder: Path  # for the runs
+    output: Path  # the file for the proof
+    folder: Path  # the folder for the traces of the runs
     ignored: Sequence[str]
     only: str
 
 
 def validated(wanted: Wanted, console: Console) -> int:
-    """The exit code: 0 if a proof was written that has pairs."""
+    """Runs the command. Returns the exit code: 0 if it wrote a proof that has pairs."""
     library = find_merging_library(find_layout())
     program = find_program(wanted.words)
     only = wanted.only or program.name
@@ -96,7 +96,7 @@ class _Runs:
     ignored: Sequence[re.Pattern[bytes]]
 
     def run(self, name: str, environment: dict[str, str] | None = None) -> tuple[int, str]:
-        """Exit code and digest of the output. Raises UserError for a run that a signal ended."""
+        """Runs the program. Returns its exit code and the digest of its output. Raises UserError for a run that a signal ended."""
         output, errors = self.folder / f"{name}.out", self.folder / f"{name}.err"
         ended = run_process(self.wanted.words, environment or os.environ, output, errors, _LIMIT_S)
         if ended.code is None or ended.code < 0:

@@ -25,10 +25,10 @@ def for_trace(folder: Path, only: str) -> dict[str, str]:
 
 
 def for_pools(folder: Path, only: str, mode: str, plan: Path) -> dict[str, str]:
-    """Pools of a mode by a plan; the trace in `folder` holds the counts, and the calls unless GPUHEAP_HOST_EVENTS is 0."""
+    """The variables for pools of a mode by a plan. The trace in `folder` holds the counts, and the calls unless GPUHEAP_HOST_EVENTS is 0."""
     return {**for_trace(folder, only), "GPUHEAP_HOST_POOL": mode, "GPUHEAP_HOST_PLAN": str(plan)}
 
 
 def for_merging(folder: Path, only: str, use: str, plan: Path) -> dict[str, str]:
-    """Zero-copy pools whose pairs are rehearsed ("rehearse") or merged ("elide"); with find_merging_library()."""
+    """The variables for zero-copy pools whose pairs are rehearsed ("rehearse") or merged ("elide"), for the library of find_merging_library()."""
     return {**for_pools(folder, only, "zero-copy", plan), "GPUHEAP_HOST_MERGE": use}

@@ -1,1 +1,1 @@
-"""`gpuheap inspect`: what a heap's dump of live blocks says. Needs numpy, and no other package."""
+"""`gpuheap inspect`: the contents of a heap's dump of live blocks. Needs numpy, and no other package."""

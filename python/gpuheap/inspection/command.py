@@ -13,7 +13,7 @@ from gpuheap.inspection.dump import Dump, read_dump
 
 
 def inspect(path: Path, other: Path | None, svg: Path | None, most_groups: int, as_json: bool) -> None:
-    """Prints what the dump says, or how `other`, a later one, differs from it. Raises UserError."""
+    """Prints a summary of the dump, or the differences of `other`, a later one. Raises UserError."""
     from gpuheap.inspection import summary
     from gpuheap.inspection.picture import picture
 

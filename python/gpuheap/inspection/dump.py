@@ -39,7 +39,7 @@ class Dump:
     region_bytes: int
     heap_bytes: int
     num_blocks: int
-    names: tuple[str, ...]  # of tags; a block's number is one more than the place, 0 for none
+    names: tuple[str, ...]  # the tags' names; a block's number is the index here plus one, or 0 for no tag
     blocks_at: int  # in the file
 
     def parts(self) -> Iterator[Part]:
@@ -64,7 +64,7 @@ class Dump:
 
 
 def read_dump(path: Path) -> Dump:
-    """The dump without its blocks. Raises UserError for what is no dump, or not a whole one."""
+    """The dump without its blocks. Raises UserError if the file is no dump, or not a whole one."""
     if importlib.util.find_spec("numpy") is None:
         raise UserError("gpuheap inspect needs numpy, which is not installed: pip install numpy")
     try:

@@ -12,7 +12,7 @@ _SHADES = 8
 
 
 def picture(summary: Summary) -> str:
-    """A file of its own."""
+    """The map as the text of an SVG file."""
     cells = [min(_SHADES, -int(-share * _SHADES // 1)) for share in summary.cells.tolist()]
     rows = -(-len(cells) // _COLUMNS)
     width, height = _COLUMNS * _SIDE + 20, rows * _SIDE + _TOP + 34
@@ -44,7 +44,7 @@ def picture(summary: Summary) -> str:
 
 
 def _colour(shade: int) -> str:
-    """From nearly white to dark blue."""
+    """The colours of the shares, from nearly white to dark blue."""
     share = shade / _SHADES
     light, dark = (238, 240, 243), (18, 62, 120)
     return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in zip(light, dark, strict=True))

@@ -1,4 +1,4 @@
-"""What a dump says: totals, groups of blocks, gaps between them, and how full each part of the heap is."""
+"""The contents of a dump: totals, groups of blocks, gaps between them, and how full each part of the heap is."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-CELLS = 64 * 64  # of the map
-_COUNTED_SIZES = 1 << 20  # sizes below are counted each in a place of its own
+CELLS = 64 * 64  # the number of cells of the map
+_COUNTED_SIZES = 1 << 20  # each size below has a counter of its own
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Summary:
 
     @property
     def unused(self) -> float:
-        """The share of the span that no block has."""
+        """The share of the span that is in no block."""
         return 1 - self.bytes / self.span_bytes if self.span_bytes else 0.0
 
     def as_json(self, most_groups: int) -> dict[str, object]:
@@ -125,7 +125,7 @@ def lines(summary: Summary, most_groups: int) -> list[str]:
 
 
 def comparison(before: Summary, after: Summary, most_groups: int) -> list[str]:
-    """How the groups of two dumps differ, most bytes first."""
+    """The differences between the groups of two dumps, the most bytes first."""
     changes = changed_groups(before, after)
     found = [
         f"from {before.dump.path} to {after.dump.path}: {_signed(after.blocks - before.blocks, format_count)} blocks, "

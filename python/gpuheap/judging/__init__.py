@@ -2,5 +2,5 @@
 
 `benchmarks/claims/*.toml` holds a file for each paper; docs/claims.md says how a claim is written. `reader` reads them into the types of
 `language`, `evidence` finds the rows that a claim means, `relations` holds a relation against them, `judge` gives the verdict.
-`printed` has the numbers that the papers print, and `advised` what they recommend.
+`printed` has the numbers that the papers print, and `advised` their recommendations.
 """

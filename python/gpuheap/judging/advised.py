@@ -1,4 +1,4 @@
-"""What the papers recommend for which pattern: `benchmarks/claims/tables/recommendations.toml`."""
+"""The papers' recommendations by pattern: `benchmarks/claims/tables/recommendations.toml`."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ class Recommendation:
     at: str
     says: str
     allocators: tuple[str, ...]
-    sizes: Span  # bytes
+    sizes: Span  # the sizes in bytes
     granularity: tuple[str, ...]
     reuse: tuple[str, ...]
     memory: tuple[str, ...]
 
     def fits(self, low: int, high: int, granularity: str, reuse: str, memory: str) -> bool:
-        """Whether it speaks of all these sizes, and of this pattern."""
+        """Whether the recommendation covers all these sizes and this pattern."""
         inside = self.sizes.low <= low and high <= self.sizes.high
         return inside and granularity in self.granularity and reuse in self.reuse and memory in self.memory
 
     @property
     def narrowness(self) -> int:
-        """How many conditions it makes."""
+        """The number of the recommendation's conditions."""
         narrow = [self.granularity != GRANULARITIES, self.reuse != REUSES, self.memory != MEMORIES, self.sizes != Span()]
         return sum(narrow)
 

@@ -1,4 +1,4 @@
-"""How sure a verdict is: by bootstrap over runs, and by what time-outs leave open.
+"""The certainty of a verdict: by bootstrap over runs, and by the values that time-outs leave open.
 
 A draw takes of each measurement as many runs as it has, at random and with repetition, and judges the relation by their statistic. A completion
 gives each point that timed out one value of those that its limit leaves open.
@@ -21,20 +21,20 @@ from gpuheap.judging.evidence import Evidence, Found, Reading, Runs
 from gpuheap.judging.relations import NotMeasured, hold
 
 CONFIDENCE = 0.95
-# With all of so many draws alike, a share of less than 95 % has a chance below 5 %; only others need more.
+# If so many draws are all alike, the chance of a share below 95 % is less than 5 %. More draws are needed only otherwise.
 FEW_DRAWS, DRAWS = 60, 400
-# Where between the bounds of a time-out its value is tried: at the bound itself, at some times of it, and as one that never ends.
+# The values tried for a time-out: the bound itself, multiples of it, and a run that never ends.
 STRETCHES = (1.0, 3.0, 10.0, math.inf)
 
 
 @dataclass(frozen=True)
 class Certainty:
     holds: bool | None  # None: undecided
-    least: float  # share of draws in which the relation holds, of the completion with the least
+    least: float  # the share of draws in which the relation holds, for the completion in which it is smallest
     most: float
     with_runs: int  # measurements whose runs are known
     measurements: int
-    open_points: int  # that timed out, or that a sweep of failures did not get to
+    open_points: int  # points that timed out, or that were skipped after failures
 
     @property
     def basis(self) -> str:
@@ -46,7 +46,7 @@ class Certainty:
 
     @property
     def words(self) -> str:
-        """Why it is undecided."""
+        """The reason for which it is undecided; "" if it is not."""
         if self.holds is not None:
             return ""
         if self.least == self.most:
@@ -73,7 +73,7 @@ def _readings_of(side: say.Side, evidence: Evidence) -> Sequence[Reading]:
 
 
 def _share(relation: say.Relation, evidence: Evidence, stretch: float, noisy: bool) -> float:
-    """The share of draws in which the relation holds; without known runs there is one draw, of the statistics as they stand."""
+    """The share of draws in which the relation holds. If no runs are known, there is one draw: the measured statistics."""
     drawn = _Drawn(evidence, stretch)
     if not noisy:
         return float(_holds(relation, drawn, None))
@@ -88,16 +88,16 @@ def _holds(relation: say.Relation, drawn: _Drawn, draw: int | None) -> bool:
     drawn.draw = draw
     try:
         return hold(relation, drawn).holds
-    except NotMeasured:  # nothing is left without the points that are open
+    except NotMeasured:  # no measurement is left without the open points
         return False
 
 
 class _Drawn(Evidence):
-    """What the rows would say with one completion, in one draw after the other."""
+    """The evidence with one completion of the open points. It takes on one draw after the other."""
 
     def __init__(self, base: Evidence, stretch: float) -> None:
         self._base, self._stretch = base, stretch
-        self.draw: int | None = None  # which; None: the statistics as they stand
+        self.draw: int | None = None  # the number of the draw; None: the measured statistics
         self._known: dict[tuple[say.Side, tuple[str, ...] | None], tuple[Found, list[tuple[Reading, list[float]]]]] = {}
 
     def has(self, suite: str, case: str) -> bool:
@@ -119,7 +119,7 @@ class _Drawn(Evidence):
         return Found(tuple(readings), found.missing, found.unsupported)
 
     def _completed(self, reading: Reading) -> Reading | None:
-        """None: left out, as nothing is known of it."""
+        """The reading with a value for an open point; None if nothing is known of it, so that it is left out."""
         if not reading.is_open:
             return reading
         low, high = reading.between or (0.0, math.inf)

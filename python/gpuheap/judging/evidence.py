@@ -16,38 +16,38 @@ from gpuheap.metrics import METRICS
 from gpuheap.running.runner import FAILURES_THAT_END_A_GRID
 from gpuheap.units import parse_bytes
 
-LEAST_RUNS = 5  # of a time, for an interval
+LEAST_RUNS = 5  # the fewest runs of a time that give an interval
 
 
 @dataclass(frozen=True)
 class Runs:
     """The runs behind a value."""
 
-    source: str  # of which measurement
+    source: str  # the measurement that the runs are of
     statistic: str
     values: tuple[float, ...]
-    exact: bool  # a count, which has no noise
+    exact: bool  # whether the value is a count, which has no noise
 
     @property
     def enough(self) -> bool:
-        """Whether they tell how noisy the value is."""
+        """Whether the runs show how noisy the value is."""
         return len(self.values) >= (1 if self.exact else LEAST_RUNS)
 
 
 class Reading(NamedTuple):
-    """What one allocator did at one point: a value, or the trouble that stood in its way."""
+    """The result of one allocator at one point: a value, or the reason for which there is none."""
 
     allocator: str
-    fields: Mapping[str, str]  # of the point, as text
+    fields: Mapping[str, str]  # the point's values, as text
     value: float = math.nan
     # timeout, crash, wrong; failed_requests: requests failed, so that the time is not that of the work; untried: the sweep ended before, by failures
     trouble: str = ""
     runs: Runs | None = None
-    between: Bounds | None = None  # of a time-out: the values that its limit leaves open
+    between: Bounds | None = None  # for a time-out: the values that its limit leaves open
 
     @property
     def is_open(self) -> bool:
-        """Whether the point might have had a value, in more time."""
+        """Whether the point could have had a value with more time."""
         return self.trouble in ("timeout", "untried")
 
     @property
@@ -57,7 +57,7 @@ class Reading(NamedTuple):
 
 @dataclass(frozen=True)
 class Found:
-    """The readings of a side, and what is known of the allocators that have none."""
+    """The readings of a side, and the allocators that have none."""
 
     readings: tuple[Reading, ...]
     missing: tuple[str, ...] = ()  # allocators of the side without any row there
@@ -65,7 +65,7 @@ class Found:
 
 
 class Evidence:
-    """All rows of one device; without its name no claim says why it fails, as that is said of a device's rows."""
+    """All rows of one device. Without the device's name, the reason why a claim fails is not shown, as reasons are given for one device."""
 
     def __init__(self, rows: Iterable[Row], device: str = "") -> None:
         self.device = device
@@ -82,7 +82,7 @@ class Evidence:
         return (suite, case) in self._points
 
     def find(self, side: Side, of: Sequence[str] | None = None) -> Found:
-        """The readings of a side; `of` in place of its allocators."""
+        """The readings of a side. `of` replaces the side's allocators."""
         wanted = side.of if of is None else tuple(of)
         if (side, wanted) not in self._found:
             self._found[side, wanted] = self._find(side, wanted)
@@ -114,7 +114,7 @@ class Evidence:
         return Found(tuple(readings), tuple(name for name in wanted if name not in seen and name not in unsupported), unsupported)
 
     def endings(self, side: Side) -> list[tuple[Reading, str]]:
-        """How each point of a side ended, unsupported ones too. Values do not count."""
+        """The status of each point of a side, unsupported points included. Values are ignored."""
         found: list[tuple[Reading, str]] = []
         for rows in self._points.get((side.suite, side.case), {}).values():
             fields = fields_of(rows[0])
@@ -125,9 +125,9 @@ class Evidence:
         return found + [pair for pair in untried if pair[0].allocator in side.of and meets(side, pair[0].fields)]
 
     def _untried_of(self, suite: str, case: str) -> list[tuple[Reading, str]]:
-        """The points that an allocator was not tried at, with what ended its sweep: the runner ends one after failures in a row.
+        """The points at which an allocator was not tried, with the failure that ended its sweep: the runner ends a sweep after failures in a row.
 
-        They are the points that at least two others have; what one has alone are settings of its own.
+        Only points that at least two others have count, as a point that one allocator has alone is a setting of its own.
         """
         if (suite, case) not in self._untried:
             places: dict[tuple[object, ...], list[str]] = {}
@@ -173,7 +173,7 @@ def axis_number(text: str) -> float | None:
 
 
 def _reading(rows: Sequence[Row], fields: Mapping[str, str], side: Side) -> Reading | None:
-    """None where the point has no such measurement."""
+    """The reading of a point; None if it has no such measurement."""
     first = rows[0]
     if first.status in FAILING:
         between = bounds_of(first.reason, side.metric) if first.status == "timeout" else None
@@ -196,7 +196,7 @@ def runs_of(row: Row, statistic: str) -> Runs:
 
 
 def _ending(statuses: Sequence[str]) -> str:
-    """The failure that ended a sweep, or "": so many in a row end it."""
+    """The failure that ended a sweep, or "" if it was not ended by failures in a row."""
     failures = 0
     for status in statuses:
         failures = failures + 1 if status in FAILING else 0

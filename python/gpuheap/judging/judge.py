@@ -18,17 +18,17 @@ from gpuheap.judging.relations import NotMeasured, Unsupported, hold
 
 HOLDS, FAILS, UNDECIDED, PUBLISHED, UNMEASURED = "holds", "does not hold here", "undecided", "about the published code only", "not measured"
 VERDICTS = (HOLDS, FAILS, UNDECIDED, PUBLISHED, UNMEASURED)
-SHORT = {"holds": HOLDS, "fails": FAILS, "undecided": UNDECIDED, "published": PUBLISHED, "unmeasured": UNMEASURED}  # as --verdict takes them
+SHORT = {"holds": HOLDS, "fails": FAILS, "undecided": UNDECIDED, "published": PUBLISHED, "unmeasured": UNMEASURED}  # the verdicts' names for --verdict
 
 
 @dataclass(frozen=True)
 class Judged:
     claim: Claim
     verdict: str
-    numbers: str  # what was measured; or why there is nothing
+    numbers: str  # the measured values, or the reason for which there are none
     points: int = 0
-    basis: str = ""  # how sure the verdict is: by an interval, or without one
-    why: str = ""  # of a claim that fails by the rows that its file speaks of
+    basis: str = ""  # the certainty of the verdict: by an interval, or without one
+    why: str = ""  # the reason for which a claim fails, as its file says
 
     def as_json(self) -> dict[str, Any]:
         claim = self.claim
@@ -63,7 +63,7 @@ def judge(claim: Claim, evidence: Evidence) -> Judged:
 
 
 def _left_out(claim: Claim, evidence: Evidence) -> str:
-    """The allocators that were judged without, as they cannot do it."""
+    """The allocators that were left out of the verdict, since they cannot do the case."""
     found = ordered(name for side in claim.sides for name in evidence.find(side, named(side)).unsupported)
     if not found:
         return ""
@@ -71,12 +71,12 @@ def _left_out(claim: Claim, evidence: Evidence) -> str:
 
 
 def judge_all(papers: Iterable[Paper], evidence: Evidence, each: Callable[[Sequence[Claim]], Iterable[Claim]] = iter) -> list[Judged]:
-    """`each` goes through the claims, for a display of progress: resampling runs takes some seconds for all claims."""
+    """Judges all claims. `each` iterates over the claims and may show the progress: resampling takes some seconds for all claims."""
     return [judge(claim, evidence) for claim in each([claim for paper in papers for claim in paper.claims])]
 
 
 def select(judged: Sequence[Judged], papers: Sequence[str], verdicts: Sequence[str]) -> list[Judged]:
-    """Those of some papers and verdicts; none named means all. `does not hold here` may be written in full or as `fails`."""
+    """The claims of some papers and with some verdicts; if none is named, all. `does not hold here` may be written in full or as `fails`."""
     known = {one.claim.paper for one in judged}
     for paper in papers:
         if paper not in known:
@@ -90,7 +90,7 @@ def select(judged: Sequence[Judged], papers: Sequence[str], verdicts: Sequence[s
 
 
 def commands_for(judged: Iterable[Judged], evidence: Evidence) -> list[str]:
-    """What to run so that the claims without rows can be judged: whole suites where nothing of them is there, else their cases."""
+    """The suites to run so that the claims without rows can be judged; single cases of a suite of which a part was measured."""
     suites = evidence.suites()
     targets: dict[str, None] = {}
     for one in judged:
@@ -104,12 +104,12 @@ def commands_for(judged: Iterable[Judged], evidence: Evidence) -> list[str]:
 
 
 def named(side: Side) -> tuple[str, ...]:
-    """The allocators that a side names itself."""
+    """The allocators that a side names."""
     return tuple(name for name in side.of if name != SAME)
 
 
 def check_suites(papers: Iterable[Paper], suites: Mapping[str, Suite]) -> None:
-    """Every side must mean points of a suite of this checkout. Raises UserError with file and line."""
+    """Checks that every side selects points of a suite of this checkout. Raises UserError with file and line."""
     for paper in papers:
         for claim in paper.claims:
             for side in claim.sides:

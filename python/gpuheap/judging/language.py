@@ -1,4 +1,4 @@
-"""What a claim can say: sides that choose measurements, and relations between them."""
+"""The language of claims: sides that choose measurements, and relations between them."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from pathlib import Path
 from gpuheap.formats.bounds import Condition
 from gpuheap.units import format_factor
 
-SAME = "same"  # in place of the right side's allocators: each of the left is held against itself
-OTHERS = "others"  # all that the paper compares, without those of the left
-ALL = "all"  # the group that every file of claims has: what the paper compares
+SAME = "same"  # stands for the right side's allocators: each allocator of the left is compared with itself
+OTHERS = "others"  # all allocators that the paper compares, except those of the left side
+ALL = "all"  # the group that every file of claims has: the allocators that the paper compares
 
 STATISTICS = ("median", "mean", "stddev", "variance", "p5", "p95", "min", "max")
 PICKS = ("each", "best", "worst", "median", "mean", "span")
 QUANTIFIERS = ("all", "most", "any", "median")
 SHAPES = ("flat", "rising", "falling", "linear")
 ENDINGS = ("ok", "failed_requests", "timeout", "crash", "wrong", "unsupported")
-MOST = 0.75  # the share that "most" asks for
+MOST = 0.75  # the share that "most" means
 
 _SPAN = re.compile(r"^\s*(?:([<>])\s*([0-9._]+)|([0-9._]+)?\s*\.\.\s*([0-9._]+)?)\s*$")
 
@@ -34,7 +34,7 @@ class Span:
     open: bool = False
 
     def holds(self, value: float) -> bool:
-        if self.open:  # one end only
+        if self.open:  # the range has one end only
             return value > self.low if self.high == math.inf else value < self.high
         return self.low <= value <= self.high
 
@@ -50,7 +50,7 @@ class Span:
 
 
 def parse_span(text: str) -> Span:
-    """ValueError for what is no range, or an empty one."""
+    """Reads a range. Raises ValueError if the text is no range, or an empty one."""
     match = _SPAN.match(text)
     if match is None:
         raise ValueError
@@ -78,7 +78,7 @@ class Side:
     case: str
     metric: str
     where: tuple[Condition, ...] = ()
-    own: frozenset[str] = frozenset()  # the keys whose conditions are this side's alone: no key of a pair
+    own: frozenset[str] = frozenset()  # the keys that have conditions on this side only; pairs are not matched by them
     statistic: str = "median"
     pick: str = "each"
     apart: bool = False
@@ -86,13 +86,13 @@ class Side:
 
 @dataclass(frozen=True)
 class Better:
-    """How many times better the left is lies in `factor`, at the points that both have."""
+    """At the points that both sides have, the left is better by a factor within `factor`."""
 
     left: Side
     right: Side
     factor: Span
     over: str
-    by: tuple[str, ...] | None  # the keys that a pair agrees in; None: all that both sides have
+    by: tuple[str, ...] | None  # the keys by which pairs are matched; None: all that both sides have
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class Trend:
 
 @dataclass(frozen=True)
 class Jump:
-    """The largest step up between neighbours on an axis leads to a value of it within `at`, and is at least `factor` times."""
+    """The largest rise between neighbours on an axis ends at a position within `at`, and is at least by `factor`."""
 
     left: Side
     axis: str
@@ -151,7 +151,7 @@ class Jump:
 
 @dataclass(frozen=True)
 class Peak:
-    """The largest value on an axis stands within `at`, and what follows is smaller."""
+    """The largest value along an axis is at a position within `at`, and later values are smaller."""
 
     left: Side
     axis: str
@@ -182,7 +182,7 @@ class FirstFailure:
 
 @dataclass(frozen=True)
 class Status:
-    """Points end in one of these ways. `failed_requests`: ok, but requests failed."""
+    """Points end with one of these statuses. `failed_requests`: status ok, but requests failed."""
 
     left: Side
     endings: tuple[str, ...]
@@ -191,7 +191,7 @@ class Status:
 
 @dataclass(frozen=True)
 class Winners:
-    """How many different allocators are the best at some point lies within a range."""
+    """The number of different allocators that are the best at some point lies within a range."""
 
     left: Side
     within: Span
@@ -228,8 +228,8 @@ class Claim:
     published: str
     path: Path
     line: int
-    why: str = ""  # one sentence: why it does not hold by the rows of `why_on`
-    why_on: str = ""  # the GPU whose rows `why` speaks of
+    why: str = ""  # one sentence: why it does not hold by the rows of the GPU `why_on`
+    why_on: str = ""  # the GPU whose rows `why` is about
 
     @property
     def sides(self) -> tuple[Side, ...]:
@@ -250,7 +250,7 @@ class Paper:
 
 
 def sides_of(relation: Relation) -> tuple[Side, ...]:
-    """All sides, those of its parts too; `same` and `others` are names of allocators by now."""
+    """All sides, those of its parts included. `same` and `others` have been replaced by names of allocators."""
     if isinstance(relation, (AllOf, MostOf, AnyOf)):
         return tuple(side for part in relation.parts for side in sides_of(part))
     if isinstance(relation, Order):
@@ -260,7 +260,7 @@ def sides_of(relation: Relation) -> tuple[Side, ...]:
 
 
 def times_words(times: float) -> str:
-    """A ratio for people: `1.20`, `3.4`, `27`; also below one."""
+    """A ratio in two or three digits: `1.20`, `3.4`, `27`, `0.85`."""
     if times == math.inf:
         return "∞"
     return format_factor(times) if times >= 0.995 or times == 0 else f"{times:.2g}"

@@ -1,4 +1,4 @@
-"""On which line of a TOML file something stands, for complaints: the parser gives values without places."""
+"""Finds the line of a TOML file on which a value stands, for error messages: the parser gives values without places."""
 
 from __future__ import annotations
 
@@ -28,6 +28,6 @@ class Source:
         return [(start, min([number - 1 for number in outside if number > start] + [end])) for start in starts]
 
     def line_of(self, key: str, first: int, last: int) -> int:
-        """The line between two that gives `key` a value, else the first."""
+        """The line between two lines that gives `key` a value, else the first of them."""
         pattern = re.compile(rf"(^|[{{,\s]){re.escape(key)}\s*=")
         return next((number for number in range(first, last + 1) if pattern.search(self._lines[number - 1])), first)

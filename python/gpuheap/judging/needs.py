@@ -1,4 +1,4 @@
-"""What to measure so that verdicts come soonest: the points of open claims, those of the claims that lack least first."""
+"""The points of open claims, in the order in which to measure them: first those of the claims that lack the fewest."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from gpuheap.judging.language import SAME
 from gpuheap.judging.timeouts import limit_of
 from gpuheap.running.plan import Plan, PlannedSweep
 
-MORE_RUNS = 2  # times as many, of points whose noise leaves a claim undecided
+MORE_RUNS = 2  # the factor by which runs are increased at points whose noise leaves a claim undecided
 MOST_RUNS = 200
-MORE_TIME = 4  # times the limit that a point was given, of points whose time-out leaves a claim undecided
+MORE_TIME = 4  # the factor by which the time limit is increased at points whose time-out leaves a claim undecided
 LONGEST_TIMEOUT_S = 600.0
 
 
@@ -35,7 +35,7 @@ def is_open(one: Judged) -> bool:
 
 
 def needs_of(plan: Plan, judged: Iterable[Judged], rows: Iterable[Row]) -> Needs:
-    """`rows`: those of the same build; others do not count."""
+    """Makes the plan. `rows`: those of the same build, since others do not count."""
     there: dict[Key, list[Row]] = {}
     for row in rows:
         there.setdefault(row.key, []).append(row)
@@ -56,14 +56,14 @@ def needs_of(plan: Plan, judged: Iterable[Judged], rows: Iterable[Row]) -> Needs
 
 
 def evidence_of(rows: Sequence[Row], builds: Mapping[tuple[str, str, str], str], identity: str) -> tuple[Evidence, list[Row]]:
-    """The rows of one build, and what they say."""
+    """The rows of one build, and the claims' verdicts by them."""
     own = [row for row in rows if builds.get((row.suite, row.case, row.allocator)) == identity]
     return Evidence(own), own
 
 
 @dataclass(frozen=True)
 class How:
-    """A point is to be measured with so many runs and that limit."""
+    """How a point is to be measured: the number of runs and the time limit."""
 
     runs: int
     timeout_s: float
@@ -84,7 +84,7 @@ class _Place:
 
 
 def _places(plan: Plan, there: Mapping[Key, list[Row]]) -> dict[tuple[str, str], list[_Place]]:
-    """By suite and case."""
+    """The sweeps by suite and case."""
     found: dict[tuple[str, str], list[_Place]] = {}
     for index, sweep in enumerate(plan.sweeps):
         of_all = split_parameter(sweep.extra)
@@ -108,13 +108,13 @@ def _wanted(plan: Plan, one: Judged, places: Mapping[tuple[str, str], Sequence[_
                 needed = _needed(sweep, place.rows, one.verdict == UNDECIDED)
                 if needed is not None:
                     found[place.sweep, place.point] = needed
-    # More runs of the others decide nothing where a time-out leaves a claim open.
+    # If a time-out leaves a claim open, more runs of its other points decide nothing.
     first = {place: how for place, how in found.items() if how.why != "noisy"}
     return first or found
 
 
 def _needed(sweep: PlannedSweep, rows: Sequence[Row], undecided: bool) -> How | None:
-    """None if the point is as good as it gets."""
+    """How to measure the point again; None if that cannot improve it."""
     case = sweep.case
     if not rows:
         return How(case.runs, case.timeout_s, "missing")
@@ -131,7 +131,7 @@ def _needed(sweep: PlannedSweep, rows: Sequence[Row], undecided: bool) -> How | 
 
 
 def _part(sweep: PlannedSweep, points: Sequence[Point], how: How) -> PlannedSweep:
-    # More runs are all made, also of a point that is slow.
+    # The runs that are added are all made, even at a slow point.
     enough_s = 0.0 if how.why == "noisy" else sweep.case.enough_s
     case = dataclasses.replace(sweep.case, runs=how.runs, timeout_s=how.timeout_s, enough_s=enough_s)
     in_order = tuple(point for point in sweep.points if point in set(points))

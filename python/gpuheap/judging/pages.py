@@ -12,7 +12,7 @@ from gpuheap.judging.judge import PUBLISHED, VERDICTS, Judged, named
 from gpuheap.judging.language import Paper
 from gpuheap.units import format_bytes
 
-POINTS_PER_MINUTE = 175  # of `--quick` on an H200: 1750 points took ten minutes
+POINTS_PER_MINUTE = 175  # measured with `--quick` on an H200: 1750 points took ten minutes
 
 
 def page_of(paper: Paper, judged: Sequence[Judged], rows: Sequence[Row], device: str, suites: Mapping[str, Suite], images: Path, linked: str) -> str:
@@ -51,7 +51,7 @@ def page_of(paper: Paper, judged: Sequence[Judged], rows: Sequence[Row], device:
 
 
 def _cost(paper: Paper, rows: Sequence[Row], suites: Mapping[str, Suite], used: Sequence[str]) -> str:
-    """What the tables hold, and what repeating them takes."""
+    """The contents of the tables, and the time that repeating them takes."""
     points = len({row.key for row in rows})
     lines = sum(len(row.line) for row in rows)
     minutes = points / POINTS_PER_MINUTE

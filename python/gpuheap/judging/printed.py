@@ -81,7 +81,7 @@ def load_printed(layout: Layout) -> tuple[PrintedValue, ...]:
 
 
 def printed_for(printed: Iterable[PrintedValue], suite: str, case: str, metric: str) -> tuple[PrintedValue, ...]:
-    """What a picture of a case may show beside its own measurements."""
+    """The numbers of papers that a picture of a case may show beside its own measurements."""
     return tuple(v for v in printed if v.comparable and (v.suite, v.case, v.metric) == (suite, case, metric))
 
 
@@ -114,7 +114,7 @@ def _lines(path: Path, columns: tuple[str, ...]) -> list[tuple[int, dict[str, st
 
 
 def _value(cell: dict[str, str]) -> PrintedValue:
-    """ValueError says what was expected."""
+    """Reads a line. Raises a ValueError that names the expected form."""
     if cell["allocator"] not in (*ALLOCATORS, *BASELINES, *MODES):
         raise ValueError(unknown_name("allocator", cell["allocator"], [*ALLOCATORS, *BASELINES, *MODES]))
     if cell["metric"] not in METRICS:

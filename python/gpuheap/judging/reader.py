@@ -20,7 +20,7 @@ from gpuheap.paths import Layout
 _FILE_KEYS = ("paper", "groups", "claim")
 _PAPER_KEYS = ("name", "title", "cite", "machine", "suite", "headline", "why_on")
 _CLAIM_KEYS = ("name", "says", "at", "published", "part", "why")
-_LONGEST_WHY = 200  # characters
+_LONGEST_WHY = 200  # in characters
 _SELECTING = ("suite", "case", "metric", "where", "statistic")
 _SIDE_KEYS = ("of", *_SELECTING, "pick", "apart")
 # The keys that each relation may have besides those that select rows; the first ones are required.
@@ -217,7 +217,7 @@ def _claim(words: _Words, paper: str, suite: str, groups: Mapping[str, tuple[str
 
 
 def _why(words: _Words, name: str) -> str:
-    """One sentence, which tables have room for."""
+    """Checks a text that must be one sentence, short enough for a table."""
     words = dataclasses.replace(words, what=f"claim '{name}'")
     why = words.text("why", "")
     if not why.strip():

@@ -18,22 +18,22 @@ Key = tuple[str, ...]
 
 
 class NotMeasured(Exception):
-    """There are no rows to judge from; the text says which."""
+    """Rows are missing; the text says which."""
 
 
 class Unsupported(NotMeasured):
-    """There are rows, and they say that the allocators here cannot do it; the text says why."""
+    """The rows say that the allocators cannot do the case; the text says why."""
 
 
 def hold(relation: say.Relation, evidence: Evidence) -> Outcome:
-    """Whether measurements bear a relation out, with the numbers. Raises NotMeasured."""
+    """Whether a relation holds by the measurements, and the numbers that show it. Raises NotMeasured."""
     if isinstance(relation, (say.AllOf, say.MostOf, say.AnyOf)):
         return _hold_parts(relation, evidence)
     return _HOLDERS[type(relation)](relation, evidence)
 
 
 def _hold_parts(relation: say.AllOf | say.MostOf | say.AnyOf, evidence: Evidence) -> Outcome:
-    """Parts that decide do so whether or not the others were measured."""
+    """Combines the parts of a claim. A part that decides the claim does so even if other parts were not measured."""
     num = len(relation.parts)
     needed = num if isinstance(relation, say.AllOf) else 1 if isinstance(relation, say.AnyOf) else math.ceil(say.MOST * num)
     found: list[Outcome] = []
@@ -108,9 +108,9 @@ def _hold_along(relation: say.Trend | say.Jump | say.Peak | say.FirstFailure, ev
 
 
 def _hold_crossover(relation: say.Crossover, evidence: Evidence) -> Outcome:
-    """The times better as values of their own: a series falls to one or below."""
+    """The factors of advantage as a series of values, which crosses over where it falls to one or below."""
     pairs = _pairs(relation.left, relation.right, None, evidence)
-    # What is picked is one series, whoever is picked at a point.
+    # The picked values are one series, although their allocators differ from point to point.
     one = "" if relation.left.pick == "each" else f"{relation.left.pick} of {_names(relation.left.of)}"
     return _along(relation, [Reading(one or pair.left.allocator, pair.left.fields, pair.times) for pair in pairs])
 
@@ -161,12 +161,12 @@ _HOLDERS: dict[type, Callable[..., Outcome]] = {
 class _Pair:
     left: Reading
     right: Reading
-    times: float  # how many times better the left is: 0 if it failed, infinite if the right did
+    times: float  # the factor by which the left is better: 0 if the left failed, infinite if the right did
     key: Key
     keys: tuple[str, ...]
 
     def at(self, pairs: Sequence[_Pair]) -> str:
-        """Where it is, in what tells it from the other pairs."""
+        """The pair's place, by the keys that distinguish it from the other pairs."""
         varying = [name for place, name in enumerate(self.keys) if len({pair.key[place] for pair in pairs}) > 1]
         return _point(dict(zip(self.keys, self.key, strict=True)), [name for name in varying if name != "allocator"])
 
@@ -179,7 +179,7 @@ def _along(relation: say.Trend | say.Jump | say.Peak | say.FirstFailure | say.Cr
 
 
 def _pairs(left: say.Side, right: say.Side, by: tuple[str, ...] | None, evidence: Evidence) -> list[_Pair]:
-    """Every left with every right of the same key. Where neither finished nothing is compared."""
+    """Pairs every left reading with every right one of the same key. Pairs in which neither finished are left out."""
     same = right.of == (say.SAME,)
     lefts = _subject(left, evidence)
     rights = _readings(right, evidence, left.of if same else None)
@@ -213,7 +213,7 @@ def _times(left: Reading, right: Reading, side: say.Side) -> float:
 
 
 def _subject(side: say.Side, evidence: Evidence) -> list[Reading]:
-    """The readings of what a claim is about: it is not judged where most of that cannot do it."""
+    """The readings of a claim's subject. The claim is not judged if most allocators of the subject cannot do the case."""
     unsupported = evidence.find(side).unsupported
     if 2 * len(unsupported) > len(side.of):
         raise Unsupported(_unsupported_words(side, unsupported))
@@ -252,7 +252,7 @@ def _common_keys(sides: Iterable[Iterable[Reading]], own: frozenset[str] = froze
 
 
 def _keys_among(found: Sequence[Reading], by: tuple[str, ...] | None) -> tuple[str, ...]:
-    """What tells points apart that are held beside each other: `by`, or the keys that points of every allocator have."""
+    """The keys by which points of two sides are matched: `by`, or the keys that points of every allocator have."""
     return by if by is not None else _common_keys(_grouped(found, ("allocator",)).values())
 
 
@@ -284,7 +284,7 @@ def _pick(side: say.Side, group: Sequence[Reading]) -> Reading | None:
         failed = [reading for reading in group if not reading.ok]
         return failed[0] if failed else _best(finished, side.metric, worst=True)
     if side.pick == "median":
-        # A failed one is the worst of all.
+        # A failed reading counts as the worst.
         low = METRICS[side.metric].lower_is_better is not False
         ranked = sorted(group, key=lambda reading: (not reading.ok, reading.value if low else -reading.value))
         return ranked[(len(ranked) - 1) // 2]
@@ -301,7 +301,7 @@ def _best(finished: Sequence[Reading], metric: str, worst: bool = False) -> Read
 
 
 def _span(group: Sequence[Reading]) -> float:
-    """Largest over smallest; infinite if one of them failed."""
+    """The largest reading over the smallest; infinite if one of them failed."""
     values = [reading.value for reading in group]
     if not all(reading.ok for reading in group):
         return math.inf

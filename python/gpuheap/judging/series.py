@@ -1,4 +1,4 @@
-"""How values go along an axis: what the relations trend, jump, peak, crossover and first_failure ask."""
+"""The course of values along an axis, for the relations trend, jump, peak, crossover and first_failure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuheap.judging.evidence import Reading, axis_number
 from gpuheap.metrics import METRICS
 from gpuheap.units import format_bytes, format_count, format_value
 
-Step = tuple[float, Reading]  # where on the axis, and what was there
+Step = tuple[float, Reading]  # a position on the axis, and the reading there
 Held = tuple[bool, str]
 
 
@@ -21,7 +21,7 @@ Held = tuple[bool, str]
 class Outcome:
     holds: bool
     numbers: str
-    points: int  # that it was judged from
+    points: int  # the number of points that it was judged from
 
     def saying(self, words: str) -> Outcome:
         return Outcome(self.holds, words, self.points)
@@ -31,7 +31,7 @@ Along = say.Trend | say.Jump | say.Peak | say.FirstFailure | say.Crossover
 
 
 def held_along(relation: Along, found: Sequence[Reading]) -> Outcome | None:
-    """None where no allocator has enough values on the axis. A series is what differs in the axis only."""
+    """Judges by the series of each allocator; None if no allocator has enough values on the axis. The points of a series differ in the axis only."""
     series: dict[tuple[str, tuple[tuple[str, str], ...]], list[Step]] = {}
     for reading in found:
         place = axis_number(reading.fields.get(relation.axis, ""))
@@ -50,7 +50,7 @@ def held_along(relation: Along, found: Sequence[Reading]) -> Outcome | None:
         return None
     count = sum(so for so, _, _ in held)
     holds = count > 0 if relation.over == "any" else count == len(held) if relation.over == "all" else count >= say.MOST * len(held)
-    # First what speaks against the verdict, as that is what a reader looks for.
+    # Values against the verdict come first, since a reader looks for them.
     shown = sorted(held, key=lambda entry: entry[0] == holds)[:3]
     words = "; ".join(f"{who} {words}" for _, who, words in shown)
     counted = f"; so of {count} of {len(held)}" if len(held) > 1 else ""
@@ -77,7 +77,7 @@ def _trend(relation: say.Trend, steps: Sequence[Step]) -> Held:
 
 
 def _jump(relation: say.Jump, steps: Sequence[Step]) -> Held:
-    ups: list[tuple[float, float, str]] = []  # how many times, to which place, and what stopped it there
+    ups: list[tuple[float, float, str]] = []  # the factor of the rise, the place that it leads to, and the failure there, if any
     for (_, before), (place, after) in zip(steps, steps[1:], strict=False):
         if before.ok:
             ups.append((_ratio(after.value, before.value) if after.ok else math.inf, place, after.trouble))
@@ -153,7 +153,7 @@ def _place(axis: str, place: float) -> str:
 
 
 def _rest_words(rest: Any, series: Any) -> str:
-    """What tells this series from the others, in the keys that differ among them."""
+    """The name of this series among others: its values of the keys that differ among them."""
     everywhere = set.intersection(*(set(other) for _, other in series))
     words = [format_bytes(int(value)) if key == "bytes" else f"{key}={value}" for key, value in rest if (key, value) not in everywhere]
     return f" ({', '.join(words)})" if words else ""

@@ -1,4 +1,4 @@
-"""What `gpuheap claims` prints."""
+"""The output of `gpuheap claims`."""
 
 from __future__ import annotations
 

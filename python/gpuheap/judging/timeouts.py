@@ -12,13 +12,13 @@ import re
 from gpuheap.formats.suites import FEWEST_RUNS
 from gpuheap.metrics import METRICS
 
-PART = 0.1  # of the time of a run lies at least in what the metric names: a run also makes, fills, checks and frees
+PART = 0.1  # the least share of a run's time that the metric covers: a run also makes, fills, checks and frees
 Bounds = tuple[float, float]  # the value lies between, in the metric's unit
 
-_EXPECTED = re.compile(r"(?:one run of (\d+) \w+ )?would take about ([\d.]+) s")  # said by the executable (harness/pace.hpp, the graph cases)
-_KILLED = re.compile(r"(?:within|after) (?:(\d+) h )?(?:(\d+) min ?)?(?:([\d.]+) s)?")  # said by the runner, by units.format_seconds
-_LONGER = re.compile(r"longer than the ([\d.]+) s")  # said by the executable
-_SERVED = re.compile(r"(\d+) % of the heap were in blocks")  # said by the case utilisation
+_EXPECTED = re.compile(r"(?:one run of (\d+) \w+ )?would take about ([\d.]+) s")  # a message of the executable (harness/pace.hpp, the graph cases)
+_KILLED = re.compile(r"(?:within|after) (?:(\d+) h )?(?:(\d+) min ?)?(?:([\d.]+) s)?")  # a message of the runner, in the form of units.format_seconds
+_LONGER = re.compile(r"longer than the ([\d.]+) s")  # a message of the executable
+_SERVED = re.compile(r"(\d+) % of the heap were in blocks")  # a message of the case utilisation
 
 
 def bounds_of(reason: str, metric: str) -> Bounds | None:

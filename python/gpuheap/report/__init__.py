@@ -1,4 +1,4 @@
-"""The report: one HTML file of what was recorded on GPUs and what ran on this machine; and its figures and tables as files for papers."""
+"""The report: an HTML file of the results recorded on GPUs and of those of this machine; and its figures and tables as files for papers."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from gpuheap.paths import Layout
 from gpuheap.report.recorded import Recording, find_recordings
 from gpuheap.running.environment import now, spoken
 
-OVERVIEW_SERIES = 9  # as many names as fit beside the lines
-LARGEST_PAGE = 1_500_000  # bytes; suites of a larger report have pages of their own
+OVERVIEW_SERIES = 9  # the number of names that fit beside the lines
+LARGEST_PAGE = 1_500_000  # in bytes; the suites of a larger report have pages of their own
 
 
 def write_report(layout: Layout, path: Path, further: Sequence[Path] = ()) -> Path:
-    """Writes the page; where it would be large, pages for the suites too, in a folder beside it that has its name.
+    """Writes the page. If it would be large, the suites have pages of their own, in a folder beside it with the same name.
 
     Raises UserError for a table that is not in the format, and for a path that cannot be written.
     """
@@ -71,7 +71,7 @@ def write_report(layout: Layout, path: Path, further: Sequence[Path] = ()) -> Pa
 def write_figures(layout: Layout, folder: Path, further: Sequence[Path] = ()) -> Iterator[Path]:
     """Writes for each case and GPU an SVG and a PDF file, the tables as LaTeX, and `quick.svg`, the overview of the quick suite.
 
-    Gives each path as it is written.
+    Yields each path once it is written.
     """
     from gpuheap.report.charts import charts_of
     from gpuheap.report.figures import case_file, case_pdf

@@ -16,12 +16,12 @@ from gpuheap.judging.printed import PrintedValue, printed_for
 from gpuheap.metrics import METRICS, Metric
 from gpuheap.units import format_bytes, format_count, format_value, parse_bytes
 
-AGREE = 0.02  # runs that lie closer together than this share have no range in words
+AGREE = 0.02  # the range of runs that differ by less than this share is not written out
 CURVE_WORDS = ("solid", "dashed", "dash-dotted", "dotted")
 OURS = "gpuheap"
 UNFREED = ("atomic", "atomic_wrap")  # counters that never reuse memory, which are not compared with allocators that do
 IN_COLOUR = 4  # allocators beside ours
-FAR = 100.0  # how far from the best a point without a value counts, as a factor
+FAR = 100.0  # the factor over the best that counts for a point without a value
 FAILED_WORDS = {"timeout": "timed out", "crash": "crashed", "wrong": "gave wrong results", "failed_requests": "requests failed"}
 WIDE = 16.0  # an axis whose ends are farther apart than this factor is logarithmic
 
@@ -31,7 +31,7 @@ class Mark:
     """One measured value."""
 
     x: float
-    median: float  # or another value that the plot shows for the runs
+    median: float  # the value that the plot shows, usually the median of the runs
     low: float  # 5th percentile
     high: float  # 95th
     words: str
@@ -52,7 +52,7 @@ class Printed:
     x: float
     value: float
     words: str
-    label: str  # of the series that it belongs to
+    label: str  # the label of the series that it belongs to
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Series:
     allocator: str
     marks: tuple[Mark, ...]
     failures: tuple[Failure, ...] = ()
-    curve: str = ""  # distinguishes it from other series of the allocator, in words
+    curve: str = ""  # the words that distinguish it from other series of the allocator
     curve_value: str = ""
     curve_index: int = 0
 
@@ -70,7 +70,7 @@ class Series:
 
     @property
     def pieces(self) -> list[tuple[Mark, ...]]:
-        """The marks in groups: where a point failed, the line is broken."""
+        """The marks in groups, which are drawn as lines: a point that failed ends a group."""
         parts: list[list[Mark]] = [[]]
         for mark in self.marks:
             if parts[-1] and any(parts[-1][-1].x < failure.x <= mark.x for failure in self.failures):
@@ -93,9 +93,9 @@ class Chart:
     series: tuple[Series, ...]
     x_scale: str = "log"  # log, linear, words
     y_scale: str = "log"
-    labels: tuple[str, ...] = ()  # of x = 0, 1, ... where the scale is words
+    labels: tuple[str, ...] = ()  # the words at x = 0, 1, ... on a scale of words
     unit: str = ""
-    figure: str = ""  # of the paper
+    figure: str = ""  # the paper's figure that the chart repeats
     printed: tuple[Printed, ...] = ()
     y_range: tuple[float, float] | None = None  # shared with other charts of the case
     highlighted: frozenset[str] = frozenset()  # the allocators in colour, the same in all charts of the case
@@ -169,12 +169,12 @@ def highlight(charts: Sequence[Chart]) -> frozenset[str]:
         for series in rivals:
             for mark in series.marks:
                 found = points.setdefault(mark.x, {})
-                known = found.get(series.allocator, mark.median)  # of several curves the better one
+                known = found.get(series.allocator, mark.median)  # of an allocator's several curves the better one counts
                 found[series.allocator] = min(known, mark.median) if lower else max(known, mark.median)
         for found in points.values():
             best = min(found.values()) if lower else max(found.values())
             for name, value in found.items():
-                # Without a value at a point an allocator is as far from the best as can be.
+                # An allocator without a value at a point counts as FAR from the best.
                 scores[name] = scores.get(name, 0.0) + FAR - _distance(value, best)
     others = sorted((name for name in scores if name != OURS), key=lambda name: (-scores[name], place_of(name)))
     return frozenset([OURS, *others[:IN_COLOUR]])
@@ -242,7 +242,7 @@ def _charts(view: CaseView, all_rows: Sequence[Row], metric: Metric, plot: Plot,
         dict.fromkeys(tuple(fields.get(key, "") for key in panel_keys) for fields in drawn),
         key=lambda panel: [plot.place(key, value) for key, value in zip(panel_keys, panel, strict=True)],
     )
-    # A point that failed says which fields it had; one of another phase has no part in a chart of this metric.
+    # A failed point still has its fields. Points of another phase do not belong into a chart of this metric.
     rows = [
         row
         for row in all_rows
@@ -284,7 +284,7 @@ def _chart(view: CaseView, rows: list[Row], metric: Metric, plot: Plot, axis: st
             if one is not None:
                 series.append(replace(one, curve_value=value))
     several = {one.allocator for one in series if len([other for other in series if other.allocator == one.allocator]) > 1}
-    # A curve that has no other of its allocator beside it needs no name of its own.
+    # An allocator's only curve needs no name of its own.
     series = [one if one.allocator in several else replace(one, curve="", curve_index=0) for one in series]
     if axis is None:
         series.sort(key=lambda s: s.marks[0].median if s.marks else float("inf"))
@@ -310,7 +310,7 @@ def _chart(view: CaseView, rows: list[Row], metric: Metric, plot: Plot, axis: st
 
 
 def _figure(view: CaseView, plot: Plot) -> str:
-    """What the plot says, or the case's place in the paper where no plot of the case names a figure."""
+    """The figure that the plot names, or the case's place in the paper if no plot of the case names one."""
     if plot.figure or view.case is None:
         return plot.figure
     return "" if any(other.figure for other in view.case.plots) else view.case.paper
@@ -345,7 +345,7 @@ def _place_of(chart: Chart, text: str) -> float | None:
 
 
 class _Reference:
-    """The medians that a plot divides by: of the same point, else of the one that differs in the curve only."""
+    """The medians that a plot divides by: those of the same point, else of the point that differs in the curve only."""
 
     def __init__(self, rows: Iterable[Row], metric: str, allocator: str, curves: str) -> None:
         self._curves = curves
@@ -357,7 +357,7 @@ class _Reference:
                 self._near.setdefault(self._without_curve(row), row.statistics.median)
 
     def at(self, row: Row) -> float:
-        """0 where no row exists."""
+        """The median of a point's row; 0 if it has none."""
         return self._exact.get(point_id(row), self._near.get(self._without_curve(row), 0.0))
 
     def _without_curve(self, row: Row) -> frozenset[tuple[str, str]]:
@@ -365,13 +365,13 @@ class _Reference:
 
 
 def _requested(row: Row) -> float:
-    """The bytes that all threads of a point ask for together, 0 where they draw their sizes."""
+    """The bytes that all threads of a point request together, 0 if they draw their sizes."""
     drawn = row.fields.get("dist", "equal") != "equal"
     return 0.0 if drawn or row.threads is None or row.bytes is None else float(row.threads) * row.bytes
 
 
 def _x_scale(axis: str | None, found: Sequence[str], plot: Plot) -> tuple[str, tuple[str, ...], Mapping[str, float]]:
-    """The scale, the words beside it if it is one of words, and where each value comes."""
+    """The scale of x, its words if it is a scale of words, and the position of each value."""
     if axis is None:
         return "log", (), {}
     numbers = {value: number for value in found if (number := as_number(axis, value)) is not None}
@@ -384,7 +384,7 @@ def _x_scale(axis: str | None, found: Sequence[str], plot: Plot) -> tuple[str, t
 
 
 def _y_scale(values: Sequence[float], unit: str, plot: Plot) -> str:
-    """Logarithmic but for shares and counts that lie close together."""
+    """The scale of y: logarithmic, except for shares and for counts that lie close together."""
     if not values or min(values) <= 0:
         return "linear"
     if plot.y_scale:
@@ -424,7 +424,7 @@ def _series(
 
 
 def _mark(row: Row, x: float, name: str, plot: Plot, reference: float | None) -> Mark | None:
-    """`reference`: what to divide by, 0 where there is nothing."""
+    """Makes a mark of a row. `reference`: the value to divide by; 0 if there is none."""
     s = row.statistics
     assert s is not None
     if plot.statistic == "variance":
@@ -445,13 +445,13 @@ def _mark(row: Row, x: float, name: str, plot: Plot, reference: float | None) ->
 
 
 def _shortened(low: str, high: str) -> str:
-    """`12` of `12 µs` before `14 µs`: a unit that follows is said once."""
+    """The number `12` of `12 µs` if `14 µs` follows, so that a unit that both have is written once."""
     number, _, unit = low.rpartition(" ")
     return number if number and high.endswith(f" {unit}") else low
 
 
 def _axis(values: Mapping[str, list[str]], plot: Plot) -> str | None:
-    """The field with the most values, numbers before words; the suite's curves are no axis."""
+    """The axis along x: the field with the most values, numbers before words. The field of the suite's curves is not taken."""
     varying = {key: found for key, found in values.items() if len(found) > 1 and key != plot.curves}
     numeric = {key: found for key, found in varying.items() if all(as_number(key, v) is not None for v in found)}
     candidates = numeric or {key: found for key, found in varying.items() if len(found) > 2}

@@ -42,8 +42,8 @@ from gpuheap.report.scales import (
 from gpuheap.report.style import CURVE_DASHES, DENSE, FAILURE_ROWS, has_spread, look
 
 PIXELS_PER_INCH = 96
-CURVE_FILLS = ("full", "none", "left", "bottom")  # of its markers
-COLUMNS = 3  # of a case's file
+CURVE_FILLS = ("full", "none", "left", "bottom")  # the fill styles of the markers of an allocator's curves
+COLUMNS = 3  # the columns of pictures in a case's file
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Theme:
 PAGE = Theme(text="#000000", grid="#010101", axis="#020202")
 PAGE_COLOURS = {"#010101": "var(--grid)", "#020202": "var(--axis)"}
 REST = "#a9b1b9"  # allocators that are neither ours nor among the best four
-# In a file: greys that read on light and on dark ground.
+# In a file: greys that are legible on a light and on a dark background.
 FILE = Theme(text="#737c87", grid="#a4acb5", axis="#8b949e")
 PAPER = Theme(text="#000000", grid="#a4acb5", axis="#333333")
 
@@ -100,7 +100,7 @@ def case_file(charts: Sequence[Chart], heading: str) -> str:
 
 
 def case_pdf(charts: Sequence[Chart], heading: str) -> bytes:
-    """The same as a PDF file, for papers: black text."""
+    """The charts of a case as a PDF file, for papers: with black text."""
     out = io.BytesIO()
     with matplotlib.rc_context({**_settings(charts[0].name, PAPER), "pdf.fonttype": 42, "font.sans-serif": ["DejaVu Sans"]}):
         figure, _ = _case_figure(charts, heading, PAPER)
@@ -109,8 +109,8 @@ def case_pdf(charts: Sequence[Chart], heading: str) -> bytes:
 
 
 def _rows_of(charts: Sequence[Chart]) -> tuple[int, list[list[Chart]]]:
-    """How many columns a case's file has, and which pictures stand in each of its rows: wide ones alone."""
-    # Two metrics at four values stand in two rows of four.
+    """The number of columns of a case's file, and the pictures in each of its rows. A wide picture has a row alone."""
+    # The pictures of two metrics at four values fill two rows of four.
     fitting = 2 if len(charts) == 4 else 4 if len(charts) % 4 == 0 else COLUMNS
     most = min(fitting, max(len(charts), 2 if any(map(is_wide, charts)) else 1))
     rows: list[list[Chart]] = []
@@ -131,7 +131,7 @@ def _case_figure(charts: Sequence[Chart], heading: str, theme: Theme) -> tuple[F
         if chart.axis is not None
         for series in chart.series
     }
-    # A handle and the space around a name take as much as ten letters.
+    # A legend's handle and the space around a name take the room of ten letters.
     widest = INCHES_PER_LETTER * (10 + max(map(len, labels), default=0))
     legend_columns = max(1, min(len(labels), int(WIDTH * columns / widest)))
     legend = 0.17 * math.ceil(len(labels) / legend_columns)
@@ -155,7 +155,7 @@ def _case_figure(charts: Sequence[Chart], heading: str, theme: Theme) -> tuple[F
             below = -17 - 72 * _slant(axes, chart)
             beside = axes.annotate(chart.figure, (0, 0), (0, below), "axes fraction", "offset points", fontsize=7.5, va="top")
             beside.set_in_layout(False)
-        # A dot's allocator stands beside it.
+        # The allocator's name is beside each dot.
         if chart.axis is not None:
             handles |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
     figure.suptitle("\n".join(title + failed), x=0.01, ha="left", fontsize=10)
@@ -169,18 +169,18 @@ def _case_figure(charts: Sequence[Chart], heading: str, theme: Theme) -> tuple[F
 
 
 def _shared_words(charts: Sequence[Chart]) -> list[str]:
-    """What holds for all pictures of a case, to be said once."""
+    """The sentences that hold for all pictures of a case."""
     return [word for word in charts[0].fixed.split(", ") if word and all(word in chart.fixed.split(", ") for chart in charts)]
 
 
 def _write_title(axes: Axes, chart: Chart, words: str, crossed: bool) -> None:
-    """Above the crosses of points that failed; where names stand beside the axes, above those, as there is more room."""
+    """Places a title above the crosses of failed points. If names stand beside the axes, it is placed above the names, where there is more room."""
     look_of: dict[str, Any] = {"fontsize": 9, "fontweight": "bold"}
     above = 6 + (0.03 * FAILURE_ROWS * HEIGHT * 72 if crossed else 0)
     if chart.axis is not None:
         axes.set_title(words, loc="left", pad=above, **look_of)
         return
-    axes.set_title(" ", pad=above, **look_of)  # keeps the room
+    axes.set_title(" ", pad=above, **look_of)  # an empty title keeps the room
     names = INCHES_PER_LETTER * max(len(series.label) for series in chart.series)
     axes.annotate(words, (0, 1), (-65 * names, above), "axes fraction", "offset points", **look_of).set_in_layout(False)
 
@@ -190,7 +190,7 @@ def overview_file(lines: Chart, dots: Chart | None, heading: str, note: str) -> 
     width, height = 9.2, 3.7
     with matplotlib.rc_context(_settings("overview", FILE)):
         figure = Figure(figsize=(width, height))
-        # The names between the two charts get what they need; the charts share the rest.
+        # The names between the two charts get the width that they need, and the charts share the rest.
         left, right = 0.64, 0.14
         gap = 0.25 + INCHES_PER_LETTER * (
             max(len(_end_words(lines, series)) for series in lines.series if series.marks) + _longest_name(dots)
@@ -241,7 +241,7 @@ def _draw_lines(axes: Axes, chart: Chart, theme: Theme, suffix: str) -> dict[str
     titles |= _draw_printed(axes, chart, suffix, lambda number: (number.x + shift.get(number.label, 0.0), number.value))
     failing = [series for series in chart.series if series.failures]
     for number, series in enumerate(failing):
-        # Above the upper edge, where the value would be if it had come; allocators beside each other.
+        # A failed point is a cross above the upper edge, at its place along x; crosses of several allocators are side by side.
         name = f"{series.allocator}--failed{suffix}{number}"
         (crosses,) = axes.plot(
             [f.x + shift.get(series.label, 0.0) for f in series.failures],
@@ -263,7 +263,7 @@ def _draw_lines(axes: Axes, chart: Chart, theme: Theme, suffix: str) -> dict[str
 
 
 def _draw_printed(axes: Axes, chart: Chart, suffix: str, where: Callable[[Printed], tuple[float, float]]) -> dict[str, list[str]]:
-    """Numbers of papers: open marks, faint."""
+    """Draws the numbers of papers as faint, open marks."""
     titles = {}
     for order, number in enumerate(chart.printed):
         name = f"{number.allocator}--printed{suffix}{order}"
@@ -279,7 +279,7 @@ def _draw_printed(axes: Axes, chart: Chart, suffix: str, where: Callable[[Printe
 def _draw_series(axes: Axes, chart: Chart, series: Series, suffix: str, order: int, shift: float) -> dict[str, list[str]]:
     style = look(series.allocator)
     colour = _colour(chart, series)
-    # A line has a gap where a point failed: not a number between two pieces.
+    # A line has a gap where a point failed: a NaN between two pieces.
     gap = [(math.nan, math.nan)]
     places = [place for number, piece in enumerate(series.pieces) for place in gap * (number > 0) + [(m.x + shift, m.median) for m in piece]]
     xs = [mark.x + shift for mark in series.marks]
@@ -317,7 +317,7 @@ def _draw_series(axes: Axes, chart: Chart, series: Series, suffix: str, order: i
 
 
 def _colour(chart: Chart, series: Series) -> str:
-    """The allocator's own for ours and the best four others; grey for the rest."""
+    """The colour of a series: the allocator's own for ours and the best four others, grey for the rest."""
     return look(series.allocator).colour if series.allocator in chart.highlighted else REST
 
 
@@ -378,7 +378,7 @@ def _draw_dots(axes: Axes, chart: Chart, theme: Theme, suffix: str) -> dict[str,
 
 
 def _value_axis(axis: Any, axes: Axes, chart: Chart, theme: Theme, which: str) -> None:
-    """Words such as 10 µs beside round values."""
+    """Labels the axis with values such as 10 µs at round positions."""
     if which == "y":
         axes.set_ylim(*value_limits(chart))
     axis.set_major_locator(FixedLocator(value_ticks(chart, *(axes.get_ylim() if which == "y" else axes.get_xlim()))))
@@ -419,7 +419,7 @@ def _label_ends(axes: Axes, chart: Chart) -> None:
     )
     gap = 0.062
     places = [place for place, _ in ends]
-    # Ends: each pass moves touching neighbours apart by what is missing; a hundred passes bring the rest below what the eye sees.
+    # Ends: each pass moves touching neighbours apart by the missing distance; after a hundred passes the rest is too small to be seen.
     for _ in range(100):
         for i in range(1, len(places)):
             missing = gap - (places[i] - places[i - 1])
@@ -452,7 +452,7 @@ def _longest_name(chart: Chart | None) -> int:
 
 
 def drawn_for_page(name: str, label: str, size: tuple[float, float], draw: Callable[[Figure], None]) -> str:
-    """Any picture, `size` in inches, in the style of the report, as SVG to stand in a page."""
+    """A picture in the style of the report as SVG for a page. `size` is in inches."""
     with matplotlib.rc_context(_settings(name, PAGE)):
         figure = Figure(figsize=size, layout="constrained")
         draw(figure)
@@ -460,6 +460,6 @@ def drawn_for_page(name: str, label: str, size: tuple[float, float], draw: Calla
 
 
 def page_picture_as_file(picture: str) -> str:
-    """What drawn_for_page() made, for a file: visible on light and on dark ground."""
+    """Makes a file of the result of drawn_for_page(): visible on a light and on a dark background."""
     faint = f"stroke: {FILE.grid}; stroke-opacity: 0.35"
     return svg.alone(picture, {f"stroke: {PAGE_COLOURS[PAGE.grid]}": faint, PAGE_COLOURS[PAGE.axis]: FILE.axis}, FILE.text)

@@ -1,4 +1,4 @@
-"""Tables as LaTeX, for papers: booktabs, cut into pieces as wide as a page holds."""
+"""Tables as LaTeX, for papers: with booktabs, cut into pieces that fit the width of a page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that the report's template shows, worked out from tables."""
+"""Computes everything that the report's template shows from tables."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ class Figure:
     svg: str
     title: str
     fixed: str
-    source: str  # the figure of a paper that it stands beside
-    wide: bool  # as wide as several others
-    failed: str = ""  # who failed at a point of it, and how
+    source: str  # the paper's figure that the picture repeats
+    wide: bool  # whether it is as wide as several other pictures
+    failed: str = ""  # the allocators that failed at one of its points, and how
 
 
 @dataclass(frozen=True)
 class BestCell:
     chip: Chip
-    words: str  # how far ahead of the next
+    words: str  # the lead over the next best, in words
     title: str
 
 
@@ -108,13 +108,13 @@ class BoundLine:
     must: str
     aim: str
     verdict: str
-    kind: str  # of the verdict, for its colour
+    kind: str  # the kind of verdict, which decides its colour
     failing: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """A suite's bounds against what was measured."""
+    """A suite's bounds beside the measured values."""
 
     suite: str
     allocators: str
@@ -147,7 +147,7 @@ class GpuSection:
     failures: tuple[FailureLine, ...]
     environment: tuple[tuple[str, str], ...]
     pages: tuple[tuple[str, str], ...] = ()  # suites that have pages of their own: name, link
-    suite: str = ""  # the one that this page is of; empty on the first page
+    suite: str = ""  # the suite of this page; empty on the first page
 
     @property
     def suites(self) -> tuple[str, ...]:
@@ -190,7 +190,7 @@ def gpu_section(recording: Recording, suites: Mapping[str, Suite], printed: Sequ
 
 
 def _summaries(views: list[CaseView], traits: Traits) -> Iterator[Summary]:
-    """A table for each suite, of those that it measured."""
+    """A table for each suite, with the allocators that it measured."""
     for suite in dict.fromkeys(view.suite for view in views):
         of_suite = [view for view in views if view.suite == suite]
         yield Summary(suite, summary_table(of_suite, ordered(name for view in of_suite for name in view.allocators), traits))
@@ -218,7 +218,7 @@ def simulated_section(recording: Recording, suites: Mapping[str, Suite]) -> Simu
 
 
 def _tiles(views: list[CaseView]) -> list[Tile]:
-    """What a reader looks for first: our allocator's times at the headline points."""
+    """The first table of the page: our allocator's times at the headline points."""
     tiles: list[Tile] = []
     for case, metric in (("alloc_single", "malloc_us"), ("alloc_single", "free_us"), ("churn", "kernel_us"), ("graph_update", "kernel_us")):
         view = next((view for view in views if view.name == case), None)
@@ -306,7 +306,7 @@ def _bound_line(verdict: Verdict, several_allocators: bool) -> BoundLine:
 
 
 def _failures(views: list[CaseView]) -> list[FailureLine]:
-    """One line for what ended alike for the same reason: the points of a sweep, or all that an allocator does not support."""
+    """One line for all points of a sweep that failed in the same way for the same reason, or that an allocator does not support."""
     alike: dict[tuple[str, str, str, str], list[Row]] = {}
     for view in views:
         for row in view.failures:

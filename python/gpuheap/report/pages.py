@@ -1,4 +1,4 @@
-"""How a large report is spread over pages: the first one with the answers, and one for each suite of each GPU."""
+"""Divides a large report into pages: a first one with the answers, and one for each suite of each GPU."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ def page_name(section: GpuSection, suite: str) -> str:
 
 
 def first_page(section: GpuSection, folder: str) -> GpuSection:
-    """The section without what stands on the suites' pages, and with links to these."""
+    """The section of the first page: without the parts that the suites' pages have, and with links to them."""
     pages = tuple((suite, f"{folder}/{page_name(section, suite)}") for suite in section.suites)
     return replace(section, cases=(), bounds=(), chips=(), summaries=section.summaries[:1], pages=pages)
 
 
 def suite_pages(sections: Sequence[GpuSection]) -> Iterator[tuple[str, GpuSection]]:
-    """The name of each page, and the part of a section that stands on it."""
+    """The name of each page, and the part of a section that it shows."""
     for section in sections:
         for suite in section.suites:
             cases = section.cases_of(suite)

@@ -1,4 +1,4 @@
-"""The picture of a standing: of each allocator, the share of points at which it takes at most so many times the best."""
+"""The picture of a standing: for each allocator, the share of points at which its value is at most a factor over the best, by that factor."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpuheap.files import replace_file
 from gpuheap.report.figures import FILE
 from gpuheap.report.style import look
 
-FURTHEST = 20.0  # times the best, where the picture ends
+FURTHEST = 20.0  # the largest factor over the best that the picture shows
 NAMED = 5  # allocators in colour; the others are grey
 GREY = "#a4acb5"
 

@@ -12,7 +12,7 @@ from gpuheap.report.tables import Chip, Traits, chip, ratio_words, unvaried
 from gpuheap.units import format_value
 
 OURS, TOOLKIT = "gpuheap", "cuda"
-# The cases that a program's author asks about, in this order. Each is told once, by the first of the suites that measured it.
+# The cases that a program's author asks about, in this order. Each is shown once, by the first of the suites that measured it.
 QUESTIONS = {
     "alloc_single": "blocks of one size",
     "alloc_mixed": "blocks of random sizes",
@@ -25,7 +25,7 @@ QUESTIONS = {
     "utilisation": "filling a heap to its end",
 }
 SUITES = ("quick", "heap", "survey", "gallatin", "stress", "regeff")
-LEAST_RIVALS = 2  # of one there is no best
+LEAST_RIVALS = 2  # among fewer allocators none is called the best
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class Answer:
     where: str
     best: Chip
     value: str
-    ours: str  # the default allocator's value, and how far it is from the best; empty where it is the best
-    toolkit: str  # likewise CUDA's malloc; why it has none
+    ours: str  # the default allocator's value, and its factor over the best; empty if it is the best
+    toolkit: str  # the same of CUDA's malloc; or the reason why it has no value
 
 
 def answers(views: Sequence[CaseView], traits: Traits) -> tuple[Answer, ...]:
@@ -48,7 +48,7 @@ def answers(views: Sequence[CaseView], traits: Traits) -> tuple[Answer, ...]:
 
 
 def _preference(view: CaseView) -> tuple[int, int]:
-    """The suite that compares most allocators is asked first."""
+    """The suites in the order in which they are consulted: those that compare the most allocators first."""
     return (-len(view.allocators), SUITES.index(view.suite) if view.suite in SUITES else len(SUITES))
 
 

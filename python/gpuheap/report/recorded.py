@@ -28,7 +28,7 @@ class Recording:
 
 
 def folder_of_tables(folder: Path, option: str) -> Path:
-    """Raises UserError for an option that names none."""
+    """The folder that an option names. Raises UserError if it has no tables."""
     if not folder.is_dir():
         raise UserError(f"{option}: there is no folder '{folder}': name one that gpuheap bench has written")
     if not any(folder.glob("*.csv")):
@@ -37,7 +37,7 @@ def folder_of_tables(folder: Path, option: str) -> Path:
 
 
 def find_recordings(layout: Layout, further: Sequence[Path]) -> tuple[list[Recording], list[Recording]]:
-    """Those of GPUs and those of the simulator. A folder that holds both gives one of each."""
+    """Splits folders into those of GPUs and those of the simulator. A folder that has tables of both counts as one of each."""
     folders = sorted(folder for folder in layout.results.glob("*") if folder.is_dir()) + [layout.simulated_results, *further]
     on_gpus: list[Recording] = []
     simulated: list[Recording] = []

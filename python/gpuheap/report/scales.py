@@ -1,4 +1,4 @@
-"""Where things stand in a picture: sizes, limits of axes, which values have words beside them. For pages and files alike."""
+"""The layout of a picture: sizes, limits of axes, the values that are labelled. For pages and for files."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import math
 from gpuheap.formats.plots import BYTES_AXES
 from gpuheap.report.charts import Chart
 
-WIDTH, HEIGHT = 4.9, 3.0  # of a picture, inches
-INCHES_PER_LETTER = 0.068  # at the size of labels
+WIDTH, HEIGHT = 4.9, 3.0  # of a picture, in inches
+INCHES_PER_LETTER = 0.068  # the width of a letter of a label
 AXIS_WORDS = {
     "bytes": "bytes of a request",
     "threads": "threads",
@@ -18,22 +18,22 @@ AXIS_WORDS = {
     "iterations": "requests of a lane",
     "range": "vertices that a batch is for",
 }
-WIDE_MARKS = 130  # more of them above words side by side have a row of pictures to themselves
-MARGIN = 0.03  # on both sides of what lies along x
+WIDE_MARKS = 130  # a picture with more marks above side-by-side words takes a row of its own
+MARGIN = 0.03  # the margin on both sides along x, as a share of its range
 
 
 def is_wide(chart: Chart) -> bool:
-    """Whether so much stands side by side that it needs the width of several pictures."""
+    """Whether a chart has so many marks side by side that it needs the width of several pictures."""
     return chart.axis is not None and chart.x_scale == "words" and len(chart.labels) * len(chart.series) > WIDE_MARKS
 
 
 def dots_height(chart: Chart) -> float:
-    """In inches, of a picture with a row for each series."""
+    """The height in inches of a picture with a row for each series."""
     return 0.75 + 0.27 * max(3, len(chart.series))
 
 
 def slanted(chart: Chart, width: float) -> float:
-    """How far down words beside the axis reach that are too long to stand side by side, in inches; 0 where they fit.
+    """The height in inches that labels of the axis take if they are too long to stand side by side; 0 if they fit.
 
     `width`: of the whole picture.
     """
@@ -44,7 +44,7 @@ def slanted(chart: Chart, width: float) -> float:
 
 
 def shifts(chart: Chart) -> dict[str, float]:
-    """Above a word the series stand side by side; above a number they stand on it."""
+    """The positions of the series' marks: side by side above a word, exactly at a number."""
     if chart.x_scale != "words":
         return {}
     count = len(chart.series)
@@ -64,13 +64,13 @@ def x_limits(chart: Chart) -> tuple[float, float]:
 
 
 def x_ticks(chart: Chart) -> list[float]:
-    """Values of the sweep so far apart that their words do not touch; every word of a scale of words."""
+    """The values that are labelled: every word of a scale of words, else values of the sweep so far apart that their labels do not touch."""
     xs = chart.xs
     if chart.x_scale == "words":
         return [float(place) for place in range(len(chart.labels))]
     scale = math.log if chart.x_scale == "log" else float
     gap = (scale(xs[-1]) - scale(xs[0])) / 7.5 if len(xs) > 1 else 0.0
-    # On a sweep of powers of two and of what lies beside them, the powers.
+    # On a sweep of powers of two and their neighbours, only the powers are labelled.
     shown: list[float] = []
     for x in sorted(xs, key=lambda x: (not _is_power_of_two(x), x)):
         if all(abs(scale(x) - scale(other)) >= gap for other in shown):
@@ -90,7 +90,7 @@ def x_title(chart: Chart) -> str:
 
 
 def value_limits(chart: Chart) -> tuple[float, float]:
-    """The ends of the axis of values, of a picture with lines: with room around them; 0 where the values are not far from it."""
+    """The ends of the axis of values in a picture with lines: with some room around the values, and from 0 if the values begin near it."""
     values = chart.y_range or (1.0, 1.0)
     if chart.y_scale == "log":
         return values[0] / 1.35, values[1] * 1.35
@@ -99,7 +99,7 @@ def value_limits(chart: Chart) -> tuple[float, float]:
 
 
 def dots_limits(chart: Chart) -> tuple[float, float]:
-    """The same for a picture with a row for each series: with room for the words beside the dots."""
+    """The ends of the axis of values in a picture with a row for each series: with room for the words beside the dots."""
     values = [mark.median for series in chart.series for mark in series.marks]
     shown = values + [number.value for number in chart.printed]
     if chart.y_scale == "log":
@@ -108,7 +108,7 @@ def dots_limits(chart: Chart) -> tuple[float, float]:
 
 
 def value_ticks(chart: Chart, low: float, high: float) -> list[float]:
-    """Decades, with 2 and 5 between them where the range is short; of bytes powers of two; on a linear scale round numbers, six at most."""
+    """The labelled values: decades, with 2 and 5 between them if the range is short; powers of two for bytes; at most six round numbers on a linear scale."""
     if chart.y_scale != "log":
         step = _round_step((high - low) / 5)
         return [number * step for number in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
@@ -120,7 +120,7 @@ def value_ticks(chart: Chart, low: float, high: float) -> list[float]:
         every = max(1, math.ceil(decades / 8))
         between = (1, 2, 5) if decades < (1.8 if chart.axis is not None else 1.0) else (1,)
         powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-        # 10 ** -6 is not 1e-6 to the last bit, and words beside the axis would show it.
+        # 10 ** -6 is not 1e-6 to the last bit, and a label would show it.
         ticks = [float(f"{times}e{power}") for power in powers if power % every == 0 for times in between]
     return [tick for tick in ticks if low <= tick <= high]
 

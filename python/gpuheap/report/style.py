@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from gpuheap.report.charts import Series
 
-CURVE_DASHES = ("", "--", "-.", ":")  # of an allocator's further curves; the first has the allocator's own
+CURVE_DASHES = ("", "--", "-.", ":")  # the dashes of an allocator's curves: the first is solid
 DENSE = 24  # a sweep of more points has small markers
-FAILURE_ROWS = 3  # of crosses above a chart
+FAILURE_ROWS = 3  # the rows of crosses above a chart
 
 
 @dataclass(frozen=True)
 class Look:
-    colour: str  # visible on light and on dark ground
+    colour: str  # visible on a light and on a dark background
     marker: str  # as matplotlib names it
     dashes: str = "-"
     emphasis: bool = False
@@ -67,7 +67,7 @@ _LOOKS = {
 
 
 def look(allocator: str) -> Look:
-    """A name that the list lacks gets one that depends on the name only."""
+    """The look of an allocator. One that the list lacks gets a look that depends on its name only."""
     known = _LOOKS.get(allocator)
     if known is not None:
         return known
@@ -76,12 +76,12 @@ def look(allocator: str) -> Look:
 
 
 def has_spread(series: Series) -> bool:
-    """Whether its runs lie so far apart that a band shows it."""
+    """Whether a series' runs are so far apart that its band is visible."""
     return any(mark.high > 1.15 * mark.low for mark in series.marks) and all(mark.low > 0 for mark in series.marks)
 
 
 def family_of(allocator: str) -> str:
-    """The name that variants of one publication share, else the allocator's own."""
+    """The name of an allocator's family: that which variants of one publication share, else its own."""
     return next((family for family, (_, members) in _FAMILIES.items() if allocator in members), allocator)
 
 

@@ -1,4 +1,4 @@
-"""Turns matplotlib's SVG into what a page or a file can hold: no metadata, no outside references, names on series, tooltips on marks."""
+"""Makes matplotlib's SVG fit for a page or a file: no metadata, no outside references, names on series, tooltips on marks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def clean(text: str, titles: Mapping[str, Sequence[str]], label: str) -> ET.Elem
             marks = list(group.iter(f"{{{SVG}}}use"))
             for use, words in zip(marks, titles[name], strict=False):
                 ET.SubElement(use, f"{{{SVG}}}title").text = words
-            # Said once for all marks.
+            # The attributes that all marks of a group share are written once.
             styles = {use.get("style") for use in marks}
             if len(styles) == 1 and None not in styles:
                 group.set("style", styles.pop() or "")
@@ -41,7 +41,7 @@ def clean(text: str, titles: Mapping[str, Sequence[str]], label: str) -> ET.Elem
 
 
 def inline(root: ET.Element, colours: Mapping[str, str]) -> str:
-    """For a page: without namespaces, which HTML does not need, and with the given colours replaced, as by CSS variables."""
+    """Prepares an SVG for a page: without namespaces, which HTML does not need, and with the given colours replaced, as by CSS variables."""
     text = ET.tostring(root, encoding="unicode")
     text = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", text)
     text = text.replace("xlink:href", "href")
@@ -51,7 +51,7 @@ def inline(root: ET.Element, colours: Mapping[str, str]) -> str:
 
 
 def alone(picture: str, colours: Mapping[str, str], text: str) -> str:
-    """What inline() made, as a file: with its size, and with colours in place of the page's; `text` is that of words."""
+    """Makes a file of the result of inline(): with a size, and with colours in place of the page's; `text` is the colour of text."""
     for old, new in colours.items():
         picture = picture.replace(old, new)
     corner = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', picture)
@@ -60,12 +60,12 @@ def alone(picture: str, colours: Mapping[str, str], text: str) -> str:
 
 
 def standalone(root: ET.Element, width: float, height: float) -> str:
-    """For a file: with its size in pixels."""
+    """Prepares an SVG for a file: with its size in pixels."""
     root.set("width", f"{width:.0f}")
     root.set("height", f"{height:.0f}")
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + _shortened(re.sub(r">\s+<", ">\n<", ET.tostring(root, encoding="unicode"))) + "\n"
 
 
 def _shortened(text: str) -> str:
-    """Coordinates to a hundredth of a point, finer than anyone can see."""
+    """Rounds coordinates to a hundredth of a point, which is too fine to be seen."""
     return re.sub(r' (?:x|y|d)="[^"]*"', lambda attribute: re.sub(r"(\.\d\d)\d+", r"\1", attribute[0]), text)

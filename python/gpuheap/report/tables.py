@@ -1,4 +1,4 @@
-"""The tables of a report: allocators by columns, worked out from rows."""
+"""The tables of a report: allocators by columns, computed from rows."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from gpuheap.report.recorded import Recording
 from gpuheap.report.style import MARKER_PATHS, look
 from gpuheap.units import format_factor, format_value
 
-# The first that a table has: the allocator that every CUDA program has, where whole programs get their memory plainly, and what stands in
-# where neither was measured.
+# The reference is the first of these that a table has: CUDA's allocator, the plain mode of whole programs, and the baseline
+# for tables that have neither.
 COMPARED_WITH = ("cuda", "plain", "atomic")
 
-Traits = Mapping[str, dict[str, Any]]  # of allocators, by name, as environment.json has them
+Traits = Mapping[str, dict[str, Any]]  # the traits of allocators, by name, as in environment.json
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class Chip:
 class Cell:
     value: str = ""
     ratio: str = ""
-    better: bool = False  # than the allocator compared with
-    best: bool = False  # of those that give memory back
+    better: bool = False  # better than the reference
+    best: bool = False  # the best of the allocators that give memory back
     status: str = ""  # if not ok; `short` if requests failed
     reason: str = ""
 
@@ -49,7 +49,7 @@ class Column:
 class ColumnGroup:
     case: str
     columns: tuple[Column, ...]
-    point: str = ""  # what all its columns share
+    point: str = ""  # the values that all its columns share
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ MOST_COLUMNS = 6  # as many as fit beside the names in a window of 1280 pixels
 
 
 def pieces(table: Grid) -> list[Grid]:
-    """The table as tables of at most MOST_COLUMNS columns, one below the other. Lines without anything in a piece are left out of it."""
+    """The table as several tables of at most MOST_COLUMNS columns each. Lines that are empty in one of them are left out of it."""
     made: list[Grid] = []
     groups: list[ColumnGroup] = []
     taken = start = 0
@@ -100,7 +100,7 @@ def pieces(table: Grid) -> list[Grid]:
 
 
 def name_of(view: CaseView, views: list[CaseView]) -> str:
-    """With its suite where several suites were measured: they share cases."""
+    """The name of a case, with its suite if several suites were measured, since suites share cases."""
     return view.name if len({other.suite for other in views}) == 1 else f"{view.suite}/{view.name}"
 
 
@@ -192,7 +192,7 @@ def points_table(view: CaseView, traits: Traits) -> Grid:
     columns: list[dict[str, Cell]] = []
     for metric in view.metrics:
         if metric == "failed_requests" and not any(map(view.failed_requests, view.allocators)):
-            continue  # a table of noughts
+            continue  # all values are zero
         points = [p for p in view.points if any(row.metric == metric and point_id(row) == p for row in view.rows)]
         hidden = unvaried(view)
         if len({p[0] for p in points}) == 1:
@@ -205,7 +205,7 @@ def points_table(view: CaseView, traits: Traits) -> Grid:
 
 
 def _said_once(cells: list[Cell]) -> list[Cell]:
-    """With each reason at the first of its cells only: an allocator that cannot do a case says so at hundreds of points."""
+    """The line with each reason at its first cell only: an allocator that cannot do a case gives the same reason at hundreds of points."""
     said: set[str] = set()
     kept = []
     for cell in cells:
@@ -215,7 +215,7 @@ def _said_once(cells: list[Cell]) -> list[Cell]:
 
 
 def timeouts_table(views: list[CaseView], names: list[str], traits: Traits) -> Grid | None:
-    """How many points of each case ran out of time, of those that were tried; the first one, and the limit that it met."""
+    """For each case: how many of the tried points ran out of time, the first of them, and its limit."""
     late = {
         (view.suite, view.name, name): [row for row in view.failures if row.allocator == name and row.status == "timeout"]
         for view in views
@@ -258,7 +258,7 @@ def statuses_table(views: list[CaseView], names: list[str], traits: Traits) -> G
 
 
 def counts_table(views: list[CaseView], names: list[str], traits: Traits) -> Grid | None:
-    """What the simulator counts: allocations, failed requests, scheduling points; the medians of all points of a case added up."""
+    """The simulator's counts of allocations, failed requests and scheduling points: the sums of the medians of a case's points."""
     groups: list[ColumnGroup] = []
     columns: list[dict[str, Cell]] = []
     for view in views:

@@ -1,4 +1,4 @@
-"""Carries out a plan: runs the sweeps, keeps what is finished, goes on where an earlier run stopped."""
+"""Carries out a plan: runs the sweeps, keeps finished points, continues where an earlier run stopped."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from gpuheap.running.workers import Dispatcher, LocalWorker, TimeIsUp, Worker
 
 
 class Listener(Protocol):
-    """What is told as a plan is carried out."""
+    """Receives the events of a plan while it is carried out."""
 
     def goes_on(self, since: str) -> None: ...
     def sweep_begins(self, sweep: PlannedSweep, kept: int) -> None: ...
@@ -42,28 +42,28 @@ class Listener(Protocol):
 
 @dataclass
 class Outcome:
-    """What came of a plan, also after an interruption."""
+    """The outcome of a plan, also after an interruption."""
 
     tables: dict[str, Path] = field(default_factory=dict)  # by suite
     rows: list[Row] = field(default_factory=list)  # of the plan's points, measured now or kept
-    measured: int = 0  # points
-    kept: int = 0  # points that had rows from an earlier run of the same build
+    measured: int = 0  # the number of points measured by this run
+    kept: int = 0  # the number of points that had rows from an earlier run of the same build
     interrupted: bool = False
-    time_is_up: bool = False  # that the policy gives
-    again_since: str = ""  # with --fresh: when the run began that was stopped, and that this one went on with
+    time_is_up: bool = False  # whether the policy's time limit ended the run
+    again_since: str = ""  # with --fresh: when the stopped run began that this run continued
 
 
 @dataclass(frozen=True)
 class Policy:
     """Which rows of earlier runs are kept.
 
-    Those of another build never are: a table is of one build, which environment.json names for each sweep.
+    Rows of another build are never kept: a table has one build, which environment.json names for each sweep.
     """
 
-    fresh: bool = False  # none but those of a run with --fresh that was stopped and is gone on with
-    retry: bool = False  # not those of points that failed
-    until: float = math.inf  # when to stop, by time.monotonic()
-    anew: bool = False  # tables of another build are begun anew; else they are refused
+    fresh: bool = False  # no earlier rows, except those of a stopped run with --fresh that continues
+    retry: bool = False  # rows of failed points are not kept
+    until: float = math.inf  # the time of time.monotonic() at which to stop
+    anew: bool = False  # whether tables of another build are replaced; else they are refused
 
 
 def carry_out(
@@ -76,7 +76,7 @@ def carry_out(
     listener: Listener,
     workers: Sequence[Worker] = (LocalWorker(),),
 ) -> Outcome:
-    """Runs what has no rows yet, a sweep on each worker. Ctrl-C ends the running processes and returns what is finished.
+    """Runs the points without rows, a sweep on each worker. Ctrl-C ends the running processes and returns the finished points.
 
     The tables are those that one worker would have made. `executable` is the one that describes the machine.
     """
@@ -151,16 +151,16 @@ def keep_to_one_build(tables: Mapping[str, Table], environment: Environment, ide
 
 
 def put_in_order(plan: Plan, tables: Mapping[str, Table], compare: Callable[[], None] = lambda: None) -> None:
-    """What follows a run, however that ended. Each part is tried, also where another one fails."""
+    """The steps after a run, however it ended. Each step is tried even if an earlier one fails."""
     with uninterrupted(), ExitStack() as at_end:
-        # The last one comes first.
+        # The steps run in the reverse of this order.
         for table in tables.values():
             at_end.callback(table.arrange, TableOrder(plan))
         at_end.callback(compare)
 
 
 def _compare(plan: Plan, backend: str, tables: Mapping[str, Table]) -> None:
-    """The rows that follow from others."""
+    """Computes the rows that follow from other rows."""
     for suite, case in {(sweep.suite.name, sweep.case.name): (sweep.suite.name, sweep.case) for sweep in plan.sweeps}.values():
         if suite in tables:
             rows = compared(tables[suite].rows, case, backend)
@@ -206,11 +206,11 @@ class SweepWriter:
         self._outcome = outcome
         self._keys = keys_of(sweep, sweep.executable.backend)
         self._begun = False
-        self._measured: set[int] = set()  # points, by this run
+        self._measured: set[int] = set()  # the indices of points measured by this run
         self._untried = 0
 
     def begin(self) -> tuple[Executable, Sweep] | None:
-        """Removes what is to be measured again. Returns what is to run, None if that is nothing. Called again, it goes on."""
+        """Removes rows that are to be measured again. Returns the sweep to run, or None. A second call continues the first."""
         sweep = self._sweep
         finished = self._make_room()
         if not self._begun:
@@ -307,7 +307,7 @@ class SweepWriter:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Ctrl-C waits until the block is done, so that file and memory agree. By handlers: a blocked signal would go to a worker's thread."""
+    """Delays Ctrl-C until the block is done, so that file and memory agree. It uses handlers, as a blocked signal would go to a worker's thread."""
     came: list[int] = []
     numbers = [number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is not signal.SIG_IGN]
     before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in numbers}
@@ -322,7 +322,7 @@ def uninterrupted() -> Iterator[None]:
 
 @contextmanager
 def only_writer(folder: Path) -> Iterator[None]:
-    """Makes the folder if it is not there, and holds a lock on it. The lock goes with the process, however that ends."""
+    """Makes the folder if it is missing, and holds a lock on it. The system releases the lock when the process ends."""
     make_folder(folder, ELSEWHERE)
     with naming(folder, "opened", ELSEWHERE):
         descriptor = os.open(folder, os.O_RDONLY)
@@ -339,7 +339,7 @@ def only_writer(folder: Path) -> Iterator[None]:
 
 
 class TableOrder:
-    """The order of a table: cases as in the suite, allocators as everywhere, points as in the plan; rows of other points after those."""
+    """The sort key of a table's rows: cases as in the suite, allocators as in the catalogue, points as in the plan, and then rows of other points."""
 
     def __init__(self, plan: Plan) -> None:
         self._cases: dict[str, int] = {}

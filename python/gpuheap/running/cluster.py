@@ -23,24 +23,24 @@ from gpuheap.running.runner import Sweep, SweepEvent
 from gpuheap.running.workers import WorkerLost
 
 CONNECT_S = 10
-PATIENCE_S = 6.0  # with a scheduler that does not answer
+PATIENCE_S = 6.0  # how long to wait for a scheduler that does not answer
 POLL_S = 0.25
-STOP_S = 5.0  # for a machine to hear that it is to stop
+STOP_S = 5.0  # how long a machine may take to receive the request to stop
 
 
 class SchedulerGone(UserError):
-    """The scheduler does not answer any more."""
+    """The scheduler no longer answers."""
 
 
 class Cluster:
-    """A connection to a scheduler. `close` ends it; what the machines run ends with its sweep at the latest."""
+    """A connection to a scheduler. `close` ends it; the machines stop their work at the end of the current sweep at the latest."""
 
     def __init__(self, address: str) -> None:
         try:
             import distributed
         except ImportError:
             raise UserError("--scheduler needs Dask: pip install 'gpuheap[cluster]', or pip install distributed") from None
-        # Its log would tell on the terminal what a line of ours says.
+        # Dask's log would repeat on the terminal what this program prints itself.
         for name in [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]:
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
         self.address = address
@@ -84,7 +84,7 @@ class Cluster:
         return [ClusterWorker(self, address, f"{said['host']} {address.rpartition(':')[2]}") for address, said in found.items()], executable
 
     def check_build(self, executable: Executable) -> None:
-        """That all machines have this further executable too."""
+        """Checks that all machines have this additional executable."""
         own = executable.identity()
         for address, said in self._ask(remote.probe, [str(executable.path)]).items():
             if "error" in said:
@@ -112,7 +112,7 @@ class Cluster:
         return _Job(job, future, inbox)
 
     def stop(self, job: str, address: str) -> None:
-        """Asks once; a machine that does not hear it ends the sweep by itself."""
+        """Requests the stop once; a machine that does not receive it ends the sweep by itself."""
         with suppress(Exception):
             self._client.sync(self._client._run, remote.stop_job, job, workers=[address], callback_timeout=STOP_S)
 
@@ -121,7 +121,7 @@ class Cluster:
         return bool(self._client.status == "running")
 
     def answers(self) -> bool:
-        """Whether the client is connected and something listens at the scheduler's address: it notices later that nothing does any more."""
+        """Whether the client is connected and something listens at the scheduler's address, since the client notices a lost scheduler late."""
         try:
             _reachable(self.address)
         except UserError:
@@ -129,11 +129,11 @@ class Cluster:
         return self.connected
 
     def has(self, address: str) -> bool:
-        """Whether the scheduler counts the machine among its own."""
+        """Whether the scheduler still lists the machine."""
         try:
             return address in self._client.scheduler_info(n_workers=-1)["workers"]
         except Exception:
-            return True  # of a scheduler that is gone, `connected` tells
+            return True  # `connected` finds a scheduler that is gone
 
     def _heard(self, event: tuple[float, Any]) -> None:
         job, number, said = event[1]
@@ -170,7 +170,7 @@ class ClusterWorker:
                     return
                 with suppress(queue.Empty):
                     number, said = job.inbox.get(timeout=POLL_S)
-                    # Only what follows what was told: the rest comes with the result.
+                    # Only messages in sequence are passed on: the result holds the others.
                     if number == told:
                         told += 1
                         yield remote.from_message(said)
@@ -188,7 +188,7 @@ class ClusterWorker:
             self.cluster._inboxes.pop(job.name, None)
 
     def _rest(self, job: _Job, told: int) -> Iterator[SweepEvent]:
-        """What the result has beyond what was told."""
+        """The events of the result that did not arrive as messages."""
         try:
             said: list[remote.Message] = job.future.result(timeout=CONNECT_S)
         except Exception as error:
@@ -209,7 +209,7 @@ def _short(said: Any) -> str:
 
 
 def _reachable(address: str) -> str:
-    """The address, which a scheduler file may hold. Raises UserError unless something answers there: a client would ask for long."""
+    """The scheduler's address, which a scheduler file may hold. Raises UserError at once if nothing answers there, as a client would try for a long time."""
     if Path(address).is_file():
         try:
             named = str(json.loads(Path(address).read_text())["address"])

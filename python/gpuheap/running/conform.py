@@ -15,7 +15,7 @@ from threading import Lock
 from gpuheap.errors import UserError
 from gpuheap.running.executable import exit_words, last_line
 
-LIMIT_S = 300.0  # for one test
+LIMIT_S = 300.0  # the time limit of one test
 LINES_OF_A_FAILURE = 12
 
 
@@ -23,7 +23,7 @@ LINES_OF_A_FAILURE = 12
 class Tested:
     name: str
     verdict: str  # passed, failed, crashed, timeout
-    words: str = ""  # of what went wrong
+    words: str = ""  # a description of the failure
 
 
 def names_of_tests(suite: Path) -> list[str]:
@@ -47,7 +47,7 @@ def names_of_tests(suite: Path) -> list[str]:
 
 
 def run_tests(suite: Path, names: list[str], at_once: int, limit_s: float = LIMIT_S) -> Generator[Tested, None, None]:
-    """Runs them, so many at once. Gives each result as it comes; closing the iterator ends what runs."""
+    """Runs the tests, `at_once` at a time. Yields each result as it comes; closing the iterator ends the running tests."""
     running = _Running()
     pool = ThreadPoolExecutor(at_once)
     try:
@@ -59,7 +59,7 @@ def run_tests(suite: Path, names: list[str], at_once: int, limit_s: float = LIMI
 
 
 class _Running:
-    """The processes under way."""
+    """The running processes."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -113,7 +113,7 @@ def _run(suite: Path, name: str, limit_s: float, running: _Running) -> Tested:
         running.ended(child)
     if child.returncode == 0:
         return Tested(name, "passed")
-    # GoogleTest's own frame says nothing that the name does not.
+    # GoogleTest's lines around a test repeat its name.
     lines = [line for line in said.splitlines() if line.strip() and not line.startswith(("[", "Running main", "Note: Google"))]
     words = "\n".join(lines[:LINES_OF_A_FAILURE] + ["..."] * (len(lines) > LINES_OF_A_FAILURE))
     if child.returncode == 1:

@@ -1,4 +1,4 @@
-"""What was measured, on what, by which build: `environment.json` beside the tables."""
+"""The measured suites, machines and builds: `environment.json` beside the tables."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def slug(name: str) -> str:
 
 
 def results_folder(layout: Layout, executable: Executable) -> Path:
-    """Where the tables of this machine go: `results/<gpu>`, or the build folder for the simulator."""
+    """The folder for the tables of this machine: `results/<gpu>`, or the build folder for the simulator."""
     device = executable.description.device
     if executable.backend == "simulator" or device is None:
         return layout.simulated_results
@@ -47,7 +47,7 @@ class Environment:
         self.facts: dict[str, Any] = read_environment(folder)
 
     def check_machine(self, executable: Executable) -> None:
-        """Refuses to mix two machines' numbers in one folder."""
+        """Raises UserError if the folder holds another machine's numbers."""
         device = executable.description.device
         here = device.name if device is not None and executable.backend == "cuda" else None
         if not self.facts:
@@ -61,7 +61,7 @@ class Environment:
     def describe(
         self, layout: Layout, executable: Executable, identity: str, others: Mapping[str, Executable] = MappingProxyType({})
     ) -> None:
-        """Takes down the machine and the build of this run; `others`, by identity, are further builds that take part."""
+        """Records the machine and the build of this run. `others`, by identity, are additional builds that take part."""
         description = executable.description
         device = description.device if description.backend == "cuda" else None
         commit, modified = git_commit(layout.root)
@@ -95,7 +95,7 @@ class Environment:
         for name, build in {identity: executable, **others}.items():
             own = {key: build.description.build.get(key, "") for key in ("compiler", "flags")}
             builds[name] = {key: facts[key] for key in ("commit", "modified", "compiler", "flags", "driver", "toolkit", "date")} | own
-        # Those of other executables, whose rows the tables may hold, stay known.
+        # The builds of other executables stay recorded, as the tables may hold their rows.
         known = {str(entry.get("name")): entry for entry in self.facts.get("allocators") or []}
         for build in (executable, *others.values()):
             known |= {allocator.name: dataclasses.asdict(allocator) for allocator in build.description.allocators}
@@ -104,17 +104,17 @@ class Environment:
         self.facts = {**facts, "builds": builds, "sweeps": dict(self.facts.get("sweeps") or {}), **kept}
 
     def build_of(self, suite: str, case: str, allocator: str) -> str | None:
-        """The build whose rows the table holds."""
+        """Records the build whose rows the table holds."""
         found = self.facts.get("sweeps", {}).get(suite, {}).get(case, {}).get(allocator)
         return str(found) if found else None
 
     def builds_of(self, rows: Iterable[Row]) -> set[str | None]:
-        """The builds of rows; None stands for one that is not known. Allocators from outside the repository have builds of their own."""
+        """The builds of rows; None stands for an unknown one. Allocators from outside the repository have builds of their own."""
         sweeps = {(row.suite, row.case, row.allocator) for row in rows if is_known(row.allocator)}
         return {self.build_of(*sweep) for sweep in sweeps}
 
     def forget(self, suite: str) -> None:
-        """The table has no rows any more."""
+        """Records that the table has no rows."""
         self.facts["sweeps"].pop(suite, None)
 
     def words_of(self, build: str | None) -> str:
@@ -127,7 +127,7 @@ class Environment:
         self.facts["sweeps"].setdefault(suite, {}).setdefault(case, {})[allocator] = identity
 
     def join(self, other: Environment) -> None:
-        """Knows the builds and allocators of another folder too; what is told of the machine is of the later run."""
+        """Adds the builds and allocators of another folder. The facts about the machine are those of the later run."""
         newer, older = sorted((self.facts, other.facts), key=lambda facts: str(facts.get("date", "")), reverse=True)
         known = {str(entry["name"]): entry for facts in (older, newer) for entry in facts.get("allocators") or []}
         builds = {**(older.get("builds") or {}), **(newer.get("builds") or {})}
@@ -140,7 +140,7 @@ class Environment:
         replace_file(self.path, self.text(), ELSEWHERE)
 
     def text(self) -> str:
-        """What the file holds. Builds that no sweep names any more are forgotten."""
+        """The contents of the file. Builds that no sweep names are left out."""
         sweeps: dict[str, dict[str, dict[str, str]]] = self.facts["sweeps"]
         named = {build for cases in sweeps.values() for allocators in cases.values() for build in allocators.values()}
         self.facts["builds"] = {build: facts for build, facts in self.facts["builds"].items() if build in named}
@@ -148,7 +148,7 @@ class Environment:
 
 
 def read_environment(folder: Path) -> dict[str, Any]:
-    """The facts of a folder, {} where there is no file. Raises UserError for what is no environment."""
+    """The facts of a folder, {} if there is no file. Raises UserError if the file is no environment."""
     path = folder / FILE_NAME
     if not path.exists():
         return {}
@@ -159,7 +159,7 @@ def read_environment(folder: Path) -> dict[str, Any]:
 
 
 def _check_facts(facts: Mapping[str, Any], path: Path, remedy: str) -> None:
-    """That what is looked up in it is there, each of its kind."""
+    """Checks that all keys that the program reads are there, each with a value of its kind."""
 
     def check(what: str, there: object) -> None:
         if not there:
@@ -199,7 +199,7 @@ def git_commit(root: Path) -> tuple[str | None, bool]:
 
 
 def machine_facts() -> dict[str, Any]:
-    """What environment.json tells of the machine that runs the benchmark."""
+    """The facts of environment.json about the machine that runs the benchmark."""
     return {"driver": driver_version(), "toolkit": toolkit_version(), "system": system_facts()}
 
 
@@ -212,7 +212,7 @@ def now() -> str:
 
 
 def spoken(date: str) -> str:
-    """A date of `now` as people write it."""
+    """A date that now() returned, in a form for readers: `2026-11-23 10:00:00 UTC`."""
     return date.replace("T", " ").replace("Z", " UTC")
 
 

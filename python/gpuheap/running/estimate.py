@@ -1,4 +1,4 @@
-"""How long a plan will go on, from how long its points took so far."""
+"""The time left for a plan, estimated from the points measured so far."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpuheap.running.plan import PlannedSweep
 
 
 class Estimate:
-    """The time left: for each point to come the mean of those of its case and allocator, else of its case, else of all."""
+    """The time left: for each remaining point, the mean over the points of its case and allocator, else over those of its case, else over all."""
 
     def __init__(self, sweeps: Iterable[PlannedSweep], workers: int = 1, clock: Callable[[], float] = time.monotonic) -> None:
         self._workers = workers
@@ -18,14 +18,14 @@ class Estimate:
         for sweep in sweeps:
             self._left[_kind(sweep)] = self._left.get(_kind(sweep), 0) + len(sweep.points)
         self._spent: dict[tuple[str, ...], tuple[float, int]] = {}
-        self._since: dict[int, float] = {}  # by sweep: its last event
+        self._since: dict[int, float] = {}  # the time of each sweep's last event
 
     def begins(self, sweep: PlannedSweep, kept: int) -> None:
         self._since[id(sweep)] = self._clock()
         self._settle(sweep, kept)
 
     def point_ends(self, sweep: PlannedSweep) -> None:
-        """The time since the sweep's last event is this point's: the start of its process too."""
+        """Counts the time since the sweep's last event as this point's, with the start of its process."""
         now = self._clock()
         seconds = now - self._since.get(id(sweep), now)
         self._since[id(sweep)] = now
@@ -40,7 +40,7 @@ class Estimate:
 
     @property
     def seconds_left(self) -> float | None:
-        """None until the first point ended."""
+        """The seconds left; None until the first point ended."""
         if () not in self._spent:
             return None
         return sum(count * self._mean(kind) for kind, count in self._left.items()) / self._workers

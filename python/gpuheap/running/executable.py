@@ -16,24 +16,24 @@ from gpuheap.paths import PRESETS, Layout
 
 BACKENDS = tuple(PRESETS)
 DESCRIBE_TIMEOUT_S = 60.0
-LONGEST_WORDS = 600  # of what another program said: a path may be long
+LONGEST_WORDS = 600  # the longest quotation of another program's output, which may hold a long path
 
 
 @dataclass(frozen=True)
 class Executable:
     path: Path
     description: Description
-    why: str  # this one was chosen
-    machine: Mapping[str, Any] | None = None  # facts of where it runs (environment.machine_facts), if that is not here
+    why: str  # why this one was chosen
+    machine: Mapping[str, Any] | None = None  # the facts of the machine on which it runs (environment.machine_facts), if that is another one
 
     @property
     def backend(self) -> str:
         return self.description.backend
 
     def identity(self) -> str:
-        """A name for what this build is made of: rows with another one were measured by other code.
+        """An identifier of this build: rows with another identifier were measured by other code.
 
-        An executable knows the hash of its sources, flags and compilers; of one with an allocator from outside, the file's own hash counts.
+        It is the hash of sources, flags and compilers that an executable contains; for one with an allocator from outside, the hash of the file.
         """
         known = self.description.build.get("identity", "")
         return known or hashlib.sha256(self.path.read_bytes()).hexdigest()[:16]
@@ -102,7 +102,7 @@ def build_command(backend: str) -> str:
 
 
 def exit_words(code: int) -> str:
-    """A process's end in words: `exit code 3`, `SIGSEGV`."""
+    """The end of a process as text: `exit code 3`, `SIGSEGV`."""
     if code >= 0:
         return f"exit code {code}"
     import signal

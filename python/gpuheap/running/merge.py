@@ -17,17 +17,17 @@ from gpuheap.running.environment import FILE_NAME, Environment
 
 @dataclass
 class Merged:
-    """What was done."""
+    """The outcome of a merge."""
 
-    points: dict[str, int] = field(default_factory=dict)  # taken, by suite
+    points: dict[str, int] = field(default_factory=dict)  # the number of points taken, by suite
     left: list[str] = field(default_factory=list)  # tables and sweeps that were not taken, as suite/case allocator: why
-    dropped: dict[str, int] = field(default_factory=dict)  # points of another build that made room, by suite
+    dropped: dict[str, int] = field(default_factory=dict)  # the number of replaced points of another build, by suite
 
 
 def merge(source: Path, into: Path, suites: Mapping[str, Suite]) -> Merged:
-    """A table of the same build goes on with the points that it lacks, or measured again there; one of another build takes the place of that
-    here, unless it has fewer points: a table is of one build. In suites of programs each sweep has its build, and takes the place of a sweep.
-    Rows that follow from others, as slowdowns over a reference, follow from what is here then.
+    """A table of the same build gets the points that it lacks, or that were measured again there; a table of another build replaces the one
+    here, unless it has fewer points, since a table has one build. In suites of programs each sweep has its own build, and replaces a sweep.
+    Rows that follow from others, as slowdowns over a reference, are computed from the merged rows.
 
     Raises UserError for another machine, and for tables that cannot be read, before anything is changed.
     """
@@ -51,7 +51,7 @@ def merge(source: Path, into: Path, suites: Mapping[str, Suite]) -> Merged:
             rows = _in_order(join(theirs[suite].rows, table.rows, here, there, merged), known)
             if rows != table.rows:
                 changed[table.path] = text_of(rows)
-        # All of it or nothing: rows and the builds that they are of belong together.
+        # All files are replaced or none, as rows and the record of their builds belong together.
         with uninterrupted():
             replace_files({**changed, here.path: here.text()}, f"{ELSEWHERE}; nothing was changed")
     return merged
@@ -64,7 +64,7 @@ def _check_machine(here: Environment, there: Environment) -> None:
 
 
 def _of_one_build(theirs: list[Row], ours: list[Row], here: Environment, there: Environment, merged: Merged) -> list[Row]:
-    """The rows of a table then, all of one build; notes in `here` whose they are."""
+    """The rows of the merged table, all of one build. Records in `here` which build that is."""
     their_builds, our_builds = there.builds_of(theirs), here.builds_of(ours)
     if not theirs or len(their_builds | our_builds) == 1:
         return _together(theirs, ours, here, there, merged)
@@ -83,7 +83,7 @@ def _of_one_build(theirs: list[Row], ours: list[Row], here: Environment, there: 
 
 
 def _together(theirs: list[Row], ours: list[Row], here: Environment, there: Environment, merged: Merged) -> list[Row]:
-    """The rows of a table then; notes in `here` whose they are."""
+    """The rows of the merged table. Records in `here` the build of each sweep."""
     kept = _by_sweep(ours)
     gone: set[Key] = set()
     taken: list[Row] = []
@@ -106,7 +106,7 @@ def _together(theirs: list[Row], ours: list[Row], here: Environment, there: Envi
 
 
 def _in_order(rows: list[Row], suite: Suite | None) -> list[Row]:
-    """The rows with those that follow from others, as tables have them."""
+    """The rows, with those that follow from others computed anew."""
     if suite is not None:
         for cases in suite.cases.values():
             for backend in {row.backend for row in rows} & set(cases):
@@ -122,7 +122,7 @@ def _by_sweep(rows: list[Row]) -> dict[tuple[str, str, str], list[Row]]:
 
 
 class _Order:
-    """Cases as in the suite, allocators as everywhere, points as the first sweep of a case has them."""
+    """The sort key of rows: cases as in the suite, allocators as in the catalogue, points as in the first sweep of a case."""
 
     def __init__(self, rows: list[Row], suite: Suite | None) -> None:
         names = [*(suite.cases if suite is not None else ()), *(row.case for row in rows)]

@@ -127,7 +127,7 @@ class _Tools:
         raise UserError(f"{self._complaint(said)} (full log: {self._log_shown})")
 
     def _complaint(self, said: str) -> str:
-        """The first error with its place, and how many more there are."""
+        """The first error with its place, and the number of further errors."""
         found = [match for line in said.splitlines() for form in _COMPLAINTS if (match := form.match(line.strip())) is not None]
         if not found:
             return f"{self._outside.type} of {self._outside.header} does not build for {self._backend}: {last_line(said)}"

@@ -1,4 +1,4 @@
-"""What a `gpuheap bench` command means: which sweeps, at which points, with which limits."""
+"""The plan of a `gpuheap bench` command: its sweeps, their points and limits."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from gpuheap.formats.suites import Case, Suite, select
 from gpuheap.running.executable import Executable
 from gpuheap.units import format_bytes
 
-# The axes that choose a generated graph; a file given by the user stands in for them.
+# The axes that choose a generated graph. A file that the user gives replaces them.
 GENERATED_GRAPH_AXES = ("graph", "scale", "edge_factor")
-# Likewise for a generated scene.
+# The axes that choose a generated scene.
 GENERATED_SCENE_AXES = ("scene", "triangles")
-# Likewise for the recordings that come with the benchmarks.
+# The axes that choose one of the recordings that come with the benchmarks.
 RECORDING_AXES = ("trace",)
 STOOD_IN_FOR = {"graph": GENERATED_GRAPH_AXES, "scene": GENERATED_SCENE_AXES, "trace": RECORDING_AXES}
 READABLE = {"graph": "a Matrix Market file", "scene": "an OBJ or PLY file", "trace": "a recording of gpuheap::recorded"}
-READERS = {"graph": "graph_update", "scene": "kdtree", "trace": "replay"}  # one of them
-CASES_ON_NEW_HEAPS = ("fragmentation",)  # beside all points with state=cold
-# What decides how large a point's own heap is.
+READERS = {"graph": "graph_update", "scene": "kdtree", "trace": "replay"}  # for each option, a case that reads its file
+CASES_ON_NEW_HEAPS = ("fragmentation",)  # in addition to all points with state=cold
+# The keys that decide the size of a point's own heap.
 HEAP_AXES = ("heap", "times_root", *GENERATED_SCENE_AXES)
 # The most of the device's free memory that a suite's own heap size may take. A size that the user names is taken as it is.
 LARGEST_SHARE_OF_FREE_MEMORY = 0.75
@@ -37,7 +37,7 @@ class Request:
 
     targets: tuple[str, ...]
     allocators: tuple[str, ...] = ()  # empty: the suite's, else all
-    baselines: bool = True  # add those that the suite names
+    baselines: bool = True  # whether to add the baselines that the suite names
     runs: int | None = None
     timeout_s: float | None = None
     quick: bool = False
@@ -47,11 +47,11 @@ class Request:
     graph: Path | None = None
     scene: Path | None = None
     trace: Path | None = None
-    outside: str = ""  # an allocator that an executable of its own has; takes part whatever else is chosen
+    outside: str = ""  # an allocator with an executable of its own, which takes part whatever else is chosen
 
     @property
     def files(self) -> dict[str, Path]:
-        """The files that stand in for what is generated or comes with the benchmarks, by the parameter of the cases that read them."""
+        """The files in place of generated inputs, or of inputs that come with the benchmarks, by the parameter of the cases that read them."""
         named = {"graph": self.graph, "scene": self.scene, "trace": self.trace}
         return {name: path for name, path in named.items() if path is not None}
 
@@ -67,17 +67,17 @@ class PlannedSweep:
     allocator: str
     points: tuple[Point, ...]
     heap_bytes: int
-    executable: Executable  # that has the allocator
-    extra: str  # what differs from the suite for every point, as key=value;... of the results' parameter
-    retry: bool = False  # measure points that failed again
-    first_runs: bool = False  # each run in a process of its own, as the heap is the process's and the points need a new one
+    executable: Executable  # the executable that contains the allocator
+    extra: str  # changes to every point of the suite, as key=value;... in the results' parameter
+    retry: bool = False  # whether failed points are measured again
+    first_runs: bool = False  # whether each run needs a process of its own: the heap belongs to the process, and the points need a new one
 
 
 @dataclass(frozen=True)
 class Plan:
     sweeps: tuple[PlannedSweep, ...]
     notes: tuple[str, ...] = field(default=())
-    whole: tuple[PlannedSweep, ...] = ()  # the sweeps that these are a part of; none: they are all
+    whole: tuple[PlannedSweep, ...] = ()  # all sweeps, if these are a part of them; none: these are all
 
     @property
     def num_points(self) -> int:
@@ -149,11 +149,11 @@ def _left_out(suite: Suite, case_names: Sequence[str], request: Request, executa
 
 
 def _allocators(suite: Suite, case: Case, request: Request, executable: Executable) -> list[str]:
-    """A baseline that is no allocator takes part in the cases that name it only."""
+    """Whether an allocator takes part in a case. A baseline that is no allocator takes part only in the cases that name it."""
     description = executable.description
     known = {a.name for a in description.allocators} | set(description.baselines)
     chosen = request.allocators or suite.allocators or tuple(a.name for a in description.allocators)
-    # In a suite whose own are baselines alone, as that of structures, no allocator takes part.
+    # In a suite that names only baselines, such as `structures`, no allocator takes part.
     if request.outside and not (suite.allocators and set(suite.allocators) <= set(description.baselines)):
         chosen = (*request.allocators, request.outside)
     added = tuple(name for name in case.baselines if name in known) if request.baselines else ()
@@ -161,9 +161,9 @@ def _allocators(suite: Suite, case: Case, request: Request, executable: Executab
 
 
 def _of_one_process(allocator: str, case: Case, points: tuple[Point, ...], executable: Executable) -> list[tuple[tuple[Point, ...], bool]]:
-    """The points as processes take them: all at once, but a heap of the whole process has one size in it, and is new once.
+    """The points, grouped by process: usually one group. A heap that belongs to the whole process has one size in each process, and is new only once.
 
-    Each with whether every run needs a process of its own.
+    With each group: whether every run needs a process of its own.
     """
     described = executable.description.allocator(allocator)
     if described is None or not described.process_wide or not described.supported:
@@ -181,7 +181,7 @@ def _adjusted(case: Case, request: Request) -> Case:
 
 
 def _heap_bytes(case: Case, request: Request, executable: Executable) -> tuple[int, str]:
-    """The heap's size, and a note if it is not what the suite says."""
+    """The heap's size, and a note if it is not the suite's."""
     device = executable.description.device
     total, free = (device.total_bytes, device.free_bytes) if device is not None else (0, 0)
     if request.heap_bytes is not None:

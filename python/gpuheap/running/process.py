@@ -26,7 +26,7 @@ class Ended:
 
 
 def run_process(words: Sequence[str], environment: Mapping[str, str], output: Path, errors: Path, limit_s: float) -> Ended:
-    """The program in a process group of its own, which is killed when its time is up or when this process is interrupted. Its standard input is empty."""
+    """Runs the program in a process group of its own, which is killed when its time is up or this process is interrupted. Its standard input is empty."""
     late = threading.Event()
     with output.open("wb") as out, errors.open("wb") as error:
         process: subprocess.Popen[bytes] | None = None
@@ -37,7 +37,7 @@ def run_process(words: Sequence[str], environment: Mapping[str, str], output: Pa
                 process = subprocess.Popen(
                     list(words), env=dict(environment), stdin=subprocess.DEVNULL, stdout=out, stderr=error, start_new_session=True
                 )
-            # A wait with a limit looks now and then; one without returns at once.
+            # A wait with a limit polls, while one without a limit returns as soon as the process ends.
             timer = threading.Timer(min(limit_s, threading.TIMEOUT_MAX), _end_late, (process, late))
             timer.daemon = True
             timer.start()
@@ -58,7 +58,7 @@ def run_process(words: Sequence[str], environment: Mapping[str, str], output: Pa
 
 @contextmanager
 def _signals_afterwards() -> Iterator[None]:
-    """What asks this process to end meanwhile asks at the end: in the middle of a start it would leave a process that nobody knows."""
+    """Delays signals that end this process until the block's end: in the middle of a start they would leave a process without an owner."""
     came: list[int] = []
     with answering(lambda number, frame: came.append(number)):
         yield
@@ -68,8 +68,8 @@ def _signals_afterwards() -> Iterator[None]:
 
 @contextmanager
 def answering(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
-    """The handler answers what asks this process to end: Ctrl-C, SIGTERM and SIGHUP. What is ignored stays so: nohup asks for that."""
-    if threading.current_thread() is not threading.main_thread():  # which alone gets signals
+    """Sets the handler of the signals that end this process: Ctrl-C, SIGTERM and SIGHUP. An ignored signal stays ignored, as nohup requires."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread receives signals
         yield
         return
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}

@@ -1,4 +1,4 @@
-"""Where programs of a suite get their memory, and what the library is told for it."""
+"""The sources of memory for programs of a suite, and the library's settings for each."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from gpuheap.host.variables import for_pools, for_trace
 from gpuheap.paths import find_layout
 
 PLAIN = "plain"
-# As the command line and the library spell them.
+# The names of the modes on the command line and in the library's settings.
 POOLS = {"device": "device", "zero_copy": "zero-copy", "unified": "unified"}
 
 
 @dataclass(frozen=True)
 class Mode:
-    """`variables`: for the library, beside those of a trace. `requests`: of the profile, that must not all go to the driver."""
+    """A source of memory. `variables`: the library's, without those of a trace. `requests`: those of the profile, not all of which may go to the driver."""
 
     variables: dict[str, str]
     requests: int
@@ -33,7 +33,7 @@ def prepare_mode(mode: str, history: History, library: Path, folder: Path, trace
     if mode == PLAIN:
         return Mode(for_trace(traces, only), 0)
     if mode not in POOLS:
-        # Requests that the heap cannot serve are the driver's: its whole is what the mode has.
+        # Requests that the heap cannot serve go to the driver, so the heap gets all the memory that the mode may use.
         heap = find_heap(PREFIX + mode, library, find_layout())
         path = folder / "heap.plan"
         replace_file(path, beside_a_heap(history).text())
@@ -42,6 +42,6 @@ def prepare_mode(mode: str, history: History, library: Path, folder: Path, trace
     plan = make_plan(history)
     path = folder / "pools.plan"
     replace_file(path, plan.text())
-    # What the profile had is served from the pools, or the run fails.
+    # The run fails unless the pools serve all blocks of the profile.
     variables = {**for_pools(traces, only, POOLS[mode], path), "GPUHEAP_HOST_STRICT": "1"}
     return Mode(variables, sum(pool.requests for pool in plan.pools))

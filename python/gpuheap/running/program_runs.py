@@ -1,4 +1,4 @@
-"""One run of a program: its memory from where the mode says, its calls traced, its output compared with the plain run's."""
+"""One run of a program: the mode decides the source of its memory, its calls are traced, and its output is compared with the plain run's."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from gpuheap.running.runner import Stopped
 from gpuheap.units import format_seconds
 
 WRONG_RESULT = 4  # the exit code of a program that found its own result wrong
-TIMES = "GPUHEAP_PROGRAM_TIMES"  # names the file that a program writes the time in its kernels to
+TIMES = "GPUHEAP_PROGRAM_TIMES"  # the variable that names the file into which a program writes the time in its kernels
 PROFILE_TIMEOUT_S = 300.0
-LOOK_S = 0.2  # between looks at whether to stop
+LOOK_S = 0.2  # the interval at which the request to stop is polled
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Ended:
 
 @dataclass(frozen=True)
 class Seat:
-    """Where programs run: the variables that choose the GPU, a folder for their files, and what tells them to stop."""
+    """The place of a program's run: the variables that choose the GPU, a folder for files, and the event that requests the end."""
 
     variables: Mapping[str, str]
     folder: Path
@@ -60,14 +60,14 @@ class Seat:
 
 @dataclass(frozen=True)
 class Profile:
-    """What the plain run of a program told, which all others are held against."""
+    """The output of the plain run of a program, with which all others are compared."""
 
     words: tuple[str, ...]
     library: Path
     seat: Seat
-    name: str  # the program's file
+    name: str  # the name of the program's file
     history: History
-    digest: str  # of its output
+    digest: str  # the digest of its output
 
     @property
     def folder(self) -> Path:
@@ -75,7 +75,7 @@ class Profile:
 
     @property
     def traces(self) -> Path:
-        """Where runs are traced into."""
+        """The folder for the traces of runs."""
         return self.folder / "trace"
 
     def mode(self, name: str) -> Mode:
@@ -83,7 +83,7 @@ class Profile:
 
 
 class Failed(Exception):
-    """The plain run gave nothing to hold others against."""
+    """The plain run failed, so other runs cannot be compared with it."""
 
     def __init__(self, result: PointResult) -> None:
         super().__init__(result.reason)
@@ -154,7 +154,7 @@ def take_profile(words: Sequence[str], library: Path, seat: Seat) -> Profile:
 
 
 def run_once(profile: Profile, mode: Mode, limit_s: float) -> PointResult:
-    """One run in a mode, a sample of each metric."""
+    """Runs the program once in a mode. Returns a sample of each metric."""
     traces = profile.traces
     shutil.rmtree(traces, ignore_errors=True)
     traces.mkdir()
@@ -187,7 +187,7 @@ def run_once(profile: Profile, mode: Mode, limit_s: float) -> PointResult:
 
 
 def _count(events: Sequence[NDArray[Any]], kind: int) -> float:
-    """Calls of that kind that did not fail."""
+    """The number of calls of a kind that did not fail."""
     return float(sum(int(((each["kind"] == kind) & (each["result"] == 0)).sum()) for each in events))
 
 
@@ -200,14 +200,14 @@ def _failure(ended: Ended, limit_s: float) -> PointResult | None:
 
 
 def _unsupported(traces: Path, mode: Mode) -> str | None:
-    """Why a run with pools got nothing from them, if that is so."""
+    """The reason why a run with pools got nothing from them; "" if it did."""
     if mode.requests == 0:
         return None
     found = [read_trace(path) for path in sorted(traces.glob("*.trace"))]
     if any(trace.counters["served"] for trace in found):
         return None
     said = [f"{message.code}: {message.words}" for trace in found for message in trace.messages]
-    # What stopped the pools comes before the requests that then went elsewhere.
+    # The reason why the pools stopped is more useful than the requests that went to the driver afterwards.
     cause = next((words for words in said if not words.startswith(("E03", "E04"))), None)
     return cause or (said[0] if said else "the library served nothing and did not say why")
 

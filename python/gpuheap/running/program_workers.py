@@ -20,7 +20,7 @@ from gpuheap.units import format_seconds
 
 @dataclass(frozen=True)
 class Left:
-    """A point, by index, and the modes that have no rows of it."""
+    """A point, by its index, and the modes that have no rows of it yet."""
 
     index: int
     modes: list[str]
@@ -30,7 +30,7 @@ class Left:
 class RunBegan:
     mode: str
     index: int
-    words: str  # which round
+    words: str  # the round, as text
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class ProgramWorker:
 
     gpu: str  # as CUDA_VISIBLE_DEVICES names it; empty: CUDA's choice
     library: Path
-    folder: Path  # for files of runs, its own
+    folder: Path  # a folder of the worker's own for the files of runs
 
     @property
     def name(self) -> str:
@@ -62,9 +62,9 @@ class ProgramWorker:
 
 
 def _measure(sweep: PlannedSweep, point: Point, modes: list[str], library: Path, seat: Seat) -> Iterator[tuple[str, str, PointResult | None]]:
-    """(mode, round in words, None) before each run, and at the end (mode, "", result) for each mode.
+    """Yields (mode, the round as text, None) before each run, and at the end (mode, "", result) for each mode.
 
-    Each round begins with another mode than the one before.
+    Each round begins with another mode.
     """
     words = (str(sweep.executable.path), *sweep.case.command[1:], *(f"{key}={value}" for key, value in point.fields.items()))
     yield modes[0], "profile", None
@@ -97,7 +97,7 @@ def _measure(sweep: PlannedSweep, point: Point, modes: list[str], library: Path,
 
 
 def _within_limit(profile: Profile, mode: Mode, earlier: Sequence[PointResult], case: Case) -> PointResult:
-    """The next run, if the limit, which is for all runs of a mode, leaves time for one."""
+    """Makes the next run if the limit, which is for all runs of a mode, leaves time for it."""
     spent_s = sum(each.measurements[0].samples[0] for each in earlier) / 1e3
     result = run_once(profile, mode, case.timeout_s - spent_s)
     if result.status == "timeout":
@@ -106,7 +106,7 @@ def _within_limit(profile: Profile, mode: Mode, earlier: Sequence[PointResult], 
 
 
 def _together(runs: Sequence[PointResult]) -> PointResult:
-    """Results of single runs as one."""
+    """Joins the results of single runs."""
     measured = tuple(
         Measurement(first.metric, first.unit, tuple(each.measurements[place].samples[0] for each in runs))
         for place, first in enumerate(runs[0].measurements)

@@ -1,4 +1,4 @@
-"""Carries out suites of programs: what is to run, and where its rows go."""
+"""Carries out suites of programs: runs them and writes their rows."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class ProgramBuild:
         return self._known[name]
 
     def identity(self, name: str) -> str:
-        """Of the program and the library: rows with another one were measured by other code."""
+        """The identity of the program and the library: rows with another identity were measured by other code."""
         return hashlib.sha256((self.folder / name).read_bytes() + self.library.read_bytes()).hexdigest()[:16]
 
 
 def programs_folder(layout: Layout) -> Path:
-    """GPUHEAP_PROGRAMS names another than that of the CUDA build."""
+    """The folder of the programs: GPUHEAP_PROGRAMS, else that of the CUDA build."""
     named = os.environ.get("GPUHEAP_PROGRAMS")
     if named and not Path(named).is_dir():
         raise UserError(f"GPUHEAP_PROGRAMS is '{named}', which is not a folder")
@@ -65,7 +65,7 @@ def find_build(layout: Layout) -> ProgramBuild:
 
 
 def make_program_plan(request: Request, suites: Mapping[str, Suite], build: ProgramBuild) -> Plan:
-    """A sweep for each case and mode; those of a case are measured together."""
+    """The sweeps: one for each case and mode. Those of a case are measured together."""
     known = (*MODES, *ALLOCATORS)
     for name in request.allocators:
         if name not in known:
@@ -95,7 +95,7 @@ def _adjusted(case: Case, request: Request) -> Case:
 def carry_out_programs(
     plan: Plan, request: Request, policy: Policy, build: ProgramBuild, layout: Layout, folder: Path, listener: Listener, gpus: Sequence[str] = ("",)
 ) -> Outcome:
-    """Runs what has no rows yet, a case on each GPU. Ctrl-C ends the running programs and returns what is finished: whole points."""
+    """Runs the points without rows, a case on each GPU. Ctrl-C ends the running programs and returns the finished points."""
     outcome = Outcome()
     with only_writer(folder), tempfile.TemporaryDirectory(prefix="gpuheap-programs-") as scratch:
         environment = Environment(folder)
@@ -146,7 +146,7 @@ def _by_case(plan: Plan) -> list[list[PlannedSweep]]:
 
 
 class CaseWriter:
-    """A case's sweeps, a mode each, which are measured together."""
+    """The sweeps of a case, one for each mode, which are measured together."""
 
     def __init__(self, sweeps: Sequence[PlannedSweep], writers: Sequence[SweepWriter]) -> None:
         self._sweeps = sweeps

@@ -1,4 +1,4 @@
-"""What runs on a machine of a cluster: one sweep, its events told as they come. Every machine needs this package."""
+"""Runs one sweep on a machine of a cluster, and sends its events as they come. Every machine needs this package."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from gpuheap.running.runner import PointBegan, PointEnded, Stopped, Sweep, Sweep
 
 Message = list[Any]  # what Dask\'s log of events can carry: lists, texts and numbers
 
-_running: dict[str, threading.Event] = {}  # the jobs of this process, each with what ends it
+_running: dict[str, threading.Event] = {}  # the jobs of this process, each with the event that ends it
 
 
 def probe(paths: list[str]) -> dict[str, Any]:
-    """What a machine says of itself: its executables' identities, its device, or what is wrong."""
+    """The facts of a machine: its executables' identities and its device, or the reason why it has none."""
     try:
         described = [(path, describe(Path(path))) for path in paths]
     except UserError as error:
@@ -36,7 +36,7 @@ def probe(paths: list[str]) -> dict[str, Any]:
 
 
 def run_job(job: str, topic: str, path: str, sweep: Sweep) -> list[Message]:
-    """Runs a sweep. Tells each event under the topic, and returns all of them: what was lost on the way is there."""
+    """Runs a sweep. Sends each event under the topic, and returns all of them, since messages may be lost."""
     from distributed import get_worker
 
     worker = get_worker()
@@ -73,7 +73,7 @@ def to_message(event: SweepEvent) -> Message:
 
 
 def from_message(said: Message) -> SweepEvent:
-    """Raises UserError for what the other machine complained of."""
+    """Raises UserError with the other machine's complaint."""
     kind, *rest = said
     if kind == "began":
         return PointBegan(rest[0])

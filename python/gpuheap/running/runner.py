@@ -22,27 +22,27 @@ from gpuheap.units import format_seconds
 
 FAILURES_THAT_END_A_GRID = 3
 LONGEST_LINE_BYTES = 64 << 20
-START_ALLOWANCE_S = 60.0  # for the process to begin its first point: device start-up, making the heap
-EXIT_ALLOWANCE_S = 10.0  # for the process to end after its last point
+START_ALLOWANCE_S = 60.0  # the time allowed until the first point begins: device start-up, making the heap
+EXIT_ALLOWANCE_S = 10.0  # the time allowed for the process to end after its last point
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """What one process is asked to do."""
+    """The work of one process."""
 
     case: str
     allocator: str
     points: tuple[Point, ...]
     heap_bytes: int
     runs: int
-    timeout_s: float  # for one point, all its runs
+    timeout_s: float  # the limit for all runs of one point
     seed: int
-    files: tuple[tuple[str, Path], ...] = ()  # that the cases read, by the name of the option
-    enough_s: float = 0.0  # a point that took so long needs no more than five of its runs; 0: it makes them all
-    # Points that have results already, by index: not run, but counted where failures in a row end a grid.
+    files: tuple[tuple[str, Path], ...] = ()  # the files that the cases read, by the option's name
+    enough_s: float = 0.0  # after so many seconds a point makes no more than five of its runs; 0: it makes all
+    # The points that have results already, by index. They are not run, but count in the failures in a row that end a grid.
     finished: Mapping[int, PointResult] = field(default_factory=dict)
     grids: tuple[int, ...] = ()  # the number of each point's grid; empty: all are of one
-    first_runs: int = 0  # so many runs of each point, each the first of a process of its own; 0: one process makes them all
+    first_runs: int = 0  # the number of runs of each point if each needs a process of its own; 0: one process makes all runs
 
     def grid(self, index: int) -> int:
         return self.grids[index] if self.grids else 0
@@ -61,7 +61,7 @@ class PointEnded:
 
 @dataclass(frozen=True)
 class SweepCutShort:
-    """Three failing points of a grid in a row: its remaining ones were not tried."""
+    """Three points of a grid in a row failed, so its remaining points are not tried."""
 
     remaining: int
 
@@ -115,7 +115,7 @@ def run_sweep(
 def _first_runs(
     executable: Path, sweep: Sweep, point: Point, variables: Mapping[str, str] | None, stop: threading.Event | None
 ) -> PointResult:
-    """A point whose every run is the first of a process; the limit is for all of them."""
+    """Measures a point each of whose runs needs a process of its own. The limit is for all runs together."""
     began = time.monotonic()
     one = dataclasses.replace(sweep, runs=1, enough_s=0.0, finished={}, grids=())
     runs: list[PointResult] = []
@@ -134,7 +134,7 @@ def _first_runs(
 
 
 def _ended_grids(sweep: Sweep, results: Mapping[int, PointResult]) -> set[int]:
-    """The grids of which so many points in a row have failed."""
+    """The grids in which so many points in a row have failed that they are ended."""
     ended: set[int] = set()
     failed: dict[int, int] = {}
     for index in range(len(sweep.points)):
@@ -171,7 +171,7 @@ class _Process:
         self._timeout_s = sweep.timeout_s
         self._next = skip
         try:
-            # A session of its own: Ctrl-C reaches this process only, which then ends the other with all it started.
+            # The process gets a session of its own: Ctrl-C reaches only this process, which then ends the other one and its children.
             self._child = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -215,7 +215,7 @@ class _Process:
                 if isinstance(event, Result) and event.point != began:
                     raise ProtocolError(f"a result for point {event.point}, which was not begun")
             except ProtocolError as error:
-                # The last line of a process that died while writing is the crash itself.
+                # An incomplete last line means that the process died while it wrote.
                 if self._output.at_end_of_half_line():
                     break
                 yield Result(self._next, PointResult("crash", f"broke the protocol: {error}"))
@@ -251,15 +251,15 @@ class _Process:
             return None
 
     def _kill(self) -> None:
-        """Ends the process and what it started. A process that already ended is left alone."""
+        """Ends the process and its children. A process that already ended is left alone."""
         if self._child.poll() is None:
-            # It may end between the two calls.
+            # The process may end between the two calls.
             with suppress(ProcessLookupError):
                 os.killpg(self._child.pid, signal.SIGKILL)
 
 
 class _Output:
-    """Reads the two pipes of a process: whole lines of standard output, the end of standard error."""
+    """Reads the two pipes of a process: standard output by lines, and the last part of standard error."""
 
     def __init__(self, child: subprocess.Popen[bytes], stop: threading.Event | None) -> None:
         assert child.stdout is not None and child.stderr is not None
@@ -276,7 +276,7 @@ class _Output:
         self._half_line = False
 
     def line(self, deadline: float) -> str | None:
-        """The next line, None at the end. A last line without its end is given like others. Raises TimeoutError at the deadline.
+        """The next line, None at the end. A last line without a line break is returned too. Raises TimeoutError at the deadline.
 
         Ends: each pass reads something, meets the end, or lets time pass towards the deadline.
         """
@@ -305,7 +305,7 @@ class _Output:
         return self._half_line
 
     def errors(self) -> str:
-        """The end of standard error."""
+        """The last part of standard error."""
         while True:
             before = len(self._errors)
             if self._err in [key.fileobj for key in self._selector.get_map().values()]:

@@ -22,7 +22,7 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 class WorkerLost(Exception):
-    """The worker is gone: what it had not finished is for others. The text says what is known of it."""
+    """The worker is gone: other workers take its unfinished work. The text says what is known about the end."""
 
 
 class TimeIsUp(Exception):
@@ -64,7 +64,7 @@ class LocalWorker:
 
 
 def local_workers(gpus: str | None, executable: Executable) -> list[LocalWorker]:
-    """What `--gpus` means: `all`, a number of them, or their indices as `0,2`."""
+    """The GPUs that `--gpus` names: `all`, a number of them, or their indices as `0,2`."""
     if gpus is None:
         return [LocalWorker()]
     if executable.backend != "cuda":
@@ -90,7 +90,7 @@ def local_workers(gpus: str | None, executable: Executable) -> list[LocalWorker]
 
 @dataclass
 class _Job:
-    """Work that a worker has."""
+    """A piece of work that a worker is doing."""
 
     index: int
     worker: AnyWorker
@@ -98,9 +98,9 @@ class _Job:
 
 
 class Dispatcher:
-    """Gives work to workers, in order, and their events to whoever asked, all in the calling thread.
+    """Gives work to workers, in order, and passes their events to the caller, all in the calling thread.
 
-    `begin(index)` makes that piece of work ready, or answers None if nothing of it is left; `event` and `end` tell what became of it.
+    `begin(index)` prepares that piece of work, or returns None if nothing of it is left; `event` and `end` report its progress and its end.
     """
 
     def __init__(
@@ -119,7 +119,10 @@ class Dispatcher:
         self._stop = threading.Event()
 
     def run(self, count: int) -> None:
-        """All of it, or until the time is up: TimeIsUp. However it ends, nothing runs any more and what finished was told."""
+        """Does all `count` pieces of work. Raises TimeIsUp once the time is over.
+
+        However it ends, no work runs any more, and every event that came was passed on.
+        """
         waiting = deque(range(count))
         try:
             # Ends: each pass begins a sweep, or takes an event of a running one, of which there are finitely many.
@@ -139,7 +142,7 @@ class Dispatcher:
             self._drain()
 
     def _next(self) -> tuple[int, Any]:
-        """What a worker says next."""
+        """The next message of a worker."""
         try:
             return self._inbox.get(timeout=None if self._until == math.inf else max(self._until - time.monotonic(), 0.0))
         except queue.Empty:
@@ -169,7 +172,7 @@ class Dispatcher:
         if isinstance(said, WorkerLost):
             del self._jobs[index]
             self._lost(str(said))
-            # What it finished is kept; begun again, the work goes on after that.
+            # Finished points are kept; begun again, the work continues after them.
             waiting.appendleft(index)
         elif isinstance(said, BaseException):
             raise said
@@ -181,7 +184,7 @@ class Dispatcher:
             self._event(index, said, job.worker)
 
     def _drain(self) -> None:
-        """What had finished when all was stopped."""
+        """Passes on the events that came before everything was stopped."""
         while not self._inbox.empty():
             index, said = self._inbox.get()
             if said is not None and not isinstance(said, BaseException) and index in self._jobs:

@@ -18,7 +18,7 @@ from gpuheap.serving.start import Service
 
 @dataclass(frozen=True)
 class Run:
-    """One run. `kernel_ms` is None where the program ended without its end being seen, or launched nothing; `code` where its time was up."""
+    """One run. `kernel_ms` is None if the program launched nothing, or ended before the library could write its times; `code` is None if its time was up."""
 
     seconds: float
     kernel_ms: float | None
@@ -28,12 +28,12 @@ class Run:
 
 @dataclass
 class Outcome:
-    """What an allocator's runs gave; the warm-up is not among them."""
+    """The results of an allocator's runs, without the warm-up."""
 
     allocator: str
     runs: list[Run] = field(default_factory=list)
     same_output: bool = True
-    notes: list[str] = field(default_factory=list)  # what gpuheap said on standard error
+    notes: list[str] = field(default_factory=list)  # gpuheap's messages on standard error
 
     @property
     def seconds(self) -> float:
@@ -78,7 +78,7 @@ class _Raw:
 
 
 def compare(plan: Plan, told: Callable[[str], None]) -> list[Outcome]:
-    """The outcomes, in the order of the services. What the program prints by itself, without any library, is what every run is held against."""
+    """The outcomes, in the order of the services. Every run is compared with the program's output without any library."""
     outcomes = {name: Outcome(name) for name in plan.services}
     with tempfile.TemporaryDirectory(prefix="gpuheap-run-") as folder:
         told("plain, for its output")

@@ -1,4 +1,4 @@
-"""The built libraries that stand before a program: the one that links its code, and an allocator's."""
+"""Finds the built libraries that are preloaded into a program: the one that links its code, and an allocator's."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from gpuheap.errors import UserError, unknown_name
 from gpuheap.paths import Layout
 
 LIBRARY = "libgpuheap_run.so"
-PLAIN = "cuda"  # the program without the library
+PLAIN = "cuda"  # the mode in which the program runs without the library
 KINDS = {"release": "gpuheap", "checked": "checked"}  # GPUHEAP_KIND: the default allocator as it is, and with checks of each block
-_VERSION = 2  # of tools/malloc/provider.hpp
+_VERSION = 2  # the version of the table in tools/malloc/provider.hpp
 
 
 class _Head(ctypes.Structure):
-    """How a provider's table begins."""
+    """The first fields of a provider's table."""
 
     _fields_ = (("version", ctypes.c_uint32), ("state_bytes", ctypes.c_uint32), ("allocator", ctypes.c_char_p), ("refusal", ctypes.c_char_p))
 
@@ -36,7 +36,7 @@ def find_library(layout: Layout) -> Path:
 
 
 def find_provider(name: str, layout: Layout) -> Path:
-    """An allocator's library. Raises UserError for what is no allocator, is not built, or cannot serve a program's malloc."""
+    """Finds an allocator's library. Raises UserError if the name is no allocator's, the library is not built, or it cannot serve a program's malloc."""
     names = re.findall(r"^gpuheap_allocator\(NAME (\w+)", (layout.root / "cmake" / "allocators.cmake").read_text(), re.MULTILINE)
     names.append(KINDS["checked"])
     if name not in names:
@@ -56,7 +56,7 @@ def find_provider(name: str, layout: Layout) -> Path:
 
 
 def default_allocator() -> str:
-    """What serves a program that names no allocator: GPUHEAP_KIND chooses. Raises UserError for what is no kind."""
+    """The library that serves a program which names no allocator, as GPUHEAP_KIND chooses. Raises UserError for an unknown kind."""
     kind = os.environ.get("GPUHEAP_KIND") or "release"
     if kind not in KINDS:
         raise UserError(f"GPUHEAP_KIND is '{kind}': set it to {' or '.join(KINDS)}, or unset it")
@@ -64,7 +64,7 @@ def default_allocator() -> str:
 
 
 def require_device() -> None:
-    """Raises UserError where no CUDA program can run."""
+    """Checks for a driver and a GPU. Raises UserError if no CUDA program can run here."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:

@@ -18,7 +18,7 @@ class Service:
     """How a program's device malloc is served."""
 
     library: Path
-    provider: Path | None  # None: it is CUDA's; kernels may be timed all the same
+    provider: Path | None  # None: CUDA's malloc serves it; kernels may still be timed
     heap_bytes: int | None = None
     stats: bool = False
     cache: Path | None = None
@@ -41,7 +41,7 @@ class Service:
 
 
 def check_program(words: Sequence[str]) -> None:
-    """Raises UserError for a program that cannot be run, or before which no library can be loaded."""
+    """Checks a program. Raises UserError if it cannot be run, or if no library can be preloaded into it."""
     if not words:
         raise UserError("name the program to run: gpuheap run [options] ./program arguments")
     if shutil.which(words[0]) is None:

@@ -90,7 +90,7 @@ def _measure(options: argparse.Namespace, programs: Sequence[Program]) -> None:
         entries.setdefault(program.name, {}).update(measured)
         _write(options.results, results)
         _print(program.name, measured)
-    # Afterwards, as it takes longer than all that is timed.
+    # The checks come last, as they take longer than all that is timed.
     for program in wanted if sanitizer else ():
         if time.monotonic() > ends:
             late.append(f"{program.name} (memcheck)")
@@ -114,7 +114,7 @@ def _print(name: str, entry: dict[str, Any]) -> None:
 
 
 def machine() -> dict[str, str]:
-    """The GPU and its driver, as far as nvidia-smi tells."""
+    """The GPU and its driver, as nvidia-smi names them."""
     query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
     try:
         said = subprocess.run(query, capture_output=True, text=True, timeout=60, check=True).stdout.splitlines()
@@ -137,7 +137,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _write(path: Path, results: dict[str, Any]) -> None:
-    """Whole or not at all: an interruption leaves the file of before."""
+    """Replaces the file as a whole: if it is interrupted, the old file stays."""
     beside = path.with_name(path.name + ".new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Runs the forms of a program in turn, compares what they leave, and asks compute-sanitizer."""
+"""Runs the forms of a program in turn, compares their outputs, and runs compute-sanitizer."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from gpuheap.unchanged.programs import Program
 
 PLAIN, RDC, RELINKED, RUN = "plain", "rdc", "relinked", "run"
 FORMS = (PLAIN, RDC, RELINKED, RUN)
-# What each is held against: the same objects with CUDA's malloc.
+# The reference of each served form: the same objects with CUDA's malloc.
 BASELINE = {RELINKED: RDC, RUN: PLAIN}
-_GRACE_S = 2.0  # for the last output of what was killed
-# What a runner is told by the environment.
+_GRACE_S = 2.0  # the time allowed for the last output of a killed process
+# The variables of a runner's environment that hold paths, which are made absolute.
 _PATHS = {"GPUHEAP_ROOT", "GPUHEAP_RUN_LIBRARY", "GPUHEAP_RUN_PROVIDER", "GPUHEAP_RUN_PROVIDERS", "GPUHEAP_HOST_LIBRARY", "GPUHEAP_HOST_PLAN"}
 _PATH_LISTS = {"PATH", "PYTHONPATH", "LD_LIBRARY_PATH"}
 
 
 @dataclass(frozen=True)
 class Wish:
-    """What is measured, and for how long at most."""
+    """The programs to measure, and the longest time for each."""
 
-    folder: Path  # NAME/FORM for each program, data/ for what they read
+    folder: Path  # it holds NAME/FORM for each program, and data/ with their input
     forms: tuple[str, ...]
-    runner: tuple[str, ...]  # goes before a plain program: `gpuheap run`
+    runner: tuple[str, ...]  # the command in front of a plain program: `gpuheap run`
     runs: int
     timeout_s: float
-    enough_s: float  # for one program's timings; each form has two runs in any case
+    enough_s: float  # the time for one program's runs; each form has two runs in any case
     sanitizer: tuple[str, ...]
 
 
@@ -61,7 +61,7 @@ class Form:
 
 
 def command_of(program: Program, form: str, wish: Wish) -> tuple[str, ...] | None:
-    """None for a form that is not there. A program whose own build uses -rdc=true has no other form to compare a relinked one with."""
+    """The form to compare with; None if it is missing. A program whose own build uses -rdc=true has no other form to compare a relinked one with."""
     path = wish.folder / program.name / (PLAIN if form == RUN else form)
     if (form == RUN and not wish.runner) or not os.access(path, os.X_OK):
         return None
@@ -69,7 +69,7 @@ def command_of(program: Program, form: str, wish: Wish) -> tuple[str, ...] | Non
 
 
 def what_lacks(program: Program, wish: Wish) -> str:
-    """Why the program cannot be measured with what lies in the folder, empty if it can: all else is compared with the plain program."""
+    """The reason why the program cannot be measured; "" if it can. The folder must hold the plain program, with which all else is compared."""
     plain = wish.folder / program.name / PLAIN
     paths = [plain, *(wish.folder / "data" / name for name in program.inputs)]
     missing = next((f"{path} is not there" for path in paths if not path.is_file()), "")
@@ -80,7 +80,7 @@ def measure(program: Program, wish: Wish, say: Callable[[str], None]) -> dict[st
     """The program's entry in the results."""
     forms = {form: Form(words) for form in (PLAIN, *wish.forms) if (words := command_of(program, form, wish)) is not None}
     began = time.monotonic()
-    # The forms take turns, so that none has the machine at its best.
+    # The forms take turns, so that no form has better conditions than the others.
     for turn in range(wish.runs):
         if turn >= 2 and time.monotonic() - began > wish.enough_s:
             break
@@ -113,7 +113,7 @@ def _told(program: Program, form: Form, plain: Form) -> dict[str, Any]:
     told["all_seconds"] = [round(ended.seconds, 4) for ended in form.ended]
     if program.check is not None:
         told["check"] = all(program.check.search(ended.stdout.decode("latin-1") + ended.stderr) is not None for ended in form.ended)
-    # What it said last, first of all where it failed.
+    # The last lines of its output, for a failure above all.
     said = [ended.stderr.strip() or ended.stdout.decode("latin-1").strip() for ended in sorted(form.ended, key=lambda ended: ended.code == 0)]
     if said and said[0]:
         told["said"] = said[0].splitlines()[-1][:200]
@@ -121,7 +121,7 @@ def _told(program: Program, form: Form, plain: Form) -> dict[str, Any]:
 
 
 def verdict(form: Form, plain: Form, near: float) -> str:
-    """`equal`, `varies` where the plain program's own runs differ, or what is wrong; with the distance of numbers that counts as equal."""
+    """`equal`, `varies` if the plain program's own runs differ, or the difference; and the tolerance within which numbers count as equal."""
     for ended in form.ended:
         if ended.code is None:
             return f"not finished in {ended.seconds:.0f} s"
@@ -136,7 +136,7 @@ def verdict(form: Form, plain: Form, near: float) -> str:
 
 
 def exit_words(ended: Ended) -> str:
-    """How a program ended that did not end well."""
+    """The way in which a failed program ended, as text."""
     code = ended.code or 0
     if code >= 0:
         return f"exit code {code}"
@@ -147,7 +147,7 @@ def exit_words(ended: Ended) -> str:
 
 
 def sanitize(program: Program, wish: Wish, entry: dict[str, Any], say: Callable[[str], None]) -> None:
-    """Adds to each form of an entry what memcheck finds, and to served ones what it does not find in the plain program."""
+    """Adds memcheck's findings to each form of an entry, and to served forms the findings that the plain program does not have."""
     for name in dict.fromkeys((PLAIN, *wish.forms)):
         words = command_of(program, name, wish)
         if words is None:
@@ -155,7 +155,7 @@ def sanitize(program: Program, wish: Wish, entry: dict[str, Any], say: Callable[
         told = entry.setdefault(name, {})
         told.pop("memcheck_new", None)
         if name != PLAIN and entry[PLAIN].get("memcheck", []) is None:
-            told["memcheck"] = None  # without the plain program's there is nothing to hold it against
+            told["memcheck"] = None  # without the plain program's findings it cannot be compared
             continue
         say(f"{program.name}: {name}, {wish.sanitizer[0]}")
         with _scratch(program, wish) as folder:
@@ -170,7 +170,7 @@ def sanitize(program: Program, wish: Wish, entry: dict[str, Any], say: Callable[
 
 
 def _scratch(program: Program, wish: Wish) -> tempfile.TemporaryDirectory[str]:
-    """An empty folder that a program runs in, with what it reads."""
+    """A folder for a program's run, with only its input files."""
     folder = tempfile.TemporaryDirectory(prefix="gpuheap-unchanged-", ignore_cleanup_errors=True)
     for name in program.inputs:
         shutil.copy(wish.folder / "data" / name, Path(folder.name) / name)
@@ -206,7 +206,7 @@ def execute(words: Sequence[str], folder: Path, timeout_s: float, variables: Map
 
 
 def _kill(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
-    """What it had written. A process of its that left its group may keep the pipes open for as long as it likes."""
+    """The output so far. A child process that left the group may keep the pipes open without limit."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     try:
@@ -220,12 +220,12 @@ def _kill(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
 
 
 def from_anywhere(words: Sequence[str]) -> tuple[str, ...]:
-    """A command that means the same in every folder."""
+    """The command with absolute paths, so that it means the same in every folder."""
     return tuple(os.path.abspath(word) if "/" in word and os.path.exists(word) else word for word in words)
 
 
 def _environment() -> dict[str, str]:
-    """The caller's, with names of files that mean the same in every folder."""
+    """The caller's environment, with absolute paths of files."""
     found = dict(os.environ)
     for name in _PATHS & found.keys():
         if found[name]:

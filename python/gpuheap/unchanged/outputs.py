@@ -1,4 +1,4 @@
-"""What a run of a program left, and whether two runs left the same."""
+"""The output of a program's run, and whether two runs gave the same."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 from gpuheap.unchanged.programs import Program
 
 STDOUT = "output"
-# Of lines of a log that begin no finding: details are indented.
+# Lines of a log that begin no finding: details are indented.
 _NO_FINDING = (" ", "COMPUTE-SANITIZER", "ERROR SUMMARY", "LEAK SUMMARY", "Target application", "No attachable")
-SHOWN = 40  # characters of a line that differs
+SHOWN = 40  # the number of characters shown of a line that differs
 
 
 @dataclass(frozen=True)
 class Left:
-    """The comparable parts of a run: stdout without what is ignored, and the files that the program wrote, None for one that is not there."""
+    """The comparable parts of a run: stdout without the ignored parts, and the files that the program wrote, None for one that is not there."""
 
     parts: Mapping[str, bytes | None]
 
@@ -41,7 +41,7 @@ def comparable(program: Program, stdout: bytes) -> bytes:
 
 
 def difference(expected: Left, found: Left, near: float = 0.0) -> str:
-    """The first difference in words, empty for none; numbers that differ by at most `near` do not count."""
+    """The first difference as text, "" if there is none. Numbers that differ by at most `near` count as equal."""
     for name, wanted in expected.parts.items():
         got = found.parts.get(name)
         if wanted == got or (near > 0 and wanted is not None and got is not None and _are_near(wanted, got, near)):
@@ -53,7 +53,7 @@ def difference(expected: Left, found: Left, near: float = 0.0) -> str:
 
 
 def _are_near(wanted: bytes, got: bytes, near: float) -> bool:
-    """Whether both are the same words but for numbers that are near each other."""
+    """Whether two texts have the same words, except for numbers that are close to each other."""
     old, new = wanted.split(), got.split()
     return len(old) == len(new) and all(before == after or _within(before, after, near) for before, after in zip(old, new, strict=True))
 
@@ -92,7 +92,7 @@ def kernel_milliseconds(program: Program, printed: str) -> float | None:
 
 
 def heap_report(stderr: str) -> dict[str, str | int] | None:
-    """What GPUHEAP_STATS=1 prints at the exit: how much was held at most, and how many requests found no memory. None: nothing, as no heap
+    """The line of GPUHEAP_STATS=1 at the exit: the most that was held, and how many requests found no memory. None: no line, as no heap
     served the program, or it was gone by then."""
     held = re.search(r"heap of ([^,\n]+)(?:, at most (.+?) of it held)?", stderr)
     if held is None:
@@ -117,5 +117,5 @@ def findings(log: str) -> list[str] | None:
 
 
 def new_findings(plain: Sequence[str], served: Sequence[str]) -> list[str]:
-    """What the served program is told of and the plain one is not."""
+    """The messages of the served program that the plain program does not have."""
     return [line for line in served if line not in plain]

@@ -1,4 +1,4 @@
-"""The list of programs: what each is, how it is run and how two of its runs are compared."""
+"""The list of programs, with the way in which each is run and two of its runs are compared."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MILLISECONDS = {"s": 1000.0, "ms": 1.0, "us": 0.001}
 
 @dataclass(frozen=True)
 class Program:
-    """One program. Its output is what it writes to stdout and the `files`; `ignore` is cut out of it (times, addresses)."""
+    """One program. Its output is stdout and the `files`, without the parts that match `ignore` (times, addresses)."""
 
     name: str
     what: str
@@ -34,20 +34,20 @@ class Program:
     licence: str
     allocates: str
     arguments: tuple[str, ...] = ()
-    inputs: tuple[str, ...] = ()  # lie beside the program when it runs
+    inputs: tuple[str, ...] = ()  # files that are beside the program when it runs
     files: tuple[str, ...] = ()
-    any_order: bool = False  # threads print, and their lines come in any order
-    near: float = 0.0  # numbers may differ by so much, where the program itself adds up in any order
+    any_order: bool = False  # whether lines may come in any order, as threads print them
+    near: float = 0.0  # the tolerance for numbers, if the program adds them in any order
     ignore: tuple[re.Pattern[str], ...] = ()
-    check: re.Pattern[str] | None = None  # is in the output of a program that finds its own result right
-    kernel_time: re.Pattern[str] | None = None  # of what the program prints of its kernels; all that match count
-    kernel_ms: float = 1.0  # of one unit of it
+    check: re.Pattern[str] | None = None  # matches the output of a program that found its own result right
+    kernel_time: re.Pattern[str] | None = None  # matches the times of kernels that the program prints; they are added up
+    kernel_ms: float = 1.0  # the milliseconds of one unit of these times
     note: str = ""  # what a reader of its results should know
     fails: str = ""  # why the program cannot be measured
 
 
 def read_programs(path: Path) -> tuple[Program, ...]:
-    """@throws UserError for a file that is none or says what it must not."""
+    """Reads a list of programs. Raises UserError if the file is no list, or has unknown keys or wrong values."""
     try:
         with path.open("rb") as file:
             said = tomllib.load(file)
@@ -66,7 +66,7 @@ def read_programs(path: Path) -> tuple[Program, ...]:
 
 
 def select(programs: Sequence[Program], names: Collection[str]) -> tuple[Program, ...]:
-    """Those with these names, in the list's order; all for no name."""
+    """The programs with these names, in the list's order; all if no name is given."""
     known = [program.name for program in programs]
     for name in names:
         if name not in known:

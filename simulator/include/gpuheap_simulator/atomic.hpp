@@ -1,5 +1,5 @@
-// Atomic operations of lanes: a scheduling point, then the operation on the real memory, then, in the weak mode, what the model makes of
-// it.
+// Atomic operations of lanes. Each is a scheduling point, then the operation on the real memory. In the weak mode, the model then decides
+// what a load returns.
 //
 // On the host side (no current lane) they are the plain atomic operations. T: trivially copyable, 1, 2, 4 or 8 bytes, naturally aligned.
 #pragma once
@@ -82,8 +82,8 @@ template <class T, class Change>
   }
 }
 
-// The frame of every read-modify-write: `act` performs it with the given order and returns the old value; `change` computes the new from
-// the old.
+// The common part of all read-modify-writes: `act` performs the operation with the given order and returns the old value; `change` computes
+// the new value from the old one.
 template <class T, class Act, class Change>
 [[gnu::always_inline]] inline T read_modify_write(T& object, operation what, order o, site where, Act act, Change change) {
   lane* const me = current();
@@ -225,7 +225,7 @@ inline void note_performed() {
   return false;
 #endif
 }
-// acquire on success and failure, release on success. The weak mode gives it the strong value always. Both pointers to 16 bytes, `object`
+// acquire on success and failure, release on success. In the weak mode it always sees the newest value. Both pointers to 16 bytes, `object`
 // aligned to 16.
 bool compare_exchange_16(void* object, void* expected, void const* desired, site where);
 

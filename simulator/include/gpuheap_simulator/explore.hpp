@@ -15,7 +15,7 @@
 
 namespace gpuheap::simulator {
 
-// What became of an exploration. True: every run passed.
+// The result of an exploration; true if every run passed.
 struct exploration {
   unsigned num_runs = 0;
   bool failed = false;

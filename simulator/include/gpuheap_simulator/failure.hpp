@@ -1,4 +1,4 @@
-// How a simulated kernel goes wrong. Thrown by launch() on the host.
+// The failures of a simulated kernel, which launch() throws on the host.
 #pragma once
 
 #include <stdexcept>

@@ -27,7 +27,7 @@ struct core {
 
 // A fiber that a switch can leave and resume.
 struct resumable {
-  void* context = nullptr;  // where it resumes
+  void* context = nullptr;  // the storage of a boost::context::fiber: where it resumes
   stack* on = nullptr;      // null: not started
 };
 

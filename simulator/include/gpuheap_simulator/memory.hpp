@@ -1,4 +1,4 @@
-// The simulated machine's memory and what it says about itself: the host's memory, one address space.
+// The memory of the simulated machine, which is the host's, in one address space; and the facts that it reports about itself.
 #pragma once
 
 #include <cstddef>
@@ -6,17 +6,17 @@
 
 namespace gpuheap::simulator {
 
-// `bytes` aligned to 4096; nullptr when the system has none, or for more than all of its memory.
+// Returns `bytes` bytes, aligned to 4096; nullptr when the system has no memory, or for more than all of it.
 [[nodiscard]] void* allocate(std::size_t bytes) noexcept;
 void deallocate(void* p) noexcept;
 
-// Addresses without memory, and memory behind parts of them. All counts and addresses are multiples of page_bytes().
+// Address ranges without memory, and memory that is mapped into parts of them. All counts and addresses are multiples of page_bytes().
 [[nodiscard]] std::size_t page_bytes() noexcept;
-// nullptr when the system has not so many in a row. Touching them ends the process until memory is mapped.
+// Reserves a range of addresses; nullptr when the system has none so long. An access to it ends the process until memory is mapped there.
 [[nodiscard]] void* reserve_addresses(std::size_t bytes) noexcept;
-// Everything there goes.
+// Releases a whole range, with the memory that is mapped in it.
 void release_addresses(void* base, std::size_t bytes) noexcept;
-// New memory, all zero. False when the system has none, or when more than all of its memory would be mapped.
+// Maps zeroed memory into a range. False when the system has none, or when more than all of its memory would be mapped.
 [[nodiscard]] bool map_memory(void* at, std::size_t bytes) noexcept;
 void unmap_memory(void* at, std::size_t bytes) noexcept;
 

@@ -35,7 +35,7 @@ struct settings {
 
   unsigned num_sms = 8;
   unsigned blocks_per_sm = 4;     // resident at once; further blocks wait for a slot
-  unsigned threads_per_sm = 256;  // likewise; one block is resident whatever its size
+  unsigned threads_per_sm = 256;  // resident at once; one block is resident whatever its size
   std::uint64_t step_budget = 400'000'000;
   unsigned patience = 1024;     // points that run_through and pct give a lane before another one has its turn
   std::size_t stack_bytes = 0;  // 0: 64 KiB, or 256 KiB under a sanitizer

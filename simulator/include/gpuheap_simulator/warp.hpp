@@ -1,5 +1,5 @@
-// What passes between lanes. Each call is a scheduling point and a rendezvous: it returns when every lane of the mask has made the same
-// call with the same mask.
+// Operations that exchange values between the lanes of a warp, and the block's barrier. Each call is a scheduling point and a rendezvous:
+// it returns when every lane of the mask has made the same call with the same mask.
 //
 // Misuse ends the kernel (launch() throws): a mask without the caller, one that names a lane that has exited or never existed, lanes of one
 // mask that call different operations or give different masks.
@@ -9,9 +9,9 @@
 
 namespace gpuheap::simulator {
 
-// The lanes that execute this line together now: the caller and those of its warp that reach the line before the scheduler lets them go.
-// All lanes of one answer get the same. run_through and round_robin wait until no other lane of the warp can run (or a bounded time);
-// random and pct also let go early, by seed, so that code which takes the whole warp for granted is caught.
+// The mask of the lanes that execute this line together now: the caller, and those of its warp that reach the line before the scheduler
+// releases them. All of them get the same mask. run_through and round_robin wait until no other lane of the warp can run (or a bounded
+// time); random and pct also release early, by seed, so that code which takes the whole warp for granted is caught.
 [[nodiscard]] std::uint32_t active_mask(site where);
 
 // Also orders memory: accesses before it happen before those after it, among the lanes of the mask. The other warp operations order

@@ -1,4 +1,4 @@
-// What CUDA programs see where no toolkit's headers are: enough of the language to parse kernels that use it.
+// The declarations that CUDA programs get if no toolkit's headers are there: enough of the language to parse kernels that use it.
 #pragma once
 
 #define __device__ __attribute__((device))

@@ -1,5 +1,5 @@
-// What a C program of MPI sees once it is CUDA, in front of everything else: the C library's headers, whose functions are taken for those
-// of the device, as the ones that the device lacks have been named before. No toolkit is needed.
+// The declarations that a C program of MPI gets once it is CUDA, in front of everything else: the C library's headers, whose functions
+// count as those of the device, since calls of functions that the device lacks were renamed before. No toolkit is needed.
 #pragma once
 
 #define __device__ __attribute__((device))

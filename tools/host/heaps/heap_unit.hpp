@@ -1,5 +1,5 @@
-// An allocator as a table of C functions: what heap_unit.in instantiates for each. The heap is the allocator's view alone, over the region;
-// neither statistics nor records, as the caller knows every block.
+// An allocator as a table of C functions, which heap_unit.in instantiates for each allocator. The heap is only the allocator's view over
+// the region, without statistics or records, since the caller knows every block.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -22,7 +22,7 @@
 
 namespace gpuheap::interpose {
 
-// Why an allocator cannot stand for the driver's; null: it can.
+// The reason for which an allocator cannot take the place of the driver's; null if it can.
 template <class Allocator>
 constexpr char const* refusal_of() {
   if (Allocator::traits.overwrites) return "by design it returns memory that is still in use";
@@ -52,7 +52,7 @@ struct serve_request {
       return heap.aligned_malloc(bytes, alignment);
     } else {
       if constexpr (Allocator::traits.free == frees::individually) {
-        // Most large blocks are aligned as they are.
+        // Most large blocks have the alignment already.
         void* const p = heap.malloc(bytes);
         if (p == nullptr || reinterpret_cast<simt::uintptr_t>(p) % alignment == 0) return p;
         heap.free(p);
@@ -82,7 +82,7 @@ struct serve_release {
 
 template <class Allocator>
 class served_heap {
-  // What a kernel answers, in memory that the host reads.
+  // The answers of a kernel, in memory that the host reads.
   struct answers {
     heap_block block;
     simt::uint32_t refused;
@@ -93,7 +93,7 @@ class served_heap {
     if (simt::size_t const least = Allocator::min_region_bytes(); bytes < least) {
       throw plain_error(std::string{"the allocator '"} + Allocator::traits.name + "' needs at least " + std::to_string(least) + " bytes");
     }
-    // Now, so that no later call loads code, which a capture elsewhere could forbid.
+    // The code is loaded now, so that no later call loads it, which a capture elsewhere could forbid.
     (void)simt::attributes_of_kernel<serve_request<Allocator>>();
     (void)simt::attributes_of_kernel<serve_release<Allocator>>();
     stream_ = simt::make_stream();
@@ -102,7 +102,7 @@ class served_heap {
     simt::synchronize(stream_);
   }
 
-  // The context may be gone: what is in it is left to it.
+  // The context may be gone, so the destructor frees nothing in it.
   ~served_heap() = default;
   served_heap(served_heap const&) = delete;
   served_heap& operator=(served_heap const&) = delete;
@@ -136,15 +136,15 @@ inline void put(heap_text* into, std::string_view words) {
   into->words[length] = '\0';
 }
 
-// Whether exit() has come to this library, and its CUDA runtime no longer answers. Set when the object beside it is destroyed, and no part
-// of it: what is written to an object in its destructor may be left out.
+// Whether exit() has reached this library, and its CUDA runtime no longer answers. The destructor of the object beside it sets it. It is
+// not a member of that object, since stores to an object in its destructor may be left out.
 inline bool process_ends = false;
 struct process_end {
   ~process_end() { process_ends = true; }
 };
 inline process_end const end_of_process;
 
-// Runs f, whose exception, if it throws one, goes into the text; gives `otherwise` then.
+// Runs f. If f throws, the exception goes into the text, and the result is `otherwise`.
 template <class Result, class F>
 Result told(heap_text* why, Result otherwise, F f) noexcept {
   put(why, "");

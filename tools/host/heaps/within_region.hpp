@@ -1,5 +1,5 @@
-// The form of an allocator that lies in its region alone: one that needs a heap beneath it finds that in the region too, and not in the
-// kernels' own malloc.
+// The form of an allocator that lies entirely in its region: an allocator that needs a heap beneath it gets that from the region too, and
+// not from the kernels' own malloc.
 #pragma once
 
 #include <gpuheap/allocator.hpp>

@@ -7,7 +7,7 @@
 
 namespace gpuheap::probe {
 
-// What every driver has. Member, symbol, type.
+// Functions that every driver has: member, symbol, type.
 #define GPUHEAP_PROBE_DRIVER(X)                                           \
   X(init, cuInit, PFN_cuInit_v2000)                                       \
   X(version, cuDriverGetVersion, PFN_cuDriverGetVersion_v2020)            \
@@ -31,7 +31,7 @@ namespace gpuheap::probe {
   X(make_stream, cuStreamCreate, PFN_cuStreamCreate_v2000)                \
   X(synchronise_stream, cuStreamSynchronize, PFN_cuStreamSynchronize_v2000)
 
-// What some lack: nullptr there.
+// Functions that some drivers lack: nullptr then.
 #define GPUHEAP_PROBE_OPTIONAL(X)                                  \
   X(allocate_ordered, cuMemAllocAsync, PFN_cuMemAllocAsync_v11020) \
   X(release_ordered, cuMemFreeAsync, PFN_cuMemFreeAsync_v11020)    \

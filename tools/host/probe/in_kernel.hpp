@@ -15,7 +15,7 @@ struct kernel_series {
   std::vector<std::uint64_t> release_cycles;
 };
 
-// One thread asks, all blocks live until the last was requested. The heap is the toolkit's, of `heap_bytes`.
+// One thread requests all blocks, which live until the last request. The heap is the toolkit's, of `heap_bytes`.
 class in_kernel {
  public:
   static constexpr std::size_t heap_bytes = std::size_t{256} << 20;
@@ -23,10 +23,10 @@ class in_kernel {
   // Before kernels.hpp is loaded: the first module that has malloc in it fixes the size of the heap. Returns why it cannot be set, "" if it
   // was.
   static std::string set_heap(driver_api const& driver);
-  // `refused`: what set_heap() said.
+  // `refused`: the answer of set_heap().
   in_kernel(driver_api const& driver, CUmodule module, std::string refused);
 
-  // "" where kernels can ask, otherwise why not.
+  // "" if kernels can allocate, otherwise the reason.
   std::string const& lacks() const { return lacks_; }
   // Throws failure.
   kernel_series run(std::uint64_t bytes, unsigned num) const;

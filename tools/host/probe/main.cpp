@@ -48,7 +48,7 @@ void print(kernel_series const& found) {
             << list("release_cycles", found.release_cycles) << "}" << std::endl;
 }
 
-// What is asked, line by line. Returns the exit code.
+// Answers the requests, line by line. Returns the exit code.
 int serve(driver_api const& driver) {
   check(driver.init(0), "cuInit");
   CUdevice device = 0;

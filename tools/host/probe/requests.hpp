@@ -22,14 +22,14 @@ struct series {
   int error = 0;                          // of the request that ended the series early
 };
 
-// What a series is asked of: device, managed, host or async. Its kernel is `touch`, add_one of kernels.hpp.
+// The source of a series' blocks: device, managed, host or async. Its kernel is `touch`, add_one of kernels.hpp.
 class requests {
  public:
   requests(driver_api const& driver, CUfunction touch);
 
-  // "" where there is such an allocator here, otherwise why not.
+  // "" if there is such an allocator here, otherwise the reason.
   std::string lacks(std::string const& allocator) const;
-  // `bytes` is at least 4. All blocks live until the last was requested. Throws failure for what is no refusal of memory.
+  // `bytes` is at least 4. All blocks live until the last was requested. Throws failure for an error that is no refusal of memory.
   series run(std::string const& allocator, std::size_t bytes, std::size_t num);
 
  private:

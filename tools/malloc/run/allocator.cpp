@@ -12,8 +12,8 @@ namespace gpuheap::unchanged {
 
 namespace {
 
-// The library brings a CUDA runtime of its own. It looks the driver up while this thread is at work for the library, so that what it asks
-// of the driver is no call of the program.
+// The library brings a CUDA runtime of its own, which looks the driver up while this thread works for the library. So its calls of the
+// driver do not count as the program's.
 device_malloc::provider const* load() {
   std::string const& path = configured().provider;
   auto const refuse = [](std::string const& why) {
@@ -36,7 +36,7 @@ device_malloc::provider const* load() {
 
 pid_t owner = 0;  // the process that has the heaps: a child of fork() has none
 
-// At exit, before the driver's own end, since it is registered after the driver was initialised.
+// Runs at exit, before the driver's own end, since it is registered after the driver was initialised.
 void at_exit() {
   if (getpid() != owner) return;
   interpose::inside const here;
@@ -61,7 +61,7 @@ serving_code const& serving() {
 device_malloc::service& heaps() {
   static device_malloc::service* const only = [] {
     driver_calls const& calls = driver();
-    // Never destroyed: calls come after static destruction too.
+    // Never destroyed, since calls come after static destruction too.
     auto* const made = new device_malloc::service{*provider(),
                                                   {.context_current = calls.context_current,
                                                    .context_id = calls.context_id,

@@ -1,4 +1,4 @@
-// The allocator that serves: its library, and the heaps that the service keeps of it, one for each context.
+// The allocator that serves a program: its library, and the heaps that the service makes of it, one for each context.
 #pragma once
 
 #include "driver.hpp"
@@ -7,13 +7,13 @@
 
 namespace gpuheap::unchanged {
 
-/// @return The allocator's table, loaded once; null where it cannot serve, which is told.
+/// @return The allocator's table, loaded once; null if the allocator cannot serve, after a message.
 [[nodiscard]] device_malloc::provider const* provider();
 
-/// @return What links are made with. Only where there is a provider.
+/// @return The code with which programs are linked. Call it only if there is a provider.
 [[nodiscard]] serving_code const& serving();
 
-/// @return The heaps. Only where there is a provider.
+/// @return The heaps. Call it only if there is a provider.
 [[nodiscard]] device_malloc::service& heaps();
 
 }  // namespace gpuheap::unchanged

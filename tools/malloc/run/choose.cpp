@@ -27,7 +27,7 @@ struct ptx_found {
   std::string options;
 };
 
-// A fat binary, as far as one device is concerned.
+// The contents of a fat binary that one device can use.
 struct contents {
   std::optional<std::vector<std::byte>> code;  // the machine code that the driver takes
   std::optional<machine_code> symbols;         // of it
@@ -43,7 +43,7 @@ std::string_view text_of(std::vector<std::byte> const& bytes) {
 // Machine code runs on its own compute capability and on later minors of the same major.
 bool machine_code_runs_on(std::uint32_t code, std::uint32_t device) { return code / 10 == device / 10 && code <= device; }
 
-// Nothing, and a clause in `why`, for a damaged one.
+// Returns nothing, and a clause in `why`, for a damaged one.
 std::optional<contents> contents_of(bytes_view fat_binary, std::uint32_t device, std::string* why) {
   auto const entries = entries_of(fat_binary, why);
   if (!entries) return std::nullopt;
@@ -80,7 +80,7 @@ link_input input_of(ptx_found const& ptx) {
   return made;
 }
 
-// What the machine code alone tells: true where it asks, false where it does not, nothing where there is none.
+// Whether the machine code calls malloc or free, as far as the code alone tells: true, false, or nothing if there is no machine code.
 std::optional<bool> code_asks(contents const& found) {
   if (!found.symbols) return std::nullopt;
   return asks_driver(*found.symbols);
@@ -102,7 +102,7 @@ decision decide_single(bytes_view fat_binary, std::uint32_t device) {
   return found->symbols ? decision::cannot(only_machine_code) : decision::untouched();
 }
 
-// An image that nvlink made of several: of each its PTX, or its machine code where that uses none of the functions.
+// Decides about an image that nvlink made of several: takes the PTX of each, or its machine code if that uses none of the functions.
 decision decide_linked(bytes_view image, std::vector<bytes_view> const& parts, std::uint32_t device) {
   std::string why;
   auto whole = contents_of(image, device, &why);

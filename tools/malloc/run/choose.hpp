@@ -1,4 +1,4 @@
-// What is to be done with an image that a program gives the driver: pass it on, or link its PTX with the device code that serves malloc.
+// The decision on an image that a program gives the driver: pass it on, or link its PTX with the device code that serves malloc.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ struct link_input {
 };
 
 enum class verdict {
-  untouched,  // it uses no function of served_names, or has its own: the driver gets it as it is
+  untouched,  // the image uses no function of served_names, or has its own: the driver gets it as it is
   link,
-  cannot,  // it uses them and there is nothing to link: the driver gets it as it is, and the reason is told
+  cannot,  // the image uses them and there is nothing to link: the driver gets it as it is, and the reason is told
 };
 
 struct decision {

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 constexpr char suffix[] = ".cubin";
 constexpr char mark[16] = "gpuheap run 1\n";
 
-// What a file begins with; the code follows.
+// The beginning of a file; the code follows.
 struct file_head {
   char mark[16];
   std::uint64_t bytes;
@@ -74,7 +74,7 @@ std::optional<std::vector<std::byte>> code_cache::find(std::string const& name) 
   int const file = open((folder_ + "/" + name + suffix).c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return std::nullopt;
   auto found = read_entry(file);
-  if (found) futimens(file, nullptr);  // it is young again
+  if (found) futimens(file, nullptr);  // the file counts as just used
   close(file);
   return found;
 }
@@ -98,7 +98,8 @@ void code_cache::keep(std::string const& name, bytes_view code) const {
   shrink();
 }
 
-// Deletes what was read longest ago until the rest is within the bound; also what a process that was killed left half written.
+// Deletes the files that were not read for the longest time until the rest is within the bound; also files that a killed process left
+// half-written.
 void code_cache::shrink() const {
   struct file {
     fs::path path;

@@ -1,10 +1,10 @@
-// The real driver: the functions that the table of entry points has rows for, and those that the library calls for itself.
+// The real driver: the functions for which the table of entry points has rows, and those that the library calls itself.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-// Without the renaming of cuCtxDestroy to cuCtxDestroy_v2 and its like: the table of entry points names both.
+// Switches off the renaming of cuCtxDestroy to cuCtxDestroy_v2 and the like: the table of entry points names both.
 #define __CUDA_API_VERSION_INTERNAL
 #include <cudaTypedefs.h>
 
@@ -42,7 +42,7 @@ template <row Row>
 // Whether a null stream means the calling thread's own.
 [[nodiscard]] bool for_thread_streams(row which);
 
-// What the library calls for itself: member, exported symbol, version of its signature. All are older than CUDA 12.1.
+// Functions that the library calls itself: member, exported symbol, version of its signature. All are older than CUDA 12.1.
 #define GPUHEAP_RUN_CALLS(X)                                                                   \
   X(driver_version, cuDriverGetVersion, cuDriverGetVersion_v2020)                              \
   X(device_count, cuDeviceGetCount, cuDeviceGetCount_v2000)                                    \

@@ -64,7 +64,7 @@ fat_entry entry_of(entry_head const& head, bytes_view entry) {
   if ((head.flags & packed_by_zstandard) != 0) made.packed = compression::zstandard;
   if (made.packed != compression::none) {
     made.unpacked_bytes = head.unpacked_bytes;
-    // Without the padding, which no frame ends with. A writer that left it out means all.
+    // Without the padding, which no frame ends with. If the writer left the number out, all bytes count.
     if (head.packed_bytes != 0) made.payload = made.payload.first(head.packed_bytes);
   }
   made.options = options_of(head, entry);

@@ -1,6 +1,6 @@
-// What is in the images that programs give the driver: a fat binary is a sequence of entries, each PTX or machine code for one
-// architecture, in the clear or compressed. Reads bytes alone, knows no driver, and believes no number before it is checked against the
-// bytes there are.
+// The contents of the images that programs give the driver: a fat binary is a sequence of entries, each PTX or machine code for one
+// architecture, plain or compressed. The functions read bytes alone, know no driver, and check every number against the bytes that are
+// there.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,7 @@ struct fat_entry {
 /// @return The bytes that a fat binary says it has, its header included; 0 if `head`, its first 16 bytes, is no header of one.
 [[nodiscard]] std::uint64_t fat_binary_bytes(bytes_view head);
 
-/// @param all A fat binary. What follows its own length is not looked at.
+/// @param all A fat binary. Bytes behind its own length are ignored.
 /// @return Its entries, which point into `all`; nothing, and one clause in `why`, if it is damaged.
 [[nodiscard]] std::optional<std::vector<fat_entry>> entries_of(bytes_view all, std::string* why);
 

@@ -1,5 +1,5 @@
-// What is done around each driver call. A function's handler stands in its row of the table of entry points, gets the driver's own function
-// as `real`, and makes the call.
+// The work around each driver call. A function's handler stands in its row of the table of entry points, gets the driver's own function as
+// `real`, and makes the call.
 #pragma once
 
 #include <cstddef>
@@ -24,9 +24,9 @@ struct look_up {
   }
 };
 
-// --- code: the driver gets linked code in place of the program's; where it does not take that, the program's
+// --- code: the driver gets linked code in place of the program's, or the program's if it does not take the linked code
 
-// Options of the PTX compiler are the program's for its PTX. Linked code is past them, and the logs that they ask for stay as they are.
+// Options of the PTX compiler apply to the program's own PTX. Linked code needs none, and the logs that they request stay as they are.
 template <class Load, class Otherwise, class Served>
 CUresult load(substitute const& with, Load load_linked, Otherwise load_own, Served served) {
   if (with.code != nullptr) {
@@ -110,7 +110,7 @@ CUresult launch(CUstream named, Ask ask) {
   CUstream const stream = stream_meant<Row>(named);
   try {
     prepare_launch(stream);
-  } catch (std::exception const&) {  // no host memory: the launch is the program's all the same
+  } catch (std::exception const&) {  // no host memory: the program's launch goes on
   }
   timed_launch timed{stream};
   CUresult const result = ask();
@@ -140,7 +140,7 @@ struct launch_graph {
   }
 };
 
-// Captures, of which the service is told: the begin before it, as no other thread's launch may come between.
+// Captures. The service is told of a begin before the call, as no other thread's launch may come between.
 struct begin_capture {
   template <row Row, class Real, class... Arguments>
   static CUresult run(Real real, Arguments... arguments) {

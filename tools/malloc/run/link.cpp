@@ -94,7 +94,7 @@ class driver_link {
   }
 
  private:
-  // The driver writes to these until the link is destroyed.
+  // The driver writes to these buffers until the link is destroyed.
   std::array<char, 4096> log_{};
   std::array<CUjit_option, 2> names_{CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
   std::array<void*, 2> values_{log_.data(), reinterpret_cast<void*>(log_.size())};
@@ -136,7 +136,7 @@ std::string name_of(decision const& wanted, serving_code const& serving, std::ui
   return hexadecimal(hash.digest());
 }
 
-// Why linked code cannot replace the program's own code; "" if it can.
+// The reason for which linked code cannot replace the program's own code; "" if it can.
 std::string refusal(bytes_view code, decision const& wanted, serving_code const& serving) {
   auto const linked = read_machine_code(code);
   if (!linked) return "the linked code has no symbol table";

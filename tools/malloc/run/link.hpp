@@ -1,5 +1,5 @@
-// Links a program's PTX with the device code that serves malloc, by the driver: it is there wherever a CUDA program runs, reads all PTX
-// that this machine can run, and makes code for the very device. (nvJitLink is a part of the toolkit, which a machine that only runs
+// Links a program's PTX with the device code that serves malloc. The driver does it: it is there wherever a CUDA program runs, reads all
+// PTX that this machine can run, and makes code for exactly this device. (nvJitLink belongs to the toolkit, which a machine that only runs
 // programs lacks; and it may be older than the driver.)
 #pragma once
 

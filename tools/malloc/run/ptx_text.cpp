@@ -58,7 +58,7 @@ class reader {
     }
   }
 
-  // Where the text goes on after `what`; its end where that does not come.
+  // The position behind the next `what` from `from` on; the text's end if there is none.
   [[nodiscard]] std::size_t past(std::string_view what, std::size_t from) const {
     std::size_t const found = text_.find(what, from);
     return found == std::string_view::npos ? text_.size() : found + what.size();
@@ -85,7 +85,7 @@ served_name const* served(std::string_view word) {
   return found == std::end(served_names) ? nullptr : found;
 }
 
-// sm_90, sm_90a, sm_100f.
+// Reads a target such as sm_90, sm_90a or sm_100f.
 void read_target(std::string_view word, ptx_facts& out) {
   if (!word.starts_with("sm_")) return;
   char const* const end = word.data() + word.size();

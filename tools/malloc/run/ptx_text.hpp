@@ -17,7 +17,7 @@ struct served_name {
   std::string_view to;
 };
 
-/// What ptxas and the driver know as system calls. `__cuda_syscall_aligned_malloc` is what nvcc makes of an over-aligned new.
+/// The names that ptxas and the driver treat as system calls. nvcc makes `__cuda_syscall_aligned_malloc` of an over-aligned new.
 inline constexpr served_name served_names[] = {
     {"malloc", device_malloc::malloc_name},
     {"free", device_malloc::free_name},

@@ -18,7 +18,7 @@ namespace {
 using device_malloc::served_context;
 
 struct served_code {
-  CUlibrary library = nullptr;  // one of both
+  CUlibrary library = nullptr;  // either this or `module` is set
   CUmodule module = nullptr;
   std::uint64_t only_context = 0;  // of a module: where it lives
   std::set<std::uint64_t> ready;   // contexts in which the variable has the heap's state
@@ -37,7 +37,7 @@ everything& all() {
 constinit std::atomic<std::size_t> num_served{0};
 constinit std::atomic<std::uint64_t> generation{1};  // changes with what prepare_launch() has to do
 
-// What this thread prepared last.
+// The context and generation that this thread prepared last.
 struct prepared {
   std::uint64_t generation;
   served_context const* where;
@@ -65,7 +65,8 @@ bool captures(CUstream stream) {
   return driver().stream_captures(stream, &status) != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-// Copies the heap's state into the module's variable. In a stream of its own: the default one would wait for others, and others for it.
+// Copies the heap's state into the module's variable, in a stream of its own: the default stream would wait for other streams, and they for
+// it.
 void write_state(served_code& code, served_context const& to) {
   if (code.only_context != 0 && code.only_context != to.id) return;
   CUdeviceptr at = 0;

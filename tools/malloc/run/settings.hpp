@@ -1,4 +1,5 @@
-// What `gpuheap run` tells the library, through environment variables that a child process inherits; and how the library speaks.
+// The settings that `gpuheap run` passes to the library, through environment variables that a child process inherits; and the messages of
+// the library.
 #pragma once
 
 #include <cstdint>

@@ -25,7 +25,7 @@ std::string program_name() {
   return all.substr(all.rfind('/') + 1);
 }
 
-// 0: nothing is served here.
+// The current device's, as in ptx_facts; 0: nothing is served on it.
 std::uint32_t architecture() {
   static std::uint32_t const all = []() -> std::uint32_t {
     if (driver().missing != nullptr) {

@@ -61,7 +61,7 @@ void take_ended(context_events& of) {
   while (!of.pending.empty() && driver().event_query(of.pending.front().end) == CUDA_SUCCESS) take(of);
 }
 
-// At exit, before the driver's own end. What a context that is gone had pending is untimed.
+// At exit, before the driver's own end. Launches of a context that is gone stay without a time.
 void write_all() {
   interpose::inside const here;
   std::unique_lock const held{all().lock, std::try_to_lock};  // exit() may be called where the lock is held

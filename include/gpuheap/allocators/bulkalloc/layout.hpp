@@ -50,7 +50,7 @@ static_assert(objects(0) == 256 && objects(3) == 32 && objects(4) == 15 && objec
 
 // ---- the heap's metadata
 
-// Says what begins at a page.
+// A word that tells what begins at a page.
 struct page_word {
   static constexpr uint32_t live = 1u << 8, chunk = 1u << 9, freed = 1u << 10;  // of a block; its order is in the low bits
   uint32_t bits = 0;

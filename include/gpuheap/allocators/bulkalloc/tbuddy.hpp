@@ -1,12 +1,13 @@
-// TBuddy: blocks of 2^order pages from a binary tree; of each order first a unit of a bulk semaphore, then an available node.
+// TBuddy: blocks of 2^order pages from a binary tree. A request of an order first acquires a unit of a bulk semaphore, then takes an
+// available node.
 //
 // The tree's state is a bit for each available node, in a bitmap tree for each order, and a word for each page with what begins there.
 //
 //   publish:   available |= bit;  units += 1
 //   take:      units -= 1;        some available bit is cleared
 //   merge:     units -= 2;        both bits of a pair, which share a word, are cleared in one step; or units += 2
-// So at any time bits of an order = its units + units that a thread holds and has no node for yet + nodes whose unit is still to be added.
-// A thread that holds a unit waits for no thread until it has a node or has given the unit back.
+// So at any time the bits of an order = its units + units that threads hold without having a node yet + nodes whose unit is still to be
+// added. A thread that holds a unit waits for no thread until it has a node or has given the unit back.
 #pragma once
 
 #include <gpuheap/allocators/bulkalloc/layout.hpp>
@@ -14,8 +15,8 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::bulk {
 
-// What a request of a group got: blocks for `count` lanes, `stride` pages apart from `page` on, or at the set bits of `nodes`, which are
-// those of leaf `page` of the order's tree.
+// The memory that a group got: blocks for `count` lanes, `stride` pages apart from `page` on, or at the set bits of `nodes`, which belong
+// to leaf `page` of the order's tree.
 struct block_grant {
   uint64_t nodes = 0;
   uint32_t page = 0;
@@ -42,17 +43,17 @@ struct alignas(128) tbuddy {
     units(order).signal(1, promised);
   }
 
-  // Up to `wanted` (at least 1) available nodes of one leaf, for as many units that the caller holds. `leaf` receives which.
+  // Finds up to `wanted` (at least 1) available nodes of one leaf, for as many units that the caller holds. `leaf` is set to that leaf.
   [[nodiscard]] GPUHEAP_FN uint64_t find(unsigned order, unsigned wanted, unsigned& leaf) {
     bitmap_tree const available = orders[order].available;
     uint64_t got = 0;
     simt::back_off pause;
-    // Ends: there are at least as many nodes as units held. A search that finds none missed those that others published or took
+    // Ends: there are at least as many nodes as units held. A search that finds none missed nodes that other threads published or took
     // meanwhile. Lock-free.
     GPUHEAP_NO_UNROLL
     while (!available.for_each_leaf(scattered(available.num_leaves), [&](unsigned i) {
       leaf = i;
-      // relaxed: only a guess at what the taking will find.
+      // relaxed: only a guess at the bits that the taking will find.
       uint64_t const seen = available.leaf(i).load(simt::relaxed);
       if (seen == 0) {
         (void)available.tidy(i);
@@ -68,14 +69,15 @@ struct alignas(128) tbuddy {
     return got;
   }
 
-  // One block; no_page: there is none, nor a larger one.
+  // Takes one block; no_page if there is none, nor a larger one.
   [[nodiscard]] GPUHEAP_COLD static uint32_t take_block(tbuddy* self, unsigned order) {
     uint32_t page = no_page;
     unsigned height = order, waiting = 0;
     simt::back_off pause;
-    // Climbs to where a unit is; below, a second half is promised at each height.
-    // Ends: `height` rises to the top, or this thread waits for what was promised at a height by one that climbs further up: the one at the
-    // top never waits. All is kept or withdrawn inside the loop, so that no lane that has promised waits at the loop's end for one that
+    // Climbs to an order that has a unit; below it, the thread promises a second half at each height.
+    // Ends: `height` rises to the top, or this thread waits for a promise by a thread that climbs further up: the one at the top never
+    // waits. All promises are kept or withdrawn inside the loop, so that no lane that has promised waits at the loop's end for one that
+    // waits for it.
     // waits for it.
     GPUHEAP_NO_UNROLL
     for (bool done = false; !done;) {
@@ -104,8 +106,8 @@ struct alignas(128) tbuddy {
     return page;
   }
 
-  // `wanted` blocks side by side, of a larger one; no_page: there is none. The rest of it becomes nodes, of which one of `order`, if there
-  // is one, is the caller's to count.
+  // Takes `wanted` adjacent blocks from a larger one; no_page if there is none. The rest of it becomes nodes. If one of them is of `order`,
+  // the caller counts it.
   [[nodiscard]] GPUHEAP_COLD static uint32_t take_row(tbuddy* self, unsigned order, unsigned wanted) {
     unsigned const further = simt::ceil_log2(wanted);
     uint32_t const page = take_block(self, order + further);
@@ -124,12 +126,12 @@ struct alignas(128) tbuddy {
     return page;
   }
 
-  // Blocks for up to `wanted` lanes, of `held` units that the caller has already. `single`: one at a time from now on, as many together are
-  // not to be had.
+  // Takes blocks for up to `wanted` lanes, for `held` units that the caller has already. `single`: set when so many adjacent blocks are not
+  // available; then it takes one at a time.
   [[nodiscard]] GPUHEAP_FN static block_grant take_blocks(tbuddy* self, unsigned order, unsigned wanted, unsigned& held, bool& single) {
     if (held == 0 && !single && wanted > 1 && order + simt::ceil_log2(wanted) <= self->at.top) {
       uint32_t page = no_page;
-      // Without units, a larger block for all, and one node for others, if the group is odd.
+      // Without units, the thread makes a larger block for all, with one node for others if the group is odd.
       bool const served = self->units(order).wait(wanted, wanted + (wanted & 1), [&] {
         page = take_row(self, order, wanted);
         return page != no_page;
@@ -148,14 +150,14 @@ struct alignas(128) tbuddy {
     held -= got.count;
     return got;
   }
-  // Block `rank` of a grant.
+  // The first page of block `rank` of a grant.
   [[nodiscard]] GPUHEAP_FN static uint32_t page_of(block_grant const& got, unsigned order, unsigned rank) {
     if (got.nodes == 0) return got.page + (rank << order);
     return (got.page * 64 + simt::nth_set_bit(got.nodes, rank)) << order;
   }
 
-  // A block for each lane of `group` (those of equal orders, of all lanes `here`, which all call this; mask 0: none for this lane);
-  // no_page: there is none.
+  // Takes a block for each lane of `group` (the lanes of equal orders, of all lanes `here`, which all call this; mask 0: this lane wants
+  // none). no_page: there is none.
   [[nodiscard]] GPUHEAP_COLD static uint32_t take_for(tbuddy* self, simt::lane_mask here, structures::warp_group group, unsigned order) {
     simt::lane_mask const mine = simt::lane_mask{1} << simt::lane_id();
     uint32_t page = no_page;
@@ -170,10 +172,10 @@ struct alignas(128) tbuddy {
       got.nodes = simt::shuffle(here, got.nodes, leader);
       got.page = simt::shuffle(here, got.page, leader);
       got.count = simt::shuffle(here, got.count, leader);
-      // A thread that leads a group that was served in part is another lane than before.
+      // If a group was served in part, its leader is another lane than before.
       held = simt::shuffle(here, held, leader);
       single = simt::shuffle(here, single ? 1u : 0u, leader) != 0;
-      // What the leader acquired, its lanes have too.
+      // The other lanes get what the leader acquired.
       simt::sync_warp(here);
       unsigned const rank = group.rank();
       if ((group.mask & mine) != 0 && rank < got.count) page = page_of(got, order, rank);
@@ -183,7 +185,7 @@ struct alignas(128) tbuddy {
     return page;
   }
 
-  // The lanes `here` (which all call this), of which those with a `node` give one back. Joins buddies that are both available.
+  // All lanes `here` call this; those with a `node` give it back. Joins buddies that are both available.
   GPUHEAP_COLD static void give(tbuddy* self, simt::lane_mask here, uint32_t node, unsigned order) {
     bool has = node != no_page;
     // Ends: `order` rises in each lane that goes on.
@@ -192,7 +194,8 @@ struct alignas(128) tbuddy {
       if (has) self->orders[order].available.set(node);
       auto const group = structures::warp_group::of_equal(here, self->key_of(has, order));
       if (has && group.leads()) self->units(order).signal(group.size());
-      // Of two that are published, the later one finds the other: both are bits of one word, and each looks after it has set its own.
+      // Of two nodes that are published, the later one finds the other: both are bits of one word, and each thread looks after it has set
+      // its own.
       bool pair = has && self->is_pair(node, order);
       has = false;
       simt::back_off pause;
@@ -206,7 +209,7 @@ struct alignas(128) tbuddy {
         got = wanting.from_leader(got);
         bool const granted = pair && 2 * wanting.rank() < got;
         bool const joined = granted && self->claim_pair(node, order);
-        // Units for which there was no pair any more.
+        // Units for which no pair was left.
         simt::lane_mask const back = simt::ballot(here, granted && !joined) & wanting.mask;
         if (pair && wanting.leads() && back != 0) self->units(order).signal(2 * simt::popcount(back));
         if (joined) {
@@ -224,7 +227,7 @@ struct alignas(128) tbuddy {
     } while (simt::any_of(here, has));
   }
 
-  // Tells heaps, and orders of those lanes that want something, apart.
+  // A key that differs between heaps, and between the orders of lanes that want something.
   [[nodiscard]] GPUHEAP_FN uint64_t key_of(bool wants, unsigned order) const {
     static_assert(alignof(tbuddy) > max_orders);
     return reinterpret_cast<simt::uintptr_t>(this) | (wants ? order : max_orders);
@@ -245,7 +248,7 @@ struct alignas(128) tbuddy {
     // Ends: a pass that goes on found the word changed by another thread. Lock-free.
     GPUHEAP_NO_UNROLL
     while ((seen & both) == both) {
-      // consume_release: comes after threads that freed both, and goes to a thread that takes the parent.
+      // consume_release: comes after threads that freed both, and before a thread that takes the parent.
       if (!leaf.compare_exchange(seen, seen & ~both, simt::consume_release, simt::relaxed)) continue;
       if ((seen & ~both) == 0) (void)available.tidy(node / 64);
       return true;

@@ -1,20 +1,19 @@
-// UAlloc: objects of up to 1024 bytes from bins of one page, which come from chunks, which are blocks of TBuddy. An arena for each
-// multiprocessor; of each class first a unit of a bulk semaphore, then an object of some bin in the class's list.
+// UAlloc: objects of up to 1024 bytes from bins of one page. Bins come from chunks, and chunks are blocks of TBuddy. Each multiprocessor
+// has an arena. A request of a class first acquires a unit of a bulk semaphore, then takes an object of some bin in the class's list.
 //
 //   bin     | header 128 | data 3968 |  and its tail of 128 bytes, for objects of up to 128: so that 4096 / size of them fit
 //   chunk   | header | 31 tails | header | 31 tails | 62 bins |     (of 64 pages; of 32 or fewer, one page of tails)
 //
-//   take:   units -= n;  under read-copy-update, a bin of the list with free objects: free -= m;  m bits of it
-//           nothing there, nothing promised: a page of a chunk becomes a bin, units += what is left over, and it is linked
-//   give:   bit;  units += m;  free += m.   0 -> m: linked, and m -> 0: unlinked.   m -> all: units -= all, free = closed, unlinked; when
-//   all
-//           readers have left, it goes back to its chunk, and a chunk without bins to TBuddy
-// Bits are cleared before `free` counts them, so who lowered `free` by m finds m bits. Units are added before `free` rises: so units and
-// those held by searchers are at least all `free` together. A bin that is all free and stays, as not all its units are there, is one from
-// which a searcher must take.
+//   take:   units -= n;  under read-copy-update, in a bin of the list with free objects: free -= m;  m bits of it
+//           if nothing is there or promised: a page of a chunk becomes a bin, units += the objects left over, and the bin is linked
+//   give:   bit;  units += m;  free += m.   0 -> m: linked, and m -> 0: unlinked.   m -> all: units -= all, free = closed, unlinked.
+//           When all readers have left, the bin goes back to its chunk, and a chunk without bins to TBuddy
+// Bits are cleared before `free` counts them, so a thread that lowered `free` by m finds m bits. Units are added before `free` rises, so
+// units and those held by searchers are at least the sum of all `free`. A bin that is all free and stays, because not all its units are
+// there, is one from which a searcher must take.
 //
-// The list's lock is held while links change, while a bin is closed, and while `free` changes from 0 or to all, so that a bin does not go
-// while one who freed its objects still links it. A thread that lowered `free` to 0 needs no such thing: its own object keeps the bin.
+// The list's lock is held while links change, while a bin is closed, and while `free` changes from 0 or to all, so that a bin is not given
+// back while a thread that freed its objects still links it. A thread that lowered `free` to 0 needs no lock: its own object keeps the bin.
 #pragma once
 
 #include <gpuheap/allocators/bulkalloc/tbuddy.hpp>
@@ -22,7 +21,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::bulk {
 
-// What a request of a group got: objects of one bin.
+// The objects of one bin that a group got.
 struct object_grant {
   uint32_t page = no_page;  // of the bin
   uint32_t count = 0;
@@ -42,7 +41,7 @@ struct heap_state {
   tree blocks;
   census scratch;  // of verify()
 
-  // Where a leader's search is: the arena, and units of its class that are held already.
+  // The state of a leader's search: the arena, and the units of its class that are held already.
   struct search {
     uint32_t own = 0;   // arena of this multiprocessor
     uint32_t step = 0;  // arenas given up
@@ -69,11 +68,11 @@ struct heap_state {
 
   // ---- objects
 
-  // Up to `wanted` objects of class c; count 0: no arena has one, and no chunk can be had.
+  // Takes up to `wanted` objects of class c. count 0: no arena has one, and no chunk is available.
   [[nodiscard]] GPUHEAP_FN static object_grant take_objects(heap_state* self, unsigned c, unsigned wanted, search& where) {
     uint32_t const num_arenas = self->at().num_arenas;
     unsigned const n = wanted < objects(c) ? wanted : objects(c);
-    // In the end the own arena again, in which others may have grown what this one could not.
+    // At the end the own arena is tried again: others may have added what this thread could not.
     // Ends: `step` rises, but for the pass that serves.
     GPUHEAP_NO_UNROLL
     for (; where.step <= num_arenas; ++where.step) {
@@ -83,7 +82,7 @@ struct heap_state {
         semaphore const units{&self->list(arena, c).units};
         uint32_t page = no_page;
         if (where.step == 0) {
-          // A bin of one of the arena's chunks, or of a new one.
+          // Makes a bin of one of the arena's chunks, or of a new one.
           bool const served = units.wait(n, objects(c), [&] {
             page = take_bin(self, arena, true);
             if (page != no_page) open_bin(self, arena, c, page, n);
@@ -109,7 +108,7 @@ struct heap_state {
     return {};
   }
 
-  // Units of another arena's class, for up to n objects; 0: none there or promised.
+  // Acquires units of another arena's class, for up to n objects; 0 if none are there or promised.
   [[nodiscard]] GPUHEAP_FN unsigned look_elsewhere(uint32_t arena, unsigned c, unsigned n) {
     semaphore const units{&list(arena, c).units};
     auto const seen = units.look();
@@ -122,21 +121,21 @@ struct heap_state {
     return semaphore::count(seen) + semaphore::surplus(seen) > 0;
   }
 
-  // Up to `wanted` objects of a bin of the list, for as many units held.
+  // Takes up to `wanted` objects of a bin of the list, for as many units held.
   [[nodiscard]] GPUHEAP_FN object_grant walk(uint32_t arena, unsigned c, unsigned wanted) {
     class_list& mine = list(arena, c);
     readers const domain{&mine.rcu};
     object_grant got;
     simt::back_off pause;
-    // Ends: the list has at least as many free objects as units are held. A walk that finds none lost them to others, which were served, or
-    // passed where others were added. Lock-free.
+    // Ends: the list has at least as many free objects as units are held. A walk that finds none lost them to other threads, which were
+    // served, or passed a place before others were added there. Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
       unsigned const parity = domain.enter();
       // acquire, here and below: pairs with link(); the bin's words are those of this list.
       uint32_t page = word(mine.first).load(simt::acquire);
-      // Ends: the list is acyclic; bins that are linked anew while they are passed lead back to its start, and were given objects by
-      // others.
+      // Ends: the list is acyclic. Bins that are linked anew while they are passed lead back to the list's start, and other threads gave
+      // them objects.
       GPUHEAP_NO_UNROLL
       while (page != no_page && got.count == 0) {
         bin_header& bin = at().bin(page);
@@ -145,7 +144,7 @@ struct heap_state {
         GPUHEAP_NO_UNROLL
         while (seen != 0 && seen < bin_header::closed) {
           unsigned const n = seen < wanted ? seen : wanted;
-          // relay: comes after threads that gave objects back, and goes on to the bin's bits.
+          // relay: comes after threads that gave objects back, and before the accesses to the bin's bits.
           if (word(bin.free).compare_exchange(seen, seen - n, simt::relay, simt::relaxed)) {
             got = {page, n, seen};
             break;
@@ -159,7 +158,7 @@ struct heap_state {
     }
   }
 
-  // Counts m objects as free, whose bits are cleared. Until then they keep the bin.
+  // Counts m objects, whose bits are cleared, as free. Until then they keep the bin.
   GPUHEAP_COLD static void give_objects(heap_state* self, uint32_t arena, unsigned c, uint32_t page, unsigned m) {
     class_list& mine = self->list(arena, c);
     semaphore const units{&mine.units};
@@ -173,8 +172,9 @@ struct heap_state {
       counted = word(bin.free).compare_exchange(seen, seen + m, simt::relay, simt::relaxed);
     }
     simt::back_off pause;
-    // Ends: a pass that goes on lost the word likewise, or all other objects of the bin are free and not all their units are there. Then
-    // others hold them, and wait for the lock at most until they have taken an object, of this bin or of another one.
+    // Ends: a pass that goes on lost the word to another thread's change, or all other objects of the bin are free and not all their units
+    // are there. Then other threads hold these units, and wait for the lock at most until they have taken an object, of this bin or of
+    // another one.
     GPUHEAP_NO_UNROLL
     while (!counted) {
       mutex{&mine.lock}.run_alone([&] {
@@ -184,14 +184,14 @@ struct heap_state {
           counted = word(bin.free).compare_exchange(seen, seen + m, simt::relay, simt::relaxed);
           if (counted && !linked) self->link(mine, page);
         } else if (seen == 0 || units.try_wait(seen)) {
-          // acq_rel: after all who freed.
+          // acq_rel: after all threads that freed.
           counted = closed = word(bin.free).compare_exchange(seen, bin_header::closed, simt::acq_rel, simt::relaxed);
           if (!closed) units.signal(objects(c) - m);
           if (closed && linked) self->unlink(mine, page);
         }
       });
-      // Waits without the lock, which threads that hold the units may want.
-      // Ends: as above.
+      // Waits without the lock, since threads that hold the units may want it.
+      // Ends: the threads that hold the units have taken their objects, of this bin or of another one.
       GPUHEAP_NO_UNROLL
       while (!counted && word(bin.free).load(simt::relaxed) + m == objects(c) && semaphore::count(units.look()) + m < objects(c))
         pause.wait();
@@ -238,7 +238,7 @@ struct heap_state {
       if (linked && word(bin.free).load(simt::relaxed) == 0) self->unlink(mine, page);
     });
   }
-  // Under the list's lock. relaxed but for what readers follow: ordered by the lock.
+  // Called under the list's lock. relaxed, except for the words that readers follow: the lock orders them.
   GPUHEAP_FN void link(class_list& mine, uint32_t page) {
     bin_header& bin = at().bin(page);
     uint32_t const next = word(mine.first).load(simt::relaxed);
@@ -249,7 +249,7 @@ struct heap_state {
     word(mine.first).store(page, simt::release);
     word(bin.info).store(word(bin.info).load(simt::relaxed) | bin_header::linked, simt::relaxed);
   }
-  // Likewise. A thread that reads the bin now goes on from it.
+  // Called under the list's lock. A thread that reads the bin now continues from it.
   GPUHEAP_FN void unlink(class_list& mine, uint32_t page) {
     bin_header& bin = at().bin(page);
     uint32_t const next = word(bin.next).load(simt::relaxed), previous = word(bin.previous).load(simt::relaxed);
@@ -261,7 +261,7 @@ struct heap_state {
 
   // ---- bins and chunks. A chunk's words are changed under its arena's lock. Units of bins are added when the bins can be found.
 
-  // A page of a chunk of the arena; no_page: there is none, nor a new chunk, if the caller may make one.
+  // Takes a page of a chunk of the arena; no_page if there is none, nor a new chunk, if the caller may make one.
   [[nodiscard]] GPUHEAP_COLD static uint32_t take_bin(heap_state* self, uint32_t arena, bool may_grow) {
     geometry const& at = self->at();
     chunk_list& mine = at.arenas[arena].chunks;
@@ -286,7 +286,8 @@ struct heap_state {
     });
     return page;
   }
-  // A new chunk's first page for a bin, which is the caller's, and the thread that adds the units of the others; no_page: there is none.
+  // Takes a new chunk, and returns its first page for a bin, which is the caller's. The caller adds the units of the other pages. no_page:
+  // there is none.
   [[nodiscard]] GPUHEAP_COLD static uint32_t take_chunk(heap_state* self, uint32_t arena) {
     geometry const& at = self->at();
     uint32_t const first = tree::take_block(&self->blocks, at.chunk_order());
@@ -304,7 +305,7 @@ struct heap_state {
     return first + at.header_pages();
   }
 
-  // No thread looks at the bin any more.
+  // Gives back a bin that no thread looks at any more.
   GPUHEAP_COLD static void give_bin(heap_state* self, uint32_t page) {
     geometry const& at = self->at();
     uint32_t const first = at.chunk_of(page);
@@ -313,8 +314,8 @@ struct heap_state {
     semaphore const units{&mine.units};
     bool empty = false, done = false;
     simt::back_off pause;
-    // Ends: a pass that goes on found all other bins of the chunk free, and not all their units there. Then others hold them, and wait for
-    // this lock at most until they have taken a bin, of this chunk or of another one. Until then the own bin keeps the chunk.
+    // Ends: a pass that goes on found all other bins of the chunk free, and not all their units there. Then other threads hold these units,
+    // and wait for this lock at most until they have taken a bin, of this chunk or of another one. Until then the own bin keeps the chunk.
     GPUHEAP_NO_UNROLL
     while (!done) {
       mutex{&mine.lock}.run_alone([&] {
@@ -331,8 +332,8 @@ struct heap_state {
         }
       });
       uint64_t const alone = at.header_bits() | uint64_t{1} << (page - first);
-      // Waits without the lock.
-      // Ends: as above.
+      // Waits without the lock, since threads that hold the units may want it.
+      // Ends: the threads that hold the units have taken a bin, of this chunk or of another one.
       GPUHEAP_NO_UNROLL
       while (!done && word(chunk.used).load(simt::relaxed) == alone && semaphore::count(units.look()) + 1 < at.bins_per_chunk())
         pause.wait();
@@ -342,7 +343,7 @@ struct heap_state {
     tree::give(&self->blocks, simt::lane_mask{1} << simt::lane_id(), first >> at.chunk_order(), at.chunk_order());
   }
 
-  // Under the arena's lock. relaxed, all.
+  // Called under the arena's lock. relaxed, all.
   GPUHEAP_FN void link_chunk(chunk_list& mine, uint32_t first) {
     chunk_header& chunk = at().chunk(first);
     uint32_t const next = word(mine.first).load(simt::relaxed);

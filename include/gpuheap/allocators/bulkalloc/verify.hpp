@@ -20,7 +20,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::bulk {
 
-// What is wrong with a page, or, for the last three, with an arena.
+// The faults of a page, or, for the last three, of an arena.
 enum class fault : uint32_t { none, wrong_header, wrong_count, empty_bin, wrong_link, class_units, bin_units, busy };
 
 // Kernel: thread i looks at every `threads`-th page. relaxed, all: the heap is at rest.
@@ -80,7 +80,8 @@ struct take_census {
   }
 };
 
-// Kernel, after that: thread i compares the units of list i of all arenas with what was counted, and with what the list has.
+// Kernel that runs after that: thread i compares the units of list i of all arenas with the objects that were counted, and with those in
+// the list.
 template <class Parts>
 struct compare_units {
   heap_state<Parts>* state;
@@ -126,7 +127,7 @@ struct compare_units {
 };
 
 #if GPUHEAP_HAS_HOST
-// What verify() returns. Host.
+// The result of verify(). Host.
 struct audit {
   std::string problem;  // empty: every invariant holds
   uint64_t live_objects = 0, live_blocks = 0;
@@ -134,7 +135,7 @@ struct audit {
   uint64_t free_pages = 0;
 };
 
-// The tree: units, pairs, and whether every page is in one place. Host; waits for the stream.
+// Checks the tree: units, pairs, and whether every page is in one place. Host; waits for the stream.
 template <class Parts>
 void verify_tree(heap_state<Parts>* state, geometry const& at, audit& result, stream_ref stream) {
   std::vector<uint32_t> words(at.num_pages), covered(at.num_pages);
@@ -176,7 +177,7 @@ void verify_tree(heap_state<Parts>* state, geometry const& at, audit& result, st
   }
 }
 
-// The invariants. Host; waits for the stream.
+// Checks the invariants. Host; waits for the stream.
 template <class Parts>
 [[nodiscard]] audit verify(heap_state<Parts>* state, stream_ref stream) {
   constexpr unsigned most_threads = 1u << 17;

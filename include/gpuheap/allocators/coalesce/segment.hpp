@@ -1,5 +1,5 @@
-// Segments of coalesce_dynamic's superblocks: how wide a header is, where a payload may begin, and what a free does to the chain of
-// headers.
+// Segments of coalesce_dynamic's superblocks: the width of a header, the places where a payload may begin, and the changes that a free
+// makes in the chain of headers.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -13,27 +13,27 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::coalesce_parts {
 // The form of all segments of one superblock. Plain arithmetic.
 struct segment_shape {
   unsigned width = 0;  // of a header, bytes: 2, 4 or 8. 0: none
-  unsigned unit = 0;   // payloads are so many bytes apart, times something
+  unsigned unit = 0;   // payloads lie a multiple of so many bytes apart
   unsigned lead = 0;   // from the superblock's begin to the first payload
 
-  // For requests of at most `bytes` (> 0), which one lane has.
+  // The form for requests of at most `bytes` (> 0), the largest of a warp.
   [[nodiscard]] GPUHEAP_HD static constexpr segment_shape of(coalesce_alignment policy, simt::size_t bytes) {
     if (policy == coalesce_alignment::strict16) return {8, 16, 16};
     unsigned const alignment = alignment_of(policy, bytes);
     if (alignment <= 2) return {2, 4, 2};
-    // The distance of a request that is alone is its lead, whatever its bytes.
+    // A single request's distance is its lead, whatever its bytes.
     if (alignment == 4) return {4, 8, 4};
     return {8, alignment, alignment};
   }
-  // By the address of a payload: width, and nothing else. 0: no payload is there.
+  // The form that the address of a payload tells: the width alone. 0: no payload is there.
   [[nodiscard]] GPUHEAP_HD static segment_shape at(coalesce_alignment policy, void const* p) {
     auto const address = reinterpret_cast<simt::uintptr_t>(p);
     if (policy == coalesce_alignment::strict16) return {address % 16 == 0 ? 8u : 0u};
     return {address % 8 == 0 ? 8u : address % 8 == 4 ? 4u : address % 4 == 2 ? 2u : 0u};
   }
-  // A payload and the header of the next one, with what lies between.
+  // A payload and the header of the next one, with the padding between.
   [[nodiscard]] GPUHEAP_HD constexpr simt::size_t slot(simt::size_t bytes) const { return simt::round_up_pow2(bytes + width, unit); }
-  // What a request of `bytes` may use.
+  // The bytes that a request of `bytes` may use.
   [[nodiscard]] GPUHEAP_HD constexpr simt::size_t usable(simt::size_t bytes) const { return slot(bytes) - width; }
 };
 static_assert(segment_shape::of(coalesce_alignment::natural, 2).slot(2) == 4 &&
@@ -43,13 +43,13 @@ static_assert(segment_shape::of(coalesce_alignment::natural, 2).slot(2) == 4 &&
               segment_shape::of(coalesce_alignment::strict16, 8).slot(8) == 16 &&
               segment_shape::of(coalesce_alignment::strict16, 9).slot(9) == 32);
 
-// Headers of segments. Device, any thread. Every access is atomic: a walk comes by while others free.
+// Headers of segments. Device, any thread. Every access is atomic: other threads free while one walks.
 struct chain {
   static constexpr simt::uint64_t is_free = 1, is_first = 2, is_last = 4;
   static constexpr unsigned flag_bits = 3;
   static constexpr unsigned wide_distance_bits = 21;  // of 8-byte headers; the usable bytes lie above
 
-  // Writes the header of the payload at p. relaxed: what orders it for others is headers_are_written(), and however they get p.
+  // Writes the header of the payload at p. relaxed: headers_are_written() orders it for others, and so does the way in which they get p.
   GPUHEAP_FN static void make(char* p, segment_shape form, simt::size_t distance, simt::size_t usable, bool first, bool last) {
     simt::uint64_t const flags = (first ? is_first : 0) | (last ? is_last : 0);
     if (form.width == 8) {
@@ -62,18 +62,18 @@ struct chain {
   }
   GPUHEAP_FN static void headers_are_written(simt::lane_mask group) { simt::sync_warp(group); }
 
-  // relaxed: for a thread that got p from its maker.
+  // relaxed: for a thread that got p from the thread that allocated it.
   [[nodiscard]] GPUHEAP_FN static simt::size_t usable_at(char* p) {
     return word64(p).load(simt::relaxed) >> (wide_distance_bits + flag_bits);
   }
 
-  // The free of the payload at p. `base`: the superblock, if it is the caller's to give back now.
+  // Frees the payload at p. `base` is set to the superblock if the caller has to give it back now.
   GPUHEAP_FN static free_status release(char* p, segment_shape form, char*& base) {
     return walk(p, form, base, [](char* at, segment_shape f, simt::uint64_t flag) { return set(at, f, flag); });
   }
 
  protected:
-  // `set(p, form, flag)`: sets a flag of the header of the payload at p, and answers what was there.
+  // `set(p, form, flag)` sets a flag of the header of the payload at p, and returns the header as it was.
   template <class Set>
   GPUHEAP_FN static free_status walk(char* p, segment_shape form, char*& base, Set set) {
     simt::uint64_t before = set(p, form, is_free);
@@ -87,15 +87,14 @@ struct chain {
       }
       p -= distance_in(before, form);
       before = set(p, form, is_last);
-      // A live segment has the duty now. Its free may come at any time: nothing of the superblock is touched from here on.
+      // A live segment has the duty now. Its free may come at any time, so this thread accesses the superblock no more.
       if ((before & is_free) == 0) break;
       before |= is_last;
     }
     return free_status::done;
   }
 
-  // consume_release: releases the accesses to the caller's segments, and goes on with those to others for a thread that gets the memory
-  // next.
+  // consume_release: releases the accesses to the caller's segments, and orders those to others before a thread that gets the memory next.
   GPUHEAP_FN static simt::uint64_t set(char* p, segment_shape form, simt::uint64_t flag) {
     if (form.width == 8) return word64(p).fetch_or(flag, simt::consume_release);
     if (form.width == 4) return word32(p).fetch_or(static_cast<simt::uint32_t>(flag), simt::consume_release);

@@ -1,4 +1,4 @@
-// The map of the allocators that coalesce, at rest, as code: host only, for tests and for people who suspect their heap (heap::verify).
+// The map of the allocators that coalesce, at rest, as code: host only, for tests and for heap::verify.
 //
 // At rest means that no kernel is running on the heap. Then:
 //   1. each key is in one of its two buckets, in one place only
@@ -20,13 +20,13 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::coalesce_parts {
 
-// What a look at the map found.
+// The result of a look at the map.
 struct audit {
   std::string problem;  // empty: every invariant holds
   simt::size_t live_pieces = 0, live_superblocks = 0;
 };
 
-// Kernel, a thread for each superblock: its head. Host code cannot read every upstream allocator's memory.
+// Kernel, one thread for each superblock: reads its head. Host code cannot read the memory of every upstream allocator.
 struct read_heads {
   simt::uint64_t* words;  // in: where a head is; out: what it says
   GPUHEAP_FN void operator()(unsigned i) const {

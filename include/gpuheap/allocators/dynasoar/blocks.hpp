@@ -1,5 +1,5 @@
-// A pool of DynaSOAr blocks: equal pieces of memory, each with up to 64 slots of one class. Which blocks are free, which belong to a class
-// (allocated), and which of these have a free slot (active) is kept in bitmaps.
+// A pool of DynaSOAr blocks: equal pieces of memory, each with up to 64 slots of one class. Bitmaps tell which blocks are free, which
+// belong to a class (allocated), and which of these have a free slot (active).
 //
 // A block at rest:
 //   free        no tag, no free slots;  its bit in the free tree
@@ -12,13 +12,14 @@
 //
 // Why a slot is never given twice. The AND tells which thread took a bit. That thread may have believed the block to be of another class,
 // as the block was closed and opened between the look at the active tree and the AND. But now the block has a slot that is not free, so it
-// cannot be closed, and its tag stays. So the taker reads the tag once more, and if the class is another one, gives the slots back as their
-// owner would. All states that it changes are those of the class that the tag names. Closing is taking, too: a thread that has closed a
-// block that has been opened for another capacity since, of which other slots may be in use, gives back what it has closed.
+// cannot be closed, and its tag stays. So the thread reads the tag once more, and if the class is another one, gives the slots back as
+// their owner would. All states that it changes are those of the class that the tag names. Closing takes slots too: if a thread has closed
+// a block that has been opened for another capacity since, and that may have other slots in use, it gives back the slots that it has
+// closed.
 //
-// Why a request fails only for lack of slots. Bits are hidden for a moment only while a block changes its place, and every such change is
+// Why a request fails only for lack of slots. Bits are hidden for a moment only while a block changes its state, and every such change is
 // counted (relocation_count): a search that finds nothing is repeated unless no change crossed it. Only slots that another thread has taken
-// by mistake, and is giving back, are not seen. That takes a block that changed hands meanwhile.
+// by mistake, and is giving back, are not seen. That needs a block that changed its class meanwhile.
 #pragma once
 
 #include <gpuheap/allocators/dynasoar/layout.hpp>
@@ -27,7 +28,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::soa {
 
-// Slots of one block, the caller's.
+// Slots of one block, which are the caller's.
 struct grant {
   uint32_t block = no_block;
   bool changed = false;  // from no free slot to some, or the other way: the block's states must follow
@@ -41,8 +42,8 @@ struct place {
   [[nodiscard]] GPUHEAP_HD constexpr bool none() const { return block == no_block; }
 };
 
-// Device, any thread. A view. `Self` derives from it, and may replace its steps. Those out of line get a pointer to the layout in memory,
-// and are called from few places and not deep, as each call on the way costs registers.
+// A view of the pool. Device, any thread. `Self` derives from it, and may replace its steps. Functions that are not inlined get a pointer
+// to the layout in memory. They are called from few places and not deep, as each call on the way costs registers.
 template <class Self>
 struct basic_block_pool : pool_layout {
   using word = free_slots::word;
@@ -61,8 +62,8 @@ struct basic_block_pool : pool_layout {
   // relaxed: a guess; or the caller has a slot of the block, and the tag was written before that became free.
   [[nodiscard]] GPUHEAP_FN block_tag tag_of(uint32_t b) const { return {tag(b).load(simt::relaxed)}; }
 
-  // A slot of class c, whose blocks have `capacity`, for each lane of the group, which all call this; none if there is none. The group is
-  // one of lanes that want the same of the same pool.
+  // Takes a slot of class c, whose blocks have `capacity`, for each lane of the group, which all call this; none if there is none. The
+  // lanes of the group want the same class of the same pool.
   [[nodiscard]] GPUHEAP_FN place take(structures::warp_group group, unsigned c, unsigned capacity) const {
     // Ends: each pass serves at least the lowest lane of the group, or ends it.
     GPUHEAP_NO_UNROLL
@@ -71,7 +72,7 @@ struct basic_block_pool : pool_layout {
       if (group.leads()) got = Self::find(&state()->layout, c, capacity, group.size());
       got.block = group.from_leader(got.block);
       got.slots = group.from_leader(got.slots);
-      // What the leader acquired, its lanes have too.
+      // The other lanes get what the leader acquired.
       simt::sync_warp(group.mask);
       if (got.none()) return {};
       unsigned const rank = group.rank(), count = simt::popcount(got.slots);
@@ -80,8 +81,8 @@ struct basic_block_pool : pool_layout {
     }
   }
 
-  // Gives slots of block b back, whose tag was read while they were the caller's; returns the word of its slots as it was. What was done
-  // with them must have been released by a fence before. If a slot was free already, only the others have changed.
+  // Gives slots of block b back. The caller read the block's tag while the slots were its own. Returns the word of the block's slots as it
+  // was. A fence must have released the owners' accesses before. If a slot was free already, only the others have changed.
   GPUHEAP_FN word deallocate(uint32_t b, block_tag tag, word which) const {
     word const before = slots(b).release(which);
     if ((before & which) == 0 && (before == 0 || (before | which) == tag.all())) {
@@ -102,15 +103,15 @@ struct basic_block_pool : pool_layout {
     return simt::lowest_bit(behind != 0 ? behind : bits);
   }
 
-  // Up to `wanted` slots of class c in one block; none if there are none.
+  // Finds up to `wanted` slots of class c in one block; none if there are none.
   GPUHEAP_COLD static grant find(pool_layout const* at, unsigned c, unsigned capacity, unsigned wanted) {
     unsigned left = Self::tries;
     bool careful = false;
     simt::uint64_t seen = 0;
     simt::back_off pause;
-    // Ends: a pass that goes on, but for the first, saw that another thread moves a block, or has moved one since. Each move serves a
-    // request or follows a free; a search that finds nothing moves nothing, and a thread that moves waits for no thread. Or it took slots
-    // of a block that had moved since it looked.
+    // Ends: a pass that goes on, except the first, saw that another thread moves a block, or has moved one since. Each move serves a
+    // request or follows a free; a search that finds nothing moves nothing, and a thread that moves a block waits for no thread. Or the
+    // pass took slots of a block that had moved since it looked.
     GPUHEAP_NO_UNROLL
     while (true) {
       if (careful) seen = of(at).moves().read_begin();
@@ -136,10 +137,10 @@ struct basic_block_pool : pool_layout {
   }
   // Whether slots that were taken are of class c. If not, they are given back.
   [[nodiscard]] GPUHEAP_FN static bool keep(pool_layout const* at, unsigned c, grant got) {
-    // The block has a slot that is ours: its tag stays. The claim has read from open(), which comes after the tag.
+    // The block has a slot of this thread, so its tag stays. The claim has read from open(), which comes after the tag.
     block_tag const now = of(at).tag_of(got.block);
     if (!now.is_of(c)) {
-      // Nothing was done with them.
+      // This thread has not accessed the slots.
       (void)of(at).deallocate(got.block, now, got.slots);
       return false;
     }
@@ -148,7 +149,7 @@ struct basic_block_pool : pool_layout {
     return true;
   }
 
-  // Up to `wanted` slots of a block that is active in class c; gives up after `left` blocks without one.
+  // Takes up to `wanted` slots of a block that is active in class c; gives up after `left` blocks without one.
   GPUHEAP_COLD static grant find_active(pool_layout const* at, unsigned c, unsigned wanted, unsigned left) {
     Self const pool = of(at);
     bitmap_tree const active = pool.active(c);
@@ -201,7 +202,7 @@ struct basic_block_pool : pool_layout {
     });
     return got;
   }
-  // Of a block that no other thread has.
+  // Opens a block that no other thread has.
   [[nodiscard]] GPUHEAP_FN grant open(uint32_t b, unsigned c, unsigned capacity, unsigned wanted) const {
     block_tag const mine = block_tag::of(c, capacity);
     word const taken = free_slots::choose(mine.all(), wanted, 0);
@@ -213,7 +214,7 @@ struct basic_block_pool : pool_layout {
     return {b, taken != mine.all(), taken};
   }
 
-  // After `which` were given back and the word of b's slots was `before`: its states.
+  // Updates the states of block b after the slots `which` were given back and its word was `before`.
   GPUHEAP_COLD static void follow_up(pool_layout const* at, uint32_t b, block_tag tag, word before, word which) {
     Self const pool = of(at);
     bool alone = false;
@@ -221,7 +222,7 @@ struct basic_block_pool : pool_layout {
     // Ends: a pass that goes on closed a block that others have emptied and opened since, for another capacity. Lock-free.
     GPUHEAP_NO_UNROLL
     while ((before | which) == tag.all() && pool.slots(b).close(tag.all())) {
-      // These slots are ours, and the tag stays; it may be another one than before.
+      // These slots are this thread's, so the tag stays; it may be another one than before.
       block_tag const now = pool.tag_of(b);
       alone = now.all() == tag.all();
       if (!alone) {
@@ -236,7 +237,7 @@ struct basic_block_pool : pool_layout {
     unsigned const c = tag.kind();
     if (alone || before == 0) pool.active(c).settle(b, [&] { return pool.has_room(b, c); });
     if (alone) {
-      // relaxed: likewise.
+      // relaxed: the bit is set again only by a thread that opens the block, after taking it from the free tree.
       simt::global_ref<word>{pool.allocated(c)[b / 64]}.fetch_and(~(word{1} << (b % 64)), simt::relaxed);
       pool.free_blocks().set(b);
     }

@@ -1,4 +1,4 @@
-// The bytes of a pool of DynaSOAr blocks, and what a block's words say.
+// The layout of a pool of DynaSOAr blocks, and the words of a block.
 //
 //   +0     state {layout, moves, census}
 //   +256   trees over the blocks, a bit for each (bitmap_tree.hpp): free | active in class 0 | active in class 1 | ...
@@ -26,7 +26,7 @@ using structures::free_slots;
 inline constexpr uint32_t no_block = ~uint32_t{0};
 inline constexpr uint32_t most_blocks = uint32_t{1} << 31;
 
-// Whose a block is, and how many slots it has: {class + 1 : 32, capacity : 32}. Changed by a thread that is alone with the block only.
+// The class of a block, and its number of slots: {class + 1 : 32, capacity : 32}. Only a thread that is alone with the block changes it.
 struct block_tag {
   uint64_t bits = 0;  // 0: no thread's
 
@@ -41,13 +41,13 @@ struct block_tag {
 static_assert(block_tag::of(3, 64).kind() == 3 && block_tag::of(3, 64).is_of(3) && block_tag::of(0, 7).capacity() == 7 &&
               block_tag::of(0, 7).all() == 127 && !block_tag::of(0, 1).is_free() && !block_tag{}.is_of(0));
 
-// Of each block.
+// The words of each block.
 struct alignas(16) block_words {
   free_slots::word free;
   uint64_t tag;
 };
 
-// What a census found. Counts of blocks, but for `live`.
+// The result of a census: counts of blocks, except for `live`.
 struct census {
   uint64_t free = 0, allocated = 0, active = 0;
   uint64_t slots = 0, live = 0;  // of allocated blocks
@@ -56,7 +56,7 @@ struct census {
 
 struct pool_state;
 
-// Where the parts lie. A plain value, the same on either side.
+// The places of the parts. A plain value, the same on either side.
 struct pool_layout {
   static constexpr size_t state_bytes = 256;
 
@@ -91,7 +91,7 @@ struct pool_layout {
   [[nodiscard]] GPUHEAP_HD static constexpr size_t bytes_for(uint32_t n, unsigned classes, unsigned block_bytes) {
     return data_at(n, classes) + size_t{n} * block_bytes;
   }
-  // As many blocks as fit; `where` has at least bytes_for(1).
+  // A pool with as many blocks as fit; `where` has at least bytes_for(1).
   [[nodiscard]] GPUHEAP_HD static pool_layout over(memory::region where, unsigned classes, unsigned block_bytes) {
     size_t most = where.bytes / block_bytes;
     if (most > most_blocks) most = most_blocks;
@@ -117,7 +117,7 @@ struct pool_layout {
   [[nodiscard]] GPUHEAP_HD uint64_t* words() const { return reinterpret_cast<uint64_t*>(base + state_bytes); }
 };
 
-// What lies at the base. The layout is there for code out of line, which gets a pointer to it.
+// The state at the base. It contains the layout for functions that are not inlined, which get a pointer to it.
 struct pool_state {
   pool_layout layout;
   structures::relocation_count::word moves = 0;

@@ -1,4 +1,4 @@
-// Objects in DynaSOAr blocks: what a class is, and what leads to an object.
+// Objects in DynaSOAr blocks: the declaration of a class, and the pointer to an object.
 //
 // A class is a plain struct. Its objects never lie in memory as such: in a block, field f of slot i lies at capacity * offset of f + i *
 // size of f, so that the same fields of neighbouring slots are neighbours.
@@ -29,8 +29,8 @@ inline constexpr bool is_field_list<fields<Members...>> = true;
 template <class T>
 concept lists_fields = soa::is_field_list<typename T::fields>;
 
-// Leads to an object of class T in an object_heap; null leads nowhere. 8 bytes: a value that is copied, compared and stored as a pointer
-// is, also in fields of objects, and atomically by its bits().
+// A pointer to an object of class T in an object_heap; null points to nothing. 8 bytes: it can be copied, compared and stored as a pointer
+// can, also in fields of objects, and atomically by its bits().
 //
 //   p[&body::x] += dt * p[&body::vx];     a field, as a reference
 //   body const b = p.load();              all of them; p.store(b)
@@ -133,7 +133,7 @@ struct class_list {
   }
 };
 
-// What a pass over the objects of a class goes by: the blocks of the class, and which of their slots had an object when it began.
+// The input of a pass over the objects of a class: the blocks of the class, and the slots that had an object when the pass began.
 struct pass_list {
   uint32_t* count = nullptr;
   free_slots::word* live = nullptr;  // of block blocks[i]
@@ -150,14 +150,14 @@ struct pass_list {
   }
 };
 
-// Kernel: thread i lists the blocks of class c among those 64 that word i has bits for. `count` is 0 before.
+// Kernel: thread i lists the blocks of class c among the 64 that word i has bits for. `count` is 0 before.
 struct list_blocks {
   pool_layout pool;
   unsigned c;
   pass_list list;
 
   GPUHEAP_FN void operator()(unsigned i) const {
-    // relaxed, all: what lives was made before the kernel began, or by others meanwhile: those may be listed or not.
+    // relaxed, all: live objects were made before the kernel began, or by others meanwhile, which may be listed or not.
     uint64_t bits = simt::global_ref<uint64_t>{pool.allocated(c)[i]}.load(simt::relaxed);
     if (bits == 0) return;
     uint32_t at = simt::global_ref<uint32_t>{*list.count}.fetch_add(simt::popcount(bits), simt::relaxed);
@@ -172,8 +172,8 @@ struct list_blocks {
   }
 };
 
-// Kernel, after that: calls f(p) for each object that was listed. `threads`: a multiple of the capacity, so that each thread has the same
-// slot of several blocks, and neighbours have neighbours.
+// Kernel that runs after that: calls f(p) for each object that was listed. `threads`: a multiple of the capacity, so that each thread has
+// the same slot of several blocks, and adjacent threads have adjacent slots.
 template <class T, class Visit>
 struct visit_objects {
   pool_layout pool;

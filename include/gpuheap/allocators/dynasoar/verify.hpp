@@ -1,5 +1,4 @@
-// The invariants of a pool of DynaSOAr blocks at rest, as code: a kernel with a thread for each block counts what is there and what is
-// wrong.
+// The invariants of a pool of DynaSOAr blocks at rest, as code: a kernel with a thread for each block counts blocks and faults.
 //
 // At rest means that no kernel uses the pool. Then:
 //   1. every block is free or allocated to the class that its tag names, and to no other;
@@ -19,7 +18,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::soa {
 
-// What is wrong with a block.
+// The fault of a block.
 enum class fault : uint32_t { none, free_and_not, tag_and_bits, active_and_not, beyond_capacity, empty, summary };
 
 // Kernel, a thread for each block. `only`: the class that is counted; all_classes: every one. relaxed, all: the pool is at rest.
@@ -96,7 +95,7 @@ struct free_all_blocks {
 };
 
 #if GPUHEAP_HAS_HOST
-// What verify() returns. Host.
+// The result of verify(). Host.
 struct audit {
   std::string problem;  // empty: every invariant holds
   census found{};

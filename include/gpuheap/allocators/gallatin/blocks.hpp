@@ -3,12 +3,12 @@
 //   word   bit 0     32          48      56     63
 //          | count  | full words | class | mode |
 //
-//   count       slices that were asked of the block since it was opened; from N on it has none left
-//   full words  of the words of `freed`, those in which every slice is back
+//   count       slices that were requested from the block since it was opened; from N on it has none left
+//   full words  the number of words of `freed` in which every slice is back
 //   mode        home: no thread has the block. open: in slices. whole: all of it is one piece of memory
 //
-// A slice that is back, and one that never went out when the block was given up, has its bit in `freed` set. Each bit is set once; who sets
-// the last bit of a word counts it, and a thread that counts the last word has the block alone.
+// A slice that is back, and one that never went out when the block was given up, has its bit in `freed` set. Each bit is set once. The
+// thread that sets the last bit of a word counts the word, and the thread that counts the last word has the block alone.
 #pragma once
 
 #include <gpuheap/allocators/gallatin/layout.hpp>
@@ -16,7 +16,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::gallatin_parts {
 
-// What becomes of a block.
+// The state of a block.
 enum class mode : unsigned { home, open, whole };
 
 // The word, as a value. A word of zeros is a block that is home.
@@ -48,14 +48,14 @@ struct block_state {
   // relaxed: a guess; or the caller owns a slice, and the class and mode cannot change.
   [[nodiscard]] GPUHEAP_FN block_word look() const { return {ref().load(simt::relaxed)}; }
 
-  // Takes the next n slices, as far as there are any: the caller looks at what is returned, the word as it was. Those it does not want it
-  // gives up.
+  // Takes the next n slices, if there are so many. The caller looks at the result, the word as it was, and gives up the slices that it does
+  // not want.
   [[nodiscard]] GPUHEAP_FN block_word take(unsigned n) const {
-    // relay: comes after the fences of the slices' last owners, by way of who opened the block. Pairs with open().
+    // relay: comes after the fences of the slices' last owners, through the thread that opened the block. Pairs with open().
     return {ref().fetch_add(n, simt::relay)};
   }
-  // Makes a block that the caller has taken from its segment one of slices of class c. Others see it by what the caller releases next, or
-  // by a slot's word that they read when the block was in it before.
+  // Divides a block that the caller has taken from its segment into slices of class c. Other threads see it through the next release of the
+  // caller, or through a slot's word that they read when the block was in it before.
   // The first `taken` slices are the caller's.
   GPUHEAP_FN void open(unsigned c, unsigned taken) const {
     // relaxed: the word's release publishes them.
@@ -64,19 +64,19 @@ struct block_state {
     // release: a thread that takes a slice comes after its last owner, and its bit after the zeros. Pairs with take().
     ref().store(block_word::of(c, mode::open).bits + taken, simt::release);
   }
-  // Or a single piece of memory.
+  // Makes it a single piece of memory instead.
   GPUHEAP_FN void open_whole(unsigned c) const {
-    // relaxed, both: no other thread looks at them before the caller hands the pointer on.
+    // relaxed, both: no other thread looks at them before the caller passes the pointer on.
     freed_word(0).store(0, simt::relaxed);
     ref().store(block_word::of(c, mode::whole).bits, simt::relaxed);
   }
-  // And of no use to any thread, before its segment gets it back.
+  // Makes it unused, before its segment gets it back.
   GPUHEAP_FN void close() const { ref().store(0, simt::relaxed); }
 
-  // Gives back slices of freed word i, which were handed out, and returns the word as it was: bits that were set then have not been given
-  // back now. If that `completes` the word, the caller goes on with count_word().
+  // Gives back slices of freed word i, which were handed out, and returns the word as it was: slices whose bits were set already are not
+  // given back by this call. If the call `completes` the word, the caller continues with count_word().
   [[nodiscard]] GPUHEAP_FN uint64_t give(unsigned i, uint64_t mask) const {
-    // consume_release: what the slices' owners did. Pairs, by way of who opens the block next, with take().
+    // consume_release: the accesses of the slices' owners. Pairs with take(), through the thread that opens the block next.
     return freed_word(i).fetch_or(mask, simt::consume_release);
   }
   // Whether adding `mask` to a word made it full.
@@ -84,13 +84,13 @@ struct block_state {
     uint64_t const full = m == mode::whole ? 1 : simt::low_bits(num_slices());
     return (before | mask) == full && before != full;
   }
-  // True for who counts the last word: the block is the caller's.
+  // True for the thread that counts the last word: the block is the caller's.
   [[nodiscard]] GPUHEAP_FN bool count_word(mode m, unsigned n = 1) const {
     if (m == mode::whole) return true;
-    // relay: after the fences of all who gave slices back, as each word was counted after its last bit.
+    // relay: after the fences of all threads that gave slices back, as each word was counted after its last bit.
     return block_word{ref().fetch_add(n * block_word::one_full_word, simt::relay)}.full_words() + n == num_words();
   }
-  // Gives back the slices first .. end - 1, which the caller has from take() and has not used. True: the block is the caller's.
+  // Gives back the slices first .. end - 1, which the caller got from take() and has not used. True: the block is the caller's.
   [[nodiscard]] GPUHEAP_FN bool give_up(unsigned first, unsigned end) const {
     unsigned counted = 0;
     // Ends: `first` rises.
@@ -111,7 +111,7 @@ struct block_state {
     return before.state() == mode::open && before.count() < num_slices() && give_up(before.count(), num_slices());
   }
 
-  // Whether no slice is out, as seen now, and some are left.
+  // Whether no slice is in use, as seen now, and some are left.
   [[nodiscard]] GPUHEAP_FN bool is_idle() const {
     block_word const seen = look();
     if (seen.state() != mode::open || seen.count() >= num_slices() || seen.full_words() != seen.count() / 64) return false;

@@ -1,5 +1,5 @@
-// The state of a Gallatin heap that lies in the heap's memory, and all that malloc and free do off their fast paths: fetching blocks into
-// slots, requests of more than a slice, and giving blocks back.
+// The state of a Gallatin heap, in the heap's memory, and the slow paths of malloc and free: fetching blocks into slots, requests of more
+// than a slice, and giving blocks back.
 #pragma once
 
 #include <gpuheap/allocators/gallatin/segments.hpp>
@@ -7,8 +7,8 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::gallatin_parts {
 
-// What a group of lanes was given: slices of a block, from `first` on, as many as were asked or as there are. Or none: at all, or for the
-// moment.
+// The slices that a group of lanes got: slices of a block, from `first` on, as many as were requested or as there are. Or none: at all, or
+// for the moment.
 struct grant {
   uint32_t block = no_block;
   uint32_t first = 0;
@@ -38,8 +38,8 @@ struct heap_state : segment_pool<Config, Parts, typename Parts::template state<C
   //   until it has an answer:   take from the slot's block.   None: is a thread fetching another? wait.   Otherwise fetch one: refill().
   //                             None, or has another attempt failed that began after the request? take from other slots, or give up
 
-  // Slices of class c for up to n requests of 2^lg_k (k > 1 in the top class only) each from other slots than i. Each is looked at once, or
-  // when the attempt that was under way in it has ended, as that one may have got the last block.
+  // Takes slices of class c for up to n requests of 2^lg_k (k > 1 in the top class only) each from other slots than i. Each slot is looked
+  // at once, or, if an attempt was under way in it, when that attempt has ended, since it may have got the last block.
   [[nodiscard]] GPUHEAP_COLD grant take_from_others(unsigned c, unsigned lg_k, unsigned n, unsigned i) {
     unsigned const num_slots = at.num_slots(c);
     // Ends: num_slots - 1 passes.
@@ -48,7 +48,7 @@ struct heap_state : segment_pool<Config, Parts, typename Parts::template state<C
       slot_word seen = at.slot(c, j).look();
       uint32_t const attempt = seen.generation();
       simt::back_off pause;
-      // Ends: who made the slot busy ends its attempt: see above. Blocking.
+      // Ends: the thread that made the slot busy ends its attempt; see above. Blocking.
       GPUHEAP_NO_UNROLL
       while (seen.is_busy() && seen.generation() == attempt) {
         pause.wait();
@@ -60,7 +60,7 @@ struct heap_state : segment_pool<Config, Parts, typename Parts::template state<C
     return {};
   }
 
-  // Slices of the block in a slot, if it has some. It is looked at first: what is exhausted is not counted on.
+  // Takes slices of the block in a slot, if it has some. It is read first, so that no thread adds to the count of an exhausted block.
   [[nodiscard]] GPUHEAP_COLD grant take_from_slot(slot_word seen, unsigned c, unsigned lg_k, unsigned n) {
     if (!seen.has_block()) return {};
     block_word const now = at.block(seen.block()).look();
@@ -68,7 +68,7 @@ struct heap_state : segment_pool<Config, Parts, typename Parts::template state<C
     unsigned const wanted = n << lg_k;
     return base::self().settle(seen.block(), c, lg_k, wanted, at.block(seen.block()).take(wanted));
   }
-  // What becomes of `wanted` slices that were taken of a block whose word was `before`: those for whole requests of 2^lg_k are the
+  // Decides about `wanted` slices that were taken from a block whose word was `before`. Slices for whole requests of 2^lg_k are the
   // caller's. The others are given up: the block's last ones, if they are too few for a request, and those of a block that has become one
   // of another class since its slot was read.
   [[nodiscard]] GPUHEAP_FN grant settle(uint32_t id, unsigned c, unsigned lg_k, unsigned wanted, block_word before) {
@@ -79,16 +79,17 @@ struct heap_state : segment_pool<Config, Parts, typename Parts::template state<C
     if (first + used != end && at.block(id).give_up(first + used, end)) base::self().put_back(id, before.size_class());
     return used == 0 ? grant{} : grant{id, first};
   }
-  // The same out of line, for the fast path: slices of a block that was not what it seemed, or has too few.
+  // The same, not inlined, for the fast path: slices of a block that has another class, or too few.
   [[nodiscard]] GPUHEAP_COLD grant settle_single(uint32_t id, unsigned c, unsigned wanted, block_word before) {
     return settle(id, c, 0, wanted, before);
   }
 
-  // Puts a new block into slot i in the place of the one in `seen`, with slices for up to n requests taken: a block without would be idle,
-  // and others might take it out again, for ever. Not yet: another thread replaces it. None: there is no block.
+  // Puts a new block into slot i in place of the one in `seen`, with slices for up to n requests taken: a block without taken slices would
+  // be idle, and other threads might take it out again, for ever. The answer may be `not yet` (another thread replaces it) or `none` (there
+  // is no block).
   [[nodiscard]] GPUHEAP_COLD grant refill(unsigned c, unsigned lg_k, unsigned n, unsigned i, slot_word seen) {
     slot_type const where = at.slot(c, i);
-    // A block with slices too few for the caller stays for others until there is another one, unless nothing of it is in use.
+    // A block with too few slices for the caller stays for other threads until there is another one, unless it is idle.
     bool const kept = seen.has_block() && has_slices(seen.block(), c), idle = kept && at.block(seen.block()).is_idle();
     if (!where.begin(seen, kept && !idle)) return grant::not_yet();
     if (idle) (void)retire(seen.block());
@@ -203,28 +204,28 @@ struct heap_state : segment_pool<Config, Parts, typename Parts::template state<C
     return p;
   }
 
-  // The slices behind the first of a request of 2^lg_k are back from the start, so that one free is enough, and are known to have none of
-  // their own.
+  // Joins the slices of a request of 2^lg_k: those behind the first count as back from the start, so that one free is enough, and are
+  // marked as parts of the first.
   GPUHEAP_COLD void join(uint32_t id, unsigned first, unsigned lg_k) {
     unsigned const end = first + (1u << lg_k);
     // Ends: two words at most.
     GPUHEAP_NO_UNROLL
     for (unsigned from = first + 1; from != end;) {
       unsigned const next = from / 64 * 64 + 64 < end ? from / 64 * 64 + 64 : end;
-      // relaxed: read by who owns the block of memory, or frees what it does not own.
+      // relaxed: read by the thread that owns the memory, or by one that frees what it does not own.
       joined_word(id, from / 64).fetch_or(simt::low_bits(next - from) << (from % 64), simt::relaxed);
       from = next;
     }
-    // The block cannot come home by this: the request's first slice is out.
+    // This cannot bring the block home: the request's first slice is in use.
     (void)at.block(id).give_up(first + 1, end);
   }
-  // Before a block of the top class is opened: no slice is joined.
+  // Called before a block of the top class is opened: no slice is joined.
   GPUHEAP_FN void separate(uint32_t id) {
     // relaxed: published with the block.
     GPUHEAP_NO_UNROLL
     for (unsigned i = 0; i != at.slice_words(); ++i) joined_word(id, i).store(0, simt::relaxed);
   }
-  // How many slices the request has that begins at `first`. 0: the slice belongs to the one before.
+  // The number of slices of the request that begins at `first`. 0: the slice belongs to the one before it.
   [[nodiscard]] GPUHEAP_COLD unsigned length_of(uint32_t id, unsigned first) const {
     if (is_joined(id, first)) return 0;
     unsigned end = first + 1;
@@ -239,7 +240,7 @@ struct heap_state : segment_pool<Config, Parts, typename Parts::template state<C
 
   // ---- free
 
-  // A word of a block's freed slices has become full. Counts it, and puts the block back if it was the last.
+  // Called when a word of a block's freed slices has become full. Counts it, and puts the block back if it was the last.
   GPUHEAP_COLD void word_is_full(uint32_t id, unsigned c, mode m) {
     if (at.block(id).count_word(m)) base::self().put_back(id, c);
   }

@@ -1,4 +1,4 @@
-// Where the parts of a Gallatin heap lie, and how segments, blocks and slices are numbered.
+// The places of the parts of a Gallatin heap, and the numbering of segments, blocks and slices.
 //
 //   segment of class c:   | block 0 | block 1 | ... | block blocks_of(c) - 1 |         all of one size
 //   block of class c:     | slice 0 | slice 1 | ... | slice N - 1 |                    slice_bytes(c) each, N the same in every class
@@ -12,7 +12,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// What can be chosen, with the paper's values.
+// The parameters, with the paper's values.
 struct gallatin_config {
   simt::size_t segment_bytes = simt::size_t{16} << 20;  // a power of two; small heaps have smaller segments
   unsigned smallest_slice = 16;                         // bytes, powers of two: a class for each between these
@@ -33,7 +33,7 @@ using structures::bitmap_tree;
 // No block's id.
 inline constexpr uint32_t no_block = ~uint32_t{0};
 
-// Trivially copyable: the view that kernels get has one, and the heap's state another.
+// The layout. Trivially copyable: the view that kernels get has one, and the heap's state another.
 template <gallatin_config Config, class Parts>
 struct layout {
   using tree_type = typename Parts::tree;
@@ -80,7 +80,7 @@ struct layout {
   // The most slices of the largest class that a request gets: at most half a block.
   [[nodiscard]] GPUHEAP_HD unsigned lg_most() const { return lg_most_slices < lg_slices ? lg_most_slices : lg_slices - 1; }
 
-  // The class whose slices, or whose blocks, are the least that hold `bytes`.
+  // The smallest class whose slices, or whose blocks, hold `bytes`.
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned class_of_slice(size_t bytes) {
     return bytes <= Config.smallest_slice ? 0 : simt::ceil_log2(bytes) - lg_smallest;
   }
@@ -88,8 +88,8 @@ struct layout {
     return bytes <= block_bytes(0) ? 0 : simt::ceil_log2(bytes) - lg_smallest - lg_slices;
   }
 
-  // How many blocks of class c are handed out from at the same time: one for each multiprocessor, half as many for each next class, and at
-  // most a share of the heap, but one.
+  // The number of blocks of class c that serve requests at the same time: one for each multiprocessor, half as many for each next class,
+  // and at most a share of the heap, but at least one.
   [[nodiscard]] GPUHEAP_HD unsigned num_slots(unsigned c) const {
     unsigned const wanted = num_sms >> c > Config.least_slots ? num_sms >> c : Config.least_slots;
     uint64_t const share = (uint64_t{num_segments} << (top_class - c)) / Config.slot_share;
@@ -123,7 +123,7 @@ struct layout {
   // classes as a quarter of the heap holds
 
   [[nodiscard]] GPUHEAP_HD unsigned wave_segments(unsigned c) const { return (num_slots(c) + blocks_of(c) - 1) / blocks_of(c); }
-  // The first segment of class c in the wavefront; num_segments if it is not in it. Of num_classes: where the wavefront ends.
+  // The first segment of class c in the wavefront; num_segments if it is not in it. For num_classes: the end of the wavefront.
   [[nodiscard]] GPUHEAP_HD uint32_t wave_begin(unsigned c) const {
     uint32_t first = 0;
     for (unsigned k = 0; k != num_classes; ++k) {
@@ -186,7 +186,7 @@ struct layout {
       if (at.num_segments >= Config.least_segments || lg == fewest_lg_slices) return at;
     }
   }
-  // What a heap of the fewest and shortest segments takes, wherever it begins.
+  // The bytes of a heap with the fewest and shortest segments, wherever it begins.
   [[nodiscard]] static size_t least_bytes(size_t state_bytes) {
     char* end = nullptr;
     (void)of(least_segments, fewest_lg_slices, ~0u >> 1, nullptr, state_bytes, end);

@@ -1,5 +1,5 @@
-// Segments: whose each is and how many of its blocks no thread has, in one word; and the trees in which those that have something are
-// found.
+// Segments: the use of each and the number of its blocks that no thread has, in one word; and the trees in which segments with something to
+// take are found.
 //
 //   word   bit 0     32      40
 //          | count  | kind  | 0 |
@@ -8,9 +8,9 @@
 //           otherwise the class of its blocks
 //   count   of a class: blocks that are home and that no thread has a claim to.   head: segments of the run
 //
-// Count and kind change together: a thread that takes a block has seen whose it is, and no thread takes a block that is not there, not even
-// for a moment. So the word says by itself when all blocks are home, and one of the threads that see it makes the segment free. The
-// compare-exchanges mean the same whatever happened to the word in between.
+// Count and kind change together: a thread that takes a block has seen the segment's kind, and no thread takes a block that is not there,
+// not even for a moment. So the word itself tells when all blocks are home, and one of the threads that see this makes the segment free.
+// The compare-exchanges mean the same whatever happened to the word in between.
 #pragma once
 
 #include <gpuheap/allocators/gallatin/blocks.hpp>
@@ -44,10 +44,11 @@ struct segment_state {
   // relaxed: a guess; or the caller has something of the segment, and the kind cannot change.
   [[nodiscard]] GPUHEAP_FN segment_word look() const { return {ref().load(simt::relaxed)}; }
 
-  // Takes up to `wanted` of the blocks of class c that are home, and tells how many are `left`. Returns how many.
+  // Takes up to `wanted` of the blocks of class c that are home, and sets `left` to the number that remain. Returns how many it took.
   //
-  // Of many that saw the word at the same time only one can win it, and the next a round trip later. So who has lost it guesses, every
-  // other time, how many have taken theirs before its exchange comes to the word: of those that guess differently more than one win.
+  // Of many threads that saw the word at the same time only one can win it, and the next one a round trip later. So a thread that has lost
+  // it guesses, every other time, how many threads have taken their blocks before its exchange arrives: of threads with different guesses,
+  // more than one win.
   [[nodiscard]] GPUHEAP_FN unsigned take(unsigned c, unsigned wanted, unsigned& left) const {
     segment_word seen = look();
     // Ends: of two passes that go on the first lost the word to another thread's change. Lock-free.
@@ -57,14 +58,14 @@ struct segment_state {
       if (ahead < seen.count()) seen.bits -= ahead;
       unsigned const n = wanted < seen.count() ? wanted : seen.count();
       left = seen.count() - n;
-      // relay: comes after threads that brought blocks home, and goes on to some of them.
+      // relay: comes after threads that brought blocks home, and before the accesses to some of them.
       if (ref().compare_exchange(seen.bits, seen.bits - n, simt::relay, simt::relaxed)) return n;
     }
     return 0;
   }
   // Adds a block that is home, and returns the word as it was.
   [[nodiscard]] GPUHEAP_FN segment_word give() const {
-    // consume_release: the bit of the block's home comes before, so that it is not set when the segment is already another's.
+    // consume_release: the block's home bit comes before, so that it is not set when the segment has another use already.
     return {ref().fetch_add(1, simt::consume_release)};
   }
   // Makes the segment free if all n blocks of class c are home. True for one thread.
@@ -81,8 +82,8 @@ struct block_claim {
   unsigned count = 0;  // 0: none
 };
 
-// All segments, and the blocks that no thread has. Device, any thread; out of line, and on a state in memory, so that the view's fast path
-// stays small. `Derived` is the whole state: what tests replace is called through it.
+// All segments, and the blocks that no thread has. Device, any thread; not inlined, and on a state in memory, so that the view's fast path
+// stays small. `Derived` is the whole state: the parts that tests replace are called through it.
 template <gallatin_config Config, class Parts, class Derived>
 struct alignas(128) segment_pool {
   using layout_type = layout<Config, Parts>;
@@ -90,8 +91,8 @@ struct alignas(128) segment_pool {
   static constexpr unsigned num_classes = layout_type::num_classes;
 
   layout_type at;
-  // Things that are moved to where they can be used: idle blocks to their segment, segments to the tree of free ones. And claims of runs,
-  // which may be put back.
+  // Counts moves of things to the place where they can be used: idle blocks to their segment, segments to the tree of free ones. Also
+  // claims of runs, which may be put back.
   alignas(128) uint64_t relocation_word = 0;
   alignas(128) uint32_t run_lock = 0;                    // held while a run is claimed
   alignas(128) uint32_t growth_locks[num_classes] = {};  // held while a free segment becomes one of the class
@@ -100,15 +101,15 @@ struct alignas(128) segment_pool {
 
   // ---- blocks
 
-  // Up to `wanted` blocks of class c that no thread has, of one segment.
+  // Takes up to `wanted` blocks of class c that no thread has, of one segment.
   [[nodiscard]] GPUHEAP_FN block_claim obtain(unsigned c, unsigned wanted) {
     block_claim got = self().take_from_tree(c, wanted, false);
     if (got.count != 0) return got;
-    // A segment that is one block is no other thread's business.
+    // A segment that is one block needs no lock.
     if (at.blocks_of(c) == 1) return self().grow(c, wanted);
     structures::spin_lock const lock{&growth_locks[c]};
     simt::back_off pause;
-    // One thread makes a segment for all: without the lock, each would. The others look for blocks of it meanwhile, and not in turn.
+    // One thread makes a segment for all: without the lock, each would make one. The others look for blocks of it meanwhile, all at once.
     // Ends: a thread that holds the lock waits for no thread. Blocking.
     GPUHEAP_NO_UNROLL
     for (bool done = false; !done;) {
@@ -133,18 +134,18 @@ struct alignas(128) segment_pool {
     // consume_release: close() comes before a thread that opens the block next.
     home_word(s, place / 64).fetch_or(uint64_t{1} << (place % 64), simt::consume_release);
     segment_word const before = at.segment(s).give();
-    // A segment that had none is in no tree, or about to be removed by someone who will look again.
+    // A segment that had no block is in no tree, or a thread that will look again is about to remove it.
     if (before.count() == 0 && n != 1) at.segments_with_blocks(c).set(s);
     return before.count() + 1 == n && self().free_segment(s, c);
   }
 
   // ---- runs
 
-  // k segments (k > 0), or nullptr.
+  // Takes k segments (k > 0), or returns nullptr.
   [[nodiscard]] GPUHEAP_FN void* take_run(uint32_t k) {
     uint32_t first = tree_type::none;
     auto const tree = at.free_segments();
-    // One at a time: claims that overlap would foil each other. A look first: no claim is made where there is nothing.
+    // One thread at a time: claims that overlap would defeat each other. A look comes first: no claim is made if there is nothing.
     structures::spin_lock{&run_lock}.run([&] {
       if (tree.find_run(k, at.tree_leaves() * 64) == tree_type::none) return;
       relocations().begin();
@@ -173,7 +174,7 @@ struct alignas(128) segment_pool {
 
   // ---- steps
 
-  // Blocks of the first segment that has some. `exact`: none is missed that is there all the time.
+  // Takes blocks of the first segment that has some. With `exact`, none is missed that is there all the time.
   [[nodiscard]] GPUHEAP_FN block_claim take_from_tree(unsigned c, unsigned wanted, bool exact) {
     auto const tree = at.segments_with_blocks(c);
     // Ends: a pass that goes on removed a bit, which comes back only when another thread brings a block home.
@@ -186,17 +187,17 @@ struct alignas(128) segment_pool {
     }
     return {};
   }
-  // Removes a segment that was seen without blocks from its tree, unless it has got one since: who brought that home may have set the bit
-  // before. A bit that is set later than its segment has blocks is left to who meets it.
+  // Removes a segment that was seen without blocks from its tree, unless it has got one since: the thread that brought that block home may
+  // have set the bit before. A bit that is set later than its segment has blocks is left to the next thread that finds it.
   GPUHEAP_FN void unlist(unsigned c, uint32_t s) {
     at.segments_with_blocks(c).settle(s, [&] {
-      // acquire: as settle() wants it.
+      // acquire: settle() requires it.
       segment_word const now{at.segment(s).ref().load(simt::acquire)};
       return now.is_of_class(c) && now.count() != 0;
     });
   }
-  // A block of a segment that is home. The caller has taken it from the segment's word. `nth`: threads that come at the same time have
-  // different ones, so that they do not try for the same.
+  // Takes a block of a segment that is home. The caller has taken it from the segment's word. `nth`: threads that come at the same time
+  // have different values, so that they do not try for the same block.
   [[nodiscard]] GPUHEAP_FN uint32_t take_home(uint32_t s, unsigned nth) {
     // Ends: as many blocks are home as threads have taken one from the word and not yet found it, so a pass that finds none met another's
     // change. Lock-free.
@@ -207,7 +208,7 @@ struct alignas(128) segment_pool {
       GPUHEAP_NO_UNROLL
       while (bits != 0) {
         uint64_t const bit = uint64_t{1} << simt::nth_set_bit(bits, nth % simt::popcount(bits));
-        // relay: comes after who brought it home, and goes on to the block's words.
+        // relay: comes after the thread that brought it home, and before the accesses to the block's words.
         if ((home_word(s, i).fetch_and(~bit, simt::relay) & bit) != 0) return at.block_id(s, i * 64 + simt::lowest_bit(bit));
         bits &= ~bit;
       }

@@ -33,7 +33,7 @@ struct slot_word {
   [[nodiscard]] GPUHEAP_HD constexpr bool has_failed() const { return (bits & failed_bit) != 0; }
   // 30 bits; differences are what counts.
   [[nodiscard]] GPUHEAP_HD constexpr uint32_t generation() const { return static_cast<uint32_t>(bits >> 34); }
-  // Of the first attempt that begins after this was seen.
+  // The number of the first attempt that begins after this word was seen.
   [[nodiscard]] GPUHEAP_HD constexpr uint32_t next_attempt() const { return generation() + 1; }
   // Whether attempt `generation`, or one after it, has failed.
   [[nodiscard]] GPUHEAP_HD constexpr bool has_failed_since(uint32_t attempt) const {

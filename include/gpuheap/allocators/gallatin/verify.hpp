@@ -4,10 +4,10 @@
 //   1. nothing is busy, locked or being moved;
 //   2. a segment is in the tree of free segments exactly if its word says that it is free; no tree has a bit beyond the last segment, or a
 //      bit that its summaries do not show;
-//   3. of a segment of a class, as many blocks have their home bit as its word counts, and those are home; not all are: it would be free;
-//      if there is one, the segment is in the tree of its class;
-//   4. of an open block, no slice is back that never went out, and the full words are as many as are counted, but not all: it would be
-//   home;
+//   3. in a segment of a class, as many blocks have their home bit as its word counts, and these are home. Not all blocks are, or the
+//      segment would be free. If one is, the segment is in the tree of its class;
+//   4. in an open block, no slice is back that never went out. The number of full words is the counted one, and not all are full, or the
+//      block would be home;
 //   5. an open block that has slices left is in a slot;
 //   6. a run's first segment knows its length, and every tail belongs to a run.
 #pragma once
@@ -65,7 +65,7 @@ struct make_heap {
 };
 
 #if GPUHEAP_HAS_HOST
-// What verify() returns. Host.
+// The result of verify(). Host.
 struct audit {
   std::string problem;  // empty: every invariant holds
   uint64_t free_segments = 0;

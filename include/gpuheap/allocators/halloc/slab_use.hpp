@@ -1,4 +1,4 @@
-// What a slab of halloc is at a moment, in one word, and the rules by which it goes from one use to the next. Plain arithmetic.
+// The use of a slab of halloc, in one word, and the rules by which the use changes. Plain arithmetic.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -6,7 +6,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// The published values where not said otherwise.
+// The parameters, with the published values unless marked.
 struct halloc_config {
   unsigned slab_bytes = 4u << 20;      // a power of two; the largest: smaller heaps have smaller slabs,
   unsigned min_slabs = 64;             // so that there are so many of them (not published), as long as one holds the largest block
@@ -26,7 +26,8 @@ using simt::uint32_t;
 using simt::uint64_t;
 
 // The sizes of blocks. Class 2u has two units of smallest_chunk_bytes / 2 * 2^u, class 2u + 1 three. Classes 0, 2, 4, 6 are 1, 2, 4 and 8
-// chunks of kind 0, the next four even ones of kind 2; the odd ones likewise of kinds 1 and 3.
+// chunks of kind 0, and classes 8, 10, 12, 14 the same of kind 2. Classes 1, 3, 5, 7 are 1, 2, 4 and 8 chunks of kind 1, and 9, 11, 13, 15
+// of kind 3.
 template <halloc_config Config>
 struct classes {
   static constexpr unsigned smallest = Config.smallest_chunk_bytes;
@@ -64,8 +65,8 @@ static_assert(classes<halloc_config{}>::bytes_of(15) == 3072 && classes<halloc_c
               classes<halloc_config{}>::chunks_of(15) * classes<halloc_config{}>::chunk_bytes(classes<halloc_config{}>::kind_of(15)) ==
                   3072);
 
-// What a slab is for. The four in the middle are levels of fill: a slab of that level is no head, and is in the set of its level, except
-// when it is full.
+// The use of a slab. The four in the middle are levels of fill: a slab of that level is no head, and is in the set of its level, unless it
+// is full.
 enum class slab_role : unsigned {
   unassigned,  // no block lives in it; in the free set, for any class
   sparse,      // so few that another class of its kind may have it; in its kind's sparse set
@@ -81,10 +82,10 @@ enum class slab_role : unsigned {
 //        | used chunks    | class | role | packed | ticket |
 //
 //   used     at least the chunks whose bits are set: added before a thread claims chunks, subtracted after it has released them or found
-//            that it must not claim any. So a slab of used == 0 has no thread that is about to claim, and while a thread's chunks are
-//            counted and the kind is the one that it expects, the kind stays
-//   class    whose head it is or was last; an unassigned slab keeps it as well
-//   packed   of a head: to be filled entirely
+//            that it must not claim any. So with used == 0 no thread is about to claim chunks. While a thread's chunks are counted and the
+//            kind is the one that the thread expects, the kind stays
+//   class    of which the slab is or was last the head; an unassigned slab keeps it as well
+//   packed   for a head: it is to be filled entirely
 //   ticket   requests ever: each starts its walk at another place. Wraps
 struct slab_use {
   using word = uint64_t;
@@ -103,7 +104,7 @@ struct slab_use {
   // No head, but in use.
   [[nodiscard]] GPUHEAP_HD constexpr bool is_filed() const { return !is(slab_role::unassigned) && !is(slab_role::held); }
 
-  // What to add for requests of `chunks` each.
+  // The value to add for requests of `chunks` each.
   [[nodiscard]] GPUHEAP_HD static constexpr word draw(unsigned requests, unsigned chunks) {
     return word{requests} << ticket_at | word{requests} * chunks;
   }
@@ -171,7 +172,8 @@ struct rules {
   [[nodiscard]] GPUHEAP_HD static constexpr bool serves(slab_use w, unsigned c) {
     return !w.is(slab_role::unassigned) && classes<Config>::kind_of(w.size_class()) == classes<Config>::kind_of(c);
   }
-  // Of the addition by which chunks are counted: acquires all frees of the slab's blocks (deallocate), whatever the size of their chunks.
+  // The order of the addition that counts chunks: it acquires all frees of the slab's blocks (deallocate), whatever the size of their
+  // chunks.
   static constexpr simt::memory_order draws = simt::consume;
   // Whether a request for which there is no head looks at every slab before it fails.
   static constexpr bool looks_everywhere = true;

@@ -137,7 +137,7 @@ class slabs {
       uint32_t head = 0;
       slab_use w;
       if (group.leads()) drawn = draw(c, chunks, group.size(), head, w);
-      // What the leader acquired of the slab is every lane's: the shuffles below do not pass that on.
+      // All lanes get what the leader acquired from the slab: the shuffles below do not pass that on.
       simt::sync_warp(group.mask);
       head = group.from_leader(head);
       w.bits = group.from_leader(w.bits);
@@ -158,8 +158,8 @@ class slabs {
 
   // ---- free
 
-  // Of a pointer into the pool. Any thread. A pointer into free memory where a block was before is called a double free, any other that is
-  // not a live block's foreign.
+  // Frees a pointer into the pool. Any thread. A pointer into free memory where a block was before is a double free; any other pointer that
+  // is no live block's is foreign.
   GPUHEAP_FN free_status free(void* p) const {
     size_t const offset = static_cast<size_t>(static_cast<char*>(p) - pool_);
     auto const s = static_cast<unsigned>(offset >> lg_slab_);
@@ -273,12 +273,12 @@ class slabs {
     return map.claim_any(first, chunks, capacity);
   }
 
-  // A block from the head, of which this thread's chunks are counted.
+  // A block from the head, in which `chunks` are already counted for this thread.
   [[nodiscard]] GPUHEAP_FN void* take(unsigned s, unsigned c, unsigned chunks, uint32_t ticket) const {
     void* const p = claim(s, c, chunks, ticket);
     return p != nullptr ? p : home()->serve_past_head(s, c);
   }
-  // Blocks of other classes leave no aligned place in the head, or others were faster at every one.
+  // A block from another slab, when the head has no aligned place: blocks of other classes leave none, or other threads took each first.
   [[nodiscard]] GPUHEAP_COLD void* serve_past_head(unsigned s, unsigned c) const {
     deallocate(s, sizes::chunks_of(c));
     // relaxed: the slab's word hands on what matters. The next request looks for another head.
@@ -331,12 +331,12 @@ class slabs {
 
   // Files a slab that this thread holds. One thread.
   GPUHEAP_COLD void retire(unsigned s) const {
-    slab_use now{state(s).load(simt::relaxed)};  // relaxed: likewise
-    // Ends: as above.
+    slab_use now{state(s).load(simt::relaxed)};  // relaxed: the exchange decides
+    // Ends: a pass that goes on has lost against another thread's change of the word. Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
       slab_role const level = level_of(now);
-      // consume_release: likewise.
+      // consume_release: between the frees of the slab and a thread that adopts it.
       if (state(s).compare_exchange(now.bits, now.as(level, now.size_class(), false).bits, simt::consume_release, simt::relaxed))
         return enter(s, level, now.size_class());
     }
@@ -358,10 +358,10 @@ class slabs {
     });
     return found;
   }
-  // Whether slab s, whose bit this thread has taken, is its own now, as class c's.
+  // Makes slab s, whose bit this thread has taken, a held one of class c. False: its word no longer allows it.
   GPUHEAP_FN bool adopt(unsigned s, unsigned c) const {
-    slab_use now{state(s).load(simt::relaxed)};  // relaxed: likewise
-    // Ends: as above.
+    slab_use now{state(s).load(simt::relaxed)};  // relaxed: the exchange decides
+    // Ends: a pass that goes on has lost against another thread's change of the word. Lock-free.
     GPUHEAP_NO_UNROLL
     while (Rules::template may_adopt<Config>(now, c)) {
       // relay: hands the frees of the slab on to threads that draw from it.
@@ -370,7 +370,7 @@ class slabs {
     }
     return false;
   }
-  // Busy slabs are filled up when nothing else is there; not ahead of time.
+  // A slab that becomes class c's: its number + 1, or 0. `also_busy`: a busy one too, which is wanted only when no other is left.
   GPUHEAP_FN uint32_t find_slab(unsigned c, bool also_busy) const {
     uint32_t found = adopt_from(set_of(slab_role::roomy, c), c);
     if (found == 0) found = adopt_from(set_of(slab_role::sparse, c), c);
@@ -381,8 +381,8 @@ class slabs {
 
   // ---- heads
 
-  // Class c's head, as seen, has no room. True: another head is there, or this one has room (again); worth a
-  // try. False: no slab can become the head. One lane of a group.
+  // Replaces class c's head `seen`, which has no room. True: another head is there, or this one has room again, so that a try is worth it.
+  // False: no slab can become the head. One lane of a group.
   GPUHEAP_COLD bool renew_head(unsigned c, uint32_t seen) const {
     structures::spin_lock const lock = lock_of(c);
     simt::back_off pause;
@@ -409,7 +409,7 @@ class slabs {
     }
     return is_worth_a_try;
   }
-  // relaxed, both: guesses.
+  // Whether the head is marked as filled up, and whether it has room. relaxed, both: guesses.
   GPUHEAP_FN bool is_packed(uint32_t head) const { return slab_use{state(head - 1).load(simt::relaxed)}.is_packed(); }
   GPUHEAP_FN bool has_room_now(uint32_t head, unsigned c) const {
     return head != 0 && has_room(head, slab_use{state(head - 1).load(simt::relaxed)}, c, 0);
@@ -423,12 +423,12 @@ class slabs {
     found = next_of(c).exchange(0, simt::relaxed);
     if (found == 0) found = find_slab(c, true);
     if (found == 0) return pack(head, c);
-    // relaxed: likewise. What comes out is the slab that this class held, unless a thread has taken it away meanwhile (take_unused,
-    // serve_past_head).
+    // relaxed: the slab's word hands on what matters. The exchange returns the slab that this class held, unless a thread has taken it away
+    // meanwhile (take_unused, serve_past_head).
     old = head_of(c).exchange(found, simt::relaxed);
     return true;
   }
-  // Nothing can take the head's place: it is filled up. Whether that is news, or has made room.
+  // Marks a head that no slab can replace as one that is filled up. Returns whether no thread had marked it before, or it has room.
   GPUHEAP_FN bool pack(uint32_t head, unsigned c) const {
     if (head == 0) return false;
     // relaxed: the bit guards nothing. Should the slab be another class's by now, one head is filled more than it should.
@@ -437,7 +437,7 @@ class slabs {
   }
   // Holds a slab ready, so that the next replacement need not search.
   GPUHEAP_FN void fetch_next(unsigned c) const {
-    // relaxed, both: as for heads.
+    // relaxed, both: the slab's word hands on what matters.
     if (next_of(c).load(simt::relaxed) != 0) return;
     uint32_t const found = find_slab(c, false);
     uint32_t none = 0;
@@ -446,8 +446,8 @@ class slabs {
 
   // ---- the last resort
 
-  // A block from whatever slab has room for it: of the kind, whichever class has it as its head and whichever set it is in; or one that no
-  // block lives in, even if a class holds it. nullptr: none has, when it was looked at. One lane.
+  // A block from any slab that has room for it: one of the kind, whichever class has it as its head and whichever set it is in, or an empty
+  // one, even if a class holds it. nullptr: no slab had room when this thread looked at it. One lane.
   GPUHEAP_COLD void* serve_from_any(unsigned c) const {
     if (!Rules::looks_everywhere) return nullptr;
     unsigned const chunks = sizes::chunks_of(c);
@@ -484,7 +484,7 @@ class slabs {
     // Ends: a pass that goes on has lost against another thread's change of the word. Lock-free.
     GPUHEAP_NO_UNROLL
     while (taken_away ? w.used() == 0 : w.is(slab_role::unassigned)) {
-      // relay: acquires the frees, as in draw(); hands them on, as in adopt().
+      // relay: acquires the frees, and hands them on to threads that draw from the slab.
       if (state(s).compare_exchange(w.bits, w.as(slab_role::held, c, false).bits + one, simt::relay, simt::relaxed)) return holds = true;
     }
     if (taken_away) retire(s);

@@ -1,11 +1,10 @@
-// The invariants of halloc's slabs at rest, as code: host only, for tests and for people who suspect their heap (heap::verify).
+// The invariants of halloc's slabs at rest, as code: host only, for tests and for heap::verify.
 //
 // At rest means that no kernel is running on the heap. Then:
 //   1. every lock is open; a slab is held exactly if one class has it as head or next head, and it is of that class
 //   2. used chunks = bits set = sum of the blocks' lengths; a block begins at a multiple of its length and its bits are set
-//   3. an unassigned slab is empty and in the free set. A filed one is not empty, is on no lower level than its fill says, and, but for
-//   full
-//      ones, is in the set of its level; a full one has no room
+//   3. an unassigned slab is empty and in the free set. A filed one is not empty, is on no lower level than its fill says, and is in the
+//      set of its level, unless it is full; a full one has no room
 //   4. a leaf of a set with a bit has its summary bits
 #pragma once
 
@@ -18,7 +17,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::halloc_parts {
 
-// What a walk over the slabs at rest found.
+// The result of a walk over the slabs at rest.
 struct audit {
   std::string problem;  // empty: every invariant holds
   size_t live_blocks = 0, live_bytes = 0;

@@ -14,7 +14,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 // Sizes, with the paper's values where it has such.
 struct kma_config {
   unsigned superblock_bytes = 4096;  // a power of two
-  unsigned smallest_bytes = 16;      // likewise, at least 16; each class is twice as large as the one before
+  unsigned smallest_bytes = 16;      // a power of two from 16 on; each class is twice as large as the one before
   unsigned heads_per_class = 32;     // superblocks that a class hands blocks out of at the same time, at most; the paper's has 1
 };
 
@@ -41,8 +41,8 @@ struct place {
   bool exact = false;  // a block, or a run, begins there
 };
 
-// What a search found: a superblock in which blocks are reserved, and its word before. Blocks fill .. fill + n - 1 are as many as were
-// reserved, and those to begin at.
+// The result of a search: a superblock in which blocks are reserved, and its word before. Blocks fill .. fill + n - 1 are the reserved
+// number, and the places at which to begin.
 struct grant {
   uint32_t superblock = no_superblock;
   slab_word before{};

@@ -29,7 +29,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::kma_parts {
 
-// What a walk over the superblocks found. Device and host.
+// The result of a walk over the superblocks. Device and host.
 struct census {
   uint64_t held = 0;
   uint64_t blocks = 0, block_bytes = 0;
@@ -103,7 +103,7 @@ struct alignas(128) manager {
     return at.superblock_at(s);
   }
 
-  // ---- free. What the owner did with its memory must have been released by a fence before
+  // ---- free. A fence must have released the owner's accesses to the memory before
 
   // Gives back the run that begins at superblock s, if its word still is run_head.
   [[nodiscard]] GPUHEAP_COLD bool give_run(uint32_t s) {
@@ -162,7 +162,7 @@ struct alignas(128) manager {
       for (; bits != 0 && got.none(); bits &= bits - 1) {
         uint32_t const s = leaf * 64 + simt::lowest_bit(bits);
         if (!tree.take(s)) continue;
-        // What the one who set the bit had seen; see 4.
+        // acquire: what the thread that set the bit had seen; see 4.
         simt::fence(simt::acquire);
         slab_word seen = at.state(s).look();
         if (layout_type::has_room(seen, c)) got = reserve(s, seen, c, wanted);
@@ -252,7 +252,7 @@ struct alignas(128) manager {
     }
     return {};
   }
-  // Takes superblock s, which was `seen`, into use for class c, if it is free. Likewise.
+  // The same for superblock s if it is free: takes it, which was `seen`, into use for class c.
   [[nodiscard]] GPUHEAP_FN grant open(uint32_t s, slab_word& seen, unsigned c, unsigned wanted) const {
     unsigned const n = layout_type::capacity(c) < wanted ? layout_type::capacity(c) : wanted;
     // Ends: a pass that goes on lost the word to another thread's change. Lock-free.

@@ -31,7 +31,7 @@ struct fill_queue {
   }
 };
 
-// What is wrong with a superblock.
+// The fault of a superblock.
 enum class fault : uint32_t { none, wrong_kind, wrong_bits, wrong_hint, not_queued, not_found, wrong_run, stray_tail, wrong_entry };
 
 // Kernel: thread i looks at every `threads`-th superblock, and at every `threads`-th entry of the queue. relaxed, all: the heap is at rest.
@@ -145,7 +145,7 @@ struct take_census {
 };
 
 #if GPUHEAP_HAS_HOST
-// What verify() returns. Host.
+// The result of verify(). Host.
 struct audit {
   std::string problem;  // empty: every invariant holds
   uint64_t live_blocks = 0, live_runs = 0;

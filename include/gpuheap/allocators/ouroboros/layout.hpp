@@ -10,7 +10,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// What a queue of a size class holds: free pages, or chunks that have a free page.
+// The contents of a size class's queue: free pages, or chunks that have a free page.
 enum class queue_of { pages, chunks };
 // How a queue is stored: in a ring of its own, or in chunks of the heap that an array or a list leads to.
 enum class stored_in { static_ring, virtual_array, virtual_list };
@@ -32,12 +32,12 @@ using simt::uint64_t;
 using structures::bitmap_tree;
 using structures::no_block;
 
-// What a chunk is in use as.
+// The use of a chunk.
 //
 //   bit  0            16      24
 //        | free pages | class | use |
 //
-//   free pages   of a chunk of pages, those that lie in the chunk: neither live, nor in a queue of pages
+//   free pages   of a chunk of pages: the pages that lie in the chunk, neither live nor in a queue of pages
 //   tail         not the first chunk of a larger one
 //   marked       by verify(), for a moment
 struct chunk_word {
@@ -87,7 +87,7 @@ struct layout {
   page_bits spare;              // pages that lie in the chunk
   page_bits idle;               // where queues hold pages: those that are not live
   uint64_t* records = nullptr;  // of each chunk, for virtual queues
-  uint64_t* numbers = nullptr;  // likewise, for lists
+  uint64_t* numbers = nullptr;  // of each chunk, for lists
   uint64_t* free = nullptr;     // a tree: chunks that no thread has
   uint64_t* listed = nullptr;   // of each class a tree of chunks: those that are not in a queue of chunks and have a free page
   char* queues = nullptr;
@@ -165,8 +165,8 @@ struct layout {
   [[nodiscard]] GPUHEAP_HD char* queue_memory(unsigned q) const { return queues + q * queue_bytes(max_chunks); }
 
 #if GPUHEAP_HAS_HOST
-  // ---- host: | state | trees | queues | what each chunk has | chunks |, each part aligned to 256 bytes. What lies before the words is
-  // usable from the start
+  // ---- host: | state | trees | queues | the words of each chunk | chunks |, each part aligned to 256 bytes. The parts before the words
+  // are usable from the start
 
   // Calls part(pointer, bytes of each chunk, bytes in all) for each array, in order.
   template <class F>

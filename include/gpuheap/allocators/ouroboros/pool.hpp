@@ -23,7 +23,7 @@ struct chunk_set {
   uint64_t bits = 0;
 };
 
-// Of `free`, those of the bits whose aligned group of 2^lg bits (lg <= 6) is all set.
+// Those bits of `free` whose aligned group of 2^lg bits (lg <= 6) is all set.
 [[nodiscard]] GPUHEAP_HD constexpr uint64_t whole_groups(uint64_t free, unsigned lg) {
   uint64_t heads = free;
   // Then a bit stays where it and all above it in its group are set.

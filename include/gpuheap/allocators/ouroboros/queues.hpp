@@ -36,7 +36,7 @@ class static_queue {
     got = group.from_leader(got);
     first = group.from_leader(first);
     if (got == 0) return 0;
-    // consume: what is popped leads to pages and chunks, which are gone on with so.
+    // consume: the value that is popped leads to pages and chunks, and the thread accesses only these.
     if (group.rank() < got) value = ring_.take(first + group.rank(), simt::consume);
     simt::sync_warp(group.mask);
     if (group.leads()) ring_.recycle(got);
@@ -48,14 +48,14 @@ class static_queue {
   [[nodiscard]] GPUHEAP_FN uint32_t peek(unsigned k, Storage const&) const {
     return ring_.peek(k);
   }
-  // Cell i of as many as there are places.
+  // Makes cell i of all places.
   GPUHEAP_FN void init(uint32_t i) const { ring_.init(i); }
 
  private:
   static_ring ring_;
 };
 
-// Which queue it is.
+// The queue type of a way of storing.
 template <stored_in Stored>
 struct queue_stored {
   using type = static_queue;

@@ -1,16 +1,19 @@
-// The state of an Ouroboros heap: the pool of chunks, and of each size class its chunks that have free pages, and how many pages those are.
+// The state of an Ouroboros heap: the pool of chunks, and for each size class its chunks that have free pages, and the number of those
+// pages.
 //
-//   pool      which chunks no thread has; a region is what a chunk of the second instance is made of (pool.hpp)
+//   pool      the chunks that no thread has; a chunk of the second instance consists of a region of them (pool.hpp)
 //   entry     the right to take pages from a chunk. A chunk with a spare page has one: it lies in the class's queue, or in its tree, or
-//             a thread holds it. Only the holder takes pages; pages may be given meanwhile
-//   give:     the page's spare bit is set, then the count in the chunk's word rises. From 0: the giver has made the entry, and lists it
-//   take:     unlist an entry; as many spare bits are taken as the word counts, at most; then the count falls. To 0: the entry is gone.
-//             Otherwise it is listed again
-// So a count never exceeds the bits, and an entry comes and goes with the change of one word: no chunk is listed twice or left out.
+//             a thread holds it. Only the holder takes pages; pages may be given back meanwhile
+//   give:     sets the page's spare bit, then raises the count in the chunk's word. The thread that raises it from 0 has made the entry,
+//             and lists it
+//   take:     unlists an entry, takes at most as many spare bits as the word counts, then lowers the count. At 0 the entry is gone;
+//             otherwise the thread lists it again
+// So a count never exceeds the number of bits, and an entry comes and goes with the change of one word: no chunk is listed twice or left
+// out.
 //
-//   units     of a class: pages that a thread may have, and find. A chunk that no thread has a page of goes back to the pool when its entry
-//             is unlisted and all its pages' units are acquired: then no thread can find a page of it any more, and no thread is missing
-//             one.
+//   units     of a class: pages that a thread may have, and find. A chunk whose pages are all free goes back to the pool when its entry
+//             is unlisted and the units of all its pages are acquired: then no thread can find a page of it any more, and no thread
+//             lacks one.
 #pragma once
 
 #include <gpuheap/allocators/ouroboros/layout.hpp>
@@ -23,21 +26,21 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::ouro {
 
 using structures::relocation_count;
 
-// What tests replace by parts with a mistake.
+// The parts that tests replace by parts with a mistake.
 struct parts {
   using semaphore = structures::batch_semaphore;
   template <stored_in Stored>
   using queue = typename queue_stored<Stored>::type;
 };
 
-// What a walk over the heap found. Device and host.
+// The result of a walk over the heap. Device and host.
 struct census {
   uint64_t chunks = 0, live_pages = 0, live_bytes = 0, queued_pages = 0, queue_chunks = 0;
   uint64_t free_pages[32] = {}, units[32] = {}, empty[32] = {};  // of classes
   uint64_t first_fault = 0;                                      // ~{chunk, fault} of the lowest chunk; 0: none
 };
 
-// Device, any thread. It lies in the heap's memory.
+// The state. Device, any thread. It lies in the heap's memory.
 template <queue_of Holds, stored_in Stored, ouroboros_config Config, class Parts>
 struct alignas(256) heap_state {
   using layout_type = layout<Holds, Stored, Config>;
@@ -69,7 +72,7 @@ struct alignas(256) heap_state {
     pool.release(chunk, span);
   }
 
-  // Where virtual queues get their segments.
+  // The source of segments for virtual queues.
   struct storage {
     heap_state* heap;
     [[nodiscard]] GPUHEAP_FN bool may_have_any() const { return simt::global_ref<unsigned>{heap->num_free}.load(simt::relaxed) != 0; }
@@ -98,14 +101,14 @@ struct alignas(256) heap_state {
 
   // ---- entries
 
-  // Of each lane of the group an entry.
+  // Enters a chunk for each lane of the group.
   GPUHEAP_FN void list(warp_group group, unsigned q, uint32_t chunk) {
     unsigned listed = 0;
     if constexpr (!holds_pages) listed = queue(q).push(group, chunk, storage{this});
-    // What finds no room there.
+    // The chunks for which the queue has no room.
     if (group.rank() >= listed) classes[q].listed.set(chunk);
   }
-  // Up to `wanted` entries, for the lanes of the lowest ranks. Returns how many. None: none was in sight at one moment.
+  // Takes up to `wanted` entries, for the lanes of the lowest ranks. Returns how many. None: no entry was visible at one moment.
   [[nodiscard]] GPUHEAP_FN unsigned unlist(warp_group group, unsigned q, unsigned wanted, uint32_t& chunk) {
     if constexpr (!holds_pages) {
       unsigned const got = queue(q).pop(group, wanted, chunk, storage{this});
@@ -115,7 +118,7 @@ struct alignas(256) heap_state {
     if (group.leads()) listed = take_listed(classes[q].listed, wanted);
     uint64_t const bits = group.from_leader(listed.bits);
     uint32_t const base = group.from_leader(listed.base);
-    simt::sync_warp(group.mask);  // what the leader acquired
+    simt::sync_warp(group.mask);  // the other lanes get what the leader acquired
     unsigned const got = simt::popcount(bits), rank = group.rank();
     if (rank < got) chunk = base + simt::nth_set_bit(bits, rank);
     return got;
@@ -131,23 +134,22 @@ struct alignas(256) heap_state {
     for (; n != 0; --n) rest &= rest - 1;
     return bits ^ rest;
   }
-  // Takes up to n (> 0) pages of a chunk whose entry the caller holds: those of one word, `bits` of word `index`. Returns what its count
-  // was.
+  // Takes up to n (> 0) pages of a chunk whose entry the caller holds: `bits` of word `index`. Returns the count before.
   [[nodiscard]] GPUHEAP_FN unsigned take_pages(uint32_t chunk, unsigned q, unsigned n, unsigned& index, uint32_t& bits) {
-    // consume: after the bits that it counts.
+    // consume: comes after the bits that it counts.
     chunk_word const seen{at.word(chunk).load(simt::consume)};
     unsigned const num_pages = layout_type::pages_of(q), num_words = (num_pages + 31) / 32;
     if (n > seen.count()) n = seen.count();
-    // Where the first one lies in a chunk whose pages are taken in order.
+    // The place of the first one in a chunk whose pages are taken in order.
     index = (num_pages - seen.count()) / 32 & (num_words - 1);
     bits = 0;
-    // Ends: there are as many bits as the word counts, and no other thread takes any; so within num_words passes, but for bits that are on
-    // their way here or away from here.
+    // Ends: there are as many bits as the word counts, and no other thread takes any. So there are at most num_words passes, unless bits
+    // are just being set.
     GPUHEAP_NO_UNROLL
     while (true) {
       uint32_t const there = at.spare_word(chunk, index).load(simt::relaxed);
-      // relay: between the fences of threads that had the pages and threads that get them. What a load showed may be gone: the last
-      // holder's change of this word and its change of the count go separate ways.
+      // relay: between the fences of threads that had the pages and threads that get them. A page that the load showed may be gone: the
+      // last holder's change of this word and its change of the count are separate.
       if (there != 0) bits = at.spare_word(chunk, index).fetch_and(~lowest_of(there, n), simt::relay) & lowest_of(there, n);
       if (bits != 0) break;
       index = index + 1 == num_words ? 0 : index + 1;
@@ -155,12 +157,12 @@ struct alignas(256) heap_state {
     // relaxed: only a thread that owns the page, or owned it, asks whether it is idle.
     if constexpr (holds_pages) at.idle_word(chunk, index).fetch_and(~bits, simt::relaxed);
     unsigned const k = simt::popcount(bits);
-    // relay: comes after the bits; before those of the next holder.
+    // relay: comes after this thread's changes of the bits, and before those of the next holder.
     chunk_word const before{at.word(chunk).fetch_sub(k, simt::relay)};
     return before.count();
   }
-  // Each lane of the group gives a page of its chunk back, whose spare bit it has set. All chunks are of class q. What the lanes did with
-  // the pages must have been released by a fence before.
+  // Each lane of the group gives back a page of its chunk, whose spare bit it has set. All chunks are of class q. A fence must have
+  // released the lanes' accesses to the pages before.
   GPUHEAP_FN void give_pages(warp_group group, unsigned q, uint32_t chunk) {
     warp_group const same = warp_group::of_equal(group.mask, chunk);
     simt::sync_warp(same.mask);  // after all their bits
@@ -177,17 +179,19 @@ struct alignas(256) heap_state {
     if (group.leads()) units(q).release(group.size());
   }
 
-  // Pages to lanes of ranks from `served` on, before `got`; each lane of the group calls, and gets its own, if it is one of them.
+  // The result of a search of a lane for pages: each lane of the group calls, and those that get a page, of the ranks from `served` on and
+  // before `got`, have it here.
   struct served_page {
     void* p = nullptr;
-    unsigned lanes = 0;  // that got one
+    unsigned lanes = 0;  // the lanes that got one
   };
   [[nodiscard]] GPUHEAP_FN served_page pages_of_chunks(warp_group group, unsigned q, unsigned served, unsigned got) {
     unsigned const wanted = got - served, rank = group.rank();
     uint32_t chunk = 0, bits = 0;
     unsigned const held = unlist(group, q, layout_type::chunks_for(wanted, q), chunk);
     if (held == 0) return {};
-    // Lanes of the lowest ranks hold an entry each; together they take what is wanted, each at most what its chunk had at the first look.
+    // Lanes of the lowest ranks hold an entry each. Together they take the wanted number of pages, each at most as many as its chunk had at
+    // the first look.
     unsigned before = 0, index = 0, most = wanted;
     bool const holds = rank < held;
     if (held != 1) {
@@ -204,7 +208,7 @@ struct alignas(256) heap_state {
     count_empty(group, q, was_empty, -1);
     simt::lane_mask const keepers = simt::ballot(group.mask, has_more);
     if (has_more) list(warp_group{keepers}, q, chunk);
-    simt::sync_warp(group.mask);  // what the holders acquired
+    simt::sync_warp(group.mask);  // the other lanes get what the holders acquired
     served_page mine;
     GPUHEAP_NO_UNROLL
     for (simt::lane_mask rest = group.mask; mine.lanes != wanted && rest != 0; rest &= rest - 1) {
@@ -221,25 +225,25 @@ struct alignas(256) heap_state {
 
   // ---- units
 
-  // Units of class q for `wanted` lanes; fewer only if the heap has no more.
+  // Acquires units of class q for `wanted` lanes; fewer only if the heap has no more.
   [[nodiscard]] GPUHEAP_FN unsigned acquire(unsigned q, unsigned wanted) {
     unsigned const got = units(q).try_acquire(wanted);
     return got == wanted ? got : got + acquire_slowly(q, wanted - got);
   }
 
  private:
-  // The lanes of a group, all: as many changes as lanes that count.
+  // All lanes of a group call: the number of empty chunks changes by as many as there are lanes with `counts`.
   GPUHEAP_FN void count_empty(warp_group group, unsigned q, bool counts, int change) {
     simt::lane_mask const lanes = simt::ballot(group.mask, counts);
     if (lanes != 0 && group.leads()) count_empty(q, change * static_cast<int>(simt::popcount(lanes)));
   }
   GPUHEAP_FN void count_empty(unsigned q, int change) {
-    // relaxed: a hint, but with nothing under way.
+    // relaxed: a hint while chunks are moving.
     simt::global_ref<uint32_t>{classes[q].empty}.fetch_add(static_cast<uint32_t>(change), simt::relaxed);
   }
 
-  // Up to `wanted` (1 to 32) chunks of a tree, of one of its leaves. Warps that come at the same time begin at different leaves of the
-  // first 64 that have some, and at different bits, so that they do not try for the same.
+  // Takes up to `wanted` (1 to 32) chunks from one leaf of a tree. Warps that come at the same time begin at different leaves of the first
+  // 64 that have some, and at different bits, so that they do not try for the same chunks.
   [[nodiscard]] GPUHEAP_COLD static chunk_set take_listed(bitmap_tree const& tree, unsigned wanted) {
     chunk_set taken;
     uint32_t const spread = simt::global_warp() * 0x9e3779b1u;
@@ -247,7 +251,7 @@ struct alignas(256) heap_state {
     tree.for_each_leaf(leaf < tree.num_leaves ? leaf : 0, [&](unsigned i) {
       uint64_t seen = tree.leaf(i).load(simt::relaxed);  // relaxed: a guess, which taking confirms
       if (seen == 0) tree.tidy(i);
-      // Ends: a pass that goes on takes bits off `seen` that others have got.
+      // Ends: a pass that goes on removes bits from `seen` that other threads have got.
       GPUHEAP_NO_UNROLL
       while (seen != 0 && taken.bits == 0) {
         uint64_t const above = seen & ~simt::low_bits(spread >> 20 & 63), chosen = lowest_bits(above != 0 ? above : seen, wanted);
@@ -259,15 +263,15 @@ struct alignas(256) heap_state {
     return taken;
   }
 
-  // The same as acquire(), when there are too few.
+  // The rest of acquire(), when there are too few units.
   [[nodiscard]] GPUHEAP_COLD unsigned acquire_slowly(unsigned q, unsigned wanted) {
     semaphore_type const there = units(q);
     unsigned got = 0;
     simt::back_off pause;
     there.want(wanted);
-    // Ends: a pass that goes on has got units; or has put a chunk into the pool, which it takes next, or another thread that keeps units of
-    // it, as makers do; or saw that another thread moves a chunk, makes units, or is in an empty queue, and waits for no thread. A thread
-    // that finds the pool empty and no thread moving gives up. Lock-free, but for waiting for makers.
+    // Ends: a pass that goes on has got units; or has put a chunk into the pool, which this thread takes next, or another thread that keeps
+    // units of it, as makers do; or saw that another thread, which waits for no thread, moves a chunk, makes units, or is in an empty
+    // queue. A thread that finds the pool empty and no thread moving gives up. Lock-free, except for waiting for makers.
     GPUHEAP_NO_UNROLL
     while (true) {
       uint64_t const seen = relocations().read_begin();
@@ -296,8 +300,8 @@ struct alignas(256) heap_state {
     }
   }
 
-  // Chunks from the pool for about n pages of class q. Keeps up to `wanted` units for the caller, so that no other thread can have a chunk
-  // of them back in the pool before the caller has got anything. Returns how many. 0: there was no chunk.
+  // Takes chunks from the pool for about n pages of class q. Keeps up to `wanted` units for the caller, so that no other thread can put a
+  // chunk of them back into the pool before the caller has got a page. Returns how many. 0: there was no chunk.
   [[nodiscard]] GPUHEAP_COLD unsigned make_units(unsigned q, unsigned n, unsigned wanted) {
     unsigned const span = layout_type::span(q), num_pages = layout_type::pages_of(q);
     chunk_set const got = chunk_pool::claim(pool, n >> layout_type::lg_pages_of(q), span != 1, relocations());
@@ -319,7 +323,7 @@ struct alignas(256) heap_state {
     return wanted;
   }
   GPUHEAP_FN void prepare(uint32_t chunk, unsigned q, unsigned span, unsigned num_pages) {
-    // relaxed, all but the last: published by it.
+    // relaxed, all but the last one, which publishes the others.
     GPUHEAP_NO_UNROLL
     for (unsigned i = 0; i * 32 < num_pages; ++i) {
       auto const bits = static_cast<uint32_t>(simt::low_bits(num_pages - i * 32 < 32 ? num_pages - i * 32 : 32));
@@ -332,13 +336,13 @@ struct alignas(256) heap_state {
     at.word(chunk).store(chunk_word::of(chunk_word::pages, q, num_pages).bits, simt::release);
   }
 
-  // busy: none now, but there is one in a queue that needs none when threads that push and pop are done.
+  // The result of reclaim(). busy: no chunk now, but one lies in a queue that needs none once threads that push and pop are done.
   enum class reclaimed { none, one, busy };
-  // Gives a chunk that no thread has a page of back to the pool, or what a queue lies in that needs no chunk.
+  // Gives a chunk whose pages are all free back to the pool, or the memory of a queue that needs no chunk.
   [[nodiscard]] GPUHEAP_COLD reclaimed reclaim() {
     GPUHEAP_NO_UNROLL
     for (unsigned q = 0; q != num_classes; ++q) {
-      // relaxed: a hint; a chunk that becomes empty later is another moment's.
+      // relaxed: a hint; a chunk that becomes empty later does not count.
       if (static_cast<int>(simt::global_ref<uint32_t>{classes[q].empty}.load(simt::relaxed)) <= 0) continue;
       if (units(q).available() >= layout_type::pages_of(q) && reclaim_of(q)) return reclaimed::one;
     }
@@ -352,7 +356,7 @@ struct alignas(256) heap_state {
     }
     return found;
   }
-  // What an empty queue lies in, or one with few entries, which can do with the tree.
+  // Reclaims the memory of an empty queue, or of a queue with few entries, for which the tree has room.
   [[nodiscard]] GPUHEAP_FN reclaimed vacate_queue(unsigned q) {
     constexpr unsigned few = holds_pages ? 0 : 64;
     unsigned const n = queue(q).size();
@@ -369,7 +373,7 @@ struct alignas(256) heap_state {
     if constexpr (!holds_pages) {
       warp_group const alone{simt::lane_mask{1} << simt::lane_id()};
       uint32_t chunk = no_block;
-      // What stays goes to the tree, where it need not be taken out to be looked at.
+      // The entries that stay go to the tree, where they can be looked at without being taken out.
       GPUHEAP_NO_UNROLL
       for (unsigned left = queue(q).size(); left != 0; --left) {
         if (queue(q).pop(alone, 1, chunk, storage{this}) == 0) break;
@@ -390,12 +394,12 @@ struct alignas(256) heap_state {
       return false;
     });
   }
-  // A chunk whose entry the caller holds goes back to the pool, and its entry with it. False: it is in use.
+  // Gives a chunk whose entry the caller holds back to the pool, and its entry with it. False: it is in use.
   [[nodiscard]] GPUHEAP_FN bool give_chunk(uint32_t chunk, unsigned q) {
     unsigned const num_pages = layout_type::pages_of(q);
-    // consume: after threads that gave its pages.
+    // consume: comes after threads that gave its pages back.
     if (chunk_word{at.word(chunk).load(simt::consume)}.count() != num_pages) return false;
-    // A thread may have units of it and wait for more of them: then nothing moves.
+    // A thread may have units of it and wait for more of them: then the chunk stays.
     if (units(q).available() < num_pages) return false;
     relocations().begin();
     bool const given = units(q).try_acquire_all(num_pages);

@@ -60,7 +60,7 @@ struct add_to_pool {
   }
 };
 
-// What is wrong with a chunk.
+// The fault of a chunk.
 enum class fault : uint32_t { none, in_no_use, wrong_bits, wrong_count, listed_twice, listed_wrongly, not_listed, stray_tail, wrong_page };
 
 // Kernel, a thread for each class: marks the chunks whose entry is in the class's queue or tree, and looks at queued pages. relaxed, all
@@ -149,7 +149,7 @@ struct look_at_chunks {
     add(heap->found.chunks, 1);
     add(heap->found.live_pages, num_pages - idle_pages);
     add(heap->found.live_bytes, (num_pages - idle_pages) * layout_type::page_bytes(q));
-    // What mark_entries counted in queues is taken off what is idle: none is left.
+    // The pages that mark_entries counted in queues are subtracted from the idle ones: none is left.
     add(heap->found.free_pages[q], uint64_t{0} - idle_pages + word.count());
     add(heap->found.units[q], idle_pages);
     if (word.count() == num_pages) add(heap->found.empty[q], 1);
@@ -160,7 +160,7 @@ struct look_at_chunks {
 };
 
 #if GPUHEAP_HAS_HOST
-// What verify() returns. Host.
+// The result of verify(). Host.
 struct audit {
   std::string problem;  // empty: every invariant holds
   uint64_t live_pages = 0, live_bytes = 0;

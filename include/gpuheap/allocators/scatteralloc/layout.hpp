@@ -10,7 +10,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// What the paper leaves to the user, with the values of its implementation.
+// The parameters that the paper leaves to the user, with the values of its implementation.
 struct scatteralloc_config {
   unsigned page_bytes = 4096;         // a power of two, 512 to 65536
   unsigned region_pages = 16;         // pages that are passed over together while they look full
@@ -234,7 +234,7 @@ struct layout {
   }
 };
 
-// What a walk over the pages found. Device and host.
+// The result of a walk over the pages. Device and host.
 struct census {
   uint64_t held_pages = 0;
   uint64_t chunks = 0, chunk_bytes = 0;

@@ -6,8 +6,8 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::scatter {
 
-// What a search found: a page in which chunks are reserved, and its word before. Chunks fill .. fill + n - 1 are as many as were reserved,
-// and those to begin at.
+// The result of a search: a page in which chunks are reserved, and its word before. Chunks fill .. fill + n - 1 are the reserved number,
+// and the places at which to begin.
 struct grant {
   uint32_t page = no_page;
   slab_word before{};
@@ -151,7 +151,7 @@ struct alignas(128) pool {
 
   // A visit to a region, which `seen` had been made to before, found nothing.
   GPUHEAP_FN void count_visit(uint32_t region, uint32_t seen) {
-    // relaxed, all: hints. Of threads that raise the count to the threshold, one finds it lower.
+    // relaxed, all: hints. If several threads raise the count to the threshold, one of them finds it lower.
     uint32_t const before = visits_of(region).fetch_max(seen + 1, simt::relaxed);
     if (before >= Config.region_full_visits || seen + 1 != Config.region_full_visits) return;
     unsigned const block = region * Config.region_pages / at.block_pages;

@@ -1,9 +1,9 @@
-// Requests of more than a page: runs of neighbouring pages, from the heap's end downward. The state of a page says that it is part of a
-// run, by kinds that no chunk has; the length is in the mask word of the run's first page.
+// Requests of more than a page: runs of neighbouring pages, from the heap's end downward. The state of a page of a run has a kind that no
+// chunk has; the length is in the mask word of the run's first page.
 //
-//   take:  runs_end hands out windows, each to one thread: one subtraction. Is a window not free, or none left below runs_end, the whole
-//          heap is searched, and what looks free is claimed under a lock, so that two claims that overlap do not both fail. One that a
-//          small request foils puts its pages back, and a thread that looks at them meanwhile may miss them.
+//   take:  runs_end hands out windows, each to one thread, by one subtraction. If a window is not free, or none is left below runs_end,
+//          the thread searches the whole heap, and claims pages that look free under a lock, so that two claims that overlap do not both
+//          fail. A claim that fails because of a small request puts its pages back; a thread that looks at them meanwhile may miss them.
 //   claim: the pages are free -> run_tail by compare-exchanges upward; a thread that meets a page that is not free puts back what it has.
 //   give:  the first page run_head -> run_tail, which only one of several frees can do; then all pages become free, and runs_end is
 //          raised.
@@ -20,14 +20,14 @@ struct heap_state : pool<Config, Parts> {
   using base::at;
   using index = long long;  // of a page; -1: none
 
-  // runs_end is kept with this added: it never falls below 0, whichever thread subtracts, and the largest is the highest.
+  // The value that is added to runs_end in memory: so it never falls below 0, whatever threads subtract, and the largest is the highest.
   static constexpr uint64_t end_bias = uint64_t{1} << 62;
 
   alignas(128) uint64_t runs_end = end_bias;  // windows are handed out below this page. A hint
   alignas(128) uint32_t lock = 0;             // 1: held
   census scratch{};                           // of the host's walks
 
-  // A run of k pages (2 or more), or nullptr.
+  // Takes a run of k pages (2 or more), or returns nullptr.
   [[nodiscard]] GPUHEAP_COLD void* take_run(uint64_t k) {
     index const num_pages = base::there().pages();
     if (k > static_cast<uint64_t>(num_pages)) return nullptr;
@@ -42,8 +42,8 @@ struct heap_state : pool<Config, Parts> {
     return at.page_at(head);
   }
 
-  // Gives back the run that begins at `head`, if the word of that page still is run_head. What the owner did with it must have been
-  // released by a fence before.
+  // Gives back the run that begins at `head`, if the word of that page still is run_head. A fence must have released the owner's accesses
+  // before.
   [[nodiscard]] GPUHEAP_COLD bool give_run(uint32_t head) {
     slab_word seen = slab_word::of(run_head, 1);
     // relay: between that fence and the stores below.
@@ -64,7 +64,7 @@ struct heap_state : pool<Config, Parts> {
   }
 
  protected:
-  // The next window below runs_end, claimed.
+  // Claims the next window below runs_end.
   [[nodiscard]] GPUHEAP_FN index take_next_window(index n, index num_pages) {
     simt::global_ref<uint64_t> const end{runs_end};
     // relaxed, both: a thread that claims the pages acquires.
@@ -74,7 +74,7 @@ struct heap_state : pool<Config, Parts> {
     return claim(mine - n, n) == mine ? mine - n : -1;
   }
 
-  // Any run, from runs_end down, and then from the heap's end down to runs_end.
+  // Finds any run, from runs_end down, and then from the heap's end down to runs_end.
   [[nodiscard]] GPUHEAP_FN index search_runs(index n, index num_pages) {
     auto end = static_cast<index>(simt::global_ref<uint64_t>{runs_end}.load(simt::relaxed) - end_bias);
     if (end > num_pages) end = num_pages;
@@ -84,7 +84,7 @@ struct heap_state : pool<Config, Parts> {
     if (first < 0) first = search_between(n, end - n + 1 > 0 ? end - n + 1 : 0, num_pages);
     return first;
   }
-  // The highest run of n pages inside lowest .. end - 1.
+  // Finds the highest run of n pages inside lowest .. end - 1.
   [[nodiscard]] GPUHEAP_FN index search_between(index n, index lowest, index end) {
     // Ends: `first` falls.
     GPUHEAP_NO_UNROLL
@@ -117,7 +117,7 @@ struct heap_state : pool<Config, Parts> {
     return first + n;
   }
 
-  // Makes the pages first .. first + n - 1 those of a run. Returns the first that is not free, and has none then, or first + n.
+  // Makes the pages first .. first + n - 1 a run. Returns first + n, or the first page that is not free; then the caller has none of them.
   [[nodiscard]] GPUHEAP_FN index claim(index first, index n) const {
     index page = first;
     GPUHEAP_NO_UNROLL
@@ -155,7 +155,7 @@ struct heap_state : pool<Config, Parts> {
 
   // Makes pages of a run free.
   GPUHEAP_FN void give_pages(uint32_t first, uint32_t n) const {
-    // release: what this thread has done and seen done to the pages. Pairs with the acquire half of slab_state::open().
+    // release: this thread's accesses to the pages, and those that it has acquired. Pairs with the acquire half of slab_state::open().
     simt::fence(simt::release);
     // relaxed: after the fence.
     for (uint32_t page = first; page != first + n; ++page) at.state(page).ref().store(0, simt::relaxed);

@@ -20,7 +20,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::scatter {
 
-// What is wrong with a page.
+// The fault of a page.
 enum class fault : uint32_t {
   none,
   opening,
@@ -109,7 +109,7 @@ struct take_census {
 };
 
 #if GPUHEAP_HAS_HOST
-// What verify() returns. Host.
+// The result of verify(). Host.
 struct audit {
   std::string problem;  // empty: every invariant holds
   uint64_t live_chunks = 0, live_runs = 0;

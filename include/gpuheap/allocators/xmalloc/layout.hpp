@@ -14,7 +14,7 @@ struct xmalloc_config {
   unsigned smallest_block_bytes = 512;  // header included; each class is twice as large as the one before
   unsigned blocks_per_superblock = 32;  // 2 to 32
   unsigned lists_per_class = 4;         // a power of two
-  unsigned list_capacity = 256;         // likewise, from 2
+  unsigned list_capacity = 256;         // a power of two from 2 on
   unsigned merge_below = 256;           // bytes
   unsigned spare_percent = 10;          // of the heap: what each class keeps of wholly free superblocks
 };
@@ -39,7 +39,7 @@ struct xmalloc_tag {
   [[nodiscard]] GPUHEAP_HD static constexpr xmalloc_tag of_piece(unsigned distance, unsigned usable, word check) {
     return {word{piece_kind} << 30 | live | usable / 4 << 22 | distance / 16 << 12 | check};
   }
-  // What a tag at the address `p` of the heap at `heap` ends in, and one other word in 4096.
+  // The last word of a tag at the address `p` of the heap at `heap`; one other word in 4096 looks the same.
   [[nodiscard]] GPUHEAP_HD static word check_of(simt::uintptr_t p, simt::uintptr_t heap) {
     return static_cast<word>((p ^ heap) >> 4) * 0x9e3779b1u >> 20;
   }
@@ -113,7 +113,7 @@ struct xmalloc_layout {
   static constexpr simt::uint32_t all_blocks = static_cast<simt::uint32_t>(simt::low_bits(num_blocks));
 
   [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t block_bytes(unsigned c) { return simt::size_t{Config.smallest_block_bytes} << c; }
-  // Of a block's payload.
+  // The bytes of a block's payload.
   [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t class_bytes(unsigned c) { return block_bytes(c) - header_bytes; }
   [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t superblock_bytes(unsigned c) { return header_bytes + num_blocks * block_bytes(c); }
   // num_classes or more: none has such blocks.
@@ -147,7 +147,7 @@ struct xmalloc_layout {
     return first_level_at + (c * num_lists + l) * queue::bytes_for(Config.list_capacity);
   }
   static constexpr simt::size_t second_level_at = first_level_at + num_classes * num_lists * queue::bytes_for(Config.list_capacity);
-  // Of the second level of class c in a heap of so many bytes: as many places as superblocks fit, and one more.
+  // The places of the second level of class c in a heap of so many bytes: as many as superblocks fit, and one more.
   [[nodiscard]] GPUHEAP_HD static constexpr simt::uint32_t second_capacity(simt::size_t region_bytes, unsigned c) {
     simt::size_t const most = region_bytes / superblock_bytes(c) + 1;
     simt::uint32_t const places = most >= simt::size_t{1} << 30 ? simt::uint32_t{1} << 30 : simt::uint32_t{1} << simt::ceil_log2(most);

@@ -50,7 +50,7 @@ struct text_sink {
   }
 };
 
-// What stands between a % and its letter.
+// The part of a conversion between the % and its letter.
 struct conversion {
   bool left = false, zeros = false, plus = false, space = false, other_form = false;
   int width = 0, precision = -1;
@@ -142,7 +142,7 @@ GPUHEAP_COLD inline void put_floating(text_sink& out, conversion c, double value
   exponent = 0;
   if (value != 0) {
     if (!by_exponent) {
-      // Of a value that rounds to more digits there is one more than asked for.
+      // A value that rounds up to one more digit before the point has one digit more than requested.
       int const before = value < 1 ? 0 : static_cast<int>(floor(log10(value)));
       decimal(value, precision + before + 1 < 1 ? 1 : precision + before + 1, digits, exponent);
     } else {

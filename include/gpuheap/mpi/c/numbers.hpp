@@ -16,7 +16,7 @@ struct whole_number {
   simt::uint64_t value;
   bool negative, too_large;
 };
-// The number that `text` begins with; `*end` is what follows it, or `text` if there is none.
+// The number at the beginning of `text`; `*end` is set to the text behind it, or to `text` if there is none.
 [[nodiscard]] GPUHEAP_COLD inline whole_number read_whole(char const* text, char const** end, unsigned base) {
   char const* at = text;
   // Ends: at the end of the text.
@@ -44,7 +44,7 @@ struct whole_number {
                               1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
   // Ends: each pass takes 22 off.
   for (; tens > 22; tens -= 22) value *= 1e22;
-  // Ends: likewise.
+  // Ends: each pass adds 22.
   for (; tens < -22; tens += 22) value /= 1e22;
   return tens >= 0 ? value * exact[tens] : value / exact[-tens];
 }
@@ -99,8 +99,8 @@ GPUHEAP_FN inline void end_at(char** to, char const* end) {
 }
 }  // namespace detail
 
-// The number that `text` begins with, 0 if there is none; `*end` is what follows it. What does not fit is the largest or smallest number,
-// and ERANGE as errno.
+// The number at the beginning of `text`, 0 if there is none; `*end` is set to the text behind it. For a number out of range the result is
+// the largest or smallest one, and errno is ERANGE.
 GPUHEAP_FN inline long long strtoll(char const* text, char** end, int base) {
   char const* rest = text;
   auto const n = detail::read_whole(text, &rest, static_cast<unsigned>(base));
@@ -134,7 +134,7 @@ GPUHEAP_FN inline double strtod(char const* text, char** end) {
 }
 GPUHEAP_FN inline float strtof(char const* text, char** end) { return static_cast<float>(strtod(text, end)); }
 
-// The number that `text` begins with, 0 if there is none.
+// The number at the beginning of `text`, 0 if there is none.
 [[nodiscard]] GPUHEAP_FN inline long atol(char const* text) { return strtol(text, nullptr, 10); }
 [[nodiscard]] GPUHEAP_FN inline long long atoll(char const* text) { return strtoll(text, nullptr, 10); }
 [[nodiscard]] GPUHEAP_FN inline int atoi(char const* text) { return static_cast<int>(atol(text)); }

@@ -1,5 +1,5 @@
-// What a process has in C and a rank has here: the time, a name of its host, its end, its number generators, and what functions of the C
-// library remember between calls. Device code, and what the host tells it.
+// The process state that ranks have in place of a C process: the time, the host's name, the end, number generators, and the state of
+// functions of the C library that remember something between calls. Device code, and the facts that the host gives it.
 #pragma once
 
 #include <gpuheap/mpi/names.hpp>
@@ -19,7 +19,7 @@ struct file_text {
   simt::size_t bytes;
 };
 
-// What the host knows before the ranks begin. Set by run_main(); all zero: nothing.
+// Facts that the host knows before the ranks begin. Set by run_main(); all zero: nothing.
 struct process_facts {
   char host_name[64] = {};
   simt::uint64_t started_at_ns = 0;  // since 1970
@@ -35,7 +35,7 @@ struct open_file {
   bool used, ended, standard;
 };
 
-// What one rank remembers.
+// The state of one rank.
 struct state {
   static constexpr int num_files = 8;
 
@@ -141,7 +141,7 @@ GPUHEAP_FN inline int gethostname(char* to, simt::size_t most) {
   }
   return -1;
 }
-// What the environment says of a name; nullptr: nothing. The text is that of all ranks, and is not to be written.
+// The value of an environment variable; nullptr if there is none. All ranks share the text, which must not be written to.
 [[nodiscard]] GPUHEAP_COLD inline char* getenv(char const* name) {
   char const* at = detail::facts().environment;
   // Ends: at the empty entry behind the last.

@@ -1,5 +1,5 @@
-// Reading and printing: what <stdio.h> does for programs whose files the host has read before the ranks begin. Standard input is that of
-// rank 0 of the world, as under mpirun; the others are at its end. Device code.
+// Reading and printing: the part of <stdio.h> for programs whose files the host has read before the ranks begin. Rank 0 of the world has
+// the standard input, as under mpirun; for the other ranks it is at its end. Device code.
 #pragma once
 
 #include <gpuheap/mpi/c/format.hpp>
@@ -15,7 +15,7 @@ enum class standard : simt::uintptr_t { input = 1, output, error };
   return stream == stream_of(standard::output) || stream == stream_of(standard::error);
 }
 
-// What a stream reads from.
+// The file from which a stream reads.
 [[nodiscard]] GPUHEAP_FN inline open_file& file_of(FILE* stream) {
   state& s = mine();
   if (stream != stream_of(standard::input)) return *reinterpret_cast<open_file*>(stream);
@@ -37,7 +37,8 @@ enum class standard : simt::uintptr_t { input = 1, output, error };
 [[nodiscard]] GPUHEAP_FN inline FILE* standard_output() { return detail::stream_of(detail::standard::output); }
 [[nodiscard]] GPUHEAP_FN inline FILE* standard_error() { return detail::stream_of(detail::standard::error); }
 
-// A file that the host has read: one that the program names by a literal, or one of its arguments. nullptr, and errno: there is none.
+// Opens a file that the host has read: one that the program names by a literal, or one of its arguments. If there is none, the result is
+// nullptr, and errno is set.
 [[nodiscard]] GPUHEAP_COLD inline FILE* fopen(char const* name, char const* how) {
   auto const& known = detail::facts();
   state& s = detail::mine();
@@ -89,7 +90,7 @@ GPUHEAP_FN inline int fgetc(FILE* stream) {
 }
 GPUHEAP_FN inline int getc(FILE* stream) { return c::fgetc(stream); }
 GPUHEAP_FN inline int getchar() { return c::fgetc(standard_input()); }
-// The letter that was read last, back.
+// Puts the letter that was read last back.
 GPUHEAP_FN inline int ungetc(int letter, FILE* stream) {
   auto& f = detail::file_of(stream);
   if (letter == EOF || f.at == 0) return EOF;
@@ -97,7 +98,7 @@ GPUHEAP_FN inline int ungetc(int letter, FILE* stream) {
   f.ended = false;
   return letter;
 }
-// A line, with its end if it has room; nullptr: nothing is left.
+// Reads a line, with its end if there is room; nullptr if nothing is left.
 GPUHEAP_COLD inline char* fgets(char* to, int room, FILE* stream) {
   int length = 0;
   // Ends: at the end of the line or of the file.
@@ -125,7 +126,7 @@ GPUHEAP_COLD inline simt::size_t fread(void* to, simt::size_t bytes, simt::size_
 // ---- reading values
 
 namespace detail {
-// Where a call that reads values puts one.
+// The place for a value that a call reads.
 struct place {
   void* to = nullptr;
   place() = default;
@@ -150,7 +151,7 @@ GPUHEAP_FN inline void skip_blanks(open_file& f) {
   while (look(f) != EOF && isspace(look(f))) ++f.at;
 }
 
-// Whether a letter is one of those between brackets, at `set`; `end` is where these end.
+// Whether a letter is one of those between brackets, from `set` to `end`.
 [[nodiscard]] GPUHEAP_FN inline bool is_in_set(char const* set, char const* end, int letter) {
   bool const others = *set == '^';
   if (others) ++set;
@@ -253,7 +254,7 @@ GPUHEAP_COLD inline int scan(open_file& f, char const* format, place const* plac
 }
 }  // namespace detail
 
-// How many of the values that the format asks for were read; EOF if nothing was left.
+// Returns how many of the values in the format were read; EOF if nothing was left.
 template <class... To>
 GPUHEAP_FN int fscanf(FILE* stream, char const* format, To*... to) {
   detail::place const all[sizeof...(To) + 1] = {detail::place{to}..., detail::place{}};
@@ -272,12 +273,12 @@ GPUHEAP_FN int sscanf(char const* text, char const* format, To*... to) {
 
 // ---- printing
 
-// Prints as printf does, to standard output; the value is printf's.
+// Prints to standard output, and returns the same as printf.
 template <class... Values>
 GPUHEAP_FN int fprintf(FILE*, char const* format, Values... values) {
   return printf(format, values...);
 }
-// Prints a text and a line's end, in the order of printf; 0.
+// Prints a text and a line's end, in order with printf; returns 0.
 GPUHEAP_FN inline int puts(char const* text) {
   printf("%s\n", text);
   return 0;
@@ -286,14 +287,14 @@ GPUHEAP_FN inline int fputs(char const* text, FILE*) {
   printf("%s", text);
   return 0;
 }
-// Prints a letter; that letter.
+// Prints a letter, and returns it.
 GPUHEAP_FN inline int putchar(int letter) {
   printf("%c", letter);
   return letter;
 }
 GPUHEAP_FN inline int fputc(int letter, FILE*) { return c::putchar(letter); }
 GPUHEAP_FN inline int putc(int letter, FILE*) { return c::putchar(letter); }
-// Prints what the last error was.
+// Prints the last error.
 GPUHEAP_FN inline void perror(char const* text) { printf("%s: %s\n", text, strerror(error_number())); }
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi::c

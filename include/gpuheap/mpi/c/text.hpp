@@ -47,9 +47,9 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi::c {
   }
   return 0;
 }
-// Likewise, of whole texts.
+// The same for whole texts.
 [[nodiscard]] GPUHEAP_FN inline int strcmp(char const* a, char const* b) { return strncmp(a, b, ~simt::size_t{0}); }
-// Likewise, whether letters are capital or not.
+// The same, ignoring case.
 [[nodiscard]] GPUHEAP_FN inline int strncasecmp(char const* a, char const* b, simt::size_t most) {
   for (simt::size_t i = 0; i < most; ++i) {
     int const left = tolower(static_cast<unsigned char>(a[i])), right = tolower(static_cast<unsigned char>(b[i]));
@@ -93,7 +93,7 @@ GPUHEAP_FN inline char* strcpy(char* to, char const* from) {
     if (from[i] == '\0') return to;
   }
 }
-// At most `most` letters; what is left of them is filled with zeros.
+// At most `most` letters; the rest of them is filled with zeros.
 GPUHEAP_FN inline char* strncpy(char* to, char const* from, simt::size_t most) {
   bool ended = false;
   for (simt::size_t i = 0; i < most; ++i) {
@@ -165,7 +165,7 @@ GPUHEAP_FN inline char* strncat(char* to, char const* from, simt::size_t most) {
   text += strcspn(text, letters);
   return *text == '\0' ? nullptr : const_cast<char*>(text);
 }
-// The next part of a text between letters that separate, which is ended in place; nullptr: there is none.
+// The next part of a text between separating letters, which is ended in place; nullptr if there is none.
 GPUHEAP_FN inline char* strtok_r(char* text, char const* letters, char** rest) {
   if (text == nullptr) text = *rest;
   if (text == nullptr) return nullptr;
@@ -181,7 +181,7 @@ GPUHEAP_FN inline char* strtok_r(char* text, char const* letters, char** rest) {
 }
 GPUHEAP_FN inline char* strtok(char* text, char const* letters) { return strtok_r(text, letters, &detail::mine().token_rest); }
 
-// What an error number says: its number.
+// The text of an error number: the number.
 [[nodiscard]] GPUHEAP_FN inline char const* strerror(int number) {
   return number == 0 ? "Success" : number == ENOENT ? "No such file or directory" : number == ENOMEM ? "Cannot allocate memory" : "Error";
 }

@@ -9,7 +9,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 
 namespace detail {
 
-// What a compare-and-swap does in both outcomes, as one order.
+// One order that includes both outcomes of a compare-and-swap.
 [[nodiscard]] GPUHEAP_HD constexpr memory_order both(memory_order success, memory_order failure) {
   if (success == seq_cst || failure == seq_cst) return seq_cst;
   if (failure == relaxed) return success;
@@ -85,8 +85,7 @@ class wide_access {
   }
 
  private:
-  // seq_cst: a fence that is part of the total order comes before, and what it does not do by itself, an acquire, comes with the
-  // instruction.
+  // seq_cst: a fence that is part of the total order comes before; the instruction itself adds the acquire.
   static __device__ memory_order begin(memory_order order, memory_order after_fence = acquire) {
     if (order != seq_cst) return order;
     machine::fence_seq_cst();
@@ -213,7 +212,7 @@ class access {
   }
   GPUHEAP_HD T fetch_max(T value, memory_order order) const {
     T seen = load(relaxed);
-    // Ends: as above.
+    // Ends: a pass that goes on lost the object to another thread that changed it. Lock-free.
     while (!compare_exchange(seen, seen < value ? value : seen, order, relaxed)) {
     }
     return seen;

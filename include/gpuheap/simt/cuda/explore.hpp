@@ -11,7 +11,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 
-// What became of an exploration. True: every run passed.
+// The result of an exploration; true if every run passed.
 struct exploration {
   unsigned num_runs = 0;
   bool failed = false;

@@ -30,8 +30,8 @@ namespace simt {
 template <class Functor>
 GPUHEAP_EMITTED void launch(unsigned num_threads, Functor f, launch_config config = {});
 
-// What the kernel that launch() runs for a Functor was compiled to need on the current device. Host; nothing where kernels have no such
-// facts, as in the simulator. Defined where launch() is.
+// The resources that the kernel which launch() runs for a Functor needs on the current device, as compiled. Host. Empty if kernels have no
+// such facts, as in the simulator. Defined where launch() is.
 template <class Functor>
 [[nodiscard]] GPUHEAP_EMITTED std::optional<kernel_attributes> attributes_of_kernel();
 

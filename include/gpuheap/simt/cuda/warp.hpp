@@ -45,7 +45,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
   return id;
 }
 
-// Tells this launch from the one before it, mostly; a hint for policies.
+// A number that mostly differs from that of the launch before; a hint for policies.
 [[nodiscard]] GPUHEAP_FN inline unsigned launch_id() {
   uint64_t id;
   asm("mov.u64 %0, %%gridid;" : "=l"(id));
@@ -66,21 +66,21 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
   return t;
 }
 
-// ---- the lanes that are here (any set of lanes)
+// ---- the lanes that are here together (any set of lanes)
 
-// The lanes that execute this call together now. Capture it once, pass it on: two calls may differ.
+// The lanes that execute this call together now. Capture the mask once and pass it on: two calls may differ.
 //
-// The own bit is added from a register that differs in every lane, for the compiler's sake: ptxas 13.0 takes an active mask for the
-// same in all lanes that execute together later, keeps it in a register of the whole warp, and lets warp operations on it act for
-// whichever lanes are converged by then. Lanes that captured different masks and have converged since would then act under one of them
-// (seen on sm_90: votes of strangers, illegal instructions). docs/decisions/active-masks.md has the experiment.
+// The caller's own bit is added from a register that differs in every lane, because of the compiler: ptxas 13.0 assumes that an active mask
+// is the same in all lanes that execute together later, keeps it in a register of the whole warp, and lets warp operations on it act for
+// the lanes that are converged at that time. Lanes that captured different masks and have converged since would then act under one of them
+// (seen on sm_90: votes of other groups, illegal instructions). docs/decisions/active-masks.md has the experiment.
 [[nodiscard]] GPUHEAP_FN inline lane_mask active_mask() {
   lane_mask own;
   asm volatile("mov.u32 %0, %%lanemask_eq;" : "=r"(own));
   return __activemask() | own;
 }
 
-// ---- what passes between lanes: every lane named in `mask` must make the same call with the same mask.
+// ---- exchanges between lanes: every lane named in `mask` must make the same call with the same mask.
 
 GPUHEAP_FN inline void sync_warp(lane_mask mask) { __syncwarp(mask); }
 [[nodiscard]] GPUHEAP_FN inline lane_mask ballot(lane_mask mask, bool vote) { return __ballot_sync(mask, vote); }
@@ -98,7 +98,7 @@ template <class T>
   }
 }
 
-// `value` of the lane `distance` below (up) or above (down); the own value where there is none.
+// `value` of the lane `distance` below (up) or above (down); the caller's own value if there is no such lane.
 template <class T>
 [[nodiscard]] GPUHEAP_FN inline T shuffle_up(lane_mask mask, T value, unsigned distance) {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8);
@@ -170,9 +170,8 @@ GPUHEAP_FN inline uint32_t reduce_by_shuffle(lane_mask mask, uint32_t value, Op 
 
 // Every thread of the block must arrive. Memory accesses before it happen before those after it, among the block's threads.
 GPUHEAP_FN inline void sync_block() { __syncthreads(); }
-// The same for those of the block's threads that have not returned: no thread waits for the others. From sm_70 on barriers are so by
-// themselves (CUDA C++ Programming Guide, "Synchronization Functions"). This form is for threads one by one: lanes of a warp may come by
-// parts.
+// The same for the threads of the block that have not returned: no thread waits for the others. From sm_70 on every barrier works so (CUDA
+// C++ Programming Guide, "Synchronization Functions"). In this form each thread arrives by itself, so lanes of a warp may arrive in parts.
 GPUHEAP_FN inline void sync_living_block() { asm volatile("barrier.sync 0;" ::: "memory"); }
 
 // Ends the kernel with an error that the host sees as a failed launch.

@@ -64,7 +64,7 @@ void launch(unsigned num_threads, Functor f, launch_config config = {}) {
   }
 }
 
-// What the kernel of a Functor needs: nothing to tell, as a simulated thread has no registers.
+// The resources of the kernel of a Functor: none, since a simulated thread has no registers.
 template <class Functor>
 [[nodiscard]] ::std::optional<kernel_attributes> attributes_of_kernel() {
   return ::std::nullopt;

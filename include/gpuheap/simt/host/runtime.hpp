@@ -61,10 +61,10 @@ class stopwatch {
 
 // Facts about the simulated device.
 struct device_info {
-  ::std::string backend;    // "cuda" or "simulator"
-  ::std::string name;       // "simulated GPU (8 SMs)"
-  int driver_version = 0;   // 0 in the simulator
-  int runtime_version = 0;  // likewise
+  ::std::string backend;   // "cuda" or "simulator"
+  ::std::string name;      // "simulated GPU (8 SMs)"
+  int driver_version = 0;  // 0 in the simulator, as is runtime_version
+  int runtime_version = 0;
   int compute_major = 0, compute_minor = 0;
   unsigned num_sms = 0;
   size_t total_bytes = 0, free_bytes = 0;

@@ -1,5 +1,5 @@
-// The host backend of warp.hpp: forwards to the simulator, which checks each use (see gpuheap_simulator/warp.hpp for what it calls misuse).
-// The last parameter of each operation is the caller's place in the source, for reports; callers leave it out.
+// The host backend of warp.hpp: forwards to the simulator, which checks each use (gpuheap_simulator/warp.hpp lists misuse). The last
+// parameter of each operation is the caller's place in the source, for reports; callers leave it out.
 #pragma once
 
 #include <gpuheap/simt/bits.hpp>
@@ -83,7 +83,7 @@ template <class T>
   return detail::value_of<T>(
       ::gpuheap::simulator::exchange_in_warp(detail::operation::shuffle, mask, detail::word_of(value), source, where));
 }
-// `value` of the lane `distance` below (up) or above (down); the own value where there is none.
+// `value` of the lane `distance` below (up) or above (down); the caller's own value if there is no such lane.
 template <class T>
 [[nodiscard]] inline T shuffle_up(lane_mask mask, T value, unsigned distance, detail::site where = detail::site::here()) {
   return detail::value_of<T>(

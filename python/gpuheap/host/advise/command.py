@@ -1,4 +1,4 @@
-"""What `gpuheap host advise` does, step by step."""
+"""The steps of `gpuheap host advise`."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from gpuheap.running.process import run_process
 from gpuheap.units import format_seconds
 
 _OWN = {ABOUT, SAMPLES, PROFILE, REPORT, "plans", "output", "errors", "run", "nsight"}
-_LEAST_LIMIT_S, _LIMIT_FACTOR = 60.0, 20.0  # a run may take so many times what the traced one took
+_LEAST_LIMIT_S, _LIMIT_FACTOR = 60.0, 20.0  # the time limit of a run: _LIMIT_FACTOR times the traced run's time, at least _LEAST_LIMIT_S
 _PROFILER_LIMIT_S = 1800.0
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the command line asks for."""
+    """The options of the command line."""
 
     words: Sequence[str]
     runs: int
@@ -52,7 +52,7 @@ class Wanted:
 
 
 class Listener:
-    """A bar with the time left; without a terminal a line now and then."""
+    """Shows a bar with the time left; without a terminal, prints a line now and then."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -82,7 +82,7 @@ class Listener:
 
 
 def advised(wanted: Wanted, source: Path | None, as_json: bool) -> int:
-    """Measures, or reads what `source` keeps; judges, prints, and writes the page. Returns the exit code."""
+    """Measures, or reads the runs that the folder `source` keeps; judges, prints, and writes the page. Returns the exit code."""
     session, complete = (read_session(source), True) if source is not None else measured(wanted, Console(stderr=True, highlight=False, markup=False))
     advice = judge(session)
     page = write_page((source or wanted.folder) / REPORT, advice)
@@ -98,7 +98,7 @@ def advised(wanted: Wanted, source: Path | None, as_json: bool) -> int:
 
 
 def measured(wanted: Wanted, console: Console) -> tuple[Session, bool]:
-    """Runs everything. False: it was interrupted, and the session holds what there was by then. Raises UserError where not even the traced run worked."""
+    """Runs everything. False: it was interrupted, and the session holds the runs that had ended. Raises UserError if not even the traced run worked."""
     layout = find_layout()
     library = find_library(layout)
     program = find_program(wanted.words)
@@ -139,7 +139,7 @@ def measured(wanted: Wanted, console: Console) -> tuple[Session, bool]:
 
 
 def _traced(words: Sequence[str], environment: Mapping[str, str], folder: Path, only: str) -> float:
-    """Makes a trace in `folder`/PROFILE. The time that the run took, in seconds."""
+    """Makes a trace in `folder`/PROFILE. Returns the seconds that the run took."""
     ended = run_process(words, environment, folder / "output", folder / "errors", 24 * 3600.0)
     said = (folder / "errors").read_text(encoding="utf-8", errors="replace").strip().splitlines()
     last = f"; it said last: {said[-1]}" if said else ""
@@ -162,7 +162,7 @@ def _session(wanted: Wanted, modes: tuple[str, ...], histories: Sequence[History
 
 
 def _profiled(wanted: Wanted, session: Session, environments: Mapping[str, Mapping[str, str]], folder: Path, listener: Listener) -> Session:
-    """Metrics of the plain program; then, mode by mode, the times of its kernels."""
+    """Profiles the plain program for the metrics; then each mode for the times of its kernels."""
     if session.program.launches == 0:
         return dataclasses.replace(session, profiler="the program launches no kernel")
     if not wanted.profiler:

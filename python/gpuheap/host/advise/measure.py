@@ -1,4 +1,4 @@
-"""From traces to numbers: the times of one run, and what the program is like. All of a run's processes count together."""
+"""Numbers from traces: the times of one run, and the program's characteristics. All of a run's processes count together."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuheap.host.advise.samples import Program
 from gpuheap.host.history import History, launches_of
 from gpuheap.host.trace import ALLOCATE, CONTEXT, COPY, LAUNCH, RELEASE, SET, SYNCHRONISE, Trace
 
-# What a call does, for the program that waits for it.
+# The kinds of calls, by their purpose for the program that waits for them.
 KINDS = ("allocate", "free", "copy", "set", "prefetch", "launch", "synchronise", "context", "other")
 _BY_KIND = {ALLOCATE: "allocate", RELEASE: "free", COPY: "copy", SET: "set", LAUNCH: "launch", SYNCHRONISE: "synchronise", CONTEXT: "context"}
 _BY_NAME = {

@@ -43,20 +43,20 @@ class Modes:
         return preloaded(self._library, for_trace(folder, self._only))
 
     def for_rehearsal(self, profile: Path, program: Program) -> dict[str, str]:
-        """Every copy is made, and pairs are watched; traced as every run."""
+        """The environment of the rehearsal: the program makes every copy, the library watches the pairs, and the run is traced."""
         make_folder(self._plans)
         file = self._plans / "paged.plan"
         replace_file(file, make_plan(profile_of(profile, program, self._only), paged=True).text())
         return preloaded(find_merging_library(self._layout), for_merging(self._traces, self._only, "rehearse", file))
 
     def learn_pairs(self) -> int:
-        """How many pairs the rehearsal proved."""
+        """Returns the number of pairs that the rehearsal proved."""
         found = verdicts([history_of(read_trace(path)) for path in self._traces.glob("*.trace")])
         self._pairs = tuple((each.host_site, each.device_site) for each in found if each.proven)
         return len(self._pairs)
 
     def after_profile(self, folder: Path, program: Program) -> dict[str, dict[str, str]]:
-        """By name, once `folder` holds the profile. Raises UserError for a profile that no plan can be made from."""
+        """The environments by mode, once `folder` holds the profile. Raises UserError for a profile that no plan can be made from."""
         history = profile_of(folder, program, self._only)
         make_folder(self._plans)
         paged = replace(make_plan(history, paged=True), pairs=self._pairs)

@@ -1,4 +1,4 @@
-"""What Nsight Compute tells of a program's kernels: profiled into a report, read back as the CSV of its raw page: a row of names, a row of units, a row for
+"""Nsight Compute's metrics of a program's kernels. They are profiled into a report and read back as the CSV of its raw page: a row of names, of units, and for
 each launch."""
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _SCALE = {
     "kbyte": 1e3, "mbyte": 1e6, "gbyte": 1e9, "kbyte/block": 1e3,
 }  # fmt: skip
 
-Launch = dict[str, float]  # of one launch: the metrics that it has a number for
-Runner = Callable[[Sequence[str], Mapping[str, str], Path], bool]  # runs words, output to a file; False: it went on too long
+Launch = dict[str, float]  # the metrics of one launch that have a number
+Runner = Callable[[Sequence[str], Mapping[str, str], Path], bool]  # runs a command line with its output to a file; False: it took too long
 
 
 def find_profiler() -> str | None:
@@ -40,10 +40,10 @@ def find_profiler() -> str | None:
 
 
 def profile(tool: str, words: Sequence[str], environment: Mapping[str, str], report: Path, metrics: Sequence[str], most_launches: int, run: Runner) -> str:
-    """Makes `report` from the program's first launches; words of the tool go to a file beside it. Returns why there is none, "" where there is."""
+    """Makes `report` from the program's first launches; words of the tool go to a file beside it. Returns the reason if there is no report, else ""."""
     log = report.with_suffix(".log")
     report.unlink(missing_ok=True)
-    # Kernels keep the clocks and caches that they find where time is all that is asked for: the modes are to be compared as they run.
+    # If only times are wanted, clocks and caches stay as they are: the modes are compared as they run.
     undisturbed = ("--cache-control", "none", "--clock-control", "none") if list(metrics) == [DURATION] else ()
     command = [tool, "--target-processes", "all", "--force-overwrite", "--export", str(report), "--launch-count", str(most_launches), *undisturbed]
     ended = run([*command, "--metrics", ",".join(metrics), *words], environment, log)
@@ -61,7 +61,7 @@ def failure_words(log: str) -> str:
 
 
 def read_report(tool: str, report: Path) -> tuple[list[tuple[str, Launch]], str]:
-    """The launches in a report, each with its kernel's name as the compiler spells it; and why there are none."""
+    """The launches in a report, each with its kernel's mangled name; and the reason if there are none."""
     command = [tool, "--import", str(report), "--csv", "--page", "raw", "--print-units", "base", "--print-kernel-base", "mangled"]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=300)
@@ -105,7 +105,7 @@ def _number(cell: str) -> float | None:
 
 
 def kernels_of(launches: Sequence[tuple[str, Launch]]) -> tuple[Kernel, ...]:
-    """By kernel, longest first. Rates are means over its launches, weighted by their time; counts are sums."""
+    """The metrics by kernel, the longest first. Rates are means over the kernel's launches, weighted by their time; counts are sums."""
     groups: dict[str, list[Launch]] = {}
     for name, launch in launches:
         groups.setdefault(name, []).append(launch)

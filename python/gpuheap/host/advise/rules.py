@@ -11,7 +11,7 @@ from gpuheap.units import format_bytes, format_count
 
 FIRED, SILENT, UNKNOWN = "fired", "silent", "unknown"
 
-# Where the paper gives no number it is ours, and said so.
+# Where the paper gives no number, the number is the project's, and the comment says so.
 HIGH_HIT_RATE = 0.9
 LARGE_BYTES = 4 << 20  # the paper's 4 MB: its table counts 1024 x 1024 floats as exactly that
 MANY_LAUNCHES = 100  # ours: between the 24 and the 382 that the paper calls few and many
@@ -24,9 +24,9 @@ ZERO_COPY_TRAFFIC = 2.0  # ours: bytes that kernels move for each byte copied
 class Rule:
     number: int
     condition: str
-    modes: tuple[str, ...]  # what it recommends
+    modes: tuple[str, ...]  # the modes that the rule recommends
     outcome: str
-    why: str  # the numbers, or what is missing
+    why: str  # the numbers that decided it, or what is missing
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class Judgement:
 
     rules: tuple[Rule, ...]
     decided: Rule | None
-    conflicts: tuple[Rule, ...]  # fired too, and recommend nothing that the deciding one does
-    caution: str  # about zero-copy on a card with memory of its own; "" where there is none
+    conflicts: tuple[Rule, ...]  # rules that fired too, and recommend none of the deciding rule's modes
+    caution: str  # a warning about zero-copy on a card with memory of its own; "" if none is needed
 
     @property
     def unknown(self) -> tuple[Rule, ...]:
@@ -49,8 +49,8 @@ class Metrics:
 
     l1_hit: float | None = None
     l2_hit: float | None = None
-    excess: float | None = None  # part of the sectors that better order would save
-    shared_bytes: float | None = None  # the most of a block
+    excess: float | None = None  # the share of sectors that coalesced accesses would save
+    shared_bytes: float | None = None  # the largest of a block
     stalled: float | None = None
     l1_requests: float | None = None
     dram_bytes: float | None = None
@@ -102,7 +102,7 @@ def judge_rules(program: Program, metrics: Metrics) -> Judgement:
 
 
 def judge_steady(calls: Mapping[str, Mapping[str, int | None]], fastest: Sequence[str]) -> tuple[Rule, ...]:
-    """What the paper says of a running program (6.3.2). `calls`: tops of the distributions of kinds of calls, by kind and mode. `fastest`: the modes that
+    """The paper's rules for a running program (6.3.2). `calls`: tops of the distributions of kinds of calls, by kind and mode. `fastest`: the modes that
     are not told apart from the one with the least time in the steady state; none where nothing can be said."""
     mapped, traditional = ("zero-copy", "unified"), (PLAIN, "device")
     known = [(mode, tops) for kind in ("allocate", "copy") for mode, tops in calls.get(kind, {}).items() if tops is not None]
@@ -126,7 +126,7 @@ def _hit_rates(metrics: Metrics) -> tuple[bool | None, str]:
     rates = [(name, rate) for name, rate in (("L1", metrics.l1_hit), ("L2", metrics.l2_hit)) if rate is not None]
     words = ", ".join(f"{name} {rate:.0%}" for name, rate in rates)
     if any(rate <= HIGH_HIT_RATE for _, rate in rates):
-        return False, words  # one that is low settles it
+        return False, words  # one low value decides
     return (True, words) if len(rates) == 2 else (None, words + " known alone" if words else "hit rates are not known")
 
 

@@ -21,11 +21,11 @@ from gpuheap.host.trace import read_trace
 from gpuheap.running.process import run_process
 from gpuheap.units import format_seconds
 
-FAILURES_IN_A_ROW = 3  # that end a mode
+FAILURES_IN_A_ROW = 3  # after so many, a mode is measured no further
 
 
 def digest(output: Path, ignored: Sequence[re.Pattern[bytes]]) -> str:
-    """Of all bytes, or of the lines that no pattern is found in."""
+    """The checksum of all bytes, or of the lines that match no pattern."""
     found = hashlib.sha256()
     with output.open("rb") as file:
         if not ignored:
@@ -50,7 +50,7 @@ def patterns_of(ignored: Sequence[str]) -> list[re.Pattern[bytes]]:
 
 @dataclass(frozen=True)
 class Campaign:
-    """What is run: `environments` by mode gives what the program gets, each with a trace into `traces`."""
+    """The runs: `environments` has the program's environment for each mode, and each run writes a trace into `traces`."""
 
     words: Sequence[str]
     environments: Mapping[str, Mapping[str, str]]
@@ -62,7 +62,7 @@ class Campaign:
 
 
 def measure(campaign: Campaign, told: Callable[[str, int, int, float | None], None]) -> bool:
-    """Each round runs each mode once, and begins with the next one, so that none is always first. `told` hears before each run: the mode, runs done, runs in
+    """Each round runs each mode once, and begins with the next one, so that none is always first. `told` is called before each run: mode, runs done, runs in
     all and the seconds left. A mode that failed three times in a row is left out of further rounds. False: interrupted; what was measured is kept."""
     failures = dict.fromkeys(campaign.environments, 0)
     spent: dict[str, list[float]] = {mode: [] for mode in failures}
@@ -106,7 +106,7 @@ def _remembering_interrupts(came: threading.Event) -> Iterator[None]:
 
 
 def seconds_left(spent: Mapping[str, Sequence[float]], left: Mapping[str, int]) -> float | None:
-    """For each run to come the mean of its mode's, else of all; None before the first."""
+    """The seconds left: for each run to come, the mean of its mode's runs, else of all. None before the first run."""
     everything = [seconds for of_mode in spent.values() for seconds in of_mode]
     if not everything:
         return None
@@ -120,7 +120,7 @@ def run_once(campaign: Campaign, mode: str, number: int) -> Sample:
     output, errors = campaign.folder / "output", campaign.folder / "errors"
     ended = run_process(campaign.words, campaign.environments[mode], output, errors, campaign.limit_s)
     if ended.code is None or ended.code < 0:
-        # What it said last helps to see why.
+        # The last lines of its output help to see why.
         said = errors.read_text(encoding="utf-8", errors="replace").splitlines()[-3:]
         why = [f"killed after {format_seconds(campaign.limit_s)}"] if ended.code is None else [f"ended by signal {-ended.code}"]
         status, code = (TIMEOUT, -1) if ended.code is None else (FAILED, 128 - ended.code)

@@ -1,4 +1,4 @@
-"""What one run of a program took, and the folder that keeps all runs: about.json and samples.jsonl, a line for each run, written as it ends."""
+"""The measurements of a program's run, and the folder that keeps all runs: about.json and samples.jsonl, a line for each run, written as it ends."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Sample:
 
     mode: str
     round: int
-    status: str  # OK: it ended by itself, with whatever code
+    status: str  # OK: the run ended by itself, with any exit code
     code: int
-    output: str  # digest of what it printed
+    output: str  # the digest of its output
     total_ns: int  # of the process, from its start to its end
     span_ns: int = 0  # from the first driver call to the last
     calls: dict[str, int] = field(default_factory=dict)  # time by what calls do: measure.KINDS
@@ -41,7 +41,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Kernel:
-    """What Nsight Compute tells of a kernel, over its profiled launches; None: not told."""
+    """Nsight Compute's metrics of a kernel, over its profiled launches; None if it reports none."""
 
     name: str
     launches: int
@@ -53,13 +53,13 @@ class Kernel:
     ideal_sectors: float | None = None
     l1_requests: float | None = None
     dram_bytes: float | None = None
-    stalled: float | None = None  # part of the resident warps that cannot go on
-    stalls: dict[str, float] = field(default_factory=dict)  # reason: warps that wait for it, for each instruction issued
+    stalled: float | None = None  # the share of resident warps that are stalled
+    stalls: dict[str, float] = field(default_factory=dict)  # by reason: the stalled warps for each instruction issued
 
 
 @dataclass(frozen=True)
 class Program:
-    """What the traced run shows of the program itself (5.1 of the paper), whatever the mode."""
+    """The program's own characteristics (5.1 of the paper), from the traced run; the same in every mode."""
 
     allocations: int
     frees: int
@@ -67,25 +67,25 @@ class Program:
     copied_bytes: int
     largest_copy_bytes: int
     launches: int
-    kernels: int  # different ones
-    dynamic_shared: bool  # a launch asked for shared memory
+    kernels: int  # the number of different kernels
+    dynamic_shared: bool  # whether a launch asked for dynamic shared memory
 
 
 @dataclass(frozen=True)
 class Session:
-    """All that verdicts are made from."""
+    """Everything that a verdict is computed from."""
 
     command: tuple[str, ...]
     modes: tuple[str, ...]  # PLAIN first
-    runs: int  # asked for, of each mode
+    runs: int  # the number of runs that were asked for, of each mode
     program: Program
     device: str = ""
     driver: str = ""
     ignored: tuple[str, ...] = ()  # patterns of lines that the comparison of outputs leaves out
     samples: tuple[Sample, ...] = ()
-    kernels: tuple[Kernel, ...] = ()  # by Nsight Compute, of the plain program
+    kernels: tuple[Kernel, ...] = ()  # Nsight Compute's metrics of the plain program's kernels
     kernel_times: dict[str, dict[str, float]] = field(default_factory=dict)  # mode, kernel: mean ns of a launch
-    profiler: str = ""  # why Nsight Compute tells nothing, or of how many launches it tells
+    profiler: str = ""  # why Nsight Compute gave no metrics, or how many launches it profiled
 
 
 def write_about(folder: Path, session: Session) -> None:
@@ -98,7 +98,7 @@ def append_sample(folder: Path, sample: Sample) -> None:
 
 
 def read_session(folder: Path) -> Session:
-    """Raises UserError for what is no such folder. A last line that was torn off by the end of the process is left out."""
+    """Reads a kept folder. Raises UserError for any other folder. A last line that was torn off by the end of the process is left out."""
     try:
         about = json.loads(read_text(folder / ABOUT))
         lines = read_text(folder / SAMPLES).split("\n") if (folder / SAMPLES).exists() else [""]

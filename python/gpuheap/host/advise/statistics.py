@@ -1,4 +1,4 @@
-"""Means, spreads and shapes of samples. Pure functions; what is random in them has a fixed seed."""
+"""Means, spreads and shapes of samples. Pure functions; random numbers have a fixed seed."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 FEWEST_FOR_MEANS = 5
-FEWEST_FOR_SHAPES = 100  # below it nothing is said of a distribution
+FEWEST_FOR_SHAPES = 100  # with fewer samples nothing is said about a distribution
 _RESAMPLES = 2000
 _GRID = 512
 _VALLEY = 0.7  # two tops are one unless the density between them falls below this part of the lower one
-_LEAST_MASS = 0.06  # of the samples, that a top must have
+_LEAST_MASS = 0.06  # the share of the samples that a top must have
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Of one series, in its unit."""
+    """The statistics of one series, in its unit."""
 
     runs: int
     mean: float
-    deviation: float  # standard, of the samples; 0 for one
+    deviation: float  # the standard deviation of the samples; 0 for one sample
     median: float
     p5: float
     p95: float
     least: float
     most: float
-    tops: int | None  # of the distribution; None: too few runs to say
+    tops: int | None  # the number of tops of the distribution; None: too few runs to say
 
     @property
     def width(self) -> float:
-        """From the 5th to the 95th percentile, as a part of the median."""
+        """The distance from the 5th to the 95th percentile, divided by the median."""
         return (self.p95 - self.p5) / self.median if self.median > 0 else 0.0
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """Of one series to another, with the interval that holds it in 95 of 100 cases."""
+    """The ratio of one series to another, with the interval that contains it in 95 of 100 cases."""
 
     value: float
     low: float
@@ -58,12 +58,12 @@ def spread_of(values: Sequence[float]) -> Spread:
 
 
 def ratio_of_means(values: Sequence[float], base: Sequence[float]) -> Ratio | None:
-    """By the bootstrap, so nothing is assumed of the distributions. None: too few runs, or nothing to divide by."""
+    """Computed by bootstrap, which assumes nothing about the distributions. None: too few runs, or nothing to divide by."""
     return _ratio(values, base, lambda data: data.mean(axis=-1), FEWEST_FOR_MEANS)
 
 
 def ratio_of_widths(values: Sequence[float], base: Sequence[float]) -> Ratio | None:
-    """Likewise of the widths of two distributions, each as a part of its own median."""
+    """The ratio of two distributions' widths, each divided by its own median."""
     return _ratio(values, base, _widths, FEWEST_FOR_SHAPES)
 
 
@@ -97,7 +97,7 @@ def num_tops(values: Sequence[float] | NDArray[np.float64]) -> int:
     if scale == 0 or data[-1] - data[0] < 1e-6:
         return 1
     width = 0.9 * scale * len(data) ** -0.2
-    # Far outliers would stretch the grid until nothing is left of the middle: each stands at the edge.
+    # Far outliers would stretch the grid until the middle has too few points, so they are moved to the edge.
     inner = np.clip(data, quarters[0] - 12 * scale, quarters[1] + 12 * scale)
     grid = np.linspace(inner[0] - 3 * width, inner[-1] + 3 * width, max(_GRID, min(8192, int((inner[-1] - inner[0]) / width * 6))))
     density = np.zeros_like(grid)

@@ -10,7 +10,7 @@ from gpuheap.host.advise.rules import Judgement, Metrics, Rule, judge_rules, jud
 from gpuheap.host.advise.samples import OK, PLAIN, TIMEOUT, Sample, Session, of_mode
 from gpuheap.host.advise.statistics import FEWEST_FOR_MEANS, FEWEST_FOR_SHAPES, Ratio, Spread, ratio_of_means, ratio_of_widths, spread_of
 
-# What a program does again and again once it is set up: 6.3.2 leaves allocation and freeing out.
+# The calls that a program repeats once it is set up: 6.3.2 leaves allocation and freeing out.
 STEADY = ("copy", "set", "prefetch", "launch", "synchronise")
 WHOLE_PROGRAM, STEADY_STATE = "whole program", "steady state"
 
@@ -20,14 +20,14 @@ class Mode:
     """How a mode fared. `barred` says why it cannot be recommended; "" where it can."""
 
     name: str
-    runs: int  # that ended well
+    runs: int  # the number of runs that ended well
     barred: str
     notes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Line:
-    """One quantity in one mode, beside plain."""
+    """One quantity in one mode, compared with plain."""
 
     mode: str
     spread: Spread
@@ -36,10 +36,10 @@ class Line:
 
 @dataclass(frozen=True)
 class Choice:
-    """`mode` is None where nothing can be said, and `why` says it then."""
+    """The choice for one criterion. If none is possible, `mode` is None and `why` has the reason."""
 
     mode: str | None
-    equals: tuple[str, ...]  # what cannot be told apart from the best; `mode` is one of them
+    equals: tuple[str, ...]  # the modes that cannot be told apart from the best one; `mode` is one of them
     why: str
 
 
@@ -68,12 +68,12 @@ class Advice:
     steady_rules: tuple[Rule, ...]
     modes: tuple[Mode, ...]
     verdicts: tuple[Verdict, ...]
-    calls: tuple[Normalised, ...]  # by what they do
+    calls: tuple[Normalised, ...]  # calls by their purpose
     functions: tuple[Normalised, ...]
     launches: tuple[Normalised, ...]  # time of launch calls by kernel
     kernels: tuple[Normalised, ...]  # time on the device; empty where it is not known
     shapes: dict[str, dict[str, int | None]]  # tops of each kind of call's distribution, by kind and mode
-    unknown: tuple[str, ...]  # what could not be told, and why
+    unknown: tuple[str, ...]  # what could not be determined, and why
 
 
 def whole_program(sample: Sample) -> float:
@@ -159,7 +159,7 @@ def _expected(session: Session) -> tuple[int | None, str | None]:
 
 
 def verdict_of(scope: str, values: Mapping[str, Sequence[float]], allowed: set[str], rules: Judgement) -> Verdict:
-    """`values` by mode; modes that are not allowed are shown and never chosen."""
+    """The best by `values`, which are by mode. Modes that are not allowed are shown and never chosen."""
     plain = values.get(PLAIN, ())
     lines = [Line(name, spread_of(found), ratio_of_means(found, plain) if name != PLAIN else None) for name, found in values.items()]
     lines.sort(key=lambda line: (line.spread.mean, line.mode))
@@ -178,7 +178,7 @@ def fastest_of(values: Mapping[str, Sequence[float]], rules: Judgement) -> Choic
 
 
 def steadiest_of(values: Mapping[str, Sequence[float]], rules: Judgement) -> Choice:
-    """The fewest tops, then the narrowest distribution: a mode that is slow and always the same is predictable."""
+    """The most predictable mode: that with the fewest tops, then the narrowest distribution. A slow mode may be predictable."""
     enough = {name: found for name, found in values.items() if len(found) >= FEWEST_FOR_SHAPES}
     if not enough:
         most = max((len(found) for found in values.values()), default=0)
@@ -199,7 +199,7 @@ def _same(ratio: Ratio | None) -> bool:
 
 
 def _choice(best: str, equals: list[str], rules: Judgement, reason: str) -> Choice:
-    """Among what measuring cannot tell apart the deciding rule chooses; where it has no say, plain, as it changes nothing; else the best measured."""
+    """Chooses among modes that measuring cannot tell apart: by the deciding rule; else plain, as it changes nothing; else the best measured."""
     if len(equals) == 1:
         return Choice(best, (best,), f"measured: {reason}")
     others = f"measuring does not tell {_listed(equals)} apart"
@@ -217,7 +217,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def normalised(good: Mapping[str, Sequence[Sample]], part: Callable[[Sample], Mapping[str, float]]) -> tuple[Normalised, ...]:
-    """By plain's time, the longest first. What plain lacks has nothing to be compared with and is left out."""
+    """Calls in the order of the plain run's times, the longest first. Calls that the plain run lacks are left out."""
     means: dict[str, dict[str, float]] = {}
     for mode, samples in good.items():
         for name in {name for sample in samples for name in part(sample)}:
@@ -241,7 +241,7 @@ def _kernel_times(session: Session) -> tuple[Normalised, ...]:
 
 
 def _shapes(good: Mapping[str, Sequence[Sample]]) -> dict[str, dict[str, int | None]]:
-    """6.3.2 looks at copies and allocations."""
+    """The kinds of calls that section 6.3.2 of the paper looks at: copies and allocations."""
     found: dict[str, dict[str, int | None]] = {}
     for kind in ("allocate", "copy", "launch"):
         tops = {mode: spread_of([sample.calls.get(kind, 0) for sample in samples]).tops for mode, samples in good.items()}

@@ -1,1 +1,1 @@
-"""`gpuheap host probe`: what the driver's allocators are like from outside."""
+"""`gpuheap host probe`: the characteristics of the driver's allocators, from outside."""

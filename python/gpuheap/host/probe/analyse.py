@@ -1,4 +1,4 @@
-"""From addresses, free memory and times to what an allocator is like: pure functions.
+"""The characteristics of an allocator from addresses, free memory and times: pure functions.
 
 A block's slot is the distance to its neighbour, so it holds whatever the allocator puts between blocks. Neighbours are found by address, as allocators hand out
 blocks upwards, downwards or out of what was freed before."""
@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from gpuheap.host.probe.series import DRIVER, KERNEL, Series
 
-REGULAR = 0.5  # of the distances must be the slot for it to be one
-FEW = 4  # blocks, that a slot is told from
+REGULAR = 0.5  # the share of distances that must be equal to count as the slot
+FEW = 4  # the fewest blocks from which a slot can be determined
 
 
 @dataclass(frozen=True)
 class Bin:
-    """Requests of `first` to `last` bytes, of those asked for, get slots of one size."""
+    """The requests of `first` to `last` bytes (of the sizes asked for) get slots of one size."""
 
     first: int
     last: int
@@ -52,7 +52,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Stretch:
-    """Sizes from `first` to `last`, of those asked for; no rule: none explains them."""
+    """The sizes from `first` to `last` (of those asked for), and the rule that explains their slots, if any."""
 
     first: int
     last: int
@@ -72,7 +72,7 @@ class Chunk:
 class KernelTimes:
     """Medians of the first kernel after a request; None: there was no such request."""
 
-    after_new_memory: float | None  # the request made the allocator take memory
+    after_new_memory: float | None  # after a request for which the allocator took memory from the driver
     after_other: float | None
     again: float | None  # the same kernel right after
 
@@ -81,18 +81,18 @@ class KernelTimes:
 class Allocator:
     name: str
     requests: int
-    granularity: int | None  # every address is a multiple of it, from the first
+    granularity: int | None  # every address is the first plus a multiple of it
     rules: tuple[Stretch, ...]  # of the slots
     bins: tuple[Bin, ...]
     chunks: tuple[Chunk, ...]
     irregular: tuple[int, ...]  # sizes whose blocks have no common distance
-    kept_bytes: int | None  # of the device, after all blocks of a series were freed, at most; None: not told
+    kept_bytes: int | None  # the most device memory that is still taken after all blocks of a series were freed; None: unknown
     kernels: KernelTimes
-    unserved: tuple[int, ...]  # sizes of which a request failed
+    unserved: tuple[int, ...]  # sizes for which a request failed
 
 
 def granularity_of(addresses: Iterable[int]) -> int | None:
-    """The largest power of two that divides every address; None of none. What an allocator promises can be less: more addresses tell."""
+    """The largest power of two that divides every address; None without addresses. The allocator may promise less, which more addresses would show."""
     every = reduce(math.gcd, addresses, 0)
     return every & -every if every else None
 
@@ -113,7 +113,7 @@ def slot_of(series: Series) -> int | None:
 
 
 def bins_of(all_series: Sequence[Series]) -> tuple[Bin, ...]:
-    """Sizes in order; those beside each other with equal slots are one bin."""
+    """The bins: neighbouring sizes with equal slots are one bin."""
     found: list[Bin] = []
     times: list[tuple[list[int], list[int]]] = []
     for series in sorted(all_series, key=lambda each: each.bytes):
@@ -132,12 +132,12 @@ def bins_of(all_series: Sequence[Series]) -> tuple[Bin, ...]:
 
 
 def rules_of(slots: Mapping[int, int]) -> tuple[Stretch, ...]:
-    """The sizes in order, as few stretches that each obey a rule: of all rules the one that holds longest, then the coarsest. What no rule explains for FEW
+    """The sizes in order, as few stretches that each obey a rule: the rule that holds longest, then the coarsest. Sizes that no rule explains for FEW
     sizes is left without one. A rule may miss a tenth of its sizes, as a block that was put into a hole has another neighbour; but not the last ones."""
     sizes = np.array(sorted(slots), dtype="i8")
     found: list[Stretch] = []
     first = 0
-    # Ends: each pass goes on by at least one size.
+    # Ends: each pass takes at least one size.
     while first < len(sizes):
         part = sizes[first:]
         given = np.array([slots[int(size)] for size in part], dtype="i8")
@@ -163,7 +163,7 @@ def _candidates(sizes: NDArray[np.int64], slots: NDArray[np.int64]) -> list[Rule
 
 
 def _prefix(fits: NDArray[np.bool_]) -> int:
-    """The longest prefix of which nine in ten fit, and its last three."""
+    """The longest prefix in which nine of ten sizes fit the rule, and each of the last three."""
     held = np.cumsum(fits) >= 0.9 * np.arange(1, len(fits) + 1)
     for last in range(min(3, len(fits))):
         held &= np.concatenate([np.ones(last, dtype=bool), fits[: len(fits) - last]])
@@ -183,7 +183,7 @@ def new_memory(series: Series) -> list[int]:
 
 
 def chunk_of(series: Series) -> int | None:
-    """What the allocator takes at a time: by free memory where it falls, else by the length of gapless runs of blocks between jumps. 0: each request takes its
+    """The bytes that the allocator takes at a time: by free memory where it falls, else by the length of gapless runs of blocks. 0: each request takes its
     own; None: nothing tells."""
     falls = new_memory(series)
     if any(falls):
@@ -201,7 +201,7 @@ def chunk_of(series: Series) -> int | None:
 
 
 def gapless_runs(addresses: Sequence[int], slot: int) -> list[int]:
-    """Blocks in each run of neighbours, by address."""
+    """The number of blocks in each gapless run of neighbours, by address."""
     runs = [1] if addresses else []
     for distance in distances(addresses):
         if distance == slot:
@@ -212,7 +212,7 @@ def gapless_runs(addresses: Sequence[int], slot: int) -> list[int]:
 
 
 def chunks_of(all_series: Sequence[Series]) -> tuple[Chunk, ...]:
-    """By size. Of several series of one size the one with the most requests tells."""
+    """The series by size. If there are several of one size, the one with the most requests counts."""
     longest: dict[int, Series] = {}
     for series in all_series:
         if series.bytes not in longest or len(series.addresses) > len(longest[series.bytes].addresses):

@@ -1,4 +1,4 @@
-"""What `gpuheap host probe` does, step by step."""
+"""The steps of `gpuheap host probe`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REPORT, CSV = "report.html", "requests.csv"
 
 
 def probed(allocators: Sequence[str], budget: int, folder: Path, source: Path | None, print_json: bool) -> int:
-    """Asks, or reads what `source` keeps; analyses, prints, and writes page and CSV. Returns the exit code."""
+    """Measures the series, or reads those that the folder `source` keeps; analyses, prints, and writes page and CSV. Returns the exit code."""
     complete = True
     if source is None:
         folder = prepare(folder, (LINES, REPORT, CSV), "what is found")

@@ -17,14 +17,14 @@ from gpuheap.host.summary import time_words
 from gpuheap.report.figures import PAGE, drawn_for_page
 from gpuheap.units import format_bytes, format_count
 
-# Visible on light and on dark ground.
+# These colours are visible on a light and on a dark background.
 COLOURS = {"device": "#1c7ed6", "managed": "#2f9e44", "host": "#e8590c", "async": "#9c36b5", KERNEL: "#d98a00"}
 HALF, WIDE = (4.9, 2.9), (9.9, 2.9)
 POINTS_SHOWN = 1500
 
 
 def all_pictures(all_series: Sequence[Series]) -> dict[str, str]:
-    """By name, those that there is something for."""
+    """The pictures by name. A picture without data is left out."""
     driver = [series for series in all_series if series.allocator != KERNEL and series.addresses]
     kernel = [series for series in all_series if series.allocator == KERNEL and series.addresses]
     found = {}
@@ -39,7 +39,7 @@ def all_pictures(all_series: Sequence[Series]) -> dict[str, str]:
 
 
 def slots(name: str, title: str, all_series: Sequence[Series], linear: bool = False) -> str:
-    """What is lost is the distance from the dashed line."""
+    """Draws the slot sizes over the requests. The distance from the dashed line is the loss."""
 
     def draw(figure: Figure) -> None:
         axes = figure.add_subplot()

@@ -1,4 +1,4 @@
-"""Series of equal requests: asked of gpuheap-host-probe, kept line by line, read again."""
+"""Series of equal requests, which gpuheap-host-probe makes. They are kept line by line in a file and can be read back."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Machine:
     driver: int
     memory_bytes: int
     heap_bytes: int  # of malloc in kernels
-    lacks: dict[str, str]  # allocator: why it cannot be asked; "" where it can
+    lacks: dict[str, str]  # by allocator: why it cannot be measured; "" if it can
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Series:
     free_bytes: tuple[int, ...] = ()  # of the device, after each request
     free_bytes_before: int = 0
     free_bytes_released: int = 0  # after all were freed
-    error: int = 0  # the driver's, which ended the series early
+    error: int = 0  # the driver's error that ended the series early; 0: none
 
 
 def series_of(line: dict[str, Any]) -> Series:
@@ -78,7 +78,7 @@ def find_program(layout: Layout) -> Path:
 
 
 class Asked:
-    """The program at work. What it answers goes to `file` too, so that it can be looked at again. Used as a context manager."""
+    """The running gpuheap-host-probe, as a context manager. Its answers are also kept in `file`."""
 
     def __init__(self, program: Path, file: Path) -> None:
         with naming(program, "run"):
@@ -102,7 +102,7 @@ class Asked:
         self._process.communicate()
 
     def ask(self, allocator: str, size: int, num: int) -> Series:
-        """Raises UserError if the driver fails in another way than for want of memory."""
+        """Returns the series. Raises UserError if the driver fails, except by a lack of memory."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(f"{allocator} {size} {num}\n")
@@ -129,7 +129,7 @@ class Asked:
 
 
 def read_lines(folder: Path) -> tuple[Machine, list[Series]]:
-    """Raises UserError for what no call kept. A last line that was torn off is left out."""
+    """Reads what a probe kept in a folder. Raises UserError for any other folder. A truncated last line is left out."""
     path = folder / LINES
     try:
         lines = read_text(path).split("\n")[:-1]

@@ -1,4 +1,4 @@
-"""What a probe found, in the terminal, as JSON and as CSV."""
+"""The findings of a probe in the terminal, as JSON and as CSV."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _print_bins(console: Console, found: Allocator) -> None:
 
 
 def as_json(machine: Machine, found: Sequence[Allocator], asked: Sequence[str]) -> dict[str, Any]:
-    """Bytes, nanoseconds on the host's clock, and for malloc in kernels cycles."""
+    """The findings as JSON: bytes, nanoseconds on the host's clock, and cycles for malloc in kernels."""
     return {"machine": asdict(machine), "allocators": [asdict(each) for each in found], "notes": notes_of(machine, found, asked)}
 
 

@@ -18,7 +18,7 @@ KERNEL_BLOCKS = 32
 SERIES_BLOCKS = 24
 FEWEST_BLOCKS = 5
 FILL_BYTES = 8 << 20  # several of the chunks that drivers are known to take
-MOST_EDGES = 200  # further series
+MOST_EDGES = 200  # the most series for the search of edges
 
 
 def sizes_up_to(most: int) -> list[int]:
