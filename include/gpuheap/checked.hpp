@@ -18,6 +18,7 @@
 #include <gpuheap/checking/tag_table.hpp>
 #include <gpuheap/checking/walk.hpp>
 #include <gpuheap/default_allocator.hpp>
+#include <gpuheap/leaks.hpp>
 #include <gpuheap/misuse.hpp>
 #include <gpuheap/simt/atomic.hpp>
 #include <gpuheap/simt/bits.hpp>

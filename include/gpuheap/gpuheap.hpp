@@ -18,3 +18,4 @@
 #include <gpuheap/allocators/sharded_runs.hpp>
 #include <gpuheap/allocators/xmalloc.hpp>
 #include <gpuheap/heap.hpp>
+#include <gpuheap/leaks.hpp>

@@ -23,7 +23,6 @@
 #include <gpuheap/statistics.hpp>
 
 #if GPUHEAP_HAS_HOST
-#include <iterator>
 #include <string>
 #include <vector>
 

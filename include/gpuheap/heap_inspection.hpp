@@ -4,7 +4,6 @@
 
 #include <gpuheap/allocator.hpp>
 #include <gpuheap/allocator_members.hpp>
-#include <gpuheap/block_dump.hpp>
 #include <gpuheap/block_tag.hpp>
 #include <gpuheap/misuse.hpp>
 #include <gpuheap/simt/launch.hpp>
@@ -18,6 +17,45 @@
 #include <vector>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
+
+// In leaks.hpp.
+class tag_names;
+struct leak_report;
+
+namespace detail {
+
+// Kernel of one thread: copies a text that lies where only device code reads.
+struct read_text {
+  char const* from;
+  char* to;
+  unsigned room;
+  GPUHEAP_FN void operator()(unsigned) const {
+    unsigned at = 0;
+    // Ends: at the text's end, or where the room is.
+    GPUHEAP_NO_UNROLL
+    for (; at + 1 < room && from[at] != '\0'; ++at) to[at] = from[at];
+    to[at] = '\0';
+  }
+};
+// A text of device code. Waits for the stream. A template, so that only programs that call it hold its kernel.
+template <class Reader = read_text>
+[[nodiscard]] std::string text_on_device(char const* from, stream_ref stream) {
+  constexpr unsigned room = 256;
+  memory::allocation const copy{memory::device, room};
+  simt::launch(1, Reader{from, static_cast<char*>(copy.base()), room}, {.block_threads = 32, .stream = stream});
+  char words[room];
+  simt::copy(words, copy.base(), room, stream);
+  simt::synchronize(stream);
+  return words;
+}
+// "tree.cu:45", "tag 7". Waits for the stream.
+template <class Reader = read_text>
+[[nodiscard]] std::string tag_name(block_tag tag, stream_ref stream) {
+  if (tag.is_place()) return text_of("%s:%u", text_on_device<Reader>(tag.file(), stream).c_str(), tag.line());
+  return text_of("tag %llu", static_cast<unsigned long long>(tag.number()));
+}
+
+}  // namespace detail
 
 // @brief The members of heap<Allocator> that look at blocks.
 // @tparam Heap the heap that derives from this
@@ -40,7 +78,10 @@ class heap_inspection {
   // @brief Every live block: its address, its size (as it was asked for in a checked heap, else as it may be used), and in a checked heap
   // its tag and the thread that asked for it.
   // @return the blocks in the order of their addresses
+  // @note This function, report_leaks() and write_dump() are for programs that include <gpuheap/leaks.hpp>, or <gpuheap/checked.hpp>.
+  template <class Report = leak_report>
   [[nodiscard]] std::vector<block_info> blocks(stream_ref stream = {}) const requires has_blocks<Allocator> {
+    require_leaks_header<Report>();
     return allocator().blocks(stream);
   }
   template <class A = Allocator>
@@ -49,17 +90,21 @@ class heap_inspection {
   }
 
   // @brief The live blocks in groups of one tag, or of one size where they have no tags, most bytes first.
-  [[nodiscard]] leak_report report_leaks(stream_ref stream = {}) const requires has_blocks<Allocator> {
+  // @return a leak_report
+  template <class Report = leak_report, class Names = tag_names>
+  [[nodiscard]] auto report_leaks(stream_ref stream = {}) const requires has_blocks<Allocator> {
+    require_leaks_header<Report>();
     std::vector<block_info> const live = blocks(stream);
-    return leak_report::of(live, names_of(live, stream));
+    return Report::of(live, names_of<Names>(live, stream));
   }
 
   // @brief Writes the live blocks into a file for `gpuheap inspect`.
   // @throws gpuheap::error if the file cannot be written
+  template <class Report = leak_report, class Names = tag_names>
   void write_dump(std::string const& path, stream_ref stream = {}) const requires has_blocks<Allocator> {
     std::vector<block_info> const live = blocks(stream);
     auto const& heap = static_cast<Heap const&>(*this);
-    write_block_dump(path, Allocator::traits.name, heap.arena_, heap.bytes(), live, names_of(live, stream));
+    write_block_dump(path, Allocator::traits.name, heap.arena_, heap.bytes(), live, names_of<Names>(live, stream));
   }
 
   // @brief Looks for damage: the allocator's report, whose `problem` is empty if its structures are sound. Walks the heap: for tests, and
@@ -143,6 +188,11 @@ class heap_inspection {
 
  private:
   [[nodiscard]] Allocator const& allocator() const { return static_cast<Heap const&>(*this).allocator_; }
+  template <class Report>
+  static constexpr void require_leaks_header() {
+    static_assert(
+        requires { sizeof(Report); }, "gpuheap: blocks(), report_leaks() and write_dump() need #include <gpuheap/leaks.hpp>");
+  }
 
   void write_misuse_policy(stream_ref stream) {
     if constexpr (finds_misuse<Allocator>) {
@@ -161,8 +211,9 @@ class heap_inspection {
     return detail::misuse_text(found, found.tag.is_place() ? detail::text_on_device(found.tag.file(), stream) : std::string{});
   }
   // The tags of the blocks, each once.
-  [[nodiscard]] static tag_names names_of(std::vector<block_info> const& live, stream_ref stream) {
-    tag_names names;
+  template <class Names>
+  [[nodiscard]] static Names names_of(std::vector<block_info> const& live, stream_ref stream) {
+    Names names;
     for (block_info const& block : live) {
       if (block.tag != 0 && !names.knows({block.tag})) names.add({block.tag}, detail::tag_name({block.tag}, stream));
     }

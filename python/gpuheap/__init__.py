@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import re
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,6 +45,8 @@ def _version() -> str:
     package = Path(__file__).resolve().parent
     header = next((path for path in (package, package.parents[1]) if (path / "include" / "gpuheap" / "version.hpp").is_file()), None)
     if header is None:
+        from importlib import metadata  # it brings a parser of mail, for installed packages alone
+
         try:
             return metadata.version("gpuheap")
         except metadata.PackageNotFoundError:  # a copy of the package alone

@@ -67,6 +67,14 @@ def check_file(path: Path, option: str, what: str) -> None:
         path.open("rb").close()
 
 
+def check_beginning(path: Path, option: str, what: str, beginning: bytes) -> None:
+    """Raises UserError if a file does not begin as every file of its kind does, in capitals or not. `what`: the expected kind of file."""
+    with naming(f"{option}: '{path}'", "read"), path.open("rb") as file:
+        found = file.read(len(beginning))
+    if found.lower() != beginning.lower():
+        raise UserError(f"{option}: '{path}' does not begin with '{beginning.decode()}': expected {what}")
+
+
 def read_text(path: Path) -> str:
     """Raises UserError if the file cannot be read, or is not text."""
     with naming(path, "read"), path.open("rb") as file:

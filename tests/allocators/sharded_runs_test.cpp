@@ -5,6 +5,7 @@
 
 #include <gpuheap/heap.hpp>
 
+#include <algorithm>
 #include <vector>
 
 namespace sharded_test {

@@ -4,6 +4,7 @@
 #include "fixtures.hpp"
 
 #include <gpuheap/allocators/sharded_runs.hpp>
+#include <gpuheap/leaks.hpp>
 #include <gpuheap/recorded.hpp>
 #include <gpuheap/simt/explore.hpp>
 

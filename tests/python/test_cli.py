@@ -26,6 +26,7 @@ ErrorLine = Callable[[subprocess.CompletedProcess[str]], str]
         (["bench", "mini/chrun"], "unknown case of suite mini 'chrun': did you mean 'churn'?"),
         (["bench", "mni/churn"], "unknown suite 'mni': did you mean 'mini'?"),
         (["bench", "zzz"], "unknown suite or case 'zzz': there are alloc_single, churn, graph_update, mini"),
+        (["bench", "/tmp/suites/mini.toml"], "unknown suite '/tmp/suites/mini.toml': there are mini"),
         (["bench", "mini", "-a", "gpuhep"], "unknown allocator 'gpuhep': did you mean 'gpuheap'?"),
         (["bench", "mini", "-a", "atomic_wrp,cuda"], "did you mean 'atomic_wrap' or 'atomic'?"),
         (["bench"], "name a suite or a case to run: the suites are mini"),
@@ -52,10 +53,19 @@ def test_a_mistake_is_one_line_and_exit_code_2(checkout: Checkout, error_line: E
 
 
 def test_a_bad_graph_is_reported_as_the_executable_says_it_and_leaves_nothing(checkout: Checkout, error_line: ErrorLine) -> None:
-    (checkout.root / "bad.mtx").write_text("x")
+    (checkout.root / "bad.mtx").write_text("%%MatrixMarket x")
     checkout.settings["faults"] = {"graph_update/gpuheap/threads=100,phase=init": "usage"}
     ran = checkout.gpuheap("bench", "graph_update", "-a", "gpuheap", "--graph", "bad.mtx")
     assert "bad.mtx:3: expected 5 entries, found 4" in error_line(ran)
+    assert not checkout.table.exists()
+
+
+def test_a_file_of_another_kind_is_refused_before_anything_is_measured(checkout: Checkout, error_line: ErrorLine) -> None:
+    (checkout.root / "bad.mtx").write_bytes(b"\xff\x00\x7fELF")
+    checkout.log_file.write_text("")
+    said = error_line(checkout.gpuheap("bench", "churn", "graph_update", "--graph", "bad.mtx"))
+    assert "--graph: 'bad.mtx' does not begin with '%%MatrixMarket': expected a Matrix Market file" in said
+    assert not checkout.points_run()
     assert not checkout.table.exists()
 
 

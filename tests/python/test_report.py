@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import re
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 from fake_checkout import Checkout
 
 from gpuheap.catalogue import ALLOCATORS, BASELINES, is_rival
+from gpuheap.errors import UserError
 from gpuheap.paths import Layout
 from gpuheap.report import write_report
 from gpuheap.report.style import MARKER_PATHS, family_of, look
@@ -208,6 +210,25 @@ def test_a_large_report_has_a_page_for_each_suite(filled: Checkout, monkeypatch:
         assert {link for link in page.links if not link.startswith("#")} == {"../all.html"}
         assert {link[1:] for link in page.links if link.startswith("#")} <= set(page.ids)
         assert "simulated" not in page.words and "nvidia-h200-answers" not in page.words
+
+
+def test_a_large_report_without_an_ending_has_a_folder_of_its_own(filled: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuheap.report.LARGEST_PAGE", 10_000)
+    out = filled.root / "out" / "all"
+    write_report(Layout(filled.root), out)
+    assert {link for link in Page(out.read_text()).links if not link.startswith("#")} == {"all-suites/nvidia-h200-mini.html"}
+    page = Page((out.parent / "all-suites" / "nvidia-h200-mini.html").read_text())
+    assert {link for link in page.links if not link.startswith("#")} == {"../all"}
+
+
+def test_a_pipe_or_a_device_takes_a_large_report_as_one_page(filled: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuheap.report.LARGEST_PAGE", 10_000)
+    write_report(Layout(filled.root), Path(os.devnull))
+    assert Path(os.devnull).is_char_device()
+    (folder := filled.root / "folder").mkdir()
+    with pytest.raises(UserError, match="it is a folder"):
+        write_report(Layout(filled.root), folder)
+    assert not list(folder.iterdir())
 
 
 def test_wide_tables_are_cut_into_pieces() -> None:

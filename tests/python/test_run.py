@@ -187,6 +187,20 @@ def test_every_build_of_a_program(bench: Bench, compiled: Compile, options: list
         assert "link option 11 = 1" in bench.log()
 
 
+@pytest.mark.parametrize("form", [["-arch=sm_90"], ["-ptx", "-arch=sm_90"], ["-maxrregcount=32", "-arch=sm_90"]], ids=["fat", "text", "noted by nvcc"])
+def test_what_a_program_asks_of_the_compiler_holds_for_its_ptx(bench: Bench, compiled: Compile, form: list[str]) -> None:
+    ran = bench.served("context", f"options={compiled(PROGRAM, *form)}", "launch=make")
+    assert (ran.stdout, ran.stderr) == ("logs '' of 0, '' of 0\ndone\n", "")
+    assert whole(bench.symbols())
+    least = 32 if "-maxrregcount=32" in form else 40
+    assert sorted(bench.log("^link option")) == ["link option 0 = " + str(least), "link option 13 = 1", "link option 7 = 2"]
+
+
+def test_the_options_of_code_that_is_not_served_are_the_drivers(bench: Bench, compiled: Compile) -> None:
+    ran = bench.served("context", f"options={compiled(OTHER, '-arch=sm_90')}", "launch=other")
+    assert ran.stdout == "logs 'not written' of 64, 'not written' of 64\ndone\n"
+
+
 @pytest.mark.parametrize("architecture", ["75", "80", "100", "120"])
 def test_other_devices(bench: Bench, compiled: Compile, architecture: str) -> None:
     image = compiled(IMAGE, "-rdc=true", f"-arch=sm_{architecture}")

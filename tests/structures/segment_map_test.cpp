@@ -1,6 +1,8 @@
 // The segment map, one claim at a time: the bit tricks and the choice of segments and pages against brute force.
 #include "segment_map_claims.hpp"
 
+#include <algorithm>
+
 namespace structures_test {
 namespace {
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gpuheap/heap.hpp>
+#include <gpuheap/leaks.hpp>
 
 #include <algorithm>
 #include <cstdlib>

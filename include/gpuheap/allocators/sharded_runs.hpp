@@ -21,7 +21,6 @@
 #include <gpuheap/allocator_members.hpp>
 #include <gpuheap/allocators/sharded_runs/control.hpp>
 #include <gpuheap/allocators/sharded_runs/growth.hpp>
-#include <gpuheap/allocators/sharded_runs/list.hpp>
 #include <gpuheap/allocators/sharded_runs/live.hpp>
 #include <gpuheap/allocators/sharded_runs/resize.hpp>
 #include <gpuheap/allocators/sharded_runs/verify.hpp>
@@ -44,6 +43,10 @@ namespace sharded {
   // relaxed: only the number counts.
   return __atomic_fetch_add(&last, 1u, __ATOMIC_RELAXED) & 0x3ffffffu;
 }
+
+// In list.hpp, which leaks.hpp includes.
+template <class Runs>
+[[nodiscard]] std::vector<block_info> blocks(layout const& at, Runs* heap, stream_ref stream);
 
 }  // namespace sharded
 #endif
@@ -215,7 +218,8 @@ class basic_sharded_runs {
       auto const plan = sharded::plan_layout(whole, sizeof(control), initial, true);
       if (plan.shape.num_pages == 0) return min_region_bytes();
       basic_sharded_runs const heap{plan, whole};
-      needed = std::max(needed, heap.parts().metadata_bytes(1) + heap.at_.segment_bytes());
+      simt::size_t const more = heap.parts().metadata_bytes(1) + heap.at_.segment_bytes();
+      if (more > needed) needed = more;
     }
     return needed;
   }
@@ -263,7 +267,7 @@ class basic_sharded_runs {
   [[nodiscard]] std::vector<live_size> live_blocks(stream_ref stream = {}) const {
     return sharded::live_blocks<sharded::runs>(at_, control_, stream);
   }
-  // Every live block, by address (has_blocks). Waits for the stream; no kernel may be running on the heap.
+  // Every live block, by address (has_blocks). Waits for the stream; no kernel may be running on the heap. For those who include leaks.hpp.
   [[nodiscard]] std::vector<block_info> blocks(stream_ref stream = {}) const {
     return sharded::blocks<sharded::runs>(at_, control_, stream);
   }

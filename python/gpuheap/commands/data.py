@@ -5,18 +5,21 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from gpuheap.data import DATASETS, Store, cache_folder
 from gpuheap.units import format_bytes
 
+# What fetches and shows progress is imported by the commands: half of what importing this package takes, for each command beside these.
 app = typer.Typer(help="Fetch graphs of the literature from the SuiteSparse Matrix Collection.", no_args_is_help=True)
 
 
 @app.command("get")
 def get(names: Annotated[list[str], typer.Argument(metavar="NAME ...", help="The names that `gpuheap data list` shows.")]) -> None:
     """Fetch graphs into the cache folder: $GPUHEAP_DATA, else ~/.cache/gpuheap/data. The command prints the path of each, for --graph."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+    from gpuheap.data import Store, cache_folder
+
     store = Store(cache_folder())
     console = Console(stderr=True)
     for name in names:
@@ -43,6 +46,8 @@ def get(names: Annotated[list[str], typer.Argument(metavar="NAME ...", help="The
 @app.command("list")
 def list_them() -> None:
     """Show the graphs, and which of them are in the cache folder."""
+    from gpuheap.data import DATASETS, Store, cache_folder
+
     store = Store(cache_folder())
     widest = max(map(len, DATASETS))
     for dataset in DATASETS.values():

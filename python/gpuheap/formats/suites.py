@@ -171,7 +171,8 @@ def select(suites: Mapping[str, Suite], targets: list[str]) -> list[tuple[Suite,
         suite_name, _, case_name = target.partition("/")
         if case_name:
             if suite_name not in suites:
-                raise unknown_name("suite", suite_name, suites)
+                # With more than one slash it is a path, and no case of a suite.
+                raise unknown_name("suite", target if "/" in case_name or not suite_name else suite_name, suites)
             if case_name not in suites[suite_name].cases:
                 raise unknown_name(f"case of suite {suite_name}", case_name, suites[suite_name].cases)
             wanted = [case_name]

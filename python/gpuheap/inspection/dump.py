@@ -1,4 +1,4 @@
-"""Reads the file that heap.write_dump() writes (include/gpuheap/block_dump.hpp), in parts, so that 10^8 blocks need little memory."""
+"""Reads the file that heap.write_dump() writes (include/gpuheap/leaks.hpp), in parts, so that 10^8 blocks need little memory."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ LARGEST_PAGE = 1_500_000  # in bytes; the suites of a larger report have pages o
 
 
 def write_report(layout: Layout, path: Path, further: Sequence[Path] = ()) -> Path:
-    """Writes the page. If it would be large, the suites have pages of their own, in a folder beside it with the same name.
+    """Writes the page. If it would be large, the suites have pages of their own, in a folder beside it that has its name without the ending.
 
     Raises UserError for a table that is not in the format, and for a path that cannot be written.
     """
@@ -61,10 +61,12 @@ def write_report(layout: Layout, path: Path, further: Sequence[Path] = ()) -> Pa
     remedy = "name another file with --output"
     sections = [gpu_section(recording, suites, printed) for recording in on_gpus]
     html = page(sections)
-    if len(html.encode()) > LARGEST_PAGE and sections:
+    # A device or a pipe has no place beside it, and takes all.
+    if len(html.encode()) > LARGEST_PAGE and sections and (path.is_file() or not path.exists()):
+        folder = path.with_name(path.stem if path.suffix else f"{path.name}-suites")
         for name, section in suite_pages(sections):
-            _write(path.with_suffix("") / name, page([section], f"../{path.name}"), remedy)
-        html = page([first_page(section, path.stem) for section in sections])
+            _write(folder / name, page([section], f"../{path.name}"), remedy)
+        html = page([first_page(section, folder.name) for section in sections])
     return _write(path, html, remedy)
 
 

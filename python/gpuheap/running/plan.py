@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gpuheap.catalogue import ordered
 from gpuheap.errors import UserError, unknown_name
-from gpuheap.files import check_file
+from gpuheap.files import check_beginning, check_file
 from gpuheap.formats.points import DEFAULT_SEED, Point
 from gpuheap.formats.suites import Case, Suite, select
 from gpuheap.running.executable import Executable
@@ -23,6 +23,9 @@ GENERATED_SCENE_AXES = ("scene", "triangles")
 RECORDING_AXES = ("trace",)
 STOOD_IN_FOR = {"graph": GENERATED_GRAPH_AXES, "scene": GENERATED_SCENE_AXES, "trace": RECORDING_AXES}
 READABLE = {"graph": "a Matrix Market file", "scene": "an OBJ or PLY file", "trace": "a recording of gpuheap::recorded"}
+# What such a file begins with, and what the name of a scene ends with, so that another file is refused before anything is measured.
+BEGINNINGS = {"graph": b"%%MatrixMarket", "trace": b"gpuheap-trace"}
+SCENE_ENDINGS = (".obj", ".ply")
 READERS = {"graph": "graph_update", "scene": "kdtree", "trace": "replay"}  # for each option, a case that reads its file
 CASES_ON_NEW_HEAPS = ("fragmentation",)  # in addition to all points with state=cold
 # The keys that decide the size of a point's own heap.
@@ -124,9 +127,12 @@ def make_plan(request: Request, suites: Mapping[str, Suite], executable: Executa
                 runs_it = outside if outside is not None and allocator == request.outside else executable
                 for points, first_runs in _of_one_process(allocator, case, case.points(request.chosen_seed, allocator), runs_it):
                     sweeps.append(PlannedSweep(suite, case, allocator, points, heap_bytes, runs_it, extra, first_runs=first_runs))
-    for option in request.files:
+    for option, path in request.files.items():
         if option not in taken:
             raise UserError(f"--{option}: none of the chosen cases reads a {option}; {READERS[option]} does")
+        if option == "scene" and path.suffix.lower() not in SCENE_ENDINGS:
+            raise UserError(f"--scene: the name of '{path}' does not end with {' or '.join(SCENE_ENDINGS)}: expected {READABLE[option]}")
+        check_beginning(path, f"--{option}", READABLE[option], BEGINNINGS.get(option, b""))
     if not sweeps:
         raise UserError("nothing to run: none of these allocators takes part in these cases")
     return Plan(tuple(sweeps), tuple(notes))

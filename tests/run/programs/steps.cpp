@@ -4,6 +4,7 @@
 //
 //   context         makes the primary context of the first device current, as the CUDA runtime does; other: one of its own
 //   library=FILE    loads a fat binary, cubin or PTX file's bytes as a library; module=FILE, ex=FILE and fat=FILE as a module
+//   options=FILE    loads a module with options for the compiler of PTX, and prints what they answer
 //   path=FILE       loads the file by its name as a module; library-path=FILE as a library
 //   wrapper=FILE    loads a library through nvcc's wrapper; linked=IMAGE,PART,PART through the wrapper of a linked image
 //   launch=KERNEL   of what was loaded last; graph: launches one
@@ -92,9 +93,10 @@ class program {
     if (what == "wrapper" || what == "linked") return load(wrapped(with));
     if (what == "library-path")
       return DRIVER(cuLibraryLoadFromFile, cuLibraryLoadFromFile, 12000)(&library_, with.c_str(), nullptr, nullptr, 0, nullptr, nullptr, 0);
-    if (what == "module" || what == "ex" || what == "fat" || what == "path") library_ = nullptr;
+    if (what == "module" || what == "ex" || what == "options" || what == "fat" || what == "path") library_ = nullptr;
     if (what == "module") return DRIVER(cuModuleLoadData, cuModuleLoadData, 2000)(&module_, bytes_of(with).data());
     if (what == "ex") return DRIVER(cuModuleLoadDataEx, cuModuleLoadDataEx, 2010)(&module_, bytes_of(with).data(), 0, nullptr, nullptr);
+    if (what == "options") return load_with_options(bytes_of(with).data());
     if (what == "fat") return DRIVER(cuModuleLoadFatBinary, cuModuleLoadFatBinary, 2000)(&module_, bytes_of(with).data());
     if (what == "path") return DRIVER(cuModuleLoad, cuModuleLoad, 2000)(&module_, with.c_str());
     if (what == "launch") return launch(with.c_str());
@@ -133,6 +135,18 @@ class program {
   }
   CUresult load(void const* image) {
     return DRIVER(cuLibraryLoadData, cuLibraryLoadData, 12000)(&library_, image, nullptr, nullptr, 0, nullptr, nullptr, 0);
+  }
+  CUresult load_with_options(void const* image) {
+    char information[64] = "not written", errors[64] = "not written";
+    CUjit_option names[] = {CU_JIT_MAX_REGISTERS,      CU_JIT_INFO_LOG_BUFFER,   CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES,
+                            CU_JIT_ERROR_LOG_BUFFER,   CU_JIT_WALL_TIME,         CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+                            CU_JIT_OPTIMIZATION_LEVEL, CU_JIT_GENERATE_LINE_INFO};
+    auto const number = [](std::uintptr_t n) { return reinterpret_cast<void*>(n); };
+    void* values[] = {number(40), information, number(sizeof information), errors, number(77), number(sizeof errors), number(2), number(1)};
+    CUresult const result = DRIVER(cuModuleLoadDataEx, cuModuleLoadDataEx, 2010)(&module_, image, std::size(names), names, values);
+    std::printf("logs '%s' of %zu, '%s' of %zu\n", information, reinterpret_cast<std::size_t>(values[2]), errors,
+                reinterpret_cast<std::size_t>(values[5]));
+    return result;
   }
   CUresult launch(char const* name) {
     CUfunction kernel = nullptr;

@@ -15,7 +15,7 @@ namespace gpuheap::unchanged {
 struct link_input {
   bool is_ptx = false;           // then the bytes end in a zero byte
   std::vector<std::byte> bytes;  // PTX with the names of served_names replaced, or relocatable machine code that uses none of them
-  std::string options;           // what nvcc noted for ptxas
+  std::string options;           // what nvcc noted for ptxas, and what the program asks for
 };
 
 enum class verdict {

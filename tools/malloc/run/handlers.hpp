@@ -26,12 +26,13 @@ struct look_up {
 
 // --- code: the driver gets linked code in place of the program's, or the program's if it does not take the linked code
 
-// Options of the PTX compiler apply to the program's own PTX. Linked code needs none, and the logs that they request stay as they are.
+// Options of the PTX compiler apply to the program's PTX in the link. The load of linked code compiles nothing, and answers so.
 template <class Load, class Otherwise, class Served>
-CUresult load(substitute const& with, Load load_linked, Otherwise load_own, Served served) {
+CUresult load(substitute const& with, jit_options const& asked, Load load_linked, Otherwise load_own, Served served) {
   if (with.code != nullptr) {
     if (load_linked(with.code->data()) == CUDA_SUCCESS) {
       served();
+      asked.answer_nothing();
       return CUDA_SUCCESS;
     }
     not_served("the driver does not load the linked code");
@@ -43,8 +44,10 @@ struct load_library_data {
   template <row Row, class Real>
   static CUresult run(Real real, CUlibrary* out, void const* code, CUjit_option* options, void** values, unsigned num, CUlibraryOption* own,
                       void** own_values, unsigned num_own) {
+    jit_options const asked{num, options, values};
     return load(
-        substitute_for(code), [&](void const* linked) { return real(out, linked, nullptr, nullptr, 0, own, own_values, num_own); },
+        substitute_for(code, asked), asked,
+        [&](void const* linked) { return real(out, linked, nullptr, nullptr, 0, own, own_values, num_own); },
         [&] { return real(out, code, options, values, num, own, own_values, num_own); }, [&] { served_library(*out); });
   }
 };
@@ -54,8 +57,9 @@ struct load_library_file {
   static CUresult run(Real real, CUlibrary* out, char const* file, CUjit_option* options, void** values, unsigned num, CUlibraryOption* own,
                       void** own_values, unsigned num_own) {
     auto const from_data = unchanged::real<row::cuLibraryLoadData>();
+    jit_options const asked{num, options, values};
     return load(
-        from_data == nullptr ? substitute{} : substitute_for_file(file),
+        from_data == nullptr ? substitute{} : substitute_for_file(file, asked), asked,
         [&](void const* linked) { return from_data(out, linked, nullptr, nullptr, 0, own, own_values, num_own); },
         [&] { return real(out, file, options, values, num, own, own_values, num_own); }, [&] { served_library(*out); });
   }
@@ -65,9 +69,11 @@ struct load_module_data {
   template <row Row, class Real, class... Options>
   static CUresult run(Real real, CUmodule* out, void const* image, Options... options) {
     auto const from_data = unchanged::real<row::cuModuleLoadData>();
+    jit_options const asked{options...};
     return load(
-        from_data == nullptr ? substitute{} : substitute_for(image), [&](void const* linked) { return from_data(out, linked); },
-        [&] { return real(out, image, options...); }, [&] { served_module(*out); });
+        from_data == nullptr ? substitute{} : substitute_for(image, asked), asked,
+        [&](void const* linked) { return from_data(out, linked); }, [&] { return real(out, image, options...); },
+        [&] { served_module(*out); });
   }
 };
 
@@ -76,7 +82,7 @@ struct load_module_file {
   static CUresult run(Real real, CUmodule* out, char const* file) {
     auto const from_data = unchanged::real<row::cuModuleLoadData>();
     return load(
-        from_data == nullptr ? substitute{} : substitute_for_file(file), [&](void const* linked) { return from_data(out, linked); },
+        from_data == nullptr ? substitute{} : substitute_for_file(file, {}), {}, [&](void const* linked) { return from_data(out, linked); },
         [&] { return real(out, file); }, [&] { served_module(*out); });
   }
 };

@@ -29,18 +29,22 @@ made_before& before() {
   return *only;
 }
 
-// The options that nvcc recorded for ptxas with one input, as far as they change code.
+// The options for ptxas of one input, as far as they change code: those that nvcc recorded, and those of the program.
 class input_options {
  public:
   input_options(std::string const& text, std::uint32_t register_bound) {
     constexpr std::string_view registers = "-maxrregcount=";
     unsigned most = register_bound;
-    if (std::size_t const at = text.find(registers); at != std::string::npos) {
+    // Ends: each pass goes on behind the bound that it found.
+    for (std::size_t at = text.find(registers); at != std::string::npos; at = text.find(registers, at + 1)) {
       unsigned noted = 0;
       std::from_chars(text.data() + at + registers.size(), text.data() + text.size(), noted);
       if (noted > 0) most = most == 0 ? noted : std::min(most, noted);
     }
     if (most > 0) add(CU_JIT_MAX_REGISTERS, most);
+    constexpr std::string_view level = "--opt-level=";
+    if (std::size_t const at = text.rfind(level); at != std::string::npos)
+      add(CU_JIT_OPTIMIZATION_LEVEL, static_cast<std::uintptr_t>(text[at + level.size()] - '0'));
     if ((" " + text + " ").find(" -g ") != std::string::npos) add(CU_JIT_GENERATE_DEBUG_INFO, 1);
     if ((" " + text + " ").find(" -lineinfo ") != std::string::npos) add(CU_JIT_GENERATE_LINE_INFO, 1);
   }
@@ -53,8 +57,8 @@ class input_options {
     names_[count_] = name;
     values_[count_++] = reinterpret_cast<void*>(value);
   }
-  std::array<CUjit_option, 3> names_{};
-  std::array<void*, 3> values_{};
+  std::array<CUjit_option, 4> names_{};
+  std::array<void*, 4> values_{};
   unsigned count_ = 0;
 };
 

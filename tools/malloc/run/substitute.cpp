@@ -41,12 +41,16 @@ std::uint32_t architecture() {
 }
 
 template <class Decide>
-substitute find(Decide decide_for) noexcept {
+substitute find(Decide decide_for, jit_options const& asked) noexcept {
   try {
     if (!configured().serves() || architecture() == 0) return {};
-    decision const made = decide_for(architecture());
+    decision made = decide_for(architecture());
     if (made.what == verdict::cannot) not_served(made.why);
     if (made.what != verdict::link || provider() == nullptr) return {};
+    // Ends: one pass for each input.
+    for (link_input& input : made.inputs) {
+      if (input.is_ptx) input.options += asked.words();
+    }
     std::string why;
     substitute found{code_for(made, serving(), architecture(), &why)};
     if (found.code == nullptr) not_served(why);
@@ -66,13 +70,13 @@ std::vector<std::byte> bytes_of(char const* path) {
 
 }  // namespace
 
-substitute substitute_for(void const* image) noexcept {
-  return find([&](std::uint32_t device) { return decide(image, device); });
+substitute substitute_for(void const* image, jit_options const& asked) noexcept {
+  return find([&](std::uint32_t device) { return decide(image, device); }, asked);
 }
 
-substitute substitute_for_file(char const* path) noexcept {
+substitute substitute_for_file(char const* path, jit_options const& asked) noexcept {
   if (path == nullptr) return {};
-  return find([&](std::uint32_t device) { return decide(bytes_view{bytes_of(path)}, device); });
+  return find([&](std::uint32_t device) { return decide(bytes_view{bytes_of(path)}, device); }, asked);
 }
 
 void not_served(std::string const& why) { say("device code of " + program_name() + " keeps CUDA's malloc: " + why); }

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "jit_options.hpp"
 #include "link.hpp"
 
 namespace gpuheap::unchanged {
@@ -12,9 +13,11 @@ struct substitute {
 };
 
 /// @param image The image as the program gave it to the driver.
-[[nodiscard]] substitute substitute_for(void const* image) noexcept;
+/// @param asked Its options, which apply to its PTX.
+[[nodiscard]] substitute substitute_for(void const* image, jit_options const& asked) noexcept;
 /// @param path The path of a file with code.
-[[nodiscard]] substitute substitute_for_file(char const* path) noexcept;
+/// @param asked Its options, which apply to its PTX.
+[[nodiscard]] substitute substitute_for_file(char const* path, jit_options const& asked) noexcept;
 
 /// Prints the reason for which a module of this program is not served.
 void not_served(std::string const& why);

@@ -1,7 +1,13 @@
-// The live blocks of a sharded-runs heap, listed by a kernel over its metadata, as the census of live.hpp counts them.
+// The live blocks of a sharded-runs heap, listed by a kernel over its metadata, as the census of live.hpp counts them. Included by
+// leaks.hpp.
 #pragma once
 
 #include <gpuheap/allocators/sharded_runs/live.hpp>
+
+#if GPUHEAP_HAS_HOST
+#include <algorithm>
+#include <vector>
+#endif
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 

@@ -17,8 +17,8 @@
 #include <gpuheap/memory/allocation.hpp>
 #include <gpuheap/simt/runtime.hpp>
 
-#include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <vector>
 #endif
 
@@ -174,7 +174,7 @@ template <class Runs, class Tally>
 void launch_count(layout const& at, Runs* heap, Tally tally, stream_ref stream) {
   constexpr unsigned block_threads = 256;
   unsigned const wanted = static_cast<unsigned>(simt::round_up_pow2(at.num_pages, block_threads));
-  unsigned const threads = std::min(wanted, simt::most_resident_threads<count_live<Runs, Tally>>(block_threads));
+  unsigned const most = simt::most_resident_threads<count_live<Runs, Tally>>(block_threads), threads = wanted < most ? wanted : most;
   launch(threads, count_live<Runs, Tally>{heap, tally, threads}, {.block_threads = block_threads, .stream = stream});
 }
 
@@ -202,7 +202,7 @@ template <class Runs>
   if (!large.empty()) {
     memory::allocation const list{memory::device, large.size() * sizeof(uint64_t)};
     count(static_cast<uint64_t*>(list.base()), large.size());
-    large.resize(std::min<size_t>(large.size(), counts.num_large));  // fewer, if blocks are freed meanwhile
+    if (counts.num_large < large.size()) large.resize(counts.num_large);  // blocks were freed meanwhile
     simt::copy(large.data(), list.base(), large.size() * sizeof(uint64_t), stream);
     simt::synchronize(stream);
   }
@@ -211,7 +211,11 @@ template <class Runs>
   for (unsigned c = 0; c < size_classes::count; ++c) {
     if (static_cast<std::int64_t>(counts.slots[c]) > 0) sizes.push_back({size_classes::slot_bytes(c), counts.slots[c]});
   }
-  std::sort(large.begin(), large.end());
+  // std::sort is in a header that takes longer to compile than this one, in each program that makes a heap.
+  std::qsort(large.data(), large.size(), sizeof(uint64_t), [](void const* a, void const* b) {
+    uint64_t const left = *static_cast<uint64_t const*>(a), right = *static_cast<uint64_t const*>(b);
+    return int{left > right} - int{left < right};
+  });
   // Ends: one pass per large allocation.
   for (uint64_t const bytes : large) {
     if (sizes.empty() || sizes.back().block_bytes != bytes) sizes.push_back({bytes, 0});

@@ -1,4 +1,7 @@
-// Lists of live blocks for people: leaks in groups, and the file that `gpuheap inspect` reads. Host code.
+// The live blocks of a heap, for people: heap::blocks(), leaks in groups, and the file that `gpuheap inspect` reads. Host code.
+//
+// A program includes this header to call blocks(), report_leaks() or write_dump(). heap.hpp leaves it out, because maps and sorting take a
+// tenth of a small program's compile time.
 //
 // The file, little-endian:
 //   "gpuheap\1"                           8 bytes
@@ -10,16 +13,15 @@
 #pragma once
 
 #include <gpuheap/allocator.hpp>
+#include <gpuheap/allocators/sharded_runs/list.hpp>
 #include <gpuheap/block_tag.hpp>
 #include <gpuheap/memory/region.hpp>
 #include <gpuheap/memory/size.hpp>
 #include <gpuheap/misuse.hpp>
-#include <gpuheap/simt/launch.hpp>
-#include <gpuheap/simt/runtime.hpp>
+#include <gpuheap/simt/error.hpp>
+#include <gpuheap/simt/types.hpp>
 
 #if GPUHEAP_HAS_HOST
-#include <gpuheap/memory/allocation.hpp>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
@@ -31,38 +33,6 @@
 #include <vector>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
-
-namespace detail {
-
-// Kernel of one thread: copies a text that lies where only device code reads.
-struct read_text {
-  char const* from;
-  char* to;
-  unsigned room;
-  GPUHEAP_FN void operator()(unsigned) const {
-    unsigned at = 0;
-    GPUHEAP_NO_UNROLL
-    for (; at + 1 < room && from[at] != '\0'; ++at) to[at] = from[at];
-    to[at] = '\0';
-  }
-};
-// Copies a text of device code to the host. Waits for the stream.
-[[nodiscard]] inline std::string text_on_device(char const* from, stream_ref stream) {
-  constexpr unsigned room = 256;
-  memory::allocation const copy{memory::device, room};
-  simt::launch(1, read_text{from, static_cast<char*>(copy.base()), room}, {.block_threads = 32, .stream = stream});
-  char words[room];
-  simt::copy(words, copy.base(), room, stream);
-  simt::synchronize(stream);
-  return words;
-}
-// The name of a tag, such as "tree.cu:45" or "tag 7". Waits for the stream.
-[[nodiscard]] inline std::string tag_name(block_tag tag, stream_ref stream) {
-  if (tag.is_place()) return text_of("%s:%u", text_on_device(tag.file(), stream).c_str(), tag.line());
-  return text_of("tag %llu", static_cast<unsigned long long>(tag.number()));
-}
-
-}  // namespace detail
 
 // @brief The names of tags.
 class tag_names {

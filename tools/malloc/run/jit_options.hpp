@@ -1,0 +1,23 @@
+// What a program asks of the compiler of PTX when it loads code.
+#pragma once
+
+#include <string>
+
+#include "driver.hpp"
+
+namespace gpuheap::unchanged {
+
+/// The options of one load, as the program gave them.
+struct jit_options {
+  unsigned num = 0;
+  CUjit_option* names = nullptr;
+  void** values = nullptr;
+
+  /// @return What changes code, in the words of ptxas, each with a space before it: bounds on registers, the level of optimisation,
+  ///   debug and line information.
+  [[nodiscard]] std::string words() const;
+  /// Answers what the options ask back, as after a load that had nothing to compile: empty logs, no time.
+  void answer_nothing() const;
+};
+
+}  // namespace gpuheap::unchanged
