@@ -14,6 +14,7 @@
 #include <gpuheap/allocator_members.hpp>
 #include <gpuheap/block_tag.hpp>
 #include <gpuheap/checking/block_words.hpp>
+#include <gpuheap/checking/kind_name.hpp>
 #include <gpuheap/checking/quarantine.hpp>
 #include <gpuheap/checking/tag_table.hpp>
 #include <gpuheap/checking/walk.hpp>
@@ -45,27 +46,8 @@ struct checked_options {
 
 namespace detail {
 
-// "checked " before an allocator's name.
-template <device_allocator Allocator>
-struct checked_name {
-  GPUHEAP_HD static constexpr unsigned length() {
-    unsigned n = 0;
-    // Ends: at the name's end.
-    while (Allocator::traits.name[n] != '\0') ++n;
-    return n;
-  }
-  struct text {
-    char words[length() + 9] = {};
-  };
-  GPUHEAP_HD static constexpr text make() {
-    text made;
-    constexpr char before[] = "checked ";
-    // Ends: eight characters; the name's.
-    for (unsigned i = 0; i < 8; ++i) made.words[i] = before[i];
-    for (unsigned i = 0; i < length(); ++i) made.words[8 + i] = Allocator::traits.name[i];  // Ends: at the name's end.
-    return made;
-  }
-  static constexpr text all = make();
+struct checked_kind {
+  static constexpr char word[] = "checked";
 };
 
 }  // namespace detail
@@ -94,7 +76,7 @@ class checked {
 
   GPUHEAP_HD static constexpr allocator_traits make_traits() {
     allocator_traits made = Allocator::traits;
-    made.name = detail::checked_name<Allocator>::all.words;
+    made.name = checking::kind_name<detail::checked_kind, Allocator>::all.words;
     made.min_alignment = 16;
     made.reuses_singly = Options.quarantine_blocks == 0 && made.reuses_singly;
     made.detects_double_free = true;
