@@ -20,7 +20,6 @@
 #include <gpuheap/misuse.hpp>
 #include <gpuheap/simt/atomic.hpp>
 #include <gpuheap/simt/bits.hpp>
-#include <gpuheap/simt/far_call.hpp>
 #include <gpuheap/simt/runtime.hpp>
 #include <gpuheap/simt/warp.hpp>
 
@@ -94,7 +93,7 @@ class hardened {
     // All lanes together, those with nothing to free too: the inner allocator serves whole warps best.
     inner_.free(mine ? p : nullptr);
     if (mine) return free_status::done;
-    return p == nullptr ? free_status::null : simt::far_call(&hardened::refuse_far, self_, number_of(p));
+    return p == nullptr ? free_status::null : refuse_far(self_, number_of(p));
   }
 
   // Whether p is the start of a live block.

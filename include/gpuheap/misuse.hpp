@@ -89,8 +89,8 @@ GPUHEAP_COLD inline void stop_misused(misuse_record* record, misuse_words* final
   });
 }
 
-// Called by the thread that met the misuse.
-GPUHEAP_COLD inline void record_misuse(misuse_record* record, misuse_finding finding) {
+// Called by the thread that met the misuse, which `finding` then names.
+GPUHEAP_COLD inline void record_misuse(misuse_record* record, misuse_finding& finding) {
   finding.found_block = simt::block_id();
   finding.found_thread = simt::thread_in_block();
   using word = simt::atomic_ref<simt::uint64_t>;

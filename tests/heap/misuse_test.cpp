@@ -319,7 +319,7 @@ TYPED_TEST(Misuse, WriteAfterFreeFoundWhenTheBlockLeavesQuarantine) {
   this->expect_said("", "", "has changed, found when the block left quarantine");
 }
 TYPED_TEST(Misuse, ReadAfterFree) {
-  auto const answers = this->run({{call::malloc, 0, 64}, {call::write, 0, 5, 'x'}, {call::free, 0}, {call::read, 0, 5}});
+  auto const answers = this->run({{call::malloc, 0, 64}, {call::write, 0, 12, 'x'}, {call::free, 0}, {call::read, 0, 12}});
   if (TestFixture::checked) {
     EXPECT_NE(answers[3], std::uint64_t{'x'}) << "a pattern";
   } else {
