@@ -514,13 +514,21 @@ class checked {
     if (me->quarantine_.emptied_at().load(simt::relaxed) != puts) {
       // Ends: one pass for each place.
       GPUHEAP_NO_UNROLL
-      for (unsigned place = 0; place < me->quarantine_.blocks(); ++place) {
-        checking::freed_by by{};
-        checking::quarantined const block = me->quarantine_.take(place, by);
-        if (block.word != 0) me->inner_.free(reinterpret_cast<void*>(static_cast<simt::uintptr_t>(me->end_quarantine(block, by))));
-      }
+      for (unsigned place = 0; place < me->quarantine_.blocks(); ++place) empty_place(me, place);
       me->quarantine_.emptied_at().store(puts, simt::relaxed);
     }
+    return ask_inner(me, bytes, alignment);
+  }
+  // Out of line each, so that a kernel's malloc needs no more registers than the inner one.
+  GPUHEAP_COLD static void empty_place(checked const* me, unsigned place) {
+    checking::freed_by by{};
+    checking::quarantined const block = me->quarantine_.take(place, by);
+    if (block.word != 0) give_inner(me, me->end_quarantine(block, by));
+  }
+  GPUHEAP_COLD static void give_inner(checked const* me, simt::uint64_t base) {
+    me->inner_.free(reinterpret_cast<void*>(static_cast<simt::uintptr_t>(base)));
+  }
+  GPUHEAP_COLD static void* ask_inner(checked const* me, simt::size_t bytes, simt::size_t alignment) {
     if constexpr (has_aligned_malloc<Allocator>) {
       if (alignment != 0) return me->inner_.aligned_malloc(bytes, alignment);
     }
