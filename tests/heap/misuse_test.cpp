@@ -4,7 +4,9 @@
 #include <gpuheap/checked.hpp>
 #include <gpuheap/hardened.hpp>
 
+#include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace {
 
@@ -104,6 +106,20 @@ class Misuse : public ::testing::Test {
   using ref = typename heap_type::ref_type;
   heap_type heap{8_MiB};
   device_array<void*> slots{num_slots};
+
+  // Whatever was done, a hardened heap is whole: its words are sound, and what it hands out lies apart from what lives.
+  void TearDown() override {
+    if (!hardened) return;
+    EXPECT_EQ(heap.verify().problem, "");
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> blocks;  // begin, end
+    for (gpuheap::block_info const& block : heap.blocks()) blocks.emplace_back(block.address, block.address + block.bytes);
+    for (void* const p : blocks_of(heap, 200, 48)) {
+      if (p != nullptr) blocks.emplace_back(reinterpret_cast<std::uintptr_t>(p), reinterpret_cast<std::uintptr_t>(p) + 48);
+    }
+    std::sort(blocks.begin(), blocks.end());
+    for (std::size_t i = 1; i < blocks.size(); ++i) EXPECT_LE(blocks[i - 1].second, blocks[i].first);
+    EXPECT_EQ(heap.verify().problem, "");
+  }
 
   std::vector<std::uint64_t> run(std::vector<step> const& script) { return run_on(heap.ref(), script); }
   std::vector<std::uint64_t> run_on(ref on, std::vector<step> const& script) {
