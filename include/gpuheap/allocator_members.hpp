@@ -74,6 +74,11 @@ template <class A>
 concept has_try_malloc = device_allocator<A> && requires(A const& a, simt::size_t bytes) {
   { a.try_malloc(bytes) } -> simt::same_as<void*>;
 };
+// An address before which no block of the heap lies: what comes before it in the region is the allocator's own. The same in all views.
+template <class A>
+concept has_blocks_begin = device_allocator<A> && requires(A const& a) {
+  { a.blocks_begin() } -> simt::convertible_to<void const*>;
+};
 // aligned_malloc(bytes, alignment): blocks aligned to any power of two up to 2 MiB. free(p) frees them.
 template <class A>
 concept has_aligned_malloc = device_allocator<A> && requires(A const& a, simt::size_t bytes, simt::size_t alignment) {

@@ -14,6 +14,7 @@
 #include <gpuheap/allocator_members.hpp>
 #include <gpuheap/block_tag.hpp>
 #include <gpuheap/checking/block_words.hpp>
+#include <gpuheap/checking/kind_name.hpp>
 #include <gpuheap/checking/quarantine.hpp>
 #include <gpuheap/checking/tag_table.hpp>
 #include <gpuheap/checking/walk.hpp>
@@ -26,6 +27,7 @@
 #include <gpuheap/simt/launch.hpp>
 #include <gpuheap/simt/runtime.hpp>
 #include <gpuheap/simt/warp.hpp>
+#include <gpuheap/simt/word_pair.hpp>
 
 #if GPUHEAP_HAS_HOST
 #include <vector>
@@ -46,27 +48,8 @@ struct checked_options {
 
 namespace detail {
 
-// "checked " before an allocator's name.
-template <device_allocator Allocator>
-struct checked_name {
-  GPUHEAP_HD static constexpr unsigned length() {
-    unsigned n = 0;
-    // Ends: at the name's end.
-    while (Allocator::traits.name[n] != '\0') ++n;
-    return n;
-  }
-  struct text {
-    char words[length() + 9] = {};
-  };
-  GPUHEAP_HD static constexpr text make() {
-    text made;
-    constexpr char before[] = "checked ";
-    // Ends: eight characters; the name's.
-    for (unsigned i = 0; i < 8; ++i) made.words[i] = before[i];
-    for (unsigned i = 0; i < length(); ++i) made.words[8 + i] = Allocator::traits.name[i];  // Ends: at the name's end.
-    return made;
-  }
-  static constexpr text all = make();
+struct checked_kind {
+  static constexpr char word[] = "checked";
 };
 
 }  // namespace detail
@@ -95,7 +78,7 @@ class checked {
 
   GPUHEAP_HD static constexpr allocator_traits make_traits() {
     allocator_traits made = Allocator::traits;
-    made.name = detail::checked_name<Allocator>::all.words;
+    made.name = checking::kind_name<detail::checked_kind, Allocator>::all.words;
     made.min_alignment = 16;
     made.reuses_singly = Options.quarantine_blocks == 0 && made.reuses_singly;
     made.detects_double_free = true;
@@ -131,28 +114,27 @@ class checked {
   }
 
   // Gives p back, or records what is wrong with it. nullptr does nothing. A block goes into quarantine, and the one that has been there
-  // longest leaves it.
+  // longest leaves it. A block that is too large for the quarantine goes back at once.
   GPUHEAP_FN free_status free(void* p) const {
     // One captured mask for the whole call: the lanes that free together.
     simt::lane_mask const here = simt::active_mask();
-    checking::quarantined gone{};
-    free_status status = free_status::null;
-    if (p != nullptr) status = end_block(p, gone);
+    ended const block = p != nullptr ? end_block(p) : ended{};
+    simt::uint64_t base = block.of.word == 0 || block.stays ? 0 : block.of.base();
     if constexpr (Options.quarantine_blocks != 0) {  // known to the compiler: lanes with different heaps come here together
-      bool const stays = gone.word != 0 && fits_quarantine(gone);
-      checking::quarantined const oldest = quarantine_.put(here, stays ? gone : checking::quarantined{});
-      if (stays) gone = oldest;
+      checking::freed_by by{};
+      if (block.stays) by = checking::freed_by::of(simt::block_id(), simt::thread_in_block(), block.of.address(), secret_);
+      checking::quarantined const oldest = quarantine_.put(here, block.stays ? block.of : checking::quarantined{}, by);
+      if (oldest.word != 0) base = end_quarantine(oldest, by);
     }
     simt::sync_warp(here);  // so that the inner allocator sees the lanes together
-    if (gone.word != 0) release(gone, 1);
-    return status;
+    inner_.free(reinterpret_cast<void*>(static_cast<simt::uintptr_t>(base)));
+    return p == nullptr ? free_status::null : block.status;
   }
   // The next free of p believes that its block was asked for with `bytes` bytes.
   GPUHEAP_FN void expect_size(void* p, simt::size_t bytes) const {
     checking::header_words header;
     if (!find_block(p, header) || header.state() != checking::block_state::live || header.facts().bytes == bytes) return;
-    simt::far_call(&checked::tell_mismatch, self_, static_cast<simt::uint64_t>(reinterpret_cast<simt::uintptr_t>(p)),
-                   static_cast<simt::uint64_t>(bytes));
+    tell_mismatch(self_, static_cast<simt::uint64_t>(reinterpret_cast<simt::uintptr_t>(p)), bytes);
   }
   // The bytes that p's block was asked for; 0 if none begins there that lives.
   [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void* p) const {
@@ -171,7 +153,7 @@ class checked {
     auto const address = reinterpret_cast<simt::uintptr_t>(p);
     check_guard(address, header, 0);
     facts.bytes = bytes;
-    write_guard(address, facts);
+    mend_guard(address, facts, true);
     write_header(address, facts);
     return true;
   }
@@ -191,7 +173,7 @@ class checked {
     if (header.state() == checking::block_state::live) {
       check_guard(address, header, 2);
     } else {
-      check_freed(address, header, 2);
+      check_freed(self_, address, header, {}, 2);
     }
   }
   [[nodiscard]] GPUHEAP_FN block_info described(simt::uint64_t address, checking::header_words header) const {
@@ -291,29 +273,37 @@ class checked {
   [[nodiscard]] GPUHEAP_FN static checking::word_ref word_at(simt::uint64_t address) {
     return checking::word_ref{*reinterpret_cast<simt::uint64_t*>(static_cast<simt::uintptr_t>(address))};
   }
+  [[nodiscard]] GPUHEAP_FN static simt::uint64_t* words_at(simt::uint64_t address) {
+    return reinterpret_cast<simt::uint64_t*>(static_cast<simt::uintptr_t>(address));
+  }
   [[nodiscard]] GPUHEAP_FN static checking::header_words read_header(simt::uint64_t address) {
-    return {word_at(address - 16).load(simt::relaxed), word_at(address - 8).load(simt::relaxed)};
+    simt::word_pair const pair = simt::load_pair(words_at(address - 16));
+    return {pair.first, pair.second};
   }
   GPUHEAP_FN void write_header(simt::uint64_t address, checking::block_facts const& facts) const {
     auto const header = checking::header_words::of(facts, checking::block_state::live, address, secret_);
-    word_at(address - 8).store(header.second, simt::relaxed);
-    word_at(address - 16).store(header.first, simt::relaxed);
+    simt::store_pair(words_at(address - 16), {header.first, header.second});
   }
-  // The guard, and the pad before it, whose word is the block's last where its size is no multiple of 8.
+  // Which bits of the block's last word are the pad's, where its size is no multiple of 8.
+  [[nodiscard]] GPUHEAP_FN static simt::uint64_t pad_mask(checking::block_facts const& facts) {
+    return ~simt::uint64_t{0} << facts.bytes % 8 * 8;
+  }
+  // The guard, and the pad before it, of a new block, whose bytes nobody has written.
   GPUHEAP_FN void write_guard(simt::uint64_t address, checking::block_facts const& facts) const {
-    simt::uint64_t const guard = checking::live_guard(address, secret_), end = address + facts.padded_bytes();
+    simt::uint64_t const guard = checking::guard_of(address, secret_), end = address + facts.padded_bytes(), mask = pad_mask(facts);
     word_at(end).store(guard, simt::relaxed);
-    if (facts.bytes % 8 == 0) return;
-    simt::uint64_t const kept = word_at(end - 8).load(simt::relaxed), mask = (simt::uint64_t{1} << facts.bytes % 8 * 8) - 1;
-    word_at(end - 8).store((kept & mask) | (guard & ~mask), simt::relaxed);
+    if (facts.bytes % 8 != 0) word_at(end - 8).store(Options.fill ? (checking::new_fill & ~mask) | (guard & mask) : guard, simt::relaxed);
+  }
+  // The same of a block whose bytes are to stay.
+  GPUHEAP_FN void mend_guard(simt::uint64_t address, checking::block_facts const& facts, bool with_pad) const {
+    simt::uint64_t const guard = checking::guard_of(address, secret_), end = address + facts.padded_bytes(), mask = pad_mask(facts);
+    word_at(end).store(guard, simt::relaxed);
+    if (!with_pad || facts.bytes % 8 == 0) return;
+    word_at(end - 8).store((word_at(end - 8).load(simt::relaxed) & ~mask) | (guard & mask), simt::relaxed);
   }
   [[nodiscard]] GPUHEAP_FN bool is_block(simt::uint64_t address, checking::header_words header) const {
     return header.is_valid(address, secret_) && address + header.facts().padded_bytes() + checking::guard_bytes <= end_;
   }
-  [[nodiscard]] GPUHEAP_FN bool fits_quarantine(checking::quarantined block) const {
-    return read_header(block.address()).second >> 26 <= largest_;
-  }
-
   GPUHEAP_FN void* begin_block(void* base, checking::block_facts const& facts) const {
     if (base == nullptr) return nullptr;
     simt::uint64_t const address = reinterpret_cast<simt::uintptr_t>(base) + facts.offset();
@@ -325,82 +315,99 @@ class checked {
     write_header(address, facts);
     return reinterpret_cast<void*>(static_cast<simt::uintptr_t>(address));
   }
-  // Makes p's block a freed one and answers it as `gone`, or records why not.
-  GPUHEAP_FN free_status end_block(void* p, checking::quarantined& gone) const {
+  // What became of a free: of a block that is freed by it, where it lies, and whether it stays in quarantine; else the answer.
+  struct ended {
+    free_status status = free_status::done;
+    bool stays = false;
+    checking::quarantined of{};
+  };
+  // Makes p's block a freed one, or records why not.
+  GPUHEAP_FN ended end_block(void* p) const {
     auto const address = reinterpret_cast<simt::uintptr_t>(p);
     checking::header_words header;
-    if (!find_block(p, header) || header.state() != checking::block_state::live) return refuse(address);
-    simt::uint64_t expected = header.first;
-    // relaxed: of the threads that free this block one changes the word; the program has ordered its accesses before the free.
-    if (!word_at(address - 16)
-             .compare_exchange(expected, header.first_with(checking::block_state::freed, address, secret_), simt::relaxed, simt::relaxed)) {
-      return refuse(address);
-    }
+    if (!find_block(p, header) || header.state() != checking::block_state::live) return {refuse_far(self_, address)};
     auto const facts = header.facts();
-    check_guard(address, header, 0);
-    word_at(address + facts.padded_bytes())
-        .store(checking::freed_guard::of(simt::block_id(), simt::thread_in_block(), address, secret_).word, simt::relaxed);
-    simt::size_t const bytes = stamped_bytes(facts);
-    simt::uint64_t const fill = checking::freed_fill(address, secret_);
-    // Ends: one pass for each word that is stamped.
-    for (simt::size_t at = 0; at < bytes; at += 8) word_at(address + at).store(fill, simt::relaxed);
-    gone = checking::quarantined::of(address, facts.lg_alignment);
-    return free_status::done;
+    bool const stays = Options.quarantine_blocks != 0 && facts.bytes <= largest_;
+    simt::uint64_t expected = header.first;
+    simt::uint64_t const after = stays ? header.first_with(checking::block_state::freed, address, secret_) : 0;
+    // relaxed: of the threads that free this block one changes the word; the program has ordered its accesses before the free.
+    if (!word_at(address - 16).compare_exchange(expected, after, simt::relaxed, simt::relaxed)) return {refuse_far(self_, address)};
+    if (guard_difference(address, facts, true).bits != 0) tell_guard(self_, address, header, 0);
+    if (stays) stamp(address, facts);
+    return {free_status::done, stays, checking::quarantined::of(address, facts.lg_alignment)};
   }
   [[nodiscard]] GPUHEAP_FN static simt::size_t stamped_bytes(checking::block_facts const& facts) {
     simt::size_t const all = facts.padded_bytes();
     return Options.fill || all < checked_bytes ? all : checked_bytes;
   }
-  // Gives a freed block's memory back to the inner allocator. `found_while`: what is told of changes in it.
-  GPUHEAP_FN void release(checking::quarantined block, unsigned found_while) const {
+  // Writes what a block in quarantine holds.
+  GPUHEAP_FN void stamp(simt::uint64_t address, checking::block_facts const& facts) const {
+    simt::size_t const bytes = stamped_bytes(facts);
+    simt::uint64_t const fill = checking::freed_fill(address, secret_);
+    // Ends: one pass for each two words that are stamped.
+    for (simt::size_t at = 0; at < bytes; at += 16) {
+      if (bytes - at == 8) {
+        word_at(address + at).store(fill, simt::relaxed);
+      } else {
+        simt::store_pair(words_at(address + at), {fill, fill});
+      }
+    }
+  }
+  // Looks at a block that leaves quarantine, which the thread of `by` freed, and returns its base, for the inner allocator.
+  GPUHEAP_FN simt::uint64_t end_quarantine(checking::quarantined block, checking::freed_by by) const {
     simt::uint64_t const address = block.address();
+    // In flight together: the block's first words are looked at only as far as the header says.
+    simt::word_pair first[checked_bytes / 16] = {};
+    bool const roomy = address + checked_bytes <= end_;
     auto const header = read_header(address);
-    if (is_block(address, header) && header.state() == checking::block_state::freed) {
-      check_freed(address, header, found_while);
+    if (roomy) {
+      // Ends: four passes.
+      for (unsigned i = 0; i < checked_bytes / 16; ++i) first[i] = simt::load_pair(words_at(address + i * 16));
+    }
+    if (!is_block(address, header) || header.state() != checking::block_state::freed) {
+      tell_damaged(self_, address, 1);
     } else {
-      simt::far_call(&checked::tell_damaged, self_, address, found_while);
+      auto const facts = header.facts();
+      simt::size_t const bytes = stamped_bytes(facts);
+      simt::uint64_t const fill = checking::freed_fill(address, secret_);
+      bool changed = !roomy || bytes > checked_bytes;
+      // Ends: four passes.
+      for (unsigned i = 0; i < checked_bytes / 16; ++i) {
+        changed = changed || (i * 16 < bytes && first[i].first != fill);
+        changed = changed || (i * 16 + 8 < bytes && first[i].second != fill);
+      }
+      changed = changed || guard_difference(address, facts, keeps_pad(facts)).bits != 0;
+      if (changed) check_freed(self_, address, header, by, 1);
     }
     // No header any more. The inner free is ordered after this store as after all that was done to the block.
     word_at(address - 16).store(0, simt::relaxed);
-    inner_.free(reinterpret_cast<void*>(static_cast<simt::uintptr_t>(block.base())));
+    return block.base();
   }
 
   // ---- what must not have changed
 
-  // The pad and the guard of a live block, or of one that has just been freed. What has changed is mended, so that it is told once.
-  GPUHEAP_FN void check_guard(simt::uint64_t address, checking::header_words header, unsigned found_while) const {
-    auto const facts = header.facts();
-    simt::uint64_t const guard = checking::live_guard(address, secret_), end = address + facts.padded_bytes();
-    simt::uint64_t changed = word_at(end).load(simt::relaxed) ^ guard, pad = 0;
-    if (facts.bytes % 8 != 0) pad = (word_at(end - 8).load(simt::relaxed) ^ guard) >> facts.bytes % 8 * 8 << facts.bytes % 8 * 8;
-    if ((changed | pad) == 0) return;
-    simt::far_call(&checked::tell_changed, self_, address, pad != 0 ? end - 8 : end, pad != 0 ? pad : changed, found_while);
-    write_guard(address, facts);
+  // Bits of the word at `at` that differ from what they were.
+  struct difference {
+    simt::uint64_t at = 0, bits = 0;
+  };
+  // Of the pad and the guard of a block. The pad of a block in quarantine may be part of its stamp.
+  [[nodiscard]] GPUHEAP_FN difference guard_difference(simt::uint64_t address, checking::block_facts const& facts, bool with_pad) const {
+    simt::uint64_t const guard = checking::guard_of(address, secret_), end = address + facts.padded_bytes();
+    simt::uint64_t const behind = word_at(end).load(simt::relaxed) ^ guard;
+    simt::uint64_t pad = 0;
+    if (with_pad && facts.bytes % 8 != 0) pad = (word_at(end - 8).load(simt::relaxed) ^ guard) & pad_mask(facts);
+    return pad != 0 ? difference{end - 8, pad} : difference{end, behind};
   }
-  // The stamp and the guard of a block in quarantine. Likewise mended.
-  GPUHEAP_FN void check_freed(simt::uint64_t address, checking::header_words header, unsigned found_while) const {
-    auto const facts = header.facts();
-    simt::size_t const bytes = stamped_bytes(facts);
-    simt::uint64_t const fill = checking::freed_fill(address, secret_);
-    simt::uint64_t at = 0, changed = 0;
-    // Ends: one pass for each word that is stamped, up to the first that has changed.
-    for (; at < bytes; at += 8) {
-      changed = word_at(address + at).load(simt::relaxed) ^ fill;
-      if (changed != 0) break;
-    }
-    simt::uint64_t const end = address + facts.padded_bytes();
-    if (changed == 0 && checking::freed_guard{word_at(end).load(simt::relaxed)}.is_valid(address, secret_)) return;
-    simt::far_call(&checked::tell_changed, self_, address, changed != 0 ? address + at : end, changed, found_while | 4);
-    // Ends: as above.
-    for (at = 0; at < bytes; at += 8) word_at(address + at).store(fill, simt::relaxed);
-    auto const by = checking::freed_guard{word_at(end).load(simt::relaxed)};
-    if (!by.is_valid(address, secret_)) word_at(end).store(checking::freed_guard::of(~0u, ~0u, address, secret_).word, simt::relaxed);
+  [[nodiscard]] GPUHEAP_FN static bool keeps_pad(checking::block_facts const& facts) { return facts.padded_bytes() > stamped_bytes(facts); }
+  // Tells what has changed of a live block, and mends it, so that it is told once.
+  GPUHEAP_FN void check_guard(simt::uint64_t address, checking::header_words header, unsigned found_while) const {
+    if (guard_difference(address, header.facts(), true).bits != 0) tell_guard(self_, address, header, found_while);
   }
 
   // ---- what is rare
 
   [[nodiscard]] GPUHEAP_FN misuse_finding finding_of(misuse what, simt::uint64_t pointer, simt::uint64_t address,
-                                                     checking::header_words header) const {
+                                                     checking::header_words header, checking::freed_by by) const {
     auto const facts = header.facts();
     misuse_finding found{};
     found.what = what;
@@ -411,24 +418,48 @@ class checked {
     found.asked_block = facts.block;
     found.asked_thread = facts.thread;
     if (header.state() == checking::block_state::freed) {
-      checking::freed_guard const by{word_at(address + facts.padded_bytes()).load(simt::relaxed)};
-      if (by.is_valid(address, secret_) && by.block() != ~0u) {
+      if (!by.is_valid(address, secret_)) by = quarantine_.find_freed_by(address);
+      if (by.is_valid(address, secret_)) {
         found.freed_block = by.block();
         found.freed_thread = by.thread();
       }
     }
     return found;
   }
-  // The word at `at` differs by the bits of `changed`; 0: it is not known which. `found_while` + 4: of a block in quarantine.
-  GPUHEAP_COLD static void tell_changed(checked const* me, simt::uint64_t address, simt::uint64_t at, simt::uint64_t changed,
-                                        unsigned found_while) {
-    bool const live = (found_while & 4) == 0;
+  // Of a block whose pad or guard has changed. Mends it.
+  GPUHEAP_COLD static void tell_guard(checked const* me, simt::uint64_t address, checking::header_words header, unsigned found_while) {
+    auto const facts = header.facts();
+    difference const found = me->guard_difference(address, facts, true);
+    if (found.bits != 0) tell_changed(me, misuse::write_past_end, address, header, {}, found, found_while);
+    me->mend_guard(address, facts, true);
+  }
+  // Tells what has changed of a block in quarantine, if anything has, and mends it. `by`: who freed it; the place knows if that does not.
+  GPUHEAP_COLD static void check_freed(checked const* me, simt::uint64_t address, checking::header_words header, checking::freed_by by,
+                                       unsigned found_while) {
+    auto const facts = header.facts();
+    simt::size_t const bytes = stamped_bytes(facts);
+    simt::uint64_t const fill = checking::freed_fill(address, me->secret_);
+    difference found = me->guard_difference(address, facts, keeps_pad(facts));
+    // Ends: one pass for each word that is stamped, up to the first that has changed.
+    GPUHEAP_NO_UNROLL
+    for (simt::size_t at = 0; at < bytes; at += 8) {
+      simt::uint64_t const bits = word_at(address + at).load(simt::relaxed) ^ fill;
+      if (bits == 0) continue;
+      found = {address + at, bits};
+      break;
+    }
+    if (found.bits == 0) return;
+    tell_changed(me, misuse::write_after_free, address, header, by, found, found_while);
+    me->stamp(address, facts);
+    me->mend_guard(address, facts, keeps_pad(facts));
+  }
+  GPUHEAP_COLD static void tell_changed(checked const* me, misuse what, simt::uint64_t address, checking::header_words header,
+                                        checking::freed_by by, difference change, unsigned found_while) {
     unsigned byte = 0;
     // Ends: at the lowest byte that differs.
-    while (changed != 0 && (changed >> 8 * byte & 0xff) == 0) ++byte;
-    misuse_finding found =
-        me->finding_of(live ? misuse::write_past_end : misuse::write_after_free, at + byte, address, read_header(address));
-    found.found_while = found_while & 3;
+    while ((change.bits >> 8 * byte & 0xff) == 0) ++byte;
+    misuse_finding found = me->finding_of(what, change.at + byte, address, header, by);
+    found.found_while = found_while;
     detail::record_misuse(me->record_, found);
   }
   GPUHEAP_COLD static void tell_damaged(checked const* me, simt::uint64_t address, unsigned found_while) {
@@ -439,12 +470,11 @@ class checked {
     detail::record_misuse(me->record_, found);
   }
   GPUHEAP_COLD static void tell_mismatch(checked const* me, simt::uint64_t address, simt::uint64_t believed) {
-    misuse_finding found = me->finding_of(misuse::mismatched_free, address, address, read_header(address));
+    misuse_finding found = me->finding_of(misuse::mismatched_free, address, address, read_header(address), {});
     found.believed = believed;
     detail::record_misuse(me->record_, found);
   }
   // Says what is wrong with a pointer that is no live block.
-  GPUHEAP_FN free_status refuse(simt::uint64_t pointer) const { return simt::far_call(&checked::refuse_far, self_, pointer); }
   GPUHEAP_COLD static free_status refuse_far(checked const* me, simt::uint64_t pointer) {
     misuse_finding found{};
     found.what = misuse::foreign_free;
@@ -453,7 +483,7 @@ class checked {
       found.what = misuse::unknown_free;
       checking::header_words header;
       if (me->find_block(reinterpret_cast<void*>(static_cast<simt::uintptr_t>(pointer)), header)) {
-        found = me->finding_of(misuse::double_free, pointer, pointer, header);
+        found = me->finding_of(misuse::double_free, pointer, pointer, header, {});
       } else {
         constexpr unsigned most_looks = 4096;
         simt::uint64_t address = pointer & ~simt::uint64_t{15};
@@ -462,7 +492,7 @@ class checked {
         for (unsigned look = 0; look < most_looks && address >= me->first_ + checking::header_bytes; ++look, address -= 16) {
           if (!me->find_block(reinterpret_cast<void*>(static_cast<simt::uintptr_t>(address)), header)) continue;
           if (pointer < address + header.facts().padded_bytes() + checking::guard_bytes)
-            found = me->finding_of(misuse::interior_free, pointer, address, header);
+            found = me->finding_of(misuse::interior_free, pointer, address, header, {});
           break;
         }
         if constexpr (has_is_live<Allocator>) {
@@ -485,12 +515,21 @@ class checked {
     if (me->quarantine_.emptied_at().load(simt::relaxed) != puts) {
       // Ends: one pass for each place.
       GPUHEAP_NO_UNROLL
-      for (unsigned place = 0; place < me->quarantine_.blocks(); ++place) {
-        checking::quarantined const block = me->quarantine_.take(place);
-        if (block.word != 0) me->release(block, 1);
-      }
+      for (unsigned place = 0; place < me->quarantine_.blocks(); ++place) empty_place(me, place);
       me->quarantine_.emptied_at().store(puts, simt::relaxed);
     }
+    return ask_inner(me, bytes, alignment);
+  }
+  // Out of line each, so that a kernel's malloc needs no more registers than the inner one.
+  GPUHEAP_COLD static void empty_place(checked const* me, unsigned place) {
+    checking::freed_by by{};
+    checking::quarantined const block = me->quarantine_.take(place, by);
+    if (block.word != 0) give_inner(me, me->end_quarantine(block, by));
+  }
+  GPUHEAP_COLD static void give_inner(checked const* me, simt::uint64_t base) {
+    me->inner_.free(reinterpret_cast<void*>(static_cast<simt::uintptr_t>(base)));
+  }
+  GPUHEAP_COLD static void* ask_inner(checked const* me, simt::size_t bytes, simt::size_t alignment) {
     if constexpr (has_aligned_malloc<Allocator>) {
       if (alignment != 0) return me->inner_.aligned_malloc(bytes, alignment);
     }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <gpuheap/allocator.hpp>
+#include <gpuheap/kernel_stop.hpp>
 #include <gpuheap/simt/atomic.hpp>
 #include <gpuheap/simt/bits.hpp>
 #include <gpuheap/simt/types.hpp>
@@ -66,22 +67,9 @@ namespace detail {
 
 // Every function here does nothing without a record, as in a view that no heap made.
 
-// Stops the kernel after telling the host why. The first thread writes; the others wait for it, since a trap of any thread ends all.
+// Stops the kernel after telling the host why.
 GPUHEAP_COLD inline void stop_exhausted(failure_record* record, trap_report* final, failed_request const& request) {
-  simt::atomic_ref<simt::uint32_t> const stopping{record->stopping};
-  // relaxed: the claim only decides who writes.
-  simt::uint32_t none = 0;
-  if (stopping.compare_exchange(none, 1, simt::relaxed, simt::relaxed)) {
-    final->request = request;
-    // release: the host that reads 1 (heap::check) then reads this request.
-    simt::atomic_ref<simt::uint32_t, simt::scope::system>{final->written}.store(1, simt::release);
-    simt::fence<simt::scope::system>(simt::seq_cst);  // performed at the host before this thread says so
-    stopping.store(2, simt::relaxed);                 // relaxed: ordered by the fence, and read for its value only
-  }
-  simt::back_off pause;
-  GPUHEAP_NO_UNROLL
-  for (unsigned pass = 0; pass < 1u << 14 && stopping.load(simt::relaxed) != 2; ++pass) pause.wait();
-  simt::trap();
+  stop_kernel(record->stopping, final->written, [final, &request] { final->request = request; });
 }
 
 // Stops the kernel if the heap's policy is `trap`.

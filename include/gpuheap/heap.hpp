@@ -530,7 +530,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     this->throw_misuse_words(how);
     if (final_.base() == nullptr) return;
     auto& final = *static_cast<trap_report*>(final_.base());
-    // acquire: pairs with the release in stop_exhausted(); the request is read after it.
+    // acquire: pairs with the release in stop_kernel(); the request is read after it.
     if (simt::atomic_ref<simt::uint32_t, simt::scope::system>{final.written}.load(simt::acquire) == 0) return;
     failed_request const request = final.request;
     final = {};  // no kernel runs: the device has stopped

@@ -172,7 +172,7 @@ class heap_inspection {
   void throw_misuse_words(char const* how) {
     if (misuse_words_.base() == nullptr) return;
     auto& words = *static_cast<misuse_words*>(misuse_words_.base());
-    // acquire: pairs with the release in stop_misused(); the finding is read after it.
+    // acquire: pairs with the release in stop_kernel(); the finding is read after it.
     if (simt::atomic_ref<simt::uint32_t, simt::scope::system>{words.written}.load(simt::acquire) == 0) return;
     misuse_words const last = words;
     words = {};  // no kernel runs: the device has stopped

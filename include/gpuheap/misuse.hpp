@@ -1,7 +1,9 @@
-// What a checked heap records of a program's misuse: a record in the heap's memory, written by kernels, read by the host.
+// What a checked or hardened heap records of a program's misuse: a record in the heap's memory, written by kernels, read by the host.
 #pragma once
 
+#include <gpuheap/allocator.hpp>
 #include <gpuheap/block_tag.hpp>
+#include <gpuheap/kernel_stop.hpp>
 #include <gpuheap/simt/atomic.hpp>
 #include <gpuheap/simt/types.hpp>
 #include <gpuheap/simt/warp.hpp>
@@ -76,32 +78,19 @@ concept finds_misuse = device_allocator<A> && requires(A const& a) {
 
 namespace detail {
 
-// Stops the kernel after telling the host why. The first thread writes; the others wait for it, since any trap ends all.
+// Stops the kernel after telling the host why.
 GPUHEAP_COLD inline void stop_misused(misuse_record* record, misuse_words* final, misuse_finding const& finding) {
-  simt::atomic_ref<simt::uint32_t> const stopping{record->stopping};
-  // relaxed: the claim only decides who writes.
-  simt::uint32_t none = 0;
-  if (stopping.compare_exchange(none, 1, simt::relaxed, simt::relaxed)) {
+  stop_kernel(record->stopping, final->written, [final, &finding] {
     final->finding = finding;
-    if (finding.tag.is_place()) {
-      // Ends: at the name's end, or where the room is.
-      GPUHEAP_NO_UNROLL
-      for (unsigned i = 0; i + 1 < sizeof final->file && finding.tag.file()[i] != '\0'; ++i) final->file[i] = finding.tag.file()[i];
-    }
-    // release: the host that reads 1 then reads this finding.
-    simt::atomic_ref<simt::uint32_t, simt::scope::system>{final->written}.store(1, simt::release);
-    simt::fence<simt::scope::system>(simt::seq_cst);  // performed at the host before this thread says so
-    stopping.store(2, simt::relaxed);                 // relaxed: ordered by the fence, and read for its value only
-  }
-  simt::back_off pause;
-  // Ends: the writer waits for nothing, and its trap ends this kernel; a claim that another kernel left behind ends it after 2^14 passes.
-  GPUHEAP_NO_UNROLL
-  for (unsigned pass = 0; pass < 1u << 14 && stopping.load(simt::relaxed) != 2; ++pass) pause.wait();
-  simt::trap();
+    if (!finding.tag.is_place()) return;
+    // Ends: at the name's end, or where the room is.
+    GPUHEAP_NO_UNROLL
+    for (unsigned i = 0; i + 1 < sizeof final->file && finding.tag.file()[i] != '\0'; ++i) final->file[i] = finding.tag.file()[i];
+  });
 }
 
-// Called by the thread that met the misuse.
-GPUHEAP_COLD inline void record_misuse(misuse_record* record, misuse_finding finding) {
+// Called by the thread that met the misuse, which `finding` then names.
+GPUHEAP_COLD inline void record_misuse(misuse_record* record, misuse_finding& finding) {
   finding.found_block = simt::block_id();
   finding.found_thread = simt::thread_in_block();
   using word = simt::atomic_ref<simt::uint64_t>;
@@ -144,9 +133,11 @@ namespace detail {
 [[nodiscard]] inline std::string misuse_text(misuse_finding const& f, std::string const& file) {
   auto const hex = [](simt::uint64_t address) { return text_of("0x%llx", static_cast<unsigned long long>(address)); };
   auto const number = [](simt::uint64_t n) { return std::to_string(n); };
-  std::string const block = f.address == 0 ? std::string{"an unknown block"}
-                                           : "the block of " + number(f.bytes) + " bytes at " + hex(f.address) + " (asked for by " +
-                                                 thread_text(f.asked_block, f.asked_thread) + tag_text(f.tag, file) + ")";
+  std::string block = "an unknown block";
+  if (f.address != 0) block = "the block of " + number(f.bytes) + " bytes at " + hex(f.address);
+  // A hardened heap does not know it.
+  if (f.address != 0 && f.asked_block != misuse_finding::nobody)
+    block += " (asked for by " + thread_text(f.asked_block, f.asked_thread) + tag_text(f.tag, file) + ")";
   std::string const by = thread_text(f.found_block, f.found_thread);
   std::string const when = f.found_while == 2   ? ", found by check()"
                            : f.found_while == 1 ? ", found when the block left quarantine"
@@ -154,6 +145,9 @@ namespace detail {
   std::string const freed = f.freed_block == misuse_finding::nobody ? "" : ", freed by " + thread_text(f.freed_block, f.freed_thread);
   switch (f.what) {
     case misuse::double_free:
+      if (f.asked_block == misuse_finding::nobody)
+        return "double free: " + by + " freed the block of " + number(f.bytes) + " bytes at " + hex(f.address) +
+               ", which is free: it was freed before, or never handed out";
       return "double free: " + by + " freed " + block + freed + " before";
     case misuse::interior_free:
       return "interior free: " + by + " freed " + hex(f.pointer) + ", which lies " + number(f.pointer - f.address) + " bytes into " + block;

@@ -2,8 +2,11 @@
 #include "fixtures.hpp"
 
 #include <gpuheap/checked.hpp>
+#include <gpuheap/hardened.hpp>
 
+#include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace {
 
@@ -97,11 +100,26 @@ struct follow {
 template <class Allocator>
 class Misuse : public ::testing::Test {
  protected:
-  static constexpr bool checked = gpuheap::finds_misuse<Allocator>;
+  static constexpr bool checked = gpuheap::simt::is_same_v<Allocator, gpuheap::checked<>>;
+  static constexpr bool hardened = gpuheap::simt::is_same_v<Allocator, gpuheap::hardened<>>;
   using heap_type = gpuheap::heap<Allocator>;
   using ref = typename heap_type::ref_type;
   heap_type heap{8_MiB};
   device_array<void*> slots{num_slots};
+
+  // Whatever was done, a hardened heap is whole: its words are sound, and what it hands out lies apart from what lives.
+  void TearDown() override {
+    if (!hardened) return;
+    EXPECT_EQ(heap.verify().problem, "");
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> blocks;  // begin, end
+    for (gpuheap::block_info const& block : heap.blocks()) blocks.emplace_back(block.address, block.address + block.bytes);
+    for (void* const p : blocks_of(heap, 200, 48)) {
+      if (p != nullptr) blocks.emplace_back(reinterpret_cast<std::uintptr_t>(p), reinterpret_cast<std::uintptr_t>(p) + 48);
+    }
+    std::sort(blocks.begin(), blocks.end());
+    for (std::size_t i = 1; i < blocks.size(); ++i) EXPECT_LE(blocks[i - 1].second, blocks[i].first);
+    EXPECT_EQ(heap.verify().problem, "");
+  }
 
   std::vector<std::uint64_t> run(std::vector<step> const& script) { return run_on(heap.ref(), script); }
   std::vector<std::uint64_t> run_on(ref on, std::vector<step> const& script) {
@@ -114,10 +132,10 @@ class Misuse : public ::testing::Test {
   std::string said() {
     return text_of_error([this] { heap.check(); });
   }
-  // The text of a checked heap, or of a release one.
-  void expect_said(char const* by_release, char const* by_checked) {
+  // The text of each kind of heap.
+  void expect_said(char const* by_release, char const* by_hardened, char const* by_checked) {
     std::string const text = said();
-    char const* const part = checked ? by_checked : by_release;
+    char const* const part = checked ? by_checked : hardened ? by_hardened : by_release;
     if (part[0] == '\0') {
       EXPECT_EQ(text, "");
     } else {
@@ -128,7 +146,7 @@ class Misuse : public ::testing::Test {
   std::uint64_t live() { return heap.stats().live_allocations; }
 };
 
-using kinds = ::testing::Types<gpuheap::sharded_runs, gpuheap::checked<>>;
+using kinds = ::testing::Types<gpuheap::sharded_runs, gpuheap::hardened<>, gpuheap::checked<>>;
 TYPED_TEST_SUITE(Misuse, kinds);
 
 constexpr auto done = static_cast<std::uint64_t>(free_status::done);
@@ -146,13 +164,15 @@ TYPED_TEST(Misuse, FreeTwice) {
   auto const answers = this->run({{call::malloc, 0, 40}, {call::free, 0}, {call::free, 0}});
   EXPECT_EQ(answers[1], done);
   EXPECT_EQ(answers[2], twice);
-  this->expect_said("1 of blocks that were free already", "double free: block 0, thread 0 freed the block of 40 bytes at 0x");
+  this->expect_said("1 of blocks that were free already", "double free: block 0, thread 0 freed the block of 48 bytes at 0x",
+                    "double free: block 0, thread 0 freed the block of 40 bytes at 0x");
 }
 TYPED_TEST(Misuse, FreeTwiceOfALargeBlock) {
   auto const answers = this->run({{call::malloc, 0, 3 << 20}, {call::free, 0}, {call::free, 0}});
   EXPECT_EQ(answers[1], done);
   EXPECT_EQ(answers[2], foreign) << "its pages went back";
-  this->expect_said("1 of pointers that it never handed out", "free of no block: block 0, thread 0 freed 0x");
+  this->expect_said("1 of pointers that it never handed out", "free of no block: block 0, thread 0 freed 0x",
+                    "free of no block: block 0, thread 0 freed 0x");
 }
 TYPED_TEST(Misuse, FreeTwiceWithARequestBetween) {
   // The release heap gives the next request other memory here; what it cannot tell is a second free of memory that was handed out again.
@@ -160,43 +180,47 @@ TYPED_TEST(Misuse, FreeTwiceWithARequestBetween) {
   EXPECT_EQ(answers[4], 0u);
   EXPECT_EQ(answers[3], twice);
   EXPECT_EQ(this->live(), 1u);
-  this->expect_said("1 of blocks that were free already", "double free");
+  this->expect_said("1 of blocks that were free already", "which is free: it was freed before, or never handed out", "double free");
 }
 TYPED_TEST(Misuse, FreeOfTheMiddle) {
   auto const answers = this->run({{call::malloc, 0, 400}, {call::free, 0, 16}, {call::free, 0}});
   EXPECT_EQ(answers[1], foreign);
   EXPECT_EQ(answers[2], done) << "the block still lives";
-  this->expect_said("1 of pointers that it never handed out", "interior free: block 0, thread 0 freed 0x");
+  this->expect_said("1 of pointers that it never handed out", "which lies 16 bytes into the block of 448 bytes at 0x",
+                    "interior free: block 0, thread 0 freed 0x");
 }
 TYPED_TEST(Misuse, FreeOfAnUnalignedPointer) {
   auto const answers = this->run({{call::malloc, 0, 400}, {call::free, 0, 1}, {call::free, 0}});
   EXPECT_EQ(answers[1], foreign);
   EXPECT_EQ(answers[2], done);
-  this->expect_said("1 of pointers that it never handed out", "which lies 1 bytes into the block of 400 bytes");
+  this->expect_said("1 of pointers that it never handed out", "which lies 1 bytes into the block of 448 bytes",
+                    "which lies 1 bytes into the block of 400 bytes");
 }
 TYPED_TEST(Misuse, FreeOfTheEndOfABlock) {
   auto const answers = this->run({{call::malloc, 0, 48}, {call::free, 0, 48}});
-  // The release heap's next slot was never handed out.
-  EXPECT_EQ(answers[1], foreign);
-  this->expect_said("1 of pointers that it never handed out", "which lies 48 bytes into the block of 48 bytes");
+  // The slot that follows was never handed out. A hardened heap knows that it is free, and no more.
+  EXPECT_EQ(answers[1], TestFixture::hardened ? twice : foreign);
+  this->expect_said("1 of pointers that it never handed out", "double free: block 0, thread 0 freed the block of 48 bytes",
+                    "which lies 48 bytes into the block of 48 bytes");
 }
 TYPED_TEST(Misuse, FreeOfOtherMemory) {
   device_array<char> other(256);
   auto const answers = this->run({{call::set, 0, reinterpret_cast<std::uintptr_t>(other.data())}, {call::free, 0}});
   EXPECT_EQ(answers[1], foreign);
-  this->expect_said("1 of pointers that it never handed out", "foreign free: block 0, thread 0 freed 0x");
+  this->expect_said("1 of pointers that it never handed out", "foreign free: block 0, thread 0 freed 0x",
+                    "foreign free: block 0, thread 0 freed 0x");
 }
 TYPED_TEST(Misuse, FreeOfAHostPointer) {
   int on_the_stack = 0;
   auto const answers = this->run({{call::set, 0, reinterpret_cast<std::uintptr_t>(&on_the_stack)}, {call::free, 0}});
   EXPECT_EQ(answers[1], foreign);
-  this->expect_said("1 of pointers that it never handed out", "which lies outside this heap");
+  this->expect_said("1 of pointers that it never handed out", "which lies outside this heap", "which lies outside this heap");
 }
 TYPED_TEST(Misuse, FreeOfANumber) {
   auto const answers = this->run({{call::set, 0, 0xdeadbeefdeadbeef}, {call::free, 0}, {call::set, 0, 8}, {call::free, 0}});
   EXPECT_EQ(answers[1], foreign);
   EXPECT_EQ(answers[3], foreign);
-  this->expect_said("2 of pointers that it never handed out", "foreign free");
+  this->expect_said("2 of pointers that it never handed out", "foreign free", "foreign free");
 }
 TYPED_TEST(Misuse, FreeOfAnotherHeapsBlock) {
   typename TestFixture::heap_type other{8_MiB};
@@ -204,7 +228,7 @@ TYPED_TEST(Misuse, FreeOfAnotherHeapsBlock) {
   EXPECT_EQ(this->run({{call::free, 0}})[0], foreign);
   EXPECT_EQ(other.stats().live_allocations, 1u) << "it still lives";
   EXPECT_EQ(this->run_on(other.ref(), {{call::free, 0}})[0], done);
-  this->expect_said("1 of pointers that it never handed out", "foreign free");
+  this->expect_said("1 of pointers that it never handed out", "foreign free", "foreign free");
 }
 TYPED_TEST(Misuse, FreeOfTheHeapsMetadata) {
   gpuheap::memory::allocation const memory{gpuheap::memory::device, 8_MiB};
@@ -217,7 +241,7 @@ TYPED_TEST(Misuse, FreeOfTheHeapsMetadata) {
 TYPED_TEST(Misuse, FreeOfMemoryThatWasNeverHandedOut) {
   auto const answers = this->run({{call::malloc, 0, 64}, {call::free, 0, 4096}});
   EXPECT_EQ(answers[1], foreign);
-  this->expect_said("1 of pointers that it never handed out", "free of no block");
+  this->expect_said("1 of pointers that it never handed out", "free of no block", "free of no block");
 }
 template <class Ref>
 struct all_free_one {
@@ -235,7 +259,7 @@ TYPED_TEST(Misuse, FreeByManyThreadsAtOnce) {
   gpuheap::launch(500, all_free_one<ref>{this->heap.ref(), this->slots.data(), counts.data()});
   EXPECT_EQ(counts.read(), (std::vector<unsigned>{1, 0, 0, 499}));
   EXPECT_EQ(this->live(), 1u);
-  this->expect_said("499 of blocks that were free already", "and 498 times more");
+  this->expect_said("499 of blocks that were free already", "and 498 times more", "and 498 times more");
 }
 struct small {
   char bytes[24];
@@ -251,7 +275,7 @@ struct destroy_as_another {
 TYPED_TEST(Misuse, DestroyAsAnotherType) {
   gpuheap::launch(1, destroy_as_another<typename TestFixture::ref>{this->heap.ref()});
   EXPECT_EQ(this->live(), 0u) << "it is freed";
-  this->expect_said("", "mismatched free: block 0, thread 0 destroyed an object of 48 bytes, which is the block of 24 bytes");
+  this->expect_said("", "", "mismatched free: block 0, thread 0 destroyed an object of 48 bytes, which is the block of 24 bytes");
 }
 template <class Ref>
 struct free_a_piece {
@@ -268,13 +292,14 @@ TYPED_TEST(Misuse, FreeOfAPieceOfAGroupsBlock) {
   gpuheap::launch(32, free_a_piece<typename TestFixture::ref>{this->heap.ref(), status.data()}, {.block_threads = 32});
   EXPECT_EQ(status.first(), foreign);
   EXPECT_EQ(this->live(), 1u);
-  this->expect_said("1 of pointers that it never handed out", "which lies 192 bytes into the block of 2048 bytes");
+  this->expect_said("1 of pointers that it never handed out", "which lies 192 bytes into the block of 2048 bytes",
+                    "which lies 192 bytes into the block of 2048 bytes");
 }
 TYPED_TEST(Misuse, FreeFromTheHostOfAWrongPointer) {
   int on_the_stack = 0;
   this->heap.free(std::vector<int*>{&on_the_stack, nullptr});
   EXPECT_EQ(this->heap.stats().foreign_frees, 1u);
-  this->expect_said("1 of pointers that it never handed out", "foreign free");
+  this->expect_said("1 of pointers that it never handed out", "foreign free", "foreign free");
 }
 
 // ---- wrong accesses
@@ -282,35 +307,35 @@ TYPED_TEST(Misuse, FreeFromTheHostOfAWrongPointer) {
 TYPED_TEST(Misuse, WriteOneByteTooFar) {
   auto const answers = this->run({{call::malloc, 0, 41}, {call::write, 0, 41, 'x'}, {call::free, 0}});
   EXPECT_EQ(answers[2], done);
-  this->expect_said("", "write past the end: byte 41 of the block of 41 bytes");
+  this->expect_said("", "", "write past the end: byte 41 of the block of 41 bytes");
 }
 TYPED_TEST(Misuse, WriteTooFarInALiveBlock) {
   this->run({{call::malloc, 0, 64}, {call::write, 0, 64, 'x'}});
-  this->expect_said("", "write past the end: byte 64 of the block of 64 bytes");
+  this->expect_said("", "", "write past the end: byte 64 of the block of 64 bytes");
   EXPECT_EQ(this->said(), "") << "it is told once";
 }
 TYPED_TEST(Misuse, WriteBeforeABlock) {
   this->run({{call::malloc, 0, 64}, {call::write, 0, ~std::uint64_t{0}, 'x'}});
-  this->expect_said("", "write before a block: the bytes before 0x");
+  this->expect_said("", "", "write before a block: the bytes before 0x");
 }
 TYPED_TEST(Misuse, FreeOfABlockWhoseHeaderIsDamaged) {
   auto const answers = this->run({{call::malloc, 0, 64}, {call::write, 0, ~std::uint64_t{15}, 'x'}, {call::free, 0}});
   EXPECT_EQ(answers[2], TestFixture::checked ? foreign : done);
-  this->expect_said("", "write before a block");
+  this->expect_said("", "", "write before a block");
 }
 TYPED_TEST(Misuse, WriteAfterFree) {
   this->run({{call::malloc, 0, 64}, {call::free, 0}, {call::write, 0, 17, 'x'}});
-  this->expect_said("", "write after free: byte 17 of the block of 64 bytes");
+  this->expect_said("", "", "write after free: byte 17 of the block of 64 bytes");
 }
 TYPED_TEST(Misuse, WriteAfterFreeFoundWhenTheBlockLeavesQuarantine) {
   this->run({{call::malloc, 0, 64}, {call::free, 0}, {call::write, 0, 17, 'x'}});
   std::vector<step> churn;
   for (int i = 0; i < 3000; ++i) churn.insert(churn.end(), {{call::malloc, 1, 64}, {call::free, 1}});
   this->run(churn);
-  this->expect_said("", "has changed, found when the block left quarantine");
+  this->expect_said("", "", "has changed, found when the block left quarantine");
 }
 TYPED_TEST(Misuse, ReadAfterFree) {
-  auto const answers = this->run({{call::malloc, 0, 64}, {call::write, 0, 5, 'x'}, {call::free, 0}, {call::read, 0, 5}});
+  auto const answers = this->run({{call::malloc, 0, 64}, {call::write, 0, 12, 'x'}, {call::free, 0}, {call::read, 0, 12}});
   if (TestFixture::checked) {
     EXPECT_NE(answers[3], std::uint64_t{'x'}) << "a pattern";
   } else {
@@ -395,13 +420,13 @@ TYPED_TEST(Misuse, ReallocOfAFreedBlock) {
   auto const answers = this->run({{call::malloc, 0, 64}, {call::free, 0}, {call::realloc, 0, 128}});
   EXPECT_EQ(answers[2], 0u);
   EXPECT_EQ(this->live(), 0u);
-  this->expect_said("1 of blocks that were free already", "double free");
+  this->expect_said("1 of blocks that were free already", "which is free: it was freed before, or never handed out", "double free");
 }
 TYPED_TEST(Misuse, ReallocOfTheMiddle) {
   auto const answers = this->run({{call::malloc, 0, 256}, {call::realloc, 0, 512, 32}});
   EXPECT_EQ(answers[1], 0u);
   EXPECT_EQ(this->live(), 1u);
-  this->expect_said("1 of pointers that it never handed out", "interior free");
+  this->expect_said("1 of pointers that it never handed out", "which lies 32 bytes into the block of 256 bytes", "interior free");
 }
 TYPED_TEST(Misuse, ReallocToNothing) {
   auto const answers = this->run({{call::malloc, 0, 256}, {call::realloc, 0, 0}});
@@ -441,7 +466,7 @@ TYPED_TEST(Misuse, BlocksOfBeforeAReset) {
   this->run({{call::malloc, 0, 64}});
   this->heap.reset();
   EXPECT_EQ(this->run({{call::free, 0}})[0], foreign);
-  this->expect_said("1 of pointers that it never handed out", "free of no block");
+  this->expect_said("1 of pointers that it never handed out", "free of no block", "free of no block");
 }
 TYPED_TEST(Misuse, RegionThatIsNull) {
   EXPECT_TRUE(says(text_of_error([] {

@@ -482,8 +482,10 @@ def test_a_kind_of_heap_chooses_the_library(bench: Bench, compiled: Compile) -> 
     ran = bench.gpuheap(*steps, GPUHEAP_KIND="checked")
     assert (ran.stdout, ran.stderr, ran.returncode) == ("done\n", "", 0)
     assert bench.log("^launch") == ["launch make of cubin, state 1"]
+    shutil.move(bench.folder / "providers" / "libgpuheap_malloc_checked.so", bench.folder / "providers" / "libgpuheap_malloc_hardened.so")
+    assert bench.gpuheap(*steps, GPUHEAP_KIND="hardened").returncode == 0
     ran = bench.gpuheap(*steps, GPUHEAP_KIND="chequed")
-    assert (ran.returncode, ran.stderr) == (2, "gpuheap: GPUHEAP_KIND is 'chequed': set it to release or checked, or unset it\n")
+    assert (ran.returncode, ran.stderr) == (2, "gpuheap: GPUHEAP_KIND is 'chequed': set it to release, hardened or checked, or unset it\n")
 
 
 def test_it_shows_nothing_but_the_drivers_names(bench: Bench) -> None:

@@ -281,6 +281,8 @@ class basic_sharded_runs {
   [[nodiscard]] sharded::audit verify(stream_ref stream = {}) const { return sharded::verify<sharded::runs>(at_, control_, stream); }
 #endif
 
+  // No block lies before it (has_blocks_begin).
+  [[nodiscard]] GPUHEAP_HD void const* blocks_begin() const { return at_.base; }
   // The geometry, for tests and tools.
   [[nodiscard]] GPUHEAP_HD sharded::layout const& geometry() const { return at_; }
   [[nodiscard]] GPUHEAP_HD control* control_block() const { return control_; }

@@ -98,16 +98,18 @@ struct header_words {
   }
 };
 
-// The guard of a live block; bytes of the pad are bytes of it, by their address modulo 8. Of a freed block the guard says who freed it.
-[[nodiscard]] GPUHEAP_HD constexpr simt::uint64_t live_guard(simt::uint64_t address, simt::uint64_t secret) {
+// The guard, behind a block that is live or in quarantine; bytes of the pad are bytes of it, by their address modulo 8.
+[[nodiscard]] GPUHEAP_HD constexpr simt::uint64_t guard_of(simt::uint64_t address, simt::uint64_t secret) {
   return mixed(address ^ secret) | 0x0100000000000001ull;
 }
 
-// freed: | check 22 | block 32 | thread 10 |
-struct freed_guard {
+// Who freed a block in quarantine. Beside its place there; of a block with another address the word is not valid.
+//
+//   | check 22 | block 32 | thread 10 |
+struct freed_by {
   simt::uint64_t word = 0;
 
-  [[nodiscard]] GPUHEAP_HD static freed_guard of(unsigned block, unsigned thread, simt::uint64_t address, simt::uint64_t secret) {
+  [[nodiscard]] GPUHEAP_HD static freed_by of(unsigned block, unsigned thread, simt::uint64_t address, simt::uint64_t secret) {
     simt::uint64_t const low = simt::uint64_t{block} << 10 | (thread & 1023);
     return {check(low, address, secret) << 42 | low};
   }
@@ -123,7 +125,7 @@ struct freed_guard {
   }
 };
 
-// What word `at` of a freed block holds, and what the words of a new block hold where whole blocks are filled.
+// What the words of a block in quarantine hold, and what the words of a new block hold where whole blocks are filled.
 [[nodiscard]] GPUHEAP_HD constexpr simt::uint64_t freed_fill(simt::uint64_t address, simt::uint64_t secret) {
   return (address ^ secret) * 0x9e3779b97f4a7c15ull | 0x00dd00dd00dd00ddull;
 }

@@ -38,17 +38,18 @@ class quarantine {
   GPUHEAP_HD quarantine(void* memory, unsigned blocks)
       : counters_{static_cast<char*>(memory)},
         places_{reinterpret_cast<simt::uint64_t*>(static_cast<char*>(memory) + counters_bytes)},
+        freed_by_{places_ + blocks},
         blocks_{blocks},
         rings_{blocks < least_blocks_of_rings ? 1 : most_rings} {}
 
   [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t bytes_for(unsigned blocks) {
-    return counters_bytes + blocks * sizeof(simt::uint64_t);
+    return counters_bytes + blocks * (2 * sizeof(simt::uint64_t));
   }
   [[nodiscard]] GPUHEAP_HD unsigned blocks() const { return blocks_; }
 
-  // Puts a block in and returns the one whose place it takes, if any. All lanes of `here` call; those without a block give none and get
-  // none.
-  [[nodiscard]] GPUHEAP_FN quarantined put(simt::lane_mask here, quarantined block) const {
+  // Puts a block in, which the thread of `by` freed, and returns the one whose place it takes, if any; `by` becomes that one's. All lanes
+  // of `here` call; those without a block give none and get none.
+  [[nodiscard]] GPUHEAP_FN quarantined put(simt::lane_mask here, quarantined block, freed_by& by) const {
     simt::lane_mask const with = simt::ballot(here, block.word != 0);
     if (with == 0) return {};
     unsigned const ring = simt::global_warp() % rings_, size = blocks_ / rings_, leader = simt::lowest_bit(with);
@@ -58,15 +59,33 @@ class quarantine {
     first = simt::shuffle(here, first, leader);
     if (block.word == 0) return {};
     simt::uint64_t const number = first + simt::popcount(with & ((simt::lane_mask{1} << simt::lane_id()) - 1));
+    unsigned const place = static_cast<unsigned>(ring * size + number % size);
+    word_ref const mine{freed_by_[place]};
+    // relaxed, both: the word knows its block's address, and is nothing to any other.
+    freed_by const theirs{mine.load(simt::relaxed)};
+    mine.store(by.word, simt::relaxed);
+    by = theirs;
     // A release fence: all that this thread and those that passed the block on to it did to the block comes before what the thread does
     // that takes it out. relay: the middle of that chain; the taker goes on to the block by the word's value.
     simt::fence(simt::release);
-    return {word_ref{places_[ring * size + number % size]}.exchange(block.word, simt::relay)};
+    return {word_ref{places_[place]}.exchange(block.word, simt::relay)};
   }
-  // Takes the block of a place out, if there is one.
-  [[nodiscard]] GPUHEAP_FN quarantined take(unsigned place) const {
-    // relaxed: a look. relay: as in put().
+  // What the place of the block at `address` says of who freed it. Reads all places.
+  [[nodiscard]] GPUHEAP_FN freed_by find_freed_by(simt::uint64_t address) const {
+    // Ends: one pass for each place.
+    GPUHEAP_NO_UNROLL
+    for (unsigned place = 0; place < blocks_; ++place) {
+      // relaxed, both: a look.
+      if (quarantined{word_ref{places_[place]}.load(simt::relaxed)}.address() == address)
+        return {word_ref{freed_by_[place]}.load(simt::relaxed)};
+    }
+    return {};
+  }
+  // Takes the block of a place out, if there is one, and says in `by` who freed it.
+  [[nodiscard]] GPUHEAP_FN quarantined take(unsigned place, freed_by& by) const {
+    // relaxed: looks. relay: as in put().
     if (word_ref{places_[place]}.load(simt::relaxed) == 0) return {};
+    by = {word_ref{freed_by_[place]}.load(simt::relaxed)};
     return {word_ref{places_[place]}.exchange(0, simt::relay)};
   }
   // How many blocks were ever put in: a number that stays where nothing is put in.
@@ -86,6 +105,7 @@ class quarantine {
 
   char* counters_ = nullptr;
   simt::uint64_t* places_ = nullptr;
+  simt::uint64_t* freed_by_ = nullptr;  // beside each place
   unsigned blocks_ = 0, rings_ = 1;
 };
 

@@ -33,8 +33,8 @@ def run(
             "--allocator",
             "-a",
             metavar="NAME",
-            help="The allocator that serves the program; cuda runs the program alone, and checked finds misuse. Default: gpuheap, or checked with "
-            "GPUHEAP_KIND=checked.",
+            help="The allocator that serves the program; cuda runs the program alone, hardened withstands wrong frees, and checked finds misuse. "
+            "Default: gpuheap, or the kind of heap that GPUHEAP_KIND names.",
         ),
     ] = None,
     size: Annotated[

@@ -12,7 +12,7 @@ from gpuheap.paths import Layout
 
 LIBRARY = "libgpuheap_run.so"
 PLAIN = "cuda"  # the mode in which the program runs without the library
-KINDS = {"release": "gpuheap", "checked": "checked"}  # GPUHEAP_KIND: the default allocator as it is, and with checks of each block
+KINDS = {"release": "gpuheap", "hardened": "hardened", "checked": "checked"}  # GPUHEAP_KIND: the default allocator in each kind of heap
 _VERSION = 2  # the version of the table in tools/malloc/provider.hpp
 
 
@@ -38,7 +38,7 @@ def find_library(layout: Layout) -> Path:
 def find_provider(name: str, layout: Layout) -> Path:
     """Finds an allocator's library. Raises UserError if the name is no allocator's, the library is not built, or it cannot serve a program's malloc."""
     names = re.findall(r"^gpuheap_allocator\(NAME (\w+)", (layout.root / "cmake" / "allocators.cmake").read_text(), re.MULTILINE)
-    names.append(KINDS["checked"])
+    names += [kind for kind in KINDS.values() if kind not in names]
     if name not in names:
         raise unknown_name("allocator", name, names)
     file = f"libgpuheap_malloc_{name}.so"
@@ -59,7 +59,7 @@ def default_allocator() -> str:
     """The library that serves a program which names no allocator, as GPUHEAP_KIND chooses. Raises UserError for an unknown kind."""
     kind = os.environ.get("GPUHEAP_KIND") or "release"
     if kind not in KINDS:
-        raise UserError(f"GPUHEAP_KIND is '{kind}': set it to {' or '.join(KINDS)}, or unset it")
+        raise UserError(f"GPUHEAP_KIND is '{kind}': set it to {', '.join(list(KINDS)[:-1])} or {list(KINDS)[-1]}, or unset it")
     return KINDS[kind]
 
 

@@ -1,0 +1,143 @@
+// Where the live blocks of a hardened heap begin: one bit for each 16 bytes of its memory. Compiles under NVRTC.
+//
+// A bit goes from 0 to 1 when a block is handed out, and from 1 to 0 by the one free that takes it. The bits are found by the address
+// alone: a free that comes too late, when the memory has another size class or another owner, meets the bit of its own address and no
+// other's.
+//
+// A word has the bits of 1 KiB. Of each 64 words, word 8 i + k lies at place 8 k + i: so the words of blocks that follow one another at a
+// distance of 1, 2, 4 or 8 KiB lie side by side, and the atomics of a warp meet in 8 sectors of the L2 cache, not in 32.
+#pragma once
+
+#include <gpuheap/simt/atomic.hpp>
+#include <gpuheap/simt/bits.hpp>
+#include <gpuheap/simt/types.hpp>
+#include <gpuheap/simt/warp.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::checking {
+
+// Device, any thread. A view.
+class begin_bits {
+ public:
+  using word = simt::uint64_t;
+  static constexpr unsigned lg_granule = 4, lg_word = 10;                 // log2 bytes of memory that a bit, and a word, stands for
+  static constexpr simt::size_t row_bytes = simt::size_t{64} << lg_word;  // of memory, whose words lie in one piece of 512 bytes
+
+  begin_bits() = default;
+  // `words`: bytes_for(bytes) of zeroed memory for the `bytes` of memory from `first` on, which is aligned to 16.
+  GPUHEAP_HD begin_bits(word* words, simt::uint64_t first) : words_{words}, first_{first} {}
+
+  [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t bytes_for(simt::size_t bytes) {
+    return (bytes + row_bytes - 1) / row_bytes * 64 * sizeof(word);
+  }
+
+  // Blocks begin: of each lane of `here` one at `address`, or none where that is 0. All lanes of `here` call.
+  GPUHEAP_FN void add(simt::lane_mask here, simt::uint64_t address) const {
+    share const mine = share_out(here, address);
+    // relaxed: a free of the block comes after this, by the program's order, which the barrier below makes that of the lane's own addition.
+    if (mine.bits != 0) word_of(address).fetch_or(mine.bits, simt::relaxed);
+    simt::sync_warp(here);
+  }
+  // Whether a block begins at this lane's `address`, which none does from now on; false where that is 0. Of all threads that ask for one
+  // block, one is answered true. All lanes of `here` call.
+  [[nodiscard]] GPUHEAP_FN bool take(simt::lane_mask here, simt::uint64_t address) const {
+    share const mine = share_out(here, address);
+    // The leader takes for lanes that know of the blocks: what they know comes before.
+    simt::sync_warp(here);
+    word before = 0;
+    // relaxed: of several takes of a bit one finds it set, in any order. What was done to the block, and this take, come before its next
+    // owner's addition by the order of the inner free and malloc, which the barrier below makes that of each lane.
+    if (mine.bits != 0) before = word_of(address).fetch_and(~mine.bits, simt::relaxed);
+    before = simt::shuffle(here, before, mine.leader);
+    simt::sync_warp(here);
+    return address != 0 && (before >> bit_of(address) & 1) != 0;
+  }
+  // A take, and an addition, of this lane alone.
+  [[nodiscard]] GPUHEAP_FN bool take_alone(simt::uint64_t address) const {
+    // relaxed: as in take().
+    return (word_of(address).fetch_and(~(word{1} << bit_of(address)), simt::relaxed) >> bit_of(address) & 1) != 0;
+  }
+  GPUHEAP_FN void add_alone(simt::uint64_t address) const {
+    word_of(address).fetch_or(word{1} << bit_of(address), simt::relaxed);  // relaxed: as in add()
+  }
+  // Whether a block begins there.
+  [[nodiscard]] GPUHEAP_FN bool has(simt::uint64_t address) const {
+    // relaxed: a look.
+    return address % 16 == 0 && (word_of(address).load(simt::relaxed) >> bit_of(address) & 1) != 0;
+  }
+  // Where the last block up to `address` begins, among those of the last 64 KiB; 0: none does.
+  [[nodiscard]] GPUHEAP_FN simt::uint64_t last_until(simt::uint64_t address) const {
+    simt::uint64_t at = address;
+    // Ends: 64 words, or at the first.
+    GPUHEAP_NO_UNROLL
+    for (unsigned look = 0; look < 64; ++look) {
+      // relaxed: a look.
+      word const seen = word_of(at).load(simt::relaxed) & simt::low_bits(bit_of(at) + 1);
+      simt::uint64_t const row = at - ((at - first_) & ((simt::uint64_t{1} << lg_word) - 1));
+      if (seen != 0) return row + (simt::uint64_t{simt::highest_bit(seen)} << lg_granule);
+      if (row == first_) break;
+      at = row - 1;
+    }
+    return 0;
+  }
+
+  // Where a word lies among those of its row.
+  [[nodiscard]] GPUHEAP_HD static constexpr simt::uint64_t place_of(simt::uint64_t number) {
+    return (number & ~simt::uint64_t{63}) | (number & 7) << 3 | (number >> 3 & 7);
+  }
+  // A bit at 0 and at each multiple of `distance`, which is not 0.
+  [[nodiscard]] GPUHEAP_HD static constexpr word every(unsigned distance) {
+    word bits = 1;
+    // Ends: the distance doubles up to 64.
+    for (unsigned far = distance; far < 64; far *= 2) bits |= bits << far;
+    return bits;
+  }
+
+ private:
+  // The bits that this lane's atomic changes, none if another lane does so for it; and the lane that does.
+  struct share {
+    word bits = 0;
+    unsigned leader = 0;
+  };
+
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<word> word_of(simt::uint64_t address) const {
+    return simt::global_ref<word>{words_[place_of((address - first_) >> lg_word)]};
+  }
+  [[nodiscard]] GPUHEAP_FN unsigned bit_of(simt::uint64_t address) const {
+    return static_cast<unsigned>((address - first_) >> lg_granule & 63);
+  }
+
+  // Mostly the blocks of a warp were handed out together and lie in a row: lanes whose bits are in one word change them by one atomic. The
+  // lanes have no more than one heap then, since more than a word's memory lies between the blocks of two.
+  [[nodiscard]] GPUHEAP_FN share share_out(simt::lane_mask here, simt::uint64_t address) const {
+    unsigned const lane = simt::lane_id(), bit = bit_of(address);
+    share const alone{address != 0 ? word{1} << bit : 0, lane};
+    if ((here & (here - 1)) == 0) return alone;
+    simt::lane_mask const with = simt::ballot(here, address != 0);
+    if ((with & (with - 1)) == 0) return alone;
+    // The lanes with a block, from the first on without a gap.
+    unsigned const first = simt::lowest_bit(with), rank = lane - first, count = simt::popcount(with);
+    simt::lane_mask const gapless = with + (with & (0 - with));
+    simt::uint64_t const a0 = simt::shuffle(here, address, first);
+    simt::uint64_t const distance = simt::shuffle(here, address, simt::lowest_bit(with & (with - 1))) - a0;
+    constexpr simt::uint64_t most = simt::uint64_t{1} << (lg_word - 1);
+    bool const in_row = address == 0 || address == a0 + rank * distance;
+    bool const row = distance != 0 && distance <= most && distance % 16 == 0 && (gapless & with) == 0;
+    if (!simt::all_of(here, in_row && row)) return alone;
+    if (address == 0) return {0, lane};
+    unsigned const step = static_cast<unsigned>(distance >> lg_granule);
+    word const steps = every(step);
+    // Of the lanes before this one, so many have their bits in the same word.
+    unsigned const by_room = simt::popcount(steps & simt::low_bits(bit + 1)) - 1, before = by_room < rank ? by_room : rank;
+    if (before != 0) return {0, lane - before};
+    return {(steps & simt::low_bits((count - rank) * step)) << bit, lane};
+  }
+
+  word* words_ = nullptr;
+  simt::uint64_t first_ = 0;
+};
+static_assert(begin_bits::every(1) == ~simt::uint64_t{0} && begin_bits::every(16) == 0x0001000100010001 &&
+              begin_bits::every(3) == 0x9249249249249249 && begin_bits::every(32) == 0x0000000100000001);
+static_assert(begin_bits::place_of(0) == 0 && begin_bits::place_of(1) == 8 && begin_bits::place_of(8) == 1 &&
+              begin_bits::place_of(63) == 63 && begin_bits::place_of(64 + 10) == 64 + 17);
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::checking

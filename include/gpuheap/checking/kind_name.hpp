@@ -1,0 +1,33 @@
+// The name of an allocator in a heap of another kind: "checked gpuheap", "hardened gpuheap". Compiles under NVRTC.
+#pragma once
+
+#include <gpuheap/allocator.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::checking {
+
+// `Kind::word` before the allocator's name, and a space between.
+template <class Kind, device_allocator Allocator>
+struct kind_name {
+  GPUHEAP_HD static constexpr unsigned length_of(char const* word) {
+    unsigned n = 0;
+    // Ends: at the word's end.
+    while (word[n] != '\0') ++n;
+    return n;
+  }
+  struct text {
+    char words[length_of(Kind::word) + length_of(Allocator::traits.name) + 2] = {};
+  };
+  GPUHEAP_HD static constexpr text make() {
+    text made;
+    unsigned at = 0;
+    // Ends: at the word's end.
+    for (unsigned i = 0; i < length_of(Kind::word); ++i) made.words[at++] = Kind::word[i];
+    made.words[at++] = ' ';
+    // Ends: at the name's end.
+    for (unsigned i = 0; i < length_of(Allocator::traits.name); ++i) made.words[at++] = Allocator::traits.name[i];
+    return made;
+  }
+  static constexpr text all = make();
+};
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::checking
