@@ -49,6 +49,9 @@ gpuheap_status guarded(gpuheap_status of_errors, Call call) noexcept {
   } catch (gpuheap::out_of_memory const& e) {
     remember(e.what());
     return GPUHEAP_OUT_OF_MEMORY;
+  } catch (gpuheap::device_error const& e) {
+    remember(e.what());
+    return GPUHEAP_CUDA_ERROR;
   } catch (gpuheap::error const& e) {
     remember(e.what());
     return of_errors;
@@ -131,7 +134,8 @@ struct gpuheap_heap {
   int device;
   std::optional<gpuheap::heap<>> heap;
   gpuheap::memory::allocation view;  // the copy of heap->ref() that kernels read
-  ref_type written{};                // what is in it
+  ref_type written{};                // what is in it, if `is_written`
+  bool is_written = false;
 
   gpuheap_heap(int on, gpuheap_options const& options) : device{on} {
     gpuheap::stream_ref const stream{options.stream};
@@ -142,16 +146,20 @@ struct gpuheap_heap {
     } else {
       heap.emplace(gpuheap::heap_size{options.bytes}, resource_of(options.memory), stream);
     }
+    // Thrown through check(), which leaves refused frees to its next call. An out_of_memory of check() itself is then the device's.
+    heap->on_exhausted([](gpuheap::exhaustion const& what) { throw refusal(GPUHEAP_EXHAUSTED, what.text()); });
     view = gpuheap::memory::allocation{gpuheap::memory::device, sizeof(ref_type)};
-    write_view(stream, true);
+    write_view(stream);
   }
 
   // In stream order, before the kernels that are launched next.
-  void write_view(gpuheap::stream_ref stream, bool always = false) {
+  void write_view(gpuheap::stream_ref stream) {
     ref_type const now = heap->ref();
-    if (!always && std::memcmp(&now, &written, sizeof now) == 0) return;
+    if (is_written && std::memcmp(&now, &written, sizeof now) == 0) return;
+    is_written = false;  // until the copy is under way
     written = now;
     gpuheap::simt::copy(view.base(), &written, sizeof written, stream);
+    is_written = true;
   }
 };
 
@@ -225,8 +233,12 @@ GPUHEAP_EXPORT gpuheap_status gpuheap_v1_check(gpuheap_heap* heap, void* stream)
     require_cuda(cudaStreamSynchronize(static_cast<cudaStream_t>(stream)), "the work on the stream has failed");
     try {
       (void)heap->heap->check({stream});
-    } catch (gpuheap::out_of_memory const& e) {
-      throw refusal(GPUHEAP_EXHAUSTED, e.what());
+    } catch (refusal const&) {
+      throw;
+    } catch (gpuheap::device_error const&) {
+      throw;
+    } catch (gpuheap::out_of_memory const&) {
+      throw;
     } catch (gpuheap::error const& e) {
       throw refusal(GPUHEAP_REFUSED_FREES, e.what());
     }
@@ -260,8 +272,7 @@ GPUHEAP_EXPORT gpuheap_status gpuheap_v1_get_stats(gpuheap_heap const* heap, gpu
 GPUHEAP_EXPORT gpuheap_status gpuheap_v1_grow(gpuheap_heap* heap, uint64_t bytes, void* stream) {
   return guarded(GPUHEAP_INVALID_ARGUMENT, [&] {
     on_device const here{heap->device};
-    heap->heap->grow(bytes, {stream});
-    heap->write_view({stream});
+    heap->heap->grow(bytes, {stream});  // views stay as they are
   });
 }
 GPUHEAP_EXPORT gpuheap_status gpuheap_v1_free_blocks(gpuheap_heap* heap, void* const* pointers, uint64_t count, void* stream) {

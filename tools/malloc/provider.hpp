@@ -43,7 +43,7 @@ struct provider_settings {
 enum class grow_answer : std::uint32_t {
   grown,
   at_most,  // the heap has its most, or does not grow, for good
-  failed,   // the device refused the memory: `why` says so. The heap is as it was
+  failed,   // the device refused the memory, or a call: `why` says so. The heap keeps what it has, and refused() stays false for good
 };
 
 /// What a heap tells without having counted requests. A number that the allocator cannot tell is `untold`.
@@ -90,7 +90,7 @@ struct provider {
 
   /// Adds memory to a heap whose kernels were refused some: doubles the heap as far as the device's free memory allows, an eighth of which
   /// stays free. The state stays as it is. Waits for the device; called outside of stream captures.
-  /// @return what happened. In every case refused() is false afterwards; under at_most it stays false.
+  /// @return what happened. In every case refused() is false afterwards; but for `grown` it stays false.
   grow_answer (*grow)(void* heap, provider_text* why);
 
   /// Fills `out`, and up to `room` lines of what is not freed into `live`, by size. Waits for the device; runs kernels.

@@ -43,13 +43,22 @@ struct heap_bytes {
   }
 };
 
+// A stream that ends with its owner, also where the owner cannot be made whole.
+struct owned_stream {
+  stream_ref const ref = simt::make_stream();
+  owned_stream() = default;
+  owned_stream(owned_stream const&) = delete;
+  owned_stream& operator=(owned_stream const&) = delete;
+  ~owned_stream() { simt::destroy_stream(ref); }
+};
+
 template <class Allocator>
 class served_heap {
  public:
   using heap_type = gpuheap::heap<Allocator, uncounted>;
   using state = device_state<Allocator>;
 
-  explicit served_heap(provider_settings const& settings) : stream_{simt::make_stream()} {
+  explicit served_heap(provider_settings const& settings) {
     auto const size = heap_bytes::of<Allocator>(settings);
     told_ = memory::allocation{memory::device, sizeof(simt::uint32_t)};
     refused_ = memory::allocation{memory::pinned, sizeof(simt::uint32_t)};
@@ -149,7 +158,6 @@ class served_heap {
   void destroy() {
     simt::synchronize_device();
     heap_.reset();
-    simt::destroy_stream(stream_);
   }
 
  private:
@@ -163,7 +171,8 @@ class served_heap {
     heap_ = std::make_unique<heap_type>(heap_size{size.initial}, stream_);
   }
 
-  stream_ref stream_;
+  owned_stream owned_stream_;
+  stream_ref const stream_ = owned_stream_.ref;
   memory::allocation told_, refused_;
   std::unique_ptr<heap_type> heap_;
 };

@@ -17,9 +17,9 @@ namespace simt {
 
 // A simulated kernel that went wrong: deadlock, livelock, misuse, data race, trap. The text says which lanes were where and how to replay
 // the run.
-class kernel_failure : public plain_error {
+class kernel_failure : public device_error {
  public:
-  explicit kernel_failure(::gpuheap::simulator::failure const& f) : plain_error(f.what()), kind_{f.kind()} {}
+  explicit kernel_failure(::gpuheap::simulator::failure const& f) : device_error(f.what()), kind_{f.kind()} {}
   [[nodiscard]] ::gpuheap::simulator::failure_kind kind() const { return kind_; }
 
  private:
