@@ -137,7 +137,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
   [[nodiscard]] ref_type ref() const { return {allocator_, &records()->failures, statistics_}; }
 
   // Forgets every block at once, in stream order; counts and records start again. No kernel of another stream may be using the heap.
-  // Policies and callbacks stay.
+  // Policies and callbacks stay. After a reset that threw, the heap may only be reset again or destroyed.
   void reset(stream_ref stream = {}) {
     if constexpr (Allocator::traits.process_wide) {
       throw plain_error("gpuheap: the allocator '" + name() + "' cannot be reset: it has one heap for the whole process: free its blocks");

@@ -59,7 +59,7 @@ struct heap_of_c {
                       if (heap != nullptr) require_success(gpuheap_check(heap, nullptr));
                     },
                     [this] {
-                      if (heap != nullptr && options.at_most_bytes != 0) require_success(gpuheap_grow(heap, 64 << 20, nullptr));
+                      if (heap != nullptr && options.at_most_bytes != 0) require_success(gpuheap_grow(heap, 16 << 20, nullptr));
                     },
                     [this] {
                       if (heap != nullptr) require_success(gpuheap_free_blocks(heap, pointers, 2, nullptr));
@@ -75,13 +75,13 @@ struct heap_of_c {
 
 void fail_every_call_of(uint64_t at_most_bytes, int32_t device) {
   gpuheap_options options{};
-  options.bytes = 64 << 20;
+  options.bytes = 16 << 20;
   options.at_most_bytes = at_most_bytes;
   options.device = device;
   faults::fail_every_call([options] { return std::make_unique<heap_of_c>(options); }, is_of_the_device);
 }
 TEST(FaultsOfC, OfAHeapOfAFixedSize) { fail_every_call_of(0, 0); }
-TEST(FaultsOfC, OfAHeapThatGrows) { fail_every_call_of(256 << 20, GPUHEAP_CURRENT_DEVICE); }
+TEST(FaultsOfC, OfAHeapThatGrows) { fail_every_call_of(64 << 20, GPUHEAP_CURRENT_DEVICE); }
 // The caller's device is current again, whatever failed.
 TEST(FaultsOfC, OfAHeapOnAnotherDevice) { fail_every_call_of(0, 1); }
 

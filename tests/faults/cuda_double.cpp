@@ -13,7 +13,7 @@ namespace faults {
 
 namespace {
 
-constexpr std::size_t total_bytes = std::size_t{1} << 30;
+constexpr std::size_t total_bytes = std::size_t{256} << 20;
 
 struct state {
   plan planned;

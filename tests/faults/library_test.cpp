@@ -92,7 +92,7 @@ struct fixed_heap {
   std::vector<char> bytes = std::vector<char>(4096);
   life all{
       {[this] {
-         heap.emplace(64_MiB, known_place{kind, &where});
+         heap.emplace(16_MiB, known_place{kind, &where});
        },
        [this] { (void)heap->stats(); }, [this] { (void)heap->check(); }, [this] { heap->set_policy(gpuheap::exhaustion_policy::trap); },
        [this] { heap->reset(); }, [this] { heap->set_policy(gpuheap::exhaustion_policy::null); },
@@ -121,7 +121,7 @@ TEST(Faults, OfAHeapInPinnedMemory) { fail_every_call_of<gpuheap::heap<>>(gpuhea
 
 struct growing_heap {
   std::optional<gpuheap::heap<>> heap;
-  life all{{[this] { heap.emplace(gpuheap::growth{.initial = 64_MiB, .at_most = 512_MiB}); }, [this] { heap->grow(32_MiB); },
+  life all{{[this] { heap.emplace(gpuheap::growth{.initial = 16_MiB, .at_most = 192_MiB}); }, [this] { heap->grow(32_MiB); },
             [this] { heap->grow_when_exhausted({.bytes = 32_MiB}); }, [this] { (void)heap->check(); }, [this] { heap->grow(100_MiB); },
             [this] { heap->reset(); }, [this] { (void)heap->trim(); }, [this] { (void)heap->stats(); }, [this] { heap->grow(1_MiB); }},
            [this] { return facts_of(*heap); }};
@@ -132,7 +132,7 @@ TEST(Faults, OfAHeapThatGrows) {
 
 struct checked_heap {
   std::optional<gpuheap::heap<gpuheap::checked<>>> heap;
-  life all{{[this] { heap.emplace(64_MiB); }, [this] { (void)heap->check(); },
+  life all{{[this] { heap.emplace(16_MiB); }, [this] { (void)heap->check(); },
             [this] { heap->set_misuse_policy(gpuheap::when_misused::trap); }, [this] { heap->reset(); }, [this] { (void)heap->check(); },
             [this] { (void)heap->blocks(); }, [this] { (void)heap->report_leaks(); }, [this] { (void)heap->stats(); }},
            [this] { return facts_of(*heap) + number(heap->blocks().size()); }};

@@ -73,7 +73,7 @@ void fail_every_call_of(std::uint64_t malloc_limit) {
 
 using default_allocator = gpuheap::heap<>::allocator_type;
 TEST(FaultsOfMalloc, OfAHeapThatGrows) { fail_every_call_of<default_allocator>(0); }
-TEST(FaultsOfMalloc, OfAHeapOfTheSizeThatTheProgramSet) { fail_every_call_of<default_allocator>(64 << 20); }
-TEST(FaultsOfMalloc, OfACheckedHeap) { fail_every_call_of<gpuheap::checked<default_allocator>>(64 << 20); }
+TEST(FaultsOfMalloc, OfAHeapOfTheSizeThatTheProgramSet) { fail_every_call_of<default_allocator>(16 << 20); }
+TEST(FaultsOfMalloc, OfACheckedHeap) { fail_every_call_of<gpuheap::checked<default_allocator>>(16 << 20); }
 
 }  // namespace

@@ -45,6 +45,7 @@ void launch(unsigned num_threads, Functor f, launch_config config = {}) {
                       ::std::to_string(config.block_threads) + ": at most " + ::std::to_string(most) +
                       " are resident at once on this machine");
   }
+  if (num_threads != 0) detail::may_fail("launching a kernel");
   ::gpuheap::simulator::kernel k;
   k.body = [](void const* functor, unsigned index) {
     try {
