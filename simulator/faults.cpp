@@ -8,8 +8,7 @@ namespace {
 thread_local scoped_fault* active = nullptr;
 }
 
-scoped_fault::scoped_fault(std::uint64_t nth, bool ever_after)
-    : nth_{nth}, ever_after_{ever_after}, before_{std::exchange(active, this)} {}
+scoped_fault::scoped_fault(std::uint64_t nth, bool ever_after) : nth_{nth}, ever_after_{ever_after}, before_{std::exchange(active, this)} {}
 scoped_fault::~scoped_fault() { active = before_; }
 
 bool call_fails() noexcept {

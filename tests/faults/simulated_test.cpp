@@ -1,4 +1,5 @@
-// Heaps of every allocator with each call of the simulated runtime failing in turn. Their kernels run, so that what lived before lives after.
+// Heaps of every allocator with each call of the simulated runtime failing in turn. Their kernels run, so that what lived before lives
+// after.
 #include "../support/blocks.hpp"
 
 #include <gpuheap/heap.hpp>
