@@ -323,6 +323,57 @@ def test_the_first_launch_is_captured(bench: Bench, compiled: Compile) -> None:
     assert bench.log("^launch") == ["launch make of cubin, state 0", "launch of a graph", "launch make of cubin, state 1"]
 
 
+def test_the_heap_is_watched_while_the_program_runs(bench: Bench, compiled: Compile) -> None:
+    steps = ("context", f"library={compiled(PROGRAM, '-arch=sm_90')}", "launch=make", "sleep=0.3")
+    ran = bench.gpuheap("--watch", "--every", "0.02", str(STEPS), *steps)
+    lines = [line for line in ran.stderr.splitlines() if " live blocks of " in line]
+    assert len(lines) > 3, ran.stderr
+    assert re.fullmatch(r"gpuheap: device 0: 0\.\d s: 1 KiB of 1 MiB held, 11 live blocks of 176 B in all, 0 requests found no memory", lines[0])
+    assert "sample" not in ran.stdout
+    ran = bench.gpuheap("--watch-file", "series.jsonl", "--every", "0.02", str(STEPS), *steps)
+    assert "live blocks" not in ran.stderr
+    series = [json.loads(line) for line in (bench.folder / "series.jsonl").read_text().splitlines()]
+    assert len(series) > 3
+    assert [each["live_blocks"] for each in series] == list(range(11, 11 + len(series)))
+    assert all(later["seconds"] > earlier["seconds"] for earlier, later in zip(series, series[1:], strict=False))
+    assert all(each["gpuheap"] == "sample" and "metadata_bytes" not in each for each in series)
+    assert (ran.returncode, ran.stdout) == (0, "done\n")
+
+
+def test_statistics_are_json_if_asked_for(bench: Bench, compiled: Compile) -> None:
+    steps = ("context", f"library={compiled(PROGRAM, '-arch=sm_90')}", "launch=make")
+    ran = bench.gpuheap("--stats", str(STEPS), *steps, GPUHEAP_STATS="json")
+    (line,) = [line for line in ran.stderr.splitlines() if line.startswith("{")]
+    found = json.loads(line)
+    assert found["gpuheap"] == "heap"
+    assert found["sizes"] == [{"block_bytes": 16, "blocks": 3}]
+
+
+def test_samples_that_cannot_be_had_are_told(bench: Bench, compiled: Compile) -> None:
+    steps = ("context", f"library={compiled(PROGRAM, '-arch=sm_90')}", "launch=make", "sleep=0.1")
+    bench.gpuheap("--watch-file", "series.jsonl", "--every", "0.02", str(STEPS), *steps, PROVIDER_NO_SAMPLE="1")
+    series = [json.loads(line) for line in (bench.folder / "series.jsonl").read_text().splitlines()]
+    assert series
+    assert all(each == {"gpuheap": "no sample", "device": 0, "why": "the device is lost"} for each in series)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (("--every", "1"), "--every goes with --watch or --watch-file"),
+        (("--watch", "--every", "0"), "--every is 0: give the seconds between two samples, from 0.001 to 86400"),
+        (("--watch", "--every", "nan"), "--every is nan"),
+        (("--watch-file", "/nonexistent/file"), "--watch-file: '/nonexistent/file' cannot be written"),
+        (("--watch", "--compare", "gpuheap,cuda"), "--watch is for one run: leave --compare out"),
+    ],
+)
+def test_a_watch_that_makes_no_sense_is_refused(bench: Bench, options: tuple[str, ...], text: str) -> None:
+    ran = bench.gpuheap(*options, str(STEPS))
+    assert ran.returncode == 2
+    assert text in ran.stderr
+    assert len(ran.stderr.splitlines()) == 1
+
+
 def test_a_heap_that_refused_a_request_grows_before_the_next_launch(bench: Bench, compiled: Compile) -> None:
     bench.served("context", f"library={compiled(PROGRAM, '-arch=sm_90')}", "launch=make", "launch=make", "launch=make", PROVIDER_REFUSES="3")
     assert bench.log("grow", "provider.log") == ["grow"]

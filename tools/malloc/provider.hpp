@@ -15,7 +15,7 @@
 
 namespace gpuheap::device_malloc {
 
-inline constexpr std::uint32_t provider_version = 2;
+inline constexpr std::uint32_t provider_version = 3;
 /// The C function of the shared library: `provider const* gpuheap_malloc_provider()`.
 inline constexpr char provider_entry_point[] = "gpuheap_malloc_provider";
 
@@ -96,6 +96,11 @@ struct provider {
   /// Fills `out`, and up to `room` lines of what is not freed into `live`, by size. Waits for the device; runs kernels.
   /// @return how many lines there are, or -1 and a clause in `why` if the device does not answer.
   long (*report)(void* heap, provider_report* out, provider_live* live, std::size_t room, provider_text* why);
+
+  /// Fills `out` while kernels of the program run: waits for none of their streams, but for a moment at which the device has room for a
+  /// small kernel. The numbers are of moments during the call.
+  /// @return whether the device answered; if not, `why` has a clause.
+  bool (*sample)(void* heap, provider_report* out, provider_text* why);
 
   /// Of an allocator that finds misuse of its blocks, else null: looks at all blocks, and calls `say` with each line of what it found since
   /// the last call, and of what is not freed. Waits for the device; runs kernels.

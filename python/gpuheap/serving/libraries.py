@@ -13,7 +13,7 @@ from gpuheap.paths import Layout
 LIBRARY = "libgpuheap_run.so"
 PLAIN = "cuda"  # the program without the library
 KINDS = {"release": "gpuheap", "checked": "checked"}  # GPUHEAP_KIND: the default allocator as it is, and with checks of each block
-_VERSION = 2  # of tools/malloc/provider.hpp
+_VERSION = 3  # of tools/malloc/provider.hpp
 
 
 class _Head(ctypes.Structure):
