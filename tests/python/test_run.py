@@ -323,6 +323,30 @@ def test_the_first_launch_is_captured(bench: Bench, compiled: Compile) -> None:
     assert bench.log("^launch") == ["launch make of cubin, state 0", "launch of a graph", "launch make of cubin, state 1"]
 
 
+def test_a_driver_call_that_fails_ends_or_stops_nothing(bench: Bench, compiled: Compile) -> None:
+    """Whichever call fails, of the library's own and of the program's: the program ends by itself, with what it says or with one line of the library's."""
+    steps = ("context", f"library={compiled(PROGRAM, '-arch=sm_90')}", "launch=make", "launch=drop", "unload", "reset", "context", "launch=make")
+    variables = {"GPUHEAP_RUN_CACHE": str(bench.folder / "cache"), "GPUHEAP_STATS": "1", "PROVIDER_REFUSES": "2"}
+    sound = bench.served(*steps, **variables)
+    assert sound.returncode == 0
+    nth = 0
+    seen = set()
+    while True:
+        assert nth < 500
+        ran = bench.served(*steps, **variables, DOUBLE_FAILS=str(nth))
+        failed = bench.log("^failed ")
+        if not failed:
+            break
+        nth += 1
+        seen.add(failed[0])
+        assert ran.returncode in (0, 1), f"{failed}: {ran.stdout}{ran.stderr}"  # 1: a step of the program's own says that it failed
+        assert ran.stdout.endswith("done\n"), f"{failed}: {ran.stdout}{ran.stderr}"
+        others = [line for line in ran.stderr.splitlines() if not line.startswith("gpuheap: ")]
+        assert all("999" in line or "error" in line or "no " in line for line in others), f"{failed}: {ran.stderr}"
+    assert nth > 20
+    assert {"failed cuStreamCreate", "failed cuMemcpyHtoDAsync_v2", "failed cuCtxGetId", "failed cuLibraryGetGlobal"} <= seen
+
+
 def test_the_heap_is_watched_while_the_program_runs(bench: Bench, compiled: Compile) -> None:
     steps = ("context", f"library={compiled(PROGRAM, '-arch=sm_90')}", "launch=make", "sleep=0.3")
     ran = bench.gpuheap("--watch", "--every", "0.02", str(STEPS), *steps)
