@@ -1,4 +1,6 @@
-"""scripts/nightly: what it runs, what it writes down, and that it goes on where it stopped. On programs that only look like the tests' own, and once on a real one."""
+"""scripts/nightly: what it runs, what it writes down, and that it goes on where it stopped.
+
+On programs that only look like the tests' own, and once on a real one."""
 
 from __future__ import annotations
 

@@ -33,8 +33,9 @@ namespace detail {
 [[nodiscard]] exploration explore(std::uint64_t num_seeds, std::function<bool()> const& body, settings const& base);
 }
 
-// Runs `body` once for each seed 0..num_seeds-1 (unless the environment says otherwise), on the calling thread, until one run fails: it throws, or returns false. The body must set
-// up all that it uses, as its launches are numbered anew in each run. `base` gives the machine's size.
+// Runs `body` once for each seed 0..num_seeds-1 (unless the environment says otherwise), on the calling thread, until one run fails: it
+// throws, or returns false. The body must set up all that it uses, as its launches are numbered anew in each run. `base` gives the
+// machine's size.
 template <class Body>
 [[nodiscard]] exploration explore(std::uint64_t num_seeds, Body&& body, settings const& base = current_settings()) {
   if constexpr (std::is_void_v<std::invoke_result_t<Body&>>) {

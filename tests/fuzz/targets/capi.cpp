@@ -74,10 +74,12 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
         break;
       }
       case 5:
-        if (heap != nullptr) (void)answers(gpuheap_grow(heap, in.ConsumeIntegralInRange<std::uint64_t>(0, std::uint64_t{1} << 28), nullptr));
+        if (heap != nullptr)
+          (void)answers(gpuheap_grow(heap, in.ConsumeIntegralInRange<std::uint64_t>(0, std::uint64_t{1} << 28), nullptr));
         break;
       case 6:
-        if (heap != nullptr) (void)answers(gpuheap_free_blocks(heap, in.ConsumeBool() ? pointers : nullptr, in.ConsumeIntegralInRange(0, 8), nullptr));
+        if (heap != nullptr)
+          (void)answers(gpuheap_free_blocks(heap, in.ConsumeBool() ? pointers : nullptr, in.ConsumeIntegralInRange(0, 8), nullptr));
         break;
       case 7:
         // A copy outside of the heap is refused; one inside is made.

@@ -40,7 +40,8 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
   }
   for (auto const& pool : plan.pools) {
     fuzz::require(pool.bytes != 0 && pool.what != gpuheap::interpose::memory::unknown);
-    for (auto const& slot : pool.slots) fuzz::require(slot.bytes != 0 && slot.offset <= pool.bytes && slot.bytes <= pool.bytes - slot.offset);
+    for (auto const& slot : pool.slots)
+      fuzz::require(slot.bytes != 0 && slot.offset <= pool.bytes && slot.bytes <= pool.bytes - slot.offset);
   }
   return 0;
 }
