@@ -57,6 +57,9 @@ gpuheap_status guarded(gpuheap_status of_errors, Call call) noexcept {
   } catch (gpuheap::misuse_error const& e) {
     remember(e.what());
     return GPUHEAP_MISUSED;
+  } catch (gpuheap::device_error const& e) {
+    remember(e.what());
+    return GPUHEAP_CUDA_ERROR;
   } catch (gpuheap::error const& e) {
     remember(e.what());
     return of_errors;
@@ -144,7 +147,8 @@ struct gpuheap_heap {
   int device;
   std::variant<std::monostate, plain_heap, checked_heap> heap;
   gpuheap::memory::allocation view;  // the copy of the heap's ref() that kernels read
-  view_bytes written{};              // what is in it
+  view_bytes written{};              // what is in it, if `is_written`
+  bool is_written = false;
 
   gpuheap_heap(int on, gpuheap_options const& options) : device{on} {
     if (options.allocator == GPUHEAP_CHECKED_ALLOCATOR) {
@@ -152,8 +156,10 @@ struct gpuheap_heap {
     } else {
       make<plain_heap>(options);
     }
+    // Thrown through check(), which leaves refused frees to its next call. An out_of_memory of check() itself is then the device's.
+    with(heap, [](auto& any) { any.on_exhausted([](gpuheap::exhaustion const& what) { throw refusal(GPUHEAP_EXHAUSTED, what.text()); }); });
     view = gpuheap::memory::allocation{gpuheap::memory::device, sizeof(view_bytes)};
-    write_view({options.stream}, true);
+    write_view({options.stream});
   }
 
   [[nodiscard]] gpuheap_handle handle() const {
@@ -169,15 +175,17 @@ struct gpuheap_heap {
   }
 
   // In stream order, before the kernels that are launched next.
-  void write_view(gpuheap::stream_ref stream, bool always = false) {
+  void write_view(gpuheap::stream_ref stream) {
     view_bytes now{};
     with(heap, [&](auto const& any) {
       auto const ref = any.ref();
       std::memcpy(now.all, &ref, sizeof ref);
     });
-    if (!always && std::memcmp(&now, &written, sizeof now) == 0) return;
+    if (is_written && std::memcmp(&now, &written, sizeof now) == 0) return;
+    is_written = false;  // until the copy is under way
     written = now;
     gpuheap::simt::copy(view.base(), &written, sizeof written, stream);
+    is_written = true;
   }
 
  private:
@@ -276,10 +284,14 @@ GPUHEAP_EXPORT gpuheap_status gpuheap_v1_check(gpuheap_heap* heap, void* stream)
     require_cuda(cudaStreamSynchronize(static_cast<cudaStream_t>(stream)), "the work on the stream has failed");
     try {
       gpuheap_heap::with(heap->heap, [&](auto& any) { (void)any.check({stream}); });
+    } catch (refusal const&) {
+      throw;
     } catch (gpuheap::misuse_error const&) {
       throw;
-    } catch (gpuheap::out_of_memory const& e) {
-      throw refusal(GPUHEAP_EXHAUSTED, e.what());
+    } catch (gpuheap::device_error const&) {
+      throw;
+    } catch (gpuheap::out_of_memory const&) {
+      throw;
     } catch (gpuheap::error const& e) {
       throw refusal(GPUHEAP_REFUSED_FREES, e.what());
     }
@@ -320,7 +332,7 @@ GPUHEAP_EXPORT gpuheap_status gpuheap_v1_grow(gpuheap_heap* heap, uint64_t bytes
         throw refusal(GPUHEAP_INVALID_ARGUMENT, "gpuheap: a checked heap cannot grow: make it as large as it is to become");
       }
     });
-    heap->write_view({stream});
+    // Views stay as they are.
   });
 }
 GPUHEAP_EXPORT gpuheap_status gpuheap_v1_free_blocks(gpuheap_heap* heap, void* const* pointers, uint64_t count, void* stream) {

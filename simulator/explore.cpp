@@ -15,14 +15,13 @@ namespace {
 
 constexpr std::uint64_t most_points = 20'000'000;
 
-std::optional<std::uint64_t> seed_to_replay() {
-  char const* const text = std::getenv("GPUHEAP_SIMULATOR_REPLAY");
+std::optional<std::uint64_t> seed_from(char const* variable, char const* what) {
+  char const* const text = std::getenv(variable);
   if (text == nullptr || *text == 0) return std::nullopt;
   char const* const end = text + std::strlen(text);
   std::uint64_t seed = 0;
   auto const [stop, error] = std::from_chars(text, end, seed);
-  if (error != std::errc{} || stop != end)
-    throw std::invalid_argument("GPUHEAP_SIMULATOR_REPLAY=" + std::string(text) + ": expected a seed that explore() reported");
+  if (error != std::errc{} || stop != end) throw std::invalid_argument(std::string(variable) + "=" + text + ": expected " + what);
   return seed;
 }
 
@@ -47,9 +46,9 @@ settings settings_of_seed(std::uint64_t seed, settings const& base) {
 namespace detail {
 
 exploration explore(std::uint64_t num_seeds, std::function<bool()> const& body, settings const& base) {
-  std::optional<std::uint64_t> const replay = seed_to_replay();
-  std::uint64_t const first = replay.value_or(0);
-  std::uint64_t const end = replay ? *replay + 1 : num_seeds;
+  std::optional<std::uint64_t> const replay = seed_from("GPUHEAP_SIMULATOR_REPLAY", "a seed that explore() reported");
+  std::uint64_t const first = replay ? *replay : seed_from("GPUHEAP_SIMULATOR_FIRST_SEED", "the number of a seed").value_or(0);
+  std::uint64_t const end = replay ? *replay + 1 : first + num_seeds;
   exploration result;
   for (std::uint64_t seed = first; seed < end && !result.failed; ++seed) {
     scoped_settings const scope(settings_of_seed(seed, base));

@@ -131,6 +131,8 @@ void machine::prepare(settings const& s, share const& mine) {
   last_progress_ = 0;
   seen_blocks_done_ = 0;
   failed_ = stopped_ = false;
+  stalled_ = nullptr;
+  stall_points_seen_ = 0;
   statistics_ = {};
 }
 
@@ -184,7 +186,10 @@ void machine::abandon_lanes() {
 
 // ---- turns
 
-void machine::start_turn() { points_left = turn_ = queue_.turn_length(points_); }
+void machine::start_turn() {
+  points_left = turn_ = queue_.turn_length(points_);
+  if (settings_.stopped.points != 0) points_left = turn_ = 1;  // every point is counted
+}
 
 void machine::end_turn() {
   points_ += static_cast<std::uint64_t>(turn_ - points_left);
@@ -194,9 +199,47 @@ void machine::end_turn() {
 
 void machine::reschedule(lane* me) {
   end_turn();
+  if (settings_.stopped.points != 0) [[unlikely]] {
+    count_for_stall(me);
+    if (!me->runnable) {  // its warp stands still, and so does it
+      lane* next = queue_.after_removal();
+      if (next == nullptr && end_stall()) next = queue_.after_removal();
+      start_turn();
+      if (next != me) switch_to(me, next);
+      return;
+    }
+  }
   lane* const next = queue_.after_turn(me, points_);
   start_turn();
   if (next != me) switch_to(me, next);
+}
+
+void machine::count_for_stall(lane* me) {
+  if (stalled_ != nullptr) {
+    if (points_ >= stall_deadline_) (void)end_stall();
+    return;
+  }
+  stall const& asked = settings_.stopped;
+  unsigned const warps_per_block = (grid_->what.block_threads + warp_lanes - 1) / warp_lanes;
+  warp& w = *me->in;
+  if (w.in->index * warps_per_block + w.index != asked.warp || stall_points_seen_++ != asked.at) return;
+  stalled_ = &w;
+  statistics_.stalled = true;
+  stall_deadline_ = asked.points == stall::ever_after ? ~std::uint64_t{0} : points_ + asked.points;
+  for (lane_bits rest = w.existing; rest != 0; rest &= rest - 1) {
+    lane& l = w.lanes[__builtin_ctz(rest)];
+    if (!l.runnable) continue;
+    queue_.remove(&l);
+    w.stalled |= lane_bits{1} << l.index;
+  }
+}
+
+// False: no warp stood still.
+bool machine::end_stall() {
+  if (stalled_ == nullptr) return false;
+  warp& w = *std::exchange(stalled_, nullptr);
+  for (lane_bits rest = std::exchange(w.stalled, 0); rest != 0; rest &= rest - 1) queue_.add(&w.lanes[__builtin_ctz(rest)]);
+  return true;
 }
 
 void machine::back_off(lane* me) {
@@ -243,7 +286,8 @@ void machine::park(lane* me) {
   --w.num_runnable;
   queue_.remove(me);
   end_turn();
-  lane* const next = queue_.after_removal();
+  lane* next = queue_.after_removal();
+  if (next == nullptr && end_stall()) next = queue_.after_removal();
   if (next == nullptr) fail_deadlocked();
   start_turn();
   if (next != me) switch_to(me, next);
@@ -251,6 +295,10 @@ void machine::park(lane* me) {
 
 void machine::wake(warp& w, lane_bits who) {
   w.num_runnable += static_cast<std::uint32_t>(__builtin_popcount(who));
+  if (stalled_ == &w) {
+    w.stalled |= who;
+    return;
+  }
   if (settings_.scheduler == scheduler_kind::run_through) {
     // Each lane goes in front of those woken before it, so the loop starts with the highest number: the lanes then run in order.
     for (; who != 0;) {
@@ -336,7 +384,8 @@ lane* machine::finish(lane* me) {
     if (!start_block(b)) b.num_warps = 0;
     queue_.set_starting(false);
   }
-  lane* const next = queue_.after_removal();
+  lane* next = queue_.after_removal();
+  if (next == nullptr && end_stall()) next = queue_.after_removal();
   if (next == nullptr) {
     if (live_lanes_ != 0) fail_deadlocked();
     return nullptr;

@@ -31,7 +31,7 @@ using lane_bits = std::uint32_t;
 class weak_memory;
 
 // All masks have bit i for lane i. A lane of `existing` is in at most one of `exited`, `waiting`, `gathered`, `at_barrier`. A lane in none
-// of them can run.
+// of them can run, unless it is in `stalled`.
 struct warp {
   block* in = nullptr;
   lane* lanes = nullptr;
@@ -42,6 +42,7 @@ struct warp {
   lane_bits gathered = 0;    // in active_mask()
   lane_bits at_barrier = 0;  // in sync_block()
   std::uint32_t num_runnable = 0;
+  lane_bits stalled = 0;              // can run, and are kept from it
   std::uint64_t gather_deadline = 0;  // in points; meaningful while `gathered` is not 0
 };
 
@@ -134,6 +135,9 @@ class machine : public core {
   void end_turn();
   void start_turn();
   void events();
+  // The setting `stopped`: counts a point of the warp that is to stop, stops it, lets it go on.
+  void count_for_stall(lane* me);
+  bool end_stall();
   void abandon_lanes();
 
   settings settings_;
@@ -157,6 +161,10 @@ class machine : public core {
   std::uint64_t last_progress_ = 0;  // point at which the last lane finished
   std::uint64_t seen_blocks_done_ = 0;
   unsigned early_release_one_in_ = 0;
+
+  warp* stalled_ = nullptr;              // the warp that stands still
+  std::uint64_t stall_points_seen_ = 0;  // of the warp that is to stop
+  std::uint64_t stall_deadline_ = 0;     // in points
 
   resumable host_;
   resumable grave_;  // where a fiber that never runs again leaves its context

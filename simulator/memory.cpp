@@ -14,7 +14,9 @@ namespace gpuheap::simulator {
 namespace {
 constexpr std::align_val_t allocation_alignment{4096};
 
-std::atomic<std::size_t> mapped_bytes{0};  // by map_memory(), in the whole process
+// In the whole process. relaxed, all: counts, which order nothing.
+std::atomic<std::size_t> mapped_bytes{0};  // by map_memory()
+std::atomic<std::size_t> num_blocks{0};    // of allocate()
 
 std::size_t total_bytes() { return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * page_bytes(); }
 
@@ -33,9 +35,15 @@ std::size_t available_bytes() {
 }  // namespace
 
 void* allocate(std::size_t bytes) noexcept {
-  return bytes > total_bytes() ? nullptr : ::operator new(bytes, allocation_alignment, std::nothrow);
+  void* const p = bytes > total_bytes() ? nullptr : ::operator new(bytes, allocation_alignment, std::nothrow);
+  if (p != nullptr) num_blocks.fetch_add(1, std::memory_order_relaxed);
+  return p;
 }
-void deallocate(void* p) noexcept { ::operator delete(p, allocation_alignment); }
+void deallocate(void* p) noexcept {
+  if (p != nullptr) num_blocks.fetch_sub(1, std::memory_order_relaxed);
+  ::operator delete(p, allocation_alignment);
+}
+held_memory memory_held() noexcept { return {num_blocks.load(std::memory_order_relaxed), mapped_bytes.load(std::memory_order_relaxed)}; }
 
 std::size_t page_bytes() noexcept { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
 

@@ -168,7 +168,11 @@ std::string report::lanes_of(machine const& m) {
           } else {
             ++num_lines;
             text += "  block " + std::to_string(b.index) + " warp " + std::to_string(w.index) + " lanes " + lane_list(alike);
-            text += std::string(running ? " can run, next " : " wait in ") + simulator::name_of(first.doing);
+            bool const stopped = (w.stalled >> first.index & 1) != 0;
+            text += std::string(running   ? " can run, next "
+                                : stopped ? " stand still before "
+                                          : " wait in ") +
+                    simulator::name_of(first.doing);
             text += (w.waiting >> first.index & 1) != 0 ? "(mask " + hex(first.mask) + ")" : "()";
             text += place(first.at()) + "\n";
           }

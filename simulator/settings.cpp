@@ -3,6 +3,7 @@
 
 #include <charconv>
 #include <cstdlib>
+#include <cstring>
 #include <stdexcept>
 #include <string_view>
 
@@ -45,6 +46,30 @@ void read_scheduler(char const* variable, scheduler_kind& value) {
   refuse(variable, text, "run_through, round_robin, random or pct");
 }
 
+// warp:point:length, the length a number or "ever".
+void read_stall(char const* variable, stall& value) {
+  char const* const text = std::getenv(variable);
+  if (text == nullptr || *text == 0) return;
+  stall read;
+  char const* at = text;
+  char const* const end = text + std::strlen(text);
+  auto const number = [&](auto& into) {
+    auto const [stop, error] = std::from_chars(at, end, into);
+    bool const good = error == std::errc{} && stop != at;
+    at = stop;
+    return good;
+  };
+  auto const colon = [&] { return at != end && *at++ == ':'; };
+  bool good = number(read.warp) && colon() && number(read.at) && colon();
+  if (good && std::string_view(at) == "ever") {
+    read.points = stall::ever_after;
+  } else {
+    good = good && number(read.points) && at == end;
+  }
+  if (!good) refuse(variable, text, "warp:point:length, as 3:40:10000, or 3:40:ever");
+  value = read;
+}
+
 }  // namespace
 
 char const* name_of(scheduler_kind kind) {
@@ -72,6 +97,7 @@ settings settings_from_environment() {
   read_number("GPUHEAP_SIMULATOR_THREADS", s.threads, 0u, 1024u);
   read_number("GPUHEAP_SIMULATOR_SMS", s.num_sms, 1u, 1024u);
   read_number<std::uint64_t>("GPUHEAP_SIMULATOR_BUDGET", s.step_budget, 1, ~std::uint64_t{0} >> 1);
+  read_stall("GPUHEAP_SIMULATOR_STALL", s.stopped);
   std::size_t stack_kib = s.stack_bytes / 1024;
   read_number<std::size_t>("GPUHEAP_SIMULATOR_STACK_KIB", stack_kib, 16, 65536);
   s.stack_bytes = stack_kib * 1024;
@@ -87,6 +113,10 @@ std::string as_environment(settings const& s) {
   if (s.threads != usual.threads) text += " GPUHEAP_SIMULATOR_THREADS=" + std::to_string(s.threads);
   if (s.num_sms != usual.num_sms) text += " GPUHEAP_SIMULATOR_SMS=" + std::to_string(s.num_sms);
   if (s.step_budget != usual.step_budget) text += " GPUHEAP_SIMULATOR_BUDGET=" + std::to_string(s.step_budget);
+  if (stall const& it = s.stopped; it.points != 0) {
+    text += " GPUHEAP_SIMULATOR_STALL=" + std::to_string(it.warp) + ":" + std::to_string(it.at) + ":" +
+            (it.points == stall::ever_after ? "ever" : std::to_string(it.points));
+  }
   return text;
 }
 

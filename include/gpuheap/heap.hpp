@@ -136,7 +136,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
   [[nodiscard]] ref_type ref() const { return {allocator_, &records()->failures, statistics_}; }
 
   // @brief Forgets every block at once, in stream order; counts and records start again. Policies and callbacks stay. No kernel of another
-  // stream may use the heap meanwhile.
+  // stream may use the heap meanwhile. After a reset that threw, the heap may only be reset again or destroyed.
   // @throws gpuheap::error if the allocator is process_wide
   void reset(stream_ref stream = {}) {
     if constexpr (Allocator::traits.process_wide) {

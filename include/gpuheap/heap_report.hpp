@@ -46,6 +46,35 @@ struct statistics {
   [[nodiscard]] double occupancy() const { return ratio(live_bytes, held_bytes); }
   [[nodiscard]] double metadata_ratio() const { return ratio(metadata_bytes, heap_bytes); }
 
+  // @return the same as one JSON object of numbers, on one line; what the heap does not know is left out, addresses are numbers
+  [[nodiscard]] std::string json() const {
+    std::string text = "{";
+    auto const add = [&](char const* name, std::uint64_t number) {
+      text += text_of("%s\"%s\": %llu", text.size() == 1 ? "" : ", ", name, static_cast<unsigned long long>(number));
+    };
+    add("heap_bytes", heap_bytes);
+    add("usable_bytes", usable_bytes);
+    if (counts_allocations) add("live_allocations", live_allocations);
+    if (counts_bytes) add("live_bytes", live_bytes);
+    if (knows_peak) {
+      add("peak_live_bytes", peak_live_bytes);
+      add("peak_error_bytes", peak_error_bytes);
+    }
+    if (knows_footprint) {
+      add("held_bytes", held_bytes);
+      add("metadata_bytes", metadata_bytes);
+      if (peak_held_bytes != 0) add("peak_held_bytes", peak_held_bytes);
+    }
+    add("failed_requests", failed_requests);
+    add("invalid_requests", invalid_requests);
+    if (failed_requests != 0) add("first_failed_bytes", first_failure.bytes);
+    add("double_frees", double_frees);
+    if (double_frees != 0) add("first_double_free", reinterpret_cast<std::uintptr_t>(first_double_free));
+    add("foreign_frees", foreign_frees);
+    if (foreign_frees != 0) add("first_foreign_free", reinterpret_cast<std::uintptr_t>(first_foreign_free));
+    return text + "}";
+  }
+
  private:
   [[nodiscard]] static double ratio(simt::size_t part, simt::size_t whole) {
     return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);

@@ -11,6 +11,10 @@ EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 class UserError(Exception):
     """Something the user gave or lacks. The text is one line; the command line prints it and exits with 2."""
 
+    def __str__(self) -> str:
+        # What a file or an argument holds, and a message quotes, may be anything: it is shown, and does nothing to a terminal.
+        return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in super().__str__())
+
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UserError:
     """The error for a name that does not exist: the near names if there are any, else all of them."""

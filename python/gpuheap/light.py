@@ -34,6 +34,9 @@ def run_command(words: Sequence[str]) -> int:
     run = commands.add_parser("run", help="run a CUDA program as it is, its malloc, free, new and delete in kernels served by gpuheap")
     run.add_argument("--bytes", metavar="SIZE", help="of the heap on each device; default: an eighth of the free memory, growing")
     run.add_argument("--stats", action="store_true", help="tell at the end what the heap knows")
+    run.add_argument("--watch", action="store_true", help="print what each heap holds, every second while the program runs")
+    run.add_argument("--every", type=float, metavar="S", help="with --watch or --watch-file: the seconds between two samples")
+    run.add_argument("--watch-file", type=Path, metavar="FILE", help="write the samples into a file, one JSON object a line, in place of --watch")
     run.add_argument("--no-cache", action="store_true", help="link the program's code again; keep nothing on disk")
     run.add_argument("program", nargs=argparse.REMAINDER, metavar="PROGRAM [ARGUMENTS ...]")
     run.set_defaults(call=_run)
@@ -59,13 +62,14 @@ class _Parser(argparse.ArgumentParser):
 def _run(given: argparse.Namespace) -> int:
     from gpuheap.host import launch
     from gpuheap.serving.libraries import default_allocator, require_device
-    from gpuheap.serving.start import Service, cache_folder, check_program
+    from gpuheap.serving.start import Service, Watch, cache_folder, check_program
     from gpuheap.units import parse_bytes
 
     words = given.program[1:] if given.program[:1] == ["--"] else given.program
     if not words:
         raise UserError("gpuheap run: name the program to be run")
     check_program(words)
+    watched = Watch.asked(given.watch, given.every, given.watch_file)
     folder = Path(__file__).resolve().parent / "lib"
     library, provider = folder / "libgpuheap_run.so", folder / f"libgpuheap_malloc_{default_allocator()}.so"
     for file in (library, provider):
@@ -73,7 +77,7 @@ def _run(given: argparse.Namespace) -> int:
             raise UserError(f"{file} is not there, which the wheel has: install it, or in a checkout {_EXTRA} and build the target gpuheap_run")
     require_device()
     heap_bytes = None if given.bytes is None else parse_bytes(given.bytes, "--bytes")
-    service = Service(library, provider, heap_bytes, given.stats, None if given.no_cache else cache_folder())
+    service = Service(library, provider, heap_bytes, given.stats, None if given.no_cache else cache_folder(), watched)
     return launch.run(words, library, service.variables())
 
 

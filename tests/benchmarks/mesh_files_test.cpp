@@ -114,6 +114,20 @@ TEST(Ply, MistakesAreNamedWithTheirLineOrElement) {
   EXPECT_EQ(why_refused(ply, whole + "x", "s.ply"), "s.ply: expected the end of the file after the last element");
 }
 
+TEST(Ply, CoordinatesAreFiniteAsFloatsToo) {
+  std::string text = ply_head;
+  text.replace(text.find("property float y"), 16, "property double y");
+  std::string const why = why_refused(ply, text + "0 1e39 0\n1 0 0\n0 1 0\n3 0 1 2\n", "file");
+  EXPECT_NE(why.find("finite coordinates"), std::string::npos) << why;
+}
+
+// The header alone says how many there are, and nothing is written of one.
+TEST(Ply, ElementsOfNothingTakeNoTime) {
+  std::string text = binary(false);
+  text.replace(text.find("element face"), 0, "element nothing 18446744073709551615\n");
+  EXPECT_EQ(read(ply, text).size(), 1u);
+}
+
 TEST(Mesh, AFileIsReadByItsName) {
   EXPECT_THROW((void)read_mesh("nowhere.obj"), usage_error);
   EXPECT_THROW((void)read_mesh("/dev/null"), usage_error);

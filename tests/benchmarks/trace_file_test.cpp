@@ -64,6 +64,12 @@ TEST(TraceFile, MistakesAreNamedWithTheirLine) {
   EXPECT_THROW((void)read_trace("nowhere.trace"), usage_error);
 }
 
+TEST(TraceFile, AShortFileTakesLittleMemory) {
+  std::string text = head(1 << 24, 40) + "m 0 8\n";
+  for (int i = 0; i < 39; ++i) text += "k\n";
+  EXPECT_EQ(why_refused(text), "p.trace:22: expected at most 268435456 threads in all launches together, found 'k'");
+}
+
 TEST(TraceFile, BytesThatAreNoTextAreNotPrinted) {
   auto const expected = "p.trace:1: expected 'gpuheap-trace 1', the first line of a recording, found bytes that are no text";
   EXPECT_EQ(why_refused("\x1f\x8b\x08\n"), expected);

@@ -122,4 +122,19 @@ TEST(Statistics, CanBeLeftOut) {
   EXPECT_EQ(s.double_frees, 100u);
 }
 
+TEST(Statistics, AreJson) {
+  gpuheap::heap<gpuheap::backing_reference> heap{4_MiB};
+  std::string const empty = heap.stats().json();
+  EXPECT_EQ(empty.front(), '{');
+  EXPECT_EQ(empty.back(), '}');
+  EXPECT_EQ(empty.find("first_failed_bytes"), std::string::npos) << empty;
+  (void)blocks_of(heap, 3, 100);
+  (void)blocks_of(heap, 2, 1_GiB);
+  std::string const used = heap.stats().json();
+  EXPECT_TRUE(says(used, "{\"heap_bytes\": 4194304, \"usable_bytes\": "));
+  EXPECT_TRUE(says(used, "\"live_allocations\": 3, "));
+  EXPECT_TRUE(says(used, "\"failed_requests\": 2, "));
+  EXPECT_TRUE(says(used, "\"first_failed_bytes\": 1073741824, "));
+}
+
 }  // namespace

@@ -2,9 +2,14 @@
 #include "tools/malloc/service.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 #include <thread>
@@ -23,9 +28,15 @@ struct world {
   std::vector<std::uint64_t> limits_given;
   std::map<void const*, bool> refused;
   int grown = 0, forgotten = 0, reported = 0;
+  std::atomic<int> sampled{0};
+  std::atomic<bool> answers{true};        // a sample is answered
+  std::atomic<bool> is_primary{false};    // the context is its device's primary one, which others can have too
+  std::atomic<std::uint64_t> primary{0};  // its id
 };
 world* now = nullptr;
 char heaps[16];
+std::atomic<int> threads_begun{0};
+thread_local std::uint64_t pushed = 0;  // by this thread
 
 provider fake_provider() {
   provider table{};
@@ -56,6 +67,15 @@ provider fake_provider() {
     if (room > 0) live[0] = {64, 3};
     return 1L;
   };
+  table.sample = [](void*, provider_report* out, provider_text* why) {
+    int const number = ++now->sampled;
+    *out = {};
+    out->heap_bytes = 1 << 20;
+    out->held_bytes = 1024 * static_cast<std::uint64_t>(number);
+    out->live_blocks = out->live_bytes = out->metadata_bytes = provider_report::untold;
+    std::strcpy(why->words, "the device is lost");
+    return now->answers.load();
+  };
   table.destroy = [](void*) {};
   table.forget = [](void*) { ++now->forgotten; };
   return table;
@@ -64,7 +84,11 @@ provider fake_provider() {
 driver_calls fake_driver() {
   driver_calls calls{};
   calls.context_current = [](CUcontext* context) {
-    *context = reinterpret_cast<CUcontext>(now->current);
+    static std::thread::id const program = std::this_thread::get_id();
+    // The program's context is current on its own thread alone.
+    *context = reinterpret_cast<CUcontext>(pushed != 0                                                 ? pushed
+                                           : std::this_thread::get_id() == program || !now->is_primary ? now->current
+                                                                                                       : 0);
     return CUDA_SUCCESS;
   };
   calls.context_id = [](CUcontext context, unsigned long long* id) {
@@ -84,9 +108,23 @@ driver_calls fake_driver() {
     return CUDA_SUCCESS;
   };
   calls.primary_state = [](CUdevice, unsigned*, int* active) {
-    *active = 0;
+    *active = now->is_primary ? 1 : 0;
     return CUDA_SUCCESS;
   };
+  calls.primary_retain = [](CUcontext* context, CUdevice) {
+    *context = reinterpret_cast<CUcontext>(now->primary.load());
+    return CUDA_SUCCESS;
+  };
+  calls.primary_release = [](CUdevice) { return CUDA_SUCCESS; };
+  calls.push_context = [](CUcontext context) {
+    pushed = reinterpret_cast<std::uint64_t>(context);
+    return CUDA_SUCCESS;
+  };
+  calls.pop_context = [](CUcontext*) {
+    pushed = 0;
+    return CUDA_SUCCESS;
+  };
+  calls.thread_begins = [] { ++threads_begun; };
   calls.is_capturing = [](CUstream, CUstreamCaptureStatus* status) {
     *status = now->capturing ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
     return CUDA_SUCCESS;
@@ -98,7 +136,7 @@ class MallocService : public testing::Test {
  protected:
   void SetUp() override {
     now = &seen;
-    unsetenv("GPUHEAP_STATS");
+    for (char const* name : {"GPUHEAP_STATS", "GPUHEAP_WATCH", "GPUHEAP_WATCH_FILE"}) unsetenv(name);
   }
   world seen;
   provider table = fake_provider();
@@ -259,6 +297,139 @@ TEST_F(MallocService, FindingsAreToldWithoutBeingAskedFor) {
   s.context_ends();
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
             "gpuheap: device 2 (Fake): the heap cannot be asked what was misused: the device is lost\n");
+}
+
+TEST_F(MallocService, StatisticsAreJsonIfAskedFor) {
+  setenv("GPUHEAP_STATS", "json", 1);
+  service s{table, fake_driver()};
+  seen.current = 100;
+  (void)s.before_launch(nullptr);
+  testing::internal::CaptureStderr();
+  s.process_ends();
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "{\"gpuheap\": \"heap\", \"device\": 1, \"name\": \"Fake\", \"allocator\": \"fake\", \"heap_bytes\": 0, \"held_bytes\": 0, "
+            "\"peak_held_bytes\": 0, \"metadata_bytes\": 0, \"live_blocks\": 3, \"live_bytes\": 0, \"failed_requests\": 0, "
+            "\"double_frees\": 0, \"foreign_frees\": 0, \"sizes\": [{\"block_bytes\": 64, \"blocks\": 3}]}\n");
+}
+
+// Waits until `wanted`, for at most ten seconds.
+template <class Wanted>
+bool comes_true(Wanted wanted) {
+  auto const end = std::chrono::steady_clock::now() + std::chrono::seconds{10};
+  // Ends: when it is true, or the time is over.
+  while (!wanted()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds{1});
+  }
+  return true;
+}
+std::vector<std::string> lines_of(std::string const& path) {
+  std::vector<std::string> lines;
+  std::ifstream file{path};
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  return lines;
+}
+
+class WatchedMallocService : public MallocService {
+ protected:
+  void SetUp() override {
+    MallocService::SetUp();
+    threads_begun = 0;
+    setenv("GPUHEAP_WATCH", "0.002", 1);
+    setenv("GPUHEAP_WATCH_FILE", path.c_str(), 1);
+    seen.is_primary = true;
+    seen.current = seen.primary = 100;
+  }
+  void TearDown() override { std::filesystem::remove(path); }
+  std::string const path = std::string{testing::UnitTest::GetInstance()->current_test_info()->name()} + "." + std::to_string(getpid());
+};
+
+TEST_F(WatchedMallocService, SamplesComeWhileTheProgramRunsAndOneAtItsEnd) {
+  service s{table, fake_driver()};
+  std::this_thread::sleep_for(std::chrono::milliseconds{20});
+  EXPECT_EQ(threads_begun, 0) << "there is no heap yet";
+  (void)s.before_launch(nullptr);
+  ASSERT_TRUE(comes_true([&] { return seen.sampled > 3; }));
+  EXPECT_EQ(threads_begun, 1);
+  s.process_ends();
+  int const at_end = seen.sampled;
+  auto const lines = lines_of(path);
+  EXPECT_EQ(lines.size(), static_cast<std::size_t>(at_end));
+  EXPECT_EQ(lines.front().rfind("{\"gpuheap\": \"sample\", \"seconds\": ", 0), 0u) << lines.front();
+  EXPECT_NE(
+      lines.front().find("\"device\": 1, \"name\": \"Fake\", \"allocator\": \"fake\", \"heap_bytes\": 1048576, \"held_bytes\": 1024,"),
+      std::string::npos);
+  EXPECT_EQ(lines.front().find("live_blocks"), std::string::npos) << "the allocator does not tell";
+  std::this_thread::sleep_for(std::chrono::milliseconds{20});
+  EXPECT_EQ(seen.sampled, at_end) << "the thread has ended";
+}
+
+TEST_F(WatchedMallocService, LinesForAReaderGoToTheStandardError) {
+  unsetenv("GPUHEAP_WATCH_FILE");
+  testing::internal::CaptureStderr();
+  {
+    service s{table, fake_driver()};
+    (void)s.before_launch(nullptr);
+    ASSERT_TRUE(comes_true([&] { return seen.sampled > 0; }));
+  }
+  std::string const said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find(" s: 1 KiB of 1 MiB held, 0 requests found no memory\n"), std::string::npos) << said;
+}
+
+TEST_F(WatchedMallocService, NothingIsAskedWhileAStreamCapturesOrOnceTheContextHasGone) {
+  service s{table, fake_driver()};
+  capture_begins();
+  (void)s.before_launch(nullptr);
+  std::this_thread::sleep_for(std::chrono::milliseconds{30});
+  EXPECT_EQ(seen.sampled, 0);
+  capture_ends();
+  ASSERT_TRUE(comes_true([&] { return seen.sampled > 0; }));
+  s.context_ends();
+  int const then = seen.sampled;
+  std::this_thread::sleep_for(std::chrono::milliseconds{30});
+  EXPECT_EQ(seen.sampled, then);
+}
+
+TEST_F(WatchedMallocService, AContextThatWasReplacedUnseenIsLeftAlone) {
+  service s{table, fake_driver()};
+  (void)s.before_launch(nullptr);
+  ASSERT_TRUE(comes_true([&] { return seen.sampled > 0; }));
+  seen.primary = 101;  // another one of the same device
+  std::this_thread::sleep_for(std::chrono::milliseconds{10});
+  int const then = seen.sampled;
+  std::this_thread::sleep_for(std::chrono::milliseconds{30});
+  EXPECT_EQ(seen.sampled, then);
+}
+
+TEST_F(WatchedMallocService, ADeviceThatDoesNotAnswerIsTold) {
+  seen.answers = false;
+  service s{table, fake_driver()};
+  (void)s.before_launch(nullptr);
+  ASSERT_TRUE(comes_true([&] { return seen.sampled > 1; }));
+  EXPECT_EQ(lines_of(path).front(), "{\"gpuheap\": \"no sample\", \"device\": 1, \"why\": \"the device is lost\"}");
+}
+
+TEST_F(WatchedMallocService, WhatMakesNoSenseIsToldAndNothingIsWatched) {
+  for (char const* wrong : {"often", "-1", "1s", "1e9"}) {
+    setenv("GPUHEAP_WATCH", wrong, 1);
+    testing::internal::CaptureStderr();
+    service s{table, fake_driver()};
+    (void)s.before_launch(nullptr);
+    EXPECT_EQ(testing::internal::GetCapturedStderr(),
+              std::string{"gpuheap: GPUHEAP_WATCH is '"} + wrong +
+                  "': nothing is watched: give the seconds between two samples, from 0.001 to 86400\n");
+  }
+  EXPECT_EQ(threads_begun, 0);
+  setenv("GPUHEAP_WATCH", "0.002", 1);
+  setenv("GPUHEAP_WATCH_FILE", "/nonexistent/folder/file", 1);
+  testing::internal::CaptureStderr();
+  {
+    service s{table, fake_driver()};
+    (void)s.before_launch(nullptr);
+    ASSERT_TRUE(comes_true([&] { return seen.sampled > 0; }));
+  }
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("samples of the heap go to the standard error, since '/nonexistent/folder/file'"),
+            std::string::npos);
 }
 
 TEST(MallocReport, WhatAnAllocatorDoesNotTellIsLeftOut) {

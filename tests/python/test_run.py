@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -335,6 +336,81 @@ def test_the_first_launch_is_captured(bench: Bench, compiled: Compile) -> None:
     ran = bench.served("context", f"library={compiled(PROGRAM, '-arch=sm_90')}", "capture", "launch=make", "end", "graph", "launch=make")
     assert (ran.stdout, ran.stderr) == ("done\n", "")
     assert bench.log("^launch") == ["launch make of cubin, state 0", "launch of a graph", "launch make of cubin, state 1"]
+
+
+def test_a_driver_call_that_fails_ends_or_stops_nothing(bench: Bench, compiled: Compile) -> None:
+    """Whichever call fails, of the library's own and of the program's: the program ends by itself, with what it says or with one line of the library's."""
+    steps = ("context", f"library={compiled(PROGRAM, '-arch=sm_90')}", "launch=make", "launch=drop", "unload", "reset", "context", "launch=make")
+    variables = {"GPUHEAP_RUN_CACHE": str(bench.folder / "cache"), "GPUHEAP_STATS": "1", "PROVIDER_REFUSES": "2"}
+    sound = bench.served(*steps, **variables)
+    assert sound.returncode == 0
+    nth = 0
+    seen = set()
+    while True:
+        assert nth < 500
+        ran = bench.served(*steps, **variables, DOUBLE_FAILS=str(nth))
+        failed = bench.log("^failed ")
+        if not failed:
+            break
+        nth += 1
+        seen.add(failed[0])
+        assert ran.returncode in (0, 1), f"{failed}: {ran.stdout}{ran.stderr}"  # 1: a step of the program's own says that it failed
+        assert ran.stdout.endswith("done\n"), f"{failed}: {ran.stdout}{ran.stderr}"
+        others = [line for line in ran.stderr.splitlines() if not line.startswith("gpuheap: ")]
+        assert all("999" in line or "error" in line or "no " in line for line in others), f"{failed}: {ran.stderr}"
+    assert nth > 20
+    assert {"failed cuStreamCreate", "failed cuMemcpyHtoDAsync_v2", "failed cuCtxGetId", "failed cuLibraryGetGlobal"} <= seen
+
+
+def test_the_heap_is_watched_while_the_program_runs(bench: Bench, compiled: Compile) -> None:
+    steps = ("context", f"library={compiled(PROGRAM, '-arch=sm_90')}", "launch=make", "sleep=0.3")
+    ran = bench.gpuheap("--watch", "--every", "0.02", str(STEPS), *steps)
+    lines = [line for line in ran.stderr.splitlines() if " live blocks of " in line]
+    assert len(lines) > 3, ran.stderr
+    assert re.fullmatch(r"gpuheap: device 0: 0\.\d s: 1 KiB of 1 MiB held, 11 live blocks of 176 B in all, 0 requests found no memory", lines[0])
+    assert "sample" not in ran.stdout
+    ran = bench.gpuheap("--watch-file", "series.jsonl", "--every", "0.02", str(STEPS), *steps)
+    assert "live blocks" not in ran.stderr
+    series = [json.loads(line) for line in (bench.folder / "series.jsonl").read_text().splitlines()]
+    assert len(series) > 3
+    assert [each["live_blocks"] for each in series] == list(range(11, 11 + len(series)))
+    assert all(later["seconds"] > earlier["seconds"] for earlier, later in itertools.pairwise(series))
+    assert all(each["gpuheap"] == "sample" and "metadata_bytes" not in each for each in series)
+    assert (ran.returncode, ran.stdout) == (0, "done\n")
+
+
+def test_statistics_are_json_if_asked_for(bench: Bench, compiled: Compile) -> None:
+    steps = ("context", f"library={compiled(PROGRAM, '-arch=sm_90')}", "launch=make")
+    ran = bench.gpuheap("--stats", str(STEPS), *steps, GPUHEAP_STATS="json")
+    (line,) = [line for line in ran.stderr.splitlines() if line.startswith("{")]
+    found = json.loads(line)
+    assert found["gpuheap"] == "heap"
+    assert found["sizes"] == [{"block_bytes": 16, "blocks": 3}]
+
+
+def test_samples_that_cannot_be_had_are_told(bench: Bench, compiled: Compile) -> None:
+    steps = ("context", f"library={compiled(PROGRAM, '-arch=sm_90')}", "launch=make", "sleep=0.1")
+    bench.gpuheap("--watch-file", "series.jsonl", "--every", "0.02", str(STEPS), *steps, PROVIDER_NO_SAMPLE="1")
+    series = [json.loads(line) for line in (bench.folder / "series.jsonl").read_text().splitlines()]
+    assert series
+    assert all(each == {"gpuheap": "no sample", "device": 0, "why": "the device is lost"} for each in series)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (("--every", "1"), "--every goes with --watch or --watch-file"),
+        (("--watch", "--every", "0"), "--every is 0: give the seconds between two samples, from 0.001 to 86400"),
+        (("--watch", "--every", "nan"), "--every is nan"),
+        (("--watch-file", "/nonexistent/file"), "--watch-file: '/nonexistent/file' cannot be written"),
+        (("--watch", "--compare", "gpuheap,cuda"), "--watch is for one run: leave --compare out"),
+    ],
+)
+def test_a_watch_that_makes_no_sense_is_refused(bench: Bench, options: tuple[str, ...], text: str) -> None:
+    ran = bench.gpuheap(*options, str(STEPS))
+    assert ran.returncode == 2
+    assert text in ran.stderr
+    assert len(ran.stderr.splitlines()) == 1
 
 
 def test_a_heap_that_refused_a_request_grows_before_the_next_launch(bench: Bench, compiled: Compile) -> None:

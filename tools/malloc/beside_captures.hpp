@@ -8,13 +8,16 @@ namespace gpuheap::device_malloc {
 // While an object of this type lives, this thread's calls do not break the captures of other threads.
 class beside_captures {
  public:
-  beside_captures() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
-  ~beside_captures() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
+  beside_captures() : changed_{cudaThreadExchangeStreamCaptureMode(&mode_) == cudaSuccess} {}
+  ~beside_captures() {
+    if (changed_) (void)cudaThreadExchangeStreamCaptureMode(&mode_);
+  }
   beside_captures(beside_captures const&) = delete;
   beside_captures& operator=(beside_captures const&) = delete;
 
  private:
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+  bool changed_;  // else this thread's mode is what it was
 };
 
 }  // namespace gpuheap::device_malloc

@@ -15,7 +15,7 @@
 
 namespace gpuheap::device_malloc {
 
-inline constexpr std::uint32_t provider_version = 2;
+inline constexpr std::uint32_t provider_version = 3;
 /// The C function of the shared library: `provider const* gpuheap_malloc_provider()`.
 inline constexpr char provider_entry_point[] = "gpuheap_malloc_provider";
 
@@ -43,7 +43,7 @@ struct provider_settings {
 enum class grow_answer : std::uint32_t {
   grown,
   at_most,  // the heap has its most, or does not grow, for good
-  failed,   // the device refused the memory: `why` says so. The heap is as it was
+  failed,   // the device refused the memory, or a call: `why` says so. The heap keeps what it has, and refused() stays false for good
 };
 
 /// The facts about a heap that need no count of requests. A number that the allocator cannot tell is `untold`.
@@ -90,12 +90,17 @@ struct provider {
 
   /// Adds memory to a heap whose kernels were refused some: doubles the heap as far as the device's free memory allows, an eighth of which
   /// stays free. The state stays as it is. Waits for the device; called outside of stream captures.
-  /// @return what happened. In every case refused() is false afterwards; under at_most it stays false.
+  /// @return what happened. In every case refused() is false afterwards; but for `grown` it stays false.
   grow_answer (*grow)(void* heap, provider_text* why);
 
   /// Fills `out`, and up to `room` lines of what is not freed into `live`, by size. Waits for the device; runs kernels.
   /// @return how many lines there are, or -1 and a clause in `why` if the device does not answer.
   long (*report)(void* heap, provider_report* out, provider_live* live, std::size_t room, provider_text* why);
+
+  /// Fills `out` while kernels of the program run: waits for none of their streams, but for a moment at which the device has room for a
+  /// small kernel. The numbers are of moments during the call.
+  /// @return whether the device answered; if not, `why` has a clause.
+  bool (*sample)(void* heap, provider_report* out, provider_text* why);
 
   /// Only if the allocator finds misuse of its blocks, else null: looks at all blocks, and calls `say` with each line about misuse since
   /// the last call, and about blocks that are not freed. Waits for the device; runs kernels.

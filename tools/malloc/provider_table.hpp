@@ -44,13 +44,22 @@ struct heap_bytes {
   }
 };
 
+// A stream that ends with its owner, also where the owner cannot be made whole.
+struct owned_stream {
+  stream_ref const ref = simt::make_stream();
+  owned_stream() = default;
+  owned_stream(owned_stream const&) = delete;
+  owned_stream& operator=(owned_stream const&) = delete;
+  ~owned_stream() { simt::destroy_stream(ref); }
+};
+
 template <class Allocator>
 class served_heap {
  public:
   using heap_type = gpuheap::heap<Allocator, uncounted>;
   using state = device_state<Allocator>;
 
-  explicit served_heap(provider_settings const& settings) : stream_{simt::make_stream()} {
+  explicit served_heap(provider_settings const& settings) {
     auto const size = heap_bytes::of<Allocator>(settings);
     told_ = memory::allocation{memory::device, sizeof(simt::uint32_t)};
     refused_ = memory::allocation{memory::pinned, sizeof(simt::uint32_t)};
@@ -91,8 +100,8 @@ class served_heap {
   // The device refused memory: no thread asks again.
   void give_up() { *static_cast<simt::uint32_t volatile*>(refused_.base()) = 0; }
 
-  long report(provider_report& out, provider_live* live, std::size_t room) const {
-    simt::synchronize_device();
+  // Without a wait for the program's streams.
+  void sample(provider_report& out) const {
     constexpr auto untold = provider_report::untold;
     statistics const s = heap_->stats(stream_);
     out = {};
@@ -104,7 +113,14 @@ class served_heap {
     out.first_failed_bytes = s.failed_requests != 0 ? s.first_failure.bytes : 0;
     out.double_frees = Allocator::traits.detects_double_free ? s.double_frees : untold;
     out.foreign_frees = Allocator::traits.detects_foreign_free ? s.foreign_frees : untold;
-    out.live_blocks = out.live_bytes = untold;
+    out.live_blocks = s.counts_allocations ? s.live_allocations : untold;
+    out.live_bytes = s.counts_bytes ? s.live_bytes : untold;
+  }
+
+  long report(provider_report& out, provider_live* live, std::size_t room) const {
+    simt::synchronize_device();
+    sample(out);
+    out.live_blocks = out.live_bytes = provider_report::untold;
     if constexpr (has_live_blocks<Allocator>) {
       auto const sizes = heap_->live_blocks(stream_);
       out.live_blocks = out.live_bytes = 0;
@@ -149,7 +165,6 @@ class served_heap {
   void destroy() {
     simt::synchronize_device();
     heap_.reset();
-    simt::destroy_stream(stream_);
   }
 
  private:
@@ -163,7 +178,8 @@ class served_heap {
     heap_ = std::make_unique<heap_type>(heap_size{size.initial}, stream_);
   }
 
-  stream_ref stream_;
+  owned_stream owned_stream_;
+  stream_ref const stream_ = owned_stream_.ref;
   memory::allocation told_, refused_;
   std::unique_ptr<heap_type> heap_;
 };
@@ -219,6 +235,12 @@ constexpr provider provider_of(char const* name) {
     };
     all.report = [](void* of, provider_report* out, provider_live* live, std::size_t room, provider_text* why) {
       return told(why, -1L, [&] { return static_cast<heap*>(of)->report(*out, live, room); });
+    };
+    all.sample = [](void* of, provider_report* out, provider_text* why) {
+      return told(why, false, [&] {
+        static_cast<heap*>(of)->sample(*out);
+        return true;
+      });
     };
     if constexpr (finds_misuse<Allocator>) {
       all.findings = [](void* of, void (*say)(void*, char const*), void* to, provider_text* why) {

@@ -22,7 +22,68 @@ std::string counted(std::uint64_t n, char const* one, char const* more) { return
 
 bool known(std::uint64_t number) { return number != provider_report::untold; }
 
+// A name in JSON: what a driver or a provider says, so nothing but quotes, backslashes and control characters is special.
+std::string quoted(char const* text) {
+  std::string made = "\"";
+  // Ends: at the end of the text.
+  for (; *text != '\0'; ++text) {
+    auto const c = static_cast<unsigned char>(*text);
+    if (c == '"' || c == '\\') made += '\\';
+    made += c < 0x20 ? ' ' : *text;
+  }
+  return made + "\"";
+}
+
 }  // namespace
+
+std::string report_json(char const* what, double seconds, int device, char const* name, char const* allocator,
+                        provider_report const& report, std::vector<provider_live> const* live) {
+  std::string text = "{\"gpuheap\": " + quoted(what);
+  char number[64];
+  if (seconds >= 0) {
+    std::snprintf(number, sizeof number, ", \"seconds\": %.3f", seconds);
+    text += number;
+  }
+  text += ", \"device\": " + std::to_string(device) + ", \"name\": " + quoted(name) + ", \"allocator\": " + quoted(allocator);
+  auto const add = [&](char const* field, std::uint64_t value) {
+    if (known(value)) text += std::string{", \""} + field + "\": " + std::to_string(value);
+  };
+  add("heap_bytes", report.heap_bytes);
+  add("held_bytes", report.held_bytes);
+  add("peak_held_bytes", report.peak_held_bytes);
+  add("metadata_bytes", report.metadata_bytes);
+  add("live_blocks", report.live_blocks);
+  add("live_bytes", report.live_bytes);
+  add("failed_requests", report.failed_requests);
+  if (report.failed_requests != 0) add("first_failed_bytes", report.first_failed_bytes);
+  add("double_frees", report.double_frees);
+  add("foreign_frees", report.foreign_frees);
+  if (live != nullptr) {
+    text += ", \"sizes\": [";
+    // Ends: one pass for each size.
+    for (provider_live const& size : *live) {
+      text += (text.back() == '[' ? "" : ", ") + ("{\"block_bytes\": " + std::to_string(size.block_bytes)) +
+              ", \"blocks\": " + std::to_string(size.blocks) + "}";
+    }
+    text += "]";
+  }
+  return text + "}";
+}
+
+std::string no_sample_json(int device, char const* why) {
+  return "{\"gpuheap\": \"no sample\", \"device\": " + std::to_string(device) + ", \"why\": " + quoted(why) + "}";
+}
+
+std::string sample_text(double seconds, provider_report const& report) {
+  char number[32];
+  std::snprintf(number, sizeof number, "%.1f s: ", seconds);
+  std::string text = number;
+  text += known(report.held_bytes) ? format_bytes(report.held_bytes) + " of " + format_bytes(report.heap_bytes) + " held"
+                                   : "heap of " + format_bytes(report.heap_bytes);
+  if (known(report.live_blocks)) text += ", " + counted(report.live_blocks, "live block", "live blocks");
+  if (known(report.live_blocks) && known(report.live_bytes)) text += " of " + format_bytes(report.live_bytes) + " in all";
+  return text + ", " + counted(report.failed_requests, "request", "requests") + " found no memory";
+}
 
 std::string report_text(std::string const& head, char const* allocator, provider_report const& report,
                         std::vector<provider_live> const& live) {

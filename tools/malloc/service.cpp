@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -38,7 +40,12 @@ void capture_begins() { captures.fetch_add(1, std::memory_order_relaxed); }
 void capture_ends() { captures.fetch_sub(1, std::memory_order_relaxed); }
 
 service::service(provider const& table, driver_calls const& driver)
-    : table_{table}, driver_{driver}, stats_{wants_stats()}, number_{[] {
+    : table_{table},
+      driver_{driver},
+      stats_{wants_stats()},
+      stats_json_{stats_ && std::string_view{std::getenv("GPUHEAP_STATS")} == "json"},
+      watched_{watch_settings::from_environment()},
+      number_{[] {
         static std::atomic<unsigned> made{0};
         return made.fetch_add(1, std::memory_order_relaxed) + 1;
       }()} {}
@@ -87,11 +94,78 @@ served_context* service::make(CUcontext context, std::uint64_t id) {
     std::fill(served.state.begin(), served.state.end(), std::byte{0});
     if (!std::exchange(failure_told_, true))
       std::fprintf(stderr, "gpuheap: the program's device malloc answers nullptr, since its heap cannot be made: %s\n", why.words);
+    return &served;
+  }
+  if (watched_.seconds != 0 && watch_ == nullptr) {
+    began_ = std::chrono::steady_clock::now();
+    try {
+      lines_ = std::make_unique<watch_lines>(watched_.file);
+      watch_ = std::make_unique<watch>(watched_.seconds, driver_.thread_begins, [this] { look_at_all(); });
+    } catch (std::exception const&) {
+      std::fputs("gpuheap: the heap is not watched, since no thread can be made\n", stderr);
+    }
   }
   return &served;
 }
 
+// Calls ask() with the context of a heap current, if it is there. A context that a program destroyed must not be touched: only the current
+// one, and a device's primary one, which can be asked for by another name, are known to be there.
+template <class Ask>
+void service::in_context_of(served_context const& served, Ask ask) {
+  CUcontext current = nullptr, found = nullptr;
+  unsigned long long id = 0;
+  if (driver_.context_current(&current) == CUDA_SUCCESS && current != nullptr && driver_.context_id(current, &id) == CUDA_SUCCESS &&
+      id == served.id) {
+    ask();
+    return;
+  }
+  unsigned flags = 0;
+  int active = 0;
+  if (driver_.primary_state(served.device, &flags, &active) != CUDA_SUCCESS || active == 0) return;
+  if (driver_.primary_retain(&found, served.device) != CUDA_SUCCESS) return;
+  if (driver_.context_id(found, &id) == CUDA_SUCCESS && id == served.id && driver_.push_context(found) == CUDA_SUCCESS) {
+    ask();
+    (void)driver_.pop_context(&current);
+  }
+  (void)driver_.primary_release(served.device);
+}
+
+// On the watch's thread. A launch that is to make or grow a heap waits for this at most as long as it would wait for the device anyway.
+void service::look_at_all() {
+  std::vector<served_context*> all;
+  {
+    std::lock_guard const lock{mutex_};
+    for (served_context& served : contexts_) all.push_back(&served);
+  }
+  for (served_context* const served : all) look_at(*served);
+}
+void service::look_at(served_context& served) {
+  if (captures.load(std::memory_order_relaxed) != 0) return;  // nothing is launched meanwhile but what the program launches
+  std::unique_lock const lock{served.in_use, std::try_to_lock};
+  if (!lock.owns_lock() || served.heap == nullptr) return;
+  in_context_of(served, [&] { print_sample(served); });
+}
+
+void service::print_sample(served_context const& served) const {
+  provider_report report{};
+  provider_text why{};
+  if (!table_.sample(served.heap, &report, &why)) {
+    lines_->write(lines_->are_json() ? no_sample_json(served.device, why.words)
+                                     : "gpuheap: device " + std::to_string(served.device) + ": the heap cannot be asked: " + why.words);
+    return;
+  }
+  double const seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
+  char name[128] = "";
+  (void)driver_.device_name(name, sizeof name, served.device);
+  if (lines_->are_json()) {
+    lines_->write(report_json("sample", seconds, served.device, name, table_.allocator, report, nullptr));
+  } else {
+    lines_->write("gpuheap: device " + std::to_string(served.device) + ": " + sample_text(seconds, report));
+  }
+}
+
 void service::grow(served_context& served) {
+  std::lock_guard const lock{served.in_use};
   provider_text why{};
   if (table_.grow(served.heap, &why) == grow_answer::failed && !std::exchange(failure_told_, true))
     std::fprintf(stderr, "gpuheap: the heap of the program's device malloc does not grow: %s\n", why.words);
@@ -104,34 +178,26 @@ void service::context_ends() {
   std::lock_guard const lock{mutex_};
   served_context* const served = find(id);
   if (served == nullptr || served->heap == nullptr) return;
+  std::lock_guard const in_use{served->in_use};
   print_report(*served);
   table_.forget(served->heap);
   served->heap = nullptr;
 }
 
 void service::process_ends() {
-  if (!stats_ && table_.findings == nullptr) return;
+  if (!stats_ && table_.findings == nullptr && watch_ == nullptr) return;
+  // A look that waits for a kernel which never ends must not keep the process.
+  constexpr std::chrono::milliseconds longest_look{2000};
+  if (watch_ != nullptr && !watch_->stop(longest_look)) return;
   std::unique_lock const lock{mutex_, std::try_to_lock};  // exit() may be called where the lock is held, as by a handler of Ctrl-C
   if (!lock.owns_lock()) return;
-  for (served_context const& served : contexts_) {
-    if (served.heap == nullptr) continue;
-    CUcontext current = nullptr, found = nullptr;
-    unsigned long long id = 0;
-    if (driver_.context_current(&current) == CUDA_SUCCESS && current != nullptr && driver_.context_id(current, &id) == CUDA_SUCCESS &&
-        id == served.id) {
+  for (served_context& served : contexts_) {
+    std::unique_lock const in_use{served.in_use, std::try_to_lock};
+    if (!in_use.owns_lock() || served.heap == nullptr) continue;
+    in_context_of(served, [&] {
+      if (watch_ != nullptr) print_sample(served);
       print_report(served);
-      continue;
-    }
-    // A context that a program destroyed must not be touched: only a device's primary one can be asked for by another name.
-    unsigned flags = 0;
-    int active = 0;
-    if (driver_.primary_state(served.device, &flags, &active) != CUDA_SUCCESS || active == 0) continue;
-    if (driver_.primary_retain(&found, served.device) != CUDA_SUCCESS) continue;
-    if (driver_.context_id(found, &id) == CUDA_SUCCESS && id == served.id && driver_.push_context(found) == CUDA_SUCCESS) {
-      print_report(served);
-      (void)driver_.pop_context(&current);
-    }
-    (void)driver_.primary_release(served.device);
+    });
   }
 }
 
@@ -163,6 +229,10 @@ void service::print_report(served_context const& served) const {
     return;
   }
   live.resize(std::min(live.size(), static_cast<std::size_t>(lines)));
+  if (stats_json_) {
+    std::fputs((report_json("heap", -1, served.device, name, table_.allocator, report, &live) + "\n").c_str(), stderr);
+    return;
+  }
   std::fputs(report_text(head, table_.allocator, report, live).c_str(), stderr);
 }
 

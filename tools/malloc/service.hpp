@@ -7,14 +7,17 @@
 
 #include <cuda.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <list>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
 #include "tools/malloc/provider.hpp"
+#include "tools/malloc/watch.hpp"
 
 namespace gpuheap::device_malloc {
 
@@ -31,6 +34,8 @@ struct driver_calls {
   CUresult (*primary_retain)(CUcontext* context, CUdevice device);
   CUresult (*primary_release)(CUdevice device);
   CUresult (*is_capturing)(CUstream stream, CUstreamCaptureStatus* status);
+  /// Called first on a thread of the service's own: what it calls is not the program's. May be null.
+  void (*thread_begins)();
 };
 
 /// A context's heap.
@@ -40,6 +45,7 @@ struct served_context {
   CUdevice device = 0;
   void* heap = nullptr;          // null: it could not be had, or the context has gone
   std::vector<std::byte> state;  // what goes into gpuheap_malloc_state; all zero where there is no heap
+  std::mutex in_use;             // held while the provider is asked of the heap, or changes it; taken after the service's own
 };
 
 /// Told of every stream capture of the program, by any thread, before it begins and after it has ended or could not begin. While one is
@@ -64,7 +70,7 @@ class service {
   void context_ends();
 
   /// At the end of the process, while the driver still answers: prints what GPUHEAP_STATS asks for of every heap whose context can be had,
-  /// and what a heap that finds misuse has found.
+  /// what a heap that finds misuse has found, and, under GPUHEAP_WATCH, how much each heap holds at last.
   void process_ends();
 
   [[nodiscard]] provider const& table() const { return table_; }
@@ -73,16 +79,26 @@ class service {
   [[nodiscard]] served_context* find(std::uint64_t id);
   served_context* make(CUcontext context, std::uint64_t id);
   void grow(served_context& served);
+  template <class Ask>
+  void in_context_of(served_context const& served, Ask ask);
+  void look_at_all();
+  void look_at(served_context& served);
+  void print_sample(served_context const& served) const;
   void print_report(served_context const& served) const;
   void print_findings(served_context const& served, std::string const& head) const;
 
   provider const& table_;
   driver_calls driver_;
   bool const stats_;       // GPUHEAP_STATS
+  bool const stats_json_;  // it is "json"
+  watch_settings const watched_;
   unsigned const number_;  // no other service of the process has it
   std::mutex mutex_;       // of all below, and of calls into a heap that is being made or grown
   std::list<served_context> contexts_;
   bool failure_told_ = false;
+  std::chrono::steady_clock::time_point began_;  // when the first heap was made
+  std::unique_ptr<watch_lines> lines_;           // under GPUHEAP_WATCH, once there is a heap
+  std::unique_ptr<watch> watch_;                 // likewise; its thread uses all of the above
 };
 
 }  // namespace gpuheap::device_malloc

@@ -40,6 +40,9 @@ bool look_up_all(driver_calls& calls) {
          look_up("cuDevicePrimaryCtxRelease", 12000, calls.primary_release) && look_up("cuStreamIsCapturing", 12000, calls.is_capturing);
 }
 
+// Calls that the hooks make must not come back to them: a provider launches kernels of its own.
+thread_local bool inside = false;
+
 // Made by the first launch. It lives as long as the process, since code that runs at exit may still launch.
 service* the_service() {
   static service* const made = []() -> service* {
@@ -48,6 +51,7 @@ service* the_service() {
       std::fputs("gpuheap: the CUDA driver is too old to serve device malloc, which answers nullptr: 12.0 or newer is needed\n", stderr);
       return nullptr;
     }
+    calls.thread_begins = [] { inside = true; };
     return new service{static_provider(), calls};
   }();
   return made;
@@ -74,9 +78,6 @@ void write_state_once(served_context const& served) {
   }
   written_id = served.id;
 }
-
-// Calls that the hooks make must not come back to them: a provider launches kernels of its own.
-thread_local bool inside = false;
 
 // The number of device resets: a thread that has not launched since the last one starts again.
 std::atomic<unsigned> resets{0};

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <istream>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -27,10 +28,6 @@ std::optional<number_type> type_named(std::string_view name) {
   };
   auto const found = types.find(name);
   return found == types.end() ? std::nullopt : std::optional{found->second};
-}
-constexpr std::size_t size_of(number_type type) {
-  constexpr std::size_t sizes[] = {1, 1, 2, 2, 4, 4, 4, 8};
-  return sizes[static_cast<int>(type)];
 }
 
 struct property {
@@ -193,7 +190,8 @@ void read_element(body_reader& body, element const& e, std::uint64_t index, std:
     double value = 0;
     for (int k = 0; k < static_cast<int>(count); ++k) value = body.number(p.type);
     if (e.name != "vertex" || p.name.size() != 1 || p.name[0] < 'x' || p.name[0] > 'z') continue;
-    if (!std::isfinite(value)) body.refuse("finite coordinates");
+    // As a float too, which a double may be too large for.
+    if (!(std::abs(value) <= std::numeric_limits<float>::max())) body.refuse("finite coordinates");
     corner.v[p.name[0] - 'x'] = static_cast<float>(value);
   }
   body.end();
@@ -224,6 +222,8 @@ triangle_list read_ply(std::istream& in, std::string const& name) {
   indexed_mesh mesh;
   body_reader body(in, lines, name, head.how);
   for (auto const& e : head.elements) {
+    // Nothing is written of them, however many the header says there are.
+    if (e.properties.empty() && head.how != encoding::text) continue;
     for (std::uint64_t index = 0; index < e.count; ++index) read_element(body, e, index, vertices->count, mesh);
   }
   bool const more = head.how == encoding::text ? lines.next_data() : in.peek() != std::istream::traits_type::eof();

@@ -60,6 +60,10 @@ program read_trace(std::istream& in, std::string const& name) {
     if (!lines.next()) lines.refuse(std::to_string(num_events) + " events, of which " + std::to_string(event) + " are there");
     auto const& words = lines.words();
     if (words.size() == 1 && words[0] == "k") {
+      // A launch takes memory for each thread, a line of the file none.
+      if ((made.kernels.size() + 1) * made.threads > most_events) {
+        lines.refuse("at most " + std::to_string(most_events) + " threads in all launches together");
+      }
       made.kernels.push_back(sorted_by_thread(now, made.threads));
       now = {};
       continue;

@@ -32,6 +32,11 @@ class address_range {
   explicit address_range(simt::size_t bytes) {
     try {
       space_ = simt::reserve_addresses(bytes);
+    } catch (out_of_memory const& refused) {
+      throw out_of_memory(
+          text_of("gpuheap: cannot reserve %s of addresses: reserve less. (%s)", format_bytes(bytes).c_str(), refused.what()));
+    } catch (device_error const& failed) {
+      throw device_error(text_of("gpuheap: cannot reserve %s of addresses: %s", format_bytes(bytes).c_str(), failed.what()));
     } catch (error const& refused) {
       throw plain_error(
           text_of("gpuheap: cannot reserve %s of addresses: reserve less. (%s)", format_bytes(bytes).c_str(), refused.what()));

@@ -34,6 +34,12 @@ class plain_error : public std::runtime_error, public error {
   [[nodiscard]] char const* what() const noexcept override { return std::runtime_error::what(); }
 };
 
+// @brief The device, its driver or its runtime failed at a call, or a kernel failed. Nothing that the caller asks differently would help.
+class device_error : public plain_error {
+ public:
+  using plain_error::plain_error;
+};
+
 // @brief There was not enough memory for what was asked.
 class out_of_memory : public std::bad_alloc, public error {
  public:
@@ -59,6 +65,7 @@ class out_of_memory : public std::bad_alloc, public error {
 }
 
 namespace simt {
+using ::gpuheap::GPUHEAP_BACKEND_NAMESPACE::device_error;
 using ::gpuheap::GPUHEAP_BACKEND_NAMESPACE::error;
 using ::gpuheap::GPUHEAP_BACKEND_NAMESPACE::out_of_memory;
 using ::gpuheap::GPUHEAP_BACKEND_NAMESPACE::plain_error;

@@ -9,13 +9,16 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gpuheap.errors import UserError
 from gpuheap.paths import Layout, find_layout
 from gpuheap.units import parse_bytes
+
+if TYPE_CHECKING:
+    from gpuheap.serving.start import Watch
 
 DEFAULT_RUNS, DEFAULT_TIMEOUT_S = 5, 600.0
 
@@ -46,6 +49,11 @@ def run(
         ),
     ] = None,
     stats: Annotated[bool, typer.Option("--stats", help="Print the heap's statistics at the end: failed requests, peak, blocks that were not freed.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Print what each heap holds, every second while the program runs.")] = False,
+    every: Annotated[float | None, typer.Option(metavar="S", help="With --watch or --watch-file: the seconds between two samples. Default: 1.")] = None,
+    watch_file: Annotated[
+        Path | None, typer.Option("--watch-file", metavar="FILE", help="Write the samples into a file, one JSON object a line, in place of --watch.")
+    ] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Link the program's code again, and keep nothing in the cache on disk.")] = False,
     comparison: Annotated[
         str | None, typer.Option("--compare", metavar="a,b", help="Run the program with each of these allocators, and print a table of times.")
@@ -63,8 +71,10 @@ def run(
 
     Its output and exit code are its own. It needs PTX in the program (nvcc's default); what cannot be served is told, and runs as before.
     """
-    from gpuheap.serving.start import check_program
+    from gpuheap.serving.start import Watch, check_program
 
+    if comparison is not None and (watch or watch_file is not None):
+        raise UserError("--watch is for one run: leave --compare out")
     if comparison is None:
         for value, option in ((runs, "--runs"), (timeout, "--timeout"), (ignore, "--ignore"), (as_json or None, "--json")):
             if value is not None:
@@ -75,11 +85,12 @@ def run(
         raise UserError(f"--timeout is {timeout}: give a number of seconds")
     heap_bytes = None if size is None else parse_bytes(size, "--bytes")
     check_program(words)
+    watched = Watch.asked(watch, every, watch_file)
     layout = find_layout()
     if comparison is None:
         from gpuheap.serving.libraries import default_allocator
 
-        raise typer.Exit(_run_one(layout, words, allocator or default_allocator(), heap_bytes, stats, not no_cache))
+        raise typer.Exit(_run_one(layout, words, allocator or default_allocator(), heap_bytes, stats, not no_cache, watched))
     names = list(dict.fromkeys(name.strip() for name in comparison.split(",") if name.strip()))
     if not names:
         raise UserError("--compare: name allocators, as --compare gallatin,cuda")
@@ -88,7 +99,7 @@ def run(
     raise typer.Exit(_run_several(layout, words, names, heap_bytes, (stats, not no_cache), limits, patterns, as_json))
 
 
-def _run_one(layout: Layout, words: Sequence[str], name: str, heap_bytes: int | None, stats: bool, cached: bool) -> int:
+def _run_one(layout: Layout, words: Sequence[str], name: str, heap_bytes: int | None, stats: bool, cached: bool, watch: Watch | None) -> int:
     from gpuheap.host import launch
     from gpuheap.serving.libraries import PLAIN, find_library, find_provider, require_device
     from gpuheap.serving.start import Service, cache_folder
@@ -96,7 +107,7 @@ def _run_one(layout: Layout, words: Sequence[str], name: str, heap_bytes: int | 
     library = find_library(layout)
     provider = None if name == PLAIN else find_provider(name, layout)
     require_device()
-    service = Service(library, provider, heap_bytes, stats, cache_folder() if cached else None)
+    service = Service(library, provider, heap_bytes, stats, cache_folder() if cached else None, watch)
     return launch.run(words, library, service.variables())
 
 

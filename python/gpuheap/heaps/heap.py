@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import weakref
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,10 @@ class Stats:
     first_failed_bytes: int
     double_frees: int
     foreign_frees: int
+
+    def json(self) -> str:
+        """The same as one JSON object, on one line."""
+        return json.dumps(asdict(self))
 
 
 class NativeHeap:

@@ -13,7 +13,7 @@ from gpuheap.paths import Layout
 LIBRARY = "libgpuheap_run.so"
 PLAIN = "cuda"  # the mode in which the program runs without the library
 KINDS = {"release": "gpuheap", "hardened": "hardened", "checked": "checked"}  # GPUHEAP_KIND: the default allocator in each kind of heap
-_VERSION = 2  # the version of the table in tools/malloc/provider.hpp
+_VERSION = 3  # the version of the table in tools/malloc/provider.hpp
 
 
 class _Head(ctypes.Structure):

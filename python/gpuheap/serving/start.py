@@ -14,6 +14,31 @@ from gpuheap.host.variables import preloaded
 
 
 @dataclass(frozen=True)
+class Watch:
+    """Samples of the heaps while the program runs."""
+
+    seconds: float = 1.0  # from one to the next
+    file: Path | None = None  # gets JSON lines; None: lines for a reader go to the standard error
+
+    @staticmethod
+    def asked(wanted: bool, every: float | None, file: Path | None) -> Watch | None:
+        """What the options --watch, --every and --watch-file ask for together. Raises UserError where they make no sense; empties the file."""
+        if not wanted and file is None:
+            if every is not None:
+                raise UserError("--every goes with --watch or --watch-file")
+            return None
+        seconds = 1.0 if every is None else every
+        if not (0.001 <= seconds <= 86400):
+            raise UserError(f"--every is {seconds:g}: give the seconds between two samples, from 0.001 to 86400")
+        if file is not None:
+            try:
+                file.write_bytes(b"")
+            except OSError as error:
+                raise UserError(f"--watch-file: '{file}' cannot be written: {error.strerror}") from None
+        return Watch(seconds, file)
+
+
+@dataclass(frozen=True)
 class Service:
     """How a program's device malloc is served."""
 
@@ -22,6 +47,7 @@ class Service:
     heap_bytes: int | None = None
     stats: bool = False
     cache: Path | None = None
+    watch: Watch | None = None
 
     def variables(self, times: Path | None = None) -> dict[str, str]:
         """The variables for the library; `times` is a folder for the times of kernels."""
@@ -33,7 +59,10 @@ class Service:
         if self.heap_bytes is not None:
             found["GPUHEAP_BYTES"] = str(self.heap_bytes)
         if self.stats:
-            found["GPUHEAP_STATS"] = "1"
+            found["GPUHEAP_STATS"] = "json" if os.environ.get("GPUHEAP_STATS") == "json" else "1"
+        if self.watch is not None:
+            found["GPUHEAP_WATCH"] = f"{self.watch.seconds:g}"
+            found["GPUHEAP_WATCH_FILE"] = str(self.watch.file.absolute()) if self.watch.file is not None else ""
         return found
 
     def environment(self, times: Path | None = None) -> dict[str, str]:

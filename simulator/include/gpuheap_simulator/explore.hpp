@@ -2,7 +2,8 @@
 //
 // Seed s stands for a complete setting: odd seeds are in the weak mode, s / 2 chooses the scheduler (0: round_robin, 1: run_through, then
 // random and pct in turn, pct with depths 2 to 5), and s itself seeds it. So a failing seed is all that a replay needs:
-//   GPUHEAP_SIMULATOR_REPLAY=<seed>   makes every explore() of the process run that seed alone.
+//   GPUHEAP_SIMULATOR_REPLAY=<seed>       makes every explore() of the process run that seed alone.
+//   GPUHEAP_SIMULATOR_FIRST_SEED=<seed>   makes it begin there, and run as many seeds as ever.
 #pragma once
 
 #include <gpuheap_simulator/settings.hpp>
@@ -32,8 +33,9 @@ namespace detail {
 [[nodiscard]] exploration explore(std::uint64_t num_seeds, std::function<bool()> const& body, settings const& base);
 }
 
-// Runs `body` once for each seed 0..num_seeds-1, on the calling thread, until one run fails: it throws, or returns false. The body must set
-// up all that it uses, as its launches are numbered anew in each run. `base` gives the machine's size.
+// Runs `body` once for each seed 0..num_seeds-1 (unless the environment says otherwise), on the calling thread, until one run fails: it
+// throws, or returns false. The body must set up all that it uses, as its launches are numbered anew in each run. `base` gives the
+// machine's size.
 template <class Body>
 [[nodiscard]] exploration explore(std::uint64_t num_seeds, Body&& body, settings const& base = current_settings()) {
   if constexpr (std::is_void_v<std::invoke_result_t<Body&>>) {

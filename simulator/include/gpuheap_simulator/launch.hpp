@@ -27,6 +27,7 @@ struct run_statistics {
   std::uint64_t points = 0;       // scheduling points passed
   std::uint64_t lanes = 0;        // lanes finished
   std::uint64_t stale_loads = 0;  // weak mode: loads that returned an old value
+  bool stalled = false;           // whether the warp of settings::stopped came to the point at which it stops
 };
 [[nodiscard]] run_statistics const& last_run();
 

@@ -9,6 +9,13 @@ namespace gpuheap::simulator {
 // Returns `bytes` bytes, aligned to 4096; nullptr when the system has no memory, or for more than all of it.
 [[nodiscard]] void* allocate(std::size_t bytes) noexcept;
 void deallocate(void* p) noexcept;
+// What the process has not given back: the number of allocate()'s blocks, and the bytes of map_memory().
+struct held_memory {
+  std::size_t blocks = 0;
+  std::size_t mapped_bytes = 0;
+  friend bool operator==(held_memory const&, held_memory const&) = default;
+};
+[[nodiscard]] held_memory memory_held() noexcept;
 
 // Address ranges without memory, and memory that is mapped into parts of them. All counts and addresses are multiples of page_bytes().
 [[nodiscard]] std::size_t page_bytes() noexcept;

@@ -8,6 +8,7 @@
 //   GPUHEAP_SIMULATOR_THREADS    OS threads that run blocks; 0: one per core (default 1). More than one: not replayable, never weak
 //   GPUHEAP_SIMULATOR_SMS        multiprocessors (default 8)
 //   GPUHEAP_SIMULATOR_BUDGET     scheduling points without a finished lane that count as a livelock (default 400,000,000)
+//   GPUHEAP_SIMULATOR_STALL      warp:point:length, a warp that stops: see `stall` (default: none)
 //   GPUHEAP_SIMULATOR_STACK_KIB  stack of a lane in KiB (default 64; 256 under a sanitizer)
 #pragma once
 
@@ -26,6 +27,18 @@ enum class scheduler_kind {
   pct,          // probabilistic concurrency testing: random priorities, the highest runs, `depth` - 1 drops of priority at random points
 };
 
+// A warp that stops for long: with the point numbered `at` of those that the lanes of warp `warp` pass (counted over the grid, from 0),
+// none of its lanes runs for `points` scheduling points of others, or until nothing else can run. 0 points: no warp stops. With ever_after
+// it stops until nothing else can run: others that wait for it in a loop are a livelock then.
+struct stall {
+  static constexpr std::uint64_t ever_after = ~std::uint64_t{0};
+  unsigned warp = 0;
+  std::uint64_t at = 0;
+  std::uint64_t points = 0;
+
+  friend bool operator==(stall const&, stall const&) = default;
+};
+
 struct settings {
   scheduler_kind scheduler = scheduler_kind::round_robin;
   std::uint64_t seed = 0;
@@ -40,6 +53,7 @@ struct settings {
   unsigned patience = 1024;     // points that run_through and pct give a lane before another one has its turn
   std::size_t stack_bytes = 0;  // 0: 64 KiB, or 256 KiB under a sanitizer
   unsigned stale_one_in = 2;    // weak mode: one load in so many looks for a stale value
+  stall stopped{};              // in launches on one OS thread
 
   friend bool operator==(settings const&, settings const&) = default;
 };

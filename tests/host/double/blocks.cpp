@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <unistd.h>
+#include <atomic>
 
 #include <array>
 #include <cstdarg>
@@ -141,6 +142,14 @@ void log(char const* format, ...) {
 void broken(char const* what, void const* where) {
   std::fprintf(stderr, "driver double: %s: %p\n", what, where);
   _exit(99);
+}
+
+bool fails(char const* call) {
+  static std::atomic<long> calls{0};
+  static long const nth = setting("DOUBLE_FAILS", -1);
+  if (nth < 0 || calls.fetch_add(1) != nth) return false;
+  log("failed %s", call);
+  return true;
 }
 
 long setting(char const* name, long otherwise) {

@@ -40,6 +40,8 @@ void end_all_of(void const* owner);
 void log(char const* format, ...) __attribute__((format(printf, 1, 2)));
 // Ends the process with a message.
 [[noreturn]] void broken(char const* what, void const* where);
+// Counts a call. True, and a line in the log: it is to fail, as DOUBLE_FAILS says.
+bool fails(char const* call);
 // An environment variable as a number.
 long setting(char const* name, long otherwise);
 

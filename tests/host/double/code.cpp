@@ -176,6 +176,7 @@ CUresult cuLibraryGetKernel(CUkernel* out, CUlibrary library, char const* name) 
   return *out == nullptr ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS;
 }
 CUresult cuLibraryGetGlobal(CUdeviceptr* out, std::size_t* bytes, CUlibrary library, char const* name) {
+  if (fails(__func__)) return CUDA_ERROR_UNKNOWN;
   return variable_of(library, context_now(), out, bytes, name);
 }
 CUresult cuModuleLoad(CUmodule* out, char const* path) {
@@ -188,6 +189,7 @@ CUresult cuModuleLoadFatBinary(CUmodule* out, void const* image) { return cuModu
 CUresult cuModuleUnload(CUmodule module) { return cuLibraryUnload(reinterpret_cast<CUlibrary>(module)); }
 
 CUresult cuLinkCreate_v2(unsigned num, CUjit_option* names, void** values, CUlinkState* out) {
+  if (fails(__func__)) return CUDA_ERROR_UNKNOWN;
   if (context_now() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (linker<void*>("Create") == nullptr) return CUDA_ERROR_JIT_COMPILER_NOT_FOUND;
   auto* const made = new link_state;
@@ -201,6 +203,7 @@ CUresult cuLinkCreate_v2(unsigned num, CUjit_option* names, void** values, CUlin
 }
 CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void* data, std::size_t bytes, char const* name, unsigned num,
                           CUjit_option* names, void** values) {
+  if (fails(__func__)) return CUDA_ERROR_UNKNOWN;
   for (unsigned i = 0; i < num; ++i)
     log("link option %d = %llu", static_cast<int>(names[i]), reinterpret_cast<unsigned long long>(values[i]));
   int const kind = type == CU_JIT_INPUT_CUBIN ? 1 : type == CU_JIT_INPUT_PTX ? 2 : 4;  // 4: a fat binary
@@ -212,6 +215,7 @@ CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void* data, st
   return CUDA_SUCCESS;
 }
 CUresult cuLinkComplete(CUlinkState state, void** out, std::size_t* bytes) {
+  if (fails(__func__)) return CUDA_ERROR_UNKNOWN;
   static auto const create = linker<int (*)(void**, std::uint32_t, char const**)>("Create");
   static auto const add = linker<int (*)(void*, int, void const*, std::size_t, char const*)>("AddData");
   static auto const complete = linker<int (*)(void*)>("Complete");

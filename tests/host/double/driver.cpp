@@ -6,6 +6,7 @@
 //   DOUBLE_NO_INFO=999  the error that cuMemGetInfo answers with
 //   DOUBLE_NO_REGISTER=800  the error that cuMemHostRegister answers with
 //   DOUBLE_SPOILS_COPIES=1  copies to the host change one byte of what they bring
+//   DOUBLE_FAILS=N  the N-th call, counted from 0, fails, of those that `gpuheap run` makes for itself and that give nothing back
 //   DOUBLE_LOG=FILE  gets a line for each request for memory, each free, copy, synchronisation and prefetch that reaches the driver
 //
 // As in the driver, a primary context has its handle from the start, and it may be made current before it is retained: it is one that does
@@ -201,6 +202,7 @@ extern "C" {
 
 CUresult cuInit(unsigned) { return CUDA_SUCCESS; }
 CUresult cuDriverGetVersion(int* out) {
+  if (fails(__func__)) return CUDA_ERROR_UNKNOWN;
   *out = version();
   return CUDA_SUCCESS;
 }
@@ -229,14 +231,17 @@ CUresult cuGetExportTable(void const** out, CUuuid const* which) {
   return CUDA_SUCCESS;
 }
 CUresult cuDeviceGetCount(int* out) {
+  if (fails(__func__)) return CUDA_ERROR_UNKNOWN;
   *out = num_devices();
   return CUDA_SUCCESS;
 }
 CUresult cuDeviceGet(CUdevice* out, int ordinal) {
+  if (fails(__func__)) return CUDA_ERROR_UNKNOWN;
   *out = ordinal;
   return ordinal < num_devices() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 CUresult cuDeviceGetName(char* out, int room, CUdevice) {
+  if (fails(__func__)) return CUDA_ERROR_UNKNOWN;
   char const* const name = std::getenv("DOUBLE_NAME");
   std::strncpy(out, name == nullptr ? "Double" : name, static_cast<std::size_t>(room));
   return CUDA_SUCCESS;
@@ -246,6 +251,7 @@ CUresult cuDeviceTotalMem_v2(std::size_t* out, CUdevice) {
   return CUDA_SUCCESS;
 }
 CUresult cuDeviceGetAttribute(int* out, CUdevice_attribute which, CUdevice device) {
+  if (fails(__func__)) return CUDA_ERROR_UNKNOWN;
   *out = which == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? architecture_of(device) / 10 : architecture_of(device) % 10;
   if (which == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR || which == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR) return CUDA_SUCCESS;
   *out = setting("DOUBLE_NO_ATTRIBUTE", -1) == static_cast<long>(which) ? 0 : 1;
@@ -253,6 +259,7 @@ CUresult cuDeviceGetAttribute(int* out, CUdevice_attribute which, CUdevice devic
 }
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) {
+  if (fails(__func__)) return CUDA_ERROR_UNKNOWN;
   ++retained[static_cast<std::size_t>(device)];
   *out = handle(primary_of(device));
   if (!primary_of(device)->exists) primary_of(device)->id = ++contexts_made;
@@ -260,6 +267,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) {
   return CUDA_SUCCESS;
 }
 CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active) {
+  if (fails(__func__)) return CUDA_ERROR_UNKNOWN;
   *flags = 0;
   *active = primary_of(device)->exists ? 1 : 0;
   return CUDA_SUCCESS;
@@ -289,6 +297,7 @@ CUresult cuCtxSetCurrent(CUcontext of) {
   return CUDA_SUCCESS;
 }
 CUresult cuCtxPushCurrent_v2(CUcontext of) {
+  if (fails(__func__)) return CUDA_ERROR_UNKNOWN;
   current.push_back(from(of));
   return CUDA_SUCCESS;
 }
@@ -298,20 +307,24 @@ CUresult cuCtxPopCurrent_v2(CUcontext* out) {
   return CUDA_SUCCESS;
 }
 CUresult cuCtxGetCurrent(CUcontext* out) {
+  if (fails(__func__)) return CUDA_ERROR_UNKNOWN;
   *out = handle(now());
   return CUDA_SUCCESS;
 }
 CUresult cuCtxGetId(CUcontext of, unsigned long long* out) {
+  if (fails(__func__)) return CUDA_ERROR_UNKNOWN;
   context const* const asked = of == nullptr ? now() : from(of);
   if (asked == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   *out = asked->id;
   return asked->exists ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 CUresult cuCtxGetLimit(std::size_t* out, CUlimit) {
+  if (fails(__func__)) return CUDA_ERROR_UNKNOWN;
   *out = static_cast<std::size_t>(setting("DOUBLE_LIMIT", 8 << 20));
   return CUDA_SUCCESS;
 }
 CUresult cuCtxGetDevice(CUdevice* out) {
+  if (fails(__func__)) return CUDA_ERROR_UNKNOWN;
   if (now() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   *out = now()->device;
   return CUDA_SUCCESS;
@@ -389,6 +402,7 @@ CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, std::size_t bytes) {
   return copy("cuMemcpyDtoD", reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes, true, true);
 }
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, void const* from, std::size_t bytes, CUstream) {
+  if (fails(__func__)) return CUDA_ERROR_UNKNOWN;
   return copy("cuMemcpyHtoDAsync", reinterpret_cast<void*>(to), from, bytes, true, false);
 }
 CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, std::size_t bytes, CUstream) {
@@ -439,6 +453,7 @@ CUresult cuModuleLoadData(CUmodule* out, void const* text) {
   return CUDA_SUCCESS;
 }
 CUresult cuModuleGetGlobal_v2(CUdeviceptr* out, std::size_t* bytes, CUmodule module, char const* name) {
+  if (fails(__func__)) return CUDA_ERROR_UNKNOWN;
   if (is_code(module)) return variable_of(module, now(), out, bytes, name);
   module_image const* const image = image_of(module);
   if (image == nullptr || image->variable == nullptr || std::strcmp(image->name, name) != 0) return CUDA_ERROR_NOT_FOUND;
@@ -471,6 +486,7 @@ DOUBLE_LAUNCH()
 DOUBLE_LAUNCH(_ptsz)
 
 CUresult cuStreamCreate(CUstream* out, unsigned) {
+  if (fails(__func__)) return CUDA_ERROR_UNKNOWN;
   *out = reinterpret_cast<CUstream>(new int);
   return CUDA_SUCCESS;
 }
@@ -479,26 +495,31 @@ CUresult cuStreamDestroy_v2(CUstream stream) {
   return CUDA_SUCCESS;
 }
 CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* out) {
+  if (fails(__func__)) return CUDA_ERROR_UNKNOWN;
   *out = captures > 0 && stream != nullptr ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
   return CUDA_SUCCESS;
 }
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
+  if (fails(__func__)) return CUDA_ERROR_UNKNOWN;
   static thread_local CUstreamCaptureMode current_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   std::swap(*mode, current_mode);
   return CUDA_SUCCESS;
 }
 // Each launch lasts a millisecond: an event's time is how many there were.
 CUresult cuEventCreate(CUevent* out, unsigned) {
+  if (fails(__func__)) return CUDA_ERROR_UNKNOWN;
   *out = reinterpret_cast<CUevent>(new long{0});
   return CUDA_SUCCESS;
 }
 CUresult cuEventRecord(CUevent event, CUstream) {
+  if (fails(__func__)) return CUDA_ERROR_UNKNOWN;
   *reinterpret_cast<long*>(event) = launches;
   return usable();
 }
 CUresult cuEventQuery(CUevent) { return CUDA_SUCCESS; }
 CUresult cuEventSynchronize(CUevent) { return CUDA_SUCCESS; }
 CUresult cuEventElapsedTime(float* out, CUevent begin, CUevent end) {
+  if (fails(__func__)) return CUDA_ERROR_UNKNOWN;
   *out = static_cast<float>(*reinterpret_cast<long*>(end) - *reinterpret_cast<long*>(begin));
   return CUDA_SUCCESS;
 }
@@ -507,6 +528,7 @@ CUresult cuGraphLaunch(CUgraphExec, CUstream) {
   return CUDA_SUCCESS;
 }
 CUresult cuStreamSynchronize(CUstream) {
+  if (fails(__func__)) return CUDA_ERROR_UNKNOWN;
   log("cuStreamSynchronize");
   return CUDA_SUCCESS;
 }

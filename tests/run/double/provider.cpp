@@ -3,8 +3,10 @@
 //   PROVIDER_IMAGE=FILE  the fat binary of the device code
 //   PROVIDER_REFUSAL=TEXT, PROVIDER_NO_HEAP=TEXT  why it cannot serve; why it makes no heap
 //   PROVIDER_REFUSES=N  the N-th look at a heap finds a refused request
+//   PROVIDER_NO_SAMPLE=1  a sample of a heap fails
 //   PROVIDER_LOG=FILE  gets a line for each call
 
+#include <atomic>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -77,6 +79,23 @@ provider make_table() {
     out->live_bytes = 48;
     if (room > 0) live[0] = {16, 3};
     return 1L;
+  };
+  made.sample = [](void* heap, provider_report* out, provider_text* why) {
+    static std::atomic<unsigned long long> samples{0};
+    if (std::getenv("PROVIDER_NO_SAMPLE") != nullptr) {
+      std::snprintf(why->words, sizeof why->words, "the device is lost");
+      return false;
+    }
+    unsigned long long const number = ++samples;
+    log("sample %llu", *static_cast<unsigned long long*>(heap));
+    *out = {};
+    out->heap_bytes = 1 << 20;
+    out->held_bytes = 1024 * number;
+    out->metadata_bytes = out->double_frees = provider_report::untold;
+    out->live_blocks = 10 + number;
+    out->live_bytes = 16 * out->live_blocks;
+    out->failed_requests = number - 1;
+    return true;
   };
   made.destroy = [](void*) { log("destroy"); };
   made.forget = [](void* heap) { log("forget %llu", *static_cast<unsigned long long*>(heap)); };

@@ -10,7 +10,7 @@
 //   launch=KERNEL   of what was loaded last; graph: launches one
 //   capture, end    of a stream, which launches go to meanwhile
 //   unload, reset, fork
-//   exit=N, abort
+//   sleep=SECONDS, exit=N, abort
 //
 // Each step that fails prints the driver's error, and the program goes on.
 
@@ -120,6 +120,10 @@ class program {
       wait(&status);
       std::fflush(stdout);
       _exit(WEXITSTATUS(status));
+    }
+    if (what == "sleep") {
+      usleep(static_cast<useconds_t>(1e6 * std::atof(with.c_str())));
+      return CUDA_SUCCESS;
     }
     if (what == "exit") std::exit(std::atoi(with.c_str()));
     if (what == "abort") std::abort();

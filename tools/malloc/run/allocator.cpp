@@ -73,7 +73,8 @@ device_malloc::service& heaps() {
                                                    .primary_state = calls.primary_state,
                                                    .primary_retain = calls.primary_retain,
                                                    .primary_release = calls.primary_release,
-                                                   .is_capturing = calls.stream_captures}};
+                                                   .is_capturing = calls.stream_captures,
+                                                   .thread_begins = [] { ++interpose::depth; }}};
     owner = getpid();
     std::atexit(at_exit);
     return made;

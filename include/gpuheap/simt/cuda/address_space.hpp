@@ -77,7 +77,7 @@ inline void check(CUresult code, char const* doing) {
   if (driver::calls().error_name(code, &name) != CUDA_SUCCESS || name == nullptr) name = "an unknown error of the driver";
   std::string const text = text_of("gpuheap: %s failed: %s", doing, name);
   if (code == CUDA_ERROR_OUT_OF_MEMORY) throw out_of_memory(text);
-  throw plain_error(text);
+  throw device_error(text);
 }
 
 [[nodiscard]] inline CUmemAllocationProp memory_of(int device) {

@@ -17,7 +17,7 @@ namespace detail {
   (void)cudaGetLastError();  // the runtime keeps the error, and would report it again at the next launch
   std::string const text = text_of("gpuheap: %s failed: %s: %s", doing, cudaGetErrorName(code), cudaGetErrorString(code));
   if (code == cudaErrorMemoryAllocation) throw out_of_memory(text);
-  throw plain_error(text);
+  throw device_error(text);
 }
 inline void check(cudaError_t code, char const* doing) {
   if (code != cudaSuccess) refuse(code, doing);
@@ -106,7 +106,9 @@ class stopwatch {
  public:
   stopwatch() {
     detail::check(cudaEventCreate(&start_), "creating an event");
-    detail::check(cudaEventCreate(&stop_), "creating an event");
+    cudaError_t const made = cudaEventCreate(&stop_);
+    if (made != cudaSuccess) (void)cudaEventDestroy(start_);
+    detail::check(made, "creating an event");
   }
   ~stopwatch() {
     (void)cudaEventDestroy(start_);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gpuheap/simt/error.hpp>
+#include <gpuheap/simt/host/runtime.hpp>
 #include <gpuheap/simt/types.hpp>
 
 #include <string>
@@ -19,6 +20,7 @@ struct address_space {
 
 // Reserves at least `bytes` (> 0) of addresses. No memory is behind them yet: a read or write there ends the process. Throws simt::error.
 [[nodiscard]] inline address_space reserve_addresses(size_t bytes) {
+  detail::may_fail("reserving addresses");
   address_space space;
   space.granularity = ::gpuheap::simulator::page_bytes();
   space.bytes = (bytes + space.granularity - 1) / space.granularity * space.granularity;
@@ -35,7 +37,7 @@ inline void release_addresses(address_space const& space) noexcept { ::gpuheap::
 // Maps new memory at `at`, where none is mapped. Both `at` and the size are multiples of the granularity, inside the space. The memory is
 // zero here, which is not promised. Throws out_of_memory, and then changes nothing.
 inline void map_memory(address_space const&, void* at, size_t bytes) {
-  if (::gpuheap::simulator::map_memory(at, bytes)) return;
+  if (!::gpuheap::simulator::call_fails() && ::gpuheap::simulator::map_memory(at, bytes)) return;
   throw out_of_memory("gpuheap: mapping " + ::std::to_string(bytes) + " bytes of simulated device memory failed: the system has " +
                       ::std::to_string(::gpuheap::simulator::describe_device().free_bytes) + " bytes available");
 }

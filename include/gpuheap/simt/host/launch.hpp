@@ -17,9 +17,9 @@ namespace simt {
 
 // A simulated kernel that went wrong: deadlock, livelock, misuse, data race, trap. The text says which lanes were where and how to replay
 // the run.
-class kernel_failure : public plain_error {
+class kernel_failure : public device_error {
  public:
-  explicit kernel_failure(::gpuheap::simulator::failure const& f) : plain_error(f.what()), kind_{f.kind()} {}
+  explicit kernel_failure(::gpuheap::simulator::failure const& f) : device_error(f.what()), kind_{f.kind()} {}
   [[nodiscard]] ::gpuheap::simulator::failure_kind kind() const { return kind_; }
 
  private:
@@ -45,6 +45,7 @@ void launch(unsigned num_threads, Functor f, launch_config config = {}) {
                       ::std::to_string(config.block_threads) + ": at most " + ::std::to_string(most) +
                       " are resident at once on this machine");
   }
+  if (num_threads != 0) detail::may_fail("launching a kernel");
   ::gpuheap::simulator::kernel k;
   k.body = [](void const* functor, unsigned index) {
     try {

@@ -9,13 +9,21 @@
 #include <cstring>
 #include <string>
 
+#include <gpuheap_simulator/faults.hpp>
 #include <gpuheap_simulator/memory.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 
+namespace detail {
+// Throws where a test lets this call fail.
+inline void may_fail(char const* doing) {
+  if (::gpuheap::simulator::call_fails()) throw device_error(text_of("gpuheap: %s failed: a fault was injected", doing));
+}
+}  // namespace detail
+
 // Allocates `bytes` (> 0), aligned to 4096 bytes. Throws out_of_memory. All kinds of memory are the same here.
 [[nodiscard]] inline void* allocate(memory_kind, size_t bytes) {
-  void* const p = ::gpuheap::simulator::allocate(bytes);
+  void* const p = ::gpuheap::simulator::call_fails() ? nullptr : ::gpuheap::simulator::allocate(bytes);
   if (p == nullptr) {
     throw out_of_memory("gpuheap: allocating " + ::std::to_string(bytes) + " bytes of simulated device memory failed: the system has " +
                         ::std::to_string(::gpuheap::simulator::describe_device().free_bytes) + " bytes available");
@@ -29,17 +37,22 @@ inline void deallocate(memory_kind, void* p) noexcept { ::gpuheap::simulator::de
 inline void deallocate_async(void* p, stream_ref) noexcept { deallocate(memory_kind::device, p); }
 // Copies or fills bytes of any kind of memory. The result is there on return.
 inline void copy(void* to, void const* from, size_t bytes, stream_ref = {}) {
+  detail::may_fail("copying memory");
   if (bytes != 0) ::std::memmove(to, from, bytes);
 }
 inline void fill(void* to, unsigned char value, size_t bytes, stream_ref = {}) {
+  detail::may_fail("filling memory");
   if (bytes != 0) ::std::memset(to, value, bytes);
 }
 // Kernels have ended when launch() returns, so there is nothing to wait for.
-inline void synchronize(stream_ref) {}
-inline void synchronize_device() {}
+inline void synchronize(stream_ref) { detail::may_fail("running kernels"); }
+inline void synchronize_device() { detail::may_fail("running kernels"); }
 
 // Makes a stream, which is only a name: all work is done in the order of the calls.
-[[nodiscard]] inline stream_ref make_stream() { return {new char{}}; }
+[[nodiscard]] inline stream_ref make_stream() {
+  detail::may_fail("creating a stream");
+  return {new char{}};
+}
 inline void destroy_stream(stream_ref stream) noexcept { delete static_cast<char*>(stream.native); }
 
 // Measures the time between two calls with the host's steady clock.
@@ -74,6 +87,7 @@ struct device_info {
 [[nodiscard]] inline bool kernels_reach_host_memory() { return true; }
 
 [[nodiscard]] inline device_info query_device() {
+  detail::may_fail("asking what the GPU is");
   ::gpuheap::simulator::device_facts const facts = ::gpuheap::simulator::describe_device();
   device_info info;
   info.backend = "simulator";

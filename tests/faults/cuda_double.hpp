@@ -1,0 +1,47 @@
+// A CUDA runtime and the part of the driver that gpuheap's host code calls, without a device: memory is the host's, a launch runs nothing.
+// Any one of their calls can be made to fail, and what was made and not given back is counted.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace faults {
+
+// What the code under test has and has not given back. All of it is 0 again once that code has cleaned up.
+struct resources {
+  long allocations = 0;  // cudaMalloc and its like
+  long streams = 0;
+  long events = 0;
+  long reservations = 0;  // of addresses
+  long handles = 0;       // of memory to map
+  long mappings = 0;
+  int device_changes = 0;  // 1 while another device than device 0 is current
+
+  friend bool operator==(resources const&, resources const&) = default;
+};
+[[nodiscard]] resources held();
+[[nodiscard]] std::string text_of(resources const& r);
+
+// Which call fails.
+struct plan {
+  static constexpr std::uint64_t none = ~std::uint64_t{0};
+  std::uint64_t nth = none;  // counted from 0 by arm()
+  bool ever_after = false;   // all later calls fail as well, as in a context that was lost
+  bool of_memory = false;    // with the code for lack of memory, which callers may treat apart
+};
+// Counts calls anew. Calls that give something back count too: their failure is told, and the double takes the thing back all the same.
+void arm(plan p);
+void disarm();
+// Between the two no call fails, and none is counted.
+void pause();
+void resume();
+// Makes device 0 current, where the code under test could not.
+void restore_device();
+// How many calls arm() has seen, and the name of the one that failed first; "" if none did.
+[[nodiscard]] std::uint64_t calls();
+[[nodiscard]] std::string failed_call();
+
+// A call of the runtime by name, as a launch is; false: it fails.
+[[nodiscard]] bool passes(char const* name);
+
+}  // namespace faults

@@ -1,0 +1,31 @@
+// What the targets for files have in common: a reader either gives something or refuses with one line that names the file.
+#pragma once
+
+#include "harness/error.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <sstream>
+#include <string>
+
+namespace fuzz {
+
+inline void require(bool holds) {
+  if (!holds) std::abort();
+}
+
+// Calls read(stream, name), then use(what it gave).
+template <class Read, class Use>
+int read_bytes(std::uint8_t const* data, std::size_t size, Read read, Use use) {
+  std::istringstream in{std::string{reinterpret_cast<char const*>(data), size}};
+  try {
+    use(read(in, "file"));
+  } catch (gpuheap::bench::usage_error const& refused) {
+    std::string const text = refused.what();
+    require(text.rfind("file:", 0) == 0 && text.find('\n') == std::string::npos);
+  }
+  return 0;
+}
+
+}  // namespace fuzz

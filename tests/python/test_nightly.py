@@ -1,0 +1,187 @@
+"""scripts/nightly: what it runs, what it writes down, and that it goes on where it stopped.
+
+On programs that only look like the tests' own, and once on a real one."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+NIGHTLY = ROOT / "scripts" / "nightly"
+REAL = ROOT / "build" / "host" / "tests" / "conformance" / "host_conformance_atomic"
+
+PROGRAM = f"""#!{sys.executable}
+import os, sys, time
+from pathlib import Path
+folder = Path(__file__).parent
+if "--gtest_list_tests" in sys.argv:
+    print("Running main() from gtest_main.cc\\n{{name}}.\\n  IsPlain\\n  OneUnderManySchedules\\n  TwoUnderManySchedules")
+    sys.exit(0)
+first, number = int(os.environ["GPUHEAP_SIMULATOR_FIRST_SEED"]), int(os.environ["GPUHEAP_SEEDS"])
+case = sys.argv[1].removeprefix("--gtest_filter=")
+with (folder / "log").open("a") as log:
+    log.write(f"{{{{case}}}} {{{{first}}}} {{{{number}}}}\\n")
+if (folder / "slow").exists() and case.endswith("TwoUnderManySchedules"):
+    (folder / "pid").write_text(str(os.getpid()))
+    time.sleep(60)
+bad = (folder / "bad").read_text() if (folder / "bad").exists() else ""
+if bad and first <= int(bad) < first + number and case.endswith("TwoUnderManySchedules"):
+    print(f"exploration.hpp:40: Failure\\nseed {{{{bad}}}}: livelock: nobody gets on\\n  schedule: ...\\n[  FAILED  ] 1 test")
+    sys.exit(1)
+print("[  PASSED  ] 1 test.")
+"""
+
+
+def fake_build(folder: Path, *names: str) -> Path:
+    programs = folder / "build" / "tests" / "conformance"
+    programs.mkdir(parents=True)
+    for name in names:
+        program = programs / f"host_conformance_{name}"
+        program.write_text(PROGRAM.format(name=name))
+        program.chmod(0o755)
+    return folder / "build"
+
+
+def nightly(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [str(NIGHTLY), "--output", str(folder / "out"), "--build", str(folder / "build"), *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def rows(folder: Path, name: str = "results.csv") -> list[dict[str, str]]:
+    with (folder / "out" / name).open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+SCHEDULES = ("--only", "schedules", "--allocators", "atomic,gpuheap", "--scale", "0.0002", "--chunk", "100")
+
+
+def test_each_case_runs_its_share_of_seeds_in_chunks(tmp_path: Path) -> None:
+    fake_build(tmp_path, "atomic", "gpuheap")
+    ran = nightly(tmp_path, *SCHEDULES)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    found = rows(tmp_path)
+    # 200 schedules of the default allocator in each mode, 20 of the other: two cases each.
+    assert {row["outcome"] for row in found} == {"passed"}
+    assert sum(int(row["strong"]) for row in found if row["name"].startswith("gpuheap/")) == 200
+    assert sum(int(row["weak"]) for row in found if row["name"].startswith("atomic/")) == 20
+    log = (tmp_path / "build" / "tests" / "conformance" / "log").read_text().splitlines()
+    assert sorted(line for line in log if line.startswith("gpuheap.One")) == ["gpuheap.OneUnderManySchedules 0 100", "gpuheap.OneUnderManySchedules 100 100"]
+    assert "IsPlain" not in " ".join(log)
+    summary = {row["name"]: row for row in rows(tmp_path, "summary.csv")}
+    assert (summary["gpuheap"]["strong"], summary["gpuheap"]["weak"], summary["gpuheap"]["failed"]) == ("200", "200", "0")
+    ran = nightly(tmp_path, *SCHEDULES)
+    assert ran.stdout.startswith("0 jobs to do, 6 done")
+
+
+def test_a_seed_that_fails_is_named_with_what_shows_it_again(tmp_path: Path) -> None:
+    programs = fake_build(tmp_path, "atomic", "gpuheap") / "tests" / "conformance"
+    (programs / "bad").write_text("137")
+    ran = nightly(tmp_path, *SCHEDULES)
+    assert ran.returncode == 1
+    (row,) = [row for row in rows(tmp_path) if row["outcome"] != "passed"]
+    assert (row["name"], row["seed"], row["what"]) == ("gpuheap/TwoUnderManySchedules", "137", "livelock: nobody gets on")
+    assert row["replay"] == f"GPUHEAP_SIMULATOR_REPLAY=137 {programs}/host_conformance_gpuheap --gtest_filter=gpuheap.TwoUnderManySchedules"
+    assert row["replay"] in ran.stdout
+    ran = nightly(tmp_path, *SCHEDULES)
+    assert ran.returncode == 1, "what failed stays in the table"
+
+
+def test_it_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
+    programs = fake_build(tmp_path, "atomic", "gpuheap") / "tests" / "conformance"
+    (programs / "slow").touch()
+    command = [str(NIGHTLY), "--output", str(tmp_path / "out"), "--build", str(tmp_path / "build"), *SCHEDULES, "--jobs", "1"]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + 30
+    while not (programs / "pid").exists() and time.monotonic() < until:
+        time.sleep(0.02)
+    child = int((programs / "pid").read_text() or 0)
+    began = time.monotonic()
+    running.send_signal(signal.SIGINT)
+    said, errors = running.communicate(timeout=30)
+    assert time.monotonic() - began < 20
+    assert running.returncode == 130, said + errors
+    assert errors == "stopped: the same command goes on\n"
+    with pytest.raises(ProcessLookupError):
+        os.kill(child, 0)
+    done = rows(tmp_path)
+    assert done
+    assert all(row["outcome"] == "passed" for row in done)
+    (programs / "slow").unlink()
+    log = programs / "log"
+    log.unlink()
+    assert nightly(tmp_path, *SCHEDULES).returncode == 0
+    assert len(rows(tmp_path)) == 6
+    assert len(log.read_text().splitlines()) == 6 - len(done)
+
+
+def test_a_row_that_was_half_written_is_done_again(tmp_path: Path) -> None:
+    fake_build(tmp_path, "atomic", "gpuheap")
+    assert nightly(tmp_path, *SCHEDULES).returncode == 0
+    table = tmp_path / "out" / "results.csv"
+    text = table.read_text()
+    table.write_text(text[: text.rstrip().rindex("\n") + 20])
+    ran = nightly(tmp_path, *SCHEDULES)
+    assert ran.stdout.startswith("1 jobs to do, 5 done")
+    assert len(rows(tmp_path)) == 6
+
+
+def test_a_soak_is_a_row_for_each_allocator(tmp_path: Path) -> None:
+    bench = tmp_path / "bench"
+    bench.write_text(f"""#!{sys.executable}
+import json, sys
+name = sys.argv[sys.argv.index("--allocator") + 1]
+status = {{"gpuheap": "ok", "atomic": "unsupported"}}.get(name, "wrong")
+print(json.dumps({{"begin": 0}}))
+print(json.dumps({{"status": status, "reason": "" if status == "ok" else "why", "words": sys.argv[1:]}}))
+""")
+    bench.chmod(0o755)
+    ran = nightly(tmp_path, "--only", "soak", "--allocators", "gpuheap,atomic,halloc", "--bench", str(bench), "--scale", "0.1")
+    assert ran.returncode == 1
+    found = {row["name"]: row for row in rows(tmp_path)}
+    assert (found["gpuheap"]["outcome"], found["atomic"]["outcome"], found["halloc"]["outcome"]) == ("passed", "not for it", "failed")
+    assert found["halloc"]["what"] == "wrong: why"
+    assert "seconds=6 " in found["halloc"]["replay"]
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("--scale", "0"), "--scale is 0.0"),
+        (("--chunk", "3"), "--chunk is an even number"),
+        (("--allocators", "hoard"), "there is no allocator 'hoard'"),
+        (("--only", "schedules", "--allocators", "halloc"), "host_conformance_halloc is not there"),
+        (("--only", "soak", "--bench", "/nonexistent/bench"), "/nonexistent/bench is not there"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(tmp_path: Path, words: tuple[str, ...], text: str) -> None:
+    fake_build(tmp_path, "atomic")
+    ran = nightly(tmp_path, *words)
+    assert ran.returncode == 2
+    assert text in ran.stderr
+
+
+def test_tables_of_another_scale_are_not_added_to(tmp_path: Path) -> None:
+    fake_build(tmp_path, "atomic")
+    assert nightly(tmp_path, "--only", "schedules", "--allocators", "atomic", "--scale", "0.0001").returncode == 0
+    ran = nightly(tmp_path, "--only", "schedules", "--allocators", "atomic", "--scale", "0.0002")
+    assert ran.returncode == 2
+    assert "begin anew with --fresh" in ran.stderr
+    assert nightly(tmp_path, "--only", "schedules", "--allocators", "atomic", "--scale", "0.0002", "--fresh").returncode == 0
+    assert json.loads((tmp_path / "out" / "plan.json").read_text())["scale"] == 0.0002
+
+
+@pytest.mark.skipif(not REAL.exists(), reason="the conformance tests are not built: cmake --build --preset host")
+def test_real_explorations(tmp_path: Path) -> None:
+    (tmp_path / "build").symlink_to(ROOT / "build" / "host")
+    ran = nightly(tmp_path, "--only", "schedules", "--allocators", "atomic", "--scale", "0.0002", "--chunk", "20")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert sum(int(row["weak"]) for row in rows(tmp_path)) >= 20

@@ -1,0 +1,186 @@
+// Heaps of every allocator with each call of the simulated runtime failing in turn. Their kernels run, so that what lived before lives
+// after.
+#include "../support/blocks.hpp"
+
+#include <gpuheap/heap.hpp>
+
+#include <gtest/gtest.h>
+#include <gpuheap_simulator/faults.hpp>
+#include <gpuheap_simulator/memory.hpp>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "all_allocators.hpp"
+
+namespace {
+
+using namespace gpuheap::literals;
+using gpuheap::simulator::scoped_fault;
+namespace simt = gpuheap::simt;
+
+template <class A>
+class SimulatedFaults : public testing::Test {};
+TYPED_TEST_SUITE(SimulatedFaults, faults::all_allocators);
+
+// Steps over a heap, in order; and what the heap is like afterwards.
+struct life {
+  std::vector<std::function<void()>> steps;
+  std::function<std::string()> facts;
+  std::size_t fill = 0;  // the number of the step that launches the program's kernels
+};
+
+constexpr simt::size_t heap_bytes = 4_MiB, block_bytes = 48;
+
+template <class A>
+struct fixed_heap {
+  using heap_type = gpuheap::heap<A>;
+  std::optional<heap_type> heap;
+  std::optional<test::blocks<typename heap_type::ref_type>> held;
+
+  // What a program launches of its own does not fail.
+  void fill() {
+    scoped_fault const none{scoped_fault::none};
+    held.emplace(heap->ref(), std::size_t{64}, block_bytes);
+    held->malloc_all();
+    held->fill();
+  }
+  [[nodiscard]] life make() {
+    life all;
+    auto const step = [&all](auto f) { all.steps.emplace_back(f); };
+    step([this] { heap.emplace(heap_bytes); });
+    step([this] { (void)heap->stats(); });
+    step([this] { heap->reset(); });
+    all.fill = all.steps.size();
+    step([this] { fill(); });
+    step([this] { (void)heap->check(); });
+    step([this] { heap->set_policy(gpuheap::exhaustion_policy::trap); });
+    step([this] { (void)heap->stats(); });
+    if constexpr (gpuheap::has_verify<A>) step([this] { (void)heap->verify(); });
+    if constexpr (gpuheap::has_live_blocks<A>) step([this] { (void)heap->live_blocks(); });
+    step([this] { heap->free(std::vector<void*>{nullptr}); });
+    step([this] { heap->set_policy(gpuheap::exhaustion_policy::null); });
+    step([this] {
+      auto moved = std::move(*heap);
+      *heap = std::move(moved);
+    });
+    all.facts = [this] {
+      held->expect_intact("after a call failed");
+      gpuheap::statistics const s = heap->stats();
+      std::string text = std::to_string(heap->bytes()) + " " + std::to_string(s.live_allocations) + " " + std::to_string(s.failed_requests);
+      if constexpr (gpuheap::has_verify<A>) text += heap->verify().problem;
+      return text;
+    };
+    return all;
+  }
+};
+
+// A heap that fills up, grows by itself, by the host's call, and shrinks.
+template <class A>
+struct growing_heap {
+  using heap_type = gpuheap::heap<A>;
+  std::optional<heap_type> heap;
+  std::optional<test::blocks<typename heap_type::ref_type>> held, more;
+
+  void fill(std::optional<test::blocks<typename heap_type::ref_type>>& blocks) {
+    scoped_fault const none{scoped_fault::none};
+    blocks.emplace(heap->ref(), std::size_t{64}, std::size_t{60'000});
+    blocks->malloc_all();
+    blocks->fill();
+  }
+  [[nodiscard]] life make() {
+    life all;
+    auto const step = [&all](auto f) { all.steps.emplace_back(f); };
+    step([this] { heap.emplace(gpuheap::growth{.initial = 2_MiB, .at_most = 64_MiB}); });
+    step([this] { heap->grow_when_exhausted({.bytes = 8_MiB}); });
+    step([this] { heap->on_exhausted([](gpuheap::exhaustion const&) {}); });
+    all.fill = all.steps.size();
+    step([this] { fill(held); });
+    step([this] { (void)heap->check(); });
+    step([this] { heap->grow(5_MiB); });
+    step([this] {
+      if (held) fill(more);
+    });
+    step([this] { (void)heap->check(); });
+    step([this] { (void)heap->trim(); });
+    all.facts = [this] {
+      held->expect_intact("after a call failed");
+      more->expect_intact("after a call failed");
+      // How far it has grown is another matter: check() tells of a step that the device refused, and a trim() that failed gives nothing up.
+      std::size_t const served = held->count() + more->count() - held->failed_requests() - more->failed_requests();
+      return heap->stats().live_allocations == served ? heap->verify().problem : "it counts other blocks than it has served";
+    };
+    return all;
+  }
+};
+
+struct told {
+  unsigned failures = 0;
+  std::string facts, last;
+  std::uint64_t num_calls = 0;
+};
+// `again`: a step that failed is made again, and must then succeed.
+template <class State>
+told run(scoped_fault& fault, bool again) {
+  told what;
+  State state;
+  life const all = state.make();
+  for (auto const& step : all.steps) {
+    if (!again && what.failures != 0 && &step == &all.steps[all.fill]) continue;  // a lost device launches nothing
+    for (int tries = 0; tries < (again ? 2 : 1); ++tries) {
+      try {
+        step();
+        break;
+      } catch (gpuheap::error const& e) {
+        ++what.failures;
+        what.last = e.what();
+        EXPECT_EQ(what.last.rfind("gpuheap: ", 0), 0u) << what.last;
+        EXPECT_EQ(tries, 0) << "the step failed twice, though one call failed: " << what.last;
+      }
+    }
+    if (!state.heap) return what;  // there is none to go on with
+  }
+  what.num_calls = fault.calls();
+  scoped_fault const none{scoped_fault::none};
+  if (again) what.facts = all.facts();
+  return what;
+}
+
+template <class State>
+void fail_every_call() {
+  auto const before = gpuheap::simulator::memory_held();
+  told sound;
+  {
+    scoped_fault counting{scoped_fault::none};
+    sound = run<State>(counting, true);
+  }
+  ASSERT_EQ(gpuheap::simulator::memory_held(), before);
+  ASSERT_GT(sound.num_calls, 10u);
+  unsigned failures = 0;
+  // Ends: one pass for each call, and each way to fail.
+  for (std::uint64_t nth = 0; nth < sound.num_calls; ++nth) {
+    for (bool ever_after : {false, true}) {
+      scoped_fault fault{nth, ever_after};
+      told const what = run<State>(fault, !ever_after);
+      ASSERT_TRUE(fault.happened()) << "call " << nth;
+      ASSERT_EQ(gpuheap::simulator::memory_held(), before) << "call " << nth << " failed: " << what.last;
+      if (!ever_after) {
+        ASSERT_EQ(what.facts, sound.facts) << "call " << nth << " failed: " << what.last;
+      }
+      failures += what.failures;
+      ASSERT_FALSE(testing::Test::HasFailure()) << "call " << nth << " of " << sound.num_calls << " failed";
+    }
+  }
+  EXPECT_GE(failures, sound.num_calls);
+}
+
+TYPED_TEST(SimulatedFaults, EachCallThatFailsIsToldAndNothingIsLost) {
+  if constexpr (!TypeParam::traits.process_wide) fail_every_call<fixed_heap<TypeParam>>();
+}
+TYPED_TEST(SimulatedFaults, EachCallThatFailsLeavesAGrowingHeapWhole) {
+  if constexpr (gpuheap::has_trim<TypeParam>) fail_every_call<growing_heap<TypeParam>>();
+}
+
+}  // namespace

@@ -1,0 +1,165 @@
+// A warp of the default allocator that stops for long at each of its steps: what others then do is what docs/allocator.md promises of
+// progress. A free that stands still keeps nobody, a malloc that stands still keeps at most other mallocs, and whatever stands still for a
+// while only delays.
+#include "../support/seeds.hpp"
+
+#include <gpuheap/heap.hpp>
+#include <gpuheap/simt/launch.hpp>
+#include <gpuheap_simulator/launch.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace simt = gpuheap::simt;
+namespace simulator = gpuheap::simulator;
+using heap_t = gpuheap::heap<>;
+
+enum class doing { nothing, malloc, free };
+
+// What the threads of warp 0, which stops, are at; unseen by the simulated machine.
+struct stage {
+  doing at[32] = {};
+};
+
+// Warp 0 takes blocks and gives them back. The others do too (`both`), or only give back what they find (`frees`).
+struct work {
+  heap_t::ref_type heap;
+  stage* seen;
+  void** prepared;  // blocks for `frees`, four for each thread
+  bool frees_only;
+  std::size_t bytes;
+
+  GPUHEAP_FN void operator()(unsigned i) const {
+    bool const first_warp = i < 32;
+    if (!first_warp && frees_only) {
+      for (unsigned k = 0; k < 4; ++k) heap.free(prepared[4 * i + k]);
+      return;
+    }
+    for (unsigned round = 0; round < 2; ++round) {
+      void* held[4];
+      for (void*& p : held) {
+        note(first_warp, i, doing::malloc);
+        p = heap.malloc(bytes);
+      }
+      for (void* p : held) {
+        note(first_warp, i, doing::free);
+        heap.free(p);
+      }
+    }
+    note(first_warp, i, doing::nothing);
+  }
+  GPUHEAP_FN void note(bool first_warp, unsigned i, doing what) const {
+    if (first_warp) seen->at[i] = what;
+  }
+};
+struct prepare {
+  heap_t::ref_type heap;
+  void** out;
+  std::size_t bytes;
+  GPUHEAP_FN void operator()(unsigned i) const { out[i] = heap.malloc(bytes); }
+};
+
+struct verdict {
+  bool stalled = false, livelocked = false;
+  stage seen;
+  std::string why;
+};
+
+constexpr unsigned num_threads = 128;
+
+// One run in which warp 0 stops at its point `at`.
+verdict run(simulator::scheduler_kind kind, bool weak, std::uint64_t at, std::uint64_t points, bool frees_only, std::size_t bytes) {
+  simulator::settings s;
+  s.scheduler = kind;
+  s.seed = at;
+  s.weak = weak;
+  s.step_budget = 1'000'000;
+  s.num_sms = 1;  // all warps draw from one span
+  s.blocks_per_sm = 8;
+  heap_t heap{24 << 20};
+  std::vector<void*> prepared(4 * num_threads);
+  gpuheap::launch(4 * num_threads, prepare{heap.ref(), prepared.data(), bytes});
+  verdict what;
+  {
+    s.stopped = {0, at, points};
+    simulator::scoped_settings const scope{s};
+    try {
+      gpuheap::launch(num_threads, work{heap.ref(), &what.seen, prepared.data(), frees_only, bytes}, {.block_threads = 32});
+    } catch (simt::kernel_failure const& failed) {
+      what.livelocked = failed.kind() == simulator::failure_kind::livelock;
+      what.why = failed.what();
+    }
+    what.stalled = simulator::last_run().stalled;
+  }
+  if (what.why.empty()) {
+    EXPECT_EQ(heap.verify().problem, "");
+    EXPECT_EQ(heap.stats().failed_requests, 0u);
+    EXPECT_EQ(heap.stats().live_allocations, frees_only ? 4u * 32 : 4u * num_threads) << "blocks were lost";
+  }
+  return what;
+}
+
+constexpr simulator::scheduler_kind schedulers[] = {simulator::scheduler_kind::round_robin, simulator::scheduler_kind::random,
+                                                    simulator::scheduler_kind::pct};
+
+// Calls f(at) for steps of warp 0, each so many apart, until it makes fewer.
+template <class F>
+void at_each_step(unsigned every_night, F f) {
+  // ./test takes one step of four that --all-schedules takes.
+  unsigned const stride = test::num_seeds(100) < 100 ? 4 * every_night + 1 : every_night;
+  // Ends: the warp makes a bounded number of steps.
+  for (std::uint64_t at = 0; f(at); at += stride) {
+    ASSERT_LT(at, 1'000'000u);
+    ASSERT_FALSE(testing::Test::HasFailure()) << "stopped at step " << at;
+  }
+}
+
+TEST(StoppedWarps, AWhileOnlyDelays) {
+  for (simulator::scheduler_kind kind : schedulers) {
+    at_each_step(7, [&](std::uint64_t at) {
+      verdict const what = run(kind, at % 2 != 0, at, 20'000, false, (at >> 1) % 2 == 0 ? 48 : 8192);
+      EXPECT_EQ(what.why, "");
+      return what.stalled;
+    });
+  }
+}
+
+TEST(StoppedWarps, KeepNobodyFromFreeing) {
+  for (simulator::scheduler_kind kind : schedulers) {
+    at_each_step(5, [&](std::uint64_t at) {
+      verdict const what = run(kind, at % 2 != 0, at, simulator::stall::ever_after, true, (at >> 1) % 2 == 0 ? 48 : 8192);
+      EXPECT_EQ(what.why, "");
+      return what.stalled;
+    });
+  }
+}
+
+TEST(StoppedWarps, KeepOthersFromMallocOnlyInMallocItself) {
+  unsigned steps = 0, blocking = 0;
+  for (simulator::scheduler_kind kind : schedulers) {
+    at_each_step(3, [&](std::uint64_t at) {
+      verdict const what = run(kind, at % 2 != 0, at, simulator::stall::ever_after, false, (at >> 1) % 2 == 0 ? 48 : 8192);
+      ++steps;
+      if (!what.why.empty()) {
+        ++blocking;
+        EXPECT_TRUE(what.livelocked) << what.why;
+        EXPECT_TRUE(std::find(what.seen.at, what.seen.at + 32, doing::malloc) != what.seen.at + 32)
+            << "a free that stands still keeps others from their blocks: " << what.why;
+      }
+      return what.stalled;
+    });
+  }
+  RecordProperty("steps", static_cast<int>(steps));
+  RecordProperty("steps_that_keep_others_waiting", static_cast<int>(blocking));
+  std::printf("of %u steps, %u keep others waiting\n", steps, blocking);
+  // A warp that brings the next span keeps those waiting that find blocks nowhere else.
+  EXPECT_LT(blocking, steps / 2);
+}
+
+}  // namespace
