@@ -1,10 +1,13 @@
 """Translates the public C programs of MPI that tests/coalesce/public_programs.csv lists, from checkouts of their repositories, and compiles what comes out.
 
     python scripts/public_mpi.py CHECKOUTS               each program is translated, or refused, as the list says
-    python scripts/public_mpi.py CHECKOUTS --nvcc        and nvcc makes PTX of each translated file; some half a minute each
+    python scripts/public_mpi.py CHECKOUTS --nvcc        and nvcc makes PTX of each translated file; 2 to 10 seconds each
+    python scripts/public_mpi.py CHECKOUTS --nvcc --record     and the column `nvcc` of the list becomes what is found
+    python scripts/public_mpi.py CHECKOUTS --keep FOLDER       the translated files of each program stay, in a folder of FOLDER for each
 
 CHECKOUTS/OWNER/NAME is a checkout of https://github.com/OWNER/NAME at the list's commit. A program is the file that is listed; if it needs functions of
-other files of its folder, it is that file with those that have no main. NPB's IS needs the header that `make is CLASS=S NPROCS=4` writes there.
+other files of its folder or of ../common, it is that file with those that define them and have no main. NPB's IS needs the header npbparams.h beside it, as `make is CLASS=S NPROCS=4` writes it
+with the suite's own template as config/make.def.
 --table keeps what is found, and a program in it is not tried again.
 
 Exit codes: 0 as the list says, 1 not, 2 it cannot run, 130 interrupted."""
@@ -34,32 +37,63 @@ def first_error(text: str) -> str:
     return next((line.strip() for line in text.splitlines() if "error" in line), text.strip()[:200])
 
 
-def is_missing_definition(said: str) -> bool:
-    """Whether the tool asks for another file of the program."""
-    return "is in none of the files given" in said or "is not among the files given" in said
+def missing_definition(said: str) -> str:
+    """The function that the tool asks another file for; "" if none."""
+    found = re.search(r"the definition of `(\w+)` is (?:in none of|not among) the files given", said)
+    return found[1] if found else ""
+
+
+def defines(file: Path, function: str) -> bool:
+    return re.search(rf"\b{function}\s*\([^;{{}}]*\)\s*{{", file.read_text(errors="replace")) is not None
 
 
 def translate(tool: Path, source: Path, folder: Path) -> tuple[subprocess.CompletedProcess[str], list[Path]]:
     """What the tool says, and the CUDA files in `folder`."""
+    near = [*sorted(source.parent.glob("*.c")), *sorted(source.parent.parent.glob("common/*.c"))]
+    files = [source]
+    while True:
+        made = run([str(tool), "--mpi", "--quiet", "--output", str(folder), *map(str, files), "--", f"-I{source.parent}"])
+        missing = missing_definition(made.stderr)
+        more = [file for file in near if missing and file not in files and defines(file, missing) and not defines(file, "main")]
+        if made.returncode != 2 or not more:
+            return made, sorted(folder.rglob("*.cu"))
+        files += more[:1]  # Ends: each pass adds a file of `near`.
 
-    def once(files: list[Path]) -> subprocess.CompletedProcess[str]:
-        return run([str(tool), "--mpi", "--quiet", "--output", str(folder), *map(str, files), "--", f"-I{source.parent}"])
 
-    made = once([source])
-    if made.returncode == 1 and is_missing_definition(made.stderr):
-        others = [file for file in sorted(source.parent.glob("*.c")) if not re.search(r"\bmain\s*\(", file.read_text(errors="replace"))]
-        made = once([source, *others])
-    return made, sorted(folder.rglob("*.cu"))
+def keep(source: Path, made: Path, folder: Path) -> None:
+    """The translated files, and the headers that they share with the C program, in `folder`."""
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(made, folder)
+    for header in source.parent.glob("*.h"):
+        if not (folder / header.name).exists():
+            shutil.copy(header, folder)
 
 
-def try_program(row: dict[str, str], source: Path, tool: Path, nvcc: str | None) -> dict[str, str]:
-    """A row of the table."""
+def record(known: dict[tuple[str, str], dict[str, str]]) -> None:
+    """Writes what nvcc made of the programs into the list; a program that is not in the table keeps what is listed."""
+    with LIST.open(newline="") as listed:
+        reader = csv.DictReader(listed)
+        fields, rows = list(reader.fieldnames or []), list(reader)
+    for row in rows:
+        found = known.get((row["repository"], row["path"]))
+        if found is not None:
+            row["nvcc"] = found["nvcc"]
+    with LIST.open("w", newline="") as listed:
+        writer = csv.DictWriter(listed, fields, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def try_program(row: dict[str, str], source: Path, tool: Path, nvcc: str | None, kept: Path | None) -> dict[str, str]:
+    """A row of the table. Translated files are copied to `kept`, if there is one."""
     found = {"repository": row["repository"], "path": row["path"], "translates": "no", "nvcc": "", "reason": ""}
     with tempfile.TemporaryDirectory() as folder:
         made, files = translate(tool, source, Path(folder))
-        if made.returncode not in (0, 2):
+        if made.returncode not in (0, 1):
             return {**found, "reason": first_error(made.stderr)}
         found["translates"] = "yes"
+        if kept is not None:
+            keep(source, Path(folder), kept / re.sub(r"\W+", "_", f"{row['repository']}/{row['path'].removesuffix('.c')}"))
         if nvcc is None:
             return found
         found["nvcc"] = "yes"
@@ -82,6 +116,8 @@ def main() -> int:
     parser.add_argument("checkouts", type=Path, help="folder with OWNER/NAME for each repository of the list")
     parser.add_argument("--only", default="", help="programs whose repository and path contain this text")
     parser.add_argument("--nvcc", action="store_true", help="compile what comes out to PTX")
+    parser.add_argument("--record", action="store_true", help="write the outcome of --nvcc into the list")
+    parser.add_argument("--keep", type=Path, help="folder for the translated files, to compile them elsewhere; every program is tried again")
     parser.add_argument("--tool", type=Path, default=TOOL, help="the rewriter (default: that of the preset host)")
     parser.add_argument("--table", type=Path, default=ROOT / "build" / "public_mpi.csv", help="what is found, a row for each program")
     asked = parser.parse_args()
@@ -92,6 +128,7 @@ def main() -> int:
     for missing, what in (
         (not rows, f"no program of the list contains '{asked.only}': see {LIST}"),
         (not asked.tool.exists(), f"{asked.tool} is not there: cmake --build --preset host --target gpuheap_coalesce"),
+        (asked.record and not asked.nvcc, "--record writes what --nvcc finds: ask for both"),
         (asked.nvcc and nvcc is None, "nvcc is not there: install the CUDA toolkit, or put it into PATH"),
         (wrong, "".join(f"{asked.checkouts / row['repository']} is not a checkout of commit {row['commit']}: git clone it there" for row in wrong[:1])),
     ):
@@ -107,8 +144,8 @@ def main() -> int:
         for number, row in enumerate(rows, 1):
             key = row["repository"], row["path"]
             found = known.get(key)
-            if found is None or (asked.nvcc and found["translates"] == "yes" and not found["nvcc"]):
-                found = known[key] = try_program(row, asked.checkouts / row["repository"] / row["path"], asked.tool, nvcc)
+            if found is None or asked.keep is not None or (asked.nvcc and found["translates"] == "yes" and not found["nvcc"]):
+                found = known[key] = try_program(row, asked.checkouts / row["repository"] / row["path"], asked.tool, nvcc, asked.keep)
                 with asked.table.open("w", newline="") as table:
                     writer = csv.DictWriter(table, FIELDS, lineterminator="\n")
                     writer.writeheader()
@@ -121,6 +158,8 @@ def main() -> int:
     except KeyboardInterrupt:
         print(f"stopped; the same command goes on from {asked.table}", file=sys.stderr)
         return 130
+    if asked.record:
+        record(known)
     translated = [found for found in known.values() if found["translates"] == "yes"]
     compiled = [found for found in translated if found["nvcc"] == "yes"]
     print(f"{len(rows)} programs: {unlike} unlike the list; in the table {len(translated)} translate, and nvcc compiles {len(compiled)}")

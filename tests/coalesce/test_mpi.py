@@ -176,7 +176,7 @@ def test_what_cannot_be_translated(text: str, words: str, tmp_path: Path) -> Non
     (tmp_path / "bad.c").write_text(text)
     (tmp_path / "out").mkdir()
     ran = run("--mpi", "--output", "out", "good.c", "bad.c", cwd=tmp_path)
-    assert ran.returncode == 1, ran.stdout + ran.stderr
+    assert ran.returncode == 2, ran.stdout + ran.stderr
     assert words in ran.stderr
     assert "nothing is written" in ran.stderr
     assert list((tmp_path / "out").iterdir()) == []
@@ -185,7 +185,7 @@ def test_what_cannot_be_translated(text: str, words: str, tmp_path: Path) -> Non
 def test_errors_as_json(tmp_path: Path) -> None:
     (tmp_path / "prog.c").write_text(body("abs(system(NULL));"))
     ran = run("--mpi", "--json", "prog.c", cwd=tmp_path)
-    assert ran.returncode == 1
+    assert ran.returncode == 2
     said = json.loads(ran.stdout)["diagnostics"]
     assert [(one["id"], one["file"], one["line"], one["column"]) for one in said] == [("M3", "prog.c", 7, 7)]
 
@@ -293,7 +293,7 @@ def test_command_line(arguments: list[str], words: str, tmp_path: Path) -> None:
     (tmp_path / "prog.c").write_text(GOOD)
     (tmp_path / "prog.cu").write_text(GOOD)
     ran = run("--mpi", *arguments, cwd=tmp_path)
-    assert ran.returncode == 1 and words in ran.stderr, ran.stderr
+    assert ran.returncode == 2 and words in ran.stderr, ran.stderr
 
 
 def test_headers(tmp_path: Path) -> None:
@@ -307,7 +307,7 @@ def test_headers(tmp_path: Path) -> None:
     found = (tmp_path / "out" / "both.h").read_text()
     assert "GPUHEAP_FN int twice(int n);" in found and "#include" not in found
     ran = run("--mpi", "--output", ".", "a.c", "b.c", "both.h", cwd=tmp_path)
-    assert ran.returncode == 1 and "both.h is one of the files given, which stay as they are" in ran.stderr
+    assert ran.returncode == 2 and "both.h is one of the files given, which stay as they are" in ran.stderr
     assert not (tmp_path / "a.cu").exists()
     ran = run("--mpi", "--output", "out", "a.c", "b.c", "both.h", cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr
@@ -315,14 +315,14 @@ def test_headers(tmp_path: Path) -> None:
     assert "#include <gpuheap/mpi/program.hpp>" in (tmp_path / "out" / "b.cu").read_text()
     (tmp_path / "both.h").write_text("#pragma once\nint twice(int n);\nstatic int n;\ntypedef struct { int v; } pair;\n")
     ran = run("--mpi", "--output", "out", "a.c", "b.c", "both.h", cwd=tmp_path)
-    assert ran.returncode == 1 and "both.h:3:12: error: [M4] more than one of the files given includes this variable" in ran.stderr
+    assert ran.returncode == 2 and "both.h:3:12: error: [M4] more than one of the files given includes this variable" in ran.stderr
 
 
 def test_files_of_others_stay(tmp_path: Path) -> None:
     (tmp_path / "prog.c").write_text(GOOD)
     (tmp_path / "prog.cu").write_text("by hand\n")
     ran = run("--mpi", "--output", ".", "prog.c", cwd=tmp_path)
-    assert ran.returncode == 1 and "prog.cu is there and is not of this command's making" in ran.stderr
+    assert ran.returncode == 2 and "prog.cu is there and is not of this command's making" in ran.stderr
     assert (tmp_path / "prog.cu").read_text() == "by hand\n"
     (tmp_path / "prog.cu").unlink()
     for _ in range(2):

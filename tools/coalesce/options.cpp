@@ -14,7 +14,7 @@ constexpr char const* usage =
 
 std::optional<options> complain(std::string const& text, int& code) {
   std::fprintf(stderr, "gpuheap coalesce: %s\n", text.c_str());
-  code = 1;
+  code = failed;
   return std::nullopt;
 }
 

@@ -12,8 +12,6 @@
 
 namespace coalesce {
 
-inline constexpr int done = 0, failed = 1, nothing_to_do = 2;  // exit codes
-
 inline constexpr char const* cannot_parse =
     "the files cannot be parsed, and nothing is written; options for the compiler (-I, -D, -std) come after --, or from -p DIR";
 
