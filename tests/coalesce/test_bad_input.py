@@ -42,6 +42,14 @@ def test_what_does_not_parse(folder: Path, text: str, words: str) -> None:
     assert words in said and "nothing is written" in said and "come after --" in said
 
 
+@pytest.mark.parametrize(("text", "rule"), [("__global__ void broken( {}\n", "E1"), (GOOD, "E6"), ("#define CALL(a, b) a##b(8)\n__device__ void* f() { return CALL(mal, loc); }\n", "E5")])
+def test_errors_as_json(folder: Path, text: str, rule: str) -> None:
+    (folder / "bad.cu").write_text(text)
+    ran = run("--no-toolkit", "--json", "good.cu", "bad.cu", cwd=folder)
+    assert ran.returncode == 2
+    assert {one["id"] for one in json.loads(ran.stdout)["diagnostics"]} >= {rule}
+
+
 def test_device_code_in_a_header_that_was_not_named(folder: Path) -> None:
     (folder / "make.cuh").write_text("#pragma once\n__device__ inline void* make(int n) { return malloc(n); }\n")
     (folder / "uses.cu").write_text('#include "make.cuh"\n__global__ void uses(void** out) { *out = make(4); free(*out); }\n')

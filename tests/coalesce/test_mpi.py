@@ -159,6 +159,14 @@ def test_the_page_counts_the_public_programs() -> None:
             body("double a[1000000]; a[0] = 1;"),
             "bad.c:7:10: error: [M5] the local variables of `main` take 8000000 bytes, `a` alone 8000000, and the stack of a GPU thread has 524288",
         ),
+        (
+            body("const int n = 1000; double a[n][n]; a[0][0] = 1;"),
+            "bad.c:7:30: error: [M5] the local variables of `main` take 8000004 bytes, `a` alone 8000000",
+        ),
+        (
+            body("f(argc);", "static void g(int r) { double b[40000]; b[r] = 1; }\nvoid f(int r) { double a[40000]; a[r] = 1; if (r) g(r); else f(r - 1); }"),
+            "bad.c:6:5: error: [M5] the local variables of the functions that call one another, `main`, `f`, `g`, take 640000 bytes together, and",
+        ),
         (body("", "int old(a) int a; { return a; }"), "bad.c:4:5: error: [M5] C++ has no definitions of this old form"),
         (body("", "#define F(x) int f##x(void) { return x; }\nF(1)"), "bad.c:5:1: error: [M5] a macro writes this function: write it out"),
         (body("long double x = 1; (void)x;"), "[M5] device code has no `long double`: use double"),
@@ -361,7 +369,7 @@ static double sum_{n}(int size) {{
 @pytest.mark.parametrize(
     ("function", "end"),
     [
-        ("int f(int r) { if (r < 0) return 1; printf(\"in %d\", r); }", "  return (int)0;\n}"),
+        ("int f(int r) { if (r < 0) return 1; printf(\"in %d\", r); }", "  return 0;\n}"),
         ("struct s { int a; }; struct s f(int r) { struct s v = {r}; if (r) return v; }", "  return s{};\n}"),
         ("char *f(int r) { while (r) r--; }", "  return NULL;\n}"),
         ("int f(int r) { if (r) return 1; else return 2; }", "return 2; }"),
@@ -372,6 +380,11 @@ def test_the_end_of_a_function_without_a_return_stays_defined(function: str, end
     text = translated(tmp_path, body("f(argc);", function))
     begin = text.index("f(int r)")
     assert end in text[begin : text.index("rank_main", begin)]
+
+
+def test_a_function_that_is_called_before_it_is_declared(tmp_path: Path) -> None:
+    text = translated(tmp_path, body("printf(\"%d\", twice(later(argc)));") + "int twice(int n) { return 2 * n; }\nint later(int n)\n{ return twice(n); }\n")
+    assert "GPUHEAP_FN int twice(int n);\nGPUHEAP_FN int later(int n);\nGPUHEAP_FN int rank_main(" in text
 
 
 def test_texts_of_headers_live_as_long_as_the_tree(tmp_path: Path) -> None:

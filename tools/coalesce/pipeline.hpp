@@ -32,6 +32,8 @@ struct outcome {
 
 // Diagnostics and the summary, or JSON, for the user.
 void show(options const& asked, program const& p, decisions const& decided);
+// Errors before any decision, on standard error and, if asked for, as JSON; `failed`.
+int refuse(options const& asked, program const& p, char const* why);
 // Where files go under --output: the folders below the one that they have in common are kept, so that they find each other.
 struct output_places {
   std::map<std::string, std::string> of;  // by path
