@@ -88,6 +88,7 @@ def test_a_registered_function_without_the_flag(folder: Path) -> None:
         (["--inplace", "good.cu"], "there is no option '--inplace': see --help"),
         (["--level", "thread", "good.cu"], "--level: 'thread' is none of block, warp, grid"),
         (["--analysis=guess", "good.cu"], "--analysis: 'guess' is neither flow nor pattern"),
+        (["--output", "", "good.cu"], "--output: '' is no folder"),
         (["good.cu", "--register"], "--register needs a value"),
         (["-p", "nowhere", "good.cu"], "there is no nowhere/compile_commands.json"),
     ],

@@ -221,6 +221,7 @@ def test_decisions_are_told_in_places_of_the_c_file(tmp_path: Path) -> None:
         ("", "int n = atoi(argv[rank]); free(malloc(n));", "dynamic"),
         ("", "char t[4] = {0}, *p = t; MPI_Recv(t, 3, MPI_CHAR, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE); free(malloc(atoi(p)));", "dynamic"),
         ("static int n = 4;", "n += rank; free(malloc(n));", "dynamic"),
+        ("", 'printf("%d\\n", rank); free(malloc(4));', "collective"),
         ("const int n = 4;", "free(malloc(n));", "collective"),
         # Ranks that wait for one another along a chain must not meet on the way.
         ("", "int n; MPI_Recv(&n, 1, MPI_INT, rank - 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE); free(malloc(4));", "dynamic"),

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from tool import run
+from tool import ROOT, run
 
 KERNEL = "__global__ void k(int n) {\n  void* q = malloc(8);\n  free(q);\n}\n"
 MAIN = "int main() {\n  return 0;\n}\n"
@@ -122,3 +122,20 @@ def test_what_clang_cannot_follow_is_left_alone(text: str, tmp_path: Path) -> No
     ran = run("--in-place", "prog.cu", cwd=tmp_path)
     assert ran.returncode == 2 and "[E7] the rewriter cannot follow this: " in ran.stderr and "is left as it is" in ran.stderr, ran.stderr
     assert (tmp_path / "prog.cu").read_text() == text + KERNEL + MAIN
+
+
+def test_the_page_shows_what_the_tool_prints(tmp_path: Path) -> None:
+    """The example of docs/coalesce.md: the program, the change and the warnings. GPUHEAP_UPDATE_EXPECTED=1 writes them, to be read before they are kept."""
+    page = ROOT / "docs" / "coalesce.md"
+    head, _, rest = page.read_text().partition("```cuda\n")
+    program, _, rest = rest.partition("```\n")
+    between, _, rest = rest.partition("```diff\n")
+    change, _, rest = rest.partition("```\n\n```text\n")
+    warnings, _, after = rest.partition("```\n")
+    (tmp_path / "prog.cu").write_text(program)
+    ran = run("--quiet", "prog.cu", cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    if os.environ.get("GPUHEAP_UPDATE_EXPECTED"):
+        change, warnings = ran.stdout, ran.stderr
+        page.write_text(f"{head}```cuda\n{program}```\n{between}```diff\n{change}```\n\n```text\n{warnings}```\n{after}")
+    assert (change, warnings) == (ran.stdout, ran.stderr)
