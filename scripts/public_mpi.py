@@ -4,7 +4,9 @@
     python scripts/public_mpi.py CHECKOUTS --nvcc        and nvcc makes PTX of each translated file; 2 to 10 seconds each
     python scripts/public_mpi.py CHECKOUTS --nvcc --record     and the column `nvcc` of the list becomes what is found
     python scripts/public_mpi.py CHECKOUTS --run               each runs under Open MPI and in the simulator, and prints the same; 10 to 60 seconds each
-    python scripts/public_mpi.py CHECKOUTS --keep FOLDER       the translated files of each program stay, in a folder of FOLDER for each
+    python scripts/public_mpi.py CHECKOUTS --keep FOLDER       the translated files of each program stay, in a folder of FOLDER for each, with compile.sh, to be
+                                                         compiled to objects on another machine: FOLDER/compile.sh GPUHEAP_INCLUDE JOBS > compiled.txt
+    python scripts/public_mpi.py --compiled compiled.txt       and what that has found goes into the list
 
 CHECKOUTS/OWNER/NAME is a checkout of https://github.com/OWNER/NAME at the list's commit. A program is the file that is listed; if it needs functions of
 other files of its folder or of ../common, it is that file with those that define them and have no main. NPB's IS needs the header npbparams.h beside it, as `make is CLASS=S NPROCS=4` writes it
@@ -36,6 +38,7 @@ TOOL = ROOT / "build" / "host" / "tools" / "coalesce" / "gpuheap-coalesce"
 BUILD = ROOT / "build" / "host"
 SIMULATOR = BUILD / "simulator" / "libgpuheap_simulator.a"
 FIELDS = ["repository", "path", "translates", "nvcc", "prints", "reason"]
+SECONDS = 60  # a run of a program has them
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 OF_TIME = re.compile(r"time|second|\bsec\b|\d ?m?s\b|elapsed|clock|duration|latency|bandwidth|MB/s|Mop|resolution|precision", re.IGNORECASE)
 
@@ -80,6 +83,23 @@ def keep(source: Path, made: Path, folder: Path) -> None:
             shutil.copy(header, folder)
 
 
+COMPILE = r"""#!/bin/sh
+# Compiles the programs of this folder to objects with nvcc: compile.sh INCLUDE JOBS, where INCLUDE is the folder of gpuheap's headers. Prints a line for each
+# program, its folder and `object` or `no`; what nvcc says is in FOLDER.log.
+INCLUDE=$(realpath "$1") && export INCLUDE && cd "$(dirname "$0")" || exit 2
+find . -mindepth 1 -maxdepth 1 -type d -printf '%f\n' | sort | xargs -P "$2" -I{} sh -c '
+  for file in $(find "$1" -name "*.cu"); do
+    nvcc -std=c++20 -arch=sm_90 -O1 -rdc=true -maxrregcount=64 -w -DGPUHEAP_BACKEND_CUDA -I"$INCLUDE" -I"$1" -c "$file" -o "$file.o" >>"$1.log" 2>&1 || { echo "$1 no"; exit 0; }
+  done
+  echo "$1 object"' sh {}
+"""
+
+
+def name_of(row: dict[str, str]) -> str:
+    """Of a program's folder under --keep."""
+    return re.sub(r"\W+", "_", f"{row['repository']}/{row['path'].removesuffix('.c')}")
+
+
 def record(known: dict[tuple[str, str], dict[str, str]]) -> None:
     """Writes what nvcc made of the programs into the list; a program that is not in the table keeps what is listed."""
     with LIST.open(newline="") as listed:
@@ -95,6 +115,19 @@ def record(known: dict[tuple[str, str], dict[str, str]]) -> None:
         writer.writerows(rows)
 
 
+def take_compiled(file: Path, rows: list[dict[str, str]]) -> int:
+    """Writes what compile.sh has printed into the list; an exit code."""
+    if not file.is_file():
+        print(f"error: {file} is not there: compile.sh of --keep prints it", file=sys.stderr)
+        return 2
+    said = dict(line.split() for line in file.read_text().splitlines())
+    found = {(row["repository"], row["path"]): {"nvcc": said[name_of(row)]} for row in rows if name_of(row) in said}
+    record(found)
+    wrong = [path for (_, path), is_now in found.items() if is_now["nvcc"] != "object"]
+    print(f"{len(found) - len(wrong)} of {len(found)} programs compile to objects" + "".join(f"\nnot: {path}" for path in wrong))
+    return 1 if wrong else 0
+
+
 def try_program(row: dict[str, str], source: Path, tool: Path, nvcc: str | None, kept: Path | None, *, runs: bool, shows: bool) -> dict[str, str]:
     """A row of the table. Translated files are copied to `kept`, if there is one."""
     found = {"repository": row["repository"], "path": row["path"], "translates": "no", "nvcc": "", "prints": "", "reason": ""}
@@ -104,12 +137,12 @@ def try_program(row: dict[str, str], source: Path, tool: Path, nvcc: str | None,
             return {**found, "reason": first_error(made.stderr)}
         found["translates"] = "yes"
         if kept is not None:
-            keep(source, Path(folder), kept / re.sub(r"\W+", "_", f"{row['repository']}/{row['path'].removesuffix('.c')}"))
+            keep(source, Path(folder), kept / name_of(row))
         if runs:
             found["prints"] = run_both(row, source, sources, files, Path(folder), shows=shows)
         if nvcc is None:
             return found
-        found["nvcc"] = "yes"
+        found["nvcc"] = "PTX"
         options = ["-std=c++20", "-arch=sm_90", "-rdc=true", "-w", f"-I{ROOT / 'include'}", f"-I{folder}", f"-I{source.parent}", "-DGPUHEAP_BACKEND_CUDA"]
         for file in files:
             compiled = run([nvcc, *options, "-ptx", "-o", "/dev/null", str(file)])
@@ -164,10 +197,10 @@ def run_both(row: dict[str, str], source: Path, sources: list[Path], files: list
         return f"g++: {first_error(made.stderr)}"
 
     def output(command: list[str]) -> tuple[int, str]:
-        environment = {**os.environ, "GPUHEAP_RANKS": ranks, "GPUHEAP_BYTES": "256MiB"}
+        environment = {**os.environ, "GPUHEAP_RANKS": ranks, "GPUHEAP_BYTES": "2GiB"}
         try:
             ran = subprocess.run(
-                command, input=row["input"].replace("|", "\n"), capture_output=True, text=True, errors="replace", check=False, timeout=300,
+                command, input=row["input"].replace("|", "\n"), capture_output=True, text=True, errors="replace", check=False, timeout=SECONDS,
                 env=environment, cwd=source.parent,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
@@ -180,7 +213,7 @@ def run_both(row: dict[str, str], source: Path, sources: list[Path], files: list
     theirs = [output(mpirun), output(mpirun)]
     ours = output([str(folder / "ranks"), *arguments])
     if theirs[0][0] == 124 or ours[0] == 124:
-        return f"{'Open MPI' if theirs[0][0] == 124 else 'the simulator'}: not done in 300 s"
+        return f"{'Open MPI' if theirs[0][0] == 124 else 'the simulator'}: not done in {SECONDS} s"
     if (theirs[0][0] == 0) != (ours[0] == 0):
         return f"Open MPI ends with {theirs[0][0]}, the simulator with {ours[0]}"
     texts = [text for _, text in theirs]
@@ -198,7 +231,7 @@ def at_commit(checkout: Path) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Whether the listed public programs of MPI translate, and compile.")
-    parser.add_argument("checkouts", type=Path, help="folder with OWNER/NAME for each repository of the list")
+    parser.add_argument("checkouts", type=Path, nargs="?", default=Path("."), help="folder with OWNER/NAME for each repository of the list")
     parser.add_argument("--only", default="", help="programs whose repository and path contain this text")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="each Nth program alone: a sample")
     parser.add_argument("--show", action="store_true", help="show outputs that are not alike")
@@ -206,11 +239,14 @@ def main() -> int:
     parser.add_argument("--run", action="store_true", help="compare what comes out, in the simulator, with Open MPI's output")
     parser.add_argument("--record", action="store_true", help="write the outcome of --nvcc into the list")
     parser.add_argument("--keep", type=Path, help="folder for the translated files, to compile them elsewhere; every program is tried again")
+    parser.add_argument("--compiled", type=Path, help="what compile.sh of --keep has printed")
     parser.add_argument("--tool", type=Path, default=TOOL, help="the rewriter (default: that of the preset host)")
     parser.add_argument("--table", type=Path, default=ROOT / "build" / "public_mpi.csv", help="what is found, a row for each program")
     asked = parser.parse_args()
     with LIST.open(newline="") as listed:
         rows = [row for row in csv.DictReader(listed) if asked.only in f"{row['repository']}/{row['path']}"][:: max(1, asked.every)]
+    if asked.compiled is not None:
+        return take_compiled(asked.compiled, rows)
     nvcc = shutil.which("nvcc") if asked.nvcc else None
     wrong = [row for row in rows if at_commit(asked.checkouts / row["repository"]) != row["commit"]]
     for missing, what in (
@@ -229,6 +265,9 @@ def main() -> int:
     if asked.table.exists():
         with asked.table.open(newline="") as table:
             known = {(row["repository"], row["path"]): row for row in csv.DictReader(table)}
+    if asked.keep is not None:
+        asked.keep.mkdir(parents=True, exist_ok=True)
+        (asked.keep / "compile.sh").write_text(COMPILE)
     unlike = 0
     try:
         for number, row in enumerate(rows, 1):
@@ -253,7 +292,7 @@ def main() -> int:
     if asked.record:
         record(known)
     translated = [found for found in known.values() if found["translates"] == "yes"]
-    compiled = [found for found in translated if found["nvcc"] == "yes"]
+    compiled = [found for found in translated if found["nvcc"] in ("PTX", "object")]
     print(f"{len(rows)} programs: {unlike} unlike the list; in the table {len(translated)} translate, "
           f"nvcc compiles {len(compiled)}, {sum(found['prints'] == 'same' for found in translated)} print what they print under Open MPI")
     return 1 if unlike else 0
