@@ -89,7 +89,7 @@ COMPILE = r"""#!/bin/sh
 INCLUDE=$(realpath "$1") && export INCLUDE && cd "$(dirname "$0")" || exit 2
 find . -mindepth 1 -maxdepth 1 -type d -printf '%f\n' | sort | xargs -P "$2" -I{} sh -c '
   for file in $(find "$1" -name "*.cu"); do
-    nvcc -std=c++20 -arch=sm_90 -O1 -rdc=true -maxrregcount=64 -w -DGPUHEAP_BACKEND_CUDA -I"$INCLUDE" -I"$1" -c "$file" -o "$file.o" >>"$1.log" 2>&1 || { echo "$1 no"; exit 0; }
+    nvcc -std=c++20 -arch=sm_90 -O1 -Xcicc -O1 -Xptxas -O1 -rdc=true -maxrregcount=64 -w -DGPUHEAP_BACKEND_CUDA -I"$INCLUDE" -I"$1" -c "$file" -o "$file.o" >>"$1.log" 2>&1 || { echo "$1 no"; exit 0; }
   done
   echo "$1 object"' sh {}
 """
