@@ -45,7 +45,7 @@ def read_with_headers(tool: Path, file: Path, options: list[str]) -> subprocess.
         read = run([str(tool), "--quiet", *named, "--", *options], 600)
         wanted = [line.partition(":")[0] for line in read.stderr.splitlines() if "[E3]" in line]
         more = sorted({str(Path(header).resolve()) for header in wanted} - {str(Path(name).resolve()) for name in named})
-        if read.returncode in (0, 2) or not more:
+        if read.returncode in (0, 1) or not more:
             return read
         named += more
 
@@ -88,7 +88,7 @@ def try_file(nvcc: str, tool: Path, checkout: Path, file: Path) -> dict[str, str
     except subprocess.TimeoutExpired:
         row["reason"] = "takes more than 10 minutes"
         return row
-    row["rewriter"] = "yes" if read.returncode in (0, 2) else "no"
+    row["rewriter"] = "yes" if read.returncode in (0, 1) else "no"
     if row["rewriter"] == "no":
         row["reason"] = next((line.strip() for line in read.stderr.splitlines() if "error" in line), "")
     row["reason"] = row["reason"].replace(f"{checkout}/", "")

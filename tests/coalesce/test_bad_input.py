@@ -23,7 +23,7 @@ def refused(folder: Path, *arguments: str) -> str:
     """Runs with --in-place; the words, after checking that nothing was written and nothing was left."""
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     ran = run("--in-place", "--no-toolkit", *arguments, cwd=folder)
-    assert ran.returncode == 1, ran.stdout + ran.stderr
+    assert ran.returncode == 2, ran.stdout + ran.stderr
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     return ran.stderr
 
@@ -40,6 +40,14 @@ def test_what_does_not_parse(folder: Path, text: str, words: str) -> None:
     (folder / "bad.cu").write_text(text)
     said = refused(folder, "good.cu", "bad.cu")
     assert words in said and "nothing is written" in said and "come after --" in said
+
+
+@pytest.mark.parametrize(("text", "rule"), [("__global__ void broken( {}\n", "E1"), (GOOD, "E6"), ("#define CALL(a, b) a##b(8)\n__device__ void* f() { return CALL(mal, loc); }\n", "E5")])
+def test_errors_as_json(folder: Path, text: str, rule: str) -> None:
+    (folder / "bad.cu").write_text(text)
+    ran = run("--no-toolkit", "--json", "good.cu", "bad.cu", cwd=folder)
+    assert ran.returncode == 2
+    assert {one["id"] for one in json.loads(ran.stdout)["diagnostics"]} >= {rule}
 
 
 def test_device_code_in_a_header_that_was_not_named(folder: Path) -> None:
@@ -69,7 +77,7 @@ def test_two_programs_at_once(folder: Path) -> None:
 def test_a_registered_function_without_the_flag(folder: Path) -> None:
     (folder / "bad.cu").write_text("__device__ int exchange(int n);\n__global__ void other(int n) { exchange(n); }\n")
     ran = run("--no-toolkit", "--register", "exchange", "bad.cu", cwd=folder)
-    assert ran.returncode == 2 and "takes no flag: declare it with a last parameter `bool coalesce = false`" in ran.stderr
+    assert ran.returncode == 1 and "takes no flag: declare it with a last parameter `bool coalesce = false`" in ran.stderr
 
 
 @pytest.mark.parametrize(
@@ -80,13 +88,14 @@ def test_a_registered_function_without_the_flag(folder: Path) -> None:
         (["--inplace", "good.cu"], "there is no option '--inplace': see --help"),
         (["--level", "thread", "good.cu"], "--level: 'thread' is none of block, warp, grid"),
         (["--analysis=guess", "good.cu"], "--analysis: 'guess' is neither flow nor pattern"),
+        (["--output", "", "good.cu"], "--output: '' is no folder"),
         (["good.cu", "--register"], "--register needs a value"),
         (["-p", "nowhere", "good.cu"], "there is no nowhere/compile_commands.json"),
     ],
 )
 def test_mistakes_on_the_command_line(folder: Path, arguments: list[str], words: str) -> None:
     ran = run(*arguments, cwd=folder)
-    assert ran.returncode == 1 and words in ran.stderr and ran.stdout == ""
+    assert ran.returncode == 2 and words in ran.stderr and ran.stdout == ""
 
 
 def test_in_place_keeps_permissions_and_leaves_nothing_beside(folder: Path) -> None:
@@ -112,7 +121,7 @@ def test_all_files_or_none(folder: Path) -> None:
     long_name = "x" * 250 + ".cu"  # no room for the suffix of a temporary file
     (folder / "deep" / long_name).write_text(GOOD.replace("kernel", "other"))
     ran = run("--in-place", "--no-toolkit", "good.cu", f"deep/{long_name}", cwd=folder)
-    assert ran.returncode == 1 and "File name too long: nothing is written" in ran.stderr
+    assert ran.returncode == 2 and "File name too long: nothing is written" in ran.stderr
     assert (folder / "good.cu").read_text() == GOOD
     assert sorted(path.name for path in folder.iterdir()) == ["deep", "good.cu"]
 
@@ -123,7 +132,7 @@ def test_compiler_options_from_a_compilation_database(folder: Path) -> None:
     (folder / "include" / "size.hpp").write_text("#define SIZE 8\n")
     command = "nvcc -forward-unknown-to-host-compiler -DFACTOR=2 -Iinclude --generate-code=arch=compute_90,code=[sm_90] -std=c++20 -x cu -c good.cu -o good.o"
     (folder / "compile_commands.json").write_text(json.dumps([{"directory": str(folder), "file": "good.cu", "command": command}]))
-    assert run("--no-toolkit", "good.cu", cwd=folder).returncode == 1
+    assert run("--no-toolkit", "good.cu", cwd=folder).returncode == 2
     ran = run("--no-toolkit", "-p", ".", "good.cu", cwd=folder)
     assert ran.returncode == 0 and "malloc(SIZE * FACTOR, true)" in ran.stdout
 
@@ -159,7 +168,7 @@ def test_output_keeps_folders(folder: Path) -> None:
     assert "make(4, true)" in (folder / "out" / "uses.cu").read_text()
     assert "bool coalesce = false" in (folder / "out" / "parts" / "make.cuh").read_text()
     again = run("--no-toolkit", "out/uses.cu", "out/parts/make.cuh", cwd=folder)
-    assert again.returncode == 2, again.stderr
+    assert again.returncode == 1, again.stderr
 
 
 @pytest.mark.parametrize(
@@ -174,7 +183,7 @@ def test_output_keeps_folders(folder: Path) -> None:
 def test_output_that_cannot_be(folder: Path, output: str, words: str) -> None:
     (folder / "taken" / "good.cu").mkdir(parents=True)
     ran = run("--no-toolkit", "--output", output, "good.cu", cwd=folder)
-    assert ran.returncode == 1 and words in ran.stderr, ran.stderr
+    assert ran.returncode == 2 and words in ran.stderr, ran.stderr
     assert (folder / "good.cu").read_text() == GOOD
 
 

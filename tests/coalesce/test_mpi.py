@@ -122,6 +122,10 @@ def test_the_page_counts_the_public_programs() -> None:
     assert f"lists {len(rows)} public C programs" in page
     assert f"| the output is Open MPI's | {counts['same']} |" in page
     assert f"| another output: the program uses what nothing has written | {counts['differs']} |" in page
+    made = Counter(row["nvcc"] for row in rows if row["outcome"] != "refused")
+    assert made.keys() <= {"", "PTX", "object"} and f"makes of the {made.total()} programs that translate" in page
+    for what, number in (("an object", made["object"]), ("PTX", made["PTX"]), ("not tried", made[""])):
+        assert f"| {what} | {number} |" in page
     for reason, number in Counter(row["reason"].partition(", and ")[0] for row in rows if row["outcome"] == "refused").items():
         assert f"| refused: {reason} | {number} |" in page
 
@@ -159,6 +163,14 @@ def test_the_page_counts_the_public_programs() -> None:
             body("double a[1000000]; a[0] = 1;"),
             "bad.c:7:10: error: [M5] the local variables of `main` take 8000000 bytes, `a` alone 8000000, and the stack of a GPU thread has 524288",
         ),
+        (
+            body("const int n = 1000; double a[n][n]; a[0][0] = 1;"),
+            "bad.c:7:30: error: [M5] the local variables of `main` take 8000004 bytes, `a` alone 8000000",
+        ),
+        (
+            body("f(argc);", "static void g(int r) { double b[40000]; b[r] = 1; }\nvoid f(int r) { double a[40000]; a[r] = 1; if (r) g(r); else f(r - 1); }"),
+            "bad.c:6:5: error: [M5] the local variables of the functions that call one another, `main`, `f`, `g`, take 640000 bytes together, and",
+        ),
         (body("", "int old(a) int a; { return a; }"), "bad.c:4:5: error: [M5] C++ has no definitions of this old form"),
         (body("", "#define F(x) int f##x(void) { return x; }\nF(1)"), "bad.c:5:1: error: [M5] a macro writes this function: write it out"),
         (body("long double x = 1; (void)x;"), "[M5] device code has no `long double`: use double"),
@@ -176,7 +188,7 @@ def test_what_cannot_be_translated(text: str, words: str, tmp_path: Path) -> Non
     (tmp_path / "bad.c").write_text(text)
     (tmp_path / "out").mkdir()
     ran = run("--mpi", "--output", "out", "good.c", "bad.c", cwd=tmp_path)
-    assert ran.returncode == 1, ran.stdout + ran.stderr
+    assert ran.returncode == 2, ran.stdout + ran.stderr
     assert words in ran.stderr
     assert "nothing is written" in ran.stderr
     assert list((tmp_path / "out").iterdir()) == []
@@ -185,7 +197,7 @@ def test_what_cannot_be_translated(text: str, words: str, tmp_path: Path) -> Non
 def test_errors_as_json(tmp_path: Path) -> None:
     (tmp_path / "prog.c").write_text(body("abs(system(NULL));"))
     ran = run("--mpi", "--json", "prog.c", cwd=tmp_path)
-    assert ran.returncode == 1
+    assert ran.returncode == 2
     said = json.loads(ran.stdout)["diagnostics"]
     assert [(one["id"], one["file"], one["line"], one["column"]) for one in said] == [("M3", "prog.c", 7, 7)]
 
@@ -213,6 +225,7 @@ def test_decisions_are_told_in_places_of_the_c_file(tmp_path: Path) -> None:
         ("", "int n = atoi(argv[rank]); free(malloc(n));", "dynamic"),
         ("", "char t[4] = {0}, *p = t; MPI_Recv(t, 3, MPI_CHAR, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE); free(malloc(atoi(p)));", "dynamic"),
         ("static int n = 4;", "n += rank; free(malloc(n));", "dynamic"),
+        ("", 'printf("%d\\n", rank); free(malloc(4));', "collective"),
         ("const int n = 4;", "free(malloc(n));", "collective"),
         # Ranks that wait for one another along a chain must not meet on the way.
         ("", "int n; MPI_Recv(&n, 1, MPI_INT, rank - 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE); free(malloc(4));", "dynamic"),
@@ -293,7 +306,7 @@ def test_command_line(arguments: list[str], words: str, tmp_path: Path) -> None:
     (tmp_path / "prog.c").write_text(GOOD)
     (tmp_path / "prog.cu").write_text(GOOD)
     ran = run("--mpi", *arguments, cwd=tmp_path)
-    assert ran.returncode == 1 and words in ran.stderr, ran.stderr
+    assert ran.returncode == 2 and words in ran.stderr, ran.stderr
 
 
 def test_headers(tmp_path: Path) -> None:
@@ -307,7 +320,7 @@ def test_headers(tmp_path: Path) -> None:
     found = (tmp_path / "out" / "both.h").read_text()
     assert "GPUHEAP_FN int twice(int n);" in found and "#include" not in found
     ran = run("--mpi", "--output", ".", "a.c", "b.c", "both.h", cwd=tmp_path)
-    assert ran.returncode == 1 and "both.h is one of the files given, which stay as they are" in ran.stderr
+    assert ran.returncode == 2 and "both.h is one of the files given, which stay as they are" in ran.stderr
     assert not (tmp_path / "a.cu").exists()
     ran = run("--mpi", "--output", "out", "a.c", "b.c", "both.h", cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr
@@ -315,14 +328,14 @@ def test_headers(tmp_path: Path) -> None:
     assert "#include <gpuheap/mpi/program.hpp>" in (tmp_path / "out" / "b.cu").read_text()
     (tmp_path / "both.h").write_text("#pragma once\nint twice(int n);\nstatic int n;\ntypedef struct { int v; } pair;\n")
     ran = run("--mpi", "--output", "out", "a.c", "b.c", "both.h", cwd=tmp_path)
-    assert ran.returncode == 1 and "both.h:3:12: error: [M4] more than one of the files given includes this variable" in ran.stderr
+    assert ran.returncode == 2 and "both.h:3:12: error: [M4] more than one of the files given includes this variable" in ran.stderr
 
 
 def test_files_of_others_stay(tmp_path: Path) -> None:
     (tmp_path / "prog.c").write_text(GOOD)
     (tmp_path / "prog.cu").write_text("by hand\n")
     ran = run("--mpi", "--output", ".", "prog.c", cwd=tmp_path)
-    assert ran.returncode == 1 and "prog.cu is there and is not of this command's making" in ran.stderr
+    assert ran.returncode == 2 and "prog.cu is there and is not of this command's making" in ran.stderr
     assert (tmp_path / "prog.cu").read_text() == "by hand\n"
     (tmp_path / "prog.cu").unlink()
     for _ in range(2):
@@ -361,7 +374,7 @@ static double sum_{n}(int size) {{
 @pytest.mark.parametrize(
     ("function", "end"),
     [
-        ("int f(int r) { if (r < 0) return 1; printf(\"in %d\", r); }", "  return (int)0;\n}"),
+        ("int f(int r) { if (r < 0) return 1; printf(\"in %d\", r); }", "  return 0;\n}"),
         ("struct s { int a; }; struct s f(int r) { struct s v = {r}; if (r) return v; }", "  return s{};\n}"),
         ("char *f(int r) { while (r) r--; }", "  return NULL;\n}"),
         ("int f(int r) { if (r) return 1; else return 2; }", "return 2; }"),
@@ -372,6 +385,11 @@ def test_the_end_of_a_function_without_a_return_stays_defined(function: str, end
     text = translated(tmp_path, body("f(argc);", function))
     begin = text.index("f(int r)")
     assert end in text[begin : text.index("rank_main", begin)]
+
+
+def test_a_function_that_is_called_before_it_is_declared(tmp_path: Path) -> None:
+    text = translated(tmp_path, body("printf(\"%d\", twice(later(argc)));") + "int twice(int n) { return 2 * n; }\nint later(int n)\n{ return twice(n); }\n")
+    assert "GPUHEAP_FN int twice(int n);\nGPUHEAP_FN int later(int n);\nGPUHEAP_FN int rank_main(" in text
 
 
 def test_texts_of_headers_live_as_long_as_the_tree(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def test_nvcc_compiles_what_the_cases_become(tmp_path: Path) -> None:
     for case in CASES:
         options = ["--no-toolkit", "--quiet", "--root", "rank_main", "--register", "exchange"]
         ran = run(*options, "--output", str(tmp_path), str(case))
-        assert ran.returncode in (0, 2), ran.stderr
+        assert ran.returncode in (0, 1), ran.stderr
         lines += [f"namespace case_{case.stem} {{", f'#include "{case.name}"', "}"]
     (tmp_path / "all.cu").write_text("\n".join(lines) + "\n")
     # -dc: some cases call functions of other files. -O1 of the optimizer: nothing is measured.

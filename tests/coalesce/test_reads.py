@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from tool import run
+from tool import ROOT, run
 
 KERNEL = "__global__ void k(int n) {\n  void* q = malloc(8);\n  free(q);\n}\n"
 MAIN = "int main() {\n  return 0;\n}\n"
@@ -99,7 +99,7 @@ def test_options_in_a_file_that_the_command_names(option: str, tmp_path: Path) -
     }
     (tmp_path / "build" / "compile_commands.json").write_text(json.dumps([entry]))
     ran = run("-p", "build", "prog.cu", cwd=tmp_path)
-    assert ran.returncode == 1 and "names the file of options" in ran.stderr and "which is not there: configure the build again" in ran.stderr
+    assert ran.returncode == 2 and "names the file of options" in ran.stderr and "which is not there: configure the build again" in ran.stderr
     (tmp_path / "build" / "flags").mkdir()
     (tmp_path / "build" / "flags" / "includes.rsp").write_text(f'-I"{tmp_path}/a b"\n')
     ran = run("-p", "build", "prog.cu", cwd=tmp_path)
@@ -117,8 +117,25 @@ def test_options_in_a_file_that_the_command_names(option: str, tmp_path: Path) -
 )
 def test_what_clang_cannot_follow_is_left_alone(text: str, tmp_path: Path) -> None:
     (tmp_path / "prog.cu").write_text(text)
-    assert run("--in-place", "prog.cu", cwd=tmp_path).returncode == 2
+    assert run("--in-place", "prog.cu", cwd=tmp_path).returncode == 1
     (tmp_path / "prog.cu").write_text(text + KERNEL + MAIN)
     ran = run("--in-place", "prog.cu", cwd=tmp_path)
-    assert ran.returncode == 1 and "[E7] the rewriter cannot follow this: " in ran.stderr and "is left as it is" in ran.stderr, ran.stderr
+    assert ran.returncode == 2 and "[E7] the rewriter cannot follow this: " in ran.stderr and "is left as it is" in ran.stderr, ran.stderr
     assert (tmp_path / "prog.cu").read_text() == text + KERNEL + MAIN
+
+
+def test_the_page_shows_what_the_tool_prints(tmp_path: Path) -> None:
+    """The example of docs/coalesce.md: the program, the change and the warnings. GPUHEAP_UPDATE_EXPECTED=1 writes them, to be read before they are kept."""
+    page = ROOT / "docs" / "coalesce.md"
+    head, _, rest = page.read_text().partition("```cuda\n")
+    program, _, rest = rest.partition("```\n")
+    between, _, rest = rest.partition("```diff\n")
+    change, _, rest = rest.partition("```\n\n```text\n")
+    warnings, _, after = rest.partition("```\n")
+    (tmp_path / "prog.cu").write_text(program)
+    ran = run("--quiet", "prog.cu", cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    if os.environ.get("GPUHEAP_UPDATE_EXPECTED"):
+        change, warnings = ran.stdout, ran.stderr
+        page.write_text(f"{head}```cuda\n{program}```\n{between}```diff\n{change}```\n\n```text\n{warnings}```\n{after}")
+    assert (change, warnings) == (ran.stdout, ran.stderr)

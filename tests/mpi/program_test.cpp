@@ -105,6 +105,7 @@ TEST(MpiProgram, TellsAFailedCall) {
                          ", MPI_ERR_BUFFER: invalid buffer pointer"),
             std::string::npos)
       << of.said;
+  EXPECT_NE(of.said.find("raise GPUHEAP_BYTES, the size of the heap, if malloc gave that pointer"), std::string::npos) << of.said;
 }
 
 TEST(MpiProgram, RefusesWrongEnvironments) {

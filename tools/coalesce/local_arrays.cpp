@@ -29,6 +29,17 @@ bool is_constant_in_cpp(ASTContext const& context, Expr const* length) {
   return all.constant;
 }
 
+std::uint64_t local_bytes(ASTContext const& context, QualType type) {
+  std::uint64_t elements = 1;
+  while (auto const* array = context.getAsVariableArrayType(type)) {
+    Expr::EvalResult length;
+    if (!is_constant_in_cpp(context, array->getSizeExpr()) || !array->getSizeExpr()->EvaluateAsInt(length, context)) return 0;
+    elements *= length.Val.getInt().getZExtValue();
+    type = array->getElementType();
+  }
+  return type->isVariablyModifiedType() ? 0 : elements * static_cast<std::uint64_t>(context.getTypeSizeInChars(type).getQuantity());
+}
+
 namespace {
 
 // The lengths of an array, outermost first.

@@ -36,14 +36,8 @@ int run(options const& asked) {
   if (!places.problem.empty()) return complain(places.problem);
 
   auto const [decided, changes] = coalesce_program(asked, p, sources, {}, language::cuda);
-  if (has_error_of(p, "E1")) {
-    std::fputs(diagnostics_text(p, true).c_str(), stderr);
-    return complain(cannot_parse);
-  }
-  if (has_error_of(p, "E6")) {
-    std::fputs(diagnostics_text(p, true).c_str(), stderr);
-    return complain("errors: nothing is written");
-  }
+  if (has_error_of(p, "E1")) return refuse(asked, p, cannot_parse);
+  if (has_error_of(p, "E6")) return refuse(asked, p, "errors: nothing is written");
   show(asked, p, decided);
   if (has_errors(p)) return complain("errors: nothing is written");
   if (changes.empty() && asked.output.empty()) {

@@ -72,12 +72,6 @@ void name_what_is_outside_the_subset(program& c) {
   }
 }
 
-int refuse(options const& asked, program const& c, char const* why) {
-  if (asked.json) std::fputs(json(c, asked, {}).c_str(), stdout);
-  std::fputs(diagnostics_text(c, true).c_str(), stderr);
-  return complain(why);
-}
-
 // For each line of the final text, the place in the C text from which its beginning comes.
 std::vector<unsigned> origins(translation const& made, edits const& coalesced, std::string const& cuda, std::string const& c_file,
                               std::string const& text) {

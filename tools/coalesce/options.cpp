@@ -14,7 +14,7 @@ constexpr char const* usage =
 
 std::optional<options> complain(std::string const& text, int& code) {
   std::fprintf(stderr, "gpuheap coalesce: %s\n", text.c_str());
-  code = 1;
+  code = failed;
   return std::nullopt;
 }
 
@@ -28,7 +28,11 @@ std::optional<options> parse_options(int count, char const* const* words, int& c
       {"--quiet", &o.quiet},       {"--mpi", &o.mpi},   {"--dry-run", &o.dry},
   };
   std::map<std::string, std::function<void(std::string const&)>> const valued{
-      {"--output", [&](std::string const& v) { o.output = v; }},
+      {"--output",
+       [&](std::string const& v) {
+         if (v.empty()) problem = "--output: '' is no folder: name one that is there";
+         o.output = v;
+       }},
       {"--register", [&](std::string const& v) { o.registered.insert(v); }},
       {"--root", [&](std::string const& v) { o.roots.insert(v); }},
       {"--heap-bytes", [&](std::string const& v) { o.heap_bytes = v; }},

@@ -10,6 +10,8 @@
 
 namespace coalesce {
 
+inline constexpr int done = 0, nothing_to_do = 1, failed = 2;  // exit codes, as all commands of the project have them
+
 struct options {
   std::vector<std::string> files;
   std::vector<std::string> compiler;  // after `--`

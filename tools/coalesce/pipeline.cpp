@@ -152,6 +152,12 @@ void show(options const& asked, program const& p, decisions const& decided) {
   }
 }
 
+int refuse(options const& asked, program const& p, char const* why) {
+  if (asked.json) std::fputs(json(p, asked, {}).c_str(), stdout);
+  std::fputs(diagnostics_text(p, true).c_str(), stderr);
+  return complain(why);
+}
+
 output_places places_under(std::string const& folder, std::set<std::string> const& files, std::set<std::string> const& inputs) {
   namespace fs = std::filesystem;
   output_places result;

@@ -12,8 +12,6 @@
 
 namespace coalesce {
 
-inline constexpr int done = 0, failed = 1, nothing_to_do = 2;  // exit codes
-
 inline constexpr char const* cannot_parse =
     "the files cannot be parsed, and nothing is written; options for the compiler (-I, -D, -std) come after --, or from -p DIR";
 
@@ -34,6 +32,8 @@ struct outcome {
 
 // Diagnostics and the summary, or JSON, for the user.
 void show(options const& asked, program const& p, decisions const& decided);
+// Errors before any decision, on standard error and, if asked for, as JSON; `failed`.
+int refuse(options const& asked, program const& p, char const* why);
 // Where files go under --output: the folders below the one that they have in common are kept, so that they find each other.
 struct output_places {
   std::map<std::string, std::string> of;  // by path

@@ -73,21 +73,29 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
 
   // Local arrays that no thread has the stack for.
   void check_stack(FunctionDecl const* f) {
-    constexpr std::uint64_t limit = 512 * 1024;  // of CUDA
     std::uint64_t all = 0, most = 0;
     VarDecl const* largest = nullptr;
     for (auto const* d : f->decls()) {
       auto const* v = dyn_cast<VarDecl>(d);
-      if (v == nullptr || !v->hasLocalStorage() || isa<ParmVarDecl>(v) || v->getType()->isVariablyModifiedType()) continue;
-      auto const bytes = static_cast<std::uint64_t>(context_.getTypeSizeInChars(v->getType()).getQuantity());
+      if (v == nullptr || !v->hasLocalStorage() || isa<ParmVarDecl>(v)) continue;
+      auto const bytes = local_bytes(context_, v->getType());
       all += bytes;
       if (bytes > most) most = bytes, largest = v;
     }
-    if (all <= limit || largest == nullptr) return;
+    auto& frame = t_.frames[frame_of(f)];
+    frame.bytes = all;
+    frame.at = t_.at(context_, f->getLocation());
+    if (all <= stack_limit || largest == nullptr) return;
     t_.error("M5", t_.at(context_, largest->getLocation()),
              "the local variables of `" + f->getNameAsString() + "` take " + std::to_string(all) + " bytes, `" +
                  largest->getNameAsString() + "` alone " + std::to_string(most) + ", and the stack of a GPU thread has " +
-                 std::to_string(limit) + " at most: use malloc and free, or make it static");
+                 std::to_string(stack_limit) + " at most: use malloc and free, or make it static");
+  }
+
+  // Functions of one name in several files are different ones if they are static.
+  [[nodiscard]] std::string frame_of(FunctionDecl const* f) const {
+    auto const name = f->getNameAsString();
+    return f->isExternallyVisible() ? name : name + " in " + t_.at(context_, f->getLocation()).file;
   }
 
   // A function whose end is reached returns nothing that C lets its callers use, and so may return anything; in C++ it must not get there.
@@ -106,7 +114,10 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
     if (nameless)
       return t_.error("M5", t_.at(context_, f->getLocation()),
                       "the end of this function is reached without a return, which C++ forbids: write one");
-    std::string const nothing = type->isPointerType() ? "NULL" : type->isScalarType() ? "(" + name + ")0" : name + "{}";
+    std::string const nothing = type->isPointerType()      ? "NULL"
+                                : type->isEnumeralType()   ? "(" + name + ")0"
+                                : type->isArithmeticType() ? "0"
+                                                           : name + "{}";
     (void)t_.insert_before(context_, body->getRBracLoc(), "  return " + nothing + ";\n", "end of a function");
   }
 
@@ -173,6 +184,7 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
     conversions_.look_at(e);
     auto const* callee = e->getDirectCallee();
     if (callee == nullptr) return true;
+    if (inside_ != nullptr) t_.frames[frame_of(inside_)].calls.insert(frame_of(callee));
     if (t_.is_users(context_, callee->getLocation()) && !callee->isImplicit() && !is_of_library(callee)) return true;
     auto const name = callee->getName();
     if (name == "MPI_Init" || name == "MPI_Init_thread") forget_arguments(e);
@@ -340,8 +352,10 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
     if (definition == nullptr || inside_ == nullptr || !declared_.insert(definition).second) return;
     auto const head = stretch_of(context_, t_.found, {definition->getBeginLoc(), definition->getBody()->getBeginLoc()});
     if (head.file.empty() || head.length == 0) return;
-    (void)t_.insert_before(context_, inside_->getBeginLoc(), "GPUHEAP_FN " + t_.text_at(head.file, head.offset, head.length - 1) + ";\n",
-                           "function");
+    auto const text = t_.text_at(head.file, head.offset, head.length - 1);
+    auto const declaration = text.substr(0, text.find_last_not_of(" \t\r\n") + 1);
+    // The function that calls has its GPUHEAP_FN in front already, which becomes the declaration's.
+    (void)t_.insert_before(context_, inside_->getBeginLoc(), declaration + ";\nGPUHEAP_FN ", "function");
   }
 
   // The host reads what a literal names, and the program's arguments.

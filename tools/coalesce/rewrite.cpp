@@ -51,7 +51,7 @@ unsigned offset_for_include(std::string const& text) {
   if (after != 0) return after;
   // Behind the comment that heads the file.
   at = 0;
-  while (text.compare(at, 2, "//") == 0) at = static_cast<unsigned>(std::min(text.find('\n', at), text.size() - 1) + 1);
+  while (text.substr(at, 2) == "//") at = static_cast<unsigned>(std::min(text.find('\n', at), text.size() - 1) + 1);
   return at;
 }
 

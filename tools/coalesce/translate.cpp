@@ -161,6 +161,48 @@ void check_main(translator& t, std::vector<std::string> const& sources) {
             "nothing in these files calls MPI_Init: this is no program of MPI. --mpi is for those; CUDA programs need no option");
 }
 
+// The most bytes that `name` and what it calls keep on the stack at once, and the calls on that path; without recursion, whose depth is not
+// known.
+class deepest_stack {
+ public:
+  explicit deepest_stack(std::map<std::string, translator::frame> const& frames) : frames_{frames} {}
+
+  struct path {
+    std::uint64_t bytes = 0;
+    std::vector<std::string> functions;
+  };
+  path const& from(std::string const& name) {
+    if (auto const known = known_.find(name); known != known_.end()) return known->second;
+    known_[name];  // nothing, for a call back to it
+    path most;
+    auto const frame = frames_.find(name);
+    if (frame == frames_.end()) return known_[name];
+    for (auto const& callee : frame->second.calls) {
+      auto const& deeper = from(callee);
+      if (deeper.bytes > most.bytes) most = deeper;
+    }
+    most.bytes += frame->second.bytes;
+    most.functions.insert(most.functions.begin(), name.substr(0, name.find(' ')));
+    return known_[name] = most;
+  }
+
+ private:
+  std::map<std::string, translator::frame> const& frames_;
+  std::map<std::string, path> known_;
+};
+
+void check_stack(translator& t) {
+  auto const main = t.frames.find("main");
+  if (main == t.frames.end() || has_errors(t.found)) return;  // one function alone has too much, or what it calls is not known
+  auto const deepest = deepest_stack{t.frames}.from("main");
+  if (deepest.bytes <= stack_limit) return;
+  std::string calls;
+  for (auto const& name : deepest.functions) calls += (calls.empty() ? "`" : ", `") + name + "`";
+  t.error("M5", main->second.at,
+          "the local variables of the functions that call one another, " + calls + ", take " + std::to_string(deepest.bytes) +
+              " bytes together, and the stack of a GPU thread has " + std::to_string(stack_limit) + " at most: use malloc and free");
+}
+
 // The files and variables that the host must read before the ranks begin, as the last argument of run_main().
 std::string what_is_read(translator const& t) {
   std::vector<std::string> parts;
@@ -247,6 +289,7 @@ translation translate(options const& asked, program& c, std::vector<std::string>
   for (std::size_t i = 0; i < units.size(); ++i) read_functions(t, units[i].ast->getASTContext(), variables[i]);
   check_functions(t);
   check_main(t, sources);
+  check_stack(t);
   rename_words(t);
   add_ends(t, asked, sources, variables);
   for (auto const& where : t.changes.conflicts()) {

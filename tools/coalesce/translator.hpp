@@ -7,6 +7,7 @@
 #include <clang/AST/ASTContext.h>
 #include <clang/AST/Decl.h>
 
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string>
@@ -76,6 +77,13 @@ class translator {
     bool own_words = false;  // argv is char**, and each rank has words that it may write
   };
   std::vector<main_place> mains;
+  // What a function keeps on the stack, and what it calls.
+  struct frame {
+    std::uint64_t bytes = 0;
+    place at;
+    std::set<std::string> calls;
+  };
+  std::map<std::string, frame> frames;
   bool calls_init = false;
   std::set<std::string> headers;  // of the program, which were not named
   bool reads_input = false, reads_files = false, reads_environment = false;
@@ -106,6 +114,9 @@ class local_arrays {
 };
 // Whether C++ takes this length of an array as a constant.
 [[nodiscard]] bool is_constant_in_cpp(clang::ASTContext const& context, clang::Expr const* length);
+// Bytes of a local variable of this type on the stack; 0 where its length is known at run time only, as it is then on the heap.
+[[nodiscard]] std::uint64_t local_bytes(clang::ASTContext const& context, clang::QualType type);
+inline constexpr std::uint64_t stack_limit = 512 * 1024;  // bytes of a GPU thread's stack, of CUDA
 // Functions and expressions of the unit.
 void read_functions(translator& t, clang::ASTContext& context, unit_variables const& variables);
 // Conversions that C makes by itself and C++ wants written, in one expression.

@@ -220,11 +220,12 @@ inline int report_end(result const& ended) {
     return 1;
   }
   if (ended.error != success) {
-    std::fprintf(
-        stderr,
-        "gpuheap: rank %d: a call of MPI failed with error class %d, %s, and ended all ranks: correct the call, or let calls return their "
-        "errors with MPI_Comm_set_errhandler\n",
-        ended.rank, ended.error, words_of(ended.error));
+    // A program that takes what malloc gives without a look hands a null pointer on.
+    char const* const advice = ended.error == err_buffer
+                                   ? "correct the call, or raise GPUHEAP_BYTES, the size of the heap, if malloc gave that pointer"
+                                   : "correct the call, or let calls return their errors with MPI_Comm_set_errhandler";
+    std::fprintf(stderr, "gpuheap: rank %d: a call of MPI failed with error class %d, %s, and ended all ranks: %s\n", ended.rank,
+                 ended.error, words_of(ended.error), advice);
     return 1;
   }
   std::fprintf(stderr, "gpuheap: rank %d ended the program with the code %d\n", ended.rank, ended.code);

@@ -49,3 +49,7 @@ __global__ void until_there_is_memory(void** out) {
   out[0] = malloc(8);  // pattern: dynamic W11; flow: dynamic W11
   free(p);
 }
+__global__ void printing_waits_for_nobody(int n, void** out) {
+  printf("%d\n", n);
+  out[0] = malloc(n);  // pattern: collective R1; flow: collective R1
+}
