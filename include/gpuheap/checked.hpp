@@ -74,7 +74,7 @@ struct checked_name {
 template <device_allocator Allocator, checked_options Options = checked_options{}>
 class checked;
 #else
-template <device_allocator Allocator = sharded_runs, checked_options Options = checked_options{}>
+template <device_allocator Allocator = sharded_spans, checked_options Options = checked_options{}>
 class checked;
 #endif
 

@@ -145,12 +145,12 @@ struct trade_bits {
     tree.set(bit);
   }
   // Takes whatever the leaf has, and puts it back. In a hurry: tidies up in between.
-  GPUHEAP_FN void trade_leaf(unsigned leaf, unsigned i, bool in_a_hurry) const {
+  GPUHEAP_FN void trade_leaf(unsigned leaf, unsigned i, bool leaf_only) const {
     bitmap_tree::word const all = simt::low_bits(bits_in_play);
     bool emptied = false;
-    bitmap_tree::word const got = in_a_hurry ? tree.take_untidily(leaf, all, emptied) : tree.take_mask(leaf, all);
+    bitmap_tree::word const got = leaf_only ? tree.take_leaf_only(leaf, all, emptied) : tree.take_mask(leaf, all);
     cells.claim_bits(leaf * 64, got, i);
-    if (emptied) tree.tidy(leaf);
+    if (emptied) tree.clear_stale(leaf);
     if (got == 0) return;
     cells.release_bits(leaf * 64, got, i);
     tree.set_mask(leaf, got);
@@ -194,7 +194,7 @@ struct set_and_look {
     unsigned const leaf = leaves.at(i % leaves.count), bit = leaf * 64 + i / leaves.count % 32;
     if (i % 3 == 0) {
       tree.set(bit + 32);
-      tree.drop(bit + 32);
+      tree.erase(bit + 32);
     }
     tree.set(bit);
     bool const seen = tree.for_each_leaf(i % tree.num_leaves, [&](unsigned visited) { return visited == leaf; });
@@ -247,7 +247,7 @@ struct empty_and_ask {
       visited = 0;
       tree.for_each_leaf(0, [&](unsigned i) {
         ++visited;
-        if (tree.take_mask(i, ~bitmap_tree::word{0}) == 0) tree.tidy(i);
+        if (tree.take_mask(i, ~bitmap_tree::word{0}) == 0) tree.clear_stale(i);
         return false;
       });
     }

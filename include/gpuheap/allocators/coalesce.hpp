@@ -326,7 +326,7 @@ class basic_coalesce {
   simt::size_t own_bytes_ = 0;
 };
 
-// Over any allocator: `basic_coalesce_block_header<gpuheap::sharded_runs>`. As published, and without an argument, over the toolkit's.
+// Over any allocator: `basic_coalesce_block_header<gpuheap::sharded_spans>`. As published, and without an argument, over the toolkit's.
 template <class Upstream = default_backing>
 using basic_coalesce_block_header = basic_coalesce<coalesce_config{}, Upstream>;
 template <class Upstream = default_backing>

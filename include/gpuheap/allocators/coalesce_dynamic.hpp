@@ -180,7 +180,7 @@ class basic_coalesce_dynamic {
   Backing backing_;
 };
 
-// Over any allocator: `coalesce_dynamic_over<gpuheap::sharded_runs>`. As published, and without an argument, over the toolkit's.
+// Over any allocator: `coalesce_dynamic_over<gpuheap::sharded_spans>`. As published, and without an argument, over the toolkit's.
 template <class Upstream = default_backing>
 using coalesce_dynamic_over = basic_coalesce_dynamic<coalesce_dynamic_config{}, Upstream>;
 

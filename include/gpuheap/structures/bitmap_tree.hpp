@@ -1,7 +1,7 @@
 // A set of small integers as a bitmap with summaries: leaves of 64 bits, a middle word for 64 leaves, and a top word for 64 middle words.
 //
 // Invariant, whenever no operation is under way: a leaf with a bit set has its bit in the middle word set, and that word its bit in the
-// top word. The converse may fail: a summary bit over nothing costs a look and is dropped by tidy().
+// top word. The converse may fail: a summary bit over nothing costs a look and is dropped by clear_stale().
 //
 //   set:   leaf |= bits;  middle |= bit;  top |= bit                    (all always, in this order)
 //   tidy:  middle &= ~bit;  leaf != 0 ? (middle |= bit; top |= bit)     and likewise for the top word over an empty middle word
@@ -77,23 +77,23 @@ struct bitmap_tree {
   GPUHEAP_FN word take_mask(unsigned i, word mask) const {
     // consume_release: acquires what the setter published; releases this thread's earlier accesses to the next setter or taker of the leaf.
     word const before = leaf(i).fetch_and(~mask, simt::consume_release);
-    if ((before & ~mask) == 0) tidy(i);
+    if ((before & ~mask) == 0) clear_stale(i);
     return before & mask;
   }
-  // The same for a taker who is in a hurry: a leaf that it empties keeps its summary bit, and `emptied` tells to tidy() it later. Until
-  // then the bit costs others a look.
-  GPUHEAP_FN word take_untidily(unsigned i, word mask, bool& emptied) const {
+  // The same for a taker who is in a hurry: a leaf that it empties keeps its summary bit, and `emptied` tells to clear_stale() it later.
+  // Until then the bit costs others a look.
+  GPUHEAP_FN word take_leaf_only(unsigned i, word mask, bool& emptied) const {
     // consume_release: as above.
     word const before = leaf(i).fetch_and(~mask, simt::consume_release);
     emptied = (before & ~mask) == 0;
     return before & mask;
   }
   // Drops one bit, if it is there, whose owner knows that it stands for nothing any more.
-  GPUHEAP_FN void drop(unsigned bit) const { leaf(bit / 64).fetch_and(~(word{1} << (bit % 64)), simt::relaxed); }
+  GPUHEAP_FN void erase(unsigned bit) const { leaf(bit / 64).fetch_and(~(word{1} << (bit % 64)), simt::relaxed); }
   // Makes a bit say what is_there() answers. Who changes that calls this afterwards; is_there() reads with acquire. While a call is under
   // way the bit can be wrong, and with nothing under way it is right.
   template <class Look>
-  GPUHEAP_FN void settle(unsigned bit, Look is_there) const {
+  GPUHEAP_FN void recompute(unsigned bit, Look is_there) const {
     bool there = is_there();
     // Ends: a pass that goes on found that another thread has changed it since the look before. Lock-free.
     GPUHEAP_NO_UNROLL
@@ -114,7 +114,9 @@ struct bitmap_tree {
 
   // Drops the summary bits of a leaf that was seen empty, unless it no longer is. True if a bit was missing for a moment over something:
   // who looked then may have drawn conclusions.
-  GPUHEAP_FN bool tidy(unsigned i) const { return tidy_words(&leaves[simt::size_t{i} * leaf_stride], &mids[i / 64], top_of(i), i); }
+  GPUHEAP_FN bool clear_stale(unsigned i) const {
+    return clear_stale_words(&leaves[simt::size_t{i} * leaf_stride], &mids[i / 64], top_of(i), i);
+  }
 
   // Calls visit(i) for the leaves that may have a bit, from leaf `start` on and around, until it returns true. Returns that. Any thread.
   template <class Visit>
@@ -157,7 +159,7 @@ struct bitmap_tree {
     share mine{none, i != none && bits == 0 ? i : none};
     if (i == start / 64 && simt::lane_id() == simt::lowest_bit(here)) bits &= ~simt::low_bits(start % 64);
     unsigned given = 0;
-    mine.bit = deal(here, bits, i, given);
+    mine.bit = distribute(here, bits, i, given);
     unsigned const last = simt::shuffle(here, mine.bit, simt::highest_bit(here));
     if (last != none) from = last + 1 < num_leaves * 64 ? last + 1 : 0;
     return mine;
@@ -237,7 +239,7 @@ struct bitmap_tree {
       word const before = leaf(i).fetch_and(~mask, simt::relay);
       bits = before & ~mask;
       if ((before & mask) != 0) {
-        if (bits == 0) tidy(i);
+        if (bits == 0) clear_stale(i);
         return i * 64 + at;
       }
       spread = spread * 1664525u + 1013904223u;
@@ -311,18 +313,18 @@ struct bitmap_tree {
  private:
   // Deals the set bits of the words that lanes of `here` have, bit b of word i as i * 64 + b, to the lanes in their order. Returns this
   // lane's, or none. `given`: how many there are. Side by side, however few bits a word has: a launch may wait for it.
-  GPUHEAP_FN static unsigned deal(simt::lane_mask here, word bits, unsigned i, unsigned& given) {
+  GPUHEAP_FN static unsigned distribute(simt::lane_mask here, word bits, unsigned i, unsigned& given) {
     // Lone lanes come here often.
     if ((here & (here - 1)) == 0) {
       given = simt::popcount(bits);
       return bits != 0 ? i * 64 + simt::lowest_bit(bits) : none;
     }
-    simt::uint64_t const dealt = deal_to_several(here, bits, i);
+    simt::uint64_t const dealt = distribute_to_several(here, bits, i);
     given = static_cast<unsigned>(dealt >> 32);
     return static_cast<unsigned>(dealt);
   }
   // This lane's, and from bit 32 on how many there are.
-  GPUHEAP_COLD static simt::uint64_t deal_to_several(simt::lane_mask here, word bits, unsigned i) {
+  GPUHEAP_COLD static simt::uint64_t distribute_to_several(simt::lane_mask here, word bits, unsigned i) {
     warp_group const g{here};
     unsigned given = 0;
     unsigned const rank = g.rank(), before = g.sum_before(simt::popcount(bits), given);
@@ -350,7 +352,7 @@ struct bitmap_tree {
     if (rank == 0) bits &= ~simt::low_bits(start % 64);
     if (rank == num) bits &= simt::low_bits(start % 64);
     unsigned given = 0;
-    unsigned const mine = deal(here, bits, m, given);
+    unsigned const mine = distribute(here, bits, m, given);
     if (given >= lanes) {
       unsigned const next = simt::shuffle(here, mine, simt::highest_bit(here)) + 1;
       from = next < num_leaves ? next * 64 : 0;
@@ -363,7 +365,7 @@ struct bitmap_tree {
   GPUHEAP_FN void clear(unsigned bit) const {
     word const mask = word{1} << (bit % 64);
     // acq_rel: settle()'s next look comes after it.
-    if ((leaf(bit / 64).fetch_and(~mask, simt::acq_rel) & ~mask) == 0) tidy(bit / 64);
+    if ((leaf(bit / 64).fetch_and(~mask, simt::acq_rel) & ~mask) == 0) clear_stale(bit / 64);
   }
 
   // Out of line and on plain words: they are called from many places, none of which is in a hurry, and are most of a tree's code.
@@ -374,7 +376,7 @@ struct bitmap_tree {
     ref{*mid}.fetch_or(word{1} << (i % 64), simt::consume_release);
     if (top != nullptr) ref{*top}.fetch_or(word{1} << (i / 64 % 64), simt::consume_release);
   }
-  GPUHEAP_COLD static bool tidy_words(word* leaf, word* mid, word* top, unsigned i) {
+  GPUHEAP_COLD static bool clear_stale_words(word* leaf, word* mid, word* top, unsigned i) {
     using ref = simt::global_ref<word>;
     word const bit = word{1} << (i % 64), top_bit = word{1} << (i / 64 % 64);
     word const before = ref{*mid}.fetch_and(~bit, simt::acq_rel);

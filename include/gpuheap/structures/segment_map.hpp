@@ -45,15 +45,15 @@ static_assert(run_length(0b1110, 1) == 3 && run_length(~0ull, 0) == 64 && run_le
 
 // A relocation that begins when something is first taken: a search that takes nothing is no move. Registers of one thread.
 struct lazy_relocation {
-  relocation_count moves;
+  relocation_count relocations;
   bool open = false;
 
   GPUHEAP_FN void begin() {
-    if (!open) moves.begin();
+    if (!open) relocations.begin();
     open = true;
   }
   GPUHEAP_FN void end() {
-    if (open) moves.end();
+    if (open) relocations.end();
     open = false;
   }
 };
@@ -68,7 +68,7 @@ struct segment_map {
     unsigned first = none;  // none if nothing was free
     unsigned length = 0;
     bool of_segments = false;
-    bool untidy = false;  // it took the last of its leaf
+    bool stale = false;  // it took the last of its leaf
   };
 
   bitmap_tree whole, broken;
@@ -100,9 +100,9 @@ struct segment_map {
   }
 
   // Counts what was claimed, and tidies up. Once for each claim, while its relocation is open.
-  GPUHEAP_FN void settle(claim got) const {
+  GPUHEAP_FN void finish_claim(claim got) const {
     count_claimed(got.of_segments ? got.length << lg_pages : got.length);
-    if (got.untidy) whole.tidy((got.of_segments ? got.first : got.first >> lg_pages) / 64);
+    if (got.stale) whole.clear_stale((got.of_segments ? got.first : got.first >> lg_pages) / 64);
     // relaxed: who finds none later does the same.
     if (!got.of_segments && pages_of(got.first >> lg_pages).load(simt::relaxed) == 0) leave_broken(got.first >> lg_pages);
   }
@@ -122,15 +122,15 @@ struct segment_map {
     claim const got = claim_row(1, spread, relocation);
     if (got.first == none) return {};
     break_up(got.first, all_pages() & ~simt::low_bits(n));
-    return {got.first << lg_pages, n, false, got.untidy};
+    return {got.first << lg_pages, n, false, got.stale};
   }
 
   // Claims `n` contiguous pages whose first one f has (f + phase) % alignment == 0 (alignment a power of two). Highest addresses first,
-  // away from the runs. Returns the first page or none. Begins and ends a relocation in `moves` around each attempt to take bits; looking
+  // away from the spans. Returns the first page or none. Begins and ends a relocation in `moves` around each attempt to take bits; looking
   // for them is none.
-  [[nodiscard]] GPUHEAP_COLD unsigned claim_extent(unsigned n, unsigned alignment, unsigned phase, relocation_count moves) const {
+  [[nodiscard]] GPUHEAP_COLD unsigned claim_extent(unsigned n, unsigned alignment, unsigned phase, relocation_count relocations) const {
     if (n == 0 || n > num_segments << lg_pages) return none;
-    extent_search search{n, alignment, phase, moves, whole.num_leaves};
+    extent_search search{n, alignment, phase, relocations, whole.num_leaves};
     // Ends: `next_leaf` falls to 0. Each of at most `most_losses` lost races sets it back once.
     GPUHEAP_NO_UNROLL
     while (search.next_leaf != 0) {
@@ -141,7 +141,7 @@ struct segment_map {
   }
 
   // Claims pages first..first+n-1, all or none. Begins and ends a relocation around the attempt, if a look says that it may succeed.
-  [[nodiscard]] GPUHEAP_FN bool claim_at(unsigned first, unsigned n, relocation_count moves) const {
+  [[nodiscard]] GPUHEAP_FN bool claim_at(unsigned first, unsigned n, relocation_count relocations) const {
     if (first > num_segments << lg_pages || n > (num_segments << lg_pages) - first) return false;
     // Ends: one pass per segment of the extent. relaxed: only a guess at what take_extent will find.
     GPUHEAP_NO_UNROLL
@@ -151,9 +151,9 @@ struct segment_map {
       if (!is_whole && (here.mask == all_pages() || (pages_of(here.segment).load(simt::relaxed) & here.mask) != here.mask)) return false;
       seen += here.pages;
     }
-    moves.begin();
-    bool const taken = take_extent(first, n, moves);
-    moves.end();
+    relocations.begin();
+    bool const taken = take_extent(first, n, relocations);
+    relocations.end();
     return taken;
   }
 
@@ -179,15 +179,15 @@ struct segment_map {
 
   // Gives the pages first..first+n-1 of an extent back. The extent owns each segment that they cover entirely as a whole one. What lies
   // about them is ready for the next owner: release order is this call's.
-  GPUHEAP_FN void release_extent(unsigned first, unsigned n, relocation_count moves) const {
+  GPUHEAP_FN void release_extent(unsigned first, unsigned n, relocation_count relocations) const {
     count_free(n);
-    put_extent(first, n, moves);
+    put_extent(first, n, relocations);
   }
   // Of a segment whose pages an extent owns one after the other: owns it as a whole one from now on. The caller has set its mark.
-  GPUHEAP_FN void own_whole(unsigned s, relocation_count moves) const {
-    moves.begin();
+  GPUHEAP_FN void own_whole(unsigned s, relocation_count relocations) const {
+    relocations.begin();
     leave_broken(s);
-    moves.end();
+    relocations.end();
   }
   // Of a whole segment that an extent owns: breaks it up, with the pages `mask` free. During a relocation if the caller may be asked for
   // them.
@@ -203,13 +203,13 @@ struct segment_map {
   // Gives whole segments back, in steps for callers that keep each out of line: count_free() with the pages, then this until none is left.
   // Returns how many of the `n` segments from `first` on are free now: those of one leaf.
   GPUHEAP_FN unsigned put_leaf(unsigned first, unsigned n) const {
-    word const mask = span_mask(first, n);
+    word const mask = row_mask(first, n);
     whole.set_mask(first / 64, mask);
     return simt::popcount(mask);
   }
   // Of a row of leaf i that was not got whole: what was.
   GPUHEAP_COLD void put_back(unsigned i, word got, bool emptied) const {
-    if (emptied) whole.tidy(i);
+    if (emptied) whole.clear_stale(i);
     if (got != 0) whole.set_mask(i, got);
   }
   // Before the pages are there, so that no claim of theirs is counted first.
@@ -218,20 +218,20 @@ struct segment_map {
     simt::global_ref<unsigned>{*num_free}.fetch_add(num_pages, simt::relaxed);
   }
   // Gives n pages of one segment back, from page `first` of the heap on. Likewise. Makes the segment whole if it was the last.
-  GPUHEAP_FN void release_pages(unsigned first, unsigned n, relocation_count moves) const {
+  GPUHEAP_FN void release_pages(unsigned first, unsigned n, relocation_count relocations) const {
     bool const all = put_pages(first, n);
     make_broken(first >> lg_pages);
-    if (all) rejoin(first >> lg_pages, moves);
+    if (all) rejoin(first >> lg_pages, relocations);
   }
   // The same in three calls: this, make_broken(), and if this was true, rejoin(): all of the segment is free now.
   GPUHEAP_FN bool put_pages(unsigned first, unsigned n) const {
     count_free(n);
     return put_mask(first >> lg_pages, simt::low_bits(n) << (first & (pages_per_segment() - 1)));
   }
-  GPUHEAP_FN void rejoin(unsigned s, relocation_count moves) const {
-    moves.begin();
+  GPUHEAP_FN void rejoin(unsigned s, relocation_count relocations) const {
+    relocations.begin();
     rejoin(s);
-    moves.end();
+    relocations.end();
   }
   // The same during a relocation.
   GPUHEAP_COLD void rejoin(unsigned s) const {
@@ -253,7 +253,7 @@ struct segment_map {
     whole.set(s);
   }
   // No longer among the broken ones, unless a free comes in between: if there are pages afterwards, make_broken() is due.
-  GPUHEAP_FN bool drop_broken(unsigned s) const { return broken.take(s); }
+  GPUHEAP_FN bool erase_broken(unsigned s) const { return broken.take(s); }
   [[nodiscard]] GPUHEAP_FN bool has_pages(unsigned s) const { return pages_of(s).load(simt::acquire) != 0; }
   GPUHEAP_FN void make_broken(unsigned s) const { broken.set(s); }
 
@@ -274,7 +274,7 @@ struct segment_map {
     return simt::global_ref<simt::uint32_t>{marks[simt::size_t{s} * mark_stride]};
   }
   [[nodiscard]] GPUHEAP_HD word all_pages() const { return simt::low_bits(pages_per_segment()); }
-  [[nodiscard]] GPUHEAP_FN static word span_mask(unsigned first, unsigned n) {
+  [[nodiscard]] GPUHEAP_FN static word row_mask(unsigned first, unsigned n) {
     unsigned const in_leaf = 64 - first % 64;
     return simt::low_bits(n < in_leaf ? n : in_leaf) << (first % 64);
   }
@@ -287,7 +287,7 @@ struct segment_map {
   // ---- extents
   struct extent_search {
     unsigned n, alignment, phase;
-    relocation_count moves;
+    relocation_count relocations;
     unsigned next_leaf;   // leaves below it are still to be looked at
     unsigned length = 0;  // free pages in a row from the lowest one looked at upward
     bool lost = false;    // another claim was faster
@@ -347,9 +347,9 @@ struct segment_map {
     // The highest aligned start within this row.
     unsigned const highest = first + search.length - search.n, over = (highest + search.phase) & (search.alignment - 1);
     if (highest < first + over) return none;
-    search.moves.begin();
-    bool const taken = take_extent(highest - over, search.n, search.moves);
-    search.moves.end();
+    search.relocations.begin();
+    bool const taken = take_extent(highest - over, search.n, search.relocations);
+    search.relocations.end();
     if (taken) return highest - over;
     search.lost = ++search.losses <= extent_search::most_losses;
     if (search.lost) search.next_leaf = ((first + search.length - 1) >> lg_pages) / 64 + 1;
@@ -363,7 +363,7 @@ struct segment_map {
   // ---- segments
   // All of the extent or nothing. Leaves that it empties keep their summary bits: a look of somebody's costs less than tidying many
   // leaves. During a relocation.
-  GPUHEAP_COLD bool take_extent(unsigned first, unsigned n, relocation_count moves) const {
+  GPUHEAP_COLD bool take_extent(unsigned first, unsigned n, relocation_count relocations) const {
     unsigned taken = 0;
     // Ends: one pass per leaf of the extent, and one per end.
     GPUHEAP_NO_UNROLL
@@ -371,7 +371,7 @@ struct segment_map {
       part const here = part_at(first + taken, n - taken);
       unsigned got = 0;
       if (here.mask == all_pages()) {
-        word const mask = span_mask(here.segment, (n - taken) >> lg_pages);
+        word const mask = row_mask(here.segment, (n - taken) >> lg_pages);
         // consume_release: as in bitmap_tree::take_mask.
         word const had = whole.leaf(here.segment / 64).fetch_and(~mask, simt::consume_release) & mask;
         if (had == mask) got = simt::popcount(mask) << lg_pages;
@@ -380,7 +380,7 @@ struct segment_map {
         got = here.pages;
       }
       if (got == 0) {
-        put_extent(first, taken, moves);
+        put_extent(first, taken, relocations);
         return false;
       }
       taken += got;
@@ -389,7 +389,7 @@ struct segment_map {
     return true;
   }
   // Makes the pages of an extent free, each end by put_mask(), the whole segments between by their leaves.
-  GPUHEAP_COLD void put_extent(unsigned first, unsigned n, relocation_count moves) const {
+  GPUHEAP_COLD void put_extent(unsigned first, unsigned n, relocation_count relocations) const {
     // Ends: one pass per leaf of the extent, and one per end.
     GPUHEAP_NO_UNROLL
     while (n != 0) {
@@ -400,7 +400,7 @@ struct segment_map {
       } else {
         bool const all = put_mask(here.segment, here.mask);
         make_broken(here.segment);
-        if (all) rejoin(here.segment, moves);
+        if (all) rejoin(here.segment, relocations);
       }
       first += done;
       n -= done;
@@ -427,7 +427,7 @@ struct segment_map {
     word free = whole.leaf(i).load(simt::relaxed);
     if (free == 0) {
       relocation.begin();
-      whole.tidy(i);
+      whole.clear_stale(i);
       return {};
     }
     // From the lowest place on, or else the longest row.
@@ -447,7 +447,7 @@ struct segment_map {
       word const mask = simt::low_bits(length) << at;
       relocation.begin();
       bool emptied = false;
-      word const got = whole.take_untidily(i, mask, emptied);
+      word const got = whole.take_leaf_only(i, mask, emptied);
       if (got == mask) return {i * 64 + at, length, true, emptied};
       put_back(i, got, emptied);
       free &= ~mask | got;
@@ -469,7 +469,7 @@ struct segment_map {
   }
   // During a relocation, both.
   GPUHEAP_COLD void leave_broken(unsigned s) const {
-    if (drop_broken(s) && has_pages(s)) make_broken(s);
+    if (erase_broken(s) && has_pages(s)) make_broken(s);
   }
   // Returns how many of the `looks` are left.
   [[nodiscard]] GPUHEAP_COLD unsigned claim_pages_in_leaf(unsigned i, unsigned n, unsigned least, unsigned looks, unsigned spread,
@@ -477,7 +477,7 @@ struct segment_map {
     word bits = broken.leaf(i).load(simt::relaxed);
     if (bits == 0) {
       relocation.begin();
-      broken.tidy(i);
+      broken.clear_stale(i);
     }
     unsigned const turn = spread % 64;
     // Begins at another segment for each spread.

@@ -1,17 +1,17 @@
-// Which slots of a run are free: one bit per slot, 1 = freed, and counts of what is entirely free.
+// Which slots of a span are free: one bit per slot, 1 = freed, and counts of what is entirely free.
 //
-//   word (64 bits) = {unlisted flag : 1, slots : 63}       slot i of a run is bit i % 63 of word i / 63
-//   group          = 64 words (4032 slots) with a count of its full words (all 63 bits set); a run's header counts its full groups
+//   word (64 bits) = {unlisted flag : 1, slots : 63}       slot i of a span is bit i % 63 of word i / 63
+//   group          = 64 words (4032 slots) with a count of its full words (all 63 bits set); a span's header counts its full groups
 //
 // A slot that was never handed out has bit 0, like a live one: handing out fresh slots touches no word. Bits that have no slot, in the last
-// word of a run, are set from the start, and words that a run lacks count as full in its last group: so a free needs to know nothing of the
-// run's length. The flag says that the run was found to have no free slot and left every list: a free learns it from the word that it
-// changes anyway, and lists the run again. Setting the flag and seeing no free slot is one atomic, so no free can slip between the two.
+// word of a span, are set from the start, and words that a span lacks count as full in its last group: so a free needs to know nothing of
+// the span's length. The flag says that the span was found to have no free slot and left every list: a free learns it from the word that it
+// changes anyway, and lists the span again. Setting the flag and seeing no free slot is one atomic, so no free can slip between the two.
 //
 // Counting: the free whose fetch_or completes a word adds 1 to the group; the take whose fetch_and breaks a full word subtracts 1. A word's
 // transitions alternate, and a group counts as full at 64 or above: its crossings up and down alternate too, whatever order the additions
 // land in, so a header's count of groups is the number of groups full, off only by additions still under way. Takes happen only while the
-// run's header says `bound`, which forbids release, and are accounted before it is unbound: a count that says "all full" on a run that is
+// span's header says `bound`, which forbids release, and are accounted before it is unbound: a count that says "all full" on a span that is
 // not bound is therefore true.
 #pragma once
 
@@ -20,7 +20,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 
-// Device, any thread. A view of one run's words and group counts.
+// Device, any thread. A view of one span's words and group counts.
 struct slot_map {
   using word = simt::uint64_t;
   static constexpr unsigned slots_per_word = 63;
@@ -38,7 +38,7 @@ struct slot_map {
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned groups_for(unsigned num_words) {
     return (num_words + words_per_group - 1) / words_per_group;
   }
-  // The bits of word w that have a slot, in a run of num_slots.
+  // The bits of word w that have a slot, in a span of num_slots.
   [[nodiscard]] GPUHEAP_HD static constexpr word slots_in(unsigned w, unsigned num_slots) {
     unsigned const before = w * slots_per_word;
     unsigned const here = num_slots <= before ? 0 : num_slots - before;
@@ -49,10 +49,10 @@ struct slot_map {
     return simt::global_ref<unsigned>{groups[simt::size_t{g} * group_stride]};
   }
 
-  // Makes a cleared map that of a run of num_slots, none of them handed out. One thread, which owns the run; it publishes the run later.
+  // Makes a cleared map that of a span of num_slots, none of them handed out. One thread, which owns the span; it publishes the span later.
   GPUHEAP_FN void prepare(unsigned num_slots) const {
     unsigned const n = words_for(num_slots);
-    // relaxed: published with the run.
+    // relaxed: published with the span.
     if (num_slots % slots_per_word != 0) at(n - 1).store(all_slots & ~slots_in(n - 1, num_slots), simt::relaxed);
     if (n % words_per_group != 0) group(n / words_per_group).store(words_per_group - n % words_per_group, simt::relaxed);
   }
@@ -69,30 +69,30 @@ struct slot_map {
   }
   // Frees the slots `mask` of word w. What the owners did to the slots must have been released by a fence before.
   GPUHEAP_FN change give(unsigned w, word mask) const {
-    // relay: between the fences of those who freed before and whoever takes the bits or ends the run; and sees what set the flag.
+    // relay: between the fences of those who freed before and whoever takes the bits or ends the span; and sees what set the flag.
     word const before = at(w).fetch_or(mask, simt::relay);
     return {before, completes(before, mask) && count_full(w)};
   }
-  // Accounts for word w having become full, or for `n` words that the run no longer has; true if the group became full.
+  // Accounts for word w having become full, or for `n` words that the span no longer has; true if the group became full.
   GPUHEAP_FN bool count_full(unsigned w, unsigned n = 1) const {
     unsigned const before = count_words(w / words_per_group, n);
     return before < words_per_group && before + n >= words_per_group;
   }
   // The same in group g; returns what its count was.
   GPUHEAP_FN unsigned count_words(unsigned g, unsigned n) const {
-    // relay: carries the frees of the word to whoever finds the run entirely free, and the answered change of the word itself.
+    // relay: carries the frees of the word to whoever finds the span entirely free, and the answered change of the word itself.
     simt::note_performed();
     return group(g).fetch_add(n, simt::relay);
   }
 
-  // The count of group g when the first `drawn` of the `num_slots` slots that a run hands out are all free and the others were never handed
-  // out; of a run as prepare() leaves it. At least words_per_group if all of the group's slots were drawn.
-  [[nodiscard]] GPUHEAP_HD static constexpr unsigned full_words_of(unsigned g, unsigned drawn, unsigned num_slots) {
-    unsigned const n = words_for(num_slots), before = g * words_per_group, full = drawn / slots_per_word;
+  // The count of group g when the first `claimed` of the `num_slots` slots that a span hands out are all free and the others were never
+  // handed out; of a span as prepare() leaves it. At least words_per_group if all of the group's slots were claimed.
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned full_words_of(unsigned g, unsigned claimed, unsigned num_slots) {
+    unsigned const n = words_for(num_slots), before = g * words_per_group, full = claimed / slots_per_word;
     return (full > before ? full - before : 0) + (g == n / words_per_group ? words_per_group - n % words_per_group : 0);
   }
 
-  // Takes up to `wanted` free slots of word w of a run of num_slots, and drops its unlisted flag. Only while the run is bound. `got`
+  // Takes up to `wanted` free slots of word w of a span of num_slots, and drops its unlisted flag. Only while the span is bound. `got`
   // receives the slots.
   GPUHEAP_FN change take(unsigned w, unsigned num_slots, unsigned wanted, word& got) const {
     // relaxed: only a guess at what the fetch_and will find.
@@ -119,14 +119,14 @@ struct slot_map {
     return {before, broke && group(w / words_per_group).fetch_sub(1, simt::relay) == words_per_group};
   }
 
-  // Marks word w of a run of num_slots as unlisted and returns its free slots as they were at that moment. Only while the run is bound.
+  // Marks word w of a span of num_slots as unlisted and returns its free slots as they were at that moment. Only while the span is bound.
   GPUHEAP_FN word mark_unlisted(unsigned w, unsigned num_slots) const {
-    // relay: the free that reads this flag sees that the run has left the list, which the caller's take of it from there has seen done.
+    // relay: the free that reads this flag sees that the span has left the list, which the caller's take of it from there has seen done.
     // Pairs with give().
     return at(w).fetch_or(unlisted, simt::relay) & slots_in(w, num_slots);
   }
 
-  // Free slots among up to 4 words spread over a run of num_slots, out of `sampled`. A hint.
+  // Free slots among up to 4 words spread over a span of num_slots, out of `sampled`. A hint.
   GPUHEAP_FN unsigned sample(unsigned num_slots, unsigned seed, unsigned& sampled) const {
     unsigned const n = words_for(num_slots);
     unsigned const looks = n < 4 ? n : 4;
@@ -145,14 +145,14 @@ struct slot_map {
     return found;
   }
 
-  // Makes the first `end` groups of a bound run of num_slots, all entirely free, as if they had never been handed out: their slots' bits
+  // Makes the first `end` groups of a bound span of num_slots, all entirely free, as if they had never been handed out: their slots' bits
   // become 0. Lane `rank` of `lanes` does its share; the caller owes the header a group for each.
-  GPUHEAP_FN void renew(unsigned num_slots, unsigned end, unsigned rank, unsigned lanes) const {
+  GPUHEAP_FN void reset(unsigned num_slots, unsigned end, unsigned rank, unsigned lanes) const {
     unsigned const num_words = words_for(num_slots), cut = num_slots % slots_per_word;
     unsigned const last = end * words_per_group < num_words ? end * words_per_group : num_words - (cut != 0 ? 1 : 0);
     constexpr unsigned in_flight = 8;
     // Eight words a lane in each pass: a kernel's end may wait for these stores, which wait for nothing. Few instructions between them.
-    // relaxed, all: published with the run.
+    // relaxed, all: published with the span.
     GPUHEAP_NO_UNROLL
     for (unsigned w = rank; w < last; w += in_flight * lanes) {
       // Eight passes.
@@ -160,7 +160,7 @@ struct slot_map {
         if (w + i * lanes < last) at(w + i * lanes).store(0, simt::relaxed);
       }
     }
-    // The word in which the run ends.
+    // The word in which the span ends.
     if (rank == 0 && cut != 0 && end * words_per_group >= num_words)
       at(num_words - 1).store(all_slots & ~simt::low_bits(cut), simt::relaxed);
     GPUHEAP_NO_UNROLL
@@ -170,7 +170,7 @@ struct slot_map {
     }
   }
 
-  // Makes the map of a run of num_slots ready for the next owner of its place: lane `rank` of `lanes` does its share. The run must be
+  // Makes the map of a span of num_slots ready for the next owner of its place: lane `rank` of `lanes` does its share. The span must be
   // claimed by the caller.
   GPUHEAP_FN void clear(unsigned num_slots, unsigned rank, unsigned lanes) const {
     unsigned const n = words_for(num_slots), g = groups_for(n);
@@ -181,9 +181,9 @@ struct slot_map {
     for (unsigned i = rank; i < g; i += lanes) group(i).store(0, simt::relaxed);
   }
 
-  // Shortens a bound run from `from` to `to` slots, of which those from `drawn` on were never handed out: frees drawn..to-1 and makes the
-  // rest of the map ready for its next owner. Returns how many groups became full: the caller owes them to the header. One thread.
-  GPUHEAP_FN unsigned shorten(unsigned from, unsigned to, unsigned drawn) const {
+  // Shortens a bound span from `from` to `to` slots, of which those from `claimed` on were never handed out: frees claimed..to-1 and makes
+  // the rest of the map ready for its next owner. Returns how many groups became full: the caller owes them to the header. One thread.
+  GPUHEAP_FN unsigned split(unsigned from, unsigned to, unsigned claimed) const {
     unsigned const old_words = words_for(from), new_words = words_for(to);
     unsigned crossed = 0;
     if (old_words != new_words) {
@@ -199,9 +199,9 @@ struct slot_map {
       }
     }
     GPUHEAP_NO_UNROLL
-    for (unsigned w = drawn / slots_per_word; w < new_words; ++w) {
+    for (unsigned w = claimed / slots_per_word; w < new_words; ++w) {
       // Slots never handed out, and the bits behind the new end that are not set yet.
-      word const live = drawn > w * slots_per_word ? simt::low_bits(drawn - w * slots_per_word) : 0;
+      word const live = claimed > w * slots_per_word ? simt::low_bits(claimed - w * slots_per_word) : 0;
       word const unset = all_slots & ~live;
       if (unset != 0) crossed += give(w, unset).group_crossed;
     }

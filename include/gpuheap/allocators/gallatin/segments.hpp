@@ -189,8 +189,8 @@ struct alignas(128) segment_pool {
   // Removes a segment that was seen without blocks from its tree, unless it has got one since: who brought that home may have set the bit
   // before. A bit that is set later than its segment has blocks is left to who meets it.
   GPUHEAP_FN void unlist(unsigned c, uint32_t s) {
-    at.segments_with_blocks(c).settle(s, [&] {
-      // acquire: as settle() wants it.
+    at.segments_with_blocks(c).recompute(s, [&] {
+      // acquire: as recompute() wants it.
       segment_word const now{at.segment(s).ref().load(simt::acquire)};
       return now.is_of_class(c) && now.count() != 0;
     });

@@ -1,17 +1,17 @@
-// How a sharded-runs heap gets segments and gives them up while no kernel uses it.
+// How a sharded-spans heap gets segments and gives them up while no kernel uses it.
 //
-// The layout is that of all the segments that the heap may ever have; runs::segments_there of them, from the first on, have memory.
+// The layout is that of all the segments that the heap may ever have; spans::segments_there of them, from the first on, have memory.
 //
 //   usable from the start   | control | shard words | segment tags | pages | trees |
 //   grows with the segments                                                        | records .. | group counts .. | slot words .. |
 //   segments .. |
 //
-// A segment that is not there looks like one that is owned and has no run: it is in no tree, no page of it is free, its tag is 0. So no
+// A segment that is not there looks like one that is owned and has no span: it is in no tree, no page of it is free, its tag is 0. So no
 // claim finds it, a pointer into it is foreign, and its record, counts and words are never looked at. Metadata stays when segments go.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
-#include <gpuheap/allocators/sharded_runs/control.hpp>
+#include <gpuheap/allocators/sharded_spans/control.hpp>
 #include <gpuheap/simt/launch.hpp>
 #include <gpuheap/simt/runtime.hpp>
 
@@ -39,7 +39,7 @@ struct segment_range {
 
 // Kernel: these segments are there from now on, all of them free. relaxed, all: ordered by the kernel's end.
 struct add_segments {
-  runs* heap;
+  spans* heap;
   segment_range range;
   GPUHEAP_FN void operator()(unsigned i) const {
     layout const& at = heap->at;
@@ -58,8 +58,8 @@ struct add_segments {
   }
 };
 // Kernel: these segments, which are the last and all free, are not there any more. relaxed, all: likewise.
-struct drop_segments {
-  runs* heap;
+struct remove_segments {
+  spans* heap;
   segment_range range;
   GPUHEAP_FN void operator()(unsigned i) const {
     (void)heap->at.whole_tree().take_mask(range.leaf(i), range.mask(range.leaf(i)));
@@ -85,10 +85,10 @@ struct reclaim_all {
 #if GPUHEAP_HAS_HOST
 // The parts of a heap that grows. Host. The control block begins the region, whose base is aligned. A template, so that heaps that do not
 // grow make none of its kernels.
-template <class Runs>
+template <class Spans>
 struct growing_parts {
   layout const& at;
-  Runs* heap;
+  Spans* heap;
 
   [[nodiscard]] size_t offset_of(void const* p) const {
     return static_cast<size_t>(static_cast<char const*>(p) - reinterpret_cast<char const*>(heap));
@@ -130,7 +130,7 @@ struct growing_parts {
   }
 
   // Drops the free segments at the end of those `there`, but for the first. Returns how many. Waits for the stream.
-  [[nodiscard]] unsigned drop_free(unsigned there, stream_ref stream) const {
+  [[nodiscard]] unsigned remove_free(unsigned there, stream_ref stream) const {
     bitmap_tree const whole = at.whole_tree();
     std::vector<uint64_t> leaves(size_t{whole.num_leaves} * whole.leaf_stride);
     simt::copy(leaves.data(), whole.leaves, leaves.size() * sizeof(uint64_t), stream);
@@ -140,7 +140,7 @@ struct growing_parts {
     while (left > 1 && (leaves[size_t{(left - 1) / 64} * whole.leaf_stride] >> ((left - 1) % 64) & 1) != 0) --left;
     if (left == there) return 0;
     segment_range const range{left, there};
-    launch(range.num_leaves(), drop_segments{heap, range}, {.stream = stream});
+    launch(range.num_leaves(), remove_segments{heap, range}, {.stream = stream});
     simt::synchronize(stream);
     return there - left;
   }

@@ -8,23 +8,23 @@
 // with itself: pages of a broken segment become a whole one, or the other way round.
 #pragma once
 
-#include <gpuheap/allocators/sharded_runs/frees.hpp>
+#include <gpuheap/allocators/sharded_spans/frees.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
 // An allocation that begins at `head` has all pages of this segment, which was broken up: the segment is
 // owned as a whole one from now on. One thread, which owns the allocation.
-GPUHEAP_COLD inline void own_whole_segment(runs* heap, unsigned head, unsigned segment) {
+GPUHEAP_COLD inline void own_whole_segment(spans* heap, unsigned head, unsigned segment) {
   bool const has_head = head == segment * 64;
   // relaxed, all: the owner's pointer is no other thread's, and whoever frees the allocation got it from this one.
-  heap->at.segment_tag(segment).store(has_head ? run_tag::large_head : 0, simt::relaxed);
+  heap->at.segment_tag(segment).store(has_head ? span_tag::large_head : 0, simt::relaxed);
   if (has_head) heap->at.page_tag(head).store(0, simt::relaxed);
-  heap->segments().own_whole(segment, heap->moves());
+  heap->segments().own_whole(segment, heap->relocations());
 }
 
 // Of an allocation that had `has` pages and has `n`: makes its last segment the one or the other, and gives back what it no longer has.
 // Likewise.
-GPUHEAP_COLD inline void move_end(runs* heap, unsigned head, unsigned has, unsigned n) {
+GPUHEAP_COLD inline void move_end(spans* heap, unsigned head, unsigned has, unsigned n) {
   unsigned const least = n < has ? n : has, most = n < has ? has : n;
   unsigned const segment = (head + least) / 64, first = segment * 64, end = first + 64;  // in which the shorter one ends
   // The longer one has all of it, and the shorter one some.
@@ -36,12 +36,12 @@ GPUHEAP_COLD inline void move_end(runs* heap, unsigned head, unsigned has, unsig
   unsigned give = head + n;
   if (changes) {
     // relaxed: as above; the segment's own tag is written after it, and releases nothing.
-    if (head == first) heap->at.page_tag(head).store(run_tag::large_head, simt::relaxed);
+    if (head == first) heap->at.page_tag(head).store(span_tag::large_head, simt::relaxed);
     heap->segments().count_free(end - give);
     heap->segments().break_up(segment, ~simt::low_bits(give - first));
     give = end;
   }
-  if (give < head + has) heap->segments().release_extent(give, head + has - give, heap->moves());
+  if (give < head + has) heap->segments().release_extent(give, head + has - give, heap->relocations());
 }
 
 // Makes the allocation that begins at page `head` one of `n` pages, n > 0, in place. False, and nothing has changed: the pages behind it
@@ -50,22 +50,23 @@ GPUHEAP_COLD inline void move_end(runs* heap, unsigned head, unsigned has, unsig
 [[nodiscard]] GPUHEAP_COLD inline bool resize_large(frees* heap, unsigned head, unsigned n) {
   // relaxed: the owner's pointer came with what was last written here.
   uint64_t seen = heap->at.header(head).load(simt::relaxed);
-  run_header const h{seen};
+  span_header const h{seen};
   if (!h.is_large()) return false;
   unsigned const has = h.large_pages();
   if (n == has) return true;
   // relaxed: whoever frees the allocation got the pointer from this thread.
-  if (h.is_bound() || !heap->at.header(head).compare_exchange(seen, seen | run_header::bound, simt::relaxed, simt::relaxed)) return false;
+  if (h.is_active() || !heap->at.header(head).compare_exchange(seen, seen | span_header::active, simt::relaxed, simt::relaxed))
+    return false;
   // Acquires what the last owners of these pages released. They carry neither tags nor headers: those of free memory, as they must be.
-  bool const done = n < has || heap->segments().claim_at(head + has, n - has, heap->moves());
+  bool const done = n < has || heap->segments().claim_at(head + has, n - has, heap->relocations());
   if (done) move_end(heap, head, has, n);
   unsigned const now = done ? n : has;
-  seen |= run_header::bound;
+  seen |= span_header::active;
   // relay: passes on what was done here to a thread that frees the allocation, and acquires what such a thread did before.
-  if (!heap->at.header(head).compare_exchange(seen, run_header::fresh_large(now, h.generation()).bits, simt::relay, simt::relaxed)) {
+  if (!heap->at.header(head).compare_exchange(seen, span_header::large_allocation(now, h.generation()).bits, simt::relay, simt::relaxed)) {
     // A free came meanwhile.
-    heap->at.header(head).store(run_header::unused(h.generation()).bits, simt::relaxed);
-    heap->give_large_back(head, now);
+    heap->at.header(head).store(span_header::unused(h.generation()).bits, simt::relaxed);
+    heap->release_large(head, now);
   }
   return done;
 }

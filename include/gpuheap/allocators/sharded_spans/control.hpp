@@ -1,10 +1,10 @@
-// The slow paths of malloc: waiting for a run, searching before a refusal, taking back what other classes hold.
+// The slow paths of malloc: waiting for a span, searching before a refusal, taking back what other classes hold.
 //
-// Locks: none. Waits: only for a shard whose run another thread is replacing; that thread does not wait for anyone (see malloc_slow).
+// Locks: none. Waits: only for a shard whose span another thread is replacing; that thread does not wait for anyone (see malloc_slow).
 #pragma once
 
 #include <gpuheap/allocator.hpp>
-#include <gpuheap/allocators/sharded_runs/supply.hpp>
+#include <gpuheap/allocators/sharded_spans/supply.hpp>
 #include <gpuheap/simt/far_call.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
@@ -14,114 +14,114 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 //   bit  0       32      38      42      45
 //        | moves | class | shard | stage | next step
 struct search {
-  enum stage : unsigned { untried, bound, harvested, reclaimed };  // what has been tried in vain for the class
-  enum step : unsigned { draw, wait, harvest, reclaim, refuse };
+  enum stage : unsigned { untried, active, scanned, reclaimed };  // what has been tried in vain for the class
+  enum step : unsigned { claim, wait, scan, reclaim, refuse };
 
   uint64_t bits = 0;
 
   [[nodiscard]] GPUHEAP_HD static constexpr search at(unsigned c, unsigned k) { return {uint64_t{c} << 32 | uint64_t{k} << 38}; }
-  [[nodiscard]] GPUHEAP_HD constexpr unsigned moves() const { return static_cast<unsigned>(bits); }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned relocations() const { return static_cast<unsigned>(bits); }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned size_class() const { return static_cast<unsigned>(bits >> 32) & 63; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned shard() const { return static_cast<unsigned>(bits >> 38) & 15; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned tried() const { return static_cast<unsigned>(bits >> 42) & 7; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned next() const { return static_cast<unsigned>(bits >> 45) & 7; }
-  [[nodiscard]] GPUHEAP_HD static constexpr search of(unsigned moves, unsigned c, unsigned k, unsigned tried, step next) {
-    return {moves | uint64_t{c} << 32 | uint64_t{k} << 38 | uint64_t{tried} << 42 | uint64_t{next} << 45};
+  [[nodiscard]] GPUHEAP_HD static constexpr search of(unsigned relocations, unsigned c, unsigned k, unsigned tried, step next) {
+    return {relocations | uint64_t{c} << 32 | uint64_t{k} << 38 | uint64_t{tried} << 42 | uint64_t{next} << 45};
   }
 };
 
 template <tuning Tuning>
-struct control : supply<Tuning> {
-  using runs::at;
-  using runs::bound_classes;
-  using runs::listed_classes;
-  using runs::moves;
-  using runs::segments;
+struct control : refills<Tuning> {
+  using spans::active_classes;
+  using spans::at;
+  using spans::partial_classes;
+  using spans::relocations;
+  using spans::segments;
 
   // ---- taking back what a class holds
 
-  // Empties shard k of class c if memory is gained: its run has whole units that no draw has reached, or nothing in it is live. One thread.
-  // Returns the shard's last word, and a relocation is open: the caller finishes what it has closed. Else a word without a run: 0, or that
-  // of a shard whose run begins anew, and is to be looked at again.
-  GPUHEAP_COLD uint64_t close(unsigned c, unsigned k) {
+  // Empties shard k of class c if memory is gained: its span has whole units that no claim has reached, or nothing in it is live. One
+  // thread. Returns the shard's last word, and a relocation is open: the caller finishes what it has closed. Else a word without a span: 0,
+  // or that of a shard whose span begins anew, and is to be looked at again.
+  GPUHEAP_COLD uint64_t drain(unsigned c, unsigned k) {
     uint64_t seen = at.shard(c, k).load(simt::consume);
-    // Ends: a failed exchange means that others drew, and a run has a bounded number of slots; or the run was replaced, which is their
+    // Ends: a failed exchange means that others drew, and a span has a bounded number of slots; or the span was replaced, which is their
     // progress.
     GPUHEAP_NO_UNROLL
     while (shard_word{seen}.has_room()) {
       shard_word const w{seen};
-      // relaxed: a guess, whatever run this is by now.
-      run_header const h{at.header(w.page()).load(simt::relaxed)};
-      if ((w.is_sweep() || units_kept(w, h, c) == h.length()) && !nothing_live(w)) return 0;
-      moves().begin();
+      // relaxed: a guess, whatever span this is by now.
+      span_header const h{at.header(w.page()).load(simt::relaxed)};
+      if ((w.is_reused() || units_kept(w, h, c) == h.length()) && !nothing_live(w)) return 0;
+      relocations().begin();
       // Only a shard with room may be emptied: past its end it belongs to the thread that replaces it. consume_release: as in install().
       if (at.shard(c, k).compare_exchange(seen, 0, simt::consume_release, simt::consume)) return w.bits;
-      moves().end();
+      relocations().end();
     }
-    return shard_word{seen}.begins_anew() ? seen : 0;
+    return shard_word{seen}.is_being_reset() ? seen : 0;
   }
 
-  // Whether no slot of a shard's run is live: those drawn from a fresh run, or all of a swept one, are free. A hint.
+  // Whether no slot of a shard's span is live: those claimed from a fresh span, or all of a reused one, are free. A hint.
   [[nodiscard]] GPUHEAP_FN bool nothing_live(shard_word w) {
     slot_map const map = at.slots_of(w.page());
-    // relaxed: a guess, whatever run this is by now.
-    unsigned const drawn = w.is_sweep() ? at.run_slots(run_header{at.header(w.page()).load(simt::relaxed)}) : w.next();
-    // Ends: one pass per word of the drawn slots.
+    // relaxed: a guess, whatever span this is by now.
+    unsigned const claimed = w.is_reused() ? at.span_slots(span_header{at.header(w.page()).load(simt::relaxed)}) : w.next();
+    // Ends: one pass per word of the claimed slots.
     GPUHEAP_NO_UNROLL
-    for (unsigned i = 0; i < slot_map::words_for(drawn); ++i) {
-      uint64_t const whole = slot_map::slots_in(i, drawn);
+    for (unsigned i = 0; i < slot_map::words_for(claimed); ++i) {
+      uint64_t const whole = slot_map::slots_in(i, claimed);
       if ((map.at(i).load(simt::relaxed) & whole) != whole) return false;
     }
     return true;
   }
 
-  // Units of the run in w that may have a slot handed out; at least one.
-  [[nodiscard]] GPUHEAP_FN unsigned units_kept(shard_word w, run_header h, unsigned c) {
-    if (w.num_slots() != at.run_slots(h)) return h.length();
-    unsigned const drawn = w.next() == 0 ? 1 : w.next();
-    return at.units_for(c, drawn, h.of_segments());
+  // Units of the span in w that may have a slot handed out; at least one.
+  [[nodiscard]] GPUHEAP_FN unsigned units_kept(shard_word w, span_header h, unsigned c) {
+    if (w.num_slots() != at.span_slots(h)) return h.length();
+    unsigned const claimed = w.next() == 0 ? 1 : w.next();
+    return at.units_for(c, claimed, h.of_segments());
   }
 
-  // Cuts a fresh run that has left its shard down to the units that it has used, gives the others back, and marks the slots that are left
+  // Cuts a fresh span that has left its shard down to the units that it has used, gives the others back, and marks the slots that are left
   // and were never handed out as free. One thread, during a relocation.
-  GPUHEAP_COLD void shorten(uint64_t closed_bits, unsigned c) {
-    shard_word const w{closed_bits};
+  GPUHEAP_COLD void split(uint64_t drained_bits, unsigned c) {
+    shard_word const w{drained_bits};
     unsigned const page = w.page();
     // relaxed: bound by this thread alone now, so class and length stay.
-    run_header const h{at.header(page).load(simt::relaxed)};
+    span_header const h{at.header(page).load(simt::relaxed)};
     unsigned const length = h.length(), kept = units_kept(w, h, c);
-    unsigned const to = kept == length ? w.num_slots() : at.run_slots(c, kept, h.of_segments());
-    // relay: a free that counts from here on finds the new length in the header. Still bound: nobody ends the run.
-    if (kept != length) at.header(page).fetch_sub((length - kept) * run_header::length_one, simt::relay);
-    unsigned const crossed = at.slots_of(page).shorten(w.num_slots(), to, w.next());
-    if (crossed != 0) at.header(page).fetch_add(crossed * run_header::full_one, simt::relay);
+    unsigned const to = kept == length ? w.num_slots() : at.span_slots(c, kept, h.of_segments());
+    // relay: a free that counts from here on finds the new length in the header. Still bound: nobody ends the span.
+    if (kept != length) at.header(page).fetch_sub((length - kept) * span_header::length_one, simt::relay);
+    unsigned const crossed = at.slots_of(page).split(w.num_slots(), to, w.next());
+    if (crossed != 0) at.header(page).fetch_add(crossed * span_header::full_one, simt::relay);
     if (kept == length) return;
-    this->write_tags(page, h.of_segments(), run_tag::of_slots(c, kept, 0, false), kept);
-    this->wipe_tags(page, h.of_segments(), kept, length, 1);
+    this->write_tags(page, h.of_segments(), span_tag::of_slots(c, kept, 0, false), kept);
+    this->clear_tags(page, h.of_segments(), kept, length, 1);
     unsigned const first = page + (h.of_segments() ? kept << at.lg_pages : kept);
-    unsigned const due = this->give_memory_back(first, length - kept, h.of_segments(), c);
+    unsigned const due = this->release_memory(first, length - kept, h.of_segments(), c);
     if (due != segment_map::none) this->rejoin(due);
   }
 
-  // Whether a shard of class c has a run: what begins anew leaves its shard for a moment, and the class stays. A shard that is being given
-  // one does not count: who gives it adds the class, after the run is there, and is during a relocation until then.
-  [[nodiscard]] GPUHEAP_FN bool holds_a_run(unsigned c) {
+  // Whether a shard of class c has a span: what begins anew leaves its shard for a moment, and the class stays. A shard that is being given
+  // one does not count: who gives it adds the class, after the span is there, and is during a relocation until then.
+  [[nodiscard]] GPUHEAP_FN bool holds_a_span(unsigned c) {
     // Ends: one pass per shard.
     GPUHEAP_NO_UNROLL
     for (unsigned k = 0; k < at.num_shards(); ++k) {
-      if (shard_word{at.shard(c, k).load(simt::acquire)}.holds_a_run()) return true;
+      if (shard_word{at.shard(c, k).load(simt::acquire)}.holds_a_span()) return true;
     }
     return false;
   }
-  // Drops class c from the bound ones, if none of its shards has a run. One thread.
-  GPUHEAP_COLD void drop_if_unbound(unsigned c) {
+  // Drops class c from the bound ones, if none of its shards has a span. One thread.
+  GPUHEAP_COLD void erase_if_inactive(unsigned c) {
     // Not twice, and not while it would only come back: of many that look for memory at the same time each would cross the others' searches
     // by it.
-    if (!bound_classes().has(c) || holds_a_run(c)) return;
-    moves().begin();
-    bound_classes().drop(c);
-    if (holds_a_run(c)) bound_classes().add(c);
-    moves().end();
+    if (!active_classes().has(c) || holds_a_span(c)) return;
+    relocations().begin();
+    active_classes().erase(c);
+    if (holds_a_span(c)) active_classes().add(c);
+    relocations().end();
   }
 
   // Closes what every class but `c` holds without using it, lane by lane. All lanes of the group `mask` call. True if anything was taken
@@ -132,27 +132,27 @@ struct control : supply<Tuning> {
     uint64_t const own = c < size_classes::count ? uint64_t{1} << c : 0;
     // Ends: one pass per class.
     GPUHEAP_NO_UNROLL
-    for (uint64_t classes = g.from_leader(bound_classes().load()) & ~own; classes != 0; classes &= classes - 1) {
+    for (uint64_t classes = g.from_leader(active_classes().load()) & ~own; classes != 0; classes &= classes - 1) {
       unsigned const other = simt::lowest_bit(classes);
       // Ends: one pass per shard.
       GPUHEAP_NO_UNROLL
       for (unsigned k = g.rank(); k < at.num_shards(); k += g.size()) {
-        shard_word const w{close(other, k)};
+        shard_word const w{drain(other, k)};
         any |= w.bits != 0;
         // It comes back soon: the thread that has it waits for nobody.
-        if (w.begins_anew()) simt::back_off{}.wait();
-        if (!w.has_run()) continue;
-        if (w.is_sweep()) {
+        if (w.is_being_reset()) simt::back_off{}.wait();
+        if (!w.has_span()) continue;
+        if (w.is_reused()) {
           // The relocation ends now, or when the last group has accounted.
-          if (this->account(w.page(), w.num_draws() - w.next(), w.num_draws())) this->end_sweep(w.page(), w.num_draws());
+          if (this->account(w.page(), w.num_claims() - w.next(), w.num_claims())) this->end_reuse(w.page(), w.num_claims());
         } else {
-          shorten(w.bits, other);
-          this->unbind(w.page(), run_header::bound, true);
-          moves().end();
+          split(w.bits, other);
+          this->deactivate(w.page(), span_header::active, true);
+          relocations().end();
         }
       }
       simt::sync_warp(mask);
-      if (g.leads()) drop_if_unbound(other);
+      if (g.leads()) erase_if_inactive(other);
     }
     return simt::any_of(mask, any);
   }
@@ -166,53 +166,53 @@ struct control : supply<Tuning> {
     warp_group g;  // lanes that want a slot of the same class; 0 for a lane that has its result
     demand d;
     search s;
-    shard_word drawn;
-    bool has_draw;
+    shard_word claimed;
+    bool has_claim;
     void* result;
-    warp_group who;  // lanes of the group for which `drawn` was drawn
-    bool duty;       // the draw reached the end of a run
-    supplied got;    // what the duty brought
+    warp_group who;     // lanes of the group for which `claimed` was claimed
+    bool duty;          // the claim reached the end of a span
+    refill_result got;  // what the duty brought
     // Of a leader whose search was crossed by moves: the number of the first one after that, and of the present one.
     uint64_t first_search, this_search;
   };
 
-  [[nodiscard]] GPUHEAP_FN bool refused_already(unsigned c) { return Tuning.remembers && this->still_exhausted(c); }
+  [[nodiscard]] GPUHEAP_FN bool refused_already(unsigned c) { return Tuning.remembers_refusals && this->still_exhausted(c); }
 
   // Shard k of class c and three others, whose words are in flight together; where there are fewer, some are looked at twice.
   struct four_shards {
     static constexpr unsigned none = ~0u;
     unsigned with_room = none;
-    bool is_far = false;          // so many draws of shard k are out that there shall be no more
-    bool being_replaced = false;  // a run is about to come to one of them
+    bool is_overclaimed = false;  // so many claims of shard k are out that there shall be no more
+    bool being_replaced = false;  // a span is about to come to one of them
   };
   GPUHEAP_COLD four_shards look_at_four(unsigned c, unsigned k, bool asked_for) {
     unsigned const shards = at.num_shards() - 1;
     uint64_t words[4];
-    // Ends: four shards. relaxed: the draw acquires; and see class_set::load.
+    // Ends: four shards. relaxed: the claim acquires; and see class_set::load.
     for (unsigned j = 0; j < 4; ++j) words[j] = at.shard(c, (k ^ j) & shards).load(simt::relaxed);
-    four_shards found{.is_far = shard_word{words[0]}.is_far()};
+    four_shards found{.is_overclaimed = shard_word{words[0]}.is_overclaimed()};
     // Ends: likewise.
     for (unsigned j = 0; j < 4; ++j) {
       shard_word const w{words[j]};
       if (w.has_room() && found.with_room == four_shards::none) found.with_room = (k ^ j) & shards;
-      // Of a larger class, a run that is only being looked for is not waited for: if there is one, its relocation crosses this search.
-      found.being_replaced |= asked_for ? !w.is_idle() : w.holds_a_run();
+      // Of a larger class, a span that is only being looked for is not waited for: if there is one, its relocation crosses this search.
+      found.being_replaced |= asked_for ? !w.is_idle() : w.holds_a_span();
     }
     return found;
   }
-  // The next step of a group that wants a slot, after a draw in vain. One thread, the group's leader.
+  // The next step of a group that wants a slot, after a claim in vain. One thread, the group's leader.
   GPUHEAP_COLD uint64_t search_on(request& r) {
     search const s = r.s;
     unsigned const c0 = r.d.size_class();
-    unsigned c = s.size_class(), k = s.shard(), tried = s.tried(), seen = s.moves();
+    unsigned c = s.size_class(), k = s.shard(), tried = s.tried(), seen = s.relocations();
     // Usually the shard, or another that the launch uses, has been replaced meanwhile or soon will be.
     bool being_replaced = false;
     // Ends: one pass per four shards.
     GPUHEAP_NO_UNROLL
     for (unsigned i = 0; i < 1u << r.d.lg_shards(); i += 4) {
       four_shards const four = look_at_four(c, k ^ i, c == c0);
-      if (four.is_far) return search::of(seen, c, k, tried, search::wait).bits;
-      if (four.with_room != four_shards::none) return search::of(seen, c, four.with_room, tried, search::draw).bits;
+      if (four.is_overclaimed) return search::of(seen, c, k, tried, search::wait).bits;
+      if (four.with_room != four_shards::none) return search::of(seen, c, four.with_room, tried, search::claim).bits;
       being_replaced |= four.being_replaced;
     }
     if ((c == c0 && tried == search::untried && refused_already(c0)) || (r.first_search != 0 && this->refused_since(c0, r.first_search)))
@@ -223,7 +223,7 @@ struct control : supply<Tuning> {
     for (;;) {
       if (c == c0 && tried == search::untried) {
         if (r.first_search != 0) r.this_search = this->begin_search();
-        uint64_t const now = moves().read_begin();
+        uint64_t const now = relocations().read_begin();
         // Under way: no refusal follows from this look. The number of moves begun before this one never comes again.
         seen = static_cast<unsigned>(now >> 32) - (relocation_count::quiet(now) ? 0 : 1);
       }
@@ -231,24 +231,24 @@ struct control : supply<Tuning> {
       GPUHEAP_NO_UNROLL
       for (unsigned i = 0; i < at.num_shards(); i += 4) {
         four_shards const four = look_at_four(c, k ^ i, c == c0);
-        if (four.with_room != four_shards::none) return search::of(seen, c, four.with_room, tried, search::draw).bits;
+        if (four.with_room != four_shards::none) return search::of(seen, c, four.with_room, tried, search::claim).bits;
         being_replaced |= four.being_replaced;
       }
       if (being_replaced) return search::of(seen, c, k, tried, search::wait).bits;
-      bool const listed = listed_classes().has(c);
+      bool const listed = partial_classes().has(c);
       if (tried == search::untried) {
-        // A draw from an idle shard fetches a run.
-        if (listed || (c == c0 && this->maybe_any_memory())) return search::of(seen, c, k, search::bound, search::draw).bits;
-        tried = search::bound;
+        // A claim from an idle shard fetches a span.
+        if (listed || (c == c0 && this->maybe_any_memory())) return search::of(seen, c, k, search::active, search::claim).bits;
+        tried = search::active;
       }
-      if (tried == search::bound) {
-        if (listed) return search::of(seen, c, k, search::bound, search::harvest).bits;
-        tried = search::harvested;
+      if (tried == search::active) {
+        if (listed) return search::of(seen, c, k, search::active, search::scan).bits;
+        tried = search::scanned;
       }
-      if (tried == search::harvested && c == c0) return search::of(seen, c, k, search::reclaimed, search::reclaim).bits;
+      if (tried == search::scanned && c == c0) return search::of(seen, c, k, search::reclaimed, search::reclaim).bits;
       // The next larger class that may have something.
       uint64_t const above = c + 1 < at.num_classes ? ~simt::low_bits(c + 1) : 0;
-      uint64_t may = (bound_classes().load() | listed_classes().load()) & above;
+      uint64_t may = (active_classes().load() | partial_classes().load()) & above;
       // Ends: one pass per class.
       GPUHEAP_NO_UNROLL
       while (may != 0 && !r.d.suits(simt::lowest_bit(may))) may &= may - 1;
@@ -256,7 +256,7 @@ struct control : supply<Tuning> {
       c = simt::lowest_bit(may);
       tried = search::untried;
     }
-    uint64_t const now = moves().read_end();
+    uint64_t const now = relocations().read_end();
     bool const missed_nothing = static_cast<unsigned>(now >> 32) == seen && relocation_count::quiet(now);
     if (missed_nothing) {
       // Of aligned requests nobody else concludes anything: what they did not look at may do for others.
@@ -267,77 +267,78 @@ struct control : supply<Tuning> {
     return search::of(0, c0, k, search::untried, missed_nothing ? search::refuse : search::wait).bits;
   }
 
-  // The lanes of `here`, in groups `group` of equal demand `d`, whose leaders drew `drawn` from the shard, and not all of which were
+  // The lanes of `here`, in groups `group` of equal demand `d`, whose leaders drew `claimed` from the shard, and not all of which were
   // served. Serves or refuses them all.
   //
-  // What nearly all do while one thread fetches the next run: look until it is there, and draw again. Little code, since whole launches
+  // What nearly all do while one thread fetches the next span: look until it is there, and claim again. Little code, since whole launches
   // come here at once. Groups with anything else to do take their warp to malloc_slow().
-  GPUHEAP_FN void* wait_and_draw(lane_mask here, lane_mask group, demand d, uint64_t drawn_bits) {
+  GPUHEAP_FN void* wait_and_claim(lane_mask here, lane_mask group, demand d, uint64_t claimed_bits) {
     warp_group const g{group};
-    shard_word drawn{drawn_bits};
+    shard_word claimed{claimed_bits};
     unsigned const c = d.size_class();
     unsigned k = d.shard();
-    bool drew = true;
+    bool has_claim = true;
     void* result = nullptr;
-    // Others are fetching a run, or have come out of it with none: perhaps there is nothing to wait for.
-    if (simt::all_of(here, !drawn.has_run() && !drawn.is_idle())) {
+    // Others are fetching a span, or have come out of it with none: perhaps there is nothing to wait for.
+    if (simt::all_of(here, !claimed.has_span() && !claimed.is_idle())) {
       unsigned const refused = g.leads() && refused_already(c);
       if (simt::all_of(here, simt::shuffle(here, refused, g.leader()) != 0)) return nullptr;
     }
     // Ends: after so many looks.
     GPUHEAP_NO_UNROLL
     for (unsigned looks = 0;; ++looks) {
-      if (drew && drawn.serves(g.size())) result = at.address(drawn.page(), drawn.next() + g.rank(), c);
+      if (has_claim && claimed.serves(g.size())) result = at.address(claimed.page(), claimed.next() + g.rank(), c);
       if (simt::all_of(here, result != nullptr)) return result;
-      bool const other_things = drawn.is_sweep() || drawn.is_idle() || (drew && drawn.duty_of(g.size()));
-      if (simt::any_of(here, result == nullptr && other_things) || looks == Tuning.looks) break;
-      // Other shards, unless all will have reached their ends by now, or so many draws are out already that there shall be no more.
-      if (!d.is_uniform() && result == nullptr && !drawn.is_far()) k = other_shard(k, d.lg_shards(), looks);
+      bool const other_things = claimed.is_reused() || claimed.is_idle() || (has_claim && claimed.duty_of(g.size()));
+      if (simt::any_of(here, result == nullptr && other_things) || looks == Tuning.wait_polls) break;
+      // Other shards, unless all will have reached their ends by now, or so many claims are out already that there shall be no more.
+      if (!d.is_uniform() && result == nullptr && !claimed.is_overclaimed()) k = other_shard(k, d.lg_shards(), looks);
       uint64_t bits = 0;
-      unsigned drawing = 0;
+      unsigned claims = 0;
       if (result == nullptr && g.leads()) {
         if (looks > 3) simt::back_off{}.wait();
         // The first time without a look, if it is another shard.
-        drawing = looks == 0 && k != d.shard();
-        if (drawing == 0) {
+        claims = looks == 0 && k != d.shard();
+        if (claims == 0) {
           bits = at.shard(c, k).load(simt::relaxed);
-          drawing = shard_word{bits}.has_room() && !shard_word{bits}.is_sweep();
+          claims = shard_word{bits}.has_room() && !shard_word{bits}.is_reused();
         }
         // consume: pairs with the exchange in install().
-        if (drawing != 0) bits = at.shard(c, k).fetch_add(g.size(), simt::consume);
+        if (claims != 0) bits = at.shard(c, k).fetch_add(g.size(), simt::consume);
       }
-      drawn.bits = simt::shuffle(here, bits, g.leader());
-      drew = simt::shuffle(here, drawing, g.leader()) != 0;
+      claimed.bits = simt::shuffle(here, bits, g.leader());
+      has_claim = simt::shuffle(here, claims, g.leader()) != 0;
       // What the leader acquired, its lanes have too.
       simt::sync_warp(here);
     }
-    return malloc_slow(here, result == nullptr ? group : 0, d.at(c, k, 0), drawn.bits, drew, result);
+    return malloc_slow(here, result == nullptr ? group : 0, d.at(c, k, 0), claimed.bits, has_claim, result);
   }
   // The shard to look at next, of 2^lg.
   [[nodiscard]] GPUHEAP_FN static unsigned other_shard(unsigned k, unsigned lg, unsigned looks) {
     return lg == 0 ? k : k ^ (lg == 1 || (looks & 1) == 0 ? 1 : 2);
   }
 
-  // The same, for groups of lanes that have no `result` yet; the group of those that have is 0. `drew`: their leaders drew `drawn`, else
+  // The same, for groups of lanes that have no `result` yet; the group of those that have is 0. `drew`: their leaders drew `claimed`, else
   // they only saw it.
   //
   // The warp goes through the loop together, and all groups act in the same instruction where they can: each pass first serves, then does
-  // every duty that its draws brought, then takes ONE step per group. So no lane waits while another lane of its warp has a duty, and a
+  // every duty that its claims brought, then takes ONE step per group. So no lane waits while another lane of its warp has a duty, and a
   // lane of the same warp that is elsewhere is not waited for.
-  GPUHEAP_COLD void* malloc_slow(lane_mask here, lane_mask group, demand d, uint64_t drawn_bits, bool drew, void* result) {
-    request r{here, {group}, d, search::at(d.size_class(), d.shard()), {drawn_bits}, group != 0 && drew, result, {group}, false, {}, 0, 0};
+  GPUHEAP_COLD void* malloc_slow(lane_mask here, lane_mask group, demand d, uint64_t claimed_bits, bool has_claim, void* result) {
+    request r{here, {group}, d, search::at(d.size_class(), d.shard()), {claimed_bits}, group != 0 && has_claim, result, {group}, false,
+              {},   0,       0};
     // Ends: a pass serves a lane, or moves a group's search one stage on, or waits for a replacement by another thread (which waits for
-    // nobody), or starts the search again because another thread moved something meanwhile. A move serves its thread (fetch, harvest), or
+    // nobody), or starts the search again because another thread moved something meanwhile. A move serves its thread (refill, scan), or
     // finds out once that something is full or empty, so some thread gets on. Lock-free.
     GPUHEAP_NO_UNROLL
     for (;;) {
-      r.duty = r.has_draw && r.drawn.duty_of(r.g.size());
-      // A sweep that leaves its shard is being relocated until its last group has accounted: end_sweep() ends what begins here.
-      if (r.duty && r.drawn.is_sweep() && r.g.leads()) moves().begin();
+      r.duty = r.has_claim && r.claimed.duty_of(r.g.size());
+      // A reuse that leaves its shard is being relocated until its last group has accounted: end_reuse() ends what begins here.
+      if (r.duty && r.claimed.is_reused() && r.g.leads()) relocations().begin();
       serve(r);
       if (simt::any_of(r.here, r.duty)) {
-        fetch_for(r);
-        hand_on(r);
+        do_refills(r);
+        hand_out_refills(r);
         serve(r);
       }
       // Every lane has what its leader acquired, before it returns with it.
@@ -351,37 +352,37 @@ struct control : supply<Tuning> {
   }
   // Lanes that want a slot of what their group drew get it.
   GPUHEAP_COLD void serve(request& r) {
-    bool const wants = r.has_draw && r.drawn.has_room() && r.result == nullptr, sweeps = wants && r.drawn.is_sweep();
-    if (wants && !sweeps) {
-      unsigned const slot = r.drawn.next() + r.who.rank();
-      if (slot < r.drawn.num_slots()) r.result = at.address(r.drawn.page(), slot, r.s.size_class());
+    bool const wants = r.has_claim && r.claimed.has_room() && r.result == nullptr, reuses = wants && r.claimed.is_reused();
+    if (wants && !reuses) {
+      unsigned const slot = r.claimed.next() + r.who.rank();
+      if (slot < r.claimed.num_slots()) r.result = at.address(r.claimed.page(), slot, r.s.size_class());
     }
-    if (!simt::any_of(r.here, sweeps)) return;
-    r.result = this->sweep(r.here, sweeps ? r.who.mask : 0, r.drawn.bits, r.s.size_class(), r.result);
-    unsigned const left = r.drawn.num_draws() - r.drawn.next(), n = r.who.size();
+    if (!simt::any_of(r.here, reuses)) return;
+    r.result = this->claim_reused(r.here, reuses ? r.who.mask : 0, r.claimed.bits, r.s.size_class(), r.result);
+    unsigned const left = r.claimed.num_claims() - r.claimed.next(), n = r.who.size();
     // The takes of the leader, which are all, come before its account.
-    if (sweeps && r.who.leads() && this->account(r.drawn.page(), left < n ? left : n, r.drawn.num_draws()))
-      this->end_sweep(r.drawn.page(), r.drawn.num_draws());
+    if (reuses && r.who.leads() && this->account(r.claimed.page(), left < n ? left : n, r.claimed.num_claims()))
+      this->end_reuse(r.claimed.page(), r.claimed.num_claims());
   }
-  // Does the duties: each brings its group a run, drawn for those of its lanes that have no slot yet.
-  GPUHEAP_COLD void fetch_for(request& r) {
-    r.has_draw = r.duty;
+  // Does the duties: each brings its group a span, claimed for those of its lanes that have no slot yet.
+  GPUHEAP_COLD void do_refills(request& r) {
+    r.has_claim = r.duty;
     r.who.mask = r.g.mask & simt::ballot(r.here, r.result == nullptr);
     r.got = {};
-    if (r.duty && r.g.leads()) r.got.bits = this->fetch(duty_of(r), r.drawn);
+    if (r.duty && r.g.leads()) r.got.bits = this->refill(duty_of(r), r.claimed);
   }
   [[nodiscard]] GPUHEAP_FN demand duty_of(request const& r) { return r.d.at(r.s.size_class(), r.s.shard(), r.who.size()); }
   // The duties for which the first look did not do.
-  GPUHEAP_COLD void fetch_more(request& r) {
-    supplied adopted{};
-    if (simt::any_of(r.here, r.got.may_adopt())) adopted.bits = this->adopt_rich(r.here, duty_of(r), r.got);
-    if (r.got.is_later()) r.got.bits = this->fetch_slowly(duty_of(r), r.drawn, r.got, adopted);
+  GPUHEAP_COLD void refill_later(request& r) {
+    refill_result reused{};
+    if (simt::any_of(r.here, r.got.may_reuse())) reused.bits = this->acquire_best_partial(r.here, duty_of(r), r.got);
+    if (r.got.takes_slow_path()) r.got.bits = this->refill_slowly(duty_of(r), r.claimed, r.got, reused);
   }
   // Hands what the leaders got to their groups.
-  GPUHEAP_COLD void hand_on(request& r) {
-    if (simt::any_of(r.here, r.got.is_later())) fetch_more(r);
-    r.drawn.bits = simt::shuffle(r.here, r.got.bits, leader_of(r.g));
-    // What the leader acquired with the run, all have: another lane may lead those that still want a slot.
+  GPUHEAP_COLD void hand_out_refills(request& r) {
+    if (simt::any_of(r.here, r.got.takes_slow_path())) refill_later(r);
+    r.claimed.bits = simt::shuffle(r.here, r.got.bits, leader_of(r.g));
+    // What the leader acquired with the span, all have: another lane may lead those that still want a slot.
     simt::sync_warp(r.here);
   }
   // One step of each group's search.
@@ -390,15 +391,15 @@ struct control : supply<Tuning> {
     if (r.g.mask != 0 && r.g.leads()) next = search_on(r);
     r.s.bits = simt::shuffle(r.here, next, leader_of(r.g));
     unsigned const step = r.s.next();
-    r.has_draw = r.g.mask != 0 && step == search::draw;
+    r.has_claim = r.g.mask != 0 && step == search::claim;
     // consume: pairs with the exchange in install().
-    if (r.has_draw && r.g.leads()) next = at.shard(r.s.size_class(), r.s.shard()).fetch_add(r.g.size(), simt::consume);
-    r.drawn.bits = simt::shuffle(r.here, next, leader_of(r.g));
-    if (r.g.mask == 0 || r.has_draw) return;
+    if (r.has_claim && r.g.leads()) next = at.shard(r.s.size_class(), r.s.shard()).fetch_add(r.g.size(), simt::consume);
+    r.claimed.bits = simt::shuffle(r.here, next, leader_of(r.g));
+    if (r.g.mask == 0 || r.has_claim) return;
     if (step == search::wait) {
       simt::back_off{}.wait();
-    } else if (step == search::harvest) {
-      r.result = harvest_some(r.g, r.s.size_class());
+    } else if (step == search::scan) {
+      r.result = scan_partial(r.g, r.s.size_class());
     } else if (step == search::reclaim) {
       if (reclaim(r.g.mask, r.d.size_class())) r.s = search::at(r.d.size_class(), r.s.shard());
     } else {
@@ -407,19 +408,19 @@ struct control : supply<Tuning> {
   }
   [[nodiscard]] GPUHEAP_FN static unsigned leader_of(warp_group g) { return g.mask != 0 ? g.leader() : simt::lane_id(); }
 
-  // Slots of one listed run of class c for the group, none of which may get one.
-  GPUHEAP_COLD void* harvest_some(warp_group g, unsigned c) {
+  // Slots of one partial span of class c for the group, none of which may get one.
+  GPUHEAP_COLD void* scan_partial(warp_group g, unsigned c) {
     unsigned page = 0;
-    if (g.leads()) page = this->adopt_any(c, warp_hash() >> 7);
+    if (g.leads()) page = this->acquire_any_partial(c, warp_hash() >> 7);
     page = g.from_leader(page);
     if (page == segment_map::none) return nullptr;
-    void* const result = this->harvest(g.mask, page, c);
-    // The other lanes' marks come before the leader's release of the run.
+    void* const result = this->scan(g.mask, page, c);
+    // The other lanes' marks come before the leader's release of the span.
     simt::sync_warp(g.mask);
     bool const found = simt::any_of(g.mask, result != nullptr);
     if (g.leads()) {
-      this->unbind(page, run_header::bound, found);
-      moves().end();
+      this->deactivate(page, span_header::active, found);
+      relocations().end();
     }
     return result;
   }
@@ -441,7 +442,7 @@ struct control : supply<Tuning> {
         warp_group const g{here};
         unsigned page = segment_map::none;
         if (g.leads() && n <= at.num_pages / together)
-          page = segments().claim_extent(n * together, alignment, phase_of(alignment), moves());
+          page = segments().claim_extent(n * together, alignment, phase_of(alignment), relocations());
         page = g.from_leader(page);
         // What the leader acquired, its lanes have too.
         simt::sync_warp(here);
@@ -474,10 +475,10 @@ struct control : supply<Tuning> {
   }
   // Makes a large allocation of n pages that the caller has claimed. One thread.
   GPUHEAP_FN void* begin_large(unsigned page, unsigned n) {
-    uint64_t const generation = run_header{at.header(page).load(simt::relaxed)}.generation() + 1;
+    uint64_t const generation = span_header{at.header(page).load(simt::relaxed)}.generation() + 1;
     // relaxed, both: the pointer reaches another thread only through the caller's own synchronisation.
-    at.header(page).store(run_header::fresh_large(n, generation).bits, simt::relaxed);
-    this->tag_of_extent(page, n).store(run_tag::large_head, simt::relaxed);
+    at.header(page).store(span_header::large_allocation(n, generation).bits, simt::relaxed);
+    this->tag_of_extent(page, n).store(span_tag::large_head, simt::relaxed);
     return at.address(page, 0, 0);
   }
 
@@ -493,11 +494,11 @@ struct control : supply<Tuning> {
         if (this->refused_large_since(n, first_search)) return nullptr;
         this_search = this->begin_search();
       }
-      uint64_t const before = moves().read_begin();
-      unsigned const page = segments().claim_extent(n, alignment, phase_of(alignment), moves());
+      uint64_t const before = relocations().read_begin();
+      unsigned const page = segments().claim_extent(n, alignment, phase_of(alignment), relocations());
       if (page != segment_map::none) return begin_large(page, n);
       if (reclaim(lane_mask{1} << simt::lane_id(), size_classes::count)) continue;
-      if (relocation_count::quiet(before) && moves().read_end() == before) {
+      if (relocation_count::quiet(before) && relocations().read_end() == before) {
         if (alignment == 1 && this_search != 0) this->refuse_large(n, this_search);
         return nullptr;
       }
@@ -509,10 +510,10 @@ struct control : supply<Tuning> {
 
 // ---- far calls, from malloc, which is inlined
 
-// See wait_and_draw().
+// See wait_and_claim().
 template <tuning Tuning>
-GPUHEAP_COLD void* malloc_far(control<Tuning>* heap, lane_mask here, lane_mask group, demand d, uint64_t drawn_bits) {
-  return heap->wait_and_draw(here, group, d, drawn_bits);
+GPUHEAP_COLD void* malloc_far(control<Tuning>* heap, lane_mask here, lane_mask group, demand d, uint64_t claimed_bits) {
+  return heap->wait_and_claim(here, group, d, claimed_bits);
 }
 // See malloc_large().
 template <tuning Tuning>

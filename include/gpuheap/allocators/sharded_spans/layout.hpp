@@ -1,4 +1,4 @@
-// Where everything of a sharded-runs heap lies in its region, and the arithmetic from an address to its slot and back.
+// Where everything of a sharded-spans heap lies in its region, and the arithmetic from an address to its slot and back.
 //
 //   region: | control | shard words | segment tags | pages | trees | records | group counts | slot words | segment 0 | segment 1 | ...
 //   record of a segment: | leaves of the lists, one per class | page tags | headers |
@@ -12,9 +12,9 @@
 #include <gpuheap/memory/region.hpp>
 #include <gpuheap/simt/bits.hpp>
 #include <gpuheap/structures/bitmap_tree.hpp>
-#include <gpuheap/structures/run_words.hpp>
 #include <gpuheap/structures/size_classes.hpp>
 #include <gpuheap/structures/slot_map.hpp>
+#include <gpuheap/structures/span_words.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
@@ -22,10 +22,10 @@ using simt::size_t;
 using simt::uint32_t;
 using simt::uint64_t;
 using structures::bitmap_tree;
-using structures::run_header;
-using structures::run_tag;
 using structures::shard_word;
 using structures::slot_map;
+using structures::span_header;
+using structures::span_tag;
 namespace size_classes = structures::size_classes;
 
 // Plain data, trivially copyable; the same in every kernel and in the control block. All pointers are into the region.
@@ -36,7 +36,7 @@ struct layout {
 
   char* base = nullptr;  // segment 0; aligned to a page
   uint64_t* shards = nullptr;
-  run_tag::word* segment_tags = nullptr;
+  span_tag::word* segment_tags = nullptr;
   uint64_t* words = nullptr;
   unsigned* groups = nullptr;
   char* records = nullptr;
@@ -69,31 +69,31 @@ struct layout {
   // The largest request served from slots; larger ones take pages of their own.
   [[nodiscard]] GPUHEAP_HD uint32_t largest_slot() const { return size_classes::slot_bytes(num_classes - 1); }
 
-  // ---- runs
-  // log2 bytes of what a run's length counts.
+  // ---- spans
+  // log2 bytes of what a span's length counts.
   [[nodiscard]] GPUHEAP_HD unsigned unit_shift(bool of_segments) const { return of_segments ? segment_shift() : page_shift; }
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned pages_of_unit(bool of_segments) { return of_segments ? 1u << lg_pages : 1; }
-  // Units that a run of so many slots of class c needs.
+  // Units that a span of so many slots of class c needs.
   [[nodiscard]] GPUHEAP_HD unsigned units_for(unsigned c, unsigned num_slots, bool of_segments) const {
     uint64_t const bytes = uint64_t{num_slots} * size_classes::slot_bytes(c);
     unsigned const shift = unit_shift(of_segments), bits = pages_of_unit(of_segments) * bits_per_page;
     unsigned const by_bytes = static_cast<unsigned>((bytes + (uint64_t{1} << shift) - 1) >> shift), by_bits = (num_slots + bits - 1) / bits;
     return by_bytes < by_bits ? by_bits : by_bytes;
   }
-  // Slots of class c in a run of `length` units.
-  [[nodiscard]] GPUHEAP_HD unsigned run_slots(unsigned c, unsigned length, bool of_segments) const {
+  // Slots of class c in a span of `length` units.
+  [[nodiscard]] GPUHEAP_HD unsigned span_slots(unsigned c, unsigned length, bool of_segments) const {
     unsigned const slots = size_classes::slot_of(c, length << unit_shift(of_segments));
     // Small pages have a little less room for bits than for the smallest slots.
     unsigned const bits = pages_of_unit(of_segments) * length * bits_per_page;
     unsigned const most = bits < shard_word::max_slots ? bits : shard_word::max_slots;
     return slots < most ? slots : most;
   }
-  [[nodiscard]] GPUHEAP_HD unsigned run_slots(run_header h) const { return run_slots(h.size_class(), h.length(), h.of_segments()); }
-  // The longest run of segments that class c can use all of: at most 1 GiB, and as many slots as a shard word counts. 0: those are less
+  [[nodiscard]] GPUHEAP_HD unsigned span_slots(span_header h) const { return span_slots(h.size_class(), h.length(), h.of_segments()); }
+  // The longest span of segments that class c can use all of: at most 1 GiB, and as many slots as a shard word counts. 0: those are less
   // than a segment.
-  [[nodiscard]] GPUHEAP_HD unsigned max_run_segments(unsigned c) const {
+  [[nodiscard]] GPUHEAP_HD unsigned max_span_segments(unsigned c) const {
     unsigned const fit = 1u << (30 - segment_shift());
-    unsigned const most = fit < run_header::max_length ? fit : run_header::max_length;
+    unsigned const most = fit < span_header::max_length ? fit : span_header::max_length;
     uint64_t const useful = uint64_t{size_classes::slot_bytes(c)} * shard_word::max_slots >> segment_shift();
     return useful < most ? static_cast<unsigned>(useful) : most;
   }
@@ -111,30 +111,30 @@ struct layout {
   [[nodiscard]] GPUHEAP_FN simt::global_ref<uint64_t> header(unsigned page) const {
     return simt::global_ref<uint64_t>{*reinterpret_cast<uint64_t*>(record(page) + headers_at() + header_bytes() * (page % 64))};
   }
-  [[nodiscard]] GPUHEAP_FN simt::global_ref<run_tag::word> segment_tag(unsigned s) const {
-    return simt::global_ref<run_tag::word>{segment_tags[size_t{s} * tag_stride]};
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<span_tag::word> segment_tag(unsigned s) const {
+    return simt::global_ref<span_tag::word>{segment_tags[size_t{s} * tag_stride]};
   }
-  [[nodiscard]] GPUHEAP_FN simt::global_ref<run_tag::word> page_tag(unsigned page) const {
-    return simt::global_ref<run_tag::word>{*tag_in_record(page)};
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<span_tag::word> page_tag(unsigned page) const {
+    return simt::global_ref<span_tag::word>{*tag_in_record(page)};
   }
-  [[nodiscard]] GPUHEAP_FN run_tag::word* tag_in_record(unsigned page) const {
-    return reinterpret_cast<run_tag::word*>(record(page) + tags_at()) + page % 64;
+  [[nodiscard]] GPUHEAP_FN span_tag::word* tag_in_record(unsigned page) const {
+    return reinterpret_cast<span_tag::word*>(record(page) + tags_at()) + page % 64;
   }
 
   // ---- the record of a segment
   [[nodiscard]] GPUHEAP_HD char* record(unsigned page) const { return records + size_t{page >> lg_pages} * record_bytes; }
   [[nodiscard]] GPUHEAP_HD unsigned tags_at() const { return num_classes * 8; }
-  [[nodiscard]] GPUHEAP_HD unsigned headers_at() const { return tags_at() + 64 * static_cast<unsigned>(sizeof(run_tag::word)); }
+  [[nodiscard]] GPUHEAP_HD unsigned headers_at() const { return tags_at() + 64 * static_cast<unsigned>(sizeof(span_tag::word)); }
   [[nodiscard]] GPUHEAP_HD unsigned header_bytes() const { return header_stride * 8; }
   // The tags of neighbouring units, segments or pages.
   struct tag_row {
-    run_tag::word* first;
+    span_tag::word* first;
     unsigned stride;
-    [[nodiscard]] GPUHEAP_FN simt::global_ref<run_tag::word> operator[](unsigned i) const {
-      return simt::global_ref<run_tag::word>{first[size_t{i} * stride]};
+    [[nodiscard]] GPUHEAP_FN simt::global_ref<span_tag::word> operator[](unsigned i) const {
+      return simt::global_ref<span_tag::word>{first[size_t{i} * stride]};
     }
   };
-  // Those of the run that begins at `page`.
+  // Those of the span that begins at `page`.
   [[nodiscard]] GPUHEAP_FN tag_row unit_tags(unsigned page, bool of_segments) const {
     if (of_segments) return {segment_tags + size_t{page >> lg_pages} * tag_stride, tag_stride};
     return {tag_in_record(page), 1};
@@ -146,49 +146,49 @@ struct layout {
   [[nodiscard]] GPUHEAP_HD unsigned whole_words() const { return bitmap_tree::words_for(segment_leaves(), leaf_stride); }
   [[nodiscard]] GPUHEAP_HD unsigned broken_words() const { return bitmap_tree::words_for(segment_leaves(), 1); }
   // The summaries of a list.
-  [[nodiscard]] GPUHEAP_HD unsigned list_words() const { return bitmap_tree::words_for(page_leaves(), 0); }
-  [[nodiscard]] GPUHEAP_HD size_t tree_words() const { return whole_words() + broken_words() + size_t{num_classes} * list_words(); }
+  [[nodiscard]] GPUHEAP_HD unsigned partial_words() const { return bitmap_tree::words_for(page_leaves(), 0); }
+  [[nodiscard]] GPUHEAP_HD size_t tree_words() const { return whole_words() + broken_words() + size_t{num_classes} * partial_words(); }
   [[nodiscard]] GPUHEAP_HD bitmap_tree whole_tree() const { return bitmap_tree::over(trees, segment_leaves(), leaf_stride); }
   [[nodiscard]] GPUHEAP_HD bitmap_tree broken_tree() const { return bitmap_tree::over(trees + whole_words(), segment_leaves(), 1); }
-  // The pages at which listed runs of class c begin. Each of its leaves is in the record of a segment.
-  [[nodiscard]] GPUHEAP_HD bitmap_tree list_tree(unsigned c) const {
-    bitmap_tree tree = bitmap_tree::over(trees + whole_words() + broken_words() + size_t{c} * list_words(), page_leaves(), 0);
+  // The pages at which partial spans of class c begin. Each of its leaves is in the record of a segment.
+  [[nodiscard]] GPUHEAP_HD bitmap_tree partial_tree(unsigned c) const {
+    bitmap_tree tree = bitmap_tree::over(trees + whole_words() + broken_words() + size_t{c} * partial_words(), page_leaves(), 0);
     tree.leaves = reinterpret_cast<uint64_t*>(records) + c;
     tree.leaf_stride = record_bytes / 8;
     return tree;
   }
-  [[nodiscard]] GPUHEAP_HD unsigned class_of_list(bitmap_tree const& listed) const {
+  [[nodiscard]] GPUHEAP_HD unsigned class_of_partial(bitmap_tree const& listed) const {
     return static_cast<unsigned>(listed.leaves - reinterpret_cast<uint64_t*>(records));
   }
 
   // ---- from an address
   struct place {
     static constexpr unsigned none = ~0u;
-    unsigned page = 0;     // the run's first
-    unsigned slot = none;  // `none` unless the address is the start of a slot that the run has
-    run_tag tag{};
+    unsigned page = 0;     // the span's first
+    unsigned slot = none;  // `none` unless the address is the start of a slot that the span has
+    span_tag tag{};
     [[nodiscard]] GPUHEAP_HD constexpr bool exact() const { return slot != none; }
   };
   // The page that `p` lies in; num_pages or more if p is not in the heap.
   [[nodiscard]] GPUHEAP_HD size_t page_of(void const* p) const {
     return static_cast<size_t>(static_cast<char const*>(p) - base) >> page_shift;
   }
-  // The tag of the run that p lies in; `where` is page_of(p).
+  // The tag of the span that p lies in; `where` is page_of(p).
   struct tag_found {
-    run_tag tag{};
+    span_tag tag{};
     bool of_segments = false;
   };
   [[nodiscard]] GPUHEAP_FN tag_found tag_of(size_t where) const {
     if (where >= num_pages) return {};
     unsigned const page = static_cast<unsigned>(where);
     // relaxed, both: a rightful pointer comes after the malloc that came after the tag was written.
-    run_tag const of_segment{segment_tag(page >> lg_pages).load(simt::relaxed)};
-    if (of_segment.bits != run_tag::broken_up) return {of_segment, true};
-    return {run_tag{page_tag(page).load(simt::relaxed)}, false};
+    span_tag const of_segment{segment_tag(page >> lg_pages).load(simt::relaxed)};
+    if (of_segment.bits != span_tag::broken_up) return {of_segment, true};
+    return {span_tag{page_tag(page).load(simt::relaxed)}, false};
   }
   // Whether p is where a large allocation begins. A segment's tag speaks of its first page.
   [[nodiscard]] GPUHEAP_HD bool heads_large(void const* p, size_t page, tag_found found) const {
-    return found.tag.bits == run_tag::large_head && (!found.of_segments || page % 64 == 0) &&
+    return found.tag.bits == span_tag::large_head && (!found.of_segments || page % 64 == 0) &&
            p == address(static_cast<unsigned>(page), 0, 0);
   }
   // The slot at p, which lies in this page with this slotted tag.
@@ -261,7 +261,7 @@ struct layout_plan {
     size_t const segments = s.num_segments();
     plan.control_at = take(control_bytes);
     plan.shards_at = take((size_t{s.num_classes} << s.lg_shards) * s.shard_stride * sizeof(uint64_t));
-    plan.segment_tags_at = take(segments * s.tag_stride * sizeof(run_tag::word));
+    plan.segment_tags_at = take(segments * s.tag_stride * sizeof(span_tag::word));
     plan.pages_at = take(segments * sizeof(uint64_t));
     plan.trees_at = take(s.tree_words() * sizeof(uint64_t));
     plan.records_at = take(segments * s.record_bytes);
@@ -286,7 +286,7 @@ struct layout_plan {
   char* const begin = reinterpret_cast<char*>(simt::round_up_pow2(reinterpret_cast<simt::uintptr_t>(where.base), 128));
   at.base = static_cast<char*>(where.base) + plan.metadata_bytes;
   at.shards = reinterpret_cast<uint64_t*>(begin + plan.shards_at);
-  at.segment_tags = reinterpret_cast<run_tag::word*>(begin + plan.segment_tags_at);
+  at.segment_tags = reinterpret_cast<span_tag::word*>(begin + plan.segment_tags_at);
   at.pages = reinterpret_cast<uint64_t*>(begin + plan.pages_at);
   at.trees = reinterpret_cast<uint64_t*>(begin + plan.trees_at);
   at.records = begin + plan.records_at;

@@ -1,13 +1,13 @@
-// The life of a run: the heap's shared words, how a run ends, how its freed slots are found again.
+// The life of a span: the heap's shared words, how a span ends, how its freed slots are found again.
 //
-//   free memory --claim--> bound (fresh) --all drawn--> listed <--> bound (sweep) --> ... --all slots freed--> free memory
+//   free memory --claim--> bound (fresh) --all claimed--> listed <--> bound (reuse) --> ... --all slots freed--> free memory
 //    segment map           shard word                  class list   shard word
 //
-// Between two stages a run is in nobody's sight; those moves are bracketed in `relocation`, and a request is refused only after a search
+// Between two stages a span is in nobody's sight; those moves are bracketed in `relocation`, and a request is refused only after a search
 // that no move crossed.
 #pragma once
 
-#include <gpuheap/allocators/sharded_runs/layout.hpp>
+#include <gpuheap/allocators/sharded_spans/layout.hpp>
 #include <gpuheap/structures/relocation_count.hpp>
 #include <gpuheap/structures/segment_map.hpp>
 #include <gpuheap/structures/warp_group.hpp>
@@ -28,15 +28,15 @@ struct class_set {
   // Acquiring and releasing, both: add() pairs with drop(): either the drop's second look sees what was added, or this bit comes after the
   // drop.
   GPUHEAP_FN void add(unsigned c) const { simt::global_ref<uint64_t>{*word}.fetch_or(uint64_t{1} << c, simt::consume_release); }
-  GPUHEAP_FN void drop(unsigned c) const { simt::global_ref<uint64_t>{*word}.fetch_and(~(uint64_t{1} << c), simt::acq_rel); }
+  GPUHEAP_FN void erase(unsigned c) const { simt::global_ref<uint64_t>{*word}.fetch_and(~(uint64_t{1} << c), simt::acq_rel); }
   // relaxed: a hint, or part of a search that ends with relocation_count::read_end().
   [[nodiscard]] GPUHEAP_FN uint64_t load() const { return simt::global_ref<uint64_t>{*word}.load(simt::relaxed); }
   [[nodiscard]] GPUHEAP_FN bool has(unsigned c) const { return (load() >> c & 1) != 0; }
 };
 
-// The words that all threads share, and what can be done with one run. In device memory: out-of-line functions get its address, never a
+// The words that all threads share, and what can be done with one span. In device memory: out-of-line functions get its address, never a
 // view by reference, so no kernel pays a stack frame for them.
-struct alignas(128) runs {
+struct alignas(128) spans {
   layout at;
   segment_map map;
   unsigned segments_there = 0;           // segments that the heap has; at.num_segments() is how many there is room for. Set by the host
@@ -45,12 +45,12 @@ struct alignas(128) runs {
   alignas(128) unsigned num_free = 0;    // pages
   alignas(128) unsigned least_free = 0;  // pages
   alignas(128) uint64_t relocation_word = 0;
-  alignas(128) uint64_t bound_word = 0;                 // bit c: a shard of class c may have a run
-  alignas(128) uint64_t listed_word = 0;                // bit c: a run of class c may be listed
-  alignas(128) unsigned held[size_classes::count]{};    // pages of each class's runs
-  alignas(128) unsigned idle[size_classes::count]{};    // runs of each class that are not bound; for a moment, below zero
-  alignas(128) unsigned looked[size_classes::count]{};  // how often the last launch found no listed run worth a sweep
-  alignas(128) unsigned hand[size_classes::count]{};    // the page behind the last listed run that was looked at
+  alignas(128) uint64_t active_word = 0;                       // bit c: a shard of class c may have a span
+  alignas(128) uint64_t partial_word = 0;                      // bit c: a span of class c may be listed
+  alignas(128) unsigned held[size_classes::count]{};           // pages of each class's spans
+  alignas(128) unsigned inactive[size_classes::count]{};       // spans of each class that are not bound; for a moment, below zero
+  alignas(128) unsigned failed_reuses[size_classes::count]{};  // how often the last launch found no partial span worth a reuse
+  alignas(128) unsigned cursor[size_classes::count]{};         // the page behind the last partial span that was looked at
 
   alignas(128) uint64_t refused[size_classes::count]{};     // the moves word of the last search for each class that found nothing, + 1
   alignas(128) uint64_t refused_as[size_classes::count]{};  // which search that was
@@ -60,13 +60,13 @@ struct alignas(128) runs {
 
   // By reference: its parts are read where they are used, and none is kept in a register across an atomic.
   [[nodiscard]] GPUHEAP_FN segment_map const& segments() const { return map; }
-  [[nodiscard]] GPUHEAP_FN relocation_count moves() { return {&relocation_word}; }
-  [[nodiscard]] GPUHEAP_FN class_set bound_classes() { return {&bound_word}; }
-  [[nodiscard]] GPUHEAP_FN class_set listed_classes() { return {&listed_word}; }
+  [[nodiscard]] GPUHEAP_FN relocation_count relocations() { return {&relocation_word}; }
+  [[nodiscard]] GPUHEAP_FN class_set active_classes() { return {&active_word}; }
+  [[nodiscard]] GPUHEAP_FN class_set partial_classes() { return {&partial_word}; }
   [[nodiscard]] GPUHEAP_FN simt::global_ref<unsigned> held_pages(unsigned c) { return simt::global_ref<unsigned>{held[c]}; }
-  [[nodiscard]] GPUHEAP_FN simt::global_ref<unsigned> idle_runs(unsigned c) { return simt::global_ref<unsigned>{idle[c]}; }
-  [[nodiscard]] GPUHEAP_FN simt::global_ref<unsigned> looked_in(unsigned c) { return simt::global_ref<unsigned>{looked[c]}; }
-  [[nodiscard]] GPUHEAP_FN simt::global_ref<unsigned> hand_of(unsigned c) { return simt::global_ref<unsigned>{hand[c]}; }
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<unsigned> inactive_spans(unsigned c) { return simt::global_ref<unsigned>{inactive[c]}; }
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<unsigned> failed_reuses_of(unsigned c) { return simt::global_ref<unsigned>{failed_reuses[c]}; }
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<unsigned> cursor_of(unsigned c) { return simt::global_ref<unsigned>{cursor[c]}; }
 
   // Begins a search for memory, and says which it is: 1 or more. Searches are numbered in the order in which they begin, and each sees what
   // came before the beginning of those before it. So if one finds nothing, all who had begun to search before it began may be refused as
@@ -105,96 +105,97 @@ struct alignas(128) runs {
   }
   // Whether any memory may be free.
   [[nodiscard]] GPUHEAP_COLD bool maybe_any_memory() { return segments().maybe_any(); }
-  // Whether another search for class c would find nothing either: nothing has moved since the last one, no run of the class or a larger one
-  // is listed, no memory is free, and no other class has a run that might be closed or drawn from. One thread.
+  // Whether another search for class c would find nothing either: nothing has moved since the last one, no span of the class or a larger
+  // one is listed, no memory is free, and no other class has a span that might be closed or claimed from. One thread.
   GPUHEAP_COLD bool still_exhausted(unsigned c) {
     // relaxed, both: a guess first, as an acquire costs who comes here its L1.
-    if (simt::global_ref<uint64_t>{refused[c]}.load(simt::relaxed) != (moves().glance() | 1)) return false;
+    if (simt::global_ref<uint64_t>{refused[c]}.load(simt::relaxed) != (relocations().glance() | 1)) return false;
     // acquire: pairs with refuse().
-    uint64_t const then = simt::global_ref<uint64_t>{refused[c]}.load(simt::acquire), now = moves().read_begin();
+    uint64_t const then = simt::global_ref<uint64_t>{refused[c]}.load(simt::acquire), now = relocations().read_begin();
     if (then != (now | 1) || !relocation_count::quiet(now)) return false;
-    if ((listed_classes().load() & ~simt::low_bits(c)) != 0 || (bound_classes().load() & ~(uint64_t{1} << c)) != 0) return false;
-    return !maybe_any_memory() && moves().read_end() == now;
+    if ((partial_classes().load() & ~simt::low_bits(c)) != 0 || (active_classes().load() & ~(uint64_t{1} << c)) != 0) return false;
+    return !maybe_any_memory() && relocations().read_end() == now;
   }
 
-  // ---- the end of a run's use
+  // ---- the end of a span's use
 
-  // Puts a run where adopters look. The run may have been released meanwhile: a stale bit is dropped by whoever looks.
+  // Puts a span where adopters look. The span may have been released meanwhile: a stale bit is dropped by whoever looks.
   GPUHEAP_FN void list(unsigned c, unsigned page) {
-    at.list_tree(c).set(page);
-    listed_classes().add(c);
+    at.partial_tree(c).set(page);
+    partial_classes().add(c);
   }
 
-  // Whether `h` says that every slot is free and nobody hands any out; if so, tries to end the run. True: the caller owns the memory and
+  // Whether `h` says that every slot is free and nobody hands any out; if so, tries to end the span. True: the caller owns the memory and
   // must release it.
-  GPUHEAP_FN bool end_if_empty(unsigned page, run_header h) {
-    if (h.is_bound() || (h.bits & run_header::slots) == 0) return false;
-    if (h.full_groups() != slot_map::groups_for(slot_map::words_for(at.run_slots(h)))) return false;
-    // relay: acquires every free of the run (they all counted on this word or on one that was handed on to it). If it fails, the header
+  GPUHEAP_FN bool end_if_empty(unsigned page, span_header h) {
+    if (h.is_active() || (h.bits & span_header::slots) == 0) return false;
+    if (h.full_groups() != slot_map::groups_for(slot_map::words_for(at.span_slots(h)))) return false;
+    // relay: acquires every free of the span (they all counted on this word or on one that was handed on to it). If it fails, the header
     // has a new adopter, who makes the same test when done.
     uint64_t expected = h.bits;
-    return at.header(page).compare_exchange(expected, run_header::unused(h.generation()).bits, simt::relay, simt::relaxed);
+    return at.header(page).compare_exchange(expected, span_header::unused(h.generation()).bits, simt::relay, simt::relaxed);
   }
 
-  // A group of the run became entirely free. Returns the header if the run did too: it is then the caller's to release; else 0. Any thread.
+  // A group of the span became entirely free. Returns the header if the span did too: it is then the caller's to release; else 0. Any
+  // thread.
   GPUHEAP_COLD uint64_t count_full_group(unsigned page) {
-    // relay: carries the frees of the group to whoever ends the run.
-    run_header const h{at.header(page).fetch_add(run_header::full_one, simt::relay) + run_header::full_one};
+    // relay: carries the frees of the group to whoever ends the span.
+    span_header const h{at.header(page).fetch_add(span_header::full_one, simt::relay) + span_header::full_one};
     if (!end_if_empty(page, h)) return 0;
     // relaxed: a hint.
-    idle_runs(h.size_class()).fetch_sub(1, simt::relaxed);
+    inactive_spans(h.size_class()).fetch_sub(1, simt::relaxed);
     return h.bits;
   }
 
-  // An ended run's memory becomes free again in two steps: wipe(), by all lanes of `mask` with the same run; then give_back(), by one of
+  // An ended span's memory becomes free again in two steps: wipe(), by all lanes of `mask` with the same span; then release(), by one of
   // them, after a barrier that orders the others' stores before its release.
-  GPUHEAP_FN void wipe(lane_mask mask, unsigned page, run_header h) {
+  GPUHEAP_FN void clear_metadata(lane_mask mask, unsigned page, span_header h) {
     warp_group const g{mask};
-    at.slots_of(page).clear(at.run_slots(h), g.rank(), g.size());
-    wipe_tags(page, h.of_segments(), g.rank(), h.length(), g.size());
+    at.slots_of(page).clear(at.span_slots(h), g.rank(), g.size());
+    clear_tags(page, h.of_segments(), g.rank(), h.length(), g.size());
   }
   // Returns the segment for which rejoin() is due, or segment_map::none.
-  GPUHEAP_COLD unsigned give_back(unsigned page, uint64_t header) {
-    run_header const h{header};
+  GPUHEAP_COLD unsigned release(unsigned page, uint64_t header) {
+    span_header const h{header};
     // Listed or not, nobody shall look here again. The next use's listing comes after the memory is given back.
-    at.list_tree(h.size_class()).drop(page);
-    return give_memory_back(page, h.length(), h.of_segments(), h.size_class());
+    at.partial_tree(h.size_class()).erase(page);
+    return release_memory(page, h.length(), h.of_segments(), h.size_class());
   }
-  GPUHEAP_FN void wipe_tags(unsigned page, bool of_segments, unsigned from, unsigned to, unsigned step) {
+  GPUHEAP_FN void clear_tags(unsigned page, bool of_segments, unsigned from, unsigned to, unsigned step) {
     auto const tags = at.unit_tags(page, of_segments);
     // Ends: one pass per unit. relaxed: ordered by the release that gives the memory back.
     GPUHEAP_NO_UNROLL
     for (unsigned i = from; i < to; i += step) tags[i].store(0, simt::relaxed);
   }
-  // Tags the units of a run. relaxed: published with the run, or read as well as what was there before.
-  GPUHEAP_FN void write_tags(unsigned page, bool of_segments, run_tag first, unsigned length) {
+  // Tags the units of a span. relaxed: published with the span, or read as well as what was there before.
+  GPUHEAP_FN void write_tags(unsigned page, bool of_segments, span_tag first, unsigned length) {
     auto const tags = at.unit_tags(page, of_segments);
-    run_tag::word tag = first.bits;
+    span_tag::word tag = first.bits;
     unsigned i = 0;
     // Ends: one pass per eight units.
     GPUHEAP_NO_UNROLL
     for (; i + 8 <= length; i += 8) {
       // Ends: eight passes.
-      for (unsigned j = 0; j < 8; ++j, tag += run_tag::one_further) tags[i + j].store(tag, simt::relaxed);
+      for (unsigned j = 0; j < 8; ++j, tag += span_tag::one_further) tags[i + j].store(tag, simt::relaxed);
     }
     // Ends: one pass per unit that is left.
     GPUHEAP_NO_UNROLL
-    for (; i < length; ++i, tag += run_tag::one_further) tags[i].store(tag, simt::relaxed);
+    for (; i < length; ++i, tag += span_tag::one_further) tags[i].store(tag, simt::relaxed);
   }
-  GPUHEAP_FN unsigned give_memory_back(unsigned page, unsigned length, bool of_segments, unsigned c) {
+  GPUHEAP_FN unsigned release_memory(unsigned page, unsigned length, bool of_segments, unsigned c) {
     // relaxed: a hint.
     held_pages(c).fetch_sub(of_segments ? length << at.lg_pages : length, simt::relaxed);
-    if (!of_segments) return give_pages_back(page, length);
-    give_segments_back(page >> at.lg_pages, length);
+    if (!of_segments) return release_pages(page, length);
+    release_segments(page >> at.lg_pages, length);
     return segment_map::none;
   }
   // The tag that says that a large allocation of n pages begins at `page`: the segment's, if it has all of that.
-  [[nodiscard]] GPUHEAP_FN simt::global_ref<run_tag::word> tag_of_extent(unsigned page, unsigned n) const {
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<span_tag::word> tag_of_extent(unsigned page, unsigned n) const {
     return page % 64 == 0 && n >= 64 ? at.segment_tag(page / 64) : at.page_tag(page);
   }
   // segment_map's put_leaf(), release_pages() and rejoin(), step by step: each forgets what it knows of the trees, so that a kernel
   // which frees needs few registers.
-  GPUHEAP_COLD void give_segments_back(unsigned first, unsigned n) {
+  GPUHEAP_COLD void release_segments(unsigned first, unsigned n) {
     segments().count_free(n << layout::lg_pages);
     // Ends: one pass per leaf.
     GPUHEAP_NO_UNROLL
@@ -207,14 +208,14 @@ struct alignas(128) runs {
     }
   }
   // The pages of a large allocation, end by end.
-  GPUHEAP_FN void give_extent_back(unsigned page, unsigned n) {
+  GPUHEAP_FN void release_extent(unsigned page, unsigned n) {
     // Ends: one pass for the whole segments, and one per end.
     GPUHEAP_NO_UNROLL
     while (n != 0) {
       unsigned const in = page % 64, whole = in == 0 ? n / 64 : 0, done = whole != 0 ? whole * 64 : n < 64 - in ? n : 64 - in;
       if (whole != 0) {
-        give_segments_back(page / 64, whole);
-      } else if (unsigned const due = give_pages_back(page, done); due != segment_map::none) {
+        release_segments(page / 64, whole);
+      } else if (unsigned const due = release_pages(page, done); due != segment_map::none) {
         rejoin(due);
       }
       page += done;
@@ -222,65 +223,65 @@ struct alignas(128) runs {
     }
   }
   GPUHEAP_COLD void put_leaf(unsigned first, unsigned n) { (void)segments().put_leaf(first, n); }
-  GPUHEAP_COLD unsigned give_pages_back(unsigned page, unsigned n) {
+  GPUHEAP_COLD unsigned release_pages(unsigned page, unsigned n) {
     bool const all = segments().put_pages(page, n);
     make_broken(page >> at.lg_pages);
     return all ? page >> at.lg_pages : segment_map::none;
   }
   GPUHEAP_COLD void rejoin(unsigned s) {
-    moves().begin();
+    relocations().begin();
     if (take_all_pages(s)) {
       make_whole(s);
-      if (drop_broken(s) && segments().has_pages(s)) make_broken(s);
+      if (erase_broken(s) && segments().has_pages(s)) make_broken(s);
     }
-    moves().end();
+    relocations().end();
   }
   GPUHEAP_COLD bool take_all_pages(unsigned s) { return segments().take_all_pages(s); }
   GPUHEAP_COLD void make_whole(unsigned s) { segments().make_whole(s); }
-  GPUHEAP_COLD bool drop_broken(unsigned s) { return at.broken_tree().take(s); }
+  GPUHEAP_COLD bool erase_broken(unsigned s) { return at.broken_tree().take(s); }
   GPUHEAP_COLD void make_broken(unsigned s) { at.broken_tree().set(s); }
 
-  // Runs ended by some lanes of a warp, `ended` a subset of `here`: all lanes wipe them one by one. All lanes of `here` call, each with its
-  // own heap's words; `page` and `header` say what a lane ended, and that lane calls give_back() afterwards.
-  GPUHEAP_FN void wipe_ended(lane_mask here, lane_mask ended, unsigned page, uint64_t header) {
+  // Spans ended by some lanes of a warp, `ended` a subset of `here`: all lanes wipe them one by one. All lanes of `here` call, each with
+  // its own heap's words; `page` and `header` say what a lane ended, and that lane calls release() afterwards.
+  GPUHEAP_FN void clear_ended(lane_mask here, lane_mask ended, unsigned page, uint64_t header) {
     // Ends: one pass per lane of `ended`.
     GPUHEAP_NO_UNROLL
     for (; ended != 0; ended &= ended - 1) {
       unsigned const lane = simt::lowest_bit(ended);
-      auto* const theirs = reinterpret_cast<runs*>(simt::shuffle(here, reinterpret_cast<uint64_t>(this), lane));
-      theirs->wipe(here, simt::shuffle(here, page, lane), {simt::shuffle(here, header, lane)});
+      auto* const theirs = reinterpret_cast<spans*>(simt::shuffle(here, reinterpret_cast<uint64_t>(this), lane));
+      theirs->clear_metadata(here, simt::shuffle(here, page, lane), {simt::shuffle(here, header, lane)});
     }
     simt::sync_warp(here);
   }
 
-  // Ends one handing-out of a run: takes `subtract`, which includes `bound`, off its header, then releases the run or lists it; without
-  // `list_it` it stays off the list, since all its words are marked unlisted, unless a free has listed it meanwhile and that was missed.
-  // One thread, during a relocation.
-  GPUHEAP_COLD void unbind(unsigned page, uint64_t subtract, bool list_it) {
+  // Ends one handing-out of a span: takes `subtract`, which includes `bound`, off its header, then releases the span or lists it; without
+  // `put_on_list` it stays off the list, since all its words are marked unlisted, unless a free has listed it meanwhile and that was
+  // missed. One thread, during a relocation.
+  GPUHEAP_COLD void deactivate(unsigned page, uint64_t subtract, bool put_on_list) {
     // relay: every take of this binding has been counted before (this thread's, or those that it acquired with the last account).
-    run_header const h{at.header(page).fetch_sub(subtract, simt::relay) - subtract};
+    span_header const h{at.header(page).fetch_sub(subtract, simt::relay) - subtract};
     if (end_if_empty(page, h)) {
-      wipe(lane_mask{1} << simt::lane_id(), page, h);
-      unsigned const due = give_back(page, h.bits);
+      clear_metadata(lane_mask{1} << simt::lane_id(), page, h);
+      unsigned const due = release(page, h.bits);
       if (due != segment_map::none) rejoin(due);
       return;
     }
     // relaxed: a hint.
-    idle_runs(h.size_class()).fetch_add(1, simt::relaxed);
-    if (list_it || h.was_missed()) list(h.size_class(), page);
+    inactive_spans(h.size_class()).fetch_add(1, simt::relaxed);
+    if (put_on_list || h.must_relist()) list(h.size_class(), page);
   }
 
-  // Accounts for `count` slots of a sweep of a run with `num_slots`. True: they were the last, and the caller ends the sweep with
-  // end_sweep().
+  // Accounts for `count` slots of a reuse of a span with `num_slots`. True: they were the last, and the caller ends the reuse with
+  // end_reuse().
   GPUHEAP_FN bool account(unsigned page, unsigned count, unsigned num_slots) {
-    // relay: releases this group's takes and counts to the one that ends the sweep.
-    uint64_t const add = count * run_header::accounted_one;
-    return run_header{at.header(page).fetch_add(add, simt::relay) + add}.accounted() == num_slots;
+    // relay: releases this group's takes and counts to the one that ends the reuse.
+    uint64_t const add = count * span_header::accounted_one;
+    return span_header{at.header(page).fetch_add(add, simt::relay) + add}.accounted() == num_slots;
   }
-  // Also ends the relocation that began when the sweep left its shard.
-  GPUHEAP_FN void end_sweep(unsigned page, unsigned num_slots) {
-    unbind(page, num_slots * run_header::accounted_one + run_header::bound, true);
-    moves().end();
+  // Also ends the relocation that began when the reuse left its shard.
+  GPUHEAP_FN void end_reuse(unsigned page, unsigned num_slots) {
+    deactivate(page, num_slots * span_header::accounted_one + span_header::active, true);
+    relocations().end();
   }
 
   // ---- reusing freed slots
@@ -288,42 +289,42 @@ struct alignas(128) runs {
   // Tidies a leaf of the tree of class c. Whoever finds the tree empty drops the class from the listed ones: perhaps because of a bit that
   // was missing for a moment. Then the class comes back here: either the drop comes after this addition and its second look finds the bit,
   // or before it.
-  GPUHEAP_COLD void tidy_list(bitmap_tree const& listed, unsigned c, unsigned leaf) {
-    if (listed.tidy(leaf)) listed_classes().add(c);
+  GPUHEAP_COLD void clear_stale_partial(bitmap_tree const& listed, unsigned c, unsigned leaf) {
+    if (listed.clear_stale(leaf)) partial_classes().add(c);
   }
 
-  // Binds a listed run of class c to the caller. `relocation` is open afterwards, and if `emptied`, tidy_list() is due in it. Returns the
-  // run's header, bound; or 0.
-  GPUHEAP_COLD uint64_t adopt(unsigned c, unsigned page, lazy_relocation& relocation, bool& emptied) {
+  // Binds a partial span of class c to the caller. `relocation` is open afterwards, and if `emptied`, clear_stale_partial() is due in it.
+  // Returns the span's header, bound; or 0.
+  GPUHEAP_COLD uint64_t acquire_partial(unsigned c, unsigned page, lazy_relocation& relocation, bool& emptied) {
     relocation.begin();
-    if (at.list_tree(c).take_untidily(page / 64, uint64_t{1} << (page % 64), emptied) == 0) return 0;
-    // The take acquired the listing: what is seen now is the run as listed, or later. One that serves another class will be listed by
+    if (at.partial_tree(c).take_leaf_only(page / 64, uint64_t{1} << (page % 64), emptied) == 0) return 0;
+    // The take acquired the listing: what is seen now is the span as listed, or later. One that serves another class will be listed by
     // whoever ends that. One that is bound may have been listed by a free after its binder had found nothing in it: it is told to list it.
     uint64_t seen = at.header(page).load(simt::consume);
-    // Ends: an exchange fails only because a free counted a group, the run was unbound, or another adopter came first; the first is bounded
-    // by the run's groups, the others are somebody's progress.
+    // Ends: an exchange fails only because a free counted a group, the span was unbound, or another adopter came first; the first is
+    // bounded by the span's groups, the others are somebody's progress.
     GPUHEAP_NO_UNROLL
-    while (run_header{seen}.serves(c)) {
-      bool const is_bound = run_header{seen}.is_bound();
-      uint64_t const next = is_bound ? seen | run_header::missed : run_header{seen}.bound_again().bits;
+    while (span_header{seen}.serves(c)) {
+      bool const is_active = span_header{seen}.is_active();
+      uint64_t const next = is_active ? seen | span_header::relist : span_header{seen}.active_again().bits;
       // relay: the unbinding comes after this one or is seen by it.
       if (!at.header(page).compare_exchange(seen, next, simt::relay, simt::consume)) continue;
       // relaxed: a hint.
-      if (!is_bound) idle_runs(c).fetch_sub(1, simt::relaxed);
-      return is_bound ? 0 : next;
+      if (!is_active) inactive_spans(c).fetch_sub(1, simt::relaxed);
+      return is_active ? 0 : next;
     }
     return 0;
   }
 
-  // Takes up to `wanted` slots of word w of a bound run and keeps the counts.
+  // Takes up to `wanted` slots of word w of a bound span and keeps the counts.
   GPUHEAP_COLD uint64_t take_slots(unsigned page, unsigned w, unsigned num_slots, unsigned wanted) {
     uint64_t got = 0;
     keep_count(page, at.slots_of(page).take(w, num_slots, wanted, got));
     return got;
   }
   GPUHEAP_FN void keep_count(unsigned page, slot_map::change taken) {
-    // relay: before the account or unbind that lets anyone believe the count.
-    if (taken.group_crossed) at.header(page).fetch_sub(run_header::full_one, simt::relay);
+    // relay: before the account or deactivate that lets anyone believe the count.
+    if (taken.group_crossed) at.header(page).fetch_sub(span_header::full_one, simt::relay);
   }
   // The slot in `got` that falls to this lane, if any; lanes 0..served-1 by rank have theirs already.
   GPUHEAP_COLD void* share_out(void* mine, uint64_t got, unsigned page, unsigned w, unsigned c, unsigned rank, unsigned& served) {
@@ -335,38 +336,39 @@ struct alignas(128) runs {
     return mine;
   }
 
-  static constexpr unsigned words_behind = 4;  // that a sweep looks at, of those whose draws are over
-  // Groups of the lanes `here` drew slots of sweeps; `mask` is a lane's group, none of which has a slot yet, or 0 for a lane of none. All
-  // groups take what is free in their words at once, and where that is too little, what the draws of the words behind have left. Returns
-  // what each lane got, or `mine`. The leaders account for their draws afterwards.
+  static constexpr unsigned earlier_words = 4;  // that a reuse looks at, of those whose claims are over
+  // Groups of the lanes `here` drew slots of reuses; `mask` is a lane's group, none of which has a slot yet, or 0 for a lane of none. All
+  // groups take what is free in their words at once, and where that is too little, what the claims of the words behind have left. Returns
+  // what each lane got, or `mine`. The leaders account for their claims afterwards.
   //
-  // A word has as many draws as it has free slots on average: one that has fewer sends some away, one that has more keeps some. To draw
-  // again would cost all of the warp a pass, and the run a draw. Not while a group is to fetch the next run, for which others wait.
-  GPUHEAP_COLD void* sweep(lane_mask here, lane_mask mask, uint64_t drawn_bits, unsigned c, void* mine) {
+  // A word has as many claims as it has free slots on average: one that has fewer sends some away, one that has more keeps some. To claim
+  // again would cost all of the warp a pass, and the span a claim. Not while a group is to refill the next span, for which others wait.
+  GPUHEAP_COLD void* claim_reused(lane_mask here, lane_mask mask, uint64_t claimed_bits, unsigned c, void* mine) {
     // Of a whole warp the compiler knows the mask: as in free().
-    return here == simt::all_lanes ? sweep_by(simt::all_lanes, mask, {drawn_bits}, c, mine) : sweep_by(here, mask, {drawn_bits}, c, mine);
+    return here == simt::all_lanes ? claim_reused_by(simt::all_lanes, mask, {claimed_bits}, c, mine)
+                                   : claim_reused_by(here, mask, {claimed_bits}, c, mine);
   }
-  GPUHEAP_FN void* sweep_by(lane_mask here, lane_mask mask, shard_word drawn, unsigned c, void* mine) {
+  GPUHEAP_FN void* claim_reused_by(lane_mask here, lane_mask mask, shard_word claimed, unsigned c, void* mine) {
     static constexpr unsigned none = ~0u;
     warp_group const g{mask};
-    bool const sweeps = mask != 0, leads = sweeps && g.leads();
-    unsigned const leader = sweeps ? g.leader() : simt::lane_id(), n = g.size(), per_word = drawn.draws_per_word();
-    unsigned const end = drawn.next() + n < drawn.num_draws() ? drawn.next() + n : drawn.num_draws();
-    unsigned const first = sweeps ? drawn.next() / per_word : 0;
-    bool const hurries = simt::any_of(here, sweeps && drawn.duty_of(n));
-    unsigned const lowest = hurries ? first : first < words_behind ? 0 : first - words_behind;
-    // Of the first word's draws, those before this group's.
-    unsigned others = sweeps ? drawn.next() - first * per_word : 0;
+    bool const reuses = mask != 0, leads = reuses && g.leads();
+    unsigned const leader = reuses ? g.leader() : simt::lane_id(), n = g.size(), per_word = claimed.claims_per_word();
+    unsigned const end = claimed.next() + n < claimed.num_claims() ? claimed.next() + n : claimed.num_claims();
+    unsigned const first = reuses ? claimed.next() / per_word : 0;
+    bool const hurries = simt::any_of(here, reuses && claimed.duty_of(n));
+    unsigned const lowest = hurries ? first : first < earlier_words ? 0 : first - earlier_words;
+    // Of the first word's claims, those before this group's.
+    unsigned others = reuses ? claimed.next() - first * per_word : 0;
     lane_mask left = mask;  // lanes of the group that have no slot
-    unsigned w = sweeps ? first : none;
+    unsigned w = reuses ? first : none;
     uint64_t free = 0;
     bool is_there = false;
-    // Ends: `w` goes up to the last word of each group's draws, of which there are 32 at most; then down a few words from the first.
+    // Ends: `w` goes up to the last word of each group's claims, of which there are 32 at most; then down a few words from the first.
     GPUHEAP_NO_UNROLL
     for (;;) {
       bool const looks = left != 0 && w != none;
       if (!simt::any_of(here, looks)) break;
-      if (looks && leads && !is_there) free = free_in(drawn, w);
+      if (looks && leads && !is_there) free = free_in(claimed, w);
       free = simt::shuffle(here, free, leader);
       unsigned const there = simt::popcount(free), wanted = simt::popcount(left), rank = warp_group{left}.rank();
       // The group's picks are neighbours among the free slots: each lane finds its own.
@@ -381,43 +383,43 @@ struct alignas(128) runs {
       is_there = there < wanted && next != none;
       if (looks && leads) {
         // The next look, where it is certain, is in flight with this taking.
-        if (is_there) ahead = free_in(drawn, next);
+        if (is_there) ahead = free_in(claimed, next);
         uint64_t const pick = there > wanted ? free & simt::low_bits(highest_pick + 1) & ~simt::low_bits(lowest_pick) : free;
-        if (pick != 0) keep_count(drawn.page(), at.slots_of(drawn.page()).take_mask(w, pick, got));
+        if (pick != 0) keep_count(claimed.page(), at.slots_of(claimed.page()).take_mask(w, pick, got));
       }
       got = simt::shuffle(here, got, leader);
-      if (picks && (got >> bit & 1) != 0) mine = at.address(drawn.page(), w * slot_map::slots_per_word + bit, c);
-      left = simt::ballot(here, sweeps && mine == nullptr) & mask;
+      if (picks && (got >> bit & 1) != 0) mine = at.address(claimed.page(), w * slot_map::slots_per_word + bit, c);
+      left = simt::ballot(here, reuses && mine == nullptr) & mask;
       w = next;
       free = ahead;
       others = 0;
     }
     return mine;
   }
-  // Free slots of word w of a run that is swept, as they seem to be.
-  [[nodiscard]] GPUHEAP_FN uint64_t free_in(shard_word drawn, unsigned w) {
-    // relaxed, both: a guess; and class and length of a bound run stay. Only of the last word it matters how many slots the run has.
-    uint64_t const bits = at.slots_of(drawn.page()).at(w).load(simt::relaxed);
-    if (w + 1 != drawn.sweep_words()) return bits & slot_map::all_slots;
-    return bits & slot_map::slots_in(w, at.run_slots(run_header{at.header(drawn.page()).load(simt::relaxed)}));
+  // Free slots of word w of a span that is reused, as they seem to be.
+  [[nodiscard]] GPUHEAP_FN uint64_t free_in(shard_word claimed, unsigned w) {
+    // relaxed, both: a guess; and class and length of a bound span stay. Only of the last word it matters how many slots the span has.
+    uint64_t const bits = at.slots_of(claimed.page()).at(w).load(simt::relaxed);
+    if (w + 1 != claimed.reused_words()) return bits & slot_map::all_slots;
+    return bits & slot_map::slots_in(w, at.span_slots(span_header{at.header(claimed.page()).load(simt::relaxed)}));
   }
 
-  // Binds some listed run of class c. One thread. Returns its first page, and a relocation is open; or segment_map::none.
-  GPUHEAP_COLD unsigned adopt_any(unsigned c, unsigned seed) {
-    lazy_relocation relocation{moves()};
+  // Binds some partial span of class c. One thread. Returns its first page, and a relocation is open; or segment_map::none.
+  GPUHEAP_COLD unsigned acquire_any_partial(unsigned c, unsigned seed) {
+    lazy_relocation relocation{relocations()};
     unsigned page = segment_map::none;
-    at.list_tree(c).for_each_leaf(seed % at.page_leaves(), [&](unsigned leaf) {
-      page = adopt_in_leaf(c, leaf, relocation);
+    at.partial_tree(c).for_each_leaf(seed % at.page_leaves(), [&](unsigned leaf) {
+      page = acquire_in_leaf(c, leaf, relocation);
       return page != segment_map::none;
     });
     if (page == segment_map::none) {
-      drop_if_unlisted(c, relocation);
+      erase_if_no_partial(c, relocation);
       relocation.end();
     }
     return page;
   }
-  GPUHEAP_COLD unsigned adopt_in_leaf(unsigned c, unsigned leaf, lazy_relocation& relocation) {
-    uint64_t bits = at.list_tree(c).leaf(leaf).load(simt::relaxed);
+  GPUHEAP_COLD unsigned acquire_in_leaf(unsigned c, unsigned leaf, lazy_relocation& relocation) {
+    uint64_t bits = at.partial_tree(c).leaf(leaf).load(simt::relaxed);
     bool emptied = bits == 0;
     unsigned page = segment_map::none;
     // Ends: one pass per bit.
@@ -425,25 +427,25 @@ struct alignas(128) runs {
     for (; bits != 0 && page == segment_map::none; bits &= bits - 1) {
       bool last = false;
       unsigned const first = leaf * 64 + simt::lowest_bit(bits);
-      if (adopt(c, first, relocation, last) != 0) page = first;
+      if (acquire_partial(c, first, relocation, last) != 0) page = first;
       emptied |= last;
     }
     if (emptied) {
       relocation.begin();
-      tidy_list(at.list_tree(c), c, leaf);
+      clear_stale_partial(at.partial_tree(c), c, leaf);
     }
     return page;
   }
-  // Drops class c from the listed ones, if no run is listed. Not twice: see drop_if_unbound().
-  GPUHEAP_COLD void drop_if_unlisted(unsigned c, lazy_relocation& relocation) {
-    if (!listed_classes().has(c)) return;
+  // Drops class c from the listed ones, if no span is listed. Not twice: see erase_if_inactive().
+  GPUHEAP_COLD void erase_if_no_partial(unsigned c, lazy_relocation& relocation) {
+    if (!partial_classes().has(c)) return;
     relocation.begin();
-    listed_classes().drop(c);
-    if (at.list_tree(c).maybe_any()) listed_classes().add(c);
+    partial_classes().erase(c);
+    if (at.partial_tree(c).maybe_any()) partial_classes().add(c);
   }
 
   static constexpr unsigned words_at_once = 4;
-  // Marks four words of a bound run as unlisted, `step` apart. Returns which of them have free slots.
+  // Marks four words of a bound span as unlisted, `step` apart. Returns which of them have free slots.
   GPUHEAP_COLD unsigned mark_words(unsigned page, unsigned first, unsigned step, unsigned num_slots) {
     slot_map const map = at.slots_of(page);
     unsigned has = 0;
@@ -454,15 +456,15 @@ struct alignas(128) runs {
     }
     return has;
   }
-  // Goes through a whole run that the group `mask` has bound, marking words as unlisted, until every lane has a slot. Each lane gets a
+  // Goes through a whole span that the group `mask` has bound, marking words as unlisted, until every lane has a slot. Each lane gets a
   // pointer or nullptr. If none gets one, all words are marked and nothing was free.
-  GPUHEAP_COLD void* harvest(lane_mask mask, unsigned page, unsigned c) {
+  GPUHEAP_COLD void* scan(lane_mask mask, unsigned page, unsigned c) {
     warp_group const g{mask};
     unsigned const n = g.size(), rank = g.rank();
-    // The leader bound the run and knows it; the others have it from the leader. relaxed: class and length of a bound run stay.
+    // The leader bound the span and knows it; the others have it from the leader. relaxed: class and length of a bound span stay.
     uint64_t const header = g.leads() ? at.header(page).load(simt::relaxed) : 0;
     simt::sync_warp(mask);
-    unsigned const num_slots = at.run_slots(run_header{g.from_leader(header)});
+    unsigned const num_slots = at.span_slots(span_header{g.from_leader(header)});
     unsigned const num_words = slot_map::words_for(num_slots);
     void* result = nullptr;
     unsigned served = 0;

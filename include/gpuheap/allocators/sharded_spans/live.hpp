@@ -1,15 +1,15 @@
-// What lives in a sharded-runs heap, counted by a kernel over its metadata: tags, slot words, shard words, headers of large allocations.
+// What lives in a sharded-spans heap, counted by a kernel over its metadata: tags, slot words, shard words, headers of large allocations.
 //
-// A warp looks at 32 pages at a time. Lane i finds out from the tag of page i which of that page's slot words belong to a run; then all
+// A warp looks at 32 pages at a time. Lane i finds out from the tag of page i which of that page's slot words belong to a span; then all
 // lanes read the words of one page after the other side by side, since nearly all bytes that a census reads are slot words. A slot that no
-// draw has reached looks live in its word: the shard that holds its run says how many there are.
+// claim has reached looks live in its word: the shard that holds its span says how many there are.
 //
 // At rest the counts are exact. While kernels use the heap the census reads nothing that is not there, and its counts mix several moments:
 // a sum may be below zero, modulo 2^64.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
-#include <gpuheap/allocators/sharded_runs/runs.hpp>
+#include <gpuheap/allocators/sharded_spans/spans.hpp>
 #include <gpuheap/simt/launch.hpp>
 #include <gpuheap/simt/warp.hpp>
 
@@ -29,19 +29,19 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
   return at.heads_large(at.address(page, 0, 0), page, found);
 }
 // Bytes of the large allocation with this header.
-[[nodiscard]] GPUHEAP_HD inline uint64_t large_bytes(layout const& at, run_header h) { return uint64_t{h.large_pages()} << at.page_shift; }
+[[nodiscard]] GPUHEAP_HD inline uint64_t large_bytes(layout const& at, span_header h) { return uint64_t{h.large_pages()} << at.page_shift; }
 
-// The slot words of one page that belong to a run.
+// The slot words of one page that belong to a span.
 struct page_words {
   unsigned num_words = 0;   // from the page's first on
-  unsigned first_word = 0;  // which word of the run the page's first is
-  unsigned num_slots = 0;   // of the run
+  unsigned first_word = 0;  // which word of the span the page's first is
+  unsigned num_slots = 0;   // of the span
   unsigned size_class = 0;
 
   // Of the page whose tag is `found`.
   [[nodiscard]] GPUHEAP_HD static page_words of(layout const& at, unsigned page, layout::tag_found found) {
     if (!found.tag.is_slotted()) return {};
-    unsigned const c = found.tag.size_class(), num_slots = at.run_slots(c, found.tag.length(), found.of_segments);
+    unsigned const c = found.tag.size_class(), num_slots = at.span_slots(c, found.tag.length(), found.of_segments);
     unsigned const units = found.tag.distance(), in_unit = page & ((1u << at.lg_pages) - 1);
     unsigned const first = (found.of_segments ? (units << at.lg_pages) + in_unit : units) * at.words_per_page;
     unsigned const all = slot_map::words_for(num_slots), left = first < all ? all - first : 0;
@@ -106,9 +106,9 @@ struct size_tally {
 };
 
 // Kernel of whole warps, `threads` in all. A template, so that programs that do not ask compile none of it.
-template <class Runs, class Tally>
+template <class Spans, class Tally>
 struct count_live {
-  Runs* heap;
+  Spans* heap;
   Tally into;
   unsigned threads;
 
@@ -124,7 +124,7 @@ struct count_live {
     GPUHEAP_NO_UNROLL
     for (unsigned k = i; k < at.num_classes << at.lg_shards; k += threads) {
       shard_word const w{at.shard(k >> at.lg_shards, k & (at.num_shards() - 1)).load(simt::relaxed)};
-      if (w.has_run() && w.has_room() && !w.is_sweep()) tally.take_off(k >> at.lg_shards, w.num_slots() - w.next());
+      if (w.has_span() && w.has_room() && !w.is_reused()) tally.take_off(k >> at.lg_shards, w.num_slots() - w.next());
     }
     tally.end();
   }
@@ -137,11 +137,11 @@ struct count_live {
       auto const found = at.tag_of(page);
       mine = page_words::of(at, page, found);
       if (begins_large(at, page, found)) {
-        run_header const h{at.header(page).load(simt::relaxed)};
+        span_header const h{at.header(page).load(simt::relaxed)};
         if (h.is_large()) tally.add_large(large_bytes(at, h));
       }
     }
-    // Ends: one pass per page that has words of a run.
+    // Ends: one pass per page that has words of a span.
     GPUHEAP_NO_UNROLL
     for (simt::lane_mask with = simt::ballot(simt::all_lanes, mine.num_words != 0); with != 0; with &= with - 1) {
       unsigned const lane = simt::lowest_bit(with);
@@ -170,24 +170,24 @@ struct count_live {
 };
 
 #if GPUHEAP_HAS_HOST
-template <class Runs, class Tally>
-void launch_count(layout const& at, Runs* heap, Tally tally, stream_ref stream) {
+template <class Spans, class Tally>
+void launch_count(layout const& at, Spans* heap, Tally tally, stream_ref stream) {
   constexpr unsigned block_threads = 256;
   unsigned const wanted = static_cast<unsigned>(simt::round_up_pow2(at.num_pages, block_threads));
-  unsigned const threads = std::min(wanted, simt::most_resident_threads<count_live<Runs, Tally>>(block_threads));
-  launch(threads, count_live<Runs, Tally>{heap, tally, threads}, {.block_threads = block_threads, .stream = stream});
+  unsigned const threads = std::min(wanted, simt::most_resident_threads<count_live<Spans, Tally>>(block_threads));
+  launch(threads, count_live<Spans, Tally>{heap, tally, threads}, {.block_threads = block_threads, .stream = stream});
 }
 
 // In stream order: stores how many allocations live, and their bytes, in device memory at `into`. Host.
-template <class Runs>
-void take_census(layout const& at, Runs* heap, live_total* into, stream_ref stream) {
+template <class Spans>
+void take_census(layout const& at, Spans* heap, live_total* into, stream_ref stream) {
   simt::fill(into, 0, sizeof *into, stream);
   launch_count(at, heap, total_tally{into}, stream);
 }
 
 // One entry for each size that has live blocks, small sizes first. Host; waits for the stream.
-template <class Runs>
-[[nodiscard]] std::vector<live_size> live_blocks(layout const& at, Runs* heap, stream_ref stream) {
+template <class Spans>
+[[nodiscard]] std::vector<live_size> live_blocks(layout const& at, Spans* heap, stream_ref stream) {
   memory::allocation const memory{memory::device, sizeof(live_counts_by_size)};
   live_counts_by_size counts;
   auto const count = [&](uint64_t* large, uint64_t room) {
