@@ -385,7 +385,8 @@ class basic_sharded_spans {
     if constexpr (!Tuning.aggregates) return malloc_alone(simt::lane_mask{1} << simt::lane_id(), c, lg_alignment);
     if ((here & (here - 1)) == 0) return malloc_alone(here, c, lg_alignment);
     structures::warp_group const g = structures::warp_group::of_equal(here, c | id_ << 6);
-    unsigned const num_here = simt::popcount(here), lg = sharded::lg_shards_used<Tuning>(at_, c, num_here, g.size());
+    unsigned const num_here = simt::popcount(here),
+                   lg = sharded::lg_shards_of_group<Tuning>(sharded::warps_of_launch(), at_, c, num_here, g.size());
     unsigned const k = sharded::shard_of_warp(lg);
     simt::uint64_t bits = 0;
     // consume: pairs with the exchange in install(), which published the span.
@@ -408,7 +409,7 @@ class basic_sharded_spans {
 
   // A slot for this lane, which has no other to agree with; `me` is its bit.
   GPUHEAP_FN void* malloc_alone(simt::lane_mask me, unsigned c, unsigned lg_alignment) const {
-    unsigned const lg = sharded::lg_shards_used<Tuning>(at_, c, 1, 1), k = sharded::shard_of_warp(lg);
+    unsigned const lg = sharded::lg_shards_of_group<Tuning>(sharded::warps_of_launch(), at_, c, 1, 1), k = sharded::shard_of_warp(lg);
     structures::shard_word const claimed{at_.shard(c, k).fetch_add(1, simt::consume)};
     if (claimed.serves(1)) return at_.address(claimed.page(), claimed.next(), c);
     return simt::far_call(&sharded::malloc_far<Tuning>, control_, me, me, sharded::demand::of(c, k, 0, 1, lg, lg_alignment, false),

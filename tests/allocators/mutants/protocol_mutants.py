@@ -15,7 +15,8 @@ HERE = Path(__file__).resolve().parent
 SIMULATOR = ROOT / "build/host/simulator/libgpuheap_simulator.a"
 SPANS = "allocators/sharded_spans/spans.hpp"
 CONTROL = "allocators/sharded_spans/control.hpp"
-SUPPLY = "allocators/sharded_spans/supply.hpp"
+PARTIAL = "allocators/sharded_spans/partial.hpp"
+REFILL = "allocators/sharded_spans/refill.hpp"
 RESET = "allocators/sharded_spans/reset.hpp"
 HEAP = "allocators/sharded_spans.hpp"
 MAP = "structures/segment_map.hpp"
@@ -38,19 +39,19 @@ MUTANTS = [
         "if (h.is_active() || (h.bits & span_header::slots) == 0) return false;",
         "if ((h.bits & span_header::slots) == 0) return false;",
     ),
-    Mutant("a reuse ends before its last group has accounted", SPANS, ".accounted() == num_slots;", ".accounted() + 1 >= num_slots;"),
-    Mutant("an active span is reused again", SPANS, "return is_active ? 0 : next;", "return next;"),
+    Mutant("a reuse ends before its last group has accounted", PARTIAL, ".accounted() == num_claims;", ".accounted() + 1 >= num_claims;"),
+    Mutant("an active span is acquired again", PARTIAL, "return is_active ? 0 : next;", "return next;"),
     Mutant("an ended span keeps its slots' bits", SPANS, "    at.slots_of(page).clear(at.span_slots(h), g.rank(), g.size());\n", ""),
     Mutant("an ended span keeps its tags", SPANS, "    clear_tags(page, h.of_segments(), g.rank(), h.length(), g.size());\n", ""),
     Mutant(
-        "a shard is emptied without a look at who claimed meanwhile",
+        "a shard is drained whoever claimed meanwhile",
         CONTROL,
         "if (at.shard(c, k).compare_exchange(seen, 0, simt::consume_release, simt::consume)) return w.bits;",
         "at.shard(c, k).store(0, simt::consume_release);\n      return w.bits;",
     ),
-    Mutant("what a shortened span gives back keeps its tags", CONTROL, "    this->clear_tags(page, h.of_segments(), kept, length, 1);\n", ""),
+    Mutant("what a split span gives back keeps its tags", CONTROL, "    this->clear_tags(page, h.of_segments(), kept, length, 1);\n", ""),
     Mutant(
-        "a shortened span counts no group that became free by it",
+        "a split span counts no group that became free by it",
         CONTROL,
         "    if (crossed != 0) at.header(page).fetch_add(crossed * span_header::full_one, simt::relay);\n    if (kept",
         "    if (kept",
@@ -64,7 +65,7 @@ MUTANTS = [
     ),
     Mutant(
         "a span is published without order",
-        SUPPLY,
+        REFILL,
         "at.shard(c, k).exchange(used_up ? 0 : next.bits + d.wanted(), simt::consume_release);",
         "at.shard(c, k).exchange(used_up ? 0 : next.bits + d.wanted(), simt::relaxed);",
     ),
@@ -101,7 +102,7 @@ MUTANTS = [
     ),
     Mutant("a warp's pieces leave its segments whole", CONTROL, "if (served) cut_extent(page, n * together, page + n * g.rank(), n);", ""),
     Mutant(
-        "a span that begins anew keeps its slots' bits", RESET, "      theirs->at.slots_of(span.page()).reset(span.num_slots(), end, g.rank(), g.size());\n", ""
+        "a span that is reset keeps its slots' bits", RESET, "      theirs->at.slots_of(span.page()).reset(span.num_slots(), end, g.rank(), g.size());\n", ""
     ),
 ]
 

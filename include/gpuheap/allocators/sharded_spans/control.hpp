@@ -4,7 +4,7 @@
 #pragma once
 
 #include <gpuheap/allocator.hpp>
-#include <gpuheap/allocators/sharded_spans/supply.hpp>
+#include <gpuheap/allocators/sharded_spans/refill.hpp>
 #include <gpuheap/simt/far_call.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
@@ -358,7 +358,7 @@ struct control : refills<Tuning> {
       if (slot < r.claimed.num_slots()) r.result = at.address(r.claimed.page(), slot, r.s.size_class());
     }
     if (!simt::any_of(r.here, reuses)) return;
-    r.result = this->claim_reused(r.here, reuses ? r.who.mask : 0, r.claimed.bits, r.s.size_class(), r.result);
+    r.result = this->take_reused(r.here, reuses ? r.who.mask : 0, r.claimed.bits, r.s.size_class(), r.result);
     unsigned const left = r.claimed.num_claims() - r.claimed.next(), n = r.who.size();
     // The takes of the leader, which are all, come before its account.
     if (reuses && r.who.leads() && this->account(r.claimed.page(), left < n ? left : n, r.claimed.num_claims()))

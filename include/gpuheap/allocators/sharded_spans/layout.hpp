@@ -56,7 +56,7 @@ struct layout {
   unsigned group_stride = 1;   // in counts of 4 bytes
   unsigned leaf_stride = 1;    // of the tree of whole segments, in words of 8 bytes
 
-  [[nodiscard]] GPUHEAP_HD unsigned segment_shift() const { return page_shift + lg_pages; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned segment_shift() const { return page_shift + lg_pages; }
   [[nodiscard]] GPUHEAP_HD size_t segment_bytes() const { return size_t{1} << segment_shift(); }
   [[nodiscard]] GPUHEAP_HD size_t page_bytes() const { return size_t{1} << page_shift; }
   [[nodiscard]] GPUHEAP_HD unsigned num_segments() const { return (num_pages + (1u << lg_pages) - 1) >> lg_pages; }
