@@ -147,7 +147,6 @@ TEST(ShardWord, ASpanKeepsItsPageAndSlots) {
     ASSERT_TRUE(w.has_span());
     ASSERT_FALSE(w.is_idle());
     ASSERT_EQ(w.has_room(), w.next() < slots);
-    ASSERT_EQ(w.excess(), w.next() < slots ? 0 : w.next() - slots);
   }
 }
 
@@ -169,7 +168,6 @@ TEST(ShardWord, AReusedSpanKeepsItsPageWordsAndClaimsPerWord) {
     ASSERT_TRUE(w.has_span());
     ASSERT_FALSE(w.is_idle());
     ASSERT_EQ(w.has_room(), w.next() < words * per_word);
-    ASSERT_EQ(w.excess(), w.next() < words * per_word ? 0 : w.next() - words * per_word);
   }
 }
 
@@ -195,28 +193,26 @@ TEST(ShardWord, DutyGoesToTheClaimThatFindsItIdleOrReachesTheEnd) {
     char const* what;
     unsigned num_claims, next, claimed;
     bool duty;
-    unsigned excess;  // before the claim
   } const table[] = {
-      {"idle, one lane", 0, 0, 1, true, 0},
-      {"idle, a warp", 0, 0, 32, true, 0},
-      {"no span, a refill is under way", 0, 1, 1, false, 1},
-      {"no span, many wait", 0, 5000, 32, false, 5000},
-      {"one slot, claimed", 1, 0, 1, true, 0},
-      {"one slot, overclaimed", 1, 0, 32, true, 0},
-      {"room for more", 100, 0, 32, false, 0},
-      {"all but one", 100, 0, 99, false, 0},
-      {"exactly all", 100, 0, 100, true, 0},
-      {"up to the last but one", 100, 67, 32, false, 0},
-      {"up to the last", 100, 68, 32, true, 0},
-      {"beyond the last", 100, 99, 32, true, 0},
-      {"past the end by nothing", 100, 100, 1, false, 0},
-      {"past the end", 100, 131, 32, false, 31},
+      {"idle, one lane", 0, 0, 1, true},
+      {"idle, a warp", 0, 0, 32, true},
+      {"no span, a refill is under way", 0, 1, 1, false},
+      {"no span, many wait", 0, 5000, 32, false},
+      {"one slot, claimed", 1, 0, 1, true},
+      {"one slot, overclaimed", 1, 0, 32, true},
+      {"room for more", 100, 0, 32, false},
+      {"all but one", 100, 0, 99, false},
+      {"exactly all", 100, 0, 100, true},
+      {"up to the last but one", 100, 67, 32, false},
+      {"up to the last", 100, 68, 32, true},
+      {"beyond the last", 100, 99, 32, true},
+      {"past the end by nothing", 100, 100, 1, false},
+      {"past the end", 100, 131, 32, false},
   };
   for (auto const& row : table) {
     for (shard_word w : spans_of(17, row.num_claims)) {
       w.bits += row.next;
       EXPECT_EQ(w.duty_of(row.claimed), row.duty) << row.what;
-      EXPECT_EQ(w.excess(), row.excess) << row.what;
     }
   }
 }

@@ -1,7 +1,8 @@
-// The packed words by which a span is known: its header, the shard word through which its slots are claimed, and the tags of its memory.
+// The packed words by which a span is known: its header, the shard word from which its slots are claimed, and the tags of its memory.
 //
-// A span is up to 64 contiguous segments, or up to 64 contiguous pages of one segment, that serve one size class. Every change of what a
-// span is (owner, class, count, length, generation) is one atomic on its header; every claim of slots is one atomic on a shard word.
+// A span is up to 64 contiguous segments, or up to 64 contiguous pages of one segment, that serve one size class. Each change of what a
+// span is (owner, class, count, length, generation) is one atomic on its header. Each claim of slots is one atomic on a shard word.
+// docs/allocator.md has a table of the transitions of each word.
 #pragma once
 
 #include <gpuheap/simt/bits.hpp>
@@ -11,18 +12,18 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 
 // The header of the span that begins at a page.
 //
-//   bit  0      11       12            32      33      34      35           36      42           48           64
-//        | full | missed |  accounted  | bound | slots | large | segments | class | length - 1 | generation |
+//   bit  0      11       12            32       33      34      35           36      42           48           64
+//        | full | relist |  accounted  | active | slots | large | segments | class | length - 1 | generation |
 //
-//   full        groups of slots that are entirely free, biased so that additions still under way cannot borrow from the neighbour
-//   missed      somebody took the span off its list while it was bound: whoever unbinds it lists it
-//   accounted   slots of the present reused that have been dealt with
-//   bound       a shard (or one thread) is handing out slots of the span: no release, no second partial_search
-//   slots       the span is in use for slots of `class`. Neither this nor `large`: the memory is free or being claimed
-//   large       the page begins one large allocation; bits 0..31 are its length in pages. `bound`: one thread resizes it; `segments`: it
-//               was freed meanwhile
+//   full        groups of which all slots are free; biased, so that additions under way cannot borrow from the neighbouring field
+//   relist      the span was taken from the partial list while it was active: the thread that deactivates it lists it again
+//   accounted   claims of the present reuse that are over
+//   active      a shard, or one thread, hands out slots of the span: no other thread releases or acquires it
+//   slots       the span is in use for slots of `class`. Without this and `large` the memory is unused, or being claimed
+//   large       the page begins one large allocation. Bits 0..31 are its length in pages; `active` says that one thread resizes it;
+//               `segments` says that it was freed meanwhile
 //   segments    `length` counts segments; otherwise pages
-//   generation  counts the uses of the page, so that a compare-exchange cannot mistake a later use for an earlier one
+//   generation  counts the uses of the page, so that no compare-exchange mistakes a later use for an earlier one
 struct span_header {
   using word = simt::uint64_t;
   static constexpr word full_one = 1;
@@ -34,7 +35,7 @@ struct span_header {
   static constexpr word slots = word{1} << 33;
   static constexpr word large = word{1} << 34;
   static constexpr word segments = word{1} << 35;
-  static constexpr word freed = segments;  // of a large allocation
+  static constexpr word resizing = active, freed = segments;  // of a large allocation
   static constexpr unsigned class_at = 36, length_at = 42, generation_at = 48;
   static constexpr word length_one = word{1} << length_at;
   static constexpr unsigned max_length = 64;
@@ -45,7 +46,7 @@ struct span_header {
     return {full_bias | active | slots | (of_segments ? segments : 0) | word{size_class} << class_at | word{length - 1} << length_at |
             generation << generation_at};
   }
-  // What to add to the header of unused memory, which has its last use's generation and nothing else.
+  // What to add to the header of unused memory, which has the generation of its last use and nothing else.
   [[nodiscard]] GPUHEAP_HD static constexpr word to_new_span(unsigned size_class, unsigned length, bool of_segments) {
     return new_span(size_class, length, of_segments, 1).bits;
   }
@@ -62,35 +63,36 @@ struct span_header {
   [[nodiscard]] GPUHEAP_HD constexpr unsigned accounted() const {
     return static_cast<unsigned>(bits >> 12) & static_cast<unsigned>(accounted_mask);
   }
-  // The same span, bound again for a reused.
+  // The same span, active again.
   [[nodiscard]] GPUHEAP_HD constexpr span_header active_again() const { return {(bits & ~relist) | active}; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned large_pages() const { return static_cast<unsigned>(bits); }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_large() const { return (bits & (large | freed)) == large; }
   [[nodiscard]] GPUHEAP_HD constexpr bool serves(unsigned c) const { return (bits & slots) != 0 && size_class() == c; }
   [[nodiscard]] GPUHEAP_HD constexpr bool must_relist() const { return (bits & relist) != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_active() const { return (bits & active) != 0; }
+  [[nodiscard]] GPUHEAP_HD constexpr bool is_resizing() const { return (bits & resizing) != 0; }
 };
 static_assert(span_header::new_span(59, 64, true, 7).size_class() == 59 && span_header::new_span(59, 64, true, 7).length() == 64 &&
               span_header::new_span(59, 64, true, 7).generation() == 7 && span_header::new_span(59, 64, true, 7).full_groups() == 0 &&
               span_header::new_span(59, 64, true, 7).of_segments() && !span_header::new_span(59, 1, false, 7).of_segments() &&
               span_header::new_span(3, 1, false, 0).serves(3) && !span_header::new_span(3, 1, false, 0).serves(4));
 
-// What a shard is handing out: ONE fetch_add of a group's size returns the span and the first of the group's slots.
+// A shard's span: one fetch_add of a group's size returns the span and the first of the group's slots.
 //
-//   bit  0            21           43          63
-//        | next slot  | first page | num_slots | reused |
+//   bit  0      21           43          63
+//        | next | first page | num_slots | reused |
 //
-//   num_slots 0            the shard has no span. next slot 0: nobody is fetching one, and whoever claims next has that duty. Otherwise
-//                          somebody is; with page 1, its own span is about to come back, all of it
-//   next < num_claims()     room: the claim that reaches num_claims() has the duty to replace the span. It is unique, because the additions
-//                          are ordered
-//   next >= num_claims()    being replaced; the excess is what others want at this moment
-//   reused                  the span's slots were handed out before, and num_slots is {words : 14 | claims per word : 6}: claim n looks for
-//   a
-//                          freed slot in word n / (claims per word). Without it, slots next..num_slots-1 are nobody's, and num_slots may
-//                          be less than the span has
-// Claims past the end cannot overflow the field: a group that finds `is_overclaimed()` waits for the span to be replaced and claims nowhere
-// meanwhile, so there are fewer of them than `far` and the threads that the device can hold, which are fewer than 2^20.
+//   next                  the next slot; of a reused span, the next claim
+//   num_slots 0           the shard has no span. With next 0 it is idle: the next claim has the duty to refill it. Otherwise a thread
+//                         refills it; or, with page 1, its span is being reset and comes back
+//   next < num_claims()   the shard has room. The claim that reaches num_claims() has the duty to refill it: one claim does, as additions
+//                         are ordered
+//   next >= num_claims()  a thread refills the shard. What is above num_claims() is what other threads want at this moment
+//   reused                the span's slots were handed out before. num_slots is {words : 14, claims per word : 6}, and claim n looks for a
+//                         free slot in word n / (claims per word). Without this flag, slots next..num_slots-1 are unclaimed, and num_slots
+//                         may be less than the span has
+// Claims past the end cannot overflow `next`: a group that finds is_overclaimed() waits and claims nowhere, so there are fewer of them than
+// overclaim_limit and the threads that a device can hold, which are fewer than 2^20.
 struct shard_word {
   using word = simt::uint64_t;
   static constexpr unsigned page_at = 21, slots_at = 43;
@@ -115,18 +117,18 @@ struct shard_word {
   [[nodiscard]] GPUHEAP_HD constexpr bool is_reused() const { return (bits & reused) != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned reused_words() const { return num_slots() >> 6; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned claims_per_word() const { return num_slots() & 63; }
-  // How many slots can be claimed.
+  // How many slots can be claimed, or how many claims a reused span has.
   [[nodiscard]] GPUHEAP_HD constexpr unsigned num_claims() const { return is_reused() ? reused_words() * claims_per_word() : num_slots(); }
-  // Whether this slot of the span at `p` is known never to have been handed out, or not since it was taken back.
+  // Whether this slot of the span at page p is unclaimed.
   [[nodiscard]] GPUHEAP_HD constexpr bool is_unclaimed(unsigned p, unsigned slot) const {
     return !is_reused() && page() == p && slot >= next() && slot < num_slots();
   }
-  // Whether this slot of the span at `p` may never have been handed out, or comes `before` or less ahead of the first one that was not.
-  // True of some others too: every free asks this, in few instructions.
+  // Whether this slot of the span at page p may be unclaimed, or lies `before` or fewer slots ahead of the first unclaimed one. Also true
+  // of some other slots: every free asks this, in few instructions.
   [[nodiscard]] GPUHEAP_HD constexpr bool may_be_near_next(unsigned p, unsigned slot, unsigned before) const {
     return page() == p && static_cast<int>(slot + before - next()) >= 0;
   }
-  // Whether the span at `p` is this one, fresh, and half of it or more was handed out, but not all.
+  // Whether the span at page p is this one, and new, and half of it or more is claimed, but not all.
   [[nodiscard]] GPUHEAP_HD constexpr bool mostly_claimed(unsigned p) const {
     return !is_reused() && page() == p && has_room() && next() * 2 >= num_slots();
   }
@@ -135,14 +137,12 @@ struct shard_word {
   [[nodiscard]] GPUHEAP_HD constexpr bool has_room() const { return next() < num_claims(); }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_idle() const { return num_slots() == 0 && next() == 0; }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_being_reset() const { return num_slots() == 0 && page() == 1; }
-  // Whether the shard has a span, perhaps past its end, or its span is about to come back.
+  // Whether the shard has a span, perhaps past its end, or its span is being reset.
   [[nodiscard]] GPUHEAP_HD constexpr bool holds_a_span() const { return has_span() || is_being_reset(); }
-  // Whether the claim of n slots that returned this word got them all from a span that has more.
+  // Whether the claim of n slots that returned this word got them all, of a new span that has more.
   [[nodiscard]] GPUHEAP_HD constexpr bool serves(unsigned n) const { return !is_reused() && next() + n < num_slots(); }
-  // Whether the claim of n slots that returned this word must refill the next span.
+  // Whether the claim of n slots that returned this word has the duty to refill the shard.
   [[nodiscard]] GPUHEAP_HD constexpr bool duty_of(unsigned n) const { return is_idle() || (has_room() && next() + n >= num_claims()); }
-  // What has been asked for and is not there.
-  [[nodiscard]] GPUHEAP_HD constexpr unsigned excess() const { return has_room() ? 0 : next() - num_claims(); }
 };
 static_assert(shard_word::of_span(5, 131072).page() == 5 && shard_word::of_span(5, 131072).num_claims() == 131072 &&
               !shard_word::of_span(5, 10).is_reused() && shard_word::of_reused(5, 4162, 63).is_reused() &&
@@ -158,12 +158,12 @@ static_assert(shard_word{shard_word::of_span(5, 8000).bits + 5000}.may_be_near_n
               !shard_word{shard_word::of_span(5, 8000).bits + 5000}.may_be_near_next(5, 4999, 0) &&
               !shard_word{shard_word::of_span(5, 8000).bits + 5000}.may_be_near_next(6, 5000, 4031));
 
-// What a segment or a page is, for whoever has only an address: written when the memory is bound, wiped before it is given back. A span of
-// segments tags its segments, a span of pages its pages.
+// What a segment or a page is, for a thread that has only an address. A span of segments tags its segments, a span of pages its pages. Tags
+// are written before the span is published, and cleared before its memory is released.
 //
 //   0            not in use
 //   broken_up    the segment's pages have tags of their own
-//   slotted      1 : 1 | 0 | odd / 2 : 2 | shift : 5 | length - 1 : 6 | distance : 6 | shard : 4 | fresh : 1 | class : 6
+//   slotted      {1 : 1, 0 : 1, odd / 2 : 2, shift : 5, length - 1 : 6, distance : 6, shard : 4, may have unclaimed : 1, class : 6}
 //   large        the segment or page begins one large allocation
 struct span_tag {
   using word = simt::uint32_t;
@@ -173,7 +173,7 @@ struct span_tag {
 
   word bits = 0;
 
-  // The first unit of a span; the i-th has i * one_further more.
+  // Of the first unit of a span. The i-th unit's tag is i * one_further more.
   [[nodiscard]] GPUHEAP_HD static constexpr span_tag of_slots(unsigned size_class, unsigned length, unsigned shard, bool fresh) {
     return {slotted | size_classes::odd_factor(size_class) / 2 << 28 | size_classes::shift(size_class) << 23 | (length - 1) << 17 |
             shard << 7 | (fresh ? 1u << 6 : 0u) | size_class};
@@ -182,13 +182,13 @@ struct span_tag {
 
   [[nodiscard]] GPUHEAP_HD constexpr bool is_slotted() const { return (bits & slotted) != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned size_class() const { return bits & 63; }
-  // The span may still have slots that were never handed out: its shard word tells. Stays set when there are none any more.
+  // Whether the span may have unclaimed slots: the shard word tells. This stays set when it has none any more.
   [[nodiscard]] GPUHEAP_HD constexpr bool may_have_unclaimed() const { return (bits >> 6 & 1) != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned shard() const { return bits >> 7 & 15; }
-  // Units from the span's first to this one, and units that the span has.
+  // Units from the span's first one to this one; units of the span.
   [[nodiscard]] GPUHEAP_HD constexpr unsigned distance() const { return bits >> 11 & 63; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned length() const { return (bits >> 17 & 63) + 1; }
-  // Of a slot's size, which follows from the class, but every free asks: see size_classes.
+  // Of a slot's size: see size_classes. Both follow from the class, but every free needs them.
   [[nodiscard]] GPUHEAP_HD constexpr unsigned shift() const { return bits >> 23 & 31; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned odd_factor() const { return (bits >> 27 & 6) | 1; }
 };

@@ -1,6 +1,6 @@
-// The slow paths of malloc: waiting for a span, searching before a refusal, taking back what other classes hold.
+// The slow path of malloc: wait for a refill, refill, search for memory, refuse.
 //
-// Locks: none. Waits: only for a shard whose span another thread is replacing; that thread does not wait for anyone (see malloc_slow).
+// There are no locks. A warp waits only for a shard that another thread refills, and that thread waits for nobody.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -12,9 +12,19 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 // How far a group's search for memory has come, in one register pair.
 //
 //   bit  0       32      38      42      45
-//        | moves | class | shard | stage | next step
+//        | count | class | shard | stage | next step
+//
+//   count   relocations begun before the search: none may begin during it
+//   class   the class that is searched now: the requested one, then larger ones
+//   shard   the shard at which to claim next
 struct search {
-  enum stage : unsigned { untried, active, scanned, reclaimed };  // what has been tried in vain for the class
+  enum stage : unsigned {
+    untried,
+    active,
+    scanned,
+    reclaimed
+  };  // what has been tried in vain for the class: nothing; its active spans;
+      // its partial spans, slot by slot; what other classes hold
   enum step : unsigned { claim, wait, scan, reclaim, refuse };
 
   uint64_t bits = 0;
@@ -40,33 +50,32 @@ struct control : refills<Tuning> {
 
   // ---- taking back what a class holds
 
-  // Empties shard k of class c if memory is gained: its span has whole units that no claim has reached, or nothing in it is live. One
-  // thread. Returns the shard's last word, and a relocation is open: the caller finishes what it has closed. Else a word without a span: 0,
-  // or that of a shard whose span begins anew, and is to be looked at again.
+  // Drains shard k of class c if that gains memory: its span has whole units that no claim has reached, or nothing in it is live. One
+  // thread. If it did, returns the shard's last word, and a relocation is open: the caller finishes what was drained and ends it. Else
+  // returns a word without a span: 0, or that of a shard whose span is being reset, and that the caller shall look at again.
   GPUHEAP_COLD uint64_t drain(unsigned c, unsigned k) {
     uint64_t seen = at.shard(c, k).load(simt::consume);
-    // Ends: a failed exchange means that others drew, and a span has a bounded number of slots; or the span was replaced, which is their
-    // progress.
+    // Ends: an exchange fails because other threads claimed, and a span has a bounded number of slots; or because the span was replaced,
+    // which is another thread's progress.
     GPUHEAP_NO_UNROLL
     while (shard_word{seen}.has_room()) {
       shard_word const w{seen};
-      // relaxed: a guess, whatever span this is by now.
+      // relaxed: a guess. The exchange decides.
       span_header const h{at.header(w.page()).load(simt::relaxed)};
       if ((w.is_reused() || units_kept(w, h, c) == h.length()) && !nothing_live(w)) return 0;
       relocations().begin();
-      // Only a shard with room may be emptied: past its end it belongs to the thread that replaces it. consume_release: as in install().
+      // Only a shard with room may be drained: past its end it belongs to the thread that refills it. consume_release: as in install().
       if (at.shard(c, k).compare_exchange(seen, 0, simt::consume_release, simt::consume)) return w.bits;
       relocations().end();
     }
     return shard_word{seen}.is_being_reset() ? seen : 0;
   }
 
-  // Whether no slot of a shard's span is live: those claimed from a fresh span, or all of a reused one, are free. A hint.
+  // Whether no slot of a shard's span is live: of a new span those claimed are free, of a reused one all are. A hint.
   [[nodiscard]] GPUHEAP_FN bool nothing_live(shard_word w) {
     slot_map const map = at.slots_of(w.page());
-    // relaxed: a guess, whatever span this is by now.
+    // relaxed: a guess.
     unsigned const claimed = w.is_reused() ? at.span_slots(span_header{at.header(w.page()).load(simt::relaxed)}) : w.next();
-    // Ends: one pass per word of the claimed slots.
     GPUHEAP_NO_UNROLL
     for (unsigned i = 0; i < slot_map::words_for(claimed); ++i) {
       uint64_t const whole = slot_map::slots_in(i, claimed);
@@ -75,23 +84,23 @@ struct control : refills<Tuning> {
     return true;
   }
 
-  // Units of the span in w that may have a slot handed out; at least one.
+  // Units of the span in w that may have a slot handed out: at least one.
   [[nodiscard]] GPUHEAP_FN unsigned units_kept(shard_word w, span_header h, unsigned c) {
     if (w.num_slots() != at.span_slots(h)) return h.length();
     unsigned const claimed = w.next() == 0 ? 1 : w.next();
     return at.units_for(c, claimed, h.of_segments());
   }
 
-  // Cuts a fresh span that has left its shard down to the units that it has used, gives the others back, and marks the slots that are left
-  // and were never handed out as free. One thread, during a relocation.
+  // Splits a new span that was drained: it keeps the units that it has used, the others are released, and the unclaimed slots of those that
+  // it keeps are marked as free. One thread, during a relocation.
   GPUHEAP_COLD void split(uint64_t drained_bits, unsigned c) {
     shard_word const w{drained_bits};
     unsigned const page = w.page();
-    // relaxed: bound by this thread alone now, so class and length stay.
+    // relaxed: this thread alone holds the active span, so class and length stay.
     span_header const h{at.header(page).load(simt::relaxed)};
     unsigned const length = h.length(), kept = units_kept(w, h, c);
     unsigned const to = kept == length ? w.num_slots() : at.span_slots(c, kept, h.of_segments());
-    // relay: a free that counts from here on finds the new length in the header. Still bound: nobody ends the span.
+    // relay: a free that counts later finds the new length in the header. The span is still active, so nobody ends it.
     if (kept != length) at.header(page).fetch_sub((length - kept) * span_header::length_one, simt::relay);
     unsigned const crossed = at.slots_of(page).split(w.num_slots(), to, w.next());
     if (crossed != 0) at.header(page).fetch_add(crossed * span_header::full_one, simt::relay);
@@ -103,20 +112,19 @@ struct control : refills<Tuning> {
     if (due != segment_map::none) this->rejoin(due);
   }
 
-  // Whether a shard of class c has a span: what begins anew leaves its shard for a moment, and the class stays. A shard that is being given
-  // one does not count: who gives it adds the class, after the span is there, and is during a relocation until then.
+  // Whether a shard of class c has a span. One that is being reset counts: it leaves its shard only for a moment. A shard that is being
+  // refilled does not: the thread that refills it adds the class once the span is there, and has a relocation open until then.
   [[nodiscard]] GPUHEAP_FN bool holds_a_span(unsigned c) {
-    // Ends: one pass per shard.
     GPUHEAP_NO_UNROLL
     for (unsigned k = 0; k < at.num_shards(); ++k) {
       if (shard_word{at.shard(c, k).load(simt::acquire)}.holds_a_span()) return true;
     }
     return false;
   }
-  // Drops class c from the bound ones, if none of its shards has a span. One thread.
+  // Erases class c from the classes with active spans, if none of its shards has a span. One thread.
   GPUHEAP_COLD void erase_if_inactive(unsigned c) {
-    // Not twice, and not while it would only come back: of many that look for memory at the same time each would cross the others' searches
-    // by it.
+    // Not if it is erased already, and not if it would be added again at once: of many threads that search at the same time, each would
+    // thereby cross the others' searches.
     if (!active_classes().has(c) || holds_a_span(c)) return;
     relocations().begin();
     active_classes().erase(c);
@@ -124,26 +132,24 @@ struct control : refills<Tuning> {
     relocations().end();
   }
 
-  // Closes what every class but `c` holds without using it, lane by lane. All lanes of the group `mask` call. True if anything was taken
-  // back, or another thread, which waits for nobody, is about to put something back that may be.
+  // Drains what every class but `c` holds without using it: each lane takes some of the shards. All lanes of the group `mask` call. True if
+  // memory was gained, or a span is being reset by another thread, which waits for nobody.
   GPUHEAP_COLD bool reclaim(lane_mask mask, unsigned c) {
     warp_group const g{mask};
     bool any = false;
     uint64_t const own = c < size_classes::count ? uint64_t{1} << c : 0;
-    // Ends: one pass per class.
     GPUHEAP_NO_UNROLL
     for (uint64_t classes = g.from_leader(active_classes().load()) & ~own; classes != 0; classes &= classes - 1) {
       unsigned const other = simt::lowest_bit(classes);
-      // Ends: one pass per shard.
       GPUHEAP_NO_UNROLL
       for (unsigned k = g.rank(); k < at.num_shards(); k += g.size()) {
         shard_word const w{drain(other, k)};
         any |= w.bits != 0;
-        // It comes back soon: the thread that has it waits for nobody.
+        // Its thread puts it back soon.
         if (w.is_being_reset()) simt::back_off{}.wait();
         if (!w.has_span()) continue;
         if (w.is_reused()) {
-          // The relocation ends now, or when the last group has accounted.
+          // The span's claims that nobody made are over. The last group that accounts ends the reuse, and the relocation.
           if (this->account(w.page(), w.num_claims() - w.next(), w.num_claims())) this->end_reuse(w.page(), w.num_claims());
         } else {
           split(w.bits, other);
@@ -159,55 +165,53 @@ struct control : refills<Tuning> {
 
   // ---- malloc, out of line
 
-  // What a lane is at lies in the frame, not in registers: the steps are long and call on, and a kernel's registers are those of the
-  // longest chain of calls. Only who comes here touches the frame.
+  // What a lane is at. It lies in the frame, not in registers: a kernel needs the registers of its longest chain of calls, and these steps
+  // are long and call on. A thread that never comes here never touches the frame.
   struct request {
     lane_mask here;
-    warp_group g;  // lanes that want a slot of the same class; 0 for a lane that has its result
+    warp_group g;  // lanes that want a slot of the same class; empty for a lane that has its result
     demand d;
     search s;
     shard_word claimed;
-    bool has_claim;
+    bool has_claim;  // `claimed` is what a claim returned; otherwise it was only loaded
     void* result;
-    warp_group who;     // lanes of the group for which `claimed` was claimed
-    bool duty;          // the claim reached the end of a span
-    refill_result got;  // what the duty brought
-    // Of a leader whose search was crossed by moves: the number of the first one after that, and of the present one.
+    warp_group who;     // lanes of the group that share the claim
+    bool duty;          // the claim has the duty to refill the shard
+    refill_result got;  // what the refill brought
+    // Of a leader whose search was crossed by relocations: the number of its first search after that, and of its present one.
     uint64_t first_search, this_search;
   };
 
   [[nodiscard]] GPUHEAP_FN bool refused_already(unsigned c) { return Tuning.remembers_refusals && this->still_exhausted(c); }
 
-  // Shard k of class c and three others, whose words are in flight together; where there are fewer, some are looked at twice.
+  // Shard k of class c and three others, whose loads are in flight together. Where there are fewer, some are loaded twice.
   struct four_shards {
     static constexpr unsigned none = ~0u;
     unsigned with_room = none;
-    bool is_overclaimed = false;  // so many claims of shard k are out that there shall be no more
-    bool being_replaced = false;  // a span is about to come to one of them
+    bool is_overclaimed = false;  // shard k has so many claims past its end that there shall be no more
+    bool being_replaced = false;  // one of them is being refilled or reset
   };
   GPUHEAP_COLD four_shards look_at_four(unsigned c, unsigned k, bool asked_for) {
     unsigned const shards = at.num_shards() - 1;
     uint64_t words[4];
-    // Ends: four shards. relaxed: the claim acquires; and see class_set::load.
+    // relaxed: the claim acquires, and a search ends with read_end().
     for (unsigned j = 0; j < 4; ++j) words[j] = at.shard(c, (k ^ j) & shards).load(simt::relaxed);
     four_shards found{.is_overclaimed = shard_word{words[0]}.is_overclaimed()};
-    // Ends: likewise.
     for (unsigned j = 0; j < 4; ++j) {
       shard_word const w{words[j]};
       if (w.has_room() && found.with_room == four_shards::none) found.with_room = (k ^ j) & shards;
-      // Of a larger class, a span that is only being looked for is not waited for: if there is one, its relocation crosses this search.
+      // Of a larger class, a refill that may find no span is not waited for: if it finds one, its relocation crosses this search.
       found.being_replaced |= asked_for ? !w.is_idle() : w.holds_a_span();
     }
     return found;
   }
-  // The next step of a group that wants a slot, after a claim in vain. One thread, the group's leader.
+  // The next step of a group whose claim got too little. One thread, the group's leader.
   GPUHEAP_COLD uint64_t search_on(request& r) {
     search const s = r.s;
     unsigned const c0 = r.d.size_class();
     unsigned c = s.size_class(), k = s.shard(), tried = s.tried(), seen = s.relocations();
-    // Usually the shard, or another that the launch uses, has been replaced meanwhile or soon will be.
+    // Mostly this shard, or another that the launch uses, has been refilled meanwhile or soon will be.
     bool being_replaced = false;
-    // Ends: one pass per four shards.
     GPUHEAP_NO_UNROLL
     for (unsigned i = 0; i < 1u << r.d.lg_shards(); i += 4) {
       four_shards const four = look_at_four(c, k ^ i, c == c0);
@@ -218,16 +222,15 @@ struct control : refills<Tuning> {
     if ((c == c0 && tried == search::untried && refused_already(c0)) || (r.first_search != 0 && this->refused_since(c0, r.first_search)))
       return search::of(0, c0, k, search::untried, search::refuse).bits;
     if (being_replaced) return search::of(seen, c, k, tried, search::wait).bits;
-    // Ends: `tried` goes up for a class, then the class does.
+    // Ends: `tried` rises for a class, then the class does.
     GPUHEAP_NO_UNROLL
     for (;;) {
       if (c == c0 && tried == search::untried) {
         if (r.first_search != 0) r.this_search = this->begin_search();
         uint64_t const now = relocations().read_begin();
-        // Under way: no refusal follows from this look. The number of moves begun before this one never comes again.
+        // If a relocation is open, nothing may be concluded from this search. One less than the count never comes again.
         seen = static_cast<unsigned>(now >> 32) - (relocation_count::quiet(now) ? 0 : 1);
       }
-      // Ends: one pass per four shards.
       GPUHEAP_NO_UNROLL
       for (unsigned i = 0; i < at.num_shards(); i += 4) {
         four_shards const four = look_at_four(c, k ^ i, c == c0);
@@ -237,7 +240,7 @@ struct control : refills<Tuning> {
       if (being_replaced) return search::of(seen, c, k, tried, search::wait).bits;
       bool const listed = partial_classes().has(c);
       if (tried == search::untried) {
-        // A claim from an idle shard fetches a span.
+        // A claim at an idle shard refills it.
         if (listed || (c == c0 && this->maybe_any_memory())) return search::of(seen, c, k, search::active, search::claim).bits;
         tried = search::active;
       }
@@ -249,7 +252,7 @@ struct control : refills<Tuning> {
       // The next larger class that may have something.
       uint64_t const above = c + 1 < at.num_classes ? ~simt::low_bits(c + 1) : 0;
       uint64_t may = (active_classes().load() | partial_classes().load()) & above;
-      // Ends: one pass per class.
+      // Ends: `may` loses its lowest bit.
       GPUHEAP_NO_UNROLL
       while (may != 0 && !r.d.suits(simt::lowest_bit(may))) may &= may - 1;
       if (may == 0) break;
@@ -259,7 +262,7 @@ struct control : refills<Tuning> {
     uint64_t const now = relocations().read_end();
     bool const missed_nothing = static_cast<unsigned>(now >> 32) == seen && relocation_count::quiet(now);
     if (missed_nothing) {
-      // Of aligned requests nobody else concludes anything: what they did not look at may do for others.
+      // From the refusal of an aligned request nothing follows for others: this search passed over classes that may do for them.
       if (!r.d.is_aligned()) this->refuse(c0, now, r.this_search);
     } else if (r.first_search == 0) {
       r.first_search = this->begin_search();
@@ -267,11 +270,11 @@ struct control : refills<Tuning> {
     return search::of(0, c0, k, search::untried, missed_nothing ? search::refuse : search::wait).bits;
   }
 
-  // The lanes of `here`, in groups `group` of equal demand `d`, whose leaders drew `claimed` from the shard, and not all of which were
-  // served. Serves or refuses them all.
+  // Serves or refuses the lanes of `here`, not all of which were served by their groups' claims. A lane's `group` has the demand `d`; its
+  // leader's claim returned `claimed_bits`.
   //
-  // What nearly all do while one thread fetches the next span: look until it is there, and claim again. Little code, since whole launches
-  // come here at once. Groups with anything else to do take their warp to malloc_slow().
+  // Nearly all warps that come here wait while one thread refills their shard, and then claim again. This function does that and no more,
+  // in little code, since whole launches come here at once. A group with anything else to do takes its warp to malloc_slow().
   GPUHEAP_FN void* wait_and_claim(lane_mask here, lane_mask group, demand d, uint64_t claimed_bits) {
     warp_group const g{group};
     shard_word claimed{claimed_bits};
@@ -279,25 +282,25 @@ struct control : refills<Tuning> {
     unsigned k = d.shard();
     bool has_claim = true;
     void* result = nullptr;
-    // Others are fetching a span, or have come out of it with none: perhaps there is nothing to wait for.
+    // Some shard is being refilled, or a refill found no memory: perhaps there is nothing to wait for.
     if (simt::all_of(here, !claimed.has_span() && !claimed.is_idle())) {
       unsigned const refused = g.leads() && refused_already(c);
       if (simt::all_of(here, simt::shuffle(here, refused, g.leader()) != 0)) return nullptr;
     }
-    // Ends: after so many looks.
+    // Ends: after so many polls.
     GPUHEAP_NO_UNROLL
     for (unsigned looks = 0;; ++looks) {
       if (has_claim && claimed.serves(g.size())) result = at.address(claimed.page(), claimed.next() + g.rank(), c);
       if (simt::all_of(here, result != nullptr)) return result;
       bool const other_things = claimed.is_reused() || claimed.is_idle() || (has_claim && claimed.duty_of(g.size()));
       if (simt::any_of(here, result == nullptr && other_things) || looks == Tuning.wait_polls) break;
-      // Other shards, unless all will have reached their ends by now, or so many claims are out already that there shall be no more.
+      // Another shard; but not where all shards reach their ends together, and not where there shall be no more claims.
       if (!d.is_uniform() && result == nullptr && !claimed.is_overclaimed()) k = other_shard(k, d.lg_shards(), looks);
       uint64_t bits = 0;
       unsigned claims = 0;
       if (result == nullptr && g.leads()) {
         if (looks > 3) simt::back_off{}.wait();
-        // The first time without a look, if it is another shard.
+        // A neighbouring shard is claimed from at first without a load.
         claims = looks == 0 && k != d.shard();
         if (claims == 0) {
           bits = at.shard(c, k).load(simt::relaxed);
@@ -308,32 +311,32 @@ struct control : refills<Tuning> {
       }
       claimed.bits = simt::shuffle(here, bits, g.leader());
       has_claim = simt::shuffle(here, claims, g.leader()) != 0;
-      // What the leader acquired, its lanes have too.
+      // All lanes acquire what the leader acquired.
       simt::sync_warp(here);
     }
     return malloc_slow(here, result == nullptr ? group : 0, d.at(c, k, 0), claimed.bits, has_claim, result);
   }
-  // The shard to look at next, of 2^lg.
+  // The shard to poll next, of 2^lg.
   [[nodiscard]] GPUHEAP_FN static unsigned other_shard(unsigned k, unsigned lg, unsigned looks) {
     return lg == 0 ? k : k ^ (lg == 1 || (looks & 1) == 0 ? 1 : 2);
   }
 
-  // The same, for groups of lanes that have no `result` yet; the group of those that have is 0. `drew`: their leaders drew `claimed`, else
-  // they only saw it.
+  // The same for groups of lanes that have no `result` yet; the group of a lane that has one is 0. `has_claim`: their leaders' claims
+  // returned `claimed_bits`; otherwise they loaded it.
   //
-  // The warp goes through the loop together, and all groups act in the same instruction where they can: each pass first serves, then does
-  // every duty that its claims brought, then takes ONE step per group. So no lane waits while another lane of its warp has a duty, and a
-  // lane of the same warp that is elsewhere is not waited for.
+  // The warp goes through the loop together, and all groups act in the same instruction where they can. Each pass serves lanes, then does
+  // every refill for which a claim has the duty, then takes one step of each group's search. So no lane waits while another lane of its
+  // warp has a duty, and none waits for a lane of its warp that is elsewhere.
   GPUHEAP_COLD void* malloc_slow(lane_mask here, lane_mask group, demand d, uint64_t claimed_bits, bool has_claim, void* result) {
     request r{here, {group}, d, search::at(d.size_class(), d.shard()), {claimed_bits}, group != 0 && has_claim, result, {group}, false,
               {},   0,       0};
-    // Ends: a pass serves a lane, or moves a group's search one stage on, or waits for a replacement by another thread (which waits for
-    // nobody), or starts the search again because another thread moved something meanwhile. A move serves its thread (refill, scan), or
-    // finds out once that something is full or empty, so some thread gets on. Lock-free.
+    // Ends: a pass serves a lane; or takes a group's search one stage on; or waits for a refill by another thread, which waits for nobody;
+    // or begins the search again because another thread relocated memory. A relocation serves its thread, or finds out once that something
+    // is full or empty, so some thread always makes progress.
     GPUHEAP_NO_UNROLL
     for (;;) {
       r.duty = r.has_claim && r.claimed.duty_of(r.g.size());
-      // A reuse that leaves its shard is being relocated until its last group has accounted: end_reuse() ends what begins here.
+      // A reused span that leaves its shard is relocated until its last group has accounted: end_reuse() ends what begins here.
       if (r.duty && r.claimed.is_reused() && r.g.leads()) relocations().begin();
       serve(r);
       if (simt::any_of(r.here, r.duty)) {
@@ -341,7 +344,7 @@ struct control : refills<Tuning> {
         hand_out_refills(r);
         serve(r);
       }
-      // Every lane has what its leader acquired, before it returns with it.
+      // Every lane acquires what its leader acquired, before it returns with it.
       simt::sync_warp(r.here);
       lane_mask const left = simt::ballot(r.here, r.g.mask != 0 && r.result == nullptr);
       if (left == 0) return r.result;
@@ -350,7 +353,7 @@ struct control : refills<Tuning> {
       take_step(r);
     }
   }
-  // Lanes that want a slot of what their group drew get it.
+  // Gives lanes that want a slot the one that their group claimed.
   GPUHEAP_COLD void serve(request& r) {
     bool const wants = r.has_claim && r.claimed.has_room() && r.result == nullptr, reuses = wants && r.claimed.is_reused();
     if (wants && !reuses) {
@@ -360,11 +363,11 @@ struct control : refills<Tuning> {
     if (!simt::any_of(r.here, reuses)) return;
     r.result = this->take_reused(r.here, reuses ? r.who.mask : 0, r.claimed.bits, r.s.size_class(), r.result);
     unsigned const left = r.claimed.num_claims() - r.claimed.next(), n = r.who.size();
-    // The takes of the leader, which are all, come before its account.
+    // The leader takes the group's slots, so all takes come before its account.
     if (reuses && r.who.leads() && this->account(r.claimed.page(), left < n ? left : n, r.claimed.num_claims()))
       this->end_reuse(r.claimed.page(), r.claimed.num_claims());
   }
-  // Does the duties: each brings its group a span, claimed for those of its lanes that have no slot yet.
+  // Does the refills. Each comes with claims for those lanes of its group that have no slot yet.
   GPUHEAP_COLD void do_refills(request& r) {
     r.has_claim = r.duty;
     r.who.mask = r.g.mask & simt::ballot(r.here, r.result == nullptr);
@@ -372,17 +375,17 @@ struct control : refills<Tuning> {
     if (r.duty && r.g.leads()) r.got.bits = this->refill(duty_of(r), r.claimed);
   }
   [[nodiscard]] GPUHEAP_FN demand duty_of(request const& r) { return r.d.at(r.s.size_class(), r.s.shard(), r.who.size()); }
-  // The duties for which the first look did not do.
+  // The refills for which the fast path did not do.
   GPUHEAP_COLD void refill_later(request& r) {
     refill_result reused{};
     if (simt::any_of(r.here, r.got.may_reuse())) reused.bits = this->acquire_best_partial(r.here, duty_of(r), r.got);
     if (r.got.takes_slow_path()) r.got.bits = this->refill_slowly(duty_of(r), r.claimed, r.got, reused);
   }
-  // Hands what the leaders got to their groups.
+  // Gives the groups what their leaders' refills brought.
   GPUHEAP_COLD void hand_out_refills(request& r) {
     if (simt::any_of(r.here, r.got.takes_slow_path())) refill_later(r);
     r.claimed.bits = simt::shuffle(r.here, r.got.bits, leader_of(r.g));
-    // What the leader acquired with the span, all have: another lane may lead those that still want a slot.
+    // All lanes acquire what the leader acquired with the span: another lane may lead those that still want a slot.
     simt::sync_warp(r.here);
   }
   // One step of each group's search.
@@ -408,14 +411,14 @@ struct control : refills<Tuning> {
   }
   [[nodiscard]] GPUHEAP_FN static unsigned leader_of(warp_group g) { return g.mask != 0 ? g.leader() : simt::lane_id(); }
 
-  // Slots of one partial span of class c for the group, none of which may get one.
+  // Scans one partial span of class c for the group. Perhaps no lane gets a slot.
   GPUHEAP_COLD void* scan_partial(warp_group g, unsigned c) {
     unsigned page = 0;
     if (g.leads()) page = this->acquire_any_partial(c, warp_hash() >> 7);
     page = g.from_leader(page);
     if (page == segment_map::none) return nullptr;
     void* const result = this->scan(g.mask, page, c);
-    // The other lanes' marks come before the leader's release of the span.
+    // The other lanes' marks come before the leader deactivates the span.
     simt::sync_warp(g.mask);
     bool const found = simt::any_of(g.mask, result != nullptr);
     if (g.leads()) {
@@ -427,9 +430,9 @@ struct control : refills<Tuning> {
 
   // ---- large allocations
 
-  // Where an allocation of `n` pages begins for each lane of `here`, the first page aligned to `alignment` pages; nullptr if nothing fits.
-  // All lanes of `here` call. Those that ask for the same get contiguous pages by one claim: for all of them, or for as many as there is
-  // room for side by side.
+  // Where an allocation of `n` pages begins for each lane of `here`: its first page is aligned to `alignment` pages. nullptr if nothing
+  // fits. All lanes of `here` call. Lanes that ask for the same get neighbouring pages by one claim, for all of them or for as many as fit
+  // side by side.
   GPUHEAP_COLD void* malloc_large(lane_mask here, unsigned n, unsigned alignment) {
     unsigned const first = simt::lowest_bit(here);
     bool const same = reinterpret_cast<uint64_t>(this) == simt::shuffle(here, reinterpret_cast<uint64_t>(this), first) &&
@@ -444,7 +447,7 @@ struct control : refills<Tuning> {
         if (g.leads() && n <= at.num_pages / together)
           page = segments().claim_extent(n * together, alignment, phase_of(alignment), relocations());
         page = g.from_leader(page);
-        // What the leader acquired, its lanes have too.
+        // All lanes acquire what the leader acquired.
         simt::sync_warp(here);
         if (page == segment_map::none) {
           together /= 2;
@@ -454,7 +457,7 @@ struct control : refills<Tuning> {
         if (served) cut_extent(page, n * together, page + n * g.rank(), n);
         void* const mine = served ? begin_large(page + n * g.rank(), n) : nullptr;
         lane_mask const left = simt::ballot(here, !served);
-        // A lane's marks are read by whoever frees what another lane got.
+        // The frees of one lane's allocation read tags that another lane wrote.
         simt::sync_warp(here);
         if (served) return mine;
         here = left;
@@ -463,12 +466,13 @@ struct control : refills<Tuning> {
     }
     return malloc_large_alone(n, alignment);
   }
-  // What (page + phase) % alignment is to be taken of: the heap's first page may not be aligned to that many.
+  // Added to a page's number, this makes it a multiple of `alignment` where its address is one: the heap's first page may not be aligned.
   [[nodiscard]] GPUHEAP_FN unsigned phase_of(unsigned alignment) {
     return static_cast<unsigned>(reinterpret_cast<simt::uintptr_t>(at.base) >> at.page_shift) & (alignment - 1);
   }
-  // Of an extent of `total` pages from `first` on that is cut in pieces, for the piece of n pages from `page` on: the segment in which it
-  // ends, if the extent has all of it and the piece begins it, is a broken one, whose pages have several owners. One thread for each piece.
+  // An extent of `total` pages from `first` on is cut into pieces; this is for the piece of n pages from `page` on. If the extent covers
+  // the whole segment in which the piece ends, and the piece begins before it ends, then that segment has several owners from now on: it
+  // becomes a broken one, of which no page is free. One thread for each piece.
   GPUHEAP_FN void cut_extent(unsigned first, unsigned total, unsigned page, unsigned n) {
     unsigned const segment = (page + n - 1) / 64, begin = segment * 64, end = begin + 64;
     if (begin >= page && end > page + n && end <= first + total) segments().break_up(segment, 0);
@@ -486,8 +490,8 @@ struct control : refills<Tuning> {
   GPUHEAP_FN void* malloc_large_alone(unsigned n, unsigned alignment) {
     simt::back_off pause;
     uint64_t first_search = 0, this_search = 0;
-    // Ends: a pass succeeds, or takes something back, or saw another warp's move (its progress), or refuses.
-    // A search that finds nothing is no move, so threads that are all about to be refused do not keep each other searching.
+    // Ends: a pass succeeds, or drains something, or refuses, or saw another warp's relocation, which is that warp's progress. A search
+    // that finds nothing relocates nothing, so threads that are all to be refused do not keep each other searching.
     GPUHEAP_NO_UNROLL
     for (;;) {
       if (first_search != 0) {

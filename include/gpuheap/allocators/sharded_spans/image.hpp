@@ -1,4 +1,4 @@
-// A copy of a sharded-spans heap's metadata in host memory, for walks over a heap at rest. Host only.
+// A copy of a heap's metadata in host memory, for walks over a heap at rest. Host only.
 #pragma once
 
 #include <gpuheap/allocators/sharded_spans/spans.hpp>
@@ -12,7 +12,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
 namespace detail {
 
-// A copy of the heap's metadata in host memory, laid out as in the heap. A template, so that programs that do not ask compile none of it.
+// The copy is laid out as the heap is. A template, so programs that do not use it compile none of it.
 template <class Spans>
 struct image {
   layout at;
@@ -41,11 +41,11 @@ struct image {
     simt::copy(to.data(), from, count * sizeof(T), stream);
   }
 
-  // A tree, whose words are in the copy.
+  // The tree, with its words in the copy.
   [[nodiscard]] bitmap_tree here(bitmap_tree tree) const {
     auto const moved = [&](uint64_t* p) { return const_cast<uint64_t*>(trees.data()) + (p - at.trees); };
     if (tree.leaf_stride == at.record_bytes / 8) {
-      // A list, whose leaves are in the records of the segments that are there.
+      // A partial list: its leaves lie in the records of the segments.
       tree.leaves = reinterpret_cast<uint64_t*>(const_cast<char*>(records.data())) + at.class_of_partial(tree);
     } else {
       tree.leaves = moved(tree.leaves);
@@ -74,9 +74,8 @@ struct image {
     unsigned const s = page >> at.lg_pages;
     return is_whole(s) || (pages[s] >> (page - (s << at.lg_pages)) & 1) != 0;
   }
-  // What a summary of the tree misses, or "".
+  // What a summary of the tree lacks, or "".
   [[nodiscard]] static std::string missing_summary(bitmap_tree const& tree, unsigned leaves_there) {
-    // Ends: one pass per leaf.
     for (unsigned i = 0; i < leaves_there; ++i) {
       if (leaf(tree, i) == 0) continue;
       if ((tree.mids[i / 64] >> (i % 64) & 1) == 0) return "a leaf that its summary misses";

@@ -1,11 +1,11 @@
-// The live blocks of a sharded-spans heap, listed by a kernel over its metadata, as the census of live.hpp counts them.
+// The live blocks of a heap, listed by a kernel over its metadata, as the census of live.hpp counts them.
 #pragma once
 
 #include <gpuheap/allocators/sharded_spans/live.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
-// Kernel of whole warps, `threads` in all: lists what lives in the pages [first, end). A warp looks at one page at a time.
+// Kernel of whole warps, `threads` in all: lists the live blocks of the pages [first, end). A warp looks at one page at a time.
 template <class Spans>
 struct list_live {
   Spans* heap;
@@ -16,9 +16,8 @@ struct list_live {
 
   GPUHEAP_FN void operator()(unsigned i) const {
     layout const& at = heap->at;
-    // relaxed, here and below: what a kernel before this one wrote.
+    // relaxed, here and below: an earlier kernel wrote these.
     unsigned const there = simt::global_ref<unsigned>{heap->pages_there}.load(simt::relaxed), last = end < there ? end : there;
-    // Ends: one pass per page of this warp's.
     GPUHEAP_NO_UNROLL
     for (unsigned page = first + i / simt::warp_lanes; page < last; page += threads / simt::warp_lanes) {
       auto const found = at.tag_of(page);
@@ -38,11 +37,9 @@ struct list_live {
     unsigned const head = found.of_segments ? ((page >> at.lg_pages) - found.tag.distance()) << at.lg_pages : page - found.tag.distance();
     shard_word claimed{};
     if (found.tag.may_have_unclaimed()) claimed.bits = at.shard(c, found.tag.shard()).load(simt::relaxed);
-    // Ends: one pass per word of this lane's.
     for (unsigned w = simt::lane_id(); w < mine.num_words; w += simt::warp_lanes) {
       uint64_t const bits = simt::global_ref<uint64_t>{at.words[size_t{page} * at.words_per_page + w]}.load(simt::relaxed);
       unsigned const word = mine.first_word + w;
-      // Ends: one pass per slot that was not freed.
       for (uint64_t live = ~bits & slot_map::slots_in(word, mine.num_slots); live != 0; live &= live - 1) {
         unsigned const slot = word * slot_map::slots_per_word + simt::lowest_bit(live);
         if (found.tag.may_have_unclaimed() && claimed.is_unclaimed(head, slot)) continue;
@@ -54,7 +51,7 @@ struct list_live {
     block_info block;
     block.address = reinterpret_cast<simt::uintptr_t>(p);
     block.bytes = bytes;
-    // relaxed: a place of its own for each block.
+    // relaxed: each block gets a place of its own.
     into[simt::global_ref<uint64_t>{*count}.fetch_add(1, simt::relaxed)] = block;
   }
 };
@@ -64,13 +61,12 @@ struct list_live {
 template <class Spans>
 [[nodiscard]] std::vector<block_info> blocks(layout const& at, Spans* heap, stream_ref stream) {
   constexpr unsigned block_threads = 256;
-  // Parts of the heap whose blocks, however small, fit into a list of 64 MiB.
+  // The heap in parts, each of which has so few blocks, however small, that their list takes 64 MiB at most.
   unsigned const most = (64u << 20) / sizeof(block_info), in_page = at.bits_per_page + 1;
   unsigned const part = std::min(at.num_pages, std::max(1u, most / in_page));
   memory::allocation const list{memory::device, size_t{part} * in_page * sizeof(block_info)};
   memory::allocation const counter{memory::device, sizeof(uint64_t)};
   std::vector<block_info> all;
-  // Ends: one pass per part.
   for (unsigned first = 0; first < at.num_pages; first += part) {
     simt::fill(counter.base(), 0, sizeof(uint64_t), stream);
     unsigned const end = first + std::min(part, at.num_pages - first);
@@ -88,7 +84,7 @@ template <class Spans>
     simt::copy(all.data() + before, list.base(), count * sizeof(block_info), stream);
     simt::synchronize(stream);
   }
-  // A span's slots need not lie in the pages whose words they have.
+  // A span's slots need not lie in the pages whose words hold their bits.
   std::sort(all.begin(), all.end(), [](block_info const& a, block_info const& b) { return a.address < b.address; });
   return all;
 }

@@ -1,10 +1,10 @@
-// What lives in a sharded-spans heap, counted by a kernel over its metadata: tags, slot words, shard words, headers of large allocations.
+// The live blocks of a heap, counted by a kernel over its metadata: tags, slot words, shard words, headers of large allocations.
 //
-// A warp looks at 32 pages at a time. Lane i finds out from the tag of page i which of that page's slot words belong to a span; then all
-// lanes read the words of one page after the other side by side, since nearly all bytes that a census reads are slot words. A slot that no
-// claim has reached looks live in its word: the shard that holds its span says how many there are.
+// A warp looks at 32 pages at a time. Lane i reads the tag of page i, which says which of that page's slot words belong to a span. Then all
+// lanes read the words of one page after the other side by side: nearly all bytes that a census reads are slot words. An unclaimed slot
+// looks live in its word; the shard word of its span says how many there are.
 //
-// At rest the counts are exact. While kernels use the heap the census reads nothing that is not there, and its counts mix several moments:
+// At rest the counts are exact. While kernels use the heap, a census reads nothing that does not exist, and its counts mix several moments:
 // a sum may be below zero, modulo 2^64.
 #pragma once
 
@@ -33,8 +33,8 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
 // The slot words of one page that belong to a span.
 struct page_words {
-  unsigned num_words = 0;   // from the page's first on
-  unsigned first_word = 0;  // which word of the span the page's first is
+  unsigned num_words = 0;   // from the page's first one on
+  unsigned first_word = 0;  // the number of the page's first word in the span
   unsigned num_slots = 0;   // of the span
   unsigned size_class = 0;
 
@@ -49,17 +49,17 @@ struct page_words {
   }
 };
 
-// Sums over all sizes, of one thread until end().
+// Sums over all sizes. One thread's, until end().
 struct total_tally {
   live_total* into;
   uint64_t allocations = 0, bytes = 0;
 
-  // All lanes of a warp, each with its part of what lives in slots of class c.
+  // All lanes of a warp call, each with its part of the slots of class c that look live.
   GPUHEAP_FN void add(unsigned c, unsigned live) {
     allocations += live;
     bytes += uint64_t{live} * size_classes::slot_bytes(c);
   }
-  // One thread: `slots` of class c that were counted and do not live; a large allocation.
+  // One thread: `slots` of class c that were counted and are not live.
   GPUHEAP_FN void take_off(unsigned c, unsigned slots) {
     allocations -= slots;
     bytes -= uint64_t{slots} * size_classes::slot_bytes(c);
@@ -68,9 +68,8 @@ struct total_tally {
     ++allocations;
     bytes += large;
   }
-  // All lanes of a warp.
+  // All lanes of a warp call.
   GPUHEAP_FN void end() {
-    // Ends: five steps.
     for (unsigned step = simt::warp_lanes / 2; step != 0; step /= 2) {
       allocations += simt::shuffle_xor(simt::all_lanes, allocations, step);
       bytes += simt::shuffle_xor(simt::all_lanes, bytes, step);
@@ -82,17 +81,17 @@ struct total_tally {
   }
 };
 
-// Counts for each size: in device memory, zeroed.
+// Counts for each size, in device memory, zero at first.
 struct live_counts_by_size {
   uint64_t slots[size_classes::count] = {};
   uint64_t num_large = 0;
 };
 struct size_tally {
   live_counts_by_size* into;
-  uint64_t* large;  // where the bytes of each large allocation go
-  uint64_t room;    // for so many
+  uint64_t* large;  // takes the bytes of each large allocation
+  uint64_t room;    // how many it has room for
 
-  // As total_tally's. relaxed, all: as there.
+  // As those of total_tally. relaxed, all: read after the kernel.
   GPUHEAP_FN void add(unsigned c, unsigned live) {
     live = simt::reduce_add(simt::all_lanes, live);
     if (simt::lane_id() == 0 && live != 0) simt::global_ref<uint64_t>{into->slots[c]}.fetch_add(live, simt::relaxed);
@@ -105,7 +104,7 @@ struct size_tally {
   GPUHEAP_FN void end() {}
 };
 
-// Kernel of whole warps, `threads` in all. A template, so that programs that do not ask compile none of it.
+// Kernel of whole warps, `threads` in all. A template, so programs that do not use it compile none of it.
 template <class Spans, class Tally>
 struct count_live {
   Spans* heap;
@@ -115,12 +114,10 @@ struct count_live {
   GPUHEAP_FN void operator()(unsigned i) const {
     layout const& at = heap->at;
     Tally tally = into;
-    // relaxed, here and below: what a kernel before this one wrote, or any moment's value.
+    // relaxed, here and below: an earlier kernel wrote these, or any moment's value will do.
     unsigned const num_pages = simt::global_ref<unsigned>{heap->pages_there}.load(simt::relaxed);
-    // Ends: one pass per 32 pages of this warp's.
     GPUHEAP_NO_UNROLL
     for (unsigned first = i - simt::lane_id(); first < num_pages; first += threads) count_pages(at, first, num_pages, tally);
-    // Ends: one pass per shard of this thread's.
     GPUHEAP_NO_UNROLL
     for (unsigned k = i; k < at.num_classes << at.lg_shards; k += threads) {
       shard_word const w{at.shard(k >> at.lg_shards, k & (at.num_shards() - 1)).load(simt::relaxed)};
@@ -141,7 +138,6 @@ struct count_live {
         if (h.is_large()) tally.add_large(large_bytes(at, h));
       }
     }
-    // Ends: one pass per page that has words of a span.
     GPUHEAP_NO_UNROLL
     for (simt::lane_mask with = simt::ballot(simt::all_lanes, mine.num_words != 0); with != 0; with &= with - 1) {
       unsigned const lane = simt::lowest_bit(with);
@@ -154,10 +150,9 @@ struct count_live {
   [[nodiscard]] GPUHEAP_FN static unsigned live_in(uint64_t* words, page_words of) {
     constexpr unsigned at_once = 4;
     unsigned live = 0;
-    // Ends: one pass per 128 words.
     GPUHEAP_NO_UNROLL
     for (unsigned first = simt::lane_id(); first < of.num_words; first += at_once * simt::warp_lanes) {
-      // Ends: four words, whose loads are in flight together.
+      // Four words, whose loads are in flight together.
       for (unsigned j = 0; j < at_once; ++j) {
         unsigned const w = first + j * simt::warp_lanes;
         if (w >= of.num_words) continue;
@@ -178,14 +173,14 @@ void launch_count(layout const& at, Spans* heap, Tally tally, stream_ref stream)
   launch(threads, count_live<Spans, Tally>{heap, tally, threads}, {.block_threads = block_threads, .stream = stream});
 }
 
-// In stream order: stores how many allocations live, and their bytes, in device memory at `into`. Host.
+// In stream order: stores the number of live blocks, and their bytes, in device memory at `into`. Host.
 template <class Spans>
 void take_census(layout const& at, Spans* heap, live_total* into, stream_ref stream) {
   simt::fill(into, 0, sizeof *into, stream);
   launch_count(at, heap, total_tally{into}, stream);
 }
 
-// One entry for each size that has live blocks, small sizes first. Host; waits for the stream.
+// One entry for each size of live blocks, by size. Host; waits for the stream.
 template <class Spans>
 [[nodiscard]] std::vector<live_size> live_blocks(layout const& at, Spans* heap, stream_ref stream) {
   memory::allocation const memory{memory::device, sizeof(live_counts_by_size)};
@@ -202,17 +197,15 @@ template <class Spans>
   if (!large.empty()) {
     memory::allocation const list{memory::device, large.size() * sizeof(uint64_t)};
     count(static_cast<uint64_t*>(list.base()), large.size());
-    large.resize(std::min<size_t>(large.size(), counts.num_large));  // fewer, if blocks are freed meanwhile
+    large.resize(std::min<size_t>(large.size(), counts.num_large));  // fewer if blocks were freed meanwhile
     simt::copy(large.data(), list.base(), large.size() * sizeof(uint64_t), stream);
     simt::synchronize(stream);
   }
   std::vector<live_size> sizes;
-  // Ends: one pass per class.
   for (unsigned c = 0; c < size_classes::count; ++c) {
     if (static_cast<std::int64_t>(counts.slots[c]) > 0) sizes.push_back({size_classes::slot_bytes(c), counts.slots[c]});
   }
   std::sort(large.begin(), large.end());
-  // Ends: one pass per large allocation.
   for (uint64_t const bytes : large) {
     if (sizes.empty() || sizes.back().block_bytes != bytes) sizes.push_back({bytes, 0});
     ++sizes.back().blocks;

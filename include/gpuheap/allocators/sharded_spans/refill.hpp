@@ -71,7 +71,6 @@ struct refills : partial_choice<Tuning> {
     row_place const place = place_row(n, c, k, at.num_shards(), leaves, low_leaves, is_large_launch, d.is_uniform(), d.bits);
     unsigned leaf = place.leaf;
     uint64_t bits = whole.leaf(leaf).load(simt::relaxed);
-    // Ends: four leaves, then four more for half as many segments.
     GPUHEAP_NO_UNROLL
     for (unsigned tries = 0; tries < 8; ++tries) {
       if (tries == 4 && n > 1) n >>= 1;

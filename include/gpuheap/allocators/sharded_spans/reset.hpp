@@ -1,30 +1,31 @@
-// What begins a span anew before its end: a free that leaves no slot of it live.
+// A free that leaves no slot of an active span live resets the span: its next claim gets the first slot again.
 //
-// A launch that meets the end of a span waits for the next one. Where a program frees all that it has asked for, the free that comes last
-// puts the shard back to the span's first slot, while nobody waits: the next launch finds all of the span.
+// A launch that reaches the end of a span waits for a refill. A program that frees all that it asked for, launch by launch, would do so
+// again and again. So the free that comes last resets the span, while nobody waits, and the next launch finds all of it.
 //
-//   shard word   {span, next} --compare-exchange--> {no span, beginning anew} --store--> {span, 0}
+//   shard word   {span, next} --compare-exchange--> {no span, being reset} --store--> {span, 0}
 //
-// Meanwhile the shard says that its span will come back: who wants a slot of it, or to take it back for another class, looks again. So
-// nobody misses it, and no relocation need be open.
+// Meanwhile the shard word says that its span will come back. A thread that wants a slot of it, or wants to drain it, polls. So no search
+// misses the span, and no relocation is needed.
 //
-// Which free comes last, each sees from what its own atomic returned: it completed the word in which the undrawn slots begin, or the words
-// claimed of that group, or a group. Two at once may each miss the other; then the span goes on as it is.
+// A free learns from what its own atomics returned whether it may be the last: it completed the word in which the unclaimed slots begin, or
+// all words of that group but those that are unclaimed, or a whole group. Of two such frees at the same time, each may miss the other's;
+// then the span is not reset, which costs a refill and nothing else.
 #pragma once
 
 #include <gpuheap/allocators/sharded_spans/frees.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
-// What the last free of a span's slots does. Called by free, where tuning::resets says so.
+// What the last free of a span's slots does. free calls it where tuning::resets is on.
 struct resets : frees {
-  // Only a free of a slot so many or fewer ahead of the first one that was never handed out, or one that completes a group, may be the
-  // last: of their word, or of their group by a free that completes a word.
+  // How far before the first unclaimed slot a freed slot may lie for its free to be the last: within its word; or within its group, if the
+  // free completed a word. A free that completed a group asks wherever its slot lies.
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned near_end(bool completes_a_word) {
     return slot_map::slots_per_word * (completes_a_word ? slot_map::words_per_group : 1) - 1;
   }
-  // Whether a free in word w of the span at `page`, which is `after` by it, may have been the last of that span, of which `claimed` tells
-  // what was handed out. `full`: what the group's count is by it; 0 if it completed no word.
+  // Whether a free in word w of the span at `page` may have been its last. `claimed`: the shard word that the free saw. `after`: the word
+  // after the free. `full`: the count of the word's group after the free, or 0 if the free completed no word.
   [[nodiscard]] GPUHEAP_HD static constexpr bool may_be_last(shard_word claimed, unsigned page, unsigned w, uint64_t after, unsigned full) {
     if (!claimed.mostly_claimed(page)) return false;
     if (full == slot_map::words_per_group) return true;
@@ -33,18 +34,17 @@ struct resets : frees {
     return into < slot_map::slots_per_word && (~after & simt::low_bits(into)) == 0;
   }
 
-  // Begins spans of which lanes of `here` may have freed the last slot anew, if no slot of them is live. `claimed`: such a span's shard
-  // word, as the free found it; 0 names none. `tag`: of its memory. All lanes of `here` call, each with its own heap's words.
+  // Resets the spans of which lanes of `here` may have freed the last slot, where no slot is live. `claimed`: such a span's shard word, as
+  // the free saw it, or 0. `tag`: of the span's memory. All lanes of `here` call, each with its own heap's words.
   //
-  // Often a kernel's end waits for nothing else, on a processor that has none of this code at hand: so what can be is in flight together,
-  // and the lanes act side by side.
+  // Often a kernel's end waits for this alone, on a processor that has none of the code in its caches. So its loads are in flight together,
+  // and the lanes work side by side.
   GPUHEAP_COLD void reset_spans(lane_mask here, uint64_t claimed, span_tag tag) {
     uint64_t const taken = claimed != 0 ? take_if_all_free(claimed, tag) : 0;
-    // Ends: one pass per lane that has taken a span.
     GPUHEAP_NO_UNROLL
     for (lane_mask rest = simt::ballot(here, taken != 0); rest != 0; rest &= rest - 1) {
       unsigned const lane = simt::lowest_bit(rest);
-      // What that lane acquired with its span, all have.
+      // All lanes acquire what that lane acquired with its span.
       simt::sync_warp(here);
       auto* const theirs = reinterpret_cast<resets*>(simt::shuffle(here, reinterpret_cast<uint64_t>(this), lane));
       shard_word const span{simt::shuffle(here, taken, lane)};
@@ -58,55 +58,56 @@ struct resets : frees {
   }
 
  private:
-  // Takes the span that `claimed` says out of its shard if all of its slots are free. One thread. Returns the span as a shard word that
-  // says of how many slots the bits are to be renewed; or 0. The shard is never seen idle: its class stays among the bound ones
-  // (erase_if_inactive).
+  // Takes the span of `claimed` out of its shard, if all of its slots are free. One thread. Returns the span as a shard word, whose `next`
+  // is the number of slots of which the bits are to be reset; or 0. The shard never looks idle meanwhile, so its class stays among those
+  // with active spans (see erase_if_inactive).
   GPUHEAP_COLD uint64_t take_if_all_free(uint64_t claimed, span_tag tag) {
     uint64_t span = all_free(claimed), expected = claimed;
     // relay: acquires the claims, and the span as it was published.
     if (span == 0 ||
         !at.shard(tag.size_class(), tag.shard()).compare_exchange(expected, shard_word::being_reset, simt::relay, simt::relaxed))
       return 0;
-    // Once more: before the exchange the span may have been another of the same looks. Now nobody claims, and what is free stays so.
-    // No fence between: these loads, of the L2, stand behind a branch on the exchange's answer, and the hardware starts none before it.
+    // Again: before the exchange, the span may have been reset and claimed to the same slot. Now no thread claims, and what is free stays
+    // free. No fence between: these loads are served by the L2 and stand behind a branch on the exchange's result, and the hardware starts
+    // none before it knows that.
     span = all_free(claimed);
     if (span == 0) {
       publish_again(claimed);
     } else {
-      // relaxed: nobody changes it, and it is published with the span.
+      // relaxed: no other thread changes it, and it is published with the span.
       at.header(shard_word{span}.page()).fetch_sub(full_groups({claimed}, {span}) * span_header::full_one, simt::relaxed);
     }
     return span;
   }
   // Puts the span back into its shard. One thread.
   GPUHEAP_COLD void publish_again(uint64_t span) {
-    // Loaded again, while the stores before are under way, rather than kept: the chain of calls before needs all registers.
+    // Loaded again, while the stores above are under way, rather than kept: the chain of calls up to here needs all registers.
     span_tag const tag = at.tag_of(shard_word{span}.page()).tag;
-    // release: publishes the span's bits and counts to those who claim. Nobody who claims meanwhile gets anything that this would
-    // overwrite.
+    // release: publishes the span's bits and counts to those who claim. A claim meanwhile got no slot, so the store overwrites nothing.
     at.shard(tag.size_class(), tag.shard()).store(span, simt::release);
   }
-  // Groups that a shard hands out from the one on in which `claimed` ends.
+  // Groups of the span from the one with the first unclaimed slot on.
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned groups_left(shard_word claimed) {
     unsigned const group = claimed.next() / slot_map::slots_per_word / slot_map::words_per_group;
     return slot_map::groups_for(slot_map::words_for(claimed.num_slots())) - group;
   }
-  // What the header of a `span` that all_free() returned counts.
+  // Full groups that the header of a `span` counts that all_free() returned.
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned full_groups(shard_word claimed, shard_word span) {
     return slot_map::groups_for(slot_map::words_for(span.num_slots())) - groups_left(claimed);
   }
-  // Whether all slots that a shard handed out, by its word `claimed`, and all others of its span, are free: the span as a shard word that
-  // says of how many slots the bits are to be renewed; else 0. Out of line, as it is called twice: the second time the code is there.
+  // Whether all claimed slots of the shard word `claimed` are free, and so are all others of its span. Returns the span as a shard word,
+  // whose `next` is the number of slots of which the bits are to be reset; else 0. Out of line: it is called twice, the second time from
+  // the cache.
   [[nodiscard]] GPUHEAP_COLD uint64_t all_free(uint64_t claimed) {
     shard_word const w{claimed};
     slot_map const map = at.slots_of(w.page());
     unsigned const word = w.next() / slot_map::slots_per_word, group = word / slot_map::words_per_group;
-    // consume, all: acquire the frees, which were counted in the header, in the group, or stand in the word.
+    // consume, all: acquire the frees: each was counted in the header, or in this group, or stands in this word.
     span_header const h{at.header(w.page()).load(simt::consume)};
     unsigned const full = map.group(group).load(simt::consume);
     uint64_t const bits = map.at(word).load(simt::consume);
     unsigned const num_slots = at.span_slots(h), groups = slot_map::groups_for(slot_map::words_for(num_slots));
-    // Of the groups that the shard hands out, those up to this one are free; and so are those behind, if there are any.
+    // Groups before this one are free by the header's count. So are those after the ones that the shard hands out, if there are any.
     if (!h.is_active() || h.full_groups() != full_groups(w, shard_word::of_span(0, num_slots))) return 0;
     if (full != slot_map::full_words_of(group, w.next(), w.num_slots())) return 0;
     if ((~bits & simt::low_bits(w.next() - word * slot_map::slots_per_word)) != 0) return 0;
