@@ -106,13 +106,13 @@ struct segment_map {
     if (!got.of_segments && pages_of(got.first >> lg_pages).load(simt::relaxed) == 0) leave_broken(got.first >> lg_pages);
   }
 
-  // Up to n contiguous pages, and at least `least`, of one of the first `looks` broken segments.
-  [[nodiscard]] GPUHEAP_FN claim claim_pages(unsigned n, unsigned least, unsigned looks, unsigned spread,
+  // Up to n contiguous pages, and at least `least`, of one of the first `segments_left` broken segments.
+  [[nodiscard]] GPUHEAP_FN claim claim_pages(unsigned n, unsigned least, unsigned segments_left, unsigned spread,
                                              lazy_relocation& relocation) const {
     claim found{};
     broken.for_each_leaf(spread == 0 ? 0 : (spread >> 4) % broken.num_leaves, [&](unsigned i) {
-      looks = claim_pages_in_leaf(i, n, least, looks, spread, relocation, found);
-      return looks == 0 || found.first != none;
+      segments_left = claim_pages_in_leaf(i, n, least, segments_left, spread, relocation, found);
+      return segments_left == 0 || found.first != none;
     });
     return found;
   }
@@ -469,8 +469,8 @@ struct segment_map {
   GPUHEAP_COLD void leave_broken(unsigned s) const {
     if (erase_broken(s) && has_pages(s)) make_broken(s);
   }
-  // Returns how many of the `looks` are left.
-  [[nodiscard]] GPUHEAP_COLD unsigned claim_pages_in_leaf(unsigned i, unsigned n, unsigned least, unsigned looks, unsigned spread,
+  // Returns how many more broken segments may be looked at.
+  [[nodiscard]] GPUHEAP_COLD unsigned claim_pages_in_leaf(unsigned i, unsigned n, unsigned least, unsigned segments_left, unsigned spread,
                                                           lazy_relocation& relocation, claim& found) const {
     word bits = broken.leaf(i).load(simt::relaxed);
     if (bits == 0) {
@@ -481,9 +481,9 @@ struct segment_map {
     // Other values of `spread` begin at other segments.
     if (turn != 0) bits = bits >> turn | bits << (64 - turn);
     GPUHEAP_NO_UNROLL
-    for (; bits != 0 && looks != 0 && found.first == none; bits &= bits - 1, --looks)
+    for (; bits != 0 && segments_left != 0 && found.first == none; bits &= bits - 1, --segments_left)
       found = claim_pages_of(i * 64 + ((simt::lowest_bit(bits) + turn) & 63), n, least, relocation);
-    return looks;
+    return segments_left;
   }
   [[nodiscard]] GPUHEAP_COLD claim claim_pages_of(unsigned s, unsigned n, unsigned least, lazy_relocation& relocation) const {
     // relaxed: a guess at what the fetch_and will find.

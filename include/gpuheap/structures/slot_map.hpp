@@ -131,15 +131,15 @@ struct slot_map {
   // Counts free slots in up to 4 words spread over a span of num_slots. `sampled` receives how many slots these words have. A hint.
   GPUHEAP_FN unsigned sample(unsigned num_slots, unsigned seed, unsigned& sampled) const {
     unsigned const n = words_for(num_slots);
-    unsigned const looks = n < 4 ? n : 4;
-    unsigned const step = n / looks;
+    unsigned const words_read = n < 4 ? n : 4;
+    unsigned const step = n / words_read;
     unsigned const start = seed % step;
     unsigned found = 0;
     sampled = 0;
     // The four loads are in flight together.
     for (unsigned i = 0; i < 4; ++i) {
       unsigned const w = start + i * step;
-      if (i >= looks) break;
+      if (i >= words_read) break;
       word const has = slots_in(w, num_slots);
       found += simt::popcount(at(w).load(simt::relaxed) & has);
       sampled += simt::popcount(has);

@@ -14,7 +14,8 @@ ROOT = Path(__file__).resolve().parents[3]
 HERE = Path(__file__).resolve().parent
 SIMULATOR = ROOT / "build/host/simulator/libgpuheap_simulator.a"
 SPANS = "allocators/sharded_spans/spans.hpp"
-CONTROL = "allocators/sharded_spans/control.hpp"
+DRAIN = "allocators/sharded_spans/drain.hpp"
+LARGE = "allocators/sharded_spans/large.hpp"
 PARTIAL = "allocators/sharded_spans/partial.hpp"
 REFILL = "allocators/sharded_spans/refill.hpp"
 RESET = "allocators/sharded_spans/reset.hpp"
@@ -45,14 +46,14 @@ MUTANTS = [
     Mutant("an ended span keeps its tags", SPANS, "    clear_tags(page, h.of_segments(), g.rank(), h.length(), g.size());\n", ""),
     Mutant(
         "a shard is drained whoever claimed meanwhile",
-        CONTROL,
+        DRAIN,
         "if (at.shard(c, k).compare_exchange(seen, 0, simt::consume_release, simt::consume)) return w.bits;",
         "at.shard(c, k).store(0, simt::consume_release);\n      return w.bits;",
     ),
-    Mutant("what a split span gives back keeps its tags", CONTROL, "    this->clear_tags(page, h.of_segments(), kept, length, 1);\n", ""),
+    Mutant("what a split span gives back keeps its tags", DRAIN, "    this->clear_tags(page, h.of_segments(), kept, length, 1);\n", ""),
     Mutant(
         "a split span counts no group that became free by it",
-        CONTROL,
+        DRAIN,
         "    if (crossed != 0) at.header(page).fetch_add(crossed * span_header::full_one, simt::relay);\n    if (kept",
         "    if (kept",
     ),
@@ -100,7 +101,7 @@ MUTANTS = [
         "return pages_of(s).compare_exchange(expected, 0, simt::consume_release, simt::relaxed);",
         "pages_of(s).store(0, simt::relaxed);\n    return expected != 0;",
     ),
-    Mutant("a warp's pieces leave its segments whole", CONTROL, "if (served) cut_extent(page, n * together, page + n * g.rank(), n);", ""),
+    Mutant("a warp's pieces leave its segments whole", LARGE, "if (served) cut_extent(page, n * together, page + n * g.rank(), n);", ""),
     Mutant(
         "a span that is reset keeps its slots' bits", RESET, "      theirs->at.slots_of(span.page()).reset(span.num_slots(), end, g.rank(), g.size());\n", ""
     ),

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <gpuheap/allocator.hpp>
-#include <gpuheap/allocators/sharded_spans/refill.hpp>
+#include <gpuheap/allocators/sharded_spans/large.hpp>
 #include <gpuheap/simt/far_call.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
@@ -41,129 +41,11 @@ struct search {
 };
 
 template <tuning Tuning>
-struct control : refills<Tuning> {
+struct control : large_allocations<Tuning> {
   using spans::active_classes;
   using spans::at;
   using spans::partial_classes;
   using spans::relocations;
-  using spans::segments;
-
-  // ---- taking back what a class holds
-
-  // Drains shard k of class c if that gains memory: its span has whole units that no claim has reached, or nothing in it is live. One
-  // thread. If it did, returns the shard's last word, and a relocation is open: the caller finishes what was drained and ends it. Else
-  // returns a word without a span: 0, or that of a shard whose span is being reset, and that the caller shall look at again.
-  GPUHEAP_COLD uint64_t drain(unsigned c, unsigned k) {
-    uint64_t seen = at.shard(c, k).load(simt::consume);
-    // Ends: an exchange fails because other threads claimed, and a span has a bounded number of slots; or because the span was replaced,
-    // which is another thread's progress.
-    GPUHEAP_NO_UNROLL
-    while (shard_word{seen}.has_room()) {
-      shard_word const w{seen};
-      // relaxed: a guess. The exchange decides.
-      span_header const h{at.header(w.page()).load(simt::relaxed)};
-      if ((w.is_reused() || units_kept(w, h, c) == h.length()) && !nothing_live(w)) return 0;
-      relocations().begin();
-      // Only a shard with room may be drained: past its end it belongs to the thread that refills it. consume_release: as in install().
-      if (at.shard(c, k).compare_exchange(seen, 0, simt::consume_release, simt::consume)) return w.bits;
-      relocations().end();
-    }
-    return shard_word{seen}.is_being_reset() ? seen : 0;
-  }
-
-  // Whether no slot of a shard's span is live: of a new span those claimed are free, of a reused one all are. A hint.
-  [[nodiscard]] GPUHEAP_FN bool nothing_live(shard_word w) {
-    slot_map const map = at.slots_of(w.page());
-    // relaxed: a guess.
-    unsigned const claimed = w.is_reused() ? at.span_slots(span_header{at.header(w.page()).load(simt::relaxed)}) : w.next();
-    GPUHEAP_NO_UNROLL
-    for (unsigned i = 0; i < slot_map::words_for(claimed); ++i) {
-      uint64_t const whole = slot_map::slots_in(i, claimed);
-      if ((map.at(i).load(simt::relaxed) & whole) != whole) return false;
-    }
-    return true;
-  }
-
-  // Units of the span in w that may have a slot handed out: at least one.
-  [[nodiscard]] GPUHEAP_FN unsigned units_kept(shard_word w, span_header h, unsigned c) {
-    if (w.num_slots() != at.span_slots(h)) return h.length();
-    unsigned const claimed = w.next() == 0 ? 1 : w.next();
-    return at.units_for(c, claimed, h.of_segments());
-  }
-
-  // Splits a new span that was drained: it keeps the units that it has used, the others are released, and the unclaimed slots of those that
-  // it keeps are marked as free. One thread, during a relocation.
-  GPUHEAP_COLD void split(uint64_t drained_bits, unsigned c) {
-    shard_word const w{drained_bits};
-    unsigned const page = w.page();
-    // relaxed: this thread alone holds the active span, so class and length stay.
-    span_header const h{at.header(page).load(simt::relaxed)};
-    unsigned const length = h.length(), kept = units_kept(w, h, c);
-    unsigned const to = kept == length ? w.num_slots() : at.span_slots(c, kept, h.of_segments());
-    // relay: a free that counts later finds the new length in the header. The span is still active, so nobody ends it.
-    if (kept != length) at.header(page).fetch_sub((length - kept) * span_header::length_one, simt::relay);
-    unsigned const crossed = at.slots_of(page).split(w.num_slots(), to, w.next());
-    if (crossed != 0) at.header(page).fetch_add(crossed * span_header::full_one, simt::relay);
-    if (kept == length) return;
-    this->write_tags(page, h.of_segments(), span_tag::of_slots(c, kept, 0, false), kept);
-    this->clear_tags(page, h.of_segments(), kept, length, 1);
-    unsigned const first = page + (h.of_segments() ? kept << at.lg_pages : kept);
-    unsigned const due = this->release_memory(first, length - kept, h.of_segments(), c);
-    if (due != segment_map::none) this->rejoin(due);
-  }
-
-  // Whether a shard of class c has a span. One that is being reset counts: it leaves its shard only for a moment. A shard that is being
-  // refilled does not: the thread that refills it adds the class once the span is there, and has a relocation open until then.
-  [[nodiscard]] GPUHEAP_FN bool holds_a_span(unsigned c) {
-    GPUHEAP_NO_UNROLL
-    for (unsigned k = 0; k < at.num_shards(); ++k) {
-      if (shard_word{at.shard(c, k).load(simt::acquire)}.holds_a_span()) return true;
-    }
-    return false;
-  }
-  // Erases class c from the classes with active spans, if none of its shards has a span. One thread.
-  GPUHEAP_COLD void erase_if_inactive(unsigned c) {
-    // Not if it is erased already, and not if it would be added again at once: of many threads that search at the same time, each would
-    // thereby cross the others' searches.
-    if (!active_classes().has(c) || holds_a_span(c)) return;
-    relocations().begin();
-    active_classes().erase(c);
-    if (holds_a_span(c)) active_classes().add(c);
-    relocations().end();
-  }
-
-  // Drains what every class but `c` holds without using it: each lane takes some of the shards. All lanes of the group `mask` call. True if
-  // memory was gained, or a span is being reset by another thread, which waits for nobody.
-  GPUHEAP_COLD bool reclaim(lane_mask mask, unsigned c) {
-    warp_group const g{mask};
-    bool any = false;
-    uint64_t const own = c < size_classes::count ? uint64_t{1} << c : 0;
-    GPUHEAP_NO_UNROLL
-    for (uint64_t classes = g.from_leader(active_classes().load()) & ~own; classes != 0; classes &= classes - 1) {
-      unsigned const other = simt::lowest_bit(classes);
-      GPUHEAP_NO_UNROLL
-      for (unsigned k = g.rank(); k < at.num_shards(); k += g.size()) {
-        shard_word const w{drain(other, k)};
-        any |= w.bits != 0;
-        // Its thread puts it back soon.
-        if (w.is_being_reset()) simt::back_off{}.wait();
-        if (!w.has_span()) continue;
-        if (w.is_reused()) {
-          // The span's claims that nobody made are over. The last group that accounts ends the reuse, and the relocation.
-          if (this->account(w.page(), w.num_claims() - w.next(), w.num_claims())) this->end_reuse(w.page(), w.num_claims());
-        } else {
-          split(w.bits, other);
-          this->deactivate(w.page(), span_header::active, true);
-          relocations().end();
-        }
-      }
-      simt::sync_warp(mask);
-      if (g.leads()) erase_if_inactive(other);
-    }
-    return simt::any_of(mask, any);
-  }
-
-  // ---- malloc, out of line
 
   // What a lane is at. It lies in the frame, not in registers: a kernel needs the registers of its longest chain of calls, and these steps
   // are long and call on. A thread that never comes here never touches the frame.
@@ -175,9 +57,9 @@ struct control : refills<Tuning> {
     shard_word claimed;
     bool has_claim;  // `claimed` is what a claim returned; otherwise it was only loaded
     void* result;
-    warp_group who;     // lanes of the group that share the claim
-    bool duty;          // the claim has the duty to refill the shard
-    refill_result got;  // what the refill brought
+    warp_group claimers;  // lanes of the group that share the claim
+    bool duty;            // the claim has the duty to refill the shard
+    refill_result got;    // what the refill brought
     // Of a leader whose search was crossed by relocations: the number of its first search after that, and of its present one.
     uint64_t first_search, this_search;
   };
@@ -289,19 +171,19 @@ struct control : refills<Tuning> {
     }
     // Ends: after so many polls.
     GPUHEAP_NO_UNROLL
-    for (unsigned looks = 0;; ++looks) {
+    for (unsigned polls = 0;; ++polls) {
       if (has_claim && claimed.serves(g.size())) result = at.address(claimed.page(), claimed.next() + g.rank(), c);
       if (simt::all_of(here, result != nullptr)) return result;
       bool const other_things = claimed.is_reused() || claimed.is_idle() || (has_claim && claimed.duty_of(g.size()));
-      if (simt::any_of(here, result == nullptr && other_things) || looks == Tuning.wait_polls) break;
+      if (simt::any_of(here, result == nullptr && other_things) || polls == Tuning.wait_polls) break;
       // Another shard; but not where all shards reach their ends together, and not where there shall be no more claims.
-      if (!d.is_uniform() && result == nullptr && !claimed.is_overclaimed()) k = other_shard(k, d.lg_shards(), looks);
+      if (!d.is_uniform() && result == nullptr && !claimed.is_overclaimed()) k = other_shard(k, d.lg_shards(), polls);
       uint64_t bits = 0;
       unsigned claims = 0;
       if (result == nullptr && g.leads()) {
-        if (looks > 3) simt::back_off{}.wait();
+        if (polls > 3) simt::back_off{}.wait();
         // A neighbouring shard is claimed from at first without a load.
-        claims = looks == 0 && k != d.shard();
+        claims = polls == 0 && k != d.shard();
         if (claims == 0) {
           bits = at.shard(c, k).load(simt::relaxed);
           claims = shard_word{bits}.has_room() && !shard_word{bits}.is_reused();
@@ -317,8 +199,8 @@ struct control : refills<Tuning> {
     return malloc_slow(here, result == nullptr ? group : 0, d.at(c, k, 0), claimed.bits, has_claim, result);
   }
   // The shard to poll next, of 2^lg.
-  [[nodiscard]] GPUHEAP_FN static unsigned other_shard(unsigned k, unsigned lg, unsigned looks) {
-    return lg == 0 ? k : k ^ (lg == 1 || (looks & 1) == 0 ? 1 : 2);
+  [[nodiscard]] GPUHEAP_FN static unsigned other_shard(unsigned k, unsigned lg, unsigned polls) {
+    return lg == 0 ? k : k ^ (lg == 1 || (polls & 1) == 0 ? 1 : 2);
   }
 
   // The same for groups of lanes that have no `result` yet; the group of a lane that has one is 0. `has_claim`: their leaders' claims
@@ -349,7 +231,7 @@ struct control : refills<Tuning> {
       lane_mask const left = simt::ballot(r.here, r.g.mask != 0 && r.result == nullptr);
       if (left == 0) return r.result;
       r.g.mask = r.result == nullptr ? r.g.mask & left : 0;
-      r.who = r.g;
+      r.claimers = r.g;
       take_step(r);
     }
   }
@@ -357,24 +239,24 @@ struct control : refills<Tuning> {
   GPUHEAP_COLD void serve(request& r) {
     bool const wants = r.has_claim && r.claimed.has_room() && r.result == nullptr, reuses = wants && r.claimed.is_reused();
     if (wants && !reuses) {
-      unsigned const slot = r.claimed.next() + r.who.rank();
+      unsigned const slot = r.claimed.next() + r.claimers.rank();
       if (slot < r.claimed.num_slots()) r.result = at.address(r.claimed.page(), slot, r.s.size_class());
     }
     if (!simt::any_of(r.here, reuses)) return;
-    r.result = this->take_reused(r.here, reuses ? r.who.mask : 0, r.claimed.bits, r.s.size_class(), r.result);
-    unsigned const left = r.claimed.num_claims() - r.claimed.next(), n = r.who.size();
+    r.result = this->take_reused(r.here, reuses ? r.claimers.mask : 0, r.claimed.bits, r.s.size_class(), r.result);
+    unsigned const left = r.claimed.num_claims() - r.claimed.next(), n = r.claimers.size();
     // The leader takes the group's slots, so all takes come before its account.
-    if (reuses && r.who.leads() && this->account(r.claimed.page(), left < n ? left : n, r.claimed.num_claims()))
+    if (reuses && r.claimers.leads() && this->account(r.claimed.page(), left < n ? left : n, r.claimed.num_claims()))
       this->end_reuse(r.claimed.page(), r.claimed.num_claims());
   }
   // Does the refills. Each comes with claims for those lanes of its group that have no slot yet.
   GPUHEAP_COLD void do_refills(request& r) {
     r.has_claim = r.duty;
-    r.who.mask = r.g.mask & simt::ballot(r.here, r.result == nullptr);
+    r.claimers.mask = r.g.mask & simt::ballot(r.here, r.result == nullptr);
     r.got = {};
     if (r.duty && r.g.leads()) r.got.bits = this->refill(duty_of(r), r.claimed);
   }
-  [[nodiscard]] GPUHEAP_FN demand duty_of(request const& r) { return r.d.at(r.s.size_class(), r.s.shard(), r.who.size()); }
+  [[nodiscard]] GPUHEAP_FN demand duty_of(request const& r) { return r.d.at(r.s.size_class(), r.s.shard(), r.claimers.size()); }
   // The refills for which the fast path did not do.
   GPUHEAP_COLD void refill_later(request& r) {
     refill_result reused{};
@@ -404,7 +286,7 @@ struct control : refills<Tuning> {
     } else if (step == search::scan) {
       r.result = scan_partial(r.g, r.s.size_class());
     } else if (step == search::reclaim) {
-      if (reclaim(r.g.mask, r.d.size_class())) r.s = search::at(r.d.size_class(), r.s.shard());
+      if (this->reclaim(r.g.mask, r.d.size_class())) r.s = search::at(r.d.size_class(), r.s.shard());
     } else {
       r.g.mask = 0;  // refused
     }
@@ -426,89 +308,6 @@ struct control : refills<Tuning> {
       relocations().end();
     }
     return result;
-  }
-
-  // ---- large allocations
-
-  // Where an allocation of `n` pages begins for each lane of `here`: its first page is aligned to `alignment` pages. nullptr if nothing
-  // fits. All lanes of `here` call. Lanes that ask for the same get neighbouring pages by one claim, for all of them or for as many as fit
-  // side by side.
-  GPUHEAP_COLD void* malloc_large(lane_mask here, unsigned n, unsigned alignment) {
-    unsigned const first = simt::lowest_bit(here);
-    bool const same = reinterpret_cast<uint64_t>(this) == simt::shuffle(here, reinterpret_cast<uint64_t>(this), first) &&
-                      (uint64_t{alignment} << 32 | n) == simt::shuffle(here, uint64_t{alignment} << 32 | n, first) && n % alignment == 0;
-    if ((here & (here - 1)) != 0 && simt::all_of(here, same)) {
-      unsigned together = simt::popcount(here);
-      // Ends: a pass serves some of the lanes, or halves `together`.
-      GPUHEAP_NO_UNROLL
-      while (together > 1) {
-        warp_group const g{here};
-        unsigned page = segment_map::none;
-        if (g.leads() && n <= at.num_pages / together)
-          page = segments().claim_extent(n * together, alignment, phase_of(alignment), relocations());
-        page = g.from_leader(page);
-        // All lanes acquire what the leader acquired.
-        simt::sync_warp(here);
-        if (page == segment_map::none) {
-          together /= 2;
-          continue;
-        }
-        bool const served = g.rank() < together;
-        if (served) cut_extent(page, n * together, page + n * g.rank(), n);
-        void* const mine = served ? begin_large(page + n * g.rank(), n) : nullptr;
-        lane_mask const left = simt::ballot(here, !served);
-        // The frees of one lane's allocation read tags that another lane wrote.
-        simt::sync_warp(here);
-        if (served) return mine;
-        here = left;
-        if (together > simt::popcount(here)) together = simt::popcount(here);
-      }
-    }
-    return malloc_large_alone(n, alignment);
-  }
-  // Added to a page's number, this makes it a multiple of `alignment` where its address is one: the heap's first page may not be aligned.
-  [[nodiscard]] GPUHEAP_FN unsigned phase_of(unsigned alignment) {
-    return static_cast<unsigned>(reinterpret_cast<simt::uintptr_t>(at.base) >> at.page_shift) & (alignment - 1);
-  }
-  // An extent of `total` pages from `first` on is cut into pieces; this is for the piece of n pages from `page` on. If the extent covers
-  // the whole segment in which the piece ends, and the piece begins before it ends, then that segment has several owners from now on: it
-  // becomes a broken one, of which no page is free. One thread for each piece.
-  GPUHEAP_FN void cut_extent(unsigned first, unsigned total, unsigned page, unsigned n) {
-    unsigned const segment = (page + n - 1) / 64, begin = segment * 64, end = begin + 64;
-    if (begin >= page && end > page + n && end <= first + total) segments().break_up(segment, 0);
-  }
-  // Makes a large allocation of n pages that the caller has claimed. One thread.
-  GPUHEAP_FN void* begin_large(unsigned page, unsigned n) {
-    uint64_t const generation = span_header{at.header(page).load(simt::relaxed)}.generation() + 1;
-    // relaxed, both: the pointer reaches another thread only through the caller's own synchronisation.
-    at.header(page).store(span_header::large_allocation(n, generation).bits, simt::relaxed);
-    this->tag_of_extent(page, n).store(span_tag::large_head, simt::relaxed);
-    return at.address(page, 0, 0);
-  }
-
-  // One allocation of `n` pages, the first of which is aligned to `alignment` pages. One thread; nullptr if nothing fits.
-  GPUHEAP_FN void* malloc_large_alone(unsigned n, unsigned alignment) {
-    simt::back_off pause;
-    uint64_t first_search = 0, this_search = 0;
-    // Ends: a pass succeeds, or drains something, or refuses, or saw another warp's relocation, which is that warp's progress. A search
-    // that finds nothing relocates nothing, so threads that are all to be refused do not keep each other searching.
-    GPUHEAP_NO_UNROLL
-    for (;;) {
-      if (first_search != 0) {
-        if (this->refused_large_since(n, first_search)) return nullptr;
-        this_search = this->begin_search();
-      }
-      uint64_t const before = relocations().read_begin();
-      unsigned const page = segments().claim_extent(n, alignment, phase_of(alignment), relocations());
-      if (page != segment_map::none) return begin_large(page, n);
-      if (reclaim(lane_mask{1} << simt::lane_id(), size_classes::count)) continue;
-      if (relocation_count::quiet(before) && relocations().read_end() == before) {
-        if (alignment == 1 && this_search != 0) this->refuse_large(n, this_search);
-        return nullptr;
-      }
-      if (first_search == 0) first_search = this->begin_search();
-      pause.wait();
-    }
   }
 };
 

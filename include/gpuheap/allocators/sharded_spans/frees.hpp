@@ -8,7 +8,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
 // What a lane's free has found out so far, in one register.
 struct freed {
-  unsigned bits = 0;  // slot : 19 | actor : 5 | exact, undrawn, crossed, found bits, null, last, unlisted : 1 each
+  unsigned bits = 0;  // slot : 19 | actor : 5 | exact, unclaimed, crossed, found bits, null, last, unlisted : 1 each
 
   [[nodiscard]] GPUHEAP_HD static constexpr freed of(unsigned slot, unsigned actor, bool exact, bool null, bool crossed, bool found_bits,
                                                      bool unlisted) {

@@ -69,8 +69,8 @@ struct remove_segments {
     simt::global_ref<unsigned> const least_free{heap->least_free};
     unsigned const held = (range.end << lg_pages) - least_free.load(simt::relaxed);
     simt::global_ref<unsigned>{heap->peak_held}.fetch_max(held, simt::relaxed);
-    unsigned const dropped = (range.end - range.first) << lg_pages;
-    unsigned const left = simt::global_ref<unsigned>{heap->num_free}.fetch_sub(dropped, simt::relaxed) - dropped;
+    unsigned const removed = (range.end - range.first) << lg_pages;
+    unsigned const left = simt::global_ref<unsigned>{heap->num_free}.fetch_sub(removed, simt::relaxed) - removed;
     least_free.store(left, simt::relaxed);
     simt::global_ref<unsigned>{heap->segments_there}.store(range.first, simt::relaxed);
     simt::global_ref<unsigned>{heap->pages_there}.store(range.first << lg_pages, simt::relaxed);

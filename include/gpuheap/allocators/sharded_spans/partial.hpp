@@ -3,10 +3,10 @@
 //   partial list --acquire--> active --the shard word's claims--> partial list, or unused if all slots are free by then
 //                             \--scan, by one group of lanes--/
 //
-// A partial span is in its class's list. Whoever takes its bit from there and sets `active` in its header owns it: nobody releases or
-// acquires an active span. A refill puts an acquired span into its shard as *reused*: the shard word then counts claims, not slots, and
-// each claim looks for a freed slot in one word of the span's bitmap. Between the list and the shard no thread finds the span, so the
-// acquisition lies in a relocation.
+// A partial span is in its class's list. A thread that takes its bit from there and sets `active` in its header owns it: no other thread
+// releases or acquires an active span. A refill puts an acquired span into its shard as *reused*: the shard word then counts claims, not
+// slots, and each claim looks for a freed slot in one word of the span's bitmap. Between the list and the shard no thread finds the span,
+// so the acquisition lies in a relocation.
 #pragma once
 
 #include <gpuheap/allocators/sharded_spans/demand.hpp>

@@ -27,7 +27,7 @@ struct tuning {
   // Switched off only to measure what each idea buys (benchmarks/ablation):
   bool aggregates = true;          // the lanes of a warp that ask for one class claim together
   bool uses_cursor = true;         // partial spans are sampled one after the other, not from random places
-  bool remembers_refusals = true;  // a class that was refused is refused again until memory moves
+  bool remembers_refusals = true;  // a class that was refused is refused again until something is relocated
   bool resets = true;              // an active span of which nothing is live is reset at once (reset.hpp)
 
   // Small launches take a smaller share. So do large ones whose lanes ask for several classes, since these share the free pages.
@@ -129,6 +129,7 @@ struct refill_plan {
   bool finds_no_partial;  // this is the launch's first refill of the class, and there is none
 };
 
+// Pages for so many bytes.
 [[nodiscard]] GPUHEAP_HD constexpr unsigned pages_of(uint64_t bytes, unsigned page_shift) {
   return static_cast<unsigned>((bytes + (uint64_t{1} << page_shift) - 1) >> page_shift);
 }

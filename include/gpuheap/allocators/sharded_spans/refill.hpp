@@ -15,6 +15,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
+// What the thread of a claim with the duty does.
 template <tuning Tuning>
 struct refills : partial_choice<Tuning> {
   using spans::active_classes;

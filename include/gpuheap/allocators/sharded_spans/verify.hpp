@@ -42,7 +42,7 @@ template <class Spans>
   auto const name = [](unsigned page) { return "page " + std::to_string(page); };
   unsigned const num_segments = now.block.segments_there, num_pages = now.block.pages_there;
 
-  if (!structures::relocation_count::quiet(now.block.relocation_word)) fail("a move is under way, or was never ended");
+  if (!structures::relocation_count::quiet(now.block.relocation_word)) fail("a relocation is open, or was never ended");
 
   // Which shard holds which span.
   std::vector<shard_word> holder(num_pages);
@@ -57,7 +57,8 @@ template <class Spans>
       if (!now.header(w.page()).serves(c))
         fail("a shard of class " + std::to_string(c) + " holds " + name(w.page()) + ", which does not serve it");
       if (holder[w.page()].has_span()) fail(name(w.page()) + " is held by two shards");
-      if ((now.block.active_word >> c & 1) == 0) fail("class " + std::to_string(c) + " holds a span but is not among the bound classes");
+      if ((now.block.active_word >> c & 1) == 0)
+        fail("class " + std::to_string(c) + " holds a span but is not among the classes with active spans");
       holder[w.page()] = w;
     }
   }
@@ -111,7 +112,7 @@ template <class Spans>
     unsigned const span_pages = h.of_segments() ? length << at.lg_pages : length;
     held[c] += span_pages;
     bool const is_held = holder[page].has_span();
-    if (h.is_active() != is_held) fail(name(page) + (is_held ? " is held by a shard but not bound" : " is bound but no shard holds it"));
+    if (h.is_active() != is_held) fail(name(page) + (is_held ? " is held by a shard but not active" : " is active but no shard holds it"));
     for (unsigned i = 0; i < length; ++i) {
       span_tag const tag{h.of_segments() ? now.segment_tag(s + i) : now.page_tag(page + i)};
       if (!h.of_segments() && now.segment_tag(s) != span_tag::broken_up)
